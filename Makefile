@@ -14,10 +14,10 @@ help: ## List the targets.
 test: lint drift unit oracle-here ## Run every check: format, vet, staticcheck, drift, tests.
 
 # One throwaway PostgreSQL is for all packages. Tests of servers and databases wait part of their time: one package
-# more than there are cores runs at once. Those of whole clusters come afterwards, one by one: replicas whose leases
-# lapse because the machine is busy are another test.
+# more than there are cores runs at once. Those of whole clusters, and of conform's wrong servers, come afterwards, one by
+# one: replicas whose leases lapse because the machine is busy are another test, and so are faults that show late.
 PACKAGES ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
-CLUSTERS = ./runtime/internal/campaign ./runtime/internal/clustertest ./runtime/server
+ALONE = ./cmd/mcpe-gen/internal/conform ./runtime/internal/campaign ./runtime/internal/clustertest ./runtime/server
 
 .PHONY: unit
 unit:
@@ -27,8 +27,8 @@ endif
 	@mkdir -p bin
 	@$(GO) build -o bin/ ./runtime/internal/pgtest/throwaway
 	CGO_ENABLED=$(if $(HAVE_CC),1,0) ./bin/throwaway $(GO) test $(RACE) -p $(PACKAGES) -timeout 20m \
-	  $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CLUSTERS))")
-	CGO_ENABLED=$(if $(HAVE_CC),1,0) ./bin/throwaway $(GO) test $(RACE) -p 1 -timeout 20m $(CLUSTERS)
+	  $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE))")
+	CGO_ENABLED=$(if $(HAVE_CC),1,0) ./bin/throwaway $(GO) test $(RACE) -p 1 -timeout 20m $(ALONE)
 
 .PHONY: quick
 quick: ## Run the tests without the race detector, a database and builds of what is generated (while working).
@@ -107,6 +107,13 @@ METRICS = examples/metrics
 metrics: ## Run the example for Prometheus and hold its alerts and dashboard to what it exports (downloads the exporter).
 	cd $(METRICS) && $(GO) vet ./... && $(GO) test ./...
 
+# The example of a consumer has a go.mod of its own, as a program elsewhere has.
+CONSUMER = examples/consumer
+
+.PHONY: consumer
+consumer: ## Kill the example of a consumer in a burst, poison an event, and count its lines.
+	cd $(CONSUMER) && $(GO) vet ./... && $(GO) test -count=1 ./...
+
 # The drivers by which EmitSQL is tried have a go.mod of their own, and one more for an older release of lib/pq.
 DRIVERS = runtime/store/postgres/drivers
 OLDPQ = pq1.10.mod
@@ -114,6 +121,13 @@ OLDPQ = pq1.10.mod
 .PHONY: drivers
 drivers: ## Try EmitSQL by pgx and by lib/pq, new and old (downloads them; needs PostgreSQL).
 	cd $(DRIVERS) && $(GO) vet ./... && $(GO) test ./... && MCPE_TEST_LIBPQ=1.10 $(GO) test -modfile=$(OLDPQ) ./...
+
+# The store on NATS JetStream has a go.mod of its own, so that nobody else requires nats.go.
+JETSTREAM = runtime/store/jetstream
+
+.PHONY: jetstream
+jetstream: ## Test the store on NATS JetStream, on one server and on three in process (downloads nats-server).
+	cd $(JETSTREAM) && $(GO) vet ./... && CGO_ENABLED=$(if $(HAVE_CC),1,0) $(GO) test $(RACE) -count=1 -timeout 10m ./...
 
 # The console's tests in a headless Chromium have a go.mod of their own.
 BROWSER = runtime/admin/browser
@@ -208,6 +222,18 @@ GORELEASER = github.com/goreleaser/goreleaser/v2@v2.12.0
 release-check: ## Check the configuration of releases (downloads GoReleaser, takes minutes the first time).
 	$(GO) run $(GORELEASER) check
 
+# Two directories with names of other lengths, so that a path that gets into a binary shows.
+REPRODUCED = bin/reproduced/a bin/reproduced/another-directory
+
+.PHONY: reproducible
+reproducible: ## Build the command as it is released in two directories and compare what comes out.
+	@rm -rf bin/reproduced; for dir in $(REPRODUCED); do git clone -q . $$dir; \
+	  for target in linux/amd64 windows/amd64; do \
+	    (cd $$dir && CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -trimpath -buildvcs=true -ldflags "-s -w" \
+	      -o ../$$(basename $$dir)-$$(basename $${target%/*}) ./cmd/mcpe-gen) || exit 1; done; done; \
+	for os in linux windows; do cmp bin/reproduced/a-$$os bin/reproduced/another-directory-$$os || exit 1; done
+	@echo "the command is built the same in $(REPRODUCED)"
+
 .PHONY: tidy
 tidy: ## Check that go.mod and go.sum are tidy.
 	$(GO) mod tidy -diff
@@ -215,5 +241,7 @@ tidy: ## Check that go.mod and go.sum are tidy.
 	cd $(ORACLE) && $(GO) mod tidy -diff
 	cd $(BROWSER) && $(GO) mod tidy -diff
 	cd $(METRICS) && $(GO) mod tidy -diff
+	cd $(CONSUMER) && $(GO) mod tidy -diff
 	cd $(PEERS)/mcpgo && $(GO) mod tidy -diff
+	cd $(JETSTREAM) && $(GO) mod tidy -diff
 	cd $(DRIVERS) && $(GO) mod tidy -diff && $(GO) mod tidy -diff -modfile=$(OLDPQ)

@@ -18,19 +18,27 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/bench/sample"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
+// What a replica emits under load: occurrences of one type, or each writer of its own one of manyTypes.
+const (
+	oneType      = "/admin/load"
+	severalTypes = "/admin/loadmany"
+	manyTypes    = 16
+)
+
 // writeBatch is how many rows one INSERT of the limit takes at most, as many as an append of the store's.
 const writeBatch = 512
 
-// onLoad lets so many writers call f in turns for the time that a GET of /admin/load asks for, and answers
-// how often they did.
-func onLoad(mux *http.ServeMux, f func(context.Context) error) {
-	mux.HandleFunc("GET /admin/load", func(w http.ResponseWriter, r *http.Request) {
+// onLoad lets so many writers call f, with their number, in turns for the time that a GET of the path asks for, and
+// answers how often they did.
+func onLoad(mux *http.ServeMux, path string, f func(ctx context.Context, writer int) error) {
+	mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 		writers, err := strconv.Atoi(r.URL.Query().Get("writers"))
 		d, err2 := time.ParseDuration(r.URL.Query().Get("for"))
 		if err != nil || err2 != nil {
@@ -41,10 +49,10 @@ func onLoad(mux *http.ServeMux, f func(context.Context) error) {
 		var failed atomic.Pointer[error]
 		var wg sync.WaitGroup
 		begin := time.Now()
-		for range writers {
+		for i := range writers {
 			wg.Go(func() {
 				for time.Since(begin) < d && failed.Load() == nil {
-					if err := f(r.Context()); err != nil {
+					if err := f(r.Context(), i); err != nil {
 						failed.Store(&err)
 						return
 					}
@@ -126,7 +134,18 @@ func serveReplica(mux *http.ServeMux, place string) error {
 		}
 	})
 	mux.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{Direct: true, MaxOpen: -1, MaxSessions: -1}))
-	onLoad(mux, func(ctx context.Context) error { return emitter.Emit(ctx, payload()) })
+	onLoad(mux, oneType, func(ctx context.Context, _ int) error { return emitter.Emit(ctx, payload()) })
+	var many []*server.Emitter[sample.BenchSamplePayload]
+	for i := range manyTypes {
+		t := events.Type[sample.BenchSampleArguments, sample.BenchSamplePayload]{Info: events.Info{Name: fmt.Sprint("bench.many", i), Description: "One of many.",
+			InputSchema: json.RawMessage(`{"type":"object"}`), PayloadSchema: json.RawMessage(`{"type":"object","required":["t"]}`)}}
+		e, err := server.Register(es, t, server.Hooks[sample.BenchSampleArguments, sample.BenchSamplePayload]{})
+		if err != nil {
+			return err
+		}
+		many = append(many, e)
+	}
+	onLoad(mux, severalTypes, func(ctx context.Context, i int) error { return many[i%manyTypes].Emit(ctx, payload()) })
 	onEmit(mux, func() error { return emitter.Emit(ctx, payload()) })
 	mux.HandleFunc("GET /admin/transactions", func(w http.ResponseWriter, r *http.Request) {
 		n, err := strconv.Atoi(r.URL.Query().Get("n"))
@@ -194,7 +213,7 @@ func serveRaw(mux *http.ServeMux, database string) error {
 			insertRaw(ctx, pool, group)
 		}
 	}()
-	onLoad(mux, func(context.Context) error {
+	onLoad(mux, oneType, func(context.Context, int) error {
 		data, err := json.Marshal(payload())
 		if err != nil {
 			return err

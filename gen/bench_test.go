@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen"
 )
 
-// benchSizes are the numbers of event types of design targets: 1,000 cost at most 4 times gofmt of
+// benchSizes are the numbers of event types of design targets: 1,000 cost at most 2.5 times gofmt of
 // the same bytes and at most 15 times what 100 cost.
 var benchSizes = []int{10, 100, 1000}
 

@@ -47,6 +47,7 @@ func (v *BenchSamplePayload) UnmarshalJSON(b []byte) error {
 }
 
 // BenchSampleArgumentsSeverity is the member severity of BenchSampleArguments; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type BenchSampleArgumentsSeverity string
 
 // The values of BenchSampleArgumentsSeverity.
@@ -67,6 +68,7 @@ func (v BenchSampleArgumentsSeverity) Known() bool {
 }
 
 // BenchSamplePayloadSeverity is the member severity of BenchSamplePayload; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type BenchSamplePayloadSeverity string
 
 // The values of BenchSamplePayloadSeverity.

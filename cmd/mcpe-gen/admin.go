@@ -22,21 +22,32 @@ connected, what was sent and what came back, and do something about it.
 
   types                     the event types
   subscriptions             webhook subscriptions, by the filters below
+  endpoints                 what they come to by host, or by URL of one --host
+  activity                  what attempts came to in the last hour of this process, by the
+                            minute, of one --event or --host or of all
   show ID                   one of them
   attempts ID               what was sent to it, and what came back
   connections               open streams and pollers
   tail                      occurrences as they pass, of one --event or all
+  event EVENT-ID            where it is, in the log of one --event or in all
+  occurrence TYPE POSITION  one of them, and what became of it at every subscription
+  test ID PAYLOAD           emit an event with this JSON for one subscription alone
   retry ID EVENT-ID         send one event again
   pause ID, unpause ID      hold deliveries back, and let them go on
   resume ID                 end a suspension
-  replay ID CURSOR          deliver again everything after a cursor
+  replay ID [CURSOR]        deliver again everything after a cursor, or what --since, --position
+                            or --event-id name and all that follows
+  bulk VERB                 pause, unpause or resume all that the filters take, in the background;
+                            replay or send again what was given up, --since a time
+  tasks, cancel TASK        what of that is going on, and end it early
+  audit                     who did what, the latest first, --since a time, of one --actor or all
   end ID                    end a subscription, for good
   disconnect ID             end a stream or a poller's lease
   revoke PRINCIPAL          end all that a principal has, for good
   outbox                    what transactions emitted and was put aside
   putback ID, drop ID       let that be looked at again, or delete it
 
-On a terminal end, revoke and drop ask first; --yes does not.
+On a terminal bulk, end, revoke, drop and a replay without a cursor ask first; --yes does not.
 
 The token comes from --token-file or the environment's ` + adminTokenVariable + `. It goes to
 the URL's origin only: redirects are refused, and plain http reaches loopback only.`
@@ -44,13 +55,14 @@ the URL's origin only: redirects are refused, and plain http reaches loopback on
 func newAdmin(c *command) *cobra.Command {
 	var o operate.Options
 	var tokenFile string
-	var yes bool
-	filters := map[string]*string{}
+	var yes, failing, all bool
+	filters, from := map[string]*string{}, map[string]*string{}
 	cmd := &cobra.Command{
 		Use:   "admin URL VERB [ARGUMENT...]",
 		Short: "Operate a server: subscriptions, attempts, retries",
 		Long:  adminHelp,
 		Example: `  mcpe-gen admin https://ops.example.com/events subscriptions --state suspended
+  mcpe-gen admin https://ops.example.com/events subscriptions --failing
   mcpe-gen admin https://ops.example.com/events attempts sub_4f0c
   mcpe-gen admin https://ops.example.com/events retry sub_4f0c evt_1 --token-file token`,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -73,6 +85,17 @@ func newAdmin(c *command) *cobra.Command {
 					o.Filters[name] = *value
 				}
 			}
+			o.From = map[string]string{}
+			for name, value := range from {
+				if *value != "" {
+					o.From[name] = *value
+				}
+			}
+			for name, set := range map[string]bool{"failing": failing, "all": all} {
+				if set {
+					o.Filters[name] = "true"
+				}
+			}
 			o.JSON, o.Stdout = c.format == "json", c.stdout
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -90,17 +113,30 @@ func newAdmin(c *command) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&tokenFile, "token-file", "", "`file` that holds the operator's token (default: the environment's "+adminTokenVariable+")")
-	flags.BoolVarP(&yes, "yes", "y", false, "do not ask before end and revoke, which a terminal otherwise does")
+	flags.BoolVarP(&yes, "yes", "y", false, "do not ask before bulk, drop, end, revoke and replay, which a terminal otherwise does")
 	for _, f := range []struct{ flag, name, usage string }{
 		{"principal", "principal", "of this `principal` only"},
 		{"event", "event", "to this `event` type only"},
 		{"state", "state", "in this `state` only: active, suspended or paused"},
 		{"url", "url", "with a callback whose URL has this `part`"},
+		{"host", "host", "with a callback on this `host`"},
+		{"late", "late", "of the asked process, with an entry that has waited for this `time`, such as 5m"},
 		{"min-behind", "minBehind", "at least this `number` of entries behind"},
+		{"actor", "actor", "audit: what this `operator` did"},
+		{"subscription", "subscription", "audit: what was done to the subscription of this `id`"},
 		{"mode", "mode", "connections of this `mode` only: push or poll"},
 	} {
 		filters[f.name] = flags.String(f.flag, "", f.usage)
 	}
+	for _, f := range []struct{ flag, name, usage string }{
+		{"since", "since", "replay, bulk and audit: from this `time` on, such as 2026-11-22T14:00:00Z, or how long ago it was, such as 90m"},
+		{"position", "position", "replay: from this `position` of the log on"},
+		{"event-id", "eventId", "replay: from the event of this `id` on"},
+	} {
+		from[f.name] = flags.String(f.flag, "", f.usage)
+	}
+	flags.BoolVar(&failing, "failing", false, "whose last attempt failed, suspended or not; those that have failed for longest first")
+	flags.BoolVar(&all, "all", false, "bulk without a filter: all subscriptions")
 	_ = cmd.MarkFlagFilename("token-file")
 	return cmd
 }

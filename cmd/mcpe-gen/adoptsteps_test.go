@@ -30,6 +30,7 @@ var servedBy = map[string]string{
 // E3: the lines that init prints compile where it says that they go, in functions of every shape, on every transport,
 // for every source.
 func TestAdoptLines(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: it builds servers")
 	}

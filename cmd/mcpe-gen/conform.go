@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/receivers"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -24,8 +27,12 @@ Each requirement has an ID, explained in docs/requirements.md, and each finding 
 what was sent, what came back and what was expected; tokens and secrets are left out.
 "advice" is what no document demands of every server, and does not fail the run.
 
+The modes of one event type are followed side by side: each has to bring the same, and
+each cursor has to lead to what came after it.
+
 With --listen webhooks are tried too: subscribing, the challenge, signatures, refused
-deliveries, rotation, unsubscribing. The server has to reach --public-url, and must
+deliveries, rotation, unsubscribing; with --other-token also what another caller can do
+to a subscription. The server has to reach --public-url, and must
 not have it on an allow-list. Requirements that need an occurrence are skipped when
 nothing occurs within --wait. --ssrf asks for callbacks at private addresses, which
 a server has to refuse; use it on servers that are yours.
@@ -33,15 +40,24 @@ a server has to refuse; use it on servers that are yours.
 A run takes less than two minutes, subscribes only to callbacks of its own, and ends
 its subscriptions, also on Ctrl-C.
 
-Exit codes: 0 when nothing failed, 1 when there is no MCP server with events, 6 when
-a requirement does not hold.`
+With --receiver a webhook receiver is tried instead: conform plays the server, and posts
+challenges, events, gaps and a termination to the URL, some of them wrong, signed with
+--secret. The receiver has to know --subscription. --handled names the file to which the
+program adds a line for each message that it took: the eventId of an event, the
+webhook-id of a gap or a termination; without it only answers are judged. A COMMAND
+after -- starts the program, which is killed once and started again to see whether what
+it took is lost. The run ends with a termination.
+
+Exit codes: 0 when nothing failed, 1 when there is no MCP server with events, or nobody
+at the receiver's URL, 6 when a requirement does not hold.`
 
 func newConform(c *command) *cobra.Command {
 	var o conform.Options
-	var junit string
+	var hooks receivers.Options
+	var data, junit string
 	cmd := &cobra.Command{
-		Use:   "conform URL | -- COMMAND...",
-		Short: "Try the protocol's requirements against a server",
+		Use:   "conform URL | -- COMMAND... | --receiver URL --secret SECRET [-- COMMAND...]",
+		Short: "Try the protocol's requirements against a server or a webhook receiver",
 		Long:  conformHelp,
 		Example: `  mcpe-gen conform https://mcp.example.com/mcp --token $TOKEN
   mcpe-gen conform -- ./server -stdio
@@ -49,9 +65,32 @@ func newConform(c *command) *cobra.Command {
   mcpe-gen conform http://127.0.0.1:8080/mcp --format json | jq '.findings[] | select(.outcome == "fail")'
   mcpe-gen conform http://127.0.0.1:8080/mcp --junit conform.xml
   mcpe-gen conform https://mcp.example.com/mcp --token $TOKEN --listen :8443 \
-    --public-url https://me.example.net:8443 --tls-cert cert.pem --tls-key key.pem`,
+    --public-url https://me.example.net:8443 --tls-cert cert.pem --tls-key key.pem
+  mcpe-gen conform --receiver http://127.0.0.1:9000/hooks/1 --secret $SECRET --handled handled.txt -- ./consumer`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("receiver") {
+				if err := refuseFlags(cmd, serverOnly, "--%s does not go with --receiver"); err != nil {
+					return err
+				}
+				dash := cmd.ArgsLenAtDash()
+				switch {
+				case dash < 0 && len(args) > 0 || dash > 0:
+					return usagef("conform takes one receiver, by --receiver; %q is another one", args[0])
+				case dash == 0 && len(args) == 0:
+					return usagef("no command after --")
+				}
+				hooks.Command, hooks.Data, hooks.Stderr = args, json.RawMessage(data), c.stderr
+				if o.Event != "" {
+					hooks.Event = o.Event
+				}
+				return c.judged(cmd.Context(), junit, func(ctx context.Context) (*verdict.Report, error) {
+					return receivers.Run(ctx, hooks)
+				})
+			}
+			if err := refuseFlags(cmd, receiverOnly, "--%s goes with --receiver"); err != nil {
+				return err
+			}
 			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
 				if o.Target.Command = args[dash:]; len(o.Target.Command) == 0 {
 					return usagef("no command after --")
@@ -80,6 +119,17 @@ func newConform(c *command) *cobra.Command {
 	receiverFlags(cmd, &o.Receiver)
 	flags.BoolVar(&o.SSRF, "ssrf", false, "also try callbacks at private addresses, which must be refused; needs --listen")
 	flags.StringVar(&o.Target.Token, "token", os.Getenv(tokenVariable), tokenUsage)
+	flags.StringVar(&o.OtherToken, "other-token", "", "bearer `token` of another caller, to try what depends on who calls")
+	hooks.Event = receivers.DefaultEvent
+	flags.StringVar(&hooks.URL, "receiver", "", "try the webhook receiver at this `URL` instead of a server")
+	flags.StringVar(&hooks.Secret, "secret", os.Getenv(secretVariable),
+		"`whsec_...` that the receiver has for --receiver (default: $"+secretVariable+")")
+	flags.StringVar(&hooks.Subscription, "subscription", receivers.DefaultSubscription,
+		"`id` of the subscription that the receiver knows")
+	flags.StringVar(&data, "data", "{}", "`JSON` object that the events for --receiver carry")
+	flags.StringVar(&hooks.Handled, "handled", "", "`file` with a line for each message that the receiver's program took")
+	hideDefault(cmd, "secret")
+	_ = cmd.MarkFlagFilename("handled")
 	flags.StringVar(&junit, "junit", "", "also write the findings to this `file`, in JUnit's format")
 	hideDefault(cmd, "token")
 	completeWords(cmd, "revision", wire.RevisionStateless, wire.RevisionLegacy)
@@ -87,20 +137,45 @@ func newConform(c *command) *cobra.Command {
 	return cmd
 }
 
-func (c *command) conform(ctx context.Context, o conform.Options, junit string) error {
-	if c.format != "text" && c.format != "json" {
-		return usagef("--format %s: conform writes text and json", c.format)
+// secretVariable is where --secret is looked for, so that it need not stand in a list of processes.
+const secretVariable = "MCPE_GEN_SECRET"
+
+// The flags that are about one role only.
+var (
+	serverOnly = []string{"arg", "wait", "revision", "listen", "public-url", "tls-cert", "tls-key", "ssrf", "token",
+		"other-token"}
+	receiverOnly = []string{"secret", "subscription", "data", "handled"}
+)
+
+// refuseFlags refuses flags of another role, format says of which.
+func refuseFlags(cmd *cobra.Command, names []string, format string) error {
+	for _, name := range names {
+		if cmd.Flags().Changed(name) {
+			return usagef(format, name)
+		}
 	}
+	return nil
+}
+
+func (c *command) conform(ctx context.Context, o conform.Options, junit string) error {
 	if o.SSRF && o.Receiver.Listen == "" {
 		return usagef("--ssrf goes with --listen: it is about subscriptions by webhook")
+	}
+	o.Stderr = c.stderr
+	return c.judged(ctx, junit, func(ctx context.Context) (*verdict.Report, error) { return conform.Run(ctx, o) })
+}
+
+// judged runs a judge and writes its report, in JUnit's format too where junit names a file.
+func (c *command) judged(ctx context.Context, junit string, judge func(context.Context) (*verdict.Report, error)) error {
+	if c.format != "text" && c.format != "json" {
+		return usagef("--format %s: conform writes text and json", c.format)
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// A second Ctrl-C ends the process at once, should the server keep the first one waiting.
 	context.AfterFunc(ctx, stop)
-	o.Stderr = c.stderr
-	report, err := conform.Run(ctx, o)
-	if wrong, ok := errors.AsType[*conform.UsageError](err); ok {
+	report, err := judge(ctx)
+	if wrong, ok := errors.AsType[*verdict.UsageError](err); ok {
 		return refuse(wrong)
 	}
 	if report == nil {
@@ -135,11 +210,11 @@ func (c *command) conform(ctx context.Context, o conform.Options, junit string) 
 }
 
 // outcomeColors are ANSI's: green, red, yellow; what was skipped is dim.
-var outcomeColors = map[conform.Outcome]string{conform.Pass: "32", conform.Fail: "31", conform.Advice: "33",
-	conform.Skip: "2"}
+var outcomeColors = map[verdict.Outcome]string{verdict.Pass: "32", verdict.Fail: "31", verdict.Advice: "33",
+	verdict.Skip: "2"}
 
 // paintOutcome marks an outcome where standard output is looked at by a person.
-func (c *command) paintOutcome(o conform.Outcome, text string) string {
+func (c *command) paintOutcome(o verdict.Outcome, text string) string {
 	if !c.coloredOn(c.stdout) {
 		return text
 	}

@@ -17,6 +17,7 @@ const (
 	exitDrift       = 4 // --check found files to create, update or delete
 	exitBreaking    = 5 // breaking found changes that break somebody
 	exitConform     = 6 // conform found a requirement that does not hold
+	exitDoctor      = 7 // doctor found something that fails; with --strict also warnings
 )
 
 // An exit ends a run with a code. A nil err means that everything worth saying has been said.

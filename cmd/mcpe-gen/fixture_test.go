@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
 )
 
 // The fixture of the public conformance suite holds what conform tries without webhooks: its callbacks
 // have to be public.
 func TestConformFixture(t *testing.T) {
+	t.Parallel()
 	program := filepath.Join(t.TempDir(), "conformance")
 	if out, err := exec.Command("go", "build", "-o", program, "../../examples/conformance").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -39,7 +41,7 @@ func TestConformFixture(t *testing.T) {
 		for _, f := range report.Findings {
 			webhook := strings.Contains(f.Got, "--listen") || strings.Contains(f.Got, "--ssrf")
 			other := strings.HasPrefix(f.Got, "only for a server") || strings.Contains(f.Got, "revision")
-			if f.Outcome == conform.Fail || f.Outcome == conform.Advice || f.Outcome == conform.Skip && !webhook && !other {
+			if f.Outcome == verdict.Fail || f.Outcome == verdict.Advice || f.Outcome == verdict.Skip && !webhook && !other {
 				t.Errorf("%s: %+v", revision, f)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -152,6 +153,32 @@ func TestReleased(t *testing.T) {
 		!slices.Contains(b.Env, "CGO_ENABLED=0") || !slices.Contains(b.Flags, "-trimpath") ||
 		!slices.Contains(b.Flags, "-buildvcs=true") || config.Checksum.Algorithm != "sha256" {
 		t.Errorf("the configuration is %+v", config)
+	}
+	// What builds a release is said once, and is the same here.
+	if !regexp.MustCompile(`(?m)^toolchain go1\.\d+\.\d+$`).MatchString(readText(t, "../../go.mod")) {
+		t.Error("go.mod has no toolchain line")
+	}
+	releaser := regexp.MustCompile(`(?m)^GORELEASER = .*@(v\S+)$`).FindStringSubmatch(readText(t, "../../Makefile"))
+	workflow := readText(t, "../../.github/workflows/release.yml")
+	if releaser == nil || !strings.Contains(workflow, "version: "+releaser[1]+" ") {
+		t.Errorf("the workflow and the Makefile run other GoReleasers: %q", releaser)
+	}
+	// The tags of actions can be moved: the page says which are trusted so, and a checkout leaves no credentials to the others.
+	page := readText(t, "../../docs/releasing.md")
+	files, err := filepath.Glob("../../.github/workflows/*.yml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		text := readText(t, file)
+		for _, m := range regexp.MustCompile(`uses: (\S+)@(\S+)`).FindAllStringSubmatch(text, -1) {
+			if len(m[2]) != 40 && !strings.Contains(page, "`"+m[1]+"@"+m[2]+"`") {
+				t.Errorf("%s: %s is no commit, and docs/releasing.md does not list it", file, m[0])
+			}
+		}
+		if n := strings.Count(text, "actions/checkout@"); n != strings.Count(text, "persist-credentials: false") {
+			t.Errorf("%s: %d checkouts, not all without credentials", file, n)
+		}
 	}
 	// GoReleaser writes dist/ before it builds: not ignored, it would make the tree a changed one.
 	if !strings.Contains(readText(t, "../../.gitignore"), "/dist/\n") {

@@ -117,7 +117,8 @@ Exit codes:
   3  errors in event files, or warnings with --strict
   4  generate --check found files to create, update or delete
   5  breaking found changes that break somebody
-  6  conform found a requirement that does not hold`
+  6  conform found a requirement that does not hold
+  7  doctor found something wrong with a database`
 
 // newRoot is the command tree.
 func newRoot(c *command) *cobra.Command {
@@ -156,7 +157,7 @@ func newRoot(c *command) *cobra.Command {
 	root.SetVersionTemplate("mcpe-gen {{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version of mcpe-gen")
 
-	root.AddCommand(newInit(c), newGenerate(c), newLint(c), newBreaking(c), newRules(c), newExplain(c), newInspect(c), newSchema(c), newImport(c), newExport(c), newDocs(c), newServe(c), newListen(c), newBridge(c), newConform(c), newAdmin(c), newDeadLetters(c),
+	root.AddCommand(newInit(c), newGenerate(c), newLint(c), newBreaking(c), newRules(c), newExplain(c), newInspect(c), newSchema(c), newImport(c), newExport(c), newDocs(c), newServe(c), newListen(c), newBridge(c), newConform(c), newAdmin(c), newDeadLetters(c), newDoctor(c),
 		newVersion(c), newCompletion(c), newMan(c))
 	return root
 }

@@ -26,6 +26,7 @@ import (
 // module of its own whose go.mod replaces this one, start the server, receive an event, stop it; and
 // what the scaffold's CI does. [TestScaffolds] tries other choices.
 func TestScaffold(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: it builds servers")
 	}

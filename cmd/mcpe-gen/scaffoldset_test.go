@@ -149,6 +149,7 @@ func TestCombinations(t *testing.T) {
 // among them; with MCPE_GEN_SCAFFOLDS=all, as `make scaffolds` sets it, it runs all, and with other text those whose flags
 // contain it. They are directories of one module, so that the go command loads and builds what they share once.
 func TestScaffolds(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: it builds servers")
 	}

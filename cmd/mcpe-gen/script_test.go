@@ -26,8 +26,9 @@ func TestMain(m *testing.M) {
 			}
 			os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, testVersion()))
 		},
-		"peer":    servePeer,
-		"onevent": onEvent,
+		"peer":     servePeer,
+		"onevent":  onEvent,
+		"receiver": hookReceiver,
 	})
 }
 
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 type scripts struct{ *testing.M }
 
 func (s scripts) Run() int {
-	testflag.Parallel(4) // scripts of servers and clients wait
+	testflag.Parallel(4) // servers and clients of scripts wait; so do builds, for one another
 	// Modules that tests make look at go.mod files that ours leaves out. They are read before the proxy is off.
 	if out, err := exec.Command("go", "mod", "graph").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go mod graph: %v\n%s", err, out)
@@ -75,8 +76,8 @@ func testVersion() version {
 }
 
 // TestScript runs testdata/script: every verb, flag and exit code, with the command in a process of
-// its own. Scripts have six commands beside testscript's, and the program peer, a server on standard
-// input and output:
+// its own. Scripts have commands beside testscript's, and the programs peer, a server on standard
+// input and output, and receiver, of webhooks:
 //
 //	exits CODE mcpe-gen ARGS…
 //	serve FILE [TOKEN [CERT]]
@@ -85,7 +86,9 @@ func testVersion() version {
 //	trial ARGS…
 //	post STATUS URL BODY [HEADER…]
 //	agent TOOL ARGUMENTS PATTERN ARGS…
+//	freeaddress VARIABLE
 func TestScript(t *testing.T) {
+	t.Parallel()
 	checkout, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +98,7 @@ func TestScript(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "serve": startPeer, "certificate": certificate, "sink": sink,
-			"trial": startTrial, "post": post, "agent": callAgent},
+			"trial": startTrial, "post": post, "agent": callAgent, "freeaddress": freeAddress},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("CHECKOUT", checkout)
 			// Under -race every process would wait a second at its end.

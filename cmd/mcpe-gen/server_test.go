@@ -84,7 +84,7 @@ func (p *peerServer) report(ctx context.Context) {
 	})
 }
 
-// servePeer is the command "peer FILE" of scripts: the server on standard input and output.
+// servePeer is the command "peer FILE [quiet]" of scripts: the server on standard input and output.
 func servePeer() {
 	p, err := newPeer(os.Args[1], server.Options{})
 	if err != nil {
@@ -92,8 +92,10 @@ func servePeer() {
 		os.Exit(1)
 	}
 	p.report(context.Background())
-	// Somebody's logging on standard output must not disturb a client.
-	fmt.Println("peer is listening")
+	if len(os.Args) < 3 {
+		// Somebody's logging on standard output must not disturb a client.
+		fmt.Println("peer is listening")
+	}
 	if err := transport.Run(context.Background(), p.events, &mcp.StdioTransport{}); err != nil {
 		os.Exit(1)
 	}
@@ -147,7 +149,7 @@ func startPeer(ts *testscript.TestScript, neg bool, args []string) {
 		o.Principal = func(context.Context, *mcp.RequestExtra) string { return "me" }
 		o.Webhook = &server.WebhookOptions{Callbacks: server.Callbacks{
 			AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, TLS: &tls.Config{RootCAs: roots}},
-			Retry: server.Retry{Schedule: []time.Duration{0, 200 * time.Millisecond, time.Second}}}
+			Retry: server.Retry{Schedule: []time.Duration{0, 500 * time.Millisecond, time.Second}}}
 	}
 	p, err := newPeer(ts.MkAbs(args[0]), o)
 	ts.Check(err)

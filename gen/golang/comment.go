@@ -4,35 +4,37 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/dave/jennifer/jen"
-
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 )
 
-// comment is a doc comment of the given lines, written line by line with //.
-func comment(lines ...string) jen.Code { return jen.Comment(commentText(lines)) }
+// comment writes lines of text with // before each.
+func (w *writer) comment(lines ...string) { w.body = appendComment(w.body, lines) }
 
-func commentText(lines []string) string {
-	var b strings.Builder
-	for i, l := range lines {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(strings.TrimRight("// "+l, " "))
+func appendComment(out []byte, lines []string) []byte {
+	for _, l := range lines {
+		out = append(append(out, strings.TrimRight("// "+l, " ")...), '\n')
 	}
-	return b.String()
+	return out
 }
 
-// typeDoc is the doc comment of a declared type: a sentence that stands alone, then the author's
-// words.
-func typeDoc(d *ir.Decl, what string) jen.Code {
+// doc begins a declaration with its comment, after an empty line.
+func (w *writer) doc(lines ...string) {
+	w.line()
+	w.comment(lines...)
+}
+
+// typeDoc is the doc comment of a declared type: a sentence that stands alone and what more there is to say, then
+// the author's words.
+func (w *writer) typeDoc(d *ir.Decl, what string, more ...string) {
 	verb := " is "
-	if strings.HasPrefix(what, "the arguments") {
+	if isArguments(d) {
 		verb = " are "
 	}
-	lines := []string{d.Name + verb + what + "."}
-	return comment(withDoc(lines, d.Doc, "the schema marks this type as deprecated.")...)
+	w.doc(withDoc(append([]string{d.Name + verb + what + "."}, more...), d.Doc, "the schema marks this type as deprecated.")...)
 }
+
+// isArguments reports whether a type is that of the arguments of an event type or a task.
+func isArguments(d *ir.Decl) bool { return strings.HasPrefix(d.Role, "the arguments of ") }
 
 // withDoc appends the author's description and deprecation as paragraphs of their own.
 func withDoc(lines []string, doc ir.Doc, deprecated string) []string {

@@ -2,19 +2,16 @@
 // tools.json. It decides nothing about types or names; [ir.Build] has done that.
 //
 // Start with [Emit]. Each kind of declaration has a file of its own: structs, enums, unions,
-// aliases, event types, server and client stubs, read tools. This is the only package that uses
-// jennifer, whose qualified names keep imports exact; a file is formatted once, when it is rendered.
+// aliases, event types, server and client stubs, read tools. A [writer] takes lines of code, whose qualified names
+// keep imports exact; a file is formatted once, when all of it is there.
 //
 // The package makes no promise of compatibility.
 package golang
 
 import (
-	"bytes"
 	"fmt"
+	"go/format"
 	"slices"
-	"strings"
-
-	"github.com/dave/jennifer/jen"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/internal/parallel"
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
@@ -81,12 +78,12 @@ func Emit(p *ir.Package, o Options) (map[string][]byte, error) {
 		o.Source = func(path string) string { return path }
 	}
 	jobs := []func() rendered{
-		func() rendered { return render(PackageFile, packageFile(p, o)) },
+		func() rendered { return packageFile(p, o).render(PackageFile) },
 		func() rendered { return notGo(SchemasFile, p, o, schemasJSON) },
 		func() rendered { return notGo(ToolsFile, p, o, toolsJSON) },
 	}
 	for _, f := range p.Files {
-		jobs = append(jobs, func() rendered { return render(f.Stem+Suffix, eventFile(p.Name, f, o)) })
+		jobs = append(jobs, func() rendered { return eventFile(p.Name, f, o).render(f.Stem + Suffix) })
 	}
 	slices.Reverse(jobs) // the event files take longest
 	results := make([]rendered, len(jobs))
@@ -115,32 +112,64 @@ func notGo(name string, p *ir.Package, o Options, content func(*ir.Package, Opti
 	return rendered{name, b, err}
 }
 
-func render(name string, f *jen.File) rendered {
-	var buf bytes.Buffer
-	if err := f.Render(&buf); err != nil {
-		text, _, _ := strings.Cut(err.Error(), "\n")
-		return rendered{name: name, err: fmt.Errorf("write %s: %s", name, text)}
-	}
-	return rendered{name: name, content: groupImports(buf.Bytes())}
+// A writer takes the declarations of one file.
+type writer struct {
+	options Options
+	head    []byte // what stands before the imports
+	imports *imports
+	body    []byte
 }
 
-// newFile begins a file with its header.
-func newFile(pkg string, o Options, sources []string) *jen.File {
-	f := jen.NewFilePathName(o.ImportPath, pkg)
-	f.ImportNames(importNames)
-	header := Header
+// newWriter begins a file with its header and its package clause.
+func newWriter(pkg string, o Options, sources, doc []string) *writer {
+	w := &writer{options: o, imports: newImports(o.ImportPath), head: append([]byte(Header), '\n')}
 	for _, s := range sources {
-		header += "\n" + SourcePrefix + s
+		w.head = append(append(append(w.head, SourcePrefix...), s...), '\n')
 	}
-	f.HeaderComment(header)
-	return f
+	w.head = appendComment(append(w.head, '\n'), doc)
+	w.head = append(append(append(w.head, "package "...), pkg...), "\n\n"...)
+	return w
+}
+
+// line adds a line of code.
+func (w *writer) line(parts ...string) {
+	for _, p := range parts {
+		w.body = append(w.body, p...)
+	}
+	w.body = append(w.body, '\n')
+}
+
+// function adds a function by its signature and the lines of its body.
+func (w *writer) function(signature string, body ...string) {
+	w.line("func ", signature, " {")
+	for _, l := range body {
+		w.line(l)
+	}
+	w.line("}")
+}
+
+// method adds a function without a comment, after an empty line.
+func (w *writer) method(signature string, body ...string) {
+	w.line()
+	w.function(signature, body...)
+}
+
+// qual is a name of a package, which the file then imports.
+func (w *writer) qual(path, name string) string { return w.imports.qualified(path, name) }
+
+// render formats the file.
+func (w *writer) render(name string) rendered {
+	content, err := format.Source(slices.Concat(w.head, []byte(w.imports.block()), w.body))
+	if err != nil {
+		err = fmt.Errorf("write %s: %w", name, err)
+	}
+	return rendered{name, content, err}
 }
 
 // eventFile is the code of one event file: each event and task with its own types, the conversation,
 // then the shared types.
-func eventFile(pkg string, file *ir.File, o Options) *jen.File {
-	f := newFile(pkg, o, []string{o.Source(file.Path)})
-	w := &writer{file: f, options: o}
+func eventFile(pkg string, file *ir.File, o Options) *writer {
+	w := newWriter(pkg, o, []string{o.Source(file.Path)}, nil)
 	for _, e := range file.Events {
 		w.event(e)
 	}
@@ -153,20 +182,19 @@ func eventFile(pkg string, file *ir.File, o Options) *jen.File {
 	for _, d := range file.Decls {
 		w.decl(d)
 	}
-	return f
+	return w
 }
 
 // packageFile ties the package to the runtime's version and lists its read tools.
-func packageFile(p *ir.Package, o Options) *jen.File {
+func packageFile(p *ir.Package, o Options) *writer {
 	var sources []string
 	for _, f := range p.Files {
 		sources = append(sources, o.Source(f.Path))
 	}
 	slices.Sort(sources)
-	f := newFile(p.Name, o, sources)
-	f.PackageComment(commentText(packageDoc(p, o, sources)))
-	w := &writer{file: f, options: o}
-	w.add(comment(guardDoc...), jen.Const().Id("_").Op("=").Qual(eventsImplPath, "IsAtLeastVersion0_1"))
+	w := newWriter(p.Name, o, sources, packageDoc(p, o, sources))
+	w.doc(guardDoc...)
+	w.line("const _ = ", w.qual(eventsImplPath, "IsAtLeastVersion0_1"))
 	if len(sections(p, o)) > 0 {
 		w.embedded()
 	}
@@ -178,21 +206,7 @@ func packageFile(p *ir.Package, o Options) *jen.File {
 			w.ingress(in)
 		}
 	}
-	return f
-}
-
-// A writer adds declarations to one file.
-type writer struct {
-	file    *jen.File
-	options Options
-}
-
-// add appends one declaration, its comment first, after an empty line.
-func (w *writer) add(parts ...jen.Code) {
-	w.file.Line()
-	for _, p := range parts {
-		w.file.Add(p)
-	}
+	return w
 }
 
 func (w *writer) decl(d *ir.Decl) {

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dave/jennifer/jen"
-
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 )
 
@@ -32,36 +30,36 @@ func (w *writer) enum(d *ir.Decl) {
 	if d.Base == ir.Literal {
 		what = d.Role + ", the JSON text of a value; decoding keeps values that the schema does not list, see Known"
 	}
-	w.add(typeDoc(d, what), jen.Type().Id(d.Name).Add(typeCode(&ir.Type{Kind: d.Base})))
-	var constants, names []jen.Code
+	var more []string
+	if d.EmptyIsAbsent() {
+		more = append(more, "An optional member of this type is absent when it is empty.")
+	}
+	w.typeDoc(d, what, more...)
+	w.line("type ", d.Name, " ", w.typeCode(&ir.Type{Kind: d.Base}))
+	w.doc("The values of " + d.Name + ".")
+	w.line("const (")
+	var names []string
 	for _, v := range d.Values {
-		constants = append(constants, jen.Id(v.Name).Id(d.Name).Op("=").Op(v.Literal))
-		names = append(names, jen.Id(v.Name))
+		w.line(v.Name, " ", d.Name, " = ", v.Literal)
+		names = append(names, v.Name)
 	}
-	w.add(comment("The values of "+d.Name+"."), jen.Const().Defs(constants...))
-	known := []jen.Code{
-		jen.Switch(jen.Id("v")).Block(jen.Case(jen.List(names...)).Block(jen.Return(jen.True()))),
-		jen.Return(jen.False()),
-	}
+	w.line(")")
+	known := []string{"switch v {", "case " + strings.Join(names, ", ") + ":", "return true", "}", "return false"}
 	switch {
 	case len(names) > maxSwitch:
-		sorted := slices.SortedFunc(slices.Values(d.Values), func(a, b ir.Value) int { return compareLiterals(d.Base, a.Literal, b.Literal) })
-		names = names[:0]
-		for _, v := range sorted {
-			names = append(names, jen.Line().Id(v.Name))
-		}
 		list := "valuesOf" + d.Name
-		w.add(comment(list+" is sorted."), jen.Var().Id(list).Op("=").Index().Id(d.Name).Values(append(names, jen.Line())...))
-		known = []jen.Code{
-			jen.List(jen.Id("_"), jen.Id("found")).Op(":=").Qual("slices", "BinarySearch").Call(jen.Id(list), jen.Id("v")),
-			jen.Return(jen.Id("found")),
+		w.doc(list + " is sorted.")
+		w.line("var ", list, " = []", d.Name, "{")
+		for _, v := range slices.SortedFunc(slices.Values(d.Values), func(a, b ir.Value) int { return compareLiterals(d.Base, a.Literal, b.Literal) }) {
+			w.line(v.Name, ",")
 		}
+		w.line("}")
+		known = []string{"_, found := " + w.qual("slices", "BinarySearch") + "(" + list + ", v)", "return found"}
 	case len(names) == 1:
-		known = []jen.Code{jen.Return(jen.Id("v").Op("==").Add(names[0]))}
+		known = []string{"return v == " + names[0]}
 	}
-	w.add(
-		comment("Known reports whether v is one of the values that the schema lists."),
-		jen.Func().Params(jen.Id("v").Id(d.Name)).Id("Known").Params().Bool().Block(known...))
+	w.doc("Known reports whether v is one of the values that the schema lists.")
+	w.function("(v "+d.Name+") Known() bool", known...)
 	if d.Base == ir.Literal {
 		w.literalMethods(d)
 	}
@@ -69,10 +67,6 @@ func (w *writer) enum(d *ir.Decl) {
 
 // literalMethods writes the JSON methods of an enum whose values have no common Go type.
 func (w *writer) literalMethods(d *ir.Decl) {
-	w.file.Line()
-	w.file.Func().Params(jen.Id("v").Op("*").Id(d.Name)).Id("UnmarshalJSON").Params(jen.Id("b").Index().Byte()).Error().Block(
-		jen.Return(jen.Qual(eventsImplPath, "DecodeLiteral").Call(jen.Id("b"), jen.Parens(jen.Op("*").String()).Parens(jen.Id("v")))))
-	w.file.Line()
-	w.file.Func().Params(jen.Id("v").Id(d.Name)).Id("MarshalJSON").Params().Params(jen.Index().Byte(), jen.Error()).Block(
-		jen.Return(jen.Qual(eventsImplPath, "EncodeLiteral").Call(jen.String().Parens(jen.Id("v")))))
+	w.method("(v *"+d.Name+") UnmarshalJSON(b []byte) error", "return "+w.qual(eventsImplPath, "DecodeLiteral")+"(b, (*string)(v))")
+	w.method("(v "+d.Name+") MarshalJSON() ([]byte, error)", "return "+w.qual(eventsImplPath, "EncodeLiteral")+"(string(v))")
 }

@@ -1,8 +1,6 @@
 package golang
 
 import (
-	"github.com/dave/jennifer/jen"
-
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 )
@@ -10,7 +8,8 @@ import (
 // event writes an event type: its name, its types, and what servers and clients get.
 func (w *writer) event(e *ir.Event) {
 	if e.NameConst != "" {
-		w.add(comment(e.NameConst+" is the name of the event type."), jen.Const().Id(e.NameConst).Op("=").Add(text(e.Schema.Name)))
+		w.doc(e.NameConst + " is the name of the event type.")
+		w.line("const ", e.NameConst, " = ", text(e.Schema.Name))
 	}
 	for _, d := range e.Decls {
 		w.decl(d)
@@ -24,21 +23,19 @@ func (w *writer) event(e *ir.Event) {
 }
 
 // nameCode is the name of the event type, by its constant if there is one.
-func nameCode(e *ir.Event) *jen.Statement {
+func nameCode(e *ir.Event) string {
 	if e.NameConst != "" {
-		return jen.Id(e.NameConst)
+		return e.NameConst
 	}
 	return text(e.Schema.Name)
 }
 
 // described is the description of the event type, which is read when it is evaluated.
-func described(e *ir.Event) *jen.Statement {
-	return jen.Id(schemasVar).Dot("Describe").Call(nameCode(e))
-}
+func described(e *ir.Event) string { return schemasVar + ".Describe(" + nameCode(e) + ")" }
 
-// eventDoc appends the event's stability and deprecation to the comment of a function. Only
+// eventDoc begins a function with a comment that has the event's stability and deprecation. Only
 // clients are told with Go's own marker: servers go on offering the type until it is removed.
-func eventDoc(s *schema.Event, marker, first string) jen.Code {
+func (w *writer) eventDoc(s *schema.Event, marker, first string) {
 	lines := []string{first}
 	if s.Stability == "experimental" {
 		lines = paragraph(lines, "The event type is experimental: it may change or go away.")
@@ -53,5 +50,5 @@ func eventDoc(s *schema.Event, marker, first string) jen.Code {
 		}
 		lines = paragraph(lines, marker+oneLine(why)+".")
 	}
-	return comment(lines...)
+	w.doc(lines...)
 }

@@ -1,7 +1,7 @@
 package golang
 
 import (
-	"github.com/dave/jennifer/jen"
+	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 )
@@ -12,42 +12,38 @@ func (w *writer) ingress(in *ir.Ingress) {
 	if !in.Provider.Eventless {
 		title = "webhooks of " + title
 	}
-	var fields, routes []jen.Code
+	w.doc(in.Name + " holds the emitters of what comes from " + title + ", each of which is needed.")
+	w.line("type ", in.Name, " struct {")
+	args := []string{"s, o"}
 	for _, e := range in.Events {
-		fields = append(fields, jen.Id(e.Prefix).Op("*").Id(e.Prefix+"Emitter"))
-		routes = append(routes, jen.Qual(ingressPath, "To").Call(
-			jen.Id("in").Dot(e.Prefix), described(e), fromCode(e)))
+		w.line(e.Prefix, " *", e.Prefix, "Emitter")
+		args = append(args, w.qual(ingressPath, "To")+"(in."+e.Prefix+", "+described(e)+", "+w.fromCode(e)+")")
 	}
-	w.add(comment(in.Name+" holds the emitters of what comes from "+title+", each of which is needed."),
-		jen.Type().Id(in.Name).Struct(fields...))
-	args := append([]jen.Code{jen.List(jen.Id("s"), jen.Id("o"))}, routes...)
-	w.add(comment("Handler takes in "+title+" that s has verified, and emits what they tell."),
-		jen.Func().Params(jen.Id("in").Id(in.Name)).Id("Handler").Params(
-			jen.Id("s").Qual(ingressPath, "Service"), jen.Id("o").Qual(ingressPath, "Options"),
-		).Params(jen.Op("*").Qual(ingressPath, "Handler"), jen.Error()).Block(
-			jen.Return(jen.Qual(ingressPath, "NewHandler").Custom(
-				jen.Options{Open: "(", Close: ")", Separator: ",", Multi: true}, args...))))
+	w.line("}")
+	w.doc("Handler takes in " + title + " that s has verified, and emits what they tell.")
+	w.function("(in "+in.Name+") Handler(s "+w.qual(ingressPath, "Service")+", o "+w.qual(ingressPath, "Options")+") (*"+w.qual(ingressPath, "Handler")+", error)",
+		"return "+w.qual(ingressPath, "NewHandler")+"(\n"+strings.Join(args, ",\n")+",\n)")
 }
 
 // fromCode is the `from:` of an event.
-func fromCode(e *ir.Event) *jen.Statement {
+func (w *writer) fromCode(e *ir.Event) string {
 	from := e.Schema.From
-	members := []jen.Code{jen.Id("Provider").Op(":").Add(text(from.Provider))}
+	members := []string{"Provider: " + text(from.Provider)}
 	for _, m := range []struct{ name, value string }{{"Event", from.Event}, {"Action", from.Action}, {"ID", from.ID}} {
 		if m.value != "" {
-			members = append(members, jen.Id(m.name).Op(":").Add(text(m.value)))
+			members = append(members, m.name+": "+text(m.value))
 		}
 	}
 	if len(from.Fields) > 0 {
-		var list []jen.Code
+		var list []string
 		for _, f := range from.Fields {
-			field := []jen.Code{jen.Id("Target").Op(":").Add(text(f.Target)), jen.Id("Source").Op(":").Add(text(f.Source))}
+			field := "Target: " + text(f.Target) + ", Source: " + text(f.Source)
 			if f.Nullable {
-				field = append(field, jen.Id("Nullable").Op(":").True())
+				field += ", Nullable: true"
 			}
-			list = append(list, jen.Values(field...))
+			list = append(list, "{"+field+"}")
 		}
-		members = append(members, jen.Id("Fields").Op(":").Index().Qual(ingressPath, "Field").Add(lines(list)))
+		members = append(members, "Fields: []"+w.qual(ingressPath, "Field")+lines(list))
 	}
-	return jen.Qual(ingressPath, "From").Values(members...)
+	return w.qual(ingressPath, "From") + "{" + strings.Join(members, ", ") + "}"
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/dave/jennifer/jen"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
@@ -134,7 +133,7 @@ func membersOf(raw []byte) ([]jsonMember, error) {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil, nil
 	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(raw)) // which it reads in place
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true)) // which it reads in place
 	if _, err := dec.ReadToken(); err != nil {
 		return nil, err
 	}
@@ -306,18 +305,17 @@ func schemasJSON(p *ir.Package, o Options) ([]byte, error) {
 	content := indented(out)
 	read := eventsimpl.NewSchemas(string(content))
 	for _, section := range all {
-		get := read.Event
-		if section.kind == "tasks" {
-			get = read.Task
-		}
+		get := func(member string) json.RawMessage { return read.Task(section.name, member) }
 		if section.event != nil {
 			i := read.Describe(section.name)
 			if err := published.Of(&i).Err; err != nil {
 				return nil, fmt.Errorf("write %s: %w", SchemasFile, err)
 			}
+			described := map[string]json.RawMessage{"inputSchema": i.InputSchema, "payloadSchema": i.PayloadSchema}
+			get = func(member string) json.RawMessage { return described[member] }
 		}
 		for _, s := range section.schemas {
-			if !bytes.Equal(get(section.name, s.member), s.schema.JSON()) {
+			if !bytes.Equal(get(s.member), s.schema.JSON()) {
 				return nil, fmt.Errorf("write %s: the %s of %s is not what it was when it is read back", SchemasFile, s.member, section.name)
 			}
 		}
@@ -327,13 +325,15 @@ func schemasJSON(p *ir.Package, o Options) ([]byte, error) {
 
 // embedded writes the variables that hold the schemas.
 func (w *writer) embedded() {
-	w.file.Anon("embed")
-	w.add(jen.Comment("//go:embed "+SchemasFile), jen.Var().Id(schemasText).String())
-	w.add(comment(schemasVar+" are read when the first event type or task is used."),
-		jen.Var().Id(schemasVar).Op("=").Qual(eventsImplPath, "NewSchemas").Call(jen.Id(schemasText)))
+	w.imports.embed("embed")
+	w.line()
+	w.line("//go:embed ", SchemasFile)
+	w.line("var ", schemasText, " string")
+	w.doc(schemasVar + " are read when the first event type or task is used.")
+	w.line("var ", schemasVar, " = ", w.qual(eventsImplPath, "NewSchemas"), "(", schemasText, ")")
 }
 
 // schemaOf is the call that returns a published schema of a task.
-func schemaOf(t *ir.Task, member string) *jen.Statement {
-	return jen.Id(schemasVar).Dot("Task").Call(text(t.Schema.Name), text(member))
+func schemaOf(t *ir.Task, member string) string {
+	return schemasVar + ".Task(" + text(t.Schema.Name) + ", " + text(member) + ")"
 }

@@ -1,131 +1,105 @@
 package golang
 
-import (
-	"github.com/dave/jennifer/jen"
-
-	"github.com/mcpe-gen/mcpe-gen/gen/ir"
-)
+import "github.com/mcpe-gen/mcpe-gen/gen/ir"
 
 // server writes the hooks, the emitter, the checker and the registration of an event type.
 func (w *writer) server(e *ir.Event) {
 	x, name := e.Prefix, e.Schema.Name
 	emits, checks := e.Schema.Source != "check", e.Schema.Source == "check" || e.Schema.Source == "both"
 
-	w.add(comment(x+"Hooks customize "+name+"."),
-		jen.Type().Id(x+"Hooks").Op("=").Qual(serverPath, "Hooks").Types(jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)))
+	w.doc(x + "Hooks customize " + name + ".")
+	w.line("type ", x, "Hooks = ", w.qual(serverPath, "Hooks"), "[", e.Arguments.Name, ", ", e.Payload.Name, "]")
 	if emits {
 		w.emitter(e)
 	}
-	params := []jen.Code{jen.Id("s").Op("*").Qual(serverPath, "Server")}
-	first, check := "Register"+x+" adds "+name+" to s.", jen.Nil()
+	params := "s *" + w.qual(serverPath, "Server")
+	first, check := "Register"+x+" adds "+name+" to s.", "nil"
 	if checks {
 		w.checker(e)
 		first = "Register" + x + " adds " + name + " to s, which asks c for occurrences."
-		params = append(params, jen.Id("c").Id(x+"Checker"))
-		check = jen.Qual(serverImplPath, "NewCheck").Call(jen.Id("c"), jen.Id(x+"Checker").Dot("Check"+x))
+		params += ", c " + x + "Checker"
+		check = w.qual(serverImplPath, "NewCheck") + "(c, " + x + "Checker.Check" + x + ")"
 	}
-	params = append(params, jen.Id("h").Id(x+"Hooks"), jen.Id("o").Op("...").Qual(serverPath, "TypeOption"))
-	hooks := jen.Qual(serverImplPath, "NewHooks").Call(jen.Op("&").Id("h"))
-	call := jen.Qual(serverImplPath, "Register").Call(jen.Id("s"), jen.Id(schemasVar), nameCode(e), check, hooks, jen.Id("o"))
+	params += ", h " + x + "Hooks, o ..." + w.qual(serverPath, "TypeOption")
+	call := w.qual(serverImplPath, "Register") + "(s, " + schemasVar + ", " + nameCode(e) + ", " + check + ", " +
+		w.qual(serverImplPath, "NewHooks") + "(&h), o)"
 
-	result, body := jen.Error(), []jen.Code{jen.List(jen.Id("_"), jen.Err()).Op(":=").Add(call), jen.Return(jen.Err())}
+	result, body := "error", []string{"_, err := " + call, "return err"}
 	if emits {
-		result = jen.Params(jen.Op("*").Id(x+"Emitter"), jen.Error())
-		body = untyped("e", jen.Id(x+"Emitter"), call)
+		result, body = "(*"+x+"Emitter, error)", untyped("e", x+"Emitter", call)
 	}
 	if emits && checks {
 		first = "Register" + x + " adds " + name + " to s, which asks c for occurrences beside those that are emitted."
 	}
-	w.add(eventDoc(e.Schema, "The event type is deprecated: ", first),
-		jen.Func().Id("Register"+x).Params(params...).Add(result).Block(body...))
+	w.eventDoc(e.Schema, "The event type is deprecated: ", first)
+	w.function("Register"+x+"("+params+") "+result, body...)
 }
 
 // emitter writes the type that emits. It is no instance of the generic server.Emitter, of which the compiler
 // would make all methods twice for each payload.
 func (w *writer) emitter(e *ir.Event) {
-	name := e.Prefix + "Emitter"
-	untyped := func() *jen.Statement { return jen.Qual(serverImplPath, "Emitter") }
-	w.add(comment(name+" emits "+e.Schema.Name+"."), jen.Type().Id(name).Add(untyped()))
-	w.add(comment("Emit emits an occurrence: see [server.Emitter.Emit]."),
-		jen.Func().Params(jen.Id("e").Op("*").Id(name)).Id("Emit").Params(
-			jen.Id("ctx").Qual("context", "Context"), jen.Id("p").Id(e.Payload.Name), jen.Id("o").Op("...").Qual(eventsPath, "EmitOption"),
-		).Error().Block(
-			jen.Return(jen.Parens(jen.Op("*").Add(untyped())).Call(jen.Id("e")).Dot("Emit").Call(jen.Id("ctx"), jen.Op("&").Id("p"), jen.Id("o")))))
+	name, untyped := e.Prefix+"Emitter", w.qual(serverImplPath, "Emitter")
+	w.doc(name + " emits " + e.Schema.Name + ".")
+	w.line("type ", name, " ", untyped)
+	w.doc("Emit emits an occurrence: see [server.Emitter.Emit].")
+	w.function("(e *"+name+") Emit(ctx "+w.qual("context", "Context")+", p "+e.Payload.Name+", o ..."+w.qual(eventsPath, "EmitOption")+") error",
+		"return (*"+untyped+")(e).Emit(ctx, &p, o)")
 }
 
 // checker writes the interface of what looks for occurrences upstream.
 func (w *writer) checker(e *ir.Event) {
 	x := e.Prefix
-	w.add(comment(x+"Checker looks for occurrences of "+e.Schema.Name+" upstream."),
-		jen.Type().Id(x+"Checker").Interface(
-			comment("Check"+x+" returns the occurrences after cursor, which is empty at first or what an earlier page gave."),
-			jen.Id("Check"+x).Params(
-				jen.Id("ctx").Qual("context", "Context"),
-				jen.Id("args").Id(e.Arguments.Name),
-				jen.Id("cursor").String(),
-			).Params(jen.Qual(eventsPath, "Page").Types(jen.Id(e.Payload.Name)), jen.Error())))
+	w.doc(x + "Checker looks for occurrences of " + e.Schema.Name + " upstream.")
+	w.line("type ", x, "Checker interface {")
+	w.comment("Check" + x + " returns the occurrences after cursor, which is empty at first or what an earlier page gave.")
+	w.line("Check", x, "(ctx ", w.qual("context", "Context"), ", args ", e.Arguments.Name, ", cursor string) (",
+		w.qual(eventsPath, "Page"), "[", e.Payload.Name, "], error)")
+	w.line("}")
 }
 
 // subscribe writes what clients get: the occurrence, the subscription and the function that makes it.
 func (w *writer) subscribe(e *ir.Event) {
-	x := e.Prefix
-	types := []jen.Code{jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)}
-	event := jen.Qual(eventsPath, "Event").Types(types...)
-	if e.EventAlias != "" {
-		w.add(comment(e.EventAlias+" is an occurrence of "+e.Schema.Name+" as a client receives it."),
-			jen.Type().Id(e.EventAlias).Op("=").Add(event))
-		event = jen.Id(e.EventAlias)
+	x, types := e.Prefix, "["+e.Arguments.Name+", "+e.Payload.Name+"]"
+	event, subscription := e.EventAlias, e.SubscriptionType
+	if event == "" {
+		event = w.qual(eventsPath, "Event") + types
+	} else {
+		w.doc(event + " is an occurrence of " + e.Schema.Name + " as a client receives it.")
+		w.line("type ", event, " = ", w.qual(eventsPath, "Event"), types)
 	}
-	subscription := jen.Qual(clientPath, "TypedSubscription").Types(types...)
-	if e.SubscriptionType != "" {
+	if subscription == "" {
+		subscription = w.qual(clientPath, "TypedSubscription") + types
+	} else {
 		w.subscription(e, event)
-		subscription = jen.Id(e.SubscriptionType)
 	}
-	w.add(eventDoc(e.Schema, "Deprecated: ", "Subscribe"+x+" subscribes to "+e.Schema.Name+"."),
-		jen.Func().Id("Subscribe"+x).Params(
-			jen.Id("ctx").Qual("context", "Context"),
-			jen.Id("c").Op("*").Qual(clientPath, "Client"),
-			jen.Id("args").Id(e.Arguments.Name),
-			jen.Id("o").Op("...").Qual(clientPath, "SubscribeOption"),
-		).Params(jen.Op("*").Add(subscription.Clone()), jen.Error()).Block(
-			untyped("s", subscription, jen.Qual(clientImplPath, "Subscribe").Call(
-				jen.Id("ctx"), jen.Id("c"), nameCode(e), text(e.Fingerprint), jen.Op("&").Id("args"), jen.Id("o")))...))
-	w.add(eventDoc(e.Schema, "Deprecated: ", "Handle"+x+" binds f to the occurrences of "+e.Schema.Name+": see [client.Handle]."),
-		jen.Func().Id("Handle"+x).Params(
-			jen.Id("args").Id(e.Arguments.Name),
-			jen.Id("f").Func().Params(jen.Qual("context", "Context"), jen.Op("*").Add(event.Clone())).Error(),
-			jen.Id("o").Op("...").Qual(clientPath, "SubscribeOption"),
-		).Qual(clientPath, "Binding").Block(
-			jen.Return(jen.Qual(clientImplPath, "Handle").Call(
-				nameCode(e), text(e.Fingerprint), jen.Op("&").Id("args"), jen.Id("f"), jen.Id("o")))))
+	ctx, options := w.qual("context", "Context"), "o ..."+w.qual(clientPath, "SubscribeOption")
+	w.eventDoc(e.Schema, "Deprecated: ", "Subscribe"+x+" subscribes to "+e.Schema.Name+".")
+	w.function("Subscribe"+x+"(ctx "+ctx+", c *"+w.qual(clientPath, "Client")+", args "+e.Arguments.Name+", "+options+") (*"+subscription+", error)",
+		untyped("s", subscription, w.qual(clientImplPath, "Subscribe")+"(ctx, c, "+nameCode(e)+", "+text(e.Fingerprint)+", &args, o)")...)
+	w.eventDoc(e.Schema, "Deprecated: ", "Handle"+x+" binds f to the occurrences of "+e.Schema.Name+": see [client.Handle].")
+	w.function("Handle"+x+"(args "+e.Arguments.Name+", f func("+ctx+", *"+event+") error, "+options+") "+w.qual(clientPath, "Binding"),
+		"return "+w.qual(clientImplPath, "Handle")+"("+nameCode(e)+", "+text(e.Fingerprint)+", &args, f, o)")
 }
 
 // subscription writes the type that delivers. It is no instance of the generic client.TypedSubscription, and has
 // only the methods that depend on the event type and Close, which makes it an io.Closer: the compiler makes each
 // of them anew for each event type.
-func (w *writer) subscription(e *ir.Event, event *jen.Statement) {
-	name := e.SubscriptionType
-	method := func(id string) *jen.Statement {
-		return jen.Func().Params(jen.Id("s").Op("*").Id(name)).Id(id).Params()
-	}
-	base := func() *jen.Statement { return jen.Op("*").Qual(clientPath, "Subscription") }
-	w.add(comment(name+" delivers the occurrences of "+e.Schema.Name+"."),
-		jen.Type().Id(name).Qual(clientPath, "Subscription"))
-	w.add(comment("Events iterates over what arrives: see [client.TypedSubscription.Events]."),
-		method("Events").Qual("iter", "Seq2").Types(jen.Op("*").Add(event), jen.Error()).Block(
-			jen.Return(jen.Qual(clientImplPath, "Events").Types(jen.Op("*").Add(event)).Call(jen.Parens(base()).Call(jen.Id("s"))))))
-	w.add(comment("Close ends the subscription: see [client.Subscription.Close]."),
-		method("Close").Error().Block(jen.Return(jen.Parens(base()).Call(jen.Id("s")).Dot("Close").Call())))
-	w.add(comment("Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status."),
-		method("Subscription").Add(base()).Block(jen.Return(jen.Parens(base()).Call(jen.Id("s")))))
+func (w *writer) subscription(e *ir.Event, event string) {
+	name, base := e.SubscriptionType, w.qual(clientPath, "Subscription")
+	w.doc(name + " delivers the occurrences of " + e.Schema.Name + ".")
+	w.line("type ", name, " ", base)
+	w.doc("Events iterates over what arrives: see [client.TypedSubscription.Events].")
+	w.function("(s *"+name+") Events() "+w.qual("iter", "Seq2")+"[*"+event+", error]",
+		"return "+w.qual(clientImplPath, "Events")+"[*"+event+"]((*"+base+")(s))")
+	w.doc("Close ends the subscription: see [client.Subscription.Close].")
+	w.function("(s *"+name+") Close() error", "return (*"+base+")(s).Close()")
+	w.doc("Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.")
+	w.function("(s *"+name+") Subscription() *"+base, "return (*"+base+")(s)")
 }
 
 // untyped is the body of a function that returns what an untyped function of the runtime made as a
 // pointer to a type of the event type. A call of a generic function would be shorter to read, but has the
 // compiler make a copy of it for each event type.
-func untyped(name string, to *jen.Statement, call jen.Code) []jen.Code {
-	return []jen.Code{
-		jen.List(jen.Id(name), jen.Err()).Op(":=").Add(call),
-		jen.Return(jen.Parens(jen.Op("*").Add(to)).Call(jen.Id(name)), jen.Err()),
-	}
+func untyped(name, to, call string) []string {
+	return []string{name + ", err := " + call, "return (*" + to + ")(" + name + "), err"}
 }

@@ -1,7 +1,7 @@
 package golang
 
 import (
-	"github.com/dave/jennifer/jen"
+	"strconv"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 )
@@ -10,22 +10,18 @@ import (
 const extraTag = ",embed,unknown"
 
 func (w *writer) structure(d *ir.Decl) {
-	var fields []jen.Code
-	for _, f := range d.Fields {
-		if lines := fieldDoc(f); len(lines) > 0 {
-			fields = append(fields, comment(lines...))
-		}
-		if f.JSON == "-" {
-			fields = append(fields, jen.Comment("//lint:ignore SA5008 the member is named -"))
-		}
-		fields = append(fields, jen.Id(f.Name).Add(typeCode(f.Type)).Tag(map[string]string{"json": fieldTag(f)}))
+	w.typeDoc(d, d.Role)
+	if isArguments(d) && len(d.Fields) == 0 && d.Extra == nil { // many event types have none: one type is enough
+		w.line("type ", d.Name, " = ", w.qual(eventsImplPath, "NoArguments"))
+		return
 	}
-	if d.Extra != nil {
-		fields = append(fields,
-			comment("Extra holds the members that the schema does not name; they are written back."),
-			jen.Id("Extra").Map(jen.String()).Add(typeCode(d.Extra)).Tag(map[string]string{"json": extraTag}))
+	if len(d.Fields) == 0 && d.Extra == nil {
+		w.line("type ", d.Name, " struct{}")
+	} else {
+		w.line("type ", d.Name, " struct {")
+		w.fields(d)
+		w.line("}")
 	}
-	w.add(typeDoc(d, d.Role), jen.Type().Id(d.Name).Struct(fields...))
 	w.decoder(d)
 	w.encoder(d)
 	for _, f := range d.Fields {
@@ -33,6 +29,29 @@ func (w *writer) structure(d *ir.Decl) {
 			w.accessor(d, f)
 		}
 	}
+}
+
+func (w *writer) fields(d *ir.Decl) {
+	for _, f := range d.Fields {
+		w.comment(fieldDoc(f)...)
+		if f.JSON == "-" {
+			w.line("//lint:ignore SA5008 the member is named -")
+		}
+		w.line(f.Name, " ", w.typeCode(f.Type), " ", tagCode(fieldTag(f)))
+	}
+	if d.Extra != nil {
+		w.comment("Extra holds the members that the schema does not name; they are written back.")
+		w.line("Extra map[string]", w.typeCode(d.Extra), " ", tagCode(extraTag))
+	}
+}
+
+// tagCode is the tag of a field for the codec.
+func tagCode(tag string) string {
+	tag = "json:" + strconv.Quote(tag)
+	if strconv.CanBackquote(tag) {
+		return "`" + tag + "`"
+	}
+	return strconv.Quote(tag)
 }
 
 func fieldTag(f *ir.Field) string {
@@ -53,34 +72,34 @@ func fieldDoc(f *ir.Field) []string {
 	if f.Const != "" {
 		lines = paragraph(lines, "Empty means "+f.Const+", the only value.")
 	}
+	if f.Why != "" {
+		lines = paragraph(lines, "Raw JSON: "+oneLine(f.Why)+".")
+	}
 	return withDoc(lines, ir.Doc{Deprecated: f.Doc.Deprecated}, "the schema marks this member as deprecated.")
 }
 
 // decoder hands the struct to the runtime's exact-case decoder.
 func (w *writer) decoder(d *ir.Decl) {
-	w.file.Line()
-	w.file.Func().Params(jen.Id("v").Op("*").Id(d.Name)).Id("UnmarshalJSON").Params(jen.Id("b").Index().Byte()).Error().Block(
-		jen.Return(jen.Qual(eventsImplPath, "DecodeStruct").Call(jen.Id("b"), jen.Id("v"))))
+	w.method("(v *"+d.Name+") UnmarshalJSON(b []byte) error", "return "+w.qual(eventsImplPath, "DecodeStruct")+"(b, v)")
 }
 
 // encoder writes the method that structs need where encoding/json alone would write something else:
 // for members without a name of their own, constants that are filled in, and nil slices and maps.
 func (w *writer) encoder(d *ir.Decl) {
-	var body []jen.Code
+	var body []string
 	needed := d.Extra != nil
 	for _, f := range d.Fields {
 		needed = needed || !standard(f.Type, f.OmitZero) || f.JSON == "-"
 		if f.Const != "" {
 			needed = true
-			body = append(body, jen.Id("v").Dot(f.Name).Op("=").Qual("cmp", "Or").Call(jen.Id("v").Dot(f.Name), jen.Op(f.Const)))
+			body = append(body, "v."+f.Name+" = "+w.qual("cmp", "Or")+"(v."+f.Name+", "+f.Const+")")
 		}
 	}
 	if !needed {
 		return
 	}
-	body = append(body, jen.Return(jen.Qual(eventsImplPath, "EncodeStruct").Call(jen.Id("v"))))
-	w.file.Line()
-	w.file.Func().Params(jen.Id("v").Id(d.Name)).Id("MarshalJSON").Params().Params(jen.Index().Byte(), jen.Error()).Block(body...)
+	body = append(body, "return "+w.qual(eventsImplPath, "EncodeStruct")+"(v)")
+	w.method("(v "+d.Name+") MarshalJSON() ([]byte, error)", body...)
 }
 
 // standard reports whether encoding/json writes values of the type as the runtime does. nilAbsent
@@ -101,16 +120,13 @@ func standard(t *ir.Type, nilAbsent bool) bool {
 
 // accessor writes the method that gives a member or its default.
 func (w *writer) accessor(d *ir.Decl, f *ir.Field) {
-	result := f.Type
-	body := []jen.Code{jen.Return(jen.Qual("cmp", "Or").Call(jen.Id("v").Dot(f.Name), jen.Op(f.DefaultConst)))}
+	w.doc(f.Name + "OrDefault returns " + f.Name + ", or the schema's default " + oneLine(string(f.Default)) + " when it is absent.")
+	signature := "(v " + d.Name + ") " + f.Name + "OrDefault() "
 	if f.Type.Kind == ir.Pointer {
-		result = f.Type.Elem
-		body = []jen.Code{
-			jen.If(jen.Id("v").Dot(f.Name).Op("!=").Nil()).Block(jen.Return(jen.Op("*").Id("v").Dot(f.Name))),
-			jen.Return(jen.Op(f.DefaultConst)),
-		}
+		w.function(signature+w.typeCode(f.Type.Elem),
+			"if v."+f.Name+" != nil {", "return *v."+f.Name, "}",
+			"return "+f.DefaultConst)
+		return
 	}
-	w.add(
-		comment(f.Name+"OrDefault returns "+f.Name+", or the schema's default "+oneLine(string(f.Default))+" when it is absent."),
-		jen.Func().Params(jen.Id("v").Id(d.Name)).Id(f.Name+"OrDefault").Params().Add(typeCode(result)).Block(body...))
+	w.function(signature+w.typeCode(f.Type), "return "+w.qual("cmp", "Or")+"(v."+f.Name+", "+f.DefaultConst+")")
 }

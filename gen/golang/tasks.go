@@ -1,10 +1,6 @@
 package golang
 
-import (
-	"github.com/dave/jennifer/jen"
-
-	"github.com/mcpe-gen/mcpe-gen/gen/ir"
-)
+import "github.com/mcpe-gen/mcpe-gen/gen/ir"
 
 // task writes a tool that works in the background: its description, its types, and what servers and
 // clients get.
@@ -26,56 +22,46 @@ func (w *writer) task(t *ir.Task) {
 // taskFunc is the function that describes the task; see infoVar.
 func taskFunc(t *ir.Task) string { return "task" + t.Prefix }
 
-// taskTypes are the type arguments of everything about the task.
-func taskTypes(t *ir.Task) []jen.Code {
-	return []jen.Code{jen.Id(t.Arguments.Name), jen.Id(t.Update.Name), jen.Id(t.Result.Name)}
+func (w *writer) taskInfo(t *ir.Task) {
+	fields := []string{"Name: " + text(t.Schema.Name)}
+	if t.Schema.Title != "" {
+		fields = append(fields, "Title: "+text(t.Schema.Title))
+	}
+	fields = append(fields, "Description: "+text(t.Schema.Description))
+	if w.options.Server {
+		fields = append(fields, "InputSchema: "+schemaOf(t, "inputSchema"),
+			"UpdateSchema: "+schemaOf(t, "updateSchema"), "ResultSchema: "+schemaOf(t, "resultSchema"))
+	}
+	info := w.qual(taskPath, "Info")
+	w.method(taskFunc(t)+"() "+info, "return "+info+lines(fields))
 }
 
-func (w *writer) taskInfo(t *ir.Task) {
-	fields := []jen.Code{jen.Id("Name").Op(":").Add(text(t.Schema.Name))}
-	if t.Schema.Title != "" {
-		fields = append(fields, jen.Id("Title").Op(":").Add(text(t.Schema.Title)))
-	}
-	fields = append(fields, jen.Id("Description").Op(":").Add(text(t.Schema.Description)))
-	if w.options.Server {
-		fields = append(fields,
-			jen.Id("InputSchema").Op(":").Add(schemaOf(t, "inputSchema")),
-			jen.Id("UpdateSchema").Op(":").Add(schemaOf(t, "updateSchema")),
-			jen.Id("ResultSchema").Op(":").Add(schemaOf(t, "resultSchema")))
-	}
-	w.add(jen.Func().Id(taskFunc(t)).Params().Qual(taskPath, "Info").Block(
-		jen.Return(jen.Qual(taskPath, "Info").Add(lines(fields)))))
+// taskTypes are the type arguments of everything about the task.
+func taskTypes(t *ir.Task) string {
+	return "[" + t.Arguments.Name + ", " + t.Update.Name + ", " + t.Result.Name + "]"
 }
 
 // typedTask is the description of the task with its Go types.
-func typedTask(t *ir.Task) *jen.Statement {
-	return jen.Qual(taskPath, "Type").Types(taskTypes(t)...).Values(jen.Id("Info").Op(":").Id(taskFunc(t)).Call())
+func (w *writer) typedTask(t *ir.Task) string {
+	return w.qual(taskPath, "Type") + taskTypes(t) + "{Info: " + taskFunc(t) + "()}"
 }
 
 func (w *writer) taskServer(t *ir.Task) {
 	x, name := t.Prefix, t.Schema.Name
-	doc := []string{x + "Task is a running task of " + name + "."}
-	w.add(comment(paragraph(doc, textLines(t.Schema.Description)...)...),
-		jen.Type().Id(x+"Task").Op("=").Qual(mcpcPath, "Task").Types(jen.Id(t.Update.Name)))
-	w.add(comment("Register"+x+"Task adds the tool "+name+" to a, whose work f does."),
-		jen.Func().Id("Register"+x+"Task").Params(
-			jen.Id("a").Op("*").Qual(mcpcPath, "Adapter"),
-			jen.Id("f").Qual(mcpcPath, "Func").Types(taskTypes(t)...),
-		).Error().Block(
-			jen.Return(jen.Qual(mcpcPath, "RegisterTask").Call(jen.Id("a"), typedTask(t), jen.Id("f")))))
+	w.doc(paragraph([]string{x + "Task is a running task of " + name + "."}, textLines(t.Schema.Description)...)...)
+	w.line("type ", x, "Task = ", w.qual(mcpcPath, "Task"), "[", t.Update.Name, "]")
+	w.doc("Register" + x + "Task adds the tool " + name + " to a, whose work f does.")
+	w.function("Register"+x+"Task(a *"+w.qual(mcpcPath, "Adapter")+", f "+w.qual(mcpcPath, "Func")+taskTypes(t)+") error",
+		"return "+w.qual(mcpcPath, "RegisterTask")+"(a, "+w.typedTask(t)+", f)")
 }
 
 func (w *writer) taskClient(t *ir.Task) {
 	x, name := t.Prefix, t.Schema.Name
-	client := func() *jen.Statement { return jen.Id("c").Op("*").Qual(mcpcClientPath, "Client") }
-	w.add(comment("Call"+x+"Task calls the tool "+name+"."),
-		jen.Func().Id("Call"+x+"Task").Params(
-			jen.Id("ctx").Qual("context", "Context"), client(), jen.Id("args").Id(t.Arguments.Name),
-		).Params(jen.Op("*").Qual(mcpcClientPath, "Running").Types(jen.Id(t.Result.Name)), jen.Error()).Block(
-			jen.Return(jen.Qual(mcpcClientPath, "Call").Call(jen.Id("ctx"), jen.Id("c"), typedTask(t), jen.Id("args")))))
-	w.add(comment("Listen"+x+"Task calls l for the messages of "+name+"'s tasks, until stop is called."),
-		jen.Func().Id("Listen"+x+"Task").Params(
-			client(), jen.Id("l").Qual(mcpcClientPath, "Listener").Types(jen.Id(t.Update.Name), jen.Id(t.Result.Name)),
-		).Params(jen.Id("stop").Func().Params()).Block(
-			jen.Return(jen.Qual(mcpcClientPath, "Listen").Call(jen.Id("c"), typedTask(t), jen.Id("l")))))
+	ctx, client := "ctx "+w.qual("context", "Context"), "c *"+w.qual(mcpcClientPath, "Client")
+	w.doc("Call" + x + "Task calls the tool " + name + ".")
+	w.function("Call"+x+"Task("+ctx+", "+client+", args "+t.Arguments.Name+") (*"+w.qual(mcpcClientPath, "Running")+"["+t.Result.Name+"], error)",
+		"return "+w.qual(mcpcClientPath, "Call")+"(ctx, c, "+w.typedTask(t)+", args)")
+	w.doc("Listen" + x + "Task calls l for the messages of " + name + "'s tasks, until stop is called.")
+	w.function("Listen"+x+"Task("+client+", l "+w.qual(mcpcClientPath, "Listener")+"["+t.Update.Name+", "+t.Result.Name+"]) (stop func())",
+		"return "+w.qual(mcpcClientPath, "Listen")+"(c, "+w.typedTask(t)+", l)")
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dave/jennifer/jen"
-
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
@@ -17,12 +15,12 @@ import (
 
 // readTools writes the function that lists all read tools of the package.
 func (w *writer) readTools(p *ir.Package) {
-	list := jen.Nil()
+	list := "nil"
 	if len(toolEvents(p)) > 0 {
-		list = jen.Qual(readtoolPath, "All").Call(jen.Id(schemasVar))
+		list = w.qual(readtoolPath, "All") + "(" + schemasVar + ")"
 	}
-	w.add(comment("ReadTools returns the package's read tools, for server.Server.AddReadTools."),
-		jen.Func().Id("ReadTools").Params().Index().Qual(readtoolPath, "Tool").Block(jen.Return(list)))
+	w.doc("ReadTools returns the package's read tools, for server.Server.AddReadTools.")
+	w.function("ReadTools() []"+w.qual(readtoolPath, "Tool"), "return "+list)
 }
 
 func toolEvents(p *ir.Package) []*ir.Event {
@@ -69,8 +67,8 @@ func toolsJSON(p *ir.Package, o Options) ([]byte, error) {
 	return indented(out), nil
 }
 
-// dataPath is where a read tool's outputSchema has the payloadSchema, with its definitions.
-const dataPath = "/properties/events/items/properties/data"
+// dataPointer is where a read tool's outputSchema has the payloadSchema, with its definitions.
+const dataPointer = "#/properties/events/items/properties/data"
 
 // toolDefs are the definitions that the schemas of tools.json share, by name.
 type toolDefs struct {
@@ -96,72 +94,71 @@ func (d *toolDefs) input(s *published.Schema, n readtool.ArgumentNames) []byte {
 		out, _ := readtool.InputSchema(schema, n) // which the model has checked
 		return out
 	}
-	defs := s.Definitions()
 	if bytes.HasPrefix(s.Head, []byte(`{"$ref"`)) || bytes.Contains(s.Head, []byte(`,"$ref":`)) {
-		s, defs = &published.Schema{Head: s.JSON()}, nil // of which the target may be needed
+		// The target may be needed, and be one of the definitions.
+		return d.hoist(&published.Schema{Head: of(s.JSON())}, func(schema json.RawMessage) json.RawMessage { return schema }, "#")
 	}
-	return d.hoist(s, defs, of, "#")
+	return d.hoist(s, of, "#")
 }
 
 func (d *toolDefs) output(s *published.Schema) []byte {
-	return d.hoist(s, s.Definitions(), readtool.OutputSchema, "#"+dataPath, strings.Split(dataPath, "/")[1:]...)
+	return d.hoist(s, readtool.OutputSchema, dataPointer)
 }
 
-// hoist returns the schema of a tool, as of makes it of a published one. Definitions at path, whose pointer is
-// base, become those of the document. They stay where that would change what a reference means, and where a name
-// has another definition there already.
-func (d *toolDefs) hoist(s *published.Schema, defs []*published.Schema, of func(json.RawMessage) json.RawMessage, base string, path ...string) []byte {
-	moved, stays := move(of(s.Short()), base, func(ref string) string { return ref })
-	for _, def := range defs {
-		m, known := d.moved[movedKey{def, base}]
-		if !known {
-			// As of moves the schema that they are in.
-			text, stay := move(def.Head, base, func(ref string) string {
-				if ref == "#" || strings.HasPrefix(ref, "#/") {
-					return base + ref[1:]
-				}
-				return ref
-			})
-			m = movedDefinition{string(text), stay}
-			d.moved[movedKey{def, base}] = m
-		}
-		stays = stays || m.stays
-	}
-	var found []jsonMember
-	rest, ok := without(moved, &found, path...)
-	if stays || !ok {
+// hoist returns the schema of a tool, as of makes it of a published one, whose pointer becomes base. Its definitions
+// become those of the document. They stay where that would change what a reference means, and where a name has
+// another definition there already.
+func (d *toolDefs) hoist(s *published.Schema, of func(json.RawMessage) json.RawMessage, base string) []byte {
+	short, own, ok := withoutDefinitions(s.Short())
+	if !ok {
 		return of(s.JSON())
 	}
-	own := map[string]string{}
-	add := func(name, text string) bool {
-		if t, taken := d.texts[name]; taken && t != text {
-			return false
-		}
-		if t, taken := own[name]; taken && t != text {
-			return false // once in $defs and once in definitions
-		}
-		own[name] = text
-		return true
-	}
+	rest, stays := move(of(short), base, func(ref string) string { return ref })
+	here := map[string]string{}
 	var names []string
-	for _, m := range found {
-		ok = ok && add(m.name, string(m.value))
-		names = append(names, m.name)
+	add := func(name string, m movedDefinition) {
+		// A name may be there once in $defs and once in definitions.
+		for _, taken := range []map[string]string{d.texts, here} {
+			if text, known := taken[name]; known && text != m.text {
+				stays = true
+			}
+		}
+		stays = stays || m.stays
+		here[name] = m.text
+		names = append(names, name)
 	}
-	for _, def := range defs {
-		ok = ok && add(def.Name, d.moved[movedKey{def, base}].text)
-		names = append(names, def.Name)
+	for _, m := range own {
+		add(m.name, movedFrom(m.value, base))
 	}
-	if !ok {
+	for _, def := range s.Definitions() {
+		m, known := d.moved[movedKey{def, base}]
+		if !known {
+			m = movedFrom(def.Head, base)
+			d.moved[movedKey{def, base}] = m
+		}
+		add(def.Name, m)
+	}
+	if stays {
 		return of(s.JSON())
 	}
 	for _, name := range names {
 		if _, known := d.texts[name]; !known {
-			d.texts[name] = own[name]
+			d.texts[name] = here[name]
 			d.order = append(d.order, name)
 		}
 	}
 	return rest
+}
+
+// movedFrom is a definition of a schema that moves to base with it.
+func movedFrom(definition []byte, base string) movedDefinition {
+	text, stays := move(definition, base, func(ref string) string {
+		if ref == "#" || strings.HasPrefix(ref, "#/") {
+			return base + ref[1:]
+		}
+		return ref
+	})
+	return movedDefinition{string(text), stays}
 }
 
 // move leads the references of a schema, as at gives them, to definitions of the document; stays tells that they
@@ -190,33 +187,30 @@ func move(schema []byte, base string, at func(ref string) string) (moved []byte,
 
 var definitionKeys = []string{"$defs", "definitions"}
 
-// without returns raw with the definitions of the object at path taken out into found; false where there
-// is no such object.
-func without(raw []byte, found *[]jsonMember, path ...string) ([]byte, bool) {
-	members, err := membersOf(raw)
-	if err != nil || members == nil {
-		return raw, len(path) == 0 && err == nil
+// withoutDefinitions returns a schema and, apart, the definitions that it has of its own; false where it cannot be
+// read.
+func withoutDefinitions(schema []byte) (rest []byte, own []jsonMember, ok bool) {
+	if !bytes.Contains(schema, []byte(`"$defs":`)) && !bytes.Contains(schema, []byte(`"definitions":`)) {
+		return schema, nil, true
 	}
-	out, ok := []byte{'{'}, len(path) == 0
+	members, err := membersOf(schema)
+	if err != nil || members == nil {
+		return schema, nil, err == nil
+	}
+	rest = append(make([]byte, 0, len(schema)), '{')
 	for _, m := range members {
-		value := []byte(m.value)
-		switch {
-		case len(path) > 0 && m.name == path[0]:
-			if value, ok = without(value, found, path[1:]...); !ok {
-				return raw, false
-			}
-		case len(path) == 0 && slices.Contains(definitionKeys, m.name) && value[0] == '{':
-			defs, err := membersOf(value)
+		if slices.Contains(definitionKeys, m.name) && m.value[0] == '{' {
+			defs, err := membersOf(m.value)
 			if err != nil {
-				return raw, false
+				return schema, nil, false
 			}
-			*found = append(*found, defs...)
+			own = append(own, defs...)
 			continue
 		}
-		if len(out) > 1 {
-			out = append(out, ',')
+		if len(rest) > 1 {
+			rest = append(rest, ',')
 		}
-		out = append(append(append(out, m.key...), ':'), value...)
+		rest = append(append(append(rest, m.key...), ':'), m.value...)
 	}
-	return append(out, '}'), ok
+	return append(rest, '}'), own, true
 }

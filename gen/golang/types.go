@@ -4,56 +4,59 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dave/jennifer/jen"
-
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 )
 
 // typeCode is how a type is written where it is used.
-func typeCode(t *ir.Type) *jen.Statement {
+func (w *writer) typeCode(t *ir.Type) string {
 	switch t.Kind {
 	case ir.String, ir.Literal:
-		return jen.String()
+		return "string"
 	case ir.Bool:
-		return jen.Bool()
+		return "bool"
 	case ir.Int64:
-		return jen.Int64()
+		return "int64"
 	case ir.Float64:
-		return jen.Float64()
+		return "float64"
 	case ir.Bytes:
-		return jen.Index().Byte()
+		return "[]byte"
 	case ir.Time:
-		return jen.Qual(eventsPath, "Time")
+		return w.qual(eventsPath, "Time")
 	case ir.Slice:
-		return jen.Index().Add(typeCode(t.Elem))
+		return "[]" + w.typeCode(t.Elem)
 	case ir.Map:
-		return jen.Map(jen.String()).Add(typeCode(t.Elem))
+		return "map[string]" + w.typeCode(t.Elem)
 	case ir.Pointer:
-		return jen.Op("*").Add(typeCode(t.Elem))
+		return "*" + w.typeCode(t.Elem)
 	case ir.Optional:
-		return jen.Qual(eventsPath, "Optional").Types(typeCode(t.Elem))
+		return w.qual(eventsPath, "Optional") + "[" + w.typeCode(t.Elem) + "]"
 	case ir.Named:
-		return jen.Id(t.Decl.Name)
+		return t.Decl.Name
 	}
 	if t.Go.Path == "" {
-		return jen.Id(t.Go.Name)
+		return t.Go.Name
 	}
-	return jen.Qual(t.Go.Path, t.Go.Name)
+	return w.qual(t.Go.Path, t.Go.Name)
 }
 
 // text is a string literal, raw where that is possible: schemas read better without escapes.
-func text(s string) *jen.Statement {
+func text(s string) string {
 	if strings.ContainsAny(s, "`\r\uFEFF") || !strings.ContainsAny(s, `"\`) {
-		return jen.Op(strconv.Quote(s))
+		return strconv.Quote(s)
 	}
-	return jen.Op("`" + s + "`")
+	return "`" + s + "`"
 }
 
 // alias writes the declarations that stand for another type.
 func (w *writer) alias(d *ir.Decl) {
-	code := jen.Type().Id(d.Name)
-	if d.Form == ir.Alias {
-		code = code.Op("=")
+	var more []string
+	if d.Why != "" {
+		more = append(more, "It is raw JSON: "+oneLine(d.Why)+".")
 	}
-	w.add(typeDoc(d, d.Role), code.Add(typeCode(d.Type)))
+	w.typeDoc(d, d.Role, more...)
+	is := " "
+	if d.Form == ir.Alias {
+		is = " = "
+	}
+	w.line("type ", d.Name, is, w.typeCode(d.Type))
 }

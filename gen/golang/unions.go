@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dave/jennifer/jen"
-
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 )
 
@@ -55,45 +53,42 @@ func held(d *ir.Decl) string {
 
 func (w *writer) union(d *ir.Decl) {
 	variant, unknown, seal, codec, says := d.Name+"Variant", d.Name+"Unknown", "is"+d.Name, "union"+d.Name, wordingOf(d)
-	w.add(typeDoc(d, d.Role+", "+says.tells),
-		jen.Type().Id(d.Name).Struct(
-			comment("Value is nil, "+says.values+", or *"+unknown+" "+says.unknown+"."),
-			jen.Id("Value").Id(variant)))
+	w.typeDoc(d, d.Role+", "+says.tells)
+	w.line("type ", d.Name, " struct {")
+	w.comment("Value is nil, " + says.values + ", or *" + unknown + " " + says.unknown + ".")
+	w.line("Value ", variant)
+	w.line("}")
 
 	types := variantTypes(d)
-	w.add(comment(variant+" is implemented by "+strings.Join(append(typeNames(types), "*"+unknown), ", ")+"."),
-		jen.Type().Id(variant).Interface(jen.Id(seal).Params()))
+	w.doc(variant + " is implemented by " + strings.Join(append(typeNames(types), "*"+unknown), ", ") + ".")
+	w.line("type ", variant, " interface {")
+	w.line(seal, "()")
+	w.line("}")
 	for _, t := range types {
-		receiver := jen.Id(t.Name)
-		if t.Form == ir.Struct {
-			receiver = jen.Op("*").Id(t.Name)
-		}
-		w.file.Line()
-		w.file.Func().Params(receiver).Id(seal).Params().Block()
+		w.line()
+		w.line("func (", held(t), ") ", seal, "() {}")
 	}
 
-	w.add(comment(unknown+" "+says.keeps+"."),
-		jen.Type().Id(unknown).Struct(jen.Id("Raw").Qual(jsonPath, "RawMessage")))
-	w.file.Line()
-	w.file.Func().Params(jen.Op("*").Id(unknown)).Id(seal).Params().Block()
-	w.add(comment("MarshalJSON writes "+says.raw+" as it was read."),
-		jen.Func().Params(jen.Id("v").Id(unknown)).Id("MarshalJSON").Params().Params(jen.Index().Byte(), jen.Error()).Block(
-			jen.Return(jen.Id("v").Dot("Raw"), jen.Nil())))
+	w.doc(unknown + " " + says.keeps + ".")
+	w.line("type ", unknown, " struct {")
+	w.line("Raw ", w.qual(jsonPath, "RawMessage"))
+	w.line("}")
+	w.line()
+	w.line("func (*", unknown, ") ", seal, "() {}")
+	w.doc("MarshalJSON writes " + says.raw + " as it was read.")
+	w.function("(v "+unknown+") MarshalJSON() ([]byte, error)", "return v.Raw, nil")
 
-	w.add(jen.Var().Id(codec).Op("=").Add(codecOf(d, variant, unknown)))
-	w.add(comment("UnmarshalJSON reads the variant "+says.reads+"."),
-		jen.Func().Params(jen.Id("v").Op("*").Id(d.Name)).Id("UnmarshalJSON").Params(jen.Id("b").Index().Byte()).Error().Block(
-			jen.Return(jen.Id(codec).Dot("Decode").Call(jen.Id("b"), jen.Op("&").Id("v").Dot("Value")))))
-	w.add(comment("MarshalJSON writes "+says.writes+"."),
-		jen.Func().Params(jen.Id("v").Id(d.Name)).Id("MarshalJSON").Params().Params(jen.Index().Byte(), jen.Error()).Block(
-			jen.Return(jen.Id(codec).Dot("Encode").Call(jen.Id("v").Dot("Value")))))
+	w.line()
+	w.line("var ", codec, " = ", w.codecOf(d, variant, unknown))
+	w.doc("UnmarshalJSON reads the variant " + says.reads + ".")
+	w.function("(v *"+d.Name+") UnmarshalJSON(b []byte) error", "return "+codec+".Decode(b, &v.Value)")
+	w.doc("MarshalJSON writes " + says.writes + ".")
+	w.function("(v "+d.Name+") MarshalJSON() ([]byte, error)", "return "+codec+".Encode(v.Value)")
 }
 
 // codecOf is the codec that the methods of a union call.
-func codecOf(d *ir.Decl, variant, unknown string) *jen.Statement {
-	keep := jen.Id("Unknown").Op(":").Func().Params(jen.Id("raw").Qual(jsonPath, "RawMessage")).Id(variant).Block(
-		jen.Return(jen.Op("&").Id(unknown).Values(jen.Id("Raw").Op(":").Id("raw"))))
-	var fields, table []jen.Code
+func (w *writer) codecOf(d *ir.Decl, variant, unknown string) string {
+	var fields, table []string
 	objects := 0
 	for _, v := range d.Variants {
 		key := v.Has
@@ -102,52 +97,49 @@ func codecOf(d *ir.Decl, variant, unknown string) *jen.Statement {
 		}
 		if v.Tagged || v.Has != "" {
 			objects++
-			table = append(table, text(key).Op(":").Func().Params().Id(variant).Block(jen.Return(jen.New(jen.Id(v.Decl.Name)))))
+			table = append(table, text(key)+": func() "+variant+" {\nreturn new("+v.Decl.Name+")\n}")
 			continue
 		}
 		read := "Value"
 		if v.Decl.Form == ir.Struct {
 			read = "Pointer"
 		}
-		fields = append(fields, jen.Id(strings.ToUpper(v.JSON[:1])+v.JSON[1:]).Op(":").
-			Qual(eventsImplPath, read).Types(jen.Id(variant), jen.Id(v.Decl.Name)))
+		fields = append(fields, strings.ToUpper(v.JSON[:1])+v.JSON[1:]+": "+w.qual(eventsImplPath, read)+"["+variant+", "+v.Decl.Name+"]")
 	}
-	codec := func(name string, fields []jen.Code) *jen.Statement {
-		return jen.Qual(eventsImplPath, name).Types(jen.Id(variant)).Add(lines(fields))
+	keep := "Unknown: func(raw " + w.qual(jsonPath, "RawMessage") + ") " + variant + " {\nreturn &" + unknown + "{Raw: raw}\n}"
+	codec := func(name string, fields []string) string {
+		return w.qual(eventsImplPath, name) + "[" + variant + "]" + lines(fields)
 	}
 	if objects == 0 {
 		return codec("KindUnion", append(fields, keep))
 	}
-	name, apart := "MemberUnion", []jen.Code{jen.Id("Variants").Op(":").Map(jen.String()).Func().Params().Id(variant).Add(lines(table))}
+	name, apart := "MemberUnion", []string{"Variants: map[string]func() " + variant + lines(table)}
 	if d.Variants[slices.IndexFunc(d.Variants, func(v ir.Variant) bool { return v.Tagged || v.Has != "" })].Tagged {
-		name, apart = "Union", slices.Insert(apart, 0, jen.Code(jen.Id("Property").Op(":").Add(text(d.Tag))))
+		name, apart = "Union", slices.Insert(apart, 0, "Property: "+text(d.Tag))
 	}
-	var literal []jen.Code
+	var literal []string
 	if d.Literal {
-		literal = append(literal, jen.Id("Literal").Op(":").True())
+		literal = append(literal, "Literal: true")
 	}
 	if len(fields) == 0 {
-		return codec(name, slices.Concat(apart, []jen.Code{keep}, literal))
+		return codec(name, slices.Concat(apart, []string{keep}, literal))
 	}
-	inner := jen.Id("Objects").Op(":").Op("&").Add(codec(name, append(apart, literal...)))
+	inner := "Objects: &" + codec(name, append(apart, literal...))
 	return codec("KindUnion", append(fields, inner, keep))
 }
 
 // holder writes a variant around a type that has methods of its own.
 func (w *writer) holder(d *ir.Decl) {
-	w.add(typeDoc(d, d.Role), jen.Type().Id(d.Name).Struct(jen.Id("Value").Add(typeCode(d.Type))))
-	w.file.Line()
-	w.file.Func().Params(jen.Id("v").Op("*").Id(d.Name)).Id("UnmarshalJSON").Params(jen.Id("b").Index().Byte()).Error().Block(
-		jen.Return(jen.Qual(eventsImplPath, "DecodeValue").Call(jen.Id("b"), jen.Op("&").Id("v").Dot("Value"))))
-	w.file.Line()
-	w.file.Func().Params(jen.Id("v").Id(d.Name)).Id("MarshalJSON").Params().Params(jen.Index().Byte(), jen.Error()).Block(
-		jen.Return(jen.Qual(eventsImplPath, "EncodeValue").Call(jen.Id("v").Dot("Value"))))
+	w.typeDoc(d, d.Role)
+	w.line("type ", d.Name, " struct {")
+	w.line("Value ", w.typeCode(d.Type))
+	w.line("}")
+	w.method("(v *"+d.Name+") UnmarshalJSON(b []byte) error", "return "+w.qual(eventsImplPath, "DecodeValue")+"(b, &v.Value)")
+	w.method("(v "+d.Name+") MarshalJSON() ([]byte, error)", "return "+w.qual(eventsImplPath, "EncodeValue")+"(v.Value)")
 }
 
 // lines is a composite literal's body with one element a line, in the given order.
-func lines(items []jen.Code) *jen.Statement {
-	return jen.Custom(jen.Options{Open: "{", Close: "}", Separator: ",", Multi: true}, items...)
-}
+func lines(items []string) string { return "{\n" + strings.Join(items, ",\n") + ",\n}" }
 
 // variantTypes returns each variant's type once, in order.
 func variantTypes(d *ir.Decl) []*ir.Decl {

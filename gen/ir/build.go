@@ -155,7 +155,7 @@ func (b *builder) fillRoot(r *root) {
 	at := site{name: r.decl.Name, role: r.decl.Role, root: r}
 	if !b.fill(r.decl, sh, at) {
 		r.decl.Form = Alias
-		r.decl.Type = b.plainType(sh, at)
+		r.decl.Type, r.decl.Why = b.plainType(sh, at), sh.why
 	}
 }
 

@@ -186,7 +186,7 @@ func (d *describer) choices(f *facts, name string) []model.Choice {
 
 func (d *describer) member(m member, of string) model.Member {
 	out := model.Member{Name: m.key, Required: m.required, Pos: m.at.Start.String(),
-		Type: model.Type{Kind: model.Any, Reason: "the member is not described in the properties"}}
+		Type: model.Type{Kind: model.Any, Reason: undescribed}}
 	if m.node == nil {
 		return out
 	}

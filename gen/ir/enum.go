@@ -208,8 +208,14 @@ func (d *Decl) matchValue(v *source.Node) (Value, bool) {
 	return Value{}, false
 }
 
-// HasEmpty reports whether the empty string is a value of an enum of strings.
-func (d *Decl) HasEmpty() bool {
+// EmptyIsAbsent reports whether an optional member of the type is a plain value, which is absent when it is the empty
+// string: the type is an enum of texts, none of which is empty.
+func (d *Decl) EmptyIsAbsent() bool {
+	return d.Form == Enum && (d.Base == String || d.Base == Literal) && !d.hasEmpty()
+}
+
+// hasEmpty reports whether the empty string is a value of an enum of strings.
+func (d *Decl) hasEmpty() bool {
 	return slices.ContainsFunc(d.Values, func(v Value) bool { return string(v.JSON) == `""` })
 }
 

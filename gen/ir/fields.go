@@ -30,7 +30,7 @@ func (b *builder) field(d *Decl, m member, members scope, at site) *Field {
 	}
 	b.declare(members, f.Name, "member "+m.key, m.at)
 	if m.node == nil {
-		f.Base = &Type{Kind: External, Go: RawMessage}
+		f.Base, f.Why = &Type{Kind: External, Go: RawMessage}, undescribed
 		return f
 	}
 	if sh := b.shape(m.node); m.required && sh.isTag() {
@@ -41,7 +41,7 @@ func (b *builder) field(d *Decl, m member, members scope, at site) *Field {
 		return f
 	}
 	f.Base = b.typeOf(m.node, site{name: at.name + f.Name, role: "the member " + m.key + " of " + d.Name, root: at.root})
-	f.Nullable = b.nullable(m.node)
+	f.Nullable, f.Why = b.nullable(m.node), b.shape(m.node).why
 	if def := m.node.Get("default"); def != nil {
 		f.Default = def.JSON()
 		if d.Accessors && !m.required && !f.Nullable {
@@ -50,6 +50,9 @@ func (b *builder) field(d *Decl, m member, members scope, at site) *Field {
 	}
 	return f
 }
+
+// undescribed is why a member of which only the name is known stays JSON.
+const undescribed = "the member is not described in the properties"
 
 // isTag reports whether a required member of this shape has one possible value, which needs no type of its
 // own: the Go type is that of the value. One that the author has named keeps its type and constant.

@@ -112,7 +112,7 @@ func fieldType(f *Field, back bool) (t *Type, omit bool) {
 		return base, !f.Required
 	case !f.Required && (under.Kind == Slice || under.Kind == Map || under.Kind == Bytes):
 		return base, true
-	case !f.Required && under.Kind == Named && under.Decl.Form == Enum && (under.Decl.Base == String || under.Decl.Base == Literal) && !under.Decl.HasEmpty():
+	case !f.Required && under.Kind == Named && under.Decl.EmptyIsAbsent():
 		return base, true
 	}
 	return &Type{Kind: Pointer, Elem: base}, !f.Required

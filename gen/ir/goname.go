@@ -22,7 +22,7 @@ var separators = map[rune]string{
 	',': "Comma", ';': "Semicolon", '\t': "Tab", '\n': "Newline",
 }
 
-// symbols are always spelled, as a word of their own.
+// symbols are spelled, as a word of their own; only $ within a name ends a word and is not.
 var symbols = map[rune]string{
 	'+': "Plus", '*': "Star", '#': "Hash", '@': "At", '$': "Dollar", '%': "Percent", '&': "And",
 	'=': "Equal", '<': "Less", '>': "Greater", '!': "Not", '?': "Question", '~': "Tilde",
@@ -34,7 +34,7 @@ var symbols = map[rune]string{
 // GoName returns the exported Go identifier for the name s of an event, schema, member or enum
 // value. It is the project's one rule and looks at s alone: words are joined in camel case, known
 // initialisms are written in capitals, symbols are spelled (+1 is Plus1, -1 is Minus1), a separator
-// between two digits stays as an underscore, and what cannot begin an exported identifier gets an
+// or a $ between two digits stays as an underscore, and what cannot begin an exported identifier gets an
 // X before it. The empty string is Empty. Different names may meet in one identifier; whoever
 // declares the identifiers reports that.
 func GoName(s string) string {
@@ -100,8 +100,9 @@ func split(s string) []word {
 		flush(i)
 		before := i > 0 && unicode.IsDigit(runes[i-1])
 		after := i+1 < len(runes) && unicode.IsDigit(runes[i+1])
+		within := r == '$' && i > 0 && i+1 < len(runes)
 		switch {
-		case separators[r] == "":
+		case separators[r] == "" && !within:
 			words = append(words, word{spell(r), true})
 		case before && after:
 			words = append(words, word{"_", true})

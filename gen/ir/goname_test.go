@@ -13,7 +13,7 @@ func TestGoName(t *testing.T) {
 	for in, want := range map[string]string{
 		"incident.created": "IncidentCreated", "incidentId": "IncidentID", "incident_id": "IncidentID", "redactPII": "RedactPII",
 		"userIDs": "UserIDs", "user_ids": "UserIDs", "HTTPServer": "HTTPServer", "http_url": "HTTPURL", "urls": "URLs",
-		"+1": "Plus1", "-1": "Minus1", "C#": "CHash", "C++": "CPlusPlus", "a-1": "A1", "@id": "AtID", "$ref": "DollarRef",
+		"+1": "Plus1", "-1": "Minus1", "C#": "CHash", "C++": "CPlusPlus", "a-1": "A1", "@id": "AtID", "$ref": "DollarRef", "branch_rule$created": "BranchRuleCreated", "cost$": "CostDollar", "1$2": "X1_2", "$": "Dollar",
 		"type": "Type", "func": "Func", "2fa": "X2fa", "1.5": "X1_5", "2026-07-28": "X2026_07_28", "v1.0": "V1_0", "v10": "V10",
 		"P1": "P1", "OPEN": "Open", "IN_PROGRESS": "InProgress", "in progress": "InProgress", "": "Empty", "-": "Minus", "...": "DotDotDot",
 		"größe": "Größe", "ähnlich": "Ähnlich", "日本": "X日本", "ß": "Xß", "\U0001F600": "U1F600", "a\u0301": "AU0301",

@@ -121,8 +121,10 @@ type Decl struct {
 	// At is where the schema is written.
 	At source.Range
 
-	// Type is what an Alias or Defined stands for, or a Holder holds.
+	// Type is what an Alias or Defined stands for, or a Holder holds. Why says why it stays JSON without being
+	// asked to; empty where it does not.
 	Type *Type
+	Why  string
 	// Of is the union that a Defined or Holder was made for.
 	Of *Decl
 	// Fields and Extra belong to a Struct; Extra is the type of the members that the schema does
@@ -157,6 +159,8 @@ type Field struct {
 	Required, Nullable bool
 	Base, Type         *Type
 	OmitZero           bool
+	// Why says why the member stays JSON without being asked to; empty where it does not.
+	Why string
 	// Const is the Go constant or literal that a required member with one possible value is filled with,
 	// empty where that is Go's zero value.
 	Const string

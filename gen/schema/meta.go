@@ -45,7 +45,7 @@ func (f faulty) String() string        { return string(f) }
 var english = sync.OnceValue(func() *message.Printer { return message.NewPrinter(language.English) })
 
 // checkMeta checks every schema against the metaschema of its dialect, and with it what stands below a
-// keyword that the metaschema does not know.
+// keyword that the metaschema does not know. Schemas of which it could find nothing pass by their form alone.
 func (l *loader) checkMeta() {
 	type checked struct {
 		root *root
@@ -60,6 +60,9 @@ func (l *loader) checkMeta() {
 		}
 	}
 	parallel.Do(len(all), func(i int) {
+		if all[i].root.dialect.plain(all[i].node) {
+			return
+		}
 		meta, err := metaschemas[all[i].root.dialect]()
 		if err == nil {
 			err = meta.Validate(all[i].node.Value())

@@ -20,7 +20,7 @@ func New() *Network { return &Network{conns: make(chan net.Conn), closed: make(c
 
 // DialContext connects to the listener, whatever the address.
 func (n *Network) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
-	ours, theirs := net.Pipe()
+	ours, theirs := Pipe()
 	select {
 	case n.conns <- theirs:
 		return ours, nil
@@ -40,6 +40,9 @@ func (n *Network) Accept() (net.Conn, error) {
 		return nil, net.ErrClosed
 	}
 }
+
+// Closed is closed by Close.
+func (n *Network) Closed() <-chan struct{} { return n.closed }
 
 // Close implements [net.Listener]. It is idempotent.
 func (n *Network) Close() error {

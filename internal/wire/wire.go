@@ -48,6 +48,8 @@ const (
 	MetaFingerprint = "io.github.mcpe-gen/fingerprint"
 	// MetaCoalesce carries the [Coalesce] of an event type in its descriptor's _meta (COAL-1).
 	MetaCoalesce = "io.github.mcpe-gen/coalesce"
+	// MetaTest is true in the _meta of an occurrence that an operator sent to see whether one arrives (SRV-8).
+	MetaTest = "io.github.mcpe-gen/test"
 	// MetaTraceParent and MetaTraceState carry a trace context in _meta (W3C Trace Context, SEP-414).
 	MetaTraceParent = "traceparent"
 	MetaTraceState  = "tracestate"

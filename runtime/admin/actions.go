@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"mime"
 	"net/http"
 	"os"
@@ -36,6 +35,12 @@ type request struct {
 	Cursor    *string  `json:"cursor,omitempty"`
 	Principal string   `json:"principal,omitempty"`
 	Events    []string `json:"events,omitempty"`
+	Verb      string   `json:"verb,omitempty"`
+	PerSecond float64  `json:"perSecond,omitempty"`
+	Since     string   `json:"since,omitempty"`
+	Position  uint64   `json:"position,omitempty"`
+	// Data is the payload of a test.
+	Data json.RawMessage `json:"data,omitempty"`
 }
 
 // A task is an action with all that it needs.
@@ -43,6 +48,9 @@ type task struct {
 	action  Action
 	request request
 	key     string
+	bulk    bool // on all that filter takes
+	filter  operator.Filter
+	since   time.Time // what request.Since says
 }
 
 // posted serves an action by the API.
@@ -50,11 +58,7 @@ func (h *handler) posted(verb Verb) page {
 	return func(w http.ResponseWriter, r *http.Request, actor string) {
 		t, err := readTask(w, r, verb)
 		if out, ok := h.act(w, r, actor, t, err); ok {
-			if out.Code != "" {
-				problem(w, out.Status, out.Code, out.Detail)
-				return
-			}
-			answer(w, out.Status, out.Result)
+			out.write(w)
 		}
 	}
 }
@@ -92,6 +96,10 @@ func (t *task) name(r *http.Request, verb Verb) {
 	t.action.Verb = verb
 	switch verb {
 	case Revoke:
+	case beginTask:
+		t.bulk = true
+	case CancelTask:
+		t.action.Task = r.PathValue("id")
 	case Disconnect:
 		t.action.Connection = r.PathValue("id")
 	case PutBack, Drop:
@@ -110,10 +118,15 @@ func (t *task) check() error {
 		takes  []Verb
 		needed bool
 	}{
-		{"eventId", q.EventID != "", []Verb{Send}, true},
-		{"cursor", q.Cursor != nil, []Verb{Replay}, true},
+		{"eventId", q.EventID != "", []Verb{Send, Replay}, t.action.Verb == Send},
+		{"cursor", q.Cursor != nil, []Verb{Replay}, false},
+		{"position", q.Position != 0, []Verb{Replay}, false},
+		{"since", q.Since != "" && !t.bulk, []Verb{Replay}, false},
 		{"principal", q.Principal != "", []Verb{Revoke}, true},
 		{"events", len(q.Events) > 0, []Verb{Revoke}, false},
+		{"data", len(q.Data) > 0, []Verb{Test}, true},
+		{"verb", q.Verb != "" && !t.bulk, nil, false},
+		{"perSecond", q.PerSecond != 0 && !t.bulk, nil, false},
 	} {
 		takes := slices.Contains(m.takes, t.action.Verb)
 		if m.given && !takes {
@@ -122,6 +135,21 @@ func (t *task) check() error {
 		if !m.given && takes && m.needed {
 			return badRequest("the member " + m.name + " is missing")
 		}
+	}
+	if t.action.Verb == Replay && !t.bulk {
+		given := 0
+		for _, is := range []bool{q.Cursor != nil, q.EventID != "", q.Position != 0, q.Since != ""} {
+			if is {
+				given++
+			}
+		}
+		if given != 1 {
+			return badRequest("a replay needs one of the members cursor, since, position and eventId")
+		}
+	}
+	var err error
+	if t.since, err = readSince(q.Since); err != nil {
+		return err
 	}
 	if t.key == "" || len(t.key) > maxKey || strings.ContainsFunc(t.key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return badRequest("an Idempotency-Key of 1 to " + strconv.Itoa(maxKey) + " visible ASCII characters is needed, this one has " + strconv.Itoa(len(t.key)) + " bytes")
@@ -132,7 +160,10 @@ func (t *task) check() error {
 // act authorizes the action, does it once and writes it down; ok is false when Authorize refused, and
 // then the answer is written. err is what is wrong with the request.
 func (h *handler) act(w http.ResponseWriter, r *http.Request, actor string, t task, err error) (out outcome, ok bool) {
-	missing := h.complete(r.Context(), &t)
+	var missing error
+	if !t.bulk {
+		missing = h.complete(r.Context(), &t)
+	}
 	if !h.allowed(w, r, actor, t.action) {
 		return out, false
 	}
@@ -140,13 +171,14 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, actor string, t ta
 		status, code, detail := h.classify(r.Context(), "the request", err)
 		return outcome{Status: status, Code: code, Detail: detail}, true
 	}
-	content, _ := json.Marshal([]any{t.action.Verb, t.action.Subscription, t.action.Connection + t.action.Rejected, t.request}) // cannot fail
+	content, _ := json.Marshal([]any{t.action.Verb, t.action.Subscription, t.action.Connection + t.action.Rejected + t.action.Task, t.request, t.filter}) // cannot fail
 	key, _ := json.Marshal([]string{actor, t.key})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTime)
 	defer cancel()
 	stored, err := h.admin.Once(r.Context(), string(key), content, func() ([]byte, error) {
-		out := h.do(ctx, t, missing)
-		h.write(Record{At: time.Now(), Actor: actor, Action: t.action, EventID: t.request.EventID, Key: t.key, Status: out.Status})
+		at := time.Now()
+		out := h.do(ctx, actor, &t, missing)
+		h.write(ctx, t.entry(at, actor, out))
 		if out.Status >= http.StatusInternalServerError {
 			return nil, &unfinished{out} // the next request tries again
 		}
@@ -179,7 +211,7 @@ func (h *handler) complete(ctx context.Context, t *task) error {
 		if len(t.request.Events) == 1 {
 			a.Event = t.request.Events[0]
 		}
-	case a.Rejected != "":
+	case a.Rejected != "", a.Task != "":
 	case a.Connection != "":
 		c, err := h.admin.Connection(a.Connection)
 		if err != nil {
@@ -198,18 +230,28 @@ func (h *handler) complete(ctx context.Context, t *task) error {
 
 // do does what the task says. It goes on when the request is given up: an action is whole or not at
 // all.
-func (h *handler) do(ctx context.Context, t task, err error) outcome {
+func (h *handler) do(ctx context.Context, actor string, t *task, err error) outcome {
 	a := &t.action
 	result := map[string]any{"done": true}
-	if err == nil {
+	if err == nil && t.bulk {
+		var began operator.Task
+		if began, err = h.admin.Begin(ctx, actor, t.asked()); err == nil {
+			a.Task = began.ID
+			result["task"], result["total"] = began.ID, began.Total
+		}
+	} else if err == nil {
 		switch a.Verb {
+		case Test:
+			if t.request.EventID, err = h.admin.Test(ctx, a.Subscription, t.request.Data); err == nil {
+				result["eventId"] = t.request.EventID
+			}
 		case Send:
 			made, sendErr := h.admin.SendAgain(ctx, a.Subscription, t.request.EventID)
 			if err = sendErr; err == nil {
 				result["attempt"] = shownAttempt(made)
 			}
 		case Replay:
-			err = h.admin.Replay(ctx, a.Subscription, *t.request.Cursor)
+			err = h.replay(ctx, t, result)
 		case Pause:
 			err = h.admin.Pause(ctx, a.Subscription)
 		case Unpause:
@@ -218,6 +260,8 @@ func (h *handler) do(ctx context.Context, t task, err error) outcome {
 			err = h.admin.Resume(ctx, a.Subscription)
 		case End:
 			err = h.admin.End(ctx, a.Subscription, nil)
+		case CancelTask:
+			err = h.admin.Cancel(a.Task)
 		case Disconnect:
 			err = h.admin.EndConnection(a.Connection, nil)
 		case PutBack, Drop:
@@ -246,14 +290,16 @@ func (h *handler) do(ctx context.Context, t task, err error) outcome {
 	return outcome{Status: http.StatusOK, Result: b}
 }
 
-// write tells the audit log and hook.
-func (h *handler) write(rec Record) {
-	a := rec.Action
-	h.log.LogAttrs(context.Background(), slog.LevelInfo, "operator's action", slog.Group("audit",
-		slog.String("actor", rec.Actor), slog.String("verb", string(a.Verb)), slog.String("subscription", a.Subscription),
-		slog.String("connection", a.Connection), slog.String("rejected", a.Rejected), slog.String("principal", a.Principal), slog.String("event", a.Event),
-		slog.String("eventId", rec.EventID), slog.String("key", rec.Key), slog.Int("status", rec.Status)))
-	if h.audit != nil {
-		h.audit(rec)
+// readSince reads a time of RFC 3339, or how long ago it was; "" is none.
+func readSince(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
 	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil && !at.IsZero() {
+		return at, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago > 0 {
+		return time.Now().Add(-ago), nil
+	}
+	return time.Time{}, badRequest("since is a time such as 2026-11-22T14:00:00Z, or how long ago it was, such as 90m")
 }

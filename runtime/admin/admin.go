@@ -27,12 +27,15 @@ import (
 // A Verb is what a request wants to do.
 type Verb string
 
-// The verbs. Those from Send on change something.
+// The verbs. Those from Test on change something.
 const (
 	// ListTypes shows event types, ListSubscriptions and ListConnections what the filters leave.
 	ListTypes         Verb = "types"
 	ListSubscriptions Verb = "subscriptions"
 	ListConnections   Verb = "connections"
+	// ShowOccurrence shows an occurrence and what became of it, FindOccurrence looks for one by its event id.
+	ShowOccurrence Verb = "occurrence"
+	FindOccurrence Verb = "find"
 	// ShowType shows one event type with its schemas, Tail occurrences as they pass.
 	ShowType Verb = "type"
 	Tail     Verb = "tail"
@@ -41,6 +44,8 @@ const (
 	// Show shows one subscription, Attempts what was sent to it.
 	Show     Verb = "show"
 	Attempts Verb = "attempts"
+	// Test emits an event for one subscription alone, to see whether it arrives.
+	Test Verb = "test"
 	// Send sends one event again to one subscription.
 	Send Verb = "send"
 	// Replay delivers again everything after a cursor.
@@ -55,6 +60,12 @@ const (
 	Disconnect Verb = "disconnect"
 	// Revoke ends all that a principal has.
 	Revoke Verb = "revoke"
+	// ListTasks shows actions on many subscriptions, CancelTask ends one early. Beginning one has the verb of what it does:
+	// Pause, Unpause, Resume, Replay or Send without a subscription, with the filter's principal and event.
+	ListTasks  Verb = "tasks"
+	CancelTask Verb = "cancel"
+	// ListAudit shows who did what.
+	ListAudit Verb = "audit"
 	// PutBack lets what was put aside be looked at again, Drop deletes it.
 	PutBack Verb = "putback"
 	Drop    Verb = "drop"
@@ -66,6 +77,10 @@ type Action struct {
 	Verb Verb
 	// Subscription is the id, and Connection that of a stream or poller, where it is about one.
 	Subscription, Connection string
+	// Task is the id of an action on many subscriptions, where it is about one.
+	Task string
+	// Host is that of the filter's callbacks.
+	Host string
 	// Rejected is the number of what was put aside, where it is about one.
 	Rejected string
 	// Principal and Event are those of the subscription or connection, or the filters of a list.
@@ -76,19 +91,6 @@ type Action struct {
 // answer is 401 instead of 403. With an Authorization header it counts as a guess: an address, as the
 // server sees it, has ten in a minute, after which its credentials get 429 unread.
 var ErrUnauthenticated = errors.New("admin: not authenticated")
-
-// A Record is an action that was tried, for an audit log.
-type Record struct {
-	At     time.Time
-	Actor  string
-	Action Action
-	// EventID is the occurrence of Send.
-	EventID string
-	// Key is the request's idempotency key.
-	Key string
-	// Status is the answer's HTTP status.
-	Status int
-}
 
 // Options configure [NewHandler].
 type Options struct {
@@ -102,11 +104,15 @@ type Options struct {
 	// meant; required. Other hosts are refused, so that a page of somebody else whose name was made
 	// to resolve to this address reaches nothing.
 	Hosts []string
-	// ShowPayloads shows the payloads of occurrences in live tails; else operators see their ids, times
-	// and sizes only.
+	// ShowPayloads shows the payloads of occurrences in live tails and on their pages; else operators see their ids,
+	// times and sizes only.
 	ShowPayloads bool
-	// Audit is told of every action once it is over, beside Logger.
-	Audit func(Record)
+	// Redact are JSON Pointers (RFC 6901) into payloads. What they point at is shown as "[redacted]", of every event
+	// type; one that leads nowhere in a payload redacts nothing of it. A payload that cannot be read is not shown.
+	Redact []string
+	// Audit is told of every action once it is over, beside Logger and the store's audit log, which forgets
+	// ([operator.Admin.Note]). It is not told of the end of tasks.
+	Audit func(operator.AuditEntry)
 	// Logger gets a line with the group "audit" for every action, and internal failures; default
 	// slog.Default().
 	Logger *slog.Logger
@@ -118,10 +124,11 @@ type handler struct {
 	authenticate func(*http.Request) (string, error)
 	authorize    func(*http.Request, string, Action) error
 	hosts        []string
-	audit        func(Record)
+	audit        func(operator.AuditEntry)
 	log          *slog.Logger
 	origins      origin.Rule
 	payloads     bool
+	redact       redaction
 	guesses      inbound.Guesses
 	tails        tails
 	mux          *http.ServeMux
@@ -155,6 +162,10 @@ func NewHandler(es *server.Server, o Options) (http.Handler, error) {
 	}
 	h.guesses.Report = func(failures, addresses int, most string) {
 		h.log.Warn("admin: wrong credentials", "failures", failures, "addresses", addresses, "most", most)
+	}
+	var err error
+	if h.redact, err = readRedaction(o.Redact); err != nil {
+		return nil, fmt.Errorf("admin.NewHandler: Options.Redact: %w", err)
 	}
 	h.routes()
 	return h, nil

@@ -1,7 +1,9 @@
 package admin_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -9,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -100,14 +103,16 @@ func TestList(t *testing.T) {
 		}
 	}
 	for query, want := range map[string]int{"principal=ann": 1, "principal=x": 0, "event=ping": 5, "event=x": 0, "state=active": 5, "state=suspended": 0,
-		"url=/hooks/bob": 1, "url=hidden": 0, "minBehind=0": 5, "minBehind=1": 0, "after=zzz": 0, "principal=ann&event=ping&limit=1": 1} {
+		"url=/hooks/bob": 1, "url=hidden": 0, "minBehind=0": 5, "minBehind=1": 0, "after=zzz": 0, "failing=true": 0, "failing=false": 5, "failing=": 5, "late=1ns": 0, "late=": 5, "host=x": 0,
+		"host=" + strings.TrimPrefix(w.endpoint.URL, "http://"): 5, "principal=ann&event=ping&limit=1": 1} {
 		if p := get[subscriptions](w, "/api/subscriptions?"+query); len(p.Subscriptions) != want || p.Next != "" {
 			t.Errorf("%s: %+v", query, p)
 		}
 	}
-	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "state=gone", "minBehind=-1", "minBehind=x", "after=a%20b", "after=%00", "limit=1&limit=2", "other=1", "principal=%ff", "url=" + strings.Repeat("a", 3000)} {
+	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "state=gone", "minBehind=-1", "minBehind=x", "failing=1", "late=5", "late=-5m", "late=0s", "after=a%20b", "after=%00", "limit=1&limit=2", "other=1", "principal=%ff", "url=" + strings.Repeat("a", 3000)} {
 		w.isProblem(query, w.ask("GET", "/api/subscriptions?"+query, ""), 400, "bad_request")
 	}
+	w.isProblem("failing", w.ask("GET", "/api/subscriptions?failing=true&after=x", ""), 400, "invalid")
 	// A list is authorized with its filters.
 	w.deny = func(a admin.Action) error {
 		if a.Principal != "ann" {
@@ -165,7 +170,7 @@ func TestSend(t *testing.T) {
 	if len(w.audit) != 2 {
 		t.Fatalf("%+v", w.audit)
 	}
-	if r := w.audit[0]; r.Actor != "olga" || r.Action.Verb != admin.Send || r.Action.Subscription != id || r.Action.Principal != "ann" || r.Action.Event != "ping" ||
+	if r := w.audit[0]; r.Actor != "olga" || r.Verb != string(admin.Send) || r.Subscription != id || r.Principal != "ann" || r.Event != "ping" ||
 		r.EventID != "evt_1" || r.Key != "k1" || r.Status != 200 || r.At.IsZero() {
 		t.Errorf("%+v", r)
 	}
@@ -487,11 +492,11 @@ func TestConsole(t *testing.T) {
 		t.Errorf("%s", page)
 	}
 	all := keys.FindAllStringSubmatch(page, -1)
-	if len(all) != 5 || all[0][1] == all[1][1] {
+	if len(all) != 6 || all[0][1] == all[1][1] {
 		t.Fatalf("%q", all)
 	}
 	press := func() answered {
-		return w.ask("POST", "/ops/subscriptions/"+id+"/send", url.Values{"key": {all[4][1]}, "eventId": {"evt_<i>"}}.Encode(), form)
+		return w.ask("POST", "/ops/subscriptions/"+id+"/send", url.Values{"key": {all[5][1]}, "eventId": {"evt_<i>"}}.Encode(), form)
 	}
 	for range 2 { // pressed twice
 		if a := press(); a.status != 303 || a.header.Get("Location") != "/ops/subscriptions/"+id+"?done=send" {
@@ -512,5 +517,357 @@ func TestConsole(t *testing.T) {
 	}
 	if a := w.ask("POST", "/subscriptions/"+id+"/resume", "key=e3", form); a.status != 404 || !strings.Contains(a.body, "not there") {
 		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+// SRV-8: what fails is found by one URL of the console, is not shown as active, and its host sums it up.
+func TestFailing(t *testing.T) {
+	w := newWorld(t)
+	good, bad := w.subscribe("ann", "/good"), w.subscribe("bob", "/bad?token=hidden")
+	if err := w.es.Admin().Pause(t.Context(), good); err != nil {
+		t.Fatal(err)
+	}
+	w.refuse.Store(true)
+	if err := w.emit.Emit(t.Context(), payload{ID: "1"}, events.WithID("evt_1")); err != nil {
+		t.Fatal(err)
+	}
+	list := func() []operator.WebhookInfo {
+		return get[subscriptions](w, "/api/subscriptions?failing=true").Subscriptions
+	}
+	w.until("the failure", func() bool { return len(list()) == 1 })
+	if i := list()[0]; i.ID != bad || i.FailedSince.IsZero() || i.WaitingSince.IsZero() {
+		t.Errorf("%+v", i)
+	}
+	if p := get[subscriptions](w, "/api/subscriptions?late=1ns"); len(p.Subscriptions) != 2 {
+		t.Errorf("late: %+v", p)
+	}
+	host := strings.TrimPrefix(w.endpoint.URL, "http://")
+	e := get[struct{ Endpoints []operator.Endpoint }](w, "/api/endpoints?host="+host).Endpoints
+	if len(e) != 2 || e[0].URL != w.endpoint.URL+"/bad" || e[0].Failing != 1 || e[1].Paused != 1 || e[1].Failing != 0 {
+		t.Errorf("%+v", e)
+	}
+	for path, shows := range map[string]string{
+		"/subscriptions?failing=true": bad, "/endpoints": "/endpoints?host=" + url.QueryEscape(host), "/endpoints?host=" + host: "url=" + url.QueryEscape(w.endpoint.URL+"/bad"),
+		"/subscriptions?failing=true&late=1ns": `<span class="chip `,
+	} {
+		a := w.ask("GET", path, "")
+		if a.status != 200 || !strings.Contains(strings.ToLower(a.body), strings.ToLower(shows)) || strings.Contains(a.body, "hidden</") || strings.Contains(a.body, "token=") {
+			t.Errorf("%s: %d, no %s\n%s", path, a.status, shows, a.body)
+		}
+	}
+	w.isProblem("endpoints", w.ask("GET", "/api/endpoints?mode=push", ""), 400, "bad_request")
+	w.deny = func(a admin.Action) error { return errors.New("no") }
+	w.isProblem("endpoints", w.ask("GET", "/api/endpoints", ""), 403, "forbidden")
+}
+
+// SRV-8: what a filter takes is paused by one action: previewed, authorized by its filter, begun once, and watched.
+func TestTasks(t *testing.T) {
+	w := newWorld(t)
+	ann := w.subscribe("ann", "/a")
+	w.subscribe("bob", "/b")
+	w.subscribe("carl", "/b")
+	host := strings.TrimPrefix(w.endpoint.URL, "http://")
+	type taskBody struct {
+		ID, Verb, State, Actor, Error string
+		Filter                        map[string]string
+		Total, Done                   int
+	}
+	if p := get[struct{ Total int }](w, "/api/preview?verb=pause&host="+host); p.Total != 3 {
+		t.Errorf("%+v", p)
+	}
+	for range 2 {
+		a := w.ask("POST", "/api/tasks?url=/b&host="+host, `{"verb":"pause","perSecond":1000}`, key("k"))
+		if a.status != 200 || !strings.Contains(a.body, `"total":2`) {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	list := func() []taskBody { return get[struct{ Tasks []taskBody }](w, "/api/tasks").Tasks }
+	w.until("the end", func() bool { l := list(); return len(l) == 1 && l[0].State == "done" })
+	if one := list()[0]; one.Done != 2 || one.Verb != "pause" || one.Actor != "olga" || one.Filter["url"] != "/b" || one.Filter["host"] != host ||
+		get[taskBody](w, "/api/tasks/"+one.ID).Done != 2 {
+		t.Errorf("%+v", one)
+	}
+	if p := get[subscriptions](w, "/api/subscriptions?state=paused"); len(p.Subscriptions) != 2 || p.Subscriptions[0].ID == ann || p.Subscriptions[1].ID == ann {
+		t.Errorf("%+v", p)
+	}
+	if len(w.audit) != 1 || w.audit[0].Verb != string(admin.Pause) || w.audit[0].Host != host || w.audit[0].Status != 200 {
+		t.Errorf("%+v", w.audit)
+	}
+
+	// By the console: the page of a host leads to the preview, whose button begins it.
+	page := w.ask("GET", "/tasks/new?verb=unpause&host="+host, "")
+	if page.status != 200 || !strings.Contains(page.body, "unpause 2 subscriptions") || !strings.Contains(page.body, "/tasks?host="+url.QueryEscape(host)) {
+		t.Errorf("%d %s", page.status, page.body)
+	}
+	if a := w.ask("POST", "/tasks?host="+host, "key=f&verb=unpause&perSecond=1000", form); a.status != 303 || a.header.Get("Location") != "/tasks" {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	w.until("the end", func() bool { l := list(); return len(l) == 2 && l[0].State == "done" && l[0].Done == 2 })
+	// A slow one is cancelled.
+	if a := w.ask("POST", "/tasks?all=true", "key=g&verb=pause&perSecond=0.01", form); a.status != 303 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	w.until("the first one", func() bool { return list()[0].Done == 1 })
+	if a := w.ask("GET", "/tasks", ""); !strings.Contains(a.body, "running") || !strings.Contains(a.body, list()[0].ID+"/cancel") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := w.ask("POST", "/tasks/"+list()[0].ID+"/cancel", "key=h", form); a.status != 303 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	w.until("the cancel", func() bool { return list()[0].State == "cancelled" })
+
+	for what, a := range map[string]answered{
+		"no filter":  w.ask("POST", "/api/tasks", `{"verb":"pause"}`, key("1")),
+		"both":       w.ask("POST", "/api/tasks?all=true&event=ping", `{"verb":"pause"}`, key("2")),
+		"a page":     w.ask("POST", "/api/tasks?event=ping&limit=1", `{"verb":"pause"}`, key("3")),
+		"no key":     w.ask("POST", "/api/tasks?event=ping", `{"verb":"pause"}`),
+		"all=no":     w.ask("GET", "/api/preview?verb=pause&all=no", ""),
+		"empty":      w.ask("POST", "/api/tasks?event=", `{"verb":"pause"}`, key("4")),
+		"a cursor":   w.ask("POST", "/api/tasks?event=ping", `{"verb":"pause","cursor":"x"}`, key("5")),
+		"of another": w.ask("POST", "/api/subscriptions/"+ann+"/pause", `{"perSecond":5}`, key("6")),
+	} {
+		w.isProblem(what, a, 400, "bad_request")
+	}
+	for what, a := range map[string]answered{
+		"a verb":  w.ask("POST", "/api/tasks?event=ping", `{"verb":"end"}`, key("7")),
+		"no verb": w.ask("POST", "/api/tasks?event=ping", `{}`, key("8")),
+		"a rate":  w.ask("POST", "/api/tasks?event=ping", `{"verb":"pause","perSecond":1e9}`, key("9")),
+	} {
+		w.isProblem(what, a, 400, "invalid")
+	}
+	w.isProblem("cancel", w.ask("POST", "/api/tasks/task_x/cancel", "", key("10")), 404, "not_found")
+	w.deny = func(a admin.Action) error {
+		if a.Verb == admin.Pause && a.Principal != "ann" {
+			return errors.New("ann alone")
+		}
+		return nil
+	}
+	w.isProblem("all of a host", w.ask("POST", "/api/tasks?host="+host, `{"verb":"pause"}`, key("11")), 403, "forbidden")
+	w.isProblem("its preview", w.ask("GET", "/api/preview?verb=pause&host="+host, ""), 403, "forbidden")
+	if a := w.ask("POST", "/api/tasks?principal=ann", `{"verb":"pause"}`, key("12")); a.status != 200 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+// SRV-8: by its id an event is found with its payload, as far as that is shown, and what became of it; links lead both ways.
+func TestOccurrence(t *testing.T) {
+	w := newWorld(t)
+	good, held := w.subscribe("ann", "/good"), w.subscribe("bob", "/held?token=hidden")
+	if err := w.es.Admin().Pause(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.emit.Emit(t.Context(), payload{ID: "<secret>"}, events.WithID("evt_1")); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the delivery", func() bool { return len(get[attempts](w, "/api/subscriptions/"+good+"/attempts").Attempts) == 1 })
+	type page struct {
+		Occurrence struct {
+			Event, EventID, Cursor string
+			Position, Bytes        int
+			Data                   json.RawMessage
+		}
+		Deliveries []struct {
+			Subscription, URL, Outcome string
+			Attempts                   []struct{ Status int }
+		}
+	}
+	const path = "/types/ping/occurrences/1"
+	p := get[page](w, "/api"+path)
+	if o := p.Occurrence; o.EventID != "evt_1" || o.Cursor == "" || o.Bytes == 0 || o.Data != nil || len(p.Deliveries) != 2 {
+		t.Errorf("%+v", p)
+	}
+	for _, d := range p.Deliveries {
+		if want := map[string]string{good: "accepted 1", held: "waiting 0"}[d.Subscription]; fmt.Sprint(d.Outcome, " ", len(d.Attempts)) != want || strings.Contains(d.URL, "token") {
+			t.Errorf("%+v, want %s", d, want)
+		}
+	}
+	if a := w.ask("GET", "/occurrences?eventId=evt_1", ""); a.status != 303 || a.header.Get("Location") != path {
+		t.Errorf("%d %q", a.status, a.header.Get("Location"))
+	}
+	if a := w.ask("GET", "/occurrences?eventId=none", ""); a.status != 200 || !strings.Contains(a.body, "It is not there.") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := w.ask("GET", "/occurrences", ""); a.status != 200 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	a := w.ask("GET", path, "")
+	for _, shows := range []string{"evt_1", "/subscriptions/" + good, "/subscriptions/" + held, "Payloads are not shown here", `value="evt_1"`, "waiting"} {
+		if a.status != 200 || !strings.Contains(a.body, shows) || strings.Contains(a.body, "secret") || strings.Contains(a.body, "token=") {
+			t.Errorf("%d, no %s in %s", a.status, shows, a.body)
+		}
+	}
+	if a := w.ask("GET", "/subscriptions/"+good, ""); !strings.Contains(a.body, path) {
+		t.Errorf("the attempt does not lead to the event: %s", a.body)
+	}
+
+	// Payloads are shown by an option, but for what is redacted.
+	shows, err := admin.NewHandler(w.es, admin.Options{Hosts: []string{"admin.test"}, ShowPayloads: true, Authenticate: func(*http.Request) (string, error) { return "olga", nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.handler = shows
+	if p := get[page](w, "/api"+path); string(p.Occurrence.Data) != `{"id":"\u003csecret\u003e"}` {
+		t.Errorf("%s", p.Occurrence.Data)
+	}
+	if a := w.ask("GET", path, ""); !strings.Contains(a.body, "&lt;secret&gt;") {
+		t.Errorf("%s", a.body)
+	}
+	w.handler, err = admin.NewHandler(w.es, admin.Options{Hosts: []string{"admin.test"}, ShowPayloads: true, Redact: []string{"/id", "/none/0"},
+		Authenticate: func(*http.Request) (string, error) { return "olga", nil },
+		Authorize: func(_ *http.Request, _ string, a admin.Action) error {
+			if a.Verb == admin.Attempts {
+				return errors.New("no")
+			}
+			return nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := get[page](w, "/api"+path); string(p.Occurrence.Data) != `{"id":"[redacted]"}` || len(p.Deliveries) != 0 {
+		t.Errorf("%+v", p)
+	}
+	if a := w.ask("GET", path, ""); strings.Contains(a.body, "secret") {
+		t.Errorf("%s", a.body)
+	}
+	for _, bad := range []string{"id", "/a~2", "/a~"} {
+		if _, err := admin.NewHandler(w.es, admin.Options{Hosts: []string{"a"}, Redact: []string{bad}, Authenticate: func(*http.Request) (string, error) { return "", nil }}); err == nil ||
+			!strings.Contains(err.Error(), "Redact") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+
+	for path, want := range map[string]int{"/api/occurrences": 400, "/api/occurrences?eventId=" + strings.Repeat("a", 257): 400, "/api/occurrences?eventId=a&limit=1": 400,
+		"/api/occurrences?eventId=a&eventId=b": 400, "/api/occurrences?eventId=a&event=x": 404, "/api/types/ping/occurrences/x": 400, "/api/types/ping/occurrences/0": 404,
+		"/api/types/ping/occurrences/2": 404, "/api/types/x/occurrences/1": 404, "/api/types/ping/occurrences/99999999999999999999": 400} {
+		if a := w.ask("GET", path, ""); a.status != want {
+			t.Errorf("%s: %d %s, want %d", path, a.status, a.body, want)
+		}
+	}
+}
+
+// E1, E6: what was given up is sent again for a host, and one subscription gets again what happened since a time, a
+// position or an event.
+func TestReplaySince(t *testing.T) {
+	w := newWorld(t)
+	id := w.subscribe("ann", "/a")
+	began := time.Now().Add(-time.Second)
+	for _, n := range []string{"1", "2", "3"} {
+		if err := w.emit.Emit(t.Context(), payload{ID: n}, events.WithID("evt_"+n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 3
+	more := func(what string, by int) {
+		t.Helper()
+		n += by
+		// An attempt under way counts as sent again: each replay waits until what came is settled.
+		w.until(what, func() bool {
+			i, err := w.es.Admin().Get(t.Context(), id)
+			return err == nil && i.Behind != nil && *i.Behind == 0 && len(w.came()) == n
+		})
+	}
+	more("the delivery", 0)
+	for i, c := range []struct {
+		body    string
+		entries int
+	}{{`{"since":"` + began.UTC().Format(time.RFC3339) + `"}`, 3}, {`{"since":"10m"}`, 3}, {`{"position":2}`, 2}, {`{"eventId":"evt_3"}`, 1}} {
+		a := w.ask("POST", "/api/subscriptions/"+id+"/replay", c.body, key(fmt.Sprint("k", i)))
+		if a.status != 200 || !strings.Contains(a.body, fmt.Sprintf(`"entries":%d`, c.entries)) {
+			t.Fatalf("%s: %d %s", c.body, a.status, a.body)
+		}
+		more(c.body, c.entries)
+	}
+	for i, text := range []string{"since=10m&position=&cursor=", "position=1", "eventId=evt_1"} {
+		if a := w.ask("POST", "/subscriptions/"+id+"/replay", fmt.Sprintf("key=f%d&%s", i, text), form); a.status != 303 {
+			t.Fatalf("%s: %d %s", text, a.status, a.body)
+		}
+		more(text, 3)
+	}
+	// What it would do is said first, by the API and by a page whose button does it; asking does nothing.
+	if p := get[operator.Beginning](w, "/api/subscriptions/"+id+"/replay?eventId=evt_2"); p.Position != 2 || p.Entries != 2 || p.EventID != "evt_2" {
+		t.Errorf("%+v", p)
+	}
+	preview := w.ask("GET", "/subscriptions/"+id+"/replay?since=&position=2&eventId=", "")
+	if preview.status != 200 || !strings.Contains(preview.body, "Deliver 2 events again") || !strings.Contains(preview.body, `name="position" value="2"`) {
+		t.Errorf("%d %s", preview.status, preview.body)
+	}
+	for _, q := range []string{"", "?position=1&since=1h", "?position=0", "?since=x", "?cursor=c", "?position=1&position=2"} {
+		w.isProblem(q, w.ask("GET", "/api/subscriptions/"+id+"/replay"+q, ""), 400, "bad_request")
+	}
+	w.isProblem("nothing there", w.ask("GET", "/api/subscriptions/"+id+"/replay?eventId=x", ""), 404, "not_found")
+	more("asking", 0)
+	for i, bad := range []string{`{}`, `{"since":"yesterday"}`, `{"since":"-5m"}`, `{"since":"10m","position":1}`, `{"position":-1}`, `{"position":"1"}`} {
+		w.isProblem(bad, w.ask("POST", "/api/subscriptions/"+id+"/replay", bad, key(fmt.Sprint("b", i))), 400, "bad_request")
+	}
+	w.isProblem("pause", w.ask("POST", "/api/subscriptions/"+id+"/pause", `{"since":"10m"}`, key("p")), 400, "bad_request")
+	for i, bad := range []string{`{"position":4}`, `{"since":"2999-01-01T00:00:00Z"}`} {
+		w.isProblem(bad, w.ask("POST", "/api/subscriptions/"+id+"/replay", bad, key(fmt.Sprint("i", i))), 400, "invalid")
+	}
+	w.isProblem("an id", w.ask("POST", "/api/subscriptions/"+id+"/replay", `{"eventId":"x"}`, key("x")), 404, "not_found")
+	w.isProblem("send without a time", w.ask("POST", "/api/tasks?all=true", `{"verb":"send"}`, key("y")), 400, "invalid")
+
+	page := w.ask("GET", "/tasks/new?verb=replay&since=10m&event=ping", "")
+	if page.status != 200 || !strings.Contains(page.body, "replay 1 subscriptions") || !strings.Contains(page.body, `name="since" value="20`) || strings.Contains(page.body, "since=") {
+		t.Errorf("%d %s", page.status, page.body)
+	}
+	if a := w.ask("POST", "/tasks?event=ping", "key=t&verb=replay&since=10m&perSecond=100", form); a.status != 303 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	more("the task", 3)
+	if a := w.ask("GET", "/endpoints?host="+strings.TrimPrefix(w.endpoint.URL, "http://"), ""); !strings.Contains(a.body, `value="send"`) {
+		t.Errorf("%s", a.body)
+	}
+}
+
+// SRV-8: a test event goes to one subscription alone, says that it is one, and is like any other.
+func TestSRV8TestEvent(t *testing.T) {
+	w := newWorld(t)
+	id := w.subscribe("ann", "/a")
+	w.subscribe("bob", "/b")
+	path := "/api/subscriptions/" + id + "/test"
+	a := w.ask("POST", path, `{"data":{"id":"x"}}`, key("1"))
+	var sent struct{ EventID string }
+	if err := json.Unmarshal([]byte(a.body), &sent); err != nil || a.status != 200 || !strings.HasPrefix(sent.EventID, "test_") {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	w.until("the test event", func() bool { return len(w.came()) > 0 })
+	w.mu.Lock()
+	last := w.last
+	w.mu.Unlock()
+	if w.came()[0] != sent.EventID || !strings.HasPrefix(last, "/a ") || !strings.Contains(last, `"data":{"id":"x"}`) || !strings.Contains(last, `"io.github.mcpe-gen/test":true`) {
+		t.Errorf("%q %s", w.came(), last)
+	}
+	w.until("its attempt", func() bool {
+		l := get[attempts](w, "/api/subscriptions/"+id+"/attempts").Attempts
+		return len(l) == 1 && l[0].EventID == sent.EventID
+	})
+	// Pressed twice it is one, and by the console it is the same.
+	w.ask("POST", path, `{"data":{"id":"x"}}`, key("1"))
+	if a := w.ask("POST", "/subscriptions/"+id+"/test", "key=f&data="+url.QueryEscape(`{"id":"y"}`), form); a.status != 303 || !strings.HasSuffix(a.header.Get("Location"), "?done=test") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	w.until("the second one", func() bool { return len(w.came()) == 2 })
+	if note := w.ask("GET", "/subscriptions/"+id+"?done=test", ""); !strings.Contains(note.body, "The test event was emitted") || !strings.Contains(note.body, `name="data"`) {
+		t.Errorf("%s", note.body)
+	}
+	for i, c := range []struct {
+		body, code, detail string
+	}{{`{}`, "bad_request", "data is missing"}, {`{"data":7}`, "invalid", "/data"}, {`{"data":{"id":"x"},"eventId":"e"}`, "bad_request", "eventId"}} {
+		a := w.ask("POST", path, c.body, key(fmt.Sprint("b", i)))
+		if w.isProblem(c.body, a, 400, c.code); !strings.Contains(a.body, c.detail) {
+			t.Errorf("%s: %s", c.body, a.body)
+		}
+	}
+	if a := w.ask("POST", "/subscriptions/"+id+"/test", "key=g&data={", form); a.status != 400 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	w.isProblem("nobody", w.ask("POST", "/api/subscriptions/sub_x/test", `{"data":{}}`, key("n")), 404, "not_found")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e := w.audit[0]; e.Verb != "test" || e.EventID != sent.EventID || e.Subscription != id || e.Asked != "" {
+		t.Errorf("%+v", e)
+	}
+	if len(w.ids) != 2 {
+		t.Errorf("%q", w.ids)
 	}
 }

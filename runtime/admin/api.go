@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	_ "embed"
 	"encoding/json"
 	"net/http"
@@ -9,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
@@ -17,9 +17,6 @@ import (
 const (
 	defaultPage = 100
 	maxPage     = 1000
-	// maxScan bounds how many subscriptions one request looks at: with filters a page may hold fewer
-	// than asked for, and still have a next one.
-	maxScan = 10_000
 	// maxFilter bounds a filter's bytes.
 	maxFilter = 2048
 )
@@ -47,6 +44,17 @@ func (h *handler) api(add adder) {
 			answer(w, http.StatusOK, t)
 		}
 	})
+	add("GET", "/api/activity", h.activity)
+	add("GET", "/api/occurrences", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if l, ok := h.findOccurrence(w, r, actor); ok {
+			answer(w, http.StatusOK, l)
+		}
+	})
+	add("GET", "/api/types/{name}/occurrences/{position}", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if p, ok := h.occurrence(w, r, actor); ok {
+			answer(w, http.StatusOK, p)
+		}
+	})
 	add("GET", "/api/tail", h.tail)
 	add("GET", "/api/subscriptions", func(w http.ResponseWriter, r *http.Request, actor string) {
 		page, ok := h.subscriptions(w, r, actor)
@@ -64,6 +72,11 @@ func (h *handler) api(add adder) {
 			h.attempts(w, r, i.ID)
 		}
 	})
+	add("GET", "/api/endpoints", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if page, ok := h.endpoints(w, r, actor); ok {
+			answer(w, http.StatusOK, page)
+		}
+	})
 	add("GET", "/api/connections", func(w http.ResponseWriter, r *http.Request, actor string) {
 		page, ok := h.connections(w, r, actor)
 		if ok {
@@ -75,7 +88,24 @@ func (h *handler) api(add adder) {
 			answer(w, http.StatusOK, page)
 		}
 	})
-	for _, verb := range []Verb{Send, Pause, Unpause, Replay, Resume, End} {
+	add("GET", "/api/tasks", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if h.allowed(w, r, actor, Action{Verb: ListTasks}) {
+			answer(w, http.StatusOK, map[string]any{"tasks": tasksOf(h.admin.Tasks())})
+		}
+	})
+	add("GET", "/api/preview", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if b, n, ok := h.preview(w, r, actor); ok {
+			answer(w, http.StatusOK, map[string]any{"verb": b.Verb, "total": n})
+		}
+	})
+	add("GET", "/api/tasks/{id}", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if t, ok := h.task(w, r, actor); ok {
+			answer(w, http.StatusOK, taskOf(t))
+		}
+	})
+	add("POST", "/api/tasks", func(w http.ResponseWriter, r *http.Request, actor string) { h.begin(w, r, actor) })
+	add("POST", "/api/tasks/{id}/cancel", h.posted(CancelTask))
+	for _, verb := range []Verb{Test, Send, Pause, Unpause, Replay, Resume, End} {
 		add("POST", "/api/subscriptions/{id}/"+string(verb), h.posted(verb))
 	}
 	add("POST", "/api/connections/{id}/disconnect", h.posted(Disconnect))
@@ -141,9 +171,8 @@ func (h *handler) attempts(w http.ResponseWriter, r *http.Request, id string) {
 type attempt struct {
 	operator.Attempt
 	TookMs float64 `json:"tookMs"`
-	// Of the embedded one these are not shown: nanoseconds, and where the event is in its log.
-	Took     any `json:"took,omitempty"`
-	Position any `json:"position,omitempty"`
+	// Of the embedded one nanoseconds are not shown.
+	Took any `json:"took,omitempty"`
 }
 
 func listed(found []operator.Attempt) []attempt {
@@ -170,11 +199,86 @@ type connectionPage struct {
 	Next        string                `json:"next,omitempty"`
 }
 
+// An endpointPage is the same of endpoints.
+type endpointPage struct {
+	Endpoints []operator.Endpoint `json:"endpoints"`
+	Next      string              `json:"next,omitempty"`
+}
+
+// A taskBody is an operator.Task as the API shows it.
+type taskBody struct {
+	ID        string            `json:"id"`
+	Verb      operator.BulkVerb `json:"verb"`
+	Filter    map[string]string `json:"filter"`
+	Since     time.Time         `json:"since,omitzero"`
+	PerSecond float64           `json:"perSecond"`
+	Actor     string            `json:"actor"`
+	State     string            `json:"state"`
+	BegunAt   time.Time         `json:"begunAt"`
+	EndedAt   time.Time         `json:"endedAt,omitzero"`
+	Total     int               `json:"total"`
+	Done      int               `json:"done"`
+	Skipped   int               `json:"skipped"`
+	Failed    int               `json:"failed"`
+	Error     string            `json:"error,omitempty"`
+}
+
+func taskOf(t operator.Task) taskBody {
+	return taskBody{ID: t.ID, Verb: t.Verb, Filter: written(t.Filter), Since: t.Since, PerSecond: t.PerSecond, Actor: t.Actor, State: stateOf(t), BegunAt: t.BegunAt, EndedAt: t.EndedAt,
+		Total: t.Total, Done: t.Done, Skipped: t.Skipped, Failed: t.Failed, Error: t.Error}
+}
+
+func tasksOf(all []operator.Task) []taskBody {
+	bodies := make([]taskBody, len(all))
+	for i, t := range all {
+		bodies[i] = taskOf(t)
+	}
+	return bodies
+}
+
+// stateOf says in a word how a task is.
+func stateOf(t operator.Task) string {
+	switch {
+	case t.EndedAt.IsZero() && t.Cancelled:
+		return "cancelling"
+	case t.EndedAt.IsZero():
+		return "running"
+	case t.Cancelled:
+		return "cancelled"
+	case t.Error != "":
+		return "failed"
+	}
+	return "done"
+}
+
+// written is a filter as a query names it.
+func written(f operator.Filter) map[string]string {
+	m := map[string]string{}
+	for name, value := range map[string]string{"principal": f.Principal, "event": f.Event, "state": string(f.State), "host": f.Host, "url": f.URL} {
+		if value != "" {
+			m[name] = value
+		}
+	}
+	if f.MinBehind > 0 {
+		m["minBehind"] = strconv.FormatInt(f.MinBehind, 10)
+	}
+	if f.Failing {
+		m["failing"] = "true"
+	}
+	if f.Late > 0 {
+		m["late"] = f.Late.String()
+	}
+	return m
+}
+
+// subscriptionFilters are what lists of subscriptions are asked for.
+var subscriptionFilters = []string{"principal", "event", "state", "url", "host", "minBehind", "failing", "late"}
+
 // A filter is what a list's query asks for.
 type filter struct {
-	principal, event, state, url, mode, after string
-	minBehind                                 int64
-	limit                                     int
+	operator.Filter
+	mode, after string
+	limit       int
 }
 
 // readFilter reads a query, of which only the named members are known.
@@ -193,11 +297,13 @@ func readFilter(q url.Values, known ...string) (f filter, err error) {
 		}
 		switch name {
 		case "principal":
-			f.principal = v
+			f.Principal = v
 		case "event":
-			f.event = v
+			f.Event = v
 		case "url":
-			f.url = v
+			f.URL = v
+		case "host":
+			f.Host = v
 		case "mode":
 			f.mode = v
 		case "after":
@@ -206,15 +312,26 @@ func readFilter(q url.Values, known ...string) (f filter, err error) {
 			}
 			f.after = v
 		case "state":
-			if f.state = v; v != "" && v != string(operator.StateActive) && v != string(operator.StateSuspended) && v != string(operator.StatePaused) {
+			if f.State = operator.State(v); v != "" && v != string(operator.StateActive) && v != string(operator.StateSuspended) && v != string(operator.StatePaused) {
 				return f, badRequest("state is active, suspended or paused")
 			}
 		case "minBehind":
 			if v == "" {
 				continue
 			}
-			if f.minBehind, err = strconv.ParseInt(v, 10, 64); err != nil || f.minBehind < 0 {
+			if f.MinBehind, err = strconv.ParseInt(v, 10, 64); err != nil || f.MinBehind < 0 {
 				return f, badRequest("minBehind is a number from 0")
+			}
+		case "failing":
+			if f.Failing = v == "true"; v != "" && v != "true" && v != "false" {
+				return f, badRequest("failing is true or false")
+			}
+		case "late":
+			if v == "" {
+				continue
+			}
+			if f.Late, err = time.ParseDuration(v); err != nil || f.Late <= 0 {
+				return f, badRequest("late is a time such as 90s, 5m or 2h")
 			}
 		case "limit":
 			n, err := strconv.Atoi(v)
@@ -229,21 +346,19 @@ func readFilter(q url.Values, known ...string) (f filter, err error) {
 
 func cut(s string) string { return s[:min(len(s), 40)] }
 
-func (f *filter) takes(i *operator.WebhookInfo) bool {
-	return (f.principal == "" || i.Principal == f.principal) && (f.event == "" || i.Event == f.event) &&
-		(f.state == "" || string(i.State) == f.state) && (f.url == "" || strings.Contains(shownURL(i.URL), f.url)) &&
-		i.State != operator.StateAbsent && (f.minBehind == 0 || i.Behind != nil && *i.Behind >= f.minBehind)
-}
-
-// subscriptions answers a list, in order of ids, so that a page is the same whatever comes or goes
-// before it.
+// subscriptions answers a list.
 func (h *handler) subscriptions(w http.ResponseWriter, r *http.Request, actor string) (p subscriptionPage, ok bool) {
-	f, err := readFilter(r.URL.Query(), "principal", "event", "state", "url", "minBehind")
-	if !h.allowed(w, r, actor, Action{Verb: ListSubscriptions, Principal: f.principal, Event: f.event}) {
+	f, err := readFilter(r.URL.Query(), subscriptionFilters...)
+	if !h.allowed(w, r, actor, Action{Verb: ListSubscriptions, Principal: f.Principal, Event: f.Event}) {
 		return p, false
 	}
+	p.Subscriptions = []operator.WebhookInfo{}
 	if err == nil {
-		p, err = h.find(r.Context(), f)
+		var found []operator.WebhookInfo
+		found, p.Next, err = h.admin.Find(r.Context(), f.Filter, f.after, f.limit)
+		for _, i := range found {
+			p.Subscriptions = append(p.Subscriptions, shown(i))
+		}
 	}
 	if err != nil {
 		h.fail(w, r, "the list", err)
@@ -252,54 +367,34 @@ func (h *handler) subscriptions(w http.ResponseWriter, r *http.Request, actor st
 	return p, true
 }
 
-func (h *handler) find(ctx context.Context, f filter) (p subscriptionPage, err error) {
-	p.Subscriptions = []operator.WebhookInfo{}
-	after := f.after
-	for scanned := 0; ; {
-		n := min(maxPage, maxScan-scanned)
-		some, err := h.admin.List(ctx, after, n)
-		if err != nil {
-			return p, err
-		}
-		for i := range some {
-			after = some[i].ID
-			if !f.takes(&some[i]) {
-				continue
-			}
-			if len(p.Subscriptions) == f.limit {
-				p.Next = p.Subscriptions[f.limit-1].ID
-				return p, nil
-			}
-			p.Subscriptions = append(p.Subscriptions, shown(some[i]))
-		}
-		if len(some) < n {
-			return p, nil
-		}
-		if scanned += n; scanned >= maxScan {
-			p.Next = after
-			return p, nil
-		}
-	}
-}
-
 // shown leaves out of a callback's URL what may be a secret.
 func shown(i operator.WebhookInfo) operator.WebhookInfo {
-	i.URL = shownURL(i.URL)
+	i.URL = operator.ShownURL(i.URL)
 	return i
 }
 
-// shownURL is the URL without userinfo, query and fragment.
-func shownURL(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return "(not a URL)"
+// endpoints answers what subscriptions come to by host, or by URL of one.
+func (h *handler) endpoints(w http.ResponseWriter, r *http.Request, actor string) (p endpointPage, ok bool) {
+	f, err := readFilter(r.URL.Query(), subscriptionFilters...)
+	if !h.allowed(w, r, actor, Action{Verb: ListSubscriptions, Principal: f.Principal, Event: f.Event}) {
+		return p, false
 	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+	p.Endpoints = []operator.Endpoint{}
+	if err == nil {
+		var found []operator.Endpoint
+		found, p.Next, err = h.admin.Endpoints(r.Context(), f.Filter, f.after, f.limit)
+		p.Endpoints = append(p.Endpoints, found...)
+	}
+	if err != nil {
+		h.fail(w, r, "the list", err)
+		return p, false
+	}
+	return p, true
 }
 
 func (h *handler) connections(w http.ResponseWriter, r *http.Request, actor string) (p connectionPage, ok bool) {
 	f, err := readFilter(r.URL.Query(), "principal", "event", "mode")
-	if !h.allowed(w, r, actor, Action{Verb: ListConnections, Principal: f.principal, Event: f.event}) {
+	if !h.allowed(w, r, actor, Action{Verb: ListConnections, Principal: f.Principal, Event: f.Event}) {
 		return p, false
 	}
 	if err != nil {
@@ -308,7 +403,7 @@ func (h *handler) connections(w http.ResponseWriter, r *http.Request, actor stri
 	}
 	p.Connections = []operator.Connection{}
 	for _, c := range h.admin.Connections() {
-		if c.ID <= f.after || f.principal != "" && c.Principal != f.principal || f.event != "" && c.Event != f.event || f.mode != "" && c.Mode != f.mode {
+		if c.ID <= f.after || f.Principal != "" && c.Principal != f.Principal || f.Event != "" && c.Event != f.Event || f.mode != "" && c.Mode != f.mode {
 			continue
 		}
 		if len(p.Connections) == f.limit {

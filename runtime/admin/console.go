@@ -6,6 +6,7 @@ import (
 	"embed"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"html/template"
 	"io"
 	"log/slog"
@@ -24,24 +25,15 @@ import (
 var pageFiles embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"when": func(t time.Time) string {
-		if t.IsZero() {
-			return "–"
-		}
-		return t.UTC().Format("2006-01-02 15:04:05Z")
-	},
-	"ms":    func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 },
-	"https": func(s string) bool { return strings.HasPrefix(s, "https://") },
-	"key":   rand.Text,
-	"rate":  func(perMinute float64) string { return strconv.FormatFloat(perMinute, 'f', 1, 64) },
-	"join":  strings.Join,
-	"indent": func(raw json.RawMessage) string {
-		var b bytes.Buffer
-		if json.Indent(&b, raw, "", "  ") != nil {
-			return string(raw)
-		}
-		return b.String()
-	},
+	"when":   when,
+	"ms":     func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 },
+	"https":  func(s string) bool { return strings.HasPrefix(s, "https://") },
+	"key":    rand.Text,
+	"hostOf": operator.HostOf,
+	"rate":   func(perMinute float64) string { return strconv.FormatFloat(perMinute, 'f', 1, 64) },
+	"join":   strings.Join,
+	"hour":   hour, "grouped": grouped,
+	"indent": indent, "payload": payload, "occurrence": occurrencePath,
 	"rows": func(base string, rows []operator.WebhookInfo) endpointTable { return endpointTable{base, rows} },
 }).ParseFS(pageFiles, "page/*.html"))
 
@@ -49,6 +41,41 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 type endpointTable struct {
 	Base string
 	Rows []operator.WebhookInfo
+}
+
+func indent(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// when is a time as the present page shows it: how long ago or ahead, and exactly.
+func when(t time.Time) template.HTML {
+	if t.IsZero() {
+		return "–"
+	}
+	exact := t.UTC().Format("2006-01-02 15:04:05Z")
+	d, form := time.Since(t), "%s ago"
+	if d < 0 {
+		d, form = -d, "in %s"
+	}
+	return template.HTML(fmt.Sprintf(`<time datetime="%s"><span>%s</span> <span class="exact">%s</span></time>`,
+		t.UTC().Format(time.RFC3339), fmt.Sprintf(form, span(d)), exact)) // nothing of it is anybody's text
+}
+
+// span is a time in one unit.
+func span(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return strconv.Itoa(int(d.Seconds())) + " s"
+	case d < 2*time.Hour:
+		return strconv.Itoa(int(d.Minutes())) + " min"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d.Hours())) + " h"
+	}
+	return strconv.Itoa(int(d.Hours()/24)) + " days"
 }
 
 // static are the files that are served as they are; nothing of them is anybody's.
@@ -70,9 +97,22 @@ type view struct {
 	AllFailing    int // how many there are
 	Rejected      []operator.Rejected
 	AnyRejected   bool
-	Payloads      bool // are shown
+	Activity      *pictures // nil for none
+	Payloads      bool      // are shown
 	Filter        url.Values
 	Subscriptions []operator.WebhookInfo
+	Endpoints     []operator.Endpoint
+	Host          string             // of which Endpoints are the URLs
+	Sum           *operator.Endpoint // of all URLs of Host, where the page has them all
+	Found         *occurrenceList
+	Occurrence    *occurrencePage
+	Tasks         []taskBody
+	Bulk          *bulkView
+	Audit         []operator.AuditEntry
+	Begins        *operator.Beginning // a replay
+	Verbs         []string            // of bulk actions
+	Query         template.URL        // that picks what they are done to
+	Picked        url.Values          // the same
 	Subscription  *operator.WebhookInfo
 	Attempts      []operator.Attempt
 	Connections   []operator.Connection
@@ -103,7 +143,24 @@ func (h *handler) console(add adder) {
 		if !ok {
 			return
 		}
-		h.render(w, r, http.StatusOK, "subscriptions.html", view{Title: "Subscriptions", Filter: r.URL.Query(), Subscriptions: p.Subscriptions, More: next(r, p.Next)})
+		h.render(w, r, http.StatusOK, "subscriptions.html", view{Title: "Subscriptions", Filter: r.URL.Query(), Subscriptions: p.Subscriptions, More: next(r, p.Next),
+			Verbs: []string{"pause", "unpause", "resume"}, Query: template.URL(query(r).Encode()), Picked: query(r)}) // escaped by that
+	})
+	add("GET", "/endpoints", func(w http.ResponseWriter, r *http.Request, actor string) {
+		p, ok := h.endpoints(w, r, actor)
+		if !ok {
+			return
+		}
+		q := r.URL.Query()
+		v := view{Title: "Endpoints", Filter: q, Endpoints: p.Endpoints, Host: q.Get("host"), Picked: query(r), More: next(r, p.Next)}
+		if v.Host != "" {
+			v.Title = "Endpoint " + v.Host
+			v.Activity = h.pictures(r, actor, "", v.Host)
+			if p.Next == "" && q.Get("after") == "" {
+				v.Sum = sum(p.Endpoints)
+			}
+		}
+		h.render(w, r, http.StatusOK, "endpoints.html", v)
 	})
 	add("GET", "/subscriptions/{id}", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if i, ok := h.subscription(w, r, actor, Show); ok {
@@ -112,9 +169,12 @@ func (h *handler) console(add adder) {
 	})
 	add("GET", "/types/{name}", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if t, ok := h.eventType(w, r, actor); ok {
-			h.render(w, r, http.StatusOK, "type.html", view{Title: t.Name, Type: &t})
+			h.render(w, r, http.StatusOK, "type.html", view{Title: t.Name, Type: &t, Activity: h.pictures(r, actor, t.Name, "")})
 		}
 	})
+	h.occurrences(add)
+	h.auditPages(add)
+	h.replayPages(add)
 	add("GET", "/tail", h.tailPage)
 	add("GET", "/connections", func(w http.ResponseWriter, r *http.Request, actor string) {
 		p, ok := h.connections(w, r, actor)
@@ -123,7 +183,7 @@ func (h *handler) console(add adder) {
 		}
 		h.render(w, r, http.StatusOK, "connections.html", view{Title: "Connections", Filter: r.URL.Query(), Connections: p.Connections, More: next(r, p.Next)})
 	})
-	for _, verb := range []Verb{Send, Pause, Unpause, Replay, Resume, End} {
+	for _, verb := range []Verb{Test, Send, Pause, Unpause, Replay, Resume, End} {
 		add("POST", "/subscriptions/{id}/"+string(verb), h.pressed(verb))
 	}
 	add("POST", "/connections/{id}/disconnect", h.pressed(Disconnect))
@@ -136,6 +196,46 @@ func (h *handler) console(add adder) {
 		add("POST", "/outbox/{id}/"+string(verb), h.pressed(verb))
 	}
 	add("POST", "/revoke", h.pressed(Revoke))
+	add("GET", "/tasks", h.tasksPage)
+	add("GET", "/tasks/new", h.bulkPage)
+	add("POST", "/tasks", h.pressed(beginTask))
+	add("POST", "/tasks/{id}/cancel", h.pressed(CancelTask))
+}
+
+// sum is what endpoints come to together.
+func sum(all []operator.Endpoint) *operator.Endpoint {
+	var s operator.Endpoint
+	earlier := func(a *time.Time, b time.Time) {
+		if !b.IsZero() && (a.IsZero() || b.Before(*a)) {
+			*a = b
+		}
+	}
+	for i := range all {
+		e := &all[i]
+		s.Subscriptions += e.Subscriptions
+		s.Active += e.Active
+		s.Suspended += e.Suspended
+		s.Paused += e.Paused
+		s.Failing += e.Failing
+		s.Behind = max(s.Behind, e.Behind)
+		earlier(&s.FailedSince, e.FailedSince)
+		earlier(&s.WaitingSince, e.WaitingSince)
+	}
+	return &s
+}
+
+// query is that of a request without pages and what is empty, as a bulk action takes it.
+func query(r *http.Request) url.Values {
+	q := r.URL.Query()
+	for name, values := range q {
+		if name == "after" || name == "limit" || values[0] == "" {
+			q.Del(name)
+		}
+	}
+	if len(q) == 0 {
+		q.Set("all", "true")
+	}
+	return q
 }
 
 // next is the URL of a list's next page.
@@ -152,7 +252,7 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request, actor string)
 	if !h.allowed(w, r, actor, Action{Verb: ListTypes}) {
 		return
 	}
-	v := view{Title: "Overview", Types: h.admin.EventTypes()}
+	v := view{Title: "Overview", Types: h.admin.EventTypes(), Activity: h.pictures(r, actor, "", "")}
 	// Who may see the types alone sees no endpoints.
 	if h.authorize(r, actor, Action{Verb: ListSubscriptions}) == nil {
 		var err error
@@ -178,11 +278,11 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request, actor string)
 // tailPage is the page of the live tail: the only one with a script.
 func (h *handler) tailPage(w http.ResponseWriter, r *http.Request, actor string) {
 	f, err := readFilter(r.URL.Query(), "event")
-	if !h.allowed(w, r, actor, Action{Verb: Tail, Event: f.event}) {
+	if !h.allowed(w, r, actor, Action{Verb: Tail, Event: f.Event}) {
 		return
 	}
-	if err == nil && f.event != "" {
-		_, err = h.admin.EventType(f.event)
+	if err == nil && f.Event != "" {
+		_, err = h.admin.EventType(f.Event)
 	}
 	if err != nil {
 		h.fail(w, r, "the event type", err)
@@ -209,10 +309,12 @@ func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, actor
 	v.Title, v.Subscription = "Subscription "+i.ID, &i
 	switch r.URL.Query().Get("done") {
 	case "":
+	case string(Test):
+		v.Note = "The test event was emitted for this subscription; its attempt will be in the list."
 	case string(Send):
 		v.Note = "The event was sent again; its attempt is in the list."
 	case string(Replay):
-		v.Note = "What followed the cursor is being delivered again."
+		v.Note = "What follows is being delivered again."
 	case string(Resume), string(Unpause):
 		v.Note = "Deliveries go on."
 	case string(Pause):
@@ -248,6 +350,9 @@ func (h *handler) render(w http.ResponseWriter, r *http.Request, status int, nam
 func (h *handler) pressed(verb Verb) page {
 	return func(w http.ResponseWriter, r *http.Request, actor string) {
 		t, err := readForm(w, r, verb)
+		if verb == beginTask {
+			t, err = readBulk(r, t, err)
+		}
 		out, ok := h.act(w, r, actor, t, err)
 		if !ok {
 			return
@@ -262,7 +367,9 @@ func (h *handler) pressed(verb Verb) page {
 			to = base(r) + "/connections"
 		case PutBack, Drop:
 			to = base(r) + "/outbox"
-		case Send, Pause, Unpause, Replay, Resume:
+		case beginTask, CancelTask:
+			to = base(r) + "/tasks"
+		case Test, Send, Pause, Unpause, Replay, Resume:
 			to += "/" + url.PathEscape(t.action.Subscription) + "?done=" + string(verb)
 		}
 		http.Redirect(w, r, to, http.StatusSeeOther)
@@ -281,9 +388,25 @@ func readForm(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err er
 	inbound.Lift(w)
 	form := r.PostForm
 	t.key, t.request.EventID, t.request.Principal = form.Get("key"), form.Get("eventId"), form.Get("principal")
-	if verb == Replay && form.Has("cursor") {
-		cursor := strings.TrimSpace(form.Get("cursor"))
+	if verb == beginTask {
+		t.request.Verb = form.Get("verb")
+		if rate := strings.TrimSpace(form.Get("perSecond")); rate != "" {
+			if t.request.PerSecond, err = strconv.ParseFloat(rate, 64); err != nil {
+				err = badRequest("perSecond is a number")
+			}
+		}
+	}
+	t.request.Since = strings.TrimSpace(form.Get("since"))
+	if text := strings.TrimSpace(form.Get("data")); verb == Test && text != "" {
+		if t.request.Data = json.RawMessage(text); !json.Valid(t.request.Data) {
+			err = badRequest("the payload is no JSON")
+		}
+	}
+	if cursor := strings.TrimSpace(form.Get("cursor")); verb == Replay && cursor != "" {
 		t.request.Cursor = &cursor
+	}
+	if text := strings.TrimSpace(form.Get("position")); verb == Replay && text != "" {
+		t.request.Position, err = readPosition(text)
 	}
 	if form.Get("sure") != "yes" && (verb == End || verb == Revoke) {
 		err = badRequest("confirm it by the box beside the button")

@@ -29,6 +29,8 @@ type watchedStore struct {
 	*memory.Store
 	asked atomic.Int64
 	fail  atomic.Bool
+	// failAudit lets no audit log be opened.
+	failAudit atomic.Bool
 }
 
 var errMarker = errors.New("dial tcp 10.1.2.3:5432: the store's own words")

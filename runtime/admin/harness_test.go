@@ -47,9 +47,10 @@ type world struct {
 
 	mu    sync.Mutex
 	ids   []string // webhook-ids that came
+	last  string   // path and body of what came last
 	asked []admin.Action
 	deny  func(admin.Action) error
-	audit []admin.Record
+	audit []operator.AuditEntry
 	log   bytes.Buffer
 }
 
@@ -63,8 +64,9 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, store: &watchedStore{Store: memory.New()}}
 	w.endpoint = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
+		body, _ := io.ReadAll(r.Body)
 		w.mu.Lock()
+		w.last = r.URL.Path + " " + string(body)
 		w.ids = append(w.ids, r.Header.Get("webhook-id"))
 		w.mu.Unlock()
 		if hold := w.hold.Load(); hold != nil {
@@ -97,7 +99,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.handler, err = admin.NewHandler(w.es, admin.Options{Logger: logger, Hosts: []string{"admin.test"},
-		Audit: func(r admin.Record) {
+		Audit: func(r operator.AuditEntry) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.audit = append(w.audit, r)

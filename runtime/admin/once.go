@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 	"unicode/utf8"
 )
@@ -19,6 +20,15 @@ type outcome struct {
 	Code   string          `json:"code,omitempty"` // of a problem; "" for a result
 	Detail string          `json:"detail,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// write answers it by the API.
+func (o outcome) write(w http.ResponseWriter) {
+	if o.Code != "" {
+		problem(w, o.Status, o.Code, o.Detail)
+		return
+	}
+	answer(w, o.Status, o.Result)
 }
 
 // An unfinished outcome is one that is not remembered.

@@ -59,6 +59,8 @@ func (h *handler) classify(ctx context.Context, what string, err error) (status 
 		return http.StatusConflict, "unsupported", what + ": " + fault.Answer(err, wire.Sketch).Message
 	case errors.Is(err, operator.ErrUnderWay):
 		return http.StatusConflict, "under_way", what + ": another attempt at this event is under way"
+	case errors.Is(err, operator.ErrBusy):
+		return http.StatusServiceUnavailable, "busy", what + ": too many tasks run; wait for one, or cancel one"
 	case errors.Is(err, errRefused):
 		return http.StatusForbidden, "forbidden", what + ": " + err.Error()
 	case errors.Is(err, errShutDown):

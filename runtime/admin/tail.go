@@ -35,7 +35,7 @@ func (h *handler) tail(w http.ResponseWriter, r *http.Request, actor string) {
 	if q := r.URL.Query(); err == nil && (q.Has("after") || q.Has("limit")) {
 		err = badRequest("a live tail has no pages")
 	}
-	action := Action{Verb: Tail, Event: f.event}
+	action := Action{Verb: Tail, Event: f.Event}
 	if !h.allowed(w, r, actor, action) {
 		return
 	}
@@ -43,7 +43,7 @@ func (h *handler) tail(w http.ResponseWriter, r *http.Request, actor string) {
 		h.fail(w, r, "the tail", err)
 		return
 	}
-	t, err := h.admin.Tail(f.event)
+	t, err := h.admin.Tail(f.Event)
 	if err != nil {
 		h.fail(w, r, "the event type", err)
 		return
@@ -152,10 +152,7 @@ func (h *handler) show(s *sse, found []operator.Occurrence, skipped int64) error
 		}
 	}
 	for i := range found {
-		if !h.payloads {
-			found[i].Data = nil
-		}
-		if err := s.event("occurrence", shownOccurrence{Occurrence: found[i], Data: found[i].Data}); err != nil {
+		if err := s.event("occurrence", h.shownOccurrence(found[i])); err != nil {
 			return err
 		}
 	}
@@ -166,6 +163,14 @@ func (h *handler) show(s *sse, found []operator.Occurrence, skipped int64) error
 type shownOccurrence struct {
 	operator.Occurrence
 	Data json.RawMessage `json:"data,omitempty"`
+}
+
+// shownOccurrence is an occurrence as operators may see it.
+func (h *handler) shownOccurrence(o operator.Occurrence) shownOccurrence {
+	if !h.payloads {
+		o.Data = nil
+	}
+	return shownOccurrence{Occurrence: o, Data: h.redact.apply(o.Data)}
 }
 
 // Why a tail ends.

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -137,6 +138,9 @@ type Client struct {
 // [StatusError].
 func Connect(ctx context.Context, t mcp.Transport, o Options) (*Client, error) {
 	o.setDefaults()
+	if err := addressed(t); err != nil {
+		return nil, err
+	}
 	w, err := newWebhooks(&o)
 	if err != nil {
 		return nil, err
@@ -297,6 +301,22 @@ func (c *Client) Close() error {
 // applied to streams. Set OAuthHandler and other fields on the result as needed.
 func HTTP(url string, hc *http.Client) *mcp.StreamableClientTransport {
 	return &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: hc}
+}
+
+// addressed refuses the URL of a server that nothing can be at, such as one that was left empty, which would be waited for.
+func addressed(t mcp.Transport) error {
+	web, ok := t.(*mcp.StreamableClientTransport)
+	if !ok {
+		return nil
+	}
+	u, err := url.Parse(web.Endpoint)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return fmt.Errorf("client: the server's URL: %w", failed.Err) // without its text, which may have a password
+	}
+	if u.Scheme == "" || u.Host == "" {
+		return fmt.Errorf("client: the server's URL %q is not absolute", u.Redacted())
+	}
+	return nil
 }
 
 // Dial returns a transport that calls open for every session, so that a client can connect again over any

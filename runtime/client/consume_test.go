@@ -16,6 +16,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -242,7 +243,7 @@ func TestCON3Retry(t *testing.T) {
 				case 1:
 					return errors.New("never")
 				case 2:
-					return fmt.Errorf("wrapped: %w", Discard(errors.New("useless")))
+					return fmt.Errorf("wrapped: %w", Discard(errors.New("useless"+strings.Repeat("é", maxErrorText))))
 				case 3:
 					if n == 1 {
 						return RetryAfter(time.Hour, errors.New("closed for lunch"))
@@ -288,6 +289,9 @@ func TestCON3Retry(t *testing.T) {
 		}
 		if len(found) != 4 {
 			t.Errorf("%d dead letters", len(found))
+		}
+		if text := found["e2"].Error; !utf8.ValidString(text) || len(text) > maxErrorText+len("\uFFFD") {
+			t.Errorf("an error of %d bytes is cut inside a character", len(text))
 		}
 		if d := found["e4"]; !strings.Contains(d.Error, "TestCON3Retry") {
 			t.Errorf("no stack in %q", d.Error)

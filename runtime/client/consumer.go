@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -461,6 +462,7 @@ func (j *job) kept() []events.Occurrence {
 // dead is the letter of an event of j.
 func (j *job) dead(o events.Occurrence) store.DeadLetter {
 	text := j.grave.Error()
+	text = strings.ToValidUTF8(text[:min(len(text), maxErrorText)], "\uFFFD")
 	return store.DeadLetter{Sequence: j.letter, Key: j.f.key(), Event: j.f.name, EventID: o.ID, Timestamp: o.Timestamp,
-		Data: o.Raw, Meta: o.Meta, Error: text[:min(len(text), maxErrorText)], Tries: j.earlier + j.tries, First: j.first, Last: j.last}
+		Data: o.Raw, Meta: o.Meta, Error: text, Tries: j.earlier + j.tries, First: j.first, Last: j.last}
 }

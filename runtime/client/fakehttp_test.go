@@ -1,15 +1,14 @@
 package client
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"sync"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 )
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -97,15 +96,15 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(encode2(f.answer(m))(m))
 }
 
-// httpClient serves f over net.Pipe, which works in a synctest bubble.
+// httpClient serves f over a network in memory, which works in a synctest bubble.
 func (f *fake) httpClient(t *testing.T) *http.Client { return f.serve(t, f) }
 
 // serve serves h instead.
 func (f *fake) serve(t *testing.T, h http.Handler) *http.Client {
-	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	l := memnet.New()
 	srv := &http.Server{Handler: h}
 	f.wg.Go(func() { srv.Serve(l) })
-	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return l.dial(ctx) }}
+	tr := &http.Transport{DialContext: l.DialContext}
 	t.Cleanup(func() {
 		close(f.done)
 		tr.CloseIdleConnections()
@@ -114,32 +113,3 @@ func (f *fake) serve(t *testing.T, h http.Handler) *http.Client {
 	})
 	return &http.Client{Transport: tr}
 }
-
-type pipeListener struct {
-	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (l *pipeListener) dial(ctx context.Context) (net.Conn, error) {
-	mine, theirs := net.Pipe()
-	select {
-	case l.conns <- theirs:
-		return mine, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
-func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -61,14 +60,7 @@ func newHouse(t *testing.T, c carrier, o server.Options) *house {
 	o.Logger = slog.New(slog.DiscardHandler)
 	h := &house{t: t, c: c, o: o}
 	h.start()
-	t.Cleanup(func() {
-		h.stop()
-		if o.Webhook != nil {
-			// Two ends that close TLS over a pipe in the same moment wait for each other until
-			// crypto/tls gives up; the time of a bubble stands still once the test has returned.
-			time.Sleep(10 * time.Second)
-		}
-	})
+	t.Cleanup(h.stop)
 	return h
 }
 

@@ -18,6 +18,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 )
 
 // lasting is a memory store that outlives the servers that use it.
@@ -29,7 +31,7 @@ func (lasting) Close() error { return nil }
 type hookWire struct {
 	pair  tls.Certificate
 	roots *x509.CertPool
-	l     atomic.Pointer[pipeListener] // of the present client
+	l     atomic.Pointer[memnet.Network] // of the present client
 }
 
 func newHookWire() *hookWire {
@@ -42,7 +44,7 @@ func newHookWire() *hookWire {
 
 // options makes a new listener, as each client takes one over.
 func (w *hookWire) options() *WebhookOptions {
-	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	l := memnet.New()
 	w.l.Store(l)
 	return &WebhookOptions{PublicURL: "https://127.0.0.1", Listener: l, TLS: &tls.Config{Certificates: []tls.Certificate{w.pair}}}
 }
@@ -50,8 +52,10 @@ func (w *hookWire) options() *WebhookOptions {
 func (w *hookWire) server() server.Options {
 	return server.Options{Store: lasting{memory.New()}, Principal: func(context.Context, *mcp.RequestExtra) string { return "me" },
 		Webhook: &server.WebhookOptions{Callbacks: server.Callbacks{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
-			TLS:         &tls.Config{RootCAs: w.roots},
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return w.l.Load().dial(ctx) }}}}
+			TLS: &tls.Config{RootCAs: w.roots},
+			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				return w.l.Load().DialContext(ctx, network, address)
+			}}}}
 }
 
 // all reads n words in any order: webhooks keep none.

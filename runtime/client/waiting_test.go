@@ -121,6 +121,18 @@ func TestCLI12Connect(t *testing.T) {
 	})
 }
 
+// CLI-12: a URL that no server can be at is an error at once, and shows no password.
+func TestCLI12URL(t *testing.T) {
+	for _, address := range []string{"", "localhost:8080/mcp", "/mcp", "events.example/mcp", "https:///mcp", "https://me:hush@[", "https://me:hush@events.example:x"} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		_, err := Connect(ctx, HTTP(address, nil), Options{WaitForServer: true, Logger: slog.New(slog.DiscardHandler)})
+		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "the server's URL") || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%q: %v", address, err)
+		}
+		cancel()
+	}
+}
+
 // CLI-12: over HTTP it waits also for one that answers and is not able now, as long as it says, and for one that
 // does not answer.
 func TestCLI12Unable(t *testing.T) {

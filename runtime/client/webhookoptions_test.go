@@ -1,12 +1,13 @@
 package client
 
 import (
-	"net"
 	"strings"
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 )
 
 // CLI-5: options that cannot work are refused by Connect, which then does not keep the listener.
@@ -23,7 +24,7 @@ func TestCLI5Options(t *testing.T) {
 		"a Receiver, a Listener":             {PublicURL: "https://a.example"},
 		"needs the Cursors that it saves to": {PublicURL: "https://a.example", Receiver: receiver, Received: memory.NewReceived(memory.NewCursors())},
 	} {
-		l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+		l := memnet.New()
 		if want != "a Receiver, a Listener" {
 			w.Listener = l
 		} else {
@@ -34,17 +35,17 @@ func TestCLI5Options(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 		select {
-		case <-l.closed:
+		case <-l.Closed():
 		default:
 			t.Errorf("%s: the listener stays open", want)
 		}
 	}
-	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	l := memnet.New()
 	if _, err := Connect(t.Context(), HTTP("http://127.0.0.1:1", nil), Options{Webhook: &WebhookOptions{PublicURL: "https://a.example", Listener: l}}); err == nil {
 		t.Error("connected to nobody")
 	}
 	select {
-	case <-l.closed:
+	case <-l.Closed():
 	default:
 		t.Error("the listener stays open after a failed handshake")
 	}

@@ -72,6 +72,15 @@ func (a *Adapter) setStatus(ctx context.Context, c *call, status string) (any, *
 	return &outcome{true, status, s.id}, nil
 }
 
+// changeable finds the subscription that a call names, which has not expired. a.mu is held.
+func (a *Adapter) changeable(c *call) (*subscription, *refusal) {
+	s, err := a.find(c)
+	if err == nil && s.status == wire.MCPEExpired {
+		err = refuse(mcpewire.CodeInvalidParams, "subscriptionId: the subscription has expired; subscribe anew.")
+	}
+	return s, err
+}
+
 func (a *Adapter) update(ctx context.Context, c *call) (any, *refusal) {
 	from := c.args
 	if raw := c.args.get("updates"); raw != nil {
@@ -84,18 +93,35 @@ func (a *Adapter) update(ctx context.Context, c *call) (any, *refusal) {
 	if err != nil {
 		return nil, err
 	}
+	// What the new filter names is followed before anything changes, so that a refusal leaves all as it was.
 	a.mu.Lock()
-	s, err := a.find(c)
-	if err == nil && s.status == wire.MCPEExpired {
-		err = refuse(mcpewire.CodeInvalidParams, "subscriptionId: the subscription has expired; subscribe anew.")
-	}
+	s, err := a.changeable(c)
 	if err != nil {
 		a.mu.Unlock()
 		return nil, err
 	}
+	filter, active := s.filter, s.status == wire.MCPEActive
+	if ch.filter != nil {
+		filter = *ch.filter
+		s.trying = ch.filter
+	}
+	a.mu.Unlock()
+	var warnings []string
+	if active {
+		warnings, err = a.watchFor(ctx, s, &filter)
+	}
+	a.mu.Lock()
+	s.trying = nil
+	if err == nil {
+		_, err = a.changeable(c) // it may have ended meanwhile
+	}
+	if err != nil {
+		a.mu.Unlock()
+		a.background(func() { _ = a.reconcile(a.ctx, c.owner.principal, nil) })
+		return nil, err
+	}
 	now := time.Now()
 	s.updated = now
-	filterWas, handlerWas, expiresWas := s.filter, s.handler, s.expires
 	if ch.filter != nil {
 		s.filter = *ch.filter
 	}
@@ -110,23 +136,12 @@ func (a *Adapter) update(ctx context.Context, c *call) (any, *refusal) {
 		rows, drop = s.setPlan(ch.plan, now)
 	}
 	rows = append(rows, s.stored())
-	status, filter := s.status, s.filter
 	a.mu.Unlock()
 	if err := a.save(ctx, c.owner, rows, drop); err != nil {
 		return nil, a.internal("storing a subscription", err)
 	}
-	var warnings []string
-	if status == wire.MCPEActive {
-		if warnings, err = a.watchFor(ctx, s, &filter); err != nil {
-			a.mu.Lock()
-			s.filter, s.handler, s.expires = filterWas, handlerWas, expiresWas
-			row := s.stored()
-			a.mu.Unlock()
-			if err := a.save(ctx, c.owner, rowsOf(row), nil); err != nil {
-				return nil, a.internal("storing a subscription", err)
-			}
-			return nil, err
-		}
+	if active { // closes what is not wanted any more, and keeps the cursors of what has a queue now
+		_ = a.reconcile(ctx, c.owner.principal, nil)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

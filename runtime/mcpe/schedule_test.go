@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -253,6 +254,36 @@ func TestUpdate(t *testing.T) {
 		g.emit("github.push", 4)
 		p.want("event(4)")
 		p.fails("events_update", `{"subscriptionId":"`+s.ID+`","updates":{"delivery":{"channels":[]}}}`, -32602, "updates.delivery.channels")
+	})
+}
+
+// MCPE-TOOL-3: a refused update leaves the delivery, too, with its schedules and what waits for them.
+func TestRefusedUpdateKeepsDelivery(t *testing.T) {
+	so := server.Options{Authorize: func(_ context.Context, _, event string, _ json.RawMessage) error {
+		if event == "slack.message" {
+			return events.Forbidden("")
+		}
+		return nil
+	}}
+	bubbleWith(t, so, mcpe.Options{}, func(g *rig) {
+		p := g.dial(legacy)
+		s := p.subscribe(`{"filter":{"eventTypes":["github.push"]},"delivery":` + cron("@hourly", "") + `}`)
+		was := p.list(`{}`)
+		g.emit("github.push", 1)
+		p.want("")
+		at := time.Now().Add(10 * time.Minute).UTC().Format(time.RFC3339)
+		for _, delivery := range []string{`{"channels":["realtime"]}`, `{"channels":["scheduled"],"scheduledDelivery":{"deliverAt":"` + at + `"}}`, cron("@daily", "")} {
+			sleep(time.Minute)
+			p.fails("events_update", `{"subscriptionId":"`+s.ID+`","updates":{"filter":{"eventTypes":["slack.message"]},"delivery":`+delivery+`}}`, -32004)
+			now := p.list(`{}`)
+			now[0].PendingEvents = was[0].PendingEvents
+			if !reflect.DeepEqual(now, was) {
+				t.Errorf("a refused update left %+v of %+v", now, was)
+			}
+		}
+		p.want("")
+		sleep(time.Hour)
+		p.want("batch(1)")
 	})
 }
 

@@ -23,6 +23,7 @@ type subscription struct {
 	owner *owner
 
 	filter  mcpewire.Filter
+	trying  *mcpewire.Filter // one that an update would like, followed beside filter until it is decided
 	plan    *plan
 	handler *mcpewire.Handler
 	status  string

@@ -79,7 +79,7 @@ func (a *Adapter) wanted(principal, event string) (wanted, queued bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.subsOfLocked(principal, func(s *subscription) {
-		if s.status != wire.MCPEActive || queued || !typeMatches(&s.filter, event) {
+		if s.status != wire.MCPEActive || queued || !typeMatches(&s.filter, event) && (s.trying == nil || !typeMatches(s.trying, event)) {
 			return
 		}
 		wanted = true

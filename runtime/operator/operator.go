@@ -5,9 +5,11 @@ package operator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
 var (
@@ -17,6 +19,8 @@ var (
 	// has died: whether it did anything is not known. [Admin.SendAgain] returns it while another attempt at
 	// the occurrence is under way.
 	ErrUnderWay = errors.New("operator: it is under way already")
+	// ErrBusy is returned by [Admin.Begin] while too many tasks run.
+	ErrBusy = errors.New("operator: too many tasks run")
 )
 
 // Admin is the operator's view of a server's subscriptions. It knows no principal: whoever can
@@ -26,6 +30,16 @@ type Admin interface {
 	// List returns up to limit webhook subscriptions with ids above after, in order of id, from the
 	// store.
 	List(ctx context.Context, after string, limit int) ([]WebhookInfo, error)
+
+	// Find returns up to limit webhook subscriptions that the filter takes, from the store, in order of id. It looks at up
+	// to 10,000: a page may hold fewer than limit, or none, and still have a next one. With Filter.Failing it looks at
+	// all, and those that have failed for longest come first. next is the after of the page that follows, "" at the
+	// end; an after that is none is events.ErrInvalidParams.
+	Find(ctx context.Context, f Filter, after string, limit int) (found []WebhookInfo, next string, err error)
+
+	// Endpoints sums up the webhook subscriptions that the filter takes, by host, or by URL where the filter names a host;
+	// up to limit of them after a name. It looks at all subscriptions.
+	Endpoints(ctx context.Context, f Filter, after string, limit int) (found []Endpoint, next string, err error)
 
 	// Get returns the webhook subscription of an id, as the store has it.
 	Get(ctx context.Context, id string) (WebhookInfo, error)
@@ -37,7 +51,7 @@ type Admin interface {
 	State(ctx context.Context, id string) (State, error)
 
 	// Failing returns up to limit webhook subscriptions of this process that are suspended or whose last
-	// attempt failed, in order of their ids, and how many there are.
+	// attempt failed, those that have failed for longest first, and how many there are.
 	Failing(ctx context.Context, limit int) (found []WebhookInfo, total int, err error)
 
 	// Subscribe makes or refreshes a subscription whose callback has been verified by other means,
@@ -65,6 +79,11 @@ type Admin interface {
 	// failed, what it delivers again may already be on the way. See SRV-8.
 	Replay(ctx context.Context, id, cursor string) error
 
+	// Locate finds the cursor from which a replay of an event type begins. A point after the head is
+	// events.ErrInvalidParams, an event id that is not there events.ErrNotFound, a type without replay, or one that a
+	// check feeds, events.ErrUnsupported: what checks find is in no log.
+	Locate(ctx context.Context, event string, p Point) (Beginning, error)
+
 	// End ends one webhook subscription with a terminated envelope; nil for Forbidden. For all of a
 	// principal see [Server.Revoke].
 	End(ctx context.Context, id string, e *events.Error) error
@@ -79,6 +98,38 @@ type Admin interface {
 	// or when the log has the occurrence no more, it is events.ErrNotFound, and [ErrUnderWay] while another
 	// attempt at it is under way.
 	SendAgain(ctx context.Context, id, eventID string) (Attempt, error)
+
+	// Test emits an occurrence for one webhook subscription alone, so that its subscriber sees whether one arrives, and
+	// returns its event id, which begins with "test_". It is like any other, with retries and attempts, but for
+	// "io.github.mcpe-gen/test": true in its _meta. data is its payload; one that does not fit the event type's payloadSchema
+	// is events.ErrInvalidParams. Where the subscription's arguments do not take it nobody gets it, which
+	// [Admin.Deliveries] shows. A type whose log cannot be emitted to is events.ErrUnsupported.
+	Test(ctx context.Context, id string, data json.RawMessage) (eventID string, err error)
+
+	// Preview returns how many subscriptions a Bulk would do now, of [BulkSend] how many occurrences.
+	Preview(ctx context.Context, b Bulk) (int, error)
+
+	// Begin begins a Bulk on behalf of an actor. It goes on in the background, in order of ids; other processes'
+	// subscriptions are done too. A Bulk that is none is events.ErrInvalidParams, and [ErrBusy] means that 8 run.
+	Begin(ctx context.Context, actor string, b Bulk) (Task, error)
+
+	// Tasks returns the tasks of this process, the latest first, and Task the one of an id or events.ErrNotFound.
+	Tasks() []Task
+
+	// Task returns one of Tasks.
+	Task(id string) (Task, error)
+
+	// Cancel ends a task after the subscription that it is at. What it has done stays; one that has ended stays as it is.
+	Cancel(id string) error
+
+	// Note appends an entry to the audit log, which the store keeps for 90 days and up to 100,000 entries. The end of a
+	// task is noted by itself; else nothing is: package admin notes what comes by it.
+	Note(ctx context.Context, e AuditEntry) error
+
+	// Audit returns up to limit entries of the audit log that the filter takes and that are before a position, 0 for its
+	// end, the latest first. It looks at up to 10,000: a page may hold fewer than limit, or none, and still have a next
+	// one. next is the before of the page that follows, 0 at the end.
+	Audit(ctx context.Context, f AuditFilter, before store.Position, limit int) (found []AuditEntry, next store.Position, err error)
 
 	// RaiseError sends the error as notifications/events/error on the target's streams, which stay open;
 	// webhooks know no such signal. It returns the number of streams. On a store that processes share, this
@@ -118,9 +169,27 @@ type Admin interface {
 	// EventType returns the registered event type of a name.
 	EventType(name string) (EventTypeInfo, error)
 
+	// Activity returns what attempts to deliver by webhook came to in the last hour: all of this process, or those of an event
+	// type, or to a host as [HostOf] names it; both are events.ErrInvalidParams. 512 event types and hosts are remembered, those
+	// that were used last. In a cluster other processes have their own. Without webhook delivery it has no minutes. It does
+	// not survive the process.
+	Activity(event, host string) (Activity, error)
+
 	// Tail begins at the present end of an event type's log, or of all. An unknown type is
 	// events.ErrNotFound.
 	Tail(event string) (Tail, error)
+
+	// FindOccurrences looks for an event id in the log of an event type, or in those of all, from their heads back. It
+	// looks at 100,000 entries at most: whole tells that these were all.
+	FindOccurrences(ctx context.Context, event, eventID string) (found []Occurrence, whole bool, err error)
+
+	// Occurrence returns the one at a position of an event type's log; events.ErrNotFound when it is not there.
+	Occurrence(ctx context.Context, event string, p store.Position) (Occurrence, error)
+
+	// Deliveries returns what became of an occurrence at up to limit webhook subscriptions with ids above after: those
+	// that it matches, and those with a kept attempt. Whether it matches is known of this process's subscriptions. One
+	// call looks at 1,000 subscriptions: it may find none and still have a next.
+	Deliveries(ctx context.Context, event string, p store.Position, after string, limit int) (found []Delivery, next string, err error)
 
 	// Rejected returns up to limit occurrences of transactions that were put aside, with ids above after, in
 	// order: nobody gets them. A store without an outbox has none. See REP-20.

@@ -3,6 +3,8 @@ package operator
 import (
 	"context"
 	"encoding/json"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -50,8 +52,110 @@ type WebhookInfo struct {
 	// Behind is how many entries of the type's log are after its watermark; nil for a check, and until
 	// the subscription is restored after a start.
 	Behind *int64 `json:"behind,omitempty"`
+	// WaitingSince is when the first entry after its watermark happened, by that one's timestamp; zero where
+	// Behind is nil or 0.
+	WaitingSince time.Time `json:"waitingSince,omitzero"`
 	// Truncated tells of a gap that no subscribe response has reported yet.
 	Truncated bool `json:"truncated,omitempty"`
+}
+
+// Failing tells that its last attempt failed: it is suspended, or tried again.
+func (i *WebhookInfo) Failing() bool { return !i.FailedSince.IsZero() || i.State == StateSuspended }
+
+// A Filter picks webhook subscriptions; what is empty picks all.
+type Filter struct {
+	Principal, Event string
+	State            State
+	// Host is the host of a callback in lower case, with the port where its URL has one. URL is a part of a callback's
+	// URL, as [ShownURL] has it.
+	Host, URL string
+	// MinBehind picks those that are behind by that many entries at least, of this process only.
+	MinBehind int64
+	// Failing picks those whose last attempt failed, suspended or not.
+	Failing bool
+	// Late picks those, of this process only, whose watermark has an entry after it that happened longer ago.
+	Late time.Duration
+}
+
+// ShownURL is a callback's URL without what may be a secret: userinfo, query and fragment.
+func ShownURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "(not a URL)"
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+}
+
+// HostOf is the host of a callback's URL as [Filter] names it.
+func HostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(u.Host)
+}
+
+// An Endpoint sums up webhook subscriptions to one host, or to one URL of it.
+type Endpoint struct {
+	Host string `json:"host"`
+	// URL is as [ShownURL] has it; empty for all of a host.
+	URL string `json:"url,omitempty"`
+	// Subscriptions counts them, Active, Suspended and Paused by their states. Failing are those whose last attempt failed.
+	Subscriptions int `json:"subscriptions"`
+	Active        int `json:"active"`
+	Suspended     int `json:"suspended"`
+	Paused        int `json:"paused"`
+	Failing       int `json:"failing"`
+	// FailedSince is the earliest and LastDeliveryAt the latest of theirs, Behind the largest; WaitingSince is the earliest
+	// of those that are the most behind in their event type. Behind and WaitingSince are of this process only.
+	FailedSince    time.Time `json:"failedSince,omitzero"`
+	LastDeliveryAt time.Time `json:"lastDeliveryAt,omitzero"`
+	Behind         int64     `json:"behind"`
+	WaitingSince   time.Time `json:"waitingSince,omitzero"`
+}
+
+// A BulkVerb is what a [Bulk] does.
+type BulkVerb string
+
+// The verbs of a Bulk, as [Admin]'s methods of these names do it to one subscription.
+const (
+	BulkPause   BulkVerb = "pause"
+	BulkUnpause BulkVerb = "unpause"
+	BulkResume  BulkVerb = "resume"
+	// BulkReplay delivers again what happened since a time, as [Admin.Locate] and [Admin.Replay] do.
+	BulkReplay BulkVerb = "replay"
+	// BulkSend sends again each occurrence that was given up since a time, as [Admin.SendAgain] does, the oldest first: as
+	// far as attempts at it are kept. One whose retry is due is left to that.
+	BulkSend BulkVerb = "send"
+)
+
+// A Bulk is one action on all webhook subscriptions that a filter takes, as far as there is anything to do: what is paused
+// already is not paused again and does not count.
+type Bulk struct {
+	Verb   BulkVerb
+	Filter Filter
+	// Since is from when BulkReplay and BulkSend take what happened, or failed; they need it, others have none.
+	Since time.Time
+	// PerSecond bounds how many subscriptions it does in a second, of BulkSend how many occurrences; 0 is 100, else it is from 0.01 to 1000.
+	PerSecond float64
+}
+
+// A Task is a [Bulk] that was begun in this process, which forgets it at its end, and after 100 later ones.
+type Task struct {
+	ID string
+	Bulk
+	// Actor is who asked for it.
+	Actor   string
+	BegunAt time.Time
+	// EndedAt is zero while it runs.
+	EndedAt time.Time
+	// Total is how many subscriptions there were to do at the beginning, of BulkSend how many occurrences; Done is how many
+	// are, Skipped how many are not there any more or being done by others, and Failed how many could not be done.
+	Total, Done, Skipped, Failed int
+	// Error is why the last of the failed ones could not, or why the task ended early.
+	Error string
+	// Cancelled tells that it ended by [Admin.Cancel], or with the process.
+	Cancelled bool
 }
 
 // A SubscribeRequest is a webhook subscription that an operator makes for a principal.
@@ -135,6 +239,58 @@ type Occurrence struct {
 	Targeted bool `json:"targeted,omitempty"`
 	// Data is the payload, before any Transform; null for one that somebody damaged.
 	Data json.RawMessage `json:"data"`
+	// Cursor is the one after it, which [Admin.Replay] takes; empty for a type without replay, and in a [Tail].
+	Cursor string `json:"cursor,omitempty"`
+}
+
+// A Point is a place in an event type's log; one member is set.
+type Point struct {
+	// Since is the first entry that happened then or later.
+	Since time.Time
+	// Position is the entry there, and EventID the last one of that id, among the latest 100,000.
+	Position store.Position
+	EventID  string
+}
+
+// A Beginning is where a replay from a [Point] begins.
+type Beginning struct {
+	// Cursor is what [Admin.Replay] takes.
+	Cursor string `json:"cursor"`
+	// EventID, Timestamp and Position are those of the first entry that is delivered again, to whom it matches.
+	EventID   string         `json:"eventId"`
+	Timestamp events.Time    `json:"timestamp"`
+	Position  store.Position `json:"position"`
+	// Entries is how many there are from it to the head.
+	Entries int64 `json:"entries"`
+	// Truncated tells that the log has forgotten entries that were asked for: it begins with the oldest one.
+	Truncated bool `json:"truncated"`
+}
+
+// An Outcome is what became of an occurrence at one webhook subscription.
+type Outcome string
+
+// The outcomes.
+const (
+	// OutcomeAccepted: its endpoint has accepted it.
+	OutcomeAccepted Outcome = "accepted"
+	// OutcomeWaiting: it was not delivered yet.
+	OutcomeWaiting Outcome = "waiting"
+	// OutcomeFailed: it was given up after its last attempt.
+	OutcomeFailed Outcome = "failed"
+	// OutcomePassed: it matches and is not to be delivered, and no attempt is kept: that was too long ago, or the
+	// subscription began after it.
+	OutcomePassed Outcome = "passed"
+)
+
+// A Delivery is what became of an occurrence at one webhook subscription.
+type Delivery struct {
+	Subscription string  `json:"subscription"`
+	Principal    string  `json:"principal"`
+	URL          string  `json:"url"`
+	State        State   `json:"state"`
+	Outcome      Outcome `json:"outcome"`
+	// Attempts are those that are kept, the latest first.
+	Attempts []Attempt `json:"attempts"`
 }
 
 // A Tail shows occurrences as they become visible in this process, whoever emitted them; what checks find
@@ -182,4 +338,69 @@ type Rejected struct {
 	EventID string `json:"eventId"`
 	// Bytes is the size of its payload and _meta together.
 	Bytes int64 `json:"bytes"`
+}
+
+// An AuditEntry says who asked for what and what came of it. Texts are cut to 1024 bytes.
+type AuditEntry struct {
+	// Position is where it is in the audit log, from 1; 0 until it is kept.
+	Position store.Position `json:"position,omitzero"`
+	At       time.Time      `json:"at"`
+	Actor    string         `json:"actor"`
+	// Verb is what was done. What follows is what it was done to, "" where it was not about one.
+	Verb         string `json:"verb"`
+	Subscription string `json:"subscription,omitempty"`
+	Connection   string `json:"connection,omitempty"`
+	Rejected     string `json:"rejected,omitempty"`
+	Task         string `json:"task,omitempty"`
+	Host         string `json:"host,omitempty"`
+	Principal    string `json:"principal,omitempty"`
+	Event        string `json:"event,omitempty"`
+	EventID      string `json:"eventId,omitempty"`
+	// Asked is the rest of what was asked for, such as "perSecond 10, since 90m".
+	Asked string `json:"asked,omitempty"`
+	// Key is the request's idempotency key and Status the answer's HTTP status; none of the end of a task.
+	Key    string `json:"key,omitempty"`
+	Status int    `json:"status,omitempty"`
+	// Outcome says what came of it where that is more than done: why it failed, or what a task has done.
+	Outcome string `json:"outcome,omitempty"`
+}
+
+// An AuditFilter picks entries of the audit log by what is equal in them; what is empty picks all.
+type AuditFilter struct {
+	Actor, Verb, Subscription, Principal, Event, EventID, Task string
+	// Since picks those from a time on.
+	Since time.Time
+}
+
+// Takes reports whether the filter picks e.
+func (f AuditFilter) Takes(e *AuditEntry) bool {
+	for _, pair := range [][2]string{{f.Actor, e.Actor}, {f.Verb, e.Verb}, {f.Subscription, e.Subscription}, {f.Principal, e.Principal}, {f.Event, e.Event},
+		{f.EventID, e.EventID}, {f.Task, e.Task}} {
+		if pair[0] != "" && pair[0] != pair[1] {
+			return false
+		}
+	}
+	return !e.At.Before(f.Since)
+}
+
+// A Minute is what the attempts to deliver by webhook came to that ended in it: all requests to endpoints, first attempts,
+// retries and control envelopes alike, without verifications.
+type Minute struct {
+	At                 time.Time // when it began
+	Attempts, Failures int64
+	// P50, P95 and P99 are the times within which that share of the attempts had its answer or failure, off by a factor of √2
+	// at most; what took longer than 65 s counts as that. They are 0 without attempts.
+	P50, P95, P99 time.Duration
+	// Behind is by how many entries the slowest webhook subscription was behind its log at one moment of the minute; nil
+	// where nobody looked.
+	Behind *int64
+}
+
+// An Activity is what attempts to deliver by webhook came to in the last hour, in this process.
+type Activity struct {
+	// Whole is the hour in one; its Behind is the latest that is known.
+	Whole Minute
+	// Minutes are up to 60 of them without holes, the oldest first and the last one under way. They begin with the process,
+	// or where something was counted for the first time after others had been forgotten for it.
+	Minutes []Minute
 }

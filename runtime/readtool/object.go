@@ -22,11 +22,11 @@ func parseObject(raw json.RawMessage) object {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil
 	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(raw)) // which it reads in place
+	dec := newDecoder(raw)
 	if _, err := dec.ReadToken(); err != nil {
 		return nil
 	}
-	var obj object
+	obj := make(object, 0, 8)
 	for dec.PeekKind() == '"' {
 		key, err := dec.ReadToken()
 		if err != nil {
@@ -41,6 +41,11 @@ func parseObject(raw json.RawMessage) object {
 		obj = append(obj, textMember{name, raw[end-int64(len(value)) : end : end]})
 	}
 	return obj
+}
+
+// newDecoder reads raw in place. That names are unique is for whoever compiles the schema to say.
+func newDecoder(raw []byte) *jsontext.Decoder {
+	return jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true))
 }
 
 func (o object) get(key string) json.RawMessage {
@@ -73,7 +78,11 @@ func (o object) without(key string) object {
 }
 
 func (o object) bytes() json.RawMessage {
-	b := []byte{'{'}
+	size := len("{}")
+	for _, m := range o {
+		size += len(m.key) + len(m.value) + len(`"":,`)
+	}
+	b := append(make([]byte, 0, size), '{')
 	for i, m := range o {
 		if i > 0 {
 			b = append(b, ',')
@@ -83,18 +92,6 @@ func (o object) bytes() json.RawMessage {
 		b = append(b, m.value...)
 	}
 	return append(b, '}')
-}
-
-func join(left byte, items []json.RawMessage, right byte) json.RawMessage {
-	return append(append([]byte{left}, bytes.Join(rawBytes(items), []byte{','})...), right)
-}
-
-func rawBytes(items []json.RawMessage) [][]byte {
-	out := make([][]byte, len(items))
-	for i, item := range items {
-		out[i] = item
-	}
-	return out
 }
 
 // appendString appends s as a JSON string; invalid UTF-8 is replaced.

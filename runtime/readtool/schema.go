@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
@@ -16,6 +18,19 @@ const (
 	quietText     = "When there is an occurrence, collect what follows until nothing has come for so long, within the wait; by default the call returns at once."
 	sinceText     = "Begin in the past: a duration such as 10m or an RFC 3339 date-time. Not with a cursor."
 )
+
+// arguments are the schemas of a read tool's own arguments: those of cursor, maxEvents, wait, quiet and since.
+var arguments = func() []json.RawMessage {
+	const text = `{"type":["string","null"],"description":`
+	seconds := `{"type":"integer","minimum":0,"maximum":` + strconv.Itoa(MaxWaitSeconds) + `,"description":`
+	return []json.RawMessage{
+		described(text, cursorText),
+		described(`{"type":"integer","minimum":1,"description":`, maxEventsText),
+		described(seconds, waitText),
+		described(seconds, quietText),
+		described(text, sinceText),
+	}
+}()
 
 // A SchemaError tells why an event type's inputSchema cannot take the arguments of a read tool.
 type SchemaError struct {
@@ -51,22 +66,14 @@ func InputSchema(input json.RawMessage, n ArgumentNames) (json.RawMessage, error
 		}
 	}
 	props := parseObject(schema.get("properties"))
-	const text = `{"type":["string","null"],"description":`
-	seconds := `{"type":"integer","minimum":0,"maximum":` + strconv.Itoa(MaxWaitSeconds) + `,"description":`
-	for i, a := range []struct{ name, before, text string }{
-		{n.Cursor, text, cursorText},
-		{n.MaxEvents, `{"type":"integer","minimum":1,"description":`, maxEventsText},
-		{n.Wait, seconds, waitText},
-		{n.Quiet, seconds, quietText},
-		{n.Since, text, sinceText},
-	} {
-		if a.name == "" && i >= 2 {
+	for i, name := range []string{n.Cursor, n.MaxEvents, n.Wait, n.Quiet, n.Since} {
+		if name == "" && i >= 2 {
 			continue
 		}
-		if props.get(a.name) != nil { // the type's, or the one before
-			return nil, &SchemaError{Argument: a.name}
+		if props.get(name) != nil { // the type's, or the one before
+			return nil, &SchemaError{Argument: name}
 		}
-		props = props.with(a.name, described(a.before, a.text))
+		props = append(props, textMember{name, arguments[i]})
 	}
 	return schema.with("type", json.RawMessage(`"object"`)).with("properties", props.bytes()).bytes(), nil
 }
@@ -161,55 +168,26 @@ func moveRefs(schema json.RawMessage) json.RawMessage {
 
 // RewriteRefs returns a compact schema with each reference of it, by $ref and in the mapping of a
 // discriminator, as to gives it. Data such as the value of const stays, and so does a nested resource with
-// an $id of its own. The generator calls it too.
+// an $id of its own. What is not JSON stays as it is. The generator calls it too.
 func RewriteRefs(schema json.RawMessage, to func(ref string) string) json.RawMessage {
-	if !mayRefer(schema) { // most subschemas: they are not read again at each level
+	if !mayRefer(schema) {
 		return schema
 	}
-	switch {
-	case len(schema) > 0 && schema[0] == '[':
-		var items []json.RawMessage
-		if json.Unmarshal(schema, &items) != nil {
-			return schema
-		}
-		for i := range items {
-			items[i] = RewriteRefs(items[i], to)
-		}
-		return join('[', items, ']')
-	case len(schema) == 0 || schema[0] != '{':
+	f := refFinder{dec: newDecoder(schema)}
+	if f.schema() != nil {
 		return schema
 	}
-	obj := parseObject(schema)
-	if obj.get("$id") != nil {
-		return schema
-	}
-	for i, m := range obj {
-		switch {
-		case m.key == "$ref":
-			obj[i].value = rewritten(m.value, to)
-		case m.key == "discriminator":
-			d := parseObject(m.value)
-			if mapping := parseObject(d.get("mapping")); mapping != nil {
-				for j := range mapping {
-					mapping[j].value = rewritten(mapping[j].value, to)
-				}
-				obj[i].value = d.with("mapping", mapping.bytes()).bytes()
-			}
-		case slices.Contains(plainData, m.key):
-		case slices.Contains(byName, m.key):
-			named := parseObject(m.value)
-			if named == nil {
-				continue // no object: dependencies of draft-07 may be lists, and lists hold no schemas here
-			}
-			for j := range named {
-				named[j].value = RewriteRefs(named[j].value, to)
-			}
-			obj[i].value = named.bytes()
-		default:
-			obj[i].value = RewriteRefs(m.value, to)
+	out, from := make([]byte, 0, len(schema)+32*len(f.found)), 0
+	for _, r := range f.found {
+		if now := to(r.ref); now != r.ref {
+			out = appendString(append(out, schema[from:r.start]...), now)
+			from = r.end
 		}
 	}
-	return obj.bytes()
+	if from == 0 {
+		return schema
+	}
+	return append(out, schema[from:]...)
 }
 
 // mayRefer reports whether a reference can be in schema, whose names may be written with escapes.
@@ -217,14 +195,102 @@ func mayRefer(schema []byte) bool {
 	return bytes.Contains(schema, []byte(`"$ref"`)) || bytes.Contains(schema, []byte(`"mapping"`)) || bytes.Contains(schema, []byte(`\u`))
 }
 
-// rewritten is a reference as to gives it; what is no string, or stays, keeps its text.
-func rewritten(value json.RawMessage, to func(ref string) string) json.RawMessage {
-	var ref string
-	if json.Unmarshal(value, &ref) != nil {
-		return value
+// A refFinder walks a schema once and collects its references in the order of the text.
+type refFinder struct {
+	dec   *jsontext.Decoder
+	name  []byte // of the member that was met last, for members
+	found []placedRef
+}
+
+// A placedRef is a reference and where its JSON string stands.
+type placedRef struct {
+	ref        string
+	start, end int
+}
+
+// schema reads a schema or a list of schemas. What else there is has no references.
+func (f *refFinder) schema() error {
+	if f.dec.PeekKind() == '[' {
+		return f.list()
 	}
-	if now := to(ref); now != ref {
-		return appendString(nil, now)
+	before, resource := len(f.found), false
+	err := f.members(func(name []byte) error {
+		switch k := string(name); {
+		case k == "$ref":
+			return f.ref()
+		case k == "$id":
+			resource = true
+		case k == "discriminator":
+			return f.discriminator()
+		case slices.Contains(byName, k):
+			return f.members(func([]byte) error { return f.schema() })
+		case !slices.Contains(plainData, k):
+			return f.schema()
+		}
+		return f.dec.SkipValue()
+	})
+	if resource {
+		f.found = f.found[:before]
 	}
-	return value
+	return err
+}
+
+func (f *refFinder) list() error {
+	if _, err := f.dec.ReadToken(); err != nil {
+		return err
+	}
+	for f.dec.PeekKind() != ']' {
+		if err := f.schema(); err != nil {
+			return err
+		}
+	}
+	_, err := f.dec.ReadToken()
+	return err
+}
+
+// members calls read at the value of each member of an object, and passes over any other value. The name is good
+// until read reads on.
+func (f *refFinder) members(read func(name []byte) error) error {
+	if f.dec.PeekKind() != '{' {
+		return f.dec.SkipValue()
+	}
+	if _, err := f.dec.ReadToken(); err != nil {
+		return err
+	}
+	for f.dec.PeekKind() == '"' {
+		key, err := f.dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		if f.name, err = jsontext.AppendUnquote(f.name[:0], key); err != nil {
+			return err
+		}
+		if err := read(f.name); err != nil {
+			return err
+		}
+	}
+	_, err := f.dec.ReadToken()
+	return err
+}
+
+// discriminator reads OpenAPI's keyword, the values of whose mapping are references.
+func (f *refFinder) discriminator() error {
+	return f.members(func(name []byte) error {
+		if string(name) != "mapping" {
+			return f.dec.SkipValue()
+		}
+		return f.members(func([]byte) error { return f.ref() })
+	})
+}
+
+// ref reads a reference; what is not a string is none.
+func (f *refFinder) ref() error {
+	raw, err := f.dec.ReadValue()
+	if err != nil || raw.Kind() != '"' {
+		return err
+	}
+	ref, err := jsontext.AppendUnquote(nil, raw)
+	end := int(f.dec.InputOffset())
+	f.found = append(f.found, placedRef{string(ref), end - len(raw), end})
+	return err
 }

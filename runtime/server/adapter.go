@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -81,11 +80,8 @@ func (s inside) MayFollow(ctx context.Context, principal, event string, argument
 	if err != nil {
 		return err
 	}
-	a, err := d.parse(arguments)
-	if err != nil {
-		return err
-	}
-	return s.authorized(ctx, principal, a)
+	_, err = s.accepted(ctx, principal, d, arguments)
+	return err
 }
 
 func (s inside) Head(event string) string {
@@ -104,6 +100,3 @@ func (s inside) Head(event string) string {
 	_ = json.Unmarshal(et.topic.Cursor(&d.Type, head), &text)
 	return text
 }
-
-// errFollowerClosed ends a follower that its adapter closed.
-var errFollowerClosed = errors.New("server: follower is closed")

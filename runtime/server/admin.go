@@ -2,12 +2,13 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
@@ -29,7 +30,7 @@ func (s *Server) Admin() operator.Admin { return s.admin }
 
 func newAdmin(s *Server) *operate.Admin {
 	o := operate.Options{Host: operated{s}, Processes: s.cluster, Webhooks: s.webhooks, Store: s.options.Store, Dialect: s.dialect(false),
-		Now: s.now, Closing: s.closing, Log: &s.log}
+		Now: s.now, Go: s.run, Closing: s.closing, Log: &s.log}
 	if s.webhooks != nil {
 		o.Attempts, o.Kept = s.attempts()
 	}
@@ -59,7 +60,7 @@ func (h operated) EventType(name string) operate.EventType {
 }
 
 func (h operated) Streams() []operate.Stream {
-	streams := h.s.streamsOf(nil)
+	streams := h.s.streams.All()
 	all := make([]operate.Stream, len(streams))
 	for i, st := range streams {
 		all[i] = st
@@ -68,27 +69,21 @@ func (h operated) Streams() []operate.Stream {
 }
 
 func (h operated) Stream(number uint64) operate.Stream {
-	h.s.mu.Lock()
-	defer h.s.mu.Unlock()
-	if st := h.s.streams[number]; st != nil {
+	if st := h.s.streams.Stream(number); st != nil {
 		return st
 	}
 	return nil
 }
 
 func (h operated) Pollers() (all []operate.Connection) {
-	h.s.leases.mu.Lock()
-	defer h.s.leases.mu.Unlock()
-	for _, l := range h.s.leases.byID {
+	for _, l := range h.s.leases.All() {
 		all = append(all, l)
 	}
 	return all
 }
 
 func (h operated) Poller(subscription string) operate.Connection {
-	h.s.leases.mu.Lock()
-	defer h.s.leases.mu.Unlock()
-	if l := h.s.leases.byID[subscription]; l != nil {
+	if l := h.s.leases.Of(subscription); l != nil {
 		return l
 	}
 	return nil
@@ -98,13 +93,13 @@ func (h operated) Visible(ctx context.Context, principal, event string) (bool, e
 	return h.s.visible(ctx, principal, event)
 }
 
-func (h operated) Refused(ctx context.Context, principal string, a subscriber.Arguments) *events.Error {
-	return h.s.refused(ctx, principal, argumentsOf(a))
+func (h operated) Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error {
+	return h.s.refused(ctx, principal, a)
 }
 
 func (h operated) ListChanged() { h.s.notifyListChanged() }
 
-// Describe and Close implement [operate.EventType], with what [subscriber.EventType] has.
+// Describe and Close implement [operate.EventType], with what [eventtype.Type] has.
 func (et *eventType) Describe(schemas bool) (i operator.EventTypeInfo, ok bool) {
 	d := et.current()
 	if d == nil {
@@ -115,6 +110,11 @@ func (et *eventType) Describe(schemas bool) (i operator.EventTypeInfo, ok bool) 
 		i.InputSchema, i.PayloadSchema = d.inputSchema.JSON(), d.payloadSchema.JSON()
 	}
 	return i, true
+}
+
+// EmitJSON implements [operate.EventType].
+func (et *eventType) EmitJSON(ctx context.Context, data json.RawMessage, o ...events.EmitOption) error {
+	return et.emit(ctx, &data, o)
 }
 
 func (et *eventType) Close(e *events.Error) {

@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/streaming"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
@@ -85,7 +88,7 @@ func TestArgumentsAreBounded(t *testing.T) {
 		if got := len(calls.lines()); got != 16 {
 			t.Errorf("OnSubscribe called %d times: %q", got, calls.lines())
 		}
-		if n := len(s.leases.byID); n != 4 {
+		if n := len(s.leases.All()); n != 4 {
 			t.Errorf("%d leases", n)
 		}
 		if n := len(s.webhooks.Holding().Live); n != 4 {
@@ -108,7 +111,7 @@ func TestArgumentsAreBoundedWrittenOut(t *testing.T) {
 	args := `{"any":[1e15` + strings.Repeat(`,1e15`, 99) + `]}`
 	_, err := call(s, "", wire.MethodPoll, `{"name":"e","arguments":`+args+`}`)
 	wantError(t, err, -32602, `{"errors":[{"path":"/arguments","message":"is 1709 bytes of JSON when its numbers are written out, at most 1000"}]}`)
-	if len(s.leases.byID) != 0 || s.holdings.total != 0 {
+	if len(s.leases.All()) != 0 || s.holdings.total != 0 {
 		t.Error("something is left")
 	}
 }
@@ -181,7 +184,7 @@ func TestMemoryShares(t *testing.T) {
 		}
 		n, err := fill("ada", "e")
 		wantError(t, asRPC(err), -32013, `{"limit":"bytes","max":20000}`)
-		if want := 20_000 / (leaseOverhead + 1000); n < want-1 || n > want {
+		if want := 20_000 / (768 + 1000); n < want-1 || n > want {
 			t.Errorf("%d pollers", n)
 		}
 		if err := pollOf("ada", "e", 0); err != nil {
@@ -342,27 +345,27 @@ func TestRetainedArguments(t *testing.T) {
 				if each > allowed || each > charged+charged/3 {
 					t.Errorf("a poller of %d bytes keeps %d, is charged %d", len(json(0)), each, charged)
 				}
-				s.leases.endWhere(func(*lease) bool { return true })
+				s.leases.EndType(s.types["e"])
 				forget()
 				before = heap()
-				streams := make([]*pushStream, n/2)
+				var running sync.WaitGroup
+				streams := make([]*streaming.Stream, n/2)
 				for i := range streams {
 					var err error
 					if streams[i], err = opened(s.inside().Open(t.Context(), streamRequest("ada", `{"name":"e","arguments":`+json(n+i)+`}`))); err != nil {
 						t.Fatal(err)
 					}
-					s := streams[i].source.(*logSource)
-					if !s.Park() {
-						t.Fatal("not parked")
-					}
+					running.Go(func() { streams[i].Run(context.Background(), carrierFunc(func([]frame.Frame) error { return nil })) })
 				}
+				waitFor(t, func() bool { return s.types["e"].topic.Holding().Parked == len(streams) })
 				forget()
 				if each := (heap() - before) / len(streams); each > allowed {
 					t.Errorf("a stream of %d bytes keeps %d, may keep %d", len(json(0)), each, allowed)
 				}
 				for _, st := range streams {
-					st.Close()
+					st.End()
 				}
+				running.Wait()
 			})
 		}
 	}

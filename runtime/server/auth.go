@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 )
@@ -44,24 +46,34 @@ func (s *Server) visible(ctx context.Context, principal, event string) (ok bool,
 }
 
 // authorized asks both Authorize hooks (AUTH-1).
-func (s *Server) authorized(ctx context.Context, principal string, a arguments) error {
+func (s *Server) authorized(ctx context.Context, principal string, a eventtype.Arguments) error {
+	d := definitionOf(a)
 	if f := s.options.Authorize; f != nil {
-		if err := guard("Authorize", func() error { return f(ctx, principal, a.def.info.Name, a.Canonical()) }); err != nil {
+		if err := guard("Authorize", func() error { return f(ctx, principal, d.info.Name, a.Canonical()) }); err != nil {
 			return fault.AsForbidden(ctx, err)
 		}
 	}
-	if f := a.def.hooks.Authorize; f != nil {
-		if err := a.def.guard("Authorize", func() error { return f(ctx, principal, a.Typed()) }); err != nil {
+	if f := d.hooks.Authorize; f != nil {
+		if err := d.guard("Authorize", func() error { return f(ctx, principal, a.Typed()) }); err != nil {
 			return fault.AsForbidden(ctx, err)
 		}
 	}
 	return nil
 }
 
+// accepted parses the arguments of a request and asks both Authorize hooks for them.
+func (s *Server) accepted(ctx context.Context, principal string, d *definition, raw json.RawMessage) (eventtype.Arguments, error) {
+	a, err := eventtype.Parse(d, raw)
+	if err == nil {
+		err = s.authorized(ctx, principal, a)
+	}
+	return a, err
+}
+
 // refused asks again for a live subscription. Only a decision ends it: a failing hook or a lost
 // context is no decision (AUTH-2, LIST-4).
-func (s *Server) refused(ctx context.Context, principal string, a arguments) *events.Error {
-	ok, err := s.visible(ctx, principal, a.def.info.Name)
+func (s *Server) refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error {
+	ok, err := s.visible(ctx, principal, definitionOf(a).info.Name)
 	if err == nil && !ok {
 		return fault.NotFound("event")
 	}
@@ -97,32 +109,6 @@ func (s *Server) Reauthorize(ctx context.Context, principal string, names ...str
 // type is now hidden with NotFound, and tells clients that their lists may have changed. Other processes on the
 // same store do the same, as with [Server.Revoke]. See LIST-4, LIST-5.
 func (s *Server) RefreshVisibility(ctx context.Context) error { return s.admin.RefreshVisibility(ctx) }
-
-// takeSlot counts a stream against the principal's caps (PUSH-10).
-func (s *Server) takeSlot(principal string, d *definition) error {
-	all, one := quotaKey{principal: principal}, quotaKey{principal, d.info.Name}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := s.options.MaxStreams; n > 0 && s.quota[all] >= n {
-		return fault.Exhausted("streams", n)
-	}
-	if n := d.options.maxStreams; n > 0 && s.quota[one] >= n {
-		return fault.Exhausted("streams", n)
-	}
-	s.quota[all]++
-	s.quota[one]++
-	return nil
-}
-
-func (s *Server) freeSlot(principal, event string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, k := range []quotaKey{{principal: principal}, {principal, event}} {
-		if s.quota[k]--; s.quota[k] <= 0 {
-			delete(s.quota, k)
-		}
-	}
-}
 
 // guard runs a hook of the options.
 func guard(name string, f func() error) error { return hook.Place{Hook: name}.Run(f) }

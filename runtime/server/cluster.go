@@ -6,10 +6,11 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // A Replica configures a server on a store that several processes share, such as
@@ -34,21 +35,21 @@ func (s *Server) processes(ctx context.Context) (cluster.Processes, error) {
 // A replicated is the server as one of several processes. It implements [cluster.Host].
 type replicated struct{ webhookHost }
 
-func (h replicated) EventTypes() []subscriber.EventType {
+func (h replicated) EventTypes() []eventtype.Type {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
-	all := make([]subscriber.EventType, len(h.s.order))
+	all := make([]eventtype.Type, len(h.s.order))
 	for i, et := range h.s.order {
 		all[i] = et
 	}
 	return all
 }
 
-func (h replicated) Descriptor(d subscriber.Definition) wire.Descriptor {
+func (h replicated) Descriptor(d eventtype.Definition) wire.Descriptor {
 	return d.(*definition).descriptor()
 }
 
-func (h replicated) Refuses(d subscriber.Definition, e *store.Entry) error {
+func (h replicated) Refuses(d eventtype.Definition, e *store.Entry) error {
 	if n := len(e.Data) + len(e.Meta); d.Webhooks() && n > wire.MaxPayload {
 		return tooLarge(n)
 	}
@@ -60,4 +61,4 @@ func (h replicated) Obeyer(l *orders.Log) orders.Host {
 	return &operate.Obeyer{Admin: h.s.admin, Log: l}
 }
 
-func (h replicated) Rejected(n int) { h.s.metrics.rejected.Add(context.Background(), int64(n)) }
+func (h replicated) Sequenced(done engine.Sequenced) { h.s.metrics.sequenced(done) }

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
@@ -149,27 +150,8 @@ func (d *definition) kernel() {
 	}
 }
 
-// arguments are a subscription's, with the definition that they are valid under. The zero value is
-// none.
-type arguments struct {
-	*topic.Arguments
-	def *definition
-}
-
-// parse validates the raw arguments of a request, and reparse takes over ones that were accepted
-// before; see [topic.Type].
-func (d *definition) parse(raw json.RawMessage) (arguments, error) {
-	a, err := d.Parse(raw)
-	return arguments{a, d}, err
-}
-
-func (d *definition) reparse(raw json.RawMessage) (arguments, error) {
-	a, err := d.Reparse(raw)
-	return arguments{a, d}, err
-}
-
-// bare returns arguments that can do no more than be decoded: what is kept of a poller.
-func (a arguments) bare() arguments { return arguments{a.Bare(), a.def} }
+// definitionOf is the registration that arguments are valid under.
+func definitionOf(a eventtype.Arguments) *definition { return a.Def.(*definition) }
 
 // reachable refuses a type that the modes in its description leave without any delivery, so that
 // nobody would ever see it (LIST-3). What the author switched off by options is no mistake.

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/streaming"
 )
 
 // Bits of a fuzzed request beside its params.
@@ -78,7 +79,7 @@ func FuzzRequest(f *testing.F) {
 		var res json.RawMessage
 		var err error
 		if r.Method == wire.MethodStream && flags&fuzzCalled == 0 {
-			var st *pushStream
+			var st *streaming.Stream
 			if st, err = opened(w.inside().Open(t.Context(), r)); err == nil {
 				st.Close()
 				return

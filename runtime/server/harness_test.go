@@ -23,6 +23,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/streaming"
 )
 
 // withPostgres are the tests, which may have started a PostgreSQL.
@@ -290,35 +291,41 @@ func (c *recorder) ids() []string {
 // live is a stream that runs.
 type live struct {
 	*recorder
-	st     *pushStream
+	st     *streaming.Stream
 	cancel context.CancelFunc
 	done   chan struct{}
 	final  json.RawMessage
 	err    error
 }
 
-func openStream(s *Server, principal, params string) (*pushStream, *jsonrpc.Error) {
+func openStream(s *Server, principal, params string) (*streaming.Stream, *jsonrpc.Error) {
 	st, err := s.inside().Open(context.Background(), streamRequest(principal, params))
 	if err != nil {
 		return nil, err.(*jsonrpc.Error)
 	}
-	return st.(*pushStream), nil
+	return st.(*streaming.Stream), nil
 }
 
 // opened looks into what Open returns.
-func opened(s port.Stream, err error) (*pushStream, error) {
-	st, _ := s.(*pushStream)
+func opened(s port.Stream, err error) (*streaming.Stream, error) {
+	st, _ := s.(*streaming.Stream)
 	return st, err
 }
 
+// streamID is the id of streams' requests.
+const streamID = "8"
+
 func streamRequest(principal, params string) port.Request {
-	return port.Request{Method: wire.MethodStream, Params: json.RawMessage(params), ID: json.RawMessage("8"),
+	return port.Request{Method: wire.MethodStream, Params: json.RawMessage(params), ID: json.RawMessage(streamID),
 		Principal: principal, Stateless: true, CanStream: true}
 }
 
-func runStream(st *pushStream) *live {
+func runStream(st *streaming.Stream) *live { return runStreamAs(st, streamID) }
+
+// runStreamAs runs the stream of a request with that id.
+func runStreamAs(st *streaming.Stream, id string) *live {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &live{recorder: &recorder{id: string(st.id)}, st: st, cancel: cancel, done: make(chan struct{})}
+	l := &live{recorder: &recorder{id: id}, st: st, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(l.done)
 		l.final, l.err = st.Run(ctx, l.recorder)

@@ -123,7 +123,8 @@ func (s *Server) touchAll() {
 			et.topic.Head()
 		}
 	}
-	s.leases.each(func(Subscription) {})
+	s.leases.All()
+	s.streams.All()
 	if s.webhooks != nil {
 		s.webhooks.Each(func(*subscriber.Live) bool { return false }, nil)
 		s.webhooks.Delivering()

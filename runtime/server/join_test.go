@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/streaming"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
@@ -24,7 +25,7 @@ func TestSRV3FailedJoinLeavesOthers(t *testing.T) {
 			},
 			OnUnsubscribe: func(context.Context, Subscription, *filterArgs) { hooks.add("off") },
 		})
-		opened := make(chan *pushStream)
+		opened := make(chan *streaming.Stream)
 		go func() {
 			st, rerr := openStream(s, "ann", `{"name":"e"}`)
 			if rerr != nil {
@@ -79,8 +80,8 @@ func TestSRV5FailedBothLeavesNoFeed(t *testing.T) {
 		synctest.Wait()
 		asked := len(m.questions())
 		time.Sleep(time.Minute)
-		if n := len(m.questions()); n != asked || e.et.feeds.Len() != 0 || len(s.streams) != 0 {
-			t.Errorf("%d checks after it, %d feeds, %d streams", n-asked, e.et.feeds.Len(), len(s.streams))
+		if n := len(m.questions()); n != asked || e.et.feeds.Len() != 0 || len(s.streams.All()) != 0 {
+			t.Errorf("%d checks after it, %d feeds, %d streams", n-asked, e.et.feeds.Len(), len(s.streams.All()))
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // POLL-8: a poll that asks for less does not shorten what a held poll of the same subscription has.
-// leases.renew carries it.
+// lease.Leases.Renew carries it.
 func TestPOLL8LeasesAreNotShortened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, hooks := newServer(t, Options{}), &journal{}
@@ -31,52 +31,6 @@ func TestPOLL8LeasesAreNotShortened(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		wantStrings(t, "in the end", hooks.lines(), "on", "off")
-	})
-}
-
-// POLL-8, SRV-3: a lease that ends while its OnSubscribe runs has its OnUnsubscribe all the same, and
-// is gone. leases.renew carries it.
-func TestPOLL8EndedWhileBeginning(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, hooks := newServer(t, Options{}), &journal{}
-		register(t, s, "e", Hooks[filterArgs, incident]{
-			OnSubscribe: func(context.Context, Subscription, *filterArgs) error {
-				time.Sleep(time.Second)
-				hooks.add("on")
-				return nil
-			},
-			OnUnsubscribe: func(context.Context, Subscription, *filterArgs) { hooks.add("off") },
-		})
-		go call(s, "ann", wire.MethodPoll, `{"name":"e"}`)
-		synctest.Wait()
-		s.Revoke(t.Context(), "ann")
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		wantStrings(t, "hooks", hooks.lines(), "on", "off")
-		if len(s.leases.byID) != 0 || len(s.members.byID) != 0 || s.holdings.total != 0 {
-			t.Errorf("%d leases, %d memberships, %d bytes", len(s.leases.byID), len(s.members.byID), s.holdings.total)
-		}
-	})
-}
-
-// POLL-8: a timer that fires while its lease is ended, with time left, does not wait once more: nothing
-// of an ended lease is kept. leases.lapse carries it.
-func TestPOLL8EndedStaysEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, Options{})
-		register(t, s, "e", Hooks[filterArgs, incident]{})
-		pollFrom(t, s, nil, "")
-		var l *lease
-		for _, l = range s.leases.byID {
-		}
-		if l == nil {
-			t.Fatal("no lease")
-		}
-		s.leases.end(l)
-		s.leases.lapse(l) // as a timer does that had fired when it was to be stopped
-		if l.timer.Stop() {
-			t.Error("the timer of an ended lease runs")
-		}
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 )
 
@@ -16,18 +17,20 @@ import (
 func (s *Server) Subscriptions() []Subscription {
 	seen := map[string]bool{}
 	var subs []Subscription
-	add := func(sub Subscription) {
+	add := func(sub eventtype.Subscription) {
 		if !seen[sub.ID] {
 			seen[sub.ID] = true
-			subs = append(subs, sub)
+			subs = append(subs, Subscription(sub))
 		}
 	}
-	for _, st := range s.streamsOf(nil) {
-		add(st.sub)
+	for _, st := range s.streams.All() {
+		add(st.Subscription())
 	}
-	s.leases.each(add)
+	for _, l := range s.leases.All() {
+		add(l.Subscription())
+	}
 	if s.webhooks != nil {
-		s.webhooks.Each(anyWebhook, func(h *subscriber.Live) { add(subscriptionOf(h.Identity())) })
+		s.webhooks.Each(anyWebhook, func(h *subscriber.Live) { add(h.Identity()) })
 	}
 	slices.SortFunc(subs, func(a, b Subscription) int {
 		if a.Event != b.Event {
@@ -48,9 +51,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		close(s.closing)
 	}
 	s.mu.Unlock()
-	for _, st := range s.streamsOf(nil) {
-		st.Terminate(nil)
-	}
+	s.streams.Close()
 	done := make(chan struct{})
 	var webhooksErr error
 	go func() {
@@ -59,8 +60,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		if s.webhooks != nil {
 			webhooksErr = errors.Join(webhooksErr, s.webhooks.Shutdown(ctx))
 		}
+		s.streams.Wait()
 		s.running.Wait()
-		s.leases.close()
+		s.leases.Close()
 		s.metrics.stop()
 	}()
 	select {
@@ -83,7 +85,7 @@ func (s *Server) isClosed() bool {
 	}
 }
 
-// begin counts a stream or feed that Shutdown waits for; false after Shutdown.
+// begin counts a feed that Shutdown waits for; false after Shutdown.
 func (s *Server) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,6 +93,18 @@ func (s *Server) begin() bool {
 		return false
 	}
 	s.running.Add(1)
+	return true
+}
+
+// run runs f beside the caller, and Shutdown waits for it; false after Shutdown.
+func (s *Server) run(f func()) bool {
+	if !s.begin() {
+		return false
+	}
+	go func() {
+		defer s.running.Done()
+		f()
+	}()
 	return true
 }
 

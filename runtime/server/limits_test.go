@@ -332,13 +332,13 @@ func wantInvalid(t *testing.T, args, path, message string) {
 	register(t, s, "e", Hooks[filterArgs, incident]{})
 	_, rerr := call(s, "", wire.MethodPoll, `{"name":"e","arguments":`+args+`}`)
 	if path == "" {
-		if rerr != nil || len(s.leases.byID) != 1 {
+		if rerr != nil || len(s.leases.All()) != 1 {
 			t.Errorf("%.40s: %v", args, rerr)
 		}
 		return
 	}
 	wantError(t, rerr, -32602, fmt.Sprintf(`{"errors":[{"path":%q,"message":%q}]}`, path, message))
-	if len(s.leases.byID) != 0 || s.holdings.total != 0 {
+	if len(s.leases.All()) != 0 || s.holdings.total != 0 {
 		t.Error("something is left")
 	}
 }

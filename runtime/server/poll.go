@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling"
@@ -67,34 +68,24 @@ func (s *Server) checkPoll(ctx context.Context, principal string, p *wire.PollPa
 		return nil, err
 	}
 	head := et.Head()
-	args, err := d.parse(p.Arguments)
+	args, err := s.accepted(ctx, principal, d, p.Arguments)
 	if err != nil {
-		return nil, err
-	}
-	if err := s.authorized(ctx, principal, args); err != nil {
 		return nil, err
 	}
 	limit := s.options.MaxEvents
 	if p.MaxEvents != nil {
 		limit = int(min(*p.MaxEvents, int64(s.options.MaxEventsCap)))
 	}
-	sub := identity(wire.ModePoll, principal, args)
-	if err := s.leases.renew(ctx, et, sub, args, wait+d.options.lease); err != nil {
+	sub := eventtype.Identify(wire.ModePoll, principal, "", args)
+	if err := s.leases.Renew(ctx, et, sub, args, wait+d.options.lease); err != nil {
 		return nil, fault.Typed(err)
 	}
-	return &polling.Request{Type: et, Args: args.Arguments, Check: d.check, ID: sub.ID, Principal: principal,
+	return &polling.Request{Type: et, Sub: sub, Args: args,
 		Replay: topic.ReplayOf(p.Cursor, p.MaxAgeMs), Head: head, Limit: limit, MaxPage: s.options.MaxPage, Scan: s.options.ScanLimit,
 		Wait: wait, Closing: s.closing, NextPoll: d.options.nextPoll}, nil
 }
 
-// Kernel and what follows implement [polling.Type].
-func (et *eventType) Kernel() *topic.Type {
-	if d := et.current(); d != nil {
-		return &d.Type
-	}
-	return nil
-}
-
+// Hold and Polled implement [polling.Type], with what [eventtype.Type] has.
 func (et *eventType) Hold(n int) { et.held.Add(int64(n)) }
 
 func (et *eventType) Polled(ctx context.Context, q *polling.Request, a *polling.Answer, err error) {
@@ -104,7 +95,7 @@ func (et *eventType) Polled(ctx context.Context, q *polling.Request, a *polling.
 		return
 	}
 	if a.FromLog {
-		s.leases.reached(q.ID, a.Passed)
+		s.leases.Reached(q.Sub.ID, a.Passed)
 	}
 	for i := range a.Out { // the author hears of what the poll does not get (OCC-4)
 		if err := a.Out[i].Err(); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/solo"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/streaming"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -32,19 +33,15 @@ func (w *world) state() map[string]string {
 	put("charged bytes", s.holdings.by)
 	put("charged bytes in all", s.holdings.total)
 	s.holdings.mu.Unlock()
-	s.members.mu.Lock()
-	holders := map[string]int{}
-	for id, m := range s.members.byID {
-		holders[id] = m.holders
+	put("memberships", s.members.Holding())
+	leases := []string{}
+	for _, l := range s.leases.All() {
+		leases = append(leases, l.Subscription().ID)
 	}
-	s.members.mu.Unlock()
-	put("memberships", holders)
-	s.leases.mu.Lock()
-	put("leases", slices.Sorted(maps.Keys(s.leases.byID)))
-	s.leases.mu.Unlock()
+	slices.Sort(leases)
+	put("leases", leases)
+	put("streams", s.streams.Holding())
 	s.mu.Lock()
-	put("slots of streams", s.quota)
-	put("streams", len(s.streams))
 	types := slices.Clone(s.order)
 	s.mu.Unlock()
 	for _, et := range types {
@@ -189,7 +186,7 @@ func (c *refusalCase) calls(w *world, f func(method string, rerr *jsonrpc.Error)
 			ctx, cancel = context.WithTimeout(ctx, time.Millisecond)
 			defer cancel()
 		}
-		var st *pushStream
+		var st *streaming.Stream
 		var err error
 		if method == wire.MethodStream {
 			st, err = opened(w.inside().Open(ctx, r))
@@ -407,8 +404,8 @@ func TestRefusedAfterShutdown(t *testing.T) {
 			t.Fatal(err)
 		}
 		was, lines := w.state(), hooks.lines()
-		for _, what := range []string{"charged bytes", "memberships", "slots of streams"} {
-			if was[what] != "map[]" {
+		for what, empty := range map[string]string{"charged bytes": "map[]", "memberships": "map[]", "streams": "{Open:0 Counted:0}"} {
+			if was[what] != empty {
 				t.Errorf("%s: %s", what, was[what])
 			}
 		}

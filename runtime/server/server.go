@@ -8,10 +8,10 @@
 //
 // Inside, every event type has a log and every consumer is a reader with a position (package
 // internal/topic). Occurrences that a check finds go through a feed (package internal/feed), whose log
-// is read in the same way. Streams, followers and held polls read in a [topic.Loop]. Webhook
-// subscriptions are kept by package internal/subscriber, and package delivery turns their readers;
-// webhook.go and subscribe.go are what they meet of the server. What operators and authors do with what is live is in
-// package internal/operate, which meets admin.go.
+// is read in the same way. Streams and followers (package internal/streaming) and held polls (package internal/polling)
+// read in a [topic.Loop]. Webhook subscriptions are kept by package internal/subscriber, and package delivery turns
+// their readers; webhook.go and subscribe.go are what they meet of the server. What operators and authors do with what
+// is live is in package internal/operate, which meets admin.go.
 package server
 
 import (
@@ -34,8 +34,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/history"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/lease"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/streaming"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/waittool"
@@ -51,7 +53,7 @@ type Server struct {
 	mcp     *mcp.Server
 
 	closing chan struct{}
-	running sync.WaitGroup // streams and feeds
+	running sync.WaitGroup // feeds
 
 	registering sync.Mutex       // one registration at a time
 	schemas     validate.Library // of the event types
@@ -62,15 +64,13 @@ type Server struct {
 	order     []*eventType          // as events/list gives them
 	retired   map[string]*eventType // removed ones, whose logs go on when they come back
 	lastOrder uint64
-	streams   map[uint64]*pushStream // by number
-	numbered  uint64                 // streams there have been
-	quota     map[quotaKey]int
 	listeners map[int]func()
 	listener  int
 	changed   [2]bool // listChanged is carried: legacy, stateless
 
-	members  memberships
-	leases   leases
+	members  lease.Members
+	leases   lease.Leases
+	streams  *streaming.Streams
 	holdings holdings
 	webhooks *subscriber.Subscriptions // nil without webhook delivery
 	cluster  cluster.Processes
@@ -83,8 +83,6 @@ type Server struct {
 
 	port *port.Port // for carriers and adapters
 }
-
-type quotaKey struct{ principal, event string }
 
 // New makes srv serve events: it registers the events/* methods and one receiving middleware.
 // Register event types before srv runs; what is registered later is a runtime change (LIST-5).
@@ -114,13 +112,15 @@ func start(srv *mcp.Server, o Options) (*Server, error) {
 // build makes a server; srv is nil for one that only emits.
 func build(srv *mcp.Server, o Options) (*Server, error) {
 	s := &Server{options: o.withDefaults(), mcp: srv, closing: make(chan struct{}),
-		types: map[string]*eventType{}, retired: map[string]*eventType{}, streams: map[uint64]*pushStream{},
-		quota: map[quotaKey]int{}, listeners: map[int]func(){}}
+		types: map[string]*eventType{}, retired: map[string]*eventType{}, listeners: map[int]func(){}}
 	s.log.Logger = s.options.Logger
 	s.history = history.Of(s.options.Store, s.now)
 	s.tools.Options = waittool.Options{Host: toolHost{s}, MCP: srv, Log: &s.log, MaxWait: s.options.MaxToolWait, MaxParams: s.options.MaxParams,
 		Private: s.options.Visible != nil}
-	s.members.server, s.leases.server, s.holdings.limits = s, s, s.options.MemoryQuota
+	s.holdings.limits = s.options.MemoryQuota
+	s.members.Host, s.leases.Members = leaseHost{s}, &s.members
+	s.streams = streaming.New(streaming.Options{Members: &s.members, Refused: s.refused, Wrote: countFrames, Heartbeat: s.options.Heartbeat,
+		Reauthorize: s.options.Reauthorize, MaxStreams: s.options.MaxStreams, Log: &s.log})
 	var err error
 	if s.metrics, err = newMetrics(s.options.meter()); err != nil {
 		return nil, err
@@ -321,12 +321,10 @@ func (s *Server) redefine(et *eventType, d *definition) error {
 	}
 	s.cluster.Hurry()
 	s.commit(d, m)
-	for _, st := range s.streamsOf(et) {
-		if len(changes) > 0 {
-			st.Terminate(fault.SchemaChanged(changes[0].Feature))
-		} else {
-			st.signal()
-		}
+	if len(changes) > 0 {
+		s.streams.EndType(et, fault.SchemaChanged(changes[0].Feature))
+	} else {
+		s.streams.Ring(et)
 	}
 	s.notifyListChanged()
 	return nil
@@ -381,15 +379,13 @@ func (s *Server) Remove(name string) error {
 	et.def = nil
 	stop := et.feeds.Adopt(nil)
 	et.mu.Unlock()
-	for _, st := range s.streamsOf(et) {
-		st.Terminate(fault.NotFound("event"))
-	}
+	s.streams.EndType(et, fault.NotFound("event"))
 	s.webhooks.Review(et)
 	if et.topic != nil {
 		et.topic.SignalAll()
 	}
 	stop()
-	s.leases.endType(et)
+	s.leases.EndType(et)
 	s.cluster.Hurry()
 	s.notifyListChanged()
 	return nil
@@ -415,16 +411,4 @@ func (s *Server) lookup(ctx context.Context, principal, name string) (*eventType
 		return nil, nil, fault.NotFound("event")
 	}
 	return et, d, nil
-}
-
-func (s *Server) streamsOf(et *eventType) []*pushStream {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []*pushStream
-	for _, st := range s.streams {
-		if et == nil || st.et == et {
-			all = append(all, st)
-		}
-	}
-	return all
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
@@ -38,10 +39,10 @@ func (s *Server) subscribe(ctx context.Context, r *port.Request) (json.RawMessag
 	if err := s.webhooks.Read(ctx, q, d, &p); err != nil {
 		return nil, err
 	}
-	if err := s.authorized(ctx, r.Principal, argumentsOf(q.Args)); err != nil {
+	if err := s.authorized(ctx, r.Principal, q.Args); err != nil {
 		return nil, err
 	}
-	q.Sub = subscriber.IdentityOf(r.Principal, q.RawURL, q.Args)
+	q.Sub = eventtype.Identify(wire.ModeWebhook, r.Principal, q.RawURL, q.Args)
 	res, err := s.webhooks.Subscribe(ctx, q)
 	if err != nil {
 		return nil, err

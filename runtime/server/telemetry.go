@@ -3,13 +3,16 @@ package server
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // Outcomes of emits and polls.
@@ -37,6 +40,10 @@ type metrics struct {
 	tail        metric.Float64ObservableGauge
 	shards      metric.Int64ObservableUpDownCounter
 	lease       metric.Int64ObservableUpDownCounter
+	outbox      metric.Float64ObservableGauge
+	oldest      atomic.Int64 // nanoseconds that the oldest occurrence of the outbox has waited
+	control     metric.Float64ObservableGauge
+	generation  metric.Int64ObservableGauge
 	stop        func()
 }
 
@@ -61,6 +68,9 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 	x.tail = i.Age("tail.delay", "Time since the log of an event type was last looked at for what other processes append.")
 	x.shards = i.Present("shard.owned", "{shard}", "Shards of a shared store that this process owns.")
 	x.rejected = i.Counter("outbox.rejected", "{occurrence}", "Occurrences of transactions that were put aside, since they are none.")
+	x.outbox = i.Age("outbox.age", "Time that the oldest occurrence has waited in the outbox; of the process that owns it.")
+	x.control = i.Age("control.delay", "Time since this process last knew all that operators have ordered of the others.")
+	x.generation = i.Gauge("store.generation", "{generation}", "How often the logs of a shared store have begun new epochs.")
 	x.lease = i.Present("lease.held", "{lease}", "1 while this process has its lease on a shared store, else 0.")
 	for op, name := range operations {
 		x.asked[op] = []metric.RecordOption{telemetry.With(telemetry.Operation.String(name))}
@@ -118,7 +128,8 @@ func (s *Server) polled(ctx context.Context, et *eventType, some bool, err error
 }
 
 // countFrames counts frames that were written, of which so many are events.
-func (et *eventType) countFrames(ctx context.Context, frames, events int) {
+func countFrames(ctx context.Context, t eventtype.Type, frames, events int) {
+	et := t.(*eventType)
 	if events > 0 {
 		et.server.metrics.frames.Add(ctx, int64(events), et.counting.event...)
 	}
@@ -159,13 +170,16 @@ func (m *metrics) observe(s *Server) (err error) {
 		types := slices.Clone(s.order)
 		s.mu.Unlock()
 		streams, lag, pollers := map[string]int64{}, map[string]int64{}, map[string]int64{}
-		for _, st := range s.streamsOf(nil) {
-			streams[st.sub.Event]++
+		for _, st := range s.streams.All() {
+			event := st.Subscription().Event
+			streams[event]++
 			if n := st.Behind(); n != nil {
-				lag[st.sub.Event] = max(lag[st.sub.Event], *n)
+				lag[event] = max(lag[event], *n)
 			}
 		}
-		s.leases.each(func(sub Subscription) { pollers[sub.Event]++ })
+		for _, l := range s.leases.All() {
+			pollers[l.Subscription().Event]++
+		}
 		for _, et := range types {
 			name := et.counting.name
 			if et.topic != nil {
@@ -185,6 +199,12 @@ func (m *metrics) observe(s *Server) (err error) {
 	return err
 }
 
+// sequenced counts what a look at the outbox came to.
+func (m *metrics) sequenced(done engine.Sequenced) {
+	m.rejected.Add(context.Background(), int64(done.Rejected))
+	m.oldest.Store(int64(done.Oldest))
+}
+
 func (m *metrics) observeShards(s *Server, o metric.Observer) {
 	leased, owned, ok := s.cluster.Status()
 	if !ok {
@@ -195,6 +215,15 @@ func (m *metrics) observeShards(s *Server, o metric.Observer) {
 		n = 1
 	}
 	o.ObserveInt64(m.lease, n)
+	if owned[engine.OutboxTopic] > 0 {
+		o.ObserveFloat64(m.outbox, time.Duration(m.oldest.Load()).Seconds())
+	}
+	if at := s.cluster.LastLook(); !at.IsZero() {
+		o.ObserveFloat64(m.control, time.Since(at).Seconds())
+	}
+	if g, ok := s.options.Store.(engine.Generations); ok {
+		o.ObserveInt64(m.generation, int64(g.Generation()))
+	}
 	for work, n := range owned {
 		o.ObserveInt64(m.shards, int64(n), metric.WithAttributes(telemetry.Work.String(work)))
 	}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/trace"
 
@@ -109,7 +110,7 @@ func TestStreamLag(t *testing.T) {
 		reads := make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		c := &recorder{id: string(opened.id), gate: func(n int, _ []frame.Frame) error {
+		c := &recorder{id: streamID, gate: func(n int, _ []frame.Frame) error {
 			if n > 0 {
 				<-reads
 			}
@@ -245,10 +246,12 @@ func TestStoreDuration(t *testing.T) {
 	}
 }
 
-// On a shared store the process's lease and shards show, and how old its last look at each log is.
+// On a shared store the process's lease and shards show, and how old its last look at each log is. So do the generation, and
+// what waits in the outbox (K10).
 func TestSharedMetrics(t *testing.T) {
 	m := &metertest.Meter{}
-	s := newMember(t, pgtest.Schema(t), postgres.Options{}, Options{Meter: m})
+	schema := pgtest.Schema(t)
+	s := newMember(t, schema, postgres.Options{}, Options{Meter: m})
 	register(t, s.Server, "e", Hooks[filterArgs, incident]{})
 	waitUntil(t, "its duties are its own", func() bool {
 		o := m.Observed(t)
@@ -258,6 +261,30 @@ func TestSharedMetrics(t *testing.T) {
 	if age, ok := m.Observed(t)["mcp.events.tail.delay "+ofE]; !ok || age < 0 || age > 30 {
 		t.Errorf("tail delay %v, %v", age, ok)
 	}
+	for name, want := range map[string]float64{"control.delay": 30, "outbox.age": 0, "store.generation": 1} {
+		if v, ok := m.Observed(t)["mcp.events."+name]; !ok || v < 0 || v > want {
+			t.Errorf("%s is %v, %v", name, v, ok)
+		}
+	}
+	conn, err := pgx.Connect(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT 1 FROM "+schema+".logs WHERE name = 'e' FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.Exec(t, pgtest.URL(t), `INSERT INTO `+schema+`.outbox (log, event_id, timestamp, data, once, above, at)
+		VALUES ('e', 'x', '2026-01-01T00:00:00Z', '{"id":"x"}', false, 0, now() - interval '1 hour')`)
+	waitUntil(t, "it waits", func() bool { return m.Observed(t)["mcp.events.outbox.age"] >= 3600 })
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	waitUntil(t, "it is moved", func() bool { return m.Observed(t)["mcp.events.outbox.age"] == 0 })
 	s.cluster.(*cluster.Many).Crash()
 	waitUntil(t, "the lease is lost", func() bool { return m.Observed(t)["mcp.events.lease.held"] == 0 })
 }

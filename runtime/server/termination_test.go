@@ -19,7 +19,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 )
 
-// Trap 10 is carried by pushStream.end, where the first reason counts, by run.finish, and by run.loop, which asks
+// Trap 10 is carried by streaming.Stream.Terminate, where the first reason counts, by run.finish, and by run.loop, which asks
 // for the end before each write.
 //
 // Trap 10, PUSH-6, PUSH-8: whatever ends a stream, at whatever step, there is at most one terminal
@@ -88,7 +88,7 @@ func TestTermination(t *testing.T) {
 					if _, rerr := s.inside().Open(context.Background(), streamRequest("ann", `{"name":"e"}`)); rerr != nil && strings.Contains(rerr.Error(), "ResourceExhausted") {
 						t.Error("the slot is not free")
 					} else if rerr == nil {
-						for _, other := range s.streamsOf(nil) {
+						for _, other := range s.streams.All() {
 							other.Close()
 							other.Close()
 						}

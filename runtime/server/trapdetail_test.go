@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -24,7 +25,7 @@ type parked struct {
 func parkedAt(t *testing.T, s *Server, arguments string, ahead store.Position) (r *parked, ok bool) {
 	t.Helper()
 	et := s.types["e"]
-	a, err := et.current().parse([]byte(arguments))
+	a, err := eventtype.Parse(et.current(), []byte(arguments))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func TestTrap15ManyValues(t *testing.T) {
 
 // Trap 9: the ids of all modes are made of the canonical arguments, also where what the caller wrote is
 // shorter and kept in their place. arguments.canonical carries it, with subscription,
-// subscriber.IdentityOf, subscriber.Subscriptions.parse and Server.unsubscribe, which call it.
+// eventtype.Identify, subscriber.Subscriptions.parse and Server.unsubscribe, which call it.
 func TestTrap9ShorterThanCanonical(t *testing.T) {
 	bubble(t, nil, func(w *world) {
 		t := w.t
@@ -141,12 +142,12 @@ func TestTrap9ShorterThanCanonical(t *testing.T) {
 		for _, a := range []string{short, long} {
 			pollAs(t, w.Server, "alice", `{"name":"e","arguments":`+a+`}`)
 		}
-		if n := len(w.leases.byID); n != 1 {
+		if n := len(w.leases.All()); n != 1 {
 			t.Errorf("poll: %d leases", n)
 		}
 		x, y := streamAs(t, w.Server, "alice", `{"name":"e","arguments":`+short+`}`), streamAs(t, w.Server, "alice", `{"name":"e","arguments":`+long+`}`)
-		if x.st.sub.ID != y.st.sub.ID {
-			t.Errorf("stream: %s and %s", x.st.sub.ID, y.st.sub.ID)
+		if x.st.Subscription().ID != y.st.Subscription().ID {
+			t.Errorf("stream: %s and %s", x.st.Subscription().ID, y.st.Subscription().ID)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/history"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
@@ -89,42 +90,42 @@ func (s *Server) commit(d *definition, m *history.Recollection) {
 // A webhookHost is the server as its webhook subscriptions see it. It implements [subscriber.Host].
 type webhookHost struct{ s *Server }
 
-func (h webhookHost) Type(event string) (subscriber.EventType, bool) {
+func (h webhookHost) Type(event string) (eventtype.Type, bool) {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
 	et := h.s.types[event]
 	return et, et != nil
 }
 
-func (h webhookHost) Join(ctx context.Context, sub subscriber.Identity, a subscriber.Arguments) error {
-	return h.s.members.join(ctx, subscriptionOf(sub), argumentsOf(a))
+func (h webhookHost) Join(ctx context.Context, sub eventtype.Subscription, a eventtype.Arguments) error {
+	return h.s.members.Join(ctx, sub, a)
 }
 
-func (h webhookHost) Leave(sub subscriber.Identity, a subscriber.Arguments) {
-	h.s.members.leave(subscriptionOf(sub), argumentsOf(a))
+func (h webhookHost) Leave(sub eventtype.Subscription, a eventtype.Arguments) {
+	h.s.members.Leave(sub, a)
 }
 
-func (h webhookHost) Release(sub subscriber.Identity, a subscriber.Arguments) {
-	h.s.members.release(subscriptionOf(sub), argumentsOf(a))
+func (h webhookHost) Release(sub eventtype.Subscription, a eventtype.Arguments) {
+	h.s.members.Release(sub, a)
 }
 
-func (h webhookHost) Refused(ctx context.Context, principal string, a subscriber.Arguments) *events.Error {
-	return h.s.refused(ctx, principal, argumentsOf(a))
+func (h webhookHost) Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error {
+	return h.s.refused(ctx, principal, a)
 }
 
-func (h webhookHost) Asks(a subscriber.Arguments) bool {
+func (h webhookHost) Asks(a eventtype.Arguments) bool {
 	o := &h.s.options
-	return o.Visible != nil || o.Authorize != nil || argumentsOf(a).def.hooks.Authorize != nil
+	return o.Visible != nil || o.Authorize != nil || definitionOf(a).hooks.Authorize != nil
 }
 
 func (h webhookHost) Take(principal string, n int) error { return h.s.holdings.take(principal, n) }
 func (h webhookHost) Keep(principal string, n int)       { h.s.holdings.restore(principal, n) }
 func (h webhookHost) Give(principal string, n int)       { h.s.holdings.give(principal, n) }
 
-// Name, Current and Feeds implement [subscriber.EventType], with Topic, Head and Refuses.
+// Name, Current and Feeds implement [eventtype.Type], with Topic, Head and Refuses.
 func (et *eventType) Name() string { return et.name }
 
-func (et *eventType) Current() subscriber.Definition {
+func (et *eventType) Current() eventtype.Definition {
 	if d := et.current(); d != nil {
 		return d
 	}
@@ -133,7 +134,7 @@ func (et *eventType) Current() subscriber.Definition {
 
 func (et *eventType) Feeds() *feed.Feeds { return &et.feeds }
 
-// Kernel, Check, Webhooks, Lineage and Changed implement [subscriber.Definition].
+// Kernel, Check, Webhooks, Lineage and Changed implement [eventtype.Definition].
 func (d *definition) Kernel() *topic.Type { return &d.Type }
 
 func (d *definition) Check() *feed.Check { return d.check }
@@ -146,16 +147,6 @@ func (d *definition) Changed() string { return d.changed }
 func (d *definition) Fingerprint() string {
 	text, _ := d.meta[wire.MetaFingerprint].(string)
 	return text
-}
-
-// argumentsOf are a webhook subscription's.
-func argumentsOf(a subscriber.Arguments) arguments {
-	return arguments{a.Arguments, a.Def.(*definition)}
-}
-
-// subscriptionOf is how hooks of the author know a webhook subscription.
-func subscriptionOf(i subscriber.Identity) Subscription {
-	return Subscription{ID: i.ID, Principal: i.Principal, Event: i.Event, Mode: wire.ModeWebhook, Restored: i.Restored}
 }
 
 // anyWebhook picks all webhook subscriptions.

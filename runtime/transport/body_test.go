@@ -52,8 +52,7 @@ func TestReadTimeoutSparesWhatIsHeld(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newRig(t, server.Options{})
-				c, stop := g.bubble(m, bearer(NewHandler(g.es, HandlerOptions{})), func(hs *http.Server) { hs.ReadTimeout = 2 * time.Second })
-				defer stop()
+				c := g.serve(m, bearer(NewHandler(g.es, HandlerOptions{})), func(hs *http.Server) { hs.ReadTimeout = 2 * time.Second })
 				if !m.modern() {
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()

@@ -51,22 +51,24 @@ func TestCancelledStreamOverHTTP(t *testing.T) {
 // D14: a cancel ends a held poll of a legacy HTTP session, and nothing is answered.
 func TestCancelledPollOverHTTP(t *testing.T) {
 	for _, id := range []string{`5`, `5.0`, `"p"`} {
-		g := newRig(t, server.Options{})
-		m := modes[2]
-		c := g.connect(m, HandlerOptions{}).(*httpClient)
-		boot := c.rpc(`1`, wire.MethodPoll, `{"name":"tick"}`)
-		f := make(chan string, 1)
-		go func() {
-			resp := c.post(context.Background(), m.request(id, wire.MethodPoll, `{"name":"tick","timeoutMs":30000,"cursor":`+string(member(boot.result, "cursor"))+`}`), nil)
-			b, _ := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			f <- resp.Status + string(b)
-		}()
-		g.awaitPoll()
-		c.notify(methodCancelled, cancelOf(id))
-		if got := recv(t, f, "the cancelled poll"); got != "200 OK" {
-			t.Errorf("%s: answered by %s", id, got)
-		}
+		inBubble(t, id, func(t *testing.T) {
+			g := newRig(t, server.Options{})
+			m := modes[2]
+			c := g.connect(m, HandlerOptions{}).(*httpClient)
+			boot := c.rpc(`1`, wire.MethodPoll, `{"name":"tick"}`)
+			f := make(chan string, 1)
+			go func() {
+				resp := c.post(context.Background(), m.request(id, wire.MethodPoll, `{"name":"tick","timeoutMs":30000,"cursor":`+string(member(boot.result, "cursor"))+`}`), nil)
+				b, _ := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				f <- resp.Status + string(b)
+			}()
+			g.awaitPoll()
+			c.notify(methodCancelled, cancelOf(id))
+			if got := recv(t, f, "the cancelled poll"); got != "200 OK" {
+				t.Errorf("answered by %s", got)
+			}
+		})
 	}
 }
 
@@ -271,9 +273,7 @@ func TestIDsApart(t *testing.T) {
 			got = append(got, ch)
 			go func() { ch <- c.rpc(id, wire.MethodPoll, params) }()
 		}
-		for i := 0; g.polls.Load() < int32(len(ids)) && i < 5000; i++ {
-			time.Sleep(time.Millisecond)
-		}
+		synctest.Wait()
 		g.emit(1)
 		for i, ch := range got {
 			if env := recv(t, ch, "poll "+ids[i]); string(env.id) != ids[i] || env.result == nil {

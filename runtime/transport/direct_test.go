@@ -181,8 +181,7 @@ func TestDirectParity(t *testing.T) {
 		if routes[i] == "SDK" {
 			h = sdkRoute(h)
 		}
-		ts := g.listen(m, bearer(h))
-		clients[i] = g.dial(m, ts.URL, ts.Client())
+		clients[i] = g.serve(m, bearer(h))
 	}
 	start := func(name string) string {
 		r := clients[0].rpc(`1`, wire.MethodPoll, `{"name":"`+name+`"}`)

@@ -82,8 +82,7 @@ func TestStreamEndsWithItsToken(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newRig(t, server.Options{Heartbeat: 20 * time.Second})
-				c, stop := g.bubble(m, bearer(NewHandler(g.es, HandlerOptions{})))
-				defer stop()
+				c := g.serve(m, bearer(NewHandler(g.es, HandlerOptions{})))
 				c.header.Set("Authorization", "Bearer alice:50s")
 				started := time.Now()
 				f := c.stream(`1`, `{"name":"tick"}`)
@@ -109,10 +108,9 @@ func TestServerTimeoutsSpareStreams(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newRig(t, server.Options{})
-				c, stop := g.bubble(m, bearer(NewHandler(g.es, HandlerOptions{WriteTimeout: time.Second})), func(hs *http.Server) {
+				c := g.serve(m, bearer(NewHandler(g.es, HandlerOptions{WriteTimeout: time.Second})), func(hs *http.Server) {
 					hs.ReadTimeout, hs.WriteTimeout, hs.IdleTimeout = 2*time.Second, 2*time.Second, 2*time.Second
 				})
-				defer stop()
 				f := c.stream(`1`, `{"name":"tick"}`)
 				f.patient = time.Hour
 				f.want(wire.NotificationActive)
@@ -134,8 +132,7 @@ func TestStreamKeepsItsSession(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newRig(t, server.Options{})
-				c, stop := g.bubble(m, bearer(NewHandler(g.es, HandlerOptions{SessionTimeout: 10 * time.Second})))
-				defer stop()
+				c := g.serve(m, bearer(NewHandler(g.es, HandlerOptions{SessionTimeout: 10 * time.Second})))
 				f := c.stream(`1`, `{"name":"tick"}`)
 				f.patient = time.Hour
 				f.want(wire.NotificationActive)
@@ -162,7 +159,7 @@ func TestHTTPShutdownEndsStreams(t *testing.T) {
 		ts := g.listen(m, bearer(NewHandler(g.es, HandlerOptions{})))
 		ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
 		defer cancel()
-		ts.Config.RegisterOnShutdown(func() { g.es.Shutdown(ctx) })
+		ts.RegisterOnShutdown(func() { g.es.Shutdown(ctx) })
 		c := g.dial(m, ts.URL, ts.Client())
 		var feeds []*feed
 		for i := range 3 {
@@ -181,7 +178,7 @@ func TestHTTPShutdownEndsStreams(t *testing.T) {
 			}
 			defer resp.Body.Close()
 		}
-		if err := ts.Config.Shutdown(ctx); err != nil {
+		if err := ts.Shutdown(ctx); err != nil {
 			t.Errorf("Shutdown: %v", err)
 		}
 		for _, f := range feeds {
@@ -230,13 +227,12 @@ func TestWriterWithoutFlush(t *testing.T) {
 		for _, direct := range []bool{false, true} {
 			g := newRig(t, server.Options{})
 			front := NewHandler(g.es, HandlerOptions{Direct: direct})
-			ts := g.listen(m, bearer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c := g.serve(m, bearer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if strings.HasPrefix(r.Header.Get("X-Plain"), "y") {
 					w = plainWriter{w}
 				}
 				front.ServeHTTP(w, r)
 			})))
-			c := g.dial(m, ts.URL, ts.Client())
 			c.header.Set("X-Plain", "yes")
 			resp := c.post(context.Background(), m.request(`1`, wire.MethodStream, `{"name":"tick"}`), nil)
 			if got := resp.Header.Get("Content-Type"); got != contentTypeJSON {

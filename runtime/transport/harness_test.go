@@ -6,18 +6,20 @@ import (
 	"flag"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
@@ -160,11 +162,16 @@ var modes = []mode{
 	{"http2/2026-07-28", true, true, wire.RevisionStateless},
 }
 
-// inEveryMode runs f over real sockets and pipes, once for each mode.
+// inEveryMode runs f in a bubble, once for each mode.
 func inEveryMode(t *testing.T, f func(t *testing.T, m mode)) {
 	for _, m := range modes {
-		t.Run(m.name, func(t *testing.T) { f(t, m) })
+		inBubble(t, m.name, func(t *testing.T) { f(t, m) })
 	}
+}
+
+// inBubble runs f in a bubble as a test of its own.
+func inBubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
 // connect gives a client of g in mode m.
@@ -174,32 +181,70 @@ func (g *rig) connect(m mode, o HandlerOptions) client {
 		return g.stdio(m)
 	}
 	front := NewHandler(g.es, o)
-	ts := g.listen(m, bearer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return g.serve(m, bearer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(headerMethod) == wire.MethodPoll {
 			g.polls.Add(1)
 			defer g.polls.Add(-1)
 		}
 		front.ServeHTTP(w, r)
 	})))
-	return g.dial(m, ts.URL, ts.Client())
 }
 
-// listen serves h on a real socket until the test ends.
-func (g *rig) listen(m mode, h http.Handler) *httptest.Server {
-	ts := httptest.NewUnstartedServer(h)
-	ts.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 2000}
-	if ts.EnableHTTP2 = m.h2; m.h2 {
-		ts.StartTLS()
-	} else {
-		ts.Start()
+// A web is an HTTP server on a network in memory, so that it can be in a bubble.
+type web struct {
+	*http.Server
+	URL       string
+	transport *http.Transport
+}
+
+// Client gives a client that the server is all the world to.
+func (w *web) Client() *http.Client { return &http.Client{Transport: w.transport} }
+
+// onLoopback has the connections say that they came by loopback, which their host is then held against.
+type onLoopback struct{ *memnet.Network }
+
+func (l onLoopback) Accept() (net.Conn, error) {
+	c, err := l.Network.Accept()
+	return localConn{c, l.Addr()}, err
+}
+
+type localConn struct {
+	net.Conn
+	local net.Addr
+}
+
+func (c localConn) LocalAddr() net.Addr { return c.local }
+
+// listen serves h until the test ends.
+func (g *rig) listen(m mode, h http.Handler, settings ...func(*http.Server)) *web {
+	l := memnet.New()
+	w := &web{&http.Server{Handler: h, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}, "http://127.0.0.1/mcp",
+		&http.Transport{DialContext: l.DialContext}}
+	if m.h2 {
+		w.Protocols, w.transport.Protocols = new(http.Protocols), new(http.Protocols)
+		w.Protocols.SetUnencryptedHTTP2(true)
+		w.transport.Protocols.SetUnencryptedHTTP2(true)
+		w.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 2000}
 	}
+	for _, set := range settings {
+		set(w.Server)
+	}
+	served := make(chan struct{})
+	go func() { w.Serve(onLoopback{l}); close(served) }()
 	g.t.Cleanup(func() {
 		g.stop()
-		ts.CloseClientConnections()
-		ts.Close()
-		ts.Client().CloseIdleConnections()
+		w.transport.CloseIdleConnections()
+		w.Close()
+		<-served
+		w.transport.CloseIdleConnections()
 	})
-	return ts
+	return w
+}
+
+// serve gives a client of h.
+func (g *rig) serve(m mode, h http.Handler, settings ...func(*http.Server)) *httpClient {
+	w := g.listen(m, h, settings...)
+	return g.dial(m, w.URL, w.Client())
 }
 
 // dial gives an HTTP client, with a session in the legacy revisions.

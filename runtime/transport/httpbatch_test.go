@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -74,7 +75,7 @@ func posting(t *testing.T, c *httpClient, body string) chan string {
 func TestCancelledCallOfABatch(t *testing.T) {
 	for _, held := range []string{`7`, `7.0`, `"a\u0062"`, `9007199254740993`} {
 		for _, others := range []int{2, 0} {
-			t.Run(fmt.Sprint("http ", held, others), func(t *testing.T) {
+			inBubble(t, fmt.Sprint("http ", held, others), func(t *testing.T) {
 				g, begun, _ := batchRig(t)
 				c := g.connect(oldHTTP, HandlerOptions{}).(*httpClient)
 				messages, want := []string{oldHTTP.request(held, "x/hold", `{}`), oldHTTP.request("", "notifications/roots/list_changed", "")}, []string(nil)
@@ -84,14 +85,14 @@ func TestCancelledCallOfABatch(t *testing.T) {
 				}
 				over := posting(t, c, batchOf(messages...))
 				recv(t, begun, "the call")
-				time.Sleep(20 * time.Millisecond) // the others are answered, or about to be
+				synctest.Wait() // the others are answered
 				c.notify(methodCancelled, cancelOf(held))
 				got := answeredIn(t, recv(t, over, "the end of the response"))
 				if slices.Sort(got); !slices.Equal(got, want) {
 					t.Errorf("answered: %q, want %q", got, want)
 				}
 			})
-			t.Run(fmt.Sprint("stdio ", held, others), func(t *testing.T) {
+			inBubble(t, fmt.Sprint("stdio ", held, others), func(t *testing.T) {
 				g, begun, _ := batchRig(t)
 				m := mode{"stdio/2025-03-26", false, false, "2025-03-26"}
 				c := g.stdio(m)
@@ -116,7 +117,7 @@ func TestCancelledCallOfABatch(t *testing.T) {
 					return
 				}
 				c.rpc(`1`, "tools/list", "{}")
-				time.Sleep(20 * time.Millisecond) // in which an answer would be written
+				synctest.Wait()
 				for len(f.c) > 0 {
 					t.Errorf("answered by %s", <-f.c)
 				}
@@ -128,22 +129,24 @@ func TestCancelledCallOfABatch(t *testing.T) {
 // D14: the response ends with the last call that somebody waits for, though the server may still be at another.
 func TestBatchEndsWithItsLastCall(t *testing.T) {
 	for _, first := range []string{"answered", "cancelled"} {
-		g, begun, free := batchRig(t)
-		c := g.connect(oldHTTP, HandlerOptions{}).(*httpClient)
-		over := posting(t, c, batchOf(oldHTTP.request(`1`, "x/stubborn", `{}`), oldHTTP.request(`2`, "x/stubborn", `{}`)))
-		recv(t, begun, "a call")
-		if recv(t, begun, "the other call"); first == "answered" {
-			free <- struct{}{}
-			// One of the two is answered; the cancel of the one that is not ends the response, that of the other does nothing.
-			time.Sleep(20 * time.Millisecond)
-		}
-		c.notify(methodCancelled, cancelOf(`1`))
-		c.notify(methodCancelled, cancelOf(`2`))
-		got := recv(t, over, "the end of the response")
-		close(free) // the session's end waits for its calls
-		if ids := answeredIn(t, got); len(ids) > 1 || len(ids) == 1 != (first == "answered") {
-			t.Errorf("%s: answered: %q", first, ids)
-		}
+		inBubble(t, first, func(t *testing.T) {
+			g, begun, free := batchRig(t)
+			c := g.connect(oldHTTP, HandlerOptions{}).(*httpClient)
+			over := posting(t, c, batchOf(oldHTTP.request(`1`, "x/stubborn", `{}`), oldHTTP.request(`2`, "x/stubborn", `{}`)))
+			recv(t, begun, "a call")
+			if recv(t, begun, "the other call"); first == "answered" {
+				free <- struct{}{}
+				// One of the two is answered; the cancel of the one that is not ends the response, that of the other does nothing.
+				synctest.Wait()
+			}
+			c.notify(methodCancelled, cancelOf(`1`))
+			c.notify(methodCancelled, cancelOf(`2`))
+			got := recv(t, over, "the end of the response")
+			close(free) // the session's end waits for its calls
+			if ids := answeredIn(t, got); len(ids) > 1 || len(ids) == 1 != (first == "answered") {
+				t.Errorf("answered: %q", ids)
+			}
+		})
 	}
 }
 

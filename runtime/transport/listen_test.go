@@ -168,8 +168,7 @@ func TestListChangedLegacy(t *testing.T) {
 func TestSDKDoesNotKnowEventsListChanged(t *testing.T) {
 	g := newRig(t, server.Options{})
 	m := modes[3]
-	ts := g.listen(m, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return g.srv }, &mcp.StreamableHTTPOptions{Stateless: true}))
-	c := g.dial(m, ts.URL, ts.Client())
+	c := g.serve(m, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return g.srv }, &mcp.StreamableHTTPOptions{Stateless: true}))
 	f := c.sse(m.request(`1`, methodListen, `{"notifications":{"eventsListChanged":true}}`))
 	if got := string(member(f.want(methodAcknowledged).params, "notifications")); strings.Contains(got, wire.ListenFilter) {
 		t.Errorf("the SDK acknowledges %s", got)

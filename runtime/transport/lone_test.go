@@ -125,8 +125,7 @@ func TestDefaultRouteCarriesNotifications(t *testing.T) {
 		if i == 0 {
 			h = sdkRoute(h)
 		}
-		ts := g.listen(m, bearer(h))
-		c := g.dial(m, ts.URL, ts.Client())
+		c := g.serve(m, bearer(h))
 		for _, name := range []string{"tick", "nope"} {
 			resp := c.post(t.Context(), m.request(`7`, wire.MethodPoll, `{"name":"`+name+`","maxEvents":1}`),
 				map[string]string{headerVersion: m.version, headerMethod: wire.MethodPoll})
@@ -159,8 +158,7 @@ func TestDefaultRouteAbort(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	})
-	ts := g.listen(m, bearer(NewHandler(g.es, HandlerOptions{})))
-	c := g.dial(m, ts.URL, ts.Client())
+	c := g.serve(m, bearer(NewHandler(g.es, HandlerOptions{})))
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-entered

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -77,7 +78,7 @@ func TestStreams(t *testing.T) {
 		recv(t, g.ended, "cancelled stream freed") // PUSH-8: at once
 		g.emit(3)
 		if !m.http {
-			time.Sleep(20 * time.Millisecond) // what must not come has no moment of its own
+			synctest.Wait()
 			select {
 			case msg := <-a.c:
 				t.Errorf("after cancel: %s", msg)
@@ -243,12 +244,12 @@ func TestListOverTheWire(t *testing.T) {
 
 // POLL-9: a held poll ends when its client goes away, in every revision and on every carrier.
 func TestHeldPollEndsWithItsClient(t *testing.T) {
-	inEveryMode(t, func(t *testing.T, m mode) {
+	for _, m := range modes {
 		for _, direct := range []bool{false, true} {
 			if direct && (!m.http || !m.modern()) {
 				continue
 			}
-			t.Run(fmt.Sprintf("direct=%v", direct), func(t *testing.T) {
+			inBubble(t, fmt.Sprintf("%s,direct=%v", m.name, direct), func(t *testing.T) {
 				g := newRig(t, server.Options{})
 				c := g.connect(m, HandlerOptions{Direct: direct})
 				boot := c.rpc(`1`, wire.MethodPoll, `{"name":"tick"}`)
@@ -269,30 +270,28 @@ func TestHeldPollEndsWithItsClient(t *testing.T) {
 					c.send(m.request(`2`, wire.MethodPoll, params))
 					g.awaitPoll()
 					f.cancel()
-					time.Sleep(20 * time.Millisecond)
+					synctest.Wait()
 					select {
 					case msg := <-f.c:
 						t.Errorf("after cancel: %s", msg)
 					default:
 					}
 				}
-				for i := 0; g.polls.Load() > 0 && i < 5000; i++ {
-					time.Sleep(time.Millisecond)
-				}
+				synctest.Wait()
 				if n := g.polls.Load(); n != 0 {
 					t.Errorf("%d polls are still held", n)
 				}
 			})
 		}
-	})
+	}
 }
 
-// awaitPoll waits until a poll is under way.
+// awaitPoll waits until a poll is held.
 func (g *rig) awaitPoll() {
-	for i := 0; g.polls.Load() == 0 && i < 5000; i++ {
-		time.Sleep(time.Millisecond)
+	g.t.Helper()
+	if synctest.Wait(); g.polls.Load() == 0 {
+		g.t.Error("no poll is held")
 	}
-	time.Sleep(10 * time.Millisecond) // it waits for events now
 }
 
 // PUSH-10: no cap on streams of one client.
@@ -325,7 +324,7 @@ func TestManyStreams(t *testing.T) {
 	})
 }
 
-// awaitNone waits until no stream is left.
+// awaitNone checks that no stream is left.
 func (g *rig) awaitNone() {
 	g.t.Helper()
 	left := func() (n int) {
@@ -336,9 +335,7 @@ func (g *rig) awaitNone() {
 		}
 		return n
 	}
-	for i := 0; left() > 0 && i < 5000; i++ {
-		time.Sleep(time.Millisecond)
-	}
+	synctest.Wait()
 	if n := left(); n > 0 {
 		g.t.Errorf("%d subscriptions are left", n)
 	}

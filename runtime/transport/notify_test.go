@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -96,7 +97,7 @@ func TestAwaitedNotification(t *testing.T) {
 // of adapters; on stdio in both eras, and in a legacy session over HTTP, where the response ends at once.
 func TestCancelledCall(t *testing.T) {
 	for _, m := range []mode{modes[0], modes[1], modes[2], modes[4]} {
-		t.Run(m.name, func(t *testing.T) {
+		inBubble(t, m.name, func(t *testing.T) {
 			g := newRig(t, server.Options{})
 			begun, over := make(chan string, 10), make(chan error, 10)
 			hold := func(ctx context.Context) error {
@@ -134,7 +135,7 @@ func TestCancelledCall(t *testing.T) {
 							free <- struct{}{}
 						}
 						recv(t, over, "the end of the call")
-						time.Sleep(10 * time.Millisecond) // in which an answer would be written
+						synctest.Wait()
 						for len(f.c) > 0 {
 							answers = append(answers, <-f.c)
 						}

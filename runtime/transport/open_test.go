@@ -29,7 +29,7 @@ func TestCAP7OpenRequests(t *testing.T) {
 				return c.do(ctx, http.MethodGet, "", nil)
 			},
 		} {
-			t.Run(m.name+"/"+kind, func(t *testing.T) {
+			inBubble(t, m.name+"/"+kind, func(t *testing.T) {
 				g := newRig(t, server.Options{})
 				ts := g.listen(m, bearer(NewHandler(g.es, HandlerOptions{MaxOpen: 2})))
 				var alices []*httpClient // a session has one GET at a time, and an id one call

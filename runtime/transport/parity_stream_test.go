@@ -19,8 +19,7 @@ import (
 func TestStreamBehindTheSameChecks(t *testing.T) {
 	g := newRig(t, server.Options{})
 	m := modes[3]
-	ts := g.listen(m, bearer(NewHandler(g.es, HandlerOptions{MaxBody: 64 << 10})))
-	c := g.dial(m, ts.URL, ts.Client())
+	c := g.serve(m, bearer(NewHandler(g.es, HandlerOptions{MaxBody: 64 << 10})))
 	for _, row := range parityRows() {
 		if row.direct || row.status == http.StatusOK || row.method != "" {
 			continue
@@ -93,8 +92,7 @@ func TestStreamBoundToItsSession(t *testing.T) {
 func TestLegacyWithoutSessions(t *testing.T) {
 	g := newRig(t, server.Options{})
 	m := modes[2]
-	ts := g.listen(m, bearer(NewHandler(g.es, HandlerOptions{Streamable: &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true}})))
-	c := g.dial(m, ts.URL, ts.Client())
+	c := g.serve(m, bearer(NewHandler(g.es, HandlerOptions{Streamable: &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true}})))
 	if got := string(port.Of(g.es).Capabilities(false)); got != `{"listChanged":false}` {
 		t.Errorf("capability %s", got)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -71,7 +72,7 @@ func TestSDKRunHangs(t *testing.T) {
 // stateless revision with PropagateRequestCancellation (POLL-9).
 func TestSDKLeavesHeldCalls(t *testing.T) {
 	for _, m := range []mode{modes[2], modes[3]} {
-		t.Run(m.name, func(t *testing.T) {
+		inBubble(t, m.name, func(t *testing.T) {
 			g := newRig(t, server.Options{})
 			opened, end, result := make(chan struct{}), make(chan struct{}), make(chan bool, 1)
 			method(t, g.srv, "x/hold", func(ctx context.Context) error {
@@ -84,8 +85,7 @@ func TestSDKLeavesHeldCalls(t *testing.T) {
 				}
 				return nil
 			})
-			ts := g.listen(m, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return g.srv }, &mcp.StreamableHTTPOptions{Stateless: m.modern()}))
-			c := g.dial(m, ts.URL, ts.Client())
+			c := g.serve(m, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return g.srv }, &mcp.StreamableHTTPOptions{Stateless: m.modern()}))
 			ctx, cancel := context.WithCancel(context.Background())
 			failed := make(chan error, 1)
 			go func() {
@@ -95,7 +95,7 @@ func TestSDKLeavesHeldCalls(t *testing.T) {
 			recv(t, opened, "call")
 			cancel()
 			recv(t, failed, "abort")
-			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
 			close(end)
 			if recv(t, result, "end of the call") {
 				t.Error("the SDK now cancels a custom method whose client is gone: serveCall may become superfluous")
@@ -108,8 +108,7 @@ func TestSDKLeavesHeldCalls(t *testing.T) {
 func TestSDKRewritesIDs(t *testing.T) {
 	g := newRig(t, server.Options{})
 	m := modes[3]
-	ts := g.listen(m, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return g.srv }, &mcp.StreamableHTTPOptions{Stateless: true}))
-	c := g.dial(m, ts.URL, ts.Client())
+	c := g.serve(m, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return g.srv }, &mcp.StreamableHTTPOptions{Stateless: true}))
 	for sent, back := range map[string]string{`1.0`: `1`, `9007199254740993`: `9007199254740992`} {
 		if got := c.rpc(sent, methodDiscover, "").id; string(got) != back {
 			t.Errorf("id %s comes back as %s", sent, got)
@@ -195,8 +194,7 @@ func TestSDKContextTokenIsStale(t *testing.T) {
 		return &auth.TokenInfo{UserID: "alice", Expiration: time.Now().Add(time.Hour), Extra: map[string]any{"token": token}}, nil
 	}, nil)(NewHandler(g.es, HandlerOptions{}))
 	m := modes[2]
-	ts := g.listen(m, front)
-	c := g.dial(m, ts.URL, ts.Client())
+	c := g.serve(m, front)
 	c.header.Set("Authorization", "Bearer second")
 	c.rpc(`1`, wire.MethodPoll, `{"name":"tick"}`)
 	if context, extra := <-seen, <-seen; context != "alice" || extra != "second" {
@@ -233,8 +231,7 @@ func TestSDKSendsNoCustomNotifications(t *testing.T) {
 func TestSDKRefusesAsEvents(t *testing.T) {
 	g := newRig(t, server.Options{})
 	m := modes[3]
-	ts := g.listen(m, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return g.srv }, &mcp.StreamableHTTPOptions{Stateless: true}))
-	c := g.dial(m, ts.URL, ts.Client())
+	c := g.serve(m, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return g.srv }, &mcp.StreamableHTTPOptions{Stateless: true}))
 	resp := c.post(context.Background(), m.request(`1`, wire.MethodStream, `{"name":"tick"}`), nil)
 	if got := resp.Header.Get("Content-Type"); got != contentTypeEvents || resp.StatusCode != 200 {
 		t.Errorf("%s %s", resp.Status, got)
@@ -252,13 +249,12 @@ func TestServerWithoutEvents(t *testing.T) {
 		bare := mcp.NewServer(&mcp.Implementation{Name: "s"}, nil)
 		var c client
 		if m.http {
-			ts := g.listen(m, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return bare }, &mcp.StreamableHTTPOptions{Stateless: m.modern()}))
+			c = g.serve(m, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return bare }, &mcp.StreamableHTTPOptions{Stateless: m.modern()}))
 			defer func() {
 				for ss := range bare.Sessions() {
 					ss.Close()
 				}
 			}()
-			c = g.dial(m, ts.URL, ts.Client())
 		} else {
 			g.srv = bare
 			c = g.stdio(m)

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -92,16 +93,15 @@ type sseClient struct {
 // sse opens a session that speaks the oldest revision.
 func (g *rig) sse(h http.Handler) *sseClient {
 	g.t.Helper()
-	ts := httptest.NewServer(h)
-	g.t.Cleanup(func() { g.stop(); ts.CloseClientConnections(); ts.Close(); ts.Client().CloseIdleConnections() })
+	ts := g.listen(modes[2], h)
 	ctx, cancel := context.WithCancel(context.Background())
-	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, ts.URL+"/sse", nil)
+	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, ts.URL, nil)
 	resp, err := ts.Client().Do(req)
 	if err != nil {
 		g.t.Fatal(err)
 	}
 	f := feedOf(g.t, resp, cancel)
-	c := &sseClient{g.t.(*testing.T), ts.Client(), ts.URL + f.next(), f}
+	c := &sseClient{g.t.(*testing.T), ts.Client(), "http://127.0.0.1" + f.next(), f}
 	c.post(http.StatusAccepted, initializeRequest("2024-11-05"))
 	if got := f.want(""); !strings.Contains(string(got.result), "io.modelcontextprotocol/events") {
 		g.t.Errorf("initialize advertises %s", got.result)
@@ -203,7 +203,9 @@ func TestEventsOverSSE(t *testing.T) {
 }
 
 // What is no message is refused with the POST, and the session goes on; a cancelled call is not answered (POLL-9).
-func TestSSERefusals(t *testing.T) {
+func TestSSERefusals(t *testing.T) { synctest.Test(t, sseRefusals) }
+
+func sseRefusals(t *testing.T) {
 	g, begun, over := newWaitRig(t, server.Options{})
 	c := g.sse(NewSSEHandler(g.srv, g.es, &mcp.SSEOptions{MaxRequestBodyBytes: 2000}))
 	for body, status := range map[string]int{
@@ -224,24 +226,14 @@ func TestSSERefusals(t *testing.T) {
 	}
 	c.post(http.StatusAccepted, modes[0].request("", methodCancelled, cancelOf(`7`)))
 	recv(t, over, "the call's end")
-	time.Sleep(10 * time.Millisecond) // in which an answer would be written
+	synctest.Wait()
 	if got := c.rpc(`8`, methodPing, ""); got.result == nil {
 		t.Errorf("%s", got.error)
 	}
 	c.feed.cancel()
 	c.feed.over()
-	for range 100 { // the session is forgotten a moment later
-		resp, err := c.hc.Post(c.endpoint, contentTypeJSON, strings.NewReader(modes[0].request(`9`, methodPing, "")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if resp.StatusCode == http.StatusNotFound {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Error("the session is still there")
+	synctest.Wait()
+	c.post(http.StatusNotFound, modes[0].request(`9`, methodPing, ""))
 }
 
 // The SDK's own client of HTTP+SSE finds nothing missing.

@@ -104,8 +104,7 @@ func TestTranscriptHTTP(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newRig(t, server.Options{})
-				c, stop := g.bubble(m, bearer(NewHandler(g.es, HandlerOptions{})))
-				defer stop()
+				c := g.serve(m, bearer(NewHandler(g.es, HandlerOptions{})))
 				var tr transcript
 				post := func(id, method, params string) *http.Response {
 					body := m.request(id, method, params)

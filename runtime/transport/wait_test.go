@@ -107,7 +107,7 @@ func TestWaitEndsWithItsClient(t *testing.T) {
 				t.Errorf("%s: %v", how, err)
 			}
 			if c, ok := c.(*lineClient); ok && how == "cancel" {
-				time.Sleep(20 * time.Millisecond) // in which an answer would be written
+				synctest.Wait()
 				c.w.Close()
 				if rest := answers.over(); len(slices.DeleteFunc(rest, func(m string) bool { return strings.Contains(m, "notifications/progress") })) > 0 {
 					t.Errorf("the cancelled call is answered: %q", rest)
@@ -122,7 +122,7 @@ func TestWaitEndsWithItsClient(t *testing.T) {
 func TestWaitIsResumable(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		for _, end := range []string{"event", "delete"} {
-			t.Run(fmt.Sprintf("early=%t,%s", early, end), func(t *testing.T) {
+			inBubble(t, fmt.Sprintf("early=%t,%s", early, end), func(t *testing.T) {
 				g, begun, over := newWaitRig(t, server.Options{})
 				if early {
 					g.srv.AddReceivingMiddleware(whenGone(g))
@@ -141,7 +141,7 @@ func TestWaitIsResumable(t *testing.T) {
 				if !early {
 					recv(t, begun, "the call")
 				} else {
-					time.Sleep(50 * time.Millisecond) // the request is with the server, or never comes there
+					synctest.Wait() // the request is with the server
 				}
 				abort()
 				<-read
@@ -151,7 +151,7 @@ func TestWaitIsResumable(t *testing.T) {
 				select {
 				case err := <-over:
 					t.Fatalf("the call ended with its connection: %v", err)
-				case <-time.After(200 * time.Millisecond):
+				case <-time.After(time.Second):
 				}
 				if end == "event" {
 					g.emit(1)
@@ -192,7 +192,7 @@ func TestWaitProgressAndEnd(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g, _, _ := newWaitRig(t, server.Options{})
-				c, stop := g.bubble(m, NewHandler(g.es, HandlerOptions{}))
+				c := g.serve(m, NewHandler(g.es, HandlerOptions{}))
 				c.header.Set("Mcp-Name", "events_wait") // as the stateless revision demands
 				began := time.Now()
 				f := c.sse(m.waitCall(`7`, `{"events":[{"name":"tick"}],"waitSeconds":55}`)) // whose headers come with the first message
@@ -216,7 +216,6 @@ func TestWaitProgressAndEnd(t *testing.T) {
 				if answer = f.want(""); string(member(member(answer.result, "structuredContent"), "cursor")) != cursor {
 					t.Errorf("at the end %s", answer.result)
 				}
-				stop()
 			})
 		})
 	}

@@ -19,6 +19,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 )
 
 // A moment is when something happened first.
@@ -92,7 +94,7 @@ func TestSUB1ResponseBeforeDelivery(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var delivered moment
-				l := newPipeListener()
+				l := memnet.New()
 				hs := &http.Server{ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 					Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { delivered.now() })}
 				served := make(chan struct{})
@@ -100,7 +102,7 @@ func TestSUB1ResponseBeforeDelivery(t *testing.T) {
 				g := newRig(t, server.Options{
 					Principal: func(context.Context, *mcp.RequestExtra) string { return "alice" },
 					Webhook: &server.WebhookOptions{AllowReceivers: []string{"http://receiver.test"},
-						Callbacks: server.Callbacks{AllowOrigins: []string{"http://receiver.test"}, DialContext: l.dial, Resolver: anywhere{}}}})
+						Callbacks: server.Callbacks{AllowOrigins: []string{"http://receiver.test"}, DialContext: l.DialContext, Resolver: anywhere{}}}})
 				raw, err := port.Of(g.es).Call(t.Context(), port.Request{Method: wire.MethodPoll, Params: json.RawMessage(`{"name":"tick"}`), Principal: "alice"})
 				var polled struct{ Cursor string }
 				if err != nil || json.Unmarshal(raw, &polled) != nil {
@@ -109,13 +111,12 @@ func TestSUB1ResponseBeforeDelivery(t *testing.T) {
 				g.emit(1)
 				sink := slowSink{3 * time.Second, new(moment)}
 				params := fmt.Sprintf(`{"name":"tick","cursor":%q,"delivery":{"mode":"webhook","url":"http://receiver.test/","secret":"whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}}`, polled.Cursor)
-				var stop func()
+				stop := func() {}
 				if m.http {
 					front := NewHandler(g.es, HandlerOptions{})
-					c, end := g.bubble(m, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					c := g.serve(m, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						front.ServeHTTP(slowWriter{w, sink}, r)
 					}))
-					stop = end
 					c.rpc("1", wire.MethodSubscribe, params)
 				} else {
 					inR, inW := io.Pipe()

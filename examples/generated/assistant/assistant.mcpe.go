@@ -169,6 +169,7 @@ func HandleIncidentResolved(args IncidentResolvedArguments, f func(context.Conte
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 //
 // How bad it is, P1 being the worst.
 type Severity string

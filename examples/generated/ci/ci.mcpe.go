@@ -44,6 +44,7 @@ func (v *RunCompletedPayload) UnmarshalJSON(b []byte) error {
 }
 
 // RunCompletedPayloadConclusion is the member conclusion of RunCompletedPayload; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type RunCompletedPayloadConclusion string
 
 // The values of RunCompletedPayloadConclusion.

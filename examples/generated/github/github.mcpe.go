@@ -403,6 +403,7 @@ func (v *WorkflowRunCompletedPayload) UnmarshalJSON(b []byte) error {
 }
 
 // WorkflowRunCompletedPayloadConclusion is the member conclusion of WorkflowRunCompletedPayload; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 //
 // How it ended; null when GitHub does not say.
 type WorkflowRunCompletedPayloadConclusion string
@@ -591,6 +592,7 @@ type Label = string
 type Branch = string
 
 // UserType is the member type of User; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type UserType string
 
 // The values of UserType.

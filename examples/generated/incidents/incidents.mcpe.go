@@ -266,11 +266,7 @@ func HandleIncidentOpened(args IncidentOpenedArguments, f func(context.Context, 
 const IncidentDigestEventName = "incident.digest"
 
 // IncidentDigestArguments are the arguments of incident.digest.
-type IncidentDigestArguments struct{}
-
-func (v *IncidentDigestArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type IncidentDigestArguments = eventsimpl.NoArguments
 
 // IncidentDigestPayload is the payload of incident.digest.
 //
@@ -345,6 +341,7 @@ func HandleIncidentDigest(args IncidentDigestArguments, f func(context.Context, 
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 //
 // How bad it is, P1 being the worst.
 type Severity string
@@ -489,6 +486,7 @@ func (v NoteAdded) MarshalJSON() ([]byte, error) {
 }
 
 // Status is the shared type Status; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type Status string
 
 // The values of Status.

@@ -130,6 +130,7 @@ func (v *SlackReactionPayload) UnmarshalJSON(b []byte) error {
 }
 
 // SlackReactionArgumentsEmoji is the member emoji of SlackReactionArguments; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type SlackReactionArgumentsEmoji string
 
 // The values of SlackReactionArgumentsEmoji.

@@ -20,11 +20,7 @@ import (
 const PushEventTypeName = "push"
 
 // PushArguments are the arguments of push.
-type PushArguments struct{}
-
-func (v *PushArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type PushArguments = eventsimpl.NoArguments
 
 // PushPayload is the payload of push.
 //
@@ -81,11 +77,7 @@ func HandlePush(args PushArguments, f func(context.Context, *PushOccurrence) err
 }
 
 // CustomerArguments are the arguments of customer.
-type CustomerArguments struct{}
-
-func (v *CustomerArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type CustomerArguments = eventsimpl.NoArguments
 
 // CustomerPayload is the payload of customer.
 //
@@ -124,11 +116,7 @@ func HandleCustomer(args CustomerArguments, f func(context.Context, *events.Even
 const CustomerEventEventName = "customer.event"
 
 // CustomerEventArguments are the arguments of customer.event.
-type CustomerEventArguments struct{}
-
-func (v *CustomerEventArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type CustomerEventArguments = eventsimpl.NoArguments
 
 // CustomerEventPayload is the payload of customer.event.
 //
@@ -166,6 +154,7 @@ func (v CustomerEventPayload) MarshalJSON() ([]byte, error) {
 }
 
 // CustomerEventPayloadNamed is the member named of CustomerEventPayload; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type CustomerEventPayloadNamed string
 
 // The values of CustomerEventPayloadNamed.
@@ -179,6 +168,7 @@ func (v CustomerEventPayloadNamed) Known() bool {
 }
 
 // CustomerEventPayloadOptional is the member optional of CustomerEventPayload; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type CustomerEventPayloadOptional string
 
 // The values of CustomerEventPayloadOptional.
@@ -192,6 +182,7 @@ func (v CustomerEventPayloadOptional) Known() bool {
 }
 
 // CustomerEventPayloadNullable is the member nullable of CustomerEventPayload; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type CustomerEventPayloadNullable string
 
 // The values of CustomerEventPayloadNullable.
@@ -263,6 +254,7 @@ func (v *PushEvent) UnmarshalJSON(b []byte) error {
 }
 
 // PushEventName is the shared type push_event_name; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type PushEventName string
 
 // The values of PushEventName.
@@ -281,6 +273,7 @@ func (v PushEventName) Known() bool {
 }
 
 // PushSubscription is the shared type push_subscription; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type PushSubscription string
 
 // The values of PushSubscription.
@@ -317,6 +310,7 @@ func (v *CustomerOccurrence) UnmarshalJSON(b []byte) error {
 }
 
 // CustomerEventName is the shared type customer.event.name; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type CustomerEventName string
 
 // The values of CustomerEventName.
@@ -335,6 +329,7 @@ func (v CustomerEventName) Known() bool {
 }
 
 // CustomerEventTypeName is the shared type customer.event.type.name; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type CustomerEventTypeName string
 
 // The values of CustomerEventTypeName.
@@ -371,6 +366,7 @@ func (v *CustomerEventSubscription) UnmarshalJSON(b []byte) error {
 }
 
 // Only is the shared type Only; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type Only string
 
 // The values of Only.

@@ -102,11 +102,7 @@ func HandlePullRequestUpdated(args PullRequestUpdatedArguments, f func(context.C
 const BuildProgressedEventName = "build.progressed"
 
 // BuildProgressedArguments are the arguments of build.progressed.
-type BuildProgressedArguments struct{}
-
-func (v *BuildProgressedArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type BuildProgressedArguments = eventsimpl.NoArguments
 
 // BuildProgressedPayload is the payload of build.progressed.
 //

@@ -27,8 +27,10 @@ type Tuple = []json.RawMessage
 
 // Conditional is the shared type Conditional.
 type Conditional struct {
-	A *string         `json:"a,omitzero"`
+	A *string `json:"a,omitzero"`
+	// Raw JSON: the member is not described in the properties.
 	B json.RawMessage `json:"b,omitzero"`
+	// Raw JSON: the member is not described in the properties.
 	C json.RawMessage `json:"c,omitzero"`
 }
 
@@ -38,7 +40,8 @@ func (v *Conditional) UnmarshalJSON(b []byte) error {
 
 // Dependent is the shared type Dependent.
 type Dependent struct {
-	A *string         `json:"a,omitzero"`
+	A *string `json:"a,omitzero"`
+	// Raw JSON: the member is not described in the properties.
 	B json.RawMessage `json:"b,omitzero"`
 }
 

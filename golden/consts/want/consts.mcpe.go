@@ -58,6 +58,7 @@ func (v HeartBeatPayload) MarshalJSON() ([]byte, error) {
 }
 
 // HeartBeatArgumentsKind is the member kind of HeartBeatArguments; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type HeartBeatArgumentsKind string
 
 // The values of HeartBeatArgumentsKind.
@@ -71,6 +72,7 @@ func (v HeartBeatArgumentsKind) Known() bool {
 }
 
 // HeartBeatPayloadOptional is the member optional of HeartBeatPayload; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type HeartBeatPayloadOptional string
 
 // The values of HeartBeatPayloadOptional.
@@ -84,6 +86,7 @@ func (v HeartBeatPayloadOptional) Known() bool {
 }
 
 // HeartBeatPayloadNullable is the member nullable of HeartBeatPayload; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type HeartBeatPayloadNullable string
 
 // The values of HeartBeatPayloadNullable.

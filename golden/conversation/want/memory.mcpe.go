@@ -26,6 +26,7 @@ func (v *ConversationContext) UnmarshalJSON(b []byte) error {
 }
 
 // ConversationContextTopic is the member topic of ConversationContext; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type ConversationContextTopic string
 
 // The values of ConversationContextTopic.

@@ -21,11 +21,7 @@ import (
 const ThingDrawnEventName = "thing.drawn"
 
 // ThingDrawnArguments are the arguments of thing.drawn.
-type ThingDrawnArguments struct{}
-
-func (v *ThingDrawnArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type ThingDrawnArguments = eventsimpl.NoArguments
 
 // ThingDrawnPayload is the payload of thing.drawn.
 //

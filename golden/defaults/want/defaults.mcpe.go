@@ -170,6 +170,7 @@ func HandleListRead(args ListReadArguments, f func(context.Context, *ListReadEve
 }
 
 // Order is the shared type Order; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type Order string
 
 // The values of Order.

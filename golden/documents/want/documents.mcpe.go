@@ -19,11 +19,7 @@ import (
 const PersonMovedEventName = "person.moved"
 
 // PersonMovedArguments are the arguments of person.moved.
-type PersonMovedArguments struct{}
-
-func (v *PersonMovedArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type PersonMovedArguments = eventsimpl.NoArguments
 
 // PersonMovedPayload is the payload of person.moved.
 //

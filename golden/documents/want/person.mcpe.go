@@ -28,6 +28,7 @@ func (v *PersonAddress) UnmarshalJSON(b []byte) error {
 }
 
 // PersonKind is the member kind of Person; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type PersonKind string
 
 // The values of PersonKind.

@@ -17,11 +17,7 @@ import (
 const PingEventName = "ping"
 
 // PingArguments are the arguments of ping.
-type PingArguments struct{}
-
-func (v *PingArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type PingArguments = eventsimpl.NoArguments
 
 // PingPayload is the payload of ping.
 //
@@ -70,11 +66,7 @@ func HandlePing(args PingArguments, f func(context.Context, *PingEvent) error, o
 const PongEventName = "pong"
 
 // PongArguments are the arguments of pong.
-type PongArguments struct{}
-
-func (v *PongArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type PongArguments = eventsimpl.NoArguments
 
 // PongPayload is the payload of pong.
 //

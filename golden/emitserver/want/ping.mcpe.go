@@ -16,11 +16,7 @@ import (
 const PingEventName = "ping"
 
 // PingArguments are the arguments of ping.
-type PingArguments struct{}
-
-func (v *PingArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type PingArguments = eventsimpl.NoArguments
 
 // PingPayload is the payload of ping.
 //
@@ -54,11 +50,7 @@ func RegisterPing(s *server.Server, h PingHooks, o ...server.TypeOption) (*PingE
 const PongEventName = "pong"
 
 // PongArguments are the arguments of pong.
-type PongArguments struct{}
-
-func (v *PongArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type PongArguments = eventsimpl.NoArguments
 
 // PongPayload is the payload of pong.
 //

@@ -9,11 +9,7 @@ import "github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 const PingEventName = "ping"
 
 // PingArguments are the arguments of ping.
-type PingArguments struct{}
-
-func (v *PingArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type PingArguments = eventsimpl.NoArguments
 
 // PingPayload is the payload of ping.
 //
@@ -30,11 +26,7 @@ func (v *PingPayload) UnmarshalJSON(b []byte) error {
 const PongEventName = "pong"
 
 // PongArguments are the arguments of pong.
-type PongArguments struct{}
-
-func (v *PongArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type PongArguments = eventsimpl.NoArguments
 
 // PongPayload is the payload of pong.
 //

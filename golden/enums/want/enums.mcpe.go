@@ -52,6 +52,7 @@ func (v *ReactionAddedPayload) UnmarshalJSON(b []byte) error {
 }
 
 // ReactionAddedPayloadState is the member state of ReactionAddedPayload; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type ReactionAddedPayloadState string
 
 // The values of ReactionAddedPayloadState.
@@ -70,6 +71,7 @@ func (v ReactionAddedPayloadState) Known() bool {
 }
 
 // ReactionAddedPayloadStateNullable is the member stateNullable of ReactionAddedPayload; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type ReactionAddedPayloadStateNullable string
 
 // The values of ReactionAddedPayloadStateNullable.
@@ -88,6 +90,7 @@ func (v ReactionAddedPayloadStateNullable) Known() bool {
 }
 
 // ReactionAddedPayloadStateBoth is the member stateBoth of ReactionAddedPayload; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type ReactionAddedPayloadStateBoth string
 
 // The values of ReactionAddedPayloadStateBoth.
@@ -101,6 +104,7 @@ func (v ReactionAddedPayloadStateBoth) Known() bool {
 }
 
 // ReactionAddedPayloadStatesItem is an element of ReactionAddedPayloadStates; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type ReactionAddedPayloadStatesItem string
 
 // The values of ReactionAddedPayloadStatesItem.
@@ -168,6 +172,7 @@ func HandleReactionAdded(args ReactionAddedArguments, f func(context.Context, *R
 }
 
 // Reaction is the shared type Reaction; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 //
 // How somebody reacted.
 type Reaction string
@@ -231,6 +236,7 @@ func (v Ratio) Known() bool {
 }
 
 // Version is the shared type Version; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type Version string
 
 // The values of Version.
@@ -268,6 +274,7 @@ func (v Blank) Known() bool {
 }
 
 // Documented is the shared type Documented; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type Documented string
 
 // The values of Documented.
@@ -286,6 +293,7 @@ func (v Documented) Known() bool {
 }
 
 // Shout is the shared type Shout; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type Shout string
 
 // The values of Shout.

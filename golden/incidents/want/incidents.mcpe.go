@@ -105,6 +105,7 @@ func HandleIncidentCreated(args IncidentCreatedArguments, f func(context.Context
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type Severity string
 
 // The values of Severity.

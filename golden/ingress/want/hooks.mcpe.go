@@ -73,11 +73,7 @@ func RegisterIssueOpened(s *server.Server, h IssueOpenedHooks, o ...server.TypeO
 const PushEventName = "push"
 
 // PushArguments are the arguments of push.
-type PushArguments struct{}
-
-func (v *PushArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type PushArguments = eventsimpl.NoArguments
 
 // PushPayload is the payload of push.
 //
@@ -122,11 +118,7 @@ func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushE
 const InvoicePaidEventName = "invoice.paid"
 
 // InvoicePaidArguments are the arguments of invoice.paid.
-type InvoicePaidArguments struct{}
-
-func (v *InvoicePaidArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type InvoicePaidArguments = eventsimpl.NoArguments
 
 // InvoicePaidPayload is the payload of invoice.paid.
 //
@@ -160,11 +152,7 @@ func RegisterInvoicePaid(s *server.Server, h InvoicePaidHooks, o ...server.TypeO
 const OrderCreatedEventName = "order.created"
 
 // OrderCreatedArguments are the arguments of order.created.
-type OrderCreatedArguments struct{}
-
-func (v *OrderCreatedArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type OrderCreatedArguments = eventsimpl.NoArguments
 
 // OrderCreatedPayload is the payload of order.created.
 //
@@ -204,11 +192,7 @@ func RegisterOrderCreated(s *server.Server, c OrderCreatedChecker, h OrderCreate
 const NoteAddedEventName = "note.added"
 
 // NoteAddedArguments are the arguments of note.added.
-type NoteAddedArguments struct{}
-
-func (v *NoteAddedArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type NoteAddedArguments = eventsimpl.NoArguments
 
 // NoteAddedPayload is the payload of note.added.
 //

@@ -57,6 +57,7 @@ func (v ValueSeenPayload) MarshalJSON() ([]byte, error) {
 }
 
 // ValueSeenArgumentsLevel is the member level of ValueSeenArguments, the JSON text of a value; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type ValueSeenArgumentsLevel string
 
 // The values of ValueSeenArgumentsLevel.
@@ -132,6 +133,7 @@ func HandleValueSeen(args ValueSeenArguments, f func(context.Context, *ValueSeen
 }
 
 // Mixed is the shared type Mixed, the JSON text of a value; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type Mixed string
 
 // The values of Mixed.
@@ -160,6 +162,7 @@ func (v Mixed) MarshalJSON() ([]byte, error) {
 }
 
 // Objects is the shared type Objects, the JSON text of a value; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type Objects string
 
 // The values of Objects.
@@ -186,6 +189,7 @@ func (v Objects) MarshalJSON() ([]byte, error) {
 }
 
 // Huge is the shared type Huge, the JSON text of a value; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type Huge string
 
 // The values of Huge.
@@ -212,6 +216,7 @@ func (v Huge) MarshalJSON() ([]byte, error) {
 }
 
 // Constant is the shared type Constant, the JSON text of a value; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type Constant string
 
 // The values of Constant.
@@ -233,6 +238,7 @@ func (v Constant) MarshalJSON() ([]byte, error) {
 }
 
 // Named is the shared type Named; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type Named string
 
 // The values of Named.
@@ -270,6 +276,7 @@ func (v Described) Known() bool {
 }
 
 // Open is the shared type Open; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type Open string
 
 // The values of Open.

@@ -19,11 +19,7 @@ import (
 const NoteKeptEventName = "note.kept"
 
 // NoteKeptArguments are the arguments of note.kept.
-type NoteKeptArguments struct{}
-
-func (v *NoteKeptArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type NoteKeptArguments = eventsimpl.NoArguments
 
 // NoteKeptPayload is the payload of note.kept.
 //
@@ -87,11 +83,7 @@ func HandleNoteKept(args NoteKeptArguments, f func(context.Context, *NoteKeptEve
 const NotePlainEventName = "note.plain"
 
 // NotePlainArguments are the arguments of note.plain.
-type NotePlainArguments struct{}
-
-func (v *NotePlainArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type NotePlainArguments = eventsimpl.NoArguments
 
 // NotePlainPayload is the payload of note.plain.
 //
@@ -155,11 +147,7 @@ func HandleNotePlain(args NotePlainArguments, f func(context.Context, *NotePlain
 const NoteHiddenEventName = "note.hidden"
 
 // NoteHiddenArguments are the arguments of note.hidden.
-type NoteHiddenArguments struct{}
-
-func (v *NoteHiddenArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type NoteHiddenArguments = eventsimpl.NoArguments
 
 // NoteHiddenPayload is the payload of note.hidden.
 //
@@ -223,11 +211,7 @@ func HandleNoteHidden(args NoteHiddenArguments, f func(context.Context, *NoteHid
 const NoteUrgentEventName = "note.urgent"
 
 // NoteUrgentArguments are the arguments of note.urgent.
-type NoteUrgentArguments struct{}
-
-func (v *NoteUrgentArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type NoteUrgentArguments = eventsimpl.NoArguments
 
 // NoteUrgentPayload is the payload of note.urgent.
 //

@@ -19,11 +19,7 @@ import (
 const BakeDoneEventName = "bake.done"
 
 // BakeDoneArguments are the arguments of bake.done.
-type BakeDoneArguments struct{}
-
-func (v *BakeDoneArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type BakeDoneArguments = eventsimpl.NoArguments
 
 // BakeDonePayload is the payload of bake.done.
 //
@@ -58,6 +54,7 @@ func (v *BakeDonePayloadGroupDef) UnmarshalJSON(b []byte) error {
 }
 
 // BakeDonePayloadKind is the member kind of BakeDonePayload; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type BakeDonePayloadKind string
 
 // The values of BakeDonePayloadKind.
@@ -76,6 +73,7 @@ func (v BakeDonePayloadKind) Known() bool {
 }
 
 // BakeDonePayloadKindDef is the schema kind of BakeDonePayload; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type BakeDonePayloadKindDef string
 
 // The values of BakeDonePayloadKindDef.
@@ -143,6 +141,7 @@ func HandleBakeDone(args BakeDoneArguments, f func(context.Context, *BakeDoneEve
 }
 
 // S45 is the shared type S45; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type S45 string
 
 // The values of S45.
@@ -162,6 +161,7 @@ func (v S45) Known() bool {
 }
 
 // S450 is the shared type S450; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type S450 string
 
 // The values of S450.

@@ -21,11 +21,7 @@ import (
 const ThingChangedEventName = "thing.changed"
 
 // ThingChangedArguments are the arguments of thing.changed.
-type ThingChangedArguments struct{}
-
-func (v *ThingChangedArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type ThingChangedArguments = eventsimpl.NoArguments
 
 // ThingChangedPayload is the payload of thing.changed.
 //
@@ -359,6 +355,7 @@ type Point = []float64
 type Texts = string
 
 // BaseKind is the member kind of Base; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type BaseKind string
 
 // The values of BaseKind.

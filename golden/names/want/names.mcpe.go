@@ -129,11 +129,7 @@ func HandleIncidentCreated(args IncidentCreatedArguments, f func(context.Context
 const TypeEventName = "type"
 
 // TypeArguments are the arguments of type.
-type TypeArguments struct{}
-
-func (v *TypeArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type TypeArguments = eventsimpl.NoArguments
 
 // TypePayload is the payload of type.
 //
@@ -193,11 +189,7 @@ func HandleType(args TypeArguments, f func(context.Context, *TypeEvent) error, o
 const HappeningsEventName = "events"
 
 // HappeningsArguments are the arguments of events.
-type HappeningsArguments struct{}
-
-func (v *HappeningsArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type HappeningsArguments = eventsimpl.NoArguments
 
 // HappeningsPayload is the payload of events.
 //
@@ -263,11 +255,7 @@ func HandleHappenings(args HappeningsArguments, f func(context.Context, *Happeni
 const X3dPrintDoneEventName = "3d_print.done"
 
 // X3dPrintDoneArguments are the arguments of 3d_print.done.
-type X3dPrintDoneArguments struct{}
-
-func (v *X3dPrintDoneArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type X3dPrintDoneArguments = eventsimpl.NoArguments
 
 // X3dPrintDonePayload is the payload of 3d_print.done.
 //
@@ -333,11 +321,7 @@ func HandleX3dPrintDone(args X3dPrintDoneArguments, f func(context.Context, *X3d
 const NestedNamedEventName = "nested.named"
 
 // NestedNamedArguments are the arguments of nested.named.
-type NestedNamedArguments struct{}
-
-func (v *NestedNamedArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type NestedNamedArguments = eventsimpl.NoArguments
 
 // NestedNamedPayload is the payload of nested.named.
 //

@@ -247,6 +247,7 @@ func (v MeasuredPayloadFractions) Known() bool {
 }
 
 // MeasuredPayloadExact is the member exact of MeasuredPayload, the JSON text of a value; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type MeasuredPayloadExact string
 
 // The values of MeasuredPayloadExact.

@@ -20,11 +20,7 @@ import (
 const ConfigChangedEventName = "config.changed"
 
 // ConfigChangedArguments are the arguments of config.changed.
-type ConfigChangedArguments struct{}
-
-func (v *ConfigChangedArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type ConfigChangedArguments = eventsimpl.NoArguments
 
 // ConfigChangedPayload is the payload of config.changed.
 //

@@ -105,6 +105,7 @@ func (v *UserMovedPayload) UnmarshalJSON(b []byte) error {
 }
 
 // UserMovedArgumentsZone is the schema Zone of UserMovedArguments; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type UserMovedArgumentsZone string
 
 // The values of UserMovedArgumentsZone.
@@ -198,6 +199,7 @@ type Aliased = Local
 type Names = []*Name
 
 // LocalPlaceKind is the member kind of LocalPlace; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type LocalPlaceKind string
 
 // The values of LocalPlaceKind.

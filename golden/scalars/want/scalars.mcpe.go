@@ -20,43 +20,41 @@ import (
 const SampleTakenEventName = "sample.taken"
 
 // SampleTakenArguments are the arguments of sample.taken.
-type SampleTakenArguments struct{}
-
-func (v *SampleTakenArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type SampleTakenArguments = eventsimpl.NoArguments
 
 // SampleTakenPayload is the payload of sample.taken.
 //
 // Every scalar in every combination of required and nullable.
 type SampleTakenPayload struct {
-	Text           string                       `json:"text"`
-	TextOptional   *string                      `json:"textOptional,omitzero"`
-	TextNullable   *string                      `json:"textNullable"`
-	TextBoth       events.Optional[string]      `json:"textBoth,omitzero"`
-	Flag           bool                         `json:"flag"`
-	FlagOptional   *bool                        `json:"flagOptional,omitzero"`
-	Whole          int64                        `json:"whole"`
-	WholeOptional  *int64                       `json:"wholeOptional,omitzero"`
-	WholeBoth      events.Optional[int64]       `json:"wholeBoth,omitzero"`
-	Ratio          float64                      `json:"ratio"`
-	RatioOptional  *float64                     `json:"ratioOptional,omitzero"`
-	At             events.Time                  `json:"at"`
-	AtOptional     *events.Time                 `json:"atOptional,omitzero"`
-	AtBoth         events.Optional[events.Time] `json:"atBoth,omitzero"`
-	Blob           []byte                       `json:"blob"`
-	BlobOptional   []byte                       `json:"blobOptional,omitzero"`
-	BlobNullable   *[]byte                      `json:"blobNullable"`
-	Day            *string                      `json:"day,omitzero"`
-	InferredText   json.RawMessage              `json:"inferredText,omitzero"`
-	InferredNumber json.RawMessage              `json:"inferredNumber,omitzero"`
-	Tags           []string                     `json:"tags"`
-	TagsOptional   []string                     `json:"tagsOptional,omitzero"`
-	TagsNullable   *[]string                    `json:"tagsNullable"`
-	TagsBoth       events.Optional[[]string]    `json:"tagsBoth,omitzero"`
-	Holes          []*int64                     `json:"holes,omitzero"`
-	Matrix         [][]float64                  `json:"matrix,omitzero"`
-	Blobs          [][]byte                     `json:"blobs,omitzero"`
+	Text          string                       `json:"text"`
+	TextOptional  *string                      `json:"textOptional,omitzero"`
+	TextNullable  *string                      `json:"textNullable"`
+	TextBoth      events.Optional[string]      `json:"textBoth,omitzero"`
+	Flag          bool                         `json:"flag"`
+	FlagOptional  *bool                        `json:"flagOptional,omitzero"`
+	Whole         int64                        `json:"whole"`
+	WholeOptional *int64                       `json:"wholeOptional,omitzero"`
+	WholeBoth     events.Optional[int64]       `json:"wholeBoth,omitzero"`
+	Ratio         float64                      `json:"ratio"`
+	RatioOptional *float64                     `json:"ratioOptional,omitzero"`
+	At            events.Time                  `json:"at"`
+	AtOptional    *events.Time                 `json:"atOptional,omitzero"`
+	AtBoth        events.Optional[events.Time] `json:"atBoth,omitzero"`
+	Blob          []byte                       `json:"blob"`
+	BlobOptional  []byte                       `json:"blobOptional,omitzero"`
+	BlobNullable  *[]byte                      `json:"blobNullable"`
+	Day           *string                      `json:"day,omitzero"`
+	// Raw JSON: without a type the keyword minLength concerns only values that are strings; any value is allowed.
+	InferredText json.RawMessage `json:"inferredText,omitzero"`
+	// Raw JSON: without a type the keyword minimum concerns only values that are numbers; any value is allowed.
+	InferredNumber json.RawMessage           `json:"inferredNumber,omitzero"`
+	Tags           []string                  `json:"tags"`
+	TagsOptional   []string                  `json:"tagsOptional,omitzero"`
+	TagsNullable   *[]string                 `json:"tagsNullable"`
+	TagsBoth       events.Optional[[]string] `json:"tagsBoth,omitzero"`
+	Holes          []*int64                  `json:"holes,omitzero"`
+	Matrix         [][]float64               `json:"matrix,omitzero"`
+	Blobs          [][]byte                  `json:"blobs,omitzero"`
 }
 
 func (v *SampleTakenPayload) UnmarshalJSON(b []byte) error {

@@ -105,11 +105,7 @@ func HandleMailReceived(args MailReceivedArguments, f func(context.Context, *Mai
 const MailMovedEventName = "mail.moved"
 
 // MailMovedArguments are the arguments of mail.moved.
-type MailMovedArguments struct{}
-
-func (v *MailMovedArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type MailMovedArguments = eventsimpl.NoArguments
 
 // MailMovedPayload is the payload of mail.moved.
 //

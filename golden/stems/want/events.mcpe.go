@@ -19,11 +19,7 @@ import (
 const UsersMetEventName = "users.met"
 
 // UsersMetArguments are the arguments of users.met.
-type UsersMetArguments struct{}
-
-func (v *UsersMetArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type UsersMetArguments = eventsimpl.NoArguments
 
 // UsersMetPayload is the payload of users.met.
 //

@@ -19,11 +19,7 @@ import (
 const OneDoneEventName = "one.done"
 
 // OneDoneArguments are the arguments of one.done.
-type OneDoneArguments struct{}
-
-func (v *OneDoneArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type OneDoneArguments = eventsimpl.NoArguments
 
 // OneDonePayload is the payload of one.done.
 //

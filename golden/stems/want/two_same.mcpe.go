@@ -19,11 +19,7 @@ import (
 const TwoDoneEventName = "two.done"
 
 // TwoDoneArguments are the arguments of two.done.
-type TwoDoneArguments struct{}
-
-func (v *TwoDoneArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type TwoDoneArguments = eventsimpl.NoArguments
 
 // TwoDonePayload is the payload of two.done.
 //

@@ -21,27 +21,24 @@ import (
 const ReadingTakenEventName = "reading.taken"
 
 // ReadingTakenArguments are the arguments of reading.taken.
-type ReadingTakenArguments struct{}
-
-func (v *ReadingTakenArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type ReadingTakenArguments = eventsimpl.NoArguments
 
 // ReadingTakenPayload is the payload of reading.taken.
 //
 // What has to come back as it was.
 type ReadingTakenPayload struct {
-	Severity Severity                   `json:"severity"`
-	Code     *Code                      `json:"code,omitzero"`
-	Mode     events.Optional[Mode]      `json:"mode,omitzero"`
-	Count    int64                      `json:"count"`
-	Exact    *json.Number               `json:"exact,omitzero"`
-	Huge     *big.Int                   `json:"huge,omitzero"`
-	Any      json.RawMessage            `json:"any,omitzero"`
-	At       events.Time                `json:"at"`
-	Nested   *ReadingTakenPayloadNested `json:"nested,omitzero"`
-	Typed    *ReadingTakenPayloadTyped  `json:"typed,omitzero"`
-	Map      map[string]events.Time     `json:"map,omitzero"`
+	Severity Severity              `json:"severity"`
+	Code     *Code                 `json:"code,omitzero"`
+	Mode     events.Optional[Mode] `json:"mode,omitzero"`
+	Count    int64                 `json:"count"`
+	Exact    *json.Number          `json:"exact,omitzero"`
+	Huge     *big.Int              `json:"huge,omitzero"`
+	// Raw JSON: the schema has no type and allows any value.
+	Any    json.RawMessage            `json:"any,omitzero"`
+	At     events.Time                `json:"at"`
+	Nested *ReadingTakenPayloadNested `json:"nested,omitzero"`
+	Typed  *ReadingTakenPayloadTyped  `json:"typed,omitzero"`
+	Map    map[string]events.Time     `json:"map,omitzero"`
 	// Extra holds the members that the schema does not name; they are written back.
 	Extra map[string]json.RawMessage `json:",embed,unknown"`
 }
@@ -134,6 +131,7 @@ func HandleReadingTaken(args ReadingTakenArguments, f func(context.Context, *Rea
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type Severity string
 
 // The values of Severity.
@@ -170,6 +168,7 @@ func (v Code) Known() bool {
 }
 
 // Mode is the shared type Mode, the JSON text of a value; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type Mode string
 
 // The values of Mode.

@@ -14,7 +14,8 @@ type Commas = map[string]json.RawMessage
 
 // Required is the shared type Required.
 type Required struct {
-	A string          `json:"a"`
+	A string `json:"a"`
+	// Raw JSON: the member is not described in the properties.
 	B json.RawMessage `json:"b"`
 }
 

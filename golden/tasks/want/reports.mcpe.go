@@ -24,11 +24,7 @@ import (
 const ReportWrittenEventName = "report.written"
 
 // ReportWrittenArguments are the arguments of report.written.
-type ReportWrittenArguments struct{}
-
-func (v *ReportWrittenArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type ReportWrittenArguments = eventsimpl.NoArguments
 
 // ReportWrittenPayload is the payload of report.written.
 //

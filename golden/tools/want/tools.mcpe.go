@@ -108,6 +108,7 @@ func (v *BookOpenedV1Payload) UnmarshalJSON(b []byte) error {
 }
 
 // BookOpenedV1PayloadDollarRef is the member $ref of BookOpenedV1Payload; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type BookOpenedV1PayloadDollarRef string
 
 // The values of BookOpenedV1PayloadDollarRef.

@@ -56,6 +56,7 @@ func (v ProtoPayload) MarshalJSON() ([]byte, error) {
 }
 
 // ProtoPayloadE is the member e of ProtoPayload, the JSON text of a value; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type ProtoPayloadE string
 
 // The values of ProtoPayloadE.
@@ -133,6 +134,7 @@ func HandleProto(args ProtoArguments, f func(context.Context, *ProtoEvent) error
 }
 
 // Self is the shared type Self.
+// It is raw JSON: no member tells the variants apart.
 type Self = json.RawMessage
 
 // Tree is the shared type Tree, whose JSON type tells which variant it holds.

@@ -45,22 +45,25 @@ type ChargeMadePayload struct {
 	ByName           map[string]Code                                `json:"byName,omitzero"`
 	Data             *ChargeMadePayloadData                         `json:"data,omitzero"`
 	Status           Code                                           `json:"status"`
-	Anything         json.RawMessage                                `json:"anything,omitzero"`
-	Several          *ChargeMadePayloadSeveral                      `json:"several,omitzero"`
-	At               events.Optional[ChargeMadePayloadAt]           `json:"at,omitzero"`
-	Name             *ChargeMadePayloadName                         `json:"name,omitzero"`
-	Level            *ChargeMadePayloadLevel                        `json:"level,omitzero"`
-	Off              *ChargeMadePayloadOff                          `json:"off,omitzero"`
-	Method           *ChargeMadePayloadMethod                       `json:"method,omitzero"`
-	Target           *Target                                        `json:"target,omitzero"`
-	TargetOr         *ChargeMadePayloadTargetOr                     `json:"targetOr,omitzero"`
-	Inline           *ChargeMadePayloadInline                       `json:"inline,omitzero"`
-	Tree             *Tree                                          `json:"tree,omitzero"`
-	Outer            *ChargeMadePayloadOuter                        `json:"outer,omitzero"`
-	Label            *ChargeMadePayloadLabel                        `json:"named,omitzero"`
-	Raw              json.RawMessage                                `json:"raw,omitzero"`
-	Same             json.RawMessage                                `json:"same,omitzero"`
-	Lists            json.RawMessage                                `json:"lists,omitzero"`
+	// Raw JSON: without a type the keyword properties concerns only values that are objects; any value is allowed.
+	Anything json.RawMessage                      `json:"anything,omitzero"`
+	Several  *ChargeMadePayloadSeveral            `json:"several,omitzero"`
+	At       events.Optional[ChargeMadePayloadAt] `json:"at,omitzero"`
+	Name     *ChargeMadePayloadName               `json:"name,omitzero"`
+	Level    *ChargeMadePayloadLevel              `json:"level,omitzero"`
+	Off      *ChargeMadePayloadOff                `json:"off,omitzero"`
+	Method   *ChargeMadePayloadMethod             `json:"method,omitzero"`
+	Target   *Target                              `json:"target,omitzero"`
+	TargetOr *ChargeMadePayloadTargetOr           `json:"targetOr,omitzero"`
+	Inline   *ChargeMadePayloadInline             `json:"inline,omitzero"`
+	Tree     *Tree                                `json:"tree,omitzero"`
+	Outer    *ChargeMadePayloadOuter              `json:"outer,omitzero"`
+	Label    *ChargeMadePayloadLabel              `json:"named,omitzero"`
+	Raw      json.RawMessage                      `json:"raw,omitzero"`
+	// Raw JSON: no member tells the variants apart.
+	Same json.RawMessage `json:"same,omitzero"`
+	// Raw JSON: no member tells the variants apart.
+	Lists json.RawMessage `json:"lists,omitzero"`
 }
 
 func (v *ChargeMadePayload) UnmarshalJSON(b []byte) error {
@@ -638,6 +641,7 @@ func (v ChargeMadePayloadName) MarshalJSON() ([]byte, error) {
 }
 
 // ChargeMadePayloadNameString is the variant string of ChargeMadePayloadName; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type ChargeMadePayloadNameString string
 
 // The values of ChargeMadePayloadNameString.
@@ -1125,6 +1129,7 @@ func HandleChargeMade(args ChargeMadeArguments, f func(context.Context, *ChargeM
 type ID = string
 
 // Level is the shared type Level; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 type Level string
 
 // The values of Level.

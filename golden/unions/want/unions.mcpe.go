@@ -238,11 +238,7 @@ func HandlePaymentMade(args PaymentMadeArguments, f func(context.Context, *Payme
 const PaymentMethodEventName = "payment.method"
 
 // PaymentMethodArguments are the arguments of payment.method.
-type PaymentMethodArguments struct{}
-
-func (v *PaymentMethodArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type PaymentMethodArguments = eventsimpl.NoArguments
 
 // PaymentMethodPayload is the payload of payment.method.
 //
@@ -302,11 +298,7 @@ func HandlePaymentMethod(args PaymentMethodArguments, f func(context.Context, *P
 const PaymentStepEventName = "payment.step"
 
 // PaymentStepArguments are the arguments of payment.step.
-type PaymentStepArguments struct{}
-
-func (v *PaymentStepArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type PaymentStepArguments = eventsimpl.NoArguments
 
 // PaymentStepPayload is the payload of payment.step, whose member step tells which variant it holds.
 //

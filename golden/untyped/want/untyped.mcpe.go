@@ -10,15 +10,18 @@ import (
 )
 
 // Nothing is the shared type Nothing.
+// It is raw JSON: the schema has no type and allows any value.
 type Nothing = json.RawMessage
 
 // Anything is the shared type Anything.
+// It is raw JSON: the schema true allows any value.
 type Anything = json.RawMessage
 
 // Never is the shared type Never.
 type Never = json.RawMessage
 
 // OnlyNull is the shared type OnlyNull.
+// It is raw JSON: the schema allows null alone.
 type OnlyNull = json.RawMessage
 
 // NoItems is the shared type NoItems.
@@ -30,7 +33,10 @@ type AnyItems = []json.RawMessage
 // Holder is the shared type Holder.
 type Holder struct {
 	// Whatever.
-	Any   json.RawMessage   `json:"any,omitzero"`
+	//
+	// Raw JSON: the schema has no type and allows any value.
+	Any json.RawMessage `json:"any,omitzero"`
+	// Raw JSON: the schema allows null alone.
 	Null  json.RawMessage   `json:"null,omitzero"`
 	Items []json.RawMessage `json:"items,omitzero"`
 }

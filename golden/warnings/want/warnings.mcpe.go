@@ -20,11 +20,7 @@ import (
 const ThingHappenedEventName = "thing.happened"
 
 // ThingHappenedArguments are the arguments of thing.happened.
-type ThingHappenedArguments struct{}
-
-func (v *ThingHappenedArguments) UnmarshalJSON(b []byte) error {
-	return eventsimpl.DecodeStruct(b, v)
-}
+type ThingHappenedArguments = eventsimpl.NoArguments
 
 // ThingHappenedPayload is the payload of thing.happened.
 //

@@ -61,6 +61,15 @@ func TestPages(t *testing.T) {
 		{"/subscriptions", "Subscriptions", good},
 		{"/subscriptions?state=suspended", "Subscriptions", bad},
 		{"/subscriptions/" + good, "Subscription " + good, "ord_3"},
+		{"/subscriptions?failing=true", "Subscriptions", bad},
+		{"/endpoints", "Endpoints", "127.0.0.1"},
+		{"/occurrences?eventId=none", "Find an event", "It is not there."},
+		{"/types/order.created/occurrences/4", "Event ord_4", "Webhook subscriptions that it concerns"},
+		{"/subscriptions/" + good + "/replay?position=1", "Replay of " + good, "Events from there on"},
+		{"/tasks", "Tasks", "None."},
+		{"/audit", "Audit", "None."},
+		{"/tasks/new?verb=pause&all=true", "Pause subscriptions", "Subscriptions to pause now"},
+		{"/tasks/new?verb=send&since=10m&all=true", "Send subscriptions", "Events to send now"},
 		{"/connections", "Connections", "carol"},
 		{"/outbox", "Put aside", "Nothing was put aside."},
 		{"/tail?event=order.created", "Live tail", "Connected"},
@@ -237,7 +246,7 @@ func TestActions(t *testing.T) {
 	s.emit("ord_5", "ord_6")
 	until(t, "their delivery", func() bool { return s.took.Load() >= before+3 })
 	p.do(chromedp.SendKeys("input[name=cursor]", cursor, chromedp.ByQuery))
-	p.press(form(good, "replay"))
+	p.press("form[method=post][action$='/replay'] button")
 	until(t, "the replay", func() bool { return s.took.Load() >= before+5 })
 	p.visit("/subscriptions/" + bad)
 	p.press(form(bad, "resume"))

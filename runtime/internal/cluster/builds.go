@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/history"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -81,7 +81,7 @@ const historyTime = 30 * time.Second
 
 // judge returns the schemas from the older ones on to d's, without those, and what has changed
 // incompatibly between them; "" when nothing has, and when d is not the newer one.
-func (b *builds) judge(event, older string, d subscriber.Definition) (between []engine.SchemaVersion, feature string, err error) {
+func (b *builds) judge(event, older string, d eventtype.Definition) (between []engine.SchemaVersion, feature string, err error) {
 	newer := d.Fingerprint()
 	place := func(known []engine.SchemaVersion, of string) int {
 		return slices.IndexFunc(known, func(v engine.SchemaVersion) bool { return v.Fingerprint == of })

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
@@ -27,9 +28,11 @@ type Processes interface {
 	Hurry()
 	// Serve has the webhook subscriptions of a type delivered that is registered. restored is called when those
 	// have been restored that were stored.
-	Serve(et subscriber.EventType, restored func()) error
+	Serve(et eventtype.Type, restored func()) error
 	// Shutdown gives everything away, as long as ctx allows.
 	Shutdown(ctx context.Context) error
+	// LastLook is when the last look at the orders of others began after which all were known; zero for never.
+	LastLook() time.Time
 	// Status tells whether the process has its lease, and how many shards it owns of each topic; ok is false where
 	// there is no lease to have.
 	Status() (leased bool, owned map[string]int, ok bool)
@@ -52,16 +55,16 @@ type Processes interface {
 // A Host is the server whose processes they are.
 type Host interface {
 	// EventTypes are the registered event types, and Type is the one of a name.
-	EventTypes() []subscriber.EventType
-	Type(event string) (subscriber.EventType, bool)
+	EventTypes() []eventtype.Type
+	Type(event string) (eventtype.Type, bool)
 	// Descriptor is what events/list says of a definition.
-	Descriptor(d subscriber.Definition) wire.Descriptor
+	Descriptor(d eventtype.Definition) wire.Descriptor
 	// Refuses is why Emit would not append such an entry; nil when it would.
-	Refuses(d subscriber.Definition, e *store.Entry) error
+	Refuses(d eventtype.Definition, e *store.Entry) error
 	// Obeyer does what other processes have ordered in that log.
 	Obeyer(l *orders.Log) orders.Host
-	// Rejected is told how many occurrences of the outbox were put aside, and of none when it is looked at first.
-	Rejected(n int)
+	// Sequenced is told what each look at the outbox came to, and of nothing before the first.
+	Sequenced(done engine.Sequenced)
 }
 
 // Options are what processes work with.

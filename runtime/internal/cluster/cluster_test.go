@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/solo"
@@ -29,7 +30,7 @@ func TestREP6ProcessesShareTheWork(t *testing.T) {
 		a, b := join(t, c.Open(), nil), join(t, c.Open(), nil)
 		a.register("e", "string")
 		b.register("e", "string")
-		a.add("poll only", &definition{fingerprint: "string", unhooked: true})
+		a.add("poll only", eventtypetest.Options{Fingerprint: "string", Unhooked: true})
 		a.want("nothing waits to be restored", "restored e", "restored poll only")
 		settle(10 * time.Second)
 		if n := a.owns("poll only"); n != 0 {
@@ -249,10 +250,10 @@ func TestREP19NewEpoch(t *testing.T) {
 		a := join(t, st, nil)
 		e := a.register("e", "string")
 		settle(5 * time.Second)
-		epoch := e.log.Epoch()
+		epoch := e.Topic().Epoch()
 		must(t, c.BeginEpoch(0))
 		settle(5 * time.Second)
-		if e.log.Epoch() == epoch {
+		if e.Topic().Epoch() == epoch {
 			t.Error("it has not heard of the new epoch")
 		}
 		a.log()
@@ -280,7 +281,7 @@ func TestREP20Judged(t *testing.T) {
 		p := join(t, st, nil)
 		e := p.register("e", "string")
 		gone := p.register("gone", "string")
-		gone.def.Store(nil)
+		gone.Remove()
 		must(t, st.AddSchema(t.Context(), "e", engine.SchemaVersion{Fingerprint: "broken", PayloadSchema: json.RawMessage(`{"type":7}`)}, 0))
 		must(t, st.AddSchema(t.Context(), "e", version("number"), 1))
 		must(t, st.AddSchema(t.Context(), "e", version("string"), 2))
@@ -301,8 +302,8 @@ func TestREP20Judged(t *testing.T) {
 		send("gone", `{"x":"a"}`, errTest) // whoever serves it looks at it
 		wrong := fmt.Errorf("%w: no", events.ErrInvalidPayload)
 		send("e", `{"x":1}`, wrong) // valid in the other build
-		if e.log.Head() != 2 || gone.log.Head() != 1 {
-			t.Errorf("%d and %d are moved", e.log.Head(), gone.log.Head())
+		if e.Topic().Head() != 2 || gone.Topic().Head() != 1 {
+			t.Errorf("%d and %d are moved", e.Topic().Head(), gone.Topic().Head())
 		}
 		send("e", `{"x":true}`, wrong)
 		send("e", `{"x":"a"}`, wrong) // its own schemas do not count
@@ -322,12 +323,12 @@ func TestREP20Judged(t *testing.T) {
 		}
 		failing(st, "History")
 		send("e", `{"x":1}`, wrong)
-		if e.log.Head() != 2 || p.rejected != len(want) {
+		if e.Topic().Head() != 2 || p.rejected != len(want) {
 			t.Error("it is judged although the history cannot be read")
 		}
 		st.Inject(memcluster.Faults{})
 		settle(5 * time.Second)
-		if e.log.Head() != 3 {
+		if e.Topic().Head() != 3 {
 			t.Error("it is not looked at again")
 		}
 	})
@@ -349,7 +350,7 @@ func TestREP16Obsolete(t *testing.T) {
 			t.Helper()
 			_, of, err := p.Records(t.Context())
 			must(t, err)
-			if e := of.Obsolete(&eventType{name: event}, schema, false); e != nil {
+			if e := of.Obsolete(eventtypetest.New(t, event, eventtypetest.Options{}), schema, false); e != nil {
 				return string(e.Data)
 			}
 			return ""
@@ -383,7 +384,7 @@ func TestREP16Obsolete(t *testing.T) {
 			must(t, st.AddSchema(t.Context(), "g", version(f), i))
 		}
 		settle(5 * time.Second)
-		own.def.Store(&definition{kernel: own.def.Load().kernel, fingerprint: "string"})
+		own.Reprint("string")
 		if got := ends("g", "number"); got == "" {
 			t.Error("what only this process had before goes on")
 		}

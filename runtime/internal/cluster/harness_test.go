@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net/netip"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,14 +20,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling/pollingtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -46,7 +43,7 @@ type process struct {
 	webhooks *subscriber.Subscriptions
 
 	mu       sync.Mutex
-	types    []*eventType
+	types    []*eventtypetest.Type
 	notes    []string
 	rejected int
 	refuse   error
@@ -97,22 +94,18 @@ func (p *process) end() {
 }
 
 // register registers an event type with schemas, whose log is the store's.
-func (p *process) register(name, fingerprint string) *eventType {
+func (p *process) register(name, fingerprint string) *eventtypetest.Type {
 	p.t.Helper()
-	return p.add(name, &definition{fingerprint: fingerprint})
+	return p.add(name, eventtypetest.Options{Fingerprint: fingerprint})
 }
 
-func (p *process) add(name string, d *definition) *eventType {
+func (p *process) add(name string, o eventtypetest.Options) *eventtypetest.Type {
 	p.t.Helper()
-	d.kernel = pollingtest.New(p.t, name, false, false).Kernel()
-	e := &eventType{name: name}
-	e.def.Store(d)
-	var err error
-	e.log, err = topic.Open(d.kernel, topic.Options{Slots: 64, Kept: topic.Kept{MaxCount: math.MaxInt}, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
-		return p.store().OpenLog(context.Background(), name, store.LogOptions{Appended: appended})
-	}})
-	must(p.t, err)
-	e.feeds.Init(e)
+	o.Emits = true
+	o.Log = func(name string, o store.LogOptions) (store.EventLog, error) {
+		return p.store().OpenLog(context.Background(), name, o)
+	}
+	e := eventtypetest.New(p.t, name, o)
 	p.mu.Lock()
 	p.types = append(p.types, e)
 	p.mu.Unlock()
@@ -167,7 +160,7 @@ func (p *process) log() string {
 	return p.logged.String()
 }
 
-func (p *process) EventTypes() (all []subscriber.EventType) {
+func (p *process) EventTypes() (all []eventtype.Type) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.types {
@@ -176,11 +169,11 @@ func (p *process) EventTypes() (all []subscriber.EventType) {
 	return all
 }
 
-func (p *process) Type(event string) (subscriber.EventType, bool) {
+func (p *process) Type(event string) (eventtype.Type, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.types {
-		if e.name == event {
+		if e.Name() == event {
 			return e, true
 		}
 	}
@@ -188,7 +181,7 @@ func (p *process) Type(event string) (subscriber.EventType, bool) {
 }
 
 // Descriptor has the fingerprint as the type of the payload's member x.
-func (p *process) Descriptor(d subscriber.Definition) wire.Descriptor {
+func (p *process) Descriptor(d eventtype.Definition) wire.Descriptor {
 	v := version(d.Fingerprint())
 	return wire.Descriptor{Name: d.Kernel().Name, InputSchema: v.InputSchema, PayloadSchema: v.PayloadSchema}
 }
@@ -198,16 +191,16 @@ func version(fingerprint string) engine.SchemaVersion {
 		PayloadSchema: fmt.Appendf(nil, `{"type":"object","properties":{"x":{"type":%q}},"required":["x"]}`, fingerprint)}
 }
 
-func (p *process) Refuses(subscriber.Definition, *store.Entry) error {
+func (p *process) Refuses(eventtype.Definition, *store.Entry) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.refuse
 }
 
-func (p *process) Rejected(n int) {
+func (p *process) Sequenced(done engine.Sequenced) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.rejected += n
+	p.rejected += done.Rejected
 }
 
 func (p *process) Obeyer(*orders.Log) orders.Host { return obeyer{p} }
@@ -222,17 +215,17 @@ func (nowhere) LookupNetIP(context.Context, string, string) ([]netip.Addr, error
 // A webhookHost is a process as its webhook subscriptions see it: without hooks and bounds.
 type webhookHost struct{ p *process }
 
-func (h webhookHost) Type(event string) (subscriber.EventType, bool) { return h.p.Type(event) }
-func (h webhookHost) Join(context.Context, subscriber.Identity, subscriber.Arguments) error {
+func (h webhookHost) Type(event string) (eventtype.Type, bool) { return h.p.Type(event) }
+func (h webhookHost) Join(context.Context, eventtype.Subscription, eventtype.Arguments) error {
 	return nil
 }
-func (h webhookHost) Leave(subscriber.Identity, subscriber.Arguments)                     {}
-func (h webhookHost) Release(subscriber.Identity, subscriber.Arguments)                   {}
-func (h webhookHost) Asks(subscriber.Arguments) bool                                      { return false }
-func (h webhookHost) Take(string, int) error                                              { return nil }
-func (h webhookHost) Keep(string, int)                                                    {}
-func (h webhookHost) Give(string, int)                                                    {}
-func (h webhookHost) Refused(context.Context, string, subscriber.Arguments) *events.Error { return nil }
+func (h webhookHost) Leave(eventtype.Subscription, eventtype.Arguments)                  {}
+func (h webhookHost) Release(eventtype.Subscription, eventtype.Arguments)                {}
+func (h webhookHost) Asks(eventtype.Arguments) bool                                      { return false }
+func (h webhookHost) Take(string, int) error                                             { return nil }
+func (h webhookHost) Keep(string, int)                                                   {}
+func (h webhookHost) Give(string, int)                                                   {}
+func (h webhookHost) Refused(context.Context, string, eventtype.Arguments) *events.Error { return nil }
 
 // An obeyer notes orders.
 type obeyer struct{ p *process }
@@ -251,41 +244,6 @@ func (o obeyer) Recall(_ context.Context, event string) error {
 func (o obeyer) EventTypes() []string          { return nil }
 func (o obeyer) Compare(context.Context) error { return nil }
 func (o obeyer) RecheckAll(context.Context)    {}
-
-// An eventType has a log of the store.
-type eventType struct {
-	name  string
-	log   *topic.Topic
-	feeds feed.Feeds
-	def   atomic.Pointer[definition] // nil once removed
-}
-
-func (e *eventType) Name() string                  { return e.name }
-func (e *eventType) Topic() *topic.Topic           { return e.log }
-func (e *eventType) Feeds() *feed.Feeds            { return &e.feeds }
-func (e *eventType) Refuses() *events.Error        { return nil }
-func (e *eventType) Head() store.Position          { return e.log.Head() }
-func (e *eventType) Begin() (done func(), ok bool) { return func() {}, true }
-func (e *eventType) Log() *fault.Log               { return nil }
-
-func (e *eventType) Current() subscriber.Definition {
-	if d := e.def.Load(); d != nil {
-		return d
-	}
-	return nil
-}
-
-type definition struct {
-	kernel      *topic.Type
-	fingerprint string
-	unhooked    bool
-}
-
-func (d *definition) Kernel() *topic.Type { return d.kernel }
-func (d *definition) Check() *feed.Check  { return nil }
-func (d *definition) Webhooks() bool      { return !d.unhooked }
-func (d *definition) Changed() string     { return "" }
-func (d *definition) Fingerprint() string { return d.fingerprint }
 
 // failing makes a store fail some of its steps.
 func failing(st *memcluster.Store, op string) {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/shard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
@@ -59,7 +60,7 @@ func (c *Many) Records(context.Context) (subscriber.Records, *subscriber.Cluster
 		Orders: func(ctx context.Context, owned engine.Owned, none bool) (subscriber.Orders, error) {
 			return c.Handoff(ctx, owned, none)
 		},
-		Obsolete: func(et subscriber.EventType, schema string, _ bool) *events.Error {
+		Obsolete: func(et eventtype.Type, schema string, _ bool) *events.Error {
 			return c.builds.obsolete(et.Name(), schema)
 		},
 	}, nil
@@ -114,7 +115,7 @@ func (c *Many) Join(w *subscriber.Subscriptions) error {
 }
 
 // Serve makes the type's shards; whoever owns one takes up what is stored.
-func (c *Many) Serve(et subscriber.EventType, restored func()) error {
+func (c *Many) Serve(et eventtype.Type, restored func()) error {
 	err := c.webhooks.Establish(context.Background(), et.Name())
 	restored()
 	return err

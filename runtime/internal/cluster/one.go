@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/solo"
@@ -63,7 +64,7 @@ func (p *one) endOrphans(stored []string) {
 
 func (p *one) Hurry() {}
 
-func (p *one) Serve(et subscriber.EventType, restored func()) error {
+func (p *one) Serve(et eventtype.Type, restored func()) error {
 	return p.webhooks.Serve(context.Background(), solo.NewTenure(p.ctx, et.Name()), et, restored)
 }
 
@@ -71,6 +72,8 @@ func (p *one) Shutdown(context.Context) error {
 	p.stop()
 	return nil
 }
+
+func (p *one) LastLook() time.Time { return time.Time{} }
 
 func (p *one) Status() (bool, map[string]int, bool) { return false, nil, false }
 

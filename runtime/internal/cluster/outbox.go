@@ -8,8 +8,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/shard"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -17,9 +17,9 @@ import (
 
 // sequencing is the duty of who owns the outbox.
 func (c *Many) sequencing(o engine.Outbox) shard.Duty {
-	c.o.Host.Rejected(0) // the counter is there from the start, so that the first one is an increase
+	c.o.Host.Sequenced(engine.Sequenced{}) // the counter is there from the start, so that the first one is an increase
 	j := judge{host: c.o.Host, store: c.store, schemas: map[string]*validate.Schema{}}
-	return shard.Sequencing(o, j.judge, c.o.Host.Rejected, c.o.Logger)
+	return shard.Sequencing(o, j.judge, c.o.Host.Sequenced, c.o.Logger)
 }
 
 // A judge holds what comes by an outbox to what Emit takes: any role that may insert there wrote it (REP-20).
@@ -57,7 +57,7 @@ func (j *judge) judge(ctx context.Context, o store.Outgoing) (fault, err error) 
 }
 
 // elsewhere tells that the payload is valid under schemas that another build has of the type (REP-16).
-func (j *judge) elsewhere(ctx context.Context, event string, d subscriber.Definition, data []byte) (bool, error) {
+func (j *judge) elsewhere(ctx context.Context, event string, d eventtype.Definition, data []byte) (bool, error) {
 	value, err := validate.Decode(data)
 	if err != nil {
 		return false, nil

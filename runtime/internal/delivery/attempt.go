@@ -279,11 +279,12 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 	ctx, end := e.metrics.begin(ctx, h, kind, number)
 	defer func() { end(r) }()
 	began := time.Now()
-	r.at = e.now()
-	req, err := webhook.Signer{Ring: ring, Identity: e.o.Identity}.NewRequestAt(ctx, h.url, m, r.at)
+	at := e.now()
+	req, err := webhook.Signer{Ring: ring, Identity: e.o.Identity}.NewRequestAt(ctx, h.url, m, at)
 	if err != nil {
-		return r, err
+		return r, err // nothing was sent
 	}
+	r.at = at
 	answer, sendErr := e.o.Sender.Send(req)
 	r.took = time.Since(began)
 	now = e.now()

@@ -368,10 +368,10 @@ func TestSRV8Rewind(t *testing.T) {
 				} else {
 					time.Sleep(time.Minute)
 				}
+				n := len(s.all())
 				if err := h.Rewind(t.Context(), 2); err != nil {
 					t.Fatal(err)
 				}
-				n := len(s.all())
 				if c := *h.Watermark(); c != "c2" {
 					t.Errorf("watermark %s after the rewind", c)
 				}

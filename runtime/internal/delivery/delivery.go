@@ -19,6 +19,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pulse"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
@@ -244,6 +246,7 @@ func orDefault[T int | float64 | time.Duration](v *T, d T) {
 type Engine struct {
 	o       Options
 	metrics metrics
+	pulse   *pulse.Recorder
 	base    context.Context // of all attempts
 	abort   context.CancelFunc
 
@@ -260,6 +263,7 @@ type Engine struct {
 	due     timers
 	saver   saver
 	trimmer trimmer
+	sampler sampler
 	lines   []line
 	again   map[againKey]struct{} // what is sent by hand
 	idle    chan struct{}         // closed when a closing engine has no worker left
@@ -271,6 +275,7 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{o: o, shards: map[*Shard]struct{}{}, hosts: map[string]*host{}, again: map[againKey]struct{}{}, idle: make(chan struct{})}
+	e.pulse = pulse.New(o.Now)
 	e.whole = e.NewShard(ShardOptions{Store: o.Store, Undivided: true})
 	e.due.now = o.Now
 	e.due.fire, e.saver.batch = e.tick, maxBatch
@@ -279,6 +284,7 @@ func New(o Options) (*Engine, error) {
 	if err := e.metrics.init(e); err != nil {
 		return nil, err
 	}
+	e.sampler.begin(e)
 	return e, nil
 }
 
@@ -293,6 +299,9 @@ func (e *Engine) Len() int {
 	return n
 }
 
+// Pulse is what the attempts of the last hour came to.
+func (e *Engine) Pulse() *pulse.Recorder { return e.pulse }
+
 // now is the time that everything is counted in.
 func (e *Engine) now() time.Time { return e.o.Now() }
 
@@ -305,6 +314,25 @@ func (e *Engine) all() iter.Seq[*Handle] {
 					return
 				}
 			}
+		}
+	}
+}
+
+// walkStep is for how many handles the engine's lock is held at a time.
+const walkStep = 256
+
+// walk calls f for all handles, under the engine's lock, which it takes and gives up again and again: a look at all of them
+// holds up nobody. What is added meanwhile may be left out.
+func (e *Engine) walk(f func(*Handle)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := 0
+	for h := range e.all() { // maps may change between two steps of a range
+		f(h)
+		if n++; n%walkStep == 0 {
+			e.mu.Unlock()
+			runtime.Gosched()
+			e.mu.Lock()
 		}
 	}
 }

@@ -56,6 +56,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 		e.due.stop()
 		e.saver.stop()
 		e.trimmer.stop()
+		e.sampler.stop()
 		if e.workers == 0 {
 			close(e.idle)
 		}
@@ -87,6 +88,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	}
 	e.abort()
 	e.trimmer.wait()
+	e.sampler.wait()
 	e.closeAll()
 	return err
 }

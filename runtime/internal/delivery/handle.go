@@ -260,6 +260,18 @@ func (h *Handle) Progress() store.Progress {
 	return h.withUpstream(p)
 }
 
+// Concerned tells whether the occurrence at p concerns the subscription, and whether it needs nothing any more.
+func (h *Handle) Concerned(ctx context.Context, p store.Position) (concerned, settled bool, err error) {
+	f, err := h.reader.Read(ctx, p-1, 1)
+	if err != nil {
+		return false, false, err
+	}
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	h.passParked()
+	return len(f.Items) > 0 && f.Items[0].Position == p, h.marks.Settled(p), nil
+}
+
 func (h *Handle) progress() store.Progress {
 	return store.Progress{Epoch: h.epoch, Base: h.marks.Base(), Settled: h.marks.Spans()}
 }

@@ -27,6 +27,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 )
 
 // withPostgres are the tests and benchmarks, which may have started a PostgreSQL.
@@ -360,7 +362,7 @@ func (n *network) dial(_ context.Context, _, address string) (net.Conn, error) {
 	if f == nil {
 		return nil, syscall.ECONNREFUSED
 	}
-	ours, theirs := net.Pipe()
+	ours, theirs := memnet.Pipe()
 	n.conns.Go(func() { f(theirs) })
 	return ours, nil
 }

@@ -1,8 +1,10 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -92,16 +94,18 @@ const (
 	statePaused    = "paused"
 )
 
-// A census is what observed instruments show.
+// A census is what observed instruments show, and how far the slowest subscription to each host is behind where one is.
 type census struct {
 	inFlight  int64
 	live, lag map[string]int64
+	hosts     map[string]int64
 }
 
 func (e *Engine) census() census {
-	s := census{live: map[string]int64{stateActive: 0, stateSuspended: 0, statePaused: 0}, lag: map[string]int64{}}
+	s := census{live: map[string]int64{stateActive: 0, stateSuspended: 0, statePaused: 0}, lag: map[string]int64{}, hosts: map[string]int64{}}
 	heads := map[*Log]store.Position{}
 	e.mu.Lock()
+	s.inFlight = int64(e.flying)
 	for shard := range e.shards {
 		for l := range shard.logs {
 			heads[l] = 0
@@ -111,12 +115,9 @@ func (e *Engine) census() census {
 	for l := range heads {
 		heads[l] = l.head()
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s.inFlight = int64(e.flying)
-	for h := range e.all() {
+	e.walk(func(h *Handle) {
 		if h.gone() {
-			continue
+			return
 		}
 		switch {
 		case h.pausedAt != 0:
@@ -127,32 +128,42 @@ func (e *Engine) census() census {
 			s.live[stateActive]++
 		}
 		if h.log == nil {
-			continue
+			return
 		}
 		behind := int64(0)
 		if base, head := h.marks.Base(), heads[h.log]; !h.quiet() && head > base {
 			behind = int64(head - base)
+			s.hosts[h.host.name] = max(s.hosts[h.host.name], behind)
 		}
 		s.lag[h.event] = max(s.lag[h.event], behind)
-	}
+	})
 	return s
 }
 
 // Lag is by how many entries the slowest subscription of each event type is behind its log.
 func (e *Engine) Lag() map[string]int64 { return e.census().lag }
 
-// Failing returns the ids of up to limit subscriptions that are suspended or whose last attempt failed,
-// and how many there are.
+// Failing returns the ids of up to limit subscriptions that are suspended or whose last attempt failed, those that have
+// failed for longest first, and how many there are.
 func (e *Engine) Failing(limit int) (ids []string, total int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for h := range e.all() {
+	type failing struct {
+		since instant
+		id    string
+	}
+	var first []failing
+	earlier := func(a, b failing) int { return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.id, b.id)) }
+	e.walk(func(h *Handle) {
 		if h.gone() || !h.health.suspended && h.health.failedSince == 0 {
-			continue
+			return
 		}
-		if total++; len(ids) < limit {
-			ids = append(ids, h.id)
+		total++
+		f := failing{h.health.failedSince, h.id}
+		if i, _ := slices.BinarySearchFunc(first, f, earlier); i < limit {
+			first = slices.Insert(first[:min(len(first), limit-1)], i, f)
 		}
+	})
+	for _, f := range first {
+		ids = append(ids, f.id)
 	}
 	return ids, total
 }
@@ -209,6 +220,7 @@ func (t *metrics) begin(ctx context.Context, h *Handle, kind string, number int)
 		if r.category != "" {
 			outcome = outcomeFailed
 		}
+		h.e.pulse.Attempt(h.event, h.host.name, r.category != "", r.took)
 		h.e.mu.Lock()
 		count := t.attributes(counted{event: h.event, envelope: kind, outcome: outcome, category: string(r.category)})
 		timed := t.attributes(counted{category: string(r.category)})

@@ -97,6 +97,15 @@ func (w *Watermark) Base() store.Position {
 	return w.upto
 }
 
+// Settled reports whether p needs nothing any more.
+func (w *Watermark) Settled(p store.Position) bool {
+	if p <= w.upto {
+		_, open := slices.BinarySearch(w.open, p)
+		return !open
+	}
+	return slices.ContainsFunc(w.skip, func(s store.Span) bool { return s.From <= p && p <= s.To })
+}
+
 // At is the position whose cursor the body of p carries: p when all lower ones are settled, else
 // Base.
 func (w *Watermark) At(p store.Position) store.Position {

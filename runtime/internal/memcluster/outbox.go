@@ -114,7 +114,7 @@ func (s *Store) Sequence(ctx context.Context, h engine.Hold, limit int, check fu
 		if err := c.held(h); err != nil {
 			return engine.Sequenced{}, err
 		}
-		done := engine.Sequenced{More: more}
+		done := engine.Sequenced{Found: len(found), More: more}
 		for _, v := range judged {
 			if err := c.settle(ctx, v, &done); err != nil {
 				return done, err

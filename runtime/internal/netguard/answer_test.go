@@ -10,8 +10,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -236,6 +239,58 @@ func TestERR1CallerGaveUp(t *testing.T) {
 		defer cancel()
 		if _, err := g.Send(get(t, "https://example.com/").WithContext(ctx)); CategoryOf(err) != wire.Timeout || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a shorter limit gave %v", err)
+		}
+	})
+}
+
+// A request that is given up in the moment that its connection serves the next one does not fail that one.
+func TestERR1AnotherGaveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		arrived, answer := make(chan struct{}, 8), make(chan struct{})
+		var posted []string
+		var mu sync.Mutex
+		g, n := guarded(t, Options{HostConnections: 1}, func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			mu.Lock()
+			posted = append(posted, string(body))
+			mu.Unlock()
+			if r.URL.Path == "/second" {
+				arrived <- struct{}{}
+				select {
+				case <-answer:
+				case <-r.Context().Done():
+				}
+			}
+			w.WriteHeader(http.StatusNoContent)
+		})
+		post := func(ctx context.Context, path string) error {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://example.com"+path, strings.NewReader(path))
+			if err != nil {
+				return err
+			}
+			_, err = g.Send(req)
+			return err
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		first, second := make(chan error, 1), make(chan error, 1)
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{PutIdleConn: func(error) {
+			go func() { second <- post(t.Context(), "/second") }()
+			<-arrived
+			cancel()
+			synctest.Wait()
+		}})
+		go func() { first <- post(ctx, "/first") }()
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			t.Errorf("who gave up got %v", err)
+		}
+		close(answer)
+		if err := <-second; err != nil {
+			t.Errorf("who did not got %v", err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if want := []string{"/first", "/second", "/second"}; !slices.Equal(posted, want) || n.count() != 2 {
+			t.Errorf("posted %q over %d connections", posted, n.count())
 		}
 	})
 }

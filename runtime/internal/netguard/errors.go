@@ -105,7 +105,7 @@ func classify(ctx context.Context, stage Stage, err error) error {
 	if errors.As(err, &known) {
 		return known
 	}
-	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, context.Canceled) {
+	if errors.Is(ctx.Err(), context.Canceled) {
 		return context.Canceled
 	}
 	var timeout interface{ Timeout() bool }
@@ -135,7 +135,8 @@ func connectionCause(err error) error {
 	switch {
 	case errors.As(err, &errno):
 		return errno
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed),
+		errors.Is(err, context.Canceled): // by another request
 		return errClosed
 	case errors.Is(err, errProxy):
 		return errProxy

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,10 +45,10 @@ type network struct {
 	mu     sync.Mutex
 	dialed []string
 	// listeners by address; "" takes every other one. None refuses.
-	listeners map[string]*listener
+	listeners map[string]*memnet.Network
 }
 
-func (n *network) dial(ctx context.Context, _, address string) (net.Conn, error) {
+func (n *network) dial(ctx context.Context, on, address string) (net.Conn, error) {
 	n.mu.Lock()
 	n.dialed = append(n.dialed, address)
 	l := n.listeners[address]
@@ -57,7 +59,7 @@ func (n *network) dial(ctx context.Context, _, address string) (net.Conn, error)
 	if l == nil {
 		return nil, &net.OpError{Op: "dial", Err: io.ErrClosedPipe}
 	}
-	return l.dial(ctx)
+	return l.DialContext(ctx, on, address)
 }
 
 func (n *network) count() int { return len(n.all()) }
@@ -68,48 +70,16 @@ func (n *network) all() []string {
 	return append([]string(nil), n.dialed...)
 }
 
-func (n *network) listen(address string) *listener {
-	l := &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
+func (n *network) listen(address string) *memnet.Network {
+	l := memnet.New()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.listeners == nil {
-		n.listeners = map[string]*listener{}
+		n.listeners = map[string]*memnet.Network{}
 	}
 	n.listeners[address] = l
 	return l
 }
-
-// A listener accepts the other ends of net.Pipe connections.
-type listener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *listener) dial(ctx context.Context) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	select {
-	case l.conns <- theirs:
-		return ours, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (l *listener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *listener) Close() error { l.once.Do(func() { close(l.closed) }); return nil }
-
-func (l *listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }
 
 // serveTLS runs a TLS server for example.com on l and returns a client configuration that trusts it.
 func serveTLS(t *testing.T, l net.Listener, h http.HandlerFunc) *tls.Config {

@@ -2,6 +2,7 @@ package netguard
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -75,8 +76,7 @@ func (g *Guard) do(req *http.Request, read func(context.Context, *http.Response,
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), g.o.Timeout)
 	defer cancel()
-	// The transport by itself follows no redirect and keeps no cookie.
-	resp, err := g.transport.RoundTrip(req.WithContext(listening(ctx)))
+	resp, err := g.roundTrip(req.WithContext(ctx))
 	if err != nil {
 		return nil, classify(ctx, StageExchange, err)
 	}
@@ -90,4 +90,33 @@ func (g *Guard) do(req *http.Request, read func(context.Context, *http.Response,
 		return nil, classify(ctx, StageExchange, err)
 	}
 	return a, nil
+}
+
+// maxShared is how often a request is made again after another one has closed its connection.
+const maxShared = 3
+
+// roundTrip makes the request. The transport by itself follows no redirect and keeps no cookie. But it hands a
+// connection on a moment before the request on it returns, and a request that is given up in that moment closes the
+// connection under its next user, who is told that it was itself given up (net/http, persistConn.cancelRequest). Who
+// was not is served again.
+func (g *Guard) roundTrip(req *http.Request) (resp *http.Response, err error) {
+	for range maxShared {
+		resp, err = g.transport.RoundTrip(req.WithContext(listening(req.Context())))
+		if err == nil || req.Context().Err() != nil ||
+			!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*Error)) {
+			break
+		}
+		if req.Body != nil {
+			if req.GetBody == nil {
+				break
+			}
+			body, bodyErr := req.GetBody()
+			if bodyErr != nil {
+				break
+			}
+			req = req.Clone(req.Context())
+			req.Body = body
+		}
+	}
+	return resp, err
 }

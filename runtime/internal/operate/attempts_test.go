@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling/pollingtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
@@ -89,7 +89,7 @@ func TestSRV8SendAgainBesideARetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
 		b := newBed(t, setup{r: r})
-		e := b.register(pollingtest.New(t, "e", true, false, topic.Kept{MaxCount: 1}), true)
+		e := b.register(eventtypetest.New(t, "e", eventtypetest.Options{Emits: true, Kept: topic.Kept{MaxCount: 1}}), true)
 		id := b.subscribe("ann")
 		release := make(chan struct{})
 		r.on(func(w http.ResponseWriter) {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling/pollingtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -63,8 +63,8 @@ func TestSRV8EventTypes(t *testing.T) {
 		r := receive(t)
 		b := newBed(t, setup{r: r})
 		e, gone := b.event("e", true), b.event("gone", true)
-		b.register(pollingtest.New(t, "a check", false, true), false)
-		gone.set(nil)
+		b.register(eventtypetest.New(t, "a check", eventtypetest.Options{Checks: true}), false)
+		gone.Remove()
 		b.stream(gone, "ann")
 		b.subscribe("ann")
 		b.poller(e, "ann")
@@ -96,7 +96,7 @@ func TestSRV8EventTypes(t *testing.T) {
 		}
 		settle(time.Second)
 		i, err := b.Admin.EventType("e")
-		if err != nil || i.Behind != 5 || string(i.InputSchema) != pollingtest.InputSchema {
+		if err != nil || i.Behind != 5 || string(i.InputSchema) != eventtypetest.InputSchema {
 			t.Errorf("%+v %v", i, err)
 		}
 		missing(t, "a removed one", errorOf(b.Admin.EventType("gone")))
@@ -123,7 +123,7 @@ func TestSRV8Tail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, setup{without: true})
 		e, f := b.event("e", false), b.event("f", false)
-		b.register(pollingtest.New(t, "a check", false, true), false)
+		b.register(eventtypetest.New(t, "a check", eventtypetest.Options{Checks: true}), false)
 		e.Emit(incident{ID: "before"})
 		one, err := b.Tail("e")
 		must(t, err)
@@ -176,7 +176,7 @@ func TestSRV8SlowTail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, setup{without: true})
 		e := b.event("e", false)
-		small := b.register(pollingtest.New(t, "small", true, false, topic.Kept{MaxCount: 3}), false)
+		small := b.register(eventtypetest.New(t, "small", eventtypetest.Options{Emits: true, Kept: topic.Kept{MaxCount: 3}}), false)
 		tail, err := b.Tail("e")
 		must(t, err)
 		for i := range tailBehind + 1 {

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling/pollingtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/solo"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
@@ -45,7 +45,7 @@ func pair(t *testing.T, deaf bool) (owner, other *bed, r *receiver, e *eventType
 	}
 	owner = follow(setup{}, !deaf)
 	other = follow(setup{changed: func(id string, of engine.Shard) { owner.webhooks.Changed(id, of) }}, true)
-	shared := pollingtest.New(t, "e", true, false)
+	shared := eventtypetest.New(t, "e", eventtypetest.Options{Emits: true})
 	e = owner.register(shared, true)
 	other.register(shared, false)
 	return owner, other, r, e

@@ -26,14 +26,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling/pollingtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/solo"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -51,7 +50,7 @@ const (
 
 var errTest = errors.New("secret internal text")
 
-type incident = pollingtest.Incident
+type incident = eventtypetest.Incident
 
 // notes are what fakes were asked for.
 type notes struct {
@@ -87,6 +86,7 @@ type bed struct {
 	told     *told
 	logged   *strings.Builder // guarded by notes.mu
 	closing  chan struct{}
+	running  sync.WaitGroup
 
 	lock     sync.Mutex
 	types    []*eventType
@@ -151,7 +151,8 @@ func newBed(t *testing.T, o setup) *bed {
 	if o.store == nil {
 		o.store = memory.New()
 	}
-	a := Options{Host: host{b}, Processes: b.told, Store: o.store, Dialect: wire.Sketch, Now: time.Now, Closing: b.closing, Log: log}
+	a := Options{Host: host{b}, Processes: b.told, Store: o.store, Dialect: wire.Sketch, Now: time.Now, Closing: b.closing, Log: log,
+		Go: func(f func()) bool { b.running.Go(f); return true }}
 	if o.processes != nil {
 		a.Processes = o.processes
 	}
@@ -218,18 +219,17 @@ func (b *bed) log() string {
 // another bed's.
 func (b *bed) event(name string, owned bool) *eventType {
 	b.t.Helper()
-	return b.register(pollingtest.New(b.t, name, true, false), owned)
+	return b.register(eventtypetest.New(b.t, name, eventtypetest.Options{Emits: true, Fingerprint: "1"}), owned)
 }
 
-func (b *bed) register(p *pollingtest.Type, owned bool) *eventType {
+func (b *bed) register(p *eventtypetest.Type, owned bool) *eventType {
 	b.t.Helper()
 	e := &eventType{Type: p}
-	e.def = &definition{kernel: p.Kernel(), check: p.Check, hooked: true}
 	b.lock.Lock()
 	b.types = append(b.types, e)
 	b.lock.Unlock()
 	if b.webhooks != nil && owned {
-		e.tenure = &tenure{Tenure: solo.NewTenure(b.t.Context(), p.Name)}
+		e.tenure = &tenure{Tenure: solo.NewTenure(b.t.Context(), p.Name())}
 		must(b.t, b.webhooks.Serve(b.t.Context(), e.tenure, e, func() {}))
 	}
 	return e
@@ -240,7 +240,7 @@ func (b *bed) remove(e *eventType) {
 	b.lock.Lock()
 	defer b.lock.Unlock()
 	b.types = slices.DeleteFunc(b.types, func(o *eventType) bool { return o == e })
-	e.set(nil)
+	e.Remove()
 }
 
 // stream opens a stream, and poller is one who may come again. Both note what becomes of them as of its principal.
@@ -345,7 +345,7 @@ func (b host) Visible(_ context.Context, principal, _ string) (bool, error) {
 	return !hidden, err
 }
 
-func (b host) Refused(_ context.Context, principal string, _ subscriber.Arguments) *events.Error {
+func (b host) Refused(_ context.Context, principal string, _ eventtype.Arguments) *events.Error {
 	b.lock.Lock()
 	defer b.lock.Unlock()
 	return b.refused[principal]
@@ -362,7 +362,7 @@ type connection struct {
 }
 
 func (c *connection) Info() operator.Connection { return c.info }
-func (c *connection) Type() EventType           { return c.et }
+func (c *connection) Type() eventtype.Type      { return c.et }
 func (c *connection) Behind() *int64            { return c.behind }
 
 func (c *connection) Terminate(e *events.Error) {
@@ -390,81 +390,35 @@ func (s *stream) Number() uint64 { return s.number }
 func (s *stream) Raise(e *events.Error) { s.b.note("%s hears: %s", s.info.Principal, said(e)) }
 
 func (s *stream) Refused(ctx context.Context) *events.Error {
-	return host{s.b}.Refused(ctx, s.info.Principal, subscriber.Arguments{})
+	return host{s.b}.Refused(ctx, s.info.Principal, eventtype.Arguments{})
 }
 
-// An eventType is one of the tests of polls with what operators know of it.
+// An eventType is one with what operators know of it.
 type eventType struct {
-	*pollingtest.Type
+	*eventtypetest.Type
 	tenure *tenure // nil where another bed delivers
-
-	mu     sync.Mutex
-	def    *definition // nil once removed
-	closed *events.Error
-}
-
-type definition struct {
-	kernel *topic.Type
-	check  *feed.Check
-	hooked bool
-}
-
-func (d *definition) Kernel() *topic.Type { return d.kernel }
-func (d *definition) Check() *feed.Check  { return d.check }
-func (d *definition) Webhooks() bool      { return d.hooked }
-func (d *definition) Changed() string     { return "" }
-func (d *definition) Fingerprint() string { return "1" }
-
-func (e *eventType) Name() string { return e.Type.Name }
-
-func (e *eventType) set(d *definition) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.def = d
-}
-
-func (e *eventType) current() *definition {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.def
-}
-
-func (e *eventType) Current() subscriber.Definition {
-	if d := e.current(); d != nil {
-		return d
-	}
-	return nil
-}
-
-func (e *eventType) Head() (head store.Position) {
-	if e.Topic() != nil {
-		_, head = e.Topic().Bounds()
-	}
-	return head
-}
-
-func (e *eventType) Refuses() *events.Error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.closed
-}
-
-func (e *eventType) Close(err *events.Error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.closed = err
 }
 
 func (e *eventType) Describe(schemas bool) (i operator.EventTypeInfo, ok bool) {
-	d := e.current()
+	d := e.Current()
 	if d == nil {
 		return i, false
 	}
-	i.EventType = operator.EventType{Name: e.Name(), Description: "An incident.", Delivery: []string{"poll"}, Replay: !d.kernel.NoReplay}
+	i.EventType = operator.EventType{Name: e.Name(), Description: "An incident.", Delivery: []string{"poll"}, Replay: !d.Kernel().NoReplay}
 	if schemas {
-		i.InputSchema = json.RawMessage(pollingtest.InputSchema)
+		i.InputSchema = json.RawMessage(eventtypetest.InputSchema)
 	}
 	return i, true
+}
+
+func (e *eventType) EmitJSON(ctx context.Context, data json.RawMessage, opts ...events.EmitOption) error {
+	var o events.EmitOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	meta, _ := json.Marshal(o.Meta)
+	_, err := e.Topic().Append(ctx, store.Entry{EventID: o.ID, Targets: o.Targets, Meta: meta, Timestamp: events.NewTime(time.Now()), Data: data}, nil, true)
+	return err
 }
 
 // A tenure lasts until it is over.
@@ -534,24 +488,24 @@ func (s *failingStore) Subscriptions(ctx context.Context, after string, limit in
 // A webhookHost is a bed as its webhook subscriptions see it: it has no hooks of an author, and no bounds.
 type webhookHost struct{ *bed }
 
-func (h webhookHost) Type(event string) (subscriber.EventType, bool) {
+func (h webhookHost) Type(event string) (eventtype.Type, bool) {
 	et := host(h).EventType(event)
 	return et, et != nil
 }
 
-func (h webhookHost) Refused(ctx context.Context, principal string, a subscriber.Arguments) *events.Error {
+func (h webhookHost) Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error {
 	return host(h).Refused(ctx, principal, a)
 }
 
-func (h webhookHost) Join(context.Context, subscriber.Identity, subscriber.Arguments) error {
+func (h webhookHost) Join(context.Context, eventtype.Subscription, eventtype.Arguments) error {
 	return nil
 }
-func (h webhookHost) Leave(subscriber.Identity, subscriber.Arguments)   {}
-func (h webhookHost) Release(subscriber.Identity, subscriber.Arguments) {}
-func (h webhookHost) Asks(subscriber.Arguments) bool                    { return true }
-func (h webhookHost) Take(string, int) error                            { return nil }
-func (h webhookHost) Keep(string, int)                                  {}
-func (h webhookHost) Give(string, int)                                  {}
+func (h webhookHost) Leave(eventtype.Subscription, eventtype.Arguments)   {}
+func (h webhookHost) Release(eventtype.Subscription, eventtype.Arguments) {}
+func (h webhookHost) Asks(eventtype.Arguments) bool                       { return true }
+func (h webhookHost) Take(string, int) error                              { return nil }
+func (h webhookHost) Keep(string, int)                                    {}
+func (h webhookHost) Give(string, int)                                    {}
 
 type resolver struct{}
 

@@ -6,11 +6,13 @@ package operate
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
@@ -36,16 +38,18 @@ type Host interface {
 	// Visible asks the author's hook whether the principal sees the event type. Refused asks all hooks again for a
 	// webhook subscription; nil when they let it be (LIST-4, AUTH-2).
 	Visible(ctx context.Context, principal, event string) (bool, error)
-	Refused(ctx context.Context, principal string, a subscriber.Arguments) *events.Error
+	Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error
 	// ListChanged tells clients that their lists may have changed.
 	ListChanged()
 }
 
 // An EventType is one name over its registrations. Equal ones are the same type.
 type EventType interface {
-	subscriber.EventType
+	eventtype.Type
 	// Describe is what its present registration says, with the schemas or without; false when the type is removed.
 	Describe(schemas bool) (operator.EventTypeInfo, bool)
+	// EmitJSON emits an occurrence with that payload.
+	EmitJSON(ctx context.Context, data json.RawMessage, o ...events.EmitOption) error
 	// Close makes Refuses return e; nil opens the type.
 	Close(e *events.Error)
 }
@@ -54,7 +58,7 @@ type EventType interface {
 type Connection interface {
 	// Info describes it, without ID and Behind.
 	Info() operator.Connection
-	Type() EventType
+	Type() eventtype.Type
 	// Behind is how many entries of the type's log it has not passed; nil where that is not known.
 	Behind() *int64
 	// Terminate ends it, a stream with the error.
@@ -98,6 +102,8 @@ type Options struct {
 	// Dialect is that of subscriptions that an operator makes.
 	Dialect wire.Dialect
 	Now     func() time.Time
+	// Go runs f beside the caller until the server is shut down, which waits for it; false after that.
+	Go      func(f func()) bool
 	Closing <-chan struct{} // when the server is shut down
 	Log     *fault.Log
 }
@@ -106,6 +112,9 @@ type Options struct {
 type Admin struct {
 	o   Options
 	own memory.Actions // where the store remembers none
+
+	tasks tasks
+	noted auditLog
 }
 
 // New makes the operator's view of a server.

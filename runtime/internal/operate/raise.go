@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
@@ -35,7 +36,7 @@ type targeted struct {
 func (f *targeted) len() int { return len(f.streams) + len(f.webhooks) }
 
 // types are the event types that it is about, each of them once or more often.
-func (f *targeted) types() (all []subscriber.EventType) {
+func (f *targeted) types() (all []eventtype.Type) {
 	if f.et != nil {
 		all = append(all, f.et)
 	}
@@ -129,13 +130,13 @@ func (a *Admin) raiseGap(ctx context.Context, t operator.Target, marks bool) (in
 }
 
 // markAll gives the types' cursors a new place, each once. Where one of them has no replay nothing is marked.
-func (a *Admin) markAll(ctx context.Context, types []subscriber.EventType, marks bool) error {
+func (a *Admin) markAll(ctx context.Context, types []eventtype.Type, marks bool) error {
 	for _, et := range types {
 		if d := et.Current(); d != nil && d.Kernel().NoReplay {
 			return subscriber.NoReplay(et.Name())
 		}
 	}
-	marked := map[subscriber.EventType]bool{}
+	marked := map[eventtype.Type]bool{}
 	for _, et := range types {
 		if marked[et] || et.Topic() == nil {
 			continue
@@ -159,7 +160,7 @@ const nobody = "-"
 
 // mark appends an entry that concerns nobody, so that the cursor after it is a new one. Marks are
 // no occurrences: every one is appended, and no author can emit under their id, which is none.
-func (a *Admin) mark(ctx context.Context, et subscriber.EventType) error {
+func (a *Admin) mark(ctx context.Context, et eventtype.Type) error {
 	_, err := et.Topic().Append(ctx, store.Entry{Timestamp: events.NewTime(a.o.Now()), Data: json.RawMessage(`{}`), Targets: []string{nobody}}, nil, false)
 	return err
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling/pollingtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
@@ -80,7 +80,7 @@ func TestCUR7NoGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
 		b := newBed(t, setup{r: r})
-		p := pollingtest.New(t, "e", true, false)
+		p := eventtypetest.New(t, "e", eventtypetest.Options{Emits: true})
 		p.Kernel().NoReplay = true
 		e := b.register(p, true)
 		st := b.stream(e, "ann")

@@ -70,6 +70,16 @@ func (t *tail) Next(ctx context.Context) (found []operator.Occurrence, skipped i
 	}
 }
 
+// occurrence describes an entry.
+func occurrence(et EventType, e *store.Entry) operator.Occurrence {
+	data := e.Data
+	if topic.Sound(e) != nil {
+		data = nil // it would break the answer
+	}
+	return operator.Occurrence{Event: et.Name(), EventID: e.EventID, Timestamp: e.Timestamp, Position: e.Position,
+		Bytes: len(e.Data), Targeted: e.Targets != nil, Data: data}
+}
+
 func (t *tail) look(ctx context.Context) (found []operator.Occurrence, skipped int64, err error) {
 	types := t.types()
 	for i := range types {
@@ -102,12 +112,7 @@ func (t *tail) look(ctx context.Context) (found []operator.Occurrence, skipped i
 			}
 			skipped += int64(e.Position - at - 1)
 			at = e.Position
-			data := e.Data
-			if topic.Sound(e) != nil {
-				data = nil // it would break the answer
-			}
-			found = append(found, operator.Occurrence{Event: et.Name(), EventID: e.EventID, Timestamp: e.Timestamp, Position: e.Position,
-				Bytes: len(e.Data), Targeted: e.Targets != nil, Data: data})
+			found = append(found, occurrence(et, e))
 		}
 		if len(b.Entries) == 0 && b.Oldest > head { // evicted before they could be read
 			skipped += int64(head - at)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
@@ -30,9 +30,10 @@ func idOf(k operator.SubscriptionKey) (string, error) {
 	return wire.SubscriptionID(wire.ModeWebhook, k.Principal, k.URL, k.Event, canonical), nil
 }
 
-// info describes a record together with what its live subscription knows better.
-func (a *Admin) info(r *store.Subscription) operator.WebhookInfo {
-	i := operator.WebhookInfo{ID: r.ID, Principal: r.Principal, Event: r.Event, Arguments: r.Arguments, URL: r.URL, State: operator.StateActive,
+// info describes a record together with what its live subscription knows better, all but WaitingSince: waits is where
+// that is to be looked for.
+func (a *Admin) info(r *store.Subscription) (i operator.WebhookInfo, waits place) {
+	i = operator.WebhookInfo{ID: r.ID, Principal: r.Principal, Event: r.Event, Arguments: r.Arguments, URL: r.URL, State: operator.StateActive,
 		CreatedAt: r.CreatedAt, RefreshedAt: r.RefreshedAt, ExpiresAt: r.ExpiresAt, Truncated: r.Truncated,
 		LastDeliveryAt: r.Health.LastDeliveryAt, LastError: r.Health.LastError, FailedSince: r.Health.FailedSince}
 	suspended := r.Health.Suspended
@@ -40,7 +41,11 @@ func (a *Admin) info(r *store.Subscription) operator.WebhookInfo {
 		status := h.Handle.Status()
 		i.Cursor, i.LastDeliveryAt, i.LastError = h.Handle.Watermark(), status.LastDeliveryAt, string(status.LastError)
 		i.FailedSince, i.Throttled = status.FailedSince, status.Throttled
-		i.Behind = h.Behind()
+		if base, behind, ok := h.Waiting(); ok {
+			if i.Behind = &behind; behind > 0 {
+				waits = place{h.Type.Topic(), base}
+			}
+		}
 		suspended = !status.Active && !status.Paused
 	}
 	switch {
@@ -51,7 +56,7 @@ func (a *Admin) info(r *store.Subscription) operator.WebhookInfo {
 	case suspended:
 		i.State = operator.StateSuspended
 	}
-	return i
+	return i, waits
 }
 
 func (a *Admin) List(ctx context.Context, after string, limit int) ([]operator.WebhookInfo, error) {
@@ -63,9 +68,12 @@ func (a *Admin) List(ctx context.Context, after string, limit int) ([]operator.W
 	if err != nil {
 		return nil, fmt.Errorf("listing webhook subscriptions: %w", err)
 	}
+	l := a.look(ctx)
 	infos := make([]operator.WebhookInfo, len(page))
 	for i := range page {
-		infos[i] = a.info(&page[i])
+		if infos[i], err = l.whole(&page[i]); err != nil {
+			return nil, err
+		}
 	}
 	return infos, nil
 }
@@ -82,7 +90,10 @@ func (a *Admin) Get(ctx context.Context, id string) (operator.WebhookInfo, error
 	if !ok || subscriber.Lapsed(&r, w.Now()) {
 		return operator.WebhookInfo{}, fault.NotFound("subscription")
 	}
-	i := a.info(&r)
+	i, err := a.look(ctx).whole(&r)
+	if err != nil {
+		return operator.WebhookInfo{}, err
+	}
 	if i.Cursor == nil && w.Get(id) == nil {
 		i.Cursor = w.Describe(ctx, &r)
 	}
@@ -110,7 +121,6 @@ func (a *Admin) Failing(ctx context.Context, limit int) (found []operator.Webhoo
 		return nil, 0, nil
 	}
 	ids, total := a.o.Webhooks.Failing(limit)
-	slices.Sort(ids)
 	for _, id := range ids {
 		i, err := a.Get(ctx, id)
 		switch {
@@ -248,7 +258,7 @@ func (a *Admin) Subscribe(ctx context.Context, r operator.SubscribeRequest) (id 
 	if err != nil {
 		return fail(err)
 	}
-	q.Args = subscriber.Arguments{Arguments: args, Def: d}
+	q.Args = eventtype.Arguments{Arguments: args, Def: d}
 	if q.URL, err = w.Guard().ParseURL(r.URL); err != nil {
 		return fail(err)
 	}
@@ -257,7 +267,7 @@ func (a *Admin) Subscribe(ctx context.Context, r operator.SubscribeRequest) (id 
 			return fail(err)
 		}
 	}
-	q.Sub = subscriber.IdentityOf(r.Principal, r.URL, q.Args)
+	q.Sub = eventtype.Identify(wire.ModeWebhook, r.Principal, r.URL, q.Args)
 	if err := w.Store().PutVerification(ctx, store.Verification{Principal: r.Principal, URL: r.URL, Method: verify.ByRecord, At: w.Now()}); err != nil {
 		return fail(err)
 	}

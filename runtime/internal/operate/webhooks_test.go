@@ -109,9 +109,9 @@ func TestSRV8Subscribe(t *testing.T) {
 		r := receive(t)
 		b := newBed(t, setup{r: r})
 		e, closed := b.event("e", true), b.event("poll only", true)
-		closed.set(&definition{kernel: closed.Kernel()})
+		closed.Unhook()
 		gone := b.event("gone", true)
-		gone.set(nil)
+		gone.Remove()
 		good := operator.SubscribeRequest{SubscriptionKey: operator.SubscriptionKey{Principal: "ann", URL: plain, Event: "e"}}
 		with := func(change func(*operator.SubscribeRequest)) operator.SubscribeRequest {
 			r := good

@@ -122,7 +122,7 @@ func (w *waiting) turn() (topic.Turn, time.Time) {
 		case next == topic.Over:
 			over, ends = over || len(r.a.Out) == 0, true
 		default:
-			if r.check != nil && !r.q.Check.Emits {
+			if r.check != nil && !r.q.Args.Def.Check().Emits {
 				r.due = at
 			}
 			until = earlier(until, at)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
@@ -20,12 +21,7 @@ import (
 
 // A Type is the event type that is polled. Equal ones are the same type.
 type Type interface {
-	// Topic is the log of what is emitted; nil without an emitter.
-	Topic() *topic.Topic
-	// Feeds are those of its check.
-	Feeds() *feed.Feeds
-	// Kernel is the present registration; nil when the type is removed.
-	Kernel() *topic.Type
+	eventtype.Type
 	// Hold counts n polls more that wait.
 	Hold(n int)
 	// Polled is told how a poll has ended.
@@ -34,13 +30,11 @@ type Type interface {
 
 // A Request is one poll after all checks.
 type Request struct {
-	Type  Type
-	Args  *topic.Arguments
-	Check *feed.Check // nil: the type's log is read
-	// ID and Principal are the subscription's.
-	ID, Principal string
-	Replay        topic.Replay
-	Head          store.Position // of the log when the request arrived
+	Type   Type
+	Sub    eventtype.Subscription
+	Args   eventtype.Arguments
+	Replay topic.Replay
+	Head   store.Position // of the log when the request arrived
 	// Limit bounds the occurrences, MaxPage the bytes of the answer, and Scan how much is looked through.
 	Limit, MaxPage, Scan int
 	// Wait is how long the poll may be held, and Closing ends that.
@@ -131,7 +125,7 @@ type polled interface {
 // A reader is the state of one poll.
 type reader struct {
 	q        *Request
-	args     *topic.Arguments // under the definition that it reads by
+	args     eventtype.Arguments // under the definition that it reads by
 	a        Answer
 	ctx      context.Context
 	deadline time.Time
@@ -193,7 +187,7 @@ func (r *reader) holds(now bool) {
 // nothing is remembered. Without replays there is nothing to read.
 func (r *reader) open() (replays bool, err error) {
 	q := r.q
-	if q.Check != nil {
+	if q.Args.Def.Check() != nil {
 		if r.a.Truncated, err = r.ask(q.Replay); err != nil {
 			return false, err
 		}
@@ -204,7 +198,7 @@ func (r *reader) open() (replays bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	log := q.Type.Topic().ReaderFrom(q.Args, q.ID, r.wake, st)
+	log := q.Type.Topic().ReaderFrom(q.Args.Arguments, q.Sub.ID, r.wake, st)
 	r.log, r.source, r.a.Truncated = &log, &log, st.Truncated
 	return true, nil
 }
@@ -212,8 +206,8 @@ func (r *reader) open() (replays bool, err error) {
 // ask places the poll of a check.
 func (r *reader) ask(at topic.Replay) (truncated bool, err error) {
 	q := r.q
-	seat := feed.Seat{Feeds: q.Type.Feeds(), ID: q.ID, Principal: q.Principal, Bell: r.wake}
-	check, truncated, err := seat.Feeds.Poll(r.ctx, seat, q.Check, q.Args, feed.Start{Replay: at, Head: q.Head})
+	seat := feed.Seat{Feeds: q.Type.Feeds(), ID: q.Sub.ID, Principal: q.Sub.Principal, Bell: r.wake}
+	check, truncated, err := seat.Feeds.Poll(r.ctx, seat, q.Args.Def.Check(), q.Args.Arguments, feed.Start{Replay: at, Head: q.Head})
 	if err != nil {
 		return false, err
 	}
@@ -243,7 +237,7 @@ func (r *reader) turn() (topic.Turn, time.Time) {
 	if r.check != nil {
 		wait := r.check.NextPoll()
 		if wait <= 0 {
-			wait = r.q.Check.Interval
+			wait = r.q.Args.Def.Check().Interval
 		}
 		until = earlier(until, time.Now().Add(wait))
 	}
@@ -267,8 +261,8 @@ func (r *reader) resume() bool {
 	if r.err = r.ctx.Err(); r.err != nil {
 		return false
 	}
-	switch now := r.q.Type.Kernel(); {
-	case now == r.args.Of:
+	switch now := r.q.Type.Current(); {
+	case now == r.args.Def:
 		return true
 	case now == nil:
 		r.err = fault.NotFound("event")
@@ -276,11 +270,11 @@ func (r *reader) resume() bool {
 	case r.check != nil:
 		return false
 	default:
-		if r.args, r.err = now.Reparse(r.args.JSON); r.err != nil {
+		if r.args, r.err = eventtype.Reparse(now, r.args.JSON); r.err != nil {
 			return false
 		}
 	}
-	r.log.Rebind(r.args)
+	r.log.Rebind(r.args.Arguments)
 	return true
 }
 

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling/pollingtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
@@ -21,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type incident = pollingtest.Incident
+type incident = eventtypetest.Incident
 
 func request(t *testing.T, e *pollingtest.Type, arguments string, wait time.Duration, cursor []byte) *polling.Request {
 	t.Helper()

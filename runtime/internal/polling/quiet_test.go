@@ -195,7 +195,7 @@ func TestCOAL3AnySince(t *testing.T) {
 			q.Replay.Since = &topic.Since{Age: 10 * time.Minute}
 			found, each, _, err := polling.Any(t.Context(), []*polling.Request{q}, noTick)
 			if err != nil || ids(found) != c.want || each[0].Truncated != c.truncated {
-				t.Errorf("%s: %q, truncated %v, %v; want %q, %v", c.e.Name, ids(found), each[0].Truncated, err, c.want, c.truncated)
+				t.Errorf("%s: %q, truncated %v, %v; want %q, %v", c.e.Name(), ids(found), each[0].Truncated, err, c.want, c.truncated)
 			}
 			time.Sleep(5 * time.Second)
 			if c.e == none {
@@ -203,7 +203,7 @@ func TestCOAL3AnySince(t *testing.T) {
 			}
 			next, _, _, err := polling.Any(t.Context(), []*polling.Request{request(t, c.e, `{}`, 0, each[0].Cursor)}, noTick)
 			if got := strings.TrimSpace(ids(found) + " " + ids(next)); err != nil || got != "1 2" && (c.e != checked || got != "2") {
-				t.Errorf("%s: in all %q, %v", c.e.Name, got, err)
+				t.Errorf("%s: in all %q, %v", c.e.Name(), got, err)
 			}
 		}
 	})

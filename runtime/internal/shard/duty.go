@@ -10,20 +10,27 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Duty is work of a shard that comes again and again: it does a bounded step under the hold and tells
-// whether there is more to do at once.
+// A Duty is work of a shard that comes again and again, in bounded steps under the hold.
 type Duty struct {
-	Step func(ctx context.Context, h engine.Hold) (more bool, err error)
+	Step func(ctx context.Context, h engine.Hold) (Stepped, error)
 	// Every is the pause after a step that left nothing; after a failure it is at least a second.
 	Every time.Duration
+	// Rest is the pause once nothing was found for restAfter; 0 for no other than Every.
+	Rest time.Duration
 	// Name is what logs call it.
 	Name   string
 	Logger *slog.Logger
 }
 
+// A Stepped is what a step came to: it found something to do, and there is more to do at once.
+type Stepped struct{ Found, More bool }
+
 const (
-	// sequenceEvery is how often the outbox is looked at (REP-20).
+	// sequenceEvery is how often the outbox is looked at, and sequenceRest how often where nothing has come for
+	// restAfter (REP-20).
 	sequenceEvery = 20 * time.Millisecond
+	sequenceRest  = 250 * time.Millisecond
+	restAfter     = 10 * time.Second
 	sequenceStep  = 512
 	retainEvery   = time.Minute
 	retainStep    = 1024
@@ -31,29 +38,38 @@ const (
 )
 
 // Sequencing moves the outbox of a store to its logs. check judges what is moved (see [engine.Outbox]), and
-// rejected is told how many occurrences were put aside.
-func Sequencing(s engine.Outbox, check func(context.Context, store.Outgoing) (fault, err error), rejected func(n int), logger *slog.Logger) Duty {
-	step := func(ctx context.Context, h engine.Hold) (bool, error) {
+// told of what each step came to.
+func Sequencing(s engine.Outbox, check func(context.Context, store.Outgoing) (fault, err error), told func(engine.Sequenced), logger *slog.Logger) Duty {
+	step := func(ctx context.Context, h engine.Hold) (Stepped, error) {
 		done, err := s.Sequence(ctx, h, sequenceStep, check)
-		if done.Rejected > 0 {
-			rejected(done.Rejected)
+		if err == nil || done.Rejected > 0 {
+			told(done)
 		}
-		return done.More, err
+		return Stepped{done.Found > 0, done.More}, err
 	}
-	return Duty{step, sequenceEvery, "moving the outbox", logger}
+	return Duty{Step: step, Every: sequenceEvery, Rest: sequenceRest, Name: "moving the outbox", Logger: logger}
 }
 
 // Retaining deletes what the logs of a store no longer retain.
 func Retaining(s engine.Shared, logger *slog.Logger) Duty {
-	return Duty{func(ctx context.Context, h engine.Hold) (bool, error) { return s.Retain(ctx, h, retainStep) }, retainEvery, "deleting expired entries", logger}
+	step := func(ctx context.Context, h engine.Hold) (Stepped, error) {
+		more, err := s.Retain(ctx, h, retainStep)
+		return Stepped{more, more}, err
+	}
+	return Duty{Step: step, Every: retainEvery, Name: "deleting expired entries", Logger: logger}
 }
 
 // Run does the duty for as long as the tenure lasts; it is what [Options.Run] does for its topic.
 func (d Duty) Run(t *Tenure) {
 	failing := false
+	clock := t.owner.o.Clock
+	busy := clock.Monotonic() // when something was found
 	for t.Valid() {
-		more, err := d.Step(t.Context(), t.Hold())
-		pause := d.Every
+		done, err := d.Step(t.Context(), t.Hold())
+		pause, now := d.Every, clock.Monotonic()
+		if done.Found {
+			busy = now
+		}
 		switch {
 		case t.Context().Err() != nil:
 			return
@@ -65,12 +81,14 @@ func (d Duty) Run(t *Tenure) {
 			if !failing {
 				d.Logger.Warn("mcp events: "+d.Name, "error", err)
 			}
-		case more:
+		case done.More:
 			pause = 0
+		case d.Rest > 0 && now-busy >= restAfter:
+			pause = d.Rest
 		}
 		failing = err != nil
 		ready := make(chan struct{})
-		stop := t.owner.o.Clock.AfterFunc(pause, func() { close(ready) })
+		stop := clock.AfterFunc(pause, func() { close(ready) })
 		select {
 		case <-t.Draining():
 			stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,24 +20,24 @@ func TestREP20Sequencing(t *testing.T) {
 		began := time.Now()
 		var at []time.Duration
 		results := []struct {
-			more bool
+			done Stepped
 			err  error
-		}{{}, {more: true}, {}, {err: errLost}, {}, {err: engine.ErrFenced}}
+		}{{}, {done: Stepped{true, true}}, {}, {err: errLost}, {}, {err: engine.ErrFenced}}
 		d := Sequencing(nil, nil, nil, logger)
 		fenced := make(chan struct{})
-		d.Step = func(_ context.Context, h engine.Hold) (bool, error) {
+		d.Step = func(_ context.Context, h engine.Hold) (Stepped, error) {
 			if h.Fence == 0 || h.Shard.Topic != engine.OutboxTopic {
 				t.Errorf("step under %v", h)
 			}
 			if len(at) == len(results) {
-				return false, nil
+				return Stepped{}, nil
 			}
 			r := results[len(at)]
 			at = append(at, time.Since(began))
 			if len(at) == len(results) {
 				close(fenced)
 			}
-			return r.more, r.err
+			return r.done, r.err
 		}
 		w := newWorld()
 		r := w.replica(0, 1, nil)
@@ -58,6 +59,51 @@ func TestREP20Sequencing(t *testing.T) {
 		}
 		if err := r.owner.Shutdown(t.Context()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// REP-20, K9: an outbox that nobody uses is looked at four times a second, and 50 times again from the first row on.
+func TestREP20Rest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var looks []time.Duration
+		var found atomic.Bool
+		d := Sequencing(nil, nil, nil, slog.New(slog.DiscardHandler))
+		d.Step = func(context.Context, engine.Hold) (Stepped, error) {
+			looks = append(looks, time.Since(began))
+			return Stepped{Found: found.Swap(false)}, nil
+		}
+		r := newWorld().replica(0, 1, nil)
+		r.types = nil
+		r.owner.o.Run = d.Run
+		r.start()
+		time.Sleep(2 * time.Minute)
+		found.Store(true)
+		time.Sleep(time.Minute)
+		if err := r.owner.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		between := func(from, to time.Duration) (n int) {
+			for _, at := range looks {
+				if at >= looks[0]+from && at < looks[0]+to {
+					n++
+				}
+			}
+			return n
+		}
+		for _, c := range []struct {
+			from, to time.Duration
+			want     int
+		}{
+			{0, 10 * time.Second, 500},
+			{11 * time.Second, time.Minute, 4 * 49},
+			{2*time.Minute + time.Second, 2*time.Minute + 9*time.Second, 8 * 50},
+			{2*time.Minute + 20*time.Second, 2*time.Minute + 50*time.Second, 4 * 30},
+		} {
+			if n := between(c.from, c.to); n < c.want-1 || n > c.want+1 {
+				t.Errorf("from %v to %v: %d looks, want %d", c.from, c.to, n, c.want)
+			}
 		}
 	})
 }

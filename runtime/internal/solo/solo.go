@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -35,7 +36,7 @@ func Cluster(changed func(id string, of engine.Shard)) *subscriber.Cluster {
 }
 
 // obsolete is the error with which a subscription ends that this process cannot serve: there is no other.
-func obsolete(et subscriber.EventType, schema string, read bool) *events.Error {
+func obsolete(et eventtype.Type, schema string, read bool) *events.Error {
 	switch d := et.Current(); {
 	case d == nil:
 		return fault.NotFound("event")

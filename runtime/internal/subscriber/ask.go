@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
@@ -172,7 +173,7 @@ func inShard(r *store.Subscription) engine.Shard {
 
 // shardOf is the number of the shard of a subscription, of n that its event type has: subscriptions that
 // read one feed have one (REP-6).
-func shardOf(event string, a Arguments, principal string, n int) int {
+func shardOf(event string, a eventtype.Arguments, principal string, n int) int {
 	if c := a.Def.Check(); c != nil && c.Shared {
 		principal = ""
 	}
@@ -345,7 +346,7 @@ func statusIn(r *store.Subscription) delivery.Status {
 }
 
 // storedCursor is the safe cursor of a subscription as far as the store knows it (HOOK-6).
-func (w *Subscriptions) storedCursor(ctx context.Context, et EventType, d Definition,
+func (w *Subscriptions) storedCursor(ctx context.Context, et eventtype.Type, d eventtype.Definition,
 	r *store.Subscription) (*string, error) {
 	if d.Check() != nil {
 		return &r.Progress.Upstream, nil

@@ -5,12 +5,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 )
 
 // Redefined ends the webhook subscriptions of a type that was changed incompatibly, and wakes the
 // others to go on under the new definition (EVOL-2, EVOL-3).
-func (w *Subscriptions) Redefined(et EventType) {
+func (w *Subscriptions) Redefined(et eventtype.Type) {
 	w.Review(et)
 	w.Each(OfType(et), func(h *Live) { h.Handle.Wake() })
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 )
 
@@ -75,6 +76,6 @@ func (w *Subscriptions) End(h *Live, reason *events.Error) {
 }
 
 // OfType picks the subscriptions to a type.
-func OfType(et EventType) func(*Live) bool {
+func OfType(et eventtype.Type) func(*Live) bool {
 	return func(h *Live) bool { return h.Type == et }
 }

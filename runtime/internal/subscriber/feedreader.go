@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
@@ -29,10 +30,10 @@ type feedReader struct {
 	src     feed.Source
 
 	mu     sync.Mutex
-	args   Arguments  // of src
-	found  []feedItem // ascending, above what is settled
-	bytes  int        // of found
-	passed string     // cursor of what is settled
+	args   eventtype.Arguments // of src
+	found  []feedItem          // ascending, above what is settled
+	bytes  int                 // of found
+	passed string              // cursor of what is settled
 	head   store.Position
 	last   string // cursor of head
 	asking bool   // the upstream is being asked, which takes as long as its author's check does
@@ -79,7 +80,7 @@ func (it *feedItem) size() int {
 }
 
 // openFeedReader places a reader at a cursor of the feed's own form.
-func (w *Subscriptions) openFeedReader(ctx context.Context, et EventType, sub Identity, a Arguments, cursor string, later bool) (r *feedReader, truncated bool, err error) {
+func (w *Subscriptions) openFeedReader(ctx context.Context, et eventtype.Type, sub eventtype.Subscription, a eventtype.Arguments, cursor string, later bool) (r *feedReader, truncated bool, err error) {
 	r = &feedReader{w: w, principal: sub.Principal, passed: cursor, last: cursor, args: a}
 	r.et = et
 	r.bound.Store(&a)
@@ -161,7 +162,7 @@ func (r *feedReader) pull(ctx context.Context, after store.Position) error {
 }
 
 // ask pulls in a goroutine of its own and then rings. Close ends it.
-func (r *feedReader) ask(a Arguments) {
+func (r *feedReader) ask(a eventtype.Arguments) {
 	w := r.w
 	ctx, cancel := context.WithCancel(hook.WithPrincipal(w.ctx, r.principal))
 	r.mu.Lock()
@@ -189,7 +190,7 @@ func (r *feedReader) ask(a Arguments) {
 }
 
 // take pulls the source and keeps what it gives. The caller holds pulling.
-func (r *feedReader) take(ctx context.Context, a Arguments) error {
+func (r *feedReader) take(ctx context.Context, a eventtype.Arguments) error {
 	if r.args != a {
 		if err := r.src.Rebind(ctx, a.Def.Check(), a.Arguments); err != nil {
 			return err

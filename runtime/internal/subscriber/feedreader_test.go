@@ -43,7 +43,7 @@ func (s *idleSource) Unpark() store.Position {
 // idleFeed is a reader of a check over src, which has found n losses that nobody has read.
 func idleFeed(t *testing.T, src *idleSource, n int) *feedReader {
 	et := newEventType(t)
-	a, err := parse(et.def, nil)
+	a, err := et.Arguments(`{}`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,13 +2,13 @@ package subscriber
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
@@ -18,17 +18,17 @@ import (
 // A Host is the server whose subscriptions they are.
 type Host interface {
 	// Type is the event type of that name; false when none is registered.
-	Type(event string) (EventType, bool)
+	Type(event string) (eventtype.Type, bool)
 
 	// Join makes a subscription a member: it asks OnSubscribe. Leave ends that (SRV-3).
-	Join(ctx context.Context, sub Identity, a Arguments) error
-	Leave(sub Identity, a Arguments)
+	Join(ctx context.Context, sub eventtype.Subscription, a eventtype.Arguments) error
+	Leave(sub eventtype.Subscription, a eventtype.Arguments)
 	// Release ends a membership of a subscription that goes on in another process: nobody is asked.
-	Release(sub Identity, a Arguments)
+	Release(sub eventtype.Subscription, a eventtype.Arguments)
 	// Refused asks the author's hooks again for a live subscription; nil when they let it be (AUTH-2).
 	// Asks reports whether there are any to ask.
-	Refused(ctx context.Context, principal string, a Arguments) *events.Error
-	Asks(a Arguments) bool
+	Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error
+	Asks(a eventtype.Arguments) bool
 
 	// Take charges a principal with n bytes, or refuses (CAP-5). Keep charges whatever the bounds say,
 	// and Give takes a charge back.
@@ -37,64 +37,8 @@ type Host interface {
 	Give(principal string, n int)
 }
 
-// An EventType is one name over its registrations. Equal ones are the same type.
-type EventType interface {
-	Name() string
-	// Current is the present registration; nil when the type is removed.
-	Current() Definition
-	// Topic is the log of what is emitted, nil without an emitter, and Head the position of its newest
-	// entry.
-	Topic() *topic.Topic
-	Head() store.Position
-	// Feeds are those of its checks.
-	Feeds() *feed.Feeds
-	// Refuses is the error with which an operator has closed the type; nil when it is open.
-	Refuses() *events.Error
-}
-
-// A Definition is one registration of an event type. It never changes; equal ones are the same.
-type Definition interface {
-	// Kernel is what the log kernel knows of it.
-	Kernel() *topic.Type
-	// Check is its check; nil without one.
-	Check() *feed.Check
-	// Webhooks reports whether it offers webhook (LIST-3).
-	Webhooks() bool
-	// Changed is the feature in which it differs incompatibly from the definition before it, "" for none
-	// (EVOL-2).
-	Changed() string
-	// Fingerprint identifies the schemas (EVOL-4).
-	Fingerprint() string
-}
-
-// Arguments are a subscription's, with the definition that they are valid under.
-type Arguments struct {
-	*topic.Arguments
-	Def Definition
-}
-
-// parse validates the raw arguments of a request, and reparse takes over ones that were accepted
-// before; see [topic.Type].
-func parse(d Definition, raw json.RawMessage) (Arguments, error) {
-	a, err := d.Kernel().Parse(raw)
-	return Arguments{a, d}, err
-}
-
-func reparse(d Definition, raw json.RawMessage) (Arguments, error) {
-	a, err := d.Kernel().Reparse(raw)
-	return Arguments{a, d}, err
-}
-
-// An Identity is what identifies a webhook subscription to hooks and operators.
-type Identity struct {
-	ID, Principal, Event string
-	// Restored tells OnSubscribe that the subscription was accepted before, by an earlier process or by
-	// another one (SUB-11, REP-17).
-	Restored bool
-}
-
-func identityOf(r *store.Subscription) Identity {
-	return Identity{ID: r.ID, Principal: r.Principal, Event: r.Event}
+func identityOf(r *store.Subscription) eventtype.Subscription {
+	return eventtype.Subscription{ID: r.ID, Principal: r.Principal, Event: r.Event, Mode: wire.ModeWebhook}
 }
 
 // Options are what subscriptions are kept by.

@@ -9,6 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -131,7 +132,7 @@ func (w *Subscriptions) orphaned(event string) *events.Error {
 }
 
 // Review ends the subscriptions that no build understands any more (REP-16, EVOL-2).
-func (w *Subscriptions) Review(et EventType) {
+func (w *Subscriptions) Review(et eventtype.Type) {
 	if w == nil {
 		return
 	}

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-func (w *Subscriptions) newPart(t Tenure, et EventType) *part {
+func (w *Subscriptions) newPart(t Tenure, et eventtype.Type) *part {
 	p := &part{w: w, tenure: t, et: et, owned: w.store.Owned(t.Hold()), live: map[*Live]struct{}{},
 		touched: map[string]bool{}, left: map[string]string{}}
 	p.shard = w.engine.NewShard(delivery.ShardOptions{Store: &trimmingStore{p.owned, w}, Fenced: t.Fenced,
@@ -196,7 +197,7 @@ func (f *fanout) Advanced() {
 }
 
 // follow has the log told of appends to the type's.
-func (w *Subscriptions) follow(et EventType, l *delivery.Log) {
+func (w *Subscriptions) follow(et eventtype.Type, l *delivery.Log) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := w.fans[et]
@@ -213,7 +214,7 @@ func (w *Subscriptions) follow(et EventType, l *delivery.Log) {
 	f.logs.Store(&all)
 }
 
-func (w *Subscriptions) unfollow(et EventType, l *delivery.Log) {
+func (w *Subscriptions) unfollow(et eventtype.Type, l *delivery.Log) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := w.fans[et]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
@@ -20,9 +21,9 @@ import (
 type boundReader interface {
 	delivery.Reader
 	// arguments are those under the present definition; false when the type is gone.
-	arguments() (Arguments, bool)
+	arguments() (eventtype.Arguments, bool)
 	// latest are the last ones that arguments returned.
-	latest() Arguments
+	latest() eventtype.Arguments
 	// attach tells the handle that is to be woken.
 	attach(h *delivery.Handle)
 }
@@ -40,27 +41,27 @@ func (b *wakeup) attach(h *delivery.Handle) { b.handle = h }
 // A binding is a subscription's arguments, taken over to the type's present definition when that
 // has changed additively (EVOL-3).
 type binding struct {
-	et    EventType
-	bound atomic.Pointer[Arguments]
+	et    eventtype.Type
+	bound atomic.Pointer[eventtype.Arguments]
 }
 
-func (b *binding) arguments() (a Arguments, ok bool) {
+func (b *binding) arguments() (a eventtype.Arguments, ok bool) {
 	d, a := b.et.Current(), b.latest()
 	if d == nil {
-		return Arguments{}, false
+		return eventtype.Arguments{}, false
 	}
 	if a.Def == d {
 		return a, true
 	}
-	next, err := reparse(d, a.JSON)
+	next, err := eventtype.Reparse(d, a.JSON)
 	if err != nil {
-		return Arguments{}, false // redefine ends the subscription
+		return eventtype.Arguments{}, false // redefine ends the subscription
 	}
 	b.bound.Store(&next)
 	return next, true
 }
 
-func (b *binding) latest() Arguments { return *b.bound.Load() }
+func (b *binding) latest() eventtype.Arguments { return *b.bound.Load() }
 
 // A logReader reads the type's own log for a webhook subscription.
 type logReader struct {
@@ -72,7 +73,7 @@ type logReader struct {
 	reader    topic.Reader
 }
 
-func (w *Subscriptions) newLogReader(et EventType, sub Identity, a Arguments) *logReader {
+func (w *Subscriptions) newLogReader(et eventtype.Type, sub eventtype.Subscription, a eventtype.Arguments) *logReader {
 	r := &logReader{w: w, principal: sub.Principal, id: sub.ID}
 	r.et = et
 	r.bound.Store(&a)

@@ -10,6 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -53,7 +54,7 @@ func badCursor(cursor, why string) error {
 
 // checkCursor refuses a cursor that is none of the subscription's. What retention has dropped, and
 // what an earlier life of a memory log has given out, is one all the same.
-func (w *Subscriptions) checkCursor(ctx context.Context, et EventType, principal string, a Arguments, cursor string) error {
+func (w *Subscriptions) checkCursor(ctx context.Context, et eventtype.Type, principal string, a eventtype.Arguments, cursor string) error {
 	c, err := wire.ParseCursor(cursor)
 	d := a.Def
 	switch {
@@ -95,7 +96,7 @@ func (w *Subscriptions) CheckReplay(ctx context.Context, r *store.Subscription, 
 	if !ok || et.Current() == nil {
 		return fault.NotFound("event")
 	}
-	a, err := reparse(et.Current(), r.Arguments)
+	a, err := eventtype.Reparse(et.Current(), r.Arguments)
 	if err != nil {
 		return fault.NotFound("event") // as this process knows it
 	}
@@ -106,7 +107,7 @@ func (w *Subscriptions) CheckReplay(ctx context.Context, r *store.Subscription, 
 }
 
 // rewind replays from the type's own log.
-func (w *Subscriptions) rewind(ctx context.Context, h *Live, a Arguments, cursor string) error {
+func (w *Subscriptions) rewind(ctx context.Context, h *Live, a eventtype.Arguments, cursor string) error {
 	unlock, err := w.keys.Lock(ctx, h.ID)
 	if err != nil {
 		return err
@@ -136,7 +137,7 @@ func (w *Subscriptions) rewind(ctx context.Context, h *Live, a Arguments, cursor
 // new reader takes the place of the old one. It is opened first, within a bounded time and without
 // the key: a check that hangs holds up nobody, and the feed that both share stays in use
 // throughout.
-func (w *Subscriptions) restart(ctx context.Context, h *Live, a Arguments, cursor string) error {
+func (w *Subscriptions) restart(ctx context.Context, h *Live, a eventtype.Arguments, cursor string) error {
 	if err := w.checkCursor(ctx, h.Type, h.Principal, a, cursor); err != nil {
 		return err
 	}
@@ -167,7 +168,7 @@ var errReplayTime = fmt.Errorf("the check has not answered within %s: %w", Repla
 
 // replace puts a subscription with another reader in the place of h: another life of the same one,
 // for which its members need not be asked. After an error h goes on.
-func (w *Subscriptions) replace(ctx context.Context, h *Live, a Arguments, reader boundReader, cursor string) (*Live, error) {
+func (w *Subscriptions) replace(ctx context.Context, h *Live, a eventtype.Arguments, reader boundReader, cursor string) (*Live, error) {
 	unlock, err := w.keys.Lock(ctx, h.ID)
 	if err != nil {
 		return nil, err

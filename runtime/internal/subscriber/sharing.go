@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -38,7 +39,7 @@ type Cluster struct {
 	// Obsolete is the error with which a subscription to the type ends whose arguments were accepted under
 	// the schemas of that fingerprint; nil while it goes on (REP-16). read tells whether this process
 	// understands them.
-	Obsolete func(et EventType, schema string, read bool) *events.Error
+	Obsolete func(et eventtype.Type, schema string, read bool) *events.Error
 	// Shards is how many a new event type gets.
 	Shards int
 }
@@ -66,7 +67,7 @@ type Tenure interface {
 type part struct {
 	w      *Subscriptions
 	tenure Tenure
-	et     EventType
+	et     eventtype.Type
 	owned  engine.Owned
 	shard  *delivery.Shard
 

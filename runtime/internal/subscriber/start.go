@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -37,7 +38,7 @@ type seat struct {
 
 // start hands a subscription whose record is stored to the engine. truncated tells that a check could not go on
 // from cursor. The caller holds the key and is a member. Nothing is delivered before the seat's hold.
-func (w *Subscriptions) start(ctx context.Context, et EventType, a Arguments, r store.Subscription, cursor string, at seat) (h *Live, truncated bool, err error) {
+func (w *Subscriptions) start(ctx context.Context, et eventtype.Type, a eventtype.Arguments, r store.Subscription, cursor string, at seat) (h *Live, truncated bool, err error) {
 	sub := identityOf(&r)
 	h = &Live{ID: r.ID, Principal: r.Principal, Type: et, Generation: r.Generation, charge: w.charge(a),
 		part: at.part, created: r.CreatedAt.UnixNano(), refreshed: r.RefreshedAt.UnixNano(), schema: r.Schema, dialect: wire.Dialect(r.Codes)}

@@ -10,6 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
@@ -21,9 +22,9 @@ import (
 
 // A Request is one events/subscribe.
 type Request struct {
-	Type EventType
-	Args Arguments
-	Sub  Identity
+	Type eventtype.Type
+	Args eventtype.Arguments
+	Sub  eventtype.Subscription
 	// URL is RawURL parsed. RawURL is what the subscription's key is made of (SUB-4).
 	URL     *url.URL
 	RawURL  string
@@ -48,15 +49,9 @@ func secretReason(err error) string {
 	return "is not valid"
 }
 
-// IdentityOf names a subscription by its key (SUB-4).
-func IdentityOf(principal, url string, a Arguments) Identity {
-	name := a.Def.Kernel().Name
-	return Identity{ID: wire.SubscriptionID(wire.ModeWebhook, principal, url, name, a.Canonical()), Principal: principal, Event: name}
-}
-
 // Read fills in arguments, url and secret, and reports all that is wrong with their form at once. The
 // lookup of the url's host comes last (SUB-3).
-func (w *Subscriptions) Read(ctx context.Context, q *Request, d Definition, p *wire.SubscribeParams) error {
+func (w *Subscriptions) Read(ctx context.Context, q *Request, d eventtype.Definition, p *wire.SubscribeParams) error {
 	var faults []events.FieldError
 	var err error
 	if q.Args, err = w.parse(ctx, hook.Principal(ctx), d, p); err != nil {
@@ -90,21 +85,21 @@ func (w *Subscriptions) Read(ctx context.Context, q *Request, d Definition, p *w
 
 // parse reads the arguments of a subscribe. Those of a subscription that is there already were
 // accepted before, and stay so when it is refreshed (CAP-5).
-func (w *Subscriptions) parse(ctx context.Context, principal string, d Definition, p *wire.SubscribeParams) (Arguments, error) {
-	a, err := parse(d, p.Arguments)
+func (w *Subscriptions) parse(ctx context.Context, principal string, d eventtype.Definition, p *wire.SubscribeParams) (eventtype.Arguments, error) {
+	a, err := eventtype.Parse(d, p.Arguments)
 	if err == nil {
 		return a, nil
 	}
 	canonical, invalid := wire.Canonical(p.Arguments)
 	if invalid != nil {
-		return Arguments{}, err
+		return eventtype.Arguments{}, err
 	}
 	id := wire.SubscriptionID(wire.ModeWebhook, principal, p.Delivery.URL, p.Name, canonical)
 	if w.Get(id) == nil && !w.isStored(ctx, id) {
-		return Arguments{}, err
+		return eventtype.Arguments{}, err
 	}
-	if a, invalid = reparse(d, p.Arguments); invalid != nil {
-		return Arguments{}, err
+	if a, invalid = eventtype.Reparse(d, p.Arguments); invalid != nil {
+		return eventtype.Arguments{}, err
 	}
 	return a, nil
 }

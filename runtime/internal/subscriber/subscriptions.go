@@ -1,6 +1,6 @@
 // Package subscriber keeps webhook subscriptions: it begins, refreshes, restores and ends them. Their
 // records are the store's, their deliveries the engine's (package delivery), and what they are
-// subscribed to is the server's ([EventType], [Host]); this is what ties the three together.
+// subscribed to is the server's ([eventtype.Type], [Host]); this is what ties the three together.
 //
 // Start at [Subscriptions]. Of the processes that serve a store, which may be one ([Cluster]), each owns parts of the
 // subscriptions (sharing.go, part.go), takes them up from the one before it or as they are stored (takeup.go), and
@@ -20,9 +20,11 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/keylock"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pulse"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -54,14 +56,14 @@ type Subscriptions struct {
 	closed bool
 	byID   map[string]*Live
 	parts  map[engine.Shard]*part
-	fans   map[EventType]*fanout
+	fans   map[eventtype.Type]*fanout
 	counts map[string]int // of shards, by event type
 }
 
 // A Live is one live webhook subscription.
 type Live struct {
 	ID, Principal string
-	Type          EventType
+	Type          eventtype.Type
 	Generation    uint64
 	Handle        *delivery.Handle
 
@@ -78,17 +80,17 @@ type Live struct {
 }
 
 // Identity is how hooks of the author know it.
-func (h *Live) Identity() Identity {
-	return Identity{ID: h.ID, Principal: h.Principal, Event: h.Type.Name()}
+func (h *Live) Identity() eventtype.Subscription {
+	return eventtype.Subscription{ID: h.ID, Principal: h.Principal, Event: h.Type.Name(), Mode: wire.ModeWebhook}
 }
 
 // Arguments are those under the definition that it reads by.
-func (h *Live) Arguments() Arguments { return h.reader.latest() }
+func (h *Live) Arguments() eventtype.Arguments { return h.reader.latest() }
 
 // New makes the service. What is stored is taken up by [Subscriptions.Own] and [Subscriptions.Serve].
 func New(o Options) (*Subscriptions, error) {
 	w := &Subscriptions{host: o.Host, o: o, store: o.Store, cluster: o.Cluster, guard: o.Guard, reading: make(chan struct{}, readers),
-		byID: map[string]*Live{}, parts: map[engine.Shard]*part{}, fans: map[EventType]*fanout{}, counts: map[string]int{}}
+		byID: map[string]*Live{}, parts: map[engine.Shard]*part{}, fans: map[eventtype.Type]*fanout{}, counts: map[string]int{}}
 	w.ctx, w.close = context.WithCancel(context.Background())
 	records := admittedRecords{o.Store, engine.Quota{Own: max(o.Verify.PerPrincipal, 0), All: max(o.Verify.Total, 0)}}
 	o.Verify.Now = w.now
@@ -109,14 +111,15 @@ func New(o Options) (*Subscriptions, error) {
 	return w, nil
 }
 
-// Behind is how many entries of the log follow what is settled; nil where that means nothing.
-func (h *Live) Behind() *int64 {
+// Waiting is the position up to which everything is settled, and how many entries of the log follow; ok is false where
+// that means nothing.
+func (h *Live) Waiting() (base store.Position, behind int64, ok bool) {
 	if h.Type.Topic() == nil || h.Arguments().Def.Check() != nil {
-		return nil
+		return 0, 0, false
 	}
 	head := h.Type.Topic().Head()
-	n := max(int64(head)-int64(h.Handle.Progress().Base), 0)
-	return &n
+	base = h.Handle.Progress().Base
+	return base, max(int64(head)-int64(base), 0), true
 }
 
 // Restoring is of how many event types stored subscriptions wait to be tried for the first time since
@@ -126,6 +129,9 @@ func (w *Subscriptions) Restoring() int { return int(w.restoring.Load()) }
 
 // Lag is by how many entries the slowest live subscription of each event type is behind its log.
 func (w *Subscriptions) Lag() map[string]int64 { return w.engine.Lag() }
+
+// Pulse is what the attempts of the last hour came to.
+func (w *Subscriptions) Pulse() *pulse.Recorder { return w.engine.Pulse() }
 
 // Failing returns the ids of up to limit live subscriptions that are suspended or whose last attempt
 // failed, and how many there are.
@@ -231,7 +237,7 @@ func (w *Subscriptions) enlist(h *Live) bool {
 
 // charge is what is kept of a subscription's arguments, in bytes. What else is kept of one is of
 // fixed size, and the quotas bound their number.
-func (w *Subscriptions) charge(a Arguments) int {
+func (w *Subscriptions) charge(a eventtype.Arguments) int {
 	n := a.Variable()
 	if !w.o.Durable {
 		n += len(a.Canonical()) // the record is in memory too

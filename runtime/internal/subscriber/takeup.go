@@ -10,6 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -35,7 +36,7 @@ var errPartClosed = errors.New("the shard has another owner")
 // lasts as long as the process does: with the type's registration, in the background where there are some, since
 // hooks of the author may take their time. restored is called when that is done. A type that is registered again
 // has its part already.
-func (w *Subscriptions) Serve(ctx context.Context, t Tenure, et EventType, restored func()) error {
+func (w *Subscriptions) Serve(ctx context.Context, t Tenure, et eventtype.Type, restored func()) error {
 	w.mu.Lock()
 	p := w.parts[t.Hold().Shard]
 	w.mu.Unlock()
@@ -309,11 +310,11 @@ func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subs
 		}
 		return err
 	}
-	var a Arguments
+	var a eventtype.Arguments
 	err := errPartClosed // it is being given away
 	d := p.et.Current()
 	if d != nil && d.Webhooks() {
-		a, err = reparse(d, r.Arguments)
+		a, err = eventtype.Reparse(d, r.Arguments)
 	}
 	if e := w.cluster.Obsolete(p.et, r.Schema, err == nil); e != nil {
 		return p.ended(w.endRecord(ctx, p, r, e))
@@ -367,7 +368,7 @@ func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subs
 
 // startStored starts a subscription whose record is stored. Nothing is delivered before the caller says so. It
 // holds the key and is a member.
-func (w *Subscriptions) startStored(ctx context.Context, p *part, a Arguments, r store.Subscription,
+func (w *Subscriptions) startStored(ctx context.Context, p *part, a eventtype.Arguments, r store.Subscription,
 	from origin) (*Live, error) {
 	if r.RefreshedAt.After(r.Health.SuspendedAt) {
 		r.Health.Suspended, r.Health.SuspendedAt = false, time.Time{} // its owner did not get to know (SUB-5)
@@ -385,7 +386,7 @@ func (w *Subscriptions) startStored(ctx context.Context, p *part, a Arguments, r
 
 // resume makes the record's progress that of the log as it is now, which others may append to: what is known of it
 // here may be old.
-func (w *Subscriptions) resume(ctx context.Context, et EventType, d Definition, r *store.Subscription,
+func (w *Subscriptions) resume(ctx context.Context, et eventtype.Type, d eventtype.Definition, r *store.Subscription,
 	from origin) (cursor string, now origin, lost bool, err error) {
 	if d.Check() != nil {
 		cursor = r.Progress.Upstream

@@ -68,6 +68,13 @@ func (t *Topic) since(ctx context.Context, typ *Type, limit time.Time) (pos stor
 	}
 }
 
+// Before returns the position of the last retained entry that happened before limit, and the one before the first
+// retained entry where there is none. Where timestamps are not in order it is one of the places where they pass limit.
+func (t *Topic) Before(ctx context.Context, limit time.Time) (store.Position, error) {
+	oldest, head := t.Bounds()
+	return t.lastBefore(ctx, oldest, head, limit)
+}
+
 // lastBefore returns the position of the last entry from oldest to head that happened before limit, oldest-1 for none,
 // in a log that is in order of time. It looks at few entries, from the head back in growing steps and then between two
 // of them, however long the log is.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling/pollingtest"
@@ -21,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type incident = pollingtest.Incident
+type incident = eventtypetest.Incident
 
 // A bed is the tools of a server without one. It is their Host.
 type bed struct {
@@ -50,13 +51,13 @@ func (b *bed) event(name string, emits, checks bool, kept ...topic.Kept) *pollin
 }
 
 func readTool(event string) readtool.Tool {
-	return readtool.New(events.Info{Name: event, Description: "D", InputSchema: json.RawMessage(pollingtest.InputSchema),
+	return readtool.New(events.Info{Name: event, Description: "D", InputSchema: json.RawMessage(eventtypetest.InputSchema),
 		PayloadSchema: json.RawMessage(`{"type":"object"}`)}, "read_"+event, "cursor", "maxEvents")
 }
 
 func (b *bed) find(event string) *pollingtest.Type {
 	for _, e := range b.order {
-		if e.Name == event {
+		if e.Name() == event {
 			return e
 		}
 	}
@@ -73,7 +74,7 @@ func (b *bed) Sees(_ context.Context, event string) error { return b.refused[eve
 
 func (b *bed) Offers(context.Context) (all []Offer) {
 	for _, e := range b.order {
-		all = append(all, Offer{Name: e.Name, Description: "An incident.", InputSchema: json.RawMessage(pollingtest.InputSchema)})
+		all = append(all, Offer{Name: e.Name(), Description: "An incident.", InputSchema: json.RawMessage(eventtypetest.InputSchema)})
 	}
 	return all
 }

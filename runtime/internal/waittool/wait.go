@@ -113,7 +113,7 @@ func (s *Tools) waitForAny(ctx context.Context, req *mcp.CallToolRequest) (json.
 		if err != nil {
 			return nil, &waitedError{i, err}
 		}
-		polls[i], keys[i], names[i] = q, keyOf(q.Args), q.Args.Of.Name
+		polls[i], keys[i], names[i] = q, keyOf(q.Args.Arguments), q.Args.Of.Name
 		if other, twice := seen[keys[i]]; twice {
 			return nil, events.Invalid(events.FieldError{Path: "/events/" + strconv.Itoa(i), Message: "is the same as /events/" + strconv.Itoa(other)})
 		}

@@ -211,7 +211,7 @@ func TestWaitAsksChecksAtTheirInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBed(t)
 		checked, e := s.event("checked", false, true), s.event("e", true, false)
-		checked.Check.Interval = 5 * time.Second
+		checked.Current().Check().Interval = 5 * time.Second
 		e.Kernel().Match = func(context.Context, any, any) (bool, error) { return false, nil }
 		go func() {
 			for i := range 60 { // each wakes the call, and none concerns it

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -10,9 +11,10 @@ import (
 // An Outbox is a [Shared] store that takes occurrences within transactions of the author. See
 // REP-20.
 type Outbox interface {
-	// Sequence moves up to limit occurrences from the outbox to their logs, in order of their ids:
-	// all that are visible, whatever was moved before. Appending and deleting are one step. A log that
-	// cannot be appended to holds up no other. The hold is of OutboxTopic.
+	// Sequence moves about limit occurrences from the outbox to their logs: those of a transaction in
+	// their order, and those of one that began after another's end after the other's. It moves all that
+	// are visible, whatever was moved before. Appending and deleting are one step. A log that cannot be
+	// appended to holds up no other. The hold is of OutboxTopic.
 	//
 	// What cannot be read, is for a log that no server has opened or that is the servers' own, or is
 	// refused by check, is put aside with the reason and reaches no log. check returns what is wrong
@@ -31,8 +33,12 @@ func ForNobody(e *store.Entry) bool { return e.Targets != nil && len(e.Targets) 
 
 // Sequenced is what a step of [Outbox.Sequence] came to.
 type Sequenced struct {
+	// Found is how many occurrences it saw.
+	Found int
 	// More tells that there may be more to do at once.
 	More bool
 	// Rejected is how many occurrences were put aside.
 	Rejected int
+	// Oldest is for how long the oldest occurrence has waited that is left, as far as that is known; 0 where none is.
+	Oldest time.Duration
 }

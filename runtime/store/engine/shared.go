@@ -67,6 +67,8 @@ const (
 	// ControlLog is the log by which replicas tell each other what was done to records. A record
 	// is written first, then its entry appended, then the caller answered. See REP-13.
 	ControlLog = "/control"
+	// AuditLog is the log of what operators did. See SRV-8.
+	AuditLog = "/audit"
 	// OutboxTopic has the shard whose owner moves the outbox to the logs. See REP-20.
 	OutboxTopic = "/outbox"
 	// RetentionTopic has the shard whose owner deletes what retention no longer covers.
@@ -98,6 +100,13 @@ type Log interface {
 	// Seen returns when the last look at the store began after which Appended had been told of all
 	// that the log held then. It has a monotonic reading.
 	Seen() time.Time
+}
+
+// Generations is what a [Shared] store implements whose logs begin new epochs together: after a failover that may have
+// lost something, or where an older copy was put back. See REP-19.
+type Generations interface {
+	// Generation is a number that each such beginning raises.
+	Generation() uint64
 }
 
 // A State is a lasting fact about the cluster, such as a type that was terminated. See REP-13.

@@ -293,28 +293,18 @@ func answer(group []*appending, err error) {
 	}
 }
 
-// insert appends a group in one transaction.
+// insert appends a group in one transaction, which other logs may share.
 func (l *Log) insert(group []*appending) error {
-	in := newInsert(len(group))
+	in, size := newInsert(len(group)), 0
 	for _, a := range group {
 		in.add(&a.row, a.once, a.above)
+		size += a.row.size()
 	}
 	l.mu.Lock()
 	told := l.head
 	l.mu.Unlock()
-	err := l.s.attempt(context.Background(), func(ctx context.Context) error {
-		// Looked at again in each attempt: the generation may be over.
-		if err := l.usable(ctx); err != nil {
-			return err
-		}
-		b := &pgx.Batch{}
-		_, timeline := l.s.life()
-		l.s.begunIn(b, l.life, timeline)
-		l.queueInsert(b, in)
-		return l.s.pool.SendBatch(ctx, b).Close()
-	})
-	if err != nil {
-		return uncertain(err)
+	if err := l.s.lanes[l.id%lanes].do(l, in, size); err != nil {
+		return err
 	}
 	for i, a := range group {
 		if a.result = in.results[i]; a.result.fresh && a.result.position <= told {
@@ -390,8 +380,8 @@ func (in *insert) highest() (p store.Position) {
 	return p
 }
 
-// queueInsert queues the append; in's results are set when they are read.
-func (l *Log) queueInsert(b *pgx.Batch, in *insert) {
+// queueInsert queues the append; in's results are set when they are read, which is told.
+func (l *Log) queueInsert(b *pgx.Batch, in *insert, read func()) {
 	b.Queue(l.s.in(`SELECT n, at, stands FROM @.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`), l.id,
 		in.ids, in.audiences, in.hashes, in.timestamps, in.data, in.meta, in.targets, in.cursors, in.once, in.above).
 		Query(func(rows pgx.Rows) error {
@@ -402,6 +392,9 @@ func (l *Log) queueInsert(b *pgx.Batch, in *insert) {
 					return err
 				}
 				in.results[n-1] = result{store.Position(position), stands == nil, stands}
+			}
+			if rows.Err() == nil {
+				read()
 			}
 			return rows.Err()
 		})

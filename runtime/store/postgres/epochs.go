@@ -56,3 +56,9 @@ func (s *Store) rewound(ctx context.Context, as life, log string, has, told stor
 	}
 	return engine.ErrNewEpoch
 }
+
+// Generation implements [engine.Generations].
+func (s *Store) Generation() uint64 {
+	now, _ := s.life()
+	return uint64(now.generation)
+}

@@ -2,7 +2,10 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,6 +48,60 @@ func (s *Store) Idle() bool {
 	return len(s.tail.marked) == 0 && !s.tail.sending && len(s.tail.changed) == 0 && s.pool.Stat().AcquiredConns() == 0
 }
 
+// blocks is how many blocks of the database a statement touches; what it does is undone.
+func (s *Store) blocks(t testing.TB, sql string, args ...any) (blocks float64) {
+	t.Helper()
+	ctx := context.Background()
+	tx, err := s.pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(ctx)
+	var text []byte
+	if err := tx.QueryRow(ctx, s.in("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sql), args...).Scan(&text); err != nil {
+		t.Fatal(err)
+	}
+	var plans []struct {
+		Plan map[string]any
+	}
+	if err := json.Unmarshal(text, &plans); err != nil {
+		t.Fatal(err)
+	}
+	p := plans[0].Plan
+	return p["Shared Hit Blocks"].(float64) + p["Shared Read Blocks"].(float64)
+}
+
+// LookBlocks is how many blocks of the database the next look at the outbox touches for each range that it reads.
+func (s *Store) LookBlocks(t testing.TB) float64 {
+	t.Helper()
+	w := s.sweeping.now
+	args := lookArgs(&w.main, groupMax, w.alone(), false)
+	return s.blocks(t, lookSQL, args...) / float64(len(args[4].([]int64)))
+}
+
+// DueBlocks is how many blocks of the database it touches to find what a step of retention may delete, and
+// DeleteBlocks how many it touches to delete nothing of a log.
+func (s *Store) DueBlocks(t testing.TB, limit int) float64 {
+	t.Helper()
+	return s.blocks(t, dueSQL, int64(limit))
+}
+
+func (s *Store) DeleteBlocks(t testing.TB, log string) float64 {
+	t.Helper()
+	var id, kept int64
+	err := s.pool.QueryRow(context.Background(), s.in("SELECT id, kept FROM @.logs WHERE name = $1"), log).Scan(&id, &kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.blocks(t, deleteSQL, id, kept)
+}
+
+// LookAtAll lets the next look at the outbox be one at all of it.
+func (s *Store) LookAtAll() { s.sweeping.now.whole = time.Time{} }
+
+// LookElsewhere lets the next look find another server.
+func (s *Store) LookElsewhere() { s.sweeping.now.start = time.Unix(1, 0) }
+
 // OldSchema makes a schema as the build that knew that many migrations left it.
 func OldSchema(t testing.TB, dsn, schema string, version int) {
 	t.Helper()
@@ -65,4 +122,53 @@ func OldSchema(t testing.TB, dsn, schema string, version int) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// Look lets the tail look at every log, as a notification that names none does.
+func (s *Store) Look() { s.tail.hear(" " + everything) }
+
+// Queries is how often a connection was used.
+func (s *Store) Queries() int64 { return s.pool.Stat().AcquireCount() }
+
+// counting counts the statements that stores send, by schema.
+type counting struct {
+	mu   sync.Mutex
+	sent map[string]int
+}
+
+var statements = &counting{sent: map[string]int{}}
+
+func init() { tracer = statements }
+
+func (c *counting) count(sql string) {
+	_, rest, ok := strings.Cut(sql, `"`)
+	if schema, _, of := strings.Cut(rest, `".`); ok && of {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.sent[schema]++
+	}
+}
+
+func (c *counting) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
+	c.count(d.SQL)
+	return ctx
+}
+
+func (c *counting) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (c *counting) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (c *counting) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBatchQueryData) {
+	c.count(d.SQL)
+}
+
+func (c *counting) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+// Statements is how many statements about its tables the store's schema was asked.
+func (s *Store) Statements() int {
+	statements.mu.Lock()
+	defer statements.mu.Unlock()
+	return statements.sent[s.name]
 }

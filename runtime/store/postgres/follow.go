@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/recent"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -92,7 +93,7 @@ func (l *Log) look(ctx context.Context) (kept store.Position, err error) {
 		return 0, err
 	}
 	h := heads[l]
-	return h.kept, l.follow(ctx, h)
+	return h.kept, l.follow(ctx, h, nil)
 }
 
 // A head is what a log's row said at a time.
@@ -156,8 +157,58 @@ func (s *Store) heads(ctx context.Context, logs ...*Log) (map[*Log]head, error) 
 	return found, nil
 }
 
-// follow takes over what a log's row said: it tells Appended up to its head.
-func (l *Log) follow(ctx context.Context, h head) error {
+// newestSQL reads entries of several logs, each beyond a position up to another; it ends where they are large.
+const newestSQL = `SELECT log, position, event_id, timestamp, data, meta, targets, cursor FROM (
+		SELECT r.n, e.*, sum(octet_length(e.data) + coalesce(octet_length(e.meta), 0)) OVER (ORDER BY r.n, e.position
+			ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS r (log, after, up_to, n)
+			CROSS JOIN LATERAL (SELECT * FROM @.entries WHERE log = r.log AND position > r.after AND position <= r.up_to ORDER BY position) AS e) AS x
+	WHERE before IS NULL OR before < $4 ORDER BY n, position`
+
+// newest reads in one query what logs have beyond what Appended was told, as far as that is little. A log that is alone
+// is read by itself.
+func (s *Store) newest(ctx context.Context, logs []*Log, heads map[*Log]head) (map[*Log][]store.Entry, error) {
+	var ids, after, upTo []int64
+	byID := map[int64]*Log{}
+	left := store.Position(pageMax)
+	for _, l := range logs {
+		l.mu.Lock()
+		at := l.head
+		l.mu.Unlock()
+		if to := heads[l].head; to > at && to-at <= left {
+			left -= to - at
+			ids, after, upTo, byID[l.id] = append(ids, l.id), append(after, int64(at)), append(upTo, int64(to)), l
+		}
+	}
+	if len(ids) < 2 {
+		return nil, nil
+	}
+	type found struct {
+		of    *Log
+		entry store.Entry
+	}
+	all, err := collect(ctx, s, func(row pgx.CollectableRow) (f found, err error) {
+		var id int64
+		f.entry, err = s.scanEntry(row, func() string { return byID[id].name }, &id)
+		f.of = byID[id]
+		return f, err
+	}, newestSQL, ids, after, upTo, int64(recent.Bytes))
+	if err != nil {
+		return nil, err
+	}
+	read := map[*Log][]store.Entry{}
+	for _, f := range all {
+		some := read[f.of]
+		if len(some) > 0 && f.entry.Position != some[len(some)-1].Position+1 {
+			continue // retention has deleted some in between
+		}
+		read[f.of] = append(some, f.entry)
+	}
+	return read, nil
+}
+
+// follow takes over what a log's row said: it tells Appended up to its head. read are entries that were read already.
+func (l *Log) follow(ctx context.Context, h head, read []store.Entry) error {
 	l.mu.Lock()
 	l.kept = max(l.kept, h.kept)
 	if l.options.MaxAge != h.maxAge || l.options.MaxCount != h.maxCount { // another replica has opened it since
@@ -167,6 +218,11 @@ func (l *Log) follow(ctx context.Context, h head) error {
 		l.options.MaxAge, l.options.MaxCount, l.fresh = h.maxAge, h.maxCount, time.Time{}
 	}
 	l.mu.Unlock()
+	if len(read) > 0 {
+		if err := l.advance(ctx, read[len(read)-1].Position, read); err != nil {
+			return err
+		}
+	}
 	if err := l.advance(ctx, h.head, nil); err != nil {
 		return err
 	}

@@ -92,40 +92,57 @@ func (s *Store) Leave(ctx context.Context, fence uint64) error {
 	return s.write(ctx, func(b *pgx.Batch) { b.Queue(s.in(`DELETE FROM @.leases WHERE fence = $1`), int64(fence)) })
 }
 
+// clusterSQL is all of it in one statement: every process asks each second.
+const clusterSQL = `SELECT @.begin_write($1, $2, $3)::text, clock_timestamp(), l.expired, l.fences, l.names, l.types, s.topics, s.numbers, s.fences
+	FROM (SELECT count(*) FILTER (WHERE expires <= clock_timestamp()) > 0 AS expired, coalesce(array_agg(fence ORDER BY fence), '{}') AS fences,
+			coalesce(array_agg(name ORDER BY fence), '{}') AS names, coalesce(array_agg(types ORDER BY fence), '{}') AS types FROM @.leases) AS l,
+		(SELECT coalesce(array_agg(topic::text ORDER BY topic, number), '{}') AS topics, coalesce(array_agg(number ORDER BY topic, number), '{}') AS numbers,
+			coalesce(array_agg(fence ORDER BY topic, number), '{}') AS fences FROM @.shards) AS s`
+
 // Cluster implements [engine.Leases]. It deletes the leases that have expired: from then on they are
 // over for everybody, whatever the clock does.
-func (s *Store) Cluster(ctx context.Context) (c engine.Cluster, err error) {
-	err = s.write(ctx, func(b *pgx.Batch) {
-		c = engine.Cluster{}
-		b.Queue(s.in(`DELETE FROM @.leases WHERE expires <= clock_timestamp()`))
-		b.Queue(`SELECT clock_timestamp()`).QueryRow(func(row pgx.Row) error { return row.Scan(&c.Now) })
-		b.Queue(s.in(`SELECT fence, name, types FROM @.leases ORDER BY fence`)).Query(func(rows pgx.Rows) (err error) {
-			c.Replicas, err = pgx.AppendRows(c.Replicas, rows, s.scanReplica)
-			return err
-		})
-		b.Queue(s.in(`SELECT topic, number, fence FROM @.shards ORDER BY topic, number`)).Query(func(rows pgx.Rows) (err error) {
-			c.Shards, err = pgx.AppendRows(c.Shards, rows, scanHold)
-			return err
-		})
-	})
+func (s *Store) Cluster(ctx context.Context) (engine.Cluster, error) {
+	c, expired, err := s.cluster(ctx)
+	if err == nil && expired {
+		err = s.write(ctx, func(b *pgx.Batch) { b.Queue(s.in(`DELETE FROM @.leases WHERE expires <= clock_timestamp()`)) })
+		if err == nil {
+			c, _, err = s.cluster(ctx)
+		}
+	}
 	if err != nil {
 		return engine.Cluster{}, err
 	}
 	return c, nil
 }
 
-func (s *Store) scanReplica(row pgx.CollectableRow) (r engine.Replica, err error) {
-	var fence int64
-	var types string
-	if err := row.Scan(&fence, &r.Name, &types); err != nil {
-		return r, err
+func (s *Store) cluster(ctx context.Context) (c engine.Cluster, expired bool, err error) {
+	var fences, holders []int64
+	var names, types, topics []string
+	var numbers []int32
+	err = s.attempt(ctx, func(ctx context.Context) error {
+		now, timeline := s.life()
+		return s.pool.QueryRow(ctx, s.in(clusterSQL), now.generation, timeline, s.durable).
+			Scan(nil, &c.Now, &expired, &fences, &names, &types, &topics, &numbers, &holders)
+	})
+	if err != nil {
+		return c, false, classify(err)
 	}
-	if err := json.Unmarshal([]byte(types), &r.Types); err != nil { // nobody could claim anything until it is over
-		s.options.Logger.Error("mcp events: the event types of a lease cannot be read", "lease", fence, "name", r.Name, "error", err)
-		r.Types = nil
+	for i, fence := range fences {
+		c.Replicas = append(c.Replicas, engine.Replica{Name: names[i], Fence: uint64(fence), Types: s.typesOf(fence, names[i], types[i])})
 	}
-	r.Fence = uint64(fence)
-	return r, nil
+	for i, topic := range topics {
+		c.Shards = append(c.Shards, engine.Hold{Shard: engine.Shard{Topic: topic, Number: int(numbers[i])}, Fence: uint64(holders[i])})
+	}
+	return c, expired, nil
+}
+
+// typesOf reads the event types of a lease.
+func (s *Store) typesOf(fence int64, name, text string) (types map[string]string) {
+	if err := json.Unmarshal([]byte(text), &types); err != nil { // nobody could claim anything until it is over
+		s.options.Logger.Error("mcp events: the event types of a lease cannot be read", "lease", fence, "name", name, "error", err)
+		return nil
+	}
+	return types
 }
 
 func scanHold(row pgx.CollectableRow) (h engine.Hold, err error) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,6 +35,7 @@ type Log struct {
 	life    life // the store's that it is of
 	epoch   uint64
 	appends appends
+	apart   atomic.Bool   // it does not share transactions of appends
 	turn    chan struct{} // capacity 1: who has it may move the head
 
 	mu      sync.Mutex
@@ -311,10 +313,15 @@ func (l *Log) query(ctx context.Context, after, to store.Position) (entries []st
 }
 
 func (l *Log) scan(row pgx.CollectableRow) (e store.Entry, err error) {
+	return l.s.scanEntry(row, func() string { return l.name })
+}
+
+// scanEntry reads an entry of a log. What comes in front of its columns goes to more.
+func (s *Store) scanEntry(row pgx.CollectableRow, log func() string, more ...any) (e store.Entry, err error) {
 	var position int64
 	var id, targets, cursor, data, meta []byte
 	var timestamp string
-	if err := row.Scan(&position, &id, &timestamp, &data, &meta, &targets, &cursor); err != nil {
+	if err := row.Scan(append(more, &position, &id, &timestamp, &data, &meta, &targets, &cursor)...); err != nil {
 		return e, err
 	}
 	e = store.Entry{Position: store.Position(position), EventID: string(id), Data: data, Meta: meta, Cursor: string(cursor)}
@@ -325,7 +332,7 @@ func (l *Log) scan(row pgx.CollectableRow) (e store.Entry, err error) {
 		}
 	}
 	if err != nil { // what follows it must not wait for ever
-		l.s.options.Logger.Error("mcp events: an entry cannot be read, nobody gets it", "log", l.name, "position", position, "error", err)
+		s.options.Logger.Error("mcp events: an entry cannot be read, nobody gets it", "log", log(), "position", position, "error", err)
 		e.Targets, e.Timestamp = []string{}, events.NewTime(time.Unix(0, 0))
 	}
 	return e, nil

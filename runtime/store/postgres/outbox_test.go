@@ -222,10 +222,16 @@ func TestREP20StuckLog(t *testing.T) {
 		SELECT 'stuck', ('s' || g)::bytea, `+goodTime+`, '{}', false, 0 FROM generate_series(1, 1100) g`,
 		row(schema, `'log'`, `'1'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
 	began := time.Now()
+	var oldest time.Duration // K10: that something waits, and for how long
 	for n := 1; n < 20; n++ {
-		if _, err := o.Sequence(ctx, o.hold, 512, whole); err != nil {
+		done, err := o.Sequence(ctx, o.hold, 512, whole)
+		if err != nil {
 			t.Fatal(err)
 		}
+		if done.Oldest <= oldest || done.Oldest > time.Since(began)+time.Second {
+			t.Errorf("the oldest has waited for %v, after %v for %v", done.Oldest, time.Since(began), oldest)
+		}
+		oldest = done.Oldest
 		if got := ids(t, l); len(got) == n {
 			if n == 3 {
 				break
@@ -250,6 +256,9 @@ func TestREP20StuckLog(t *testing.T) {
 		}
 	}
 	o.drain()
+	if done, err := o.Sequence(ctx, o.hold, 512, whole); err != nil || done.Oldest != 0 {
+		t.Errorf("%+v, %v: nothing waits", done, err)
+	}
 	if _, head, err := stuck.Bounds(ctx); err != nil || head != 1100 {
 		t.Fatalf("head %d, %v", head, err)
 	}

@@ -88,7 +88,9 @@ type Store struct {
 	tail     *tail
 
 	questions atomic.Int64 // for heads
-	moving    moving
+	lanes     [lanes]*commits
+	apart     chan struct{} // capacity: how many transactions of one log alone there are at once
+	sweeping  sweeping
 
 	ctx  context.Context // ends with the store
 	stop context.CancelFunc
@@ -104,6 +106,7 @@ var (
 	_ engine.Shared       = (*Store)(nil)
 	_ store.Pinger        = (*Store)(nil)
 	_ engine.Outbox       = (*Store)(nil)
+	_ engine.Generations  = (*Store)(nil)
 	_ store.CursorStore   = (*Store)(nil)
 	_ store.ReceivedStore = (*Store)(nil)
 	_ store.CallbackStore = (*Store)(nil)
@@ -138,6 +141,7 @@ func Open(ctx context.Context, connString string, o Options) (_ *Store, err erro
 	config.MaxConns = int32(s.options.Connections)
 	// Descriptions are cached by the client; the server keeps nothing between transactions.
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	config.ConnConfig.Tracer = tracer
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = 10 * time.Second
 	}
@@ -154,6 +158,10 @@ func Open(ctx context.Context, connString string, o Options) (_ *Store, err erro
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.tail = newTail(s)
+	s.apart = make(chan struct{}, max(1, s.options.Connections/2))
+	for i := range s.lanes {
+		s.lanes[i] = &commits{s: s}
+	}
 	s.wg.Go(s.tail.run)
 	s.wg.Go(s.tail.notify)
 	if len(o.OldKeys) > 0 {
@@ -164,6 +172,9 @@ func Open(ctx context.Context, connString string, o Options) (_ *Store, err erro
 	}
 	return s, nil
 }
+
+// tracer is nil but in tests, which count statements by it.
+var tracer pgx.QueryTracer
 
 // maxSchema leaves room for what names of PostgreSQL's may add.
 const maxSchema = 48

@@ -8,24 +8,34 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
+const (
+	// dueSQL is up to where logs may be deleted. Of the age of entries it looks at $1 of each log at most, from the
+	// oldest on: a step deletes no more.
+	dueSQL = `SELECT l.id, l.kept, b.up_to FROM @.logs l, LATERAL (SELECT greatest(
+			CASE WHEN l.max_count > 0 THEN l.head - l.max_count ELSE 0 END,
+			CASE WHEN l.max_age > 0 THEN coalesce((SELECT e.position - 1 FROM (
+					SELECT position, appended FROM @.entries WHERE log = l.id AND position > l.kept ORDER BY position LIMIT $1) e
+				WHERE e.appended >= clock_timestamp() - (l.max_age / 1000.0) * interval '1 microsecond' ORDER BY e.position LIMIT 1),
+				least(l.head, l.kept + $1)) ELSE 0 END) AS up_to) b
+		WHERE b.up_to > l.kept ORDER BY l.id`
+	// deleteSQL deletes what the log no longer keeps. Below $2 is nothing but what a vacuum has not removed yet.
+	deleteSQL = `DELETE FROM @.entries WHERE log = $1 AND position > $2 AND position <= (SELECT kept FROM @.logs WHERE id = $1)`
+)
+
 // Retain implements [engine.Shared]. What a log keeps is what its last opening said, in whichever
 // replica.
 func (s *Store) Retain(ctx context.Context, h engine.Hold, limit int) (more bool, err error) {
 	if err := s.write(ctx, func(b *pgx.Batch) { s.held(b, h) }); err != nil {
 		return false, err
 	}
-	type due struct{ ID, UpTo int64 }
-	all, err := collect(ctx, s, pgx.RowToStructByName[due], `SELECT l.id, b.up_to FROM @.logs l, LATERAL (SELECT greatest(
-			CASE WHEN l.max_count > 0 THEN l.head - l.max_count ELSE 0 END,
-			CASE WHEN l.max_age > 0 THEN coalesce((SELECT e.position - 1 FROM @.entries e WHERE e.log = l.id AND e.position > l.kept
-				AND e.appended >= clock_timestamp() - (l.max_age / 1000.0) * interval '1 microsecond' ORDER BY e.position LIMIT 1), l.head) ELSE 0 END) AS up_to) b
-		WHERE b.up_to > l.kept ORDER BY l.id`)
+	type due struct{ ID, Kept, UpTo int64 }
+	all, err := collect(ctx, s, pgx.RowToStructByName[due], dueSQL, int64(limit))
 	if err != nil {
 		return false, err
 	}
 	for _, d := range all {
 		if limit <= 0 {
-			return true, nil
+			break
 		}
 		var removed int64
 		done := false
@@ -37,7 +47,7 @@ func (s *Store) Retain(ctx context.Context, h engine.Hold, limit int) (more bool
 					ELSE coalesce((SELECT @.proof(event_id, timestamp, data) FROM @.entries WHERE log = $1 AND position = m.up_to), 0) END
 				FROM m WHERE l.id = $1 RETURNING l.kept - m.kept, l.kept >= $2`),
 				d.ID, d.UpTo, int64(limit)).QueryRow(func(row pgx.Row) error { return row.Scan(&removed, &done) })
-			b.Queue(s.in(`DELETE FROM @.entries WHERE log = $1 AND position <= (SELECT kept FROM @.logs WHERE id = $1)`), d.ID)
+			b.Queue(s.in(deleteSQL), d.ID, d.Kept)
 		})
 		if err != nil {
 			return false, err
@@ -47,5 +57,5 @@ func (s *Store) Retain(ctx context.Context, h engine.Hold, limit int) (more bool
 			return true, nil
 		}
 	}
-	return false, nil
+	return limit <= 0, nil
 }

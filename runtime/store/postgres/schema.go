@@ -34,6 +34,8 @@ var migrations = []migration{
 	{sql: proofs, breaks: true},
 	{sql: rejectedTable},
 	{sql: holdOfGeneration},
+	{sql: outboxTransactions},
+	{sql: appendUnseen},
 }
 
 var (
@@ -57,12 +59,20 @@ var (
 	rejectedTable string
 	//go:embed migrations/09_holds.sql
 	holdOfGeneration string
+	//go:embed migrations/10_outbox.sql
+	outboxTransactions string
+	//go:embed migrations/11_append.sql
+	appendUnseen string
 )
 
-// The SQLSTATEs that our functions raise.
+// SchemaVersion is the version that [Open] brings a schema to.
+func SchemaVersion() int { return len(migrations) }
+
+// The SQLSTATEs that our functions raise, and lock_not_available, which follows from lock_timeout.
 const (
 	stateGeneration = "MC001"
 	stateFenced     = "MC002"
+	stateLocked     = "55P03"
 )
 
 // in puts the schema's name, quoted, in place of each "@" before a "." of a statement; others name arguments.

@@ -23,101 +23,129 @@ const (
 	// maxWaiting bounds the bytes of a row of the outbox; a larger one is put aside unread. One look takes
 	// as many together.
 	maxWaiting = 16 << 20
-	// movers is how many logs are moved to at once, moveWait how long one of them may wait for a lock that
-	// somebody has, and movePause for how long it is left alone after a failure.
-	movers    = 4
-	moveWait  = 400 * time.Millisecond
-	movePause = time.Second
-	// movingTold is how often it is told that a log cannot be moved to.
-	movingTold = time.Minute
+	// movers is how many logs are moved to at once, and moveWait how long one of them may wait for a lock that
+	// somebody has.
+	movers   = 4
+	moveWait = 400 * time.Millisecond
 )
-
-// moving is what the owner of the outbox remembers of logs that it could not append to.
-type moving struct {
-	mu    sync.Mutex
-	stuck map[string]stuckLog
-}
-
-type stuckLog struct{ until, told time.Time }
-
-// alone returns the logs that are to be left alone now.
-func (m *moving) alone() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	names := []string{}
-	for name, l := range m.stuck {
-		if time.Now().Before(l.until) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// failed notes that a log could not be appended to and returns whether that is to be told.
-func (m *moving) failed(name string) (tell bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.stuck == nil {
-		m.stuck = map[string]stuckLog{}
-	}
-	l := m.stuck[name]
-	l.until = time.Now().Add(movePause)
-	if tell = time.Since(l.told) >= movingTold; tell {
-		l.told = time.Now()
-	}
-	m.stuck[name] = l
-	return tell
-}
-
-func (m *moving) succeeded(name string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.stuck, name)
-}
 
 // An outboxEntry is a row of the outbox.
 type outboxEntry struct {
-	id    int64
+	place
 	log   string
 	entry store.Entry
 	once  bool
 	above store.Position
 	size  int64
+	age   time.Duration
 	fault error // why it is put aside
 }
 
-// Sequence implements [engine.Outbox]. It looks at all rows that are visible, never only beyond the
-// last that it saw: a transaction that began earlier may commit later, with lower ids. Each log's rows
-// are a step of their own.
+// Sequence implements [engine.Outbox]. It never looks only beyond the last row that it saw: a transaction
+// that began earlier may end later (see [sweep]). Each log's rows are a step of their own.
 func (s *Store) Sequence(ctx context.Context, h engine.Hold, limit int, check func(context.Context, store.Outgoing) (fault, err error)) (done engine.Sequenced, err error) {
 	if h.Shard.Topic != engine.OutboxTopic {
 		return done, fmt.Errorf("%w: %v is not the outbox", engine.ErrFenced, h.Shard)
 	}
-	rows, more, err := s.waiting(ctx, min(max(limit, 1), groupMax))
-	done.More = more
-	if err != nil || len(rows) == 0 {
+	w := s.sweeping.of(h)
+	select {
+	case w.turn <- struct{}{}:
+		defer func() { <-w.turn }()
+	case <-ctx.Done():
+		return done, ctx.Err()
+	}
+	limit = min(max(limit, 1), groupMax)
+	w.begin(time.Now())
+	main, err := s.look(ctx, &w.main, limit, w.alone(), false)
+	if err != nil {
 		return done, err
+	}
+	if w.moved(main.start) {
+		return engine.Sequenced{More: true}, nil
+	}
+	rows := main.rows
+	tried := map[string]*page{} // stuck logs
+	for _, name := range w.due(time.Now()) {
+		p, err := s.look(ctx, &w.stuck[name].sweep, limit, []string{name}, true)
+		if err != nil {
+			return done, err
+		}
+		tried[name] = p
+		rows = append(rows, p.rows...)
+	}
+	moved, err := s.settle(ctx, h, rows, check)
+	done.Found, done.Rejected = len(rows), moved.rejected
+	if err != nil {
+		return done, err
+	}
+	for name, p := range tried {
+		if _, failed := moved.failed[name]; !failed {
+			w.succeeded(name, p)
+			done.More = done.More || p.more
+		}
+	}
+	for name, f := range moved.failed {
+		if w.failed(name, time.Now(), oldest(rows, name)) {
+			s.options.Logger.Warn("mcp events: what transactions emitted waits, "+f.what, "log", name, "error", f.err)
+		}
+	}
+	w.main.done(main)
+	done.More = done.More || main.more
+	done.Oldest = w.oldest(time.Now())
+	if main.more {
+		done.Oldest = max(done.Oldest, rows[len(main.rows)-1].age)
+	}
+	return done, nil
+}
+
+// oldest is for how long the oldest row of a log has waited.
+func oldest(rows []outboxEntry, log string) (age time.Duration) {
+	for i := range rows {
+		if rows[i].log == log {
+			age = max(age, rows[i].age)
+		}
+	}
+	return age
+}
+
+// A settled is what became of rows.
+type settled struct {
+	rejected int
+	failed   map[string]failedMove // by log: not all of its rows were moved
+}
+
+type failedMove struct {
+	what string
+	err  error
+}
+
+// settle moves rows to their logs, and puts those aside that are no occurrences. Of a log that a fault cannot be
+// told of now nothing is moved from there on.
+func (s *Store) settle(ctx context.Context, h engine.Hold, rows []outboxEntry, check func(context.Context, store.Outgoing) (fault, err error)) (done settled, err error) {
+	done.failed = map[string]failedMove{}
+	if len(rows) == 0 {
+		return done, nil
 	}
 	logs, err := s.logsOf(ctx, rows)
 	if err != nil {
 		return done, err
 	}
-	// In order of their ids; of a log that a fault cannot be told of now nothing is moved from there on.
-	mine, unjudged := map[string][]outboxEntry{}, map[string]error{}
+	mine := map[string][]outboxEntry{}
 	var bad []outboxEntry
 	for i := range rows {
 		r := &rows[i]
-		switch {
-		case unjudged[r.log] != nil:
+		if _, failed := done.failed[r.log]; failed {
 			continue
-		case r.fault == nil && strings.HasPrefix(r.log, "/"):
+		}
+		switch {
+		case r.fault != nil:
+		case strings.HasPrefix(r.log, "/"):
 			r.fault = fmt.Errorf("the log %q is the servers' own", r.log)
-		case r.fault == nil && logs[r.log] == nil:
+		case logs[r.log] == nil:
 			r.fault = fmt.Errorf("no server has registered an event type %q", r.log)
-		case r.fault == nil:
-			r.fault, err = check(ctx, store.Outgoing{Log: r.log, Entry: r.entry, Once: r.once, Above: r.above})
-			if err != nil {
-				unjudged[r.log] = err
+		default:
+			if r.fault, err = check(ctx, store.Outgoing{Log: r.log, Entry: r.entry, Once: r.once, Above: r.above}); err != nil {
+				done.failed[r.log] = failedMove{"it cannot be judged", err}
 				continue
 			}
 		}
@@ -131,7 +159,7 @@ func (s *Store) Sequence(ctx context.Context, h engine.Hold, limit int, check fu
 		if err := s.reject(ctx, h, bad); err != nil {
 			return done, err
 		}
-		done.Rejected = len(bad)
+		done.rejected = len(bad)
 	}
 	var mu sync.Mutex
 	var ends error // of the step as a whole
@@ -142,62 +170,20 @@ func (s *Store) Sequence(ctx context.Context, h engine.Hold, limit int, check fu
 		wg.Go(func() {
 			defer func() { <-slots }()
 			rejected, err := s.moveAll(ctx, h, logs[name], mine[name])
-			if err == nil {
-				err = unjudged[name]
-			}
 			mu.Lock()
 			defer mu.Unlock()
-			done.Rejected += rejected
+			done.rejected += rejected
 			switch {
 			case err == nil:
-				s.moving.succeeded(name)
 			case errors.Is(err, engine.ErrFenced) || ctx.Err() != nil:
 				ends = err
-			case s.moving.failed(name):
-				s.options.Logger.Warn("mcp events: what transactions emitted waits, it cannot be appended to its log", "log", name, "error", err)
+			default:
+				done.failed[name] = failedMove{"it cannot be appended to its log", err}
 			}
 		})
 	}
 	wg.Wait()
-	for name, err := range unjudged {
-		if mine[name] == nil && s.moving.failed(name) {
-			s.options.Logger.Warn("mcp events: what transactions emitted waits, it cannot be judged", "log", name, "error", err)
-		}
-	}
 	return done, ends
-}
-
-// waiting reads the outbox from its beginning, but for logs that are left alone. more tells that there is
-// more than was read.
-func (s *Store) waiting(ctx context.Context, limit int) (rows []outboxEntry, more bool, err error) {
-	rows, err = collect(ctx, s, func(row pgx.CollectableRow) (r outboxEntry, err error) {
-		var name, timestamp *string
-		var id, data, meta, targets []byte
-		var above int64
-		if err := row.Scan(&r.id, &name, &id, &timestamp, &data, &meta, &targets, &r.once, &above, &r.size); err != nil {
-			return r, err
-		}
-		if name == nil {
-			r.fault = fmt.Errorf("the name of its log has more than %d bytes", maxName)
-		} else {
-			r.log = *name
-			r.decode(id, timestamp, data, meta, targets, above)
-		}
-		return r, nil
-	}, `SELECT id, CASE WHEN octet_length(log) <= $4 THEN log END, CASE WHEN fits THEN event_id END, CASE WHEN fits THEN timestamp END,
-			CASE WHEN fits THEN data END, CASE WHEN fits THEN meta END, CASE WHEN fits THEN targets END, once, above, size
-		FROM (SELECT *, size <= $3 AS fits, sum(least(size, $3)) OVER (ORDER BY id) - least(size, $3) AS before
-			FROM (SELECT *, octet_length(event_id)::bigint + octet_length(timestamp) + octet_length(data) + coalesce(octet_length(meta), 0)
-				+ coalesce(octet_length(targets), 0) AS size FROM @.outbox WHERE log <> ALL ($2) ORDER BY id LIMIT $1) o) w
-		WHERE before < $3 ORDER BY id`, int64(limit), s.moving.alone(), int64(maxWaiting), int32(maxName))
-	if err != nil {
-		return nil, false, err
-	}
-	read := int64(0)
-	for _, r := range rows {
-		read += min(r.size, maxWaiting)
-	}
-	return rows, len(rows) == limit || read >= maxWaiting, nil
 }
 
 // decode sets the entry, or the fault of a row that is none.
@@ -331,7 +317,7 @@ func (s *Store) move(ctx context.Context, h engine.Hold, l *Log, rows []outboxEn
 		s.begunIn(b, generation, timeline)
 		b.Queue(`SELECT set_config('lock_timeout', $1, true)`, fmt.Sprint(moveWait.Milliseconds()))
 		s.held(b, h)
-		l.queueInsert(b, in)
+		l.queueInsert(b, in, func() {})
 		b.Queue(s.in(`DELETE FROM @.outbox WHERE id = ANY ($1)`), ids)
 		return s.pool.SendBatch(ctx, b).Close()
 	})

@@ -239,27 +239,40 @@ func (t *tail) look(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup
 	if err != nil {
 		return err
 	}
+	var grown []*Log
 	for _, l := range logs {
 		h, ok := heads[l]
 		if !ok {
 			return fmt.Errorf("%w: log %s is gone", ErrCorrupt, l.name)
 		}
-		if l.Seen().Before(h.at) && l.known(h) {
+		if l.Seen().Before(h.at) && l.known(h) || !l.begin() {
 			continue
 		}
-		if !l.begin() {
-			continue
+		grown = append(grown, l)
+	}
+	ctx, cancel = t.s.limited(t.s.ctx)
+	read, err := t.s.newest(ctx, grown, heads)
+	cancel()
+	if err != nil {
+		for _, l := range grown {
+			l.finish()
 		}
+		return err
+	}
+	for i, l := range grown {
 		select {
 		case slots <- struct{}{}:
 		case <-t.s.ctx.Done():
+			for _, l := range grown[i:] {
+				l.finish()
+			}
 			return nil
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
 			ctx, cancel := t.s.limited(t.s.ctx)
 			defer cancel()
-			if err := l.follow(ctx, h); err != nil && t.s.ctx.Err() == nil {
+			if err := l.follow(ctx, heads[l], read[l]); err != nil && t.s.ctx.Err() == nil {
 				t.s.options.Logger.Debug("mcp events: following a log", "log", l.name, "error", err)
 			}
 			if l.finish() {

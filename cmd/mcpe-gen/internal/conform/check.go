@@ -4,7 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
 )
 
 // A need is what a check cannot do without.
@@ -22,6 +23,9 @@ const (
 	needSSRF                      // --ssrf
 	needReplay                    // cursors that are not null
 	needMain                      // the webhook subscription that was made
+	needWitness                   // what the witness has seen
+	needOther                     // the token of another caller
+	needRetrial                   // what became of deliveries that were refused
 )
 
 // A check tries one requirement.
@@ -36,64 +40,36 @@ type check struct {
 	run    func(ctx context.Context, r *run) error
 }
 
-// A violation is what a check found wrong.
-type violation struct {
-	request, answer []byte
-	expected, got   string
-}
-
-func (v *violation) Error() string { return "expected " + v.expected + ", got " + v.got }
-
-// A skip tells why a check could not be made.
-type skip string
-
-func (s skip) Error() string { return string(s) }
-
-func skipf(format string, args ...any) error { return skip(fmt.Sprintf(format, args...)) }
+func skipf(format string, args ...any) error { return verdict.Skipf(format, args...) }
 
 // checks are all of them, in the order in which they run.
 func checks() []check {
 	var all []check
 	for _, group := range [][]check{listChecks, errorChecks, pollChecks, pushChecks, occurrenceChecks,
-		subscribeChecks, deliveryChecks, endChecks, ssrfChecks, lastChecks} {
+		subscribeChecks, deliveryChecks, witnessChecks, retryChecks, endChecks, challengeChecks, ssrfChecks, observedChecks, lastChecks} {
 		all = append(all, group...)
 	}
 	return all
 }
 
 // try runs one check and makes its finding.
-func (r *run) try(ctx context.Context, c check) Finding {
-	f := Finding{ID: c.id, Title: c.title, Outcome: Pass}
+func (r *run) try(ctx context.Context, c check) verdict.Finding {
 	err := r.lacks(ctx, c)
 	if err == nil {
 		r.last = nil
 		err = c.run(ctx, r)
 	}
-	var found *violation
-	var why skip
+	var found *verdict.Violation
+	var why verdict.Skipped
 	switch {
-	case err == nil:
-		return f
-	case errors.As(err, &why):
-		f.Outcome, f.Got = Skip, r.shown([]byte(why))
-		return f
+	case err == nil || errors.As(err, &why):
 	case ctx.Err() != nil:
-		f.Outcome, f.Got = Skip, "the run ended before"
-		return f
-	case !errors.As(err, &found):
+		err = skipf("the run ended before")
+	case !errors.As(err, &found) && r.last != nil:
 		// The server did not answer, or with what is no message.
-		found = &violation{expected: "an answer", got: err.Error()}
-		if r.last != nil {
-			found.request, found.answer = r.last.request, r.last.answer.raw
-		}
+		err = &verdict.Violation{Expected: "an answer", Got: err.Error(), Request: r.last.request, Answer: r.last.answer.raw}
 	}
-	f.Outcome = Fail
-	if c.advice {
-		f.Outcome = Advice
-	}
-	f.Expected, f.Got = r.shown([]byte(found.expected)), r.shown([]byte(found.got))
-	f.Request, f.Answer = r.shown(found.request), r.shown(found.answer)
-	return f
+	return r.Finding(c.id, c.title, c.advice, err)
 }
 
 // lacks says why a check cannot be made.
@@ -101,29 +77,33 @@ func (r *run) lacks(ctx context.Context, c check) error {
 	has := func(n need) bool { return c.needs&n != 0 }
 	switch {
 	case ctx.Err() != nil:
-		return skip("the run ended before")
+		return skipf("the run ended before")
 	case has(needStdio) && r.o.Target.URL != "":
-		return skip("only for a server on standard input and output")
+		return skipf("only for a server on standard input and output")
 	case has(needHTTP) && r.o.Target.URL == "":
-		return skip("only for a server over HTTP")
+		return skipf("only for a server over HTTP")
 	case has(needPoll) && r.poll == nil:
-		return skip("no event type offers poll")
+		return skipf("no event type offers poll")
 	case has(needPush) && r.push == nil:
-		return skip("no event type offers push")
+		return skipf("no event type offers push")
 	case has(needWebhook) && r.hook == nil:
-		return skip("no event type offers webhook to this caller")
+		return skipf("no event type offers webhook to this caller")
 	case has(needSSRF) && !r.o.SSRF:
-		return skip("only with --ssrf")
+		return skipf("only with --ssrf")
 	case has(needReceiver) && r.receiver == nil:
-		return skip("needs a receiver: --listen")
+		return skipf("needs a receiver: --listen")
 	case has(needToken) && r.o.Target.Token == "":
-		return skip("needs --token")
+		return skipf("needs --token")
+	case has(needOther) && r.o.OtherToken == "":
+		return skipf("needs --other-token")
 	case has(needReceiver) && r.nobody:
-		return skip("the server knows no principal for this caller; give --token")
+		return skipf("the server knows no principal for this caller; give --token")
 	case has(needMain) && r.main == nil:
-		return skip("there is no webhook subscription to try it on")
+		return skipf("there is no webhook subscription to try it on")
 	case has(needOccurred) && !r.occurred(ctx, c.needs):
 		return skipf("nothing occurred within %v", r.o.Wait)
+	case has(needWitness) && r.witness == nil:
+		return skipf("nothing was followed")
 	case has(needReplay) && !r.subject(c.needs).replay:
 		return skipf("%s has no replay: its cursors are null", r.subject(c.needs).Name)
 	}
@@ -142,8 +122,10 @@ func (r *run) subject(n need) *subject {
 }
 
 // member is a member of an object, or nil.
-func member(raw json.RawMessage, name string) json.RawMessage {
-	var object map[string]json.RawMessage
+func member(raw json.RawMessage, name string) json.RawMessage { return objectOf(raw)[name] }
+
+// objectOf are the members of an object, none of anything else.
+func objectOf(raw json.RawMessage) (object map[string]json.RawMessage) {
 	_ = json.Unmarshal(raw, &object)
-	return object[name]
+	return object
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"mime"
+	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -15,6 +17,10 @@ var deliveryChecks = []check{
 	{id: "HOOK-2", title: "a delivery is signed and has its headers", needs: needHook, run: eachDelivery(checkHeaders)},
 	{id: "HOOK-1", title: "a delivery is one occurrence in JSON of at most 256 KiB",
 		needs: needHook, run: eachDelivery(checkBody)},
+	{id: "OCC-2", title: "an eventId of a delivery fits a header",
+		needs: needHook, run: eachDelivery(func(r *run, p post) error {
+			return fitsHeader(r.hook, occurrence{p.body, p.exchange(r.main.made)})
+		})},
 	{id: "OCC-4", title: "the data of a delivery is valid under payloadSchema",
 		needs: needHook, run: eachDelivery(func(r *run, p post) error {
 			return validData(r.hook, occurrence{p.body, p.exchange(r.main.made)})
@@ -89,6 +95,9 @@ func checkHeaders(r *run, p post) error {
 
 func checkBody(r *run, p post) error {
 	x := p.exchange(r.main.made)
+	if p.method != http.MethodPost {
+		return x.wrong("a POST", "%s", wire.Shown(p.method))
+	}
 	if kind, _, _ := mime.ParseMediaType(p.header.Get("Content-Type")); kind != "application/json" {
 		return x.wrong("application/json", "%s", wire.Shown(p.header.Get("Content-Type")))
 	}
@@ -162,10 +171,8 @@ func checkRotation(ctx context.Context, r *run) error {
 		return x.wrong("the id "+r.main.id, "%s", wire.Shown(id))
 	}
 	answered := time.Now()
-	// What was under way when the secret changed is passed over.
 	p, ok := c.await(ctx, len(c.received()), r.o.Wait, func(p post) bool {
-		return isOccurrence(p) &&
-			p.at.Sub(answered) > r.o.pace.settle
+		return isOccurrence(p) && r.signedAfter(p, x, answered)
 	})
 	if !ok {
 		return skipf("nothing was delivered within %v", r.o.Wait)
@@ -178,6 +185,16 @@ func checkRotation(ctx context.Context, r *run) error {
 		return from.wrong("a signature of the old secret too, for a while", "%v", err)
 	}
 	return nil
+}
+
+// signedAfter reports whether a delivery was signed after an answer was given. What was under way then may be as late as it
+// likes. Both times are the server's, in seconds.
+func (r *run) signedAfter(p post, x *exchange, answered time.Time) bool {
+	seconds, err := strconv.ParseInt(p.header.Get(wire.HeaderWebhookTimestamp), 10, 64)
+	if err != nil || x.date.IsZero() {
+		return p.at.Sub(answered) > r.o.pace.settle
+	}
+	return time.Unix(seconds, 0).After(x.date)
 }
 
 // gone checks that a key is not known.
@@ -212,6 +229,9 @@ func checkUnsubscribeForm(ctx context.Context, r *run) error {
 	return r.refused(x, wire.InvalidParams)
 }
 
+// nextTick is how long it takes until times in seconds tell before from after.
+const nextTick = 2100 * time.Millisecond
+
 func checkUnsubscribe(ctx context.Context, r *run) error {
 	x, err := r.unsubscribe(ctx, r.hook, r.main.callback)
 	if err != nil {
@@ -223,9 +243,10 @@ func checkUnsubscribe(ctx context.Context, r *run) error {
 	if err := emptyResult(x); err != nil {
 		return err
 	}
-	pause(ctx, r.o.pace.settle)
-	from := len(r.main.callback.received())
-	if p, ok := r.main.callback.await(ctx, from, r.o.pace.quiet, isOccurrence); ok {
+	from, answered := len(r.main.callback.received()), time.Now()
+	if p, ok := r.main.callback.await(ctx, from, max(r.o.pace.quiet, nextTick), func(p post) bool {
+		return isOccurrence(p) && r.signedAfter(p, x, answered)
+	}); ok {
 		return p.exchange(x).wrong("no delivery after the subscription has ended", "%s", p.brief())
 	}
 	again, err := r.unsubscribe(ctx, r.hook, r.main.callback)

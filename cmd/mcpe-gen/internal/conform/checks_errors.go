@@ -65,7 +65,7 @@ func unnamed(method string) func(context.Context, *run) error {
 
 func unknownEvent(method string) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
-		x, err := r.attempt(ctx, method, map[string]any{"name": noSuchEvent})
+		x, err := r.attempt(ctx, method, map[string]any{"name": noSuchEvent, "arguments": map[string]any{}})
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func unfitArguments(method string) func(context.Context, *run) error {
 		if s.bad == nil {
 			return skipf("the inputSchema of %s takes any arguments", s.Name)
 		}
-		for _, args := range []json.RawMessage{s.bad, json.RawMessage(`"text"`)} {
+		for _, args := range append([]json.RawMessage{json.RawMessage(`"text"`)}, s.bad...) {
 			x, err := r.attempt(ctx, method, map[string]any{"name": s.Name, "arguments": args})
 			if err != nil {
 				return err
@@ -113,7 +113,7 @@ func checkFamily(_ context.Context, r *run) error {
 	sketch, sep := r.families[wire.Sketch], r.families[wire.SEP]
 	switch {
 	case sketch == nil && sep == nil:
-		return skip("no error came that tells the families apart")
+		return skipf("no error came that tells the families apart")
 	case sketch != nil && sep != nil:
 		return sep.wrong("codes of one family", "%d here and %d elsewhere", sep.answer.err.Code, sketch.answer.err.Code)
 	}

@@ -15,8 +15,9 @@ var listChecks = []check{
 	{id: "CAP-1", title: "the events capability is advertised", run: checkCapability},
 	{id: "CAP-1", title: "listChanged of the capability is true or false", run: checkListChanged},
 	{id: "LIST-1", title: "events/list answers with pages that end", run: checkPages},
-	{id: "LIST-1", title: "an unknown page cursor is InvalidParams", run: checkPageCursor},
+	{id: "LIST-1", title: "an unknown page cursor is InvalidParams", advice: true, run: checkPageCursor},
 	{id: "LIST-2", title: "each descriptor has its members", run: checkDescriptors},
+	{id: "LIST-2", title: "names are of 1 to 128 of A-Z a-z 0-9 _ . -", advice: true, run: checkNames},
 	{id: "LIST-2", title: "the schemas of each descriptor are JSON Schemas", run: checkSchemas},
 	{id: "LIST-2", title: "the order of the list is stable", run: checkOrder},
 	{id: "EVOL-4", title: "a fingerprint is that of the published schemas", advice: true, run: checkFingerprint},
@@ -110,8 +111,8 @@ func checkDescriptors(ctx context.Context, r *run) error {
 	return r.pages(ctx, func(x *exchange, page wire.ListPage) error {
 		for _, raw := range page.Entries {
 			var name, description string
-			if json.Unmarshal(member(raw, "name"), &name) != nil || wire.CheckEventName(name) != nil {
-				return x.wrong("a name of 1 to 128 of A-Z a-z 0-9 _ . -", "%s", orNone(member(raw, "name")))
+			if json.Unmarshal(member(raw, "name"), &name) != nil || name == "" {
+				return x.wrong("a name", "%s", orNone(member(raw, "name")))
 			}
 			if json.Unmarshal(member(raw, "description"), &description) != nil || member(raw, "description") == nil {
 				return x.wrong(name+" to have a description", "%s", orNone(member(raw, "description")))
@@ -121,15 +122,26 @@ func checkDescriptors(ctx context.Context, r *run) error {
 				return x.wrong(name+" to have one delivery mode or more", "%s", orNone(member(raw, "delivery")))
 			}
 			for i, m := range modes {
-				if m != wire.ModePoll && m != wire.ModePush && m != wire.ModeWebhook || slices.Contains(modes[:i], m) {
-					return x.wrong(name+" to be delivered by poll, push and webhook, each at most once", "%s",
-						orNone(member(raw, "delivery")))
+				if slices.Contains(modes[:i], m) {
+					return x.wrong(name+" to name each delivery mode once", "%s", orNone(member(raw, "delivery")))
 				}
 			}
 			for _, schema := range []string{"inputSchema", "payloadSchema"} {
 				if v := bytes.TrimSpace(member(raw, schema)); !bytes.HasPrefix(v, []byte("{")) {
 					return x.wrong(name+" to have an "+schema+" that is an object", "%s", orNone(v))
 				}
+			}
+		}
+		return nil
+	})
+}
+
+func checkNames(ctx context.Context, r *run) error {
+	return r.pages(ctx, func(x *exchange, page wire.ListPage) error {
+		for _, raw := range page.Entries {
+			var name string
+			if json.Unmarshal(member(raw, "name"), &name) == nil && wire.CheckEventName(name) != nil {
+				return x.wrong("a name that every client takes", "%s", wire.Shown(name))
 			}
 		}
 		return nil
@@ -186,14 +198,14 @@ func checkFingerprint(_ context.Context, r *run) error {
 		}
 	}
 	if !found {
-		return skip("no descriptor has a fingerprint")
+		return skipf("no descriptor has a fingerprint")
 	}
 	return nil
 }
 
 func checkUndeclared(ctx context.Context, r *run) error {
 	if r.revision < wire.RevisionStateless {
-		return skip("capabilities are declared once, by initialize, on this revision")
+		return skipf("capabilities are declared once, by initialize, on this revision")
 	}
 	x, err := r.send(ctx, request{id: r.nextID(), method: wire.MethodList, undeclared: true})
 	if err != nil {
@@ -205,9 +217,11 @@ func checkUndeclared(ctx context.Context, r *run) error {
 	return nil
 }
 
+// unknownMember is one that no method defines.
+var unknownMember = map[string]any{"mcpeGenConform": map[string]any{"a": []int{1}}, "id": "ignored"}
+
 func checkUnknownMembers(ctx context.Context, r *run) error {
-	more := map[string]any{"mcpeGenConform": map[string]any{"a": []int{1}}, "id": "ignored"}
-	x, err := r.call(ctx, wire.MethodList, more)
+	x, err := r.call(ctx, wire.MethodList, unknownMember)
 	if err != nil {
 		return err
 	}
@@ -217,7 +231,7 @@ func checkUnknownMembers(ctx context.Context, r *run) error {
 	if r.poll == nil {
 		return nil
 	}
-	if x, err = r.call(ctx, wire.MethodPoll, r.poll.params(more)); err != nil {
+	if x, err = r.call(ctx, wire.MethodPoll, r.poll.params(unknownMember)); err != nil {
 		return err
 	}
 	if x.answer.err != nil {
@@ -257,7 +271,7 @@ func checkResultType(_ context.Context, r *run) error {
 
 func checkResultTypeSent(_ context.Context, r *run) error {
 	if r.revision < wire.RevisionStateless {
-		return skip("the server speaks an older revision")
+		return skipf("the server speaks an older revision")
 	}
 	if r.listed.answer.err == nil && member(r.listed.answer.result, "resultType") == nil {
 		return r.listed.wrong(`resultType "complete"`, "none")

@@ -14,6 +14,8 @@ var occurrenceChecks = []check{
 		needs: needPoll | needOccurred, run: each((*run).polledOccurrences, wellFormed)},
 	{id: "OCC-2", title: "an eventId fits a header and is used once",
 		needs: needPoll | needOccurred, run: checkEventIDs},
+	{id: "OCC-1", title: "an occurrence does not lie in the future", advice: true,
+		needs: needPoll | needOccurred, run: each((*run).polledOccurrences, notAhead)},
 	{id: "OCC-3", title: "an occurrence in a poll has no cursor",
 		needs: needPoll | needOccurred, run: each((*run).polledOccurrences, withoutCursor)},
 	{id: "OCC-4", title: "the data in a poll is valid under payloadSchema",
@@ -30,12 +32,20 @@ var occurrenceChecks = []check{
 		needs: needPoll | needOccurred | needReplay, run: checkFromNow},
 	{id: "OCC-1", title: "an occurrence in a stream has its members",
 		needs: needPush | needOccurred, run: each((*run).pushedOccurrences, wellFormed)},
+	{id: "OCC-2", title: "an eventId in a stream fits a header",
+		needs: needPush | needOccurred, run: each((*run).pushedOccurrences, fitsHeader)},
+	{id: "OCC-1", title: "an occurrence in a stream does not lie in the future", advice: true,
+		needs: needPush | needOccurred, run: each((*run).pushedOccurrences, notAhead)},
 	{id: "OCC-4", title: "the data in a stream is valid under payloadSchema",
 		needs: needPush | needOccurred, run: each((*run).pushedOccurrences, validData)},
 	{id: "PUSH-3", title: "an occurrence in a stream has a cursor",
 		needs: needPush | needOccurred, run: each((*run).pushedOccurrences, withCursor)},
 	{id: "PUSH-3", title: "an occurrence comes once in a stream", needs: needPush | needOccurred, run: checkPushedOnce},
 	{id: "PUSH-9", title: "a stream carries its own subscription only", needs: needPush | needOccurred, run: checkOwn},
+	{id: "CUR-2", title: "a stream without a cursor starts from now",
+		needs: needPush | needOccurred, run: streamsFromNow(map[string]any{"cursor": nil})},
+	{id: "CUR-5", title: "maxAgeMs of a stream without a cursor changes nothing",
+		needs: needPush | needOccurred, run: streamsFromNow(map[string]any{"cursor": nil, "maxAgeMs": 3_600_000})},
 	{id: "PUSH-1", title: "a stream replays what came after its cursor, behind active",
 		needs: needPush | needOccurred, run: checkReplay},
 	{id: "PUSH-3", title: "a stream goes on after the cursor of an occurrence",
@@ -75,6 +85,23 @@ func wellFormed(s *subject, o occurrence) error {
 	}
 	if data := member(o.raw, "data"); len(data) == 0 || data[0] != '{' {
 		return o.wrong("data that is an object", "%s", orNone(data))
+	}
+	return nil
+}
+
+// ahead is how much clocks may differ.
+const ahead = time.Hour
+
+func notAhead(_ *subject, o occurrence) error {
+	if at := o.time(); at.After(time.Now().Add(ahead)) {
+		return o.wrong("a timestamp that is not ahead by more than an hour", "%s", at.Format(time.RFC3339))
+	}
+	return nil
+}
+
+func fitsHeader(_ *subject, o occurrence) error {
+	if wire.CheckEventID(o.eventID()) != nil {
+		return o.wrong("an eventId of 1 to 256 bytes of visible ASCII", "%s", orNone(member(o.raw, "eventId")))
 	}
 	return nil
 }
@@ -125,6 +152,9 @@ func (r *run) page(ctx context.Context, cursor *string, more map[string]any) (*e
 		params[k] = v
 	}
 	x, result, err := r.polled(ctx, r.poll, params)
+	if _, young := params["maxAgeMs"]; err == nil && result.Truncated && !young {
+		err = skipf("retention has forgotten what came first")
+	}
 	var ids []string
 	for _, e := range result.Events {
 		ids = append(ids, e.EventID)
@@ -278,7 +308,7 @@ func (r *run) begins(ctx context.Context, cursor, id string) (*exchange, error) 
 func checkReplay(ctx context.Context, r *run) error {
 	kept := mustMessages(r.push.stream)
 	if len(kept) == 0 || kept[0].method != wire.NotificationActive {
-		return skip("the watched stream did not begin with active")
+		return skipf("the watched stream did not begin with active")
 	}
 	from := (occurrence{raw: kept[0].params}).cursor()
 	if from == nil {
@@ -308,4 +338,31 @@ func checkResume(ctx context.Context, r *run) error {
 	}
 	_, err = r.begins(ctx, *a.cursor(), b.eventID())
 	return err
+}
+
+// streamsFromNow checks that a new stream brings nothing that had been seen before.
+func streamsFromNow(params map[string]any) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		before := r.known(r.push)
+		f, x, err := r.active(ctx, r.nextID(), params)
+		if err != nil {
+			return err
+		}
+		defer f.stop()
+		isEvent := func(m message) bool { return m.method == wire.NotificationEvent }
+		waiting, cancel := context.WithTimeout(ctx, r.o.pace.settle)
+		defer cancel()
+		if _, ok := f.await(waiting, isEvent); !ok {
+			return nil // history would be there by now
+		}
+		waiting, cancel = context.WithTimeout(ctx, r.o.pace.arrive)
+		defer cancel()
+		present := r.present(r.push, before)
+		m, ok := f.await(waiting, func(m message) bool { return isEvent(m) && present((occurrence{raw: m.params}).eventID()) })
+		if ok && before[(occurrence{raw: m.params}).eventID()] {
+			return (&exchange{request: x.request, answer: m}).wrong("nothing from before the stream", "%s, which had come before",
+				wire.Shown((occurrence{raw: m.params}).eventID()))
+		}
+		return nil
+	}
 }

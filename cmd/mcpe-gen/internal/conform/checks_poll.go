@@ -20,6 +20,7 @@ var pollChecks = []check{
 	{id: "POLL-4", title: "a large maxEvents is clamped", needs: needPoll, run: takenParams("maxEvents", 1_000_000_000)},
 	{id: "CUR-5", title: "a negative maxAgeMs is InvalidParams", needs: needPoll, run: refusedParams("maxAgeMs", -1)},
 	{id: "CUR-5", title: "maxAgeMs without a cursor changes nothing", needs: needPoll, run: checkAgeFromNow},
+	{id: "POLL-4", title: "hasMore leads to something", needs: needPoll | needReplay, run: checkMore},
 	{id: "POLL-9", title: "timeoutMs is no error", needs: needPoll, run: takenParams("timeoutMs", 200)},
 }
 
@@ -67,20 +68,61 @@ func checkFromNow(ctx context.Context, r *run) error {
 	return nil
 }
 
-// fromNow polls without a cursor. What occurs during the call may be in the answer; history is in each.
+// fromNow polls without a cursor. What occurs during the call may be in the answer; what had come before may not.
 func (r *run) fromNow(ctx context.Context, more map[string]any) error {
-	const tries = 5
-	for i := range tries {
+	// What one answer brought is history for the next.
+	before := r.known(r.poll)
+	for range 3 {
 		x, result, err := r.polled(ctx, r.poll, more)
 		switch {
 		case err != nil:
 			return err
 		case result.Truncated:
 			return x.wrong("truncated to be false without a cursor", "true")
-		case len(result.Events) == 0 || result.Cursor == nil:
+		case result.Cursor == nil:
 			return nil
-		case i == tries-1:
-			return x.wrong("no history without a cursor", "%d events", len(result.Events))
+		}
+		for _, e := range result.Events {
+			if before[e.EventID] {
+				return x.wrong("no history without a cursor", "%s, which had come before", wire.Shown(e.EventID))
+			}
+			before[e.EventID] = true
+		}
+	}
+	return nil
+}
+
+// emptyPages is how many pages that bring nothing may follow each other at one cursor and say that there is more.
+const emptyPages = 3
+
+func checkMore(ctx context.Context, r *run) error {
+	for i, s := range r.offered(wire.ModePoll) {
+		if i == maxWatched {
+			break
+		}
+		if err := r.moreOf(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) moreOf(ctx context.Context, s *subject) error {
+	var cursor *string
+	empty := 0
+	for range 20 * emptyPages { // a type that occurs all the time may always have more
+		x, result, err := r.polled(ctx, s, map[string]any{"cursor": cursor})
+		if err != nil {
+			return err
+		}
+		if !result.HasMore || result.Cursor == nil {
+			return nil
+		}
+		if empty++; len(result.Events) > 0 || cursor == nil || *cursor != *result.Cursor {
+			empty = 0
+		}
+		if cursor = result.Cursor; empty >= emptyPages {
+			return x.wrong("hasMore to be false where there is nothing more", "true, with no occurrence and the same cursor, %d times", empty)
 		}
 	}
 	return nil
@@ -89,7 +131,7 @@ func (r *run) fromNow(ctx context.Context, more map[string]any) error {
 func checkCursorsAlways(ctx context.Context, r *run) error {
 	var before *exchange
 	cursor := r.poll.first
-	for range 3 {
+	for range 6 {
 		x, result, err := r.polled(ctx, r.poll, map[string]any{"cursor": cursor})
 		if err != nil {
 			return err
@@ -141,7 +183,7 @@ func checkForeign(ctx context.Context, r *run) error {
 		}
 		return nil
 	}
-	return skip("no other event type has cursors")
+	return skipf("no other event type has cursors")
 }
 
 // refusedParams tries values of a member that are InvalidParams.

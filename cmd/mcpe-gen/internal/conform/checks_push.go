@@ -20,6 +20,8 @@ var pushChecks = []check{
 	{id: "PUSH-11", title: "a stream is text/event-stream", needs: needPush | needHTTP, run: checkEventStream},
 	{id: "CUR-7", title: "a stream with a malformed cursor starts afresh and is truncated",
 		needs: needPush, run: checkStreamCursor},
+	{id: "CUR-7", title: "a stream with the cursor of another type is no error", needs: needPush, run: checkStreamForeign},
+	{id: "CAP-4", title: "unknown members of a stream's params are ignored", needs: needPush, run: checkStreamMembers},
 	{id: "CUR-5", title: "a stream with a negative maxAgeMs is InvalidParams", needs: needPush, run: checkStreamAge},
 	{id: "PUSH-8", title: "nothing comes after a stream was cancelled",
 		needs: needPush | needStdio, run: checkCancelled},
@@ -27,6 +29,7 @@ var pushChecks = []check{
 		needs: needPush | needHTTP, run: checkBrokenOff},
 	{id: "POLL-9", title: "a held poll can be cancelled",
 		needs: needPoll | needReplay | needStdio, run: checkHeldCancelled},
+	{id: "POLL-9", title: "a held poll is answered within its time", needs: needPoll | needReplay, run: checkHeldEnds},
 	{id: "PUSH-4", title: "heartbeats come and carry the cursor", needs: needPush, run: checkHeartbeat},
 }
 
@@ -119,7 +122,7 @@ func checkSeveral(ctx context.Context, r *run) error {
 		defer f.stop()
 		if e := x.answer.err; e != nil {
 			if e.Code == wire.Sketch.Code(wire.ResourceExhausted) || e.Code == wire.SEP.Code(wire.ResourceExhausted) {
-				return skip("the server caps the streams of a caller")
+				return skipf("the server caps the streams of a caller")
 			}
 			return x.wrong("another stream", "error %d", e.Code)
 		}
@@ -167,6 +170,51 @@ func checkStreamAge(ctx context.Context, r *run) error {
 	return r.refused(x, wire.InvalidParams)
 }
 
+func checkStreamForeign(ctx context.Context, r *run) error {
+	for _, other := range r.offered(wire.ModePoll) {
+		if other != r.push && other.first != nil && (r.push.first == nil || *other.first != *r.push.first) {
+			f, _, err := r.active(ctx, r.nextID(), map[string]any{"cursor": *other.first})
+			if err == nil {
+				f.stop()
+			}
+			return err
+		}
+	}
+	return skipf("no other event type has cursors")
+}
+
+func checkStreamMembers(ctx context.Context, r *run) error {
+	f, _, err := r.active(ctx, r.nextID(), unknownMember)
+	if err == nil {
+		f.stop()
+	}
+	return err
+}
+
+// heldFor is how long a poll asks to be held, and lateBy how much later its answer may come.
+const (
+	heldFor = 2 * time.Second
+	lateBy  = 2 * time.Second
+)
+
+// checkHeldEnds holds a poll at the newest cursor, where there is nothing to return yet.
+func checkHeldEnds(ctx context.Context, r *run) error {
+	_, result, err := r.polled(ctx, r.poll, map[string]any{"cursor": nil})
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	x, _, err := r.polled(ctx, r.poll, map[string]any{"cursor": result.Cursor, "timeoutMs": heldFor.Milliseconds()})
+	took := time.Since(began)
+	switch {
+	case x != nil && x.answer.raw == nil:
+		return x.wrong("an answer after "+heldFor.String(), "none within %v", took.Round(time.Second))
+	case err == nil && took > heldFor+lateBy:
+		return x.wrong("an answer after "+heldFor.String(), "one after %v", took.Round(time.Millisecond))
+	}
+	return err
+}
+
 func checkCancelled(ctx context.Context, r *run) error {
 	f, x, err := r.active(ctx, r.nextID(), map[string]any{"cursor": nil})
 	if err != nil {
@@ -177,7 +225,7 @@ func checkCancelled(ctx context.Context, r *run) error {
 	pause(ctx, r.o.pace.settle)
 	settled, _, _ := f.messages()
 	// What is alive of the type goes on meanwhile.
-	r.passing(ctx, r.o.pace.quiet)
+	r.passing(ctx, r.o.pace.arrive)
 	pause(ctx, r.o.pace.settle) // of one occurrence each stream hears in its turn
 	after, _, _ := f.messages()
 	for _, m := range after[len(before):] {
@@ -276,7 +324,7 @@ func (r *run) cancelHeld(ctx context.Context) (overtaken bool, err error) {
 func checkHeartbeat(ctx context.Context, r *run) error {
 	s := r.push
 	if s.stream == nil {
-		return skip("the stream could not be watched")
+		return skipf("the stream could not be watched")
 	}
 	waiting, cancel := context.WithDeadline(ctx, s.began.Add(r.o.pace.heartbeat))
 	defer cancel()
@@ -285,6 +333,9 @@ func checkHeartbeat(ctx context.Context, r *run) error {
 	if !ok {
 		if _, ended, _ := s.stream.messages(); ended {
 			return x.wrong("a heartbeat", "the end of the stream")
+		}
+		if s.stream.commented() {
+			return x.wrong(wire.NotificationHeartbeat+" within 30 s", "comments of SSE, which are none")
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -304,6 +355,29 @@ func checkHeartbeat(ctx context.Context, r *run) error {
 		if !k.isResponse() && !strings.HasPrefix(k.method, wire.NotificationPrefix) {
 			return (&exchange{request: s.opened, answer: k}).wrong("notifications/events/* only", "%s", wire.Shown(k.method))
 		}
+	}
+	return nil
+}
+
+// checkHeartbeats looks at all heartbeats of the run.
+func checkHeartbeats(_ context.Context, r *run) error {
+	var first *message
+	if r.push.stream == nil {
+		return skipf("the stream could not be watched")
+	}
+	for _, k := range mustMessages(r.push.stream) {
+		if k.method != wire.NotificationHeartbeat {
+			continue
+		}
+		if first == nil {
+			first = &k
+		}
+		if a, b := member(first.params, "cursor"), member(k.params, "cursor"); len(a) > 0 && (len(b) == 0 || a[0] != b[0]) {
+			return (&exchange{request: r.push.opened, answer: k}).wrong("a cursor as the first heartbeat had one", "%s", orNone(b))
+		}
+	}
+	if first == nil {
+		return skipf("no heartbeat came")
 	}
 	return nil
 }

@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -32,17 +35,43 @@ var subscribeChecks = []check{
 	{id: "LIST-3", title: "a subscription to a type without webhook is Unsupported",
 		needs: needHook, run: checkWithoutWebhook},
 	{id: "SUB-3", title: "a callback that is no absolute https URL is InvalidParams", needs: needHook, run: checkURLs},
+	{id: "SUB-3", title: "a callback with a fragment is InvalidParams", needs: needHook, advice: true, run: checkFragment},
 	{id: "SUB-3", title: "a secret that is none is InvalidParams", needs: needHook, run: checkSecrets},
-	{id: "VER-2", title: "a wrong answer to the challenge is challenge_failed", needs: needHook, run: checkMistake},
-	{id: "VER-2", title: "an error as answer to the challenge is a CallbackEndpointError",
-		needs: needHook, run: checkFailing},
-	{id: "ERR-1", title: "nothing that an endpoint says is passed on", needs: needHook, run: checkPassedOn},
-	{id: "SSRF-2", title: "a redirect is not followed", needs: needHook, run: checkRedirect},
+	{id: "VER-2", title: "201 with the challenge is an answer to it", needs: needHook, run: checkCreated},
 	{id: "SUB-4", title: "the same key is the same subscription", needs: needHook, run: checkSameKey},
+	{id: "SUB-4", title: "null and absent arguments are the same key as {}", needs: needHook, advice: true, run: checkSameAbsent},
 	{id: "SUB-4", title: "another callback is another subscription", needs: needHook, run: checkOtherKey},
+	{id: "CUR-2", title: "a subscription without a cursor starts from now", needs: needHook, run: subscribedFromNow(nil)},
+	{id: "CUR-5", title: "maxAgeMs of a subscription without a cursor changes nothing",
+		needs: needHook, run: subscribedFromNow(map[string]any{"maxAgeMs": 3_600_000})},
+	{id: "CUR-5", title: "a subscription with a negative maxAgeMs is InvalidParams", needs: needHook, run: checkSubscribeAge},
+	{id: "CUR-7", title: "a subscription with a malformed cursor starts afresh and is truncated",
+		needs: needHook, run: checkSubscribeCursor},
+	{id: "CUR-7", title: "a subscription with the cursor of another type is no error", needs: needHook, run: checkSubscribeForeign},
+	{id: "CAP-4", title: "unknown members of a subscription are ignored", needs: needHook, run: checkSubscribeMembers},
+	{id: "SUB-6", title: "no more lifetime is granted than was asked for, or the least that there is", needs: needHook, run: checkGrants},
+	{id: "SUB-5", title: "a refresh grants a lifetime anew", needs: needHook, run: checkGrantAnew},
+	{id: "SUB-2", title: "a caller without a principal ends nobody's subscription",
+		needs: needHook | needToken | needHTTP, run: checkAnonymousEnd},
+	{id: "SUB-10", title: "another caller ends only a subscription of its own", needs: needHook | needOther | needHTTP, run: checkOtherEnd},
+	{id: "SUB-10", title: "another caller with the same key has another subscription", needs: needHook | needOther | needHTTP, run: checkOtherCaller},
+	{id: "VER-3", title: "a callback that another caller has verified is challenged again", needs: needHook | needOther | needHTTP, run: checkOtherChallenge},
 	{id: "SUB-6", title: "a lifetime is granted within bounds, never refused", needs: needHook, run: checkLifetime},
 	{id: "SUB-6", title: "a ttlMs that is no integer is InvalidParams", needs: needHook, run: checkTTLForm},
 	{id: "HOOK-8", title: "deliveryStatus of a refresh has its members", needs: needHook, run: checkStatus},
+}
+
+// challengeChecks come late: a server bounds how many challenges of a caller may fail, and refuses further ones for a while.
+var challengeChecks = []check{
+	{id: "VER-2", title: "a wrong answer to the challenge is challenge_failed", needs: needHook, run: checkMistake},
+	{id: "VER-2", title: "an error as answer to the challenge is a CallbackEndpointError",
+		needs: needHook, run: checkFailing},
+	{id: "VER-2", title: "the challenge with another status than 2xx is no answer", needs: needHook,
+		run: answersFail([]challengeAnswer{{500, `{"challenge":%s}`}, {404, `{"challenge":%s}`}, {302, `{"challenge":%s}`}})},
+	{id: "VER-2", title: "2xx without the challenge is no answer", needs: needHook,
+		run: answersFail([]challengeAnswer{{200, ""}, {200, `{"nonce":%s}`}, {200, `{"challenge":[%s]}`}})},
+	{id: "ERR-1", title: "nothing that an endpoint says is passed on", needs: needHook, run: checkPassedOn},
+	{id: "SSRF-2", title: "a redirect is not followed", needs: needHook, run: checkRedirect},
 }
 
 func checkSubscribe(ctx context.Context, r *run) error {
@@ -59,7 +88,10 @@ func checkSubscribe(ctx context.Context, r *run) error {
 	}
 	if forbidden(x) && r.o.Target.Token == "" {
 		r.nobody = true
-		return skip("the server knows no principal for this caller; give --token")
+		return skipf("the server knows no principal for this caller; give --token")
+	}
+	if exhausted(x) {
+		return skipf("the server takes no more subscriptions, or challenges, of this caller for now; wait a minute and run again")
 	}
 	id, err := granted(x, false)
 	if x.answer.err == nil {
@@ -72,8 +104,11 @@ func isChallenge(p post) bool { return p.kind == wire.EnvelopeVerification }
 
 func checkChallenge(_ context.Context, r *run) error {
 	posts := r.main.callback.received()
-	if len(posts) == 0 {
-		return r.main.made.wrong("a verification within the call (do not put the receiver on an allow-list)", "none")
+	if len(posts) == 0 || !slices.ContainsFunc(posts, isChallenge) {
+		// There are other ways to know a callback, of which nothing is seen from here.
+		v := r.main.made.wrong("a verification within the call (do not put the receiver on an allow-list)", "none")
+		v.Mild = true
+		return v
 	}
 	p := posts[0]
 	x := p.exchange(r.main.made)
@@ -104,7 +139,7 @@ func checkChallengeID(_ context.Context, r *run) error {
 		}
 		return nil
 	}
-	return skip("no challenge came")
+	return skipf("no challenge came")
 }
 
 func checkNoStatus(_ context.Context, r *run) error {
@@ -144,9 +179,9 @@ func (r *run) refusesDelivery(ctx context.Context, kind wire.Kind, what string, 
 		return err
 	}
 	if err := r.refused(x, kind); err != nil {
-		var v *violation
+		var v *verdict.Violation
 		if errors.As(err, &v) {
-			v.expected += " for " + what
+			v.Expected += " for " + what
 		}
 		return err
 	}
@@ -179,20 +214,25 @@ func checkUnnamedSubscription(ctx context.Context, r *run) error {
 }
 
 func checkUnknownSubscription(ctx context.Context, r *run) error {
-	return r.refuses(ctx, wire.NotFound, map[string]any{"name": noSuchEvent})
+	return r.refuses(ctx, wire.NotFound, map[string]any{"name": noSuchEvent, "arguments": map[string]any{}})
 }
 
 func checkUnfitSubscription(ctx context.Context, r *run) error {
 	if r.hook.bad == nil {
 		return skipf("the inputSchema of %s takes any arguments", r.hook.Name)
 	}
-	return r.refuses(ctx, wire.InvalidParams, map[string]any{"name": r.hook.Name, "arguments": r.hook.bad})
+	for _, bad := range r.hook.bad {
+		if err := r.refuses(ctx, wire.InvalidParams, map[string]any{"name": r.hook.Name, "arguments": bad}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func checkWithoutWebhook(ctx context.Context, r *run) error {
 	s := r.lacking(wire.ModeWebhook)
 	if s == nil {
-		return skip("every event type offers webhook")
+		return skipf("every event type offers webhook")
 	}
 	return r.refuses(ctx, wire.Unsupported, s.params(nil))
 }
@@ -200,7 +240,7 @@ func checkWithoutWebhook(ctx context.Context, r *run) error {
 func checkURLs(ctx context.Context, r *run) error {
 	good := r.callback(echoes)
 	host := strings.TrimPrefix(good.url, "https://")
-	for _, bad := range []string{"http://" + host, "https://user:pass@" + host, good.url + "#fragment", "/" + good.name,
+	for _, bad := range []string{"http://" + host, "https://user:pass@" + host, "/" + good.name,
 		"https://", ""} {
 		d := good.delivery()
 		d["url"] = bad
@@ -209,6 +249,12 @@ func checkURLs(ctx context.Context, r *run) error {
 		}
 	}
 	return nil
+}
+
+func checkFragment(ctx context.Context, r *run) error {
+	d := r.callback(echoes).delivery()
+	d["url"] = fmt.Sprint(d["url"], "#fragment")
+	return r.refusesDelivery(ctx, wire.InvalidParams, "a callback with a fragment", d)
 }
 
 func checkSecrets(ctx context.Context, r *run) error {
@@ -229,9 +275,20 @@ func checkSecrets(ctx context.Context, r *run) error {
 // callbackFails checks that a subscription whose callback does not prove itself is refused, and that
 // nothing else is sent there.
 func (r *run) callbackFails(ctx context.Context, m manner, reasons ...string) error {
-	c, x, err := r.another(ctx, m)
+	return r.challengeFails(ctx, r.callback(m), reasons...)
+}
+
+// challengeFails is callbackFails for a callback that was made.
+func (r *run) challengeFails(ctx context.Context, c *callback, reasons ...string) error {
+	x, err := r.subscribe(ctx, r.hook, c, nil)
 	if err != nil {
 		return err
+	}
+	if x.answer.err == nil && !c.challengedLater() {
+		return skipf("no challenge came: the server knows the callback by other means")
+	}
+	if exhausted(x) {
+		return skipf("the server takes no more failed challenges for now")
 	}
 	if err := r.refused(x, wire.CallbackEndpointError); err != nil {
 		return err
@@ -249,8 +306,26 @@ func (r *run) callbackFails(ctx context.Context, m manner, reasons ...string) er
 	return nil
 }
 
+// exhausted reports whether an answer says that this caller has had enough for now.
+func exhausted(x *exchange) bool {
+	e := x.answer.err
+	return e != nil && (e.Code == wire.Sketch.Code(wire.ResourceExhausted) || e.Code == wire.SEP.Code(wire.ResourceExhausted))
+}
+
+// failing subscribes a callback that answers its challenge with an error, once in a run.
+func (r *run) failing(ctx context.Context) (*exchange, error) {
+	if r.failed == nil {
+		_, x, err := r.another(ctx, fails)
+		if err != nil {
+			return x, err
+		}
+		r.failed = x
+	}
+	return r.failed, nil
+}
+
 func checkPassedOn(ctx context.Context, r *run) error {
-	_, x, err := r.another(ctx, fails)
+	x, err := r.failing(ctx)
 	if err != nil {
 		return err
 	}
@@ -276,6 +351,9 @@ func checkRedirect(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
+	if exhausted(x) {
+		return skipf("the server takes no more failed challenges for now")
+	}
 	if list := next.received(); len(list) > 0 {
 		return list[0].exchange(x).wrong("no request to where the callback redirects", "%s", list[0].brief())
 	}
@@ -283,10 +361,11 @@ func checkRedirect(ctx context.Context, r *run) error {
 }
 
 func checkSameKey(ctx context.Context, r *run) error {
-	forms := []any{r.hook.args}
-	if string(r.hook.args) == `{}` {
-		forms = []any{json.RawMessage(`{}`), json.RawMessage(`null`), nil}
-	}
+	return r.sameKey(ctx, r.hook.args)
+}
+
+// sameKey checks that arguments lead to the subscription that is there.
+func (r *run) sameKey(ctx context.Context, forms ...any) error {
 	for _, args := range forms {
 		x, err := r.subscribe(ctx, r.hook, r.main.callback, map[string]any{"arguments": args})
 		if err != nil {
@@ -301,6 +380,13 @@ func checkSameKey(ctx context.Context, r *run) error {
 		}
 	}
 	return nil
+}
+
+func checkSameAbsent(ctx context.Context, r *run) error {
+	if string(r.hook.args) != `{}` {
+		return skipf("%s does not go without arguments", r.hook.Name)
+	}
+	return r.sameKey(ctx, json.RawMessage(`null`), nil)
 }
 
 func checkOtherKey(ctx context.Context, r *run) error {
@@ -354,10 +440,362 @@ func checkStatus(ctx context.Context, r *run) error {
 	}
 	status := member(x.answer.result, "deliveryStatus")
 	if status == nil {
-		return x.wrong("deliveryStatus", "none")
+		return skipf("the server sends no deliveryStatus, which it need not")
 	}
 	if active := member(status, "active"); string(active) != "true" {
 		return x.wrong("active to be true", "%s", orNone(status))
+	}
+	return nil
+}
+
+// A challengeAnswer is an answer to a challenge that is not as it should be, or not as usual; in body %s is the challenge,
+// a JSON string.
+type challengeAnswer struct {
+	status int
+	body   string
+}
+
+func (r *run) answering(a challengeAnswer) *callback {
+	c := r.callback(answers)
+	c.status, c.echo = a.status, a.body
+	return c
+}
+
+func checkCreated(ctx context.Context, r *run) error {
+	c := r.answering(challengeAnswer{201, `{"challenge":%s}`})
+	c.right = true
+	x, err := r.subscribe(ctx, r.hook, c, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	_, err = r.unsubscribe(ctx, r.hook, c)
+	return err
+}
+
+func answersFail(list []challengeAnswer) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		for _, a := range list {
+			if err := r.challengeFails(ctx, r.answering(a)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// known are the eventIds of a type that have come until now, by whatever mode.
+func (r *run) known(s *subject) map[string]bool {
+	ids := map[string]bool{}
+	for _, o := range append(s.polled(), s.pushed()...) {
+		ids[o.eventID()] = true
+	}
+	return ids
+}
+
+// present returns a condition on the ids that a new subscription gets, in order: it is in the present, or what it gets had
+// been seen before. Until then history may come that nobody has seen.
+func (r *run) present(s *subject, before map[string]bool) func(id string) bool {
+	var unseen []string
+	return func(id string) bool {
+		if before[id] {
+			return true
+		}
+		unseen = append(unseen, id)
+		now := r.known(s)
+		return slices.ContainsFunc(unseen, func(id string) bool { return now[id] })
+	}
+}
+
+// subscribedFromNow checks that a new subscription gets nothing that had been seen before.
+func subscribedFromNow(more map[string]any) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		if len(r.hook.polled()) == 0 && len(r.hook.pushed()) == 0 {
+			return skipf("nothing of %s has occurred", r.hook.Name)
+		}
+		c, before := r.callback(echoes), r.known(r.hook)
+		x, err := r.subscribe(ctx, r.hook, c, more)
+		if err != nil {
+			return err
+		}
+		if _, err := granted(x, false); err != nil {
+			return err
+		}
+		if truncated, _ := boolean(x, x.answer.result, "truncated"); truncated {
+			return x.wrong("truncated to be false without a cursor", "true")
+		}
+		present := r.present(r.hook, before)
+		c.await(ctx, 0, r.o.pace.arrive, func(p post) bool { return isOccurrence(p) && present((occurrence{raw: p.body}).eventID()) })
+		if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
+			return err
+		}
+		for _, p := range c.received() {
+			if id := (occurrence{raw: p.body}).eventID(); isOccurrence(p) && before[id] {
+				return p.exchange(x).wrong("nothing from before the subscription", "%s, which had come before", wire.Shown(id))
+			}
+		}
+		return nil
+	}
+}
+
+func checkSubscribeAge(ctx context.Context, r *run) error {
+	x, err := r.subscribe(ctx, r.hook, r.callback(echoes), map[string]any{"maxAgeMs": -1})
+	if err != nil {
+		return err
+	}
+	return r.refused(x, wire.InvalidParams)
+}
+
+// begun makes a subscription with a cursor that the server cannot use, and ends it.
+func (r *run) begun(ctx context.Context, cursor string) (*exchange, error) {
+	c := r.callback(echoes)
+	x, err := r.subscribe(ctx, r.hook, c, map[string]any{"cursor": cursor})
+	if err != nil {
+		return x, err
+	}
+	if _, err := granted(x, false); err != nil {
+		return x, err
+	}
+	_, err = r.unsubscribe(ctx, r.hook, c)
+	return x, err
+}
+
+func checkSubscribeCursor(ctx context.Context, r *run) error {
+	const bad = "mcpe-gen conform: no cursor"
+	x, err := r.begun(ctx, bad)
+	if err != nil {
+		return err
+	}
+	at := resultCursor(x)
+	truncated, _ := boolean(x, x.answer.result, "truncated")
+	switch {
+	case at == nil:
+		return nil // a type without replay
+	case *at == bad:
+		return x.wrong("a fresh cursor", "the malformed one")
+	case !truncated:
+		return x.wrong("truncated to be true", "false")
+	}
+	return nil
+}
+
+func checkSubscribeForeign(ctx context.Context, r *run) error {
+	for _, other := range r.offered(wire.ModePoll) {
+		if other != r.hook && other.first != nil && (r.hook.first == nil || *other.first != *r.hook.first) {
+			_, err := r.begun(ctx, *other.first)
+			return err
+		}
+	}
+	return skipf("no other event type has cursors")
+}
+
+func checkSubscribeMembers(ctx context.Context, r *run) error {
+	c := r.callback(echoes)
+	x, err := r.subscribe(ctx, r.hook, c, unknownMember)
+	if err != nil {
+		return err
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	params := r.hook.params(map[string]any{"delivery": map[string]any{"mode": wire.ModeWebhook, "url": c.url}})
+	maps.Copy(params, unknownMember)
+	if x, err = r.call(ctx, wire.MethodUnsubscribe, params); err != nil {
+		return err
+	}
+	if x.answer.err != nil {
+		return x.wrong("the member to be ignored", "error %d", x.answer.err.Code)
+	}
+	return nil
+}
+
+// refreshBefore is that of a result, false when it has none.
+func refreshBefore(x *exchange) (at time.Time, ok bool) {
+	return at, json.Unmarshal(member(x.answer.result, "refreshBefore"), &at) == nil && !at.IsZero()
+}
+
+// clockSlack is how much a lifetime may be longer than asked for, for the way of the answer and rounding.
+const clockSlack = 3 * time.Second
+
+// checkGrants compares lifetimes by the clock of the server, which also gave the least.
+func checkGrants(ctx context.Context, r *run) error {
+	life := func(ttl time.Duration) (*exchange, time.Duration, error) {
+		x, err := r.subscribe(ctx, r.hook, r.main.callback, map[string]any{"ttlMs": ttl.Milliseconds()})
+		if err != nil {
+			return x, 0, err
+		}
+		if _, err := granted(x, false); err != nil {
+			return x, 0, err
+		}
+		until, _ := refreshBefore(x)
+		now := x.date
+		if now.IsZero() {
+			now = time.Now()
+		}
+		return x, until.Sub(now), nil
+	}
+	_, least, err := life(time.Millisecond)
+	if err != nil {
+		return err
+	}
+	for _, ttl := range []time.Duration{time.Minute, 10 * time.Minute} {
+		x, granted, err := life(ttl)
+		if err != nil {
+			return err
+		}
+		if granted > max(ttl, least)+clockSlack {
+			return x.wrong(fmt.Sprintf("at most the %v that were asked for, or the least of %v", ttl, least.Round(time.Second)), "%v", granted.Round(time.Second))
+		}
+	}
+	return nil
+}
+
+func checkGrantAnew(ctx context.Context, r *run) error {
+	c := r.callback(echoes)
+	x, err := r.subscribe(ctx, r.hook, c, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	before, _ := refreshBefore(x)
+	pause(ctx, 5*r.o.pace.settle) // longer than seconds are rounded
+	if x, err = r.subscribe(ctx, r.hook, c, nil); err != nil {
+		return err
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	after, _ := refreshBefore(x)
+	if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
+		return err
+	}
+	if !after.After(before) {
+		return x.wrong("a refreshBefore later than "+before.Format(time.RFC3339Nano), "%s", after.Format(time.RFC3339Nano))
+	}
+	return nil
+}
+
+// endsMain tries to end the subscription that is judged as somebody else, and checks that it is still there.
+func (r *run) endsMain(ctx context.Context, q request, url string) (*exchange, error) {
+	q.id, q.method = r.nextID(), wire.MethodUnsubscribe
+	q.params = r.hook.params(map[string]any{"delivery": map[string]any{"mode": wire.ModeWebhook, "url": url}})
+	x, err := r.send(ctx, q)
+	if page, ok := errors.AsType[*notMCP](err); ok && (page.status == 401 || page.status == 403) {
+		return nil, nil // refused before JSON-RPC
+	}
+	return x, err
+}
+
+// livesOn checks that a subscription was not ended by what x shows: it is delivered to, or is known when its owner ends it.
+func (r *run) livesOn(ctx context.Context, c *callback, x *exchange) error {
+	if x == nil {
+		x = r.last
+	}
+	if _, ok := c.await(ctx, len(c.received()), r.o.pace.quiet, isOccurrence); ok {
+		_, err := r.unsubscribe(ctx, r.hook, c)
+		return err
+	}
+	end, err := r.unsubscribe(ctx, r.hook, c)
+	if err != nil {
+		return err
+	}
+	if end.answer.err != nil {
+		return x.wrong("the subscription to be there afterwards", "error %d when its owner ended it", end.answer.err.Code)
+	}
+	return nil
+}
+
+func checkAnonymousEnd(ctx context.Context, r *run) error {
+	c, x, err := r.another(ctx, echoes)
+	if err != nil {
+		return err
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	x, err = r.endsMain(ctx, request{anonymous: true}, c.url)
+	if err != nil {
+		return err
+	}
+	if x != nil && x.status != 401 && x.status != 403 {
+		if err := r.refused(x, wire.Forbidden); err != nil {
+			return err
+		}
+	}
+	return r.livesOn(ctx, c, x)
+}
+
+func checkOtherEnd(ctx context.Context, r *run) error {
+	c, x, err := r.another(ctx, echoes)
+	if err != nil {
+		return err
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	if x, err = r.endsMain(ctx, request{other: true}, c.url); err != nil {
+		return err
+	}
+	return r.livesOn(ctx, c, x)
+}
+
+// bySomebodyElse makes the subscription of a callback once more, as another caller with a secret of its own, and ends it.
+func (r *run) bySomebodyElse(ctx context.Context) (c *callback, mine, theirs *exchange, err error) {
+	c, mine, err = r.another(ctx, echoes)
+	if err != nil {
+		return c, mine, nil, err
+	}
+	if _, err := granted(mine, false); err != nil {
+		return c, mine, nil, err
+	}
+	r.rotate(c)
+	q := request{id: r.nextID(), method: wire.MethodSubscribe, other: true, params: r.hook.params(map[string]any{"cursor": nil, "delivery": c.delivery()})}
+	if theirs, err = r.send(ctx, q); err != nil {
+		return c, mine, theirs, err
+	}
+	end, err := r.endsMain(ctx, request{other: true}, c.url)
+	if err != nil || end == nil {
+		return c, mine, theirs, err
+	}
+	_, err = r.unsubscribe(ctx, r.hook, c)
+	return c, mine, theirs, err
+}
+
+func checkOtherCaller(ctx context.Context, r *run) error {
+	_, mine, theirs, err := r.bySomebodyElse(ctx)
+	if err != nil {
+		return err
+	}
+	id, err := granted(theirs, false)
+	if err != nil {
+		return err
+	}
+	if string(encode(id)) == string(member(mine.answer.result, "id")) {
+		return theirs.wrong("another id than that of the first caller", "the same")
+	}
+	return nil
+}
+
+func checkOtherChallenge(ctx context.Context, r *run) error {
+	c, _, theirs, err := r.bySomebodyElse(ctx)
+	if err != nil {
+		return err
+	}
+	challenges := 0
+	for _, p := range c.received() {
+		if isChallenge(p) {
+			challenges++
+		}
+	}
+	switch challenges {
+	case 0:
+		return skipf("no challenge came: the server knows the callback by other means")
+	case 1:
+		return theirs.wrong("a challenge of its own for the other caller", "none")
 	}
 	return nil
 }

@@ -6,6 +6,7 @@
 // [Run]; check.go says what a check is, and the checks are in the files checks_*.go, each one function
 // with the ID of its requirement in docs/requirements.md. Messages are in message.go, carried by
 // http.go and stdio.go; watch.go waits for occurrences, and receiver.go is called back by webhooks.
+// Package verdict has the findings and reports, shared with the judge of receivers.
 // Package wrongserver holds the server that does wrong on purpose, by which the checks are tested.
 package conform
 
@@ -18,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
@@ -33,6 +35,8 @@ type Options struct {
 	Receiver peer.Receiver
 	// Revision is the protocol revision to speak; empty is the newest that the server knows.
 	Revision string
+	// OtherToken is that of another caller, for what depends on who calls; "" for none.
+	OtherToken string
 	// SSRF also tries callbacks at private addresses.
 	SSRF bool
 	// Wait is how long to wait for an occurrence, at most MaxWait.
@@ -57,16 +61,22 @@ type pace struct {
 	quiet time.Duration
 	// poll is the shortest time between two polls for occurrences.
 	poll time.Duration
+	// arrive is how long one way of following may be behind another.
+	arrive time.Duration
+	// retry is the shortest pause before a delivery is tried again, and hang how long a callback hangs.
+	retry, hang time.Duration
+	// run bounds all of it.
+	run time.Duration
 }
 
 var realPace = pace{heartbeat: 35 * time.Second, settle: 500 * time.Millisecond, quiet: 3 * time.Second,
-	poll: 200 * time.Millisecond}
+	poll: 200 * time.Millisecond, arrive: 5 * time.Second, retry: time.Second / 5, hang: 4 * time.Second,
+	run: 110 * time.Second}
 
 // MaxWait bounds Options.Wait, so that a run ends within two minutes.
 const MaxWait = 25 * time.Second
 
 const (
-	runTime     = 110 * time.Second
 	cleanupTime = 6 * time.Second
 	callTimeout = 12 * time.Second
 )
@@ -84,19 +94,15 @@ func (o Options) Check() error {
 		return fmt.Errorf("--wait %v: must be above 0 and at most %v", o.Wait, MaxWait)
 	case o.Revision != "" && o.Revision != wire.RevisionStateless && o.Revision != wire.RevisionLegacy:
 		return fmt.Errorf("--revision %s: must be %s or %s", o.Revision, wire.RevisionStateless, wire.RevisionLegacy)
+	case o.OtherToken != "" && o.OtherToken == o.Target.Token:
+		return errors.New("--other-token: that of --token is no other caller's")
 	case len(o.Args) > 0 && o.Event == "":
 		return errors.New("--arg goes with --event")
 	}
 	return peer.CheckPairs(o.Args)
 }
 
-// A UsageError tells that what was asked for cannot be done, such as an event that does not exist.
-type UsageError struct{ Message string }
-
-// Error returns the message.
-func (e *UsageError) Error() string { return e.Message }
-
-func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
+func usagef(format string, args ...any) error { return verdict.Usagef(format, args...) }
 
 // A run is one judgement.
 type run struct {
@@ -116,6 +122,10 @@ type run struct {
 	nobody bool
 	// main is the subscription whose deliveries are judged.
 	main *subscription
+	// witness follows a type by all its modes, from when main was made or could not be.
+	witness *witness
+	// retrial refuses deliveries, from when main was made.
+	retrial *retrial
 	// delivered tells whether something was delivered to it in time; nil while nobody has waited.
 	delivered *bool
 	// families counts the errors of each code family.
@@ -125,23 +135,30 @@ type run struct {
 	// last is the latest exchange, for a check that ends without an answer.
 	last *exchange
 
-	mu      sync.Mutex
-	ids     int
-	hiding  sync.Mutex
-	secrets [][]byte
+	// failed is what a callback that failed its challenge was answered; nil before.
+	failed *exchange
+	// noted are the first messages of the run that are odd, by what is.
+	noted map[oddity]*exchange
+
+	// What is shown of the run is without its secrets.
+	verdict.Redactor
+
+	mu  sync.Mutex
+	ids int
 }
 
-// Run judges the server. Beside usage errors, of type *UsageError, it fails with *Unreachable when there
+// Run judges the server. Beside usage errors, of type *verdict.UsageError, it fails with *Unreachable when there
 // is no MCP server with events. What was found before ctx ended is in the report, with ctx's error.
-func Run(ctx context.Context, o Options) (*Report, error) {
+func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	if err := o.Check(); err != nil {
 		return nil, usagef("%v", err)
 	}
 	if o.pace == nil {
 		o.pace = &realPace
 	}
-	r := &run{o: o, families: map[wire.Dialect]*exchange{}, made: map[string]map[string]any{}}
-	r.hide(o.Target.Token)
+	r := &run{o: o, families: map[wire.Dialect]*exchange{}, made: map[string]map[string]any{}, noted: map[oddity]*exchange{}}
+	r.Hide(o.Target.Token)
+	r.Hide(o.OtherToken)
 	door, err := o.door, error(nil)
 	if door == nil {
 		door, err = o.Receiver.Open()
@@ -154,7 +171,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		defer r.receiver.close()
 	}
 	began := time.Now()
-	trying, cancel := context.WithTimeout(ctx, runTime)
+	trying, cancel := context.WithTimeout(ctx, o.pace.run)
 	defer cancel()
 	stderr := o.Stderr
 	if stderr == nil {
@@ -168,7 +185,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := r.connect(trying, stderr); err != nil {
 		return nil, err
 	}
-	report := &Report{Target: o.Target.String(), Revision: r.shown([]byte(r.revision))}
+	report := &verdict.Report{Target: o.Target.String(), Revision: r.Shown([]byte(r.revision))}
 	if err := r.catalog(trying); err != nil {
 		return nil, err
 	}
@@ -179,16 +196,28 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	defer r.cleanUp(context.WithoutCancel(ctx))
 	watching, stop := context.WithCancel(trying)
 	watchers := r.watch(watching)
+	var selected []check
+	var needed need
 	for _, c := range checks() {
-		if o.only != nil && !o.only(c) {
-			continue
+		if o.only == nil || o.only(c) {
+			selected = append(selected, c)
+			needed |= c.needs
+		}
+	}
+	for _, c := range selected {
+		// Which subscriptions the server makes for this caller is known by now.
+		if c.needs&(needMain|needWitness) != 0 && r.witness == nil && needed&needWitness != 0 {
+			r.beginWitness(watching, watchers)
+		}
+		if c.needs&needMain != 0 && r.main != nil && r.retrial == nil && needed&needRetrial != 0 {
+			r.beginRetrial(watching, watchers)
 		}
 		report.Findings = append(report.Findings, r.try(trying, c))
 	}
 	stop()
 	watchers.Wait()
 	report.Seconds = time.Since(began).Seconds()
-	report.count()
+	report.Count()
 	return report, ctx.Err()
 }
 

@@ -32,9 +32,9 @@ func (e *Unreachable) Unwrap() error { return e.Err }
 func (r *run) connect(ctx context.Context, stderr io.Writer) error {
 	t := r.o.Target
 	if t.URL != "" {
-		r.link = newHTTPLink(t.URL, t.Token)
+		r.link = newHTTPLink(t.URL, t.Token, r.o.OtherToken, r.observe)
 	} else {
-		l, err := newStdioLink(t.Command, stderr)
+		l, err := newStdioLink(t.Command, stderr, r.observe)
 		if err != nil {
 			return &Unreachable{err}
 		}

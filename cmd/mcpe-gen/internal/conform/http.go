@@ -17,9 +17,10 @@ import (
 
 // An httpLink posts to a server's endpoint.
 type httpLink struct {
-	url, token string
-	client     *http.Client
-	flows      sync.WaitGroup
+	url, token, other string
+	client            *http.Client
+	flows             sync.WaitGroup
+	observe           func(*flow, message)
 
 	mu                sync.Mutex
 	revision, session string
@@ -37,11 +38,11 @@ func (e *notMCP) Error() string {
 		e.reason)
 }
 
-func newHTTPLink(url, token string) *httpLink {
+func newHTTPLink(url, token, other string, observe func(*flow, message)) *httpLink {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 4
 	transport.ResponseHeaderTimeout = 40 * time.Second
-	return &httpLink{url: url, token: token, client: &http.Client{Transport: transport,
+	return &httpLink{url: url, token: token, other: other, observe: observe, client: &http.Client{Transport: transport,
 		// A redirect would carry the token elsewhere, and the report would be about another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
@@ -52,7 +53,7 @@ func (l *httpLink) settle(revision, session string) {
 	l.revision, l.session = revision, session
 }
 
-func (l *httpLink) post(ctx context.Context, method string, anonymous bool, body []byte) (*http.Response, error) {
+func (l *httpLink) post(ctx context.Context, method, token string, body []byte) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -71,20 +72,28 @@ func (l *httpLink) post(ctx context.Context, method string, anonymous bool, body
 	if session != "" {
 		r.Header.Set("Mcp-Session-Id", session)
 	}
-	if l.token != "" && !anonymous {
-		r.Header.Set("Authorization", "Bearer "+l.token)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	return l.client.Do(r)
 }
 
 func (l *httpLink) start(ctx context.Context, q request, body []byte) (*flow, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	res, err := l.post(ctx, q.method, q.anonymous, body)
+	token := l.token
+	switch {
+	case q.anonymous:
+		token = ""
+	case q.other:
+		token = l.other
+	}
+	res, err := l.post(ctx, q.method, token, body)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	f := newFlow(q.id, cancel)
+	f := newFlow(q.id, cancel, l.observe)
+	f.date, _ = http.ParseTime(res.Header.Get("Date"))
 	f.status, f.contentType, f.session = res.StatusCode, res.Header.Get("Content-Type"), res.Header.Get("Mcp-Session-Id")
 	l.flows.Go(func() {
 		defer cancel()
@@ -135,6 +144,11 @@ func (f *flow) readEvents(body io.Reader, bad func(string) error) error {
 		if err != nil {
 			return err
 		}
+		if bytes.HasPrefix(line, []byte(":")) {
+			f.mu.Lock()
+			f.comment = true
+			f.mu.Unlock()
+		}
 		if value, ok := bytes.CutPrefix(line, []byte("data:")); ok {
 			if len(data) > 0 {
 				data = append(data, '\n')
@@ -161,7 +175,7 @@ func (f *flow) readEvents(body io.Reader, bad func(string) error) error {
 }
 
 func (l *httpLink) notify(ctx context.Context, method string, params map[string]any) error {
-	res, err := l.post(ctx, method, false, notification(method, params))
+	res, err := l.post(ctx, method, l.token, notification(method, params))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 )
 
 // Bounds of what is read from a server and kept.
@@ -34,21 +35,26 @@ type flow struct {
 	status      int
 	contentType string
 	session     string
+	date        time.Time // that of the server, by its HTTP header
 	stop        context.CancelFunc
+	// observe is told of each message.
+	observe func(*flow, message)
 
 	mu      sync.Mutex
 	kept    []message
 	dropped int
+	comment bool // a comment of SSE came
 	ended   bool
 	err     error
 	changed chan struct{} // closed and replaced with every change
 }
 
-func newFlow(id json.RawMessage, stop context.CancelFunc) *flow {
-	return &flow{id: id, stop: stop, changed: make(chan struct{})}
+func newFlow(id json.RawMessage, stop context.CancelFunc, observe func(*flow, message)) *flow {
+	return &flow{id: id, stop: stop, observe: observe, changed: make(chan struct{})}
 }
 
 func (f *flow) add(m message) {
+	f.observe(f, m)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.kept) >= maxKept && !m.isResponse() {
@@ -57,6 +63,13 @@ func (f *flow) add(m message) {
 	}
 	f.kept = append(f.kept, m)
 	f.wake()
+}
+
+// commented reports whether comments of SSE came.
+func (f *flow) commented() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.comment
 }
 
 // finish ends the flow; err is nil when the server ended it in order.
@@ -107,7 +120,7 @@ func (f *flow) await(ctx context.Context, want func(message) bool) (message, boo
 
 // response waits for the answer.
 func (f *flow) response(ctx context.Context, request []byte) (*exchange, error) {
-	x := &exchange{request: request, status: f.status, contentType: f.contentType}
+	x := &exchange{request: request, status: f.status, contentType: f.contentType, date: f.date}
 	m, ok := f.await(ctx, message.isResponse)
 	kept, ended, err := f.messages()
 	for _, k := range kept {

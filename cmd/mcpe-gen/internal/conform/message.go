@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -16,8 +18,8 @@ type request struct {
 	params map[string]any
 	// undeclared leaves the extension out of the caller's capabilities (CAP-3).
 	undeclared bool
-	// anonymous sends no token (SUB-2).
-	anonymous bool
+	// anonymous sends no token (SUB-2), and other that of another caller (SUB-10).
+	anonymous, other bool
 }
 
 // declared are the capabilities of a client that knows the extension (CAP-3).
@@ -126,9 +128,10 @@ type exchange struct {
 	answer message
 	// before are the messages that came before the response.
 	before []message
-	// status and contentType are those of HTTP; 0 and "" on stdio.
+	// status, contentType and date are those of HTTP; zero on stdio.
 	status      int
 	contentType string
+	date        time.Time
 }
 
 // result decodes the answer's result.
@@ -143,6 +146,6 @@ func (x *exchange) result(to any) error {
 }
 
 // wrong is the violation that the exchange shows.
-func (x *exchange) wrong(expected, got string, args ...any) *violation {
-	return &violation{request: x.request, answer: x.answer.raw, expected: expected, got: fmt.Sprintf(got, args...)}
+func (x *exchange) wrong(expected, got string, args ...any) *verdict.Violation {
+	return &verdict.Violation{Request: x.request, Answer: x.answer.raw, Expected: expected, Got: fmt.Sprintf(got, args...)}
 }

@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"io"
 	"log"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,7 +35,8 @@ const (
 	echoes    manner = iota // answers as it should
 	mistakes                // answers with another challenge
 	fails                   // answers 500
-	redirects               // answers 302 to another callback
+	redirects               // answers 307 to another callback
+	answers                 // answers with status and echo
 )
 
 // A callback is one endpoint and what was posted to it.
@@ -41,12 +44,20 @@ type callback struct {
 	url, name string
 	manner    manner
 	next      string // where redirects leads
+	// status and echo are the answer of answers; in echo %s is the challenge. right tells that it is one that will do.
+	status int
+	echo   string
+	right  bool
 
 	mu      sync.Mutex
 	secret  string // the newest
 	secrets []string
 	refuse  int // how many occurrences are answered 503
+	// decide says what an occurrence is answered with, 0 for 204; hang blocks one until it is closed.
+	decide  func(eventID string, attempt int) (status int, hang <-chan struct{})
+	tries   map[string]int
 	posts   []post
+	size    int // of posts in bytes, about
 	changed chan struct{}
 }
 
@@ -55,14 +66,21 @@ type post struct {
 	header  http.Header
 	body    []byte
 	at      time.Time
+	method  string
 	kind    string // the type of an envelope, "" for an occurrence
 	refused bool
+	// proved tells that a challenge was answered as it should be.
+	proved bool
 }
 
 // marker stands in what a failing callback answers, and never in what the server passes on (ERR-1).
 const marker = "mcpe-gen-conform-endpoint-text"
 
-const maxPosts = 500
+// Bounds of what one callback keeps.
+const (
+	maxPosts     = 20_000
+	maxPostBytes = 32 << 20
+)
 
 func newReceiver(d *peer.Door) *receiver {
 	r := &receiver{url: strings.TrimSuffix(d.URL, "/"), callbacks: map[string]*callback{}}
@@ -110,7 +128,7 @@ func (r *run) callback(m manner) *callback {
 // rotate gives the callback a new secret beside the ones before.
 func (r *run) rotate(c *callback) {
 	secret := newSecret()
-	r.hide(secret)
+	r.Hide(secret)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.secret = secret
@@ -130,30 +148,47 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err != nil {
 		return
 	}
-	c.answer(w, post{header: req.Header.Clone(), body: body, at: time.Now()})
+	c.answer(w, req, post{method: req.Method, header: req.Header.Clone(), body: body, at: time.Now()})
 }
 
-func (c *callback) answer(w http.ResponseWriter, p post) {
+func (c *callback) answer(w http.ResponseWriter, req *http.Request, p post) {
 	var e struct {
 		Type      string          `json:"type"`
 		Challenge json.RawMessage `json:"challenge"`
 	}
 	_ = json.Unmarshal(p.body, &e)
 	p.kind = e.Type
+	p.proved = c.manner == echoes || c.manner == answers && c.right
+	status := http.StatusServiceUnavailable
+	var hang <-chan struct{}
 	c.mu.Lock()
-	if p.kind == "" && c.refuse > 0 {
+	switch {
+	case p.kind != "":
+	case c.refuse > 0:
 		c.refuse--
 		p.refused = true
+	case c.decide != nil:
+		id := (occurrence{raw: p.body}).eventID()
+		c.tries[id]++
+		status, hang = c.decide(id, c.tries[id])
+		p.refused = status != 0
 	}
-	if len(c.posts) < maxPosts {
+	if len(c.posts) < maxPosts && c.size < maxPostBytes {
+		c.size += len(p.body) + 1<<10
 		c.posts = append(c.posts, p)
 		close(c.changed)
 		c.changed = make(chan struct{})
 	}
 	c.mu.Unlock()
+	if hang != nil {
+		select {
+		case <-hang:
+		case <-req.Context().Done():
+		}
+	}
 	switch {
 	case p.refused:
-		http.Error(w, marker, http.StatusServiceUnavailable)
+		http.Error(w, marker, status)
 	case p.kind != wire.EnvelopeVerification:
 		w.WriteHeader(http.StatusNoContent)
 	case c.manner == fails:
@@ -162,12 +197,36 @@ func (c *callback) answer(w http.ResponseWriter, p post) {
 	case c.manner == redirects:
 		w.Header().Set("Location", c.next)
 		w.WriteHeader(http.StatusTemporaryRedirect)
+	case c.manner == answers:
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(c.status)
+		io.WriteString(w, strings.ReplaceAll(c.echo, "%s", string(e.Challenge)))
 	case c.manner == mistakes:
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, `{"challenge":"`+marker+`"}`)
 	default:
 		w.Header().Set("Content-Type", "application/json")
 		w.Write(encode(map[string]json.RawMessage{"challenge": e.Challenge}))
+	}
+}
+
+// all are the callbacks that were made.
+func (r *receiver) all() []*callback {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Values(r.callbacks))
+}
+
+// challengedLater reports whether a challenge came at all.
+func (c *callback) challengedLater() bool { return slices.ContainsFunc(c.received(), isChallenge) }
+
+// answer by decide from now on.
+func (c *callback) deciding(decide func(eventID string, attempt int) (int, <-chan struct{})) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.decide = decide
+	if c.tries == nil {
+		c.tries = map[string]int{}
 	}
 }
 

@@ -28,15 +28,17 @@ type stdioLink struct {
 	patience time.Duration
 	exited   chan struct{}
 	read     sync.WaitGroup
+	observe  func(*flow, message)
 
 	writing sync.Mutex
 	mu      sync.Mutex
 	flows   map[string]*flow // by the bytes of the request's id
 	latest  *flow            // takes what names no flow
 	over    error
+	stray   string // the first line that is no message
 }
 
-func newStdioLink(command []string, stderr io.Writer) (*stdioLink, error) {
+func newStdioLink(command []string, stderr io.Writer, observe func(*flow, message)) (*stdioLink, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stderr, cmd.WaitDelay = stderr, stdioGrace
 	// Pipes of our own: exec's would stay open as long as a grandchild holds it.
@@ -59,7 +61,7 @@ func newStdioLink(command []string, stderr io.Writer) (*stdioLink, error) {
 		out.Close()
 		return nil, fmt.Errorf("starting %s: %w", filepath.Base(command[0]), err)
 	}
-	l := &stdioLink{cmd: cmd, in: in, patience: callTimeout, exited: make(chan struct{}), flows: map[string]*flow{}}
+	l := &stdioLink{cmd: cmd, in: in, patience: callTimeout, exited: make(chan struct{}), flows: map[string]*flow{}, observe: observe}
 	l.read.Go(func() { l.pump(out) })
 	go func() {
 		_ = cmd.Wait()
@@ -72,7 +74,7 @@ func newStdioLink(command []string, stderr io.Writer) (*stdioLink, error) {
 
 func (*stdioLink) settle(string, string) {}
 
-// pump reads standard output to its end. Lines that are no message, such as a logger's, are skipped.
+// pump reads standard output to its end. Of lines that are no message, such as a logger's, the first is kept.
 func (l *stdioLink) pump(out io.Reader) {
 	in := bufio.NewReaderSize(out, 64<<10)
 	for {
@@ -85,12 +87,18 @@ func (l *stdioLink) pump(out io.Reader) {
 			io.Copy(io.Discard, in)
 			return
 		}
-		if !bytes.HasPrefix(line, []byte("{")) {
+		if len(line) == 0 {
 			continue
 		}
 		if m, err := parse(line); err == nil {
 			l.route(m)
+			continue
 		}
+		l.mu.Lock()
+		if l.stray == "" {
+			l.stray = string(line)
+		}
+		l.mu.Unlock()
 	}
 }
 
@@ -135,7 +143,7 @@ func (l *stdioLink) start(ctx context.Context, q request, body []byte) (*flow, e
 		return nil, l.over
 	}
 	key := string(q.id)
-	f := newFlow(q.id, func() {})
+	f := newFlow(q.id, func() {}, l.observe)
 	f.stop = sync.OnceFunc(func() { l.cancel(f, key) })
 	l.flows[key], l.latest = f, f
 	l.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -18,8 +19,9 @@ import (
 // A subject is an event type that is tried.
 type subject struct {
 	wire.Descriptor
-	// args are arguments that fit, and bad ones that do not; bad is nil when none were found.
-	args, bad json.RawMessage
+	// args are arguments that fit, and bad some that do not, each for another reason; none where all fit.
+	args json.RawMessage
+	bad  []json.RawMessage
 	// payload is nil where payloadSchema cannot be used. It is compiled for the first occurrence: of hundreds of
 	// event types few occur.
 	payload func() *validate.Schema
@@ -98,7 +100,7 @@ func newSubject(d wire.Descriptor) *subject {
 				s.args = v
 			}
 		}
-		s.bad = unfit(in, d.InputSchema)
+		s.bad = unfit(in, d.InputSchema, s.args)
 	}
 	s.payload = sync.OnceValue(func() *validate.Schema {
 		payload, _ := validate.Compile(d.PayloadSchema)
@@ -107,25 +109,47 @@ func newSubject(d wire.Descriptor) *subject {
 	return s
 }
 
-// unfit finds arguments that the schema refuses.
-func unfit(in *validate.Schema, schema json.RawMessage) json.RawMessage {
+// maxUnfit bounds how many unfit arguments are tried on a method.
+const maxUnfit = 24
+
+// unfit finds arguments that the schema refuses, each for one thing: a member of another type, a number as text, one out
+// of range or that is not in the enum, one that is missing, one that is not known.
+func unfit(in *validate.Schema, schema, fits json.RawMessage) (found []json.RawMessage) {
+	if in.Validate(fits) != nil {
+		return nil
+	}
 	var root struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 	}
 	_ = json.Unmarshal(schema, &root)
-	var tries []string
-	for name := range root.Properties {
-		for _, value := range []string{`{"no":"such value"}`, `12345.5`, `"\u0000"`, `[]`} {
-			tries = append(tries, fmt.Sprintf(`{%s:%s}`, encode(name), value))
+	try := func(name string, value json.RawMessage) {
+		args := objectOf(fits)
+		if args == nil {
+			args = map[string]json.RawMessage{}
+		}
+		if value == nil {
+			if args[name] == nil {
+				return
+			}
+			delete(args, name)
+		} else {
+			args[name] = value
+		}
+		if bad := json.RawMessage(encode(args)); len(found) < maxUnfit && in.Validate(bad) != nil {
+			found = append(found, bad)
 		}
 	}
-	slices.Sort(tries)
-	for _, try := range append(tries, `{"mcpeGenConformNoSuchArgument":1}`, `{}`) {
-		if in.Validate(json.RawMessage(try)) != nil {
-			return json.RawMessage(try)
+	names := slices.Sorted(maps.Keys(root.Properties))
+	try("mcpeGenConformNoSuchArgument", json.RawMessage(`1`))
+	for _, value := range []string{`"mcpe-gen-conform"`, `"1"`, `-1000000007`, `1000000007`, `{"no":"such value"}`, `12345.5`, `[]`, `true`} {
+		for _, name := range names {
+			try(name, json.RawMessage(value))
 		}
 	}
-	return nil
+	for _, name := range names {
+		try(name, nil)
+	}
+	return found
 }
 
 // choose picks the event types that are tried, before it is known which of them occur.

@@ -28,6 +28,16 @@ func (c *callback) delivery() map[string]any {
 
 // subscribe calls events/subscribe, and remembers what may have to be ended, whatever the answer is.
 func (r *run) subscribe(ctx context.Context, s *subject, c *callback, more map[string]any) (*exchange, error) {
+	return r.call(ctx, wire.MethodSubscribe, r.subscription(s, c, more))
+}
+
+// subscribeQuietly is subscribe for what is none of a check's.
+func (r *run) subscribeQuietly(ctx context.Context, s *subject, c *callback, more map[string]any) (*exchange, error) {
+	return r.quiet(ctx, wire.MethodSubscribe, r.subscription(s, c, more))
+}
+
+// subscription are the params of an events/subscribe, whose key is remembered.
+func (r *run) subscription(s *subject, c *callback, more map[string]any) map[string]any {
 	params := s.params(map[string]any{"cursor": nil, "delivery": c.delivery()})
 	for k, v := range more {
 		if params[k] = v; v == nil && k == "arguments" {
@@ -35,7 +45,7 @@ func (r *run) subscribe(ctx context.Context, s *subject, c *callback, more map[s
 		}
 	}
 	r.remember(params)
-	return r.call(ctx, wire.MethodSubscribe, params)
+	return params
 }
 
 // remember keeps the key of a subscription that may exist from now on.
@@ -47,6 +57,8 @@ func (r *run) remember(params map[string]any) {
 	if d, ok := params["delivery"].(map[string]any); ok {
 		key["delivery"] = map[string]any{"mode": wire.ModeWebhook, "url": d["url"]}
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.made[string(encode(key))] = key
 }
 
@@ -88,7 +100,11 @@ func granted(x *exchange, endless bool) (string, error) {
 		if err != nil {
 			return id, x.wrong("refreshBefore to be a time of RFC 3339", "%s", wire.Shown(*before))
 		}
-		if !at.After(time.Now().Add(-time.Minute)) { // clocks differ
+		now := x.date
+		if now.IsZero() {
+			now = time.Now().Add(-time.Minute) // clocks differ
+		}
+		if !at.After(now) {
 			return id, x.wrong("refreshBefore in the future", "%s", wire.Shown(*before))
 		}
 	}

@@ -161,7 +161,7 @@ func (r *run) occurred(ctx context.Context, n need) bool {
 // two are the first two occurrences of a list.
 func two(list []occurrence) (occurrence, occurrence, error) {
 	if len(list) < 2 {
-		return occurrence{}, occurrence{}, skip("only one occurrence came in time")
+		return occurrence{}, occurrence{}, skipf("only one occurrence came in time")
 	}
 	return list[0], list[1], nil
 }

@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -37,6 +39,9 @@ type Options struct {
 	Args []string
 	// Filters are those of a list.
 	Filters map[string]string
+	// From says where replay begins, and from when a bulk action takes what happened: one of since, position (of replay)
+	// and eventId (of replay).
+	From map[string]string
 	// Confirm is asked, with what would be done, before a verb that cannot be taken back; nil asks nobody.
 	Confirm func(ctx context.Context, what string) error
 	// JSON prints answers as they came.
@@ -54,19 +59,28 @@ type verb struct {
 	body         func(args []string) any
 	columns      []string // of the list that it answers
 	list         string
-	final        string // what it does, of a verb that cannot be taken back; %s stands for the first argument
+	head         string                   // the member beside the list that is printed before it
+	row          func(row map[string]any) // makes columns of an element of the list
+	query        string                   // the name under which the query has the first argument
+	final        string                   // what it does, of a verb that cannot be taken back; %s stands for the first argument
 }
 
 // Verbs are the names of the verbs, in the order of their help.
-var Verbs = []string{"types", "subscriptions", "show", "attempts", "connections", "retry", "pause", "unpause", "resume", "replay", "end", "disconnect", "revoke", "outbox", "putback", "drop", "tail"}
+var Verbs = []string{"types", "subscriptions", "endpoints", "show", "attempts", "connections", "test", "retry", "pause", "unpause", "resume", "replay", "end", "disconnect", "revoke", "activity", "event", "occurrence", "bulk", "tasks", "cancel", "audit", "outbox", "putback", "drop", "tail"}
 
 var verbs = map[string]verb{
 	"types":         {method: "GET", path: "types", list: "types", columns: []string{"name", "head", "perMinute", "behind", "streams", "pollers", "webhooks", "description"}},
-	"subscriptions": {method: "GET", path: "subscriptions", list: "subscriptions", columns: []string{"id", "principal", "event", "state", "behind", "lastError", "url"}},
-	"connections":   {method: "GET", path: "connections", list: "connections", columns: []string{"id", "principal", "event", "mode", "since", "behind"}},
-	"show":          {method: "GET", path: "subscriptions/%s", args: []string{"ID"}},
+	"subscriptions": {method: "GET", path: "subscriptions", list: "subscriptions", columns: []string{"id", "principal", "event", "state", "behind", "waitingSince", "failedSince", "lastError", "url"}},
+	"endpoints": {method: "GET", path: "endpoints", list: "endpoints",
+		columns: []string{"host", "subscriptions", "active", "suspended", "paused", "failing", "failedSince", "behind", "waitingSince", "url"}},
+	"activity": {method: "GET", path: "activity", list: "minutes", head: "hour",
+		columns: []string{"at", "attempts", "failures", "p50Ms", "p95Ms", "p99Ms", "behind"}},
+	"connections": {method: "GET", path: "connections", list: "connections", columns: []string{"id", "principal", "event", "mode", "since", "behind"}},
+	"show":        {method: "GET", path: "subscriptions/%s", args: []string{"ID"}},
 	"attempts": {method: "GET", path: "subscriptions/%s/attempts", args: []string{"ID"}, list: "attempts",
 		columns: []string{"at", "eventId", "number", "tookMs", "status", "category", "byHand", "nextAt"}},
+	"test": {method: "POST", path: "subscriptions/%s/test", args: []string{"ID", "PAYLOAD"},
+		body: func(args []string) any { return map[string]any{"data": json.RawMessage(args[1])} }},
 	"retry": {method: "POST", path: "subscriptions/%s/send", args: []string{"ID", "EVENT-ID"},
 		body: func(args []string) any { return map[string]string{"eventId": args[1]} }},
 	"replay": {method: "POST", path: "subscriptions/%s/replay", args: []string{"ID", "CURSOR"},
@@ -77,9 +91,19 @@ var verbs = map[string]verb{
 	"end":        {method: "POST", path: "subscriptions/%s/end", args: []string{"ID"}, final: "end the subscription %s"},
 	"disconnect": {method: "POST", path: "connections/%s/disconnect", args: []string{"ID"}},
 	"tail":       {method: "GET"},
-	"outbox":     {method: "GET", path: "outbox", list: "rejected", columns: []string{"id", "at", "log", "eventId", "bytes", "reason"}},
-	"putback":    {method: "POST", path: "outbox/%s/putback", args: []string{"ID"}},
-	"drop":       {method: "POST", path: "outbox/%s/drop", args: []string{"ID"}, final: "delete the row %s, which was put aside"},
+	"bulk": {method: "POST", path: "tasks", args: []string{"VERB"}, final: "%s",
+		body: func(args []string) any { return map[string]string{"verb": args[0]} }},
+	"event": {method: "GET", path: "occurrences", query: "eventId", args: []string{"EVENT-ID"}, list: "occurrences",
+		columns: []string{"event", "position", "eventId", "timestamp", "bytes", "cursor"}},
+	"occurrence": {method: "GET", path: "types/%s/occurrences/%s", args: []string{"TYPE", "POSITION"}, list: "deliveries", head: "occurrence",
+		columns: []string{"outcome", "subscription", "principal", "state", "attempts", "at", "category", "status", "url"}, row: lastAttempt},
+	"tasks":  {method: "GET", path: "tasks", list: "tasks", columns: []string{"id", "verb", "filter", "actor", "state", "begunAt", "total", "done", "skipped", "failed", "error"}},
+	"cancel": {method: "POST", path: "tasks/%s/cancel", args: []string{"TASK"}},
+	"audit": {method: "GET", path: "audit", list: "entries",
+		columns: []string{"at", "actor", "verb", "subscription", "connection", "task", "rejected", "principal", "event", "host", "eventId", "asked", "status", "outcome"}},
+	"outbox":  {method: "GET", path: "outbox", list: "rejected", columns: []string{"id", "at", "log", "eventId", "bytes", "reason"}},
+	"putback": {method: "POST", path: "outbox/%s/putback", args: []string{"ID"}},
+	"drop":    {method: "POST", path: "outbox/%s/drop", args: []string{"ID"}, final: "delete the row %s, which was put aside"},
 	"revoke": {method: "POST", path: "revoke", args: []string{"PRINCIPAL"}, final: "end everything that %s has",
 		body: func(args []string) any { return map[string]string{"principal": args[0]} }},
 }
@@ -90,11 +114,21 @@ func Run(ctx context.Context, o Options) error {
 	if !ok {
 		return usage("admin has no verb %q; it has %s", o.Verb, strings.Join(Verbs, ", "))
 	}
+	timed := o.Verb == "bulk" || o.Verb == "audit"
+	if len(o.From) > 0 && o.Verb != "replay" && (!timed || o.From["since"] == "") || len(o.From) > 1 {
+		return usage("replay takes one of --since, --position and --event-id, bulk and audit take --since, other verbs take none")
+	}
+	if o.Verb == "replay" && len(o.From) > 0 {
+		v.args = v.args[:1] // instead of a cursor
+	}
 	if len(o.Args) != len(v.args) {
 		return usage("admin URL %s takes %d arguments (%s), got %d", o.Verb, len(v.args), strings.Join(v.args, " "), len(o.Args))
 	}
-	if len(o.Filters) > 0 && o.Verb != "subscriptions" && o.Verb != "connections" && o.Verb != "tail" {
+	if len(o.Filters) > 0 && !slices.Contains([]string{"subscriptions", "endpoints", "connections", "tail", "bulk", "event", "audit", "activity"}, o.Verb) {
 		return usage("admin URL %s takes no filters", o.Verb)
+	}
+	if o.Verb == "test" && !json.Valid([]byte(o.Args[1])) {
+		return usage("the payload %q is no JSON", o.Args[1])
 	}
 	base, err := origin(o.URL)
 	if err != nil {
@@ -103,27 +137,54 @@ func Run(ctx context.Context, o Options) error {
 	if o.Verb == "tail" {
 		return o.tail(ctx, base)
 	}
-	if v.final != "" && o.Confirm != nil {
-		if err := o.Confirm(ctx, fmt.Sprintf(v.final, plain.Text(o.Args[0]))); err != nil {
-			return err
-		}
-	}
-	path := v.path
-	if strings.Contains(path, "%s") {
-		path = fmt.Sprintf(path, url.PathEscape(o.Args[0]))
-	}
-	target := base.JoinPath("api").String() + "/" + path
-	var body []byte
-	if v.body != nil {
-		if body, err = json.Marshal(v.body(o.Args)); err != nil {
-			return err
-		}
-	}
 	q := url.Values{}
 	for name, value := range o.Filters {
 		if value != "" {
 			q.Set(name, value)
 		}
+	}
+	located := o.Verb == "replay" && len(o.From) > 0
+	if (v.final != "" || located) && o.Confirm != nil {
+		about := o.Args[0]
+		switch {
+		case located:
+			v.final = "%s"
+			about, err = o.beginning(ctx, base)
+		case o.Verb == "bulk":
+			about, err = o.preview(ctx, base, q)
+		}
+		if err != nil {
+			return err
+		}
+		if err := o.Confirm(ctx, fmt.Sprintf(v.final, plain.Text(about))); err != nil {
+			return err
+		}
+	}
+	path := v.path
+	if n := strings.Count(path, "%s"); n > 0 {
+		escaped := make([]any, n)
+		for i := range escaped {
+			escaped[i] = url.PathEscape(o.Args[i])
+		}
+		path = fmt.Sprintf(path, escaped...)
+	}
+	if o.Verb == "audit" && o.From["since"] != "" {
+		q.Set("since", o.From["since"])
+	}
+	if v.query != "" {
+		q.Set(v.query, o.Args[0])
+	}
+	target := base.JoinPath("api").String() + "/" + path
+	var body []byte
+	if content, err := o.body(v); err != nil {
+		return err
+	} else if content != nil {
+		if body, err = json.Marshal(content); err != nil {
+			return err
+		}
+	}
+	if q.Has("failing") && v.list != "" {
+		q.Set("limit", "1000") // each page looks at all subscriptions
 	}
 	var all []map[string]any
 	for {
@@ -143,6 +204,9 @@ func Run(ctx context.Context, o Options) error {
 		rows, _ := page[v.list].([]any)
 		for _, r := range rows {
 			if m, ok := r.(map[string]any); ok {
+				if v.row != nil {
+					v.row(m)
+				}
 				all = append(all, m)
 			}
 		}
@@ -154,9 +218,97 @@ func Run(ctx context.Context, o Options) error {
 			if v.list == "" {
 				return printOne(o.Stdout, page)
 			}
+			if one, ok := page[v.head].(map[string]any); ok {
+				if err := printOne(o.Stdout, one); err != nil {
+					return err
+				}
+			}
 			return printAll(o.Stdout, v.columns, all)
 		}
 		q.Set("after", next)
+	}
+}
+
+// body is what a request says; nil for none.
+func (o *Options) body(v verb) (any, error) {
+	switch {
+	case v.body == nil:
+		return nil, nil
+	case len(o.From) == 0:
+		return v.body(o.Args), nil
+	}
+	content := map[string]any{}
+	for name, value := range o.From {
+		content[name] = value
+		if name == "position" {
+			n, err := strconv.ParseUint(value, 10, 63)
+			if err != nil || n == 0 {
+				return nil, usage("--position is a number from 1")
+			}
+			content[name] = n
+		}
+	}
+	if o.Verb == "bulk" {
+		content["verb"] = o.Args[0]
+	}
+	return content, nil
+}
+
+// preview says what a bulk action would do now.
+func (o *Options) preview(ctx context.Context, base *url.URL, filters url.Values) (string, error) {
+	q := maps.Clone(filters)
+	q.Set("verb", o.Args[0])
+	if since := o.From["since"]; since != "" {
+		q.Set("since", since)
+	}
+	answer, err := o.ask(ctx, "GET", base.JoinPath("api/preview").String(), q, nil)
+	if err != nil {
+		return "", err
+	}
+	var p struct{ Total int }
+	if err := json.Unmarshal(answer, &p); err != nil {
+		return "", fmt.Errorf("the answer is not a JSON object: %w", err)
+	}
+	if o.Args[0] == "send" {
+		return fmt.Sprintf("send %d events again", p.Total), nil
+	}
+	return fmt.Sprintf("%s %d subscriptions", o.Args[0], p.Total), nil
+}
+
+// beginning says what a replay of one subscription would do now.
+func (o *Options) beginning(ctx context.Context, base *url.URL) (string, error) {
+	q := url.Values{}
+	for name, value := range o.From {
+		q.Set(name, value)
+	}
+	answer, err := o.ask(ctx, "GET", base.JoinPath("api").String()+"/subscriptions/"+url.PathEscape(o.Args[0])+"/replay", q, nil)
+	if err != nil {
+		return "", err
+	}
+	var b struct {
+		EventID, Timestamp string
+		Entries            int64
+		Truncated          bool
+	}
+	if err := json.Unmarshal(answer, &b); err != nil {
+		return "", fmt.Errorf("the answer is not a JSON object: %w", err)
+	}
+	text := fmt.Sprintf("deliver up to %d events again, from %s of %s on", b.Entries, b.EventID, b.Timestamp)
+	if b.Truncated {
+		text += ", the oldest that is left of those asked for"
+	}
+	return text, nil
+}
+
+// lastAttempt makes columns of the latest attempt of a delivery, and counts them.
+func lastAttempt(row map[string]any) {
+	made, _ := row["attempts"].([]any)
+	row["attempts"] = float64(len(made))
+	if len(made) > 0 {
+		last, _ := made[0].(map[string]any)
+		for _, name := range []string{"at", "category", "status"} {
+			row[name] = last[name]
+		}
 	}
 }
 
@@ -259,7 +411,7 @@ func printAll(w io.Writer, columns []string, rows []map[string]any) error {
 }
 
 // shownFirst are the members of a subscription in the order in which they are printed.
-var shownFirst = []string{"done", "ended", "attempt", "id", "principal", "event", "arguments", "url", "state", "behind", "cursor",
+var shownFirst = []string{"done", "begins", "ended", "attempt", "task", "total", "eventId", "timestamp", "position", "bytes", "targeted", "data", "id", "principal", "event", "arguments", "url", "state", "attempts", "failures", "p50Ms", "p95Ms", "p99Ms", "behind", "waitingSince", "cursor",
 	"createdAt", "refreshedAt", "expiresAt", "lastDeliveryAt", "failedSince", "lastError", "throttled", "truncated"}
 
 func printOne(w io.Writer, m map[string]any) error {

@@ -39,26 +39,52 @@ func peer(t *testing.T, answers map[string]string) (*httptest.Server, *[]string)
 
 func TestRun(t *testing.T) {
 	s, asked := peer(t, map[string]string{
-		"GET /ops/api/subscriptions?principal=ann":                   `{"subscriptions":[{"id":"sub_1","principal":"a\u001b[2Jnn","behind":3}],"next":"sub_1"}`,
-		"GET /ops/api/subscriptions?after=sub_1&principal=ann":       `{"subscriptions":[{"id":"sub_2","principal":"ann"}]}`,
-		"GET /ops/api/subscriptions/sub_1":                           `{"id":"sub_1","state":"active","url":"https://a.test/"}`,
-		"GET /ops/api/subscriptions/sub_1/attempts":                  `{"attempts":[{"eventId":"evt_1","number":2,"tookMs":1.5,"byHand":true}]}`,
-		`POST /ops/api/subscriptions/sub_1/send {"eventId":"evt_1"}`: `{"done":true,"attempt":{"status":204}}`,
-		`POST /ops/api/subscriptions/sub_1/replay {"cursor":"c"}`:    `{"done":true}`,
-		"POST /ops/api/subscriptions/sub_1/pause":                    `{"done":true}`,
-		`POST /ops/api/revoke {"principal":"ann"}`:                   `{"done":true,"ended":3}`,
-		"GET /ops/api/connections":                                   "elsewhere",
-		"GET /ops/api/outbox":                                        `{"rejected":[{"id":"7","log":"e","reason":"it is\u001b no JSON"}]}`,
-		"POST /ops/api/outbox/7/putback":                             `{"done":true}`,
-		"POST /ops/api/outbox/7/drop":                                `{"done":true}`,
-		"POST /ops/api/subscriptions/..%2F..%2Frevoke/end":           `{"done":true}`,
+		"GET /ops/api/subscriptions?principal=ann":                      `{"subscriptions":[{"id":"sub_1","principal":"a\u001b[2Jnn","behind":3}],"next":"sub_1"}`,
+		"GET /ops/api/subscriptions?after=sub_1&principal=ann":          `{"subscriptions":[{"id":"sub_2","principal":"ann"}]}`,
+		"GET /ops/api/subscriptions?failing=true&limit=1000":            `{"subscriptions":[{"id":"sub_2","failedSince":"2026-01-02T03:04:05Z"}]}`,
+		"GET /ops/api/endpoints?late=5m":                                `{"endpoints":[{"host":"a.test","subscriptions":2,"failing":1}]}`,
+		`POST /ops/api/tasks?failing=true&host=a.test {"verb":"pause"}`: `{"done":true,"task":"task_1","total":7}`,
+		"GET /ops/api/activity?host=a.test":                             `{"host":"a.test","hour":{"attempts":3,"failures":1},"minutes":[{"at":"T","attempts":3,"failures":1,"p50Ms":12,"p95Ms":80,"p99Ms":90,"behind":0},{"at":"U","attempts":0,"failures":0,"p50Ms":0,"p95Ms":0,"p99Ms":0}]}`,
+		"GET /ops/api/tasks":                                            `{"tasks":[{"id":"task_1","verb":"pause","filter":{"host":"a.test"},"state":"running","total":7,"done":3}]}`,
+		"POST /ops/api/tasks/task_1/cancel":                             `{"done":true}`,
+		"GET /ops/api/occurrences?event=order&eventId=e%2F1%3F":         `{"occurrences":[{"event":"order","position":7,"eventId":"e/1?","cursor":"c"}],"whole":true}`,
+		"GET /ops/api/types/order%2F..%2Fx/occurrences/7": `{"occurrence":{"event":"order","position":7,"data":{"a":"\u001b"}},"deliveries":[{"outcome":"failed","subscription":"sub_1",` +
+			`"attempts":[{"at":"T","category":"timeout"},{"at":"S"}]},{"outcome":"waiting","subscription":"sub_2","attempts":[]}]}`,
+		`POST /ops/api/subscriptions/sub_1/replay {"since":"90m"}`:      `{"done":true,"begins":{"eventId":"evt_7"}}`,
+		`POST /ops/api/subscriptions/sub_1/replay {"position":7}`:       `{"done":true,"begins":{"eventId":"evt_7"}}`,
+		`POST /ops/api/tasks?host=b.test {"since":"90m","verb":"send"}`: `{"done":true,"task":"task_2","total":4}`,
+		"GET /ops/api/subscriptions/sub_1":                              `{"id":"sub_1","state":"active","url":"https://a.test/"}`,
+		"GET /ops/api/subscriptions/sub_1/attempts":                     `{"attempts":[{"eventId":"evt_1","number":2,"tookMs":1.5,"byHand":true}]}`,
+		`POST /ops/api/subscriptions/sub_1/send {"eventId":"evt_1"}`:    `{"done":true,"attempt":{"status":204}}`,
+		`POST /ops/api/subscriptions/sub_1/replay {"cursor":"c"}`:       `{"done":true}`,
+		"POST /ops/api/subscriptions/sub_1/pause":                       `{"done":true}`,
+		`POST /ops/api/revoke {"principal":"ann"}`:                      `{"done":true,"ended":3}`,
+		"GET /ops/api/connections":                                      "elsewhere",
+		`POST /ops/api/subscriptions/sub_1/test {"data":{"a":1}}`:       `{"done":true,"eventId":"test_1"}`,
+		"GET /ops/api/audit?actor=olga&since=24h":                       `{"entries":[{"actor":"olga","verb":"pause","subscription":"sub_1","status":200}]}`,
+		"GET /ops/api/outbox":                                           `{"rejected":[{"id":"7","log":"e","reason":"it is\u001b no JSON"}]}`,
+		"POST /ops/api/outbox/7/putback":                                `{"done":true}`,
+		"POST /ops/api/outbox/7/drop":                                   `{"done":true}`,
+		"POST /ops/api/subscriptions/..%2F..%2Frevoke/end":              `{"done":true}`,
 	})
 	for _, c := range []struct {
-		line, want string
-		filters    map[string]string
-		json       bool
+		line, want    string
+		filters, from map[string]string
+		json          bool
 	}{
-		{line: "subscriptions", filters: map[string]string{"principal": "ann"}, want: "id     principal      event  state  behind  lastError  url\nsub_1  a\\x1b[2Jnn     -      -      3       -          -\nsub_2  ann            -      -      -       -          -\n"},
+		{line: "subscriptions", filters: map[string]string{"principal": "ann"}, want: "id     principal      event  state  behind  waitingSince failedSince lastError  url\nsub_1  a\\x1b[2Jnn     -      -      3       -          - - -\nsub_2  ann            -      -      -       -          - - -\n"},
+		{line: "subscriptions", filters: map[string]string{"failing": "true"}, want: "sub_2 - - - - - 2026-01-02T03:04:05Z - -"},
+		{line: "endpoints", filters: map[string]string{"late": "5m"}, want: "a.test 2 - - - 1 - - - -"},
+		{line: "bulk pause", filters: map[string]string{"host": "a.test", "failing": "true"}, want: "done true task task_1 total 7"},
+		{line: "activity", filters: map[string]string{"host": "a.test"}, want: "attempts 3 failures 1 at attempts failures p50Ms p95Ms p99Ms behind T 3 1 12 80 90 0 U 0 0 0 0 0 -"},
+		{line: "tasks", want: `task_1 pause {"host":"a.test"} - running - 7 3 - - -`},
+		{line: "cancel task_1", want: "done true"},
+		{line: "event e/1?", filters: map[string]string{"event": "order"}, want: "order 7 e/1? - - c"},
+		{line: "occurrence order/../x 7", want: `position 7 data {"a":"\u001b"} event order outcome subscription principal state attempts at category status url ` +
+			`failed sub_1 - - 2 T timeout - - waiting sub_2 - - 0 - - - -`},
+		{line: "replay sub_1", from: map[string]string{"since": "90m"}, want: `done true begins {"eventId":"evt_7"}`},
+		{line: "replay sub_1", from: map[string]string{"position": "7"}, want: `done true begins {"eventId":"evt_7"}`},
+		{line: "bulk send", filters: map[string]string{"host": "b.test"}, from: map[string]string{"since": "90m"}, want: "done true task task_2 total 4"},
 		{line: "show sub_1", want: "id     sub_1\nurl    https://a.test/\nstate  active\n"},
 		{line: "show sub_1", json: true, want: `{"id":"sub_1","state":"active","url":"https://a.test/"}` + "\n"},
 		{line: "attempts sub_1", want: "at eventId number tookMs status category byHand nextAt - evt_1 2 1.5 - - true -"},
@@ -67,6 +93,8 @@ func TestRun(t *testing.T) {
 		{line: "outbox", want: `7 - e - - it is\x1b no JSON`},
 		{line: "putback 7", want: "done  true\n"},
 		{line: "drop 7", want: "done  true\n"},
+		{line: `test sub_1 {"a":1}`, want: "done true eventId test_1"},
+		{line: "audit", filters: map[string]string{"actor": "olga"}, from: map[string]string{"since": "24h"}, want: "- olga pause sub_1 - - - - - - - - 200 -"},
 		{line: "pause sub_1", want: "done  true\n"},
 		{line: "end ../../revoke", want: "done  true\n"},
 		{line: "revoke ann", want: "ended  3"},
@@ -75,7 +103,7 @@ func TestRun(t *testing.T) {
 	} {
 		words := strings.Fields(c.line)
 		var out bytes.Buffer
-		err := Run(t.Context(), Options{URL: s.URL + "/ops/", Token: "secret", Verb: words[0], Args: words[1:], Filters: c.filters, JSON: c.json, Stdout: &out})
+		err := Run(t.Context(), Options{URL: s.URL + "/ops/", Token: "secret", Verb: words[0], Args: words[1:], Filters: c.filters, From: c.from, JSON: c.json, Stdout: &out})
 		got := out.String()
 		if err != nil {
 			got = err.Error()
@@ -97,6 +125,8 @@ func squeeze(s string) string { return strings.Join(strings.Fields(s), " ") }
 // Nothing is sent for a command line that is wrong, and no token over plain http.
 func TestUsage(t *testing.T) {
 	for _, o := range []Options{
+		{URL: "https://ops.example.com/", Verb: "test", Args: []string{"sub_1", "{"}},
+		{URL: "https://ops.example.com/", Verb: "audit", From: map[string]string{"position": "7"}},
 		{URL: "http://ops.example.com/", Verb: "types"},
 		{URL: "http://192.0.2.1/", Verb: "types"},
 		{URL: "http://localhost.example.com/", Verb: "types"},
@@ -108,6 +138,12 @@ func TestUsage(t *testing.T) {
 		{URL: "https://ops.example.com/", Verb: "tail", Args: []string{"x"}},
 		{URL: "https://ops.example.com/", Verb: "tail", Filters: map[string]string{"principal": "ann"}},
 		{URL: "https://ops.example.com/", Verb: "show"},
+		{URL: "https://ops.example.com/", Verb: "replay", Args: []string{"sub_1"}},
+		{URL: "https://ops.example.com/", Verb: "replay", Args: []string{"sub_1", "c"}, From: map[string]string{"since": "1h"}},
+		{URL: "https://ops.example.com/", Verb: "replay", Args: []string{"sub_1"}, From: map[string]string{"since": "1h", "position": "1"}},
+		{URL: "https://ops.example.com/", Verb: "replay", Args: []string{"sub_1"}, From: map[string]string{"position": "x"}},
+		{URL: "https://ops.example.com/", Verb: "show", Args: []string{"sub_1"}, From: map[string]string{"since": "1h"}},
+		{URL: "https://ops.example.com/", Verb: "bulk", Args: []string{"send"}, From: map[string]string{"position": "1"}},
 		{URL: "https://ops.example.com/", Verb: "types", Args: []string{"x"}},
 		{URL: "https://ops.example.com/", Verb: "types", Filters: map[string]string{"event": "e"}},
 	} {
@@ -167,20 +203,28 @@ func TestTailInterrupted(t *testing.T) {
 // E18: what cannot be taken back is asked for first, and a no leaves everything as it is.
 func TestConfirm(t *testing.T) {
 	s, asked := peer(t, map[string]string{
-		"POST /ops/api/subscriptions/sub_1/end":      `{"done":true}`,
-		"POST /ops/api/subscriptions/sub_1/pause":    `{"done":true}`,
-		`POST /ops/api/revoke {"principal":"a\nnn"}`: `{"done":true,"ended":3}`,
+		"POST /ops/api/subscriptions/sub_1/end":                    `{"done":true}`,
+		"POST /ops/api/subscriptions/sub_1/pause":                  `{"done":true}`,
+		"GET /ops/api/subscriptions/sub_1/replay?since=90m":        `{"eventId":"evt\n7","timestamp":"T","entries":3,"truncated":true}`,
+		`POST /ops/api/subscriptions/sub_1/replay {"since":"90m"}`: `{"done":true}`,
+		`POST /ops/api/revoke {"principal":"a\nnn"}`:               `{"done":true,"ended":3}`,
+		"GET /ops/api/preview?verb=pause":                          `{"verb":"pause","total":7}`,
+		`POST /ops/api/tasks {"verb":"pause"}`:                     `{"done":true,"task":"task_1","total":7}`,
 	})
 	no := errors.New("no")
 	for _, c := range []struct {
 		verb, argument, what string
-	}{{"end", "sub_1", "end the subscription sub_1"}, {"revoke", "a\nnn", `end everything that a\nnn has`}, {"pause", "sub_1", ""}} {
+	}{{"end", "sub_1", "end the subscription sub_1"}, {"revoke", "a\nnn", `end everything that a\nnn has`}, {"pause", "sub_1", ""}, {"bulk", "pause", "pause 7 subscriptions"},
+		{"replay", "sub_1", `deliver up to 3 events again, from evt\n7 of T on, the oldest that is left of those asked for`}} {
 		*asked = nil
 		var question string
 		o := Options{URL: s.URL + "/ops", Verb: c.verb, Args: []string{c.argument}, Stdout: io.Discard,
 			Confirm: func(_ context.Context, what string) error { question = what; return no }}
+		if c.verb == "replay" {
+			o.From = map[string]string{"since": "90m"}
+		}
 		err := Run(t.Context(), o)
-		if question != c.what || (err == no) != (c.what != "") || (len(*asked) == 0) != (c.what != "") {
+		if question != c.what || (err == no) != (c.what != "") || (len(*asked) == 0) != (c.what != "" && c.verb != "bulk" && c.verb != "replay") {
 			t.Errorf("%s: asked %q, %v, requests %q", c.verb, question, err, *asked)
 		}
 		o.Confirm = nil

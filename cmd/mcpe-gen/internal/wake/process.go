@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/procgroup"
 )
 
 // grace is Grace, shorter in tests.
@@ -21,11 +23,11 @@ func (c *Command) process(ctx context.Context, stdin []byte, env []string, out i
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdin = bytes.NewReader(stdin)
 	cmd.Stdout, cmd.Stderr = out, out // the same, so that one goroutine writes
-	group(cmd)
+	procgroup.Lead(cmd)
 	ended := false
 	cmd.Cancel = func() error { // before Wait returns, and not once the command has ended
 		ended = true
-		return terminate(cmd.Process)
+		return procgroup.Terminate(cmd.Process)
 	}
 	cmd.WaitDelay = grace
 	if err := cmd.Start(); err != nil {
@@ -36,7 +38,7 @@ func (c *Command) process(ctx context.Context, stdin []byte, env []string, out i
 	}
 	err := cmd.Wait()
 	if ended {
-		kill(cmd.Process) // what is left of the group
+		procgroup.Kill(cmd.Process) // what is left of the group
 		return 0, context.Cause(ctx)
 	}
 	if cmd.ProcessState == nil {

@@ -50,10 +50,9 @@ var mutants = []struct {
 	{"deaf to others' changes", []change{{"runtime/internal/subscriber/sync.go",
 		"func (w *Subscriptions) Changed(id string, of engine.Shard) {\n",
 		"func (w *Subscriptions) Changed(id string, of engine.Shard) {\n	return\n"}}},
-	{"outbox beyond the last id only", []change{
-		{"runtime/store/postgres/sequence.go", "FROM @.outbox WHERE log <> ALL ($2) ORDER BY", "FROM @.outbox WHERE log <> ALL ($2) AND id > $5 ORDER BY"},
-		{"runtime/store/postgres/sequence.go", "int64(maxWaiting), int32(maxName))\n", "int64(maxWaiting), int32(maxName), campaignLast)\n	if len(rows) > 0 {\n		campaignLast = rows[len(rows)-1].id\n	}\n"},
-		{"runtime/store/postgres/sequence.go", "// waiting reads", "var campaignLast int64\n\n// waiting reads"}}},
+	{"outbox only of transactions that began after the last look", []change{
+		{"runtime/store/postgres/look.go", "	for _, tx := range w.since.active {\n		between(tx, tx)\n	}\n", ""},
+		{"runtime/store/postgres/look.go", "	if w.main.began == nil && now.Sub(w.whole) >= wholeEvery {\n", "	if w.whole.IsZero() {\n"}}},
 }
 
 func main() {

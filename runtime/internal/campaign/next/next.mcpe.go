@@ -94,6 +94,7 @@ func HandleTicketCreated(args TicketCreatedArguments, f func(context.Context, *T
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.
+// An optional member of this type is absent when it is empty.
 //
 // How bad it is.
 type Severity string

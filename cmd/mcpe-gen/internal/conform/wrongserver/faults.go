@@ -6,9 +6,11 @@ type Fault struct {
 	Name string
 	// ID is the requirement that it breaks.
 	ID string
-	// Stdio tells that it shows on standard input and output, Webhook with a receiver, and SSRF where
-	// private addresses are tried.
-	Stdio, Webhook, SSRF bool
+	// Stdio tells that it shows on standard input and output, Webhook with a receiver, SSRF where
+	// private addresses are tried, and Other with the token of another caller.
+	Stdio, Webhook, SSRF, Other bool
+	// Quiet tells that it shows only when a poll finds nothing.
+	Quiet bool
 }
 
 // Faults are all of them.
@@ -104,7 +106,7 @@ var Faults = []Fault{
 	{Name: "a short ttlMs is refused", ID: "SUB-6", Webhook: true},
 	{Name: "a ttlMs may be a word", ID: "SUB-6", Webhook: true},
 	{Name: "deliveryStatus at first", ID: "HOOK-8", Webhook: true},
-	{Name: "no deliveryStatus", ID: "HOOK-8", Webhook: true},
+	{Name: "deliveryStatus is not active", ID: "HOOK-8", Webhook: true},
 	{Name: "another secret signs", ID: "HOOK-2", Webhook: true},
 	{Name: "an old timestamp", ID: "HOOK-2", Webhook: true},
 	{Name: "no subscription header", ID: "HOOK-2", Webhook: true},
@@ -118,4 +120,121 @@ var Faults = []Fault{
 	{Name: "an unknown key is an internal error", ID: "SUB-9", Webhook: true},
 	{Name: "unsubscribe takes anything", ID: "SUB-9", Webhook: true},
 	{Name: "private callbacks", ID: "SSRF-1", Webhook: true, SSRF: true},
+	{Name: "deliveries are sent again after 2xx", ID: "HOOK-1", Webhook: true},
+	{Name: "deliveries have the secret", ID: "ERR-5", Webhook: true},
+
+	// One mode beside the others.
+	{Name: "streams leave events out", ID: "PUSH-3"},
+	{Name: "polls leave events out", ID: "POLL-7"},
+	{Name: "webhooks leave events out", ID: "HOOK-6", Webhook: true},
+	{Name: "eventIds of streams are others", ID: "OCC-2"},
+	{Name: "eventIds of webhooks are others", ID: "OCC-2", Webhook: true},
+	{Name: "data of streams is other", ID: "OCC-1"},
+	{Name: "timestamps of webhooks are others", ID: "OCC-1", Webhook: true},
+	{Name: "streams change the order", ID: "PUSH-3"},
+	{Name: "a second stream gets less", ID: "PUSH-3"},
+	{Name: "a second callback gets less", ID: "HOOK-6", Webhook: true},
+	{Name: "pages of two leave events out", ID: "POLL-4"},
+	{Name: "a replay leaves events out", ID: "PUSH-1"},
+
+	// Cursors that are not where they say.
+	{Name: "heartbeats are ahead", ID: "PUSH-4"},
+	{Name: "heartbeats go back", ID: "PUSH-4"},
+	{Name: "active is ahead", ID: "PUSH-1"},
+	{Name: "an empty poll is ahead", ID: "CUR-4", Quiet: true},
+	{Name: "cursors of events are ahead in streams", ID: "PUSH-3"},
+	{Name: "cursors of replayed events are the head's", ID: "PUSH-3"},
+	{Name: "cursors of deliveries are ahead", ID: "HOOK-6", Webhook: true},
+	{Name: "cursors of deliveries pass what was refused", ID: "HOOK-6", Webhook: true},
+	{Name: "the cursor of a subscription is ahead", ID: "SUB-7", Webhook: true},
+	{Name: "a refresh answers with the head", ID: "SUB-7", Webhook: true},
+
+	// From now.
+	{Name: "a stream begins with history", ID: "CUR-2"},
+	{Name: "a subscription begins with history", ID: "CUR-2", Webhook: true},
+	{Name: "maxAgeMs brings history to a stream", ID: "CUR-5"},
+	{Name: "maxAgeMs brings history to a subscription", ID: "CUR-5", Webhook: true},
+	{Name: "a malformed cursor of a subscription is an error", ID: "CUR-7", Webhook: true},
+	{Name: "a malformed cursor of a subscription goes unnoticed", ID: "CUR-7", Webhook: true},
+	{Name: "a foreign cursor of a stream is an error", ID: "CUR-7"},
+	{Name: "a foreign cursor of a subscription is an error", ID: "CUR-7", Webhook: true},
+	{Name: "a subscription may have a negative maxAgeMs", ID: "CUR-5", Webhook: true},
+
+	{Name: "maxAgeMs brings history to a poll", ID: "CUR-5"},
+
+	// Refreshes.
+	{Name: "a refresh forgets what waits", ID: "SUB-5", Webhook: true},
+	{Name: "a refresh delivers twice", ID: "SUB-5", Webhook: true},
+	{Name: "a refresh repeats", ID: "SUB-5", Webhook: true},
+	{Name: "a short grant is past", ID: "SUB-6", Webhook: true},
+	{Name: "a grant is longer than asked", ID: "SUB-6", Webhook: true},
+	{Name: "a refresh grants no more", ID: "SUB-5", Webhook: true},
+
+	// The challenge.
+	{Name: "an echo with 500 will do", ID: "VER-2", Webhook: true},
+	{Name: "an echo with 302 will do", ID: "VER-2", Webhook: true},
+	{Name: "an echo with 404 will do", ID: "VER-2", Webhook: true},
+	{Name: "201 will not do", ID: "VER-2", Webhook: true},
+	{Name: "an echo in another member will do", ID: "VER-2", Webhook: true},
+	{Name: "no answer to the challenge will do", ID: "VER-2", Webhook: true},
+	{Name: "what failed gets deliveries", ID: "VER-1", Webhook: true},
+	{Name: "deliveries before the challenge", ID: "VER-1", Webhook: true},
+
+	// Who may do what.
+	{Name: "anybody may unsubscribe", ID: "SUB-2", Webhook: true},
+	{Name: "the secret is in the answer", ID: "ERR-5", Webhook: true},
+	{Name: "the token is in an error", ID: "ERR-5", Webhook: true},
+	{Name: "others may unsubscribe", ID: "SUB-10", Webhook: true, Other: true},
+	{Name: "others refresh", ID: "SUB-10", Webhook: true, Other: true},
+	{Name: "others are not challenged", ID: "VER-3", Webhook: true, Other: true},
+
+	// Retries.
+	{Name: "410 is tried again", ID: "HOOK-3", Webhook: true},
+	{Name: "413 is tried again", ID: "HOOK-3", Webhook: true},
+	{Name: "410 ends the subscription", ID: "HOOK-3", Webhook: true},
+	{Name: "one attempt is enough", ID: "HOOK-3", Webhook: true},
+	{Name: "retries without a pause", ID: "HOOK-3", Webhook: true},
+	{Name: "a refused event holds the others", ID: "HOOK-3", Webhook: true},
+	{Name: "a retry has another body", ID: "HOOK-1", Webhook: true},
+	{Name: "a hanging endpoint holds the others", ID: "HOOK-4", Webhook: true},
+
+	// Flow.
+	{Name: "a held poll never ends", ID: "POLL-9"},
+	{Name: "hasMore at the end", ID: "POLL-4"},
+
+	// The form of messages.
+	{Name: "notifications have an id", ID: "PUSH-2"},
+	{Name: "members twice", ID: "CAP-6"},
+	{Name: "errors have no id", ID: "CAP-6"},
+	{Name: "ids of polls become strings", ID: "CAP-6"},
+	{Name: "ids of errors become strings", ID: "CAP-6"},
+	{Name: "deliveries by PUT", ID: "HOOK-1", Webhook: true},
+	{Name: "stdout has other lines", ID: "CAP-8", Stdio: true},
+	{Name: "another resultType of polls", ID: "D3"},
+	{Name: "another resultType of subscriptions", ID: "D3", Webhook: true},
+
+	// A rule kept by one method only.
+	{Name: "a number as text is taken", ID: "POLL-1"},
+	{Name: "unknown arguments are taken", ID: "POLL-1"},
+	{Name: "an enum is not checked", ID: "POLL-1"},
+	{Name: "a bound is not checked", ID: "POLL-1"},
+	{Name: "arguments of streams are not checked", ID: "PUSH-1"},
+	{Name: "unknown arguments of streams are taken", ID: "PUSH-1"},
+	{Name: "arguments of subscriptions are not checked", ID: "SUB-1", Webhook: true},
+	{Name: "an enum of subscriptions is not checked", ID: "SUB-1", Webhook: true},
+	{Name: "a stream needs no name", ID: "PUSH-1"},
+	{Name: "a subscription needs no name", ID: "SUB-1", Webhook: true},
+	{Name: "an unknown event may be subscribed to", ID: "SUB-1", Webhook: true},
+	{Name: "webhook is not asked for", ID: "LIST-3", Webhook: true},
+	{Name: "unknown members of streams are refused", ID: "CAP-4"},
+	{Name: "unknown members of subscriptions are refused", ID: "CAP-4", Webhook: true},
+	{Name: "unknown members of unsubscribing are refused", ID: "CAP-4", Webhook: true},
+	{Name: "eventIds of streams have spaces", ID: "OCC-2"},
+	{Name: "eventIds of webhooks have spaces", ID: "OCC-2", Webhook: true},
+	{Name: "cursors of streams are null", ID: "CUR-3"},
+	{Name: "cursors of webhooks are null", ID: "CUR-3", Webhook: true},
+	{Name: "heartbeats are comments", ID: "PUSH-4"},
+	{Name: "only the first heartbeat has a cursor", ID: "PUSH-4"},
+	{Name: "timestamps are ahead", ID: "OCC-1"},
+	{Name: "timestamps of streams are ahead", ID: "OCC-1"},
 }

@@ -70,6 +70,8 @@ func (s *Server) occurrence(e event) map[string]any {
 		o["eventId"] = "evt"
 	case s.is("data that does not fit"):
 		o["data"] = map[string]any{"seq": "one"}
+	case s.is("timestamps are ahead"):
+		o["timestamp"] = e.at.Add(2 * time.Hour).UTC().Format(time.RFC3339Nano)
 	}
 	return o
 }
@@ -152,7 +154,8 @@ func (s *Server) list(c call) (any, error) {
 	for _, name := range names {
 		d := map[string]any{"name": name, "description": "What happens.", "delivery": modes[name],
 			"inputSchema": map[string]any{"type": "object",
-				"properties": map[string]any{"every": map[string]any{"type": "integer"}}, "additionalProperties": false},
+				"properties": map[string]any{"every": map[string]any{"type": "integer", "minimum": 1, "maximum": 1000},
+					"kind": map[string]any{"type": "string", "enum": []string{"tick", "tock"}}}, "additionalProperties": false},
 			"payloadSchema": map[string]any{"type": "object",
 				"properties": map[string]any{"seq": map[string]any{"type": "integer"}},
 				"required":   []string{"seq"}}}
@@ -175,6 +178,12 @@ func (s *Server) check(c call, mode string) error {
 	name := c.text("name")
 	offered, known := modes[name]
 	switch {
+	case name == "" && (s.is("a stream needs no name") && mode == wire.ModePush || s.is("a subscription needs no name") && mode == wire.ModeWebhook):
+		return nil
+	case !known && s.is("an unknown event may be subscribed to") && mode == wire.ModeWebhook:
+		return nil
+	case !slices.Contains(offered, mode) && known && s.is("webhook is not asked for") && mode == wire.ModeWebhook:
+		return nil
 	case name == "" && s.is("no name is an internal error"):
 		return refuse(wire.Internal, nil)
 	case name == "":
@@ -196,27 +205,70 @@ func (s *Server) check(c call, mode string) error {
 		}
 		return e
 	}
-	var args map[string]json.RawMessage
-	if raw := c.Params["arguments"]; raw != nil && json.Unmarshal(raw, &args) != nil &&
-		!s.is("arguments are not checked") {
+	if err := s.fit(c, mode); err != nil {
+		return err
+	}
+	if c.Params["mcpeGenConform"] != nil && (s.is("unknown members of streams are refused") && mode == wire.ModePush ||
+		s.is("unknown members of subscriptions are refused") && mode == wire.ModeWebhook) {
 		return s32602
 	}
-	for key, value := range args {
-		if _, err := strconv.ParseInt(string(value), 10, 64); (key != "every" || err != nil) &&
-			!s.is("arguments are not checked") {
-			return s32602
-		}
-	}
-	if age, _, err := c.number("maxAgeMs"); err != nil || age < 0 && !s.is("maxAgeMs may be negative") {
+	if age, _, err := c.number("maxAgeMs"); err != nil || age < 0 && !s.is("maxAgeMs may be negative") &&
+		!(mode == wire.ModeWebhook && s.is("a subscription may have a negative maxAgeMs")) {
 		return s32602
 	}
 	return nil
 }
 
+// fit refuses arguments that the inputSchema does.
+func (s *Server) fit(c call, mode string) error {
+	switch {
+	case s.is("arguments are not checked"), mode == wire.ModePush && s.is("arguments of streams are not checked"),
+		mode == wire.ModeWebhook && s.is("arguments of subscriptions are not checked"):
+		return nil
+	}
+	var args map[string]json.RawMessage
+	if raw := c.Params["arguments"]; raw != nil && json.Unmarshal(raw, &args) != nil {
+		return s32602
+	}
+	for key, value := range args {
+		switch key {
+		case "every":
+			text := string(value)
+			if s.is("a number as text is taken") {
+				text = strings.Trim(text, `"`)
+			}
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil || (n < 1 || n > 1000) && !s.is("a bound is not checked") {
+				return s32602
+			}
+		case "kind":
+			var kind string
+			if json.Unmarshal(value, &kind) != nil || kind != "tick" && kind != "tock" && !s.is("an enum is not checked") &&
+				!(mode == wire.ModeWebhook && s.is("an enum of subscriptions is not checked")) {
+				return s32602
+			}
+		default:
+			if !s.is("unknown arguments are taken") && !(mode == wire.ModePush && s.is("unknown arguments of streams are taken")) {
+				return s32602
+			}
+		}
+	}
+	return nil
+}
+
+// history is how many entries a fault brings that came before: more than come between two requests on a busy machine.
+const history = 50
+
 // start is where a cursor leads, for a caller that wants maxAgeMs.
 func (s *Server) start(c call, head int) (from int, truncated bool) {
 	cursor := c.cursor()
 	if cursor == nil {
+		_, absent, _ := c.number("maxAgeMs")
+		stream, hook := c.Method == wire.MethodStream, c.Method == wire.MethodSubscribe
+		if stream && (s.is("a stream begins with history") || !absent && s.is("maxAgeMs brings history to a stream")) ||
+			hook && (s.is("a subscription begins with history") || !absent && s.is("maxAgeMs brings history to a subscription")) {
+			return max(head-history, 0), false
+		}
 		return head, false
 	}
 	from, known := position(c.text("name"), *cursor)
@@ -267,11 +319,15 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 			truncated = false
 		}
 	}
-	if cursor == nil && s.is("history without a cursor") {
-		from = max(head-2, 0)
+	_, ageless, _ := c.number("maxAgeMs")
+	if cursor == nil && (s.is("history without a cursor") || !ageless && s.is("maxAgeMs brings history to a poll")) {
+		from = max(head-history, 0)
 	}
 	if cursor != nil && wait > 0 && name == "tick" {
-		if list, _, _ := s.after(from); len(list) == 0 {
+		if list, _, _ := s.after(from); len(list) == 0 || s.is("a held poll never ends") {
+			if s.is("a held poll never ends") {
+				appended, wait = nil, 1<<30
+			}
 			select {
 			case <-appended:
 			case <-ctx.Done():
@@ -303,6 +359,10 @@ func (s *Server) page(name string, cursor *string, from, limit int, truncated bo
 	more := len(found) > limit
 	list := []any{}
 	for _, e := range found[:min(len(found), limit)] {
+		if s.is("polls leave events out") && e.position%3 == 0 || s.is("pages of two leave events out") && limit == 2 && e.position%4 == 0 {
+			next = e.position
+			continue
+		}
 		o := s.occurrence(e)
 		if s.is("a cursor in a poll's occurrence") {
 			o["cursor"] = cursorOf(name, e.position)
@@ -313,6 +373,9 @@ func (s *Server) page(name string, cursor *string, from, limit int, truncated bo
 	if s.is("a page too far") && more {
 		next++
 	}
+	if s.is("an empty poll is ahead") && name == "tick" && len(list) == 0 {
+		next += 2
+	}
 	if s.is("the cursor stands still") {
 		next = from
 	}
@@ -321,7 +384,7 @@ func (s *Server) page(name string, cursor *string, from, limit int, truncated bo
 	odd := s.polls%2 == 1
 	s.mu.Unlock()
 	r := map[string]any{"resultType": "complete", "events": list, "cursor": cursorOf(name, next), "truncated": truncated,
-		"hasMore": more && !s.is("hasMore is lost"), "nextPollMs": 20}
+		"hasMore": more && !s.is("hasMore is lost") || s.is("hasMore at the end"), "nextPollMs": 20}
 	switch {
 	case s.is("events are null") && len(list) == 0:
 		r["events"] = nil

@@ -18,6 +18,11 @@ func (s *Server) mayStream(c call) error {
 	if err := s.check(c, wire.ModePush); err != nil {
 		return err
 	}
+	if cursor := c.cursor(); cursor != nil && s.is("a foreign cursor of a stream is an error") {
+		if own, _, ok := strings.Cut(*cursor, ":"); ok && own != c.text("name") && modes[own] != nil {
+			return s32602
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.streams > 0 && s.is("one stream for each caller") {
@@ -30,6 +35,7 @@ func (s *Server) mayStream(c call) error {
 func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 	s.mu.Lock()
 	s.streams++
+	second := s.streams > 1
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -45,6 +51,7 @@ func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 	if s.is("a stream with a malformed cursor") {
 		truncated = false
 	}
+	replayed := head
 	send := func(method string, params map[string]any) error {
 		id := c.ID
 		if s.is("the subscription id is a string") && !strings.HasPrefix(string(id), `"`) {
@@ -53,12 +60,22 @@ func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 		if !s.is("no subscription id") {
 			params["_meta"] = map[string]any{wire.MetaSubscriptionID: id}
 		}
-		m, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "method": method, "params": params})
-		return write(m)
+		m := map[string]any{"jsonrpc": "2.0", "method": method, "params": params}
+		if s.is("notifications have an id") {
+			m["id"] = 1
+		}
+		if _, ok := params["cursor"]; ok && s.is("cursors of streams are null") {
+			params["cursor"] = nil
+		}
+		b, _ := json.Marshal(m)
+		return write(b)
 	}
 	activeAt := from
 	if s.is("active is ahead of the replay") {
 		activeAt = head
+	}
+	if s.is("active is ahead") {
+		activeAt += 2
 	}
 	if s.is("an event before active") {
 		_ = send(wire.NotificationEvent, s.pushed(event{1, time.Now()}))
@@ -70,11 +87,28 @@ func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 	}
 	heartbeat := time.NewTicker(s.o.Heartbeat)
 	defer heartbeat.Stop()
+	beats := 0
 	for {
 		list, appended, _ := s.after(from)
+		if s.is("streams change the order") {
+			if len(list)%2 != 0 { // pairs
+				list = list[:len(list)-1]
+			}
+			for i := 0; i+1 < len(list); i += 2 {
+				list[i], list[i+1] = list[i+1], list[i]
+			}
+		}
 		for _, e := range list {
-			from = e.position
-			if send(wire.NotificationEvent, s.pushed(e)) != nil {
+			from = max(from, e.position)
+			if s.is("streams leave events out") && e.position%3 == 0 || s.is("a second stream gets less") && second && e.position%3 == 0 ||
+				s.is("a replay leaves events out") && e.position <= replayed && e.position%2 == 0 {
+				continue
+			}
+			o := s.pushed(e)
+			if s.is("cursors of replayed events are the head's") && e.position <= replayed {
+				o["cursor"] = cursorOf(name, replayed)
+			}
+			if send(wire.NotificationEvent, o) != nil {
 				return
 			}
 			if s.is("each event twice") && send(wire.NotificationEvent, s.pushed(e)) != nil {
@@ -96,8 +130,15 @@ func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 			if s.is("no heartbeats") {
 				continue
 			}
-			params := map[string]any{"cursor": cursorOf(name, from)}
-			if s.is("heartbeats without a cursor") {
+			at := from
+			switch {
+			case s.is("heartbeats are ahead"):
+				at += 5
+			case s.is("heartbeats go back"):
+				at = max(at-5, 0)
+			}
+			params := map[string]any{"cursor": cursorOf(name, at)}
+			if beats++; s.is("heartbeats without a cursor") || s.is("only the first heartbeat has a cursor") && beats > 1 {
 				delete(params, "cursor")
 			}
 			if send(wire.NotificationHeartbeat, params) != nil {
@@ -116,6 +157,16 @@ func (s *Server) pushed(e event) map[string]any {
 		delete(o, "cursor")
 	case s.is("the cursor is that before"):
 		o["cursor"] = cursorOf("tick", e.position-1)
+	case s.is("cursors of events are ahead in streams"):
+		o["cursor"] = cursorOf("tick", e.position+1)
+	case s.is("eventIds of streams are others"):
+		o["eventId"] = fmt.Sprintf("stream_%d", e.position)
+	case s.is("eventIds of streams have spaces"):
+		o["eventId"] = fmt.Sprintf("evt %d", e.position)
+	case s.is("data of streams is other"):
+		o["data"] = map[string]any{"seq": e.position, "more": true}
+	case s.is("timestamps of streams are ahead"):
+		o["timestamp"] = e.at.Add(2 * time.Hour).UTC().Format(time.RFC3339Nano)
 	}
 	return o
 }

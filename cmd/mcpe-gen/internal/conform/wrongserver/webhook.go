@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -18,8 +19,23 @@ import (
 // A subscription is one by webhook.
 type subscription struct {
 	id, url, name string
+	secret        string
 	ring          webhook.Ring
 	cancel        context.CancelFunc
+	granted       time.Time
+	// open are the positions that were sent and not taken yet, and sent is the last one.
+	open  map[int]bool
+	sent  int
+	twice bool // delivered by two, with a fault
+}
+
+// settled is the position before which everything is taken; the server's mu is held.
+func (sub *subscription) settled() int {
+	mark := sub.sent
+	for p := range sub.open {
+		mark = min(mark, p-1)
+	}
+	return mark
 }
 
 // target reads the delivery of an events/subscribe or events/unsubscribe.
@@ -34,7 +50,11 @@ func (s *Server) key(c call) string {
 	if args == "" || args == "null" && !s.is("null arguments are others") {
 		args = "{}"
 	}
-	return strings.Join([]string{c.text("name"), args, target(c).URL}, " ")
+	who := c.principal
+	if s.is("others refresh") || s.is("others may unsubscribe") && c.Method == wire.MethodUnsubscribe || s.is("anybody may unsubscribe") {
+		who = "me"
+	}
+	return strings.Join([]string{who, c.text("name"), args, target(c).URL}, " ")
 }
 
 // allowed reports whether a callback may be called.
@@ -50,9 +70,9 @@ func (s *Server) allowed(text string) bool {
 func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 	d := target(c)
 	switch {
-	case c.text("name") == "", d.Mode == "" && !s.is("a delivery mode is not asked for"):
+	case c.text("name") == "" && !s.is("a subscription needs no name"), d.Mode == "" && !s.is("a delivery mode is not asked for"):
 		return nil, s32602
-	case !c.principal && !s.is("anybody may subscribe"):
+	case c.principal == "" && !s.is("anybody may subscribe"):
 		return nil, refuse(wire.Forbidden, nil)
 	case d.Mode != wire.ModeWebhook && d.Mode != "" && modes[c.text("name")] != nil:
 		return nil, refuse(wire.Unsupported, map[string]string{"feature": "deliveryMode", "value": d.Mode})
@@ -71,13 +91,22 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 	if err != nil || !s.allowed(d.URL) {
 		return nil, s32602
 	}
+	cursor := c.cursor()
+	if cursor != nil {
+		if own, _, ok := strings.Cut(*cursor, ":"); own != c.text("name") {
+			foreign := ok && modes[own] != nil
+			if !foreign && s.is("a malformed cursor of a subscription is an error") || foreign && s.is("a foreign cursor of a subscription is an error") {
+				return nil, s32602
+			}
+		}
+	}
 	key := s.key(c)
 	s.mu.Lock()
 	sub := s.subs[key]
 	first := sub == nil
 	if first {
-		sub = &subscription{id: wire.SubscriptionID(wire.ModeWebhook, "me", d.URL, c.text("name"), []byte(key)), url: d.URL,
-			name: c.text("name"), ring: webhook.NewRing(secret)}
+		sub = &subscription{id: wire.SubscriptionID(wire.ModeWebhook, c.principal, d.URL, c.text("name"), []byte(key)), url: d.URL,
+			name: c.text("name"), secret: d.Secret, ring: webhook.NewRing(secret), open: map[int]bool{}}
 		if s.is("another secret signs") {
 			sub.ring = webhook.NewRing(webhook.NewSecret())
 		}
@@ -86,19 +115,55 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 		}
 	}
 	s.mu.Unlock()
-	if first {
+	_, _, head := s.after(0)
+	from, truncated := s.start(c, head)
+	if s.is("a malformed cursor of a subscription goes unnoticed") {
+		truncated = false
+	}
+	if first && s.is("deliveries before the challenge") && sub.name == "tick" {
+		early, cancel := context.WithCancel(s.ctx)
+		defer cancel()
+		s.work.Go(func() { s.deliver(early, sub, max(head-1, 0)) })
+		time.Sleep(10 * time.Millisecond)
+	}
+	if first && !(s.is("others are not challenged") && c.principal == "other") {
 		if err := s.verify(ctx, sub); err != nil {
+			if s.is("what failed gets deliveries") {
+				s.work.Go(func() { s.deliver(s.ctx, sub, from) })
+			}
 			return nil, err
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	begin := func(from int) {
+		live, cancel := context.WithCancel(s.ctx)
+		before := sub.cancel
+		sub.cancel = func() {
+			cancel()
+			if before != nil {
+				before()
+			}
+		}
+		s.work.Go(func() { s.deliver(live, sub, from) })
+	}
 	if first {
 		s.subs[key] = sub
-		live, cancel := context.WithCancel(s.ctx)
-		sub.cancel = cancel
-		head := len(s.log)
-		s.work.Go(func() { s.deliver(live, sub, head) })
+		sub.sent = from
+		begin(from)
+	} else {
+		switch {
+		case s.is("a refresh forgets what waits"):
+			sub.cancel()
+			clear(sub.open)
+			begin(len(s.log))
+		case s.is("a refresh delivers twice") && !sub.twice:
+			sub.twice = true
+			begin(sub.sent)
+		case s.is("a refresh repeats"):
+			sub.cancel()
+			begin(max(sub.sent-3, 0))
+		}
 	}
 	switch {
 	case s.is("a rotation is ignored"), s.is("another secret signs"):
@@ -107,20 +172,46 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 	default:
 		sub.ring = sub.ring.Rotate(secret, time.Now(), time.Minute)
 	}
-	before := any(time.Now().Add(time.Minute).UTC().Format(time.RFC3339))
+	grant := time.Minute
+	if ttl, absent, _ := c.number("ttlMs"); !absent {
+		grant = time.Duration(min(max(ttl, 5000), 60_000)) * time.Millisecond
+		if ttl < 5000 && s.is("a short grant is past") {
+			grant = -2 * time.Second
+		}
+	}
+	if ttl, absent, _ := c.number("ttlMs"); !absent && ttl >= 60_000 && s.is("a grant is longer than asked") {
+		grant = time.Hour
+	}
+	if first || !s.is("a refresh grants no more") {
+		sub.granted = time.Now().Add(grant)
+	}
+	before := any(sub.granted.UTC().Format(time.RFC3339Nano))
 	switch {
 	case s.is("refreshBefore is past"):
 		before = "2020-01-01T00:00:00Z"
 	case s.is("no refreshBefore"):
 		before = nil
 	}
-	r := map[string]any{"resultType": "complete", "id": sub.id, "refreshBefore": before, "cursor": cursorOf(sub.name,
-		len(s.log)), "truncated": false}
+	at := sub.settled()
+	switch {
+	case s.is("the cursor of a subscription is ahead"):
+		at = len(s.log) + 3
+	case s.is("a refresh answers with the head"):
+		at = len(s.log)
+	}
+	r := map[string]any{"resultType": "complete", "id": sub.id, "refreshBefore": before, "cursor": cursorOf(sub.name, at),
+		"truncated": truncated && first}
+	if s.is("cursors of webhooks are null") {
+		r["cursor"] = nil
+	}
+	if s.is("the secret is in the answer") {
+		r["delivery"] = d
+	}
 	if s.is("another id each time") {
 		r["id"] = webhook.NewMessageID("sub")
 	}
-	if (!first || s.is("deliveryStatus at first")) && !s.is("no deliveryStatus") {
-		r["deliveryStatus"] = map[string]any{"active": true, "lastDeliveryAt": nil, "lastError": nil}
+	if !first || s.is("deliveryStatus at first") {
+		r["deliveryStatus"] = map[string]any{"active": !s.is("deliveryStatus is not active"), "lastDeliveryAt": nil, "lastError": nil}
 	}
 	return r, nil
 }
@@ -162,7 +253,25 @@ func (s *Server) verify(ctx context.Context, sub *subscription) error {
 	defer res.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 8<<10))
 	var answer wire.ChallengeAnswer
-	if res.StatusCode != http.StatusOK || json.Unmarshal(text, &answer) != nil || answer.Challenge != nonce {
+	read := json.Unmarshal(text, &answer) == nil
+	if s.is("an echo in another member will do") {
+		answer.Challenge, read = nonce, bytes.Contains(text, []byte(nonce))
+	}
+	if s.is("no answer to the challenge will do") && len(text) == 0 {
+		answer.Challenge, read = nonce, true
+	}
+	status := res.StatusCode >= 200 && res.StatusCode < 300
+	switch {
+	case s.is("201 will not do"):
+		status = res.StatusCode == http.StatusOK
+	case s.is("an echo with 500 will do"):
+		status = status || res.StatusCode >= 500
+	case s.is("an echo with 302 will do"):
+		status = status || res.StatusCode/100 == 3
+	case s.is("an echo with 404 will do"):
+		status = status || res.StatusCode/100 == 4
+	}
+	if !status || !read || answer.Challenge != nonce {
 		if s.is("any answer to the challenge will do") {
 			return nil
 		}
@@ -174,23 +283,44 @@ func (s *Server) verify(ctx context.Context, sub *subscription) error {
 	return nil
 }
 
-// deliver posts every event from the position on, each until it is taken.
+// deliver posts the events from the position on; one that was refused is tried again by itself.
 func (s *Server) deliver(ctx context.Context, sub *subscription, from int) {
+	var retries sync.WaitGroup
+	defer retries.Wait()
 	for sub.name == "tick" {
 		list, appended, _ := s.after(from)
 		for _, e := range list {
-			id := fmt.Sprintf("evt_%d", e.position)
-			for !s.attempt(ctx, sub, e, id) {
-				select {
-				case <-ctx.Done():
-					return
-				case <-time.After(s.o.Interval):
-				}
-				if s.is("another webhook-id for each attempt") {
-					id += "_again"
-				}
-			}
 			from = e.position
+			s.mu.Lock()
+			if sub.open[e.position] = true; e.position > sub.sent {
+				sub.sent = e.position
+			}
+			callbacks := len(s.subs)
+			s.mu.Unlock()
+			if s.is("webhooks leave events out") && e.position%3 == 0 || s.is("a second callback gets less") && callbacks > 1 && e.position%3 == 0 {
+				s.take(sub, e)
+				continue
+			}
+			if s.is("a hanging endpoint holds the others") {
+				s.one.Lock()
+			}
+			status := s.attempt(ctx, sub, e, 1)
+			if s.is("a hanging endpoint holds the others") {
+				s.one.Unlock()
+			}
+			if s.is("deliveries are sent again after 2xx") {
+				s.attempt(ctx, sub, e, 2)
+			}
+			switch again := func() { s.again(ctx, sub, e, status) }; {
+			case s.is("410 ends the subscription") && status == http.StatusGone:
+				return
+			case s.is("a refused event holds the others"):
+				again()
+			case s.over(status):
+				s.take(sub, e)
+			default:
+				retries.Go(again)
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -200,15 +330,79 @@ func (s *Server) deliver(ctx context.Context, sub *subscription, from int) {
 	}
 }
 
-// attempt posts an event once.
-func (s *Server) attempt(ctx context.Context, sub *subscription, e event, id string) bool {
+// take settles an event.
+func (s *Server) take(sub *subscription, e event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(sub.open, e.position)
+}
+
+// over tells that an event with the status is not sent again.
+func (s *Server) over(status int) bool {
+	switch status {
+	case http.StatusGone:
+		return !s.is("410 is tried again")
+	case http.StatusRequestEntityTooLarge:
+		return !s.is("413 is tried again")
+	}
+	return status/100 == 2 || s.is("one attempt is enough")
+}
+
+// again tries an event until it is over, with growing pauses.
+func (s *Server) again(ctx context.Context, sub *subscription, e event, status int) {
+	pause := s.o.Retry
+	for attempt := 2; !s.over(status); attempt++ {
+		if s.is("retries without a pause") {
+			pause = time.Millisecond
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause *= 2
+		status = s.attempt(ctx, sub, e, attempt)
+	}
+	s.take(sub, e)
+}
+
+// attempt posts an event once and returns the status, 0 without one.
+func (s *Server) attempt(ctx context.Context, sub *subscription, e event, attempt int) int {
+	id := fmt.Sprintf("evt_%d", e.position)
+	if s.is("another webhook-id for each attempt") && attempt > 1 {
+		id = fmt.Sprintf("evt_%d_again_%d", e.position, attempt)
+	}
 	o := s.occurrence(e)
-	o["cursor"] = cursorOf(sub.name, e.position)
+	s.mu.Lock()
+	mark := e.position
+	for p := range sub.open {
+		if p < e.position {
+			mark = min(mark, p-1)
+		}
+	}
+	s.mu.Unlock()
+	if s.is("cursors of deliveries pass what was refused") {
+		mark = e.position
+	}
+	if s.is("cursors of deliveries are ahead") {
+		mark = e.position + 3
+	}
+	o["cursor"] = cursorOf(sub.name, mark)
 	switch {
 	case s.is("deliveries without a cursor"):
 		delete(o, "cursor")
+	case s.is("cursors of webhooks are null"):
+		o["cursor"] = nil
 	case s.is("deliveries that do not fit"):
 		o["data"] = map[string]any{}
+	case s.is("eventIds of webhooks are others"):
+		o["eventId"] = fmt.Sprintf("hook_%d", e.position)
+	case s.is("eventIds of webhooks have spaces"):
+		o["eventId"] = fmt.Sprintf("evt %d", e.position)
+	case s.is("timestamps of webhooks are others"):
+		o["timestamp"] = e.at.Add(time.Second).UTC().Format(time.RFC3339Nano)
+	case s.is("a retry has another body") && attempt > 1:
+		o["attempt"] = attempt
 	}
 	body, _ := json.Marshal(o)
 	s.mu.Lock()
@@ -217,34 +411,42 @@ func (s *Server) attempt(ctx context.Context, sub *subscription, e event, id str
 	m := webhook.Message{ID: id, Subscription: sub.id, Body: body}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, sub.url, bytes.NewReader(body))
 	if err != nil {
-		return false
+		return 0
+	}
+	if s.is("deliveries by PUT") {
+		req.Method = http.MethodPut
 	}
 	at := time.Now()
 	if s.is("an old timestamp") {
 		at = at.Add(-time.Hour)
 	}
 	if (webhook.Signer{Ring: ring}).Sign(req.Header, m, at) != nil {
-		return false
+		return 0
 	}
 	switch {
 	case s.is("no subscription header"):
 		req.Header.Del(wire.HeaderSubscriptionID)
+	case s.is("deliveries have the secret"):
+		req.Header.Set("X-Secret", sub.secret)
 	case s.is("another content type"):
 		req.Header.Set("Content-Type", "text/plain")
 	}
 	res, err := s.o.Client.Do(req)
 	if err != nil {
-		return false
+		return 0
 	}
 	res.Body.Close()
-	return res.StatusCode < 300
+	return res.StatusCode
 }
 
 func (s *Server) unsubscribe(c call) (any, error) {
 	if (target(c).URL == "" || c.text("name") == "") && !s.is("unsubscribe takes anything") {
 		return nil, s32602
 	}
-	if !c.principal {
+	if c.Params["mcpeGenConform"] != nil && s.is("unknown members of unsubscribing are refused") {
+		return nil, s32602
+	}
+	if c.principal == "" && !s.is("anybody may unsubscribe") {
 		return nil, refuse(wire.Forbidden, nil)
 	}
 	s.mu.Lock()

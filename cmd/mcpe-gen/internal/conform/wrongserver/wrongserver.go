@@ -7,6 +7,7 @@ package wrongserver
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,13 +25,13 @@ import (
 type Options struct {
 	// Fault is the Name of the fault, "" for none.
 	Fault string
-	// Token is what the caller with a principal sends; callers without one are nobody.
-	Token string
+	// Token and Other are what the callers with a principal send; callers without one are nobody.
+	Token, Other string
 	// AllowHost is the one host whose callbacks are not refused, and Client calls them.
 	AllowHost string
 	Client    *http.Client
-	// Interval is the time between two events, Heartbeat between two heartbeats.
-	Interval, Heartbeat time.Duration
+	// Interval is the time between two events, Heartbeat between two heartbeats, Retry before a delivery is tried again.
+	Interval, Heartbeat, Retry time.Duration
 }
 
 // A Server serves the types tick, by all modes, spare, by poll, and hook, by webhook. Only tick occurs.
@@ -40,6 +41,7 @@ type Server struct {
 	stop context.CancelFunc
 	work sync.WaitGroup
 
+	one      sync.Mutex // held during each delivery, with a fault
 	mu       sync.Mutex
 	log      []event // of tick, from position 1
 	appended chan struct{}
@@ -75,8 +77,8 @@ type call struct {
 	ID     json.RawMessage            `json:"id"`
 	Method string                     `json:"method"`
 	Params map[string]json.RawMessage `json:"params"`
-	// principal tells that the caller is somebody.
-	principal bool
+	// principal is who calls, "" for nobody, and token what was sent.
+	principal, token string
 }
 
 // text is a member that is a string, "" when it is none.
@@ -123,7 +125,12 @@ var s32602 = refuse(wire.InvalidParams, nil)
 // response is the message of an answer.
 func (s *Server) response(c call, result any, err error) []byte {
 	id := c.ID
+	text := !strings.HasPrefix(string(id), `"`)
 	switch {
+	case text && (s.is("ids of polls become strings") && c.Method == wire.MethodPoll || s.is("ids of errors become strings") && err != nil):
+		id = fmt.Appendf(nil, "%q", id)
+	case s.is("errors have no id") && err != nil:
+		id = json.RawMessage("null")
 	case s.is("ids become strings") && !strings.HasPrefix(string(id), `"`):
 		id = fmt.Appendf(nil, "%q", id)
 	case s.is("ids become numbers") && strings.HasPrefix(string(id), `"`):
@@ -133,11 +140,22 @@ func (s *Server) response(c call, result any, err error) []byte {
 	}
 	m := map[string]any{"jsonrpc": "2.0", "id": id}
 	if err != nil {
+		if e, ok := err.(*refusal); ok && s.is("the token is in an error") {
+			err = &refusal{e.Code, e.Message, map[string]any{"caller": c.token, "was": e.Data}}
+		}
 		m["error"] = err
 	} else {
 		m["result"] = result
+		if o, ok := result.(map[string]any); ok {
+			if s.is("another resultType of polls") && c.Method == wire.MethodPoll || s.is("another resultType of subscriptions") && c.Method == wire.MethodSubscribe {
+				o["resultType"] = "done"
+			}
+		}
 	}
 	b, _ := json.Marshal(m)
+	if s.is("members twice") {
+		b = append(b[:len(b)-1], `,"jsonrpc":"2.0"}`...)
+	}
 	return b
 }
 
@@ -149,7 +167,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no message", http.StatusBadRequest)
 		return
 	}
-	c.principal = s.o.Token != "" && r.Header.Get("Authorization") == "Bearer "+s.o.Token
+	c.token = strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch {
+	case c.token == "":
+	case c.token == s.o.Token:
+		c.principal = "me"
+	case c.token == s.o.Other:
+		c.principal = "other"
+	}
 	s.mu.Lock()
 	broken := s.broken
 	s.mu.Unlock()
@@ -178,7 +203,11 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, c call) {
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	s.stream(ctx, c, func(m []byte) error {
-		if _, err := fmt.Fprintf(w, "data: %s\n\n", m); err != nil {
+		form := "data: %s\n\n"
+		if s.is("heartbeats are comments") && bytes.Contains(m, []byte(wire.NotificationHeartbeat)) {
+			form, m = ": %s\n\n", []byte("alive")
+		}
+		if _, err := fmt.Fprintf(w, form, m); err != nil {
 			return err
 		}
 		return http.NewResponseController(w).Flush()
@@ -198,6 +227,9 @@ func (s *Server) ServeStdio(in io.Reader, out io.Writer) {
 	write := func(m []byte) error {
 		writing.Lock()
 		defer writing.Unlock()
+		if s.is("stdout has other lines") {
+			_, _ = io.WriteString(out, "writing an answer\n")
+		}
 		_, err := out.Write(append(m, '\n'))
 		return err
 	}

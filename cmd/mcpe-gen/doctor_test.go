@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/doctor"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
+)
+
+// examined is what doctor says with these arguments, and its exit code.
+func examined(t *testing.T, args ...string) (r doctor.Report, code int) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = run(append([]string{"doctor", "--json"}, args...), &stdout, &stderr, version{})
+	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
+		t.Fatalf("%v: %s%s", err, stdout.String(), stderr.String())
+	}
+	return r, code
+}
+
+// says expects a line of a check in a state that has some words.
+func says(t *testing.T, r doctor.Report, check string, state doctor.State, words ...string) {
+	t.Helper()
+	for _, l := range r.Lines {
+		if l.Check != check || l.State != state || (l.Advice == "") != (state == doctor.OK) {
+			continue
+		}
+		all := true
+		for _, w := range words {
+			all = all && strings.Contains(l.Found, w)
+		}
+		if all {
+			return
+		}
+	}
+	t.Errorf("no line of %q is %q and has %q: %+v", check, state, words, r.Lines)
+}
+
+// The verb doctor finds what is wrong with a PostgreSQL, and says nothing against one where all is well but that it is a
+// throwaway one.
+func TestDoctor(t *testing.T) {
+	server := throwawayPostgres(t)
+	if server == "" {
+		t.Skip("no PostgreSQL")
+	}
+	t.Setenv("NO_COLOR", "1")
+	ctx := t.Context()
+	db := ownDatabase(t, server, "doctor")
+	conn, err := pgx.Connect(ctx, db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	do := func(statements ...string) {
+		t.Helper()
+		for _, sql := range statements {
+			if _, err := conn.Exec(ctx, sql); err != nil {
+				t.Fatalf("%s: %v", sql, err)
+			}
+		}
+	}
+	as := func(role string) string {
+		u, err := url.Parse(db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.User = url.UserPassword(role, "hunter2")
+		return u.String()
+	}
+
+	r, code := examined(t, db)
+	says(t, r, "schema", doctor.Warn, `no schema "mcpe"`)
+	// The settings of a throwaway server lose data.
+	for _, name := range []string{"fsync", "full_page_writes"} {
+		var setting string
+		if err := conn.QueryRow(ctx, "SELECT current_setting($1)", name).Scan(&setting); err != nil {
+			t.Fatal(err)
+		}
+		if setting == "off" {
+			says(t, r, "settings", doctor.Fail, name+" is off")
+		}
+	}
+	if (code == exitDoctor) != (r.Failed > 0) || r.Warned == 0 {
+		t.Errorf("exit code %d, %d failed, %d warnings", code, r.Failed, r.Warned)
+	}
+	if _, code := examined(t, db, "--strict"); code != exitDoctor {
+		t.Errorf("exit code %d with warnings and --strict", code)
+	}
+	t.Cleanup(func() {
+		conn, err := pgx.Connect(context.Background(), db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(context.Background())
+		if _, err := conn.Exec(context.Background(), "DROP OWNED BY nobody_much CASCADE; DROP ROLE nobody_much"); err != nil {
+			t.Error(err)
+		}
+	})
+	do("CREATE ROLE nobody_much LOGIN PASSWORD 'hunter2'", "REVOKE EXECUTE ON FUNCTION pg_control_system(), pg_walfile_name(pg_lsn) FROM PUBLIC")
+	r, _ = examined(t, as("nobody_much"))
+	says(t, r, "schema", doctor.Fail, "may not make it")
+
+	s, err := postgres.Open(ctx, db, postgres.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.OpenLog(ctx, "log", store.LogOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r, _ = examined(t, as("nobody_much"))
+	says(t, r, "schema", doctor.Fail, "may not read")
+	do("GRANT USAGE ON SCHEMA mcpe TO nobody_much", "GRANT SELECT ON ALL TABLES IN SCHEMA mcpe TO nobody_much")
+	r, _ = examined(t, as("nobody_much"))
+	says(t, r, "rights", doctor.Fail, "nobody_much lacks", "DELETE on table outbox", "USAGE on sequence")
+	do("GRANT ALL ON ALL TABLES IN SCHEMA mcpe TO nobody_much", "GRANT USAGE ON ALL SEQUENCES IN SCHEMA mcpe TO nobody_much")
+	r, _ = examined(t, as("nobody_much"))
+	says(t, r, "rights", doctor.Warn, "pg_control_system")
+
+	// One that nobody serves, and then one that is served.
+	if _, err := s.Establish(ctx, engine.OutboxTopic, 1); err != nil {
+		t.Fatal(err)
+	}
+	r, _ = examined(t, db)
+	says(t, r, "lease", doctor.Warn, "no server lives")
+	says(t, r, "shards", doctor.Warn, "1 of 1", engine.OutboxTopic)
+	lease, err := s.Join(ctx, "one", 10*time.Minute, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if won, err := s.Claim(ctx, lease.Fence, []engine.Hold{{Shard: engine.Shard{Topic: engine.OutboxTopic}}}); err != nil || len(won) != 1 {
+		t.Fatal(won, err)
+	}
+	r, _ = examined(t, db, "--lease", "10m")
+	for _, l := range r.Lines {
+		if l.State != doctor.OK && l.Check != "settings" {
+			t.Errorf("%+v", l)
+		}
+	}
+	for _, check := range []string{"server", "connections", "schema", "rights", "generation", "lease", "round trip", "shards", "outbox", "put aside", "bloat", "clock"} {
+		says(t, r, check, doctor.OK)
+	}
+	r, _ = examined(t, db, "--lease", "1h")
+	says(t, r, "lease", doctor.Warn, "1 servers live", "of 1h0m0s left")
+
+	// What waits, who holds a snapshot, and what is dead.
+	do(`INSERT INTO mcpe.outbox (log, event_id, timestamp, data, once, above, at) VALUES ('log', 'x', '2026-01-01T00:00:00Z', '{}', false, 0, now() - interval '2 minutes')`,
+		`INSERT INTO mcpe.rejected (at, reason, log, event_id, timestamp, data, once, above) VALUES (now(), 'bad', 'log', 'x', '', '{', false, 0)`,
+		"ALTER TABLE mcpe.marks SET (autovacuum_enabled = off)",
+		"INSERT INTO mcpe.marks SELECT g::text, '', 0, 0 FROM generate_series(1, 20000) g", "DELETE FROM mcpe.marks")
+	config, err := pgx.ParseConfig(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.RuntimeParams["application_name"] = "the nightly report"
+	report, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer report.Close(context.WithoutCancel(ctx))
+	for _, sql := range []string{"BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1"} {
+		if _, err := report.Exec(ctx, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) { // statistics come late
+		r, code = examined(t, db)
+		if strings.Contains(fmt.Sprint(r.Lines), "marks") || time.Since(began) > time.Minute {
+			break
+		}
+	}
+	says(t, r, "outbox", doctor.Fail, "1 occurrences wait", "2m", `"log"`)
+	says(t, r, "put aside", doctor.Warn, "1 occurrences")
+	says(t, r, "oldest snapshot", doctor.OK, fmt.Sprint("pid ", report.PgConn().PID()), "the nightly report")
+	says(t, r, "bloat", doctor.Warn, "marks has 20000 dead rows")
+	if code != exitDoctor {
+		t.Errorf("exit code %d", code)
+	}
+
+	// Copies, promoted servers and newer builds.
+	do("UPDATE mcpe.store SET timeline = '000000FF'")
+	r, _ = examined(t, db)
+	says(t, r, "generation", doctor.Warn, "promoted")
+	do("UPDATE mcpe.store SET system = '7'")
+	r, _ = examined(t, db)
+	says(t, r, "generation", doctor.Warn, "another database system")
+	do("UPDATE mcpe.store SET system = ''")
+	r, _ = examined(t, db)
+	says(t, r, "generation", doctor.Warn, "not been written down")
+	do("UPDATE mcpe.leases SET expires = now() - interval '1 s'")
+	r, _ = examined(t, db)
+	says(t, r, "lease", doctor.Warn, "no server lives, 1 leases are over")
+	do("UPDATE mcpe.store SET version = 1000, compatible = 999")
+	r, _ = examined(t, db)
+	says(t, r, "schema", doctor.Fail, "999")
+	do("UPDATE mcpe.store SET version = 7, compatible = 7") // that of before the outbox had times
+	r, _ = examined(t, db)
+	says(t, r, "schema", doctor.Warn, "version 7")
+	says(t, r, "outbox", doctor.Warn, "1 occurrences wait")
+
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"doctor", db}, &stdout, &stderr, version{}); code != exitDoctor || !strings.Contains(stdout.String(), "fail  settings") || stderr.Len() > 0 {
+		t.Errorf("exit code %d\n%s%s", code, stdout.String(), stderr.String())
+	}
+	if n := strings.Count(stdout.String(), "→"); n != r.Failed+r.Warned {
+		t.Errorf("%d lines have advice, %d failed and %d warn", n, r.Failed, r.Warned)
+	}
+}
+
+// A connection string that is none, or leads nowhere, is told without its password.
+func TestDoctorUnreachable(t *testing.T) {
+	for args, want := range map[string]int{
+		"postgres://u:hunter2@127.0.0.1:1/db":                   exitFailure,
+		"postgres://u:hunter2@127.0.0.1:port/db":                exitUsage,
+		"host=127.0.0.1 port=1 password=hunter2 sslmode=whatev": exitUsage,
+		"": exitUsage,
+	} {
+		t.Setenv("DATABASE_URL", "")
+		var stdout, stderr bytes.Buffer
+		if code := run([]string{"doctor", args}, &stdout, &stderr, version{}); code != want {
+			t.Errorf("%q: exit code %d, want %d: %s", args, code, want, stderr.String())
+		}
+		if strings.Contains(stderr.String(), "hunter2") || stdout.Len() > 0 || strings.Count(stderr.String(), "\n") != 1 {
+			t.Errorf("%q: %s%s", args, stdout.String(), stderr.String())
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package receivers
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
+)
+
+// A check tries one requirement.
+type check struct {
+	// id is the requirement's, as in docs/requirements.md.
+	id string
+	// title says what holds when the check passes.
+	title string
+	// handled and command tell that the check says nothing without the file, or the command.
+	handled, command bool
+	// advice tells that no document demands it of every receiver: what is found does not fail the run.
+	advice bool
+	run    func(ctx context.Context, r *run) error
+}
+
+// checks are all of them, in the order in which they run. A termination ends the subscription and comes last.
+func checks() []check {
+	return slices.Concat(challengeChecks, signatureChecks, messageChecks, controlChecks, crashChecks, lastChecks)
+}
+
+// maxUnanswered is how many requests in a row may get no answer before no more are sent.
+const maxUnanswered = 3
+
+// try runs one check and makes its finding.
+func (r *run) try(ctx context.Context, c check) verdict.Finding {
+	err := r.lacks(ctx, c)
+	if err == nil {
+		r.last = nil
+		err = c.run(ctx, r)
+	}
+	_, violated := errors.AsType[*verdict.Violation](err)
+	_, skipped := errors.AsType[verdict.Skipped](err)
+	switch {
+	case err == nil || skipped:
+	case ctx.Err() != nil:
+		err = verdict.Skipf("the run ended before")
+	case !violated && r.last != nil:
+		err = &verdict.Violation{Expected: "an answer", Got: err.Error(), Request: r.last.request, Answer: r.last.answer}
+	}
+	return r.Finding(c.id, c.title, c.advice, err)
+}
+
+// lacks says why a check cannot be made.
+func (r *run) lacks(ctx context.Context, c check) error {
+	switch {
+	case ctx.Err() != nil:
+		return verdict.Skipf("the run ended before")
+	case r.unanswered >= maxUnanswered:
+		return verdict.Skipf("%d requests in a row had no answer", r.unanswered)
+	case c.handled && r.o.Handled == "":
+		return verdict.Skipf("needs --handled")
+	case c.command && r.program == nil:
+		return verdict.Skipf("needs the command that starts the program, after --")
+	}
+	return nil
+}

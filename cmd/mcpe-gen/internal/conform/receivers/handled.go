@@ -1,0 +1,133 @@
+package receivers
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
+)
+
+// A promise says how often a line has to be in the file of what the program handled once the run is over.
+type promise struct {
+	line string
+	// least and most bound how often; most is negative for no bound.
+	least, most int
+	check       int // the index of the check that it belongs to
+	x           *exchange
+}
+
+func (r *run) once(line string, x *exchange)    { r.promise(line, 1, 1, x) }
+func (r *run) never(line string, x *exchange)   { r.promise(line, 0, 0, x) }
+func (r *run) atLeast(line string, x *exchange) { r.promise(line, 1, -1, x) }
+
+func (r *run) promise(line string, least, most int, x *exchange) {
+	r.promises = append(r.promises, promise{line, least, most, r.trying, x})
+}
+
+// maxHandled bounds what is read of the file, from its end.
+const maxHandled = 32 << 20
+
+// handled counts the lines of the file. A file that is not there yet has none.
+func (r *run) handled() (map[string]int, error) {
+	f, err := os.Open(r.o.Handled)
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file", r.o.Handled)
+	} else if info.Size() > maxHandled {
+		if _, err := f.Seek(-maxHandled, io.SeekEnd); err != nil {
+			return nil, err
+		}
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxHandled))
+	if err != nil {
+		return nil, err
+	}
+	lines := map[string]int{}
+	for line := range bytes.Lines(text) {
+		lines[string(bytes.TrimSpace(line))]++
+	}
+	return lines, nil
+}
+
+// settle waits for what has to be in the file, and holds the findings against it. A check that found something
+// itself keeps that.
+func (r *run) settle(ctx context.Context, all []check, findings []verdict.Finding) {
+	if r.o.Handled == "" || len(r.promises) == 0 {
+		return
+	}
+	lines, err := r.missing(ctx)
+	if err == nil {
+		sleep(ctx, r.o.pace.quiet)
+		lines, err = r.handled()
+	}
+	some := false
+	for _, p := range r.promises {
+		some = some || lines[p.line] > 0
+	}
+	blamed := false // where nothing was handled at all, for that alone
+	for _, p := range r.promises {
+		f, c := &findings[p.check], all[p.check]
+		n := lines[p.line]
+		if f.Outcome != verdict.Pass {
+			continue
+		}
+		switch {
+		case err != nil:
+			*f = r.Finding(c.id, c.title, c.advice, verdict.Skipf("--handled: %v", err))
+		case n < p.least && !some && blamed:
+			*f = r.Finding(c.id, c.title, c.advice, verdict.Skipf("%s has nothing of this run", r.o.Handled))
+		case n < p.least:
+			blamed = true
+			*f = r.Finding(c.id, c.title, c.advice, p.x.wrong("what was answered 2xx to be handled: a line "+p.line,
+				"no such line in %s", r.o.Handled))
+		case p.most >= 0 && n > p.most:
+			times := "never"
+			if p.most > 0 {
+				times = "once"
+			}
+			*f = r.Finding(c.id, c.title, c.advice, p.x.wrong("it to be handled "+times+": the line "+p.line,
+				"%d such lines in %s", n, r.o.Handled))
+		}
+	}
+}
+
+// missing waits until no line is missing, as long as a line may take, and returns what is there.
+func (r *run) missing(ctx context.Context) (map[string]int, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.o.pace.settle)
+	defer cancel()
+	for {
+		lines, err := r.handled()
+		if err != nil {
+			return nil, err
+		}
+		complete := true
+		for _, p := range r.promises {
+			complete = complete && lines[p.line] >= p.least
+		}
+		if complete || !sleep(ctx, 50*time.Millisecond) {
+			return lines, nil
+		}
+	}
+}
+
+// sleep reports whether the time passed before ctx was done.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

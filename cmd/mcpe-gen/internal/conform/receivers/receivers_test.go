@@ -1,0 +1,404 @@
+package receivers
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+)
+
+// TestMain is a receiver of its own process where the environment says so.
+func TestMain(m *testing.M) {
+	address := os.Getenv("CONFORM_RECEIVER")
+	if address == "" {
+		os.Exit(m.Run())
+	}
+	key, err := keyOf(os.Getenv("CONFORM_SECRET"))
+	if err != nil {
+		panic(err)
+	}
+	w := &wrong{key: key, path: "/hook", subscription: DefaultSubscription, file: os.Getenv("CONFORM_HANDLED"),
+		forgets: os.Getenv("CONFORM_FORGETS") != ""}
+	if os.Getenv("CONFORM_ENDS") != "" {
+		return
+	}
+	panic(http.ListenAndServe(address, w))
+}
+
+var testPace = pace{answer: 5 * time.Second, give: 7 * time.Second, start: 20 * time.Second, settle: 10 * time.Second,
+	quiet: 50 * time.Millisecond, run: time.Minute}
+
+// options are those of a receiver of the test.
+func options(t *testing.T) Options {
+	secret := webhook.NewSecret().Text()
+	return Options{Secret: secret, Subscription: DefaultSubscription, Event: DefaultEvent, Data: json.RawMessage(`{"a":1}`),
+		Handled: filepath.Join(t.TempDir(), "handled"), pace: &testPace}
+}
+
+// serve serves w for the options.
+func serve(t *testing.T, o *Options, w *wrong) {
+	w.key, _ = keyOf(o.Secret)
+	w.path, w.subscription, w.file = "/hook", o.Subscription, o.Handled
+	s := httptest.NewUnstartedServer(w)
+	s.Listener = casingListener{s.Listener}
+	s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, casingKey{}, c.(casing).text)
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	o.URL = s.URL + "/hook"
+}
+
+func judge(t *testing.T, o Options) *verdict.Report {
+	t.Helper()
+	report, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// found are the findings that blame or advise.
+func found(report *verdict.Report) (all []verdict.Finding) {
+	for _, f := range report.Findings {
+		if f.Outcome == verdict.Fail || f.Outcome == verdict.Advice {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// TestOurs judges the receiver that a Go program has.
+func TestOurs(t *testing.T) {
+	t.Parallel()
+	o := options(t)
+	secret, err := webhook.ParseSecret(o.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hooks, err := webhook.NewReceiver(webhook.ReceiverOptions{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := hooks.Open(webhook.EndpointOptions{Ring: webhook.NewRing(secret)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wrong{file: o.Handled}
+	end.Activate(o.Subscription, func(_ context.Context, d webhook.Delivery) error {
+		switch d.Type {
+		case "":
+			w.note(d.Occurrence.EventID)
+		case webhook.TypeTerminated:
+			w.note(d.ID)
+			end.Close()
+		default:
+			w.note(d.ID)
+		}
+		return nil
+	})
+	s := httptest.NewServer(hooks)
+	defer s.Close()
+	o.URL = s.URL + end.Path()
+	report := judge(t, o)
+	for _, f := range report.Findings {
+		if f.Outcome == verdict.Fail || f.Outcome == verdict.Advice || f.Outcome == verdict.Skip && !strings.Contains(f.Got, "after --") {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// TestRight judges the fixture without a fault, which is the measure of all faults.
+func TestRight(t *testing.T) {
+	t.Parallel()
+	o := options(t)
+	serve(t, &o, &wrong{})
+	report := judge(t, o)
+	if f := found(report); f != nil {
+		t.Errorf("%+v", f)
+	}
+	if report.Skipped != 1 || report.Passed != len(checks())-1 {
+		t.Errorf("%d passed, %d skipped of %d", report.Passed, report.Skipped, len(checks()))
+	}
+	// Nothing is known of what was handled, and all else is tried.
+	o.Handled = ""
+	serve(t, &o, &wrong{handlesNothing: true})
+	report = judge(t, o)
+	if f := found(report); f != nil {
+		t.Errorf("without --handled: %+v", f)
+	}
+}
+
+// TestFaults breaks each check by a fault of its own: the first finding is that check's.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	hasFault := map[string]bool{}
+	for _, f := range []struct {
+		id, title string
+		wrong     *wrong
+	}{
+		{"VER-2", "a signed challenge is answered with the challenge", &wrong{echoesText: true}},
+		{"VER-2", "a signed challenge is answered with the challenge", &wrong{accepted: true}},
+		{"VER-2", "a signed challenge is answered with the challenge", &wrong{floods: true}},
+		{"D12", "a challenge may name a subscription that nobody knows yet", &wrong{boundChallenge: true}},
+		{"VER-2", "a challenge is answered each time, and never handled", &wrong{dedupsChallenge: true}},
+		{"VER-2", "a challenge is answered each time, and never handled", &wrong{handlesChallenge: true}},
+		{"CLI-5", "a challenge without a signature is not answered", &wrong{echoesUnsigned: true}},
+		{"CLI-5", "a challenge by another secret is not answered", &wrong{echoesForged: true}},
+		{"CLI-5", "another path answers no challenge", &wrong{echoesElsewhere: true}},
+		{"CLI-5", "an event with a right signature is taken", &wrong{handlesNothing: true}},
+		{"CLI-5", "the signature is over the bytes as they came", &wrong{reserializes: true}},
+		{"CLI-5", "an event without a signature is refused", &wrong{believesUnsigned: true}},
+		{"CLI-5", "an event without a signature is refused", &wrong{fails5xx: true}},
+		{"CLI-5", "an event with a wrong signature is refused", &wrong{believesWrong: true}},
+		{"CLI-5", "an event signed by another secret is refused", &wrong{believesForged: true}},
+		{"CLI-5", "the signature is over the webhook-id and the timestamp", &wrong{signsEventID: true}},
+		{"CLI-5", "two events under one webhook-id are both handled", &wrong{byEither: true}},
+		{"CLI-5", "an event whose body was changed is refused", &wrong{trims: true}},
+		{"SUB-5", "of two signatures one that is right will do", &wrong{firstSignature: true}},
+		{"HOOK-10", "signatures of unknown schemes are passed over", &wrong{strictSchemes: true}},
+		{"HOOK-2", "names of headers may be in any case", &wrong{rawCase: true}},
+		{"CLI-5", "an event that is four minutes old is taken", &wrong{strictAge: true}},
+		{"CLI-5", "an event that is six minutes old is refused", &wrong{anyAge: true}},
+		{"CLI-5", "an event that is six minutes ahead is refused", &wrong{noFuture: true}},
+		{"HOOK-2", "a timestamp in milliseconds is refused", &wrong{takesMilliseconds: true}},
+		{"D10", "the webhook-id of an event need not be its eventId", &wrong{wantsEventID: true}},
+		{"CLI-5", "an event that comes again is taken, and handled once", &wrong{noDedup: true}},
+		{"CLI-5", "an event that comes again under another webhook-id is handled once", &wrong{byWebhookID: true}},
+		{"CLI-5", "an event that comes twenty times at once is handled once", &wrong{racing: true}},
+		{"CLI-2", "members that nobody knows are ignored", &wrong{strictMembers: true}},
+		{"OCC-3", "an event without a cursor is taken", &wrong{needsCursor: true}},
+		{"OCC-2", "an eventId of 256 bytes is taken", &wrong{shortID: true}},
+		{"HOOK-1", "any text is taken", &wrong{asciiOnly: true}},
+		{"HOOK-1", "a body of 256 KiB is taken", &wrong{small: true}},
+		{"HOOK-1", "a body of more than 256 KiB is 413", &wrong{huge: true}},
+		{"HOOK-1", "another method than POST is 405", &wrong{anyMethod: true}},
+		{"HOOK-1", "another content than application/json is refused", &wrong{anyContent: true}},
+		{"CLI-5", "a body that is no message is refused", &wrong{takesRubbish: true}},
+		{"CLI-5", "an event of a subscription that nobody knows is not taken", &wrong{takesAnySubscription: true}},
+		{"CLI-5", "an event of a subscription that nobody knows is not taken", &wrong{final: true}},
+		{"CLI-5", "what has a type is never an event", &wrong{typeIgnored: true}},
+		{"CLI-5", "a control envelope of an unknown type is taken", &wrong{unknownRefused: true}},
+		{"HOOK-7", "a gap is taken, and handled once", &wrong{gapRefused: true}},
+		{"HOOK-7", "a gap is taken, and handled once", &wrong{gapTwice: true}},
+		{"HOOK-7", "a gap without a cursor is taken", &wrong{gapNeedsCursor: true}},
+		{"HOOK-7", "a termination is taken, and handled once", &wrong{terminationLost: true}},
+		{"CLI-5", "no event is handled after a termination", &wrong{goesOn: true}},
+		{"HOOK-4", "every answer comes within five seconds", &wrong{late: true}},
+		{"SSRF-2", "every answer is short and ends", &wrong{endless: true}},
+	} {
+		hasFault[f.title] = true
+		t.Run(strings.ReplaceAll(fmt.Sprintf("%s %s", f.id, f.title), "/", "-"), func(t *testing.T) {
+			t.Parallel()
+			o := options(t)
+			p := testPace
+			if f.wrong.late {
+				p.answer = 100 * time.Millisecond
+			}
+			if f.wrong.handlesNothing || f.wrong.terminationLost || f.wrong.byWebhookID || f.wrong.byEither || f.wrong.gapRefused {
+				p.settle = 300 * time.Millisecond // nothing is to come
+			}
+			o.pace = &p
+			serve(t, &o, f.wrong)
+			report := judge(t, o)
+			all := found(report)
+			if len(all) == 0 || all[0].ID != f.id || all[0].Title != f.title {
+				t.Fatalf("%+v", all)
+			}
+			if all[0].Expected == "" || all[0].Got == "" || all[0].Request == "" || all[0].Answer == "" {
+				t.Errorf("the finding does not show all: %+v", all[0])
+			}
+			text, _ := json.Marshal(report)
+			if strings.Contains(string(text), strings.TrimPrefix(o.Secret, "whsec_")) {
+				t.Error("the report has the secret")
+			}
+		})
+	}
+	for _, c := range checks() {
+		if !hasFault[c.title] && !c.command {
+			t.Errorf("%s, %s: has no fault", c.id, c.title)
+		}
+	}
+}
+
+// TestKilled judges programs that are killed: one that has written what it took, and one that had it in mind.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	for _, forgets := range []bool{false, true} {
+		t.Run(fmt.Sprintf("forgets %v", forgets), func(t *testing.T) {
+			t.Parallel()
+			o := options(t)
+			address := freeAddress(t)
+			o.URL = "http://" + address + "/hook"
+			o.Command = ownCommand(o, "CONFORM_RECEIVER="+address)
+			p := testPace
+			if forgets {
+				o.Command = slices.Insert(o.Command, 1, "CONFORM_FORGETS=1")
+				p.settle = 2 * time.Second
+			}
+			o.pace = &p
+			all := found(judge(t, o))
+			if !forgets && all != nil {
+				t.Errorf("%+v", all)
+			}
+			if forgets && (len(all) != 1 || all[0].Title != crashChecks[0].title || all[0].Outcome != verdict.Fail) {
+				t.Errorf("%+v", all)
+			}
+			if c, err := net.Dial("tcp", address); err == nil {
+				c.Close()
+				t.Error("the program was left running")
+			}
+		})
+	}
+}
+
+// freeAddress is one of loopback at which nobody listens.
+func freeAddress(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// ownCommand starts this test as the receiver.
+func ownCommand(o Options, env ...string) []string {
+	return slices.Concat([]string{"/usr/bin/env", "CONFORM_SECRET=" + o.Secret, "CONFORM_HANDLED=" + o.Handled}, env, []string{os.Args[0]})
+}
+
+// TestNoReceiver tries what is no receiver at all: the run ends in time, with a report or in one clear line.
+func TestNoReceiver(t *testing.T) {
+	t.Parallel()
+	for name, serve := range map[string]func(net.Conn){
+		"closes":   func(c net.Conn) { c.Close() },
+		"hangs":    func(net.Conn) {},
+		"no http":  func(c net.Conn) { fmt.Fprint(c, "hello\r\n\r\n"); c.Close() },
+		"breaks":   func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Le"); c.Close() },
+		"too many": func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2<<20)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var conns sync.WaitGroup
+			done := make(chan struct{})
+			conns.Go(func() {
+				for {
+					c, err := l.Accept()
+					if err != nil {
+						return
+					}
+					conns.Go(func() {
+						defer c.Close()
+						serve(c)
+						<-done
+					})
+				}
+			})
+			defer conns.Wait()
+			defer l.Close()
+			defer close(done)
+			o := options(t)
+			o.URL = "http://" + l.Addr().String()
+			p := testPace
+			p.give = 300 * time.Millisecond
+			o.pace = &p
+			began := time.Now()
+			report := judge(t, o)
+			if len(report.Findings) != len(checks()) || report.Failed == 0 || report.Passed > len(lastChecks) {
+				t.Errorf("%+v", report)
+			}
+			if f := report.Findings[0]; f.Outcome != verdict.Fail || f.Got == "" || f.Request == "" {
+				t.Errorf("%+v", f)
+			}
+			if took := time.Since(began); took > 30*time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+// TestUnreachable tries what nobody serves.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	o := options(t)
+	o.URL = "http://" + freeAddress(t) + "/hook"
+	if report, err := Run(t.Context(), o); err == nil || report != nil || !strings.HasPrefix(err.Error(), "connecting to 127.0.0.1:") {
+		t.Errorf("%v, %v", report, err)
+	}
+	o.Command = []string{"no-such-command-of-mcpe-gen"}
+	if _, err := Run(t.Context(), o); err == nil || !strings.HasPrefix(err.Error(), "starting no-such-command-of-mcpe-gen: ") {
+		t.Errorf("%v", err)
+	}
+	o.Command = ownCommand(o, "CONFORM_RECEIVER=x", "CONFORM_ENDS=1")
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), " ended before it could be reached at 127.0.0.1:") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestCrashes judges a receiver that goes away while it is judged.
+func TestCrashes(t *testing.T) {
+	t.Parallel()
+	o := options(t)
+	var s *httptest.Server
+	var requests atomic.Int32
+	w := &wrong{path: "/hook", subscription: o.Subscription, file: o.Handled}
+	w.key, _ = keyOf(o.Secret)
+	s = httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
+		if requests.Add(1) > 9 {
+			s.Listener.Close()
+			panic(http.ErrAbortHandler)
+		}
+		w.ServeHTTP(out, req)
+	}))
+	defer s.Close()
+	o.URL = s.URL + "/hook"
+	report := judge(t, o)
+	if report.Failed != maxUnanswered || report.Skipped < len(checks())/2 {
+		t.Errorf("%+v", report)
+	}
+}
+
+// TestCheckOptions tries options that cannot work.
+func TestCheckOptions(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*Options){
+		"is not the URL":          func(o *Options) { o.URL = "nowhere" },
+		"needs --secret":          func(o *Options) { o.Secret = "" },
+		"must begin with whsec_":  func(o *Options) { o.Secret = "abc" },
+		"standard base64":         func(o *Options) { o.Secret = "whsec_!" },
+		"24 to 64 bytes, has 3":   func(o *Options) { o.Secret = "whsec_" + base64.StdEncoding.EncodeToString([]byte("abc")) },
+		"--data: must be":         func(o *Options) { o.Data = json.RawMessage("[]") },
+		"--data: has ":            func(o *Options) { o.Data = json.RawMessage(`{"a":"` + strings.Repeat("x", maxData) + `"}`) },
+		"--event: must not":       func(o *Options) { o.Event = "" },
+		"--subscription: must be": func(o *Options) { o.Subscription = "a b" },
+		"a URL of this machine":   func(o *Options) { o.URL, o.Command = "https://hooks.example/", []string{"true"} },
+	} {
+		o := options(t)
+		o.URL = "http://127.0.0.1:1/hook"
+		change(&o)
+		_, err := Run(t.Context(), o)
+		if _, ok := errors.AsType[*verdict.UsageError](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+// Package verdict is what the judges of `mcpe-gen conform` say: findings, and the report of a run, as text, JSON and
+// JUnit. It judges nothing itself. A [Redactor] keeps the secrets of a run out of it.
+package verdict
+
+import (
+	"bytes"
+	"encoding/json"
+	"sync"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
+)
+
+// An Outcome says how a check ended.
+type Outcome string
+
+// The outcomes. Advice is what no document demands of everybody and is better otherwise.
+const (
+	Pass   Outcome = "pass"
+	Fail   Outcome = "fail"
+	Skip   Outcome = "skip"
+	Advice Outcome = "advice"
+)
+
+// A Finding is how one requirement was found. Its texts are bounded, in one line, without what does not
+// show, and without the secrets of the run: they come from [Redactor.Shown].
+type Finding struct {
+	// ID is the requirement's, explained in docs/requirements.md.
+	ID string `json:"id"`
+	// Title says what holds when it passes.
+	Title   string  `json:"title"`
+	Outcome Outcome `json:"outcome"`
+	// Expected and Got say what is wrong; of a skip, Got says why.
+	Expected string `json:"expected,omitempty"`
+	Got      string `json:"got,omitempty"`
+	// Request and Answer are what was sent and what came back.
+	Request string `json:"request,omitempty"`
+	Answer  string `json:"answer,omitempty"`
+}
+
+// MaxShown bounds each text of a finding, in bytes before escaping.
+const MaxShown = 1500
+
+// Redacted stands for a secret of the run.
+const Redacted = "[redacted]"
+
+// A Redactor makes texts fit for a report. The zero value knows no secrets. It is safe for concurrent use.
+type Redactor struct {
+	mu      sync.Mutex
+	secrets [][]byte
+}
+
+// Hide keeps a secret out of the report, also where it stands in a JSON string; "" is none.
+func (r *Redactor) Hide(secret string) {
+	if secret == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.secrets = append(r.secrets, []byte(secret))
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(secret) // a string can be encoded
+	if quoted := bytes.TrimSpace(b.Bytes()); string(quoted[1:len(quoted)-1]) != secret {
+		r.secrets = append(r.secrets, quoted[1:len(quoted)-1])
+	}
+}
+
+// Shown is the text as a report may have it: bounded by [MaxShown], in one line, without secrets.
+func (r *Redactor) Shown(text []byte) string {
+	r.mu.Lock()
+	for _, s := range r.secrets {
+		text = bytes.ReplaceAll(text, s, []byte(Redacted))
+	}
+	r.mu.Unlock()
+	begins := plain.Cut(string(text), MaxShown)
+	if len(begins) < len(text) {
+		begins += "…"
+	}
+	return plain.Text(begins)
+}
+
+// Holds reports whether a secret stands in the text.
+func (r *Redactor) Holds(text []byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.secrets {
+		if bytes.Contains(text, s) {
+			return true
+		}
+	}
+	return false
+}

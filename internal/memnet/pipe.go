@@ -1,0 +1,148 @@
+package memnet
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// bufferSize is what one end of a connection may write, in bytes, before the other one reads.
+const bufferSize = 4 << 10
+
+// Pipe returns the two ends of a connection. They buffer a little, as sockets do and those of [net.Pipe] do not: both
+// may write at once, such as the alerts by which the ends of a TLS connection close it. Without that each of them would
+// wait for the other, under a lock of net/http's, which holds up the time of a bubble for ever.
+func Pipe() (net.Conn, net.Conn) {
+	a, b := newHalf(), newHalf()
+	return &conn{in: a, out: b}, &conn{in: b, out: a}
+}
+
+// A half is one direction of a connection.
+type half struct {
+	mu      sync.Mutex
+	moved   sync.Cond // something has changed
+	data    []byte
+	ended   bool // nothing more is written
+	unread  bool // nothing more is read
+	reading deadline
+	writing deadline
+}
+
+func newHalf() *half {
+	h := new(half)
+	h.moved.L = &h.mu
+	return h
+}
+
+// A deadline is when one end no longer waits. The half's mutex guards it.
+type deadline struct {
+	at    time.Time // zero: never
+	timer *time.Timer
+}
+
+func (d *deadline) over() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
+
+// set moves a deadline of the half.
+func (h *half) set(d *deadline, at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+	d.at, d.timer = at, nil
+	if !at.IsZero() {
+		d.timer = time.AfterFunc(time.Until(at), func() { h.change(func() {}) })
+	}
+	h.moved.Broadcast()
+}
+
+func (h *half) change(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+	h.moved.Broadcast()
+}
+
+func (h *half) read(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for {
+		switch {
+		case h.unread:
+			return 0, io.ErrClosedPipe
+		case h.reading.over():
+			return 0, os.ErrDeadlineExceeded
+		case len(h.data) > 0 || len(p) == 0:
+			n := copy(p, h.data)
+			h.data = append(h.data[:0], h.data[n:]...)
+			h.moved.Broadcast()
+			return n, nil
+		case h.ended:
+			return 0, io.EOF
+		}
+		h.moved.Wait()
+	}
+}
+
+func (h *half) write(p []byte) (written int, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for {
+		switch {
+		case h.ended || h.unread:
+			return written, io.ErrClosedPipe
+		case h.writing.over():
+			return written, os.ErrDeadlineExceeded
+		}
+		n := min(len(p), bufferSize-len(h.data))
+		h.data, p, written = append(h.data, p[:n]...), p[n:], written+n
+		if n > 0 {
+			h.moved.Broadcast()
+		}
+		if len(p) == 0 {
+			return written, nil
+		}
+		h.moved.Wait()
+	}
+}
+
+// A conn is one end.
+type conn struct{ in, out *half }
+
+func (c *conn) Read(p []byte) (int, error)  { return c.in.read(p) }
+func (c *conn) Write(p []byte) (int, error) { return c.out.write(p) }
+
+// Close ends both directions. The other end still reads what was written.
+func (c *conn) Close() error {
+	c.SetDeadline(time.Time{})
+	c.out.change(func() { c.out.ended = true })
+	c.in.change(func() { c.in.unread = true })
+	return nil
+}
+
+// No address is one of an interface: what a server makes of requests to loopback is not tried here.
+func (c *conn) LocalAddr() net.Addr  { return inMemory{} }
+func (c *conn) RemoteAddr() net.Addr { return inMemory{} }
+
+type inMemory struct{}
+
+func (inMemory) Network() string { return "memory" }
+func (inMemory) String() string  { return "memory" }
+
+func (c *conn) SetDeadline(t time.Time) error {
+	c.SetReadDeadline(t)
+	c.SetWriteDeadline(t)
+	return nil
+}
+
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.in.set(&c.in.reading, t)
+	return nil
+}
+
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.out.set(&c.out.writing, t)
+	return nil
+}

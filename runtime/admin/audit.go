@@ -1,0 +1,136 @@
+package admin
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// noteTime bounds the noting of an action that is over.
+const noteTime = 5 * time.Second
+
+// entry is what the audit log says of a task that was begun at a time and is over.
+func (t *task) entry(at time.Time, actor string, out outcome) operator.AuditEntry {
+	a, q := &t.action, &t.request
+	e := operator.AuditEntry{At: at, Actor: actor, Verb: string(a.Verb), Subscription: a.Subscription, Connection: a.Connection, Rejected: a.Rejected,
+		Task: a.Task, Host: a.Host, Principal: a.Principal, Event: a.Event, EventID: q.EventID, Key: t.key, Status: out.Status, Outcome: out.Detail}
+	asked := written(t.filter)
+	for _, name := range []string{"principal", "event", "host"} {
+		delete(asked, name) // e has them
+	}
+	if q.Cursor != nil {
+		asked["cursor"] = *q.Cursor
+	}
+	if len(q.Events) > 1 {
+		asked["events"] = strings.Join(q.Events, " ")
+	}
+	if q.Since != "" {
+		asked["since"] = t.since.UTC().Format(time.RFC3339)
+	}
+	if q.Position != 0 {
+		asked["position"] = strconv.FormatUint(q.Position, 10)
+	}
+	if q.PerSecond != 0 {
+		asked["perSecond"] = strconv.FormatFloat(q.PerSecond, 'g', -1, 64)
+	}
+	for i, name := range slices.Sorted(maps.Keys(asked)) {
+		if i > 0 {
+			e.Asked += ", "
+		}
+		e.Asked += name + " " + asked[name]
+	}
+	return e
+}
+
+// write tells the audit log of the store, the logger and the hook. The action is over: an audit log that takes nothing
+// undoes none.
+func (h *handler) write(ctx context.Context, e operator.AuditEntry) {
+	h.log.LogAttrs(ctx, slog.LevelInfo, "operator's action", slog.Group("audit",
+		slog.String("actor", e.Actor), slog.String("verb", e.Verb), slog.String("subscription", e.Subscription), slog.String("connection", e.Connection),
+		slog.String("rejected", e.Rejected), slog.String("task", e.Task), slog.String("host", e.Host), slog.String("principal", e.Principal),
+		slog.String("event", e.Event), slog.String("eventId", e.EventID), slog.String("asked", e.Asked), slog.String("key", e.Key), slog.Int("status", e.Status)))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+	defer cancel()
+	if err := h.admin.Note(ctx, e); err != nil {
+		h.log.LogAttrs(ctx, slog.LevelError, "admin: the audit log has not kept an action", slog.String("key", e.Key), slog.Any("error", err))
+	}
+	if h.audit != nil {
+		h.audit(e)
+	}
+}
+
+// An auditPage is part of the audit log.
+type auditPage struct {
+	Entries []operator.AuditEntry `json:"entries"`
+	Next    string                `json:"next,omitempty"`
+}
+
+// auditFilters are what the audit log is asked for.
+var auditFilters = []string{"actor", "verb", "subscription", "principal", "event", "eventId", "task", "since"}
+
+// audited answers the list of what operators did.
+func (h *handler) audited(w http.ResponseWriter, r *http.Request, actor string) (p auditPage, ok bool) {
+	f, before, limit, err := readAudit(r.URL.Query())
+	if !h.allowed(w, r, actor, Action{Verb: ListAudit, Subscription: f.Subscription, Task: f.Task, Principal: f.Principal, Event: f.Event}) {
+		return p, false
+	}
+	var next store.Position
+	if err == nil {
+		p.Entries, next, err = h.admin.Audit(r.Context(), f, before, limit)
+	}
+	if err != nil {
+		h.fail(w, r, "the audit log", err)
+		return p, false
+	}
+	if next != 0 {
+		p.Next = strconv.FormatUint(uint64(next), 10)
+	}
+	if p.Entries == nil {
+		p.Entries = []operator.AuditEntry{}
+	}
+	return p, true
+}
+
+// readAudit reads a query for the audit log.
+func readAudit(q url.Values) (f operator.AuditFilter, before store.Position, limit int, err error) {
+	g, err := readFilter(q, auditFilters...)
+	f.Principal, f.Event = g.Principal, g.Event
+	if err != nil {
+		return f, 0, 0, err
+	}
+	f.Actor, f.Verb, f.Subscription, f.EventID, f.Task = q.Get("actor"), q.Get("verb"), q.Get("subscription"), q.Get("eventId"), q.Get("task")
+	if f.Since, err = readSince(q.Get("since")); err != nil {
+		return f, 0, 0, err
+	}
+	if g.after != "" {
+		var n uint64
+		if n, err = strconv.ParseUint(g.after, 10, 63); err != nil || n == 0 {
+			err = badRequest("after is no cursor of a page")
+		}
+		before = store.Position(n)
+	}
+	return f, before, g.limit, err
+}
+
+// auditPages serves the audit log by the console and by the API.
+func (h *handler) auditPages(add adder) {
+	add("GET", "/api/audit", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if p, ok := h.audited(w, r, actor); ok {
+			answer(w, http.StatusOK, p)
+		}
+	})
+	add("GET", "/audit", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if p, ok := h.audited(w, r, actor); ok {
+			h.render(w, r, http.StatusOK, "audit.html", view{Title: "Audit", Filter: r.URL.Query(), Audit: p.Entries, More: next(r, p.Next)})
+		}
+	})
+}

@@ -1,0 +1,310 @@
+package admin
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+)
+
+// Pictures are what a page shows of an hour: figures, a chart of each kind, and the minutes as rows for who sees no charts.
+type pictures struct {
+	From, To string // the first and the last minute, as hh:mm
+	Whole    operator.Minute
+	Share    string // of failures, as a percentage
+	P50, P95 string
+	P99      string
+	Behind   string
+	Charts   []chart // none where nothing happened
+	Rows     []row
+}
+
+// A row is a minute as a table has it.
+type row struct {
+	At                 time.Time
+	Attempts, Failures int64
+	P50, P95, P99      string
+	Behind             string
+}
+
+// A chart is an SVG of 340 by 150 units, which are about a pixel each at any width of the page.
+type chart struct {
+	Name, Title, Words string
+	Key                []key
+	Levels             []level // of the vertical axis, from the bottom
+	Times              []label // of the horizontal one
+	Marks              []mark
+}
+
+// A key says what the marks of a class are.
+type key struct{ Class, Text string }
+
+type label struct {
+	X      string
+	Anchor string
+	Text   string
+}
+
+type level struct{ Y, TextY, Text string }
+
+// A mark is a path.
+type mark struct{ Class, Path string }
+
+// Places in a chart.
+const (
+	left, right, top, bottom = 46.0, 338.0, 12.0, 124.0
+
+	slots = 60
+	step  = (right - left) / slots
+)
+
+// draw makes pictures of what has minutes.
+func draw(a *operator.Activity) *pictures {
+	n := len(a.Minutes)
+	p := &pictures{From: hour(a.Minutes[0].At), To: hour(a.Minutes[n-1].At), Whole: a.Whole, Share: share(a.Whole.Failures, a.Whole.Attempts),
+		P50: span3(a.Whole, a.Whole.P50), P95: span3(a.Whole, a.Whole.P95), P99: span3(a.Whole, a.Whole.P99), Behind: "–"}
+	if a.Whole.Behind != nil {
+		p.Behind = grouped(*a.Whole.Behind)
+	}
+	var most, slowest, latest operator.Minute // by attempts, by p99, and by entries behind
+	for _, m := range a.Minutes {
+		r := row{At: m.At, Attempts: m.Attempts, Failures: m.Failures, P50: span3(m, m.P50), P95: span3(m, m.P95), P99: span3(m, m.P99), Behind: "–"}
+		if m.Attempts > most.Attempts {
+			most = m
+		}
+		if m.P99 > slowest.P99 {
+			slowest = m
+		}
+		if m.Behind != nil {
+			r.Behind = grouped(*m.Behind)
+			if *m.Behind > behind(latest) {
+				latest = m
+			}
+		}
+		if m.Attempts > 0 || behind(m) > 0 {
+			p.Rows = append(p.Rows, r)
+		}
+	}
+	if len(p.Rows) == 0 {
+		return p
+	}
+	when := fmt.Sprintf("From %s to %s UTC", p.From, p.To)
+	first := slots - n
+	p.Charts = []chart{
+		attempts(a, first, ceiling(float64(most.Attempts)),
+			fmt.Sprintf("%s: %s, of which %s failed (%s); at most %s in a minute, at %s.", when, counted(a.Whole.Attempts, "attempt"), grouped(a.Whole.Failures),
+				p.Share, grouped(most.Attempts), hour(most.At))),
+		latency(a, first, ceiling(max(slowest.P99.Seconds()*1000, 1)),
+			fmt.Sprintf("%s: half of the attempts took up to %s, 95 %% up to %s, 99 %% up to %s; the slowest minute was %s, with 99 %% up to %s.", when, p.P50, p.P95, p.P99,
+				hour(slowest.At), span3(slowest, slowest.P99))),
+		backlog(a, first, ceiling(float64(behind(latest))),
+			fmt.Sprintf("%s: the slowest subscription is behind by %s now; at most by %s, at %s.", when, entries(a.Whole.Behind), grouped(behind(latest)), hour(latest.At))),
+	}
+	if a.Whole.Attempts == 0 {
+		p.Charts[0].Words, p.Charts[1].Words = when+": no attempts.", when+": no attempts."
+	}
+	if behind(latest) == 0 {
+		p.Charts[2].Words = when + ": no subscription was behind when it was looked at, once a minute."
+	}
+	for i := range p.Charts {
+		p.Charts[i].Times = times(a.Minutes[n-1].At)
+	}
+	return p
+}
+
+func behind(m operator.Minute) int64 {
+	if m.Behind == nil {
+		return 0
+	}
+	return *m.Behind
+}
+
+func attempts(a *operator.Activity, first int, high float64, words string) chart {
+	c := chart{Name: "attempts", Title: "Attempts per minute", Words: words, Levels: levels(high, compact),
+		Key: []key{{"good", "accepted"}, {"bad", "failed, the lower part"}}}
+	var accepted, failed strings.Builder
+	for i, m := range a.Minutes {
+		split := height(float64(m.Failures), high)
+		if m.Failures > 0 {
+			split = min(split, bottom-2) // to be seen beside thousands
+			bar(&failed, first+i, bottom, split)
+		}
+		if m.Attempts > m.Failures {
+			bar(&accepted, first+i, split, min(height(float64(m.Attempts), high), split-1))
+		}
+	}
+	c.Marks = []mark{{"bar good", accepted.String()}, {"bar bad", failed.String()}}
+	return c
+}
+
+func latency(a *operator.Activity, first int, high float64, words string) chart {
+	c := chart{Name: "latency", Title: "Time to the answer", Words: words, Key: []key{{"p50", "50 %"}, {"p95", "95 %"}, {"p99", "99 %"}},
+		Levels: levels(high, func(ms float64) string { return inWords(time.Duration(ms * float64(time.Millisecond))) })}
+	for _, l := range []struct {
+		class string
+		of    func(operator.Minute) time.Duration
+	}{
+		{"p99", func(m operator.Minute) time.Duration { return m.P99 }},
+		{"p95", func(m operator.Minute) time.Duration { return m.P95 }},
+		{"p50", func(m operator.Minute) time.Duration { return m.P50 }},
+	} {
+		c.Marks = append(c.Marks, mark{"line " + l.class, steps(a, first, high, func(m operator.Minute) (float64, bool) {
+			return l.of(m).Seconds() * 1000, m.Attempts > 0
+		})})
+	}
+	return c
+}
+
+func backlog(a *operator.Activity, first int, high float64, words string) chart {
+	c := chart{Name: "backlog", Title: "Entries behind", Words: words, Levels: levels(high, compact), Key: []key{{"held", "the slowest webhook subscription"}}}
+	c.Marks = []mark{{"line held", steps(a, first, high, func(m operator.Minute) (float64, bool) { return float64(behind(m)), m.Behind != nil })}}
+	return c
+}
+
+// steps is a line that is level for a minute. It has a hole where there is no value.
+func steps(a *operator.Activity, first int, high float64, of func(operator.Minute) (float64, bool)) string {
+	var b strings.Builder
+	down := false
+	for i, m := range a.Minutes {
+		v, ok := of(m)
+		if !ok {
+			down = false
+			continue
+		}
+		x, y := left+float64(first+i)*step, height(v, high)
+		if down {
+			b.WriteString("V" + number(y))
+		} else {
+			b.WriteString("M" + number(x) + " " + number(y))
+		}
+		b.WriteString("H" + number(x+step))
+		down = true
+	}
+	return b.String()
+}
+
+// bar adds a rectangle in a slot.
+func bar(b *strings.Builder, slot int, from, to float64) {
+	x := left + float64(slot)*step
+	fmt.Fprintf(b, "M%s %sV%sH%sV%sZ", number(x+0.5), number(from), number(to), number(x+step-0.5), number(from))
+}
+
+// height is where a value stands in a chart up to high.
+func height(v, high float64) float64 { return bottom - min(v/high, 1)*(bottom-top) }
+
+// ceiling is the end of an axis that has v on it, so that its half is a whole number.
+func ceiling(v float64) float64 {
+	for unit := 1.0; ; unit *= 10 {
+		for _, n := range []float64{2, 4, 6, 10} {
+			if n*unit >= v {
+				return n * unit
+			}
+		}
+	}
+}
+
+func levels(high float64, text func(float64) string) []level {
+	var all []level
+	for _, v := range []float64{0, high / 2, high} {
+		y := height(v, high)
+		all = append(all, level{number(y), number(y + 4), text(v)})
+	}
+	return all
+}
+
+// times are the labels below: those of the last minute, and of 30 and 59 before it.
+func times(last time.Time) []label {
+	return []label{
+		{number(left), "start", hour(last.Add(-59 * time.Minute))},
+		{number(left + 29.5*step), "middle", hour(last.Add(-30 * time.Minute))},
+		{number(right), "end", hour(last)},
+	}
+}
+
+// number is a coordinate.
+func number(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
+
+// hour is a minute of the day.
+func hour(t time.Time) string { return t.UTC().Format("15:04") }
+
+// compact is a count on an axis: at most five characters.
+func compact(v float64) string {
+	for _, u := range []struct {
+		of   float64
+		name string
+	}{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e4, "k"}} {
+		if v >= u.of {
+			if u.name == "k" {
+				u.of = 1e3
+			}
+			return strconv.FormatFloat(v/u.of, 'f', -1, 64) + u.name
+		}
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// grouped is a count with its thousands apart.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// counted is a count of things with their name, and entries one of entries that may not be known.
+func counted(n int64, name string) string {
+	if n == 1 {
+		return "1 " + name
+	}
+	return grouped(n) + " " + name + "s"
+}
+
+func entries(n *int64) string {
+	switch {
+	case n == nil:
+		return "an unknown number of entries"
+	case *n == 1:
+		return "1 entry"
+	}
+	return grouped(*n) + " entries"
+}
+
+// share is n of all in percent.
+func share(n, all int64) string {
+	switch {
+	case all == 0:
+		return "–"
+	case n == 0 || n == all:
+		return strconv.FormatInt(100*n/all, 10) + " %"
+	}
+	return strconv.FormatFloat(min(max(100*float64(n)/float64(all), 0.1), 99.9), 'f', 1, 64) + " %"
+}
+
+// span3 is a time of a minute that had attempts.
+func span3(m operator.Minute, d time.Duration) string {
+	if m.Attempts == 0 {
+		return "–"
+	}
+	return inWords(d)
+}
+
+// inWords is a duration in its unit, with two digits: percentiles are not known better.
+func inWords(d time.Duration) string {
+	v, unit := d.Seconds()*1000, " ms"
+	if v >= 1000 {
+		v, unit = v/1000, " s"
+	}
+	switch {
+	case v == 0:
+	case v < 0.1:
+		return "0.1" + unit
+	default:
+		scale := math.Pow(10, math.Floor(math.Log10(v))-1)
+		v = math.Round(v/scale) * scale
+	}
+	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64) + unit
+}

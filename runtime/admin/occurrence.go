@@ -1,0 +1,138 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// maxEventID bounds the bytes of an event id that is looked for.
+const maxEventID = 256
+
+// An occurrenceList is what was found of an event id.
+type occurrenceList struct {
+	Occurrences []shownOccurrence `json:"occurrences"`
+	// Whole tells that all that is retained was looked at.
+	Whole bool `json:"whole"`
+}
+
+// An occurrencePage is an occurrence with what became of it.
+type occurrencePage struct {
+	Occurrence shownOccurrence `json:"occurrence"`
+	Deliveries []delivery      `json:"deliveries"`
+	Next       string          `json:"next,omitempty"`
+}
+
+// A delivery is an operator.Delivery as the API shows it.
+type delivery struct {
+	operator.Delivery
+	Attempts []attempt `json:"attempts"`
+}
+
+// findOccurrence answers where the event id of the query is.
+func (h *handler) findOccurrence(w http.ResponseWriter, r *http.Request, actor string) (l occurrenceList, ok bool) {
+	q := r.URL.Query()
+	f, err := readFilter(q, "event", "eventId")
+	id := q.Get("eventId")
+	switch {
+	case err != nil:
+	case q.Has("after") || q.Has("limit"):
+		err = badRequest("this list has no pages")
+	case id == "" || len(id) > maxEventID:
+		err = badRequest("eventId has 1 to " + strconv.Itoa(maxEventID) + " bytes")
+	}
+	if !h.allowed(w, r, actor, Action{Verb: FindOccurrence, Event: f.Event}) {
+		return l, false
+	}
+	l.Occurrences = []shownOccurrence{}
+	if err == nil {
+		var found []operator.Occurrence
+		found, l.Whole, err = h.admin.FindOccurrences(r.Context(), f.Event, id)
+		for _, o := range found {
+			o.Data = nil // its page shows it
+			l.Occurrences = append(l.Occurrences, h.shownOccurrence(o))
+		}
+	}
+	if err != nil {
+		h.fail(w, r, "the occurrence", err)
+		return l, false
+	}
+	return l, true
+}
+
+// occurrence answers one with what became of it. Who may not see the attempts of all sees none.
+func (h *handler) occurrence(w http.ResponseWriter, r *http.Request, actor string) (p occurrencePage, ok bool) {
+	event := r.PathValue("name")
+	if !h.allowed(w, r, actor, Action{Verb: ShowOccurrence, Event: event}) {
+		return p, false
+	}
+	f, err := readFilter(r.URL.Query())
+	at, wrong := strconv.ParseUint(r.PathValue("position"), 10, 63)
+	if err == nil && wrong != nil {
+		err = badRequest("a position is a number")
+	}
+	var o operator.Occurrence
+	if err == nil {
+		o, err = h.admin.Occurrence(r.Context(), event, store.Position(at))
+	}
+	p.Deliveries = []delivery{}
+	if err == nil && h.authorize(r, actor, Action{Verb: Attempts, Event: event}) == nil {
+		var found []operator.Delivery
+		found, p.Next, err = h.admin.Deliveries(r.Context(), event, o.Position, f.after, f.limit)
+		for _, d := range found {
+			d.URL = operator.ShownURL(d.URL)
+			p.Deliveries = append(p.Deliveries, delivery{d, listed(d.Attempts)})
+		}
+	}
+	if err != nil {
+		h.fail(w, r, "the occurrence", err)
+		return p, false
+	}
+	p.Occurrence = h.shownOccurrence(o)
+	return p, true
+}
+
+// occurrences are the pages of them.
+func (h *handler) occurrences(add adder) {
+	add("GET", "/occurrences", func(w http.ResponseWriter, r *http.Request, actor string) {
+		v := view{Title: "Find an event", Filter: r.URL.Query(), Found: &occurrenceList{Whole: true}}
+		if v.Filter.Get("eventId") == "" {
+			if h.allowed(w, r, actor, Action{Verb: FindOccurrence}) {
+				h.render(w, r, http.StatusOK, "find.html", v)
+			}
+			return
+		}
+		l, ok := h.findOccurrence(w, r, actor)
+		if !ok {
+			return
+		}
+		v.Found = &l
+		if len(l.Occurrences) == 1 {
+			http.Redirect(w, r, base(r)+occurrencePath(l.Occurrences[0].Event, l.Occurrences[0].Position), http.StatusSeeOther)
+			return
+		}
+		h.render(w, r, http.StatusOK, "find.html", v)
+	})
+	add("GET", "/types/{name}/occurrences/{position}", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if p, ok := h.occurrence(w, r, actor); ok {
+			h.render(w, r, http.StatusOK, "occurrence.html", view{Title: "Event " + p.Occurrence.EventID, Occurrence: &p, Payloads: h.payloads, More: next(r, p.Next)})
+		}
+	})
+}
+
+// occurrencePath is where an occurrence is shown.
+func occurrencePath(event string, p store.Position) string {
+	return "/types/" + url.PathEscape(event) + "/occurrences/" + strconv.FormatUint(uint64(p), 10)
+}
+
+// payload is a payload as a page shows it.
+func payload(data json.RawMessage) string {
+	if data == nil {
+		return "null"
+	}
+	return indent(data)
+}

@@ -1,0 +1,97 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// readPoint reads where a replay begins: exactly one of a time, a position and an event id.
+func readPoint(q url.Values) (p operator.Point, err error) {
+	given := 0
+	for name, values := range q {
+		text := strings.TrimSpace(values[0])
+		switch {
+		case len(values) > 1:
+			return p, badRequest("the query parameter " + name + " comes twice")
+		case text == "":
+			continue
+		case name == "since":
+			p.Since, err = readSince(text)
+		case name == "position":
+			var n uint64
+			n, err = readPosition(text)
+			p.Position = store.Position(n)
+		case name == "eventId":
+			p.EventID = text
+		default:
+			return p, badRequest("there is no query parameter " + strconv.Quote(cut(name)))
+		}
+		if err != nil {
+			return p, err
+		}
+		given++
+	}
+	if given != 1 {
+		return p, badRequest("a replay begins at one of since, position and eventId")
+	}
+	return p, nil
+}
+
+func readPosition(text string) (uint64, error) {
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil || n == 0 {
+		return 0, badRequest("a position is a number from 1")
+	}
+	return n, nil
+}
+
+// replay replays one subscription.
+func (h *handler) replay(ctx context.Context, t *task, result map[string]any) error {
+	q := &t.request
+	if q.Cursor != nil {
+		return h.admin.Replay(ctx, t.action.Subscription, *q.Cursor)
+	}
+	at, err := h.admin.Locate(ctx, t.action.Event, operator.Point{Since: t.since, Position: store.Position(q.Position), EventID: q.EventID})
+	if err != nil {
+		return err
+	}
+	result["begins"] = at
+	return h.admin.Replay(ctx, t.action.Subscription, at.Cursor)
+}
+
+// beginning tells where a replay of the subscription would begin, and how much would follow.
+func (h *handler) beginning(w http.ResponseWriter, r *http.Request, actor string) (i operator.WebhookInfo, at operator.Beginning, ok bool) {
+	if i, ok = h.subscription(w, r, actor, Replay); !ok {
+		return i, at, false
+	}
+	p, err := readPoint(r.URL.Query())
+	if err == nil {
+		at, err = h.admin.Locate(r.Context(), i.Event, p)
+	}
+	if err != nil {
+		h.fail(w, r, "replay", err)
+		return i, at, false
+	}
+	return i, at, true
+}
+
+// replayPages serves what a replay would do, by the API and by the console.
+func (h *handler) replayPages(add adder) {
+	add("GET", "/api/subscriptions/{id}/replay", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if _, at, ok := h.beginning(w, r, actor); ok {
+			answer(w, http.StatusOK, at)
+		}
+	})
+	add("GET", "/subscriptions/{id}/replay", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if i, at, ok := h.beginning(w, r, actor); ok {
+			i = shown(i)
+			h.render(w, r, http.StatusOK, "replay.html", view{Title: "Replay of " + i.ID, Subscription: &i, Begins: &at})
+		}
+	})
+}

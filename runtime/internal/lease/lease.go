@@ -1,0 +1,213 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// A Lease stands for a poller that may come again (POLL-8).
+type Lease struct {
+	of      *Leases
+	sub     eventtype.Subscription
+	args    eventtype.Arguments // bare
+	et      eventtype.Type
+	charge  int
+	since   time.Time
+	expires time.Time     // guarded by Leases.mu, as are timer and ended
+	timer   *time.Timer   // nil until the first poll's OnSubscribe has accepted
+	ready   chan struct{} // closed when it has answered
+	err     error         // its answer, after ready
+	ended   bool
+	passed  store.Position // of the type's log, by its last poll; guarded by Leases.mu
+	polled  bool           // passed is known
+}
+
+// Leases are the pollers of a server.
+type Leases struct {
+	Members *Members
+
+	mu     sync.Mutex
+	byID   map[string]*Lease
+	closed bool // for good: nobody would end another one
+}
+
+// overhead is what a lease keeps beside its arguments, in bytes: its names, its timer, its
+// membership and its places in maps.
+const overhead = 768
+
+// Renew takes or prolongs the lease of sub for at least d from now; the first time it joins as a member. What is kept is
+// charged to the principal (CAP-5).
+func (ls *Leases) Renew(ctx context.Context, et eventtype.Type, sub eventtype.Subscription, a eventtype.Arguments, d time.Duration) error {
+	until := time.Now().Add(d)
+	ls.mu.Lock()
+	if ls.closed {
+		ls.mu.Unlock()
+		return fault.ErrShuttingDown
+	}
+	if l := ls.byID[sub.ID]; l != nil {
+		if until.After(l.expires) { // never shorter: polls of one subscription may overlap
+			l.expires = until
+		}
+		ls.mu.Unlock()
+		select {
+		case <-l.ready:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if l.err != nil && !errors.Is(l.err, context.Canceled) {
+			return l.err
+		}
+		if l.err != nil {
+			return ls.Renew(ctx, et, sub, a, d) // the first poller went away while its hook ran
+		}
+		return nil
+	}
+	host := ls.Members.Host
+	l := &Lease{of: ls, sub: sub, args: a.Bare(), et: et, since: time.Now(), expires: until, ready: make(chan struct{}),
+		charge: overhead + len(sub.Principal) + len(a.JSON)}
+	if err := host.Take(sub.Principal, l.charge); err != nil {
+		ls.mu.Unlock()
+		if sub.Principal == "" && !host.Hears(a) {
+			return nil // nobody needs it to be remembered
+		}
+		return err
+	}
+	if ls.byID == nil {
+		ls.byID = map[string]*Lease{}
+	}
+	ls.byID[sub.ID] = l
+	ls.mu.Unlock()
+
+	l.err = ls.Members.Join(ctx, sub, a)
+	ls.mu.Lock()
+	over := l.ended
+	if l.err != nil {
+		ls.remove(l)
+	} else if !over {
+		l.timer = time.AfterFunc(time.Until(l.expires), func() { ls.lapse(l) })
+	}
+	ls.mu.Unlock()
+	close(l.ready)
+	if l.err == nil && over {
+		ls.Members.Leave(sub, a)
+	}
+	return l.err
+}
+
+// Reached notes how far a poll of the type's own log came.
+func (ls *Leases) Reached(id string, p store.Position) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.byID[id]; l != nil {
+		l.passed, l.polled = p, true
+	}
+}
+
+// remove takes the lease out and gives its charge back; false when it is out. The caller holds mu.
+func (ls *Leases) remove(l *Lease) bool {
+	if l.ended {
+		return false
+	}
+	l.ended = true
+	delete(ls.byID, l.sub.ID)
+	ls.Members.Host.Give(l.sub.Principal, l.charge)
+	return true
+}
+
+// lapse runs when the lease may have run out.
+func (ls *Leases) lapse(l *Lease) {
+	ls.mu.Lock()
+	if rest := time.Until(l.expires); rest > 0 && !l.ended {
+		l.timer.Reset(rest)
+		ls.mu.Unlock()
+		return
+	}
+	removed := ls.remove(l)
+	ls.mu.Unlock()
+	if removed {
+		ls.Members.Leave(l.sub, l.args)
+	}
+}
+
+func (ls *Leases) end(l *Lease) {
+	ls.mu.Lock()
+	removed, joined := ls.remove(l), l.timer != nil
+	if joined {
+		l.timer.Stop()
+	}
+	ls.mu.Unlock()
+	if removed && joined {
+		ls.Members.Leave(l.sub, l.args)
+	}
+}
+
+// EndType ends the leases of an event type.
+func (ls *Leases) EndType(et eventtype.Type) {
+	for _, l := range ls.All() {
+		if l.et == et {
+			ls.end(l)
+		}
+	}
+}
+
+// Close ends all leases and refuses others (SRV-6).
+func (ls *Leases) Close() {
+	ls.mu.Lock()
+	ls.closed = true
+	ls.mu.Unlock()
+	for _, l := range ls.All() {
+		ls.end(l)
+	}
+}
+
+// All returns the leases that there are, in no order.
+func (ls *Leases) All() (all []*Lease) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	all = slices.Grow(all, len(ls.byID))
+	for _, l := range ls.byID {
+		all = append(all, l)
+	}
+	return all
+}
+
+// Of returns the lease of a subscription; nil for none.
+func (ls *Leases) Of(id string) *Lease {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.byID[id]
+}
+
+// Subscription is whose lease it is.
+func (l *Lease) Subscription() eventtype.Subscription { return l.sub }
+
+// Info describes it for operators.
+func (l *Lease) Info() operator.Connection {
+	return operator.Connection{Subscription: l.sub.ID, Principal: l.sub.Principal, Event: l.sub.Event, Mode: l.sub.Mode, Since: l.since}
+}
+
+// Type is the event type that is polled.
+func (l *Lease) Type() eventtype.Type { return l.et }
+
+// Behind is how many entries of the type's log the last poll did not pass; nil where that is not known.
+func (l *Lease) Behind() *int64 {
+	l.of.mu.Lock()
+	passed, polled := l.passed, l.polled
+	l.of.mu.Unlock()
+	if !polled {
+		return nil
+	}
+	return eventtype.Behind(l.et, passed)
+}
+
+// Terminate ends it. A poller hears of no error.
+func (l *Lease) Terminate(*events.Error) { l.of.end(l) }

@@ -1,0 +1,128 @@
+// Package lease is who subscribes, beyond the connections that there are: [Members] count who holds a subscription, so
+// that the author hears of the first and of the last one (SRV-3), and [Leases] keep pollers in mind between their polls
+// (POLL-8). It makes no promise of compatibility.
+package lease
+
+import (
+	"context"
+	"sync"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
+)
+
+// A Host has the author's hooks, and the bounds of what is kept.
+type Host interface {
+	// Hears reports whether the author has hooks for who comes and goes.
+	Hears(a eventtype.Arguments) bool
+	// Subscribed asks OnSubscribe, whose error refuses the subscription. Unsubscribed calls OnUnsubscribe.
+	Subscribed(ctx context.Context, sub eventtype.Subscription, a eventtype.Arguments) error
+	Unsubscribed(sub eventtype.Subscription, a eventtype.Arguments)
+	// Take charges a principal with n bytes, or refuses; Give takes a charge back (CAP-5).
+	Take(principal string, n int) error
+	Give(principal string, n int)
+}
+
+// Members tell the host of the first holder of a subscription id and of the last one: once each while the process
+// lives (SRV-3), also when two streams of a principal ask for the same.
+type Members struct {
+	Host Host
+
+	mu   sync.Mutex
+	byID map[string]*member
+}
+
+type member struct {
+	holders int // guarded by Members.mu
+
+	hooks chan struct{} // capacity 1: held while a hook runs
+	on    bool          // guarded by hooks
+}
+
+// Join makes the caller a holder; on an error it is none.
+func (m *Members) Join(ctx context.Context, sub eventtype.Subscription, a eventtype.Arguments) error {
+	if !m.Host.Hears(a) {
+		return nil
+	}
+	m.mu.Lock()
+	if m.byID == nil {
+		m.byID = map[string]*member{}
+	}
+	one := m.byID[sub.ID]
+	if one == nil {
+		one = &member{hooks: make(chan struct{}, 1)}
+		m.byID[sub.ID] = one
+	}
+	one.holders++
+	m.mu.Unlock()
+	err := func() error {
+		select {
+		case one.hooks <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		defer func() { <-one.hooks }()
+		if one.on {
+			return nil
+		}
+		if err := m.Host.Subscribed(ctx, sub, a); err != nil {
+			return err
+		}
+		one.on = true
+		return nil
+	}()
+	if err != nil {
+		m.Leave(sub, a)
+	}
+	return err
+}
+
+// Leave gives up what Join made; it may call OnUnsubscribe.
+func (m *Members) Leave(sub eventtype.Subscription, a eventtype.Arguments) { m.part(sub, a, true) }
+
+// Release gives up what Join made of a subscription that goes on elsewhere: no hook is called.
+func (m *Members) Release(sub eventtype.Subscription, a eventtype.Arguments) { m.part(sub, a, false) }
+
+func (m *Members) part(sub eventtype.Subscription, a eventtype.Arguments, ends bool) {
+	m.mu.Lock()
+	one := m.byID[sub.ID]
+	if one == nil {
+		m.mu.Unlock()
+		return
+	}
+	one.holders--
+	last := one.holders == 0
+	m.mu.Unlock()
+	if !last {
+		return
+	}
+	one.hooks <- struct{}{}
+	defer func() { <-one.hooks }()
+	m.mu.Lock()
+	last = one.holders == 0 && m.byID[sub.ID] == one
+	m.mu.Unlock()
+	if !last {
+		return // somebody came meanwhile and will find it on
+	}
+	if one.on {
+		one.on = false
+		if ends {
+			m.Host.Unsubscribed(sub, a)
+		}
+	}
+	m.mu.Lock()
+	if one.holders == 0 {
+		delete(m.byID, sub.ID)
+	}
+	m.mu.Unlock()
+}
+
+// Holding is how many hold each subscription at a moment, by its id.
+func (m *Members) Holding() map[string]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	holders := make(map[string]int, len(m.byID))
+	for id, one := range m.byID {
+		holders[id] = one.holders
+	}
+	return holders
+}

@@ -1,0 +1,158 @@
+package operate
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+)
+
+// at makes a webhook subscription of a principal to e at a path of the receiver.
+func (b *bed) at(principal, path string) string {
+	b.t.Helper()
+	id, err := b.Subscribe(b.t.Context(), operator.SubscribeRequest{Secret: secret,
+		SubscriptionKey: operator.SubscriptionKey{Principal: principal, URL: origin + path, Event: "e"}})
+	must(b.t, err)
+	return id
+}
+
+// taken is a task once it has ended.
+func (b *bed) taken(verb operator.BulkVerb, f operator.Filter) operator.Task {
+	b.t.Helper()
+	began, err := b.Begin(b.t.Context(), "olga", operator.Bulk{Verb: verb, Filter: f})
+	must(b.t, err)
+	b.running.Wait()
+	t, err := b.Task(began.ID)
+	must(b.t, err)
+	return t
+}
+
+func sorted(all []string) []string { return slices.Sorted(slices.Values(all)) }
+
+// finds fails unless the filter finds these principals' subscriptions, in that order where it is one of failing ones.
+func (b *bed) finds(f operator.Filter, want ...string) {
+	b.t.Helper()
+	found, next, err := b.Find(b.t.Context(), f, "", 100)
+	must(b.t, err)
+	var got []string
+	for _, i := range found {
+		got = append(got, i.Principal)
+	}
+	if !f.Failing {
+		slices.Sort(got)
+		slices.Sort(want)
+	}
+	if !slices.Equal(got, want) || next != "" {
+		b.t.Errorf("%+v finds %q, want %q; next %q", f, got, want, next)
+	}
+}
+
+// SRV-8: an operator finds what fails, the longest failing first, and what is late, with since when it waits.
+func TestSRV8FailingAndLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := receive(t)
+		b := newBed(t, setup{r: r})
+		e := b.event("e", true)
+		ctx := t.Context()
+		ann, bob, carl := b.at("ann", "/a?token=hidden"), b.at("bob", "/b"), b.at("carl", "/b")
+		b.finds(operator.Filter{Failing: true})
+		b.finds(operator.Filter{Late: time.Nanosecond})
+		must(t, b.Pause(ctx, bob))
+		must(t, b.Pause(ctx, carl))
+		r.on(refuse)
+		began := time.Now()
+		e.Emit(incident{ID: "1"})
+		settle(time.Minute)
+		must(t, b.Unpause(ctx, bob))
+		settle(time.Minute)
+
+		b.finds(operator.Filter{Failing: true}, "ann", "bob")
+		b.finds(operator.Filter{Failing: true, Principal: "bob"}, "bob")
+		b.finds(operator.Filter{Failing: true, State: operator.StateSuspended})
+		b.finds(operator.Filter{State: operator.StatePaused}, "carl")
+		b.finds(operator.Filter{Late: time.Minute}, "ann", "bob", "carl")
+		b.finds(operator.Filter{Late: 3 * time.Minute})
+		b.finds(operator.Filter{MinBehind: 1, URL: "/b"}, "bob", "carl")
+		b.finds(operator.Filter{MinBehind: 2})
+		b.finds(operator.Filter{Host: "Receiver.TEST"}, "ann", "bob", "carl")
+		b.finds(operator.Filter{Host: "receiver.test:80"})
+		b.finds(operator.Filter{URL: "hidden"})
+		first, next, err := b.Find(ctx, operator.Filter{Failing: true}, "", 1)
+		if err != nil || len(first) != 1 || first[0].ID != ann || next == "" || !first[0].WaitingSince.Equal(began) {
+			t.Errorf("%+v %q %v", first, next, err)
+		}
+		if second, next, err := b.Find(ctx, operator.Filter{Failing: true}, next, 1); err != nil || len(second) != 1 || second[0].ID != bob || next != "" {
+			t.Errorf("%+v %q %v", second, next, err)
+		}
+		for _, after := range []string{"x", "1.", "." + ann} {
+			if _, _, err := b.Find(ctx, operator.Filter{Failing: true}, after, 1); !errors.Is(err, events.ErrInvalidParams) {
+				t.Errorf("after %q: %v", after, err)
+			}
+		}
+		some, next, err := b.Find(ctx, operator.Filter{}, "", 2)
+		if err != nil || len(some) != 2 || next != some[1].ID {
+			t.Errorf("%+v %q %v", some, next, err)
+		}
+		if rest, next, err := b.Find(ctx, operator.Filter{}, next, 2); err != nil || len(rest) != 1 || next != "" {
+			t.Errorf("%+v %q %v", rest, next, err)
+		}
+		if found, total, err := b.Failing(ctx, 1); err != nil || total != 2 || len(found) != 1 || found[0].ID != ann {
+			t.Errorf("%+v %d %v", found, total, err)
+		}
+
+		hosts, next, err := b.Endpoints(ctx, operator.Filter{}, "", 10)
+		if err != nil || len(hosts) != 1 || next != "" {
+			t.Fatalf("%+v %q %v", hosts, next, err)
+		}
+		if h := hosts[0]; h.Host != "receiver.test" || h.URL != "" || h.Subscriptions != 3 || h.Active != 2 || h.Paused != 1 || h.Failing != 2 ||
+			h.Behind != 1 || !h.WaitingSince.Equal(began) || !h.FailedSince.Equal(first[0].FailedSince) {
+			t.Errorf("%+v", h)
+		}
+		urls, next, err := b.Endpoints(ctx, operator.Filter{Host: "receiver.test"}, "", 1)
+		if err != nil || len(urls) != 1 || urls[0].URL != origin+"/a" || urls[0].Subscriptions != 1 || next != origin+"/a" {
+			t.Errorf("%+v %q %v", urls, next, err)
+		}
+		urls, next, err = b.Endpoints(ctx, operator.Filter{Host: "receiver.test"}, next, 1)
+		if err != nil || len(urls) != 1 || urls[0].URL != origin+"/b" || urls[0].Subscriptions != 2 || next != "" {
+			t.Errorf("%+v %q %v", urls, next, err)
+		}
+
+		r.on(nil)
+		settle(15 * time.Minute)
+		b.finds(operator.Filter{Failing: true})
+		b.finds(operator.Filter{Late: time.Minute}, "carl")
+		if i, err := b.Get(ctx, ann); err != nil || !i.WaitingSince.IsZero() || i.Failing() {
+			t.Errorf("%+v %v", i, err)
+		}
+	})
+}
+
+// SRV-8, REP-13: what fails is found wherever it is delivered to; since when it waits is known to its process.
+func TestSRV8FailingElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		owner, other, r, e := pair(t, false)
+		other.subscribe("ann")
+		settle(time.Second)
+		r.on(refuse)
+		e.Emit(incident{ID: "1"})
+		settle(time.Minute)
+		owner.finds(operator.Filter{Failing: true}, "ann")
+		owner.finds(operator.Filter{Late: time.Second}, "ann")
+		other.finds(operator.Filter{Failing: true}, "ann")
+		other.finds(operator.Filter{Late: time.Second})
+	})
+}
+
+// SRV-8: a server without webhooks has none to find.
+func TestSRV8FindWithoutWebhooks(t *testing.T) {
+	b := newBed(t, setup{without: true})
+	b.finds(operator.Filter{})
+	b.finds(operator.Filter{Failing: true})
+	if found, _, err := b.Endpoints(t.Context(), operator.Filter{}, "", 1); err != nil || len(found) != 0 {
+		t.Errorf("%+v %v", found, err)
+	}
+}

@@ -1,0 +1,160 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+func (a *Admin) Locate(ctx context.Context, event string, p operator.Point) (operator.Beginning, error) {
+	b, err := a.locate(ctx, event, p)
+	if err != nil {
+		return operator.Beginning{}, fmt.Errorf("looking for the beginning of a replay of %s: %w", event, err)
+	}
+	return b, nil
+}
+
+func (a *Admin) locate(ctx context.Context, event string, p operator.Point) (b operator.Beginning, err error) {
+	et := a.o.Host.EventType(event)
+	if et == nil || et.Current() == nil {
+		return b, fault.NotFound("event")
+	}
+	d := et.Current()
+	switch {
+	case d.Kernel().NoReplay:
+		return b, subscriber.NoReplay(event)
+	case d.Check() != nil || et.Topic() == nil:
+		return b, fmt.Errorf("a check feeds it, and what that finds is in no log that could be looked at: %w",
+			events.NewError(wire.Unsupported, map[string]string{"feature": "replay"}))
+	}
+	log := et.Topic()
+	head, err := log.Latest(ctx)
+	if err != nil {
+		return b, err
+	}
+	oldest, _ := log.Bounds()
+	var from store.Position // before the first one
+	switch {
+	case p.EventID != "" && p == operator.Point{EventID: p.EventID}:
+		left := maxSeek
+		found, _, err := seek(ctx, et, p.EventID, &left)
+		if err != nil {
+			return b, err
+		}
+		if len(found) == 0 {
+			return b, fault.NotFound("occurrence")
+		}
+		for _, o := range found {
+			from = max(from, o.Position-1)
+		}
+	case p.Position > 0 && p == operator.Point{Position: p.Position}:
+		from, b.Truncated = max(p.Position, oldest)-1, p.Position < oldest
+	case !p.Since.IsZero() && p == operator.Point{Since: p.Since}:
+		st, err := log.Start(ctx, d.Kernel(), head, topic.Replay{Since: &topic.Since{At: p.Since}})
+		if err != nil {
+			return b, err
+		}
+		from, b.Truncated = st.Position, st.Truncated
+	default:
+		return b, events.Invalid(events.FieldError{Message: "a replay begins at one of a time, a position and an event id"})
+	}
+	if from >= head {
+		return b, events.Invalid(events.FieldError{Message: fmt.Sprintf("nothing is there to be delivered again: the log of %s ends at position %d", event, head)})
+	}
+	batch, err := log.Read(ctx, from, 1)
+	if err != nil {
+		return b, err
+	}
+	if len(batch.Entries) == 0 {
+		return b, events.Invalid(events.FieldError{Message: "nothing of that is retained any more"})
+	}
+	first := &batch.Entries[0]
+	b.Truncated = b.Truncated || first.Position > from+1 // evicted meanwhile
+	c := log.Cursor(d.Kernel(), first.Position-1)
+	b.Cursor = string(c[1 : len(c)-1]) // a JSON text of plain ASCII
+	b.EventID, b.Timestamp, b.Position, b.Entries = first.EventID, first.Timestamp, first.Position, int64(head-first.Position)+1
+	return b, nil
+}
+
+// replayer returns a function that replays subscriptions from a time, whatever their event types.
+func (a *Admin) replayer(since time.Time) func(ctx context.Context, i *operator.WebhookInfo) error {
+	type located struct {
+		operator.Beginning
+		err error
+	}
+	known := map[string]located{}
+	return func(ctx context.Context, i *operator.WebhookInfo) error {
+		at, ok := known[i.Event]
+		if !ok {
+			at.Beginning, at.err = a.Locate(ctx, i.Event, operator.Point{Since: since})
+			known[i.Event] = at
+		}
+		if at.err != nil {
+			return at.err
+		}
+		return a.Replay(ctx, i.ID, at.Cursor)
+	}
+}
+
+// givenUp are the ids of occurrences whose last attempt failed since that time and is not repeated, the oldest first.
+func (a *Admin) givenUp(ctx context.Context, id string, since time.Time) (ids []string, err error) {
+	if a.o.Attempts == nil {
+		return nil, nil
+	}
+	if err := a.o.Webhooks.Flush(ctx); err != nil {
+		return nil, fmt.Errorf("storing attempts: %w", err)
+	}
+	made, err := a.o.Attempts.Attempts(ctx, id, a.o.Kept)
+	if err != nil {
+		return nil, fmt.Errorf("reading the attempts of subscription %s: %w", id, err)
+	}
+	seen := map[string]bool{}
+	var last []operator.Attempt
+	for _, m := range made {
+		if seen[m.EventID] {
+			continue
+		}
+		seen[m.EventID] = true
+		if m.Category != "" && m.NextAt.IsZero() && !m.At.Before(since) {
+			last = append(last, m)
+		}
+	}
+	slices.SortFunc(last, func(a, b operator.Attempt) int { return cmp.Compare(a.Position, b.Position) })
+	for _, m := range last {
+		ids = append(ids, m.EventID)
+	}
+	return ids, nil
+}
+
+// sendFailed returns a function that sends an occurrence again, unless somebody else has done that meanwhile.
+func (a *Admin) sendFailed(since time.Time) func(ctx context.Context, i *operator.WebhookInfo, eventID string) error {
+	return func(ctx context.Context, i *operator.WebhookInfo, eventID string) error {
+		ids, err := a.givenUp(ctx, i.ID, since)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(ids, eventID) {
+			return operator.ErrUnderWay
+		}
+		made, err := a.SendAgain(ctx, i.ID, eventID)
+		if err == nil && made.Category != "" {
+			err = refusedAgain(made.Category)
+		}
+		return err
+	}
+}
+
+// refusedAgain is an occurrence that its endpoint has refused once more.
+type refusedAgain string
+
+func (r refusedAgain) Error() string { return "an endpoint has refused again: " + string(r) }

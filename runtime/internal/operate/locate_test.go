@@ -1,0 +1,131 @@
+package operate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+)
+
+// E1, SRV-8: a replay begins at a time, a position or a kept event id, and says where and how much follows.
+func TestSRV8ReplaySince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := receive(t)
+		b := newBed(t, setup{r: r})
+		e := b.event("e", true)
+		ctx := t.Context()
+		ann := b.at("ann", "/a")
+		began := time.Now()
+		for i := range 5 {
+			e.Emit(incident{ID: fmt.Sprint(i + 1)})
+			settle(time.Minute)
+		}
+		r.want(t, "delivered", "1", "2", "3", "4", "5")
+		for _, c := range []struct {
+			p     operator.Point
+			first string
+		}{{operator.Point{Since: began.Add(90 * time.Second)}, "3"}, {operator.Point{Since: began.Add(2 * time.Minute)}, "3"}, {operator.Point{Position: 4}, "4"},
+			{operator.Point{EventID: "5"}, "5"}, {operator.Point{EventID: "1"}, "1"}, {operator.Point{Position: 1}, "1"}} {
+			at, err := b.Locate(ctx, "e", c.p)
+			if err != nil || at.EventID != c.first || fmt.Sprint(at.Position) != c.first || at.Entries != 6-int64(at.Position) || at.Truncated || at.Timestamp.IsZero() {
+				t.Errorf("%+v: %+v %v", c.p, at, err)
+				continue
+			}
+			must(t, b.Replay(ctx, ann, at.Cursor))
+			settle(time.Minute)
+			if got := sorted(r.all()); len(got) != int(at.Entries) || got[0] != c.first {
+				t.Errorf("%+v: %q", c.p, got)
+			}
+		}
+		if at, err := b.Locate(ctx, "e", operator.Point{Since: began.Add(-time.Hour)}); err != nil || at.Position != 1 {
+			t.Errorf("%+v %v", at, err)
+		}
+		for _, p := range []operator.Point{{}, {Position: 6}, {Since: time.Now().Add(time.Second)}, {Position: 1, EventID: "1"}} {
+			if _, err := b.Locate(ctx, "e", p); !errors.Is(err, events.ErrInvalidParams) {
+				t.Errorf("%+v: %v", p, err)
+			}
+		}
+		missing(t, "an unknown id", errorOf(b.Locate(ctx, "e", operator.Point{EventID: "x"})))
+		missing(t, "an unknown type", errorOf(b.Locate(ctx, "x", operator.Point{Position: 1})))
+	})
+}
+
+// E1, E6, SRV-8: all of a filter get again what happened since a time, and what was given up is sent again, once.
+func TestSRV8BulkReplayAndSend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := receive(t)
+		b := newBed(t, setup{r: r})
+		e := b.event("e", true)
+		ctx := t.Context()
+		ann, bob := b.at("ann", "/a"), b.at("bob", "/b")
+		must(t, b.Pause(ctx, bob))
+		r.on(refuse)
+		e.Emit(incident{ID: "1"})
+		settle(time.Minute)
+		between := time.Now()
+		settle(time.Second)
+		e.Emit(incident{ID: "2"})
+		settle(20 * time.Minute) // both are given up
+		e.Emit(incident{ID: "3"})
+		settle(time.Second) // this one is retried
+		run := func(bulk operator.Bulk) operator.Task {
+			t.Helper()
+			n, err := b.Preview(ctx, bulk)
+			must(t, err)
+			began, err := b.Begin(ctx, "olga", bulk)
+			must(t, err)
+			if began.Total != n {
+				t.Errorf("%d are previewed, %d to do", n, began.Total)
+			}
+			b.running.Wait()
+			ended, err := b.Task(began.ID)
+			must(t, err)
+			return ended
+		}
+		send := operator.Bulk{Verb: operator.BulkSend, Since: between}
+		if done := run(send); done.Total != 2 || done.Failed != 2 || done.Done != 0 || done.Error == "" {
+			t.Errorf("while it refuses: %+v", done)
+		}
+		r.all()
+		r.on(nil)
+		if done := run(send); done.Total != 2 || done.Done != 2 {
+			t.Errorf("%+v", done)
+		}
+		r.want(t, "sent again, the oldest first", "1", "2")
+		if done := run(send); done.Total != 0 {
+			t.Errorf("once more: %+v", done)
+		}
+		settle(time.Minute)
+		r.want(t, "the retry", "3")
+		if made, err := b.Attempts(ctx, ann); err != nil || !slices.ContainsFunc(made, func(m operator.Attempt) bool { return m.EventID == "2" && m.ByHand && m.Category == "" }) {
+			t.Errorf("%+v %v", made, err)
+		}
+
+		replay := operator.Bulk{Verb: operator.BulkReplay, Since: between, Filter: operator.Filter{Principal: "ann"}}
+		if done := run(replay); done.Total != 1 || done.Done != 1 {
+			t.Errorf("%+v", done)
+		}
+		settle(time.Minute)
+		if got := sorted(r.all()); !slices.Equal(got, []string{"2", "3"}) {
+			t.Errorf("replayed %q", got)
+		}
+		replay.Since = time.Now().Add(time.Hour)
+		if done := run(replay); done.Failed != 1 || done.Error == "" {
+			t.Errorf("%+v", done)
+		}
+		for _, bad := range []operator.Bulk{{Verb: operator.BulkReplay}, {Verb: operator.BulkSend}, {Verb: operator.BulkPause, Since: between}} {
+			if _, err := b.Preview(ctx, bad); !errors.Is(err, events.ErrInvalidParams) {
+				t.Errorf("%+v: %v", bad, err)
+			}
+		}
+		if got := b.log(); strings.Contains(got, "ERROR") {
+			t.Errorf("logged: %s", got)
+		}
+	})
+}

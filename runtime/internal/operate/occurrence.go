@@ -1,0 +1,193 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+const (
+	// seekBatch is how many entries a look for an event id reads at a time, maxSeek how many it looks at.
+	seekBatch = 256
+	maxSeek   = 100_000
+	// maxDeliveries is how many subscriptions one look for deliveries takes.
+	maxDeliveries = 1000
+)
+
+// described is an entry with the cursor after it.
+func described(et EventType, e *store.Entry) operator.Occurrence {
+	o := occurrence(et, e)
+	if d := et.Current(); d != nil && !d.Kernel().NoReplay {
+		if c := et.Topic().Cursor(d.Kernel(), e.Position); len(c) > 2 && c[0] == '"' {
+			o.Cursor = string(c[1 : len(c)-1]) // of plain ASCII
+		}
+	}
+	return o
+}
+
+// logs are the event types with a log, or the one of that name.
+func (a *Admin) logs(event string) ([]EventType, error) {
+	t := tail{a: a, event: event}
+	types := t.types()
+	if event != "" && len(types) == 0 {
+		return nil, fault.NotFound("event")
+	}
+	return types, nil
+}
+
+func (a *Admin) FindOccurrences(ctx context.Context, event, eventID string) (found []operator.Occurrence, whole bool, err error) {
+	types, err := a.logs(event)
+	if err != nil {
+		return nil, false, err
+	}
+	left := maxSeek
+	for _, et := range types {
+		some, all, err := seek(ctx, et, eventID, &left)
+		if err != nil {
+			return nil, false, fmt.Errorf("looking for an occurrence of %s: %w", et.Name(), err)
+		}
+		found = append(found, some...)
+		if !all {
+			return found, false, nil
+		}
+	}
+	return found, true, nil
+}
+
+// seek looks at up to left entries of a log, from its head back.
+func seek(ctx context.Context, et EventType, eventID string, left *int) (found []operator.Occurrence, whole bool, err error) {
+	oldest, head := et.Topic().Bounds()
+	for end := head; end >= oldest && end > 0; {
+		if *left <= 0 {
+			return found, false, nil
+		}
+		from := max(oldest-1, end-min(end, seekBatch))
+		for at := from; at < end; {
+			b, err := et.Topic().Read(ctx, at, int(end-at))
+			if err != nil {
+				return nil, false, err
+			}
+			if len(b.Entries) == 0 {
+				break // evicted meanwhile
+			}
+			for i := range b.Entries {
+				if e := &b.Entries[i]; e.Position <= end && e.EventID == eventID {
+					found = append(found, described(et, e))
+				}
+			}
+			at = b.Entries[len(b.Entries)-1].Position
+		}
+		*left -= int(end - from)
+		end = from
+	}
+	return found, true, nil
+}
+
+func (a *Admin) Occurrence(ctx context.Context, event string, p store.Position) (operator.Occurrence, error) {
+	et, e, err := a.entry(ctx, event, p)
+	if err != nil {
+		return operator.Occurrence{}, err
+	}
+	return described(et, e), nil
+}
+
+// entry reads one entry.
+func (a *Admin) entry(ctx context.Context, event string, p store.Position) (EventType, *store.Entry, error) {
+	types, err := a.logs(event)
+	if err != nil || event == "" {
+		return nil, nil, fault.NotFound("event")
+	}
+	et := types[0]
+	if _, head := et.Topic().Bounds(); p == 0 || p > head {
+		return nil, nil, fault.NotFound("occurrence")
+	}
+	b, err := et.Topic().Read(ctx, p-1, 1)
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("reading occurrence %d of %s: %w", p, event, err)
+	case len(b.Entries) == 0 || b.Entries[0].Position != p:
+		return nil, nil, fault.NotFound("occurrence")
+	}
+	return et, &b.Entries[0], nil
+}
+
+func (a *Admin) Deliveries(ctx context.Context, event string, p store.Position, after string, limit int) (found []operator.Delivery, next string, err error) {
+	w := a.o.Webhooks
+	et, e, err := a.entry(ctx, event, p)
+	if err != nil || w == nil {
+		return nil, "", err
+	}
+	if err := w.Flush(ctx); err != nil {
+		return nil, "", fmt.Errorf("storing attempts: %w", err)
+	}
+	eventID := e.EventID // the entry is the log's
+	limit = max(limit, 1)
+	l := a.look(ctx)
+	l.filter = operator.Filter{Event: et.Name()}
+	more, last, looked := false, after, 0
+	var failed error
+	next, err = l.each(after, maxScan, func(i operator.WebhookInfo, _ place) bool {
+		if more = len(found) == limit || looked == maxDeliveries; more {
+			return false
+		}
+		looked++
+		last = i.ID
+		var d operator.Delivery
+		var ok bool
+		if d, ok, failed = a.delivery(ctx, i, p, eventID); ok {
+			found = append(found, d)
+		}
+		return failed == nil
+	})
+	if err = cmp.Or(err, failed); err != nil {
+		return nil, "", err
+	}
+	if more {
+		next = last
+	}
+	return found, next, nil
+}
+
+// delivery is what became of an occurrence at a subscription; false where it does not concern that one.
+func (a *Admin) delivery(ctx context.Context, i operator.WebhookInfo, p store.Position, eventID string) (d operator.Delivery, ok bool, err error) {
+	d = operator.Delivery{Subscription: i.ID, Principal: i.Principal, URL: i.URL, State: i.State, Attempts: []operator.Attempt{}}
+	if a.o.Attempts != nil {
+		all, err := a.o.Attempts.Attempts(ctx, i.ID, a.o.Kept)
+		if err != nil {
+			return d, false, fmt.Errorf("reading the attempts of subscription %s: %w", i.ID, err)
+		}
+		for _, m := range all {
+			if m.EventID == eventID && m.Position == p {
+				d.Attempts = append(d.Attempts, m)
+			}
+		}
+	}
+	var concerned, settled bool
+	live := a.o.Webhooks.Get(i.ID)
+	if live != nil && i.Behind != nil { // positions are those of the log
+		if concerned, settled, err = live.Handle.Concerned(ctx, p); err != nil {
+			return d, false, fmt.Errorf("asking whether it concerns subscription %s: %w", i.ID, err)
+		}
+	}
+	d.Outcome = outcomeOf(d.Attempts, concerned && !settled)
+	return d, concerned || len(d.Attempts) > 0, nil
+}
+
+func outcomeOf(made []operator.Attempt, waits bool) operator.Outcome {
+	for _, m := range made {
+		if m.Category == "" {
+			return operator.OutcomeAccepted
+		}
+	}
+	switch {
+	case waits, len(made) > 0 && !made[0].NextAt.IsZero():
+		return operator.OutcomeWaiting
+	case len(made) > 0:
+		return operator.OutcomeFailed
+	}
+	return operator.OutcomePassed
+}

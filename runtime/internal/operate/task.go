@@ -1,0 +1,299 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+)
+
+const (
+	// maxRunning is how many tasks run at once, keptTasks how many are remembered.
+	maxRunning = 8
+	keptTasks  = 100
+	// These are items a second.
+	minRate   = 0.01
+	usualRate = 100
+	maxRate   = 1000
+	// maxInARow is how many items may fail one after another before a task gives up.
+	maxInARow = 20
+	// stepTime bounds what is done to one subscription.
+	stepTime = 30 * time.Second
+)
+
+// tasks are those of the process.
+type tasks struct {
+	mu      sync.Mutex
+	running int
+	all     []*task // in order of their beginning
+}
+
+// A task is one with what ends it.
+type task struct {
+	operator.Task // under tasks.mu
+	cancel        context.CancelFunc
+}
+
+// A step of a bulk action: items are what is to be done to a subscription, and do does one of them.
+type step struct {
+	items func(ctx context.Context, i *operator.WebhookInfo) ([]string, error)
+	do    func(ctx context.Context, i *operator.WebhookInfo, item string) error
+}
+
+// whole is the step that does something to a subscription when takes says that it is to be done.
+func whole(takes func(operator.State) bool, do func(ctx context.Context, id string) error) step {
+	return step{func(_ context.Context, i *operator.WebhookInfo) (items []string, _ error) {
+		if takes(i.State) {
+			items = []string{""}
+		}
+		return items, nil
+	}, func(ctx context.Context, i *operator.WebhookInfo, _ string) error { return do(ctx, i.ID) }}
+}
+
+// step is what the bulk action does to each subscription; an error where it is none.
+func (a *Admin) step(b *operator.Bulk) (step, error) {
+	wrong := func(format string, args ...any) (step, error) {
+		return step{}, events.Invalid(events.FieldError{Message: fmt.Sprintf(format, args...)})
+	}
+	if b.PerSecond == 0 {
+		b.PerSecond = usualRate
+	}
+	if !(b.PerSecond >= minRate && b.PerSecond <= maxRate) {
+		return wrong("perSecond is a number from %v to %v", minRate, maxRate)
+	}
+	b.Filter.Host = strings.ToLower(b.Filter.Host)
+	s, timed := step{}, false
+	switch b.Verb {
+	case operator.BulkPause:
+		s = whole(func(st operator.State) bool { return st != operator.StatePaused }, a.Pause)
+	case operator.BulkUnpause:
+		s = whole(func(st operator.State) bool { return st == operator.StatePaused }, a.Unpause)
+	case operator.BulkResume:
+		s = whole(func(st operator.State) bool { return st == operator.StateSuspended }, a.Resume)
+	case operator.BulkReplay:
+		s, timed = whole(func(operator.State) bool { return true }, nil), true
+		replay := a.replayer(b.Since)
+		s.do = func(ctx context.Context, i *operator.WebhookInfo, _ string) error { return replay(ctx, i) }
+	case operator.BulkSend:
+		since := b.Since
+		s, timed = step{func(ctx context.Context, i *operator.WebhookInfo) ([]string, error) {
+			return a.givenUp(ctx, i.ID, since)
+		}, a.sendFailed(since)}, true
+	default:
+		return wrong("a bulk action is pause, unpause, resume, replay or send")
+	}
+	if timed == b.Since.IsZero() {
+		return wrong("since is for replay and send, which need it")
+	}
+	return s, nil
+}
+
+// count is how many items a step has to do.
+func (a *Admin) count(ctx context.Context, f operator.Filter, s step) (n int, err error) {
+	l := a.look(ctx)
+	l.filter = f
+	var failed error
+	_, err = l.each("", 0, func(i operator.WebhookInfo, _ place) bool {
+		var items []string
+		items, failed = s.items(ctx, &i)
+		n += len(items)
+		return failed == nil
+	})
+	return n, cmp.Or(err, failed)
+}
+
+func (a *Admin) Preview(ctx context.Context, b operator.Bulk) (int, error) {
+	s, err := a.step(&b)
+	if err != nil {
+		return 0, err
+	}
+	return a.count(ctx, b.Filter, s)
+}
+
+func (a *Admin) Begin(ctx context.Context, actor string, b operator.Bulk) (operator.Task, error) {
+	s, err := a.step(&b)
+	if err != nil {
+		return operator.Task{}, err
+	}
+	total, err := a.count(ctx, b.Filter, s)
+	if err != nil {
+		return operator.Task{}, err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	t := &task{operator.Task{ID: "task_" + rand.Text(), Bulk: b, Actor: actor, BegunAt: a.o.Now(), Total: total}, cancel}
+	began := t.Task
+	if !a.tasks.add(t) {
+		cancel()
+		return operator.Task{}, operator.ErrBusy
+	}
+	if !a.o.Go(func() { a.run(ctx, t, s) }) {
+		a.tasks.end(t, a.o.Now(), "")
+		return operator.Task{}, fmt.Errorf("beginning a task: %w", events.ErrClosed)
+	}
+	return began, nil
+}
+
+// add takes in a task that begins; false when too many run.
+func (ts *tasks) add(t *task) bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.running == maxRunning {
+		return false
+	}
+	ts.running++
+	ts.all = append(ts.all, t)
+	if len(ts.all) > keptTasks {
+		ended := slices.IndexFunc(ts.all, func(t *task) bool { return !t.EndedAt.IsZero() })
+		ts.all = slices.Delete(ts.all, ended, ended+1) // there is one: fewer run than are kept
+	}
+	return true
+}
+
+// end says that a task does nothing any more, and why where it has ended early.
+func (ts *tasks) end(t *task, at time.Time, why string) {
+	t.cancel()
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.running--
+	t.EndedAt = at
+	if why != "" {
+		t.Error = why
+	}
+}
+
+// run does a task.
+func (a *Admin) run(ctx context.Context, t *task, s step) {
+	pause := time.Duration(float64(time.Second) / t.PerSecond)
+	inARow, next := 0, time.Now()
+	l := a.look(ctx)
+	l.filter = t.Filter
+	var failed error
+	_, err := l.each("", 0, func(i operator.WebhookInfo, _ place) bool {
+		var items []string
+		if items, failed = s.items(ctx, &i); failed != nil {
+			return false
+		}
+		for _, item := range items {
+			select {
+			case <-time.After(time.Until(next)):
+			case <-ctx.Done():
+			case <-a.o.Closing:
+				a.tasks.stop(t)
+			}
+			if ctx.Err() != nil {
+				return false
+			}
+			next = time.Now().Add(pause)
+			// What is begun is ended: Cancel comes between two.
+			step, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
+			err := s.do(step, &i, item)
+			cancel()
+			if inARow++; !a.did(ctx, t, err) {
+				inARow = 0
+			}
+			if inARow == maxInARow {
+				return false
+			}
+		}
+		return ctx.Err() == nil
+	})
+	err = cmp.Or(err, failed)
+	why := ""
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		a.o.Log.Internal(ctx, "looking for what a task is to do", err)
+		why = "what there is to do could not be read"
+	case inARow == maxInARow:
+		why = fmt.Sprintf("given up after %d failures in a row, the last one: %s", inARow, t.Error)
+	}
+	ended := a.o.Now()
+	a.noteEnd(ctx, t, ended, why)
+	a.tasks.end(t, ended, why)
+}
+
+// did counts what a step came to.
+func (a *Admin) did(ctx context.Context, t *task, err error) (failed bool) {
+	skipped := errors.Is(err, events.ErrNotFound) || errors.Is(err, operator.ErrUnderWay)
+	again, refused := errors.AsType[refusedAgain](err)
+	known := errors.Is(err, events.ErrUnsupported) || errors.Is(err, events.ErrInvalidParams)
+	if err != nil && !skipped && !refused && !known {
+		a.o.Log.Internal(ctx, "doing a task to a subscription", err)
+	}
+	a.tasks.mu.Lock()
+	defer a.tasks.mu.Unlock()
+	switch {
+	case err == nil:
+		t.Done++
+	case skipped:
+		t.Skipped++
+	case refused:
+		t.Failed++
+		t.Error = again.Error()
+		return true
+	default:
+		t.Failed++
+		t.Error = fault.Answer(err, wire.Sketch).Message
+		return true
+	}
+	return false
+}
+
+// stop has a task end soon; one that has ended stays as it is.
+func (ts *tasks) stop(t *task) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if t.EndedAt.IsZero() {
+		t.Cancelled = true
+		t.cancel()
+	}
+}
+
+func (a *Admin) Tasks() []operator.Task {
+	a.tasks.mu.Lock()
+	defer a.tasks.mu.Unlock()
+	all := make([]operator.Task, len(a.tasks.all))
+	for i, t := range a.tasks.all {
+		all[len(all)-1-i] = t.Task
+	}
+	return all
+}
+
+func (a *Admin) Task(id string) (operator.Task, error) {
+	t, err := a.task(id)
+	if err != nil {
+		return operator.Task{}, err
+	}
+	a.tasks.mu.Lock()
+	defer a.tasks.mu.Unlock()
+	return t.Task, nil
+}
+
+func (a *Admin) Cancel(id string) error {
+	t, err := a.task(id)
+	if err == nil {
+		a.tasks.stop(t)
+	}
+	return err
+}
+
+func (a *Admin) task(id string) (*task, error) {
+	a.tasks.mu.Lock()
+	defer a.tasks.mu.Unlock()
+	for _, t := range a.tasks.all {
+		if t.ID == id {
+			return t, nil
+		}
+	}
+	return nil, fault.NotFound("task")
+}

@@ -1,0 +1,165 @@
+package streaming
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+)
+
+// A Follower is a [port.Follower] over a stream that nobody carries.
+type Follower struct {
+	st     *Stream
+	run    run
+	cancel context.CancelFunc
+	next   sync.Mutex // held by Next
+	lost   bool       // it did not begin where it was to, which Next tells; guarded by next
+	closed chan struct{}
+	once   sync.Once
+
+	mu     sync.Mutex
+	passed string
+}
+
+// Follow opens a follower, which counts against no cap (PUSH-10) and begins at the head after the hooks, where nothing
+// else is said. The adapter calls Close.
+func (s *Streams) Follow(ctx context.Context, r Request) (*Follower, error) {
+	st := s.stream(&r)
+	if err := s.admit(ctx, st, r.Type.Head, r.Replay); err != nil {
+		return nil, err
+	}
+	f := &Follower{st: st, lost: st.truncated, closed: make(chan struct{})}
+	hooks, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	f.cancel = cancel
+	f.run = run{st: st, ctx: hooks, hooks: hooks}
+	if every := s.o.Reauthorize; every > 0 {
+		f.run.nextAuth = time.Now().Add(every)
+	}
+	st.mu.Lock()
+	st.running, st.cancel = true, cancel
+	st.mu.Unlock()
+	f.pass(f.cursor())
+	return f, nil
+}
+
+// Passed implements [port.Follower].
+func (f *Follower) Passed() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.passed
+}
+
+func (f *Follower) pass(cursor string) {
+	f.st.wrote()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.passed = cursor
+}
+
+func (f *Follower) cursor() (text string) {
+	_ = json.Unmarshal(f.st.source.Cursor(), &text)
+	return text
+}
+
+// Next implements [port.Follower].
+func (f *Follower) Next(ctx context.Context) (port.Followed, error) {
+	f.next.Lock()
+	defer f.next.Unlock()
+	var found port.Followed
+	var err error
+	topic.Loop{Source: f.st.source, Wake: f.st.wake, Stop: f.closed}.Run(ctx, func() (topic.Turn, time.Time) {
+		if err = f.ended(ctx); err != nil {
+			return topic.Over, time.Time{}
+		}
+		if !f.run.circumstances(time.Now()) {
+			return topic.Again, time.Time{}
+		}
+		var more bool
+		var wait time.Duration
+		if found, more, wait = f.pull(); len(found.Occurrences) > 0 || found.Gap {
+			f.pass(found.Cursor)
+			return topic.Over, time.Time{}
+		}
+		until := f.run.nextAuth
+		if until.IsZero() {
+			until = time.Now().Add(time.Hour)
+		}
+		switch {
+		case more:
+			return topic.Again, time.Time{}
+		case wait == 0:
+			return topic.Rest, until
+		}
+		if at := time.Now().Add(wait); at.Before(until) {
+			until = at
+		}
+		return topic.Pause, until
+	})
+	if err != nil {
+		return port.Followed{}, err
+	}
+	return found, nil
+}
+
+// ended is why there is nothing more to read for Next.
+func (f *Follower) ended(ctx context.Context) error {
+	if ended, reason := f.st.outcome(); ended {
+		if reason != nil {
+			return reason
+		}
+		return events.ErrClosed
+	}
+	select {
+	case <-f.closed:
+		return errClosed
+	default:
+		return ctx.Err()
+	}
+}
+
+// pull makes one pass over the source. wait is how long to leave it alone after a failure.
+func (f *Follower) pull() (found port.Followed, more bool, wait time.Duration) {
+	st := f.st
+	p, err := st.source.Pull(f.run.hooks, f.run.outcomes[:0])
+	f.run.outcomes = p.Out
+	for i := range p.Out {
+		o := &p.Out[i]
+		if o.Err() != nil {
+			st.of.o.Log.Internal(f.run.hooks, "following "+st.sub.Event, fault.Unseen{Err: o.Err()})
+			continue
+		}
+		e := o.Entry()
+		found.Occurrences = append(found.Occurrences, events.Occurrence{ID: e.EventID, Name: st.sub.Event, Timestamp: e.Timestamp, Raw: o.Data(), Meta: e.Meta})
+	}
+	clear(f.run.outcomes)
+	for _, failed := range p.Failed {
+		st.of.o.Log.Internal(f.run.hooks, "checking "+st.sub.Event, failed)
+	}
+	found.Gap, found.Cursor = p.Gap || f.lost, f.cursor()
+	f.lost = false
+	if err != nil && f.run.hooks.Err() == nil {
+		st.of.o.Log.Internal(f.run.hooks, "reading "+st.sub.Event, err)
+		return found, false, retryRead
+	}
+	return found, p.More || err != nil, p.Retry
+}
+
+// Close implements [port.Follower].
+func (f *Follower) Close() {
+	f.once.Do(func() {
+		close(f.closed)
+		f.cancel()
+		f.next.Lock() // Next has left the source
+		defer f.next.Unlock()
+		f.st.release(true)
+	})
+}
+
+// errClosed ends a follower that its adapter closed.
+var errClosed = errors.New("the follower is closed")

@@ -1,0 +1,266 @@
+package streaming
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+)
+
+// retryRead is how long a stream waits after its log failed.
+const retryRead = time.Second
+
+// keptFrames is how large a frame buffer an idle stream may keep.
+const keptFrames = 8
+
+// Run implements [port.Stream].
+func (st *Stream) Run(ctx context.Context, c port.Carrier) (final json.RawMessage, err error) {
+	st.mu.Lock()
+	if st.running {
+		st.mu.Unlock()
+		return nil, errors.New("a stream runs once")
+	}
+	st.running = true
+	hooks, cancel := context.WithCancel(hook.WithPrincipal(ctx, st.sub.Principal))
+	st.cancel = cancel
+	st.mu.Unlock()
+	defer cancel()
+	defer st.release(true)
+	r := &run{st: st, carrier: c, ctx: ctx, hooks: hooks}
+	return r.loop()
+}
+
+// A run is the state of one Run.
+type run struct {
+	st      *Stream
+	carrier port.Carrier
+	ctx     context.Context
+	hooks   context.Context // also ends with the stream
+
+	frames   []frame.Frame
+	events   int // among frames
+	outcomes []topic.Outcome
+	nextBeat time.Time
+	nextAuth time.Time // zero: never
+	retry    time.Time // zero: not waiting to read again
+	failing  bool      // the log cannot be read: wait for retry, do not park
+
+	final json.RawMessage // what Run returns
+	err   error
+}
+
+func (r *run) loop() (json.RawMessage, error) {
+	st, options := r.st, &r.st.of.o
+	now := time.Now()
+	r.nextBeat = now.Add(options.Heartbeat)
+	if options.Reauthorize > 0 {
+		r.nextAuth = now.Add(options.Reauthorize)
+	}
+	if err := r.ctx.Err(); err != nil {
+		return nil, err
+	}
+	r.frames = append(r.frames, frame.Active(st.source.Cursor(), st.truncated, st.tail))
+	if err := r.flush(); err != nil {
+		return nil, err
+	}
+	topic.Loop{Source: st.source, Wake: st.wake}.Run(r.ctx, r.turn)
+	return r.final, r.err
+}
+
+// turn writes what there is to write.
+func (r *run) turn() (topic.Turn, time.Time) {
+	st := r.st
+	if ended, reason := st.outcome(); ended {
+		r.final, r.err = r.finish(reason)
+		return topic.Over, time.Time{}
+	}
+	if r.err = r.ctx.Err(); r.err != nil {
+		return topic.Over, time.Time{}
+	}
+	if !r.circumstances(time.Now()) {
+		return topic.Again, time.Time{}
+	}
+	more := r.collect()
+	r.signals()
+	if now := time.Now(); !now.Before(r.nextBeat) {
+		r.frames = append(r.frames, frame.Heartbeat(st.source.Cursor(), st.tail))
+		every := st.of.o.Heartbeat
+		if r.nextBeat = r.nextBeat.Add(every); r.nextBeat.Before(now) {
+			r.nextBeat = now.Add(every)
+		}
+	}
+	if ended, _ := st.outcome(); ended && len(r.frames) == 0 {
+		return topic.Again, time.Time{}
+	}
+	if r.err = r.ctx.Err(); r.err != nil {
+		return topic.Over, time.Time{}
+	}
+	if r.err = r.flush(); r.err != nil {
+		return topic.Over, time.Time{}
+	}
+	st.wrote()
+	switch {
+	case more:
+		return topic.Again, time.Time{}
+	case r.failing:
+		return topic.Pause, r.deadline()
+	}
+	return topic.Rest, r.deadline()
+}
+
+// circumstances looks at what may end or change the stream; false when it did.
+func (r *run) circumstances(now time.Time) bool {
+	st := r.st
+	if !st.expires.IsZero() && !now.Before(st.expires) {
+		st.Terminate(nil) // AUTH-4
+		return false
+	}
+	d := st.et.Current()
+	if d == nil {
+		st.Terminate(fault.NotFound("event"))
+		return false
+	}
+	args := st.arguments()
+	if d != args.Def {
+		next, err := eventtype.Reparse(d, args.JSON)
+		if err == nil {
+			err = st.source.rebind(r.hooks, next)
+		}
+		if err != nil {
+			st.Terminate(fault.SchemaChanged(fault.FeatureInput))
+			return false
+		}
+		st.mu.Lock()
+		st.args = next
+		st.mu.Unlock()
+		args = next
+	}
+	if !r.nextAuth.IsZero() && !now.Before(r.nextAuth) {
+		r.nextAuth = now.Add(st.of.o.Reauthorize)
+		ctx, cancel := context.WithTimeout(r.hooks, st.of.o.Heartbeat)
+		defer cancel()
+		if e := st.of.o.Refused(ctx, st.sub.Principal, args); e != nil {
+			st.Terminate(e)
+			return false
+		}
+	}
+	return true
+}
+
+// collect pulls what is ready and turns it into frames; it reports whether there is more.
+func (r *run) collect() (more bool) {
+	st := r.st
+	r.retry, r.failing = time.Time{}, false
+	p, err := st.source.Pull(r.hooks, r.outcomes[:0])
+	r.outcomes = p.Out
+	if p.Gap && len(p.Out) == 0 {
+		r.frames = append(r.frames, frame.Active(st.source.Cursor(), true, st.tail))
+	}
+	for i := range p.Out {
+		r.frames = append(r.frames, r.frame(&p.Out[i]))
+	}
+	if p.Gap && len(p.Out) > 0 {
+		r.frames = append(r.frames, frame.Active(st.source.Cursor(), true, st.tail))
+	}
+	for _, f := range p.Failed {
+		st.of.o.Log.Internal(r.hooks, "checking "+st.sub.Event, f)
+		r.frames = append(r.frames, frame.Error(wire.NotificationError, fault.Object(f, st.dialect), st.tail))
+	}
+	if p.Retry > 0 {
+		r.retry = time.Now().Add(p.Retry)
+	}
+	if err != nil && r.hooks.Err() == nil {
+		st.of.o.Log.Internal(r.hooks, "reading "+st.sub.Event, err)
+		r.frames = append(r.frames, frame.Error(wire.NotificationError, fault.Object(err, st.dialect), st.tail))
+		r.retry, r.failing = time.Now().Add(retryRead), true
+		return false
+	}
+	return p.More || err != nil
+}
+
+// signals are the frames of what an operator has raised.
+func (r *run) signals() {
+	st := r.st
+	st.mu.Lock()
+	raised := st.raised
+	st.raised = nil
+	st.mu.Unlock()
+	for _, e := range raised {
+		if e == nil {
+			r.frames = append(r.frames, frame.Active(st.source.Cursor(), true, st.tail))
+		} else {
+			r.frames = append(r.frames, frame.Error(wire.NotificationError, fault.Object(e, st.dialect), st.tail))
+		}
+	}
+}
+
+// frame is an outcome on this stream: the event, or the error that replaces it (OCC-4).
+func (r *run) frame(o *topic.Outcome) frame.Frame {
+	if o.Err() != nil {
+		r.st.of.o.Log.Internal(r.hooks, "delivering to a stream", fault.Unseen{Err: o.Err()})
+		return frame.Error(wire.NotificationError, fault.Object(o.Err(), r.st.dialect), r.st.tail)
+	}
+	r.events++
+	return frame.Frame{Head: o.Head(), Tail: r.st.tail}
+}
+
+// deadline is when the stream has something to do without a signal.
+func (r *run) deadline() time.Time {
+	d := r.nextBeat
+	for _, t := range []time.Time{r.nextAuth, r.st.expires, r.retry} {
+		if !t.IsZero() && t.Before(d) {
+			d = t
+		}
+	}
+	return d
+}
+
+// flush writes the collected frames.
+func (r *run) flush() error {
+	if len(r.frames) == 0 {
+		return nil
+	}
+	err := r.carrier.Write(r.frames)
+	if err == nil {
+		r.st.of.o.Wrote(r.ctx, r.st.et, len(r.frames), r.events)
+	}
+	r.events = 0
+	clear(r.frames)
+	clear(r.outcomes)
+	if cap(r.frames) > keptFrames {
+		r.frames, r.outcomes = nil, nil
+	}
+	r.frames = r.frames[:0]
+	if err != nil {
+		if r.ctx.Err() != nil {
+			return r.ctx.Err()
+		}
+		return fmt.Errorf("writing to the stream: %w", err)
+	}
+	return nil
+}
+
+// finish writes terminated where there is a reason and returns the final result.
+func (r *run) finish(reason *events.Error) (json.RawMessage, error) {
+	st := r.st
+	if reason != nil {
+		if err := r.ctx.Err(); err != nil {
+			return nil, err
+		}
+		r.frames, r.events = append(r.frames[:0], frame.Error(wire.NotificationTerminated, fault.Object(reason, st.dialect), st.tail)), 0
+		if err := r.flush(); err != nil {
+			return nil, err
+		}
+	}
+	return frame.FinalResult(st.id, st.stateless), nil
+}

@@ -1,0 +1,39 @@
+package jetstream
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+)
+
+// The natures of failures that an operator acts upon.
+var (
+	// ErrConfig says that an option is wrong.
+	ErrConfig = errors.New("jetstream: bad configuration")
+	// ErrUnreachable says that no server answers, that JetStream is not enabled for the account, or that a stream
+	// has no leader.
+	ErrUnreachable = errors.New("jetstream: no answer")
+	// ErrRights says that the user lacks a right, which it names.
+	ErrRights = errors.New("jetstream: the user lacks a right")
+	// ErrServer says that the server is too old.
+	ErrServer = errors.New("jetstream: server does not fit")
+	// ErrReplicas says that a stream is on another number of servers than it has to be.
+	ErrReplicas = errors.New("jetstream: replicas do not fit")
+	// ErrForeign says that a stream of our name is another program's, or was changed by hand.
+	ErrForeign = errors.New("jetstream: stream is not ours")
+	// ErrVersion says that a newer release has made the stream in a form that this one does not know.
+	ErrVersion = errors.New("jetstream: stream was made by a newer release")
+	// ErrCorrupt says that something in a stream is not what was written.
+	ErrCorrupt = errors.New("jetstream: damaged data")
+)
+
+// deniedSubject is the subject that a server refused to take a publish on.
+func deniedSubject(err error) (string, bool) {
+	if !errors.Is(err, nats.ErrPermissionViolation) {
+		return "", false
+	}
+	_, rest, ok := strings.Cut(err.Error(), `Publish to "`)
+	subject, _, _ := strings.Cut(rest, `"`)
+	return subject, ok
+}

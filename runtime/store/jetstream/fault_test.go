@@ -1,0 +1,267 @@
+package jetstream_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
+)
+
+// A wire is where connections are made that may break.
+type wire struct {
+	mu    sync.Mutex
+	sent  []byte // all that was sent
+	until string // the next write that holds it is the last one of its connection; "" for none
+	broke int
+}
+
+func (w *wire) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &wired{Conn: c, w: w}, nil
+}
+
+func (w *wire) breakAt(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.until = text
+}
+
+type wired struct {
+	net.Conn
+	w    *wire
+	over atomic.Bool
+}
+
+// Read brings nothing after the last write: its answer is lost even where the server is quicker.
+func (c *wired) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.over.Load() {
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+func (c *wired) Write(b []byte) (int, error) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	c.w.sent = append(c.w.sent, b...)
+	last := c.w.until != "" && bytes.Contains(b, []byte(c.w.until))
+	if last {
+		c.over.Store(true)
+	}
+	n, err := c.Conn.Write(b)
+	if last {
+		c.w.until, c.w.broke = "", c.w.broke+1
+		c.Conn.(*net.TCPConn).CloseWrite() // the server reads what was sent
+		c.Conn.Close()
+	}
+	return n, err
+}
+
+// publishes are the frames that were sent on subjects that begin so.
+func (w *wire) publishes(subject string) (frames [][]byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for rest := w.sent; ; {
+		i := bytes.Index(rest, []byte("HPUB "+subject))
+		if i < 0 {
+			return frames
+		}
+		rest = rest[i:]
+		line, _, _ := bytes.Cut(rest, []byte("\r\n"))
+		words := strings.Fields(string(line))
+		n, _ := strconv.Atoi(words[len(words)-1])
+		end := len(line) + 2 + n + 2
+		frames = append(frames, rest[:end])
+		rest = rest[end:]
+	}
+}
+
+// An append whose answer was lost is told from a new one: it stands once, is fresh, and its place is known (JS-6).
+func TestLostAnswer(t *testing.T) {
+	var w wire
+	o := jetstream.Options{Namespace: space(), Single: true, Connect: []nats.Option{nats.SetCustomDialer(&w)}}
+	l := check.OpenLog(t, open(t, alone.ClientURL(), o), "log", bounded)
+	check.Add(t, l, 1)
+	w.breakAt("HPUB " + o.Namespace + ".l.")
+	check.Once(t, l, check.Entry("x"), 0, 2, true)
+	w.breakAt("HPUB " + o.Namespace + ".l.")
+	p, err := l.Append(t.Context(), check.Entry("x")) // which may repeat an id
+	if p != 3 || err != nil {
+		t.Fatalf("Append = %d, %v", p, err)
+	}
+	if w.broke != 2 {
+		t.Fatalf("%d answers were lost", w.broke)
+	}
+	check.Once(t, l, check.Entry("x"), 0, 3, false)
+	check.Equal(t, len(check.Read(t, l, 0, 10).Entries), 3)
+}
+
+// Copies of publishes that come late are refused, those of Append too (JS-2).
+func TestLateCopies(t *testing.T) {
+	var w wire
+	o := jetstream.Options{Namespace: space(), Single: true, Connect: []nats.Option{nats.SetCustomDialer(&w)}}
+	l := check.OpenLog(t, open(t, alone.ClientURL(), o), "log", bounded)
+	check.Add(t, l, 2)
+	check.Once(t, l, check.Entry("x"), 0, 3, true)
+	check.Must(l.Append(t.Context(), check.Entry("x")))(t)
+	frames := w.publishes(o.Namespace + ".l.")
+	if len(frames) != 5 { // the last one once without and once with what stands
+		t.Fatalf("%d publishes", len(frames))
+	}
+	c := check.Must(net.Dial("tcp", strings.TrimPrefix(alone.ClientURL(), "nats://")))(t)
+	defer c.Close()
+	fmt.Fprintf(c, "CONNECT {\"verbose\":false,\"headers\":true,\"no_responders\":true,\"protocol\":1}\r\n")
+	for range 2 {
+		for _, f := range frames {
+			check.Must(c.Write(f))(t)
+		}
+	}
+	fmt.Fprintf(c, "PING\r\n")
+	var got []byte
+	c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	for b := make([]byte, 4096); !bytes.Contains(got, []byte("PONG")); {
+		n := check.Must(c.Read(b))(t)
+		got = append(got, b[:n]...)
+	}
+	if p := check.Must(l.Append(t.Context(), check.Entry("y")))(t); p != 5 {
+		t.Fatalf("a copy stands: the next position is %d", p)
+	}
+}
+
+// What is larger than the servers take is refused before anything is sent (JS-15).
+func TestTooLarge(t *testing.T) {
+	l := check.OpenLog(t, single(t), "log", bounded)
+	e := check.With(check.Entry("large"), `"`+strings.Repeat("x", 8<<20)+`"`)
+	if _, err := l.Append(t.Context(), e); !errors.Is(err, events.ErrTooLarge) {
+		t.Fatalf("Append: %v", err)
+	}
+	check.Add(t, l, 1)
+}
+
+// Open and OpenLog say what is wrong by its nature (JS-42).
+func TestOpenRefuses(t *testing.T) {
+	plain := start(&server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true})
+	defer stop(plain)
+	for name, tc := range map[string]struct {
+		url  string
+		o    jetstream.Options
+		want error
+	}{
+		"a bad namespace":                   {alone.ClientURL(), jetstream.Options{Namespace: "a.b", Single: true}, jetstream.ErrConfig},
+		"a negative Poll":                   {alone.ClientURL(), jetstream.Options{Poll: -1, Single: true}, jetstream.ErrConfig},
+		"nobody there":                      {"nats://127.0.0.1:1", jetstream.Options{}, jetstream.ErrUnreachable},
+		"no cluster":                        {alone.ClientURL(), jetstream.Options{}, jetstream.ErrReplicas},
+		"a server that has no JetStream":    {plain.ClientURL(), jetstream.Options{Single: true}, jetstream.ErrUnreachable},
+		"a wrong password, which is hidden": {strings.Replace(guarded(t).ClientURL(), "nats://", "nats://worker:not-the-password@", 1), jetstream.Options{Single: true}, jetstream.ErrRights},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // an answer may still come
+			defer cancel()
+			s, err := jetstream.Open(ctx, tc.url, quiet(tc.o))
+			if !errors.Is(err, tc.want) {
+				t.Errorf("%v", err)
+			}
+			if err == nil {
+				s.Close()
+			} else if strings.Contains(err.Error(), "not-the-password") {
+				t.Errorf("the error has the password: %v", err)
+			}
+		})
+	}
+}
+
+// guarded is a server whose user worker may do all but append to the log closed, and make streams of none.
+func guarded(t *testing.T) *server.Server {
+	t.Helper()
+	o := options(t.TempDir())
+	o.Users = []*server.User{
+		{Username: "all", Password: "secret"},
+		{Username: "worker", Password: "secret", Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Deny: []string{"g.l.closed.>", "$JS.API.STREAM.CREATE.>"}}}},
+	}
+	s := start(o)
+	t.Cleanup(func() { stop(s) })
+	return s
+}
+
+// A right that is missing is named at once (JS-34).
+func TestRights(t *testing.T) {
+	s := guarded(t)
+	as := func(user string) *jetstream.Store {
+		return open(t, s.ClientURL(), jetstream.Options{Namespace: "g", Single: true, Connect: []nats.Option{nats.UserInfo(user, "secret")}})
+	}
+	check.OpenLog(t, as("all"), "closed", bounded)
+	check.OpenLog(t, as("all"), "open", bounded)
+	worker := as("worker")
+	check.Add(t, check.OpenLog(t, worker, "open", bounded), 1)
+	for what, f := range map[string]func() error{
+		"g.l.closed.": func() error {
+			_, err := check.OpenLog(t, worker, "closed", bounded).Append(t.Context(), check.Entry("x"))
+			return err
+		},
+		"$JS.API.STREAM.CREATE.G_L_none": func() error { _, err := worker.OpenLog(t.Context(), "none", bounded); return err },
+	} {
+		if err := f(); !errors.Is(err, jetstream.ErrRights) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// A byte that has changed on a disk is an error, never another entry (JS-1).
+func TestDamaged(t *testing.T) {
+	o := jetstream.Options{Namespace: space(), Single: true}
+	l := check.OpenLog(t, open(t, alone.ClientURL(), o), "log", bounded)
+	e := check.With(check.Entry("é"), `{"a":"<&>"}`)
+	e.Targets, e.Meta, e.Cursor = []string{}, json.RawMessage(`{}`), "c"
+	check.Must(l.Append(t.Context(), e))(t)
+	c, js := raw(t, alone.ClientURL())
+	stream := check.Must(js.Stream(t.Context(), strings.ToUpper(o.Namespace)+"_L_log"))(t)
+	m := check.Must(stream.GetMsg(t.Context(), 1))(t)
+	if err := jetstream.Decodes(m.Data); err != nil {
+		t.Fatal(err)
+	}
+	for i := range m.Data {
+		for _, bit := range []byte{1, 0x80} {
+			b := bytes.Clone(m.Data)
+			b[i] ^= bit
+			if jetstream.Decodes(b) == nil {
+				t.Fatalf("byte %d may change", i)
+			}
+		}
+		if jetstream.Decodes(m.Data[:i]) == nil {
+			t.Fatalf("%d bytes are enough", i)
+		}
+	}
+	b := bytes.Clone(m.Data)
+	b[len(b)/2] ^= 1
+	if _, err := c.Request(m.Subject, b, 5*time.Second); err != nil { // as another program puts it there
+		t.Fatal(err)
+	}
+	again := check.OpenLog(t, open(t, alone.ClientURL(), o), "log", bounded)
+	if _, err := again.Read(t.Context(), 1, 1); !errors.Is(err, jetstream.ErrCorrupt) {
+		t.Fatalf("Read: %v", err)
+	}
+	if got := check.Read(t, again, 0, 1).Entries[0]; string(got.Data) != string(e.Data) || got.Targets == nil || len(got.Targets) != 0 {
+		t.Fatalf("%+v", got)
+	}
+}

@@ -1,0 +1,355 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+const (
+	// soon is how long an append waits for its entry to be republished before it is read.
+	soon = 5 * time.Millisecond
+	// between is the least time between two looks at one log.
+	between = 100 * time.Millisecond
+	// looks is how many logs are looked at in a second at most, by themselves.
+	looks = 256
+)
+
+// told takes what the servers republish: ns.t.<log>.<epoch>.
+func (s *Store) told(m *nats.Msg) {
+	part := strings.Split(m.Subject, ".")
+	if len(part) != 4 {
+		return
+	}
+	s.mu.Lock()
+	l := s.named[part[2]]
+	if s.closed {
+		l = nil
+	}
+	s.mu.Unlock()
+	if l == nil || l.token != part[3] {
+		return
+	}
+	e, err := s.fromHeader(l.stream, m)
+	if err != nil { // reading it says so to who asks
+		s.log.Error("jetstream: an entry that was republished cannot be read", "log", l.name, "error", err)
+		return
+	}
+	l.noted(e.Position)
+	select {
+	case l.turn <- struct{}{}:
+		l.mu.Lock()
+		next := l.head + 1
+		l.mu.Unlock()
+		if e.Position == next {
+			l.tell([]stored{e})
+		}
+		<-l.turn
+	default: // who has the turn goes on until nothing is left
+	}
+	if l.behind() {
+		s.mu.Lock()
+		if !s.closed {
+			s.tasks.Go(func() { l.keepUp(s.life) })
+		}
+		s.mu.Unlock()
+	}
+}
+
+// noted notes that the log has an entry at p.
+func (l *Log) noted(p store.Position) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.want = max(l.want, p)
+}
+
+func (l *Log) behind() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.want > l.head && !l.ended
+}
+
+// tell tells of entries that follow the head. Who calls it has the turn.
+func (l *Log) tell(entries []stored) {
+	list := make([]store.Entry, len(entries))
+	for i := range entries {
+		list[i] = entries[i].Entry
+	}
+	l.mu.Lock()
+	appended := l.options.Appended
+	l.mu.Unlock()
+	if appended != nil {
+		appended(list)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if list[0].Position != l.head+1 { // some were evicted before they could be read
+		l.tail.Clear()
+	}
+	l.tail.Add(list...)
+	l.reach(list[len(list)-1].Position, entries[len(entries)-1].stamp)
+}
+
+// reach moves the head. The caller has mu.
+func (l *Log) reach(p store.Position, stamp time.Time) {
+	l.head, l.stamp, l.want = p, stamp, max(l.want, p)
+	if !l.ended {
+		close(l.moved)
+		l.moved = make(chan struct{})
+	}
+}
+
+// follow reads until everything that is known to stand was told.
+func (l *Log) follow(ctx context.Context) error {
+	for l.behind() {
+		select {
+		case l.turn <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		err := l.advance(ctx)
+		<-l.turn
+		if err != nil {
+			return err
+		}
+	}
+	return l.current()
+}
+
+// advance is follow for who has the turn.
+func (l *Log) advance(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		head, want := l.head, l.want
+		l.mu.Unlock()
+		if head >= want {
+			return nil
+		}
+		found, first, err := l.fetch(ctx, head+1, want, pageMax)
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 {
+			l.tell(found)
+			continue
+		}
+		l.mu.Lock() // they were evicted before they could be read
+		l.first = max(l.first, first)
+		l.tail.Clear()
+		l.reach(max(head, first-1), time.Time{})
+		l.mu.Unlock()
+	}
+}
+
+// keepUp is follow for nobody who waits.
+func (l *Log) keepUp(ctx context.Context) {
+	err := asLong(ctx, func() (bool, error) {
+		err := l.follow(ctx)
+		return errors.Is(err, ErrUnreachable), err
+	})
+	l.note(err)
+}
+
+// note keeps what is wrong for Ping, and says it when it is new.
+func (l *Log) note(err error) {
+	if l.s.life.Err() != nil || errors.Is(err, engine.ErrNewEpoch) {
+		return
+	}
+	l.mu.Lock()
+	known := l.fault != nil
+	l.fault = err
+	l.mu.Unlock()
+	if err != nil && !known {
+		l.s.log.Error("jetstream: the log cannot be followed", "log", l.name, "error", err)
+	}
+}
+
+// await waits until what stands at p was told.
+func (l *Log) await(ctx context.Context, p store.Position) error {
+	l.noted(p)
+	t := time.NewTimer(soon)
+	defer t.Stop()
+	for {
+		l.mu.Lock()
+		head, moved, ended := l.head, l.moved, l.ended
+		l.mu.Unlock()
+		switch {
+		case head >= p:
+			return nil
+		case ended:
+			return fmt.Errorf("log %s: %w", l.name, engine.ErrNewEpoch)
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+			return asLong(ctx, func() (bool, error) {
+				err := l.follow(ctx)
+				return errors.Is(err, ErrUnreachable), err
+			})
+		}
+	}
+}
+
+// check asks who leads the stream whether the log is still the one that was opened, and where it ends. It begins a new
+// epoch where the stream has lost what was told.
+func (l *Log) check(ctx context.Context) error {
+	l.mu.Lock()
+	head, stamp := l.head, l.stamp // before the question: the log may go on while it is answered
+	l.mu.Unlock()
+	info, err := l.s.info(ctx, l.stream)
+	if code(err) == codeNoStream {
+		l.over()
+		return fmt.Errorf("log %s: %w: stream %s is gone", l.name, engine.ErrNewEpoch, l.stream)
+	}
+	if err != nil {
+		return err
+	}
+	if info.Config.Metadata[metaEpoch] != l.token {
+		l.over()
+		return fmt.Errorf("log %s: %w", l.name, engine.ErrNewEpoch)
+	}
+	if err := l.s.ours(l.name, l.short, info); err != nil {
+		return err
+	}
+	if lost(info, head, l.s.clock.stamped(info.State.LastTime), stamp) {
+		want := info.Config
+		l.s.renewed(&want, info)
+		if err := l.s.api(ctx, "STREAM.UPDATE."+l.stream, want, nil); err != nil {
+			return err
+		}
+		l.over()
+		return fmt.Errorf("log %s: %w", l.name, engine.ErrNewEpoch)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.first, l.want = max(l.first, store.Position(info.State.FirstSeq)), max(l.want, store.Position(info.State.LastSeq))
+	return nil
+}
+
+// lost tells that the stream is another one, or has not the head that was told, or another one in its place.
+func lost(info *jetstream.StreamInfo, head store.Position, last, stamp time.Time) bool {
+	was, end := info.Config.Metadata[metaGroup], store.Position(info.State.LastSeq)
+	return was != "" && was != group(info) || end < head || end == head && !stamp.IsZero() && info.State.Msgs > 0 && !last.Equal(stamp)
+}
+
+// lacks tells that the stream has lost what the log, which is over, was told. Of one that is open check tells.
+func (l *Log) lacks(info *jetstream.StreamInfo) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended && lost(info, l.head, l.s.clock.stamped(info.State.LastTime), l.stamp)
+}
+
+// look proves that the stream has a quorum, asks who leads it for its head, and reads up to it. A look that began after
+// the call did, of somebody else, is as good.
+func (l *Log) look(ctx context.Context) error {
+	called := time.Now()
+	select {
+	case l.looking <- struct{}{}:
+		defer func() { <-l.looking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	l.mu.Lock()
+	wait := between - time.Since(l.looked)
+	good := l.seen.After(called)
+	l.mu.Unlock()
+	if good {
+		return nil
+	}
+	if wait > 0 {
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	began := time.Now()
+	err := l.s.barrier(ctx, l.stream)
+	if err == nil || code(err) == codeNoStream {
+		err = l.check(ctx)
+	}
+	if err == nil {
+		err = l.follow(ctx)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.looked = time.Now(); err == nil {
+		l.seen = began
+	}
+	return err
+}
+
+// lookAlone is look for nobody who waits.
+func (l *Log) lookAlone() {
+	if l.current() == nil {
+		l.note(l.look(l.s.life))
+	}
+}
+
+// CatchUp implements [engine.Log].
+func (l *Log) CatchUp(ctx context.Context, p store.Position) (store.Position, error) {
+	ctx, done, err := l.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	l.mu.Lock()
+	head := l.head
+	l.mu.Unlock()
+	if head >= p {
+		return head, nil
+	}
+	if err := l.look(ctx); err != nil {
+		return 0, l.s.because(fmt.Errorf("log %s: %w", l.name, err))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.head, nil
+}
+
+// Seen implements [engine.Log].
+func (l *Log) Seen() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seen
+}
+
+// poll looks at every log every Poll, one after the other, at most looks of them in a second.
+func (s *Store) poll() {
+	pause := func(d time.Duration) bool {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			return true
+		case <-s.life.Done():
+			return false
+		}
+	}
+	for pause(s.o.Poll) {
+		s.mu.Lock()
+		logs := make([]*Log, 0, len(s.logs))
+		for _, l := range s.logs {
+			logs = append(logs, l)
+		}
+		s.mu.Unlock()
+		for _, l := range logs {
+			l.lookAlone()
+			if !pause(time.Second / looks) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package jetstream_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
+)
+
+var bounded = store.LogOptions{MaxCount: 100}
+
+// putBack makes the stream again as a backup has it: its settings, with their metadata, and its first n messages.
+func putBack(t *testing.T, url, stream string, n int) {
+	t.Helper()
+	c, js := raw(t, url)
+	s, err := js.Stream(t.Context(), stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := s.CachedInfo().Config
+	var kept []*natsjs.RawStreamMsg
+	for i := range n {
+		kept = append(kept, check.Must(s.GetMsg(t.Context(), uint64(i+1)))(t))
+	}
+	if err := js.DeleteStream(t.Context(), stream); err != nil {
+		t.Fatal(err)
+	}
+	config.RePublish = nil // a restored stream tells nobody
+	if _, err := js.CreateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range kept {
+		if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: m.Subject, Data: m.Data}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Flush()
+}
+
+// A stream that a backup was put back for begins a new epoch, whether replicas run or not, and keeps its entries: an id
+// that stands under the old epoch is found (JS-12, JS-13, JS-44).
+func TestRestored(t *testing.T) {
+	for _, tc := range []struct {
+		name, url string
+		single    bool
+		keep      int // of 10
+		stopped   bool
+	}{
+		{"to a cluster, all of it, under a running store", urls(cluster...), false, 10, false},
+		{"to a cluster, an older copy, under a running store", urls(cluster...), false, 4, false},
+		{"to a cluster, an older copy, while no store was open", urls(cluster...), false, 4, true},
+		{"to one server, an older copy, under a running store", alone.ClientURL(), true, 4, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o := jetstream.Options{Namespace: space(), Single: tc.single, Poll: 20 * time.Millisecond}
+			s := open(t, tc.url, o)
+			l := check.OpenLog(t, s, "log", bounded)
+			check.Add(t, l, 10)
+			check.OpenLog(t, s, "log", bounded)
+			if tc.stopped {
+				s.Close()
+			}
+			putBack(t, tc.url, strings.ToUpper(o.Namespace)+"_L_log", tc.keep)
+			if tc.stopped {
+				s = open(t, tc.url, o)
+			} else {
+				eventually(t, "the log has ended", func() bool {
+					_, err := l.Read(t.Context(), 0, 1)
+					return errors.Is(err, engine.ErrNewEpoch)
+				})
+				if _, err := l.Append(t.Context(), check.Entry("late")); !errors.Is(err, engine.ErrNewEpoch) {
+					t.Fatalf("Append under the old epoch: %v", err)
+				}
+			}
+			again := check.OpenLog(t, s, "log", bounded)
+			if again.Epoch() == l.Epoch() {
+				t.Fatal("the epoch is the old one")
+			}
+			if _, head := check.Bounds(t, again); int(head) != tc.keep {
+				t.Fatalf("head %d", head)
+			}
+			check.Once(t, again, check.Entry("e3"), 0, 3, false)
+			check.Reused(t, again, check.With(check.Entry("e3"), `{}`), 0, 3)
+			next := store.Position(tc.keep) + 1
+			check.Once(t, again, check.Entry("e3"), 3, next, true) // one of the new epoch
+			check.Once(t, again, check.With(check.Entry("e3"), `{"id":"e3"}`), 0, next, false)
+			check.Once(t, again, check.Entry("e11"), 0, next+1, true)
+			other := open(t, tc.url, o) // nobody begins another one
+			check.Equal(t, check.OpenLog(t, other, "log", bounded).Epoch(), again.Epoch())
+			check.Once(t, check.OpenLog(t, other, "log", bounded), check.Entry("e2"), 0, 2, false)
+		})
+	}
+}
+
+// What a process was told it remembers while a stream is gone for a moment (JS-13).
+func TestRestoredAfterLook(t *testing.T) {
+	o := jetstream.Options{Namespace: space(), Single: true}
+	s := open(t, alone.ClientURL(), o)
+	l := check.OpenLog(t, s, "log", bounded)
+	check.Add(t, l, 5)
+	_, js := raw(t, alone.ClientURL())
+	stream := strings.ToUpper(o.Namespace) + "_L_log"
+	config := check.Must(js.Stream(t.Context(), stream))(t).CachedInfo().Config
+	if err := js.DeleteStream(t.Context(), stream); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append(t.Context(), check.Entry("x")); !errors.Is(err, engine.ErrNewEpoch) {
+		t.Fatalf("Append: %v", err)
+	}
+	check.Must(js.CreateStream(t.Context(), config))(t)
+	if again := check.OpenLog(t, s, "log", bounded); again.Epoch() == l.Epoch() {
+		t.Fatal("the epoch is the old one")
+	}
+}
+
+// A stream that somebody deletes is an end of its epoch, too.
+func TestDeleted(t *testing.T) {
+	o := jetstream.Options{Namespace: space(), Single: true, Poll: 20 * time.Millisecond}
+	s := open(t, alone.ClientURL(), o)
+	l := check.OpenLog(t, s, "log", bounded)
+	check.Add(t, l, 3)
+	_, js := raw(t, alone.ClientURL())
+	if err := js.DeleteStream(t.Context(), strings.ToUpper(o.Namespace)+"_L_log"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append(t.Context(), check.Entry("x")); !errors.Is(err, engine.ErrNewEpoch) {
+		t.Fatalf("Append: %v", err)
+	}
+	if _, err := l.Read(t.Context(), 0, 1); !errors.Is(err, engine.ErrNewEpoch) {
+		t.Fatalf("Read: %v", err)
+	}
+	again := check.OpenLog(t, s, "log", bounded)
+	if _, head := check.Bounds(t, again); head != 0 || again.Epoch() == l.Epoch() {
+		t.Fatalf("head %d, epochs %d and %d", head, l.Epoch(), again.Epoch())
+	}
+}
+
+// A hole that somebody has made by hand is no gap of retention (JS-1).
+func TestHole(t *testing.T) {
+	o := jetstream.Options{Namespace: space(), Single: true}
+	s := open(t, alone.ClientURL(), o)
+	check.Add(t, check.OpenLog(t, s, "log", bounded), 5)
+	s.Close()
+	_, js := raw(t, alone.ClientURL())
+	stream := check.Must(js.Stream(t.Context(), strings.ToUpper(o.Namespace)+"_L_log"))(t)
+	if err := stream.DeleteMsg(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	l := check.OpenLog(t, open(t, alone.ClientURL(), o), "log", bounded)
+	b := check.Read(t, l, 0, 10)
+	check.Equal(t, len(b.Entries), 2)
+	if _, err := l.Read(t.Context(), 2, 10); !errors.Is(err, jetstream.ErrCorrupt) {
+		t.Fatalf("Read over the hole: %v", err)
+	}
+}
+
+// What is not as this package makes it is refused by name, at OpenLog and, when it changes later, by Ping (JS-42).
+func TestForeign(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*natsjs.StreamConfig)
+		want   error
+	}{
+		"of another program":   {func(c *natsjs.StreamConfig) { c.Metadata = nil }, jetstream.ErrForeign},
+		"of a newer release":   {func(c *natsjs.StreamConfig) { c.Metadata["mcpe.form"] = "2" }, jetstream.ErrVersion},
+		"of another log":       {func(c *natsjs.StreamConfig) { c.Metadata["mcpe.log"] = "other" }, jetstream.ErrForeign},
+		"with more subjects":   {func(c *natsjs.StreamConfig) { c.Subjects = append(c.Subjects, c.Subjects[0]+".more") }, jetstream.ErrForeign},
+		"with a bound of size": {func(c *natsjs.StreamConfig) { c.MaxBytes = 1 << 20 }, jetstream.ErrForeign},
+		"on fewer servers":     {func(c *natsjs.StreamConfig) { c.Replicas = 1 }, jetstream.ErrReplicas},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := jetstream.Options{Namespace: space(), Poll: 20 * time.Millisecond}
+			s := open(t, urls(cluster...), o)
+			check.Add(t, check.OpenLog(t, s, "log", bounded), 1)
+			_, js := raw(t, urls(cluster...))
+			stream := check.Must(js.Stream(t.Context(), strings.ToUpper(o.Namespace)+"_L_log"))(t)
+			config := stream.CachedInfo().Config
+			tc.change(&config)
+			check.Must(js.UpdateStream(t.Context(), config))(t)
+			if _, err := open(t, urls(cluster...), o).OpenLog(t.Context(), "log", bounded); !errors.Is(err, tc.want) {
+				t.Errorf("OpenLog: %v", err)
+			}
+			if !slices.Contains([]string{"of another program", "of another log"}, name) { // those lose the epoch as well
+				eventually(t, "Ping says it", func() bool { return errors.Is(s.Ping(t.Context()), tc.want) })
+			}
+		})
+	}
+}

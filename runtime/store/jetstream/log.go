@@ -1,0 +1,532 @@
+package jetstream
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/keylock"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/recent"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+const (
+	// maxName bounds a log's name.
+	maxName = 1024
+	// headers is what an entry's message may have beside its body.
+	headers = 4 << 10
+	// pipeline is how many appends of one log of a process are unanswered at most.
+	pipeline = 256
+	// late is by how much the server keeps an entry longer than MaxAge says, so that the last one that was evicted
+	// still proves what it is.
+	late = 10 * time.Minute
+)
+
+// Keys of a stream's metadata.
+const (
+	metaForm    = "mcpe.form"    // streamForm
+	metaLog     = "mcpe.log"     // the whole name
+	metaEpoch   = "mcpe.epoch"   // the token of its subjects
+	metaGroup   = "mcpe.group"   // the raft group that the epoch began in; none of a server without cluster
+	metaEarlier = "mcpe.earlier" // tokens of epochs that are over, each with its last position: token:position,…
+)
+
+// streamForm is that of the streams that this release makes.
+const streamForm = "1"
+
+// A Log is an [engine.Log] in a [Store].
+type Log struct {
+	s             *Store
+	name          string
+	short, stream string // the token of its name, and its stream's name
+	token         string // of its epoch
+	epoch         uint64
+	earlier       []earlier // epochs that are over, the oldest first
+	unanswered    chan struct{}
+	ids           keylock.Locks[string] // one append of an id is under way
+	turn          chan struct{}         // capacity 1: who has it tells of entries
+	looking       chan struct{}         // capacity 1: who has it looks
+
+	mu      sync.Mutex
+	options store.LogOptions
+	head    store.Position // the last that Appended was told
+	stamp   time.Time      // the head's
+	want    store.Position // the last that is known to stand
+	first   store.Position // the first that the server has
+	young   store.Position // the first within MaxAge when last asked for
+	until   time.Time      // until then it is young enough, by the store's clock; zero when it has to be asked for
+	tail    recent.Entries // the last up to head
+	moved   chan struct{}  // closed when head moves, or the log ends
+	seen    time.Time
+	looked  time.Time // when the last look ended
+	fault   error     // what the last look found wrong
+	ended   bool      // its epoch is over
+}
+
+// An earlier is an epoch that is over, whose entries stand under its subjects.
+type earlier struct {
+	token string
+	last  store.Position
+}
+
+// OpenLog implements [store.Store]. It makes the log's stream where there is none, which needs the right to, and
+// follows the limits of o. It returns [ErrForeign], [ErrReplicas] or [ErrVersion] for a stream that is not as this
+// package makes it.
+func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (store.EventLog, error) {
+	switch {
+	case name == "" || len(name) > maxName:
+		return nil, fmt.Errorf("open log: its name has 1 to %d bytes, this one %d", maxName, len(name))
+	case o.MaxBytes > 0:
+		return nil, fmt.Errorf("open log %s: MaxBytes is %d: it is for logs in memory", name, o.MaxBytes)
+	}
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	l, err := s.openLog(ctx, name, o)
+	if err != nil {
+		return nil, s.because(fmt.Errorf("open log %s: %w", name, err))
+	}
+	return l, nil
+}
+
+func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*Log, error) {
+	if o.MaxAge <= 0 && o.MaxCount <= 0 {
+		s.log.Warn("jetstream: the log has no bound; a server keeps about 180 bytes of memory for each entry", "log", name)
+	}
+	short := logToken(name)
+	stream := strings.ToUpper(s.o.Namespace) + "_L_" + short
+	info, err := s.info(ctx, stream)
+	if code(err) == codeNoStream {
+		var token [8]byte
+		rand.Read(token[:])
+		err = s.api(ctx, "STREAM.CREATE."+stream, s.config(name, short, stream, hex.EncodeToString(token[:]), o), nil)
+		if err == nil || code(err) == codeNameInUse { // another process was first
+			info, err = s.info(ctx, stream)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	before := s.logs[name]
+	s.mu.Unlock()
+	// Two updates at most: one for the raft group, or the epoch that begins with it, and one for the limits.
+	for range 3 {
+		if err := s.ours(name, short, info); err != nil {
+			return nil, err
+		}
+		want, change := s.adjusted(info, o, before)
+		if !change {
+			break
+		}
+		if err := s.api(ctx, "STREAM.UPDATE."+stream, want, nil); err != nil {
+			return nil, err
+		}
+		if info, err = s.info(ctx, stream); err != nil {
+			return nil, err
+		}
+	}
+	began := time.Now() // only what is asked after a barrier counts as a look
+	if err := s.barrier(ctx, stream); err != nil {
+		return nil, err
+	}
+	if info, err = s.info(ctx, stream); err != nil {
+		return nil, err
+	}
+	l := &Log{s: s, name: name, short: short, stream: stream, token: info.Config.Metadata[metaEpoch], options: o,
+		earlier: earlierOf(info), unanswered: make(chan struct{}, pipeline), turn: make(chan struct{}, 1), looking: make(chan struct{}, 1),
+		head: store.Position(info.State.LastSeq), want: store.Position(info.State.LastSeq), stamp: s.clock.stamped(info.State.LastTime),
+		first: max(store.Position(info.State.FirstSeq), 1), moved: make(chan struct{}), seen: began}
+	sum := sha256.Sum256([]byte(l.token))
+	l.epoch = max(binary.BigEndian.Uint64(sum[:8]), 1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, store.ErrClosed
+	}
+	if before = s.logs[name]; before != nil {
+		if before.token == l.token && before.reopen(o) {
+			return before, nil
+		}
+		before.over()
+	}
+	s.logs[name], s.named[short] = l, l
+	return l, nil
+}
+
+// reopen sets the options of a log that is open, unless it has ended.
+func (l *Log) reopen(o store.LogOptions) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.options, l.young, l.until = o, 0, time.Time{}
+	return !l.ended
+}
+
+// config is what a new stream is made as.
+func (s *Store) config(name, short, stream, token string, o store.LogOptions) jetstream.StreamConfig {
+	c := jetstream.StreamConfig{
+		Name: stream, Storage: jetstream.FileStorage, Replicas: replicas, Discard: jetstream.DiscardOld, Retention: jetstream.LimitsPolicy,
+		AllowDirect: true, AllowAtomicPublish: true, DenyPurge: true, MaxMsgsPerSubject: -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1,
+		Metadata: map[string]string{metaForm: streamForm, metaLog: name},
+	}
+	if s.o.Single {
+		c.Replicas = 1
+	}
+	s.under(&c, short, token)
+	limit(&c, o)
+	return c
+}
+
+// under gives the stream the subjects of an epoch.
+func (s *Store) under(c *jetstream.StreamConfig, short, token string) {
+	c.Metadata[metaEpoch] = token
+	c.Subjects = []string{s.o.Namespace + ".l." + short + "." + token + ".*"}
+	c.RePublish = &jetstream.RePublish{Source: c.Subjects[0], Destination: s.o.Namespace + ".t." + short + "." + token}
+}
+
+// limit gives the stream the limits of a log: what is retained is judged besides, so that a server that deletes later
+// than they say changes nothing. One entry more than MaxCount is kept, to prove what was evicted last.
+func limit(c *jetstream.StreamConfig, o store.LogOptions) {
+	c.MaxAge, c.MaxMsgs = 0, -1
+	if o.MaxAge > 0 {
+		c.MaxAge = o.MaxAge + late
+	}
+	if o.MaxCount > 0 {
+		c.MaxMsgs = int64(o.MaxCount) + 1
+	}
+}
+
+// ours refuses a stream that is not as this package makes them.
+func (s *Store) ours(name, short string, info *jetstream.StreamInfo) error {
+	c := &info.Config
+	foreign := func(what string, v any) error {
+		return fmt.Errorf("%w: %s has %s %v", ErrForeign, c.Name, what, v)
+	}
+	want := 1
+	if !s.o.Single {
+		want = replicas
+	}
+	subject := s.o.Namespace + ".l." + short + "." + c.Metadata[metaEpoch] + ".*"
+	switch {
+	case c.Metadata[metaForm] == "":
+		return foreign("metadata", c.Metadata)
+	case c.Metadata[metaForm] != streamForm:
+		return fmt.Errorf("%w: %s has form %s", ErrVersion, c.Name, c.Metadata[metaForm])
+	case c.Metadata[metaLog] != name:
+		return foreign("the log", c.Metadata[metaLog])
+	case c.Metadata[metaEpoch] == "" || len(c.Subjects) != 1 || c.Subjects[0] != subject:
+		return foreign("the subjects", c.Subjects)
+	case c.Storage != jetstream.FileStorage:
+		return foreign("the storage", c.Storage)
+	case c.Retention != jetstream.LimitsPolicy || c.Discard != jetstream.DiscardOld:
+		return foreign("the retention", fmt.Sprint(c.Retention, " ", c.Discard))
+	case c.Mirror != nil || len(c.Sources) > 0:
+		return foreign("a mirror or sources", "")
+	case c.MaxBytes > 0 || c.MaxMsgsPerSubject > 0 || c.NoAck || c.Sealed || c.DenyDelete || !c.AllowDirect || c.SubjectTransform != nil:
+		return foreign("other settings", fmt.Sprintf("than it was made with: MaxBytes %d, MaxMsgsPerSubject %d, NoAck %v, Sealed %v, DenyDelete %v, AllowDirect %v",
+			c.MaxBytes, c.MaxMsgsPerSubject, c.NoAck, c.Sealed, c.DenyDelete, c.AllowDirect))
+	case c.Replicas != want:
+		return fmt.Errorf("%w: %s is on %d servers, not on %d", ErrReplicas, c.Name, c.Replicas, want)
+	}
+	return nil
+}
+
+// group is the raft group of a stream, "" without a cluster. A stream that was made again or restored has another one.
+func group(info *jetstream.StreamInfo) string {
+	if info.Cluster == nil {
+		return ""
+	}
+	return info.Cluster.RaftGroup
+}
+
+// adjusted is the stream as it has to be, and whether that is a change: its raft group is noted when it is new, a
+// stream in another group, or without what this process was told before, begins a new epoch, and the limits are those
+// of o.
+func (s *Store) adjusted(info *jetstream.StreamInfo, o store.LogOptions, before *Log) (want jetstream.StreamConfig, change bool) {
+	want = info.Config
+	known := before != nil && before.token == want.Metadata[metaEpoch]
+	if known && before.lacks(info) {
+		s.renewed(&want, info)
+		change = true
+	} else if was := want.Metadata[metaGroup]; was != group(info) {
+		if was == "" {
+			want.Metadata[metaGroup] = group(info)
+		} else {
+			s.renewed(&want, info)
+		}
+		change = true
+	}
+	age, count := want.MaxAge, want.MaxMsgs
+	limit(&want, o)
+	return want, change || want.MaxAge != age || want.MaxMsgs != count
+}
+
+// renewed gives the stream a new epoch, whose token follows from the one before and the raft group: it is the same
+// whoever begins it, and however often.
+func (s *Store) renewed(c *jetstream.StreamConfig, info *jetstream.StreamInfo) {
+	before := c.Metadata[metaEpoch]
+	sum := sha256.Sum256([]byte(before + " " + group(info)))
+	kept := earlierOf(info)
+	var list []string
+	for _, e := range append(kept, earlier{before, store.Position(info.State.LastSeq)}) {
+		if uint64(e.last) >= info.State.FirstSeq && e.last > 0 {
+			list = append(list, e.token+":"+strconv.FormatUint(uint64(e.last), 10))
+		}
+	}
+	c.Metadata[metaEarlier], c.Metadata[metaGroup] = strings.Join(list, ","), group(info)
+	s.under(c, logToken(c.Metadata[metaLog]), hex.EncodeToString(sum[:8]))
+	s.log.Error("jetstream: the stream is not the one that it was; its log begins a new epoch", "log", c.Metadata[metaLog], "stream", c.Name)
+}
+
+func earlierOf(info *jetstream.StreamInfo) (found []earlier) {
+	for part := range strings.SplitSeq(info.Config.Metadata[metaEarlier], ",") {
+		token, last, _ := strings.Cut(part, ":")
+		if n, err := strconv.ParseUint(last, 10, 64); err == nil && n >= info.State.FirstSeq {
+			found = append(found, earlier{token, store.Position(n)})
+		}
+	}
+	return found
+}
+
+// over ends the log: every later call returns engine.ErrNewEpoch.
+func (l *Log) over() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended {
+		l.ended = true
+		close(l.moved)
+	}
+}
+
+// wrong is what the last look has found wrong.
+func (l *Log) wrong() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fault
+}
+
+// begin is the beginning of a call of the log.
+func (l *Log) begin(ctx context.Context) (context.Context, func(), error) {
+	ctx, done, err := l.s.begin(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := l.current(); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return ctx, done, nil
+}
+
+func (l *Log) current() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return fmt.Errorf("log %s: %w", l.name, engine.ErrNewEpoch)
+	}
+	return nil
+}
+
+// Epoch implements [store.EventLog].
+func (l *Log) Epoch() uint64 { return l.epoch }
+
+// Append implements [store.EventLog]. An entry that is larger than the servers take is [events.ErrTooLarge].
+func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
+	p, _, err := l.append(ctx, &e, nil)
+	return p, err
+}
+
+// AppendOnce implements [store.EventLog]: what it costs does not grow with the log.
+func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
+	return l.append(ctx, &e, func(ctx context.Context, stands *stored) (bool, error) { return l.retains(ctx, stands, above) })
+}
+
+// append appends e, unless counts says that an entry of its id that stands is the one; nil says so of none. Where
+// counts returns true, the error is what [store.Repeats] says.
+func (l *Log) append(ctx context.Context, e *store.Entry, counts func(context.Context, *stored) (bool, error)) (p store.Position, fresh bool, err error) {
+	ctx, done, err := l.begin(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	defer done()
+	call := mathrand.Uint64()
+	body := encode(e, call)
+	if limit := l.s.write.MaxPayload() - headers; int64(len(body)) > limit {
+		return 0, false, fmt.Errorf("log %s: %w: it has %d bytes, the servers' max_payload leaves %d", l.name, events.ErrTooLarge, len(body), limit)
+	}
+	id := subjectID(e)
+	unlock, err := l.ids.Lock(ctx, id)
+	if err != nil {
+		return 0, false, l.s.because(err)
+	}
+	defer unlock()
+	select {
+	case l.unanswered <- struct{}{}:
+		defer func() { <-l.unanswered }()
+	case <-ctx.Done():
+		return 0, false, l.s.because(ctx.Err())
+	}
+	if counts != nil {
+		for i := len(l.earlier) - 1; i >= 0; i-- { // they cannot grow: looking first is exact
+			old, found, err := l.s.message(ctx, l.stream, map[string]any{"last_by_subj": l.subjectUnder(l.earlier[i].token, id)})
+			if err != nil {
+				return 0, false, l.s.because(err)
+			}
+			if !found {
+				continue
+			}
+			if is, err := counts(ctx, &old); err != nil {
+				return 0, false, l.s.because(err)
+			} else if is {
+				// One of the present epoch is the later one, and counts.
+				_, newer, err := l.s.message(ctx, l.stream, map[string]any{"last_by_subj": l.subjectUnder(l.token, id)})
+				if err != nil {
+					return 0, false, l.s.because(err)
+				}
+				if !newer {
+					return l.stands(&old, e)
+				}
+			}
+			break
+		}
+	}
+	w := writing{l: l, subject: l.subjectUnder(l.token, id), body: body, call: call, counts: counts}
+	err = asLong(ctx, func() (bool, error) { return w.step(ctx) })
+	switch {
+	case err != nil && w.unsure:
+		return 0, false, l.s.because(fmt.Errorf("log %s: %w: %w", l.name, store.ErrUncertain, err))
+	case err != nil:
+		return 0, false, l.s.because(fmt.Errorf("log %s: %w", l.name, err))
+	case w.other != nil:
+		if err := l.await(ctx, w.other.Position); err != nil {
+			return 0, false, l.s.because(err)
+		}
+		return l.stands(w.other, e)
+	}
+	if err := l.await(ctx, w.at); err != nil {
+		return 0, false, l.s.because(fmt.Errorf("log %s: %w: %w", l.name, store.ErrUncertain, err))
+	}
+	return w.at, true, nil
+}
+
+// stands is the outcome of an append whose id stands.
+func (l *Log) stands(old *stored, e *store.Entry) (store.Position, bool, error) {
+	return old.Position, false, store.Repeats(old.Position, old.Data, e.Data)
+}
+
+func (l *Log) subjectUnder(token, id string) string {
+	return l.s.o.Namespace + ".l." + l.short + "." + token + "." + id
+}
+
+// retains tells that a message counts for AppendOnce.
+func (l *Log) retains(ctx context.Context, m *stored, above store.Position) (bool, error) {
+	if m.Position <= above {
+		return false, nil
+	}
+	l.mu.Lock()
+	o := l.options
+	l.mu.Unlock()
+	if o.MaxAge > 0 && l.s.clock.now().Sub(m.stamp) > o.MaxAge {
+		return false, nil
+	}
+	if o.MaxCount > 0 {
+		info, err := l.s.info(ctx, l.stream) // others append too
+		if err != nil {
+			return false, err
+		}
+		if info.State.LastSeq-uint64(m.Position) >= uint64(o.MaxCount) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// A writing is one append, which may take several publishes.
+type writing struct {
+	l       *Log
+	subject string
+	body    []byte
+	call    uint64
+	counts  func(context.Context, *stored) (bool, error)
+
+	expect uint64
+	unsure bool // a publish was sent that no answer came to
+
+	at    store.Position // where it stands
+	other *stored        // or what stands in its place
+}
+
+// step publishes once. A publish whose answer was lost is made again with the same expectation: if the first one
+// stands, or comes late, one of the two is refused, and the message that stands names the call.
+func (w *writing) step(ctx context.Context) (again bool, err error) {
+	s := w.l.s
+	n, err := s.publish(ctx, w.subject, w.body, w.expect)
+	var wrong *wrongSequence
+	switch {
+	case err == nil:
+		w.at = store.Position(n)
+		return false, nil
+	case errors.As(err, &wrong):
+		return w.refused(ctx, wrong)
+	case errors.Is(err, errUndecided):
+		return true, err
+	case errors.Is(err, errUnanswered):
+		w.unsure = true
+		return ctx.Err() == nil, err
+	case errors.Is(err, ErrUnreachable):
+		// A stream without a leader and one of another epoch say the same: who leads it knows.
+		if !s.write.IsConnected() || ctx.Err() != nil {
+			return ctx.Err() == nil && !s.write.IsClosed() && w.unsure, err
+		}
+		if over := w.l.check(ctx); errors.Is(over, engine.ErrNewEpoch) {
+			return false, over
+		}
+		return true, err
+	}
+	return false, err
+}
+
+// refused judges what stands on the subject where another sequence was expected.
+func (w *writing) refused(ctx context.Context, wrong *wrongSequence) (again bool, err error) {
+	if wrong.stands == 0 || w.counts == nil && !w.unsure { // there is none any more, or it does not matter what
+		w.expect = wrong.stands
+		return true, wrong
+	}
+	m, found, err := w.l.s.message(ctx, w.l.stream, map[string]any{"seq": wrong.stands})
+	switch {
+	case err != nil:
+		return false, err
+	case !found: // it was evicted meanwhile
+		w.expect = 0
+		return true, wrong
+	case w.unsure && m.call == w.call:
+		w.at = m.Position
+		return false, nil
+	}
+	if w.counts != nil {
+		switch is, err := w.counts(ctx, &m); {
+		case err != nil:
+			return false, err
+		case is:
+			w.other, w.unsure = &m, false
+			return false, nil
+		}
+	}
+	w.expect = wrong.stands
+	return true, wrong
+}

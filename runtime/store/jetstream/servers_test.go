@@ -1,0 +1,159 @@
+package jetstream_test
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"go.uber.org/goleak"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
+)
+
+var (
+	alone   *server.Server   // without a cluster
+	cluster []*server.Server // three
+	spaces  atomic.Int64
+)
+
+func TestMain(m *testing.M) {
+	code := func() int {
+		dir, err := os.MkdirTemp("", "jetstream")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		alone = start(options(dir + "/alone"))
+		defer stop(alone)
+		cluster = three(dir)
+		defer stop(cluster...)
+		return m.Run()
+	}()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Println(err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func options(dir string) *server.Options {
+	return &server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true, MaxPayload: 8 << 20,
+		JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 4 << 30}
+}
+
+// start starts a server in this process.
+func start(o *server.Options) *server.Server {
+	s, err := server.NewServer(o)
+	if err != nil {
+		panic(err)
+	}
+	s.Start()
+	if !s.ReadyForConnections(20 * time.Second) {
+		panic("the server does not start")
+	}
+	return s
+}
+
+func stop(servers ...*server.Server) {
+	for _, s := range servers {
+		s.Shutdown()
+	}
+	for _, s := range servers {
+		s.WaitForShutdown()
+	}
+}
+
+// three starts a cluster of three servers and waits until one of them leads it.
+func three(dir string) (all []*server.Server) {
+	var routes []*url.URL
+	var ports []int
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			panic(err)
+		}
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		routes = append(routes, &url.URL{Scheme: "nats", Host: l.Addr().String()})
+		l.Close()
+	}
+	for i, port := range ports {
+		o := options(fmt.Sprint(dir, "/", i))
+		o.ServerName, o.Routes = fmt.Sprint("n", i), routes
+		o.Cluster = server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: port}
+		s, err := server.NewServer(o)
+		if err != nil {
+			panic(err)
+		}
+		s.Start()
+		all = append(all, s)
+	}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		led, peers := false, 0
+		for _, s := range all {
+			led = led || s.JetStreamIsLeader()
+			if s.JetStreamIsLeader() {
+				peers = len(s.JetStreamClusterPeers())
+			}
+		}
+		if led && peers == 3 {
+			return all
+		}
+		if time.Now().After(end) {
+			panic("no server leads the cluster")
+		}
+	}
+}
+
+func urls(servers ...*server.Server) string {
+	var list []string
+	for _, s := range servers {
+		list = append(list, s.ClientURL())
+	}
+	return strings.Join(list, ",")
+}
+
+func quiet(o jetstream.Options) jetstream.Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	return o
+}
+
+// space is a namespace that no other test has.
+func space() string { return fmt.Sprint("t", spaces.Add(1)) }
+
+func open(t *testing.T, url string, o jetstream.Options) *jetstream.Store {
+	t.Helper()
+	s, err := jetstream.Open(t.Context(), url, quiet(o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// single opens a new store on the server that is alone.
+func single(t *testing.T) *jetstream.Store {
+	t.Helper()
+	return open(t, alone.ClientURL(), jetstream.Options{Namespace: space(), Single: true})
+}
+
+// replicated opens a new store on the cluster.
+func replicated(t *testing.T) *jetstream.Store {
+	t.Helper()
+	return open(t, urls(cluster...), jetstream.Options{Namespace: space()})
+}

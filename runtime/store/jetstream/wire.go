@@ -1,0 +1,297 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Codes of the server's API errors that this package acts upon.
+const (
+	codeNoMessage     jetstream.ErrorCode = 10037
+	codeDeleteNothing jetstream.ErrorCode = 10057
+	codeNameInUse     jetstream.ErrorCode = 10058
+	codeNoStream      jetstream.ErrorCode = 10059
+	codeWrongSequence jetstream.ErrorCode = 10071
+	codeUndecided     jetstream.ErrorCode = 10164
+	codeNotEnabled    jetstream.ErrorCode = 10076
+	codeNotInAccount  jetstream.ErrorCode = 10039
+	codeNoReplicas    jetstream.ErrorCode = 10074
+	codeTooFewServers jetstream.ErrorCode = 10005
+	codeUnavailable   jetstream.ErrorCode = 10008
+	beyond                                = uint64(1) << 62 // a sequence that no stream reaches
+	pageMax                               = 512
+	pageBytes                             = 8 << 20
+)
+
+// errUnanswered says that a request was sent and no answer came in time: what it asked for may be done.
+var errUnanswered = fmt.Errorf("%w: the request was sent", ErrUnreachable)
+
+// code is that of a server's API error, 0 of any other.
+func code(err error) jetstream.ErrorCode {
+	var e *jetstream.APIError
+	if errors.As(err, &e) {
+		return e.ErrorCode
+	}
+	return 0
+}
+
+// request sends one request and returns its answer. Its error matches errUnanswered when the request may have had an
+// effect, and ErrUnreachable when it had none.
+func (s *Store) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	one, cancel := context.WithTimeout(ctx, oneTry)
+	defer cancel()
+	r, err := s.write.RequestMsgWithContext(one, m)
+	if err == nil {
+		return r, nil
+	}
+	switch {
+	case s.lacks(m.Subject, began):
+		return nil, fmt.Errorf("%w: to publish to %s", ErrRights, m.Subject)
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionClosed),
+		errors.Is(err, nats.ErrMaxPayload):
+		return nil, fmt.Errorf("%w: %s: %w", ErrUnreachable, m.Subject, err)
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("%w: %w", errUnanswered, ctx.Err())
+	}
+	return nil, fmt.Errorf("%w: %s: %w", errUnanswered, m.Subject, err)
+}
+
+// lacks tells that the server has refused a publish to the subject since then.
+func (s *Store) lacks(subject string, since time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, ok := s.denied[subject]
+	return ok && !at.Before(since)
+}
+
+// asLong calls f until it wants no more, the context ends or the patience does; it waits 1 to 250 ms in between.
+func asLong(ctx context.Context, f func() (again bool, err error)) error {
+	end := time.Now().Add(patience)
+	for wait := time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
+		again, err := f()
+		if !again || time.Now().After(end) {
+			return err
+		}
+		t := time.NewTimer(wait/2 + rand.N(wait))
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		case <-t.C:
+		}
+	}
+}
+
+// api asks the server's API until it is answered. body and answer may be nil. What the server refuses is a
+// *jetstream.APIError.
+func (s *Store) api(ctx context.Context, op string, body, answer any) error {
+	m := nats.NewMsg("$JS.API." + op)
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		m.Data = b
+	}
+	return asLong(ctx, func() (bool, error) {
+		r, err := s.request(ctx, m)
+		if err != nil {
+			return errors.Is(err, ErrUnreachable) && ctx.Err() == nil && !s.write.IsClosed(), err
+		}
+		var head struct {
+			Error *jetstream.APIError `json:"error"`
+		}
+		if err := json.Unmarshal(r.Data, &head); err != nil {
+			return false, fmt.Errorf("%w: an answer to %s that is no JSON: %w", ErrServer, op, err)
+		}
+		switch {
+		case head.Error == nil:
+		case head.Error.ErrorCode == codeUnavailable:
+			return true, fmt.Errorf("%w: %w", ErrUnreachable, head.Error)
+		case head.Error.ErrorCode == codeNotEnabled || head.Error.ErrorCode == codeNotInAccount:
+			return false, fmt.Errorf("%w: %w", ErrUnreachable, head.Error)
+		case head.Error.ErrorCode == codeNoReplicas || head.Error.ErrorCode == codeTooFewServers:
+			return false, fmt.Errorf("%w: %w", ErrReplicas, head.Error)
+		default:
+			return false, head.Error
+		}
+		if answer == nil {
+			return false, nil
+		}
+		return false, json.Unmarshal(r.Data, answer)
+	})
+}
+
+// info asks who leads the stream for what it is. While nobody leads, it asks again.
+func (s *Store) info(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
+	var info *jetstream.StreamInfo
+	err := asLong(ctx, func() (bool, error) {
+		info = &jetstream.StreamInfo{}
+		if err := s.api(ctx, "STREAM.INFO."+stream, nil, info); err != nil {
+			return false, err
+		}
+		if info.Cluster != nil && info.Cluster.Leader == "" {
+			return true, fmt.Errorf("%w: stream %s has no leader", ErrUnreachable, stream)
+		}
+		return false, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if ahead := s.clock.hear(info.TimeStamp); ahead > time.Second {
+		s.log.Warn("jetstream: the leader's clock is ahead of what was known; servers' clocks have to agree", "stream", stream, "by", ahead)
+	}
+	return info, nil
+}
+
+// barrier proves that the stream has a quorum: the deletion of what is not there goes through it and changes nothing.
+func (s *Store) barrier(ctx context.Context, stream string) error {
+	err := s.api(ctx, "STREAM.MSG.DELETE."+stream, map[string]any{"seq": beyond, "no_erase": true}, nil)
+	switch {
+	case code(err) == codeDeleteNothing:
+		return nil
+	case err == nil:
+		return fmt.Errorf("%w: stream %s had a message at sequence %d", ErrForeign, stream, beyond)
+	}
+	return err
+}
+
+// publish appends to the subject's stream when the last message on the subject is at expect, 0 for none. Its error is
+// a *wrongSequence, errUndecided, or that of request.
+func (s *Store) publish(ctx context.Context, subject string, body []byte, expect uint64) (sequence uint64, err error) {
+	m := &nats.Msg{Subject: subject, Data: body, Header: nats.Header{
+		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(expect, 10)},
+	}}
+	r, err := s.request(ctx, m)
+	if err != nil {
+		return 0, err
+	}
+	var ack struct {
+		Error    *jetstream.APIError `json:"error"`
+		Sequence uint64              `json:"seq"`
+	}
+	if err := json.Unmarshal(r.Data, &ack); err != nil {
+		return 0, fmt.Errorf("%w: %s: an answer that is no JSON: %w", ErrServer, subject, err)
+	}
+	switch {
+	case ack.Error == nil && ack.Sequence > 0:
+		return ack.Sequence, nil
+	case ack.Error == nil:
+		return 0, fmt.Errorf("%w: %s: an answer without a sequence", ErrServer, subject)
+	case ack.Error.ErrorCode == codeUndecided:
+		return 0, errUndecided
+	case ack.Error.ErrorCode == codeUnavailable:
+		return 0, fmt.Errorf("%w: %w", errUnanswered, ack.Error)
+	case ack.Error.ErrorCode == codeWrongSequence:
+		_, text, _ := strings.Cut(ack.Error.Description, ": ")
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%w: %s: %w", ErrServer, subject, ack.Error)
+		}
+		return 0, &wrongSequence{n}
+	}
+	return 0, fmt.Errorf("publish to %s: %w", subject, ack.Error)
+}
+
+// errUndecided says that another message of the subject is in flight: it decides nothing.
+var errUndecided = errors.New("jetstream: another append of this id is under way")
+
+// A wrongSequence says where the last message of the subject stands; 0 for none.
+type wrongSequence struct{ stands uint64 }
+
+func (e *wrongSequence) Error() string {
+	return fmt.Sprintf("jetstream: the id stands at %d", e.stands)
+}
+
+// message asks the leader for one message, by its sequence or as the last of a subject. found is false where there is
+// none.
+func (s *Store) message(ctx context.Context, stream string, by map[string]any) (e stored, found bool, err error) {
+	var answer struct {
+		Message struct {
+			Sequence uint64    `json:"seq"`
+			Data     []byte    `json:"data"`
+			Time     time.Time `json:"time"`
+		} `json:"message"`
+	}
+	err = s.api(ctx, "STREAM.MSG.GET."+stream, by, &answer)
+	if code(err) == codeNoMessage {
+		return e, false, nil
+	}
+	if err != nil {
+		return e, false, err
+	}
+	e, err = s.entryAt(stream, answer.Message.Sequence, answer.Message.Time, answer.Message.Data)
+	return e, err == nil, err
+}
+
+// page asks any server for up to n messages from a sequence on, or the first that is not before a time. There may be
+// none, where that server is behind, and holes.
+func (s *Store) page(ctx context.Context, stream string, by map[string]any, n int) (found []stored, err error) {
+	by["batch"], by["max_bytes"] = n, pageBytes
+	body, err := json.Marshal(by)
+	if err != nil {
+		return nil, err
+	}
+	began, inbox := time.Now(), s.write.NewInbox()
+	sub, err := s.write.SubscribeSync(inbox)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	defer sub.Unsubscribe()
+	one, cancel := context.WithTimeout(ctx, oneTry)
+	defer cancel()
+	subject := "$JS.API.DIRECT.GET." + stream
+	if err := s.write.PublishRequest(subject, inbox, body); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrUnreachable, subject, err)
+	}
+	for {
+		m, err := sub.NextMsgWithContext(one)
+		if err != nil {
+			switch {
+			case s.lacks(subject, began):
+				return nil, fmt.Errorf("%w: to publish to %s", ErrRights, subject)
+			case ctx.Err() != nil:
+				return nil, ctx.Err()
+			}
+			return nil, fmt.Errorf("%w: %s: %w", ErrUnreachable, subject, err)
+		}
+		switch status := m.Header.Get("Status"); status {
+		case "":
+		case "204", "404":
+			return found, nil
+		default:
+			return nil, fmt.Errorf("%w: %s: status %s %s", ErrUnreachable, subject, status, m.Header.Get("Description"))
+		}
+		e, err := s.fromHeader(stream, m)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, e)
+	}
+}
+
+// fromHeader is the entry of a message that names its place in headers.
+func (s *Store) fromHeader(stream string, m *nats.Msg) (stored, error) {
+	sequence, err := strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64)
+	if err != nil {
+		return stored{}, fmt.Errorf("%w: %s: a message without a sequence", ErrServer, stream)
+	}
+	at, err := time.Parse(time.RFC3339Nano, m.Header.Get(jetstream.TimeStampHeaer))
+	if err != nil {
+		return stored{}, fmt.Errorf("%w: %s: a message without a time", ErrServer, stream)
+	}
+	return s.entryAt(stream, sequence, at, m.Data)
+}

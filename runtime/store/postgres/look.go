@@ -1,0 +1,298 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+const (
+	// wholeEvery is how often the owner of the outbox reads it from the beginning, whatever it has seen: who may
+	// insert there may choose a transaction that has long ended.
+	wholeEvery = time.Minute
+	// movePause is for how long a log is left alone after a failure, movingTold how often it is told of.
+	movePause  = time.Second
+	movingTold = time.Minute
+)
+
+// A snapshot is which transactions had ended at a moment: what they left in the outbox could be seen then.
+type snapshot struct {
+	next   int64   // the first transaction that had not begun
+	active []int64 // those before it that had not ended
+}
+
+// never is the snapshot of before any transaction.
+var never = snapshot{next: math.MinInt64}
+
+// parseSnapshot reads PostgreSQL's text of one, "xmin:xmax:active,active".
+func parseSnapshot(text string) (s snapshot, err error) {
+	parts := strings.SplitN(text, ":", 3)
+	if len(parts) != 3 {
+		return s, fmt.Errorf("%q is no snapshot", text)
+	}
+	if s.next, err = strconv.ParseInt(parts[1], 10, 64); err != nil {
+		return s, err
+	}
+	for of := range strings.SplitSeq(parts[2], ",") {
+		if of == "" {
+			continue
+		}
+		tx, err := strconv.ParseInt(of, 10, 64)
+		if err != nil {
+			return s, err
+		}
+		s.active = append(s.active, tx)
+	}
+	return s, nil
+}
+
+// A place is a row's in the outbox. Rows are read in order of their transactions, then of their ids: a transaction
+// that began after another's end has a higher number.
+type place struct{ tx, id int64 }
+
+var first = place{math.MinInt64, math.MinInt64}
+
+// A sweep reads the outbox once, page by page: every row that could be seen when it began and could not when
+// the one before it did.
+type sweep struct {
+	since  snapshot // when the one before began
+	began  *snapshot
+	behind place // of the last row that was read
+}
+
+func newSweep(since snapshot) sweep { return sweep{since: since, behind: first} }
+
+// again lets the sweep begin anew.
+func (w *sweep) again() { *w = newSweep(w.since) }
+
+// done tells what a page has come to. The last page ends the sweep: the next one is for what could not be seen
+// when this one began.
+func (w *sweep) done(p *page) {
+	if w.began == nil {
+		w.began = &p.at
+	}
+	if p.more {
+		w.behind = p.rows[len(p.rows)-1].place
+		return
+	}
+	*w = newSweep(*w.began)
+}
+
+// A page is some of the outbox.
+type page struct {
+	at    snapshot
+	start time.Time // of the server
+	rows  []outboxEntry
+	more  bool // there may be more in this sweep
+}
+
+// sweeping is what the owner of the outbox remembers between its steps.
+type sweeping struct {
+	mu  sync.Mutex
+	now *sweeper
+}
+
+// of returns the state of an owner, a new one where the hold is another.
+func (s *sweeping) of(h engine.Hold) *sweeper {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now == nil || s.now.fence != h.Fence {
+		s.now = &sweeper{fence: h.Fence, turn: make(chan struct{}, 1)}
+	}
+	return s.now
+}
+
+// A sweeper is the state under one hold. Who has the turn may use it.
+type sweeper struct {
+	fence uint64
+	turn  chan struct{} // capacity 1
+
+	start time.Time // of the server that was asked
+	whole time.Time // when all was last looked at
+	main  sweep     // all logs that are not stuck
+	stuck map[string]*stuckLog
+}
+
+// A stuckLog cannot be appended to. The main sweep passes it over; it has one of its own.
+type stuckLog struct {
+	sweep
+	until time.Time // it is left alone
+	told  time.Time
+	came  time.Time // its oldest row
+}
+
+// begin is for a look: where it is due, or the server is another one, everything is looked at again.
+func (w *sweeper) begin(now time.Time) {
+	if w.main.began == nil && now.Sub(w.whole) >= wholeEvery {
+		w.main, w.whole = newSweep(never), now
+	}
+}
+
+// moved tells that the server is not the one that was asked before: a standby may give numbers of transactions
+// again. What was seen counts no more.
+func (w *sweeper) moved(start time.Time) bool {
+	if w.start.Equal(start) {
+		return false
+	}
+	known := !w.start.IsZero()
+	w.start = start
+	if !known {
+		return false
+	}
+	w.main = newSweep(never)
+	for _, l := range w.stuck {
+		l.sweep = newSweep(never)
+	}
+	return true
+}
+
+// alone returns the logs that the main sweep passes over.
+func (w *sweeper) alone() []string {
+	names := make([]string, 0, len(w.stuck))
+	for name := range w.stuck {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// due returns the stuck logs to be tried again now, a few at most, those that waited longest first.
+func (w *sweeper) due(now time.Time) []string {
+	names := w.alone()
+	names = slices.DeleteFunc(names, func(name string) bool { return now.Before(w.stuck[name].until) })
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(w.stuck[a].until.UnixNano(), w.stuck[b].until.UnixNano()) })
+	return names[:min(len(names), movers)]
+}
+
+// failed notes that a log could not be appended to and returns whether that is to be told.
+func (w *sweeper) failed(name string, now time.Time, oldest time.Duration) (tell bool) {
+	l := w.stuck[name]
+	if l == nil {
+		if w.stuck == nil {
+			w.stuck = map[string]*stuckLog{}
+		}
+		l = &stuckLog{sweep: newSweep(w.main.since)}
+		w.stuck[name] = l
+	}
+	l.again()
+	l.until, l.came = now.Add(movePause), now.Add(-oldest)
+	if tell = now.Sub(l.told) >= movingTold; tell {
+		l.told = now
+	}
+	return tell
+}
+
+// oldest is for how long the oldest row of the stuck logs has waited.
+func (w *sweeper) oldest(now time.Time) (age time.Duration) {
+	for _, l := range w.stuck {
+		age = max(age, now.Sub(l.came))
+	}
+	return age
+}
+
+// succeeded notes that all rows of a page of a stuck log were moved.
+func (w *sweeper) succeeded(name string, p *page) {
+	if p.more {
+		w.stuck[name].done(p)
+		return
+	}
+	delete(w.stuck, name) // what is seen from now on is seen by the main sweep too
+}
+
+// lookSQL reads a page. $5 to $7 are ranges of places; it touches nothing else of the index, so each is written as
+// bounds of (tx, id) alone, for which no other index does.
+const lookSQL = `WITH read AS (
+		SELECT o.* FROM unnest($5::bigint[], $6::bigint[], $7::bigint[]) AS r (tx, id, up_to) CROSS JOIN LATERAL (
+			SELECT * FROM @.outbox WHERE (tx, id) >= (r.tx, r.id) AND tx <= r.up_to AND (log = ANY ($2)) = $8 ORDER BY tx, id LIMIT $1) AS o
+		ORDER BY tx, id LIMIT $1
+	), measured AS (
+		SELECT *, octet_length(event_id)::bigint + octet_length(timestamp) + octet_length(data) + coalesce(octet_length(meta), 0)
+			+ coalesce(octet_length(targets), 0) AS size FROM read
+	), bounded AS (
+		SELECT *, size <= $3 AS fits, sum(least(size, $3)) OVER (ORDER BY tx, id) - least(size, $3) AS before FROM measured
+	)
+	SELECT pg_current_snapshot()::text, pg_postmaster_start_time(), b.tx, b.id, CASE WHEN octet_length(log) <= $4 THEN log END,
+		CASE WHEN fits THEN event_id END, CASE WHEN fits THEN timestamp END, CASE WHEN fits THEN data END, CASE WHEN fits THEN meta END,
+		CASE WHEN fits THEN targets END, once, above, size, extract(epoch FROM clock_timestamp() - b.at)::float8
+	FROM (VALUES (1)) AS one LEFT JOIN bounded b ON before < $3 ORDER BY b.tx, b.id`
+
+// lookArgs are those of a page of a sweep: of some logs, or of all but these.
+func lookArgs(w *sweep, limit int, logs []string, only bool) []any {
+	var txs, ids, upTo []int64
+	between := func(from, to int64) { // transactions
+		at := place{from, math.MinInt64}
+		if w.behind.tx >= from {
+			at = place{w.behind.tx, w.behind.id + 1}
+		}
+		if at.tx <= to {
+			txs, ids, upTo = append(txs, at.tx), append(ids, at.id), append(upTo, to)
+		}
+	}
+	for _, tx := range w.since.active {
+		between(tx, tx)
+	}
+	if w.began == nil {
+		between(w.since.next, math.MaxInt64) // it sees no more than the sweep is for
+	} else {
+		between(w.since.next, w.began.next-1)
+	}
+	return []any{int64(limit), logs, int64(maxWaiting), int32(maxName), txs, ids, upTo, only}
+}
+
+// A looked is a row of the answer to lookSQL; of an empty outbox it has the snapshot alone.
+type looked struct {
+	at    string
+	start time.Time
+	row   *outboxEntry
+}
+
+func scanLooked(row pgx.CollectableRow) (l looked, err error) {
+	var tx, id, above, size *int64
+	var age *float64
+	var once *bool
+	var name, timestamp *string
+	var eventID, data, meta, targets []byte
+	err = row.Scan(&l.at, &l.start, &tx, &id, &name, &eventID, &timestamp, &data, &meta, &targets, &once, &above, &size, &age)
+	if err != nil || tx == nil {
+		return l, err
+	}
+	l.row = &outboxEntry{place: place{*tx, *id}, once: *once, size: *size, age: max(time.Duration(*age*float64(time.Second)), 0)}
+	if name == nil {
+		l.row.fault = fmt.Errorf("the name of its log has more than %d bytes", maxName)
+		return l, nil
+	}
+	l.row.log = *name
+	l.row.decode(eventID, timestamp, data, meta, targets, *above)
+	return l, nil
+}
+
+// look reads a page of a sweep.
+func (s *Store) look(ctx context.Context, w *sweep, limit int, logs []string, only bool) (*page, error) {
+	all, err := collect(ctx, s, scanLooked, lookSQL, lookArgs(w, limit, logs, only)...)
+	if err != nil {
+		return nil, err
+	}
+	p := &page{start: all[0].start}
+	if p.at, err = parseSnapshot(all[0].at); err != nil {
+		return nil, err
+	}
+	size := int64(0)
+	for _, l := range all {
+		if l.row != nil {
+			p.rows = append(p.rows, *l.row)
+			size += min(l.row.size, maxWaiting)
+		}
+	}
+	p.more = len(p.rows) == limit || size >= maxWaiting
+	return p, nil
+}
