@@ -52,8 +52,8 @@ func (h *half) set(d *deadline, at time.Time) {
 		d.timer.Stop()
 	}
 	d.at, d.timer = at, nil
-	if !at.IsZero() {
-		d.timer = time.AfterFunc(time.Until(at), func() { h.change(func() {}) })
+	if wait := time.Until(at); wait > 0 { // else over already, or never
+		d.timer = time.AfterFunc(wait, func() { h.change(func() {}) })
 	}
 	h.moved.Broadcast()
 }

@@ -79,3 +79,12 @@ func TestDeadlines(t *testing.T) {
 		b.Close()
 	})
 }
+
+// net/http says with a deadline in the past that a read is to end, at each request. It sets no timer (CONTRIBUTING.md).
+func TestDeadlineInThePast(t *testing.T) {
+	h := newHalf()
+	h.set(&h.reading, time.Unix(1, 0))
+	if _, err := h.read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || h.reading.timer != nil {
+		t.Errorf("%v, with timer %v", err, h.reading.timer)
+	}
+}

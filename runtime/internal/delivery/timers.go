@@ -100,12 +100,14 @@ func (t *timers) arm() {
 		return
 	}
 	t.armed = at
-	wait := at.time().Sub(t.now())
-	if t.timer == nil {
+	switch wait := at.time().Sub(t.now()); {
+	case wait <= 0:
+		go t.fire()
+	case t.timer == nil:
 		t.timer = time.AfterFunc(wait, t.fire)
-		return
+	default:
+		t.timer.Reset(wait)
 	}
-	t.timer.Reset(wait)
 }
 
 func (t *timers) stop() {

@@ -187,14 +187,19 @@ func (l *Log) news() {
 		return
 	}
 	l.coming = true
-	time.AfterFunc(f.Latency, func() {
+	arrive := func() {
 		l.mu.Lock()
 		l.coming = false
 		l.mu.Unlock()
 		if l.s.reachable("news " + l.name) {
 			l.look(0)
 		}
-	})
+	}
+	if f.Latency > 0 {
+		time.AfterFunc(f.Latency, arrive)
+		return
+	}
+	go arrive()
 }
 
 // reachable reports whether news come through.
