@@ -59,3 +59,8 @@ func Decodes(b []byte) error {
 	_, err := decode(b)
 	return err
 }
+
+// StateStream is the stream of a namespace's state, and Marks the subjects of how far a log was offered to shards.
+func StateStream(namespace string) string { return strings.ToUpper(namespace) + "_S" }
+
+func Marks(namespace, log string) string { return namespace + ".s." + markAt(anyShard, log) }
