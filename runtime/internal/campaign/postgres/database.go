@@ -436,5 +436,14 @@ func (d *database) Story(ctx context.Context, path string) string {
 // Backup implements [campaign.Restorer].
 func (d *database) Backup(context.Context) error { return d.cluster.Dump() }
 
-// Restore implements [campaign.Restorer].
-func (d *database) Restore(context.Context) error { return d.cluster.Restore() }
+// Restore implements [campaign.Restorer], as docs/postgres.md has it: webhook subscriptions are told because new epochs
+// begin.
+func (d *database) Restore(ctx context.Context) error {
+	if err := d.cluster.Restore(); err != nil {
+		return err
+	}
+	return d.with(ctx, func(c *pgx.Conn) error {
+		_, err := c.Exec(ctx, "SELECT mcpe.begin_epochs()")
+		return err
+	})
+}
