@@ -43,8 +43,8 @@ listens to them, in web/; also in a module that is there.
 With --from the events are the webhooks of a service, which the server takes in by
 HTTP, verified; --events chooses among the event types that there are to start from:
 those of GitHub are made of its own schemas (push, issues and pull_request where none
-are named; issues.opened is one action), those of Stripe and Slack are a few by hand,
-standard-webhooks and hmac have an example each.
+are named; issues.opened is one action), those of Stripe, Slack and GitLab are a few by
+hand, standard-webhooks, hmac and cloudevents have an example each.
 
 In a directory with a go.mod, init adds events to the module that is there: events/,
 mcpe.yaml, the generated package and generate.go. Of existing files only go.mod is

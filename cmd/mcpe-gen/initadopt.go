@@ -187,7 +187,7 @@ func wiringOf(t templates.Scaffold) adopt.Wiring {
 	switch t.From.Service {
 	case "hmac":
 		w.Ingress.Options = `, Header: "X-Signature", Event: "/type"`
-	case "gitlab":
+	case "gitlab", "cloudevents":
 		w.Ingress.Secrets = "Tokens"
 	}
 	for _, e := range t.From.Events {
