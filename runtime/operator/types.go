@@ -413,8 +413,8 @@ type Cluster struct {
 	Leased bool `json:"leased"`
 	// Unowned counts the shards of work that no replica owns, by event type, or "/outbox" and "/retention".
 	Unowned map[string]int `json:"unowned"`
-	// Generation counts how often the store's logs have begun new epochs; 0 where the store does not count them.
-	Generation uint64 `json:"generation,omitempty"`
+	// Generation is a number that the store's logs raise whenever they begin new epochs.
+	Generation uint64 `json:"generation"`
 	// HeardAt is when this process last knew all that was ordered in others; zero for never.
 	HeardAt time.Time `json:"heardAt,omitzero"`
 	// OutboxAge is for how long the oldest occurrence has waited in the outbox; nil in a process that does not own it.

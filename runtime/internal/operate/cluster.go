@@ -13,7 +13,7 @@ import (
 func (a *Admin) Cluster(ctx context.Context) (operator.Cluster, error) {
 	p := a.o.Processes
 	fence, owned, ok := p.Status()
-	shared, _ := a.o.Store.(engine.Leases)
+	shared, _ := a.o.Store.(engine.Shared)
 	if !ok || shared == nil {
 		return operator.Cluster{}, fmt.Errorf("this process has its store alone: %w", events.NewError(wire.Unsupported, map[string]string{"feature": "cluster"}))
 	}
@@ -21,7 +21,7 @@ func (a *Admin) Cluster(ctx context.Context) (operator.Cluster, error) {
 	if err != nil {
 		return operator.Cluster{}, fmt.Errorf("reading who shares the store: %w", err)
 	}
-	c := operator.Cluster{Replicas: []operator.Replica{}, Leased: fence != 0, Unowned: map[string]int{}, HeardAt: p.LastLook()}
+	c := operator.Cluster{Replicas: []operator.Replica{}, Leased: fence != 0, Unowned: map[string]int{}, Generation: shared.Generation(), HeardAt: p.LastLook()}
 	place := map[uint64]int{}
 	for i, r := range found.Replicas {
 		place[r.Fence] = i
@@ -33,9 +33,6 @@ func (a *Admin) Cluster(ctx context.Context) (operator.Cluster, error) {
 		} else {
 			c.Unowned[h.Shard.Topic]++
 		}
-	}
-	if g, ok := a.o.Store.(engine.Generations); ok {
-		c.Generation = g.Generation()
 	}
 	if owned[engine.OutboxTopic] > 0 {
 		age := p.OutboxAge()
