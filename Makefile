@@ -17,7 +17,7 @@ test: lint drift unit oracle-here ## Run every check: format, vet, staticcheck, 
 # more than there are cores runs at once. Those of whole clusters, and of conform's wrong servers, come afterwards, one by
 # one: replicas whose leases lapse because the machine is busy are another test, and so are faults that show late.
 PACKAGES ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
-ALONE = ./cmd/mcpe-gen/internal/conform ./runtime/internal/campaign ./runtime/internal/clustertest ./runtime/server
+ALONE = ./cmd/mcpe-gen/internal/conform ./runtime/internal/campaign/postgres ./runtime/internal/clustertest ./runtime/server
 
 .PHONY: unit
 unit:
@@ -104,7 +104,8 @@ oracle-here:
 METRICS = examples/metrics
 
 .PHONY: metrics
-metrics: ## Run the example for Prometheus and hold its alerts and dashboard to what it exports (downloads the exporter).
+metrics: ## Run the example for Prometheus, hold its alerts and dashboard to what it exports, and try each alert with promtool (downloads the exporter).
+	@command -v promtool >/dev/null || echo "NO PROMTOOL: the alert rules are not tried; install Prometheus"
 	cd $(METRICS) && $(GO) vet ./... && $(GO) test ./...
 
 # The example of a consumer has a go.mod of its own, as a program elsewhere has.
