@@ -17,7 +17,7 @@ test: lint drift unit oracle-here ## Run every check: format, vet, staticcheck, 
 # more than there are cores runs at once. Those of whole clusters, and of conform's wrong servers, come afterwards, one by
 # one: replicas whose leases lapse because the machine is busy are another test, and so are faults that show late.
 PACKAGES ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
-ALONE = ./cmd/mcpe-gen/internal/conform ./runtime/internal/campaign ./runtime/internal/clustertest ./runtime/server
+ALONE = ./cmd/mcpe-gen/internal/conform ./runtime/internal/campaign/postgres ./runtime/internal/clustertest ./runtime/server
 
 # The race detector makes the generator ten times slower, and all of its goroutines are gen/internal/parallel's and those
 # that run plugins. So it has the detector for these, and for TestGolden, where everything runs on two processors.

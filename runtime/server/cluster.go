@@ -26,7 +26,7 @@ type Replica struct {
 // processes are those that serve the server's store.
 func (s *Server) processes(ctx context.Context) (cluster.Processes, error) {
 	r := s.options.Replica
-	return cluster.New(ctx, cluster.Options{Host: replicated{webhookHost{s}}, Store: s.options.Store, EmitOnly: s.options.emitOnly,
+	return cluster.New(ctx, cluster.Options{Host: replicated{webhookHost{s}}, Store: s.options.Store, Outbox: s.options.Outbox, EmitOnly: s.options.emitOnly,
 		Name: r.Name, Lease: r.Lease, Log: &s.log, Logger: s.options.Logger})
 }
 

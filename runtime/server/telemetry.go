@@ -221,7 +221,7 @@ func (m *metrics) observeShards(s *Server, o metric.Observer) {
 	if at := s.cluster.LastLook(); !at.IsZero() {
 		o.ObserveFloat64(m.control, time.Since(at).Seconds())
 	}
-	if g, ok := s.options.Store.(engine.Generations); ok {
+	if g, ok := s.options.Store.(engine.Shared); ok {
 		o.ObserveInt64(m.generation, int64(g.Generation()))
 	}
 	for work, n := range owned {

@@ -71,6 +71,8 @@ type Host interface {
 type Options struct {
 	Host  Host
 	Store store.Store
+	// Outbox has what is to be moved to the logs of a store that processes share; nil for none.
+	Outbox engine.Outbox
 	// EmitOnly is set in a process that serves nobody.
 	EmitOnly bool
 	// Name is what logs call the process; default the host's name and the process id.

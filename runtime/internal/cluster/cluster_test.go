@@ -72,7 +72,7 @@ func TestREP6ProcessesShareTheWork(t *testing.T) {
 func TestREP6Refused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memcluster.New().Open()
-		for op, want := range map[string]string{"Cluster": "asking the store for its time: ", "OpenLog": "opening the control log: "} {
+		for op, want := range map[string]string{"Now": "asking the store for its time: ", "OpenLog": "opening the control log: "} {
 			failing(st, op)
 			p, err := start(t, st, nil)
 			if err == nil {
@@ -183,14 +183,13 @@ type drifting struct {
 	err  atomic.Pointer[error]
 }
 
-func (s *drifting) Cluster(ctx context.Context) (engine.Cluster, error) {
+func (s *drifting) Now(ctx context.Context) (time.Time, error) {
 	s.asks.Add(1)
 	if err := s.err.Load(); err != nil {
-		return engine.Cluster{}, *err
+		return time.Time{}, *err
 	}
-	c, err := s.Store.Cluster(ctx)
-	c.Now = c.Now.Add(time.Duration(s.by.Load()))
-	return c, err
+	now, err := s.Store.Now(ctx)
+	return now.Add(time.Duration(s.by.Load())), err
 }
 
 // REP-8: the time is the store's, asked for again when the answer is old; where nobody answers the old one goes on.

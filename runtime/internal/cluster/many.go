@@ -97,7 +97,7 @@ func (c *Many) Join(w *subscriber.Subscriptions) error {
 		c.o.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
 	}
 	duties := []string{engine.RetentionTopic}
-	if _, ok := c.store.(engine.Outbox); ok {
+	if c.o.Outbox != nil {
 		duties = append(duties, engine.OutboxTopic)
 	}
 	c.builds.init(&c.o, c.store)
@@ -198,7 +198,7 @@ func (c *Many) renew(ctx context.Context) {
 func (c *Many) run(t *shard.Tenure) {
 	switch t.Hold().Shard.Topic {
 	case engine.OutboxTopic:
-		c.sequencing(c.store.(engine.Outbox)).Run(t)
+		c.sequencing().Run(t)
 	case engine.RetentionTopic:
 		shard.Retaining(c.store, c.o.Logger).Run(t)
 	default:

@@ -136,6 +136,7 @@ type setup struct {
 	records   *solo.Records // those of another bed: its owner delivers
 	processes Processes
 	store     store.Store
+	outbox    engine.Outbox
 	kept      int // of attempts; 0 for the default, negative for none
 	without   bool
 	r         *receiver
@@ -151,7 +152,7 @@ func newBed(t *testing.T, o setup) *bed {
 	if o.store == nil {
 		o.store = memory.New()
 	}
-	a := Options{Host: host{b}, Processes: b.told, Store: o.store, Dialect: wire.Sketch, Now: time.Now, Closing: b.closing, Log: log,
+	a := Options{Host: host{b}, Processes: b.told, Store: o.store, Outbox: o.outbox, Dialect: wire.Sketch, Now: time.Now, Closing: b.closing, Log: log,
 		Go: func(f func()) bool { b.running.Go(f); return true }}
 	if o.processes != nil {
 		a.Processes = o.processes

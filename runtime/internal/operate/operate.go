@@ -94,8 +94,10 @@ type Options struct {
 	Processes Processes
 	// Webhooks are the server's; nil without webhook delivery.
 	Webhooks *subscriber.Subscriptions
-	// Store may remember actions and have an outbox.
+	// Store may remember actions.
 	Store store.Store
+	// Outbox has what was put aside; nil for none.
+	Outbox engine.Outbox
 	// Attempts is where attempts to deliver are kept, and Kept how many of one subscription; nil where none are.
 	Attempts engine.Attempts
 	Kept     int
