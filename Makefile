@@ -111,7 +111,8 @@ oracle-here:
 METRICS = examples/metrics
 
 .PHONY: metrics
-metrics: ## Run the example for Prometheus and hold its alerts and dashboard to what it exports (downloads the exporter).
+metrics: ## Run the example for Prometheus, hold its alerts and dashboard to what it exports, and try each alert with promtool (downloads the exporter).
+	@command -v promtool >/dev/null || echo "NO PROMTOOL: the alert rules are not tried; install Prometheus"
 	cd $(METRICS) && $(GO) vet ./... && $(GO) test ./...
 
 # The example of a consumer has a go.mod of its own, as a program elsewhere has.

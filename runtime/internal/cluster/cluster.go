@@ -33,9 +33,11 @@ type Processes interface {
 	Shutdown(ctx context.Context) error
 	// LastLook is when the last look at the orders of others began after which all were known; zero for never.
 	LastLook() time.Time
-	// Status tells whether the process has its lease, and how many shards it owns of each topic; ok is false where
-	// there is no lease to have.
-	Status() (leased bool, owned map[string]int, ok bool)
+	// Status returns the fence of the process's lease, 0 while it has none, and how many shards it owns of each topic; ok is
+	// false where there is no lease to have.
+	Status() (fence uint64, owned map[string]int, ok bool)
+	// OutboxAge is for how long the oldest occurrence has waited in the outbox, by the last look at it that this process took.
+	OutboxAge() time.Duration
 
 	// Now is the time of all of them, and Refresh asks for it where it may have become wrong.
 	Now() time.Time

@@ -50,8 +50,8 @@ func TestREP6ProcessesShareTheWork(t *testing.T) {
 		}
 		a.Processes.(*Many).Crash()
 		settle(time.Second)
-		if leased, owned, ok := a.Status(); leased || len(owned) != 0 || !ok || b.owns("e") != left {
-			t.Errorf("after a crash: %v %v %v, the other one owns %d", leased, owned, ok, b.owns("e"))
+		if fence, owned, ok := a.Status(); fence != 0 || len(owned) != 0 || !ok || b.owns("e") != left {
+			t.Errorf("after a crash: %v %v %v, the other one owns %d", fence, owned, ok, b.owns("e"))
 		}
 		settle(2 * defaultLease)
 		if b.owns("e") != Shards || b.owns(engine.OutboxTopic) != 1 {

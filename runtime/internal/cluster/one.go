@@ -75,7 +75,9 @@ func (p *one) Shutdown(context.Context) error {
 
 func (p *one) LastLook() time.Time { return time.Time{} }
 
-func (p *one) Status() (bool, map[string]int, bool) { return false, nil, false }
+func (p *one) Status() (uint64, map[string]int, bool) { return 0, nil, false }
+
+func (p *one) OutboxAge() time.Duration { return 0 }
 
 func (p *one) Now() time.Time { return time.Now() }
 
