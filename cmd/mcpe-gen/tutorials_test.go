@@ -18,8 +18,8 @@ import (
 
 var (
 	// fileName is the first line of a block that is a whole file.
-	fileName = regexp.MustCompile(`\A(?:#|//) ([\w./-]+\.\w+)\n`)
-	terminal = regexp.MustCompile(`\A# (Terminal \d)\n`)
+	fileName      = regexp.MustCompile(`\A(?:#|//) ([\w./-]+\.\w+)\n`)
+	otherTerminal = regexp.MustCompile(`\A# (Terminal \d)\n`)
 	// tutorialPort is an address of a page; each becomes a free one.
 	tutorialPort = regexp.MustCompile(`127\.0\.0\.1:(\d+)|--http (\d+)`)
 )
@@ -80,7 +80,7 @@ func follow(t *testing.T, page string) {
 			t.Fatalf("a block is neither a file nor commands:\n%s", m[0])
 		}
 		name := "Terminal 1"
-		if other := terminal.FindStringSubmatch(text); other != nil {
+		if other := otherTerminal.FindStringSubmatch(text); other != nil {
 			name, text = other[1], text[len(other[0]):]
 		}
 		if terminals[name] == nil {
