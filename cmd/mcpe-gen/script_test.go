@@ -19,17 +19,20 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(scripts{m}, map[string]func(){
-		"mcpe-gen": func() {
-			if t, err := time.Parse(time.DateOnly, os.Getenv("MCPE_GEN_TEST_NOW")); err == nil {
-				now = func() time.Time { return t }
-			}
-			os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, testVersion()))
-		},
-		"peer":     servePeer,
-		"onevent":  onEvent,
-		"receiver": hookReceiver,
-	})
+	testscript.Main(scripts{m}, programs)
+}
+
+// programs are what scripts run.
+var programs = map[string]func(){
+	"mcpe-gen": func() {
+		if t, err := time.Parse(time.DateOnly, os.Getenv("MCPE_GEN_TEST_NOW")); err == nil {
+			now = func() time.Time { return t }
+		}
+		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, testVersion()))
+	},
+	"peer":     servePeer,
+	"onevent":  onEvent,
+	"receiver": hookReceiver,
 }
 
 // scripts are the tests in the process of go test, not in those that are the command.

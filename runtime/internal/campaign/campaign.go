@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"context"
@@ -16,8 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
@@ -32,46 +30,48 @@ const (
 	lateTime = 20 * time.Second
 )
 
-// settings say how long a campaign is and what happens in it.
-type settings struct {
-	time                               time.Duration
-	kills, stops, restarts, cuts       int
-	wakes, locks, crowds               int
-	terminations, hushes               int
-	guests                             int  // whose subscriptions come and go
-	restores                           int  // rounds, each with an older backup; in the place of all other faults
-	first                              bool // it ends with its first finding
-	lease                              time.Duration
-	pollers, streams, typed, receivers int
-	emitters                           int
-	pause                              time.Duration // of an emitter
-	deploy                             bool
-	slow                               time.Duration // how long the database is slow
-	delay                              time.Duration // of each of its answers then
-	dir                                string        // for the replicas' logs
-	program                            string        // that replicas run
-	env                                []string      // for them
+// Settings say how long a campaign is and what happens in it.
+type Settings struct {
+	// Start starts the database, at the campaign's beginning. The directory is for its logs.
+	Start func(ctx context.Context, dir string) (Database, error)
+
+	Time                               time.Duration
+	Kills, Stops                       int           // of replicas
+	Lease                              time.Duration // of a replica
+	Deploy                             bool          // and roll back
+	Pollers, Streams, Typed, Receivers int
+	Guests                             int           // whose webhook subscriptions come and go, where there are receivers
+	Emitters                           int           // each second one in transactions, where the engine has them
+	Transactions                       bool          // the engine has an outbox
+	Pause                              time.Duration // of an emitter
+	Restores                           int           // rounds, each with an older backup; in the place of all faults
+	First                              bool          // it ends with its first finding
+	Dir                                string        // for the replicas' logs
+	Program                            string        // that replicas run
+	Env                                []string      // for them
 }
 
 // fullTime is how long a campaign with the counts of full takes.
 const fullTime = 5 * time.Minute
 
-// full is the campaign in full, its counts scaled to the time that there is.
-func full(d time.Duration) settings {
-	scale := func(n int) int { return max(1, int(float64(n)*min(1, d.Seconds()/fullTime.Seconds()))) }
-	return settings{
-		time: d, kills: scale(200), stops: scale(20), restarts: scale(10), cuts: scale(200), lease: 4 * time.Second,
-		wakes: scale(25), locks: scale(10), crowds: scale(5), terminations: scale(50), hushes: scale(20), guests: 6,
-		pollers: 4, streams: 8, typed: 3, receivers: 4, emitters: 4,
-		pause: 40 * time.Millisecond, deploy: true, slow: d / 10, delay: 200 * time.Millisecond,
+// Scale is a count of faults of a whole campaign in the time that there is, at least 1.
+func Scale(n int, d time.Duration) int {
+	return max(1, int(float64(n)*min(1, d.Seconds()/fullTime.Seconds())))
+}
+
+// Full is the campaign in full, its counts scaled to the time that there is.
+func Full(d time.Duration) Settings {
+	return Settings{
+		Time: d, Kills: Scale(200, d), Stops: Scale(20, d), Lease: 4 * time.Second, Deploy: true, Guests: 6,
+		Pollers: 4, Streams: 8, Typed: 3, Receivers: 4, Emitters: 4, Transactions: true, Pause: 40 * time.Millisecond,
 	}
 }
 
-// A campaign is a cluster with its consumers, and what happens to it.
-type campaign struct {
-	settings
-	db        *database
-	slots     []*slot
+// A Campaign is a cluster with its consumers, and what happens to it.
+type Campaign struct {
+	Settings
+	db        Database
+	slots     []*Slot
 	balancer  *httptest.Server
 	reception *reception
 	hc        *http.Client
@@ -82,6 +82,7 @@ type campaign struct {
 
 	mu       sync.Mutex
 	failures []error
+	names    []string       // of faults, in the order of the report
 	done     map[string]int // faults, by name
 	wanted   map[string]int
 	windows  []window // in which deliveries may be repeated
@@ -92,7 +93,7 @@ type campaign struct {
 
 // A window is a time in which something was wrong with a slot, or with the database when slot is nil.
 type window struct {
-	slot     *slot
+	slot     *Slot
 	from, to time.Time
 }
 
@@ -102,42 +103,36 @@ type death struct {
 	next time.Time // when something came that was committed after it
 }
 
-func (c *campaign) fail(err error) {
+func (c *Campaign) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.failures) < 100 {
 		c.failures = append(c.failures, err)
 	}
-	if c.first {
+	if c.First {
 		c.abort()
 	}
 }
 
-func (c *campaign) happened(what string) {
+func (c *Campaign) happened(what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.done[what]++
 }
 
-// run runs a campaign and returns what came of it. The error says what must not have happened.
-func run(ctx context.Context, s settings) (rep *report, err error) {
-	c := &campaign{settings: s, ledger: newLedger(), done: map[string]int{}, wanted: map[string]int{},
+// Run runs a campaign and returns what came of it. The error says what must not have happened.
+func Run(ctx context.Context, s Settings) (rep *Report, err error) {
+	c := &Campaign{Settings: s, ledger: newLedger(), done: map[string]int{}, wanted: map[string]int{},
 		hc: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
 	defer c.hc.CloseIdleConnections()
 	ctx, c.abort = context.WithCancel(ctx)
 	defer c.abort()
-	if c.db, err = startDatabase(); err != nil {
+	if c.db, err = s.Start(ctx, s.Dir); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.db.stop()) }()
-	if err := c.db.with(ctx, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, "CREATE TABLE campaign_tickets (id text PRIMARY KEY)")
-		return err
-	}); err != nil {
-		return nil, err
-	}
+	defer func() { err = errors.Join(err, c.db.Stop()) }()
 	callbacks := ""
-	if s.receivers > 0 {
+	if s.Receivers > 0 {
 		if c.reception, err = newReception(c.fail); err != nil {
 			return nil, err
 		}
@@ -165,43 +160,43 @@ func run(ctx context.Context, s settings) (rep *report, err error) {
 	if err := c.subscribe(ctx); err != nil {
 		return nil, err
 	}
-	if c.restores > 0 {
+	if c.Restores > 0 {
 		return nil, c.restoring(ctx)
 	}
 	return c.drive(ctx)
 }
 
-// replicas is how many the cluster has.
-const replicas = 3
+// Replicas is how many the cluster has.
+const Replicas = 3
 
 // clockOffset is the variable by which a replica that make cluster has built is told how many seconds its clock is
 // ahead (build/main.go); clocks are those of the slots.
 const clockOffset = "MCPE_CAMPAIGN_CLOCK"
 
-var clocks = [replicas]time.Duration{-time.Hour, 0, 2 * time.Hour}
+var clocks = [Replicas]time.Duration{-time.Hour, 0, 2 * time.Hour}
 
 // place makes the slots, each with an address and a log.
-func (c *campaign) place(callbacks string) error {
-	for i := range replicas {
+func (c *Campaign) place(callbacks string) error {
+	for i := range Replicas {
 		// Kept until all have one, so that they differ; an address is used again and again.
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return err
 		}
 		defer ln.Close()
-		log, err := os.Create(filepath.Join(c.dir, fmt.Sprintf("replica%d.log", i)))
+		log, err := os.Create(filepath.Join(c.Dir, fmt.Sprintf("replica%d.log", i)))
 		if err != nil {
 			return err
 		}
-		env := append(slices.Clone(c.env), fmt.Sprintf("%s=%d", clockOffset, int(clocks[i].Seconds())))
-		s := &slot{program: c.program, env: env, log: log, options: replicaOptions{
-			name: fmt.Sprintf("replica%d", i), addr: ln.Addr().String(), database: c.db.url(i), lease: c.lease,
+		env := append(slices.Clone(c.Env), fmt.Sprintf("%s=%d", clockOffset, int(clocks[i].Seconds())))
+		s := &Slot{number: i, program: c.Program, env: env, log: log, options: replicaOptions{
+			name: fmt.Sprintf("replica%d", i), addr: ln.Addr().String(), database: c.db.URL(i), lease: c.Lease,
 			source: fmt.Sprintf("127.0.0.%d", i+2), callbacks: callbacks}}
 		s.lost = func() {
 			// What it could not write down as the owner any more is delivered again, by itself even. Requests that
 			// are under way come a little later.
 			c.happened(leaseLost)
-			c.window(window{s, time.Now().Add(-2 * c.lease), time.Now().Add(unwritten)})
+			c.Window(s, time.Now().Add(-2*c.Lease), time.Now().Add(unwritten))
 		}
 		c.slots = append(c.slots, s)
 	}
@@ -209,7 +204,7 @@ func (c *campaign) place(callbacks string) error {
 }
 
 // subscribe makes the consumers. All begin at the cursor of before the first ticket.
-func (c *campaign) subscribe(ctx context.Context) error {
+func (c *Campaign) subscribe(ctx context.Context) error {
 	base := func(kind, severity string, exact bool) caller {
 		return caller{base: c.balancer.URL, hc: c.hc, ledger: c.ledger, record: newRecord(kind, severity, exact)}
 	}
@@ -225,9 +220,9 @@ func (c *campaign) subscribe(ctx context.Context) error {
 			c.consumers = append(c.consumers, x)
 		}
 	}
-	add(c.pollers, func(s string) (consumer, *caller) { p := &poller{base("poll", s, true)}; return p, &p.caller })
-	add(c.streams, func(s string) (consumer, *caller) { p := &streamer{base("stream", s, true)}; return p, &p.caller })
-	for i := range c.typed {
+	add(c.Pollers, func(s string) (consumer, *caller) { p := &poller{base("poll", s, true)}; return p, &p.caller })
+	add(c.Streams, func(s string) (consumer, *caller) { p := &streamer{base("stream", s, true)}; return p, &p.caller })
+	for i := range c.Typed {
 		mode := []string{"push", "poll"}[i%2]
 		add(1, func(s string) (consumer, *caller) {
 			p := &typed{base("client, "+mode, s, false), mode, i%4 < 2}
@@ -239,7 +234,7 @@ func (c *campaign) subscribe(ctx context.Context) error {
 	}
 	var failed error
 	n := 0
-	add(c.receivers, func(s string) (consumer, *caller) {
+	add(c.Receivers, func(s string) (consumer, *caller) {
 		p, err := newHook(base("webhook", s, false), c.reception)
 		if n++; n%2 == 0 {
 			p.kind, p.ttl, p.every = "webhook, refreshed", 30*time.Second, 2*time.Second
@@ -251,7 +246,7 @@ func (c *campaign) subscribe(ctx context.Context) error {
 }
 
 // drive lets things happen until the time is over, waits for what is under way, and judges.
-func (c *campaign) drive(ctx context.Context) (*report, error) {
+func (c *Campaign) drive(ctx context.Context) (*Report, error) {
 	consuming, stopConsuming := context.WithCancel(ctx)
 	defer stopConsuming()
 	var consumers, work sync.WaitGroup
@@ -262,16 +257,15 @@ func (c *campaign) drive(ctx context.Context) (*report, error) {
 	begin := time.Now()
 	busy, stop := context.WithCancel(ctx)
 	defer stop()
-	for i := range c.emitters {
-		e := &emitter{name: fmt.Sprintf("e%d", i), base: c.balancer.URL, ledger: c.ledger, hc: c.hc, pause: c.pause,
-			outbox: i%2 == 1, newer: &c.newer, failure: c.fail}
+	for i := range c.Emitters {
+		e := c.emitter(fmt.Sprintf("e%d", i), i)
 		work.Go(func() { e.run(busy) })
 	}
 	var guests sync.WaitGroup
 	visiting, leave := context.WithCancel(ctx)
 	defer leave()
 	if c.reception != nil {
-		for i := range c.guests {
+		for i := range c.Guests {
 			g, err := newGuest(c, i)
 			if err != nil {
 				return nil, err
@@ -281,30 +275,34 @@ func (c *campaign) drive(ctx context.Context) (*report, error) {
 		guests.Go(func() { c.throng(visiting) })
 	}
 	// A slow machine gets more time for the faults, but not for ever.
-	faulty, end := context.WithTimeout(ctx, c.time+lateTime)
+	faulty, end := context.WithTimeout(ctx, c.Time+lateTime)
 	defer end()
 	var faults sync.WaitGroup
 	c.faults(faulty, &faults)
-	sleep(ctx, c.time)
+	Sleep(ctx, c.Time)
 	faults.Wait()
-	c.late(ctx)
+	if c.Transactions {
+		c.late(ctx)
+	}
 	leave()
 	guests.Wait()
 	stop()
 	work.Wait()
 	for _, s := range c.slots { // whatever happened to them
-		s.turn.Lock()
+		s.Lock()
 		if s.running() == nil {
 			if err := s.restart(ctx); err != nil {
 				c.fail(err)
 			}
 		}
-		s.turn.Unlock()
+		s.Unlock()
 	}
 	if c.reception != nil {
 		c.reception.settle()
 	}
-	c.emptied(ctx)
+	if c.Transactions {
+		c.emptied(ctx)
+	}
 	c.settle(ctx)
 	stopConsuming()
 	consumers.Wait()
@@ -325,12 +323,12 @@ func (c *campaign) drive(ctx context.Context) (*report, error) {
 
 // late lets transactions commit seconds after others that began later: their rows of the outbox appear below those that
 // have been moved (REP-20).
-func (c *campaign) late(ctx context.Context) {
-	e := &emitter{base: c.balancer.URL, ledger: c.ledger, hc: c.hc, failure: c.fail}
+func (c *Campaign) late(ctx context.Context) {
+	e := c.emitter("late", 1)
 	for i := range 3 {
 		both := make([]ticket, 2)
 		for j := range both {
-			both[j] = ticket{ID: fmt.Sprintf("late-%d-%d", i, j), Title: ticketTitle,
+			both[j] = ticket{ID: fmt.Sprintf("late-%d-%d", i, j), Title: TicketTitle,
 				Severity: severities[j], Opened: events.NewTime(time.Now().UTC())}
 		}
 		if ctx.Err() == nil {
@@ -343,14 +341,11 @@ func (c *campaign) late(ctx context.Context) {
 const emptyTime = 20 * time.Second
 
 // emptied waits until nothing is in the outbox.
-func (c *campaign) emptied(ctx context.Context) {
+func (c *Campaign) emptied(ctx context.Context) {
 	var waiting int
 	var err error
 	for end := time.Now().Add(emptyTime); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
-		err = c.db.with(ctx, func(conn *pgx.Conn) error {
-			return conn.QueryRow(ctx, "SELECT count(*) FROM mcpe.outbox").Scan(&waiting)
-		})
-		if err == nil && waiting == 0 {
+		if waiting, err = c.db.Waiting(ctx); err == nil && waiting == 0 {
 			return
 		}
 	}
@@ -358,7 +353,7 @@ func (c *campaign) emptied(ctx context.Context) {
 }
 
 // settle waits until every consumer has what it has to get.
-func (c *campaign) settle(ctx context.Context) {
+func (c *Campaign) settle(ctx context.Context) {
 	for end := time.Now().Add(settleTime); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 		if !slices.ContainsFunc(c.consumers, func(x consumer) bool {
 			return len(x.result().missing(c.ledger.expected(x.result().severity))) > 0
@@ -366,11 +361,11 @@ func (c *campaign) settle(ctx context.Context) {
 			break
 		}
 	}
-	sleep(ctx, 500*time.Millisecond) // what should not come would come
+	Sleep(ctx, 500*time.Millisecond) // what should not come would come
 }
 
 // arrived notes how long after the death of the outbox's owner the outbox went on.
-func (c *campaign) arrived(id string, at time.Time) {
+func (c *Campaign) arrived(id string, at time.Time) {
 	e, ok := c.ledger.get(id)
 	if !ok || !e.outbox {
 		return
@@ -384,14 +379,8 @@ func (c *campaign) arrived(id string, at time.Time) {
 	}
 }
 
-func (c *campaign) window(w window) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.windows = append(c.windows, w)
-}
-
 // anySlot is a random one, with its turn, which nobody else has.
-func (c *campaign) anySlot() *slot {
+func (c *Campaign) anySlot() *Slot {
 	for {
 		if s := c.slots[rand.IntN(len(c.slots))]; s.turn.TryLock() {
 			return s

@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"bufio"
@@ -163,7 +163,7 @@ func (p *poller) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if _, err := p.poll(ctx); err != nil && ctx.Err() == nil {
 			p.trouble()
-			sleep(ctx, 20*time.Millisecond)
+			Sleep(ctx, 20*time.Millisecond)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func (s *streamer) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := s.stream(ctx); err != nil && ctx.Err() == nil {
 			s.trouble()
-			sleep(ctx, 20*time.Millisecond)
+			Sleep(ctx, 20*time.Millisecond)
 		}
 	}
 }
@@ -249,7 +249,7 @@ func (t *typed) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := t.subscribe(ctx); err != nil && ctx.Err() == nil {
 			t.trouble()
-			sleep(ctx, 50*time.Millisecond)
+			Sleep(ctx, 50*time.Millisecond)
 		}
 	}
 }

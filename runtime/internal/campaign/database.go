@@ -1,352 +1,99 @@
-package main
+package campaign
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"maps"
-	"math/rand/v2"
-	"net"
-	"net/url"
-	"slices"
-	"strconv"
-	"sync"
-	"sync/atomic"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A database is a PostgreSQL that the replicas reach through a relay, each by an address of its own. The
-// relay can be slow and can cut connections.
-type database struct {
-	cluster *pgtest.Cluster
-	lns     []net.Listener
-	wg      sync.WaitGroup
-	delay   atomic.Int64 // of each answer, in nanoseconds
-
-	mu    sync.Mutex
-	lines map[*line]struct{}
-	trap  *trap // for the next that is to be withheld
+// A Database is what the replicas share, as the program of its engine has started it.
+type Database interface {
+	// URL is what a replica's process has its store opened at, see [Open]. Each reaches the database by a way of its own.
+	URL(replica int) string
+	// Owner returns the name of the replica that owns the topic's first shard that is owned, "" for none.
+	Owner(ctx context.Context, topic string) (name string, err error)
+	// Log returns the ids of the tickets in the log of ticket.created, by position. A hole is an error.
+	Log(ctx context.Context) (ids []string, err error)
+	// Waiting returns how many occurrences are in the outbox.
+	Waiting(ctx context.Context) (int, error)
+	// Subscriptions returns how many webhook subscriptions a principal has.
+	Subscriptions(ctx context.Context, principal string) (int, error)
+	// Story tells all that is stored of the webhook subscription whose URL contains path, a thing a line.
+	Story(ctx context.Context, path string) string
+	// Faults are those of the database.
+	Faults(c *Campaign) []Fault
+	// Stop ends it. Nobody calls anything afterwards.
+	Stop() error
 }
 
-// A trap withholds what a replica sends next of a kind, until it is released.
-type trap struct {
-	replica  int
-	texts    []string
-	caught   chan struct{}
-	released chan struct{}
+// A Restorer is a Database of which an older backup can be put back.
+type Restorer interface {
+	Database
+	// Backup takes a backup, and Restore puts the last one back while no replica runs.
+	Backup(ctx context.Context) error
+	Restore(ctx context.Context) error
 }
 
-// A line is one connection through the relay.
-type line struct {
-	replica        int
-	client, server net.Conn
-	cutting        atomic.Bool  // after what the client sends next
-	silent         atomic.Int64 // until then nothing passes, in nanoseconds since 1970
+// A Fault is something that goes wrong with a database.
+type Fault struct {
+	Name string
+	// Count is how often it happens, spread over the time.
+	Count int
+	// Do lets it happen once and returns when it is over. Its context ends only with the campaign.
+	Do func(ctx context.Context) error
 }
 
-// hush waits while the line is half-open.
-func (l *line) hush() {
-	for until := l.silent.Load(); until > time.Now().UnixNano(); until = l.silent.Load() {
-		time.Sleep(20 * time.Millisecond)
+// Open opens what a replica's process serves from, at what [Database.URL] gave.
+type Open func(ctx context.Context, url string, log *slog.Logger) (*Store, error)
+
+// A Store is an open store with, where the engine has an outbox, the database of the author's own data.
+type Store struct {
+	store.Store
+	// Authors has a table campaign_tickets with the column id, a primary key. Nil where there is no outbox.
+	Authors *pgxpool.Pool
+	// Emit puts an occurrence into a transaction of Authors.
+	Emit func(ctx context.Context, tx pgx.Tx, occurrence store.Prepared) error
+}
+
+// Close closes the store and the author's database.
+func (s *Store) Close() error {
+	if s.Authors != nil {
+		s.Authors.Close()
 	}
+	return s.Store.Close()
 }
 
-func (l *line) close() {
-	l.client.Close()
-	l.server.Close()
+// Window says that something is wrong with a slot, or with the database when slot is nil: deliveries of that time may be
+// repeated.
+func (c *Campaign) Window(slot *Slot, from, to time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.windows = append(c.windows, window{slot, from, to})
 }
 
-func startDatabase() (*database, error) {
-	c, err := pgtest.Start(pgtest.Durable)
-	if err != nil {
-		return nil, err
-	}
-	d := &database{cluster: c, lines: map[*line]struct{}{}}
-	for i := range replicas {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, errors.Join(err, d.stop())
-		}
-		d.lns = append(d.lns, ln)
-		d.wg.Go(func() { d.accept(ln, i) })
-	}
-	return d, nil
+// Unleased says that nobody can have had a lease in that time: a delivery then is a finding.
+func (c *Campaign) Unleased(from, to time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unleased = append(c.unleased, window{from: from, to: to})
 }
 
-func (d *database) stop() error {
-	for _, ln := range d.lns {
-		ln.Close()
-	}
-	d.mu.Lock()
-	for l := range d.lines {
-		l.close()
-	}
-	d.mu.Unlock()
-	d.wg.Wait()
-	return d.cluster.Stop()
-}
+// Slots are the places of the replicas, by number.
+func (c *Campaign) Slots() []*Slot { return c.slots }
 
-// url is a replica's connection string, through the relay.
-func (d *database) url(replica int) string {
-	u, err := url.Parse(d.cluster.URL())
-	if err != nil {
-		panic(err) // it is ours
-	}
-	u.Host = d.lns[replica].Addr().String()
-	return u.String()
-}
-
-func (d *database) accept(ln net.Listener, replica int) {
-	for {
-		client, err := ln.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(d.cluster.Port())))
-		if err != nil {
-			client.Close()
-			continue
-		}
-		l := &line{replica: replica, client: client, server: server}
-		d.mu.Lock()
-		d.lines[l] = struct{}{}
-		d.mu.Unlock()
-		d.wg.Go(func() { d.ask(l) })
-		d.wg.Go(func() {
-			d.answer(l)
-			d.mu.Lock()
-			delete(d.lines, l)
-			d.mu.Unlock()
-		})
-	}
-}
-
-// ask passes on what the client sends. A line that is to be cut takes one thing more: the server does
-// what it says, and nobody hears of it.
-func (d *database) ask(l *line) {
-	defer l.close()
-	b := make([]byte, 32<<10)
-	for {
-		n, err := l.client.Read(b)
-		if n > 0 {
-			d.withhold(l, b[:n])
-			l.hush()
-			if _, err := l.server.Write(b[:n]); err != nil {
-				return
-			}
-			if l.cutting.Load() {
-				l.client.Close()
-				time.Sleep(50 * time.Millisecond) // the server reads it all before it learns of the end
-				return
-			}
-		}
-		if err != nil {
-			return
+// OwnerSlot is where the owner of the topic's shards runs, with its turn; some other one when that cannot be told.
+func (c *Campaign) OwnerSlot(ctx context.Context, topic string) *Slot {
+	name, err := c.db.Owner(ctx, topic)
+	for _, s := range c.slots {
+		if err == nil && s.options.name == name {
+			s.Lock()
+			return s
 		}
 	}
-}
-
-// answer passes on what the server says, each thing after the delay.
-func (d *database) answer(l *line) {
-	defer l.close()
-	type chunk struct {
-		at   time.Time
-		text []byte
-	}
-	chunks := make(chan chunk, 64)
-	d.wg.Go(func() {
-		defer close(chunks)
-		for {
-			b := make([]byte, 16<<10)
-			n, err := l.server.Read(b)
-			if n > 0 {
-				chunks <- chunk{time.Now(), b[:n]}
-			}
-			if err != nil {
-				return
-			}
-		}
-	})
-	for c := range chunks {
-		if wait := time.Duration(d.delay.Load()) - time.Since(c.at); wait > 0 {
-			time.Sleep(wait)
-		}
-		l.hush()
-		if _, err := l.client.Write(c.text); err != nil {
-			break
-		}
-	}
-	l.close()
-	for range chunks { // until its reader has ended
-	}
-}
-
-// withhold waits where the text is what the trap is set for.
-func (d *database) withhold(l *line, text []byte) {
-	d.mu.Lock()
-	t := d.trap
-	if t == nil || t.replica != l.replica || slices.ContainsFunc(t.texts, func(s string) bool { return !bytes.Contains(text, []byte(s)) }) {
-		d.mu.Unlock()
-		return
-	}
-	d.trap = nil
-	d.mu.Unlock()
-	close(t.caught)
-	<-t.released
-}
-
-// set sets a trap for what the replica sends next with all those texts. The caller calls release.
-func (d *database) set(replica int, texts ...string) (t *trap, release func()) {
-	t = &trap{replica: replica, texts: texts, caught: make(chan struct{}), released: make(chan struct{})}
-	d.mu.Lock()
-	d.trap = t
-	d.mu.Unlock()
-	return t, sync.OnceFunc(func() {
-		d.mu.Lock()
-		if d.trap == t {
-			d.trap = nil
-		}
-		d.mu.Unlock()
-		close(t.released)
-	})
-}
-
-// hush makes some connection half-open: nothing passes, and nobody is told, until it ends. It returns whose.
-func (d *database) hush(during time.Duration) (replica int) {
-	l := d.anyLine()
-	if l == nil {
-		return -1
-	}
-	l.silent.Store(time.Now().Add(during).UnixNano())
-	d.wg.Go(func() {
-		time.Sleep(during)
-		l.close()
-	})
-	return l.replica
-}
-
-// cut lets some connection end after what its client sends next, and returns whose; -1 for nobody's.
-func (d *database) cut() (replica int) {
-	l := d.anyLine()
-	if l == nil {
-		return -1
-	}
-	l.cutting.Store(true)
-	return l.replica
-}
-
-func (d *database) anyLine() *line {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.lines) == 0 {
-		return nil
-	}
-	all := slices.Collect(maps.Keys(d.lines))
-	return all[rand.IntN(len(all))]
-}
-
-// lock locks a table of the store for everybody and returns when it has been locked, and until when.
-func (d *database) lock(ctx context.Context, table string, during time.Duration) (from, to time.Time, err error) {
-	err = d.with(ctx, func(c *pgx.Conn) error {
-		tx, err := c.Begin(ctx)
-		if err != nil {
-			return err
-		}
-		defer tx.Rollback(context.WithoutCancel(ctx))
-		if _, err := tx.Exec(ctx, "LOCK TABLE mcpe."+table+" IN ACCESS EXCLUSIVE MODE"); err != nil {
-			return err
-		}
-		from = time.Now()
-		time.Sleep(during)
-		to = time.Now()
-		return nil
-	})
-	return from, to, err
-}
-
-// owned waits until every shard has an owner with a lease, or the time is over.
-func (d *database) owned(ctx context.Context, limit time.Duration) error {
-	for end := time.Now().Add(limit); ; sleep(ctx, 100*time.Millisecond) {
-		free := 1
-		err := d.with(ctx, func(c *pgx.Conn) error {
-			return c.QueryRow(ctx, `SELECT count(*) FROM mcpe.shards s
-				WHERE NOT EXISTS (SELECT 1 FROM mcpe.leases l WHERE l.fence = s.fence AND l.expires > clock_timestamp())`).Scan(&free)
-		})
-		if err == nil && free == 0 || ctx.Err() != nil || time.Now().After(end) {
-			return err
-		}
-	}
-}
-
-// crowd takes all connections that there are for a while.
-func (d *database) crowd(ctx context.Context, during time.Duration) error {
-	var taken []*pgx.Conn
-	most := 0
-	if err := d.with(ctx, func(c *pgx.Conn) error {
-		return c.QueryRow(ctx, "SELECT current_setting('max_connections')::int").Scan(&most)
-	}); err != nil {
-		return err
-	}
-	defer func() {
-		for _, c := range taken {
-			c.Close(context.WithoutCancel(ctx))
-		}
-	}()
-	for range most + 1 {
-		c, err := pgx.Connect(ctx, d.cluster.URL())
-		if err != nil {
-			var refused *pgconn.PgError
-			if errors.As(err, &refused) && refused.Code == "53300" {
-				sleep(ctx, during)
-				return nil
-			}
-			return err
-		}
-		taken = append(taken, c)
-	}
-	return errors.New("the database takes any number of connections")
-}
-
-// terminate ends some backend, as an operator or a failover does.
-func (d *database) terminate(ctx context.Context) error {
-	return d.with(ctx, func(c *pgx.Conn) error {
-		_, err := c.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity
-			WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1) AS one`)
-		return err
-	})
-}
-
-// restart stops the database as a power cut would and starts it again.
-func (d *database) restart(away time.Duration) error {
-	if err := d.cluster.Crash(); err != nil {
-		return err
-	}
-	time.Sleep(away)
-	return d.cluster.Start()
-}
-
-// with runs f on a connection that does not lead through the relay.
-func (d *database) with(ctx context.Context, f func(*pgx.Conn) error) error {
-	conn, err := pgx.Connect(ctx, d.cluster.URL())
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	return f(conn)
-}
-
-// owner returns the name of the replica that owns the shard, "" for none.
-func (d *database) owner(ctx context.Context, topic string) (name string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second) // the table may be locked
-	defer cancel()
-	err = d.with(ctx, func(c *pgx.Conn) error {
-		return c.QueryRow(ctx, `SELECT coalesce((SELECT l.name FROM mcpe.shards s JOIN mcpe.leases l ON l.fence = s.fence
-			WHERE s.topic = $1 AND l.expires > clock_timestamp() ORDER BY s.number LIMIT 1), '')`, topic).Scan(&name)
-	})
-	return name, err
+	return c.anySlot()
 }

@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"bytes"
@@ -27,18 +27,25 @@ type emitter struct {
 	failure func(error)
 }
 
-const ticketTitle = "The printer is on fire"
+// TicketTitle is the title of every ticket.
+const TicketTitle = "The printer is on fire"
 
 var severities = []string{"low", "normal", "high"}
 
 // giveUp is how often a ticket that not every build can emit is tried.
 const giveUp = 20
 
+// emitter is the one with that number.
+func (c *Campaign) emitter(name string, number int) *emitter {
+	return &emitter{name: name, base: c.balancer.URL, ledger: c.ledger, hc: c.hc, pause: c.Pause,
+		outbox: c.Transactions && number%2 == 1, newer: &c.newer, failure: c.fail}
+}
+
 func (e *emitter) run(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		one := func(suffix string) ticket {
 			// The answer to an earlier attempt may have been lost: what is sent again is the same.
-			return ticket{ID: fmt.Sprintf("%s-%d%s", e.name, n, suffix), Title: ticketTitle,
+			return ticket{ID: fmt.Sprintf("%s-%d%s", e.name, n, suffix), Title: TicketTitle,
 				Severity: severities[rand.IntN(len(severities))], Opened: events.NewTime(time.Now().UTC())}
 		}
 		if e.outbox {
@@ -51,7 +58,7 @@ func (e *emitter) run(ctx context.Context) {
 			}
 			e.open(ctx, "/emit", t, t)
 		}
-		sleep(ctx, e.pause/2+rand.N(e.pause))
+		Sleep(ctx, e.pause/2+rand.N(e.pause))
 	}
 }
 
@@ -104,8 +111,8 @@ func (e *emitter) post(ctx context.Context, path string, body []byte) (status in
 	return resp.StatusCode, string(text), err
 }
 
-// sleep waits and reports whether ctx goes on.
-func sleep(ctx context.Context, d time.Duration) bool {
+// Sleep waits and reports whether ctx goes on.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
 		return true

@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"context"
@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -38,14 +36,14 @@ const (
 // unsubscribes, or lets its time pass, or is revoked, each at another replica. What comes afterwards is a finding of
 // the reception's.
 type guest struct {
-	c        *campaign
+	c        *Campaign
 	number   int
 	token    string
 	endpoint *webhook.Endpoint
 	secret   webhook.Secret
 }
 
-func newGuest(c *campaign, number int) (*guest, error) {
+func newGuest(c *Campaign, number int) (*guest, error) {
 	e, err := c.reception.handler.Open(webhook.EndpointOptions{})
 	if err != nil {
 		return nil, err
@@ -71,7 +69,7 @@ func (g *guest) visit(ctx context.Context, way string) bool {
 	r := g.c.reception
 	r.now(g.endpoint, func(t *terms) { *t = terms{} })
 	until, ok := g.subscribe(ctx, ttl)
-	if !ok || !sleep(ctx, stay) {
+	if !ok || !Sleep(ctx, stay) {
 		return false
 	}
 	g.secret = webhook.NewSecret()
@@ -84,20 +82,20 @@ func (g *guest) visit(ctx context.Context, way string) bool {
 	switch way {
 	case expired:
 		r.now(g.endpoint, func(t *terms) { t.over, t.why = until, "expiry" })
-		ok = sleep(ctx, time.Until(until))
+		ok = Sleep(ctx, time.Until(until))
 	case unsubscribed:
-		if ok = sleep(ctx, stay+2*time.Second) && g.again(ctx, way, g.unsubscribe); ok {
+		if ok = Sleep(ctx, stay+2*time.Second) && g.again(ctx, way, g.unsubscribe); ok {
 			r.now(g.endpoint, func(t *terms) { t.over, t.why = time.Now(), "unsubscribe" })
 		}
 	case revoked:
-		if ok = sleep(ctx, stay+2*time.Second) && g.again(ctx, way, g.revoke); ok {
+		if ok = Sleep(ctx, stay+2*time.Second) && g.again(ctx, way, g.revoke); ok {
 			r.now(g.endpoint, func(t *terms) { t.over, t.why = time.Now(), "revocation" })
 		}
 	}
 	if ok {
 		g.c.happened(way)
 	}
-	return ok && sleep(ctx, away)
+	return ok && Sleep(ctx, away)
 }
 
 // again asks until it is done; false when ctx has ended.
@@ -116,7 +114,7 @@ func (g *guest) again(ctx context.Context, what string, f func(context.Context) 
 			}
 			return false
 		}
-		sleep(ctx, 50*time.Millisecond)
+		Sleep(ctx, 50*time.Millisecond)
 	}
 	return false
 }
@@ -179,7 +177,7 @@ func (g *guest) revoke(ctx context.Context) error {
 }
 
 // throng has more callbacks than the quota admits subscribed at once, again and again, and watches the records.
-func (c *campaign) throng(ctx context.Context) {
+func (c *Campaign) throng(ctx context.Context) {
 	const name = "throng"
 	var all []*guest
 	for range quota + quota/2 {
@@ -228,18 +226,15 @@ func (c *campaign) throng(ctx context.Context) {
 			})
 		}
 		asked.Wait()
-		sleep(ctx, time.Second)
+		Sleep(ctx, time.Second)
 	}
 }
 
 // count holds a principal's records to the quota.
-func (c *campaign) count(ctx context.Context, name string) {
-	for sleep(ctx, 100*time.Millisecond) {
+func (c *Campaign) count(ctx context.Context, name string) {
+	for Sleep(ctx, 100*time.Millisecond) {
 		bound, cancel := context.WithTimeout(ctx, answerTime)
-		var n int
-		err := c.db.with(bound, func(conn *pgx.Conn) error {
-			return conn.QueryRow(bound, "SELECT count(*) FROM mcpe.subscriptions WHERE principal = $1", []byte(name)).Scan(&n)
-		})
+		n, err := c.db.Subscriptions(bound, name)
 		cancel()
 		if err == nil && n > quota { // the database may be away
 			c.fail(fmt.Errorf("one principal has %d webhook subscriptions, %d are allowed", n, quota))

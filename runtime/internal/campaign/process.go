@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"bufio"
@@ -24,8 +24,9 @@ const (
 	quitTime = 10 * time.Second
 )
 
-// A slot is a place of the cluster: one replica after the other runs in it, at the same address.
-type slot struct {
+// A Slot is a place of the cluster: one replica after the other runs in it, at the same address.
+type Slot struct {
+	number  int
 	program string
 	env     []string
 	log     io.Writer // of all its replicas
@@ -47,7 +48,7 @@ type replica struct {
 }
 
 // start starts a replica and waits until it serves. The slot is the caller's turn.
-func (s *slot) start(ctx context.Context) error {
+func (s *Slot) start(ctx context.Context) error {
 	s.mu.Lock()
 	args := s.options.args()
 	s.mu.Unlock()
@@ -95,7 +96,7 @@ func (s *slot) start(ctx context.Context) error {
 }
 
 // restart starts a replica until one serves: a database that is away lets it end.
-func (s *slot) restart(ctx context.Context) error {
+func (s *Slot) restart(ctx context.Context) error {
 	for {
 		err := s.start(ctx)
 		if err == nil || ctx.Err() != nil {
@@ -110,14 +111,42 @@ func (s *slot) restart(ctx context.Context) error {
 	}
 }
 
-func (s *slot) running() *replica {
+// Number is the slot's, from 0 to Replicas-1.
+func (s *Slot) Number() int { return s.number }
+
+// Name is its replicas' in leases.
+func (s *Slot) Name() string { return s.options.name }
+
+// Lock takes the turn: nobody else starts, stops, kills or holds its replica until Unlock.
+func (s *Slot) Lock() { s.turn.Lock() }
+
+// Unlock gives the turn back.
+func (s *Slot) Unlock() { s.turn.Unlock() }
+
+// Pause lets its replica, if one runs, stand still until Resume. The slot is the caller's turn.
+func (s *Slot) Pause() error {
+	if p := s.running(); p != nil {
+		return Pause(p.cmd.Process)
+	}
+	return nil
+}
+
+// Resume lets its replica go on.
+func (s *Slot) Resume() error {
+	if p := s.running(); p != nil {
+		return Resume(p.cmd.Process)
+	}
+	return nil
+}
+
+func (s *Slot) running() *replica {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.process
 }
 
 // kill ends the replica as kill -9 does.
-func (s *slot) kill() {
+func (s *Slot) kill() {
 	p := s.running()
 	if p == nil {
 		return
@@ -130,7 +159,7 @@ func (s *slot) kill() {
 }
 
 // dump ends the replica with what its goroutines do, which its log shows then.
-func (s *slot) dump() {
+func (s *Slot) dump() {
 	p := s.running()
 	if p == nil {
 		return
@@ -152,7 +181,7 @@ func (p *replica) quit() {
 }
 
 // end asks the replica to end and reports anything but an orderly end.
-func (s *slot) end() error {
+func (s *Slot) end() error {
 	p := s.running()
 	if p == nil {
 		return nil

@@ -1,12 +1,14 @@
 //go:build !unix
 
-package main
+package campaign
 
 import (
 	"errors"
 	"os"
 )
 
-func pause(*os.Process) error { return errors.ErrUnsupported }
+// Pause lets a process stand still.
+func Pause(*os.Process) error { return errors.ErrUnsupported }
 
-func resume(*os.Process) error { return errors.ErrUnsupported }
+// Resume lets it go on.
+func Resume(*os.Process) error { return errors.ErrUnsupported }

@@ -1,14 +1,14 @@
 //go:build unix
 
-package main
+package campaign
 
 import (
 	"os"
 	"syscall"
 )
 
-// pause lets a process stand still.
-func pause(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
+// Pause lets a process stand still.
+func Pause(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
 
-// resume lets it go on.
-func resume(p *os.Process) error { return p.Signal(syscall.SIGCONT) }
+// Resume lets it go on.
+func Resume(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

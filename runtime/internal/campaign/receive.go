@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"bytes"
@@ -165,7 +165,7 @@ func (h *hook) run(ctx context.Context) {
 			h.refresh(ctx)
 			return
 		}
-		if !sleep(ctx, 50*time.Millisecond) {
+		if !Sleep(ctx, 50*time.Millisecond) {
 			h.fail(fmt.Errorf("it never subscribed: %w", err))
 			return
 		}
@@ -175,7 +175,7 @@ func (h *hook) run(ctx context.Context) {
 
 // refresh prolongs the subscription until the end, each time with a new secret.
 func (h *hook) refresh(ctx context.Context) {
-	for h.every > 0 && sleep(ctx, h.every) {
+	for h.every > 0 && Sleep(ctx, h.every) {
 		secret := webhook.NewSecret()
 		h.endpoint.Rotate(secret, time.Minute)
 		for {
@@ -184,7 +184,7 @@ func (h *hook) refresh(ctx context.Context) {
 				h.reception.now(h.endpoint, func(t *terms) { t.secret, t.since = secret, time.Now() })
 				break
 			}
-			if !sleep(ctx, 50*time.Millisecond) {
+			if !Sleep(ctx, 50*time.Millisecond) {
 				break
 			}
 			h.trouble()

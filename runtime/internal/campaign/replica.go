@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -24,7 +23,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign/next"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
@@ -47,13 +45,13 @@ func (o *replicaOptions) args() []string {
 	return args
 }
 
-// serveReplica is the main function of a replica's process.
-func serveReplica(args []string) error {
+// ServeReplica is the main function of a replica's process, with its arguments after the first.
+func ServeReplica(args []string, open Open) error {
 	var o replicaOptions
 	fs := flag.NewFlagSet("replica", flag.ContinueOnError)
 	fs.StringVar(&o.name, "name", "", "name in logs and leases")
 	fs.StringVar(&o.addr, "addr", "", "address to listen on")
-	fs.StringVar(&o.database, "database", "", "connection string")
+	fs.StringVar(&o.database, "database", "", "where the store is opened")
 	fs.DurationVar(&o.lease, "lease", 0, "how long others wait for this one when it has died")
 	fs.BoolVar(&o.next, "next", false, "be the next build, whose schemas have a member more")
 	fs.StringVar(&o.source, "source", "", "address that callbacks are called from")
@@ -63,23 +61,18 @@ func serveReplica(args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return o.serve(ctx)
+	return o.serve(ctx, open)
 }
 
-func (o *replicaOptions) serve(ctx context.Context) (err error) {
+func (o *replicaOptions) serve(ctx context.Context, open Open) (err error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	kept, err := postgres.Open(ctx, o.database, postgres.Options{Logger: log})
+	kept, err := open(ctx, o.database, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, kept.Close()) }()
-	db, err := pgxpool.New(ctx, o.database)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
 	so := server.Options{
-		Store: kept, Heartbeat: heartbeat, NextPoll: 200 * time.Millisecond, Retention: server.Retention{MaxCount: -1},
+		Store: kept.Store, Heartbeat: heartbeat, NextPoll: 200 * time.Millisecond, Retention: server.Retention{MaxCount: -1},
 		Replica: server.Replica{Name: o.name, Lease: o.lease}, Logger: log,
 	}
 	if o.callbacks != "" {
@@ -89,7 +82,7 @@ func (o *replicaOptions) serve(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	desk := &desk{db: db, store: kept, log: log}
+	desk := &desk{store: kept}
 	if desk.created, err = register(es, o.next); err != nil {
 		return err
 	}
@@ -100,7 +93,9 @@ func (o *replicaOptions) serve(ctx context.Context) (err error) {
 	handler := transport.NewHandler(es, transport.HandlerOptions{Direct: true})
 	mux.Handle("/mcp", auth.RequireBearerToken(verify, nil)(handler))
 	mux.HandleFunc("POST /emit", desk.emit)
-	mux.HandleFunc("POST /transaction", desk.transaction)
+	if kept.Authors != nil {
+		mux.HandleFunc("POST /transaction", desk.transaction)
+	}
 	mux.HandleFunc("POST /revoke", func(w http.ResponseWriter, r *http.Request) {
 		desk.answer(w, es.Revoke(r.Context(), r.URL.Query().Get("principal")))
 	})
@@ -199,10 +194,8 @@ func register(es *server.Server, build bool) (created, error) {
 
 // A desk opens tickets.
 type desk struct {
-	db      *pgxpool.Pool
-	store   *postgres.Store
+	store   *Store
 	created created
-	log     *slog.Logger
 }
 
 // emit emits the ticket of the body. It answers 200 when that is acknowledged.
@@ -223,7 +216,7 @@ func (d *desk) transaction(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	d.answer(w, pgx.BeginFunc(r.Context(), d.db, func(tx pgx.Tx) error {
+	d.answer(w, pgx.BeginFunc(r.Context(), d.store.Authors, func(tx pgx.Tx) error {
 		for _, t := range all {
 			tag, err := tx.Exec(r.Context(), "INSERT INTO campaign_tickets (id) VALUES ($1) ON CONFLICT DO NOTHING", t.ID)
 			if err != nil {
@@ -236,12 +229,12 @@ func (d *desk) transaction(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return err
 			}
-			if err := d.store.EmitPgx(r.Context(), tx, occurrence); err != nil {
+			if err := d.store.Emit(r.Context(), tx, occurrence); err != nil {
 				return err
 			}
 		}
 		hold, _ := time.ParseDuration(r.URL.Query().Get("hold")) // others commit before it
-		sleep(r.Context(), hold)
+		Sleep(r.Context(), hold)
 		return nil
 	}))
 }

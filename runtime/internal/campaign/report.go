@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"context"
@@ -10,19 +10,16 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-
-	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
 )
 
-// A report is what came of a campaign.
-type report struct {
+// A Report is what came of a campaign.
+type Report struct {
 	took         time.Duration
 	acknowledged int
 	maybe        int // never acknowledged: they may stand or not
 	retries      int
-	logged       int // entries of the log
+	logged       int      // entries of the log
+	names        []string // of what happened
 	done, wanted map[string]int
 	consumers    []consumed
 	failover     []time.Duration // from the death of the outbox's owner to what was committed after it
@@ -34,8 +31,8 @@ type report struct {
 	failures []error
 }
 
-// short says which faults did not happen as often as they were to: the machine was too slow.
-func (r *report) short() (err error) {
+// Short says which faults did not happen as often as they were to: the machine was too slow.
+func (r *Report) Short() (err error) {
 	for what, n := range r.wanted {
 		if r.done[what] < n {
 			err = errors.Join(err, fmt.Errorf("%s: %d of %d", what, r.done[what], n))
@@ -53,9 +50,10 @@ type consumed struct {
 }
 
 // judge compares what everybody got with what was emitted.
-func (c *campaign) judge(ctx context.Context, took time.Duration) *report {
+func (c *Campaign) judge(ctx context.Context, took time.Duration) *Report {
 	c.mu.Lock()
-	r := &report{took: took, done: c.done, wanted: c.wanted}
+	r := &Report{took: took, done: c.done, wanted: c.wanted,
+		names: append(c.names, unsubscribed, expired, revoked, rotated, overfull)}
 	for _, d := range c.deaths {
 		if !d.next.IsZero() {
 			r.failover = append(r.failover, d.next.Sub(d.at))
@@ -71,7 +69,7 @@ func (c *campaign) judge(ctx context.Context, took time.Duration) *report {
 	slices.Sort(r.failover)
 	r.acknowledged = len(c.ledger.expected(""))
 	r.maybe, r.retries = len(c.ledger.tickets)-r.acknowledged, c.ledger.retries
-	log, err := c.log(ctx)
+	log, err := c.db.Log(ctx)
 	if err != nil {
 		c.fail(err)
 	}
@@ -90,34 +88,6 @@ func (c *campaign) judge(ctx context.Context, took time.Duration) *report {
 		c.judgeAttempts(r)
 	}
 	return r
-}
-
-// log reads the log: its order is what every consumer has to see (REP-1).
-func (c *campaign) log(ctx context.Context) (ids []string, err error) {
-	err = c.db.with(ctx, func(conn *pgx.Conn) error {
-		var waiting int
-		if err := conn.QueryRow(ctx, "SELECT count(*) FROM mcpe.outbox").Scan(&waiting); err != nil || waiting > 0 {
-			return errors.Join(err, fmt.Errorf("%d occurrences wait in the outbox", waiting))
-		}
-		rows, err := conn.Query(ctx, `SELECT e.position, convert_from(e.data, 'UTF8')::json ->> 'ticketId'
-			FROM mcpe.entries e JOIN mcpe.logs l ON l.id = e.log WHERE l.name = $1 ORDER BY e.position`, tickets.TicketCreatedEventName)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var position int64
-			var id string
-			if err := rows.Scan(&position, &id); err != nil {
-				return err
-			}
-			if ids = append(ids, id); position != int64(len(ids)) {
-				return fmt.Errorf("the log has position %d where %d comes next", position, len(ids))
-			}
-		}
-		return rows.Err()
-	})
-	return ids, err
 }
 
 // consumed judges one consumer.
@@ -173,7 +143,7 @@ func (l *ledger) consumed(r *record, log []string) (x consumed, err error) {
 const stamp = "15:04:05.000"
 
 // story tells all there is to know of a webhook that is missing something, while its replicas still run.
-func (c *campaign) story(ctx context.Context, h *hook) string {
+func (c *Campaign) story(ctx context.Context, h *hook) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n  answers to its last subscribes:\n", h.endpoint.Path())
 	for _, a := range h.answers {
@@ -191,34 +161,13 @@ func (c *campaign) story(ctx context.Context, h *hook) string {
 	for _, a := range made[max(0, len(made)-said):] {
 		fmt.Fprintf(&b, "    %s %s from %s, accepted %v\n", a.begin.UTC().Format(stamp), a.event, a.source, a.accepted)
 	}
-	for _, q := range []string{
-		"SELECT to_jsonb(s) - 'secrets' FROM mcpe.subscriptions s WHERE position(convert_to($1, 'UTF8') in url::bytea) > 0",
-		"SELECT to_jsonb(s) FROM mcpe.shards s WHERE $1 <> ''",
-		"SELECT to_jsonb(s) FROM mcpe.leases s WHERE $1 <> ''",
-		"SELECT to_jsonb(s) FROM mcpe.marks s WHERE $1 <> ''",
-		"SELECT to_jsonb(s) FROM mcpe.actions s WHERE $1 <> '' ORDER BY 1 DESC LIMIT 40",
-	} {
-		fmt.Fprintln(&b, "  "+q)
-		if err := c.db.with(ctx, func(conn *pgx.Conn) error {
-			rows, err := conn.Query(ctx, q, h.endpoint.Path())
-			if err != nil {
-				return err
-			}
-			all, err := pgx.CollectRows(rows, pgx.RowTo[string])
-			for _, row := range all {
-				fmt.Fprintln(&b, "    "+row)
-			}
-			return err
-		}); err != nil {
-			fmt.Fprintln(&b, "    ", err)
-		}
-	}
+	b.WriteString(c.db.Story(ctx, h.endpoint.Path()))
 	return b.String()
 }
 
 // judgeAttempts holds deliveries to what may be repeated: what was accepted comes again only where the
 // replica that had delivered it died, stood still or lost its database before it could write that down.
-func (c *campaign) judgeAttempts(r *report) {
+func (c *Campaign) judgeAttempts(r *Report) {
 	c.reception.mu.Lock()
 	attempts := slices.Clone(c.reception.attempts)
 	c.reception.mu.Unlock()
@@ -272,7 +221,7 @@ const unwritten = 4 * time.Second
 // patience is how long a replica certainly waits for an answer: what was accepted later it may not know of.
 const patience = 3 * time.Second
 
-func (c *campaign) excused(a attempt) bool {
+func (c *Campaign) excused(a attempt) bool {
 	if a.end.Sub(a.begin) > patience {
 		return true
 	}
@@ -288,13 +237,13 @@ func (c *campaign) excused(a attempt) bool {
 	})
 }
 
-func (r *report) print(w io.Writer) {
+// Print prints the tables.
+func (r *Report) Print(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "The campaign took %v: %d occurrences acknowledged, %d never answered, "+
 		"%d requests to emit made again; the log has %d.\n\n", r.took.Round(time.Second), r.acknowledged, r.maybe, r.retries, r.logged)
 	fmt.Fprintln(tw, "fault\tdone\twanted")
-	for _, what := range []string{killed, outboxKill, stopped, restarted, severed, rolled, slowed, leaseLost, woken, locked,
-		lockedAny, crowded, terminated, halfOpen, unsubscribed, expired, revoked, rotated, overfull} {
+	for _, what := range r.names {
 		wanted := "-"
 		if n, ok := r.wanted[what]; ok {
 			wanted = fmt.Sprint(n)

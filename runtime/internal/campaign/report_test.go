@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"net/http"
@@ -64,7 +64,7 @@ func TestJudgement(t *testing.T) {
 // A delivery that was accepted is repeated only after a fault of who made it, or of the database.
 func TestJudgementOfAttempts(t *testing.T) {
 	at := time.Now()
-	one, other := &slot{options: replicaOptions{source: "127.0.0.2"}}, &slot{options: replicaOptions{source: "127.0.0.3"}}
+	one, other := &Slot{options: replicaOptions{source: "127.0.0.2"}}, &Slot{options: replicaOptions{source: "127.0.0.3"}}
 	for name, c := range map[string]struct {
 		windows []window
 		refused bool
@@ -86,8 +86,8 @@ func TestJudgementOfAttempts(t *testing.T) {
 				{receiver: "/r", event: "1", source: "127.0.0.3", begin: at, end: at.Add(time.Second), accepted: true},
 				{receiver: "/r", event: "1", source: "127.0.0.2", begin: at.Add(-time.Millisecond), end: at.Add(c.until), accepted: !c.refused},
 			}}
-			cam := &campaign{reception: rec, windows: c.windows}
-			cam.judgeAttempts(&report{})
+			cam := &Campaign{reception: rec, windows: c.windows}
+			cam.judgeAttempts(&Report{})
 			if got := len(cam.failures) > 0; got != (c.want != "") || got && !strings.Contains(cam.failures[0].Error(), c.want) {
 				t.Errorf("%v, want %q", cam.failures, c.want)
 			}

@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"context"
@@ -20,7 +20,7 @@ const (
 // the same database, the servers are started. Every consumer stands beyond the backup then: it is told truncated and
 // gets everything from the oldest entry on, and nothing that is acknowledged from then on is lost. In every second
 // round so much is emitted at once that the head has passed all cursors before anybody asks.
-func (c *campaign) restoring(ctx context.Context) error {
+func (c *Campaign) restoring(ctx context.Context) error {
 	consuming, stopConsuming := context.WithCancel(ctx)
 	var consumers sync.WaitGroup
 	for _, x := range c.consumers {
@@ -28,9 +28,15 @@ func (c *campaign) restoring(ctx context.Context) error {
 	}
 	defer consumers.Wait()
 	defer stopConsuming()
-	c.reception.settle()
-	for round := range c.restores {
-		if err := c.restore(ctx, round); err != nil {
+	db, ok := c.db.(Restorer)
+	if !ok {
+		return errors.New("no backup of this database can be put back")
+	}
+	if c.reception != nil {
+		c.reception.settle()
+	}
+	for round := range c.Restores {
+		if err := c.restore(ctx, db, round); err != nil {
 			return errors.Join(append(c.failures, fmt.Errorf("round %d: %w", round+1, err))...)
 		}
 		fmt.Printf("Round %d of restores: every consumer was told, and has what stands.\n", round+1)
@@ -39,25 +45,24 @@ func (c *campaign) restoring(ctx context.Context) error {
 }
 
 // emitFor emits for a while.
-func (c *campaign) emitFor(ctx context.Context, name string, d time.Duration) {
+func (c *Campaign) emitFor(ctx context.Context, name string, d time.Duration) {
 	busy, stop := context.WithTimeout(ctx, d)
 	defer stop()
 	var work sync.WaitGroup
-	for i := range c.emitters {
-		e := &emitter{name: fmt.Sprintf("%s-%d", name, i), base: c.balancer.URL, ledger: c.ledger, hc: c.hc, pause: c.pause,
-			outbox: i%2 == 1, newer: &c.newer, failure: c.fail}
+	for i := range c.Emitters {
+		e := c.emitter(fmt.Sprintf("%s-%d", name, i), i)
 		work.Go(func() { e.run(busy) })
 	}
 	work.Wait()
 }
 
-func (c *campaign) restore(ctx context.Context, round int) error {
+func (c *Campaign) restore(ctx context.Context, db Restorer, round int) error {
 	name := fmt.Sprintf("r%d", round)
 	c.emitFor(ctx, name+"-before", emitTime)
 	if err := c.current(ctx); err != nil {
 		return err
 	}
-	if err := c.db.cluster.Dump(); err != nil {
+	if err := db.Backup(ctx); err != nil {
 		return err
 	}
 	c.emitFor(ctx, name+"-lost", emitTime)
@@ -72,18 +77,18 @@ func (c *campaign) restore(ctx context.Context, round int) error {
 		r.mu.Unlock()
 	}
 	for _, s := range c.slots {
-		s.turn.Lock()
+		s.Lock()
 		if round%2 == 0 {
 			s.kill()
 		} else if err := s.end(); err != nil {
 			return err
 		}
 	}
-	if err := c.db.cluster.Restore(); err != nil {
+	if err := db.Restore(ctx); err != nil {
 		return err
 	}
 	began := time.Now()
-	stand, err := c.log(ctx)
+	stand, err := c.db.Log(ctx)
 	if err != nil {
 		return err
 	}
@@ -96,7 +101,7 @@ func (c *campaign) restore(ctx context.Context, round int) error {
 		if err := s.restart(ctx); err != nil {
 			return err
 		}
-		s.turn.Unlock()
+		s.Unlock()
 	}
 	after := emitTime / 3
 	if round%2 == 1 {
@@ -111,7 +116,7 @@ func (c *campaign) restore(ctx context.Context, round int) error {
 }
 
 // current waits until everybody has what was acknowledged.
-func (c *campaign) current(ctx context.Context) (err error) {
+func (c *Campaign) current(ctx context.Context) (err error) {
 	for end := time.Now().Add(settleTime); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 		err = nil
 		for _, x := range c.consumers {
@@ -129,8 +134,8 @@ func (c *campaign) current(ctx context.Context) (err error) {
 // told tells whether every consumer knows of the restore and has what stands since: what it has on the wire after the
 // gap is the log from its oldest entry, and where somebody removes repetitions, nothing is missing. gaps are how many it
 // was told of before.
-func (c *campaign) told(ctx context.Context, gaps map[consumer]int, began time.Time) (err error) {
-	log, err := c.log(ctx)
+func (c *Campaign) told(ctx context.Context, gaps map[consumer]int, began time.Time) (err error) {
+	log, err := c.db.Log(ctx)
 	if err != nil {
 		return err
 	}

@@ -158,7 +158,7 @@ func build(out string, changes []change) error {
 	if err := os.WriteFile(overlay, text, 0o600); err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "build", "-overlay", overlay, "-o", out, "./runtime/internal/campaign")
+	cmd := exec.Command("go", "build", "-overlay", overlay, "-o", out, "./runtime/internal/campaign/postgres")
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	return cmd.Run()
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 )
 
@@ -15,7 +16,7 @@ const asReplica = "MCPE_CAMPAIGN_REPLICA"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asReplica) != "" {
-		if err := serveReplica(os.Args[2:]); err != nil {
+		if err := campaign.ServeReplica(os.Args[2:], open); err != nil {
 			os.Stderr.WriteString("campaign replica: " + err.Error() + "\n")
 			os.Exit(1)
 		}
@@ -31,9 +32,11 @@ func TestCampaign(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes half a minute")
 	}
-	s := full(12 * time.Second)
-	s.kills, s.stops, s.cuts, s.lease, s.slow = 8, 1, 12, 3*time.Second, 1500*time.Millisecond
-	s.pollers, s.streams, s.typed, s.receivers, s.emitters = 2, 3, 2, 2, 4
+	f := fullFaults(12 * time.Second)
+	f.cuts, f.slow = 12, 1500*time.Millisecond
+	s := settings(12*time.Second, f)
+	s.Kills, s.Stops, s.Lease = 8, 1, 3*time.Second
+	s.Pollers, s.Streams, s.Typed, s.Receivers, s.Emitters = 2, 3, 2, 2, 4
 	campaigned(t, s)
 }
 
@@ -44,27 +47,29 @@ func TestRollingDeploy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes ten seconds")
 	}
-	s := full(5 * time.Second)
-	s.kills, s.stops, s.restarts, s.cuts, s.slow = 0, 0, 0, 0, 0
-	s.pollers, s.streams, s.typed, s.receivers, s.emitters = 1, 2, 0, 3, 4
+	f := fullFaults(5 * time.Second)
+	f.restarts, f.cuts, f.slow = 0, 0, 0
+	s := settings(5*time.Second, f)
+	s.Kills, s.Stops = 0, 0
+	s.Pollers, s.Streams, s.Typed, s.Receivers, s.Emitters = 1, 2, 0, 3, 4
 	campaigned(t, s)
 }
 
-func campaigned(t *testing.T, s settings) {
+func campaigned(t *testing.T, s campaign.Settings) {
 	t.Helper()
-	s.dir, s.env = t.ArtifactDir(), []string{asReplica + "=1"}
+	s.Dir, s.Env = t.ArtifactDir(), []string{asReplica + "=1"}
 	var err error
-	if s.program, err = os.Executable(); err != nil {
+	if s.Program, err = os.Executable(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := run(t.Context(), s)
+	r, err := campaign.Run(t.Context(), s)
 	if err != nil {
-		logs(t, s.dir)
+		logs(t, s.Dir)
 	}
 	if r != nil {
 		var b strings.Builder
-		r.print(&b)
-		t.Log("\n"+b.String(), r.short())
+		r.Print(&b)
+		t.Log("\n"+b.String(), r.Short())
 	}
 	if err != nil {
 		t.Error(err)

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// faults say how often what happens to the database.
+type faults struct {
+	restarts, cuts, wakes, locks, crowds, terminations, hushes int
+
+	slow  time.Duration // how long the database is slow
+	delay time.Duration // of each of its answers then
+}
+
+// fullFaults are those of a campaign in full, scaled to the time that there is.
+func fullFaults(d time.Duration) faults {
+	return faults{
+		restarts: campaign.Scale(10, d), cuts: campaign.Scale(200, d), wakes: campaign.Scale(25, d), locks: campaign.Scale(10, d),
+		crowds: campaign.Scale(5, d), terminations: campaign.Scale(50, d), hushes: campaign.Scale(20, d),
+		slow: d / 10, delay: 200 * time.Millisecond,
+	}
+}
+
+// Faults implements [campaign.Database].
+func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
+	var turn sync.Mutex // restarted and asked in turns
+	alone := func(f func(context.Context) error) func(context.Context) error {
+		return func(ctx context.Context) error {
+			turn.Lock()
+			defer turn.Unlock()
+			return f(ctx)
+		}
+	}
+	all := []campaign.Fault{
+		{Name: "database crashed and restarted", Count: d.faults.restarts, Do: alone(func(context.Context) error {
+			from := time.Now()
+			err := d.restart(rand.N(time.Second))
+			c.Window(nil, from, time.Now())
+			return err
+		})},
+		{Name: "connections cut after a statement, its answer lost", Count: d.faults.cuts, Do: func(context.Context) error {
+			if i := d.cut(); i >= 0 {
+				c.Window(c.Slots()[i], time.Now(), time.Now().Add(time.Second))
+			}
+			return nil
+		}},
+		{Name: "owners that write after their takeover", Count: d.faults.wakes, Do: func(ctx context.Context) error { return d.wake(ctx, c) }},
+		{Name: "leases locked for longer than they last (LOCK TABLE)", Count: d.faults.locks,
+			Do: alone(func(ctx context.Context) error { return d.lockLeases(ctx, c) })},
+		{Name: "other tables locked", Count: d.faults.locks, Do: alone(func(ctx context.Context) error {
+			tables := []string{"entries", "logs", "subscriptions", "outbox", "shards", "attempts"}
+			from, to, err := d.lock(ctx, tables[rand.IntN(len(tables))], time.Second)
+			c.Window(nil, from, to)
+			return err
+		})},
+		{Name: "database without a free connection (max_connections)", Count: d.faults.crowds, Do: alone(func(ctx context.Context) error {
+			from := time.Now()
+			err := d.crowd(ctx, time.Second)
+			c.Window(nil, from, time.Now())
+			return err
+		})},
+		{Name: "backends ended (pg_terminate_backend)", Count: d.faults.terminations, Do: alone(func(ctx context.Context) error {
+			from := time.Now()
+			err := d.terminate(ctx)
+			c.Window(nil, from, time.Now().Add(time.Second))
+			return err
+		})},
+		{Name: "connections half-open for seconds", Count: d.faults.hushes, Do: func(context.Context) error {
+			const during = 5 * time.Second
+			if i := d.hush(during); i >= 0 {
+				c.Window(c.Slots()[i], time.Now(), time.Now().Add(during+time.Second))
+			}
+			return nil
+		}},
+	}
+	if d.faults.slow > 0 {
+		all = append(all, campaign.Fault{Name: "slow database", Count: 1, Do: func(ctx context.Context) error {
+			from := time.Now()
+			d.delay.Store(int64(d.faults.delay))
+			campaign.Sleep(ctx, d.faults.slow)
+			d.delay.Store(0)
+			c.Window(nil, from, time.Now())
+			return nil
+		}})
+	}
+	return all
+}
+
+// lockTime is how much longer than they last leases cannot be renewed: deliveries stand still then.
+const lockTime = 4 * time.Second
+
+// lockLeases keeps all replicas from renewing their leases for longer than these last. All run then, and every shard
+// has an owner: what nobody owned would not be delivered whatever a replica took its lease for.
+func (d *database) lockLeases(ctx context.Context, c *campaign.Campaign) error {
+	for _, s := range c.Slots() {
+		s.Lock()
+		defer s.Unlock()
+	}
+	if err := d.owned(ctx, 4*c.Lease); err != nil {
+		return err
+	}
+	from, to, err := d.lock(ctx, "leases", c.Lease+lockTime)
+	c.Window(nil, from.Add(-c.Lease), to)
+	c.Unleased(from.Add(c.Lease), to)
+	return err
+}
+
+// wake lets the outbox's owner stand still in the middle of a write until another one has taken over, and do
+// the write then. Nothing may come of it.
+func (d *database) wake(ctx context.Context, c *campaign.Campaign) error {
+	s := c.OwnerSlot(ctx, engine.OutboxTopic)
+	defer s.Unlock()
+	from := time.Now()
+	// The statement alone may be a question for its types.
+	trap, release := d.set(s.Number(), ".outbox WHERE id = ANY", campaign.TicketTitle)
+	defer release()
+	select {
+	case <-trap.caught:
+	case <-time.After(2 * c.Lease):
+		return nil // it owns nothing any more
+	}
+	if err := s.Pause(); err != nil {
+		return err
+	}
+	for end := time.Now().Add(4 * c.Lease); time.Now().Before(end); campaign.Sleep(ctx, 50*time.Millisecond) {
+		if name, err := d.Owner(ctx, engine.OutboxTopic); err == nil && name != "" && name != s.Name() {
+			campaign.Sleep(ctx, 500*time.Millisecond) // it has moved what was there
+			break
+		}
+	}
+	release()
+	campaign.Sleep(ctx, 300*time.Millisecond)
+	c.Window(s, from, time.Now())
+	return s.Resume()
+}

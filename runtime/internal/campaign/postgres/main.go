@@ -1,0 +1,43 @@
+// Command postgres is the campaign of servers on one PostgreSQL, which crashes, becomes slow, locks tables, and loses,
+// refuses and silences connections: make cluster. See package campaign.
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
+)
+
+func main() {
+	campaign.Main(func(d time.Duration) campaign.Settings { return settings(d, fullFaults(d)) }, open)
+}
+
+// settings are those of a campaign in full, but for the faults of the database.
+func settings(d time.Duration, f faults) campaign.Settings {
+	s := campaign.Full(d)
+	s.Start = func(ctx context.Context, _ string) (campaign.Database, error) { return start(ctx, f) }
+	return s
+}
+
+// open opens a replica's store and the same database for what is the author's.
+func open(ctx context.Context, url string, log *slog.Logger) (*campaign.Store, error) {
+	kept, err := postgres.Open(ctx, url, postgres.Options{Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	authors, err := pgxpool.New(ctx, url)
+	if err != nil {
+		kept.Close()
+		return nil, err
+	}
+	return &campaign.Store{Store: kept, Authors: authors, Emit: func(ctx context.Context, tx pgx.Tx, occurrence store.Prepared) error {
+		return kept.EmitPgx(ctx, tx, occurrence)
+	}}, nil
+}
