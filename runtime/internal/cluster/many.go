@@ -107,7 +107,7 @@ func (c *Many) Join(w *subscriber.Subscriptions) error {
 	c.builds.init(&c.o, c.store)
 	o := shard.Options{Leases: c.store, Name: c.o.Name, TTL: c.o.Lease, Duties: duties, Run: c.run, Logger: c.o.Logger}
 	if w != nil {
-		o.Types, o.Shards, o.Orphans, o.Looked = c.types, Shards, c.o.Orphans, c.builds.looked
+		o.Types, o.Shards, o.Orphans, o.Looked = c.types, Shards, orphans, c.builds.looked
 	}
 	c.owner = shard.New(o)
 	c.clock.owner.Store(c.owner)

@@ -50,7 +50,7 @@ func (p *one) Join(w *subscriber.Subscriptions) error {
 		return nil
 	}
 	if stored := p.stored.Events(); len(stored) > 0 {
-		timer := time.AfterFunc(p.o.Orphans, func() { p.endOrphans(stored) })
+		timer := time.AfterFunc(orphans, func() { p.endOrphans(stored) })
 		context.AfterFunc(p.ctx, func() { timer.Stop() })
 	}
 	return nil

@@ -153,7 +153,7 @@ func TestHOOK7GapOfBefore(t *testing.T) {
 		r := record("sub_1")
 		r.Truncated = true
 		v := &view{t: top, id: r.ID}
-		h, err := e.Add(t.Context(), Entry{Subscription: r, Reader: v, Gap: true, Begin: func(h *Handle) { v.h = h }})
+		h, err := e.Add(t.Context(), Entry{Subscription: r, Reader: v, Shard: e.whole, Gap: true, Begin: func(h *Handle) { v.h = h }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -408,11 +408,11 @@ func TestSRV8RewindWithAnEnd(t *testing.T) {
 		}}
 		db := memory.New()
 		start := func() *Engine {
-			return newEngine(t, Options{Sender: s, Store: db, Attempts: db, PerSubscription: 1, Schedule: []time.Duration{0, time.Minute, time.Hour}})
+			return newEngine(t, Options{Sender: s, Attempts: db, PerSubscription: 1, Schedule: []time.Duration{0, time.Minute, time.Hour}}, db)
 		}
 		e := start()
 		top := newTopic(store.LogOptions{})
-		top.track, _ = e.OpenLog(t.Context(), "test", top.Head)
+		top.track, _ = e.whole.OpenLog(t.Context(), "test", top.Head)
 		top.track.Ready()
 		r := record("sub_1")
 		if _, err := db.PutSubscription(t.Context(), r); err != nil {
@@ -442,7 +442,7 @@ func TestSRV8RewindWithAnEnd(t *testing.T) {
 		first := since()
 		e = start()
 		defer shutdown(t, e)
-		top.track, _ = e.OpenLog(t.Context(), "test", top.Head)
+		top.track, _ = e.whole.OpenLog(t.Context(), "test", top.Head)
 		stored, ok, err := db.Subscription(t.Context(), "sub_1")
 		if err != nil || !ok {
 			t.Fatal(ok, err)
