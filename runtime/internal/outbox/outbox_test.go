@@ -185,7 +185,7 @@ func TestREP20SettlingFails(t *testing.T) {
 	b.put("log", "1")
 	errTest := errors.New("the commit fails")
 	done, err := b.Step(t.Context(), b, 1, GroupMax, func(context.Context, []Row) (Settled, error) { return Settled{}, errTest })
-	if !errors.Is(err, errTest) || done.Found != 1 {
+	if !errors.Is(err, errTest) || done.Found != 1 || done.Oldest <= 0 {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	b.drain()

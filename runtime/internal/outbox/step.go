@@ -68,6 +68,9 @@ func (t *Table) Step(ctx context.Context, db DB, fence uint64, limit int, settle
 	if len(rows) > 0 {
 		moved, err = settle(ctx, rows)
 		if done.Rejected = moved.rejected; err != nil {
+			for i := range rows {
+				done.Oldest = max(done.Oldest, rows[i].age)
+			}
 			return done, err
 		}
 	}

@@ -169,28 +169,41 @@ func TestOB3WhoMayInsert(t *testing.T) {
 func TestOB5Away(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, server.Options{Retention: server.Retention{MaxAge: day}})
+	commit := func(id string) {
+		t.Helper()
+		occurrence, err := server.Prepare(t.Context(), s.created, payload{"T-1"}, events.WithID(id))
+		must(t, err)
+		tx := beginPgx(t, s.box)
+		must(t, tx.Emit(occurrence))
+		must(t, tx.Commit())
+	}
+	age := func() float64 { return s.meter.Observed(t)["mcp.events.outbox.age"] }
+	// The owner's lease outlives that nobody answers for a moment.
+	until(t, "the outbox has an owner", func() bool { _, owned := s.meter.Observed(t)["mcp.events.outbox.age"]; return owned })
+	s.store.Inject(memcluster.Faults{Fail: func(op string) error { return errTest }})
+	commit("first")
+	until(t, "that it waits is seen", func() bool { return age() > 0.2 })
+	s.store.Inject(memcluster.Faults{})
+	until(t, "nothing waits", func() bool { return age() == 0 && len(s.ids(t, "ticket.created")) == 1 })
+
 	s.store.Inject(memcluster.Faults{Fail: func(op string) error {
 		if strings.HasPrefix(op, "AppendGroup") {
 			return errTest
 		}
 		return nil
 	}})
-	occurrence, err := server.Prepare(t.Context(), s.created, payload{"T-1"}, events.WithID("waits"))
-	must(t, err)
-	tx := beginPgx(t, s.box)
-	must(t, tx.Emit(occurrence))
-	must(t, tx.Commit())
-	until(t, "that it waits is seen", func() bool { return s.meter.Observed(t)["mcp.events.outbox.age"] > 0.5 })
+	commit("waits")
+	until(t, "that it waits is seen", func() bool { return age() > 0.5 })
 	if rows, oldest, _, err := s.box.Waiting(t.Context()); rows != 1 || oldest < 500*time.Millisecond || err != nil {
 		t.Errorf("%d rows wait, for %v, %v", rows, oldest, err)
 	}
 	must(t, s.created.Emit(t.Context(), payload{"T-2"}, events.WithID("beside")))
 	s.store.Inject(memcluster.Faults{})
-	until(t, "what waited is there", func() bool { return len(s.ids(t, "ticket.created")) == 2 })
-	until(t, "nothing waits", func() bool { return s.meter.Observed(t)["mcp.events.outbox.age"] == 0 })
+	until(t, "what waited is there", func() bool { return len(s.ids(t, "ticket.created")) == 3 })
+	until(t, "nothing waits", func() bool { return age() == 0 })
 	s.box.Close()
 	must(t, s.created.Emit(t.Context(), payload{"T-3"}, events.WithID("without-the-database")))
-	if got := s.ids(t, "ticket.created"); !slices.Equal(got, []string{"beside", "waits", "without-the-database"}) {
+	if got := s.ids(t, "ticket.created"); !slices.Equal(got, []string{"first", "beside", "waits", "without-the-database"}) {
 		t.Errorf("the log has %q", got)
 	}
 }
