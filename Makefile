@@ -19,6 +19,11 @@ test: lint drift unit oracle-here ## Run every check: format, vet, staticcheck, 
 PACKAGES ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
 ALONE = ./cmd/mcpe-gen/internal/conform ./runtime/internal/campaign/postgres ./runtime/internal/clustertest ./runtime/server
 
+# The race detector makes the generator ten times slower, and all of its goroutines are gen/internal/parallel's and those
+# that run plugins. So it has the detector for these, and for TestGolden, where everything runs on two processors.
+PLAIN = ./docs/... ./gen/...
+RACY = -run '^Test(Do|Golden|Plugin.*|ExamplePlugin)$$' ./gen ./gen/internal/parallel
+
 .PHONY: unit
 unit:
 ifeq ($(HAVE_CC),)
@@ -26,9 +31,11 @@ ifeq ($(HAVE_CC),)
 endif
 	@mkdir -p bin
 	@$(GO) build -o bin/ ./runtime/internal/pgtest/throwaway
+	$(GO) test -timeout 20m $(PLAIN)
 	CGO_ENABLED=$(if $(HAVE_CC),1,0) ./bin/throwaway $(GO) test $(RACE) -p $(PACKAGES) -timeout 20m \
-	  $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE))")
+	  $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE) $(PLAIN))")
 	CGO_ENABLED=$(if $(HAVE_CC),1,0) ./bin/throwaway $(GO) test $(RACE) -p 1 -timeout 20m $(ALONE)
+	$(if $(RACE),CGO_ENABLED=1 $(GO) test $(RACE) $(RACY))
 
 .PHONY: quick
 quick: ## Run the tests without the race detector, a database and builds of what is generated (while working).
@@ -55,8 +62,9 @@ generate: ## Write examples/generated and bench/sample from their event files.
 	$(GO) run ./cmd/mcpe-gen generate
 
 .PHONY: golden
-golden: ## Rewrite the golden files of the generator.
+golden: ## Rewrite the golden files of the generator, and docs/reference.
 	$(GO) test ./gen -update
+	$(GO) test ./cmd/mcpe-gen -run '^TestReference$$' -update
 
 .PHONY: demo
 demo: ## Show the main job end to end, then each protocol: webhooks in, typed events out.
@@ -104,7 +112,8 @@ oracle-here:
 METRICS = examples/metrics
 
 .PHONY: metrics
-metrics: ## Run the example for Prometheus and hold its alerts and dashboard to what it exports (downloads the exporter).
+metrics: ## Run the example for Prometheus, hold its alerts and dashboard to what it exports, and try each alert with promtool (downloads the exporter).
+	@command -v promtool >/dev/null || echo "NO PROMTOOL: the alert rules are not tried; install Prometheus"
 	cd $(METRICS) && $(GO) vet ./... && $(GO) test ./...
 
 # The example of a consumer has a go.mod of its own, as a program elsewhere has.
@@ -161,6 +170,17 @@ typescript: ## Compile, lint and run the TypeScript that is generated (needs Nod
 	  MCPE_TEST_TYPESCRIPT=$(CURDIR)/bin/typescript $(GO) test -count=1 -run '^TestTypeScript|^TestReceives$$' ./gen ./examples/typescript; \
 	else echo "NOT RUN: TypeScript, which needs Node and npm"; test -z "$$MCPE_TEST_TYPESCRIPT_REQUIRED"; fi
 
+# The site of docs is VitePress with its own theme, at the version of a lock file.
+SITE = site
+
+.PHONY: site
+site: ## Build docs as a site in bin/site/.vitepress/dist, and check its links (needs Node, npm and its registry, or it says that it is not run).
+	@if command -v node >/dev/null && command -v npm >/dev/null; then set -e; \
+	  rm -rf bin/site/docs; mkdir -p bin/site; cp -R $(SITE)/. docs bin/site/; \
+	  npm ci --silent --no-fund --no-audit --ignore-scripts --prefix bin/site; \
+	  ./bin/site/node_modules/.bin/vitepress build bin/site; \
+	else echo "NOT RUN: the site, which needs Node and npm"; test -z "$$MCPE_TEST_SITE_REQUIRED"; fi
+
 # Sets of schemas that others have published: packages at the versions of a lock file, and a module of go.mod there.
 CORPORA = gen/testdata/corpora
 
@@ -190,10 +210,10 @@ scaffolds: ## Build, test and run what init writes, for every two choices that g
 	MCPE_GEN_SCAFFOLDS=all $(GO) test -count=1 -run '^TestScaffolds$$' ./cmd/mcpe-gen
 
 .PHONY: bench
-bench: ## Measure polling, streaming and generating beside their plain-Go limits.
+bench: ## Measure polling, streaming and generating beside their plain-Go limits. UPDATE=1 rewrites docs/benchmarks.md (on a quiet machine).
 	@mkdir -p bin
 	@$(GO) build -o bin/ ./bench ./runtime/internal/pgtest/throwaway
-	@./bin/bench
+	@./bin/bench $(if $(UPDATE),-markdown docs/benchmarks.md,)
 
 # How long each fuzz target runs.
 FUZZTIME ?= 1m

@@ -159,13 +159,15 @@ func TestREP8EmittingAsksForTheTimeAgain(t *testing.T) {
 // REP-8: every time that is stored or signed is the store's.
 func TestREP8TimesAreTheStores(t *testing.T) {
 	const by = -50 * time.Hour
-	f := newFleet(t, 0, nil)
+	t.Parallel() // it waits for leases
+	_, open := onPostgres(t)
+	f := newFleet(t, open)
 	o := f.options
-	st := openShared(t, f.schema, postgres.Options{})
+	st := open().(*postgres.Store)
 	o.Store = shifted{st, by}
 	s := newServer(t, o)
 	e := register(t, s, "e", Hooks[filterArgs, incident]{})
-	m := &sailor{member: member{s, st}, emitter: e, name: "shifted"}
+	m := &sailor{Server: s, store: st, emitter: e, name: "shifted"}
 	f.members = append(f.members, m)
 	close := func(what string, at time.Time, after time.Duration) {
 		t.Helper()

@@ -50,8 +50,8 @@ func TestREP6ProcessesShareTheWork(t *testing.T) {
 		}
 		a.Processes.(*Many).Crash()
 		settle(time.Second)
-		if leased, owned, ok := a.Status(); leased || len(owned) != 0 || !ok || b.owns("e") != left {
-			t.Errorf("after a crash: %v %v %v, the other one owns %d", leased, owned, ok, b.owns("e"))
+		if fence, owned, ok := a.Status(); fence != 0 || len(owned) != 0 || !ok || b.owns("e") != left {
+			t.Errorf("after a crash: %v %v %v, the other one owns %d", fence, owned, ok, b.owns("e"))
 		}
 		settle(2 * defaultLease)
 		if b.owns("e") != Shards || b.owns(engine.OutboxTopic) != 1 {
@@ -343,7 +343,7 @@ func TestREP16Obsolete(t *testing.T) {
 			must(t, st.AddSchema(t.Context(), "e", version(f), i))
 		}
 		const after = time.Minute
-		p := join(t, st, func(o *Options) { o.Builds = after })
+		p := join(t, st, func(o *Options) { o.Lease = after })
 		p.register("e", "string")
 		ends := func(event, schema string) string {
 			t.Helper()
@@ -448,11 +448,11 @@ func TestEVOL1Orphans(t *testing.T) {
 		}
 		gone := join(t, st, nil)
 		must(t, gone.Shutdown(t.Context()))
-		settle(2 * defaultOrphans)
+		settle(2 * orphans)
 		has(2) // its process had ended
 		p := join(t, st, nil)
 		p.register("e", "string")
-		settle(defaultOrphans - time.Second)
+		settle(orphans - time.Second)
 		has(2)
 		settle(time.Minute)
 		if all, err := st.Subscriptions(t.Context(), "", 10); err != nil || len(all) != 1 || all[0].Event != "e" {

@@ -86,6 +86,10 @@ type Processes interface {
 	// lasts.
 	CloseType(ctx context.Context, event string, e *events.Error) error
 	ClosedType(ctx context.Context, event string) (*events.Error, error)
+	// Status, OutboxAge and LastLook are how this process is among them, see [cluster.Processes].
+	Status() (fence uint64, owned map[string]int, ok bool)
+	OutboxAge() time.Duration
+	LastLook() time.Time
 }
 
 // Options are what an [Admin] works with.
