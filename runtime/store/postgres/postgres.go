@@ -29,6 +29,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/outbox"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -74,7 +75,7 @@ type Options struct {
 }
 
 // A Store is a database opened by [Open]. It implements [engine.Shared], [engine.Outbox],
-// [store.CursorStore], [store.ReceivedStore] and [store.CallbackStore].
+// [clientstore.CursorStore], [clientstore.ReceivedStore] and [clientstore.CallbackStore].
 type Store struct {
 	attempts attemptlog.Trimmer
 	name     string // of the schema
@@ -104,13 +105,13 @@ type Store struct {
 }
 
 var (
-	_ engine.Shared       = (*Store)(nil)
-	_ store.Pinger        = (*Store)(nil)
-	_ engine.Outbox       = (*Store)(nil)
-	_ store.CursorStore   = (*Store)(nil)
-	_ store.ReceivedStore = (*Store)(nil)
-	_ store.CallbackStore = (*Store)(nil)
-	_ engine.Log          = (*Log)(nil)
+	_ engine.Shared             = (*Store)(nil)
+	_ store.Pinger              = (*Store)(nil)
+	_ engine.Outbox             = (*Store)(nil)
+	_ clientstore.CursorStore   = (*Store)(nil)
+	_ clientstore.ReceivedStore = (*Store)(nil)
+	_ clientstore.CallbackStore = (*Store)(nil)
+	_ engine.Log                = (*Log)(nil)
 )
 
 // Open connects to the database that the connection string names (a URL, or key=value pairs as libpq
