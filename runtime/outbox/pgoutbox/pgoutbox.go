@@ -10,8 +10,6 @@
 // Between the append and the end of the relay's own transaction a crash may come. What was appended then is appended
 // again under its id, and found to be there as long as the log retains it: at least once from the table, once in the
 // log. So let logs retain for longer than a relay may be down, and for more than an hour. See REP-20.
-//
-// The package makes no promise of compatibility.
 package pgoutbox
 
 import (
