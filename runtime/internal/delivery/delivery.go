@@ -165,6 +165,8 @@ type Options struct {
 
 	// FlushInterval is how soon progress is stored; default 200 ms.
 	FlushInterval time.Duration
+	// RetryHeaders tells an endpoint of retries, by two headers that are not signed.
+	RetryHeaders bool
 
 	// Ended is told that a subscription has expired or that the engine ended it, never of one that
 	// Remove or Terminate ended. One that expires is removed where Ended is nil. Gapped is told of a gap before anything moves past it, so that
