@@ -133,14 +133,14 @@ func TestSkill(t *testing.T) {
 	dir := t.TempDir()
 	const module = "github.com/mcpe-gen/mcpe-gen"
 	code := "package main\n\nimport (\n\t\"context\"\n\t\"net/http\"\n\n\t\"github.com/modelcontextprotocol/go-sdk/mcp\"\n\n\t\"example.com/skill/internal/deploys\"\n"
-	for _, name := range []string{"client", "server", "store", "transport"} {
+	for _, name := range []string{"client", "server", "store/memory", "transport"} {
 		code += "\t\"" + module + "/runtime/" + name + "\"\n"
 	}
 	code += ")\n\nfunc main() {}\n"
 	files := map[string]string{"go.sum": readText(t, "../../go.sum"),
 		"go.mod": "module example.com/skill\n\ngo 1.26.0\n\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + checkout + "\n"}
 	functions := []string{"serve(ctx context.Context, srv *mcp.Server)",
-		"consume(ctx context.Context, url string, cursors store.ConsumerStore, handle func(context.Context, *deploys.DeployFinishedEvent) error)"}
+		"consume(ctx context.Context, url string, cursors *memory.Cursors, handle func(context.Context, *deploys.DeployFinishedEvent) error)"}
 	for _, b := range block.FindAllStringSubmatch(readText(t, "../../skills/mcpe-gen/SKILL.md"), -1) {
 		switch b[1] {
 		case "yaml":
