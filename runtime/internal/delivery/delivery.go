@@ -94,8 +94,8 @@ type Sender interface {
 type End int
 
 const (
-	// Expired is a subscription that was not refreshed in time. No attempt of it begins any more. Who is told
-	// calls Remove, or Extend where the record was refreshed by somebody else.
+	// Expired is a subscription that was not refreshed in time. No attempt of it begins any more. Options.Ended
+	// calls Remove, or Extend where another process has refreshed the record.
 	Expired End = iota + 1
 	// Failed is one without expiry that failed for too long (HOOK-5); its terminated envelope is
 	// on the way.
@@ -139,9 +139,9 @@ type Options struct {
 	MaxUnsettled                      int
 	FlushInterval                     time.Duration
 
-	// Ended is told that a subscription has expired or that the engine ended it, never of one that
-	// Remove or Terminate ended. One that expires is removed where Ended is nil. Gapped is told of a gap before anything moves past it, so that
-	// the caller can store what the next subscribe response has to report (D7). Both are called
+	// Ended is called when a subscription has expired or the engine has ended it, but not after
+	// Remove or Terminate. Without Ended an expired subscription is removed. Gapped is called before anything moves
+	// past a gap, so that the caller can store what the next subscribe response has to report (D7). Both are called
 	// from goroutines of the engine without its locks.
 	Ended  func(h *Handle, why End)
 	Gapped func(h *Handle)
