@@ -132,7 +132,7 @@ func TestAttemptsOfOlderFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := open(t, path, sqlite.Options{}).Attempts(t.Context(), "sub_1", 10)
-	if err != nil || len(got) != 1 || got[0].EventID != "evt_1" || got[0].Number != 3 || got[0].ByHand {
+	if err != nil || len(got) != 1 || got[0].EventID != "evt_1" || got[0].Number != 3 || got[0].AskedBy != "" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
