@@ -99,6 +99,9 @@ type Retry struct {
 	MaxUnsettled int
 	// FlushInterval is how soon progress is written to the store; default 200 ms.
 	FlushInterval time.Duration
+	// Headers tells of retries beside what is signed: X-MCP-Retry-Number is 1 in the second attempt, as this process
+	// counts them, and X-MCP-Retry-Reason the category of the failure before. They are for logs; nobody vouches for them.
+	Headers bool
 }
 
 // A RateLimit bounds attempts per second; the zero RateLimit does not.
@@ -126,6 +129,6 @@ func (r Retry) engine(log *slog.Logger, meter metric.Meter, tracer trace.Tracer)
 		Workers: r.Workers, PerHost: r.PerHost, PerSubscription: r.PerSubscription,
 		SubscriptionLimit: delivery.Limit(r.SubscriptionLimit), HostLimit: delivery.Limit(r.HostLimit),
 		Suspend: delivery.Suspension(r.Suspend), NoExpiryRemoval: r.NoExpiryRemoval, MaxUnsettled: r.MaxUnsettled,
-		FlushInterval: r.FlushInterval, Logger: log, Meter: meter, Tracer: tracer,
+		FlushInterval: r.FlushInterval, RetryHeaders: r.Headers, Logger: log, Meter: meter, Tracer: tracer,
 	}
 }

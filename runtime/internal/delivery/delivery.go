@@ -138,6 +138,7 @@ type Options struct {
 	NoExpiryRemoval                   time.Duration
 	MaxUnsettled                      int
 	FlushInterval                     time.Duration
+	RetryHeaders                      bool
 
 	// Ended is called when a subscription has expired or the engine has ended it, but not after
 	// Remove or Terminate. Without Ended an expired subscription is removed. Gapped is called before anything moves
