@@ -123,6 +123,20 @@ CONSUMER = examples/consumer
 consumer: ## Kill the example of a consumer in a burst, poison an event, and count its lines.
 	cd $(CONSUMER) && $(GO) vet ./... && $(GO) test -count=1 ./...
 
+# The example of a transport of one's own has a go.mod of its own: the WebSocket library is its choice alone.
+WEBSOCKET = examples/websocket
+
+.PHONY: websocket
+websocket: ## Cut the connections of the example over WebSockets (downloads the library).
+	cd $(WEBSOCKET) && $(GO) vet ./... && $(GO) test -count=1 ./...
+
+# Published servers that init is tried on, at the versions of a go.mod of their own.
+ADOPT = cmd/mcpe-gen/internal/adopt/public
+
+.PHONY: adopt
+adopt: ## Adopt gopls and the SDK's memory server as docs/adopting.md says (downloads and builds them, minutes).
+	cd $(ADOPT) && $(GO) mod download && $(GO) vet ./... && $(GO) test -count=1 -timeout 30m ./...
+
 # The drivers by which EmitSQL is tried have a go.mod of their own, and one more for an older release of lib/pq.
 DRIVERS = runtime/store/postgres/drivers
 OLDPQ = pq1.10.mod
@@ -282,6 +296,8 @@ tidy: ## Check that go.mod and go.sum are tidy.
 	cd $(BROWSER) && $(GO) mod tidy -diff
 	cd $(METRICS) && $(GO) mod tidy -diff
 	cd $(CONSUMER) && $(GO) mod tidy -diff
+	cd $(WEBSOCKET) && $(GO) mod tidy -diff
+	cd $(ADOPT) && $(GO) mod tidy -diff
 	cd $(PEERS)/mcpgo && $(GO) mod tidy -diff
 	cd $(JETSTREAM) && $(GO) mod tidy -diff
 	cd $(DRIVERS) && $(GO) mod tidy -diff && $(GO) mod tidy -diff -modfile=$(OLDPQ)
