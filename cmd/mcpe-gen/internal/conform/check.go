@@ -52,6 +52,23 @@ func checks() []check {
 	return all
 }
 
+// Checks describes all of them, in the order in which they run.
+func Checks() (all []verdict.Check) {
+	for _, c := range checks() {
+		v := verdict.Check{ID: c.id, Title: c.title, Advice: c.advice}
+		for _, n := range []struct {
+			need need
+			flag string
+		}{{needReceiver, "--listen"}, {needToken, "--token"}, {needOther, "--other-token"}, {needSSRF, "--ssrf"}} {
+			if c.needs&n.need != 0 {
+				v.Flags = append(v.Flags, n.flag)
+			}
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
 // try runs one check and makes its finding.
 func (r *run) try(ctx context.Context, c check) verdict.Finding {
 	err := r.lacks(ctx, c)
