@@ -89,8 +89,8 @@ func (h *handler) api(add adder) {
 		}
 	})
 	add("GET", "/api/tasks", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if h.allowed(w, r, actor, Action{Verb: ListTasks}) {
-			answer(w, http.StatusOK, map[string]any{"tasks": tasksOf(h.admin.Tasks())})
+		if all, ok := h.tasks(w, r, actor); ok {
+			answer(w, http.StatusOK, map[string]any{"tasks": all})
 		}
 	})
 	add("GET", "/api/preview", func(w http.ResponseWriter, r *http.Request, actor string) {
@@ -211,6 +211,7 @@ type taskBody struct {
 	Verb      operator.BulkVerb `json:"verb"`
 	Filter    map[string]string `json:"filter"`
 	Since     time.Time         `json:"since,omitzero"`
+	Until     time.Time         `json:"until,omitzero"`
 	PerSecond float64           `json:"perSecond"`
 	Actor     string            `json:"actor"`
 	State     string            `json:"state"`
@@ -224,7 +225,7 @@ type taskBody struct {
 }
 
 func taskOf(t operator.Task) taskBody {
-	return taskBody{ID: t.ID, Verb: t.Verb, Filter: written(t.Filter), Since: t.Since, PerSecond: t.PerSecond, Actor: t.Actor, State: stateOf(t), BegunAt: t.BegunAt, EndedAt: t.EndedAt,
+	return taskBody{ID: t.ID, Verb: t.Verb, Filter: written(t.Filter), Since: t.Since, Until: t.Until, PerSecond: t.PerSecond, Actor: t.Actor, State: stateOf(t), BegunAt: t.BegunAt, EndedAt: t.EndedAt,
 		Total: t.Total, Done: t.Done, Skipped: t.Skipped, Failed: t.Failed, Error: t.Error}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
@@ -44,20 +45,21 @@ type task struct {
 	cancel        context.CancelFunc
 }
 
-// A step of a bulk action: items are what is to be done to a subscription, and do does one of them.
+// A step of a bulk action: items are what is to be done to a subscription, attempts that failed or one item for all of it, and
+// do does one of them.
 type step struct {
-	items func(ctx context.Context, i *operator.WebhookInfo) ([]string, error)
-	do    func(ctx context.Context, i *operator.WebhookInfo, item string) error
+	items func(ctx context.Context, i *operator.WebhookInfo) ([]operator.Attempt, error)
+	do    func(ctx context.Context, i *operator.WebhookInfo, item operator.Attempt) error
 }
 
 // whole is the step that does something to a subscription when takes says that it is to be done.
 func whole(takes func(operator.State) bool, do func(ctx context.Context, id string) error) step {
-	return step{func(_ context.Context, i *operator.WebhookInfo) (items []string, _ error) {
+	return step{func(_ context.Context, i *operator.WebhookInfo) (items []operator.Attempt, _ error) {
 		if takes(i.State) {
-			items = []string{""}
+			items = make([]operator.Attempt, 1)
 		}
 		return items, nil
-	}, func(ctx context.Context, i *operator.WebhookInfo, _ string) error { return do(ctx, i.ID) }}
+	}, func(ctx context.Context, i *operator.WebhookInfo, _ operator.Attempt) error { return do(ctx, i.ID) }}
 }
 
 // step is what the bulk action does to each subscription; an error where it is none.
@@ -82,18 +84,21 @@ func (a *Admin) step(b *operator.Bulk) (step, error) {
 		s = whole(func(st operator.State) bool { return st == operator.StateSuspended }, a.Resume)
 	case operator.BulkReplay:
 		s, timed = whole(func(operator.State) bool { return true }, nil), true
-		replay := a.replayer(b.Since)
-		s.do = func(ctx context.Context, i *operator.WebhookInfo, _ string) error { return replay(ctx, i) }
+		replay := a.replayer(b.Since, b.Until)
+		s.do = func(ctx context.Context, i *operator.WebhookInfo, _ operator.Attempt) error { return replay(ctx, i) }
 	case operator.BulkSend:
-		since := b.Since
-		s, timed = step{func(ctx context.Context, i *operator.WebhookInfo) ([]string, error) {
-			return a.givenUp(ctx, i.ID, since)
-		}, a.sendFailed(since)}, true
+		since, until := b.Since, b.Until
+		s, timed = step{func(ctx context.Context, i *operator.WebhookInfo) ([]operator.Attempt, error) {
+			return a.givenUp(ctx, i.ID, since, until)
+		}, a.sendFailed}, true
 	default:
 		return wrong("a bulk action is pause, unpause, resume, replay or send")
 	}
 	if timed == b.Since.IsZero() {
 		return wrong("since is for replay and send, which need it")
+	}
+	if !b.Until.IsZero() && !b.Until.After(b.Since) {
+		return wrong("until is after since, for replay and send")
 	}
 	return s, nil
 }
@@ -104,7 +109,7 @@ func (a *Admin) count(ctx context.Context, f operator.Filter, s step) (n int, er
 	l.filter = f
 	var failed error
 	_, err = l.each("", 0, func(i operator.WebhookInfo, _ place) bool {
-		var items []string
+		var items []operator.Attempt
 		items, failed = s.items(ctx, &i)
 		n += len(items)
 		return failed == nil
@@ -120,7 +125,7 @@ func (a *Admin) Preview(ctx context.Context, b operator.Bulk) (int, error) {
 	return a.count(ctx, b.Filter, s)
 }
 
-func (a *Admin) Begin(ctx context.Context, actor string, b operator.Bulk) (operator.Task, error) {
+func (a *Admin) Begin(ctx context.Context, b operator.Bulk) (operator.Task, error) {
 	s, err := a.step(&b)
 	if err != nil {
 		return operator.Task{}, err
@@ -130,14 +135,19 @@ func (a *Admin) Begin(ctx context.Context, actor string, b operator.Bulk) (opera
 		return operator.Task{}, err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	t := &task{operator.Task{ID: "task_" + rand.Text(), Bulk: b, Actor: actor, BegunAt: a.o.Now(), Total: total}, cancel}
+	t := &task{operator.Task{ID: "task_" + rand.Text(), Bulk: b, Actor: actor.Of(ctx), BegunAt: a.o.Now(), Total: total}, cancel}
 	began := t.Task
 	if !a.tasks.add(t) {
 		cancel()
 		return operator.Task{}, operator.ErrBusy
 	}
-	if !a.o.Go(func() { a.run(ctx, t, s) }) {
-		a.tasks.end(t, a.o.Now(), "")
+	told, err := a.tellTask(ctx, t)
+	if err != nil {
+		a.tasks.drop(t)
+		return operator.Task{}, err
+	}
+	if !a.o.Go(func() { a.run(ctx, t, s, told) }) {
+		a.tasks.drop(t)
 		return operator.Task{}, fmt.Errorf("beginning a task: %w", events.ErrClosed)
 	}
 	return began, nil
@@ -171,15 +181,32 @@ func (ts *tasks) end(t *task, at time.Time, why string) {
 	}
 }
 
-// run does a task.
-func (a *Admin) run(ctx context.Context, t *task, s step) {
+// drop forgets a task that was not begun after all.
+func (ts *tasks) drop(t *task) {
+	t.cancel()
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.running--
+	ts.all = slices.DeleteFunc(ts.all, func(o *task) bool { return o == t })
+}
+
+// run does a task, and tells the other processes of it.
+func (a *Admin) run(ctx context.Context, t *task, s step, told *toldTask) {
+	telling, quiet := context.WithCancel(context.WithoutCancel(ctx))
+	var beats sync.WaitGroup
+	beats.Go(func() { a.beat(telling, told) })
+	defer func() {
+		quiet()
+		beats.Wait()
+		a.tellEnd(ctx, told)
+	}()
 	pause := time.Duration(float64(time.Second) / t.PerSecond)
 	inARow, next := 0, time.Now()
 	l := a.look(ctx)
 	l.filter = t.Filter
 	var failed error
 	_, err := l.each("", 0, func(i operator.WebhookInfo, _ place) bool {
-		var items []string
+		var items []operator.Attempt
 		if items, failed = s.items(ctx, &i); failed != nil {
 			return false
 		}
@@ -259,41 +286,61 @@ func (ts *tasks) stop(t *task) {
 	}
 }
 
-func (a *Admin) Tasks() []operator.Task {
+func (a *Admin) Tasks(ctx context.Context) ([]operator.Task, error) {
 	a.tasks.mu.Lock()
-	defer a.tasks.mu.Unlock()
+	own := map[string]bool{}
 	all := make([]operator.Task, len(a.tasks.all))
 	for i, t := range a.tasks.all {
 		all[len(all)-1-i] = t.Task
+		own[t.ID] = true
 	}
-	return all
+	a.tasks.mu.Unlock()
+	stored, err := a.storedTasks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range stored {
+		if !own[t.ID] {
+			all = append(all, t.shown(a.o.Now()))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b operator.Task) int { return b.BegunAt.Compare(a.BegunAt) })
+	return all, nil
 }
 
-func (a *Admin) Task(id string) (operator.Task, error) {
-	t, err := a.task(id)
+func (a *Admin) Task(ctx context.Context, id string) (operator.Task, error) {
+	if t := a.mine(id); t != nil {
+		return a.tasks.read(t), nil
+	}
+	t, err := a.storedTask(ctx, id)
 	if err != nil {
 		return operator.Task{}, err
 	}
-	a.tasks.mu.Lock()
-	defer a.tasks.mu.Unlock()
-	return t.Task, nil
+	return t.shown(a.o.Now()), nil
 }
 
-func (a *Admin) Cancel(id string) error {
-	t, err := a.task(id)
-	if err == nil {
+func (a *Admin) Cancel(ctx context.Context, id string) error {
+	if t := a.mine(id); t != nil {
 		a.tasks.stop(t)
+		return nil
 	}
-	return err
+	return a.cancelElsewhere(ctx, id)
 }
 
-func (a *Admin) task(id string) (*task, error) {
+// mine is the task of this process, nil for none.
+func (a *Admin) mine(id string) *task {
 	a.tasks.mu.Lock()
 	defer a.tasks.mu.Unlock()
 	for _, t := range a.tasks.all {
 		if t.ID == id {
-			return t, nil
+			return t
 		}
 	}
-	return nil, fault.NotFound("task")
+	return nil
+}
+
+func (ts *tasks) read(t *task) operator.Task {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return t.Task
 }
