@@ -186,12 +186,12 @@ func checkOutlives(ctx context.Context, r *run) error {
 
 func checkGraceEnds(ctx context.Context, r *run) error {
 	c := r.callback(echoes)
-	x, err := r.hooked(ctx, c, nil)
-	if err != nil {
+	if _, err := r.hooked(ctx, c, nil); err != nil {
 		return err
 	}
 	r.rotate(c)
-	if x, err = r.hooked(ctx, c, nil); err != nil {
+	x, err := r.hooked(ctx, c, nil)
+	if err != nil {
 		return err
 	}
 	if !r.keep(ctx, c) {

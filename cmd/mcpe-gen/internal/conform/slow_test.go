@@ -16,6 +16,7 @@ import (
 
 // A right server passes all slow checks, and one that is started anew with all that it had those of a restart.
 func TestSlowRight(t *testing.T) {
+	t.Parallel()
 	o := wrong(t, wrongserver.Fault{Webhook: true, Slow: true})
 	o.restart = func() error { return nil }
 	o.only = func(c check) bool { return c.needs&(needSlow|needRestart) != 0 || c.id == "SUB-1" }
@@ -33,6 +34,7 @@ func TestSlowRight(t *testing.T) {
 
 // A restart that loses in silence is named; one that loses and says so is advised.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		change func(string, map[string]any)
 		broken bool // the callback is not reached any more
