@@ -62,8 +62,9 @@ generate: ## Write examples/generated and bench/sample from their event files.
 	$(GO) run ./cmd/mcpe-gen generate
 
 .PHONY: golden
-golden: ## Rewrite the golden files of the generator.
+golden: ## Rewrite the golden files of the generator, and docs/reference.
 	$(GO) test ./gen -update
+	$(GO) test ./cmd/mcpe-gen -run '^TestReference$$' -update
 
 .PHONY: demo
 demo: ## Show the main job end to end, then each protocol: webhooks in, typed events out.
@@ -122,6 +123,20 @@ CONSUMER = examples/consumer
 consumer: ## Kill the example of a consumer in a burst, poison an event, and count its lines.
 	cd $(CONSUMER) && $(GO) vet ./... && $(GO) test -count=1 ./...
 
+# The example of a transport of one's own has a go.mod of its own: the WebSocket library is its choice alone.
+WEBSOCKET = examples/websocket
+
+.PHONY: websocket
+websocket: ## Cut the connections of the example over WebSockets (downloads the library).
+	cd $(WEBSOCKET) && $(GO) vet ./... && $(GO) test -count=1 ./...
+
+# Published servers that init is tried on, at the versions of a go.mod of their own.
+ADOPT = cmd/mcpe-gen/internal/adopt/public
+
+.PHONY: adopt
+adopt: ## Adopt gopls and the SDK's memory server as docs/adopting.md says (downloads and builds them, minutes).
+	cd $(ADOPT) && $(GO) mod download && $(GO) vet ./... && $(GO) test -count=1 -timeout 30m ./...
+
 # The drivers by which EmitSQL is tried have a go.mod of their own, and one more for an older release of lib/pq.
 DRIVERS = runtime/store/postgres/drivers
 OLDPQ = pq1.10.mod
@@ -177,6 +192,17 @@ typescript: ## Compile, lint and run the TypeScript that is generated (needs Nod
 	  MCPE_TEST_TYPESCRIPT=$(CURDIR)/bin/typescript $(GO) test -count=1 -run '^TestTypeScript|^TestReceives$$' ./gen ./examples/typescript; \
 	else echo "NOT RUN: TypeScript, which needs Node and npm"; test -z "$$MCPE_TEST_TYPESCRIPT_REQUIRED"; fi
 
+# The site of docs is VitePress with its own theme, at the version of a lock file.
+SITE = site
+
+.PHONY: site
+site: ## Build docs as a site in bin/site/.vitepress/dist, and check its links (needs Node, npm and its registry, or it says that it is not run).
+	@if command -v node >/dev/null && command -v npm >/dev/null; then set -e; \
+	  rm -rf bin/site/docs; mkdir -p bin/site; cp -R $(SITE)/. docs bin/site/; \
+	  npm ci --silent --no-fund --no-audit --ignore-scripts --prefix bin/site; \
+	  ./bin/site/node_modules/.bin/vitepress build bin/site; \
+	else echo "NOT RUN: the site, which needs Node and npm"; test -z "$$MCPE_TEST_SITE_REQUIRED"; fi
+
 # Sets of schemas that others have published: packages at the versions of a lock file, and a module of go.mod there.
 CORPORA = gen/testdata/corpora
 
@@ -206,10 +232,10 @@ scaffolds: ## Build, test and run what init writes, for every two choices that g
 	MCPE_GEN_SCAFFOLDS=all $(GO) test -count=1 -run '^TestScaffolds$$' ./cmd/mcpe-gen
 
 .PHONY: bench
-bench: ## Measure polling, streaming and generating beside their plain-Go limits.
+bench: ## Measure polling, streaming and generating beside their plain-Go limits. UPDATE=1 rewrites docs/benchmarks.md (on a quiet machine).
 	@mkdir -p bin
 	@$(GO) build -o bin/ ./bench ./runtime/internal/pgtest/throwaway
-	@./bin/bench
+	@./bin/bench $(if $(UPDATE),-markdown docs/benchmarks.md,)
 
 # How long each fuzz target runs.
 FUZZTIME ?= 1m
@@ -231,12 +257,32 @@ vulncheck: ## Look for known vulnerabilities that our code reaches (needs the vu
 apidiff: ## Compare the promised API with the last tag's.
 	@.ci/apidiff
 
-# GoReleaser is heavy and used rarely: it is no tool of ours, only fetched for this.
+# Heavy and used rarely: they are no tools of ours, only fetched for releases. The checksum database holds their versions.
 GORELEASER = github.com/goreleaser/goreleaser/v2@v2.12.0
+CYCLONEDX = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+COSIGN = github.com/sigstore/cosign/v2/cmd/cosign@v2.6.5
+RELEASE_TOOLS = $(CURDIR)/bin/release-tools
 
 .PHONY: release-check
 release-check: ## Check the configuration of releases (downloads GoReleaser, takes minutes the first time).
 	$(GO) run $(GORELEASER) check
+
+# The version that release-dry plays.
+DRY ?= v0.1.0
+
+.PHONY: release-dry
+release-dry: ## Make a release of version DRY in a clone, without publishing and signing, and look at what comes out (minutes).
+	GOBIN=$(RELEASE_TOOLS) $(GO) install $(GORELEASER)
+	GOBIN=$(RELEASE_TOOLS) $(GO) install $(CYCLONEDX)
+	@PATH="$(RELEASE_TOOLS):$$PATH" .ci/release-dry $(DRY)
+
+.PHONY: release
+release: ## Build, sign and upload what the tag of this commit releases: for the workflow alone, whose identity signs.
+	@test -n "$$GITHUB_ACTIONS" || { echo "the workflow does this; make release-dry plays it"; exit 1; }
+	GOBIN=$(RELEASE_TOOLS) $(GO) install $(GORELEASER)
+	GOBIN=$(RELEASE_TOOLS) $(GO) install $(CYCLONEDX)
+	GOBIN=$(RELEASE_TOOLS) $(GO) install $(COSIGN)
+	PATH="$(RELEASE_TOOLS):$$PATH" GORELEASER_CURRENT_TAG=$$(git describe --tags --exact-match --match 'v[0-9]*') goreleaser release --clean
 
 # Two directories with names of other lengths, so that a path that gets into a binary shows.
 REPRODUCED = bin/reproduced/a bin/reproduced/another-directory
@@ -258,6 +304,8 @@ tidy: ## Check that go.mod and go.sum are tidy.
 	cd $(BROWSER) && $(GO) mod tidy -diff
 	cd $(METRICS) && $(GO) mod tidy -diff
 	cd $(CONSUMER) && $(GO) mod tidy -diff
+	cd $(WEBSOCKET) && $(GO) mod tidy -diff
+	cd $(ADOPT) && $(GO) mod tidy -diff
 	cd $(PEERS)/mcpgo && $(GO) mod tidy -diff
 	cd $(JETSTREAM) && $(GO) mod tidy -diff
 	cd $(DRIVERS) && $(GO) mod tidy -diff && $(GO) mod tidy -diff -modfile=$(OLDPQ)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -39,6 +40,7 @@ type Handle struct {
 	controls []*control
 	stats    *attempts
 	made     *[]operator.Attempt // since they were last stored; nil for none
+	asked    *replay             // that is under way; nil for none
 	limiter  *rate.Limiter
 	health   health
 	failing  instant // first failure of the present run since this engine started
@@ -68,7 +70,7 @@ type Entry struct {
 	Subscription store.Subscription
 	Reader       Reader
 	// Begin, when set, is called with the handle before any method of Reader, so that the reader
-	// knows whom to wake.
+	// knows which handle to wake.
 	Begin func(*Handle)
 	// Log is the log that Progress counts in, when its positions mean something after a restart;
 	// nil for others, such as feeds of a check, whose progress is kept as Progress.Upstream.
@@ -287,7 +289,7 @@ func (h *Handle) passParked() {
 	h.e.mu.Unlock()
 	p := h.reader.Passed()
 	h.e.mu.Lock()
-	// What is found after this call is above p, whoever has begun to read meanwhile.
+	// What is found after this call is above p, even when another turn has begun to read meanwhile.
 	if h.intake.turn == turn {
 		h.marks.Pass(p)
 	}
@@ -323,16 +325,31 @@ func (h *Handle) Truncated(take bool) bool {
 	return gapped
 }
 
-// Rewind delivers again everything after position p (SRV-8). It returns when that is stored.
-func (h *Handle) Rewind(ctx context.Context, p store.Position) error {
+// A replay is what somebody asked for: what had been delivered up to a position.
+type replay struct {
+	by   string
+	last store.Position
+}
+
+// Rewind delivers again everything after position p and up to last, 0 for no end (SRV-8). What is after last stays as it
+// is, settled or not. It returns when that is stored.
+func (h *Handle) Rewind(ctx context.Context, p, last store.Position) error {
 	e := h.e
 	e.mu.Lock()
 	if h.gone() || e.closing {
 		e.mu.Unlock()
 		return ErrClosed
 	}
+	again := store.Progress{Base: p}
+	if last > 0 {
+		again.Settled = h.marks.settledAfter(max(p, last))
+	}
+	h.asked = &replay{by: actor.Of(ctx), last: h.marks.Upto()}
+	if last > 0 {
+		h.asked.last = min(h.asked.last, last)
+	}
 	h.forget()
-	h.marks = NewWatermark(store.Progress{Base: p})
+	h.marks = NewWatermark(again)
 	h.intake.rewind()
 	h.row, h.touched = false, true
 	e.changed(h)

@@ -26,8 +26,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/outbox"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -73,7 +75,7 @@ type Options struct {
 }
 
 // A Store is a database opened by [Open]. It implements [engine.Shared], [engine.Outbox],
-// [store.CursorStore], [store.ReceivedStore] and [store.CallbackStore].
+// [clientstore.CursorStore], [clientstore.ReceivedStore] and [clientstore.CallbackStore].
 type Store struct {
 	attempts attemptlog.Trimmer
 	name     string // of the schema
@@ -90,7 +92,7 @@ type Store struct {
 	questions atomic.Int64 // for heads
 	lanes     [lanes]*commits
 	apart     chan struct{} // capacity: how many transactions of one log alone there are at once
-	sweeping  sweeping
+	outbox    outbox.Table
 
 	ctx  context.Context // ends with the store
 	stop context.CancelFunc
@@ -103,13 +105,13 @@ type Store struct {
 }
 
 var (
-	_ engine.Shared       = (*Store)(nil)
-	_ store.Pinger        = (*Store)(nil)
-	_ engine.Outbox       = (*Store)(nil)
-	_ store.CursorStore   = (*Store)(nil)
-	_ store.ReceivedStore = (*Store)(nil)
-	_ store.CallbackStore = (*Store)(nil)
-	_ engine.Log          = (*Log)(nil)
+	_ engine.Shared             = (*Store)(nil)
+	_ store.Pinger              = (*Store)(nil)
+	_ engine.Outbox             = (*Store)(nil)
+	_ clientstore.CursorStore   = (*Store)(nil)
+	_ clientstore.ReceivedStore = (*Store)(nil)
+	_ clientstore.CallbackStore = (*Store)(nil)
+	_ engine.Log                = (*Log)(nil)
 )
 
 // Open connects to the database that the connection string names (a URL, or key=value pairs as libpq
@@ -205,6 +207,7 @@ func (s *Store) configure() (err error) {
 		o.Logger = slog.Default()
 	}
 	s.name, s.schema = o.Schema, pgx.Identifier{o.Schema}.Sanitize()
+	s.outbox.Schema, s.outbox.Logger = s.schema, o.Logger
 	sum := sha256.Sum256([]byte(o.Schema))
 	s.channel = "mcpe_" + hex.EncodeToString(sum[:16])
 	s.box, err = sealed.New(o.Key, o.OldKeys...)
