@@ -82,6 +82,9 @@ func TestMinority(t *testing.T) {
 		"Cluster":      func(ctx context.Context) error { _, err := alone.Cluster(ctx); return err },
 		"States":       func(ctx context.Context) error { _, err := alone.States(ctx, "", "", 10); return err },
 		"Owned":        func(ctx context.Context) error { _, err := alone.Owned(h).Subscriptions(ctx, "", 10); return err },
+		"Append":       func(ctx context.Context) error { _, err := l.Append(ctx, check.Entry("x")); return err },
+		"AppendOnce":   func(ctx context.Context) error { _, _, err := l.AppendOnce(ctx, check.Entry("y"), 0); return err },
+		"OpenLog":      func(ctx context.Context) error { _, err := alone.OpenLog(ctx, "log", bounded); return err },
 		"CatchUp":      func(ctx context.Context) error { _, err := l.CatchUp(ctx, 9); return err },
 		"Finish":       func(ctx context.Context) error { return alone.FinishAction(ctx, "k", nil) },
 		"Ping":         alone.Ping,
@@ -370,6 +373,42 @@ func TestForeignState(t *testing.T) {
 			if err := s.Ping(t.Context()); !errors.Is(err, tc.want) {
 				t.Errorf("Ping: %v", err)
 			}
+		})
+	}
+}
+
+// What is kept beside the state is looked at, too: a stream that somebody changes or deletes fails Ping by name (JS-42).
+func TestChangedBeside(t *testing.T) {
+	for _, end := range []string{"_A", "_C"} {
+		t.Run(end, func(t *testing.T) {
+			o := jetstream.Options{Namespace: space(), Single: true}
+			s := open(t, alone.ClientURL(), o)
+			if err := s.Save(t.Context(), "k", clientstore.Saved{Cursor: "c"}); err != nil {
+				t.Fatal(err)
+			}
+			_, js := raw(t, alone.ClientURL())
+			name := strings.ToUpper(o.Namespace) + end
+			says := func(what string) {
+				t.Helper()
+				s.WatchLife()
+				if err := s.Ping(t.Context()); !errors.Is(err, jetstream.ErrForeign) || !strings.Contains(err.Error(), name) {
+					t.Errorf("Ping, %s: %v", what, err)
+				}
+			}
+			config := check.Must(js.Stream(t.Context(), name))(t).CachedInfo().Config
+			changed := config
+			changed.MaxAge = 3 * time.Minute
+			check.Must(js.UpdateStream(t.Context(), changed))(t)
+			says("changed")
+			check.Must(js.UpdateStream(t.Context(), config))(t)
+			s.WatchLife()
+			if err := s.Ping(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := js.DeleteStream(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+			says("deleted")
 		})
 	}
 }
