@@ -28,6 +28,7 @@ import (
 type wire struct {
 	mu    sync.Mutex
 	sent  []byte // all that was sent
+	got   int    // how many bytes came
 	until string // the next write that holds it is the last one of its connection; "" for none
 	broke int
 }
@@ -55,6 +56,9 @@ type wired struct {
 // Read brings nothing after the last write: its answer is lost even where the server is quicker.
 func (c *wired) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	c.w.mu.Lock()
+	c.w.got += n
+	c.w.mu.Unlock()
 	if c.over.Load() {
 		return 0, io.EOF
 	}
@@ -76,6 +80,12 @@ func (c *wired) Write(b []byte) (int, error) {
 		c.Conn.Close()
 	}
 	return n, err
+}
+
+func (w *wire) received() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.got
 }
 
 // publishes are the frames that were sent on subjects that begin so.

@@ -588,7 +588,8 @@ func TestShortLeases(t *testing.T) {
 	}
 }
 
-// A scan of several pages is whole, and pages of an owner are cut from it (JS-28).
+// A scan of several pages is whole, and pages of an owner are cut from it (JS-28); those of the store are of all
+// ids, in order (JS-29).
 func TestManyRecords(t *testing.T) {
 	s := single(t)
 	const n = 280 // a page has 512 messages, two for each
