@@ -152,6 +152,10 @@ JETSTREAM = runtime/store/jetstream
 jetstream: ## Test the store on NATS JetStream, on one server and on three in process (downloads nats-server).
 	cd $(JETSTREAM) && $(GO) vet ./... && CGO_ENABLED=$(if $(HAVE_CC),1,0) $(GO) test $(RACE) -count=1 -timeout 10m ./...
 
+.PHONY: bench-jetstream
+bench-jetstream: ## Measure that store beside plain publishes, on three servers in process; 10 minutes on a quiet machine.
+	cd $(JETSTREAM) && $(GO) test -run '^$$' -bench Emits -benchtime 5x -timeout 60m . && $(GO) test -run '^$$' -bench 'Told|Takeover' -benchtime 100x -timeout 60m .
+
 # The console's tests in a headless Chromium have a go.mod of their own.
 BROWSER = runtime/admin/browser
 
