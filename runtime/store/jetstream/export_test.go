@@ -1,6 +1,12 @@
 package jetstream
 
-import "time"
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
 
 // Age makes everything in the store older: what was stamped until now, and what the open logs know of it.
 func (s *Store) Age(by time.Duration) {
@@ -22,6 +28,26 @@ func (s *Store) Age(by time.Duration) {
 			return sum
 		}
 		return sum + by
+	}
+}
+
+// Slow has every change wait between what it has read and its writes.
+func (s *Store) Slow(d time.Duration) { s.slow = func() { time.Sleep(d) } }
+
+// Lose loses the first answer to each write: of logs, of records, and of every batch.
+func (s *Store) Lose() {
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	s.lose = func(m *nats.Msg) bool {
+		if strings.HasPrefix(m.Subject, "$JS.API.") || len(m.Data) < 18 {
+			return false
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		what := m.Subject + string(m.Data[1:10]) // the call
+		first := !seen[what]
+		seen[what] = true
+		return first
 	}
 }
 
