@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/doctor"
+	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
 )
 
 const doctorHelp = `Look at the PostgreSQL of a cluster of servers and say what is wrong with it: the
@@ -92,10 +93,10 @@ func (c *command) doctor(ctx context.Context, o doctor.Options) error {
 }
 
 // stateColors are ANSI's: green, yellow, red.
-var stateColors = map[doctor.State]string{doctor.OK: "32", doctor.Warn: "33", doctor.Fail: "31"}
+var stateColors = map[checkup.State]string{checkup.OK: "32", checkup.Warn: "33", checkup.Fail: "31"}
 
 // paintState marks a state where standard output is looked at by a person.
-func (c *command) paintState(s doctor.State, text string) string {
+func (c *command) paintState(s checkup.State, text string) string {
 	if !c.coloredOn(c.stdout) {
 		return text
 	}

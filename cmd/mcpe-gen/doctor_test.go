@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/doctor"
+	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
@@ -32,10 +33,10 @@ func examined(t *testing.T, args ...string) (r doctor.Report, code int) {
 }
 
 // says expects a line of a check in a state that has some words.
-func says(t *testing.T, r doctor.Report, check string, state doctor.State, words ...string) {
+func says(t *testing.T, r doctor.Report, check string, state checkup.State, words ...string) {
 	t.Helper()
 	for _, l := range r.Lines {
-		if l.Check != check || l.State != state || (l.Advice == "") != (state == doctor.OK) {
+		if l.Check != check || l.State != state || (l.Advice == "") != (state == checkup.OK) {
 			continue
 		}
 		all := true
@@ -82,7 +83,7 @@ func TestDoctor(t *testing.T) {
 	}
 
 	r, code := examined(t, db)
-	says(t, r, "schema", doctor.Warn, `no schema "mcpe"`)
+	says(t, r, "schema", checkup.Warn, `no schema "mcpe"`)
 	// The settings of a throwaway server lose data.
 	for _, name := range []string{"fsync", "full_page_writes"} {
 		var setting string
@@ -90,7 +91,7 @@ func TestDoctor(t *testing.T) {
 			t.Fatal(err)
 		}
 		if setting == "off" {
-			says(t, r, "settings", doctor.Fail, name+" is off")
+			says(t, r, "settings", checkup.Fail, name+" is off")
 		}
 	}
 	if (code == exitDoctor) != (r.Failed > 0) || r.Warned == 0 {
@@ -111,7 +112,7 @@ func TestDoctor(t *testing.T) {
 	})
 	do("CREATE ROLE nobody_much LOGIN PASSWORD 'hunter2'", "REVOKE EXECUTE ON FUNCTION pg_control_system(), pg_walfile_name(pg_lsn) FROM PUBLIC")
 	r, _ = examined(t, as("nobody_much"))
-	says(t, r, "schema", doctor.Fail, "may not make it")
+	says(t, r, "schema", checkup.Fail, "may not make it")
 
 	s, err := postgres.Open(ctx, db, postgres.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
@@ -122,21 +123,21 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, _ = examined(t, as("nobody_much"))
-	says(t, r, "schema", doctor.Fail, "may not read")
+	says(t, r, "schema", checkup.Fail, "may not read")
 	do("GRANT USAGE ON SCHEMA mcpe TO nobody_much", "GRANT SELECT ON ALL TABLES IN SCHEMA mcpe TO nobody_much")
 	r, _ = examined(t, as("nobody_much"))
-	says(t, r, "rights", doctor.Fail, "nobody_much lacks", "DELETE on table outbox", "USAGE on sequence")
+	says(t, r, "rights", checkup.Fail, "nobody_much lacks", "DELETE on table outbox", "USAGE on sequence")
 	do("GRANT ALL ON ALL TABLES IN SCHEMA mcpe TO nobody_much", "GRANT USAGE ON ALL SEQUENCES IN SCHEMA mcpe TO nobody_much")
 	r, _ = examined(t, as("nobody_much"))
-	says(t, r, "rights", doctor.Warn, "pg_control_system")
+	says(t, r, "rights", checkup.Warn, "pg_control_system")
 
 	// One that nobody serves, and then one that is served.
 	if _, err := s.Establish(ctx, engine.OutboxTopic, 1); err != nil {
 		t.Fatal(err)
 	}
 	r, _ = examined(t, db)
-	says(t, r, "lease", doctor.Warn, "no server lives")
-	says(t, r, "shards", doctor.Warn, "1 of 1", engine.OutboxTopic)
+	says(t, r, "lease", checkup.Warn, "no server lives")
+	says(t, r, "shards", checkup.Warn, "1 of 1", engine.OutboxTopic)
 	lease, err := s.Join(ctx, "one", 10*time.Minute, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -146,15 +147,15 @@ func TestDoctor(t *testing.T) {
 	}
 	r, _ = examined(t, db, "--lease", "10m")
 	for _, l := range r.Lines {
-		if l.State != doctor.OK && l.Check != "settings" {
+		if l.State != checkup.OK && l.Check != "settings" {
 			t.Errorf("%+v", l)
 		}
 	}
 	for _, check := range []string{"server", "connections", "schema", "rights", "generation", "lease", "round trip", "shards", "outbox", "put aside", "bloat", "clock"} {
-		says(t, r, check, doctor.OK)
+		says(t, r, check, checkup.OK)
 	}
 	r, _ = examined(t, db, "--lease", "1h")
-	says(t, r, "lease", doctor.Warn, "1 servers live", "of 1h0m0s left")
+	says(t, r, "lease", checkup.Warn, "1 servers live", "of 1h0m0s left")
 
 	// What waits, who holds a snapshot, and what is dead.
 	do(`INSERT INTO mcpe.outbox (log, event_id, timestamp, data, once, above, at) VALUES ('log', 'x', '2026-01-01T00:00:00Z', '{}', false, 0, now() - interval '2 minutes')`,
@@ -182,10 +183,10 @@ func TestDoctor(t *testing.T) {
 			break
 		}
 	}
-	says(t, r, "outbox", doctor.Fail, "1 occurrences wait", "2m", `"log"`)
-	says(t, r, "put aside", doctor.Warn, "1 occurrences")
-	says(t, r, "oldest snapshot", doctor.OK, fmt.Sprint("pid ", report.PgConn().PID()), "the nightly report")
-	says(t, r, "bloat", doctor.Warn, "marks has 20000 dead rows")
+	says(t, r, "outbox", checkup.Fail, "1 occurrences wait", "2m", `"log"`)
+	says(t, r, "put aside", checkup.Warn, "1 occurrences")
+	says(t, r, "oldest snapshot", checkup.OK, fmt.Sprint("pid ", report.PgConn().PID()), "the nightly report")
+	says(t, r, "bloat", checkup.Warn, "marks has 20000 dead rows")
 	if code != exitDoctor {
 		t.Errorf("exit code %d", code)
 	}
@@ -193,23 +194,23 @@ func TestDoctor(t *testing.T) {
 	// Copies, promoted servers and newer builds.
 	do("UPDATE mcpe.store SET timeline = '000000FF'")
 	r, _ = examined(t, db)
-	says(t, r, "generation", doctor.Warn, "promoted")
+	says(t, r, "generation", checkup.Warn, "promoted")
 	do("UPDATE mcpe.store SET system = '7'")
 	r, _ = examined(t, db)
-	says(t, r, "generation", doctor.Warn, "another database system")
+	says(t, r, "generation", checkup.Warn, "another database system")
 	do("UPDATE mcpe.store SET system = ''")
 	r, _ = examined(t, db)
-	says(t, r, "generation", doctor.Warn, "not been written down")
+	says(t, r, "generation", checkup.Warn, "not been written down")
 	do("UPDATE mcpe.leases SET expires = now() - interval '1 s'")
 	r, _ = examined(t, db)
-	says(t, r, "lease", doctor.Warn, "no server lives, 1 leases are over")
+	says(t, r, "lease", checkup.Warn, "no server lives, 1 leases are over")
 	do("UPDATE mcpe.store SET version = 1000, compatible = 999")
 	r, _ = examined(t, db)
-	says(t, r, "schema", doctor.Fail, "999")
+	says(t, r, "schema", checkup.Fail, "999")
 	do("UPDATE mcpe.store SET version = 7, compatible = 7") // that of before the outbox had times
 	r, _ = examined(t, db)
-	says(t, r, "schema", doctor.Warn, "version 7")
-	says(t, r, "outbox", doctor.Warn, "1 occurrences wait")
+	says(t, r, "schema", checkup.Warn, "version 7")
+	says(t, r, "outbox", checkup.Warn, "1 occurrences wait")
 
 	var stdout, stderr bytes.Buffer
 	if code := run([]string{"doctor", db}, &stdout, &stderr, version{}); code != exitDoctor || !strings.Contains(stdout.String(), "fail  settings") || stderr.Len() > 0 {

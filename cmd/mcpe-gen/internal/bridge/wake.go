@@ -10,8 +10,8 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/config"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/inbox"
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/wake"
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
 // Names of Claude Code's channels, a research preview.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
 )
 
 // What is worth a word.
@@ -31,25 +33,7 @@ type patient struct {
 	quoted  string // the schema
 	known   int    // versions of the schema that this build knows
 	version int    // of the schema; 0 where there is none
-	lines   []Line
-}
-
-func (p *patient) add(state State, check, found, advice string) {
-	if state == OK {
-		advice = ""
-	}
-	p.lines = append(p.lines, Line{check, state, found, advice})
-}
-
-// worse is the state of a value that has two bounds.
-func worse[T int | time.Duration](v, warn, fail T) State {
-	switch {
-	case v >= fail:
-		return Fail
-	case v >= warn:
-		return Warn
-	}
-	return OK
+	checkup.Report
 }
 
 func (p *patient) in(sql string) string { return strings.ReplaceAll(sql, "@.", p.quoted+".") }
@@ -84,7 +68,7 @@ func (p *patient) examine(ctx context.Context, tx pgx.Tx) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			p.add(Warn, c.name, fmt.Sprintf("it cannot be told: %v", err), "ask as a role that may, or look yourself")
+			p.Add(checkup.Warn, c.name, fmt.Sprintf("it cannot be told: %v", err), "ask as a role that may, or look yourself")
 		}
 	}
 	return nil
@@ -104,15 +88,15 @@ func (p *patient) server(ctx context.Context, tx pgx.Tx) error {
 	found := fmt.Sprintf("PostgreSQL %s, %s", text, encoding)
 	switch {
 	case version < minServer:
-		p.add(Fail, "server", found, "upgrade to PostgreSQL 13 or later")
+		p.Add(checkup.Fail, "server", found, "upgrade to PostgreSQL 13 or later")
 	case encoding != "UTF8":
-		p.add(Fail, "server", found, "make a database with ENCODING 'UTF8'")
+		p.Add(checkup.Fail, "server", found, "make a database with ENCODING 'UTF8'")
 	case recovering:
-		p.add(Fail, "server", found+", a standby", "connect to the primary: target_session_attrs=read-write with all hosts in the connection string")
+		p.Add(checkup.Fail, "server", found+", a standby", "connect to the primary: target_session_attrs=read-write with all hosts in the connection string")
 	case readOnly == "on":
-		p.add(Fail, "server", found+", default_transaction_read_only is on", "set default_transaction_read_only to off for the role and the database")
+		p.Add(checkup.Fail, "server", found+", default_transaction_read_only is on", "set default_transaction_read_only to off for the role and the database")
 	default:
-		p.add(OK, "server", found, "")
+		p.Add(checkup.OK, "server", found, "")
 	}
 	return nil
 }
@@ -122,18 +106,18 @@ func (p *patient) settings(ctx context.Context, tx pgx.Tx) error {
 	wrong := []struct {
 		name   string
 		values []string
-		state  State
+		state  checkup.State
 		advice string
 	}{
-		{"fsync", []string{"off"}, Fail, "set fsync to on: a crash of the machine loses or ruins the database"},
-		{"full_page_writes", []string{"off"}, Fail, "set full_page_writes to on: a crash in the middle of a write ruins pages"},
-		{"zero_damaged_pages", []string{"on"}, Fail, "set zero_damaged_pages to off: damaged pages are emptied without a word"},
-		{"ignore_checksum_failure", []string{"on"}, Fail, "set ignore_checksum_failure to off"},
-		{"synchronous_commit", []string{"off", "local"}, Warn, "set synchronous_commit to on for your own transactions: the store's wait for the disk anyway, unless Relaxed is set"},
-		{"autovacuum", []string{"off"}, Fail, "set autovacuum to on: small tables that change all the time grow without bound"},
-		{"track_counts", []string{"off"}, Fail, "set track_counts to on: autovacuum does not work without it"},
-		{"data_checksums", []string{"off"}, Warn, "enable checksums with pg_checksums at the next occasion: a disk that answers wrongly is noticed"},
-		{"idle_in_transaction_session_timeout", []string{"0"}, Warn, "set idle_in_transaction_session_timeout, say to 10min: a forgotten transaction keeps dead rows in all tables"},
+		{"fsync", []string{"off"}, checkup.Fail, "set fsync to on: a crash of the machine loses or ruins the database"},
+		{"full_page_writes", []string{"off"}, checkup.Fail, "set full_page_writes to on: a crash in the middle of a write ruins pages"},
+		{"zero_damaged_pages", []string{"on"}, checkup.Fail, "set zero_damaged_pages to off: damaged pages are emptied without a word"},
+		{"ignore_checksum_failure", []string{"on"}, checkup.Fail, "set ignore_checksum_failure to off"},
+		{"synchronous_commit", []string{"off", "local"}, checkup.Warn, "set synchronous_commit to on for your own transactions: the store's wait for the disk anyway, unless Relaxed is set"},
+		{"autovacuum", []string{"off"}, checkup.Fail, "set autovacuum to on: small tables that change all the time grow without bound"},
+		{"track_counts", []string{"off"}, checkup.Fail, "set track_counts to on: autovacuum does not work without it"},
+		{"data_checksums", []string{"off"}, checkup.Warn, "enable checksums with pg_checksums at the next occasion: a disk that answers wrongly is noticed"},
+		{"idle_in_transaction_session_timeout", []string{"0"}, checkup.Warn, "set idle_in_transaction_session_timeout, say to 10min: a forgotten transaction keeps dead rows in all tables"},
 	}
 	values := map[string]string{}
 	rows, err := tx.Query(ctx, `SELECT name, setting FROM pg_settings`)
@@ -147,12 +131,12 @@ func (p *patient) settings(ctx context.Context, tx pgx.Tx) error {
 	good := 0
 	for _, w := range wrong {
 		if slices.Contains(w.values, values[w.name]) {
-			p.add(w.state, "settings", w.name+" is "+values[w.name], w.advice)
+			p.Add(w.state, "settings", w.name+" is "+values[w.name], w.advice)
 		} else {
 			good++
 		}
 	}
-	p.add(OK, "settings", fmt.Sprintf("%d of %d as they should be", good, len(wrong)), "")
+	p.Add(checkup.OK, "settings", fmt.Sprintf("%d of %d as they should be", good, len(wrong)), "")
 	return nil
 }
 
@@ -168,11 +152,11 @@ func (p *patient) connections(ctx context.Context, tx pgx.Tx) error {
 	if limit >= 0 && limit < most {
 		found += fmt.Sprintf(", this role may have %d", limit)
 	}
-	state := OK
+	state := checkup.OK
 	if used*10 >= most*9 {
-		state = Warn
+		state = checkup.Warn
 	}
-	p.add(state, "connections", found, "raise max_connections, or lower Options.Connections: a process needs that many and one more, in a rolling deploy twice")
+	p.Add(state, "connections", found, "raise max_connections, or lower Options.Connections: a process needs that many and one more, in a rolling deploy twice")
 	return nil
 }
 
@@ -186,13 +170,13 @@ func (p *patient) schema(ctx context.Context, tx pgx.Tx) error {
 	case err != nil:
 		return err
 	case !there && create:
-		p.add(Warn, "schema", fmt.Sprintf("there is no schema %s", p.quoted), "start a server, which makes it; or give --schema")
+		p.Add(checkup.Warn, "schema", fmt.Sprintf("there is no schema %s", p.quoted), "start a server, which makes it; or give --schema")
 		return nil
 	case !there:
-		p.add(Fail, "schema", fmt.Sprintf("there is no schema %s, and the role may not make it", p.quoted), "GRANT CREATE ON DATABASE, or CREATE SCHEMA … AUTHORIZATION the role; or give --schema")
+		p.Add(checkup.Fail, "schema", fmt.Sprintf("there is no schema %s, and the role may not make it", p.quoted), "GRANT CREATE ON DATABASE, or CREATE SCHEMA … AUTHORIZATION the role; or give --schema")
 		return nil
 	case !use || !read:
-		p.add(Fail, "schema", fmt.Sprintf("the role may not read %s.store", p.quoted), "GRANT USAGE on the schema and SELECT, INSERT, UPDATE, DELETE on its tables, or ask as the servers' role")
+		p.Add(checkup.Fail, "schema", fmt.Sprintf("the role may not read %s.store", p.quoted), "GRANT USAGE on the schema and SELECT, INSERT, UPDATE, DELETE on its tables, or ask as the servers' role")
 		return nil
 	}
 	var version, compatible int
@@ -204,13 +188,13 @@ func (p *patient) schema(ctx context.Context, tx pgx.Tx) error {
 	switch {
 	case compatible > p.known:
 		p.version = 0 // what it has is not known
-		p.add(Fail, "schema", found, "use a newer build")
+		p.Add(checkup.Fail, "schema", found, "use a newer build")
 	case version < p.known && !create:
-		p.add(Fail, "schema", found, "GRANT CREATE on the schema, and ownership of its tables, to the role that opens it first after the upgrade")
+		p.Add(checkup.Fail, "schema", found, "GRANT CREATE on the schema, and ownership of its tables, to the role that opens it first after the upgrade")
 	case version < p.known:
-		p.add(Warn, "schema", found, "the next server of this release brings it up to date")
+		p.Add(checkup.Warn, "schema", found, "the next server of this release brings it up to date")
 	default:
-		p.add(OK, "schema", found, "")
+		p.Add(checkup.OK, "schema", found, "")
 	}
 	return nil
 }
@@ -233,12 +217,12 @@ func (p *patient) rights(ctx context.Context, tx pgx.Tx) error {
 	case err != nil:
 		return err
 	case len(lacking) > 0:
-		p.add(Fail, "rights", fmt.Sprintf("role %s lacks %s", role, strings.Join(lacking, "; ")), "GRANT them, or ask as the servers' role")
+		p.Add(checkup.Fail, "rights", fmt.Sprintf("role %s lacks %s", role, strings.Join(lacking, "; ")), "GRANT them, or ask as the servers' role")
 	case !told:
-		p.add(Warn, "rights", fmt.Sprintf("role %s may not call pg_control_system or pg_walfile_name", role),
+		p.Add(checkup.Warn, "rights", fmt.Sprintf("role %s may not call pg_control_system or pg_walfile_name", role),
 			"GRANT EXECUTE ON FUNCTION pg_control_system(), pg_walfile_name(pg_lsn): without them a failover is not noticed")
 	default:
-		p.add(OK, "rights", fmt.Sprintf("role %s has what serving needs", role), "")
+		p.Add(checkup.OK, "rights", fmt.Sprintf("role %s has what serving needs", role), "")
 	}
 	return nil
 }
@@ -257,17 +241,17 @@ func (p *patient) generation(ctx context.Context, tx pgx.Tx) error {
 	})
 	switch {
 	case system == "" || timeline == "":
-		p.add(Warn, "generation", fmt.Sprintf("%d; which server it is has not been written down", generation),
+		p.Add(checkup.Warn, "generation", fmt.Sprintf("%d; which server it is has not been written down", generation),
 			"let one server run with a role that may call pg_control_system and pg_walfile_name: otherwise a failover with a loss is not noticed")
 	case asked != nil:
-		p.add(OK, "generation", found, "") // the line of rights says so
+		p.Add(checkup.OK, "generation", found, "") // the line of rights says so
 	case its != system:
-		p.add(Warn, "generation", fmt.Sprintf("%s, but of another database system", found), "this is a copy: the next server begins new epochs; do not let both be served")
+		p.Add(checkup.Warn, "generation", fmt.Sprintf("%s, but of another database system", found), "this is a copy: the next server begins new epochs; do not let both be served")
 	case now != timeline:
-		p.add(Warn, "generation", fmt.Sprintf("%s; the server has timeline %s: it was promoted or recovered", found, now),
+		p.Add(checkup.Warn, "generation", fmt.Sprintf("%s; the server has timeline %s: it was promoted or recovered", found, now),
 			"the next server or write begins new epochs, unless SynchronousStandby is set")
 	default:
-		p.add(OK, "generation", found, "")
+		p.Add(checkup.OK, "generation", found, "")
 	}
 	return nil
 }
@@ -282,16 +266,16 @@ func (p *patient) leases(ctx context.Context, tx pgx.Tx) error {
 	}
 	switch {
 	case live == 0:
-		p.add(Warn, "lease", fmt.Sprintf("no server lives, %d leases are over", over), "start a server: until then nothing is delivered to webhooks, and the outbox waits")
+		p.Add(checkup.Warn, "lease", fmt.Sprintf("no server lives, %d leases are over", over), "start a server: until then nothing is delivered to webhooks, and the outbox waits")
 	case over > 0:
-		p.add(Warn, "lease", fmt.Sprintf("%d servers live, %d leases are over", live, over), "look why those servers died or did not renew: their logs say `the lease is lost`. Others take over within seconds")
+		p.Add(checkup.Warn, "lease", fmt.Sprintf("%d servers live, %d leases are over", live, over), "look why those servers died or did not renew: their logs say `the lease is lost`. Others take over within seconds")
 	default:
 		left := seconds(*least)
-		state := OK
+		state := checkup.OK
 		if left < p.Lease/3 { // they are renewed when a third is used up
-			state = Warn
+			state = checkup.Warn
 		}
-		p.add(state, "lease", fmt.Sprintf("%d servers live; the first lease to end has %v of %v left", live, left.Round(100*time.Millisecond), p.Lease),
+		p.Add(state, "lease", fmt.Sprintf("%d servers live; the first lease to end has %v of %v left", live, left.Round(100*time.Millisecond), p.Lease),
 			"renewals are late: the database answers slowly, or a server stands still; compare --lease with Options.Replica.Lease")
 	}
 	var took []time.Duration
@@ -304,11 +288,11 @@ func (p *patient) leases(ctx context.Context, tx pgx.Tx) error {
 	}
 	slices.Sort(took)
 	trip := took[len(took)/2]
-	state := OK
+	state := checkup.OK
 	if trip*leaseTrips > p.Lease {
-		state = Warn
+		state = checkup.Warn
 	}
-	p.add(state, "round trip", fmt.Sprintf("%v from here, a lease of %v lasts %d", trip.Round(10*time.Microsecond), p.Lease, int(p.Lease/max(trip, 1))),
+	p.Add(state, "round trip", fmt.Sprintf("%v from here, a lease of %v lasts %d", trip.Round(10*time.Microsecond), p.Lease, int(p.Lease/max(trip, 1))),
 		fmt.Sprintf("make Options.Replica.Lease longer than %d round trips, or bring servers and database closer together", leaseTrips))
 	return nil
 }
@@ -325,7 +309,7 @@ func (p *patient) shards(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	if free == 0 {
-		p.add(OK, "shards", fmt.Sprintf("all %d have an owner", all), "")
+		p.Add(checkup.OK, "shards", fmt.Sprintf("all %d have an owner", all), "")
 		return nil
 	}
 	const shown = 5
@@ -333,7 +317,7 @@ func (p *patient) shards(ctx context.Context, tx pgx.Tx) error {
 	if len(topics) > shown {
 		topics, more = topics[:shown], " and others"
 	}
-	p.add(Warn, "shards", fmt.Sprintf("%d of %d have no owner: %s%s", free, all, strings.Join(topics, ", "), more),
+	p.Add(checkup.Warn, "shards", fmt.Sprintf("%d of %d have no owner: %s%s", free, all, strings.Join(topics, ", "), more),
 		"start a server that registers these event types; after a crash wait for the lease and 2 s")
 	return nil
 }
@@ -352,19 +336,19 @@ func (p *patient) outbox(ctx context.Context, tx pgx.Tx) error {
 	case err != nil:
 		return err
 	case n == 0:
-		p.add(OK, "outbox", "empty", "")
+		p.Add(checkup.OK, "outbox", "empty", "")
 		return nil
 	}
-	found, state := fmt.Sprintf("%d occurrences wait", n), Warn
+	found, state := fmt.Sprintf("%d occurrences wait", n), checkup.Warn
 	if n == countMax {
 		found = fmt.Sprintf("%d or more occurrences wait", n)
 	}
 	if oldest != nil {
 		waits := seconds(*oldest)
 		found += fmt.Sprintf(", the oldest for %v", waits.Round(time.Second))
-		state = worse(waits, waitsWarn, waitsFail)
+		state = checkup.Worse(waits, waitsWarn, waitsFail)
 	}
-	p.add(state, "outbox", fmt.Sprintf("%s, for %q", found, *log),
+	p.Add(state, "outbox", fmt.Sprintf("%s, for %q", found, *log),
 		"see whether the shard /outbox has an owner, and its log for `it cannot be appended to its log`: somebody may have locked a row of logs")
 	return nil
 }
@@ -377,10 +361,10 @@ func (p *patient) rejected(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	if n == 0 {
-		p.add(OK, "put aside", "nothing", "")
+		p.Add(checkup.OK, "put aside", "nothing", "")
 		return nil
 	}
-	p.add(Warn, "put aside", fmt.Sprintf("%d occurrences, the last at %s", n, last.UTC().Format(time.RFC3339)),
+	p.Add(checkup.Warn, "put aside", fmt.Sprintf("%d occurrences, the last at %s", n, last.UTC().Format(time.RFC3339)),
 		"see `mcpe-gen admin URL outbox`, then putback or drop each")
 	return nil
 }
@@ -400,19 +384,19 @@ func (p *patient) snapshots(ctx context.Context, tx pgx.Tx) error {
 		ORDER BY age DESC LIMIT 1`).Scan(&who, &age)
 	switch {
 	case err == pgx.ErrNoRows:
-		p.add(OK, "oldest snapshot", "nobody holds one", "")
+		p.Add(checkup.OK, "oldest snapshot", "nobody holds one", "")
 	case err != nil:
 		return err
 	default:
 		held := seconds(age)
-		p.add(worse(held, snapshotWarn, snapshotFail), "oldest snapshot", fmt.Sprintf("%s for %v", who, held.Round(time.Second)),
+		p.Add(checkup.Worse(held, snapshotWarn, snapshotFail), "oldest snapshot", fmt.Sprintf("%s for %v", who, held.Round(time.Second)),
 			"end it, or wait for it: until then no dead row of any table is removed. pg_terminate_backend(pid), or ROLLBACK PREPARED")
 	}
 	var slots []string
 	err = tx.QueryRow(ctx, `SELECT coalesce(array_agg(slot_name::text), '{}') FROM pg_replication_slots
 		WHERE NOT active AND (xmin IS NOT NULL OR catalog_xmin IS NOT NULL OR restart_lsn IS NOT NULL)`).Scan(&slots)
 	if err == nil && len(slots) > 0 {
-		p.add(Warn, "replication slots", fmt.Sprintf("nobody reads %s", strings.Join(slots, ", ")),
+		p.Add(checkup.Warn, "replication slots", fmt.Sprintf("nobody reads %s", strings.Join(slots, ", ")),
 			"drop them with pg_drop_replication_slot, or bring their standby back: they keep WAL, and may keep dead rows")
 	}
 	return err
@@ -429,12 +413,12 @@ func (p *patient) bloat(ctx context.Context, tx pgx.Tx) error {
 	bad := 0
 	_, err = pgx.ForEachRow(rows, []any{&name, &live, &dead, &size}, func() error {
 		bad++
-		p.add(Warn, "bloat", fmt.Sprintf("table %s has %d dead rows and %d live ones, %s", name, dead, live, size),
+		p.Add(checkup.Warn, "bloat", fmt.Sprintf("table %s has %d dead rows and %d live ones, %s", name, dead, live, size),
 			fmt.Sprintf("if nobody holds an old snapshot, VACUUM %s.%s, and see why autovacuum does not keep up", p.quoted, name))
 		return nil
 	})
 	if err == nil && bad == 0 {
-		p.add(OK, "bloat", "no table has more dead rows than live ones", "")
+		p.Add(checkup.OK, "bloat", "no table has more dead rows than live ones", "")
 	}
 	return err
 }
@@ -448,11 +432,11 @@ func (p *patient) clock(ctx context.Context, tx pgx.Tx) error {
 	}
 	took := time.Since(began)
 	apart := there.Sub(began.Add(took / 2))
-	state := OK
+	state := checkup.OK
 	if apart.Abs() > skewWarn+took/2 {
-		state = Warn
+		state = checkup.Warn
 	}
-	p.add(state, "clock", fmt.Sprintf("the database is %v ahead of this machine, ±%v", apart.Round(time.Millisecond), (took/2).Round(100*time.Microsecond)),
+	p.Add(state, "clock", fmt.Sprintf("the database is %v ahead of this machine, ±%v", apart.Round(time.Millisecond), (took/2).Round(100*time.Microsecond)),
 		"set the clocks by NTP: stored times and leases are the database's, the logs of servers are not")
 	return nil
 }

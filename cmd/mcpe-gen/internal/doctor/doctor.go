@@ -4,15 +4,13 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
@@ -28,7 +26,7 @@ type Options struct {
 	JSON   bool
 	Stdout io.Writer
 	// Paint marks the state of a line.
-	Paint func(State, string) string
+	Paint func(checkup.State, string) string
 }
 
 // A UsageError is a mistake in the command line.
@@ -36,30 +34,10 @@ type UsageError struct{ reason string }
 
 func (e *UsageError) Error() string { return e.reason }
 
-// A State is how serious a line is.
-type State string
-
-// The states of lines.
-const (
-	OK   State = "ok"
-	Warn State = "warn"
-	Fail State = "fail"
-)
-
-// A Line is one check, what was found, and what to do about it; that is empty where all is well.
-type Line struct {
-	Check  string `json:"check"`
-	State  State  `json:"state"`
-	Found  string `json:"found"`
-	Advice string `json:"advice,omitempty"`
-}
-
 // A Report is what all checks have found.
 type Report struct {
 	Schema string `json:"schema"`
-	Lines  []Line `json:"checks"`
-	Warned int    `json:"warned"`
-	Failed int    `json:"failed"`
+	checkup.Report
 }
 
 const (
@@ -97,33 +75,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Schema: o.Schema, Lines: p.lines}
-	for _, l := range r.Lines {
-		switch l.State {
-		case Warn:
-			r.Warned++
-		case Fail:
-			r.Failed++
-		}
-	}
-	return r, r.write(o)
-}
-
-func (r *Report) write(o Options) error {
+	r := &Report{o.Schema, p.Report}
 	if o.JSON {
-		e := json.NewEncoder(o.Stdout)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
+		return r, checkup.JSON(o.Stdout, r)
 	}
-	w := tabwriter.NewWriter(o.Stdout, 0, 0, 2, ' ', 0)
-	for _, l := range r.Lines {
-		// The width of what is painted is counted: all states are painted alike.
-		fmt.Fprintf(w, "%s\t%s\t%s\n", o.Paint(l.State, fmt.Sprintf("%-4s", l.State)), l.Check, plain.Text(l.Found))
-		if l.Advice != "" {
-			fmt.Fprintf(w, "%s\t\t→ %s\n", o.Paint(l.State, "    "), plain.Text(l.Advice))
-		}
-	}
-	fmt.Fprintf(w, "%d checks, %d warnings, %d failures\n", len(r.Lines), r.Warned, r.Failed)
-	return w.Flush()
+	return r, r.Text(o.Stdout, o.Paint)
 }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
