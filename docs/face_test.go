@@ -13,8 +13,8 @@ var faces = map[string]int{
 	"runtime/client":     198, // with Options.WaitForServer
 	"runtime/events":     140,
 	"runtime/eventstest": 26,
-	"runtime/operator":   244, // with the last hour, the audit log, test events, Attempt and Rejected, which operators see and which were in store; what lists and tasks are asked
-	"runtime/server":     164,
+	"runtime/operator":   256, // with the processes that share the store, the last hour, the audit log, test events, Attempt and Rejected, which operators see and which were in store; what lists and tasks are asked
+	"runtime/server":     165, // with Options.Outbox
 	"runtime/store":      159,
 }
 

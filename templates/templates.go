@@ -24,7 +24,7 @@ import (
 )
 
 //go:embed all:common all:stdio all:http all:notes all:noteshttp all:emit all:check all:webhooks
-//go:embed all:store all:bearer all:oauth all:console all:typescript all:partial
+//go:embed all:store all:bearer all:oauth all:console all:setup all:typescript all:partial
 var tree embed.FS
 
 // Transports are the values that Scaffold.Transport may have.
@@ -66,10 +66,36 @@ type Scaffold struct {
 	Replace string
 	// From is the service whose webhooks become events, nil for the server of notes.
 	From *From
-	// RootPackage is the Go package in the module's directory, "" for main. It is set for [RenderInto], as is
-	// OwnEventFile: mcpe.yaml then names the scaffold's event file alone, not all in events/.
+	// Adopted says that the module is there, with its server, for [RenderInto]. RootPackage is then the Go package in the
+	// module's directory, and OwnEventFile says that mcpe.yaml names the scaffold's event file alone, not all in events/.
+	Adopted      bool
 	RootPackage  string
 	OwnEventFile bool
+}
+
+// SetupPackage is the name of the package, below internal/, that has what a server which is there needs beside events:
+// its store, who its callers are, what operators see.
+const SetupPackage = "eventsetup"
+
+// GoPackage is the package of the files that [SetupPackage] has in a module that is there.
+func (s Scaffold) GoPackage() string {
+	if s.Adopted {
+		return SetupPackage
+	}
+	return "main"
+}
+
+// Go is the name of a function of those files: exported where another package calls it.
+func (s Scaffold) Go(name string) string {
+	if s.Adopted {
+		return strings.ToUpper(name[:1]) + name[1:]
+	}
+	return name
+}
+
+// HasSetup reports whether anything of [SetupPackage] is wanted.
+func (s Scaffold) HasSetup() bool {
+	return s.Adopted && (s.Store != "memory" || s.Auth != "none" || s.Console)
 }
 
 // A From is a service whose webhooks become events, and the event types that it starts with.
@@ -123,6 +149,9 @@ func (s Scaffold) directories() []string {
 	if s.Console {
 		dirs = append(dirs, "console")
 	}
+	if s.HasSetup() {
+		dirs = append(dirs, "setup")
+	}
 	if s.TypeScript {
 		dirs = append(dirs, "typescript")
 	}
@@ -136,7 +165,7 @@ func (s *Scaffold) Settle() error {
 	}
 	if s.Auth == "" {
 		s.Auth = "bearer"
-		if s.Transport == "stdio" {
+		if s.Transport == "stdio" || s.Adopted { // who is there has its own way, or none
 			s.Auth = "none"
 		}
 	}
@@ -157,7 +186,7 @@ func (s *Scaffold) Settle() error {
 		return fmt.Errorf("--auth %s: a client on stdio starts the server itself; use --transport http", s.Auth)
 	case stdio && s.Console:
 		return errors.New("--console: operators come by HTTP; use --transport http")
-	case s.Webhooks && s.Auth == "none":
+	case s.Webhooks && s.Auth == "none" && !s.Adopted:
 		return errors.New("--webhooks: subscriptions belong to somebody, and with --auth none nobody has a name")
 	}
 	return nil
@@ -207,7 +236,7 @@ func Render(s Scaffold) ([]File, error) {
 }
 
 // RenderInto gives the files that a module which is there needs for the events of a scaffold, in the order of their
-// paths: the event file, mcpe.yaml, generate.go and what is in web/. It writes nothing.
+// paths: the event file, mcpe.yaml, generate.go, what is in web/, and [SetupPackage]. It writes nothing.
 func RenderInto(s Scaffold) ([]File, error) {
 	if s.RootPackage == "" {
 		return nil, errors.New("the package of generate.go is not known")
@@ -216,9 +245,19 @@ func RenderInto(s Scaffold) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(f File) bool {
-		return f.Path != "events/"+s.Package()+".yaml" && f.Path != "mcpe.yaml" && f.Path != "generate.go" && !strings.HasPrefix(f.Path, "web/")
-	}), nil
+	setup := []string{"doc.go", "store.go", "auth.go", "auth_test.go", "console.go"}
+	wanted := []string{"events/" + s.Package() + ".yaml", "mcpe.yaml", "generate.go"}
+	var files []File
+	for _, f := range all {
+		switch {
+		case slices.Contains(setup, f.Path):
+			f.Path = "internal/" + SetupPackage + "/" + f.Path
+		case !slices.Contains(wanted, f.Path) && !strings.HasPrefix(f.Path, "web/"):
+			continue
+		}
+		files = append(files, f)
+	}
+	return files, nil
 }
 
 // hidden are names that begin with a dot in a scaffold. The dot is left out of the template's name,

@@ -202,7 +202,7 @@ func TestRenderRefusesUnknownChoices(t *testing.T) {
 
 // The server of a service's webhooks: each service's templates give Go that is formatted, and nothing of the notes.
 func TestRenderFrom(t *testing.T) {
-	for service, name := range map[string]string{"github": "GitHub", "stripe": "Stripe", "slack": "Slack", "gitlab": "GitLab", "standard-webhooks": "StandardWebhooks", "hmac": "HMAC"} {
+	for service, name := range map[string]string{"github": "GitHub", "stripe": "Stripe", "slack": "Slack", "gitlab": "GitLab", "standard-webhooks": "StandardWebhooks", "hmac": "HMAC", "cloudevents": "CloudEvents"} {
 		s := scaffold("http", "emit")
 		s.From = &From{Service: service, Title: name, GoName: name, Package: "hooks", EventFile: []byte("version: 1\n"), Sample: []byte("{}\n"),
 			Events: []FromEvent{{Name: "a", GoName: "A", Event: "a"}, {Name: "b.c", GoName: "BC", Event: "b"}}}

@@ -41,6 +41,7 @@ connected, what was sent and what came back, and do something about it.
                             replay or send again what was given up, --since a time
   tasks, cancel TASK        what of that is going on, and end it early
   audit                     who did what, the latest first, --since a time, of one --actor or all
+  cluster                   the processes that share the store, and what is wrong among them
   end ID                    end a subscription, for good
   disconnect ID             end a stream or a poller's lease
   revoke PRINCIPAL          end all that a principal has, for good

@@ -42,6 +42,8 @@ func TestAdoptLines(t *testing.T) {
 	for _, service := range starter.Services {
 		sources = append(sources, []string{"--from", service})
 	}
+	sources = append(sources, []string{"--store", "sqlite", "--webhooks", "--auth", "bearer", "--console"},
+		[]string{"--store", "postgres", "--auth", "oauth", "--console"})
 	for _, source := range sources {
 		t.Run(source[1], func(t *testing.T) {
 			dir := t.TempDir()
@@ -65,7 +67,7 @@ func TestAdoptLines(t *testing.T) {
 			for _, name := range names {
 				for shape, text := range serverShapes {
 					for transport, serve := range servedBy {
-						if len(names) == 1 && transport != "http" {
+						if len(names) == 1 && source[1] != "sqlite" && transport != "http" {
 							continue
 						}
 						packages++

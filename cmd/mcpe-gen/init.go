@@ -43,14 +43,16 @@ listens to them, in web/; also in a module that is there.
 With --from the events are the webhooks of a service, which the server takes in by
 HTTP, verified; --events chooses among the event types that there are to start from:
 those of GitHub are made of its own schemas (push, issues and pull_request where none
-are named; issues.opened is one action), those of Stripe and Slack are a few by hand,
-standard-webhooks and hmac have an example each.
+are named; issues.opened is one action), those of Stripe, Slack and GitLab are a few by
+hand, standard-webhooks, hmac and cloudevents have an example each.
 
 In a directory with a go.mod, init adds events to the module that is there: events/,
 mcpe.yaml, the generated package and generate.go. Of existing files only go.mod is
 changed, and the change is shown. The server stays as it is: init finds where it is
 made and served, and says which lines go there. With --write it puts them there and
-shows the change, or says why somebody has to do it by hand.
+shows the change, or says why somebody has to do it by hand. What --store, --auth and
+--console need is in internal/eventsetup; without --auth callers are who your program
+says that they are.
 
 No network is used. The last lines of the output are the commands to run next;
 the first of them, "go mod tidy", fetches the modules.
@@ -74,8 +76,8 @@ type start struct {
 	webhooks, console bool
 	// typescript adds TypeScript, also in a module that is there.
 	typescript bool
-	// write lets init edit the server that is there.
-	write bool
+	// write lets init edit the server that is there. adopted says that there is a module.
+	write, adopted bool
 	// chosen is events as somebody has answered, by commas; "" where nobody was asked.
 	chosen string
 }
@@ -94,7 +96,8 @@ func newInit(c *command) *cobra.Command {
   mcpe-gen init demo --transport http --store sqlite --webhooks --auth oauth --console
   mcpe-gen init demo --from github --events issues.opened,release
   mcpe-gen init demo --replace ../mcpe-gen
-  mcpe-gen init --write  # in a module that has a server`,
+  mcpe-gen init --write  # in a module that has a server
+  mcpe-gen init --write --store sqlite --auth bearer --webhooks`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
@@ -120,10 +123,8 @@ func newInit(c *command) *cobra.Command {
 			if module == nil && s.write {
 				return refuse(fmt.Errorf("--write edits the server of a module that is there, and %s has no go.mod", s.dir))
 			}
-			for _, flag := range []string{"transport", "store", "webhooks", "auth", "console"} {
-				if module != nil && given(flag) {
-					return refuse(fmt.Errorf("--%s is for a new module, and the server of this one is there already; leave the flag out", flag))
-				}
+			if module != nil && given("transport") {
+				return refuse(errors.New("--transport is for a new module, and the server of this one is there already; leave the flag out"))
 			}
 			all := initQuestions
 			if s.from != "" {
@@ -222,7 +223,8 @@ func (c *command) init(ctx context.Context, s start, ask []question) error {
 // scaffold checks what was asked for against the version of this binary.
 func (s start) scaffold(v version) (templates.Scaffold, error) {
 	t := templates.Scaffold{Module: s.module, Transport: s.transport, Source: s.source, GoVersion: goVersion, Version: v.Text,
-		Store: s.store, Auth: s.auth, Webhooks: s.webhooks, Console: s.console, TypeScript: s.typescript}
+		Store: s.store, Auth: s.auth, Webhooks: s.webhooks, Console: s.console, TypeScript: s.typescript,
+		Adopted: s.adopted}
 	for _, c := range []struct {
 		flag, value string
 		choices     []string

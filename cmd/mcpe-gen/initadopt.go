@@ -71,6 +71,14 @@ func required(v version) string {
 
 // adopt adds events to the module in s.dir. Everything that can be wrong is found before the first file is written.
 func (c *command) adopt(ctx context.Context, s start, m *adopt.Module, ask []question) error {
+	found, err := adopt.Find(s.dir)
+	if err != nil {
+		return err
+	}
+	s.adopted = true
+	if err := s.servedBy(found); err != nil {
+		return refuse(err)
+	}
 	scaffold, requirement, err := s.adoption(m, c.version)
 	if err != nil {
 		return err
@@ -115,10 +123,6 @@ func (c *command) adopt(ctx context.Context, s start, m *adopt.Module, ask []que
 	if err != nil {
 		return refuse(err)
 	}
-	found, err := adopt.Find(s.dir)
-	if err != nil {
-		return err
-	}
 	wiring := wiringOf(scaffold)
 	steps, err := wiring.Steps(s.dir, found)
 	if err != nil {
@@ -153,6 +157,31 @@ func (c *command) adopt(ctx context.Context, s start, m *adopt.Module, ask []que
 	return c.showAdopted(s, adopted{scaffold, written, edits, server, found, steps})
 }
 
+// servedBy takes the transport from the server that is there, and refuses what it has no use for.
+func (s *start) servedBy(found *adopt.Found) error {
+	var run *adopt.Place
+	for i, p := range found.Places {
+		switch p.Kind {
+		case adopt.Handler, adopt.SSE:
+			s.transport = "http"
+			return nil
+		case adopt.Run:
+			run = &found.Places[i]
+		}
+	}
+	if run == nil || s.from != "" {
+		s.transport = "http"
+		return nil
+	}
+	s.transport = "stdio"
+	for flag, given := range map[string]bool{"auth": s.auth != "" && s.auth != "none", "webhooks": s.webhooks, "console": s.console} {
+		if given {
+			return fmt.Errorf("--%s is for a server that is reached by HTTP, and this one runs at %s:%d", flag, run.Path, run.Line)
+		}
+	}
+	return nil
+}
+
 // replaceFile writes a file that is there, keeping its mode.
 func replaceFile(name string, content []byte) error {
 	info, err := os.Stat(name)
@@ -179,7 +208,16 @@ func packageLines(t templates.Scaffold) []string {
 // wiringOf is what a server has to do with the scaffold's events.
 func wiringOf(t templates.Scaffold) adopt.Wiring {
 	w := adopt.Wiring{Import: t.Module + "/" + generatedDir(t), Package: t.Package(), Events: []string{"NoteAdded"},
-		Check: t.Source == "check"}
+		Check: t.Source == "check", Webhooks: t.Webhooks, Console: t.Console}
+	if t.HasSetup() {
+		w.Setup = t.Module + "/internal/" + templates.SetupPackage
+	}
+	if t.Store != "memory" {
+		w.Store = t.Store
+	}
+	if t.Auth != "none" {
+		w.Auth = t.Auth
+	}
 	if t.From == nil {
 		return w
 	}
@@ -187,7 +225,7 @@ func wiringOf(t templates.Scaffold) adopt.Wiring {
 	switch t.From.Service {
 	case "hmac":
 		w.Ingress.Options = `, Header: "X-Signature", Event: "/type"`
-	case "gitlab":
+	case "gitlab", "cloudevents":
 		w.Ingress.Secrets = "Tokens"
 	}
 	for _, e := range t.From.Events {
@@ -278,6 +316,7 @@ func (c *command) showAdopted(s start, a adopted) error {
 	if !s.write {
 		a.serverLines(&b)
 	}
+	b.WriteString(a.remarks())
 	fmt.Fprintf(&b, "\nNext:\n  %s\n", strings.Join(next, "\n  "))
 	return c.printf("%s", b.String())
 }
@@ -296,6 +335,24 @@ func (a adopted) serverLines(b *strings.Builder) {
 	b.WriteString("\nBefore an HTTP server is shut down, es.Shutdown(ctx) ends its event streams.\n")
 }
 
+// remarks are what the flags ask of somebody beside the lines.
+func (a adopted) remarks() string {
+	var b strings.Builder
+	if a.scaffold.Store != "memory" {
+		b.WriteString("After es.Shutdown(ctx) the store is closed, by its Close.\n")
+	}
+	if a.scaffold.Webhooks && a.scaffold.Auth == "none" {
+		b.WriteString("Webhooks are for callers with a name: the UserID of the SDK's token info, or what server.Options.Principal says.\n")
+	}
+	if a.scaffold.Auth == "bearer" {
+		b.WriteString("tokens.json has who may call, as in {\"s3cret-of-ada\": \"ada\"}: keep it out of the repository.\n")
+	}
+	if b.Len() > 0 {
+		return "\n" + b.String()
+	}
+	return ""
+}
+
 // byHand says where which lines go when the end of the function, or how things are handed on, is for somebody to
 // decide.
 func (a adopted) byHand(b *strings.Builder) {
@@ -305,9 +362,14 @@ func (a adopted) byHand(b *strings.Builder) {
 		p := step.Place
 		switch {
 		case p.Path == "":
-			fmt.Fprintf(b, "\nNo call of mcp.NewServer was found. Import\n%sand after what makes the server, srv, add\n%s",
-				indented(step.Imports), indented(step.Lines))
+			what := "No call of mcp.NewServer was found."
+			if a.found.Makes() {
+				what = "Where the program makes its one server then:"
+			}
+			fmt.Fprintf(b, "\n%s Import\n%sand after what makes the server, srv, add\n%s", what, indented(step.Imports), indented(step.Lines))
 			continue
+		case len(step.Lines) == 0:
+			fmt.Fprintf(b, "\n%s:%d\n    %s\n", p.Path, p.Line, p.Text)
 		case p.Kind == adopt.NewServer:
 			fmt.Fprintf(b, "\n%s:%d\n    %s\nImport\n%sand after it add\n%s", p.Path, p.Line, p.Text, indented(step.Imports), indented(step.Lines))
 		default:

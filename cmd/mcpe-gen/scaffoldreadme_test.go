@@ -127,7 +127,7 @@ func (r *running) followReadme(t *testing.T, dir string) {
 	server, said := sh(blocks[0])
 	said.find(t, regexp.MustCompile(`MCP on http://`))
 	listener, heard := sh(blocks[1])
-	if slices.Contains(templates.Sources, r.about) || r.about == "github" || r.about == "gitlab" || r.about == "hmac" {
+	if slices.Contains(templates.Sources, r.about) || r.about == "github" || r.about == "gitlab" || r.about == "hmac" || r.about == "cloudevents" {
 		if len(blocks) < 3 {
 			t.Fatalf("README.md does not say how to see an event: %q", blocks)
 		}

@@ -88,6 +88,9 @@ var (
 		{"standard-webhooks", "http", "memory", "oauth", false, false},
 		{"standard-webhooks", "http", "sqlite", "bearer", true, true},
 		{"standard-webhooks", "http", "postgres", "none", false, true},
+		{"cloudevents", "http", "memory", "bearer", false, true},
+		{"cloudevents", "http", "sqlite", "oauth", true, false},
+		{"cloudevents", "http", "postgres", "none", false, true},
 		{"hmac", "http", "memory", "oauth", true, true},
 		{"hmac", "http", "sqlite", "none", false, false},
 		{"hmac", "http", "postgres", "bearer", true, true},
@@ -96,7 +99,7 @@ var (
 
 // TestCombinations finds every two choices that go together in one of all.
 func TestCombinations(t *testing.T) {
-	if len(all) > 27 {
+	if len(all) > 30 {
 		t.Errorf("%d combinations", len(all))
 	}
 	pairs := func(c combination) (p []string) {
@@ -120,7 +123,7 @@ func TestCombinations(t *testing.T) {
 	}
 	n := 0
 	for _, transport := range templates.Transports {
-		for _, about := range []string{"emit", "check", "github", "stripe", "slack", "gitlab", "standard-webhooks", "hmac"} {
+		for _, about := range []string{"emit", "check", "github", "stripe", "slack", "gitlab", "standard-webhooks", "hmac", "cloudevents"} {
 			for _, store := range templates.Stores {
 				for _, auth := range templates.Auths {
 					for i := range 4 {

@@ -35,6 +35,7 @@ var all = []Provider{
 	{Name: "gitlab", Title: "GitLab", GoName: "GitLab", Actions: true},
 	{Name: "standard-webhooks", Title: "Standard Webhooks", GoName: "StandardWebhooks"},
 	{Name: "hmac", Title: "signed webhooks", GoName: "HMAC", Actions: true, NeedsID: true, Eventless: true},
+	{Name: "cloudevents", Title: "CloudEvents", GoName: "CloudEvents"},
 }
 
 // Names are the words of all providers.

@@ -12,7 +12,7 @@ import (
 
 // The words of event files are those that the runtime goes by.
 func TestNamesAreTheRuntimes(t *testing.T) {
-	want := []string{ingress.ProviderGitHub, ingress.ProviderStripe, ingress.ProviderSlack, ingress.ProviderGitLab, ingress.ProviderStandardWebhooks, ingress.ProviderHMAC}
+	want := []string{ingress.ProviderGitHub, ingress.ProviderStripe, ingress.ProviderSlack, ingress.ProviderGitLab, ingress.ProviderStandardWebhooks, ingress.ProviderHMAC, ingress.ProviderCloudEvents}
 	if got := provider.Names(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -66,6 +66,8 @@ const (
 	CancelTask Verb = "cancel"
 	// ListAudit shows who did what.
 	ListAudit Verb = "audit"
+	// ShowCluster shows the processes that share the store.
+	ShowCluster Verb = "cluster"
 	// PutBack lets what was put aside be looked at again, Drop deletes it.
 	PutBack Verb = "putback"
 	Drop    Verb = "drop"

@@ -32,7 +32,14 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"hostOf": operator.HostOf,
 	"rate":   func(perMinute float64) string { return strconv.FormatFloat(perMinute, 'f', 1, 64) },
 	"join":   strings.Join,
-	"hour":   hour, "grouped": grouped,
+	"span":   func(d *time.Duration) string { return span(*d) },
+	"sum": func(of map[string]int) (n int) {
+		for _, m := range of {
+			n += m
+		}
+		return n
+	},
+	"hour": hour, "grouped": grouped,
 	"indent": indent, "payload": payload, "occurrence": occurrencePath,
 	"rows": func(base string, rows []operator.WebhookInfo) endpointTable { return endpointTable{base, rows} },
 }).ParseFS(pageFiles, "page/*.html"))
@@ -97,8 +104,10 @@ type view struct {
 	AllFailing    int // how many there are
 	Rejected      []operator.Rejected
 	AnyRejected   bool
-	Activity      *pictures // nil for none
-	Payloads      bool      // are shown
+	Unread        []string     // what the overview lacks, and why
+	Cluster       *clusterBody // nil for none
+	Activity      *pictures    // nil for none
+	Payloads      bool         // are shown
 	Filter        url.Values
 	Subscriptions []operator.WebhookInfo
 	Endpoints     []operator.Endpoint
@@ -174,6 +183,7 @@ func (h *handler) console(add adder) {
 	})
 	h.occurrences(add)
 	h.auditPages(add)
+	h.clusterPages(add)
 	h.replayPages(add)
 	add("GET", "/tail", h.tailPage)
 	add("GET", "/connections", func(w http.ResponseWriter, r *http.Request, actor string) {
@@ -253,25 +263,30 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request, actor string)
 		return
 	}
 	v := view{Title: "Overview", Types: h.admin.EventTypes(), Activity: h.pictures(r, actor, "", "")}
+	// What cannot be read leaves out its part of the page: it is looked at most when something is broken.
+	unread := func(what string, err error) {
+		if err != nil {
+			_, _, detail := h.classify(r.Context(), what, err)
+			v.Unread = append(v.Unread, detail)
+		}
+	}
 	// Who may see the types alone sees no endpoints.
 	if h.authorize(r, actor, Action{Verb: ListSubscriptions}) == nil {
 		var err error
-		if v.Failing, v.AllFailing, err = h.admin.Failing(r.Context(), maxFailing); err != nil {
-			h.fail(w, r, "the failing endpoints", err)
-			return
-		}
+		v.Failing, v.AllFailing, err = h.admin.Failing(r.Context(), maxFailing)
+		unread("the failing endpoints", err)
 		for i := range v.Failing {
 			v.Failing[i] = shown(v.Failing[i])
 		}
 	}
 	if h.authorize(r, actor, Action{Verb: ListOutbox}) == nil {
 		some, err := h.admin.Rejected(r.Context(), 0, 1)
-		if err != nil {
-			h.fail(w, r, "what was put aside", err)
-			return
-		}
+		unread("what was put aside", err)
 		v.AnyRejected = len(some) > 0
 	}
+	var err error
+	v.Cluster, err = h.ofOverview(r, actor)
+	unread("the cluster", err)
 	h.render(w, r, http.StatusOK, "overview.html", v)
 }
 

@@ -96,6 +96,7 @@ func TestOpenAPI(t *testing.T) {
 		{"GET", "/api/endpoints", "", "EndpointList"},
 		{"GET", "/api/connections", "", "ConnectionList"},
 		{"GET", "/api/outbox", "", "RejectedList"},
+		{"GET", "/api/cluster", "", "Problem"},
 		{"GET", "/api/preview?verb=pause&all=true", "", "Preview"},
 		{"POST", "/api/tasks?host=a.test", `{"verb":"pause","perSecond":5}`, "Begun"},
 		{"GET", "/api/tasks", "", "TaskList"},

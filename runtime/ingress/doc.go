@@ -1,5 +1,5 @@
 // Package ingress takes in the webhooks of services (GitHub, Stripe, Slack, GitLab, whoever follows Standard
-// Webhooks, or signs the body with an HMAC) and makes them occurrences of typed events.
+// Webhooks, sends CloudEvents, or signs the body with an HMAC) and makes them occurrences of typed events.
 //
 // A [Service] verifies the webhooks of one service; [NewGitHub] and its siblings make them. A [Route] says which
 // webhooks become which event type, and is written by the generator for event types with `from:` in the event

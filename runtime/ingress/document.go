@@ -41,10 +41,15 @@ const maxDepth = 512
 
 // checkBody refuses what is no JSON object, or nested too deep, before anything recurses into it.
 func checkBody(body []byte) error {
-	dec := jsontext.NewDecoder(bytes.NewReader(body))
-	if dec.PeekKind() != '{' {
+	if jsontext.NewDecoder(bytes.NewReader(body)).PeekKind() != '{' {
 		return errBody
 	}
+	return checkValue(body)
+}
+
+// checkValue does the same for a JSON value of any kind.
+func checkValue(body []byte) error {
+	dec := jsontext.NewDecoder(bytes.NewReader(body))
 	for {
 		if _, err := dec.ReadToken(); err != nil {
 			return errBody

@@ -30,6 +30,9 @@ func FuzzSignatureHeaders(f *testing.F) {
 		func() (ingress.Service, error) {
 			return ingress.NewHMAC(ingress.HMACOptions{Secrets: []string{unknown}, Header: "X-Signature", Encoding: "base64", Event: "/type"})
 		},
+		func() (ingress.Service, error) {
+			return ingress.NewCloudEvents(ingress.CloudEventsOptions{Tokens: []string{unknown}})
+		},
 	} {
 		s, err := make()
 		if err != nil {
@@ -46,10 +49,11 @@ func FuzzSignatureHeaders(f *testing.F) {
 		for _, name := range []string{"X-Hub-Signature-256", "Stripe-Signature", "X-Slack-Signature", "X-Gitlab-Token", "Webhook-Signature", "Svix-Signature", "X-Signature"} {
 			h.Set(name, signature)
 		}
+		h.Set("Authorization", "Bearer "+signature)
 		for _, name := range []string{"X-Slack-Request-Timestamp", "Webhook-Timestamp", "Svix-Timestamp"} {
 			h.Set(name, stamp)
 		}
-		for _, name := range []string{"Webhook-Id", "Svix-Id", "X-Github-Delivery", "X-Github-Event"} {
+		for _, name := range []string{"Webhook-Id", "Svix-Id", "X-Github-Delivery", "X-Github-Event", "Ce-Id", "Ce-Source", "Ce-Type"} {
 			h.Set(name, id)
 		}
 		for _, s := range services {

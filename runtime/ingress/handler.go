@@ -128,6 +128,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	inbound.Deadline(w, r, h.o.BodyTimeout)
+	if s, ok := h.service.(*CloudEvents); ok && r.Method == http.MethodOptions && s.allow(w, r.Header) {
+		h.count(r.Context(), outcomeChallenge)
+		return
+	}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		h.refuse(r.Context(), w, &refusal{http.StatusMethodNotAllowed, "the method is not POST"})
@@ -167,7 +171,9 @@ func (h *Handler) count(ctx context.Context, outcome string) {
 
 // receive takes a request in and verifies it. An error that is no refusal is about the content of what was verified.
 func (h *Handler) receive(w http.ResponseWriter, r *http.Request) (Delivery, []byte, error) {
-	if !isPlainJSON(r.Header) {
+	_, headersAlone := h.service.(*CloudEvents) // an event without data has neither a body nor its type
+	headersAlone = headersAlone && r.ContentLength == 0 && r.Header.Get("Content-Type") == ""
+	if !isPlainJSON(r.Header) && !headersAlone {
 		return Delivery{}, nil, &refusal{http.StatusUnsupportedMediaType, "the content is not plain application/json"}
 	}
 	if err := hopeless(h.service, r.Header); err != nil {
@@ -181,6 +187,9 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) (Delivery, []b
 		return Delivery{}, nil, &refusal{http.StatusUnauthorized, err.Error()}
 	}
 	d, err := h.service.Delivery(r.Header, body)
+	if s, ok := h.service.(*CloudEvents); ok && err == nil {
+		body, err = s.document(r.Header, body)
+	}
 	return d, body, err
 }
 

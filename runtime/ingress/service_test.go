@@ -107,6 +107,16 @@ func messages() map[string]message {
 				return map[string]string{"X-Gitlab-Token": secret, "Idempotency-Key": "key-1"}
 			},
 		},
+		"cloudevents": {
+			service: func(t *testing.T, s ...string) ingress.Service {
+				return must[*ingress.CloudEvents](t)(ingress.NewCloudEvents(ingress.CloudEventsOptions{Tokens: s}))
+			},
+			secrets: [2]string{"one token", "another token"}, signature: "Authorization", unsignedEnd: true, wantTime: true,
+			body: `{"specversion":"1.0","id":"1","source":"/shop","type":"order.created","time":"2023-11-14T22:13:20Z"}`, id: "/shop|1", event: "order.created",
+			sign: func(_ *testing.T, secret, _ string, _ time.Duration) map[string]string {
+				return map[string]string{"Authorization": "Bearer " + secret, "Content-Type": "application/cloudevents+json"}
+			},
+		},
 		"gitlab signed": {
 			service: func(t *testing.T, s ...string) ingress.Service {
 				return must[*ingress.GitLab](t)(ingress.NewGitLab(ingress.GitLabOptions{SigningTokens: s}))
@@ -340,6 +350,9 @@ func TestServicesNeedSecrets(t *testing.T) {
 		},
 		"gitlab signed": func(s ...string) (ingress.Service, error) {
 			return ingress.NewGitLab(ingress.GitLabOptions{SigningTokens: s})
+		},
+		"cloudevents": func(s ...string) (ingress.Service, error) {
+			return ingress.NewCloudEvents(ingress.CloudEventsOptions{Tokens: s})
 		},
 		"standard": func(s ...string) (ingress.Service, error) {
 			return ingress.NewStandardWebhooks(ingress.StandardWebhooksOptions{Secrets: s})

@@ -191,6 +191,9 @@ type Admin interface {
 	// call looks at 1,000 subscriptions: it may find none and still have a next.
 	Deliveries(ctx context.Context, event string, p store.Position, after string, limit int) (found []Delivery, next string, err error)
 
+	// Cluster returns how the processes are that share the store; events.ErrUnsupported where one process has it alone.
+	Cluster(ctx context.Context) (Cluster, error)
+
 	// Rejected returns up to limit occurrences of transactions that were put aside, with ids above after, in
 	// order: nobody gets them. A store without an outbox has none. See REP-20.
 	Rejected(ctx context.Context, after int64, limit int) ([]Rejected, error)

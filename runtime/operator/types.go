@@ -404,3 +404,28 @@ type Activity struct {
 	// or where something was counted for the first time after others had been forgotten for it.
 	Minutes []Minute
 }
+
+// A Cluster is how the processes that share a store are, as one of them sees it.
+type Cluster struct {
+	// Replicas are those whose lease runs, in the order in which these began.
+	Replicas []Replica `json:"replicas"`
+	// Leased tells that this process has its lease: without one it delivers nothing.
+	Leased bool `json:"leased"`
+	// Unowned counts the shards of work that no replica owns, by event type, or "/outbox" and "/retention".
+	Unowned map[string]int `json:"unowned"`
+	// Generation is a number that the store's logs raise whenever they begin new epochs.
+	Generation uint64 `json:"generation"`
+	// HeardAt is when this process last knew all that was ordered in others; zero for never.
+	HeardAt time.Time `json:"heardAt,omitzero"`
+	// OutboxAge is for how long the oldest occurrence has waited in the outbox; nil in a process that does not own it.
+	OutboxAge *time.Duration `json:"-"`
+}
+
+// A Replica is a process of a [Cluster].
+type Replica struct {
+	Name string `json:"name"`
+	// This is the process that was asked.
+	This bool `json:"this,omitempty"`
+	// Shards counts those that it owns, as Cluster.Unowned does.
+	Shards map[string]int `json:"shards"`
+}

@@ -29,7 +29,7 @@ func (s *Server) KeySet() http.Handler {
 func (s *Server) Admin() operator.Admin { return s.admin }
 
 func newAdmin(s *Server) *operate.Admin {
-	o := operate.Options{Host: operated{s}, Processes: s.cluster, Webhooks: s.webhooks, Store: s.options.Store, Dialect: s.dialect(false),
+	o := operate.Options{Host: operated{s}, Processes: s.cluster, Webhooks: s.webhooks, Store: s.options.Store, Outbox: s.options.Outbox, Dialect: s.dialect(false),
 		Now: s.now, Go: s.run, Closing: s.closing, Log: &s.log}
 	if s.webhooks != nil {
 		o.Attempts, o.Kept = s.attempts()

@@ -21,15 +21,13 @@ type Replica struct {
 	// Lease is how long the others wait for a process that has died before they do its work; default
 	// 10 s, at least 1 s. See REP-6.
 	Lease time.Duration
-
-	orphans, builds time.Duration // of tests, see cluster.Options
 }
 
 // processes are those that serve the server's store.
 func (s *Server) processes(ctx context.Context) (cluster.Processes, error) {
 	r := s.options.Replica
-	return cluster.New(ctx, cluster.Options{Host: replicated{webhookHost{s}}, Store: s.options.Store, EmitOnly: s.options.emitOnly,
-		Name: r.Name, Lease: r.Lease, Orphans: r.orphans, Builds: r.builds, Log: &s.log, Logger: s.options.Logger})
+	return cluster.New(ctx, cluster.Options{Host: replicated{webhookHost{s}}, Store: s.options.Store, Outbox: s.options.Outbox, EmitOnly: s.options.emitOnly,
+		Name: r.Name, Lease: r.Lease, Log: &s.log, Logger: s.options.Logger})
 }
 
 // A replicated is the server as one of several processes. It implements [cluster.Host].

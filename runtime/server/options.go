@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
@@ -56,6 +57,10 @@ type Options struct {
 	// Store keeps the logs of emitted occurrences; default a new memory store. The server does not
 	// close it.
 	Store store.Store
+	// Outbox has what was emitted in transactions of the author, and one of the servers moves it to the logs of Store,
+	// which processes share. The default is Store where it has the author's tables beside its own, as PostgreSQL does;
+	// for another one it is what pgoutbox.Outbox.Relay returns. See REP-20.
+	Outbox engine.Outbox
 	// Codes chooses the family of error codes; default [CodesSketch].
 	Codes Codes
 	// PageSize is the number of descriptors on one page of events/list; 0 means 100. A page of more than one
@@ -169,6 +174,9 @@ const (
 func (o Options) withDefaults() Options {
 	if o.Store == nil {
 		o.Store = memory.New()
+	}
+	if o.Outbox == nil {
+		o.Outbox, _ = o.Store.(engine.Outbox)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

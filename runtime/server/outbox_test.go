@@ -7,16 +7,20 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/metertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
@@ -94,6 +98,56 @@ func TestREP20TheOutboxGivesNoRights(t *testing.T) {
 	if left, err := a.Rejected(t.Context(), 0, 100); err != nil || len(left) != len(bad)-2 {
 		t.Errorf("%d are left, %v", len(left), err)
 	}
+}
+
+// An apart outbox is not its store.
+type apart struct{ engine.Outbox }
+
+// REP-20: what transactions emit may wait elsewhere than in the store; the store's own outbox is then not looked at.
+func TestREP20AnOutboxApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memcluster.New()
+		st, other := c.Open(), memcluster.New().Open()
+		s, err := New(mcp.NewServer(&mcp.Implementation{}, nil), Options{Store: st, Outbox: apart{c.Open()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := register(t, s, "e", Hooks[filterArgs, incident]{})
+		emit := func(id string) {
+			t.Helper()
+			p, err := Prepare(t.Context(), e, incident{ID: id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tx := st.Begin()
+			if err := errors.Join(tx.Emit(p), tx.Commit()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		emit("1")
+		time.Sleep(time.Minute)
+		if n := s.types["e"].topic.Head(); n != 1 {
+			t.Errorf("head %d", n)
+		}
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, bad := range []struct {
+			o    Options
+			want string
+		}{
+			{Options{Outbox: apart{other}}, "processes share"},
+			{Options{Store: memory.New(), Outbox: apart{other}}, "processes share"},
+			{Options{Store: st, Outbox: other}, "is a store"},
+		} {
+			if _, err := New(mcp.NewServer(&mcp.Implementation{}, nil), bad.o); err == nil || !strings.Contains(err.Error(), bad.want) {
+				t.Errorf("%v, want an error that says %q", err, bad.want)
+			}
+		}
+		if _, err := NewEmitOnly(Options{Store: st, Outbox: apart{other}}); err == nil || !strings.Contains(err.Error(), "Options.Outbox") {
+			t.Errorf("emit-only: %v", err)
+		}
+	})
 }
 
 // REP-16: what is valid under the schemas of another build is moved by this one.

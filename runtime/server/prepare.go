@@ -10,8 +10,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Prepared is an occurrence that was validated but not emitted. A store emits it within a transaction of the
-// author, as postgres.Store.EmitPgx does (REP-20). It never changes.
+// A Prepared is an occurrence that was validated but not emitted. An outbox emits it within a transaction of the
+// author, as EmitPgx of a postgres.Store or of a pgoutbox.Outbox does (REP-20). It never changes.
 type Prepared struct {
 	out store.Outgoing
 }
@@ -22,8 +22,8 @@ func (p *Prepared) Outgoing() store.Outgoing { return p.out }
 // EventID is the occurrence's: the author's, or the one that was generated.
 func (p *Prepared) EventID() string { return p.out.Entry.EventID }
 
-// Prepare validates an occurrence of the event type that e emits, as Emit does, and emits nothing: a store that
-// takes occurrences in transactions of the author emits what it returns, such as postgres.Store.EmitPgx. E is a
+// Prepare validates an occurrence of the event type that e emits, as Emit does, and emits nothing: an outbox that
+// takes occurrences in transactions of the author emits what it returns, see [Options.Outbox]. E is a
 // pointer to an [Emitter] or to the emitter of a generated package; it follows from the arguments, and a wrapper
 // around an emitter, whose Emit would not be called, does not compile. It returns the errors of Emit, except those
 // of the log. See REP-20.
@@ -40,17 +40,11 @@ func Prepare[P any, T AnyEmitter, E interface {
 // errNoEmitter refuses the nil that stands beside an error of registering.
 var errNoEmitter = errors.New("server: the emitter is nil")
 
-// errNoOutbox refuses what no transaction could take.
-var errNoOutbox = errors.New("the server's store takes no occurrences in transactions (engine.Outbox): use Emit")
-
 // prepared validates a payload for a transaction. p is a pointer to the payload.
 func (et *eventType) prepared(ctx context.Context, p any, opts []events.EmitOption) (*Prepared, error) {
 	fail := func(err error) (*Prepared, error) { return nil, fmt.Errorf("preparing %s: %w", et.name, err) }
 	if err := ctx.Err(); err != nil {
 		return fail(err)
-	}
-	if _, ok := et.server.options.Store.(engine.Outbox); !ok {
-		return fail(errNoOutbox)
 	}
 	o, err := et.occurrence(ctx, p, opts)
 	if err != nil {
@@ -74,6 +68,9 @@ func NewEmitOnly(o Options) (*Server, error) {
 	}
 	if o.Webhook != nil {
 		return nil, errors.New("server.NewEmitOnly: Options.Webhook is set: a process that only emits delivers nothing")
+	}
+	if o.Outbox != nil {
+		return nil, errors.New("server.NewEmitOnly: Options.Outbox is set: a process that only emits moves nothing to the logs")
 	}
 	o.emitOnly = true
 	s, err := start(nil, o)

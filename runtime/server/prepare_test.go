@@ -242,11 +242,6 @@ func TestREP21EmitOnly(t *testing.T) {
 	if err != nil || len(cluster.Replicas) != 0 {
 		t.Errorf("it has a lease: %v %v", cluster.Replicas, err)
 	}
-	// No transaction takes what a memory store could not append.
-	one := register(t, newServer(t, Options{}), "e", Hooks[filterArgs, incident]{})
-	if _, err := Prepare(t.Context(), one, incident{ID: "1"}); err == nil || !strings.Contains(err.Error(), "engine.Outbox") {
-		t.Errorf("Prepare on a memory store: %v", err)
-	}
 }
 
 // A lossyStore loses the answers of appends while lose is above 0; every other one was stored.

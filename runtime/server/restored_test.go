@@ -330,7 +330,11 @@ func (l countedLog) Proof(ctx context.Context, p store.Position) (uint32, error)
 // get all that is emitted then, with a gap, polls are truncated, what an operator revokes at one ends at the other, and
 // no fence is given twice.
 func TestCUR8RestoredUnderServers(t *testing.T) {
-	f := newFleet(t, 2, nil)
+	t.Parallel() // it waits for leases
+	schema, open := onPostgres(t)
+	f := newFleet(t, open)
+	f.join()
+	f.join()
 	f.settled()
 	dsn := pgtest.URL(t)
 	a, b := f.members[0], f.members[1]
@@ -342,7 +346,7 @@ func TestCUR8RestoredUnderServers(t *testing.T) {
 	}
 	waitUntil(t, "delivered", func() bool { return len(f.r.to(plain)) == 5 && len(f.r.to(plain+"/2")) == 5 })
 	time.Sleep(time.Second) // and stored
-	restore := pgtest.Backup(t, dsn, f.schema)
+	restore := pgtest.Backup(t, dsn, schema)
 	var streams []*live
 	for _, m := range f.members {
 		streams = append(streams, streamAs(t, m.Server, "bob", `{"name":"e"}`))
@@ -359,7 +363,7 @@ func TestCUR8RestoredUnderServers(t *testing.T) {
 	waitUntil(t, "delivered", func() bool { return len(f.r.to(plain)) == 10 && len(f.r.to(plain+"/2")) == 10 })
 	cursor := pollFrom(t, b.Server, nil, "").Cursor
 	time.Sleep(time.Second)
-	fences := pgtest.Query(t, dsn, "SELECT max(fence) FROM "+f.schema+".leases")
+	fences := pgtest.Query(t, dsn, "SELECT max(fence) FROM "+schema+".leases")
 	restore()
 	for i := range 5 { // at the positions of what is lost
 		emit(t, b.emitter, incident{ID: fmt.Sprint("z", i)})
@@ -396,7 +400,7 @@ func TestCUR8RestoredUnderServers(t *testing.T) {
 		}
 	}
 	f.settled()
-	if least := pgtest.Query(t, dsn, "SELECT min(fence) FROM "+f.schema+".leases"); len(least) < len(fences) || len(least) == len(fences) && least <= fences {
+	if least := pgtest.Query(t, dsn, "SELECT min(fence) FROM "+schema+".leases"); len(least) < len(fences) || len(least) == len(fences) && least <= fences {
 		t.Errorf("a lease has fence %s, and %s was given before", least, fences)
 	}
 }

@@ -90,6 +90,14 @@ func New(srv *mcp.Server, o Options) (*Server, error) {
 	if srv == nil {
 		return nil, errors.New("server.New: no mcp.Server given")
 	}
+	if o.Outbox != nil {
+		if _, ok := o.Store.(engine.Shared); !ok {
+			return nil, errors.New("server.New: Options.Outbox needs an Options.Store that processes share (engine.Shared)")
+		}
+		if _, ok := o.Outbox.(engine.Shared); ok {
+			return nil, errors.New("server.New: Options.Outbox is a store, which moves to its own logs alone: make it Options.Store, or give what pgoutbox.Outbox.Relay returns")
+		}
+	}
 	s, err := start(srv, o)
 	if err != nil {
 		return nil, fmt.Errorf("server.New: %w", err)

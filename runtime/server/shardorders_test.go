@@ -36,10 +36,9 @@ func (s shifted) Renew(ctx context.Context, fence uint64, ttl time.Duration, typ
 	return l, err
 }
 
-func (s shifted) Cluster(ctx context.Context) (engine.Cluster, error) {
-	c, err := s.Store.Cluster(ctx)
-	c.Now = c.Now.Add(s.by)
-	return c, err
+func (s shifted) Now(ctx context.Context) (time.Time, error) {
+	now, err := s.Store.Now(ctx)
+	return now.Add(s.by), err
 }
 
 // K8, REP-8: an occurrence without a time of its author's has the store's, however it is emitted, and ages are counted
@@ -127,10 +126,9 @@ type drifting struct {
 	by atomic.Int64
 }
 
-func (s *drifting) Cluster(ctx context.Context) (engine.Cluster, error) {
-	c, err := s.Store.Cluster(ctx)
-	c.Now = c.Now.Add(time.Duration(s.by.Load()))
-	return c, err
+func (s *drifting) Now(ctx context.Context) (time.Time, error) {
+	now, err := s.Store.Now(ctx)
+	return now.Add(time.Duration(s.by.Load())), err
 }
 
 // K8, REP-8: a process that only emits, and renews no lease, asks for the store's time again before it is an old one.
@@ -161,13 +159,15 @@ func TestREP8EmittingAsksForTheTimeAgain(t *testing.T) {
 // REP-8: every time that is stored or signed is the store's.
 func TestREP8TimesAreTheStores(t *testing.T) {
 	const by = -50 * time.Hour
-	f := newFleet(t, 0, nil)
+	t.Parallel() // it waits for leases
+	_, open := onPostgres(t)
+	f := newFleet(t, open)
 	o := f.options
-	st := openShared(t, f.schema, postgres.Options{})
+	st := open().(*postgres.Store)
 	o.Store = shifted{st, by}
 	s := newServer(t, o)
 	e := register(t, s, "e", Hooks[filterArgs, incident]{})
-	m := &sailor{member: member{s, st}, emitter: e, name: "shifted"}
+	m := &sailor{Server: s, store: st, emitter: e, name: "shifted"}
 	f.members = append(f.members, m)
 	close := func(what string, at time.Time, after time.Duration) {
 		t.Helper()

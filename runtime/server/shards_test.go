@@ -9,20 +9,22 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
-// A fleet are servers with webhooks on one database, and the receiver of what they deliver.
+// A fleet are servers with webhooks on one store, and the receiver of what they deliver.
 type fleet struct {
 	t       testing.TB
-	schema  string
-	store   postgres.Options
+	open    func() engine.Shared // the store, as another process does
 	options Options
 	hooks   Hooks[filterArgs, incident]
 	payload string // the payloadSchema of who joins; "" for the usual one, "none" for no type at all
@@ -36,28 +38,44 @@ type fleet struct {
 
 // A sailor is one of them.
 type sailor struct {
-	member
+	*Server
+	store   engine.Shared
 	emitter *Emitter[incident]
 	name    string
 	gone    bool
 }
 
-func newFleet(t testing.TB, n int, change func(*fleet)) *fleet {
+// sail has n servers on one store in memory, in a bubble; change edits the fleet before they join.
+func sail(t *testing.T, n int, change func(*fleet), run func(t *testing.T, f *fleet)) {
 	t.Helper()
-	if t, ok := t.(*testing.T); ok {
-		t.Parallel() // they wait most of the time
-	}
-	f := &fleet{t: t, schema: pgtest.Schema(t)}
+	synctest.Test(t, func(t *testing.T) {
+		c := memcluster.New()
+		f := newFleet(t, func() engine.Shared { return c.Open() })
+		if change != nil {
+			change(f)
+		}
+		for range n {
+			f.join()
+		}
+		f.settled()
+		run(t, f)
+	})
+}
+
+// onPostgres opens the store of a database of the test's own.
+func onPostgres(t testing.TB) (schema string, open func() engine.Shared) {
+	t.Helper()
+	schema = pgtest.Schema(t)
+	return schema, func() engine.Shared { return openShared(t, schema, postgres.Options{}) }
+}
+
+func newFleet(t testing.TB, open func() engine.Shared) *fleet {
+	t.Helper()
+	f := &fleet{t: t, open: open}
 	f.r, f.options = newReceiver(t)
 	f.options.Replica.Lease = 3 * time.Second
 	if testing.Verbose() {
 		f.options.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
-	}
-	if change != nil {
-		change(f)
-	}
-	for range n {
-		f.join()
 	}
 	return f
 }
@@ -67,7 +85,8 @@ func (f *fleet) join() *sailor {
 	o := f.options
 	f.n++
 	o.Replica.Name = fmt.Sprint("r", f.n)
-	m := &sailor{member: newMember(f.t, f.schema, f.store, o), name: o.Replica.Name}
+	o.Store = f.open()
+	m := &sailor{Server: newServer(f.t, o), store: o.Store.(engine.Shared), name: o.Replica.Name}
 	m.emitter = f.register(m.Server, f.payload)
 	f.t.Cleanup(func() { m.report(f.t) })
 	f.mu.Lock()

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -41,7 +40,6 @@ type metrics struct {
 	shards      metric.Int64ObservableUpDownCounter
 	lease       metric.Int64ObservableUpDownCounter
 	outbox      metric.Float64ObservableGauge
-	oldest      atomic.Int64 // nanoseconds that the oldest occurrence of the outbox has waited
 	control     metric.Float64ObservableGauge
 	generation  metric.Int64ObservableGauge
 	stop        func()
@@ -202,26 +200,25 @@ func (m *metrics) observe(s *Server) (err error) {
 // sequenced counts what a look at the outbox came to.
 func (m *metrics) sequenced(done engine.Sequenced) {
 	m.rejected.Add(context.Background(), int64(done.Rejected))
-	m.oldest.Store(int64(done.Oldest))
 }
 
 func (m *metrics) observeShards(s *Server, o metric.Observer) {
-	leased, owned, ok := s.cluster.Status()
+	fence, owned, ok := s.cluster.Status()
 	if !ok {
 		return
 	}
 	n := int64(0)
-	if leased {
+	if fence != 0 {
 		n = 1
 	}
 	o.ObserveInt64(m.lease, n)
 	if owned[engine.OutboxTopic] > 0 {
-		o.ObserveFloat64(m.outbox, time.Duration(m.oldest.Load()).Seconds())
+		o.ObserveFloat64(m.outbox, s.cluster.OutboxAge().Seconds())
 	}
 	if at := s.cluster.LastLook(); !at.IsZero() {
 		o.ObserveFloat64(m.control, time.Since(at).Seconds())
 	}
-	if g, ok := s.options.Store.(engine.Generations); ok {
+	if g, ok := s.options.Store.(engine.Shared); ok {
 		o.ObserveInt64(m.generation, int64(g.Generation()))
 	}
 	for work, n := range owned {

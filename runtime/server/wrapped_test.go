@@ -15,7 +15,7 @@ import (
 // called.
 func TestWrappedEmitters(t *testing.T) {
 	loaded, err := packages.Load(&packages.Config{
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedExportFile | packages.NeedDeps,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedExportFile,
 	}, "./testdata/wrapped")
 	if err != nil || len(loaded) != 1 || len(loaded[0].GoFiles) != 1 {
 		t.Fatalf("%v, %v", loaded, err)

@@ -16,8 +16,8 @@ import (
 // timed is a shared store that has the time, which is all that a process is asked for that emits nothing.
 type timed struct{ engine.Shared }
 
-func (timed) Cluster(context.Context) (engine.Cluster, error) {
-	return engine.Cluster{Now: time.Now()}, nil
+func (timed) Now(context.Context) (time.Time, error) {
+	return time.Now(), nil
 }
 
 // REP-21: what only emits is refused by carriers, without a panic.

@@ -34,7 +34,7 @@ type builds struct {
 type schemaOf struct{ event, fingerprint string }
 
 func (b *builds) init(o *Options, st engine.Shared) {
-	b.host, b.store, b.log, b.after, b.started = o.Host, st, o.Log, cmp.Or(o.Builds, o.Lease, defaultLease), time.Now()
+	b.host, b.store, b.log, b.after, b.started = o.Host, st, o.Log, cmp.Or(o.Lease, defaultLease), time.Now()
 	b.seen, b.histories, b.verdicts = map[schemaOf]time.Time{}, map[string][]engine.SchemaVersion{}, map[[3]string]string{}
 }
 

@@ -33,9 +33,11 @@ type Processes interface {
 	Shutdown(ctx context.Context) error
 	// LastLook is when the last look at the orders of others began after which all were known; zero for never.
 	LastLook() time.Time
-	// Status tells whether the process has its lease, and how many shards it owns of each topic; ok is false where
-	// there is no lease to have.
-	Status() (leased bool, owned map[string]int, ok bool)
+	// Status returns the fence of the process's lease, 0 while it has none, and how many shards it owns of each topic; ok is
+	// false where there is no lease to have.
+	Status() (fence uint64, owned map[string]int, ok bool)
+	// OutboxAge is for how long the oldest occurrence has waited in the outbox, by the last look at it that this process took.
+	OutboxAge() time.Duration
 
 	// Now is the time of all of them, and Refresh asks for it where it may have become wrong.
 	Now() time.Time
@@ -71,18 +73,16 @@ type Host interface {
 type Options struct {
 	Host  Host
 	Store store.Store
+	// Outbox has what is to be moved to the logs of a store that processes share; nil for none.
+	Outbox engine.Outbox
 	// EmitOnly is set in a process that serves nobody.
 	EmitOnly bool
 	// Name is what logs call the process; default the host's name and the process id.
 	Name string
-	// Lease is how long the others wait for a process that has died; default 10 s, at least 1 s.
-	Lease time.Duration
-	// Orphans is how long nobody has to have registered an event type before the webhook
-	// subscriptions to it end as those of a removed one do (EVOL-1); default 1 min.
-	Orphans time.Duration
-	// Builds is how long nobody has to have had the schemas that a subscription was accepted under before it ends, where
-	// they have changed incompatibly (REP-16); default Lease.
-	Builds time.Duration
+	// Lease is how long the others wait for a process that has died, and how long no process has to have had the schemas
+	// that a subscription was accepted under before it ends, where they have changed incompatibly (REP-16); default 10 s,
+	// at least 1 s.
+	Lease  time.Duration
 	Log    *fault.Log
 	Logger *slog.Logger
 }
@@ -91,16 +91,16 @@ const (
 	// Shards is how many shards the webhook subscriptions of a new event type get.
 	Shards = 16
 
-	defaultOrphans = time.Minute
-	defaultLease   = 10 * time.Second
-	minLease       = time.Second // leaves room for renewals
+	// orphans is how long no process has to have registered an event type before the webhook subscriptions to it end
+	// as those of a removed one do (EVOL-1).
+	orphans = time.Minute
+
+	defaultLease = 10 * time.Second
+	minLease     = time.Second // leaves room for renewals
 )
 
 // New returns the processes of the store.
 func New(ctx context.Context, o Options) (Processes, error) {
-	if o.Orphans == 0 {
-		o.Orphans = defaultOrphans
-	}
 	shared, ok := o.Store.(engine.Shared)
 	if !ok {
 		return newOne(o), nil

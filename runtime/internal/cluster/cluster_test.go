@@ -50,8 +50,8 @@ func TestREP6ProcessesShareTheWork(t *testing.T) {
 		}
 		a.Processes.(*Many).Crash()
 		settle(time.Second)
-		if leased, owned, ok := a.Status(); leased || len(owned) != 0 || !ok || b.owns("e") != left {
-			t.Errorf("after a crash: %v %v %v, the other one owns %d", leased, owned, ok, b.owns("e"))
+		if fence, owned, ok := a.Status(); fence != 0 || len(owned) != 0 || !ok || b.owns("e") != left {
+			t.Errorf("after a crash: %v %v %v, the other one owns %d", fence, owned, ok, b.owns("e"))
 		}
 		settle(2 * defaultLease)
 		if b.owns("e") != Shards || b.owns(engine.OutboxTopic) != 1 {
@@ -72,7 +72,7 @@ func TestREP6ProcessesShareTheWork(t *testing.T) {
 func TestREP6Refused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memcluster.New().Open()
-		for op, want := range map[string]string{"Cluster": "asking the store for its time: ", "OpenLog": "opening the control log: "} {
+		for op, want := range map[string]string{"Now": "asking the store for its time: ", "OpenLog": "opening the control log: "} {
 			failing(st, op)
 			p, err := start(t, st, nil)
 			if err == nil {
@@ -183,14 +183,13 @@ type drifting struct {
 	err  atomic.Pointer[error]
 }
 
-func (s *drifting) Cluster(ctx context.Context) (engine.Cluster, error) {
+func (s *drifting) Now(ctx context.Context) (time.Time, error) {
 	s.asks.Add(1)
 	if err := s.err.Load(); err != nil {
-		return engine.Cluster{}, *err
+		return time.Time{}, *err
 	}
-	c, err := s.Store.Cluster(ctx)
-	c.Now = c.Now.Add(time.Duration(s.by.Load()))
-	return c, err
+	now, err := s.Store.Now(ctx)
+	return now.Add(time.Duration(s.by.Load())), err
 }
 
 // REP-8: the time is the store's, asked for again when the answer is old; where nobody answers the old one goes on.
@@ -344,7 +343,7 @@ func TestREP16Obsolete(t *testing.T) {
 			must(t, st.AddSchema(t.Context(), "e", version(f), i))
 		}
 		const after = time.Minute
-		p := join(t, st, func(o *Options) { o.Builds = after })
+		p := join(t, st, func(o *Options) { o.Lease = after })
 		p.register("e", "string")
 		ends := func(event, schema string) string {
 			t.Helper()
@@ -449,11 +448,11 @@ func TestEVOL1Orphans(t *testing.T) {
 		}
 		gone := join(t, st, nil)
 		must(t, gone.Shutdown(t.Context()))
-		settle(2 * defaultOrphans)
+		settle(2 * orphans)
 		has(2) // its process had ended
 		p := join(t, st, nil)
 		p.register("e", "string")
-		settle(defaultOrphans - time.Second)
+		settle(orphans - time.Second)
 		has(2)
 		settle(time.Minute)
 		if all, err := st.Subscriptions(t.Context(), "", 10); err != nil || len(all) != 1 || all[0].Event != "e" {

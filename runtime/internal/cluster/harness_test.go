@@ -56,6 +56,7 @@ func start(t *testing.T, st store.Store, change func(*Options)) (*process, error
 	p := &process{t: t}
 	log := &fault.Log{Logger: slog.New(slog.NewTextHandler(p, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	o := Options{Host: p, Store: st, Log: log, Logger: log.Logger}
+	o.Outbox, _ = st.(engine.Outbox)
 	if change != nil {
 		change(&o)
 	}

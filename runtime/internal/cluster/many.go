@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -30,8 +32,10 @@ type Many struct {
 	webhooks *subscriber.Subscriptions
 	owner    *shard.Owner       // nil in a process that only emits
 	stop     context.CancelFunc // as a crash would
-	done     chan struct{}      // closed when the logs are looked at no more
+	watching sync.WaitGroup     // until stop
 	builds   builds
+	oldest   atomic.Int64 // nanoseconds that the oldest occurrence of the outbox has waited
+	ills     ills
 }
 
 // Changes of what nobody knows are told at most so often.
@@ -97,20 +101,21 @@ func (c *Many) Join(w *subscriber.Subscriptions) error {
 		c.o.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
 	}
 	duties := []string{engine.RetentionTopic}
-	if _, ok := c.store.(engine.Outbox); ok {
+	if c.o.Outbox != nil {
 		duties = append(duties, engine.OutboxTopic)
 	}
 	c.builds.init(&c.o, c.store)
 	o := shard.Options{Leases: c.store, Name: c.o.Name, TTL: c.o.Lease, Duties: duties, Run: c.run, Logger: c.o.Logger}
 	if w != nil {
-		o.Types, o.Shards, o.Orphans, o.Looked = c.types, Shards, c.o.Orphans, c.builds.looked
+		o.Types, o.Shards, o.Orphans, o.Looked = c.types, Shards, orphans, c.builds.looked
 	}
 	c.owner = shard.New(o)
 	c.clock.owner.Store(c.owner)
 	ctx, stop := context.WithCancel(context.Background())
-	c.stop, c.done = stop, make(chan struct{})
+	c.stop = stop
 	c.owner.Start(ctx)
-	go c.renew(ctx)
+	c.watching.Go(func() { c.renew(ctx) })
+	c.watching.Go(func() { c.watch(ctx) })
 	return nil
 }
 
@@ -129,7 +134,7 @@ func (c *Many) Shutdown(ctx context.Context) error {
 	}
 	err := c.owner.Shutdown(ctx)
 	c.stop()
-	<-c.done
+	c.watching.Wait()
 	return err
 }
 
@@ -144,12 +149,12 @@ func (c *Many) Hurry() {
 }
 
 // Status implements [Processes].
-func (c *Many) Status() (leased bool, owned map[string]int, ok bool) {
+func (c *Many) Status() (fence uint64, owned map[string]int, ok bool) {
 	if c.owner == nil {
-		return false, nil, false
+		return 0, nil, false
 	}
-	leased, owned = c.owner.Status()
-	return leased, owned, true
+	fence, owned = c.owner.Status()
+	return fence, owned, true
 }
 
 // Now implements [Processes].
@@ -170,7 +175,6 @@ const renewEvery = time.Second
 
 // renew lets readers that wait hear of a new epoch, when this process appends nothing (REP-19).
 func (c *Many) renew(ctx context.Context) {
-	defer close(c.done)
 	ticker := time.NewTicker(renewEvery)
 	defer ticker.Stop()
 	failing := false
@@ -198,7 +202,7 @@ func (c *Many) renew(ctx context.Context) {
 func (c *Many) run(t *shard.Tenure) {
 	switch t.Hold().Shard.Topic {
 	case engine.OutboxTopic:
-		c.sequencing(c.store.(engine.Outbox)).Run(t)
+		c.sequencing().Run(t)
 	case engine.RetentionTopic:
 		shard.Retaining(c.store, c.o.Logger).Run(t)
 	default:

@@ -50,7 +50,7 @@ func (p *one) Join(w *subscriber.Subscriptions) error {
 		return nil
 	}
 	if stored := p.stored.Events(); len(stored) > 0 {
-		timer := time.AfterFunc(p.o.Orphans, func() { p.endOrphans(stored) })
+		timer := time.AfterFunc(orphans, func() { p.endOrphans(stored) })
 		context.AfterFunc(p.ctx, func() { timer.Stop() })
 	}
 	return nil
@@ -75,7 +75,9 @@ func (p *one) Shutdown(context.Context) error {
 
 func (p *one) LastLook() time.Time { return time.Time{} }
 
-func (p *one) Status() (bool, map[string]int, bool) { return false, nil, false }
+func (p *one) Status() (uint64, map[string]int, bool) { return 0, nil, false }
+
+func (p *one) OutboxAge() time.Duration { return 0 }
 
 func (p *one) Now() time.Time { return time.Now() }
 

@@ -16,10 +16,13 @@ import (
 )
 
 // sequencing is the duty of who owns the outbox.
-func (c *Many) sequencing(o engine.Outbox) shard.Duty {
+func (c *Many) sequencing() shard.Duty {
 	c.o.Host.Sequenced(engine.Sequenced{}) // the counter is there from the start, so that the first one is an increase
 	j := judge{host: c.o.Host, store: c.store, schemas: map[string]*validate.Schema{}}
-	return shard.Sequencing(o, j.judge, c.o.Host.Sequenced, c.o.Logger)
+	return shard.Sequencing(c.o.Outbox, j.judge, func(done engine.Sequenced) {
+		c.oldest.Store(int64(done.Oldest))
+		c.o.Host.Sequenced(done)
+	}, c.o.Logger)
 }
 
 // A judge holds what comes by an outbox to what Emit takes: any role that may insert there wrote it (REP-20).

@@ -178,9 +178,9 @@ func TestSendAgainPausedRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := func(restored bool) (*Engine, *Handle) {
-			e := newEngine(t, Options{Sender: s, Store: db, Attempts: db, Schedule: []time.Duration{0, 10 * time.Second, 10 * time.Second}})
+			e := newEngine(t, Options{Sender: s, Attempts: db, Schedule: []time.Duration{0, 10 * time.Second, 10 * time.Second}}, db)
 			var err error
-			if tp.track, err = e.OpenLog(t.Context(), "test", tp.Head); err != nil {
+			if tp.track, err = e.whole.OpenLog(t.Context(), "test", tp.Head); err != nil {
 				t.Fatal(err)
 			}
 			found, _, err := db.Subscription(t.Context(), "a")

@@ -46,7 +46,7 @@ func (idleReader) Close()                        {}
 // idleCost is the memory of n idle subscriptions of this engine, each with a host of its own or
 // all with one, in bytes each, with the strings of their records.
 func idleCost(tb testing.TB, n int, hosts bool) float64 {
-	e := newEngine(tb, Options{Sender: &script{}, Store: memory.New()})
+	e := newEngine(tb, Options{Sender: &script{}}, memory.New())
 	defer shutdown(tb, e)
 	goroutines := runtime.NumGoroutine()
 	before := heapInUse()
@@ -56,7 +56,7 @@ func idleCost(tb testing.TB, n int, hosts bool) float64 {
 		if hosts {
 			r.URL = fmt.Sprintf("https://receiver-%d.example/hooks/%032d", i, i)
 		}
-		if _, err := e.Add(context.Background(), Entry{Subscription: r, Reader: idleReader{}}); err != nil {
+		if _, err := e.Add(context.Background(), Entry{Subscription: r, Reader: idleReader{}, Shard: e.whole}); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -204,7 +204,7 @@ func (s *null) Send(*http.Request) (*netguard.Answer, error) {
 // hosts, without a network, with progress stored in memory.
 func BenchmarkFanOut(b *testing.B) {
 	s := &null{}
-	e := newEngine(b, Options{Sender: s, Store: memory.New()})
+	e := newEngine(b, Options{Sender: s}, memory.New())
 	defer shutdown(b, e)
 	top := newTopic(store.LogOptions{})
 	const n = 10_000

@@ -150,7 +150,7 @@ func TestHOOK7GapOfBefore(t *testing.T) {
 		r := record("sub_1")
 		r.Truncated = true
 		v := &view{t: top, id: r.ID}
-		h, err := e.Add(t.Context(), Entry{Subscription: r, Reader: v, Gap: true, Begin: func(h *Handle) { v.h = h }})
+		h, err := e.Add(t.Context(), Entry{Subscription: r, Reader: v, Shard: e.whole, Gap: true, Begin: func(h *Handle) { v.h = h }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -201,11 +201,10 @@ func crashes(t *testing.T, ordered bool, batch, subs, n int, emit func(i int) ([
 			return m
 		})
 	}
-	o.Store = spy
-	e := newEngine(t, o)
+	e := newEngine(t, o, spy)
 	e.saver.batch = batch
 	var err error
-	if top.track, err = e.OpenLog(ctx, "test", top.Head); err != nil {
+	if top.track, err = e.whole.OpenLog(ctx, "test", top.Head); err != nil {
 		return err
 	}
 	top.track.Ready()
@@ -263,11 +262,11 @@ func crashes(t *testing.T, ordered bool, batch, subs, n int, emit func(i int) ([
 func restart(t *testing.T, top *topic, st *state, matching map[string]store.Position, o Options) error {
 	ctx := context.Background()
 	s := &script{}
-	o.Sender, o.Store = s, st.restore(t, "test")
-	e := newEngine(t, o)
+	o.Sender = s
+	e := newEngine(t, o, st.restore(t, "test"))
 	defer shutdown(t, e)
 	top.reads.Store(0)
-	log, err := e.OpenLog(ctx, "test", top.Head)
+	log, err := e.whole.OpenLog(ctx, "test", top.Head)
 	if err != nil {
 		return err
 	}

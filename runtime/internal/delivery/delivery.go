@@ -8,7 +8,7 @@
 // cursor in bodies and responses (HOOK-6). A subscription that has nothing to do costs neither a
 // goroutine nor a timer.
 //
-// Start with [New], [Engine.Add] and [Reader]; turn.go decides whose turn it is, attempt.go makes one
+// Start with [New], [Engine.NewShard], [Engine.Add] and [Reader]; turn.go decides whose turn it is, attempt.go makes one
 // attempt, persist.go writes progress down, shard.go divides the subscriptions by who
 // delivers.
 package delivery
@@ -123,9 +123,7 @@ type Limit struct {
 type Options struct {
 	// Sender makes the requests; required.
 	Sender Sender
-	// Store keeps progress and health of what is in no [Shard]; nil keeps nothing.
-	Store engine.Owned
-	// Attempts keeps what came of attempts, which it gets by Store.SaveAttempts; nil keeps none.
+	// Attempts keeps what came of attempts, which it gets by SaveAttempts of the stores of shards; nil keeps none.
 	Attempts engine.Attempts
 	// AttemptBounds say how many attempts are kept; default 100 of a subscription, 7 days and
 	// 1,000,000 in all.
@@ -165,7 +163,7 @@ type Options struct {
 	// in the log; if the log forgets it meanwhile, a gap is signalled.
 	SubscriptionLimit, HostLimit Limit
 
-	// FlushInterval is how soon progress is written to Store; default 200 ms.
+	// FlushInterval is how soon progress is stored; default 200 ms.
 	FlushInterval time.Duration
 
 	// Ended is told that a subscription has expired or that the engine ended it, never of one that
@@ -252,7 +250,7 @@ type Engine struct {
 
 	mu      sync.Mutex
 	closing bool
-	whole   *Shard              // what is in no other one
+	whole   *Shard              // what is left of shards that were given away: the last envelopes
 	shards  map[*Shard]struct{} // whole is one of them
 	hosts   map[string]*host
 	rings   [classes]queue // of hosts with ready handles and a free place
@@ -262,8 +260,8 @@ type Engine struct {
 	slow    int // turns of the slow class under way
 	due     timers
 	saver   saver
-	trimmer trimmer
-	sampler sampler
+	trimmer chore
+	sampler chore
 	lines   []line
 	again   map[againKey]struct{} // what is sent by hand
 	idle    chan struct{}         // closed when a closing engine has no worker left
@@ -276,15 +274,17 @@ func New(o Options) (*Engine, error) {
 	}
 	e := &Engine{o: o, shards: map[*Shard]struct{}{}, hosts: map[string]*host{}, again: map[againKey]struct{}{}, idle: make(chan struct{})}
 	e.pulse = pulse.New(o.Now)
-	e.whole = e.NewShard(ShardOptions{Store: o.Store, Undivided: true})
+	e.whole = e.NewShard(ShardOptions{})
 	e.due.now = o.Now
 	e.due.fire, e.saver.batch = e.tick, maxBatch
-	e.trimmer.begin(e)
 	e.base, e.abort = context.WithCancel(context.Background())
 	if err := e.metrics.init(e); err != nil {
 		return nil, err
 	}
-	e.sampler.begin(e)
+	if o.Attempts != nil {
+		e.trimmer.begin(e, trimSoon, e.trim) // an earlier process may have left some
+	}
+	e.sampling()
 	return e, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -58,7 +59,7 @@ func ExampleEngine() {
 			ID: "sub_1", URL: "https://receiver.example/hooks/1", Event: "incident.created",
 			Secrets: []store.Secret{{Key: []byte("a secret of at least 24 bytes")}}, ExpiresAt: time.Now().Add(time.Hour),
 		},
-		Reader: oneEvent{},
+		Reader: oneEvent{}, Shard: engine.NewShard(delivery.ShardOptions{Store: memory.New()}),
 	})
 	if err != nil {
 		fmt.Println(err)

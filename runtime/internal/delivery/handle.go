@@ -85,8 +85,7 @@ type Entry struct {
 	// Gap tells of a gap that nobody was told of: an envelope goes out with the first events. The record's
 	// Truncated is set.
 	Gap bool
-	// Shard is the part of the engine's subscriptions that it belongs to where Log is nil; nil for the
-	// one that nobody divides.
+	// Shard is the part of the engine's subscriptions that it belongs to, which Log is of, too.
 	Shard *Shard
 	// Hold is when an attempt may begin at the earliest, beside the record's NotBefore; see
 	// [Handle.HoldUntil].
@@ -109,17 +108,9 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 		return nil, fmt.Errorf("delivery: subscription %s: %w", s.ID, err)
 	}
 	h := &Handle{
-		e: e, log: n.Log, reader: n.Reader, id: s.ID, event: s.Event, url: s.URL, generation: s.Generation, epoch: s.Progress.Epoch,
+		e: e, shard: n.Shard, log: n.Log, reader: n.Reader, id: s.ID, event: s.Event, url: s.URL, generation: s.Generation, epoch: s.Progress.Epoch,
 		dialect: wire.Dialect(s.Codes), ring: keys, expires: instantOf(s.ExpiresAt), marks: NewWatermark(s.Progress), health: healthOf(s.Health),
 		gapped: s.Truncated, pausedAt: instantOf(s.PausedAt), slot: -1, width: startWidth(e.o.PerSubscription), intake: intake{woken: true},
-	}
-	switch {
-	case n.Log != nil:
-		h.shard = n.Log.shard
-	case n.Shard != nil:
-		h.shard = n.Shard
-	default:
-		h.shard = e.whole
 	}
 	switch {
 	case n.Log == nil:

@@ -25,6 +25,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 
@@ -221,7 +222,7 @@ func (t *topic) join(tb testing.TB, e *Engine, s store.Subscription, restored bo
 	t.all[v] = struct{}{}
 	log := t.track
 	t.mu.Unlock()
-	h, err := e.Add(context.Background(), Entry{Subscription: s, Reader: v, Log: log, Restored: restored, Begin: func(h *Handle) {
+	h, err := e.Add(context.Background(), Entry{Subscription: s, Reader: v, Shard: e.whole, Log: log, Restored: restored, Begin: func(h *Handle) {
 		t.mu.Lock()
 		v.h = h
 		t.mu.Unlock()
@@ -305,7 +306,9 @@ func (s *script) count(sub string) int {
 // quietLog drops lines.
 var quietLog = slog.New(slog.DiscardHandler)
 
-func newEngine(tb testing.TB, o Options) *Engine {
+// newEngine makes an engine. All that is added by join is in its whole, which keeps progress in db, or in a store of its
+// own.
+func newEngine(tb testing.TB, o Options, db ...engine.Owned) *Engine {
 	tb.Helper()
 	if o.Logger == nil {
 		o.Logger = quietLog
@@ -317,6 +320,7 @@ func newEngine(tb testing.TB, o Options) *Engine {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	e.whole.o = ShardOptions{Store: append(db, memory.New())[0], Undivided: true}
 	return e
 }
 

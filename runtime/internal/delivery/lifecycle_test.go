@@ -213,10 +213,10 @@ func TestTrap6LateAnswers(t *testing.T) {
 					}
 					return 500, nil, nil
 				}}
-				e := newEngine(t, Options{Sender: s, Store: db})
+				e := newEngine(t, Options{Sender: s}, db)
 				defer shutdown(t, e)
 				top := newTopic(store.LogOptions{})
-				top.track, _ = e.OpenLog(ctx, "test", top.Head)
+				top.track, _ = e.whole.OpenLog(ctx, "test", top.Head)
 				top.track.Ready()
 				r := record("sub_1")
 				r.Revision, _ = db.PutSubscription(ctx, r)
@@ -269,9 +269,9 @@ func TestSRV6Shutdown(t *testing.T) {
 						return 0, nil, ctx.Err()
 					}
 				}}
-				e := newEngine(t, Options{Sender: s, Store: db})
+				e := newEngine(t, Options{Sender: s}, db)
 				top := newTopic(store.LogOptions{})
-				top.track, _ = e.OpenLog(ctx, "test", top.Head)
+				top.track, _ = e.whole.OpenLog(ctx, "test", top.Head)
 				top.track.Ready()
 				r := record("sub_1")
 				if _, err := db.PutSubscription(ctx, r); err != nil {
@@ -304,7 +304,7 @@ func TestSRV6Shutdown(t *testing.T) {
 				if err := e.Shutdown(context.Background()); err != nil {
 					t.Error(err)
 				}
-				if _, err := e.Add(context.Background(), Entry{Subscription: r, Reader: v}); !errors.Is(err, ErrClosed) {
+				if _, err := e.Add(context.Background(), Entry{Subscription: r, Reader: v, Shard: e.whole}); !errors.Is(err, ErrClosed) {
 					t.Errorf("Add: %v", err)
 				}
 				if _, ok := h.Refresh(r, time.Time{}); ok {

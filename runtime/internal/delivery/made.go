@@ -3,7 +3,6 @@ package delivery
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
@@ -17,7 +16,7 @@ func (h *Handle) record(u *unsettled, eventID string, r result) operator.Attempt
 	if !u.dropped {
 		a.NextAt = u.due
 	}
-	if o.Attempts == nil || h.shard.o.Store == nil || h.gone() {
+	if o.Attempts == nil || h.gone() {
 		return a
 	}
 	if h.made == nil {
@@ -68,70 +67,16 @@ const (
 	trimPause = 20 * time.Millisecond
 )
 
-// A trimmer deletes attempts beyond the bounds, in the background and in bounded steps.
-type trimmer struct {
-	step sync.Mutex // held during one
-
-	// Under the engine's lock.
-	timer *time.Timer
-	at    time.Time // when it fires
-	off   bool
-}
-
-// begin looks at what an earlier process has left.
-func (t *trimmer) begin(e *Engine) {
-	if e.o.Attempts != nil {
-		t.at = time.Now().Add(trimSoon)
-		t.timer = time.AfterFunc(trimSoon, e.trim)
-	}
-}
-
-// hasten makes sure that a step comes soon; the caller holds the engine's lock.
-func (t *trimmer) hasten(within time.Duration) {
-	if at := time.Now().Add(within); t.timer != nil && !t.off && at.Before(t.at) {
-		t.at = at
-		t.timer.Reset(within)
-	}
-}
-
-func (t *trimmer) stop() {
-	t.off = true
-	if t.timer != nil {
-		t.timer.Stop()
-	}
-}
-
-// wait returns when no step is under way.
-func (t *trimmer) wait() {
-	t.step.Lock()
-	defer t.step.Unlock()
-}
-
-// trim makes one step and says when the next one is.
-func (e *Engine) trim() {
-	t := &e.trimmer
-	t.step.Lock()
-	defer t.step.Unlock()
-	e.mu.Lock()
-	off := t.off
-	t.at = time.Now().Add(trimOld) // what is stored during the step hastens the next one
-	e.mu.Unlock()
-	if off {
-		return
-	}
+// trim deletes attempts beyond the bounds, a bounded number at a time.
+func (e *Engine) trim() (next time.Duration) {
 	ctx, cancel := context.WithTimeout(e.base, saveTime)
 	defer cancel()
 	more, err := e.o.Attempts.TrimAttempts(ctx, e.o.AttemptBounds, e.now(), trimStep)
 	if err != nil && e.base.Err() == nil {
 		e.o.Logger.LogAttrs(ctx, slog.LevelWarn, "deleting old attempts of webhook deliveries", slog.Any("error", err))
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if t.off {
-		return
-	}
-	t.timer.Reset(time.Until(t.at))
 	if more && err == nil {
-		t.hasten(trimPause)
+		return trimPause
 	}
+	return trimOld
 }

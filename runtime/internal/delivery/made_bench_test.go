@@ -48,11 +48,11 @@ func BenchmarkAttempts(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer db.Close()
-				o := Options{Sender: g, Store: db}
+				o := Options{Sender: g}
 				if keep {
 					o.Attempts = db
 				}
-				e := newEngine(b, o)
+				e := newEngine(b, o, db)
 				defer shutdown(b, e)
 				top := newTopic(store.LogOptions{})
 				for i := range benchSubscriptions {

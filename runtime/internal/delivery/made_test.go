@@ -23,11 +23,8 @@ func attempting(t *testing.T, s *script, o Options) (*Engine, *memory.Store, *to
 	t.Helper()
 	db := memory.New()
 	o.Sender = s
-	if o.Store == nil {
-		o.Store = db
-	}
 	o.Attempts = db
-	e := newEngine(t, o)
+	e := newEngine(t, o, db)
 	tp := newTopic(store.LogOptions{})
 	sub := record("a")
 	if _, err := db.PutSubscription(t.Context(), sub); err != nil {
@@ -120,7 +117,7 @@ func TestAttemptsOutlastAFailingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
 		f := &failing{Owned: db}
-		e := newEngine(t, Options{Sender: &script{}, Store: f, Attempts: db, AttemptBounds: engine.AttemptBounds{PerSubscription: 3}})
+		e := newEngine(t, Options{Sender: &script{}, Attempts: db, AttemptBounds: engine.AttemptBounds{PerSubscription: 3}}, f)
 		sub := record("a")
 		if _, err := db.PutSubscription(t.Context(), sub); err != nil {
 			t.Fatal(err)
@@ -188,7 +185,7 @@ func TestNoAttempts(t *testing.T) {
 		}
 		shutdown(t, e)
 
-		plain := newEngine(t, Options{Sender: &script{}, Store: memory.New()})
+		plain := newEngine(t, Options{Sender: &script{}}, memory.New())
 		tp = newTopic(store.LogOptions{})
 		h, _ = tp.join(t, plain, record("b"), false)
 		tp.emit(t, "1")

@@ -51,7 +51,7 @@ func TestPauseAndRetries(t *testing.T) {
 		shutdown(t, e)
 
 		sub.ID, sub.PausedAt = "b", time.Now()
-		e = newEngine(t, Options{Sender: s, Store: memory.New()})
+		e = newEngine(t, Options{Sender: s}, memory.New())
 		tp = newTopic(store.LogOptions{})
 		h, _ = tp.join(t, e, sub, false)
 		tp.emit(t, "2")

@@ -31,25 +31,17 @@ type Log struct {
 	concerns map[string]store.Concern // until ready
 }
 
-// OpenLog is [Shard.OpenLog] for an engine that nobody divides.
-func (e *Engine) OpenLog(ctx context.Context, name string, head func() store.Position) (*Log, error) {
-	return e.whole.OpenLog(ctx, name, head)
-}
-
 // OpenLog makes a log known and loads what was left to do. head returns the last position for which
 // every Wake has been called; it may take the append lock. Then add the restored subscriptions and
 // call [Log.Ready].
 func (s *Shard) OpenLog(ctx context.Context, name string, head func() store.Position) (*Log, error) {
-	l := &Log{shard: s, name: name, head: head, concerns: map[string]store.Concern{}}
-	if s.o.Store != nil {
-		to, concerns, err := s.o.Store.Resume(ctx, name)
-		if err != nil {
-			return nil, fmt.Errorf("delivery: resume log %s: %w", name, err)
-		}
-		l.recorded = to
-		for _, c := range concerns {
-			l.concerns[c.ID] = c
-		}
+	to, concerns, err := s.o.Store.Resume(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("delivery: resume log %s: %w", name, err)
+	}
+	l := &Log{shard: s, name: name, head: head, recorded: to, concerns: map[string]store.Concern{}}
+	for _, c := range concerns {
+		l.concerns[c.ID] = c
 	}
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
@@ -82,21 +74,10 @@ func (l *Log) Advanced() {
 	l.shard.arm()
 }
 
-// Close forgets a log that ends, such as that of a removed event type.
-func (l *Log) Close() {
-	e := l.shard.e
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(l.shard.logs, l)
-}
-
 // Leave stores that everything concerns a subscription from where a restored one would begin: it is
 // not added, and whoever adds it later must not begin where the log is dispatched to by then. It comes
 // before [Log.Ready].
 func (l *Log) Leave(ctx context.Context, s store.Subscription) error {
-	if l.shard.o.Store == nil {
-		return nil
-	}
 	e := l.shard.e
 	e.mu.Lock()
 	from := max(s.Progress.Base, l.recorded)
@@ -120,7 +101,7 @@ func (l *Log) restore(ctx context.Context, h *Handle, p store.Progress, late boo
 	ok = ok && c.Generation == h.generation
 	recorded := l.recorded
 	e.mu.Unlock()
-	if late && !ok && p.Base < recorded && l.shard.o.Store != nil {
+	if late && !ok && p.Base < recorded {
 		_, concerns, err := l.shard.o.Store.Resume(ctx, l.name)
 		if err != nil {
 			return fmt.Errorf("delivery: resume log %s: %w", l.name, err)
@@ -169,7 +150,7 @@ func (e *Engine) touch(h *Handle) {
 // changed notes that h's progress or state is not what is stored.
 func (e *Engine) changed(h *Handle) {
 	s := h.shard
-	if s.o.Store == nil || s.closed || h.dirty || h.gone() {
+	if s.closed || h.dirty || h.gone() {
 		return
 	}
 	h.dirty = true
@@ -180,7 +161,7 @@ func (e *Engine) changed(h *Handle) {
 // arm has what has changed stored soon; the engine's lock is held.
 func (s *Shard) arm() {
 	v := &s.e.saver
-	if s.o.Store == nil || s.closed || v.armed || v.off {
+	if s.closed || v.armed || v.off {
 		return
 	}
 	v.armed = true
@@ -211,9 +192,6 @@ func (e *Engine) save() {
 
 // pin stores that everything after h's base concerns it.
 func (e *Engine) pin(ctx context.Context, h *Handle) error {
-	if h.shard.o.Store == nil {
-		return nil
-	}
 	c := store.Concern{ID: h.id, Generation: h.generation, First: h.marks.Base() + 1}
 	if err := h.shard.o.Store.Dispatched(ctx, h.log.name, 0, []store.Concern{c}); err != nil {
 		return fmt.Errorf("delivery: subscription %s: %w", h.id, err)
@@ -247,7 +225,7 @@ func (e *Engine) Flush(ctx context.Context) error {
 	e.saver.armed = false
 	var changed []*Shard
 	for s := range e.shards {
-		if s.o.Store != nil && s.unsaved() {
+		if s.unsaved() {
 			changed = append(changed, s)
 		}
 	}
@@ -285,9 +263,6 @@ func (s *Shard) unsaved() bool {
 // save writes what has changed; with marks also how far logs were offered when that was stored a
 // moment ago.
 func (s *Shard) save(ctx context.Context, marks bool) error {
-	if s.o.Store == nil {
-		return nil
-	}
 	e := s.e
 	s.flush.Lock()
 	defer s.flush.Unlock()

@@ -25,7 +25,7 @@ func TestPulse(t *testing.T) {
 		e := newEngine(t, Options{Sender: s, Schedule: []time.Duration{0, time.Second}})
 		top := newTopic(store.LogOptions{})
 		var err error
-		if top.track, err = e.OpenLog(t.Context(), "test", top.Head); err != nil {
+		if top.track, err = e.whole.OpenLog(t.Context(), "test", top.Head); err != nil {
 			t.Fatal(err)
 		}
 		top.track.Ready()

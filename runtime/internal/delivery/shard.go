@@ -10,8 +10,7 @@ import (
 )
 
 // A Shard is a part of an engine's subscriptions that is taken up and given away as a whole while the
-// others go on: what one of several processes owns for a time (REP-6). An engine that nobody divides
-// has one, which is never given away.
+// others go on: what one of several processes owns for a time (REP-6).
 type Shard struct {
 	e *Engine
 	o ShardOptions
@@ -30,7 +29,7 @@ type Shard struct {
 
 // ShardOptions say who owns a [Shard].
 type ShardOptions struct {
-	// Store keeps the shard's progress; it is the owner's. A write that meets engine.ErrFenced ends the
+	// Store keeps the shard's progress; it is the owner's, and required. A write that meets engine.ErrFenced ends the
 	// shard as [Shard.Drop] does (REP-7).
 	Store engine.Owned
 	// Undivided tells that its logs have no other shard, so that how far they were offered is stored with

@@ -97,7 +97,7 @@ func (t *topic) enter(tb testing.TB, e *Engine, l *lane, s store.Subscription, l
 	t.mu.Lock()
 	t.all[v] = struct{}{}
 	t.mu.Unlock()
-	h, err := e.Add(context.Background(), Entry{Subscription: s, Reader: v, Log: l.log, Restored: true, Late: late, Begin: func(h *Handle) {
+	h, err := e.Add(context.Background(), Entry{Subscription: s, Reader: v, Shard: l.Shard, Log: l.log, Restored: true, Late: late, Begin: func(h *Handle) {
 		t.mu.Lock()
 		v.h = h
 		t.mu.Unlock()
@@ -319,7 +319,7 @@ func TestREP7FencedWriteEndsTheShard(t *testing.T) {
 		if _, ok := h.Refresh(one, time.Time{}); ok {
 			t.Error("it can be refreshed")
 		}
-		if _, err := e.Add(t.Context(), Entry{Subscription: one, Reader: &view{t: top, id: "a1"}, Log: a.log, Restored: true}); !errors.Is(err, ErrClosed) {
+		if _, err := e.Add(t.Context(), Entry{Subscription: one, Reader: &view{t: top, id: "a1"}, Shard: a.Shard, Log: a.log, Restored: true}); !errors.Is(err, ErrClosed) {
 			t.Errorf("Add: %v", err)
 		}
 		time.Sleep(time.Minute)
@@ -387,8 +387,8 @@ func TestREP8GivenTime(t *testing.T) {
 			return 204, nil, nil
 		}}
 		var ended atomic.Int64
-		e := newEngine(t, Options{Sender: s, Store: db, Now: func() time.Time { return time.Now().Add(by) },
-			Ended: func(*Handle, End) { ended.Add(1) }})
+		e := newEngine(t, Options{Sender: s, Now: func() time.Time { return time.Now().Add(by) },
+			Ended: func(*Handle, End) { ended.Add(1) }}, db)
 		defer shutdown(t, e)
 		r := record("sub_1")
 		r.ExpiresAt = time.Now().Add(by + time.Hour)

@@ -26,10 +26,10 @@ func TestStress(t *testing.T) {
 		}
 		return 200, nil, nil
 	}}
-	e := newEngine(t, Options{Sender: s, Store: db, FlushInterval: time.Millisecond, Workers: 16, PerHost: 8})
+	e := newEngine(t, Options{Sender: s, FlushInterval: time.Millisecond, Workers: 16, PerHost: 8}, db)
 	top := newTopic(store.LogOptions{})
 	var err error
-	if top.track, err = e.OpenLog(ctx, "test", top.Head); err != nil {
+	if top.track, err = e.whole.OpenLog(ctx, "test", top.Head); err != nil {
 		t.Fatal(err)
 	}
 	top.track.Ready()

@@ -31,10 +31,10 @@ func TestTrap13Suspension(t *testing.T) {
 			}
 			return 503, nil, nil
 		}}
-		e := newEngine(t, Options{Sender: s, Store: db})
+		e := newEngine(t, Options{Sender: s}, db)
 		defer shutdown(t, e)
 		top := newTopic(store.LogOptions{})
-		top.track, _ = e.OpenLog(ctx, "test", top.Head)
+		top.track, _ = e.whole.OpenLog(ctx, "test", top.Head)
 		top.track.Ready()
 		r := record("sub_1")
 		r.ExpiresAt = time.Now().Add(24 * time.Hour)
@@ -102,14 +102,14 @@ func TestTrap13RestoredSuspended(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 3 {
-			e := newEngine(t, Options{Sender: s, Store: db})
-			top.track, _ = e.OpenLog(ctx, "test", top.Head)
+			e := newEngine(t, Options{Sender: s}, db)
+			top.track, _ = e.whole.OpenLog(ctx, "test", top.Head)
 			if i == 0 {
 				// As it was suspended it had a concern.
 				if err := db.Dispatched(ctx, "test", 0, []store.Concern{{ID: r.ID, Generation: 1, First: 1}}); err != nil {
 					t.Fatal(err)
 				}
-				top.track, _ = e.OpenLog(ctx, "test", top.Head)
+				top.track, _ = e.whole.OpenLog(ctx, "test", top.Head)
 			}
 			h, _ := top.join(t, e, r, true)
 			top.track.Ready()

@@ -62,7 +62,7 @@ func TestTelemetry(t *testing.T) {
 		e := newEngine(t, Options{Sender: s, Meter: m, Tracer: r, Schedule: []time.Duration{0, time.Second}, Suspend: Suspension{Min: 4, Rate: 0.5}})
 		top := newTopic(store.LogOptions{})
 		var err error
-		if top.track, err = e.OpenLog(t.Context(), "test", top.Head); err != nil {
+		if top.track, err = e.whole.OpenLog(t.Context(), "test", top.Head); err != nil {
 			t.Fatal(err)
 		}
 		top.track.Ready()

@@ -48,7 +48,7 @@ func (t *topic) tap(tb testing.TB, e *Engine, s store.Subscription, v *tapped) *
 	t.mu.Lock()
 	t.all[v.view] = struct{}{}
 	t.mu.Unlock()
-	h, err := e.Add(context.Background(), Entry{Subscription: s, Reader: v, Begin: func(h *Handle) {
+	h, err := e.Add(context.Background(), Entry{Subscription: s, Reader: v, Shard: e.whole, Begin: func(h *Handle) {
 		t.mu.Lock()
 		v.h = h
 		t.mu.Unlock()
@@ -66,12 +66,12 @@ func TestTrap15HeadFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answer: func(context.Context, got) (int, http.Header, error) { return 503, nil, nil }}
 		db := memory.New()
-		e := newEngine(t, Options{Sender: s, Store: db, FlushInterval: time.Hour})
+		e := newEngine(t, Options{Sender: s, FlushInterval: time.Hour}, db)
 		defer shutdown(t, e)
 		top := newTopic(store.LogOptions{})
 		emitted := store.Position(0)
 		var err error
-		if top.track, err = e.OpenLog(t.Context(), "test", func() store.Position {
+		if top.track, err = e.whole.OpenLog(t.Context(), "test", func() store.Position {
 			if emitted == 0 {
 				emitted = top.emit(t, "evt_1")
 			}
@@ -178,7 +178,7 @@ func TestHOOK5CutOffIsNoFailure(t *testing.T) {
 			return 0, nil, ctx.Err()
 		}}
 		db := memory.New()
-		e := newEngine(t, Options{Sender: s, Store: db})
+		e := newEngine(t, Options{Sender: s}, db)
 		top := newTopic(store.LogOptions{})
 		r := record("sub_1")
 		if _, err := db.PutSubscription(t.Context(), r); err != nil {

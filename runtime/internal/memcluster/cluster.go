@@ -135,6 +135,23 @@ func (c *Cluster) expire() {
 	maps.DeleteFunc(c.leases, func(_ uint64, l *lease) bool { return !now.Before(l.until) })
 }
 
+// Now implements [engine.Shared].
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	return ask(ctx, s, "Now", func(*Cluster) (time.Time, error) { return time.Now(), nil })
+}
+
+// BeginEpochs implements [engine.Shared].
+func (s *Store) BeginEpochs(ctx context.Context) error {
+	return s.do(ctx, "BeginEpochs", func(c *Cluster) error { return c.beginEpochs(0) })
+}
+
+// Generation implements [engine.Shared]. It is known here without asking.
+func (s *Store) Generation() uint64 {
+	s.c.step <- struct{}{}
+	defer func() { <-s.c.step }()
+	return uint64(s.c.epoch)
+}
+
 // Join implements [engine.Leases].
 func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string) (engine.Lease, error) {
 	return ask(ctx, s, "Join", func(c *Cluster) (engine.Lease, error) {
@@ -169,7 +186,7 @@ func (s *Store) Leave(ctx context.Context, fence uint64) error {
 // Cluster implements [engine.Leases].
 func (s *Store) Cluster(ctx context.Context) (engine.Cluster, error) {
 	return ask(ctx, s, "Cluster", func(c *Cluster) (engine.Cluster, error) {
-		found := engine.Cluster{Now: time.Now()}
+		var found engine.Cluster
 		for _, fence := range slices.Sorted(maps.Keys(c.leases)) {
 			r := c.leases[fence].replica
 			r.Types = maps.Clone(r.Types)

@@ -2,11 +2,13 @@ package memcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sort"
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/recent"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -88,6 +90,10 @@ func (c *Cluster) log(name string, retention store.LogOptions) (*sharedLog, erro
 func (c *Cluster) BeginEpoch(lost int) error {
 	c.step <- struct{}{}
 	defer func() { <-c.step }()
+	return c.beginEpochs(lost)
+}
+
+func (c *Cluster) beginEpochs(lost int) error {
 	old := c.logs
 	c.epoch++
 	c.logs = map[string]*sharedLog{}
@@ -162,6 +168,37 @@ func (l *Log) append(ctx context.Context, op string, e store.Entry, above *store
 		l.look(a.at)
 	}
 	return a, stands
+}
+
+// AppendGroup implements [engine.Shared].
+func (s *Store) AppendGroup(ctx context.Context, log string, group []store.Outgoing) ([]engine.Appended, error) {
+	done, err := ask(ctx, s, "AppendGroup "+log, func(c *Cluster) ([]engine.Appended, error) {
+		of := c.logs[log]
+		if of == nil {
+			return nil, fmt.Errorf("memcluster: log %q: %w", log, engine.ErrNoLog)
+		}
+		done := make([]engine.Appended, len(group))
+		for i := range group {
+			var above *store.Position
+			if group[i].Once {
+				above = &group[i].Above
+			}
+			a, err := of.append(ctx, group[i].Entry, above)
+			if err != nil && !errors.Is(err, events.ErrIDReused) {
+				return nil, err // closed, as a whole
+			}
+			done[i] = engine.Appended{Position: a.at, Fresh: a.fresh, Err: err}
+		}
+		of.tell(nil)
+		return done, nil
+	})
+	s.mu.Lock()
+	l := s.logs[log]
+	s.mu.Unlock()
+	if l != nil {
+		l.look(0) // who appends has it at once
+	}
+	return done, err
 }
 
 // tell sends the news of an append to everybody but who has appended.

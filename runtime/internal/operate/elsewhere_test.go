@@ -33,7 +33,7 @@ func pair(t *testing.T, deaf bool) (owner, other *bed, r *receiver, e *eventType
 		var obeyer Obeyer
 		told := orders.Options{Store: c.Open(), Now: time.Now, Refresh: func(context.Context) {}, Report: new(fault.Log)}
 		obeyer.Log = orders.New(told)
-		o.store, o.records, o.processes, o.r = st, records, obeyer.Log, r
+		o.store, o.records, o.processes, o.r = st, records, &ordered{Log: obeyer.Log}, r
 		b := newBed(t, o)
 		told.Report.Logger = b.o.Log.Logger
 		obeyer.Admin = b.Admin

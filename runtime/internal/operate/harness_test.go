@@ -100,6 +100,8 @@ type bed struct {
 // A told keeps what other processes are told, instead of them.
 type told struct {
 	notes
+	among
+	heard  time.Time
 	fails  error
 	closed map[string]*events.Error
 }
@@ -131,11 +133,30 @@ func (p *told) ClosedType(_ context.Context, event string) (*events.Error, error
 	return p.closed[event], p.fails
 }
 
+// An among is a process that shares its store, as far as an Admin asks.
+type among struct {
+	fence  uint64
+	owned  map[string]int
+	oldest time.Duration
+}
+
+func (a *among) Status() (uint64, map[string]int, bool) { return a.fence, a.owned, a.owned != nil }
+func (a *among) OutboxAge() time.Duration               { return a.oldest }
+
+// An ordered is a process that gives orders.
+type ordered struct {
+	*orders.Log
+	among
+}
+
+func (p *told) LastLook() time.Time { return p.heard }
+
 // A setup is what a bed is made of. The zero setup has webhooks, and a store in memory.
 type setup struct {
 	records   *solo.Records // those of another bed: its owner delivers
 	processes Processes
 	store     store.Store
+	outbox    engine.Outbox
 	kept      int // of attempts; 0 for the default, negative for none
 	without   bool
 	r         *receiver
@@ -151,7 +172,7 @@ func newBed(t *testing.T, o setup) *bed {
 	if o.store == nil {
 		o.store = memory.New()
 	}
-	a := Options{Host: host{b}, Processes: b.told, Store: o.store, Dialect: wire.Sketch, Now: time.Now, Closing: b.closing, Log: log,
+	a := Options{Host: host{b}, Processes: b.told, Store: o.store, Outbox: o.outbox, Dialect: wire.Sketch, Now: time.Now, Closing: b.closing, Log: log,
 		Go: func(f func()) bool { b.running.Go(f); return true }}
 	if o.processes != nil {
 		a.Processes = o.processes

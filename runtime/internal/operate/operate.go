@@ -86,6 +86,10 @@ type Processes interface {
 	// lasts.
 	CloseType(ctx context.Context, event string, e *events.Error) error
 	ClosedType(ctx context.Context, event string) (*events.Error, error)
+	// Status, OutboxAge and LastLook are how this process is among them, see [cluster.Processes].
+	Status() (fence uint64, owned map[string]int, ok bool)
+	OutboxAge() time.Duration
+	LastLook() time.Time
 }
 
 // Options are what an [Admin] works with.
@@ -94,8 +98,10 @@ type Options struct {
 	Processes Processes
 	// Webhooks are the server's; nil without webhook delivery.
 	Webhooks *subscriber.Subscriptions
-	// Store may remember actions and have an outbox.
+	// Store may remember actions.
 	Store store.Store
+	// Outbox has what was put aside; nil for none.
+	Outbox engine.Outbox
 	// Attempts is where attempts to deliver are kept, and Kept how many of one subscription; nil where none are.
 	Attempts engine.Attempts
 	Kept     int

@@ -8,18 +8,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// outbox is the store's; nil where it has none.
-func (a *Admin) outbox() engine.Outbox {
-	o, _ := a.o.Store.(engine.Outbox)
-	return o
-}
-
 func (a *Admin) Rejected(ctx context.Context, after int64, limit int) ([]operator.Rejected, error) {
-	o := a.outbox()
-	if o == nil {
+	if a.o.Outbox == nil {
 		return nil, nil
 	}
-	return o.Rejected(ctx, after, limit)
+	return a.o.Outbox.Rejected(ctx, after, limit)
 }
 
 func (a *Admin) PutBack(ctx context.Context, id int64) error {
@@ -31,10 +24,10 @@ func (a *Admin) Drop(ctx context.Context, id int64) error {
 }
 
 func (a *Admin) rejected(ctx context.Context, id int64, do func(engine.Outbox, context.Context, int64) (bool, error)) error {
-	o, found := a.outbox(), false
-	if o != nil {
+	found := false
+	if a.o.Outbox != nil {
 		var err error
-		if found, err = do(o, ctx, id); err != nil {
+		if found, err = do(a.o.Outbox, ctx, id); err != nil {
 			return err
 		}
 	}

@@ -25,16 +25,17 @@ const (
 	// hooks again for everything instead.
 	controlAge   = time.Hour
 	controlChunk = 64
-	// lookEvery is how old a look at the control log may be before it is looked again, and maxUnheard
-	// how old it may be while deliveries begin (REP-11).
-	lookEvery  = 500 * time.Millisecond
-	maxUnheard = 2 * time.Second
+	// lookEvery is how old a look at the control log may be before it is looked again.
+	lookEvery = 500 * time.Millisecond
 	// orderTime bounds what one order may take: the author's hooks are asked.
 	orderTime = time.Minute
 	// firstPause and maxPause are the waits before an order is told again whose fate is unknown.
 	firstPause = 20 * time.Millisecond
 	maxPause   = time.Second
 )
+
+// MaxUnheard is how old a look at the control log may be while deliveries begin (REP-11).
+const MaxUnheard = 2 * time.Second
 
 // Options are what a [Log] needs of its server.
 type Options struct {
@@ -99,7 +100,7 @@ func (l *Log) open(ctx context.Context) error {
 		return err
 	}
 	if seen := l.upToNow.Load(); seen != nil {
-		if pos, err = before(ctx, log, pos, l.o.Now().Add(-time.Since(*seen)-maxUnheard)); err != nil {
+		if pos, err = before(ctx, log, pos, l.o.Now().Add(-time.Since(*seen)-MaxUnheard)); err != nil {
 			return err
 		}
 	}
@@ -153,7 +154,7 @@ func (l *Log) EventLog(ctx context.Context) (store.EventLog, error) {
 // Heard reports whether it is known up to a moment ago what the other processes have done (REP-11).
 func (l *Log) Heard() bool {
 	seen := l.upToNow.Load()
-	return seen != nil && time.Since(*seen) <= maxUnheard
+	return seen != nil && time.Since(*seen) <= MaxUnheard
 }
 
 // LastLook is when the last look at the log began after which everything was read; zero for never.

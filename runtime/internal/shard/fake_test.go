@@ -59,7 +59,6 @@ func (c *cells) Leave(_ context.Context, fence uint64) error {
 
 func (c *cells) Cluster(context.Context) (out engine.Cluster, err error) {
 	c.sweep()
-	out.Now = time.Now()
 	for _, f := range slices.Sorted(maps.Keys(c.leases)) {
 		out.Replicas = append(out.Replicas, engine.Replica{Name: c.leases[f].name, Fence: f, Types: c.leases[f].types})
 	}

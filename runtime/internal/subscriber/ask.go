@@ -224,10 +224,16 @@ func (w *Subscriptions) room(ctx context.Context, principal string) error {
 	return nil
 }
 
-// admit stores a new record within the quotas. Where the answer was lost the store is asked.
+// admit stores a new record within the quotas.
 func (w *Subscriptions) admit(ctx context.Context, r *store.Subscription) error {
 	quota := engine.Quota{Own: max(w.o.Quota.PerPrincipal, 0), All: max(w.o.Quota.Total, 0)}
 	revision, err := w.store.Admit(ctx, *r, quota)
+	return w.begun(r, revision, err)
+}
+
+// begun is what storing a record of a new generation came to. A step whose answer was lost may have been taken all the
+// same: the store is asked.
+func (w *Subscriptions) begun(r *store.Subscription, revision uint64, err error) error {
 	if err == nil {
 		r.Revision = revision
 		return nil

@@ -2,7 +2,6 @@ package subscriber
 
 import (
 	"context"
-	"encoding/json"
 	"sort"
 	"sync"
 	"time"
@@ -221,13 +220,12 @@ func (r *feedReader) take(ctx context.Context, a eventtype.Arguments) error {
 	return err
 }
 
-// textOf reads a cursor that is JSON.
+// textOf reads a cursor that is JSON; "" for null.
 func textOf(cursor []byte) string {
-	var s *string
-	if json.Unmarshal(cursor, &s) != nil || s == nil {
-		return ""
+	if s := cursorText(cursor); s != nil {
+		return *s
 	}
-	return *s
+	return ""
 }
 
 func (r *feedReader) alarm(d time.Duration) {

@@ -3,7 +3,6 @@ package subscriber
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -136,77 +135,52 @@ func (w *Subscriptions) Review(et eventtype.Type) {
 	if w == nil {
 		return
 	}
-	type ending struct {
-		h *Live
-		e *events.Error
-	}
-	var over []ending
-	type aside struct {
-		p  *part
-		id string
-	}
-	var left []aside
-	reasons := map[string]*events.Error{}
-	reason := func(schema string) *events.Error {
-		e, ok := reasons[schema]
-		if !ok {
-			e = w.cluster.Obsolete(et, schema, true)
-			reasons[schema] = e
-		}
-		return e
-	}
-	w.mu.Lock()
-	var schemas []string
-	for _, p := range w.parts {
-		if p.et != et {
-			continue
-		}
-		for h := range p.live {
-			if !slices.Contains(schemas, h.schema) {
-				schemas = append(schemas, h.schema)
-			}
-		}
-		for _, s := range p.left {
-			if !slices.Contains(schemas, s) {
-				schemas = append(schemas, s)
-			}
+	// The store may be asked for each schema, so no lock is held meanwhile.
+	schemas := map[string]*events.Error{}
+	w.eachOf(et, func(_ *part, _ *Live, _, schema string) { schemas[schema] = nil })
+	for s := range schemas {
+		if schemas[s] = w.cluster.Obsolete(et, s, true); schemas[s] == nil {
+			delete(schemas, s)
 		}
 	}
-	w.mu.Unlock()
-	obsolete := false
-	for _, s := range schemas {
-		obsolete = reason(s) != nil || obsolete
-	}
-	if !obsolete {
+	if len(schemas) == 0 {
 		return
 	}
+	var over []func()
+	w.eachOf(et, func(p *part, h *Live, id, schema string) {
+		switch e := schemas[schema]; {
+		case e == nil:
+		case h != nil:
+			over = append(over, func() { w.End(h, e) })
+		default:
+			over = append(over, func() { w.endLeft(p, id, schemas) })
+		}
+	})
+	for _, end := range over {
+		end()
+	}
+}
+
+// eachOf calls f, under the lock, for the subscriptions to a type with their schemas: for those that are live, and without
+// h for those that are left to other builds.
+func (w *Subscriptions) eachOf(et eventtype.Type, f func(p *part, h *Live, id, schema string)) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, p := range w.parts {
 		if p.et != et {
 			continue
 		}
 		for h := range p.live {
-			if e := reasons[h.schema]; e != nil {
-				over = append(over, ending{h, e})
-			}
+			f(p, h, h.ID, h.schema)
 		}
-		for id, s := range p.left {
-			if reasons[s] != nil {
-				left = append(left, aside{p, id})
-			}
+		for id, schema := range p.left {
+			f(p, nil, id, schema)
 		}
-	}
-	w.mu.Unlock()
-	for _, o := range over {
-		w.End(o.h, o.e)
-	}
-	for _, a := range left {
-		w.endLeft(a.p, a.id, reason)
 	}
 }
 
 // endLeft ends a record that was left to other builds, of which none is there any more.
-func (w *Subscriptions) endLeft(p *part, id string, reason func(schema string) *events.Error) {
+func (w *Subscriptions) endLeft(p *part, id string, obsolete map[string]*events.Error) {
 	unlock, err := w.keys.Lock(w.ctx, id)
 	if err != nil {
 		return
@@ -218,7 +192,7 @@ func (w *Subscriptions) endLeft(p *part, id string, reason func(schema string) *
 		return
 	}
 	if ok {
-		e := reason(r.Schema)
+		e := obsolete[r.Schema]
 		if e == nil {
 			return // it was refreshed at another build meanwhile
 		}

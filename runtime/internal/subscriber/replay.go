@@ -214,31 +214,12 @@ func (w *Subscriptions) anew(ctx context.Context, records engine.Owned, id, curs
 		}
 		r = old
 		r.Generation, r.Progress = newGeneration(), store.Progress{Upstream: cursor}
-		if err = w.putNew(ctx, records, &r); !errors.Is(err, store.ErrConflict) {
+		revision, putErr := records.PutSubscription(ctx, r)
+		if err = w.begun(&r, revision, putErr); !errors.Is(err, store.ErrConflict) {
 			break
 		}
 	}
 	return old, r, err
-}
-
-// putNew stores the record of another life. A step whose answer was lost may have been taken all
-// the same: the store is asked.
-func (w *Subscriptions) putNew(ctx context.Context, records engine.Owned, r *store.Subscription) error {
-	revision, err := records.PutSubscription(ctx, *r)
-	if err == nil {
-		r.Revision = revision
-		return nil
-	}
-	if errors.Is(err, store.ErrConflict) {
-		return err
-	}
-	ctx, cancel := finishing()
-	defer cancel()
-	if now, ok, readErr := w.store.Subscription(ctx, r.ID); readErr == nil && ok && now.Generation == r.Generation {
-		r.Revision = now.Revision
-		return nil
-	}
-	return err
 }
 
 // putBack makes the store have the earlier life again, whose deliveries go on.

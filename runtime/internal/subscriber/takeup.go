@@ -99,33 +99,19 @@ func (p *part) restore(tried func()) {
 	defer tried()
 	ctx := p.tenure.Context()
 	var records []store.Subscription
-	for pause := restorePause; ; pause = min(2*pause, maxRestorePause) {
-		var err error
-		if records, err = p.read(ctx); err == nil {
-			break
-		}
-		if p.lost(err) || !p.again(ctx, "reading the subscriptions of "+p.tenure.Hold().Shard.String(), err, pause) {
-			return
-		}
-	}
-	for pause := restorePause; len(records) > 0; pause = min(2*pause, maxRestorePause) {
-		var err error
+	done := p.persist(ctx, "reading the subscriptions of "+p.tenure.Hold().Shard.String(), func() (err error) {
+		records, err = p.read(ctx)
+		return p.ended(err)
+	}) && p.persist(ctx, "restoring webhook subscriptions", func() (err error) {
 		records, err = p.takeUpAll(ctx, records)
 		tried()
-		if len(records) > 0 && !p.again(ctx, "restoring webhook subscriptions", err, pause) {
-			return
-		}
+		return err
+	}) && p.persist(ctx, "doing what operators have ordered", func() error {
+		return p.orders.Finish(ctx, func(h *Live) bool { return h.part == p })
+	})
+	if done {
+		p.conclude(ctx)
 	}
-	for pause := restorePause; ; pause = min(2*pause, maxRestorePause) {
-		err := p.orders.Finish(ctx, func(h *Live) bool { return h.part == p })
-		if err == nil {
-			break
-		}
-		if !p.again(ctx, "doing what operators have ordered", err, pause) {
-			return
-		}
-	}
-	p.conclude(ctx)
 }
 
 // conclude lets what is told of records reach those that are live: all have been taken up.
@@ -152,23 +138,28 @@ func (p *part) conclude(ctx context.Context) {
 	}
 }
 
-// again logs a failure and waits; false when the part is over.
-func (p *part) again(ctx context.Context, doing string, err error, pause time.Duration) bool {
-	if ctx.Err() != nil {
-		return false
-	}
-	if !errors.Is(err, errPartClosed) {
-		p.w.o.Log.Internal(ctx, doing, fault.Unseen{Err: err})
-	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-p.tenure.Draining():
-		return false
-	case <-p.w.ctx.Done():
-		return false
-	case <-time.After(pause):
-		return true
+// persist tries until it succeeds, with pauses, and logs failures; false when the part is over.
+func (p *part) persist(ctx context.Context, doing string, try func() error) bool {
+	for pause := restorePause; ; pause = min(2*pause, maxRestorePause) {
+		err := try()
+		if err == nil {
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		if !errors.Is(err, errPartClosed) {
+			p.w.o.Log.Internal(ctx, doing, fault.Unseen{Err: err})
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-p.tenure.Draining():
+			return false
+		case <-p.w.ctx.Done():
+			return false
+		case <-time.After(pause):
+		}
 	}
 }
 

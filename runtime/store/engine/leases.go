@@ -52,8 +52,6 @@ type Replica struct {
 
 // A Cluster is who is there and who owns what.
 type Cluster struct {
-	// Now is the store's clock.
-	Now time.Time
 	// Replicas are those whose lease has not expired, in order of their fences.
 	Replicas []Replica
 	// Shards are in order of topic and number. A fence that no replica has is free to claim.

@@ -8,13 +8,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// An Outbox is a [Shared] store that takes occurrences within transactions of the author. See
-// REP-20.
+// An Outbox takes occurrences within transactions of the author, for the logs of a [Shared] store. A store that has its
+// logs in the author's database is its own. See REP-20.
 type Outbox interface {
 	// Sequence moves about limit occurrences from the outbox to their logs: those of a transaction in
 	// their order, and those of one that began after another's end after the other's. It moves all that
-	// are visible, whatever was moved before. Appending and deleting are one step. A log that cannot be
-	// appended to holds up no other. The hold is of OutboxTopic.
+	// are visible, whatever was moved before. What leaves the outbox is durable in its log, under its id:
+	// appending and deleting are one step where one database has both, and elsewhere an occurrence is
+	// deleted once it was appended. A log that cannot be appended to holds up no other. The hold is the
+	// store's, of OutboxTopic; one that is not current is refused with ErrFenced.
 	//
 	// What cannot be read, is for a log that no server has opened or that is the servers' own, or is
 	// refused by check, is put aside with the reason and reaches no log. check returns what is wrong

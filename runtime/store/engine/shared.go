@@ -24,6 +24,11 @@ var (
 	// ErrNewEpoch is returned by a log whose store has begun a new generation: entries that it told
 	// of may be gone. Opening the log again gives its new epoch (REP-19).
 	ErrNewEpoch = errors.New("store: the log has begun a new epoch")
+	// ErrNoLog is returned by [Shared.AppendGroup] for a log that no process has opened.
+	ErrNoLog = errors.New("store: no server has opened the log")
+	// ErrRefused is returned by [Shared.AppendGroup] when the store can never take what is in an entry; nothing was
+	// appended.
+	ErrRefused = errors.New("store: the entry cannot be stored")
 	// ErrQuota is matched by every [QuotaError].
 	ErrQuota = errors.New("store: quota exceeded")
 )
@@ -102,11 +107,14 @@ type Log interface {
 	Seen() time.Time
 }
 
-// Generations is what a [Shared] store implements whose logs begin new epochs together: after a failover that may have
-// lost something, or where an older copy was put back. See REP-19.
-type Generations interface {
-	// Generation is a number that each such beginning raises.
-	Generation() uint64
+// An Appended is what became of an entry of [Shared.AppendGroup].
+type Appended struct {
+	// Position is where it stands.
+	Position store.Position
+	// Fresh tells that it was appended now.
+	Fresh bool
+	// Err matches [events.ErrIDReused] where an entry with other data stands under its id.
+	Err error
 }
 
 // A State is a lasting fact about the cluster, such as a type that was terminated. See REP-13.
@@ -136,6 +144,19 @@ type Shared interface {
 	store.Store
 	store.SubscriptionStore
 	Leases
+	// Now is the store's clock, by which leases end and what has no timestamp of its author's gets one (REP-8).
+	Now(ctx context.Context) (time.Time, error)
+	// BeginEpochs begins a new generation, as belongs to putting back an older copy of the store: each log begins a new
+	// epoch and keeps its entries, and the leases and holds of before are over. Processes that serve go on in the new
+	// epochs. See CUR-8, REP-19.
+	BeginEpochs(ctx context.Context) error
+	// Generation is a number that each new generation raises, a failover's that may have lost something too.
+	Generation() uint64
+	// AppendGroup appends what comes by an outbox to the log of that name, in order, in one step or not at all; those that
+	// say Once as AppendOnce does, above their Above. There is a result for each. The log need not be open in this
+	// process. A group has up to 512 occurrences, of which no two have one id for one audience; their Log does not count.
+	// Errors match ErrNoLog, or ErrRefused: which entry of several is refused is found by appending them one by one.
+	AppendGroup(ctx context.Context, log string, group []store.Outgoing) ([]Appended, error)
 	// Admit is PutSubscription for a record that counts against a quota when it is new. Counting and
 	// inserting are one step; beyond the quota the error is a [*QuotaError] and nothing changes.
 	Admit(ctx context.Context, s store.Subscription, q Quota) (revision uint64, err error)

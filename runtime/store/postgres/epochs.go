@@ -15,7 +15,7 @@ type life struct {
 	salt       int64 // tells lives apart that begin with one generation; 0 until an epoch was begun
 }
 
-// BeginEpochs begins a new epoch of every log, as belongs to putting back an older copy of the
+// BeginEpochs implements [engine.Shared]: it begins a new epoch of every log, as belongs to putting back an older copy of the
 // database: clients whose cursors are of before then begin again at the oldest event and are told
 // so, webhook subscriptions too, and leases of before are over. It may be called while processes
 // serve; they go on in the new epochs within [Options.Poll]. In SQL it is SELECT mcpe.begin_epochs().
@@ -57,7 +57,7 @@ func (s *Store) rewound(ctx context.Context, as life, log string, has, told stor
 	return engine.ErrNewEpoch
 }
 
-// Generation implements [engine.Generations].
+// Generation implements [engine.Shared].
 func (s *Store) Generation() uint64 {
 	now, _ := s.life()
 	return uint64(now.generation)

@@ -92,8 +92,14 @@ func (s *Store) Leave(ctx context.Context, fence uint64) error {
 	return s.write(ctx, func(b *pgx.Batch) { b.Queue(s.in(`DELETE FROM @.leases WHERE fence = $1`), int64(fence)) })
 }
 
+// Now implements [engine.Shared].
+func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
+	err = s.query(ctx, func(r pgx.CollectableRow) error { return r.Scan(&now) }, `SELECT clock_timestamp()`)
+	return now, err
+}
+
 // clusterSQL is all of it in one statement: every process asks each second.
-const clusterSQL = `SELECT @.begin_write($1, $2, $3)::text, clock_timestamp(), l.expired, l.fences, l.names, l.types, s.topics, s.numbers, s.fences
+const clusterSQL = `SELECT @.begin_write($1, $2, $3)::text, l.expired, l.fences, l.names, l.types, s.topics, s.numbers, s.fences
 	FROM (SELECT count(*) FILTER (WHERE expires <= clock_timestamp()) > 0 AS expired, coalesce(array_agg(fence ORDER BY fence), '{}') AS fences,
 			coalesce(array_agg(name ORDER BY fence), '{}') AS names, coalesce(array_agg(types ORDER BY fence), '{}') AS types FROM @.leases) AS l,
 		(SELECT coalesce(array_agg(topic::text ORDER BY topic, number), '{}') AS topics, coalesce(array_agg(number ORDER BY topic, number), '{}') AS numbers,
@@ -122,7 +128,7 @@ func (s *Store) cluster(ctx context.Context) (c engine.Cluster, expired bool, er
 	err = s.attempt(ctx, func(ctx context.Context) error {
 		now, timeline := s.life()
 		return s.pool.QueryRow(ctx, s.in(clusterSQL), now.generation, timeline, s.durable).
-			Scan(nil, &c.Now, &expired, &fences, &names, &types, &topics, &numbers, &holders)
+			Scan(nil, &expired, &fences, &names, &types, &topics, &numbers, &holders)
 	})
 	if err != nil {
 		return c, false, classify(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -266,12 +267,12 @@ func scanLooked(row pgx.CollectableRow) (l looked, err error) {
 	if err != nil || tx == nil {
 		return l, err
 	}
-	l.row = &outboxEntry{place: place{*tx, *id}, once: *once, size: *size, age: max(time.Duration(*age*float64(time.Second)), 0)}
+	l.row = &outboxEntry{place: place{*tx, *id}, Outgoing: store.Outgoing{Once: *once}, size: *size, age: max(time.Duration(*age*float64(time.Second)), 0)}
 	if name == nil {
 		l.row.fault = fmt.Errorf("the name of its log has more than %d bytes", maxName)
 		return l, nil
 	}
-	l.row.log = *name
+	l.row.Log = *name
 	l.row.decode(eventID, timestamp, data, meta, targets, *above)
 	return l, nil
 }

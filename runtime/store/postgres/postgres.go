@@ -106,7 +106,6 @@ var (
 	_ engine.Shared       = (*Store)(nil)
 	_ store.Pinger        = (*Store)(nil)
 	_ engine.Outbox       = (*Store)(nil)
-	_ engine.Generations  = (*Store)(nil)
 	_ store.CursorStore   = (*Store)(nil)
 	_ store.ReceivedStore = (*Store)(nil)
 	_ store.CallbackStore = (*Store)(nil)

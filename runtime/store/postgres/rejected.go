@@ -34,7 +34,7 @@ func (s *Store) reject(ctx context.Context, h engine.Hold, rows []outboxEntry) e
 	}
 	r := rows[0]
 	s.options.Logger.Error("mcp events: what a transaction emitted is no occurrence and was put aside",
-		"rows", len(rows), "log", r.log, "eventId", r.entry.EventID, "error", reasons[0])
+		"rows", len(rows), "log", r.Log, "eventId", r.Entry.EventID, "error", reasons[0])
 	return nil
 }
 

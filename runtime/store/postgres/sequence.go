@@ -32,10 +32,7 @@ const (
 // An outboxEntry is a row of the outbox.
 type outboxEntry struct {
 	place
-	log   string
-	entry store.Entry
-	once  bool
-	above store.Position
+	store.Outgoing
 	size  int64
 	age   time.Duration
 	fault error // why it is put aside
@@ -101,7 +98,7 @@ func (s *Store) Sequence(ctx context.Context, h engine.Hold, limit int, check fu
 // oldest is for how long the oldest row of a log has waited.
 func oldest(rows []outboxEntry, log string) (age time.Duration) {
 	for i := range rows {
-		if rows[i].log == log {
+		if rows[i].Log == log {
 			age = max(age, rows[i].age)
 		}
 	}
@@ -126,7 +123,13 @@ func (s *Store) settle(ctx context.Context, h engine.Hold, rows []outboxEntry, c
 	if len(rows) == 0 {
 		return done, nil
 	}
-	logs, err := s.logsOf(ctx, rows)
+	names := map[string]bool{}
+	for i := range rows {
+		if rows[i].fault == nil {
+			names[rows[i].Log] = true
+		}
+	}
+	logs, err := s.logsOf(ctx, slices.Collect(maps.Keys(names)))
 	if err != nil {
 		return done, err
 	}
@@ -134,25 +137,25 @@ func (s *Store) settle(ctx context.Context, h engine.Hold, rows []outboxEntry, c
 	var bad []outboxEntry
 	for i := range rows {
 		r := &rows[i]
-		if _, failed := done.failed[r.log]; failed {
+		if _, failed := done.failed[r.Log]; failed {
 			continue
 		}
 		switch {
 		case r.fault != nil:
-		case strings.HasPrefix(r.log, "/"):
-			r.fault = fmt.Errorf("the log %q is the servers' own", r.log)
-		case logs[r.log] == nil:
-			r.fault = fmt.Errorf("no server has registered an event type %q", r.log)
+		case strings.HasPrefix(r.Log, "/"):
+			r.fault = fmt.Errorf("the log %q is the servers' own", r.Log)
+		case logs[r.Log] == nil:
+			r.fault = fmt.Errorf("no server has registered an event type %q", r.Log)
 		default:
-			if r.fault, err = check(ctx, store.Outgoing{Log: r.log, Entry: r.entry, Once: r.once, Above: r.above}); err != nil {
-				done.failed[r.log] = failedMove{"it cannot be judged", err}
+			if r.fault, err = check(ctx, r.Outgoing); err != nil {
+				done.failed[r.Log] = failedMove{"it cannot be judged", err}
 				continue
 			}
 		}
 		if r.fault != nil {
 			bad = append(bad, *r)
 		} else {
-			mine[r.log] = append(mine[r.log], *r)
+			mine[r.Log] = append(mine[r.Log], *r)
 		}
 	}
 	if len(bad) > 0 {
@@ -192,9 +195,9 @@ func (r *outboxEntry) decode(id []byte, timestamp *string, data, meta, targets [
 		r.fault = fmt.Errorf("it has %d bytes, at most %d are taken", r.size, maxWaiting)
 		return
 	}
-	r.entry = store.Entry{EventID: string(id), Data: data}
+	r.Entry = store.Entry{EventID: string(id), Data: data}
 	if len(meta) > 0 { // some drivers write an empty one for none
-		r.entry.Meta = meta
+		r.Entry.Meta = meta
 	}
 	at, err := events.ParseTime(*timestamp)
 	if err == nil {
@@ -208,29 +211,26 @@ func (r *outboxEntry) decode(id []byte, timestamp *string, data, meta, targets [
 		r.fault = fmt.Errorf("its above is %d, at least 0", above)
 		return
 	}
-	r.entry.Timestamp, r.above = at, store.Position(above)
+	r.Entry.Timestamp, r.Above = at, store.Position(above)
 	if len(targets) == 0 {
 		return
 	}
-	if err := json.Unmarshal(targets, &r.entry.Targets); err != nil || len(r.entry.Targets) == 0 {
+	if err := json.Unmarshal(targets, &r.Entry.Targets); err != nil || len(r.Entry.Targets) == 0 {
 		r.fault = errors.New("its targets are no JSON array of ids of subscriptions")
 	}
 }
 
-// logsOf returns the logs that rows are for, as far as a server has opened them: an owner of the outbox
+// logsOf returns the logs of those names, as far as a server has opened them: an owner of the outbox
 // moves what others emit, of types that it need not know.
-func (s *Store) logsOf(ctx context.Context, rows []outboxEntry) (map[string]*Log, error) {
+func (s *Store) logsOf(ctx context.Context, names []string) (map[string]*Log, error) {
 	logs := map[string]*Log{}
 	var unknown []string
 	s.mu.Lock()
-	for _, r := range rows {
-		if r.fault != nil || logs[r.log] != nil {
-			continue
-		}
-		if l := s.logs[r.log]; l != nil {
-			logs[r.log] = l
-		} else if !slices.Contains(unknown, r.log) {
-			unknown = append(unknown, r.log)
+	for _, name := range names {
+		if l := s.logs[name]; l != nil {
+			logs[name] = l
+		} else {
+			unknown = append(unknown, name)
 		}
 	}
 	s.mu.Unlock()
@@ -262,11 +262,11 @@ func (s *Store) moveAll(ctx context.Context, h engine.Hold, l *Log, rows []outbo
 // moveGroup moves rows together, and one by one where the server refuses what is in one of them: that is
 // put aside.
 func (s *Store) moveGroup(ctx context.Context, h engine.Hold, l *Log, rows []outboxEntry) (rejected int, err error) {
-	if err = s.move(ctx, h, l, rows); err == nil || !refusedData(err) {
+	if err = s.move(ctx, h, l, rows); !errors.Is(err, engine.ErrRefused) {
 		return 0, err
 	}
 	if len(rows) == 1 {
-		rows[0].fault = fmt.Errorf("the database refuses it: %w", err)
+		rows[0].fault = err
 		return 1, s.reject(ctx, h, rows)
 	}
 	for i := range rows {
@@ -290,9 +290,9 @@ func refusedData(err error) bool {
 func distinct(rows []outboxEntry) int {
 	seen, size := make(map[int64]bool, len(rows)), 0
 	for i, r := range rows {
-		k := idHash([]byte(r.entry.EventID), audience(r.entry.Targets))
-		size += len(r.entry.Data) + len(r.entry.Meta)
-		if i > 0 && (r.once && seen[k] || size > groupBytes) {
+		k := idHash([]byte(r.Entry.EventID), audience(r.Entry.Targets))
+		size += len(r.Entry.Data) + len(r.Entry.Meta)
+		if i > 0 && (r.Once && seen[k] || size > groupBytes) {
 			return i
 		}
 		seen[k] = true
@@ -302,35 +302,71 @@ func distinct(rows []outboxEntry) int {
 
 // move appends rows of one log and deletes them, in one step under the hold.
 func (s *Store) move(ctx context.Context, h engine.Hold, l *Log, rows []outboxEntry) error {
-	in, ids := newInsert(len(rows)), make([]int64, len(rows))
+	group, ids := make([]store.Outgoing, len(rows)), make([]int64, len(rows))
 	for i := range rows {
-		r, err := newRow(&rows[i].entry)
-		if err != nil {
-			return err
+		group[i], ids[i] = rows[i].Outgoing, rows[i].id
+	}
+	done, err := s.appendGroup(ctx, l, group, func(b *pgx.Batch) { s.held(b, h) }, func(b *pgx.Batch) {
+		b.Queue(s.in(`DELETE FROM @.outbox WHERE id = ANY ($1)`), ids)
+	})
+	for i := range done {
+		if done[i].Err != nil {
+			s.options.Logger.Error("mcp events: an occurrence of a transaction was dropped", "log", l.name, "eventId", group[i].Entry.EventID, "error", done[i].Err)
 		}
-		in.add(&r, rows[i].once, rows[i].above)
-		ids[i] = rows[i].id
+	}
+	return err
+}
+
+// AppendGroup implements [engine.Shared].
+func (s *Store) AppendGroup(ctx context.Context, log string, group []store.Outgoing) ([]engine.Appended, error) {
+	logs, err := s.logsOf(ctx, []string{log})
+	if err != nil {
+		return nil, err
+	}
+	l := logs[log]
+	if l == nil {
+		return nil, fmt.Errorf("log %q: %w", log, engine.ErrNoLog)
+	}
+	none := func(*pgx.Batch) {}
+	return s.appendGroup(ctx, l, group, none, none)
+}
+
+// appendGroup appends to a log, in one step with what is queued before and after.
+func (s *Store) appendGroup(ctx context.Context, l *Log, group []store.Outgoing, before, after func(b *pgx.Batch)) ([]engine.Appended, error) {
+	in := newInsert(len(group))
+	for i := range group {
+		r, err := newRow(&group[i].Entry)
+		if err != nil {
+			return nil, err
+		}
+		in.add(&r, group[i].Once, group[i].Above)
 	}
 	err := s.attempt(ctx, func(ctx context.Context) error {
 		b := &pgx.Batch{}
 		generation, timeline := s.life()
 		s.begunIn(b, generation, timeline)
 		b.Queue(`SELECT set_config('lock_timeout', $1, true)`, fmt.Sprint(moveWait.Milliseconds()))
-		s.held(b, h)
+		before(b)
 		l.queueInsert(b, in, func() {})
-		b.Queue(s.in(`DELETE FROM @.outbox WHERE id = ANY ($1)`), ids)
+		after(b)
 		return s.pool.SendBatch(ctx, b).Close()
 	})
-	if err != nil {
-		return uncertain(err)
+	if refusedData(err) {
+		return nil, fmt.Errorf("%w: %w", engine.ErrRefused, err)
 	}
+	if err != nil {
+		return nil, uncertain(err)
+	}
+	done := make([]engine.Appended, len(group))
 	var own []store.Entry
 	for i, r := range in.results {
+		done[i] = engine.Appended{Position: r.position, Fresh: r.fresh}
 		if r.fresh {
-			rows[i].entry.Position = r.position
-			own = append(own, rows[i].entry)
-		} else if err := store.Repeats(r.position, r.stands, rows[i].entry.Data); errors.Is(err, events.ErrIDReused) {
-			s.options.Logger.Error("mcp events: an occurrence of a transaction was dropped", "log", l.name, "eventId", rows[i].entry.EventID, "error", err)
+			e := group[i].Entry
+			e.Position = r.position
+			own = append(own, e)
+		} else if err := store.Repeats(r.position, r.stands, group[i].Entry.Data); errors.Is(err, events.ErrIDReused) {
+			done[i].Err = err
 		}
 	}
 	s.tail.mark(l.id)
@@ -338,12 +374,12 @@ func (s *Store) move(ctx context.Context, h engine.Hold, l *Log, rows []outboxEn
 	here := s.logs[l.name] == l
 	s.mu.Unlock()
 	if !here || len(own) == 0 {
-		return nil // nobody of this process reads it
+		return done, nil // nobody of this process reads it
 	}
 	ctx, cancel := context.WithTimeout(ctx, moveWait)
 	defer cancel()
 	if err := l.advance(ctx, in.highest(), own); err != nil {
 		s.tail.hear(" " + everything) // it is moved; the tail tells of it
 	}
-	return nil
+	return done, nil
 }

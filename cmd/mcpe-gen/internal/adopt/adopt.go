@@ -22,6 +22,12 @@ type Wiring struct {
 	Check bool
 	// Ingress is the service whose webhooks become events, nil for none.
 	Ingress *Ingress
+	// Setup is the import path of the package that has what follows, except Webhooks.
+	Setup string
+	// Store is "sqlite" or "postgres", "" for memory. Auth is "bearer" or "oauth", "" for what the program does itself.
+	Store, Auth string
+	// Webhooks offers delivery by webhook, Console has the operators' console.
+	Webhooks, Console bool
 }
 
 // An Ingress is a service whose webhooks become events.
@@ -44,14 +50,31 @@ type Step struct {
 	Note string `json:"note,omitzero"`
 }
 
+// perRequest is what is said of a server that lives no longer than a request.
+const perRequest = "A server is made for each request here, and events need one for the life of the process: an event server has the\n" +
+	"log of its one mcp.Server, and what the others emit reaches nobody. Make the server once, when the program starts. Who calls is\n" +
+	"said by server.Options.Principal; who may have what by Options.Visible, by Options.Authorize and by the hooks of each event\n" +
+	"type; and a tool asks its request, as in req.Extra.TokenInfo.UserID. docs/adopting.md, A server for each caller, shows all of it."
+
 // Steps are the changes of a program that [Write] leaves to a person, with names that are free in their files. Where
-// no server is made the first step has no place: its lines follow whatever makes the server srv.
+// no server is made for the life of the process, the first step without a place has lines that follow whatever makes
+// the server srv. A step without lines says what is in the way.
 func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 	var steps []Step
 	var all []made
+	single := 0
+	for i := range found.Places {
+		if p := &found.Places[i]; p.Kind == NewServer && !found.isFactory(p) {
+			single++
+		}
+	}
 	for i := range found.Places {
 		p := &found.Places[i]
 		if p.Kind != NewServer {
+			continue
+		}
+		if found.isFactory(p) {
+			steps = append(steps, Step{Place: *p, Imports: []string{}, Lines: []string{}, Note: perRequest})
 			continue
 		}
 		site, _ := siteOf(p)
@@ -59,7 +82,7 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 		if err != nil {
 			return nil, err
 		}
-		m := made{p, "srv", n.es}
+		m := made{p, "srv", n}
 		step := Step{Place: *p, Imports: w.lacking(p.file, n, true)}
 		if site.fail == "" {
 			site.fail, site.log = "log.Fatal(%s)", true
@@ -72,13 +95,16 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 		} else {
 			step.Note = "Here srv is the server: put it into a variable first."
 		}
-		step.Lines = w.behind(m.srv, n, fmt.Sprintf(site.fail, n.err))
+		if single > 1 {
+			step.Note = strings.TrimSpace(step.Note + " There are several servers: one of them has the events, and what is emitted reaches its clients alone.")
+		}
+		step.Lines = w.behind(m.srv, n, fmt.Sprintf(site.fail, n.err), found.servedIn(p))
 		steps, all = append(steps, step), append(all, m)
 	}
 	if len(all) == 0 {
 		n := plain(w)
-		steps = append(steps, Step{Imports: w.specs(n, true), Lines: w.behind("srv", n, "return err")})
-		all = append(all, made{srv: "srv", es: n.es})
+		steps = append(steps, Step{Imports: w.specs(n, true), Lines: w.behind("srv", n, "return err", false)})
+		all = append(all, made{srv: "srv", names: n})
 	}
 	for _, p := range found.Places {
 		if p.Kind == NewServer {
@@ -93,14 +119,22 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 		if here >= 0 {
 			m = all[here]
 		}
-		step := Step{Place: p, Imports: w.lacking(p.file, n, false), Lines: []string{w.instead(p, n.transport, m.srv, m.es)}}
+		step := Step{Place: p, Imports: w.lacking(p.file, n, false), Lines: []string{w.instead(p, n.transport, m)}}
+		var notes []string
 		if here < 0 {
-			step.Note = "Here " + m.es + " is the *server.Server (runtime/server) that the lines above make: hand it on to this function"
+			note := "Here " + m.names.es + " is the *server.Server (runtime/server) that the lines above make: hand it on to this function"
 			if p.Kind == SSE {
-				step.Note += ", with " + m.srv
+				note += ", with " + m.srv
 			}
-			step.Note += "."
+			if w.Auth != "" && p.Kind != Run {
+				note += ", with " + m.names.authenticate
+			}
+			notes = append(notes, note+".")
 		}
+		if found.getter(&p).refuses {
+			notes = append(notes, "The function that gave the server also refused callers, by nil, and nobody asks it now: refuse them in front of the handler.")
+		}
+		step.Note = strings.Join(notes, " ")
 		steps = append(steps, step)
 	}
 	return steps, nil
@@ -108,8 +142,9 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 
 // A made is a place where a server is made, its variable, and that of its events.
 type made struct {
-	place   *Place
-	srv, es string
+	place *Place
+	srv   string
+	names names
 }
 
 // declaration is the declaration around a place.
@@ -125,7 +160,8 @@ func declaration(p *Place) ast.Node {
 // plain are the names where nothing is known to be taken.
 func plain(w Wiring) names {
 	n := names{server: "server", transport: "transport", ingress: "ingress", generated: w.Package, es: "es", err: "err",
-		upstream: "upstream", service: "service", in: "in", webhooks: "webhooks"}
+		upstream: "upstream", service: "service", in: "in", webhooks: "webhooks",
+		setup: path.Base(w.Setup), kept: "kept", authenticate: "authenticate", metadata: "metadata", console: "console"}
 	for _, e := range w.Events {
 		n.events = append(n.events, lower(e))
 	}
@@ -143,27 +179,60 @@ func (w Wiring) specs(n names, behind bool) []string {
 	if !behind {
 		return []string{spec(n.transport, RuntimePath+"/runtime/transport")}
 	}
-	specs := []string{spec(n.generated, w.Import)}
+	specs := w.std()
+	if w.Setup != "" {
+		specs = append(specs, spec(n.setup, w.Setup))
+	}
+	specs = append(specs, spec(n.generated, w.Import))
 	if w.Ingress != nil {
-		specs = append([]string{`"os"`}, append(specs, spec(n.ingress, RuntimePath+"/runtime/ingress"))...)
+		specs = append(specs, spec(n.ingress, RuntimePath+"/runtime/ingress"))
 	}
 	return append(specs, spec(n.server, RuntimePath+"/runtime/server"))
+}
+
+// std are the imports from the standard library of the lines behind NewServer.
+func (w Wiring) std() []string {
+	var specs []string
+	if w.Store != "" {
+		specs = append(specs, `"context"`)
+	}
+	if w.Auth == "oauth" {
+		specs = append(specs, `"net/http"`)
+	}
+	if w.Ingress != nil || w.Console || w.Store == "postgres" {
+		specs = append(specs, `"os"`)
+	}
+	return specs
 }
 
 // lacking are the specs that a file does not have.
 func (w Wiring) lacking(f *file, n names, behind bool) []string {
 	return slices.DeleteFunc(w.specs(n, behind), func(spec string) bool {
-		return spec == `"os"` && importName(f.syntax, "os") == "os"
+		of, err := strconv.Unquote(spec)
+		return err == nil && !strings.Contains(of, ".") && importName(f.syntax, of) == path.Base(of)
 	})
 }
 
-// behind are the lines that go behind mcp.NewServer, whose result is in the variable srv; fail ends the function.
-func (w Wiring) behind(srv string, n names, fail string) []string {
+// behind are the lines that go behind mcp.NewServer, whose result is in the variable srv; fail ends the function. served
+// tells that the same function serves it by HTTP.
+func (w Wiring) behind(srv string, n names, fail string, served bool) []string {
 	var lines []string
 	must := func(format string, args ...any) {
 		lines = append(lines, fmt.Sprintf(format, args...), "if "+n.err+" != nil {", "\t"+fail, "}")
 	}
-	must("%s, %s := %s.New(%s, %s.Options{})", n.es, n.err, n.server, srv, n.server)
+	var options []string
+	if w.Store != "" {
+		at := `"events.db"`
+		if w.Store == "postgres" {
+			at = `os.Getenv("DATABASE_URL")`
+		}
+		must("%s, %s := %s.OpenStore(context.Background(), %s)", n.kept, n.err, n.setup, at)
+		options = append(options, "Store: "+n.kept)
+	}
+	if w.Webhooks {
+		options = append(options, "Webhook: &"+n.server+".WebhookOptions{}")
+	}
+	must("%s, %s := %s.New(%s, %s.Options{%s})", n.es, n.err, n.server, srv, n.server, strings.Join(options, ", "))
 	for i, e := range w.Events {
 		hooks := fmt.Sprintf("%s.%sHooks{}", n.generated, e)
 		switch variable := n.events[i]; {
@@ -177,8 +246,9 @@ func (w Wiring) behind(srv string, n names, fail string) []string {
 			lines = append(lines, fmt.Sprintf("_ = %s // %s.Emit tells every subscriber", variable, variable))
 		}
 	}
-	lines = append(lines, "// Tools for clients that know no events.")
+	lines = append(lines, "// Tools for clients that know no events: one reads each event type, one waits for whatever comes first.")
 	must("%s = %s.AddReadTools(%s.ReadTools()...)", n.err, n.es, n.generated)
+	must("%s = %s.AddWaitTool()", n.err, n.es)
 	if in := w.Ingress; in != nil {
 		must("%s, %s := %s.New%s(%s.%sOptions{%s: []string{os.Getenv(%q)}%s})", n.service, n.err, n.ingress, in.GoName,
 			n.ingress, in.GoName, in.Secrets, in.Env, in.Options)
@@ -190,11 +260,35 @@ func (w Wiring) behind(srv string, n names, fail string) []string {
 		must("%s, %s := %s.Handler(%s, %s.Options{})", n.webhooks, n.err, n.in, n.service, n.ingress)
 		lines = append(lines, fmt.Sprintf("_ = %s // an http.Handler: mount it outside of what asks for tokens", n.webhooks))
 	}
+	return append(lines, w.guards(n, fail, served)...)
+}
+
+// guards are the lines for who calls and who operates.
+func (w Wiring) guards(n names, fail string, served bool) []string {
+	var lines []string
+	must := func(format string, args ...any) {
+		lines = append(lines, fmt.Sprintf(format, args...), "if "+n.err+" != nil {", "\t"+fail, "}")
+	}
+	switch w.Auth {
+	case "bearer":
+		must(`%s, %s := %s.Authentication("tokens.json")`, n.authenticate, n.err, n.setup)
+	case "oauth":
+		lines = append(lines, "// Mount "+n.metadata+" at /.well-known/oauth-protected-resource and below, outside of what asks for tokens.",
+			n.metadata+" := http.NewServeMux()")
+		must("%s, %s := %s.OAuth(%s)", n.authenticate, n.err, n.setup, n.metadata)
+	}
+	if w.Auth != "" && !served {
+		lines = append(lines, fmt.Sprintf("_ = %s // goes around the handler where the server is served", n.authenticate))
+	}
+	if w.Console {
+		must(`%s, %s := %s.ConsoleHandler(%s, os.Getenv("OPERATOR_TOKEN"), "localhost,127.0.0.1")`, n.console, n.err, n.setup, n.es)
+		lines = append(lines, fmt.Sprintf("_ = %s // an http.Handler for operators: serve it on an address of its own", n.console))
+	}
 	return lines
 }
 
 // instead is the expression that takes a place's: of its arguments only those that are carried over count.
-func (w Wiring) instead(p Place, transport, srv, es string) string {
+func (w Wiring) instead(p Place, transport string, m made) string {
 	arg := func(i int) string {
 		if i >= len(p.call.Args) {
 			return ""
@@ -202,17 +296,20 @@ func (w Wiring) instead(p Place, transport, srv, es string) string {
 		a := p.call.Args[i]
 		return string(p.file.text[p.file.offset(a.Pos()):p.file.offset(a.End())])
 	}
-	switch options := arg(1); p.Kind {
-	case Run:
-		return fmt.Sprintf("%s.Run(%s, %s, %s)", transport, arg(0), es, options)
-	case SSE:
-		return fmt.Sprintf("%s.NewSSEHandler(%s, %s, %s)", transport, srv, es, options)
-	default:
-		if options == "" || options == "nil" {
-			return fmt.Sprintf("%s.NewHandler(%s, %s.HandlerOptions{})", transport, es, transport)
-		}
-		return fmt.Sprintf("%s.NewHandler(%s, %s.HandlerOptions{Streamable: %s})", transport, es, transport, options)
+	options := arg(1)
+	handler := fmt.Sprintf("%s.NewHandler(%s, %s.HandlerOptions{Streamable: %s})", transport, m.names.es, transport, options)
+	switch {
+	case p.Kind == Run:
+		return fmt.Sprintf("%s.Run(%s, %s, %s)", transport, arg(0), m.names.es, options)
+	case p.Kind == SSE:
+		handler = fmt.Sprintf("%s.NewSSEHandler(%s, %s, %s)", transport, m.srv, m.names.es, options)
+	case options == "" || options == "nil":
+		handler = fmt.Sprintf("%s.NewHandler(%s, %s.HandlerOptions{})", transport, m.names.es, transport)
 	}
+	if w.Auth != "" {
+		return m.names.authenticate + "(" + handler + ")"
+	}
+	return handler
 }
 
 func lower(name string) string {

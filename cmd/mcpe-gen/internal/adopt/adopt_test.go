@@ -140,6 +140,12 @@ func TestWrite(t *testing.T) {
 			want:  []string{"noteAddedEmitter, err := notes.RegisterNoteAdded(", "_ = noteAddedEmitter // noteAddedEmitter.Emit tells"},
 			lacks: []string{"noteAdded, err"},
 		},
+		"imports, of which the first goes": {
+			text: "package main\n\nimport (\n\t\"net/http\"\n\n\t\"github.com/modelcontextprotocol/go-sdk/mcp\"\n)\n\nfunc main() {\n" +
+				"\ts := mcp.NewServer(nil, nil)\n\tuse(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))\n}\n",
+			want:  []string{"import (\n\t\"log\"\n\n\t\"example.com/x/internal/notes\"\n"},
+			lacks: []string{"net/http"},
+		},
 		"a single import": {
 			text: "package main\n\nimport \"github.com/modelcontextprotocol/go-sdk/mcp\"\n\nfunc main() {\n" +
 				"\ts := mcp.NewServer(nil, nil)\n\ts.Run(nil, nil)\n}\n",
@@ -181,6 +187,49 @@ func TestWriteRefuses(t *testing.T) {
 		dir, found := module(t, map[string]string{"main.go": text})
 		if _, err := Write(dir, found, added); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// E2: a server that is made for each request gets no lines, whatever the form is; one that a function only names does.
+func TestFactories(t *testing.T) {
+	const sdk = "\"github.com/modelcontextprotocol/go-sdk/mcp\""
+	const makes = "func (a *app) serverFor(owner string) *mcp.Server {\n\tsrv := mcp.NewServer(nil, nil)\n\t_ = owner\n\treturn srv\n}\n"
+	const once = "func (a *app) run() {\n\tsrv := mcp.NewServer(nil, nil)\n\ta.srv = srv\n"
+	for name, c := range map[string]struct {
+		text    string
+		factory bool
+	}{
+		"a call":          {makes + "func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.serverFor(r.Host) }, nil)) }\n", true},
+		"SSE":             {makes + "func (a *app) run() { use(mcp.NewSSEHandler(func(r *http.Request) *mcp.Server { return a.serverFor(r.Host) }, nil)) }\n", true},
+		"a variable":      {makes + "func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {\n\ts := a.serverFor(r.Host)\n\treturn s\n}, nil)) }\n", true},
+		"inside":          {"func run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {\n\ts := mcp.NewServer(nil, nil)\n\treturn s\n}, nil)) }\n", true},
+		"a method":        {makes + "func (a *app) get(r *http.Request) *mcp.Server { return a.serverFor(r.Host) }\nfunc (a *app) run() { use(mcp.NewStreamableHTTPHandler(a.get, nil)) }\n", true},
+		"a map":           {makes + "func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.all[r.Host] }, nil)) }\n", true},
+		"one":             {once + "\tuse(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return srv }, nil))\n}\n", false},
+		"one, in a field": {once + "\tuse(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.srv }, nil))\n}\n", false},
+		"one, by a method": {once + "\tuse(mcp.NewStreamableHTTPHandler(a.get, nil))\n}\nfunc (a *app) get(r *http.Request) *mcp.Server {\n\tif r.Host == \"\" {\n\t\treturn nil\n\t}\n" +
+			"\treturn a.srv\n}\n", false},
+	} {
+		dir, found := module(t, map[string]string{"main.go": "package app\n\nimport (\n\t\"net/http\"\n\n\t" + sdk + "\n)\n\n" + c.text})
+		steps, err := added.Steps(dir, found)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, s := range steps {
+			if s.Place.Kind != NewServer {
+				continue
+			}
+			if (len(s.Lines) == 0) != c.factory || strings.Contains(s.Note, "for each request") != c.factory {
+				t.Errorf("%s: the lines are %q, %q", name, s.Lines, s.Note)
+			}
+		}
+		if served := steps[len(steps)-1]; served.Place.Kind == NewServer || len(served.Lines) != 1 || !strings.Contains(served.Lines[0], "Handler(") ||
+			strings.Contains(served.Note, "refused callers") != (name == "one, by a method") {
+			t.Errorf("%s: what serves it is %+v", name, served)
+		}
+		if _, err := Write(dir, found, added); c.factory && (err == nil || !strings.Contains(err.Error(), "made for each request")) {
+			t.Errorf("%s: --write: %v", name, err)
 		}
 	}
 }

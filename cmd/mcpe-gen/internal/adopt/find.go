@@ -60,6 +60,7 @@ type Found struct {
 	Places []Place
 	// Broken are files that import the SDK and do not parse: their places are not known.
 	Broken []string
+	files  []*file
 }
 
 // Find looks for the places in the Go files of a module by their syntax and import paths alone: tests, nested
@@ -114,6 +115,7 @@ func (found *Found) add(name string, text []byte) {
 	if f.sdk = importName(syntax, sdkPath); f.sdk == "" || f.sdk == "_" {
 		return
 	}
+	found.files = append(found.files, f)
 	servers := map[token.Pos]bool{} // by where the variable is declared
 	ast.Inspect(syntax, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)

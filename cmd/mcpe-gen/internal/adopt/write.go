@@ -17,9 +17,10 @@ import (
 
 // names are what is called how in a file, so that nothing of it is hidden.
 type names struct {
-	server, transport, ingress, generated    string // imports
-	es, err, upstream, service, in, webhooks string
-	events                                   []string // the variables of the emitters, in the order of Wiring.Events
+	server, transport, ingress, generated, setup string // imports
+	es, err, upstream, service, in, webhooks     string
+	kept, authenticate, metadata, console        string
+	events                                       []string // the variables of the emitters, in the order of Wiring.Events
 }
 
 // An Edit is a file that changes.
@@ -47,7 +48,7 @@ func Write(dir string, found *Found, w Wiring) (*Edit, error) {
 	if len(found.Broken) > 0 {
 		return nil, fmt.Errorf("%s does not parse", found.Broken[0])
 	}
-	var made *Place
+	var server *Place
 	for i, p := range found.Places {
 		if p.Kind == SSE {
 			return nil, fmt.Errorf("%s:%d: the older HTTP transport has to be changed by hand", p.Path, p.Line)
@@ -55,41 +56,44 @@ func Write(dir string, found *Found, w Wiring) (*Edit, error) {
 		if p.Kind != NewServer {
 			continue
 		}
-		if made != nil {
-			return nil, fmt.Errorf("there are several servers, at %s:%d and %s:%d", made.Path, made.Line, p.Path, p.Line)
+		if found.isFactory(&found.Places[i]) {
+			return nil, fmt.Errorf("%s:%d: a server is made for each request, and events need one for the life of the process", p.Path, p.Line)
 		}
-		made = &found.Places[i]
+		if server != nil {
+			return nil, fmt.Errorf("there are several servers, at %s:%d and %s:%d", server.Path, server.Line, p.Path, p.Line)
+		}
+		server = &found.Places[i]
 	}
-	if made == nil {
+	if server == nil {
 		return nil, errors.New("no call of mcp.NewServer was found")
 	}
-	f := made.file
-	site, err := siteOf(made)
+	f := server.file
+	site, err := siteOf(server)
 	if err == nil && site.fail == "" {
 		err = errors.New("the function cannot return an error")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s:%d: %w", made.Path, made.Line, err)
+		return nil, fmt.Errorf("%s:%d: %w", server.Path, server.Line, err)
 	}
 	n, err := nameAll(dir, f, w, site)
 	if err != nil {
 		return nil, err
 	}
 	cuts := []cut{{site.behind, site.behind, site.margin +
-		strings.Join(w.behind(site.server.Name, n, fmt.Sprintf(site.fail, n.err)), "\n"+site.margin) + "\n"}}
+		strings.Join(w.behind(site.server.Name, n, fmt.Sprintf(site.fail, n.err), found.servedIn(server)), "\n"+site.margin) + "\n"}}
 	served := 0
 	for _, p := range found.Places {
 		if p.Kind == NewServer {
 			continue
 		}
-		if err := site.serves(p, made); err != nil {
+		if err := site.serves(p, server); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", p.Path, p.Line, err)
 		}
-		cuts = append(cuts, cut{f.offset(p.call.Pos()), f.offset(p.call.End()), w.instead(p, n.transport, site.server.Name, n.es)})
+		cuts = append(cuts, cut{f.offset(p.call.Pos()), f.offset(p.call.End()), w.instead(p, n.transport, made{srv: site.server.Name, names: n})})
 		served++
 	}
 	if served == 0 {
-		return nil, fmt.Errorf("%s:%d: what serves %s was not found", made.Path, made.Line, site.server.Name)
+		return nil, fmt.Errorf("%s:%d: what serves %s was not found", server.Path, server.Line, site.server.Name)
 	}
 	text, err := addImports(apply(f.text, cuts), f, n, w, site.log)
 	if err != nil {
@@ -247,7 +251,7 @@ func (s *site) serves(p Place, made *Place) error {
 // nameAll chooses names that are free in every file of the package: an import is known to its whole file, and may not
 // have the name of anything in the package. Without a site nothing is known of a later err.
 func nameAll(dir string, f *file, w Wiring, s *site) (names, error) {
-	taken := map[string]bool{}
+	taken, imported := map[string]bool{}, map[string]bool{}
 	entries, err := os.ReadDir(filepath.Join(dir, filepath.FromSlash(path.Dir(f.path))))
 	if err != nil {
 		return names{}, err
@@ -268,7 +272,9 @@ func nameAll(dir string, f *file, w Wiring, s *site) (names, error) {
 			return true
 		})
 		for _, spec := range syntax.Imports {
-			taken[path.Base(strings.Trim(spec.Path.Value, `"`))] = true
+			of := strings.Trim(spec.Path.Value, `"`)
+			taken[path.Base(of)] = true
+			imported[of] = imported[of] || spec.Name == nil
 		}
 	}
 	free := func(candidates ...string) string {
@@ -285,13 +291,27 @@ func nameAll(dir string, f *file, w Wiring, s *site) (names, error) {
 			}
 		}
 	}
-	if s != nil && s.log && taken["log"] && importName(f.syntax, "log") != "log" {
-		return names{}, fmt.Errorf("%s: the name log is taken", f.path)
+	std := w.std()
+	if s == nil {
+		std = nil
+	} else if s.log {
+		std = append(std, `"log"`)
+	}
+	for _, spec := range std {
+		of := strings.Trim(spec, `"`)
+		if name := path.Base(of); taken[name] && !imported[of] {
+			return names{}, fmt.Errorf("%s: the name %s is taken", f.path, name)
+		}
 	}
 	n := names{server: free("server", "eventserver"), transport: free("transport", "eventtransport"),
 		ingress: free("ingress", "eventingress"), generated: free(w.Package, w.Package+"events"),
 		es: free("es", "eventServer"), err: "err", upstream: free("upstream"), service: free("service", "webhookService"),
 		in: free("in", "incoming"), webhooks: free("webhooks", "webhookHandler")}
+	if w.Setup != "" {
+		n.setup = free(path.Base(w.Setup))
+		n.kept, n.authenticate = free("kept", "eventStore"), free("authenticate", "authenticateCaller")
+		n.metadata, n.console = free("metadata", "authMetadata"), free("console", "operatorConsole")
+	}
 	for _, e := range w.Events {
 		n.events = append(n.events, free(lower(e), lower(e)+"Emitter"))
 	}
@@ -359,7 +379,7 @@ func addImports(text []byte, f *file, n names, w Wiring, needsLog bool) ([]byte,
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.path, err)
 	}
-	lines := append(w.specs(n, true), w.specs(n, false)...)
+	lines := append(w.lacking(f, n, true), w.specs(n, false)...)
 	if needsLog && importName(syntax, "log") == "" {
 		lines = append(lines, `"log"`)
 	}
@@ -368,6 +388,15 @@ func addImports(text []byte, f *file, n names, w Wiring, needsLog bool) ([]byte,
 		d, ok := decl.(*ast.GenDecl)
 		if !ok || d.Tok != token.IMPORT {
 			continue
+		}
+		if at := slices.IndexFunc(d.Specs, isStd); at >= 0 && d.Lparen.IsValid() {
+			// Imports of the standard library join those that are there.
+			ours, rest := split(lines)
+			from := fset.Position(d.Specs[at].Pos()).Offset
+			first := bytes.LastIndexByte(text[:from], '\n') + 1
+			if len(ours) > 0 && len(bytes.TrimSpace(text[first:from])) == 0 {
+				cuts, lines = append(cuts, cut{first, first, "\t" + strings.Join(ours, "\n\t") + "\n"}), rest
+			}
 		}
 		for _, s := range d.Specs {
 			spec := s.(*ast.ImportSpec)
@@ -397,7 +426,15 @@ func addImports(text []byte, f *file, n names, w Wiring, needsLog bool) ([]byte,
 
 // join puts imports of the standard library apart.
 func join(lines []string, sep string) string {
-	var std, rest []string
+	std, rest := split(lines)
+	if len(std) == 0 {
+		return strings.Join(rest, sep)
+	}
+	return strings.Join(std, sep) + "\n" + sep + strings.Join(rest, sep)
+}
+
+// split parts imports of the standard library from others.
+func split(lines []string) (std, rest []string) {
 	for _, l := range lines {
 		if strings.Contains(l, ".") {
 			rest = append(rest, l)
@@ -405,11 +442,11 @@ func join(lines []string, sep string) string {
 			std = append(std, l)
 		}
 	}
-	if len(std) == 0 {
-		return strings.Join(rest, sep)
-	}
-	return strings.Join(std, sep) + "\n" + sep + strings.Join(rest, sep)
+	return std, rest
 }
+
+// isStd reports whether an import is of the standard library.
+func isStd(s ast.Spec) bool { return !strings.Contains(s.(*ast.ImportSpec).Path.Value, ".") }
 
 // uses reports whether a file names anything of a package that it imports.
 func uses(syntax *ast.File, name string) bool {

@@ -60,13 +60,14 @@ type verb struct {
 	columns      []string // of the list that it answers
 	list         string
 	head         string                   // the member beside the list that is printed before it
+	sum          []string                 // members of the answer itself that are printed before the list
 	row          func(row map[string]any) // makes columns of an element of the list
 	query        string                   // the name under which the query has the first argument
 	final        string                   // what it does, of a verb that cannot be taken back; %s stands for the first argument
 }
 
 // Verbs are the names of the verbs, in the order of their help.
-var Verbs = []string{"types", "subscriptions", "endpoints", "show", "attempts", "connections", "test", "retry", "pause", "unpause", "resume", "replay", "end", "disconnect", "revoke", "activity", "event", "occurrence", "bulk", "tasks", "cancel", "audit", "outbox", "putback", "drop", "tail"}
+var Verbs = []string{"types", "subscriptions", "endpoints", "show", "attempts", "connections", "test", "retry", "pause", "unpause", "resume", "replay", "end", "disconnect", "revoke", "activity", "event", "occurrence", "bulk", "tasks", "cancel", "audit", "cluster", "outbox", "putback", "drop", "tail"}
 
 var verbs = map[string]verb{
 	"types":         {method: "GET", path: "types", list: "types", columns: []string{"name", "head", "perMinute", "behind", "streams", "pollers", "webhooks", "description"}},
@@ -101,6 +102,8 @@ var verbs = map[string]verb{
 	"cancel": {method: "POST", path: "tasks/%s/cancel", args: []string{"TASK"}},
 	"audit": {method: "GET", path: "audit", list: "entries",
 		columns: []string{"at", "actor", "verb", "subscription", "connection", "task", "rejected", "principal", "event", "host", "eventId", "asked", "status", "outcome"}},
+	"cluster": {method: "GET", path: "cluster", list: "replicas", columns: []string{"name", "this", "shards"},
+		sum: []string{"leased", "generation", "heardAt", "outboxAgeMs", "unowned", "problems"}},
 	"outbox":  {method: "GET", path: "outbox", list: "rejected", columns: []string{"id", "at", "log", "eventId", "bytes", "reason"}},
 	"putback": {method: "POST", path: "outbox/%s/putback", args: []string{"ID"}},
 	"drop":    {method: "POST", path: "outbox/%s/drop", args: []string{"ID"}, final: "delete the row %s, which was put aside"},
@@ -216,10 +219,15 @@ func Run(ctx context.Context, o Options) error {
 				return nil
 			}
 			if v.list == "" {
-				return printOne(o.Stdout, page)
+				return printOne(o.Stdout, shownFirst, page)
+			}
+			if len(v.sum) > 0 {
+				if err := printOne(o.Stdout, v.sum, page); err != nil {
+					return err
+				}
 			}
 			if one, ok := page[v.head].(map[string]any); ok {
-				if err := printOne(o.Stdout, one); err != nil {
+				if err := printOne(o.Stdout, shownFirst, one); err != nil {
 					return err
 				}
 			}
@@ -414,9 +422,9 @@ func printAll(w io.Writer, columns []string, rows []map[string]any) error {
 var shownFirst = []string{"done", "begins", "ended", "attempt", "task", "total", "eventId", "timestamp", "position", "bytes", "targeted", "data", "id", "principal", "event", "arguments", "url", "state", "attempts", "failures", "p50Ms", "p95Ms", "p99Ms", "behind", "waitingSince", "cursor",
 	"createdAt", "refreshedAt", "expiresAt", "lastDeliveryAt", "failedSince", "lastError", "throttled", "truncated"}
 
-func printOne(w io.Writer, m map[string]any) error {
+func printOne(w io.Writer, names []string, m map[string]any) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, name := range shownFirst {
+	for _, name := range names {
 		if v, ok := m[name]; ok {
 			fmt.Fprintf(tw, "%s\t%s\n", name, text(v))
 		}

@@ -1,21 +1,27 @@
 package starter
 
 import (
+	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
 )
 
-// E4: what GitHub has really sent fits the event types that are made of its schemas, also where it does not fit
-// those schemas.
-func TestRealBodiesFit(t *testing.T) {
-	t.Parallel()
-	file, err := os.Open("testdata/octokit/bodies.jsonl.gz")
+// bodies are the lines of a packed file of testdata.
+func bodies(t *testing.T, name string) []string {
+	t.Helper()
+	file, err := os.Open("testdata/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,6 +34,13 @@ func TestRealBodiesFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}
+
+// E4: what GitHub has really sent fits the event types that are made of its schemas, also where it does not fit
+// those schemas.
+func TestRealBodiesFit(t *testing.T) {
+	t.Parallel()
 	s, err := New("github", Names("github"))
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +53,7 @@ func TestRealBodiesFit(t *testing.T) {
 		}
 	}
 	all, unfit := 0, 0
-	for line := range strings.Lines(string(text)) {
+	for _, line := range bodies(t, "octokit/bodies.jsonl.gz") {
 		var example struct {
 			Event   string
 			Payload json.RawMessage
@@ -60,4 +73,80 @@ func TestRealBodiesFit(t *testing.T) {
 	if all != 329 || unfit > 0 {
 		t.Errorf("%d of %d bodies do not fit", unfit, all)
 	}
+}
+
+// A counter counts what is emitted of an event type.
+type counter int
+
+func (c *counter) Emit(context.Context, json.RawMessage, ...events.EmitOption) error {
+	*c++
+	return nil
+}
+
+// E4: what the libraries of the other services carry becomes events of the types that are written by hand, by the same
+// way as at a server: nothing is answered 202 for not fitting.
+func TestLibrariesBodiesFit(t *testing.T) {
+	t.Parallel()
+	for service, c := range map[string]struct {
+		verified ingress.Service
+		// want are the bodies, emitted those that an event type of ours is made of.
+		want, emitted int
+	}{
+		"gitlab": {anybody{must(ingress.NewGitLab(ingress.GitLabOptions{Tokens: []string{"LONG-SECRET"}}))}, 32, 7},
+		"slack":  {anybody{must(ingress.NewSlack(ingress.SlackOptions{Secrets: []string{"LONG-SECRET"}}))}, 16, 16},
+		"stripe": {anybody{must(ingress.NewStripe(ingress.StripeOptions{Secrets: []string{"LONG-SECRET"}}))}, 8, 8},
+	} {
+		s, err := New(service, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := load(t, s)
+		var routes []ingress.Route
+		emitted := new(counter)
+		for _, e := range set.Files[0].Events {
+			from := ingress.From{Provider: service, Event: e.From.Event, Action: e.From.Action}
+			for _, f := range e.From.Fields {
+				from.Fields = append(from.Fields, ingress.Field{Target: f.Target, Source: f.Source, Nullable: f.Nullable})
+			}
+			routes = append(routes, ingress.To(emitted, events.Info{Name: e.Name, InputSchema: set.Published(e.Input), PayloadSchema: set.Published(e.Payload)}, from))
+		}
+		var log bytes.Buffer
+		handler, err := ingress.NewHandler(c.verified, ingress.Options{RefuseUnfit: true, Logger: slog.New(slog.NewTextHandler(&log, nil))}, routes...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := bodies(t, "libraries/"+service+".jsonl.gz")
+		for _, body := range all {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/json")
+			log.Reset()
+			if w := answer(handler, r); w != http.StatusNoContent && w != http.StatusAccepted {
+				t.Errorf("%s: %d for %.200s\n%s", service, w, body, &log)
+			}
+		}
+		if len(all) != c.want || int(*emitted) != c.emitted {
+			t.Errorf("%s: %d bodies and %d events, want %d and %d", service, len(all), *emitted, c.want, c.emitted)
+		}
+	}
+}
+
+// anybody is a service that takes what is not signed: the bodies of libraries are not.
+type anybody struct{ ingress.Service }
+
+func (anybody) Verify(http.Header, []byte) error { return nil }
+
+func must[S ingress.Service](s S, err error) ingress.Service {
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+func answer(h http.Handler, r *http.Request) int {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code
 }

@@ -50,10 +50,13 @@ func (s *Starter) Sample() ([]byte, error) {
 		around["/object_kind"] = yaml.Text(e.From.Event)
 	case "standard-webhooks":
 		around["/type"] = yaml.Text(e.From.Event)
+	case "cloudevents":
+		around = map[string]*source.Node{"/specversion": yaml.Text("1.0"), "/id": yaml.Text("delivery-1"), "/source": yaml.Text("/shop"),
+			"/type": yaml.Text(e.From.Event)}
 	case "hmac":
 		around = map[string]*source.Node{"/type": yaml.Text(e.From.Event), e.From.ID: yaml.Text("delivery-1")}
 	}
-	for _, at := range []string{"/id", "/type", "/created", "/event_id", "/event/type", "/action", "/object_kind"} {
+	for _, at := range []string{"/specversion", "/id", "/source", "/type", "/created", "/event_id", "/event/type", "/action", "/object_kind"} {
 		if v := around[at]; v != nil {
 			put(body, at, v)
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // Services are the words of --from.
-var Services = []string{"github", "stripe", "slack", "gitlab", "standard-webhooks", "hmac"}
+var Services = []string{"github", "stripe", "slack", "gitlab", "standard-webhooks", "hmac", "cloudevents"}
 
 // A Starter is an event file and what a program needs to know of it.
 type Starter struct {

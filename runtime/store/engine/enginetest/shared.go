@@ -21,13 +21,15 @@ import (
 type Shared struct {
 	// Open returns two openers of one new store, as two processes have them.
 	Open func(t *testing.T) (a, b engine.Shared)
-	// Slow makes every later change of a subscription's record take a moment, after the hold was
-	// checked and before the change can be seen.
+	// Slow makes every later change of a subscription's record take a moment, after what it rests on was
+	// read and before the change can be seen, wherever the store checks the hold.
 	Slow func(t *testing.T, s engine.Shared)
 	// Run runs a test; nil stands for f(t). A store in memory gives synctest.Test.
 	Run func(t *testing.T, f func(t *testing.T))
 	// Begin begins a transaction of an author's; nil when the store has no outbox.
 	Begin func(t *testing.T, s engine.Shared) Transaction
+	// Outbox is what moves to the store what such transactions emit; nil where the store does.
+	Outbox func(t *testing.T, s engine.Shared) engine.Outbox
 }
 
 // A Transaction is an author's, with occurrences in it.
@@ -55,10 +57,14 @@ func TestShared(t *testing.T, o Shared) {
 		{"REP-6: the number of shards is fixed when a topic is first seen", sharedEstablish},
 		{"REP-6: one of many claims of a shard wins", sharedClaim},
 		{"REP-7: every write of an owner whose hold is not current is fenced", sharedFences},
+		{"REP-8: the time is the store's", sharedNow},
 		{"REP-10: marks and concerns are kept per log and shard", sharedMarks},
 		{"REP-13: states are swapped", sharedStates},
 		{"REP-13: what two openers claim at once one does", sharedActions},
 		{"REP-16: histories of schemas grow by one at a time", sharedHistory},
+		{"REP-19, CUR-8: new epochs begin together, and what was held before is over", sharedEpochs},
+		{"REP-20: a group is appended in order, and what stands is not appended again", sharedGroup},
+		{"REP-20: groups and appends of several at once are as one after the other", sharedGroups},
 		{"CUR-8: what another appended, and what retention deleted last, proves what it is", sharedProof},
 		{"retention follows the options of the last opening", sharedRetention},
 	} {
@@ -83,12 +89,22 @@ func TestShared(t *testing.T, o Shared) {
 			sharedClaimBetween(t, a, b, func() { o.Slow(t, a) })
 		})
 	})
-	if o.Begin == nil {
-		return
+	if o.Begin != nil {
+		TestOutbox(t, o)
+	}
+}
+
+// TestOutbox runs the part of the suite that is about the outbox.
+func TestOutbox(t *testing.T, o Shared) {
+	if o.Run == nil {
+		o.Run = func(t *testing.T, f func(t *testing.T)) { f(t) }
+	}
+	if o.Outbox == nil {
+		o.Outbox = func(_ *testing.T, s engine.Shared) engine.Outbox { return s.(engine.Outbox) }
 	}
 	for _, c := range []struct {
 		name string
-		run  func(t *testing.T, a, b engine.Shared, begin func(t *testing.T, s engine.Shared) Transaction)
+		run  func(t *testing.T, a, b engine.Shared, o Shared)
 	}{
 		{"REP-20: visible after the commit, in order, and gone with a rollback", sharedOutbox},
 		{"REP-20: a transaction that commits late is not passed over", sharedOutboxLate},
@@ -99,7 +115,7 @@ func TestShared(t *testing.T, o Shared) {
 		t.Run(c.name, func(t *testing.T) {
 			o.Run(t, func(t *testing.T) {
 				a, b := o.Open(t)
-				c.run(t, a, b, o.Begin)
+				c.run(t, a, b, o)
 			})
 		})
 	}
@@ -172,6 +188,7 @@ func sharedQuota(t *testing.T, a, b Records) {
 					var q *engine.QuotaError
 					switch {
 					case err == nil && revision > 0:
+						sub.Revision = revision
 						admitted[principal] = append(admitted[principal], sub)
 					case errors.As(err, &q) && errors.Is(err, engine.ErrQuota):
 						refused[q.Own]++
@@ -198,7 +215,6 @@ func sharedQuota(t *testing.T, a, b Records) {
 	}
 	first := admitted[full][0]
 	// A refresh takes nothing of the quota, nor does a new generation of the same key.
-	first.Revision = 1
 	first.Revision = check.Must(b.Admit(ctx, first, engine.Quota{Own: own, All: all}))(t)
 	first.Generation++
 	first.Revision = check.Must(a.Admit(ctx, first, engine.Quota{Own: own, All: all}))(t)

@@ -33,23 +33,23 @@ func good(_ context.Context, o store.Outgoing) (fault, err error) {
 }
 
 // sequencer owns the outbox and returns what moves it until it is empty.
-func sequencer(t *testing.T, s engine.Shared) (h engine.Hold, drain func()) {
+func sequencer(t *testing.T, s engine.Shared, of engine.Outbox) (h engine.Hold, drain func()) {
 	t.Helper()
 	check.Must(s.Establish(t.Context(), engine.OutboxTopic, 1))(t)
 	h = hold(t, s, join(t, s, "sequencer"), engine.OutboxTopic, 0)
 	return h, func() {
 		t.Helper()
 		for more := true; more; {
-			more = check.Must(s.(engine.Outbox).Sequence(t.Context(), h, 3, good))(t).More
+			more = check.Must(of.Sequence(t.Context(), h, 3, good))(t).More
 		}
 	}
 }
 
-func sharedOutbox(t *testing.T, a, b engine.Shared, begin func(*testing.T, engine.Shared) Transaction) {
+func sharedOutbox(t *testing.T, a, b engine.Shared, o Shared) {
 	var w witness
 	check.OpenLog(t, b, "log", w.options())
-	_, drain := sequencer(t, a)
-	tx, undone := begin(t, b), begin(t, b)
+	_, drain := sequencer(t, a, o.Outbox(t, a))
+	tx, undone := o.Begin(t, b), o.Begin(t, b)
 	for i := range 7 {
 		ok(t, tx.Emit(outgoing(fmt.Sprint("e", i))))
 		ok(t, undone.Emit(outgoing(fmt.Sprint("never", i))))
@@ -64,7 +64,7 @@ func sharedOutbox(t *testing.T, a, b engine.Shared, begin func(*testing.T, engin
 	}
 	ok(t, undone.Rollback())
 	ok(t, tx.Commit())
-	second := begin(t, a)
+	second := o.Begin(t, a)
 	special := outgoing("last")
 	special.Entry.Targets, special.Entry.Meta = []string{"sub_1"}, []byte(`{"k":1}`)
 	ok(t, second.Emit(special))
@@ -82,14 +82,14 @@ func sharedOutbox(t *testing.T, a, b engine.Shared, begin func(*testing.T, engin
 	}
 }
 
-func sharedOutboxLate(t *testing.T, a, b engine.Shared, begin func(*testing.T, engine.Shared) Transaction) {
+func sharedOutboxLate(t *testing.T, a, b engine.Shared, o Shared) {
 	var w witness
 	check.OpenLog(t, b, "log", w.options())
-	_, drain := sequencer(t, a)
-	early := begin(t, a)
+	_, drain := sequencer(t, a, o.Outbox(t, a))
+	early := o.Begin(t, a)
 	ok(t, early.Emit(outgoing("early")))
 	for i := range 5 {
-		tx := begin(t, b)
+		tx := o.Begin(t, b)
 		ok(t, tx.Emit(outgoing(fmt.Sprint("t", i))))
 		ok(t, tx.Commit())
 	}
@@ -100,11 +100,11 @@ func sharedOutboxLate(t *testing.T, a, b engine.Shared, begin func(*testing.T, e
 	check.Equal(t, w.ids(), []string{"t0", "t1", "t2", "t3", "t4", "early"})
 }
 
-func sharedOutboxOnce(t *testing.T, a, b engine.Shared, begin func(*testing.T, engine.Shared) Transaction) {
+func sharedOutboxOnce(t *testing.T, a, b engine.Shared, o Shared) {
 	l := check.OpenLog(t, b, "log", store.LogOptions{})
 	check.Once(t, l, check.Entry("x"), 0, 1, true)
-	_, drain := sequencer(t, a)
-	tx := begin(t, a)
+	_, drain := sequencer(t, a, o.Outbox(t, a))
+	tx := o.Begin(t, a)
 	for _, p := range []prepared{outgoing("x"), outgoing("y"), outgoing("y"), {Log: "log", Entry: check.With(check.Entry("x"), `{}`), Once: true},
 		{Log: "log", Entry: check.Entry("y")}, {Log: "log", Entry: check.Entry("x"), Once: true, Above: 1}} {
 		ok(t, tx.Emit(p))
@@ -124,16 +124,16 @@ func sharedOutboxOnce(t *testing.T, a, b engine.Shared, begin func(*testing.T, e
 	is(t, err, events.ErrIDReused)
 }
 
-func sharedOutboxFence(t *testing.T, a, b engine.Shared, begin func(*testing.T, engine.Shared) Transaction) {
-	h, _ := sequencer(t, a)
-	tx := begin(t, a)
+func sharedOutboxFence(t *testing.T, a, b engine.Shared, o Shared) {
+	h, _ := sequencer(t, a, o.Outbox(t, a))
+	tx := o.Begin(t, a)
 	ok(t, tx.Emit(outgoing("x")))
 	ok(t, tx.Commit())
 	ok(t, a.Leave(t.Context(), h.Fence))
-	next, drain := sequencer(t, b)
-	_, err := a.(engine.Outbox).Sequence(t.Context(), h, 10, good)
+	next, drain := sequencer(t, b, o.Outbox(t, b))
+	_, err := o.Outbox(t, a).Sequence(t.Context(), h, 10, good)
 	is(t, err, engine.ErrFenced)
-	_, err = b.(engine.Outbox).Sequence(t.Context(), engine.Hold{Shard: engine.Shard{Topic: "event"}, Fence: next.Fence}, 10, good)
+	_, err = o.Outbox(t, b).Sequence(t.Context(), engine.Hold{Shard: engine.Shard{Topic: "event"}, Fence: next.Fence}, 10, good)
 	is(t, err, engine.ErrFenced)
 	l := check.OpenLog(t, b, "log", store.LogOptions{})
 	if check.Read(t, l, 0, 1).Head != 0 {
@@ -147,14 +147,14 @@ func sharedOutboxFence(t *testing.T, a, b engine.Shared, begin func(*testing.T, 
 
 // What is no occurrence is put aside in the order of the outbox, and comes back where somebody puts it
 // back. Others are moved, of the same log and of others.
-func sharedOutboxRejects(t *testing.T, a, b engine.Shared, begin func(*testing.T, engine.Shared) Transaction) {
-	o := a.(engine.Outbox)
+func sharedOutboxRejects(t *testing.T, a, b engine.Shared, o Shared) {
+	of := o.Outbox(t, a)
 	l, other := check.OpenLog(t, b, "log", store.LogOptions{}), check.OpenLog(t, b, "other", store.LogOptions{})
 	check.OpenLog(t, a, engine.ControlLog, store.LogOptions{})
-	h, drain := sequencer(t, a)
+	h, drain := sequencer(t, a, of)
 	emit := func(log string, ids ...string) {
 		t.Helper()
-		tx := begin(t, a)
+		tx := o.Begin(t, a)
 		for _, id := range ids {
 			p := outgoing(id)
 			p.Log = log
@@ -176,7 +176,7 @@ func sharedOutboxRejects(t *testing.T, a, b engine.Shared, begin func(*testing.T
 	emit("other", "3")
 	drain()
 	heads(2, 1)
-	rejected := check.Must(o.Rejected(t.Context(), 0, 10))(t)
+	rejected := check.Must(of.Rejected(t.Context(), 0, 10))(t)
 	var ids []string
 	for i, r := range rejected {
 		ids = append(ids, r.EventID)
@@ -192,16 +192,16 @@ func sharedOutboxRejects(t *testing.T, a, b engine.Shared, begin func(*testing.T
 	if c := check.OpenLog(t, a, engine.ControlLog, store.LogOptions{}); check.Read(t, c, 0, 1).Head != 0 {
 		t.Fatal("an order came by the outbox")
 	}
-	if some := check.Must(o.Rejected(t.Context(), rejected[0].ID, 1))(t); len(some) != 1 || some[0].EventID != "bad2" {
+	if some := check.Must(of.Rejected(t.Context(), rejected[0].ID, 1))(t); len(some) != 1 || some[0].EventID != "bad2" {
 		t.Fatalf("the second page is %+v", some)
 	}
 	// Its log is opened now: it is put back. The others are dropped.
 	lost := check.OpenLog(t, b, "no such log", store.LogOptions{})
-	if !check.Must(o.PutBack(t.Context(), rejected[3].ID))(t) || check.Must(o.PutBack(t.Context(), rejected[3].ID))(t) {
+	if !check.Must(of.PutBack(t.Context(), rejected[3].ID))(t) || check.Must(of.PutBack(t.Context(), rejected[3].ID))(t) {
 		t.Fatal("it is not put back once")
 	}
 	for _, r := range rejected[:3] {
-		if !check.Must(o.Drop(t.Context(), r.ID))(t) || check.Must(o.Drop(t.Context(), r.ID))(t) {
+		if !check.Must(of.Drop(t.Context(), r.ID))(t) || check.Must(of.Drop(t.Context(), r.ID))(t) {
 			t.Fatal("it is not dropped once")
 		}
 	}
@@ -209,13 +209,13 @@ func sharedOutboxRejects(t *testing.T, a, b engine.Shared, begin func(*testing.T
 	if got := check.Must(lost.(engine.Log).CatchUp(t.Context(), 2))(t); got != 1 {
 		t.Fatalf("what was put back: head %d", got)
 	}
-	if left := check.Must(o.Rejected(t.Context(), 0, 10))(t); len(left) != 0 {
+	if left := check.Must(of.Rejected(t.Context(), 0, 10))(t); len(left) != 0 {
 		t.Fatalf("%+v", left)
 	}
 	// Of a log whose next occurrence cannot be judged nothing is moved from there on; others go on.
 	emit("log", "4", "unknown", "5")
 	emit("other", "6")
-	done := check.Must(o.Sequence(t.Context(), h, 10, good))(t)
+	done := check.Must(of.Sequence(t.Context(), h, 10, good))(t)
 	if done.Rejected != 0 {
 		t.Fatalf("%+v", done)
 	}

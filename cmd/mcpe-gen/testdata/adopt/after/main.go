@@ -35,8 +35,12 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// Tools for clients that know no events.
+	// Tools for clients that know no events: one reads each event type, one waits for whatever comes first.
 	err = es.AddReadTools(notes.ReadTools()...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = es.AddWaitTool()
 	if err != nil {
 		log.Fatal(err)
 	}

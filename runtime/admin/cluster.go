@@ -1,0 +1,92 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+)
+
+// A clusterBody is an operator.Cluster as the API shows it.
+type clusterBody struct {
+	operator.Cluster
+	OutboxAgeMs *float64 `json:"outboxAgeMs,omitempty"`
+	// Problems are what is wrong, in words.
+	Problems []string `json:"problems"`
+}
+
+const (
+	// maxUnheard is how long nothing may be heard of the others' orders, and maxWaits how long an occurrence may wait in the
+	// outbox, before that is a problem.
+	maxUnheard = 10 * time.Second
+	maxWaits   = time.Minute
+)
+
+func clusterOf(c operator.Cluster, now time.Time) clusterBody {
+	b := clusterBody{Cluster: c, Problems: []string{}}
+	wrong := func(format string, args ...any) { b.Problems = append(b.Problems, fmt.Sprintf(format, args...)) }
+	if !c.Leased {
+		wrong("This process has no lease and does no work of the cluster.")
+	}
+	if unheard := now.Sub(c.HeardAt); c.HeardAt.IsZero() || unheard > maxUnheard {
+		wrong("This process does not hear what is ordered in others: revocations come late here, and deliveries wait.")
+	}
+	for _, work := range slices.Sorted(maps.Keys(c.Unowned)) {
+		wrong("Nobody does %d of the shards of %s.", c.Unowned[work], work)
+	}
+	if c.OutboxAge != nil {
+		ms := float64(c.OutboxAge.Microseconds()) / 1000
+		b.OutboxAgeMs = &ms
+		if *c.OutboxAge > maxWaits {
+			wrong("What transactions emitted waits in the outbox: a log cannot be appended to.")
+		}
+	}
+	return b
+}
+
+// cluster answers how the processes are that share the store; ok is false when the answer is written.
+func (h *handler) cluster(w http.ResponseWriter, r *http.Request, actor string) (b clusterBody, ok bool) {
+	if !h.allowed(w, r, actor, Action{Verb: ShowCluster}) {
+		return b, false
+	}
+	c, err := h.admin.Cluster(r.Context())
+	if err != nil {
+		h.fail(w, r, "the cluster", err)
+		return b, false
+	}
+	return clusterOf(c, time.Now()), true
+}
+
+// ofOverview is the cluster for the overview; nil where there is none, or nobody may see it.
+func (h *handler) ofOverview(r *http.Request, actor string) (*clusterBody, error) {
+	if h.authorize(r, actor, Action{Verb: ShowCluster}) != nil {
+		return nil, nil
+	}
+	c, err := h.admin.Cluster(r.Context())
+	if errors.Is(err, events.ErrUnsupported) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	b := clusterOf(c, time.Now())
+	return &b, nil
+}
+
+func (h *handler) clusterPages(add adder) {
+	add("GET", "/api/cluster", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if b, ok := h.cluster(w, r, actor); ok {
+			answer(w, http.StatusOK, b)
+		}
+	})
+	add("GET", "/cluster", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if b, ok := h.cluster(w, r, actor); ok {
+			h.render(w, r, http.StatusOK, "cluster.html", view{Title: "Cluster", Cluster: &b})
+		}
+	})
+}

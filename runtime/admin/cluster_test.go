@@ -1,0 +1,91 @@
+package admin_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+)
+
+// K10: the processes that share a store, and what is wrong among them, are shown by the API, on a page and on the overview;
+// where one has its store alone that is said.
+func TestSRV8Cluster(t *testing.T) {
+	w := newWorld(t)
+	w.isProblem("alone", w.ask("GET", "/api/cluster", ""), 409, "unsupported")
+	if a := w.ask("GET", "/", ""); a.status != 200 || strings.Contains(a.body, "Processes") {
+		t.Errorf("the overview of one: %d %s", a.status, a.body)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t}
+		st := memcluster.New().Open()
+		es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{Store: st,
+			Replica: server.Replica{Name: "<b>one"}, Webhook: &server.WebhookOptions{}, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = es.Shutdown(context.Background()) })
+		var denied admin.Verb
+		w.handler, err = admin.NewHandler(es, admin.Options{Logger: slog.New(slog.DiscardHandler), Hosts: []string{"admin.test"},
+			Authenticate: func(*http.Request) (string, error) { return "olga", nil },
+			Authorize: func(_ *http.Request, _ string, a admin.Action) error {
+				if a.Verb == denied {
+					return admin.ErrUnauthenticated
+				}
+				return nil
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		type body struct {
+			Replicas []struct {
+				Name   string
+				This   bool
+				Shards map[string]int
+			}
+			Leased   bool
+			HeardAt  time.Time
+			Problems []string
+		}
+		time.Sleep(10 * time.Second)
+		b := get[body](w, "/api/cluster")
+		if len(b.Replicas) != 1 || b.Replicas[0].Name != "<b>one" || !b.Replicas[0].This || b.Replicas[0].Shards["/outbox"] != 1 || !b.Leased || len(b.Problems) != 0 ||
+			time.Since(b.HeardAt) > 2*time.Second {
+			t.Errorf("%+v", b)
+		}
+		for _, page := range []string{"/", "/cluster"} {
+			if a := w.ask("GET", page, ""); a.status != 200 || !strings.Contains(a.body, "Oldest in the outbox") || strings.Contains(a.body, "note bad") || strings.Contains(a.body, "<b>one") {
+				t.Errorf("%s: %d %s", page, a.status, a.body)
+			}
+		}
+		// What others ordered is not heard any more, and the lease cannot be renewed; the store answers questions still.
+		st.Inject(memcluster.Faults{Fail: func(step string) error {
+			if strings.HasPrefix(step, "Cluster") {
+				return nil
+			}
+			return context.DeadlineExceeded
+		}})
+		time.Sleep(time.Minute)
+		if b = get[body](w, "/api/cluster"); b.Leased || len(b.Replicas) != 0 || len(b.Problems) < 3 {
+			t.Errorf("cut off: %+v", b)
+		}
+		for _, page := range []string{"/", "/cluster"} {
+			if a := w.ask("GET", page, ""); !strings.Contains(a.body, "has no lease") || !strings.Contains(a.body, "does not hear") || !strings.Contains(a.body, "shards of /outbox") {
+				t.Errorf("%s says nothing: %s", page, a.body)
+			}
+		}
+		denied = admin.ShowCluster
+		w.isProblem("not allowed", w.ask("GET", "/api/cluster", ""), 403, "forbidden")
+		if a := w.ask("GET", "/", ""); a.status != 200 || strings.Contains(a.body, "has no lease") {
+			t.Errorf("the overview of who may not see it: %d", a.status)
+		}
+	})
+}

@@ -1,0 +1,185 @@
+package ingress
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// CloudEventsOptions configure [NewCloudEvents].
+type CloudEventsOptions struct {
+	// Tokens are the accepted tokens, which senders give as `Authorization: Bearer TOKEN`. Several are for the time
+	// of a rotation.
+	Tokens []string
+	// Origins are the senders, by their WebHook-Request-Origin, that are told that they may deliver when they ask
+	// by OPTIONS before they send anything; "*" is every one. Others are answered 405, as when nobody asks.
+	Origins []string
+}
+
+// A CloudEvents takes CloudEvents 1.0 over HTTP in structured mode (application/cloudevents+json) and in binary mode
+// (attributes in ce-* headers, JSON data in the body), one event a request. The type is the event, the time the
+// time; source and id together are the id, as the specification has it.
+//
+// What routes read is the event in its JSON format in both modes: /data/order/id, /subject, /source. Attributes that
+// came in headers are strings.
+//
+// CloudEvents are not signed: the token is all that authenticates, so the URL must be https.
+type CloudEvents struct {
+	service
+	origins []string
+}
+
+// NewCloudEvents makes the service; it is an error to give no token or a short one.
+func NewCloudEvents(o CloudEventsOptions) (*CloudEvents, error) {
+	s, err := newService(ProviderCloudEvents, o.Tokens)
+	if err == nil && len(s.secrets) == 0 {
+		err = needsSecret(ProviderCloudEvents)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &CloudEvents{s, slices.Clone(o.Origins)}, nil
+}
+
+// Verify checks the token; the body is not signed.
+func (c *CloudEvents) Verify(h http.Header, _ []byte) error {
+	text, err := header(h, "Authorization")
+	if err != nil {
+		return err
+	}
+	scheme, token, ok := strings.Cut(text, " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return ErrHeaders
+	}
+	if !c.hasToken(token) {
+		return ErrSignature
+	}
+	return nil
+}
+
+// Delivery reads the event in either mode.
+func (c *CloudEvents) Delivery(h http.Header, body []byte) (Delivery, error) {
+	event, err := c.document(h, body)
+	if err != nil {
+		return Delivery{}, err
+	}
+	var e struct {
+		Version string         `json:"specversion"`
+		ID      string         `json:"id"`
+		Source  string         `json:"source"`
+		Type    string         `json:"type"`
+		Time    jsontext.Value `json:"time"`
+	}
+	if err := decode(event, &e); err != nil {
+		return Delivery{}, err
+	}
+	d := Delivery{Provider: c.provider, Event: e.Type, Time: moment(e.Time)}
+	switch {
+	case e.Version != "1.0":
+		return d, errors.New("specversion is not 1.0")
+	case e.ID == "" || e.Source == "" || e.Type == "":
+		return d, errors.New("one of id, source and type is missing")
+	}
+	// No URI has a bar, so that source and id can be told apart.
+	d.ID = strings.ReplaceAll(e.Source, "|", "%7C") + "|" + e.ID
+	return d, nil
+}
+
+// prefix is what names of headers with attributes begin with.
+const prefix = "Ce-"
+
+// document is the event in its JSON format.
+func (c *CloudEvents) document(h http.Header, body []byte) ([]byte, error) {
+	media, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	switch {
+	case media == "application/cloudevents+json":
+		return body, nil
+	case strings.HasPrefix(media, "application/cloudevents"):
+		return nil, &refusal{http.StatusUnsupportedMediaType, "batches and other formats of CloudEvents than JSON are not taken"}
+	}
+	out := jsontext.Value("{")
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		attribute, ok := strings.CutPrefix(name, prefix)
+		if !ok {
+			continue
+		}
+		attribute = strings.ToLower(attribute)
+		if !isAttribute(attribute) || attribute == "data" || attribute == "datacontenttype" {
+			return nil, errors.New("a ce- header names no attribute of CloudEvents")
+		}
+		values := h[name]
+		if len(values) != 1 || len(values[0]) > maxHeader || !utf8.ValidString(values[0]) {
+			return nil, fmt.Errorf("the header ce-%s is repeated, too long or not UTF-8", attribute)
+		}
+		out = appendMember(out, attribute, attributeValue(values[0]))
+	}
+	if media != "" {
+		out = appendMember(out, "datacontenttype", h.Get("Content-Type"))
+	}
+	if len(bytes.TrimSpace(body)) > 0 {
+		if err := checkValue(body); err != nil {
+			return nil, err
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(out, `"data":`...), body...)
+	}
+	return append(out, '}'), nil
+}
+
+func appendMember(out jsontext.Value, name, text string) jsontext.Value {
+	if len(out) > 1 {
+		out = append(out, ',')
+	}
+	out, _ = jsontext.AppendQuote(out, name)
+	out = append(out, ':')
+	out, _ = jsontext.AppendQuote(out, text)
+	return out
+}
+
+// isAttribute reports whether a name is one of lower-case letters and digits.
+func isAttribute(name string) bool {
+	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
+}
+
+// attributeValue decodes the value of a header (HTTP Protocol Binding 1.0.2, 3.1.3.2): what is quoted is unquoted, and
+// what is percent-encoded is decoded. Some senders encode nothing: percents that begin no code, and codes of no UTF-8,
+// stay as they are.
+func attributeValue(text string) string {
+	if len(text) > 1 && strings.HasPrefix(text, `"`) && strings.HasSuffix(text, `"`) {
+		text = unescaped.Replace(text[1 : len(text)-1])
+	}
+	if decoded, err := url.PathUnescape(text); err == nil && utf8.ValidString(decoded) {
+		return decoded
+	}
+	return text
+}
+
+// unescaped takes away the backslashes of a quoted string.
+var unescaped = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
+
+// allow answers a sender that asks by OPTIONS whether it may deliver here (HTTP 1.1 Web Hooks for Event Delivery, 4);
+// false where nobody asked or not this one. It tells no more than who is let in by a token.
+func (c *CloudEvents) allow(w http.ResponseWriter, h http.Header) bool {
+	origin, err := header(h, "WebHook-Request-Origin")
+	if err != nil || !slices.Contains(c.origins, origin) && !slices.Contains(c.origins, "*") {
+		return false
+	}
+	w.Header().Set("Allow", http.MethodPost)
+	w.Header().Set("WebHook-Allowed-Origin", origin)
+	if h.Get("WebHook-Request-Rate") != "" {
+		w.Header().Set("WebHook-Allowed-Rate", "*")
+	}
+	w.WriteHeader(http.StatusOK)
+	return true
+}

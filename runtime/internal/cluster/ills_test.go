@@ -1,0 +1,73 @@
+package cluster
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// A backlogged store has an outbox whose oldest occurrence has waited for that many nanoseconds.
+type backlogged struct {
+	*memcluster.Store
+	waits atomic.Int64
+}
+
+func (b *backlogged) Sequence(ctx context.Context, h engine.Hold, limit int, check func(context.Context, store.Outgoing) (fault, err error)) (engine.Sequenced, error) {
+	done, err := b.Store.Sequence(ctx, h, limit, check)
+	done.Oldest = time.Duration(b.waits.Load())
+	return done, err
+}
+
+// K10: what is wrong with a process among the others is said once a minute for as long as it is, and no more after it.
+func TestREP6IllsAreSaidAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memcluster.New()
+		st := &backlogged{Store: c.Open()}
+		a := join(t, st, nil)
+		a.register("e", "string")
+		settle(10 * time.Second)
+		said := func(what string, words string, want int) {
+			t.Helper()
+			if got := strings.Count(a.log(), words); got != want {
+				t.Errorf("%s: %q was said %d times, want %d", what, words, got, want)
+			}
+		}
+		const noLease, deaf, waits = "no lease", "does not hear", "wait in the outbox"
+		said("all is well", "level=WARN", 0)
+		failing(st.Store, "") // everything
+		settle(3*time.Minute + 30*time.Second)
+		text := a.log()
+		for _, words := range []string{noLease, deaf} {
+			if n := strings.Count(text, words); n < 3 || n > 4 {
+				t.Errorf("cut off: %q was said %d times in three minutes", words, n)
+			}
+		}
+		st.Inject(memcluster.Faults{})
+		settle(time.Minute)
+		a.log()
+		settle(5 * time.Minute)
+		said("it is over", noLease, 0)
+
+		// What waits in the outbox is known to its owner.
+		st.waits.Store(int64(2 * time.Minute))
+		settle(2*time.Minute + 30*time.Second)
+		if a.OutboxAge() != 2*time.Minute {
+			t.Errorf("it has waited for %v", a.OutboxAge())
+		}
+		if n := strings.Count(a.log(), waits); n < 2 || n > 3 {
+			t.Errorf("%q was said %d times", waits, n)
+		}
+		st.waits.Store(0)
+		settle(time.Minute)
+		a.log()
+		settle(time.Minute)
+		said("the outbox is empty", waits, 0)
+	})
+}
