@@ -3,6 +3,7 @@ package jetstream
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -51,6 +52,15 @@ func (s *Store) Lose() {
 	}
 }
 
+// Behind has every second direct read answered by a server that has nothing yet.
+func (s *Store) Behind() {
+	var n atomic.Int64
+	s.behind = func() bool { return n.Add(1)%2 == 0 }
+}
+
+// WatchLife looks at the state at once.
+func (s *Store) WatchLife() { s.watchLife() }
+
 // Deafen closes what republished entries come by.
 func (s *Store) Deafen() { s.tail.Close() }
 
@@ -59,3 +69,11 @@ func Decodes(b []byte) error {
 	_, err := decode(b)
 	return err
 }
+
+// StateStream is the stream of a namespace's state, and Marks the subjects of how far a log was offered to shards.
+func StateStream(namespace string) string { return strings.ToUpper(namespace) + "_S" }
+
+func Marks(namespace, log string) string { return namespace + ".s." + markAt(anyShard, log) }
+
+// LifeSubject is where the life of a namespace's state lies.
+func LifeSubject(namespace string) string { return namespace + ".s." + lifeSubject }

@@ -351,9 +351,9 @@ func (s *Store) poll() {
 	}
 }
 
-// watch looks at the state every Poll, and not more often than every second.
+// watch looks at the state every 5 s; who is there is asked more often, and shows what another process has begun.
 func (s *Store) watch() {
-	for s.pause(max(s.o.Poll, time.Second)) {
+	for s.pause(5 * time.Second) {
 		s.watchLife()
 	}
 }

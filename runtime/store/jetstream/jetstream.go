@@ -38,7 +38,6 @@ import (
 
 var (
 	_ engine.Shared       = (*Store)(nil)
-	_ engine.Generations  = (*Store)(nil)
 	_ engine.Attempts     = (*Store)(nil)
 	_ engine.Actions      = (*Store)(nil)
 	_ store.Pinger        = (*Store)(nil)
@@ -116,6 +115,8 @@ type Store struct {
 
 	lose func(*nats.Msg) bool // for tests: tells that the answer to it does not come; nil for none
 	slow func()               // for tests: between what a change has read and its writes; nil for none
+	// for tests: tells that the server that answers a direct read has nothing yet; nil for never
+	behind func() bool
 }
 
 var namespace = regexp.MustCompile(`^[a-z][a-z0-9]{0,31}$`)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,9 +94,8 @@ type view struct {
 	holds  map[string]holding
 }
 
-// A follower keeps a view.
+// A follower keeps a view. The lock "view" guards it.
 type follower struct {
-	mu   sync.Mutex
 	upTo uint64
 	at   time.Time
 	view view
@@ -111,10 +111,14 @@ func (s *Store) view(ctx context.Context) (view, error) {
 	defer unlock()
 	f := &s.cluster
 	if time.Since(f.at) > forgotten {
-		f.upTo, f.view = 0, view{leases: map[string]leased{}, topics: map[string]topic{}, holds: map[string]holding{}}
+		f.forget()
 	}
 	began := time.Now()
 	found, upTo, err := s.state.scan(ctx, "c.>", s.state.proof, f.upTo+1)
+	if err == nil && upTo < f.upTo { // the stream was made again
+		f.forget()
+		found, upTo, err = s.state.scan(ctx, "c.>", s.state.proof, 1)
+	}
 	if err != nil {
 		return view{}, err
 	}
@@ -127,17 +131,12 @@ func (s *Store) view(ctx context.Context) (view, error) {
 	if f.life != nil && f.life.Generation > s.generation.Load() && s.generation.Load() > 0 { // another process has begun it
 		s.lives(f.life.Generation)
 	}
-	v := view{now: f.view.now, leases: map[string]leased{}, topics: map[string]topic{}, holds: map[string]holding{}}
-	for k, x := range f.view.leases {
-		v.leases[k] = x
-	}
-	for k, x := range f.view.topics {
-		v.topics[k] = x
-	}
-	for k, x := range f.view.holds {
-		v.holds[k] = x
-	}
-	return v, nil
+	return view{now: f.view.now, leases: maps.Clone(f.view.leases), topics: maps.Clone(f.view.topics), holds: maps.Clone(f.view.holds)}, nil
+}
+
+// forget has the view read as a whole again.
+func (f *follower) forget() {
+	f.upTo, f.view, f.life = 0, view{leases: map[string]leased{}, topics: map[string]topic{}, holds: map[string]holding{}}, nil
 }
 
 // saw takes a record into the view.
@@ -316,7 +315,6 @@ func (s *Store) Cluster(ctx context.Context) (c engine.Cluster, err error) {
 	if err != nil {
 		return c, s.because(err)
 	}
-	c.Now = s.clock.now()
 	for _, l := range v.leases {
 		c.Replicas = append(c.Replicas, engine.Replica{Name: l.Name, Fence: l.fence(), Types: l.Types})
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -44,7 +45,7 @@ type records struct {
 
 	mu      sync.Mutex
 	acked   uint64        // the highest sequence of a proof
-	lost    bool          // a proof came to stand below an earlier one
+	lost    bool          // a proof came to stand below one that was known before
 	waiting *proving      // the proof that has not begun
 	turn    chan struct{} // capacity 1: who has it proves
 }
@@ -164,21 +165,24 @@ func (c *records) proves(p *proving) {
 	c.waiting = nil
 	c.mu.Unlock()
 	p.at, p.err = c.mark(c.s.life, c.proof)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p.err == nil {
-		c.lost = c.lost || p.at <= c.acked
-		c.acked = p.at
-	}
 }
 
 // mark writes a message that proves how far a server is, and returns where it stands.
 func (c *records) mark(ctx context.Context, subject string) (at uint64, err error) {
 	m := c.message(mathrand.Uint64(), &write{subject: subject, blind: true, ttl: keepProof})
+	c.mu.Lock()
+	known := c.acked
+	c.mu.Unlock()
 	err = asLong(ctx, func() (bool, error) {
 		at, err = c.s.acknowledged(ctx, m)
 		return c.goesOn(ctx, err), err
 	})
+	if err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.lost = c.lost || at <= known
+		c.acked = max(c.acked, at)
+	}
 	return at, err
 }
 
@@ -304,12 +308,16 @@ func (c *records) readLeader(ctx context.Context, r *reading, subjects []string)
 
 // scan reads all records that match a filter, from a sequence on, in order; deleted ones too. mark is a subject that the
 // filter matches, for its proof. A scan of one page is of one moment; what was written while several were read is read
-// in another round, until a round has one page. upTo is the last sequence that was read.
+// in another round, until a round has one page. upTo is the last sequence that was read; below from where the stream ends
+// before it.
 func (c *records) scan(ctx context.Context, filter, mark string, from uint64) (found []record, upTo uint64, err error) {
 	for {
 		at, err := c.mark(ctx, mark)
 		if err != nil {
 			return nil, 0, err
+		}
+		if at < from { // nothing lies above, or the stream was made again
+			return found, at, nil
 		}
 		pages, next := 0, from
 		for seen := false; ; {
@@ -388,6 +396,11 @@ func (c *records) message(call uint64, w *write) *nats.Msg {
 
 // commit writes all or nothing and returns where the first stands: the others follow it.
 func (c *records) commit(ctx context.Context, call uint64, writes []write) (first uint64, err error) {
+	for i := range writes {
+		if limit := c.s.write.MaxPayload() - headers; int64(len(writes[i].body)) > limit {
+			return 0, fmt.Errorf("%w: it has %d bytes, the servers' max_payload leaves %d", events.ErrTooLarge, len(writes[i].body), limit)
+		}
+	}
 	if len(writes) == 1 {
 		return c.s.acknowledged(ctx, c.message(call, &writes[0]))
 	}
@@ -400,6 +413,14 @@ func (c *records) commit(ctx context.Context, call uint64, writes []write) (firs
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
+	began := time.Now()
+	defer func() {
+		for i := range writes {
+			if err != nil && c.s.lacks(c.prefix+writes[i].subject, began) {
+				first, err = 0, fmt.Errorf("%w: to publish to %s", ErrRights, c.prefix+writes[i].subject)
+			}
+		}
+	}()
 	id := nonce()
 	for i := range writes {
 		m := c.message(call, &writes[i])

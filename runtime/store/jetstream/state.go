@@ -143,10 +143,28 @@ func (s *Store) lookAtLife(ctx context.Context) error {
 	case err != nil:
 		return err
 	case l == nil, l.Group != group(info), lost, key:
-		return s.beginLife(ctx, group(info), l != nil && (l.Group != group(info) || lost))
+		over := uint64(0)
+		if l != nil && (l.Group != group(info) || lost) {
+			over = l.Generation
+		}
+		return s.beginLife(ctx, group(info), over)
 	}
 	s.lives(l.Generation)
 	return s.expel(ctx)
+}
+
+// BeginEpochs implements [engine.Shared].
+func (s *Store) BeginEpochs(ctx context.Context) error {
+	return s.one(ctx, "life", func(ctx context.Context) error {
+		if err := s.lookAtLife(ctx); err != nil {
+			return err
+		}
+		info, err := s.info(ctx, s.state.stream)
+		if err != nil {
+			return err
+		}
+		return s.beginLife(ctx, group(info), s.generation.Load())
+	})
 }
 
 // lifeOf reads a life; nil where none has begun.
@@ -177,30 +195,26 @@ func (s *Store) keyFits(l *life) (write bool, err error) {
 	return string(l.Sealed[:sealed.PrefixSize]) != string(s.box.Prefix()), nil
 }
 
-// beginLife begins the first life, or with raise the next one: leases and holds of before are over, and every log begins
-// a new epoch. Whoever begins it, it begins once.
-func (s *Store) beginLife(ctx context.Context, group string, raise bool) error {
-	before := s.generation.Load()
+// beginLife begins the first life, or the next one while that of the generation over stands, 0 for none: leases and
+// holds of before are over, and every log begins a new epoch. Of several that begin it at once one does.
+func (s *Store) beginLife(ctx context.Context, group string, over uint64) error {
 	var now life
+	begun := false
 	_, err := s.state.change(ctx, []string{lifeSubject}, func(r *reading) ([]write, error) {
 		is := r.of(lifeSubject)
 		l, err := s.lifeOf(&is)
 		if err != nil {
 			return nil, err
 		}
-		now = life{Generation: s.minutes(), Group: group}
+		now = life{Generation: max(s.minutes(), s.generation.Load()+1), Group: group} // above that of a stream that is lost
+		if begun = l == nil || l.Generation == over; l != nil {
+			now.Generation = max(now.Generation, l.Generation+1)
+		}
+		if !begun {
+			now.Generation = l.Generation
+		}
 		if s.box.Keyed() {
 			now.Sealed = s.box.SealCheck()
-		}
-		switch {
-		case l == nil:
-		case raise && l.Group == group && before > 0 && l.Generation > before: // another process has
-			now = *l
-			return nil, nil
-		case raise:
-			now.Generation = max(now.Generation, l.Generation+1)
-		default: // the key alone
-			now.Generation = l.Generation
 		}
 		b, err := json.Marshal(now)
 		return []write{put(is, b)}, err
@@ -211,8 +225,8 @@ func (s *Store) beginLife(ctx context.Context, group string, raise bool) error {
 	s.state.mu.Lock()
 	s.state.lost = false
 	s.state.mu.Unlock()
-	if raise {
-		s.log.Error("jetstream: a new generation begins: logs begin new epochs, leases are over", "stream", s.state.stream, "generation", now.Generation)
+	if begun && over > 0 {
+		s.log.Warn("jetstream: a new generation begins: logs begin new epochs, leases are over", "stream", s.state.stream, "generation", now.Generation)
 	}
 	s.lives(now.Generation)
 	return s.expel(ctx)
@@ -278,10 +292,10 @@ func (s *Store) watchLife() {
 	}
 }
 
-// Generation implements [engine.Generations].
+// Generation implements [engine.Shared].
 func (s *Store) Generation() uint64 { return s.generation.Load() }
 
-// Now is the clock of the servers (JS-33).
+// Now implements [engine.Shared]: it is the clock of the servers, which have to agree (JS-33).
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {

@@ -126,7 +126,9 @@ func natured(err error) error {
 }
 
 // within is the beginning of the subjects of a shard. A process that uses the store alone has the one without a topic.
-func within(s engine.Shard) string { return "o." + logToken(s.Topic) + "." + strconv.Itoa(s.Number) + "." }
+func within(s engine.Shard) string {
+	return "o." + logToken(s.Topic) + "." + strconv.Itoa(s.Number) + "."
+}
 
 // anyShard is within of every shard.
 const anyShard = "o.*.*."

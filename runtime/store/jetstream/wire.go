@@ -277,7 +277,7 @@ func (s *Store) page(ctx context.Context, stream string, by map[string]any, n in
 // pull asks any server for messages and calls each with them. more tells that there are more than were sent.
 func (s *Store) pull(ctx context.Context, stream string, by map[string]any, each func(*nats.Msg) error) (more bool, err error) {
 	body, err := json.Marshal(by)
-	if err != nil {
+	if err != nil || s.behind != nil && s.behind() {
 		return false, err
 	}
 	began, inbox := time.Now(), s.write.NewInbox()
