@@ -21,31 +21,23 @@ func attemptAt(id string, generation uint64, n int) string {
 // attemptsIn is how many attempts a subject says there are; 0 of one that is a proof.
 func attemptsIn(subject string) (id string, n int) {
 	part := strings.Split(subject, ".")
-	if len(part) != 5 || strings.HasPrefix(part[3], "-") {
+	if len(part) != 5 {
 		return "", 0
 	}
 	n, _ = strconv.Atoi(part[4])
 	return detoken(part[1]), n
 }
 
-// scanAttempts reads attempts whose subjects begin with a prefix, in order of writing.
-func (s *Store) scanAttempts(ctx context.Context, prefix string) ([]record, error) {
-	mark := prefix + strings.Repeat("-.", 4-strings.Count(prefix, ".")) + "-" + s.me
-	found, _, err := s.state.scan(ctx, prefix+">", mark, 1)
+// scanAttempts reads attempts whose subjects begin with a prefix, in order of writing; about most of them, 0 for all.
+func (s *Store) scanAttempts(ctx context.Context, prefix string, most int) ([]record, error) {
+	found, _, err := s.state.scan(ctx, prefix+">", s.proofIn(prefix), 1, most)
 	if err != nil {
 		return nil, err
 	}
-	latest := map[string]bool{} // of the rounds of a scan the last counts
-	for _, r := range found {
-		latest[r.subject] = r.there()
-	}
-	found = slices.DeleteFunc(found, func(r record) bool {
+	return slices.DeleteFunc(found, func(r record) bool {
 		_, n := attemptsIn(r.subject)
-		is := n > 0 && latest[r.subject]
-		latest[r.subject] = false
-		return !is
-	})
-	return found, nil
+		return n == 0 || !r.there()
+	}), nil
 }
 
 // Attempts implements [engine.Attempts].
@@ -63,7 +55,7 @@ func (s *Store) Attempts(ctx context.Context, subscription string, limit int) (f
 	if err != nil || rec.sequence == 0 || limit <= 0 {
 		return nil, err
 	}
-	rows, err := s.scanAttempts(ctx, "a."+token(subscription)+"."+strconv.FormatUint(x.Generation, 16)+".")
+	rows, err := s.scanAttempts(ctx, "a."+token(subscription)+"."+strconv.FormatUint(x.Generation, 16)+".", 0)
 	if err != nil {
 		return nil, s.because(err)
 	}
@@ -144,8 +136,8 @@ func row(r record) (attemptlog.Row, error) {
 	return attemptlog.Row{Sequence: int64(r.sequence), Last: nanos(made[len(made)-1].At), Count: n}, nil
 }
 
-func (t attemptTable) rows(ctx context.Context, prefix string) (rows []attemptlog.Row, err error) {
-	found, err := t.s.scanAttempts(ctx, prefix)
+func (t attemptTable) rows(ctx context.Context, prefix string, most int) (rows []attemptlog.Row, err error) {
+	found, err := t.s.scanAttempts(ctx, prefix, most)
 	if err != nil {
 		return nil, err
 	}
@@ -160,12 +152,12 @@ func (t attemptTable) rows(ctx context.Context, prefix string) (rows []attemptlo
 }
 
 func (t attemptTable) OldestRows(ctx context.Context, limit int) ([]attemptlog.Row, error) {
-	rows, err := t.rows(ctx, "a.")
+	rows, err := t.rows(ctx, "a.", limit)
 	return rows[:min(len(rows), limit)], err
 }
 
 func (t attemptTable) RowsOf(ctx context.Context, subscription string, limit int) ([]attemptlog.Row, error) {
-	rows, err := t.rows(ctx, "a."+token(subscription)+".")
+	rows, err := t.rows(ctx, "a."+token(subscription)+".", 0)
 	slices.Reverse(rows)
 	return rows[:min(len(rows), limit)], err
 }
@@ -175,7 +167,7 @@ func (t attemptTable) DeleteRows(ctx context.Context, upTo int64) error {
 }
 
 func (t attemptTable) DeleteRowsOf(ctx context.Context, subscription string, upTo int64, limit int) error {
-	rows, err := t.rows(ctx, "a."+token(subscription)+".")
+	rows, err := t.rows(ctx, "a."+token(subscription)+".", 0)
 	if err != nil {
 		return err
 	}

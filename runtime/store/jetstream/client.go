@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -165,16 +164,14 @@ func (s *Store) Received(ctx context.Context, key string, after uint64, limit in
 	}
 	defer done()
 	at := clientAt(key) + "r."
-	all, _, err := s.client.scan(ctx, at+"*", at+"-"+s.me, max(after, c.Taken)+1)
+	all, _, err := s.client.scan(ctx, at+"*", s.proofIn(at), max(after, c.Taken)+1, max(limit, 1))
 	if err != nil {
 		return nil, s.because(err)
 	}
-	seen := map[uint64]bool{}
 	for _, r := range all {
-		if !r.there() || strings.HasPrefix(r.subject, at+"-") || seen[r.sequence] || len(bodies) >= limit {
+		if !r.there() || len(bodies) >= limit {
 			continue
 		}
-		seen[r.sequence] = true
 		var x received
 		if _, err := found(r, &x); err != nil {
 			return nil, err

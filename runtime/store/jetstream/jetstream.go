@@ -1,18 +1,29 @@
-// Package jetstream keeps the logs of event types in NATS JetStream, nats-server 2.15 or later. Start with [Open].
+// Package jetstream keeps a server's state in NATS JetStream, nats-server 2.15 or later: logs of event types, webhook
+// subscriptions, and what the replicas of a cluster owe each other (engine.Shared). Start with [Open].
 //
 // The trade: three nats-servers on three disks with sync_interval: always, 2 to 3 ms an append, writes that stand
-// still for 5 to 10 s when a server crashes, and losses known of the server that PostgreSQL does not have: it
-// acknowledges before the disk has the data unless sync_interval says always, which clients are not told.
-// PostgreSQL stays what the docs recommend.
+// still for 5 to 10 s when a server crashes, no place in the author's SQL transaction, and losses known of the server
+// that PostgreSQL does not have: it acknowledges before the disk has the data unless sync_interval says always, which
+// clients are not told. PostgreSQL stays what the docs recommend.
 //
 // A log is a stream of its own; a position is a sequence of it, and nothing but entries is ever stored there. Each
 // entry has a subject of its own by its id and audience, and every publish carries an expectation on it, so that a
 // copy that comes late is refused and an id that stands is found, in a time that does not grow with the log. The
 // subjects name the log's epoch: an append under an epoch that is over meets no stream.
 //
-// Several processes may append to a log and follow it: a [Log] is an [engine.Log]. The store has no leases,
-// subscriptions, cursors or outbox yet, so it is no engine.Shared, and a server treats it as its own alone: for
-// webhooks and for replicas take package postgres. The package makes no promise of compatibility.
+// Everything else lies in one stream, <NAMESPACE>_S, as the last messages of subjects; operators' actions and what
+// clients keep have one each. Nothing there is decided by what was read, which any server may answer from an older
+// state: a write carries the sequence of what it rests on, and several are one atomic batch. An answer that is final by
+// itself comes from a server that has shown a message that was written after the question. An owner's batch rests on
+// its hold besides, so that a claim comes before it or after it.
+//
+// Leases have to outlast the crash of a server, so Options.Replica.Lease of a server should be 30 s. The servers'
+// clocks have to agree. A subscription takes five messages: its record, its progress, what concerns it, its use of a
+// URL, and a part of two counters, which new subscriptions of a whole cluster take turns at. Whoever puts back an older
+// copy of the streams stops the replicas and calls [Store.BeginEpochs] before they serve again; one stream alone that is
+// put back in a cluster is noticed.
+//
+// The package makes no promise of compatibility.
 package jetstream
 
 import (
@@ -82,7 +93,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// A Store keeps logs in streams of one account. It is safe for concurrent use.
+// A Store keeps its state in streams of one account. It is safe for concurrent use.
 type Store struct {
 	o     Options
 	log   *slog.Logger

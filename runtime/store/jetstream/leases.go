@@ -18,7 +18,7 @@ import (
 
 const (
 	// shortLease is a time to live below which the crash of one server may cost every lease: writes stand still for up to
-	// 10 s (F8).
+	// 10 s (JS-35).
 	shortLease = 25 * time.Second
 	// maxShards bounds how many shards a topic has.
 	maxShards = 4096
@@ -114,10 +114,10 @@ func (s *Store) view(ctx context.Context) (view, error) {
 		f.forget()
 	}
 	began := time.Now()
-	found, upTo, err := s.state.scan(ctx, "c.>", s.state.proof, f.upTo+1)
+	found, upTo, err := s.state.scan(ctx, "c.>", s.state.proof, f.upTo+1, 0)
 	if err == nil && upTo < f.upTo { // the stream was made again
 		f.forget()
-		found, upTo, err = s.state.scan(ctx, "c.>", s.state.proof, 1)
+		found, upTo, err = s.state.scan(ctx, "c.>", s.state.proof, 1, 0)
 	}
 	if err != nil {
 		return view{}, err

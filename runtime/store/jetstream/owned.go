@@ -300,7 +300,7 @@ func (s *Store) resume(ctx context.Context, log string, h *engine.Hold) (to stor
 }
 
 func (s *Store) resumed(ctx context.Context, log, at, own string, h *engine.Hold) (to store.Position, concerned []store.Concern, err error) {
-	found, _, err := s.state.scan(ctx, at+"d."+logToken(log)+".>", own+"d."+logToken(log)+".-"+s.me, 1)
+	found, _, err := s.state.scan(ctx, at+"d."+logToken(log)+".>", s.proofIn(own+"d."+logToken(log)+"."), 1, 0)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -439,7 +439,7 @@ func (o *owned) scan(ctx context.Context) (subs []store.Subscription, err error)
 	}
 	defer done()
 	at := within(o.h.Shard)
-	found, _, err := o.s.state.scan(ctx, at+"r.>", at+"r.-"+o.s.me, 1)
+	found, _, err := o.s.state.scan(ctx, at+"r.>", o.s.proofIn(at+"r."), 1, 0)
 	if err != nil {
 		return nil, o.s.because(fmt.Errorf("the subscriptions of %v: %w", o.h.Shard, err))
 	}
@@ -451,7 +451,7 @@ func (o *owned) scan(ctx context.Context) (subs []store.Subscription, err error)
 	var progress []record
 	for _, r := range latest {
 		switch part := strings.Split(r.subject, "."); {
-		case !r.there() || strings.HasPrefix(part[4], "-"):
+		case !r.there():
 		case len(part) > 5:
 			progress = append(progress, r)
 		default:

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -228,7 +229,7 @@ func matches(want, have []string) bool {
 	return true
 }
 
-// readMost bounds how many subjects one request names: a server refuses what matches more than 1,024 (F9).
+// readMost bounds how many subjects one request names: a server refuses what matches more than 1,024.
 const readMost = 400
 
 // read reads the last message of subjects, which may have wildcards and match 1,000 at most.
@@ -309,8 +310,8 @@ func (c *records) readLeader(ctx context.Context, r *reading, subjects []string)
 // scan reads all records that match a filter, from a sequence on, in order; deleted ones too. mark is a subject that the
 // filter matches, for its proof. A scan of one page is of one moment; what was written while several were read is read
 // in another round, until a round has one page. upTo is the last sequence that was read; below from where the stream ends
-// before it.
-func (c *records) scan(ctx context.Context, filter, mark string, from uint64) (found []record, upTo uint64, err error) {
+// before it. A scan that is to find no more than most, 0 for all, ends where it has.
+func (c *records) scan(ctx context.Context, filter, mark string, from uint64, most int) (found []record, upTo uint64, err error) {
 	for {
 		at, err := c.mark(ctx, mark)
 		if err != nil {
@@ -319,13 +320,17 @@ func (c *records) scan(ctx context.Context, filter, mark string, from uint64) (f
 		if at < from { // nothing lies above, or the stream was made again
 			return found, at, nil
 		}
+		page := pageMax
+		if most > 0 {
+			page = min(page, most)
+		}
 		pages, next := 0, from
 		for seen := false; ; {
 			var some []record
 			var more bool
 			err := asLong(ctx, func() (bool, error) {
 				some = nil
-				more, err = c.s.pull(ctx, c.stream, map[string]any{"seq": next, "next_by_subj": c.prefix + filter, "batch": pageMax, "max_bytes": pageBytes},
+				more, err = c.s.pull(ctx, c.stream, map[string]any{"seq": next, "next_by_subj": c.prefix + filter, "batch": page, "max_bytes": pageBytes},
 					func(m *nats.Msg) error {
 						x, err := c.record(m)
 						some = append(some, x)
@@ -349,16 +354,28 @@ func (c *records) scan(ctx context.Context, filter, mark string, from uint64) (f
 			if len(some) > 0 {
 				next = some[len(some)-1].sequence + 1
 			}
-			found = append(found, some...)
+			found = append(found, slices.DeleteFunc(some, func(r record) bool { return isProof(r.subject) })...)
+			if most > 0 && len(found) >= most {
+				return found, next - 1, nil
+			}
 			if seen && !more {
 				break
 			}
 		}
 		if pages == 1 {
-			return found, next - 1, nil
+			slices.SortStableFunc(found, func(a, b record) int { return cmp.Compare(a.sequence, b.sequence) })
+			return slices.CompactFunc(found, func(a, b record) bool { return a.sequence == b.sequence }), next - 1, nil
 		}
 		from = at + 1
 	}
+}
+
+// proofIn is a subject below a prefix for this process's proofs that a scan of it finds, and leaves out.
+func (s *Store) proofIn(prefix string) string { return prefix + "-" + s.me }
+
+func isProof(subject string) bool {
+	last := subject[strings.LastIndexByte(subject, '.')+1:]
+	return len(last) == 17 && last[0] == '-'
 }
 
 // A write is one message of a change.

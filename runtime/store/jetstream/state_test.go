@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -497,5 +498,73 @@ func TestRightsOfState(t *testing.T) {
 				t.Errorf("after %v: %v", time.Since(began), err)
 			}
 		})
+	}
+}
+
+// Leases that are over when one server has crashed are warned of, once (JS-35).
+func TestShortLeases(t *testing.T) {
+	var said bytes.Buffer
+	o := jetstream.Options{Namespace: space(), Single: true, Logger: slog.New(slog.NewTextHandler(&said, nil))}
+	s := open(t, alone.ClientURL(), o)
+	check.Must(s.Join(t.Context(), "r", 30*time.Second, nil))(t)
+	if strings.Contains(said.String(), "lease") {
+		t.Fatalf("30 s are said to be short: %s", &said)
+	}
+	for range 2 {
+		check.Must(s.Join(t.Context(), "r", 10*time.Second, nil))(t)
+	}
+	if n := strings.Count(said.String(), "leases are short"); n != 1 {
+		t.Errorf("it is said %d times: %s", n, &said)
+	}
+}
+
+// A scan of several pages is whole, and pages of an owner are cut from it (JS-28).
+func TestManyRecords(t *testing.T) {
+	s := single(t)
+	const n = 700 // a page has 512 messages, two for each
+	var wg sync.WaitGroup
+	for w := range 7 {
+		wg.Go(func() {
+			for i := range n / 7 {
+				if _, err := s.PutSubscription(t.Context(), inShard(fmt.Sprintf("sub_%04d", w*n/7+i), 0)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	owner := s.Owned(owns(t, s, 0))
+	for name, pages := range map[string]func(after string) ([]store.Subscription, error){
+		"owner": func(after string) ([]store.Subscription, error) { return owner.Subscriptions(t.Context(), after, 300) },
+		"store": func(after string) ([]store.Subscription, error) { return s.Subscriptions(t.Context(), after, 300) },
+	} {
+		var ids []string
+		for after := ""; ; after = ids[len(ids)-1] {
+			page := check.Must(pages(after))(t)
+			if len(page) == 0 {
+				break
+			}
+			for _, sub := range page {
+				ids = append(ids, sub.ID)
+			}
+		}
+		if len(ids) != n || !slices.IsSorted(ids) {
+			t.Errorf("%s: %d ids", name, len(ids))
+		}
+	}
+	if to, concerned, err := owner.Resume(t.Context(), inShard("", 0).Event); to != 0 || len(concerned) != n || err != nil {
+		t.Errorf("Resume = %d, %d concerns, %v", to, len(concerned), err)
+	}
+	var updates []store.Update
+	for i := range n {
+		sub := inShard(fmt.Sprintf("sub_%04d", i), 0)
+		updates = append(updates, store.Update{ID: sub.ID, Generation: sub.Generation, Progress: store.Progress{Epoch: 1, Base: 9}, Idle: true})
+	}
+	if err := owner.SaveProgress(t.Context(), updates); err != nil {
+		t.Fatal(err)
+	}
+	if _, concerned, err := owner.Resume(t.Context(), inShard("", 0).Event); len(concerned) != 0 || err != nil {
+		t.Errorf("after all were idle: %d concerns, %v", len(concerned), err)
 	}
 }

@@ -31,7 +31,7 @@ func (s *Store) States(ctx context.Context, prefix, after string, limit int) (st
 		return nil, err
 	}
 	defer done()
-	found, _, err := s.state.scan(ctx, "k.>", "k.-"+s.me, 1)
+	found, _, err := s.state.scan(ctx, "k.>", s.proofIn("k."), 1, 0)
 	if err != nil {
 		return nil, s.because(err)
 	}
@@ -40,7 +40,7 @@ func (s *Store) States(ctx context.Context, prefix, after string, limit int) (st
 		latest[r.subject] = r
 	}
 	for _, r := range latest {
-		if !r.there() || strings.HasPrefix(r.subject, "k.-") {
+		if !r.there() {
 			continue
 		}
 		var x stated
@@ -112,18 +112,14 @@ func (s *Store) History(ctx context.Context, event string) ([]engine.SchemaVersi
 	}
 	defer done()
 	at := "y." + logToken(event) + "."
-	found, _, err := s.state.scan(ctx, at+">", at+"-"+s.me, 1)
+	found, _, err := s.state.scan(ctx, at+">", s.proofIn(at), 1, 0)
 	if err != nil {
 		return nil, s.because(err)
 	}
 	var history []engine.SchemaVersion
 	for _, r := range found { // an entry never changes: each is there once, in order
-		ordinal, err := strconv.Atoi(r.subject[len(at):])
-		if err != nil {
-			continue
-		}
 		var x schema
-		if err := json.Unmarshal(r.body, &x); err != nil || ordinal != len(history) {
+		if err := json.Unmarshal(r.body, &x); err != nil || r.subject != schemaAt(event, len(history)) {
 			return nil, fmt.Errorf("%w: schema %s after %d others: %w", ErrCorrupt, r.subject, len(history), err)
 		}
 		history = append(history, engine.SchemaVersion{Fingerprint: x.Fingerprint, InputSchema: x.Input, PayloadSchema: x.Payload, Floor: store.Position(x.Floor)})

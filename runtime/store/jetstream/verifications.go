@@ -119,7 +119,7 @@ const sweptAtOnce = 100
 // admitted meanwhile may be left without a record.
 func (s *Store) SweepVerifications(ctx context.Context, now time.Time, limit int) (removed int, err error) {
 	err = s.one(ctx, verificationQuota, func(ctx context.Context) error {
-		found, _, err := s.state.scan(ctx, "v.>", "v.-"+s.me, 1)
+		found, _, err := s.state.scan(ctx, "v.>", s.proofIn("v."), 1, 0)
 		if err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (s *Store) SweepVerifications(ctx context.Context, now time.Time, limit int
 			return err
 		}
 		for subject, r := range latest {
-			if !r.there() || strings.HasPrefix(subject, "v.-") {
+			if !r.there() {
 				continue
 			}
 			v, err := verifiedIn(r)
