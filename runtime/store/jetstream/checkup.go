@@ -197,7 +197,7 @@ func monitor(ctx context.Context, url string, answer any) error {
 func (e *examination) rights(ctx context.Context) {
 	ns, state := e.s.o.Namespace, e.s.state.stream
 	var lacking []string
-	for _, subject := range []string{ns + ".l.checkup.0.0", ns + ".s.c.b.checkup", ns + ".a.checkup", ns + ".c.checkup", "$JS.API.INFO", "$JS.API.STREAM.INFO." + state,
+	for _, subject := range []string{ns + ".l.checkup.0.0", ns + ".s.c.b.checkup", ns + ".a.checkup", "$JS.API.INFO", "$JS.API.STREAM.INFO." + state,
 		"$JS.API.STREAM.MSG.GET." + state, "$JS.API.STREAM.MSG.DELETE." + state, "$JS.API.DIRECT.GET." + state, "$JS.API.STREAM.PURGE." + state} {
 		m := nats.NewMsg(subject)
 		if strings.HasPrefix(subject, "$JS.") {

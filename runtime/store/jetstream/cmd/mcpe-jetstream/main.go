@@ -15,8 +15,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,6 +27,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
 )
 
@@ -176,12 +179,12 @@ func (n *names) Set(s string) error {
 }
 
 func prepare(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) error {
-	fs, at := flags("prepare", "Make the streams of a store, and of the logs of the event types that are named, so that servers need no right to\nmake any. "+
-		"What exists stays. Limits have to be those of the servers' Retention: these change them otherwise,\nwhich needs the right to.", stderr)
+	fs, at := flags("prepare", "Make the streams of a store, of the servers' own logs, and of the logs of the event types that are named, so that\nservers need no right to make any. "+
+		"What exists stays, but for its limits: they have to be those of the servers' Retention,\nwhich change them otherwise and need the right to.", stderr)
 	var events names
 	fs.Var(&events, "event", "`name` of an event type, as often as there are types")
-	age := fs.Duration("max-age", 0, "the types' Retention.MaxAge")
-	count := fs.Int("max-count", 0, "the types' Retention.MaxCount")
+	age := fs.Duration("max-age", time.Hour, "the types' Retention.MaxAge, 0 for no bound")
+	count := fs.Int("max-count", 10_000, "the types' Retention.MaxCount, 0 for no bound")
 	if err := parse(fs, args); err != nil {
 		return err
 	}
@@ -195,8 +198,12 @@ func prepare(ctx context.Context, args []string, env func(string) string, stdout
 	}
 	defer s.Close()
 	fmt.Fprintf(stdout, "The state of namespace %s is there, generation %d.\n", p.Namespace, s.Generation())
+	limits := map[string]store.LogOptions{engine.ControlLog: {MaxAge: engine.ControlAge}, engine.AuditLog: {MaxAge: engine.AuditAge, MaxCount: engine.MaxAudit}}
 	for _, name := range events {
-		log, err := s.OpenLog(ctx, name, store.LogOptions{MaxAge: *age, MaxCount: *count})
+		limits[name] = store.LogOptions{MaxAge: *age, MaxCount: *count}
+	}
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		log, err := s.OpenLog(ctx, name, limits[name])
 		if err != nil {
 			return err
 		}
