@@ -62,8 +62,9 @@ generate: ## Write examples/generated and bench/sample from their event files.
 	$(GO) run ./cmd/mcpe-gen generate
 
 .PHONY: golden
-golden: ## Rewrite the golden files of the generator.
+golden: ## Rewrite the golden files of the generator, and docs/reference.
 	$(GO) test ./gen -update
+	$(GO) test ./cmd/mcpe-gen -run '^TestReference$$' -update
 
 .PHONY: demo
 demo: ## Show the main job end to end, then each protocol: webhooks in, typed events out.
@@ -171,6 +172,17 @@ typescript: ## Compile, lint and run the TypeScript that is generated (needs Nod
 	  MCPE_TEST_TYPESCRIPT=$(CURDIR)/bin/typescript $(GO) test -count=1 -run '^TestTypeScript|^TestReceives$$' ./gen ./examples/typescript; \
 	else echo "NOT RUN: TypeScript, which needs Node and npm"; test -z "$$MCPE_TEST_TYPESCRIPT_REQUIRED"; fi
 
+# The site of docs is VitePress with its own theme, at the version of a lock file.
+SITE = site
+
+.PHONY: site
+site: ## Build docs as a site in bin/site/.vitepress/dist, and check its links (needs Node, npm and its registry, or it says that it is not run).
+	@if command -v node >/dev/null && command -v npm >/dev/null; then set -e; \
+	  rm -rf bin/site/docs; mkdir -p bin/site; cp -R $(SITE)/. docs bin/site/; \
+	  npm ci --silent --no-fund --no-audit --ignore-scripts --prefix bin/site; \
+	  ./bin/site/node_modules/.bin/vitepress build bin/site; \
+	else echo "NOT RUN: the site, which needs Node and npm"; test -z "$$MCPE_TEST_SITE_REQUIRED"; fi
+
 # Sets of schemas that others have published: packages at the versions of a lock file, and a module of go.mod there.
 CORPORA = gen/testdata/corpora
 
@@ -200,10 +212,10 @@ scaffolds: ## Build, test and run what init writes, for every two choices that g
 	MCPE_GEN_SCAFFOLDS=all $(GO) test -count=1 -run '^TestScaffolds$$' ./cmd/mcpe-gen
 
 .PHONY: bench
-bench: ## Measure polling, streaming and generating beside their plain-Go limits.
+bench: ## Measure polling, streaming and generating beside their plain-Go limits. UPDATE=1 rewrites docs/benchmarks.md (on a quiet machine).
 	@mkdir -p bin
 	@$(GO) build -o bin/ ./bench ./runtime/internal/pgtest/throwaway
-	@./bin/bench
+	@./bin/bench $(if $(UPDATE),-markdown docs/benchmarks.md,)
 
 # How long each fuzz target runs.
 FUZZTIME ?= 1m

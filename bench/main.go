@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -73,16 +74,21 @@ func main() {
 	flag.DurationVar(&s.duration, "duration", 3*time.Second, "length of one measurement")
 	flag.IntVar(&s.streams, "streams", 1000, "open streams of push and idle")
 	flag.IntVar(&s.kills, "kills", 10, "kills behind the balancer, each with 10 clients of a mode")
+	page := flag.String("markdown", "", "write the rows of all parts into this `page`, and a chart of them beside it")
 	flag.Parse()
+	if *page != "" && *only != "" {
+		fmt.Fprintln(os.Stderr, "bench: -markdown takes the rows of all parts: leave -only out")
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, s, *only); err != nil {
+	if err := run(ctx, s, *only, *page); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, s settings, only string) error {
+func run(ctx context.Context, s settings, only, page string) error {
 	var rows []row
 	var failed error
 	for _, p := range parts {
@@ -101,7 +107,12 @@ func run(ctx context.Context, s settings, only string) error {
 	for _, r := range rows {
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%.2f\t%s\n", r.what, r.limit, r.ours, r.ratio, r.target)
 	}
-	return errors.Join(tw.Flush(), failed)
+	if err := errors.Join(tw.Flush(), failed); err != nil || page == "" {
+		return err
+	}
+	about := fmt.Sprintf("Measured on %s with %s on %s/%s, %d cores, by `bench -rounds %d -duration %s -streams %d -kills %d`.",
+		time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), s.rounds, s.duration, s.streams, s.kills)
+	return writePage(page, about, rows)
 }
 
 // median sorts xs and returns its middle.

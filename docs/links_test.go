@@ -20,7 +20,7 @@ var (
 	// link matches the target of a link or of an image.
 	link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	// named matches a page as comments, messages and CHANGELOG name it: docs/server.md.
-	named = regexp.MustCompile(`\bdocs/[a-z-]+\.md\b`)
+	named = regexp.MustCompile(`\bdocs/[a-z/-]+\.md\b`)
 )
 
 // prose returns a page without its code blocks.
@@ -57,18 +57,24 @@ func TestAnchors(t *testing.T) {
 	}
 }
 
+// pages returns all pages: the repository's, those of docs and of its directories, and what coding agents are told.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range []string{"../*.md", "*.md", "*/*.md", "../skills/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, found, err)
+		}
+		all = append(all, found...)
+	}
+	return slices.DeleteFunc(all, func(page string) bool { return strings.HasPrefix(page, "testdata") })
+}
+
 // Every link of a page leads to a file of the repository, and to a heading of it if it names one.
 func TestLinks(t *testing.T) {
-	pages, err := filepath.Glob("../*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	inside, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	checked := 0
-	for _, page := range append(pages, inside...) {
+	for _, page := range pages(t) {
 		for _, m := range link.FindAllStringSubmatch(prose(t, page), -1) {
 			if strings.Contains(m[1], ":") { // another host, or a mail address
 				continue
@@ -134,21 +140,36 @@ func TestNamedPages(t *testing.T) {
 }
 
 // references are pages to look things up in, which may be long; architecture.md is the maintainers' page.
-var references = []string{"event-file.md", "requirements.md", "architecture.md"}
+var references = []string{"event-file.md", "requirements.md", "architecture.md", "reference/command.md", "reference/diagnostics.md", "../CHANGELOG.md"}
 
 // A page for readers has at most 2,500 words.
 func TestPagesAreShort(t *testing.T) {
-	pages, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, page := range append(pages, "../README.md") {
+	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := len(strings.Fields(string(text))); n > 2500 && !slices.Contains(references, page) {
+		if n := len(strings.Fields(string(text))); n > 2500 && !slices.Contains(references, filepath.ToSlash(page)) {
 			t.Errorf("%s has %d words: split it", page, n)
+		}
+	}
+}
+
+// docs/README.md, of which the site makes its sidebar, has every page once; that of proposals has every proposal.
+func TestEveryPageIsListed(t *testing.T) {
+	listed := map[string]int{}
+	for _, index := range []string{"README.md", "proposals/README.md"} {
+		text, err := os.ReadFile(index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^- \[[^\]]+\]\(([^):#]+\.md)\): \S`).FindAllStringSubmatch(string(text), -1) {
+			listed[filepath.ToSlash(filepath.Join(filepath.Dir(index), m[1]))]++
+		}
+	}
+	for _, page := range pages(t) {
+		if page = filepath.ToSlash(page); !strings.HasPrefix(page, "../") && page != "README.md" && listed[page] != 1 {
+			t.Errorf("docs/README.md, or that of proposals, lists docs/%s %d times as \"- [Title](page.md): what it has\"", page, listed[page])
 		}
 	}
 }

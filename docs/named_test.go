@@ -85,12 +85,9 @@ func TestOnlyPromisedPackagesAreNamed(t *testing.T) {
 			t.Fatalf("%q names one: %v", text, !want)
 		}
 	}
-	pages, err := filepath.Glob("*.md")
-	if err != nil || len(pages) < 10 {
-		t.Fatalf("%d pages: %v", len(pages), err)
-	}
-	for _, page := range append(pages, "../README.md") {
-		if slices.Contains(maintainers, page) {
+	for _, page := range pages(t) {
+		if slices.Contains(maintainers, page) || strings.HasPrefix(page, "proposals") ||
+			strings.HasPrefix(page, "../") && page != "../README.md" && !strings.HasPrefix(page, "../skills") {
 			continue
 		}
 		text, err := os.ReadFile(page)
@@ -104,7 +101,7 @@ func TestOnlyPromisedPackagesAreNamed(t *testing.T) {
 		}
 	}
 	root := filepath.Join("..", "examples")
-	err = filepath.WalkDir(root, func(name string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(name string, _ fs.DirEntry, err error) error {
 		rel, _ := filepath.Rel(root, name)
 		if err != nil || filepath.Ext(name) != ".go" || slices.Contains(insiders, filepath.ToSlash(rel)) {
 			return err

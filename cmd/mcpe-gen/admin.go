@@ -36,7 +36,7 @@ connected, what was sent and what came back, and do something about it.
   pause ID, unpause ID      hold deliveries back, and let them go on
   resume ID                 end a suspension
   replay ID [CURSOR]        deliver again everything after a cursor, or what --since, --position
-                            or --event-id name and all that follows
+                            or --event-id name and all that follows, --until a time
   bulk VERB                 pause, unpause or resume all that the filters take, in the background;
                             replay or send again what was given up, --since a time
   tasks, cancel TASK        what of that is going on, and end it early
@@ -131,6 +131,7 @@ func newAdmin(c *command) *cobra.Command {
 	}
 	for _, f := range []struct{ flag, name, usage string }{
 		{"since", "since", "replay, bulk and audit: from this `time` on, such as 2026-11-22T14:00:00Z, or how long ago it was, such as 90m"},
+		{"until", "until", "replay and bulk: leave out what happened from this `time` on"},
 		{"position", "position", "replay: from this `position` of the log on"},
 		{"event-id", "eventId", "replay: from the event of this `id` on"},
 	} {

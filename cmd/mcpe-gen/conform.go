@@ -6,14 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/clients"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/receivers"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -40,6 +43,13 @@ a server has to refuse; use it on servers that are yours.
 A run takes less than two minutes, subscribes only to callbacks of its own, and ends
 its subscriptions, also on Ctrl-C.
 
+With --client a client is tried: conform plays servers that misbehave, and starts the
+COMMAND after -- once for each, up to six at once; {url} in it becomes the server's URL.
+The one event type is called tick, and is to be followed by whatever mode it offers until
+the program is asked to end. --handled names the file to which the program adds a line for
+each event that it took, which has its eventId; - is its standard output. Without it only
+requests are judged.
+
 With --receiver a webhook receiver is tried instead: conform plays the server, and posts
 challenges, events, gaps and a termination to the URL, some of them wrong, signed with
 --secret. The receiver has to know --subscription. --handled names the file to which the
@@ -48,16 +58,22 @@ webhook-id of a gap or a termination; without it only answers are judged. A COMM
 after -- starts the program, which is killed once and started again to see whether what
 it took is lost. The run ends with a termination.
 
-Exit codes: 0 when nothing failed, 1 when there is no MCP server with events, or nobody
-at the receiver's URL, 6 when a requirement does not hold.`
+--badge writes a picture with the result, in SVG, for a README. It needs no service that
+draws it, and so works for private projects too.
+
+Exit codes: 0 when nothing failed, 1 when there is no MCP server with events, nobody at
+the receiver's URL, or a client that asks nothing, 6 when a requirement does not hold.`
 
 func newConform(c *command) *cobra.Command {
 	var o conform.Options
 	var hooks receivers.Options
-	var data, junit string
+	var players clients.Options
+	var data string
+	var written files
+	var isClient bool
 	cmd := &cobra.Command{
-		Use:   "conform URL | -- COMMAND... | --receiver URL --secret SECRET [-- COMMAND...]",
-		Short: "Try the protocol's requirements against a server or a webhook receiver",
+		Use:   "conform URL | -- COMMAND... | --receiver URL --secret SECRET [-- COMMAND...] | --client -- COMMAND... {url}",
+		Short: "Try the protocol's requirements against a server, a webhook receiver or a client",
 		Long:  conformHelp,
 		Example: `  mcpe-gen conform https://mcp.example.com/mcp --token $TOKEN
   mcpe-gen conform -- ./server -stdio
@@ -66,9 +82,22 @@ func newConform(c *command) *cobra.Command {
   mcpe-gen conform http://127.0.0.1:8080/mcp --junit conform.xml
   mcpe-gen conform https://mcp.example.com/mcp --token $TOKEN --listen :8443 \
     --public-url https://me.example.net:8443 --tls-cert cert.pem --tls-key key.pem
-  mcpe-gen conform --receiver http://127.0.0.1:9000/hooks/1 --secret $SECRET --handled handled.txt -- ./consumer`,
+  mcpe-gen conform --receiver http://127.0.0.1:9000/hooks/1 --secret $SECRET --handled handled.txt -- ./consumer
+  mcpe-gen conform --client --handled - --badge client.svg -- ./watch -url {url} -event tick`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if isClient {
+				if err := refuseFlags(cmd, slices.Concat(serverOnly, receiverOnly, []string{"event", "receiver"}), "--%s does not go with --client"); err != nil {
+					return err
+				}
+				if dash := cmd.ArgsLenAtDash(); dash > 0 || dash < 0 && len(args) > 0 {
+					return usagef("conform --client takes the command of a client after --; %q stands before it", args[0])
+				}
+				players.Command, players.Handled = args, hooks.Handled
+				return c.judged(cmd.Context(), "client", written, func(ctx context.Context) (*verdict.Report, error) {
+					return clients.Run(ctx, players)
+				})
+			}
 			if cmd.Flags().Changed("receiver") {
 				if err := refuseFlags(cmd, serverOnly, "--%s does not go with --receiver"); err != nil {
 					return err
@@ -84,12 +113,15 @@ func newConform(c *command) *cobra.Command {
 				if o.Event != "" {
 					hooks.Event = o.Event
 				}
-				return c.judged(cmd.Context(), junit, func(ctx context.Context) (*verdict.Report, error) {
+				return c.judged(cmd.Context(), "receiver", written, func(ctx context.Context) (*verdict.Report, error) {
 					return receivers.Run(ctx, hooks)
 				})
 			}
 			if err := refuseFlags(cmd, receiverOnly, "--%s goes with --receiver"); err != nil {
 				return err
+			}
+			if cmd.Flags().Changed("handled") {
+				return usagef("--handled goes with --receiver and with --client")
 			}
 			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
 				if o.Target.Command = args[dash:]; len(o.Target.Command) == 0 {
@@ -104,7 +136,7 @@ func newConform(c *command) *cobra.Command {
 				o.Target.URL = args[0]
 			}
 			o.Target.Token = tokenFor(o.Target)
-			return c.conform(cmd.Context(), o, junit)
+			return c.conform(cmd.Context(), o, written)
 		},
 	}
 	flags := cmd.Flags()
@@ -120,6 +152,7 @@ func newConform(c *command) *cobra.Command {
 	flags.BoolVar(&o.SSRF, "ssrf", false, "also try callbacks at private addresses, which must be refused; needs --listen")
 	flags.StringVar(&o.Target.Token, "token", os.Getenv(tokenVariable), tokenUsage)
 	flags.StringVar(&o.OtherToken, "other-token", "", "bearer `token` of another caller, to try what depends on who calls")
+	flags.BoolVar(&isClient, "client", false, "try the client that the command after -- starts instead of a server")
 	hooks.Event = receivers.DefaultEvent
 	flags.StringVar(&hooks.URL, "receiver", "", "try the webhook receiver at this `URL` instead of a server")
 	flags.StringVar(&hooks.Secret, "secret", os.Getenv(secretVariable),
@@ -127,13 +160,15 @@ func newConform(c *command) *cobra.Command {
 	flags.StringVar(&hooks.Subscription, "subscription", receivers.DefaultSubscription,
 		"`id` of the subscription that the receiver knows")
 	flags.StringVar(&data, "data", "{}", "`JSON` object that the events for --receiver carry")
-	flags.StringVar(&hooks.Handled, "handled", "", "`file` with a line for each message that the receiver's program took")
+	flags.StringVar(&hooks.Handled, "handled", "", "`file` with a line for each message that the receiver's program, or the client, took")
 	hideDefault(cmd, "secret")
 	_ = cmd.MarkFlagFilename("handled")
-	flags.StringVar(&junit, "junit", "", "also write the findings to this `file`, in JUnit's format")
+	flags.StringVar(&written.junit, "junit", "", "also write the findings to this `file`, in JUnit's format")
+	flags.StringVar(&written.badge, "badge", "", "also write a picture with the result to this `file`, in SVG")
 	hideDefault(cmd, "token")
 	completeWords(cmd, "revision", wire.RevisionStateless, wire.RevisionLegacy)
 	_ = cmd.MarkFlagFilename("junit", "xml")
+	_ = cmd.MarkFlagFilename("badge", "svg")
 	return cmd
 }
 
@@ -144,7 +179,7 @@ const secretVariable = "MCPE_GEN_SECRET"
 var (
 	serverOnly = []string{"arg", "wait", "revision", "listen", "public-url", "tls-cert", "tls-key", "ssrf", "token",
 		"other-token"}
-	receiverOnly = []string{"secret", "subscription", "data", "handled"}
+	receiverOnly = []string{"secret", "subscription", "data"}
 )
 
 // refuseFlags refuses flags of another role, format says of which.
@@ -157,16 +192,19 @@ func refuseFlags(cmd *cobra.Command, names []string, format string) error {
 	return nil
 }
 
-func (c *command) conform(ctx context.Context, o conform.Options, junit string) error {
+// files are what a report is also written to; "" is none.
+type files struct{ junit, badge string }
+
+func (c *command) conform(ctx context.Context, o conform.Options, written files) error {
 	if o.SSRF && o.Receiver.Listen == "" {
 		return usagef("--ssrf goes with --listen: it is about subscriptions by webhook")
 	}
 	o.Stderr = c.stderr
-	return c.judged(ctx, junit, func(ctx context.Context) (*verdict.Report, error) { return conform.Run(ctx, o) })
+	return c.judged(ctx, "server", written, func(ctx context.Context) (*verdict.Report, error) { return conform.Run(ctx, o) })
 }
 
-// judged runs a judge and writes its report, in JUnit's format too where junit names a file.
-func (c *command) judged(ctx context.Context, junit string, judge func(context.Context) (*verdict.Report, error)) error {
+// judged runs a judge of what, and writes its report.
+func (c *command) judged(ctx context.Context, what string, written files, judge func(context.Context) (*verdict.Report, error)) error {
 	if c.format != "text" && c.format != "json" {
 		return usagef("--format %s: conform writes text and json", c.format)
 	}
@@ -184,13 +222,13 @@ func (c *command) judged(ctx context.Context, junit string, judge func(context.C
 		}
 		return err
 	}
-	if junit != "" {
-		var b bytes.Buffer
-		if err := report.WriteJUnit(&b); err != nil {
+	if err := writeTo("junit", written.junit, report.WriteJUnit); err != nil {
+		return err
+	}
+	// A badge of a run that was interrupted would say too much.
+	if ctx.Err() == nil {
+		if err := writeTo("badge", written.badge, func(w io.Writer) error { return report.WriteBadge(w, what) }); err != nil {
 			return err
-		}
-		if err := os.WriteFile(junit, b.Bytes(), 0o666); err != nil {
-			return fmt.Errorf("--junit: %w", err)
 		}
 	}
 	if c.format == "json" {
@@ -205,6 +243,21 @@ func (c *command) judged(ctx context.Context, junit string, judge func(context.C
 		return errors.New("interrupted: not all requirements were tried")
 	case report.Failed > 0:
 		return silent(exitConform)
+	}
+	return nil
+}
+
+// writeTo writes the file that a flag names, if any.
+func writeTo(flag, file string, write func(io.Writer) error) error {
+	if file == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, b.Bytes(), 0o666); err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
 )
 
@@ -113,7 +113,7 @@ func run(ctx context.Context, argv []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var cursors store.CursorStore
+	var cursors clientstore.CursorStore
 	if o.cursorFile != "" {
 		f, err := file.OpenCursors(o.cursorFile)
 		if err != nil {

@@ -38,6 +38,7 @@ type request struct {
 	Verb      string   `json:"verb,omitempty"`
 	PerSecond float64  `json:"perSecond,omitempty"`
 	Since     string   `json:"since,omitempty"`
+	Until     string   `json:"until,omitempty"`
 	Position  uint64   `json:"position,omitempty"`
 	// Data is the payload of a test.
 	Data json.RawMessage `json:"data,omitempty"`
@@ -50,7 +51,8 @@ type task struct {
 	key     string
 	bulk    bool // on all that filter takes
 	filter  operator.Filter
-	since   time.Time // what request.Since says
+	// since and until are what the request's members say.
+	since, until time.Time
 }
 
 // posted serves an action by the API.
@@ -122,6 +124,7 @@ func (t *task) check() error {
 		{"cursor", q.Cursor != nil, []Verb{Replay}, false},
 		{"position", q.Position != 0, []Verb{Replay}, false},
 		{"since", q.Since != "" && !t.bulk, []Verb{Replay}, false},
+		{"until", q.Until != "" && !t.bulk, []Verb{Replay}, false},
 		{"principal", q.Principal != "", []Verb{Revoke}, true},
 		{"events", len(q.Events) > 0, []Verb{Revoke}, false},
 		{"data", len(q.Data) > 0, []Verb{Test}, true},
@@ -146,9 +149,15 @@ func (t *task) check() error {
 		if given != 1 {
 			return badRequest("a replay needs one of the members cursor, since, position and eventId")
 		}
+		if q.Cursor != nil && q.Until != "" {
+			return badRequest("a replay from a cursor has no member until")
+		}
 	}
 	var err error
-	if t.since, err = readSince(q.Since); err != nil {
+	if t.since, err = readTime("since", q.Since); err != nil {
+		return err
+	}
+	if t.until, err = readTime("until", q.Until); err != nil {
 		return err
 	}
 	if t.key == "" || len(t.key) > maxKey || strings.ContainsFunc(t.key, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -177,7 +186,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, actor string, t ta
 	defer cancel()
 	stored, err := h.admin.Once(r.Context(), string(key), content, func() ([]byte, error) {
 		at := time.Now()
-		out := h.do(ctx, actor, &t, missing)
+		out := h.do(operator.WithActor(ctx, actor), &t, missing)
 		h.write(ctx, t.entry(at, actor, out))
 		if out.Status >= http.StatusInternalServerError {
 			return nil, &unfinished{out} // the next request tries again
@@ -230,12 +239,12 @@ func (h *handler) complete(ctx context.Context, t *task) error {
 
 // do does what the task says. It goes on when the request is given up: an action is whole or not at
 // all.
-func (h *handler) do(ctx context.Context, actor string, t *task, err error) outcome {
+func (h *handler) do(ctx context.Context, t *task, err error) outcome {
 	a := &t.action
 	result := map[string]any{"done": true}
 	if err == nil && t.bulk {
 		var began operator.Task
-		if began, err = h.admin.Begin(ctx, actor, t.asked()); err == nil {
+		if began, err = h.admin.Begin(ctx, t.asked()); err == nil {
 			a.Task = began.ID
 			result["task"], result["total"] = began.ID, began.Total
 		}
@@ -290,8 +299,8 @@ func (h *handler) do(ctx context.Context, actor string, t *task, err error) outc
 	return outcome{Status: http.StatusOK, Result: b}
 }
 
-// readSince reads a time of RFC 3339, or how long ago it was; "" is none.
-func readSince(text string) (time.Time, error) {
+// readTime reads a time of RFC 3339, or how long ago it was; "" is none.
+func readTime(name, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -301,5 +310,5 @@ func readSince(text string) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago > 0 {
 		return time.Now().Add(-ago), nil
 	}
-	return time.Time{}, badRequest("since is a time such as 2026-11-22T14:00:00Z, or how long ago it was, such as 90m")
+	return time.Time{}, badRequest(name + " is a time such as 2026-11-22T14:00:00Z, or how long ago it was, such as 90m")
 }

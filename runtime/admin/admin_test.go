@@ -134,7 +134,7 @@ type attempts struct {
 		Status  int
 		TookMs  *float64
 		Took    any
-		ByHand  *bool
+		AskedBy *string
 	}
 }
 
@@ -147,14 +147,14 @@ func TestSend(t *testing.T) {
 	}
 	list := func() attempts { return get[attempts](w, "/api/subscriptions/"+id+"/attempts") }
 	w.until("the delivery", func() bool { return len(list().Attempts) == 1 })
-	if a := list().Attempts[0]; a.EventID != "evt_1" || a.Number != 1 || a.Status != 200 || a.TookMs == nil || a.Took != nil || a.ByHand == nil || *a.ByHand {
+	if a := list().Attempts[0]; a.EventID != "evt_1" || a.Number != 1 || a.Status != 200 || a.TookMs == nil || a.Took != nil || a.AskedBy != nil {
 		t.Errorf("%+v", a)
 	}
 	path := "/api/subscriptions/" + id + "/send"
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if a := w.ask("POST", path, `{"eventId":"evt_1"}`, key("k1")); a.status != 200 || !strings.Contains(a.body, `"number":2`) || !strings.Contains(a.body, `"byHand":true`) {
+			if a := w.ask("POST", path, `{"eventId":"evt_1"}`, key("k1")); a.status != 200 || !strings.Contains(a.body, `"number":2`) || !strings.Contains(a.body, `"askedBy":"olga"`) {
 				t.Errorf("%d %s", a.status, a.body)
 			}
 		})
@@ -250,7 +250,7 @@ func TestSendUnderWay(t *testing.T) {
 	}
 	w.until("both are kept", func() bool { return len(get[attempts](w, path+"/attempts").Attempts) == 2 })
 	page := w.ask("GET", "/subscriptions/"+id, "").body
-	if strings.Count(page, "<td>operator</td>") != 1 || strings.Count(page, "<td>schedule</td>") != 1 || len(w.came()) != 2 {
+	if strings.Count(page, "<td class=\"long\">olga</td>") != 1 || strings.Count(page, "<td class=\"long\">schedule</td>") != 1 || len(w.came()) != 2 {
 		t.Errorf("%d came, %s", len(w.came()), page)
 	}
 }

@@ -211,6 +211,7 @@ type taskBody struct {
 	Verb      operator.BulkVerb `json:"verb"`
 	Filter    map[string]string `json:"filter"`
 	Since     time.Time         `json:"since,omitzero"`
+	Until     time.Time         `json:"until,omitzero"`
 	PerSecond float64           `json:"perSecond"`
 	Actor     string            `json:"actor"`
 	State     string            `json:"state"`
@@ -224,7 +225,7 @@ type taskBody struct {
 }
 
 func taskOf(t operator.Task) taskBody {
-	return taskBody{ID: t.ID, Verb: t.Verb, Filter: written(t.Filter), Since: t.Since, PerSecond: t.PerSecond, Actor: t.Actor, State: stateOf(t), BegunAt: t.BegunAt, EndedAt: t.EndedAt,
+	return taskBody{ID: t.ID, Verb: t.Verb, Filter: written(t.Filter), Since: t.Since, Until: t.Until, PerSecond: t.PerSecond, Actor: t.Actor, State: stateOf(t), BegunAt: t.BegunAt, EndedAt: t.EndedAt,
 		Total: t.Total, Done: t.Done, Skipped: t.Skipped, Failed: t.Failed, Error: t.Error}
 }
 

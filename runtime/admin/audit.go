@@ -36,6 +36,9 @@ func (t *task) entry(at time.Time, actor string, out outcome) operator.AuditEntr
 	if q.Since != "" {
 		asked["since"] = t.since.UTC().Format(time.RFC3339)
 	}
+	if q.Until != "" {
+		asked["until"] = t.until.UTC().Format(time.RFC3339)
+	}
 	if q.Position != 0 {
 		asked["position"] = strconv.FormatUint(q.Position, 10)
 	}
@@ -108,7 +111,7 @@ func readAudit(q url.Values) (f operator.AuditFilter, before store.Position, lim
 		return f, 0, 0, err
 	}
 	f.Actor, f.Verb, f.Subscription, f.EventID, f.Task = q.Get("actor"), q.Get("verb"), q.Get("subscription"), q.Get("eventId"), q.Get("task")
-	if f.Since, err = readSince(q.Get("since")); err != nil {
+	if f.Since, err = readTime("since", q.Get("since")); err != nil {
 		return f, 0, 0, err
 	}
 	if g.after != "" {

@@ -37,9 +37,12 @@ func on(b operator.Bulk) Action {
 
 // preview tells how many subscriptions the query's bulk action would do now.
 func (h *handler) preview(w http.ResponseWriter, r *http.Request, actor string) (b operator.Bulk, n int, ok bool) {
-	b, err := bulkOf(r.URL.Query(), "verb", "since")
+	b, err := bulkOf(r.URL.Query(), "verb", "since", "until")
 	if err == nil {
-		b.Since, err = readSince(r.URL.Query().Get("since"))
+		b.Since, err = readTime("since", r.URL.Query().Get("since"))
+	}
+	if err == nil {
+		b.Until, err = readTime("until", r.URL.Query().Get("until"))
 	}
 	b.Verb = operator.BulkVerb(cut(r.URL.Query().Get("verb")))
 	if !h.allowed(w, r, actor, on(b)) {
@@ -57,7 +60,7 @@ func (h *handler) preview(w http.ResponseWriter, r *http.Request, actor string) 
 
 // asked is the bulk action of a task.
 func (t *task) asked() operator.Bulk {
-	return operator.Bulk{Verb: operator.BulkVerb(t.action.Verb), Filter: t.filter, Since: t.since, PerSecond: t.request.PerSecond}
+	return operator.Bulk{Verb: operator.BulkVerb(t.action.Verb), Filter: t.filter, Since: t.since, Until: t.until, PerSecond: t.request.PerSecond}
 }
 
 // readBulk adds to a task, and to what is wrong with it, what the query says: the filters of a bulk action.
@@ -112,16 +115,17 @@ func (h *handler) bulkPage(w http.ResponseWriter, r *http.Request, actor string)
 	q := r.URL.Query()
 	q.Del("verb")
 	q.Del("since")
+	q.Del("until")
 	title := strings.ToUpper(string(b.Verb[:1])) + string(b.Verb[1:])
-	h.render(w, r, http.StatusOK, "bulk.html", view{Title: title + " " + cmp.Or(b.Filter.Host, "subscriptions"), Bulk: &bulkView{Verb: string(b.Verb), Total: n, Filter: written(b.Filter), Since: since(b), Query: template.URL(q.Encode())}}) // escaped by that
+	h.render(w, r, http.StatusOK, "bulk.html", view{Title: title + " " + cmp.Or(b.Filter.Host, "subscriptions"), Bulk: &bulkView{Verb: string(b.Verb), Total: n, Filter: written(b.Filter), Since: written8601(b.Since), Until: written8601(b.Until), Query: template.URL(q.Encode())}}) // escaped by that
 }
 
-// since is the time of a bulk action as a form has it: the one that was previewed.
-func since(b operator.Bulk) string {
-	if b.Since.IsZero() {
+// written8601 is a time of a bulk action as a form has it: the one that was previewed.
+func written8601(at time.Time) string {
+	if at.IsZero() {
 		return ""
 	}
-	return b.Since.UTC().Format(time.RFC3339Nano)
+	return at.UTC().Format(time.RFC3339Nano)
 }
 
 // A bulkView is a bulk action that may be begun.
@@ -129,6 +133,7 @@ type bulkView struct {
 	Verb   string
 	Total  int
 	Filter map[string]string
-	Since  string // "" for none
+	Since  string // "" for none, as Until
+	Until  string
 	Query  template.URL
 }

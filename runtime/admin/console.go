@@ -119,6 +119,7 @@ type view struct {
 	Bulk          *bulkView
 	Audit         []operator.AuditEntry
 	Begins        *operator.Beginning // a replay
+	Until         string              // when it ends; "" for no end
 	Verbs         []string            // of bulk actions
 	Query         template.URL        // that picks what they are done to
 	Picked        url.Values          // the same
@@ -411,7 +412,7 @@ func readForm(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err er
 			}
 		}
 	}
-	t.request.Since = strings.TrimSpace(form.Get("since"))
+	t.request.Since, t.request.Until = strings.TrimSpace(form.Get("since")), strings.TrimSpace(form.Get("until"))
 	if text := strings.TrimSpace(form.Get("data")); verb == Test && text != "" {
 		if t.request.Data = json.RawMessage(text); !json.Valid(t.request.Data) {
 			err = badRequest("the payload is no JSON")

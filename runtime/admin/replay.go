@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// readPoint reads where a replay begins: exactly one of a time, a position and an event id.
+// readPoint reads where a replay begins, exactly one of a time, a position and an event id, and until when it goes.
 func readPoint(q url.Values) (p operator.Point, err error) {
 	given := 0
 	for name, values := range q {
@@ -22,7 +22,11 @@ func readPoint(q url.Values) (p operator.Point, err error) {
 		case text == "":
 			continue
 		case name == "since":
-			p.Since, err = readSince(text)
+			p.Since, err = readTime(name, text)
+		case name == "until":
+			if p.Until, err = readTime(name, text); err == nil {
+				continue // no beginning
+			}
 		case name == "position":
 			var n uint64
 			n, err = readPosition(text)
@@ -55,14 +59,14 @@ func readPosition(text string) (uint64, error) {
 func (h *handler) replay(ctx context.Context, t *task, result map[string]any) error {
 	q := &t.request
 	if q.Cursor != nil {
-		return h.admin.Replay(ctx, t.action.Subscription, *q.Cursor)
+		return h.admin.Replay(ctx, t.action.Subscription, *q.Cursor, 0)
 	}
-	at, err := h.admin.Locate(ctx, t.action.Event, operator.Point{Since: t.since, Position: store.Position(q.Position), EventID: q.EventID})
+	at, err := h.admin.Locate(ctx, t.action.Event, operator.Point{Since: t.since, Position: store.Position(q.Position), EventID: q.EventID, Until: t.until})
 	if err != nil {
 		return err
 	}
 	result["begins"] = at
-	return h.admin.Replay(ctx, t.action.Subscription, at.Cursor)
+	return h.admin.Replay(ctx, t.action.Subscription, at.Cursor, at.Last)
 }
 
 // beginning tells where a replay of the subscription would begin, and how much would follow.
@@ -91,7 +95,11 @@ func (h *handler) replayPages(add adder) {
 	add("GET", "/subscriptions/{id}/replay", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if i, at, ok := h.beginning(w, r, actor); ok {
 			i = shown(i)
-			h.render(w, r, http.StatusOK, "replay.html", view{Title: "Replay of " + i.ID, Subscription: &i, Begins: &at})
+			until := ""
+			if at, _ := readTime("until", strings.TrimSpace(r.URL.Query().Get("until"))); !at.IsZero() {
+				until = written8601(at)
+			}
+			h.render(w, r, http.StatusOK, "replay.html", view{Title: "Replay of " + i.ID, Subscription: &i, Begins: &at, Until: until})
 		}
 	})
 }

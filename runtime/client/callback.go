@@ -9,7 +9,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -46,7 +46,7 @@ type callback struct {
 	pumped sync.WaitGroup
 
 	mu     sync.Mutex
-	state  store.Callback
+	state  clientstore.Callback
 	closed bool // the record is not written any more
 }
 
@@ -103,7 +103,7 @@ func (cb *callback) restore(ctx context.Context) error {
 	if s.opts.fromNow || s.opts.cursor != "" {
 		// The application starts elsewhere; what was received before is not wanted.
 		if cb.stores() {
-			if err := cb.w.Received.TakeReceived(ctx, cb.key, maxSequence, store.Saved{}); err != nil {
+			if err := cb.w.Received.TakeReceived(ctx, cb.key, maxSequence, clientstore.Saved{}); err != nil {
 				cb.endpoint.Close()
 				return &CommitError{Key: cb.key, Err: err}
 			}
@@ -131,7 +131,7 @@ func (cb *callback) restore(ctx context.Context) error {
 const maxSequence = 1<<63 - 1
 
 // save stores path, secrets and id. Path and secrets are stored before the server is told of them.
-func (cb *callback) save(ctx context.Context, change func(*store.Callback)) error {
+func (cb *callback) save(ctx context.Context, change func(*clientstore.Callback)) error {
 	if cb.w.Callbacks == nil || cb.key == "" {
 		return nil
 	}

@@ -31,7 +31,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
 // Options of a Client; the zero value is usable.
@@ -49,7 +49,7 @@ type Options struct {
 	// Webhook makes webhook delivery possible; nil leaves it out. See CLI-5.
 	Webhook *WebhookOptions
 	// Cursors keeps cursors over restarts; nil keeps none. See CLI-6.
-	Cursors store.CursorStore
+	Cursors clientstore.CursorStore
 	// Policy is asked about each new occurrence before the application sees it; an error withholds
 	// it, which is logged and counted in [Status]. It runs in the subscription's own goroutine, so
 	// it must not close the subscription or the client.

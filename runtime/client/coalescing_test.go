@@ -22,7 +22,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
@@ -422,7 +422,7 @@ func (c *coalesceCase) run(t *testing.T) error {
 		counts[ev.Data.Channel] += b.Count
 		return nil
 	}
-	var cursors store.ConsumerStore = memory.NewCursors()
+	var cursors clientstore.ConsumerStore = memory.NewCursors()
 	start := func() (stop func() error, err error) {
 		mine, theirs := mcp.NewInMemoryTransports()
 		served := make(chan struct{})

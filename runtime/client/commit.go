@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
 // keptIDs is how many eventIds are saved beside a cursor, at least: those after the cursor are all
@@ -29,7 +29,7 @@ type place struct {
 // out, and the watermark, before which everything is settled. Iterations settle in order; the workers of
 // Consume in any (CON-2).
 type ledger struct {
-	store   store.CursorStore // nil keeps nothing
+	store   clientstore.CursorStore // nil keeps nothing
 	key     string
 	changed chan struct{} // a token when there is something to save; nil where nobody waits for it
 
@@ -153,7 +153,7 @@ func (l *ledger) commit(ctx context.Context) error {
 
 // A record is what is written of a ledger at a time.
 type record struct {
-	store.Saved
+	clientstore.Saved
 	callback *callback
 	taken    uint64
 }
@@ -202,7 +202,7 @@ func (l *ledger) snapshot() (record, bool) {
 			ids = append(ids, p.id)
 		}
 	}
-	return record{store.Saved{Cursor: l.mark, EventIDs: ids}, l.callback, l.taken}, true
+	return record{clientstore.Saved{Cursor: l.mark, EventIDs: ids}, l.callback, l.taken}, true
 }
 
 // write saves r, and forgets the bodies that are done with in the same step; saving is held.
@@ -210,7 +210,7 @@ func (l *ledger) write(ctx context.Context, r record) error {
 	if r.callback != nil && r.Cursor == "" {
 		// Before the bodies go: between the two an event is known and stored, and not handed out
 		// again.
-		err := r.callback.save(ctx, func(c *store.Callback) { c.EventIDs = r.EventIDs })
+		err := r.callback.save(ctx, func(c *clientstore.Callback) { c.EventIDs = r.EventIDs })
 		if err != nil {
 			return err
 		}
@@ -236,7 +236,7 @@ func (l *ledger) position() string {
 }
 
 // begin sets where a subscription starts: at what was saved, or, with ok false, at a cursor that has yet to be.
-func (l *ledger) begin(s store.Saved, ok bool) {
+func (l *ledger) begin(s clientstore.Saved, ok bool) {
 	l.at, l.mark, l.ids = s.Cursor, s.Cursor, s.EventIDs
 	// Which of them are newer than the cursor is not kept; all might be.
 	l.after = len(s.EventIDs)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/untyped"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
 // ConsumeOptions configure [Consume]. Store is required.
@@ -25,7 +25,7 @@ type ConsumeOptions struct {
 	// [memory.Cursors]: https://pkg.go.dev/github.com/mcpe-gen/mcpe-gen/runtime/store/memory#Cursors
 	// [file.Cursors]: https://pkg.go.dev/github.com/mcpe-gen/mcpe-gen/runtime/store/file#Cursors
 	// [sqlite.Store]: https://pkg.go.dev/github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite#Store
-	Store store.ConsumerStore
+	Store clientstore.ConsumerStore
 	// Workers is how many handlers run at once; 0 means 1. One worker without a Key handles all events in the order
 	// in which they came, and the ones behind an event that is retried wait for it. See CON-5.
 	Workers int
@@ -40,7 +40,7 @@ type ConsumeOptions struct {
 	// Retry spaces the tries. Zero values mean 1 s and 1 min.
 	Retry Backoff
 	// MaxDeadLetters is how many dead letters a subscription may have; 0 means 1,000. When another event becomes one,
-	// Consume ends with an error that wraps [store.ErrDeadLettersFull]. See CON-4.
+	// Consume ends with an error that wraps [clientstore.ErrDeadLettersFull]. See CON-4.
 	MaxDeadLetters int
 	// DrainTimeout is how long handlers may go on once ctx is done; 0 means 10 s. Then their context ends too. See
 	// CON-1.
@@ -160,12 +160,12 @@ const lettersPage = 64
 // DeadLetters iterates over the dead letters in s, the oldest first, and ends after an error. What can be done with
 // one is up to the store: RetryDeadLetter hands it to its handler again, at the next Consume or, in one that runs on
 // the same store, within seconds; DeleteDeadLetter drops it. See CON-4.
-func DeadLetters(ctx context.Context, s store.DeadLetterStore) iter.Seq2[store.DeadLetter, error] {
-	return func(yield func(store.DeadLetter, error) bool) {
+func DeadLetters(ctx context.Context, s clientstore.DeadLetterStore) iter.Seq2[clientstore.DeadLetter, error] {
+	return func(yield func(clientstore.DeadLetter, error) bool) {
 		for after := uint64(0); ; {
 			page, err := s.DeadLetters(ctx, after, lettersPage)
 			if err != nil {
-				yield(store.DeadLetter{}, err)
+				yield(clientstore.DeadLetter{}, err)
 				return
 			}
 			if len(page) == 0 {

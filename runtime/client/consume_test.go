@@ -29,7 +29,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/metertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
@@ -267,7 +267,7 @@ func TestCON3Retry(t *testing.T) {
 		if got := tries[1]; len(got) != 3 || got[1] < 4*time.Second || got[1] > 8*time.Second || got[2]-got[1] < 8*time.Second || got[2]-got[1] > 16*time.Second {
 			t.Errorf("backoff: %v", got)
 		}
-		found := map[string]store.DeadLetter{}
+		found := map[string]clientstore.DeadLetter{}
 		for d, err := range DeadLetters(t.Context(), cursors) {
 			if err != nil {
 				t.Fatal(err)
@@ -321,7 +321,7 @@ func TestCON4RetryDeadLetter(t *testing.T) {
 			}
 			return nil
 		})
-		letters := func() (all []store.DeadLetter) {
+		letters := func() (all []clientstore.DeadLetter) {
 			for d, err := range DeadLetters(t.Context(), cursors) {
 				if err != nil {
 					t.Fatal(err)
@@ -385,7 +385,7 @@ func (f *failing) set(change func()) {
 	change()
 }
 
-func (f *failing) Save(ctx context.Context, key string, s store.Saved) error {
+func (f *failing) Save(ctx context.Context, key string, s clientstore.Saved) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.save != nil {
@@ -395,7 +395,7 @@ func (f *failing) Save(ctx context.Context, key string, s store.Saved) error {
 	return f.Cursors.Save(ctx, key, s)
 }
 
-func (f *failing) PutDeadLetter(ctx context.Context, d store.DeadLetter, limit int) error {
+func (f *failing) PutDeadLetter(ctx context.Context, d clientstore.DeadLetter, limit int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.put != nil {
@@ -423,7 +423,7 @@ func TestCON4Full(t *testing.T) {
 		st.set(func() { st.put = nil })
 		h.emit(2, 3)
 		err := <-run.done
-		if !errors.Is(err, store.ErrDeadLettersFull) || !strings.Contains(err.Error(), `tick: event "e3"`) || !strings.Contains(err.Error(), `"no"`) {
+		if !errors.Is(err, clientstore.ErrDeadLettersFull) || !strings.Contains(err.Error(), `tick: event "e3"`) || !strings.Contains(err.Error(), `"no"`) {
 			t.Errorf("%v", err)
 		}
 		if n := m.Counted()["mcp.events.consume.problems error.type=dead_letters_full,mcp.events.type=tick"]; n != 1 {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
@@ -23,16 +23,16 @@ import (
 // the iterator, which commits each event by itself where it has a store (CON-10). What OpenTelemetry's SDK costs is
 // measured where the SDK is, by BenchmarkConsumeTelemetry in examples/metrics.
 func BenchmarkConsume(b *testing.B) {
-	stores := map[string]func(b *testing.B) store.ConsumerStore{
-		"memory": func(*testing.B) store.ConsumerStore { return memory.NewCursors() },
-		"file": func(b *testing.B) store.ConsumerStore {
+	stores := map[string]func(b *testing.B) clientstore.ConsumerStore{
+		"memory": func(*testing.B) clientstore.ConsumerStore { return memory.NewCursors() },
+		"file": func(b *testing.B) clientstore.ConsumerStore {
 			s, err := file.OpenCursors(filepath.Join(b.TempDir(), "cursors.json"))
 			if err != nil {
 				b.Fatal(err)
 			}
 			return s
 		},
-		"sqlite": func(b *testing.B) store.ConsumerStore {
+		"sqlite": func(b *testing.B) clientstore.ConsumerStore {
 			s, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "consumer.db"), sqlite.Options{})
 			if err != nil {
 				b.Fatal(err)
@@ -63,7 +63,7 @@ func BenchmarkConsume(b *testing.B) {
 	}
 	for _, name := range []string{"none", "memory", "file", "sqlite"} {
 		b.Run("iterator/"+name, func(b *testing.B) {
-			var st store.CursorStore
+			var st clientstore.CursorStore
 			if name != "none" {
 				st = stores[name](b)
 			}

@@ -22,7 +22,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
@@ -43,7 +43,7 @@ type told struct {
 	print func(format string, args ...any)
 }
 
-func (s *told) Save(ctx context.Context, key string, saved store.Saved) error {
+func (s *told) Save(ctx context.Context, key string, saved clientstore.Saved) error {
 	err := s.Store.Save(ctx, key, saved)
 	if err == nil {
 		s.print("saved %s %s", key, strings.Join(saved.EventIDs, " "))

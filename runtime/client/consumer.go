@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
 const (
@@ -436,7 +436,7 @@ func (k *consumer) bury(j *job) {
 		j.f.log.Warn("an event became a dead letter", "eventId", j.o.ID, "tries", j.tries, "err", j.grave)
 		j.f.settle(j)
 		k.finished(j)
-	case errors.Is(err, store.ErrDeadLettersFull):
+	case errors.Is(err, clientstore.ErrDeadLettersFull):
 		k.metrics.problem(j.f, problemFull)
 		k.fail(fmt.Errorf("client: %s: event %q, which failed with %q, cannot become a dead letter: %w", j.f.name, j.o.ID, j.grave, err))
 	default:
@@ -460,9 +460,9 @@ func (j *job) kept() []events.Occurrence {
 }
 
 // dead is the letter of an event of j.
-func (j *job) dead(o events.Occurrence) store.DeadLetter {
+func (j *job) dead(o events.Occurrence) clientstore.DeadLetter {
 	text := j.grave.Error()
 	text = strings.ToValidUTF8(text[:min(len(text), maxErrorText)], "\uFFFD")
-	return store.DeadLetter{Sequence: j.letter, Key: j.f.key(), Event: j.f.name, EventID: o.ID, Timestamp: o.Timestamp,
+	return clientstore.DeadLetter{Sequence: j.letter, Key: j.f.key(), Event: j.f.name, EventID: o.ID, Timestamp: o.Timestamp,
 		Data: o.Raw, Meta: o.Meta, Error: text, Tries: j.earlier + j.tries, First: j.first, Last: j.last}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
@@ -32,7 +32,7 @@ func numbered(last int) func(st *fakeStream) (any, *jsonrpc.Error) {
 	}
 }
 
-func saved(t *testing.T, cs store.CursorStore, key string) string {
+func saved(t *testing.T, cs clientstore.CursorStore, key string) string {
 	t.Helper()
 	v, ok, err := cs.Load(t.Context(), key)
 	if err != nil {
@@ -231,18 +231,18 @@ func TestCLI6Edges(t *testing.T) {
 }
 
 type failingCursors struct {
-	store.CursorStore
+	clientstore.CursorStore
 	err error
 }
 
-func (f *failingCursors) Load(ctx context.Context, key string) (store.Saved, bool, error) {
+func (f *failingCursors) Load(ctx context.Context, key string) (clientstore.Saved, bool, error) {
 	if f.err != nil {
-		return store.Saved{}, false, f.err
+		return clientstore.Saved{}, false, f.err
 	}
 	return f.CursorStore.Load(ctx, key)
 }
 
-func (f *failingCursors) Save(ctx context.Context, key string, s store.Saved) error {
+func (f *failingCursors) Save(ctx context.Context, key string, s clientstore.Saved) error {
 	if f.err != nil {
 		return f.err
 	}
@@ -271,7 +271,7 @@ func TestCLI2Dedup(t *testing.T) {
 func TestCLI6SavedIDs(t *testing.T) {
 	cs := memory.NewCursors()
 	l := &ledger{store: cs, key: "k"}
-	l.begin(store.Saved{Cursor: "c0"}, false)
+	l.begin(clientstore.Saved{Cursor: "c0"}, false)
 	count := func() int {
 		if err := l.commit(t.Context()); err != nil {
 			t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -72,11 +72,11 @@ func TestD10StoredByAnEarlierBuild(t *testing.T) {
 		subscribe(t, cl, WithCursorKey("k")) // leaves a callback behind
 		h.crash(cl)
 		h.emit(4)
-		if err := cursors.Save(t.Context(), "k", store.Saved{Cursor: "c1", EventIDs: []string{"e1"}}); err != nil {
+		if err := cursors.Save(t.Context(), "k", clientstore.Saved{Cursor: "c1", EventIDs: []string{"e1"}}); err != nil {
 			t.Fatal(err)
 		}
 		gap, _ := webhook.Gap(new("c2"))
-		for _, b := range []store.Received{{EventID: "e2", Body: []byte(eventJSON("e2", "c2"))}, {EventID: "msg_gap_1", Body: gap}} {
+		for _, b := range []clientstore.Received{{EventID: "e2", Body: []byte(eventJSON("e2", "c2"))}, {EventID: "msg_gap_1", Body: gap}} {
 			if fresh, err := received.PutReceived(t.Context(), "k", b); err != nil || !fresh {
 				t.Fatal(fresh, err)
 			}

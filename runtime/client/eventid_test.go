@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -100,7 +100,7 @@ func TestEventIDLikeAnEnvelope(t *testing.T) {
 		h, cl := hooked(t, carriers[3], o)
 		subscribe(t, cl, WithCursorKey("k"))
 		gap, _ := webhook.Gap(new("c1"))
-		if fresh, err := received.PutReceived(t.Context(), "k", store.Received{EventID: "envelope msg_0", Body: gap}); err != nil || !fresh {
+		if fresh, err := received.PutReceived(t.Context(), "k", clientstore.Received{EventID: "envelope msg_0", Body: gap}); err != nil || !fresh {
 			t.Fatal(fresh, err)
 		}
 		h.crash(cl)

@@ -13,7 +13,7 @@ func TestLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed := map[string]bool{"runtime/client": true, "runtime/events": true, "runtime/store": true,
+	allowed := map[string]bool{"runtime/client": true, "runtime/events": true, "runtime/store": true, "runtime/store/clientstore": true,
 		"runtime/webhook": true, "internal/wire": true, "runtime/internal/carry": true, "runtime/internal/ring": true,
 		"runtime/internal/coalesce": true, "runtime/internal/untyped": true, "runtime/internal/telemetry": true, "runtime/impl/clientimpl": true, "internal/codec": true, "internal/published": true, "internal/inbound": true}
 	for dep := range strings.FieldsSeq(string(out)) {

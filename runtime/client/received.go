@@ -10,6 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -25,7 +26,7 @@ func (cb *callback) keep(ctx context.Context, d webhook.Delivery) error {
 	fresh := false
 	if !known {
 		var err error
-		if fresh, err = cb.w.Received.PutReceived(ctx, cb.key, store.Received{EventID: receivedID(&d), Body: d.Body}); err != nil {
+		if fresh, err = cb.w.Received.PutReceived(ctx, cb.key, clientstore.Received{EventID: receivedID(&d), Body: d.Body}); err != nil {
 			return err
 		}
 	}
@@ -111,7 +112,7 @@ func (cb *callback) drain(ctx context.Context) error {
 }
 
 // handStored reads a body again as the receiver has read it before.
-func (cb *callback) handStored(ctx context.Context, b store.Received) error {
+func (cb *callback) handStored(ctx context.Context, b clientstore.Received) error {
 	d, err := webhook.ParseDelivery(webhook.Stamp{ID: b.EventID}, b.Body)
 	if err == nil && (d.Type == "" || d.Type == wire.EnvelopeGap) {
 		return cb.hand(ctx, &d, b.Sequence)
@@ -136,7 +137,7 @@ func (cb *callback) ring() webhook.Ring {
 	return slices.DeleteFunc(keys, func(k webhook.Key) bool { return !k.Until.IsZero() && !now.Before(k.Until) })
 }
 
-func sameCallback(a, b store.Callback) bool {
+func sameCallback(a, b clientstore.Callback) bool {
 	return a.URL == b.URL && a.Path == b.Path && a.Subscription == b.Subscription && a.Start == b.Start &&
 		slices.Equal(a.EventIDs, b.EventIDs) && slices.EqualFunc(a.Secrets, b.Secrets, func(a, b store.Secret) bool {
 		return bytes.Equal(a.Key, b.Key) && a.NotAfter.Equal(b.NotAfter)

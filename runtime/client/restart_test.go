@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
@@ -171,19 +171,19 @@ func TestCLI5RestartElsewhere(t *testing.T) {
 
 // flaky is a store that fails when told to.
 type flaky struct {
-	store.ReceivedStore
-	store.CallbackStore
+	clientstore.ReceivedStore
+	clientstore.CallbackStore
 	put, callback error
 }
 
-func (f *flaky) PutReceived(ctx context.Context, key string, r store.Received) (bool, error) {
+func (f *flaky) PutReceived(ctx context.Context, key string, r clientstore.Received) (bool, error) {
 	if f.put != nil {
 		return false, f.put
 	}
 	return f.ReceivedStore.PutReceived(ctx, key, r)
 }
 
-func (f *flaky) PutCallback(ctx context.Context, key string, c store.Callback) error {
+func (f *flaky) PutCallback(ctx context.Context, key string, c clientstore.Callback) error {
 	if f.callback != nil {
 		return f.callback
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/carry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/untyped"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
 type subscribeOptions struct {
@@ -34,7 +34,7 @@ type subscribeOptions struct {
 	carrier    carry.Carrier // nil: events/*
 	foreign    bool          // nothing but the carrier knows what is received: there is no event type and no cursor
 	// Of Consume: where the cursor and what else it keeps go, and who is woken when there is something to save.
-	store   store.CursorStore // nil: that of the client
+	store   clientstore.CursorStore // nil: that of the client
 	changed chan struct{}
 }
 
@@ -258,7 +258,7 @@ func (s *subscription) restore(ctx context.Context) error {
 	case s.opts.fromNow:
 	case s.opts.cursor != "":
 		s.cursor = s.opts.cursor
-		s.ledger.begin(store.Saved{Cursor: s.cursor}, false)
+		s.ledger.begin(clientstore.Saved{Cursor: s.cursor}, false)
 	case s.ledger.store != nil:
 		saved, ok, err := s.ledger.store.Load(ctx, s.ledger.key)
 		if err != nil {

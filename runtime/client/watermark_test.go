@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
@@ -25,7 +25,7 @@ func TestCON2Watermark(t *testing.T) {
 		}
 		cursors := memory.NewCursors()
 		l := &ledger{store: cursors, key: "k"}
-		l.begin(store.Saved{Cursor: "c0"}, false)
+		l.begin(clientstore.Saved{Cursor: "c0"}, false)
 		var all []*event
 		resume := func() (from int, ids []string) {
 			saved, ok, err := cursors.Load(context.Background(), "k")

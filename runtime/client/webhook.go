@@ -10,7 +10,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -169,7 +169,7 @@ func (cb *callback) refresh(ctx context.Context, sess *session) (res *subscribeR
 			cb.endpoint.Rotate(old, failedRotation)
 		}()
 	}
-	if err := cb.save(ctx, func(*store.Callback) {}); err != nil {
+	if err := cb.save(ctx, func(*clientstore.Callback) {}); err != nil {
 		return nil, err
 	}
 	p := subscribeParams{TTL: json.RawMessage("null"), SubscribeParams: wire.SubscribeParams{Name: s.name, Arguments: s.args, Cursor: s.resume(),
@@ -205,7 +205,7 @@ func (cb *callback) refresh(ctx context.Context, sess *session) (res *subscribeR
 // delivered.
 func (cb *callback) settle(ctx context.Context, res *subscribeResult) error {
 	s := cb.s
-	err := cb.save(ctx, func(c *store.Callback) {
+	err := cb.save(ctx, func(c *clientstore.Callback) {
 		c.Subscription = res.ID
 		if c.Start == "" && res.Cursor != nil {
 			c.Start = *res.Cursor

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -49,10 +49,10 @@ type WebhookOptions struct {
 	// [Options].Cursors loads them; a sqlite store is both. Nil: bodies are answered for once they
 	// are in the subscription's queue, and after a crash come again from the committed cursor,
 	// which types without cursors do not have.
-	Received store.ReceivedStore
+	Received clientstore.ReceivedStore
 	// Callbacks keeps paths and secrets over a restart. Default: Received or Options.Cursors,
 	// where one of them can.
-	Callbacks store.CallbackStore
+	Callbacks clientstore.CallbackStore
 
 	// TTL is how long a subscription is to live without refresh; 0 means 30 min, [NoExpiry] for
 	// ever. Subscriptions are refreshed after two thirds of what was granted.
@@ -119,13 +119,13 @@ func (w *webhooks) prepare(o *Options) (err error) {
 		return err
 	}
 	if o.Cursors == nil {
-		o.Cursors, _ = w.Received.(store.CursorStore)
+		o.Cursors, _ = w.Received.(clientstore.CursorStore)
 	}
 	if w.Received != nil && o.Cursors == nil {
 		return errors.New("client: Webhook.Received needs the Cursors that it saves to")
 	}
 	for _, candidate := range []any{w.Received, o.Cursors} {
-		if found, ok := candidate.(store.CallbackStore); ok && w.Callbacks == nil {
+		if found, ok := candidate.(clientstore.CallbackStore); ok && w.Callbacks == nil {
 			w.Callbacks = found
 		}
 	}

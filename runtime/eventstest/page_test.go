@@ -18,7 +18,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
@@ -46,7 +46,7 @@ func (s *incidentServer) open(ctx context.Context, id string, severity incidents
 }
 
 // pageFor calls page for each incident, until ctx is done.
-func pageFor(ctx context.Context, c *client.Client, cursors store.ConsumerStore, page func(id string) error) error {
+func pageFor(ctx context.Context, c *client.Client, cursors clientstore.ConsumerStore, page func(id string) error) error {
 	return client.Consume(ctx, c, client.ConsumeOptions{Store: cursors},
 		incidents.HandleIncidentCreated(incidents.IncidentCreatedArguments{},
 			func(_ context.Context, ev *incidents.IncidentCreatedEvent) error { return page(ev.Data.IncidentID) }))

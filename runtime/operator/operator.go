@@ -9,6 +9,7 @@ import (
 	"errors"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -22,6 +23,10 @@ var (
 	// ErrBusy is returned by [Admin.Begin] while too many tasks run.
 	ErrBusy = errors.New("operator: too many tasks run")
 )
+
+// WithActor returns a context in which what an [Admin] is asked for is asked by that actor: the first 256 bytes of the name are
+// kept with the attempts that follow from it ([Attempt.AskedBy]) and with tasks. Without one it is "operator".
+func WithActor(ctx context.Context, name string) context.Context { return actor.With(ctx, name) }
 
 // Admin is the operator's view of a server's subscriptions. It knows no principal: whoever can
 // call it may do everything. Its methods are safe for concurrent use; an unknown subscription is
@@ -71,13 +76,14 @@ type Admin interface {
 	// Resume reactivates a suspended webhook subscription as a refresh does. See HOOK-5.
 	Resume(ctx context.Context, id string) error
 
-	// Replay delivers again everything after the cursor, as far as the log or the upstream still has
-	// it; what it has not is signalled as a gap. What is unsettled before the cursor stays so. A check
+	// Replay delivers again everything after the cursor and up to a position, 0 for no end, as far as the log or the upstream
+	// still has it; what it has not is signalled as a gap. What is after the position goes on as it was; a type that a check
+	// feeds has no positions to end at (events.ErrUnsupported). What is unsettled before the cursor stays so. A check
 	// is waited for up to 10 s. A cursor that is malformed, of another type, of other arguments or
 	// beyond the head is events.ErrInvalidParams, a type without replay events.ErrUnsupported; after an
 	// error nothing was sent and the subscription goes on as before. Where only storing the new start
 	// failed, what it delivers again may already be on the way. See SRV-8.
-	Replay(ctx context.Context, id, cursor string) error
+	Replay(ctx context.Context, id, cursor string, last store.Position) error
 
 	// Locate finds the cursor from which a replay of an event type begins. A point after the head is
 	// events.ErrInvalidParams, an event id that is not there events.ErrNotFound, a type without replay, or one that a
@@ -109,9 +115,9 @@ type Admin interface {
 	// Preview returns how many subscriptions a Bulk would do now, of [BulkSend] how many occurrences.
 	Preview(ctx context.Context, b Bulk) (int, error)
 
-	// Begin begins a Bulk on behalf of an actor. It goes on in the background, in order of ids; other processes'
+	// Begin begins a Bulk. It goes on in the background, in order of ids; other processes'
 	// subscriptions are done too. A Bulk that is none is events.ErrInvalidParams, and [ErrBusy] means that 8 run.
-	Begin(ctx context.Context, actor string, b Bulk) (Task, error)
+	Begin(ctx context.Context, b Bulk) (Task, error)
 
 	// Tasks returns the tasks of this process, the latest first, and Task the one of an id or events.ErrNotFound.
 	Tasks() []Task

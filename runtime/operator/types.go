@@ -136,6 +136,8 @@ type Bulk struct {
 	Filter Filter
 	// Since is from when BulkReplay and BulkSend take what happened, or failed; they need it, others have none.
 	Since time.Time
+	// Until, of both, leaves out what happened, or failed, then or later; the zero time leaves out nothing.
+	Until time.Time
 	// PerSecond bounds how many subscriptions it does in a second, of BulkSend how many occurrences; 0 is 100, else it is from 0.01 to 1000.
 	PerSecond float64
 }
@@ -243,24 +245,28 @@ type Occurrence struct {
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// A Point is a place in an event type's log; one member is set.
+// A Point is a place in an event type's log: one of Since, Position and EventID is set.
 type Point struct {
 	// Since is the first entry that happened then or later.
 	Since time.Time
 	// Position is the entry there, and EventID the last one of that id, among the latest 100,000.
 	Position store.Position
 	EventID  string
+	// Until ends what is meant before the first entry that happened then or later; the zero time does not.
+	Until time.Time
 }
 
-// A Beginning is where a replay from a [Point] begins.
+// A Beginning is where a replay from a [Point] begins, and where it ends.
 type Beginning struct {
-	// Cursor is what [Admin.Replay] takes.
-	Cursor string `json:"cursor"`
+	// Cursor and Last are what [Admin.Replay] takes. Last is the position of the last entry that is meant, the head where the
+	// Point has no Until.
+	Cursor string         `json:"cursor"`
+	Last   store.Position `json:"last"`
 	// EventID, Timestamp and Position are those of the first entry that is delivered again, to whom it matches.
 	EventID   string         `json:"eventId"`
 	Timestamp events.Time    `json:"timestamp"`
 	Position  store.Position `json:"position"`
-	// Entries is how many there are from it to the head.
+	// Entries is how many there are from it to Last.
 	Entries int64 `json:"entries"`
 	// Truncated tells that the log has forgotten entries that were asked for: it begins with the oldest one.
 	Truncated bool `json:"truncated"`
@@ -322,8 +328,9 @@ type Attempt struct {
 	Status int `json:"status,omitempty"`
 	// NextAt is when the next attempt is due; zero when none follows.
 	NextAt time.Time `json:"nextAt,omitzero"`
-	// ByHand tells that an operator asked for it, and not the schedule.
-	ByHand bool `json:"byHand"`
+	// AskedBy is who asked for it by [Admin.SendAgain] or [Admin.Replay], see [WithActor]; "" for one of the schedule, such as
+	// the retries of what was asked for. A replay that is under way when its process ends goes on as the schedule's.
+	AskedBy string `json:"askedBy,omitempty"`
 }
 
 // A Rejected is an occurrence of the outbox that was put aside: nobody gets it. What it holds is as

@@ -73,7 +73,7 @@ func TestSRV8Admin(t *testing.T) {
 
 		// Replayed.
 		before = len(w.r.all())
-		if err := a.Replay(t.Context(), s.ID, *s.Cursor); err != nil {
+		if err := a.Replay(t.Context(), s.ID, *s.Cursor, 0); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(time.Minute)
@@ -87,7 +87,7 @@ func TestSRV8Admin(t *testing.T) {
 			t.Fatal(err)
 		}
 		old.Epoch++
-		if err := a.Replay(t.Context(), s.ID, old.String()); err != nil {
+		if err := a.Replay(t.Context(), s.ID, old.String(), 0); err != nil {
 			t.Error(err)
 		}
 		w.settle(time.Minute)
@@ -101,7 +101,7 @@ func TestSRV8Admin(t *testing.T) {
 		}
 		lost.Proof ^= 2
 		before = len(w.r.all())
-		if err := a.Replay(t.Context(), s.ID, lost.String()); err != nil {
+		if err := a.Replay(t.Context(), s.ID, lost.String(), 0); err != nil {
 			t.Error(err)
 		}
 		w.settle(time.Minute)
@@ -117,7 +117,7 @@ func TestSRV8Admin(t *testing.T) {
 			t.Error(got)
 		}
 		state(operator.StateAbsent)
-		for name, err := range map[string]error{"End": a.End(t.Context(), s.ID, nil), "Resume": a.Resume(t.Context(), s.ID), "Replay": a.Replay(t.Context(), s.ID, "")} {
+		for name, err := range map[string]error{"End": a.End(t.Context(), s.ID, nil), "Resume": a.Resume(t.Context(), s.ID), "Replay": a.Replay(t.Context(), s.ID, "", 0)} {
 			if !errors.Is(err, events.ErrNotFound) {
 				t.Errorf("%s of an unknown id: %v", name, err)
 			}
@@ -134,7 +134,7 @@ func TestSRV8ReplayOfCheck(t *testing.T) {
 		s := w.subscribe("alice", params(plain, secretA, ""))
 		m.put("alice", mail("m0"), mail("m1"))
 		w.settle(5 * time.Second)
-		if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor); err != nil {
+		if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor, 0); err != nil {
 			t.Fatal(err)
 		}
 		m.put("alice", mail("m2"))

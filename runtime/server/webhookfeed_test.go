@@ -288,7 +288,7 @@ func TestWebhookSlowUpstream(t *testing.T) {
 		w.settle(3 * time.Second)
 		hanging.Store(true)
 		// Behind its feed's log, the reader itself asks.
-		if err := w.Admin().Replay(t.Context(), slow.ID, *slow.Cursor); err != nil {
+		if err := w.Admin().Replay(t.Context(), slow.ID, *slow.Cursor, 0); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(3 * time.Second)

@@ -78,7 +78,7 @@ func TestSRV8ReplayHangs(t *testing.T) {
 				}
 				defer cancel()
 				done := make(chan error, 1)
-				go func() { done <- w.Admin().Replay(ctx, s.ID, *s.Cursor) }()
+				go func() { done <- w.Admin().Replay(ctx, s.ID, *s.Cursor, 0) }()
 				w.settle(time.Second)
 				began := time.Now()
 				if r := w.subscribe("slow", params(plain, secretA, "")); r.DeliveryStatus == nil || time.Since(began) != 0 {
@@ -102,7 +102,7 @@ func TestSRV8ReplayHangs(t *testing.T) {
 				m.put("slow", mail("m1"))
 				w.settle(time.Minute)
 				wantStrings(t, "delivered after it", w.r.shorts()[before:], "m1")
-				if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor); err != nil {
+				if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor, 0); err != nil {
 					t.Error(err)
 				}
 				w.settle(time.Minute)
@@ -129,7 +129,7 @@ func TestSRV8ReplayOrder(t *testing.T) {
 		m.hang()
 		for range 20 {
 			began := time.Now()
-			if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor); err != nil || time.Since(began) != 0 {
+			if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor, 0); err != nil || time.Since(began) != 0 {
 				t.Fatalf("%v after %s", err, time.Since(began))
 			}
 			w.settle(time.Second)
@@ -153,7 +153,7 @@ func TestSRV8ReplayStoreFails(t *testing.T) {
 			m.put("alice", mail("m0"))
 			w.settle(5 * time.Second)
 			f.fail.Store(&op)
-			if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor); err == nil {
+			if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor, 0); err == nil {
 				t.Errorf("%s failed and Replay did not", op)
 			}
 			f.fail.Store(nil)
@@ -177,7 +177,7 @@ func TestSRV8ReplayEnds(t *testing.T) {
 		m.register(t, w.Server)
 		s := w.subscribe("alice", params(plain, secretA, ""))
 		found := w.webhooks.Get(s.ID)
-		if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor); err != nil {
+		if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor, 0); err != nil {
 			t.Fatal(err)
 		}
 		w.webhooks.End(found, events.Forbidden("access revoked"))
@@ -225,7 +225,7 @@ func TestSRV8ReplayBadCursor(t *testing.T) {
 				bad["beyond the head"] = c.String()
 			}
 			for name, cursor := range bad {
-				err := w.Admin().Replay(t.Context(), s.ID, cursor)
+				err := w.Admin().Replay(t.Context(), s.ID, cursor, 0)
 				if !errors.Is(err, events.ErrInvalidParams) || cursor != "" && strings.Contains(err.Error(), cursor) {
 					t.Errorf("%s: %v", name, err)
 				}
@@ -270,7 +270,7 @@ func TestSRV8ReplayKeepsUnsettled(t *testing.T) {
 			cursor := *pollAs(t, w.Server, "alice", `{"name":"e"}`).Cursor // after i3
 			w.r.on(nil)
 			before := len(w.r.all())
-			if err := w.Admin().Replay(t.Context(), s.ID, cursor); err != nil {
+			if err := w.Admin().Replay(t.Context(), s.ID, cursor, 0); err != nil {
 				t.Fatal(err)
 			}
 			w.settle(time.Second) // before the retry that was waiting
@@ -305,7 +305,7 @@ func TestCUR7NoReplayNoGap(t *testing.T) {
 				t.Errorf("RaiseGap of %+v: %d %v", target, n, err)
 			}
 		}
-		if err := a.Replay(t.Context(), s.ID, "x"); !errors.Is(err, events.ErrUnsupported) {
+		if err := a.Replay(t.Context(), s.ID, "x", 0); !errors.Is(err, events.ErrUnsupported) {
 			t.Errorf("Replay: %v", err)
 		}
 		w.settle(time.Second)

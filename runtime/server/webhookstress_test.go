@@ -75,7 +75,7 @@ func TestStorm(t *testing.T) {
 							}
 							Register(w.Server, typ, h)
 						case 5:
-							w.Admin().Replay(context.Background(), wire.SubscriptionID("webhook", principal, plain, "e", fmt.Appendf(nil, `{"minLevel":%d}`, level)), "")
+							w.Admin().Replay(context.Background(), wire.SubscriptionID("webhook", principal, plain, "e", fmt.Appendf(nil, `{"minLevel":%d}`, level)), "", 0)
 						default:
 							ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rand.IntN(3000))*time.Millisecond)
 							w.inside().Call(ctx, port.Request{Method: wire.MethodSubscribe, Principal: principal, Params: json.RawMessage(params(plain, secretA,

@@ -1,6 +1,6 @@
 // Package store holds the interfaces behind which the runtime keeps its state: the log of an
-// event type ([EventLog], opened from a [Store]), webhook subscriptions ([SubscriptionStore]) and a client's
-// cursors ([CursorStore]).
+// event type ([EventLog], opened from a [Store]) and webhook subscriptions ([SubscriptionStore]). What clients keep is
+// in package clientstore.
 //
 // The packages memory, file, sqlite and postgres below implement them; storetest is the one suite that
 // every implementation passes. What these stores offer to the runtime beyond it, such as leases of processes
@@ -139,23 +139,4 @@ type Pinger interface {
 	// Ping returns nil when the store can be read and written now, [ErrClosed] after Close, or what is
 	// wrong. It writes nothing and honours ctx.
 	Ping(ctx context.Context) error
-}
-
-// Saved is what a client keeps of one subscription. See CLI-6.
-type Saved struct {
-	// Cursor is the committed cursor; never empty.
-	Cursor string `json:"cursor"`
-	// EventIDs are the most recent eventIds, oldest first, for deduplication over a restart.
-	EventIDs []string `json:"eventIds,omitempty"`
-}
-
-// A CursorStore keeps clients' cursors by key. Implementations are safe for concurrent use, and
-// a Save is atomic: after a crash Load gives the old value or the new one, whole. See CLI-6.
-type CursorStore interface {
-	// Load returns what was saved under key and whether anything was.
-	Load(ctx context.Context, key string) (Saved, bool, error)
-	// Save replaces what is kept under key.
-	Save(ctx context.Context, key string, s Saved) error
-	// Delete forgets key; an unknown key is no error.
-	Delete(ctx context.Context, key string) error
 }

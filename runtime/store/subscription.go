@@ -156,28 +156,3 @@ type SubscriptionStore interface {
 	// subscription of the same principal and URL, and returns how many it has removed.
 	SweepVerifications(ctx context.Context, now time.Time, limit int) (removed int, err error)
 }
-
-// A Received is one webhook body that a client has taken but its application has not. See
-// CLI-5.
-type Received struct {
-	// Sequence is assigned by PutReceived, ascending per key.
-	Sequence uint64
-	// EventID is the eventId of an occurrence, any text of up to 256 bytes; of an envelope, "envelope " and
-	// its webhook-id; of an occurrence whose eventId begins with "envelope " or "event ", "event " and that.
-	EventID string
-	// Body is the body as it was signed.
-	Body json.RawMessage
-}
-
-// A ReceivedStore keeps webhook bodies between the answer to the server and the application, so that an answer of
-// 2xx is a promise. See CLI-5, CLI-6.
-type ReceivedStore interface {
-	// PutReceived stores r under key and returns true, or returns false when its EventID is there
-	// already.
-	PutReceived(ctx context.Context, key string, r Received) (fresh bool, err error)
-	// Received returns up to limit bodies with a sequence above after, in order.
-	Received(ctx context.Context, key string, after uint64, limit int) ([]Received, error)
-	// TakeReceived forgets the bodies up to sequence upTo and saves the cursor under the same key,
-	// in one step.
-	TakeReceived(ctx context.Context, key string, upTo uint64, s Saved) error
-}

@@ -3,13 +3,16 @@
 package attemptlog
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -21,8 +24,9 @@ const form = 1
 var ErrMalformed = errors.New("attempts are malformed")
 
 // Encode writes the attempts in order: of each its times in Unix nanoseconds, 0 for none, its
-// numbers, and its texts with their lengths before them. The number of one that was made by hand is
-// negative: builds that do not know the difference run beside this one.
+// numbers, and its texts with their lengths before them. The number of one that somebody asked for is
+// negative, and its event type is followed by a zero byte and who that was: builds that do not know the difference run
+// beside this one.
 func Encode(attempts []operator.Attempt) []byte {
 	b := make([]byte, 0, 1+80*len(attempts))
 	b = append(b, form)
@@ -32,13 +36,17 @@ func Encode(attempts []operator.Attempt) []byte {
 		b = binary.AppendVarint(b, int64(a.Took))
 		b = binary.AppendVarint(b, nanos(a.NextAt))
 		number := int64(a.Number)
-		if a.ByHand {
+		event := a.Event
+		if a.AskedBy != "" {
 			number = -number
+			if a.AskedBy != actor.Nobody {
+				event += "\x00" + a.AskedBy
+			}
 		}
 		b = binary.AppendVarint(b, number)
 		b = binary.AppendVarint(b, int64(a.Status))
 		b = binary.AppendVarint(b, int64(a.Position))
-		for _, text := range [...]string{a.EventID, a.Event, a.Category} {
+		for _, text := range [...]string{a.EventID, event, a.Category} {
 			b = binary.AppendUvarint(b, uint64(len(text)))
 			b = append(b, text...)
 		}
@@ -69,9 +77,14 @@ func Decode(b []byte) (attempts []operator.Attempt, err error) {
 			texts[i] = string(b[n : n+int(size)])
 			b = b[n+int(size):]
 		}
+		askedBy := ""
+		if numbers[3] < 0 {
+			texts[1], askedBy, _ = strings.Cut(texts[1], "\x00")
+			askedBy = cmp.Or(askedBy, actor.Nobody)
+		}
 		attempts = append(attempts, operator.Attempt{At: fromNanos(numbers[0]), Took: time.Duration(numbers[1]), NextAt: fromNanos(numbers[2]),
 			Number: clamp(max(numbers[3], -numbers[3])), Status: clamp(numbers[4]), Position: store.Position(numbers[5]), EventID: texts[0], Event: texts[1], Category: texts[2],
-			ByHand: numbers[3] < 0})
+			AskedBy: askedBy})
 	}
 	return attempts, nil
 }

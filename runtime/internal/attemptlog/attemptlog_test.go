@@ -13,7 +13,8 @@ func sample() []operator.Attempt {
 	return []operator.Attempt{
 		{EventID: "evt_1", Event: "ping", Position: 1<<63 + 9, Number: 1, At: time.Unix(5, 7), Took: time.Second, Category: "timeout", NextAt: time.Unix(10, 0)},
 		{EventID: "", Event: "ö\x00", Number: 5, At: time.Unix(0, 1), Status: 503, Category: "http_5xx"},
-		{EventID: "evt_2", Event: "ping", Number: 2, At: time.Unix(9, 0), Status: 200, ByHand: true},
+		{EventID: "evt_2", Event: "ping", Number: 2, At: time.Unix(9, 0), Status: 200, AskedBy: "operator"},
+		{EventID: "evt_2", Event: "ping", Number: 3, At: time.Unix(9, 0), Status: 200, AskedBy: "ol\x00ga"},
 	}
 }
 
@@ -39,7 +40,7 @@ func TestOlderForm(t *testing.T) {
 func TestLatest(t *testing.T) {
 	all := sample()
 	got, err := Latest([][]byte{Encode(all[2:]), Encode(all[:2])}, 2)
-	if want := []operator.Attempt{all[2], all[1]}; err != nil || !reflect.DeepEqual(got, want) {
+	if want := []operator.Attempt{all[3], all[2]}; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -179,9 +179,9 @@ func actionsReachTheOwner(f *fleet) {
 		f.Errorf("an unknown occurrence: %v", err)
 	}
 
-	do(admin.Replay(ctx, s.ID, first))
+	do(admin.Replay(ctx, s.ID, first, 0))
 	f.soon("replayed", got("1 2 1 2"))
-	if err := admin.Replay(ctx, s.ID, "nonsense"); !errors.Is(err, events.ErrInvalidParams) {
+	if err := admin.Replay(ctx, s.ID, "nonsense", 0); !errors.Is(err, events.ErrInvalidParams) {
 		f.Errorf("a malformed cursor: %v", err)
 	}
 	_, err = admin.RaiseGap(ctx, operator.Target{ID: s.ID})
@@ -197,7 +197,7 @@ func actionsReachTheOwner(f *fleet) {
 	do(admin.Resume(ctx, s.ID))
 	do(admin.End(ctx, s.ID, nil))
 	f.soon("terminated", func() bool { return strings.HasPrefix(f.r.last().short(), "terminated") })
-	for _, err := range []error{admin.Pause(ctx, s.ID), admin.Resume(ctx, s.ID), admin.End(ctx, s.ID, nil), admin.Replay(ctx, s.ID, first)} {
+	for _, err := range []error{admin.Pause(ctx, s.ID), admin.Resume(ctx, s.ID), admin.End(ctx, s.ID, nil), admin.Replay(ctx, s.ID, first, 0)} {
 		if !errors.Is(err, events.ErrNotFound) {
 			f.Errorf("of one that has ended: %v", err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
@@ -101,7 +102,7 @@ func (h *Handle) sendAgain(ctx context.Context, u *unsettled, made operator.Atte
 	case r.aborted:
 		return again, false, ErrClosed
 	}
-	r.byHand = true
+	r.by = actor.Of(ctx)
 	e.mu.Lock()
 	defer e.unlock()
 	again, removed = e.conclude(h, u, made.EventID, r)

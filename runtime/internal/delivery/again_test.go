@@ -53,7 +53,7 @@ func TestSendAgainTakesTheRetry(t *testing.T) {
 				time.Sleep(3 * time.Second)
 				status.Store(c.byHand)
 				made, err := again(t, e, db, h)
-				if err != nil || made.Number != 2 || made.Status != int(c.byHand) || !made.ByHand {
+				if err != nil || made.Number != 2 || made.Status != int(c.byHand) || made.AskedBy == "" {
 					t.Fatalf("%+v, %v", made, err)
 				}
 				if next := began.Add(13 * time.Second); c.byHand == 503 && !made.NextAt.Equal(next) || c.byHand != 503 && !made.NextAt.IsZero() {
@@ -65,7 +65,7 @@ func TestSendAgainTakesTheRetry(t *testing.T) {
 					t.Fatalf("%d attempts are kept, %d were made", len(all), len(s.all()))
 				}
 				for i, a := range all {
-					if a.Number != c.numbers[i] || a.At.Sub(began) != time.Duration(c.seconds[i])*time.Second || a.ByHand != (a.Number == 2) {
+					if a.Number != c.numbers[i] || a.At.Sub(began) != time.Duration(c.seconds[i])*time.Second || a.AskedBy != "" != (a.Number == 2) {
 						t.Errorf("%+v", a)
 					}
 				}
@@ -77,7 +77,7 @@ func TestSendAgainTakesTheRetry(t *testing.T) {
 				}
 				// Of what is settled it is one more attempt.
 				status.Store(204)
-				if made, err := again(t, e, db, h); err != nil || made.Number != c.numbers[0]+1 || !made.ByHand {
+				if made, err := again(t, e, db, h); err != nil || made.Number != c.numbers[0]+1 || made.AskedBy == "" {
 					t.Errorf("%+v, %v", made, err)
 				}
 				time.Sleep(time.Minute)
@@ -233,7 +233,7 @@ func TestSendAgainEnds(t *testing.T) {
 		h.Refresh(sub, time.Time{})
 		tp.emit(t, "evt_1")
 		time.Sleep(20 * time.Minute)
-		if made, err := again(t, e, db, h); err != nil || made.Number != 2 || !made.ByHand {
+		if made, err := again(t, e, db, h); err != nil || made.Number != 2 || made.AskedBy == "" {
 			t.Errorf("%+v, %v", made, err)
 		}
 		if len(why) != 1 || why[0] != Failed {

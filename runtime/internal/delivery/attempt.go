@@ -250,7 +250,7 @@ type result struct {
 	wish     time.Time     // of the endpoint, for the next attempt
 	pause    bool          // the wish is for all that goes there
 	aborted  bool          // by us: says nothing about the endpoint
-	byHand   bool          // an operator asked for it
+	by       string        // who asked for it; "" for the schedule
 }
 
 // send signs and posts one message. An error means that the message can never be sent.
@@ -338,7 +338,7 @@ func (e *Engine) conclude(h *Handle, u *unsettled, eventID string, r result) (ma
 	if h.gone() || u.dropped {
 		return made, false
 	}
-	if r.byHand && h.stopped() {
+	if r.by != "" && h.stopped() {
 		if r.category == "" {
 			h.settle(u)
 			e.metrics.outcome(h, outcomeAcknowledged, "")

@@ -6,14 +6,17 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -369,7 +372,7 @@ func TestSRV8Rewind(t *testing.T) {
 					time.Sleep(time.Minute)
 				}
 				n := len(s.all())
-				if err := h.Rewind(t.Context(), 2); err != nil {
+				if err := h.Rewind(t.Context(), 2, 0); err != nil {
 					t.Fatal(err)
 				}
 				if c := *h.Watermark(); c != "c2" {
@@ -380,12 +383,95 @@ func TestSRV8Rewind(t *testing.T) {
 					t.Errorf("%d deliveries after the rewind, watermark %s", got, *h.Watermark())
 				}
 				h.Remove()
-				if err := h.Rewind(t.Context(), 0); err == nil {
+				if err := h.Rewind(t.Context(), 0, 0); err == nil {
 					t.Error("rewound after the end")
 				}
 			})
 		})
 	}
+}
+
+// SRV-8: a replay with an end delivers what lies before it and nothing else, also when the process ends in the middle of it;
+// what was waiting behind the end goes on. The attempts that were asked for say by whom.
+func TestSRV8RewindWithAnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refuse := map[string]bool{"evt_7": true}
+		var mu sync.Mutex
+		s := &script{answer: func(_ context.Context, g got) (int, http.Header, error) {
+			time.Sleep(time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			if refuse[g.id] {
+				return 500, nil, nil
+			}
+			return 200, nil, nil
+		}}
+		db := memory.New()
+		start := func() *Engine {
+			return newEngine(t, Options{Sender: s, Attempts: db, PerSubscription: 1, Schedule: []time.Duration{0, time.Minute, time.Hour}}, db)
+		}
+		e := start()
+		top := newTopic(store.LogOptions{})
+		top.track, _ = e.whole.OpenLog(t.Context(), "test", top.Head)
+		top.track.Ready()
+		r := record("sub_1")
+		if _, err := db.PutSubscription(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		h, _ := top.join(t, e, r, false)
+		for i := range 7 {
+			top.emit(t, fmt.Sprint("evt_", i))
+		}
+		time.Sleep(30 * time.Second)
+		top.emit(t, "evt_7") // refused, and due again in a minute
+		time.Sleep(30 * time.Second)
+		came := 0
+		since := func() (ids []string) {
+			for _, g := range s.all()[came:] {
+				ids = append(ids, g.id)
+			}
+			came += len(ids)
+			return ids
+		}
+		since()
+		if err := h.Rewind(actor.With(t.Context(), "olga"), 2, 5); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(1500 * time.Millisecond) // evt_2 has come again, evt_3 is under way
+		shutdown(t, e)
+		first := since()
+		e = start()
+		defer shutdown(t, e)
+		top.track, _ = e.whole.OpenLog(t.Context(), "test", top.Head)
+		stored, ok, err := db.Subscription(t.Context(), "sub_1")
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		h, _ = top.join(t, e, stored, true)
+		top.track.Ready()
+		mu.Lock()
+		clear(refuse)
+		mu.Unlock()
+		time.Sleep(10 * time.Minute)
+		all := append(first, since()...)
+		want := []string{"evt_2", "evt_3", "evt_4", "evt_7"}
+		if !slices.Equal(slices.Compact(all), want) || *h.Watermark() != "c8" {
+			t.Errorf("delivered again %q, watermark %s", all, *h.Watermark())
+		}
+		made, err := db.Attempts(t.Context(), "sub_1", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := map[string]int{}
+		for _, a := range made {
+			if a.AskedBy != "" {
+				asked[a.AskedBy+" "+a.EventID]++
+			}
+		}
+		if asked["olga evt_2"] != 1 || asked["olga evt_7"]+asked["olga evt_5"]+asked["olga evt_0"] != 0 {
+			t.Errorf("asked for: %v", asked)
+		}
+	})
 }
 
 // HOOK-5, HOOK-8 (M15): the answer to an attempt at what was forgotten meanwhile, from a sender that is deaf to its
@@ -406,7 +492,7 @@ func TestHOOK8ForgottenAnswerCountsNothing(t *testing.T) {
 		h, _ := top.join(t, e, record("sub_1"), false)
 		top.emit(t, "evt_1")
 		synctest.Wait()
-		if err := h.Rewind(t.Context(), 1); err != nil { // behind it
+		if err := h.Rewind(t.Context(), 1, 0); err != nil { // behind it
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Minute)

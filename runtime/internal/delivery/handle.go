@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -39,6 +40,7 @@ type Handle struct {
 	controls []*control
 	stats    *attempts
 	made     *[]operator.Attempt // since they were last stored; nil for none
+	asked    *replay             // that is under way; nil for none
 	limiter  *rate.Limiter
 	health   health
 	failing  instant // first failure of the present run since this engine started
@@ -323,16 +325,31 @@ func (h *Handle) Truncated(take bool) bool {
 	return gapped
 }
 
-// Rewind delivers again everything after position p (SRV-8). It returns when that is stored.
-func (h *Handle) Rewind(ctx context.Context, p store.Position) error {
+// A replay is what somebody asked for: what had been delivered up to a position.
+type replay struct {
+	by   string
+	last store.Position
+}
+
+// Rewind delivers again everything after position p and up to last, 0 for no end (SRV-8). What is after last stays as it
+// is, settled or not. It returns when that is stored.
+func (h *Handle) Rewind(ctx context.Context, p, last store.Position) error {
 	e := h.e
 	e.mu.Lock()
 	if h.gone() || e.closing {
 		e.mu.Unlock()
 		return ErrClosed
 	}
+	again := store.Progress{Base: p}
+	if last > 0 {
+		again.Settled = h.marks.settledAfter(max(p, last))
+	}
+	h.asked = &replay{by: actor.Of(ctx), last: h.marks.Upto()}
+	if last > 0 {
+		h.asked.last = min(h.asked.last, last)
+	}
 	h.forget()
-	h.marks = NewWatermark(store.Progress{Base: p})
+	h.marks = NewWatermark(again)
 	h.intake.rewind()
 	h.row, h.touched = false, true
 	e.changed(h)

@@ -12,7 +12,16 @@ import (
 // returns it.
 func (h *Handle) record(u *unsettled, eventID string, r result) operator.Attempt {
 	o := &h.e.o
-	a := operator.Attempt{EventID: eventID, Event: h.event, Position: u.position, Number: u.attempts, At: r.at, Took: r.took, Category: string(r.category), Status: r.status, ByHand: r.byHand}
+	by := r.by
+	if asked := h.asked; asked != nil {
+		if by == "" && u.attempts == 1 && u.position <= asked.last {
+			by = asked.by
+		}
+		if h.marks.Base() >= asked.last {
+			h.asked = nil
+		}
+	}
+	a := operator.Attempt{EventID: eventID, Event: h.event, Position: u.position, Number: u.attempts, At: r.at, Took: r.took, Category: string(r.category), Status: r.status, AskedBy: by}
 	if !u.dropped {
 		a.NextAt = u.due
 	}

@@ -137,3 +137,13 @@ func (w *Watermark) Spans() []store.Span {
 	}
 	return spans
 }
+
+// settledAfter are the settled runs above p as far as is known, ascending.
+func (w *Watermark) settledAfter(p store.Position) (spans []store.Span) {
+	for _, s := range append([]store.Span{{From: 1, To: w.Base()}}, w.Spans()...) {
+		if s.From = max(s.From, p+1); s.From <= s.To {
+			spans = append(spans, s)
+		}
+	}
+	return spans
+}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
@@ -39,19 +41,35 @@ func (a *Admin) latest(ctx context.Context, id, eventID string) (*operator.Attem
 	return nil, nil
 }
 
-// known is latest for an occurrence that is to be sent again.
-func (a *Admin) known(ctx context.Context, id, eventID string) (*operator.Attempt, error) {
+// known is latest for an occurrence that is to be sent again: the one that was seen, unless seen is zero.
+func (a *Admin) known(ctx context.Context, id, eventID string, seen time.Time) (*operator.Attempt, error) {
 	made, err := a.latest(ctx, id, eventID)
-	if err == nil && made == nil {
-		err = fmt.Errorf("no delivery attempt of it is stored: %w", fault.NotFound("occurrence"))
+	switch {
+	case err != nil:
+		return nil, err
+	case made == nil:
+		return nil, fmt.Errorf("no delivery attempt of it is stored: %w", fault.NotFound("occurrence"))
+	case !seen.IsZero() && !made.At.Equal(seen):
+		return nil, errUnderWay
 	}
-	return made, err
+	return made, nil
 }
 
 func (a *Admin) SendAgain(ctx context.Context, id, eventID string) (operator.Attempt, error) {
+	return a.sendAgain(ctx, id, eventID, time.Time{})
+}
+
+// sendAgain is SendAgain unless another attempt was made than the one that was seen, at that time; zero for whatever was
+// made. So two who want to make up for the same failure send once.
+func (a *Admin) sendAgain(ctx context.Context, id, eventID string, seen time.Time) (operator.Attempt, error) {
+	free, ok := a.sending.take(id, eventID)
+	if !ok {
+		return operator.Attempt{}, errUnderWay
+	}
+	defer free()
 	h, unlock, err := a.lock(ctx, id)
 	if away, _ := a.away(ctx, id, err); away != nil {
-		return a.sendAgainAway(ctx, id, eventID)
+		return a.sendAgainAway(ctx, id, eventID, seen)
 	}
 	if err != nil {
 		return operator.Attempt{}, err
@@ -60,7 +78,7 @@ func (a *Admin) SendAgain(ctx context.Context, id, eventID string) (operator.Att
 	if err := a.o.Webhooks.Flush(ctx); err != nil {
 		return operator.Attempt{}, fmt.Errorf("storing attempts: %w", err)
 	}
-	made, err := a.known(ctx, id, eventID)
+	made, err := a.known(ctx, id, eventID, seen)
 	if err != nil {
 		return operator.Attempt{}, err
 	}
@@ -71,9 +89,36 @@ func (a *Admin) SendAgain(ctx context.Context, id, eventID string) (operator.Att
 	case errors.Is(err, delivery.ErrClosed):
 		return operator.Attempt{}, fault.NotFound("subscription")
 	case errors.Is(err, delivery.ErrUnderWay):
-		return operator.Attempt{}, fmt.Errorf("%w: an attempt at this occurrence", operator.ErrUnderWay)
+		return operator.Attempt{}, errUnderWay
 	}
 	return again, err
+}
+
+var errUnderWay = fmt.Errorf("%w: an attempt at this occurrence", operator.ErrUnderWay)
+
+// sends are the occurrences that are being sent again, each to one subscription.
+type sends struct {
+	mu   sync.Mutex
+	held map[[2]string]bool
+}
+
+// take has the caller send the occurrence until free is called; false when somebody does.
+func (s *sends) take(id, eventID string) (free func(), ok bool) {
+	k := [2]string{id, eventID}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[k] {
+		return nil, false
+	}
+	if s.held == nil {
+		s.held = map[[2]string]bool{}
+	}
+	s.held[k] = true
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.held, k)
+	}, true
 }
 
 const (
@@ -87,12 +132,12 @@ const (
 var errAgainTime = fmt.Errorf("the delivering process recorded no attempt within %s", againTime)
 
 // sendAgainAway is SendAgain for a subscription that another process delivers to.
-func (a *Admin) sendAgainAway(ctx context.Context, id, eventID string) (operator.Attempt, error) {
-	before, err := a.known(ctx, id, eventID)
+func (a *Admin) sendAgainAway(ctx context.Context, id, eventID string, seen time.Time) (operator.Attempt, error) {
+	before, err := a.known(ctx, id, eventID, seen)
 	if err != nil {
 		return operator.Attempt{}, err
 	}
-	if err := a.o.Processes.Ask(ctx, orders.Order{Kind: orders.Again, Target: &operator.Target{ID: id}, EventID: eventID}); err != nil {
+	if err := a.o.Processes.Ask(ctx, orders.Order{Kind: orders.Again, Target: &operator.Target{ID: id}, EventID: eventID, Seen: before.At, Actor: actor.Of(ctx)}); err != nil {
 		return operator.Attempt{}, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, againTime, errAgainTime)
@@ -114,8 +159,8 @@ func (a *Admin) sendAgainAway(ctx context.Context, id, eventID string) (operator
 }
 
 // sendAgainHere makes an attempt for an operator who has asked another process.
-func (a *Admin) sendAgainHere(ctx context.Context, id, eventID string) {
-	_, err := a.SendAgain(ctx, id, eventID)
+func (a *Admin) sendAgainHere(ctx context.Context, id string, what orders.Order) {
+	_, err := a.sendAgain(ctx, id, what.EventID, what.Seen)
 	if errors.Is(err, operator.ErrUnderWay) {
 		return // the other one gets what that attempt comes to
 	}

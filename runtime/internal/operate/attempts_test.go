@@ -37,7 +37,7 @@ func TestSRV8Attempts(t *testing.T) {
 		must(t, err)
 		r.all()
 		made, err := b.SendAgain(ctx, ann, "1")
-		if err != nil || made.Number != 3 || made.Status/100 != 2 || made.Category != "" || !made.ByHand {
+		if err != nil || made.Number != 3 || made.Status/100 != 2 || made.Category != "" || made.AskedBy == "" {
 			t.Fatalf("%+v %v", made, err)
 		}
 		if ids := r.webhookIDs(); !slices.Equal(ids, []string{"1"}) {
@@ -120,7 +120,7 @@ func TestSRV8SendAgainBesideARetry(t *testing.T) {
 			t.Fatalf("%d requests, %+v, %v", n, got, err)
 		}
 		for i, m := range got {
-			if m.Number != 3-i || m.ByHand != (m.Number > 1) {
+			if m.Number != 3-i || m.AskedBy != "" != (m.Number > 1) {
 				t.Errorf("%+v", m)
 			}
 		}

@@ -80,12 +80,12 @@ func TestREP13Elsewhere(t *testing.T) {
 		}
 		r.want(t, "sent again", "1")
 		missing(t, "an unknown occurrence", errorOf(other.SendAgain(ctx, id, "none")))
-		must(t, other.Replay(ctx, id, *first.Cursor))
+		must(t, other.Replay(ctx, id, *first.Cursor, 0))
 		settle(time.Minute)
 		if got := slices.Sorted(slices.Values(r.all())); !slices.Equal(got, []string{"1", "2"}) {
 			t.Errorf("replayed: %q", got)
 		}
-		if err := other.Replay(ctx, id, "nonsense"); !errors.Is(err, events.ErrInvalidParams) {
+		if err := other.Replay(ctx, id, "nonsense", 0); !errors.Is(err, events.ErrInvalidParams) {
 			t.Errorf("a malformed cursor: %v", err)
 		}
 		if n, err := other.RaiseGap(ctx, operator.Target{ID: id}); n != 0 || err != nil {

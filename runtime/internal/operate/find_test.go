@@ -23,7 +23,7 @@ func (b *bed) at(principal, path string) string {
 // taken is a task once it has ended.
 func (b *bed) taken(verb operator.BulkVerb, f operator.Filter) operator.Task {
 	b.t.Helper()
-	began, err := b.Begin(b.t.Context(), "olga", operator.Bulk{Verb: verb, Filter: f})
+	began, err := b.Begin(operator.WithActor(b.t.Context(), "olga"), operator.Bulk{Verb: verb, Filter: f})
 	must(b.t, err)
 	b.running.Wait()
 	t, err := b.Task(began.ID)

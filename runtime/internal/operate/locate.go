@@ -45,7 +45,7 @@ func (a *Admin) locate(ctx context.Context, event string, p operator.Point) (b o
 	oldest, _ := log.Bounds()
 	var from store.Position // before the first one
 	switch {
-	case p.EventID != "" && p == operator.Point{EventID: p.EventID}:
+	case p.EventID != "" && p == operator.Point{EventID: p.EventID, Until: p.Until}:
 		left := maxSeek
 		found, _, err := seek(ctx, et, p.EventID, &left)
 		if err != nil {
@@ -57,9 +57,9 @@ func (a *Admin) locate(ctx context.Context, event string, p operator.Point) (b o
 		for _, o := range found {
 			from = max(from, o.Position-1)
 		}
-	case p.Position > 0 && p == operator.Point{Position: p.Position}:
+	case p.Position > 0 && p == operator.Point{Position: p.Position, Until: p.Until}:
 		from, b.Truncated = max(p.Position, oldest)-1, p.Position < oldest
-	case !p.Since.IsZero() && p == operator.Point{Since: p.Since}:
+	case !p.Since.IsZero() && p == operator.Point{Since: p.Since, Until: p.Until}:
 		st, err := log.Start(ctx, d.Kernel(), head, topic.Replay{Since: &topic.Since{At: p.Since}})
 		if err != nil {
 			return b, err
@@ -68,6 +68,15 @@ func (a *Admin) locate(ctx context.Context, event string, p operator.Point) (b o
 	default:
 		return b, events.Invalid(events.FieldError{Message: "a replay begins at one of a time, a position and an event id"})
 	}
+	b.Last = head
+	if !p.Until.IsZero() {
+		if b.Last, err = log.Before(ctx, p.Until); err != nil {
+			return b, err
+		}
+		if from < head && from >= b.Last {
+			return b, events.Invalid(events.FieldError{Message: "nothing is there before the end that is asked for"})
+		}
+	}
 	if from >= head {
 		return b, events.Invalid(events.FieldError{Message: fmt.Sprintf("nothing is there to be delivered again: the log of %s ends at position %d", event, head)})
 	}
@@ -75,19 +84,19 @@ func (a *Admin) locate(ctx context.Context, event string, p operator.Point) (b o
 	if err != nil {
 		return b, err
 	}
-	if len(batch.Entries) == 0 {
+	if len(batch.Entries) == 0 || batch.Entries[0].Position > b.Last {
 		return b, events.Invalid(events.FieldError{Message: "nothing of that is retained any more"})
 	}
 	first := &batch.Entries[0]
 	b.Truncated = b.Truncated || first.Position > from+1 // evicted meanwhile
 	c := log.Cursor(d.Kernel(), first.Position-1)
 	b.Cursor = string(c[1 : len(c)-1]) // a JSON text of plain ASCII
-	b.EventID, b.Timestamp, b.Position, b.Entries = first.EventID, first.Timestamp, first.Position, int64(head-first.Position)+1
+	b.EventID, b.Timestamp, b.Position, b.Entries = first.EventID, first.Timestamp, first.Position, int64(b.Last-first.Position)+1
 	return b, nil
 }
 
-// replayer returns a function that replays subscriptions from a time, whatever their event types.
-func (a *Admin) replayer(since time.Time) func(ctx context.Context, i *operator.WebhookInfo) error {
+// replayer returns a function that replays subscriptions from a time, up to another one, whatever their event types.
+func (a *Admin) replayer(since, until time.Time) func(ctx context.Context, i *operator.WebhookInfo) error {
 	type located struct {
 		operator.Beginning
 		err error
@@ -96,18 +105,19 @@ func (a *Admin) replayer(since time.Time) func(ctx context.Context, i *operator.
 	return func(ctx context.Context, i *operator.WebhookInfo) error {
 		at, ok := known[i.Event]
 		if !ok {
-			at.Beginning, at.err = a.Locate(ctx, i.Event, operator.Point{Since: since})
+			at.Beginning, at.err = a.Locate(ctx, i.Event, operator.Point{Since: since, Until: until})
 			known[i.Event] = at
 		}
 		if at.err != nil {
 			return at.err
 		}
-		return a.Replay(ctx, i.ID, at.Cursor)
+		return a.Replay(ctx, i.ID, at.Cursor, at.Last)
 	}
 }
 
-// givenUp are the ids of occurrences whose last attempt failed since that time and is not repeated, the oldest first.
-func (a *Admin) givenUp(ctx context.Context, id string, since time.Time) (ids []string, err error) {
+// givenUp are the last attempts at occurrences that failed since a time, before another one, and are not repeated, the oldest
+// occurrence first.
+func (a *Admin) givenUp(ctx context.Context, id string, since, until time.Time) (last []operator.Attempt, err error) {
 	if a.o.Attempts == nil {
 		return nil, nil
 	}
@@ -119,39 +129,26 @@ func (a *Admin) givenUp(ctx context.Context, id string, since time.Time) (ids []
 		return nil, fmt.Errorf("reading the attempts of subscription %s: %w", id, err)
 	}
 	seen := map[string]bool{}
-	var last []operator.Attempt
 	for _, m := range made {
 		if seen[m.EventID] {
 			continue
 		}
 		seen[m.EventID] = true
-		if m.Category != "" && m.NextAt.IsZero() && !m.At.Before(since) {
+		if m.Category != "" && m.NextAt.IsZero() && !m.At.Before(since) && (until.IsZero() || m.At.Before(until)) {
 			last = append(last, m)
 		}
 	}
 	slices.SortFunc(last, func(a, b operator.Attempt) int { return cmp.Compare(a.Position, b.Position) })
-	for _, m := range last {
-		ids = append(ids, m.EventID)
-	}
-	return ids, nil
+	return last, nil
 }
 
-// sendFailed returns a function that sends an occurrence again, unless somebody else has done that meanwhile.
-func (a *Admin) sendFailed(since time.Time) func(ctx context.Context, i *operator.WebhookInfo, eventID string) error {
-	return func(ctx context.Context, i *operator.WebhookInfo, eventID string) error {
-		ids, err := a.givenUp(ctx, i.ID, since)
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(ids, eventID) {
-			return operator.ErrUnderWay
-		}
-		made, err := a.SendAgain(ctx, i.ID, eventID)
-		if err == nil && made.Category != "" {
-			err = refusedAgain(made.Category)
-		}
-		return err
+// sendFailed sends an occurrence again, unless somebody else has done that since the attempt failed that was seen.
+func (a *Admin) sendFailed(ctx context.Context, i *operator.WebhookInfo, failed operator.Attempt) error {
+	made, err := a.sendAgain(ctx, i.ID, failed.EventID, failed.At)
+	if err == nil && made.Category != "" {
+		err = refusedAgain(made.Category)
 	}
+	return err
 }
 
 // refusedAgain is an occurrence that its endpoint has refused once more.

@@ -37,7 +37,7 @@ func TestSRV8ReplaySince(t *testing.T) {
 				t.Errorf("%+v: %+v %v", c.p, at, err)
 				continue
 			}
-			must(t, b.Replay(ctx, ann, at.Cursor))
+			must(t, b.Replay(ctx, ann, at.Cursor, 0))
 			settle(time.Minute)
 			if got := sorted(r.all()); len(got) != int(at.Entries) || got[0] != c.first {
 				t.Errorf("%+v: %q", c.p, got)
@@ -45,6 +45,33 @@ func TestSRV8ReplaySince(t *testing.T) {
 		}
 		if at, err := b.Locate(ctx, "e", operator.Point{Since: began.Add(-time.Hour)}); err != nil || at.Position != 1 {
 			t.Errorf("%+v %v", at, err)
+		}
+		// What began at the third minute ends before the fifth: those in between come again, and nothing else.
+		for _, c := range []struct {
+			p    operator.Point
+			want []string
+		}{{operator.Point{Since: began.Add(90 * time.Second), Until: began.Add(200 * time.Second)}, []string{"3", "4"}},
+			{operator.Point{Position: 2, Until: began.Add(2 * time.Minute)}, []string{"2"}}, {operator.Point{EventID: "4", Until: began.Add(time.Hour)}, []string{"4", "5"}}} {
+			at, err := b.Locate(ctx, "e", c.p)
+			if err != nil || at.EventID != c.want[0] || int(at.Entries) != len(c.want) || int64(at.Last) != int64(at.Position)+at.Entries-1 {
+				t.Errorf("%+v: %+v %v", c.p, at, err)
+				continue
+			}
+			must(t, b.Replay(operator.WithActor(ctx, "ivan"), ann, at.Cursor, at.Last))
+			settle(time.Minute)
+			if got := sorted(r.all()); !slices.Equal(got, c.want) {
+				t.Errorf("%+v: %q", c.p, got)
+			}
+		}
+		made, err := b.Attempts(ctx, ann)
+		must(t, err)
+		if made[0].AskedBy != "ivan" || made[len(made)-1].AskedBy == "ivan" {
+			t.Errorf("asked by: %+v", made)
+		}
+		for _, p := range []operator.Point{{Until: time.Now()}, {Position: 4, Until: began.Add(time.Minute)}, {Since: began.Add(time.Minute), Until: began}} {
+			if _, err := b.Locate(ctx, "e", p); !errors.Is(err, events.ErrInvalidParams) {
+				t.Errorf("%+v: %v", p, err)
+			}
 		}
 		for _, p := range []operator.Point{{}, {Position: 6}, {Since: time.Now().Add(time.Second)}, {Position: 1, EventID: "1"}} {
 			if _, err := b.Locate(ctx, "e", p); !errors.Is(err, events.ErrInvalidParams) {
@@ -78,7 +105,7 @@ func TestSRV8BulkReplayAndSend(t *testing.T) {
 			t.Helper()
 			n, err := b.Preview(ctx, bulk)
 			must(t, err)
-			began, err := b.Begin(ctx, "olga", bulk)
+			began, err := b.Begin(operator.WithActor(ctx, "olga"), bulk)
 			must(t, err)
 			if began.Total != n {
 				t.Errorf("%d are previewed, %d to do", n, began.Total)
@@ -103,7 +130,7 @@ func TestSRV8BulkReplayAndSend(t *testing.T) {
 		}
 		settle(time.Minute)
 		r.want(t, "the retry", "3")
-		if made, err := b.Attempts(ctx, ann); err != nil || !slices.ContainsFunc(made, func(m operator.Attempt) bool { return m.EventID == "2" && m.ByHand && m.Category == "" }) {
+		if made, err := b.Attempts(ctx, ann); err != nil || !slices.ContainsFunc(made, func(m operator.Attempt) bool { return m.EventID == "2" && m.AskedBy != "" && m.Category == "" }) {
 			t.Errorf("%+v %v", made, err)
 		}
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
@@ -138,11 +139,11 @@ func (o *Obeyer) DoLive(ctx context.Context, what orders.Order, pick func(*subsc
 		}
 	case orders.Replay:
 		if found != nil {
-			return w.Replay(ctx, found.ID, what.Cursor)
+			return w.Replay(actor.With(ctx, what.Actor), found.ID, what.Cursor, what.Last)
 		}
 	case orders.Again:
 		if found != nil {
-			o.Log.Go(func(ctx context.Context) { a.sendAgainHere(ctx, target.ID, what.EventID) })
+			o.Log.Go(func(ctx context.Context) { a.sendAgainHere(actor.With(ctx, what.Actor), target.ID, what) })
 		}
 	}
 	return nil

@@ -57,7 +57,7 @@ func TestSRV8Occurrence(t *testing.T) {
 		b.becomes(2, "ann failed 5", "bob waiting 0", "carl passed 0")
 		must(t, b.End(ctx, bob, nil))
 		r.on(nil)
-		if made, err := b.SendAgain(ctx, ann, "2"); err != nil || !made.ByHand {
+		if made, err := b.SendAgain(ctx, ann, "2"); err != nil || made.AskedBy == "" {
 			t.Errorf("%+v %v", made, err)
 		}
 		b.becomes(2, "ann accepted 6", "carl passed 0")
@@ -67,7 +67,7 @@ func TestSRV8Occurrence(t *testing.T) {
 			if err != nil || !whole || len(found) != 1 || found[0].Position != 2 || found[0].Event != "e" || found[0].Cursor == "" || len(found[0].Data) == 0 {
 				t.Errorf("%+v %v %v", found, whole, err)
 			}
-			must(t, b.Replay(ctx, ann, found[0].Cursor)) // what follows it
+			must(t, b.Replay(ctx, ann, found[0].Cursor, 0)) // what follows it
 		}
 		if found, whole, err := b.FindOccurrences(ctx, "other", "2"); err != nil || !whole || len(found) != 0 {
 			t.Errorf("%+v %v %v", found, whole, err)

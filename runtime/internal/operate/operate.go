@@ -119,8 +119,9 @@ type Admin struct {
 	o   Options
 	own memory.Actions // where the store remembers none
 
-	tasks tasks
-	noted auditLog
+	tasks   tasks
+	noted   auditLog
+	sending sends
 }
 
 // New makes the operator's view of a server.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
@@ -44,20 +45,21 @@ type task struct {
 	cancel        context.CancelFunc
 }
 
-// A step of a bulk action: items are what is to be done to a subscription, and do does one of them.
+// A step of a bulk action: items are what is to be done to a subscription, attempts that failed or one item for all of it, and
+// do does one of them.
 type step struct {
-	items func(ctx context.Context, i *operator.WebhookInfo) ([]string, error)
-	do    func(ctx context.Context, i *operator.WebhookInfo, item string) error
+	items func(ctx context.Context, i *operator.WebhookInfo) ([]operator.Attempt, error)
+	do    func(ctx context.Context, i *operator.WebhookInfo, item operator.Attempt) error
 }
 
 // whole is the step that does something to a subscription when takes says that it is to be done.
 func whole(takes func(operator.State) bool, do func(ctx context.Context, id string) error) step {
-	return step{func(_ context.Context, i *operator.WebhookInfo) (items []string, _ error) {
+	return step{func(_ context.Context, i *operator.WebhookInfo) (items []operator.Attempt, _ error) {
 		if takes(i.State) {
-			items = []string{""}
+			items = make([]operator.Attempt, 1)
 		}
 		return items, nil
-	}, func(ctx context.Context, i *operator.WebhookInfo, _ string) error { return do(ctx, i.ID) }}
+	}, func(ctx context.Context, i *operator.WebhookInfo, _ operator.Attempt) error { return do(ctx, i.ID) }}
 }
 
 // step is what the bulk action does to each subscription; an error where it is none.
@@ -82,18 +84,21 @@ func (a *Admin) step(b *operator.Bulk) (step, error) {
 		s = whole(func(st operator.State) bool { return st == operator.StateSuspended }, a.Resume)
 	case operator.BulkReplay:
 		s, timed = whole(func(operator.State) bool { return true }, nil), true
-		replay := a.replayer(b.Since)
-		s.do = func(ctx context.Context, i *operator.WebhookInfo, _ string) error { return replay(ctx, i) }
+		replay := a.replayer(b.Since, b.Until)
+		s.do = func(ctx context.Context, i *operator.WebhookInfo, _ operator.Attempt) error { return replay(ctx, i) }
 	case operator.BulkSend:
-		since := b.Since
-		s, timed = step{func(ctx context.Context, i *operator.WebhookInfo) ([]string, error) {
-			return a.givenUp(ctx, i.ID, since)
-		}, a.sendFailed(since)}, true
+		since, until := b.Since, b.Until
+		s, timed = step{func(ctx context.Context, i *operator.WebhookInfo) ([]operator.Attempt, error) {
+			return a.givenUp(ctx, i.ID, since, until)
+		}, a.sendFailed}, true
 	default:
 		return wrong("a bulk action is pause, unpause, resume, replay or send")
 	}
 	if timed == b.Since.IsZero() {
 		return wrong("since is for replay and send, which need it")
+	}
+	if !b.Until.IsZero() && !b.Until.After(b.Since) {
+		return wrong("until is after since, for replay and send")
 	}
 	return s, nil
 }
@@ -104,7 +109,7 @@ func (a *Admin) count(ctx context.Context, f operator.Filter, s step) (n int, er
 	l.filter = f
 	var failed error
 	_, err = l.each("", 0, func(i operator.WebhookInfo, _ place) bool {
-		var items []string
+		var items []operator.Attempt
 		items, failed = s.items(ctx, &i)
 		n += len(items)
 		return failed == nil
@@ -120,7 +125,7 @@ func (a *Admin) Preview(ctx context.Context, b operator.Bulk) (int, error) {
 	return a.count(ctx, b.Filter, s)
 }
 
-func (a *Admin) Begin(ctx context.Context, actor string, b operator.Bulk) (operator.Task, error) {
+func (a *Admin) Begin(ctx context.Context, b operator.Bulk) (operator.Task, error) {
 	s, err := a.step(&b)
 	if err != nil {
 		return operator.Task{}, err
@@ -130,7 +135,7 @@ func (a *Admin) Begin(ctx context.Context, actor string, b operator.Bulk) (opera
 		return operator.Task{}, err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	t := &task{operator.Task{ID: "task_" + rand.Text(), Bulk: b, Actor: actor, BegunAt: a.o.Now(), Total: total}, cancel}
+	t := &task{operator.Task{ID: "task_" + rand.Text(), Bulk: b, Actor: actor.Of(ctx), BegunAt: a.o.Now(), Total: total}, cancel}
 	began := t.Task
 	if !a.tasks.add(t) {
 		cancel()
@@ -179,7 +184,7 @@ func (a *Admin) run(ctx context.Context, t *task, s step) {
 	l.filter = t.Filter
 	var failed error
 	_, err := l.each("", 0, func(i operator.WebhookInfo, _ place) bool {
-		var items []string
+		var items []operator.Attempt
 		if items, failed = s.items(ctx, &i); failed != nil {
 			return false
 		}

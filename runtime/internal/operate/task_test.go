@@ -55,7 +55,7 @@ func TestSRV8Bulk(t *testing.T) {
 		}
 		for _, bad := range []operator.Bulk{{Verb: "end"}, {}, {Verb: operator.BulkPause, PerSecond: -1}, {Verb: operator.BulkPause, PerSecond: 1001},
 			{Verb: operator.BulkPause, PerSecond: 1e-300}} {
-			if _, err := b.Begin(ctx, "olga", bad); !errors.Is(err, events.ErrInvalidParams) {
+			if _, err := b.Begin(operator.WithActor(ctx, "olga"), bad); !errors.Is(err, events.ErrInvalidParams) {
 				t.Errorf("%+v: %v", bad, err)
 			}
 			if _, err := b.Preview(ctx, bad); !errors.Is(err, events.ErrInvalidParams) {
@@ -75,7 +75,7 @@ func TestSRV8BulkCancelled(t *testing.T) {
 			b.at(fmt.Sprint(i), "/a")
 		}
 		slow := operator.Bulk{Verb: operator.BulkPause, PerSecond: 0.5}
-		began, err := b.Begin(ctx, "olga", slow)
+		began, err := b.Begin(operator.WithActor(ctx, "olga"), slow)
 		must(t, err)
 		settle(7 * time.Second)
 		if now, err := b.Task(began.ID); err != nil || now.Done != 4 || now.Total != 40 || !now.EndedAt.IsZero() {
@@ -90,10 +90,10 @@ func TestSRV8BulkCancelled(t *testing.T) {
 			t.Errorf("%d are left, %v", n, err)
 		}
 		for range maxRunning {
-			_, err := b.Begin(ctx, "olga", operator.Bulk{Verb: operator.BulkPause, PerSecond: minRate})
+			_, err := b.Begin(operator.WithActor(ctx, "olga"), operator.Bulk{Verb: operator.BulkPause, PerSecond: minRate})
 			must(t, err)
 		}
-		if _, err := b.Begin(ctx, "olga", slow); !errors.Is(err, operator.ErrBusy) {
+		if _, err := b.Begin(operator.WithActor(ctx, "olga"), slow); !errors.Is(err, operator.ErrBusy) {
 			t.Error(err)
 		}
 		close(b.closing)
@@ -117,7 +117,7 @@ func TestSRV8BulkTwice(t *testing.T) {
 		}
 		var ids [2]string
 		for i := range ids {
-			began, err := b.Begin(t.Context(), "olga", operator.Bulk{Verb: operator.BulkPause, PerSecond: 10})
+			began, err := b.Begin(operator.WithActor(t.Context(), "olga"), operator.Bulk{Verb: operator.BulkPause, PerSecond: 10})
 			must(t, err)
 			ids[i] = began.ID
 		}
@@ -151,7 +151,7 @@ func TestSRV8BulkFails(t *testing.T) {
 		for i := range 30 {
 			b.at(fmt.Sprint(i), "/a")
 		}
-		began, err := b.Begin(t.Context(), "olga", operator.Bulk{Verb: operator.BulkPause, PerSecond: 1})
+		began, err := b.Begin(operator.WithActor(t.Context(), "olga"), operator.Bulk{Verb: operator.BulkPause, PerSecond: 1})
 		must(t, err)
 		settle(2500 * time.Millisecond)
 		st.fail(errTest)

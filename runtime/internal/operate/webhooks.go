@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
@@ -188,18 +189,18 @@ func (a *Admin) End(ctx context.Context, id string, e *events.Error) error {
 	return a.doOrAsk(ctx, orders.To(operator.Target{ID: id}, orders.Terminate, e), func(h *subscriber.Live) { a.o.Webhooks.End(h, e) })
 }
 
-func (a *Admin) Replay(ctx context.Context, id, cursor string) error {
+func (a *Admin) Replay(ctx context.Context, id, cursor string, last store.Position) error {
 	w := a.o.Webhooks
 	if w == nil {
 		return fault.NotFound("subscription")
 	}
-	err := w.Replay(ctx, id, cursor)
+	err := w.Replay(ctx, id, cursor, last)
 	if r, awayErr := a.away(ctx, id, err); r != nil || awayErr != nil {
 		if err = awayErr; err == nil {
-			err = w.CheckReplay(ctx, r, cursor)
+			err = w.CheckReplay(ctx, r, cursor, last)
 		}
 		if err == nil {
-			err = a.o.Processes.Ask(ctx, orders.Order{Kind: orders.Replay, Target: &operator.Target{ID: id}, Cursor: cursor})
+			err = a.o.Processes.Ask(ctx, orders.Order{Kind: orders.Replay, Target: &operator.Target{ID: id}, Cursor: cursor, Last: last, Actor: actor.Of(ctx)})
 		}
 	}
 	if err != nil {

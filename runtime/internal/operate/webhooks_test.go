@@ -73,10 +73,10 @@ func TestSRV8Webhooks(t *testing.T) {
 		settle(time.Minute)
 		state(operator.StateActive)
 		r.want(t, "resumed", "1")
-		must(t, b.Replay(ctx, ann, *began.Cursor))
+		must(t, b.Replay(ctx, ann, *began.Cursor, 0))
 		settle(time.Minute)
 		r.want(t, "replayed", "1")
-		if err := b.Replay(ctx, ann, "nonsense"); !errors.Is(err, events.ErrInvalidParams) || !strings.Contains(err.Error(), ann) {
+		if err := b.Replay(ctx, ann, "nonsense", 0); !errors.Is(err, events.ErrInvalidParams) || !strings.Contains(err.Error(), ann) {
 			t.Errorf("a malformed cursor: %v", err)
 		}
 
@@ -95,7 +95,7 @@ func TestSRV8Webhooks(t *testing.T) {
 		settle(time.Second)
 		r.want(t, "ended", `terminated {"reason":"access revoked"}`)
 		state(operator.StateAbsent)
-		for what, err := range map[string]error{"End": b.End(ctx, ann, nil), "Resume": b.Resume(ctx, ann), "Replay": b.Replay(ctx, ann, ""),
+		for what, err := range map[string]error{"End": b.End(ctx, ann, nil), "Resume": b.Resume(ctx, ann), "Replay": b.Replay(ctx, ann, "", 0),
 			"Pause": b.Pause(ctx, ann), "Unpause": b.Unpause(ctx, ann), "Get": errorOf(b.Get(ctx, ann))} {
 			missing(t, what, err)
 		}
@@ -173,7 +173,7 @@ func TestSRV8WithoutWebhooks(t *testing.T) {
 	if st, err := b.State(ctx, "sub_0"); st != operator.StateAbsent || err != nil {
 		t.Error(st, err)
 	}
-	for what, err := range map[string]error{"Resume": b.Resume(ctx, "x"), "Pause": b.Pause(ctx, "x"), "Replay": b.Replay(ctx, "x", ""),
+	for what, err := range map[string]error{"Resume": b.Resume(ctx, "x"), "Pause": b.Pause(ctx, "x"), "Replay": b.Replay(ctx, "x", "", 0),
 		"End": b.End(ctx, "x", nil), "Attempts": errorOf(b.Attempts(ctx, "x")), "SendAgain": errorOf(b.SendAgain(ctx, "x", "1"))} {
 		missing(t, what, err)
 	}
@@ -224,7 +224,7 @@ func TestSRV8StoreFails(t *testing.T) {
 	st.fail(errTest)
 	for what, err := range map[string]error{"listing webhook subscriptions": errorOf(b.List(t.Context(), "", 1)),
 		"reading webhook subscription " + id: errorOf(b.Get(t.Context(), id)), "reading webhook subscription x": errorOf(b.State(t.Context(), "x")),
-		"replaying webhook subscription x": b.Replay(t.Context(), "x", "")} {
+		"replaying webhook subscription x": b.Replay(t.Context(), "x", "", 0)} {
 		if !errors.Is(err, errTest) || !strings.HasPrefix(err.Error(), what+": ") {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -27,6 +28,12 @@ type Order struct {
 	Shard   int    `json:"shard,omitempty"`
 	Cursor  string `json:"cursor,omitempty"`
 	EventID string `json:"eventId,omitempty"`
+	// Seen is when the latest attempt was made that who asks for another one knows of.
+	Seen time.Time `json:"seen,omitzero"`
+	// Last is where a replay ends, 0 for no end.
+	Last store.Position `json:"last,omitempty"`
+	// Actor is who asked for attempts.
+	Actor string `json:"actor,omitempty"`
 	// At is when it was ordered: what began later is not meant.
 	At time.Time `json:"at,omitzero"`
 }

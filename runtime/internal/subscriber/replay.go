@@ -20,9 +20,9 @@ import (
 // ReplayTime bounds how long [Subscriptions.Replay] waits for a check.
 const ReplayTime = 10 * time.Second
 
-// Replay goes back to the cursor, never past what is unsettled. After an error the subscription
-// goes on where it was.
-func (w *Subscriptions) Replay(ctx context.Context, id, cursor string) error {
+// Replay goes back to the cursor, never past what is unsettled, and delivers up to a position again, 0 for no end. After an
+// error the subscription goes on where it was.
+func (w *Subscriptions) Replay(ctx context.Context, id, cursor string, last store.Position) error {
 	h := w.Get(id)
 	if h == nil {
 		return fault.NotFound("subscription")
@@ -35,7 +35,9 @@ func (w *Subscriptions) Replay(ctx context.Context, id, cursor string) error {
 	case a.Def.Kernel().NoReplay:
 		return NoReplay(h.Type.Name())
 	case a.Def.Check() == nil:
-		return w.rewind(ctx, h, a, cursor)
+		return w.rewind(ctx, h, a, cursor, last)
+	case last > 0:
+		return endless(h.Type.Name())
 	default:
 		return w.restart(ctx, h, a, cursor)
 	}
@@ -45,6 +47,12 @@ func (w *Subscriptions) Replay(ctx context.Context, id, cursor string) error {
 func NoReplay(event string) error {
 	return fmt.Errorf("event type %s has no replay, so there is nothing to go back to and no gap to tell of: %w",
 		event, events.NewError(wire.Unsupported, map[string]string{"feature": "replay"}))
+}
+
+// endless says why a replay of what a check finds has no end.
+func endless(event string) error {
+	return fmt.Errorf("a check feeds event type %s, whose replay goes on to the present: %w",
+		event, events.NewError(wire.Unsupported, map[string]string{"feature": "until"}))
 }
 
 // badCursor is an operator's cursor that no subscription could ever have got from this place.
@@ -91,7 +99,7 @@ func (w *Subscriptions) checkCursor(ctx context.Context, et eventtype.Type, prin
 
 // CheckReplay is what [Subscriptions.Replay] refuses at once, for a record whose subscription lives in
 // another process.
-func (w *Subscriptions) CheckReplay(ctx context.Context, r *store.Subscription, cursor string) error {
+func (w *Subscriptions) CheckReplay(ctx context.Context, r *store.Subscription, cursor string, last store.Position) error {
 	et, ok := w.host.Type(r.Event)
 	if !ok || et.Current() == nil {
 		return fault.NotFound("event")
@@ -103,11 +111,14 @@ func (w *Subscriptions) CheckReplay(ctx context.Context, r *store.Subscription, 
 	if a.Def.Kernel().NoReplay {
 		return NoReplay(r.Event)
 	}
+	if a.Def.Check() != nil && last > 0 {
+		return endless(r.Event)
+	}
 	return w.checkCursor(ctx, et, r.Principal, a, cursor)
 }
 
 // rewind replays from the type's own log.
-func (w *Subscriptions) rewind(ctx context.Context, h *Live, a eventtype.Arguments, cursor string) error {
+func (w *Subscriptions) rewind(ctx context.Context, h *Live, a eventtype.Arguments, cursor string, last store.Position) error {
 	unlock, err := w.keys.Lock(ctx, h.ID)
 	if err != nil {
 		return err
@@ -124,7 +135,7 @@ func (w *Subscriptions) rewind(ctx context.Context, h *Live, a eventtype.Argumen
 	if err != nil {
 		return err
 	}
-	if err := h.Handle.Rewind(ctx, min(from.Position, h.Handle.Progress().Base)); err != nil {
+	if err := h.Handle.Rewind(ctx, min(from.Position, h.Handle.Progress().Base), last); err != nil {
 		return err
 	}
 	if from.Truncated {

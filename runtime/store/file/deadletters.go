@@ -9,13 +9,13 @@ import (
 	"strconv"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/journal"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/letters"
 )
 
 // A deadLetter has its bytes as they came, which JSON in JSON would not keep.
 type deadLetter struct {
-	store.DeadLetter
+	clientstore.DeadLetter
 	Data []byte `json:"data,omitempty"`
 	Meta []byte `json:"meta,omitempty"`
 }
@@ -36,7 +36,7 @@ func (c *Cursors) readLetters() error {
 		c.letters.Letters = append(c.letters.Letters, d.DeadLetter)
 		c.letters.Last = max(c.letters.Last, d.Sequence)
 	}
-	slices.SortFunc(c.letters.Letters, func(a, b store.DeadLetter) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	slices.SortFunc(c.letters.Letters, func(a, b clientstore.DeadLetter) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	return nil
 }
 
@@ -68,23 +68,23 @@ func (c *Cursors) changeLetters(ctx context.Context, change func(*letters.List) 
 	return true, nil
 }
 
-// PutDeadLetter implements [store.DeadLetterStore].
-func (c *Cursors) PutDeadLetter(ctx context.Context, d store.DeadLetter, limit int) error {
+// PutDeadLetter implements [clientstore.DeadLetterStore].
+func (c *Cursors) PutDeadLetter(ctx context.Context, d clientstore.DeadLetter, limit int) error {
 	_, err := c.changeLetters(ctx, func(l *letters.List) (uint64, error) { return l.Put(d, limit) })
 	return err
 }
 
-// DeadLetters implements [store.DeadLetterStore].
-func (c *Cursors) DeadLetters(ctx context.Context, after uint64, limit int) ([]store.DeadLetter, error) {
-	return c.findLetters(ctx, after, limit, func(store.DeadLetter) bool { return true })
+// DeadLetters implements [clientstore.DeadLetterStore].
+func (c *Cursors) DeadLetters(ctx context.Context, after uint64, limit int) ([]clientstore.DeadLetter, error) {
+	return c.findLetters(ctx, after, limit, func(clientstore.DeadLetter) bool { return true })
 }
 
-// DueDeadLetters implements [store.DeadLetterStore].
-func (c *Cursors) DueDeadLetters(ctx context.Context, key string, after uint64, limit int) ([]store.DeadLetter, error) {
-	return c.findLetters(ctx, after, limit, func(d store.DeadLetter) bool { return d.Due && d.Key == key })
+// DueDeadLetters implements [clientstore.DeadLetterStore].
+func (c *Cursors) DueDeadLetters(ctx context.Context, key string, after uint64, limit int) ([]clientstore.DeadLetter, error) {
+	return c.findLetters(ctx, after, limit, func(d clientstore.DeadLetter) bool { return d.Due && d.Key == key })
 }
 
-func (c *Cursors) findLetters(ctx context.Context, after uint64, limit int, match func(store.DeadLetter) bool) ([]store.DeadLetter, error) {
+func (c *Cursors) findLetters(ctx context.Context, after uint64, limit int, match func(clientstore.DeadLetter) bool) ([]clientstore.DeadLetter, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -93,12 +93,12 @@ func (c *Cursors) findLetters(ctx context.Context, after uint64, limit int, matc
 	return c.letters.After(after, limit, match), nil
 }
 
-// RetryDeadLetter implements [store.DeadLetterStore].
+// RetryDeadLetter implements [clientstore.DeadLetterStore].
 func (c *Cursors) RetryDeadLetter(ctx context.Context, sequence uint64) (found bool, err error) {
 	return c.changeLetter(ctx, sequence, (*letters.List).Retry)
 }
 
-// DeleteDeadLetter implements [store.DeadLetterStore].
+// DeleteDeadLetter implements [clientstore.DeadLetterStore].
 func (c *Cursors) DeleteDeadLetter(ctx context.Context, sequence uint64) (found bool, err error) {
 	return c.changeLetter(ctx, sequence, (*letters.List).Delete)
 }

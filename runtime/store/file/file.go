@@ -11,7 +11,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/filelock"
 	"github.com/mcpe-gen/mcpe-gen/internal/journal"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/letters"
 )
 
@@ -26,7 +26,7 @@ const (
 	kindLast     = "lastDeadLetter"
 )
 
-// Cursors is a [store.ConsumerStore] and a [store.CallbackStore] in a file, which one process at a time has open. A
+// Cursors is a [clientstore.ConsumerStore] and a [clientstore.CallbackStore] in a file, which one process at a time has open. A
 // change is on the disk when its method returns. Changes that come at the same time share one sync, and a change costs
 // the same however many keys there are.
 type Cursors struct {
@@ -88,12 +88,12 @@ func check(e journal.Entry) error {
 	var err error
 	switch e.Kind {
 	case kindCursor:
-		var s store.Saved
+		var s clientstore.Saved
 		if err = json.Unmarshal(e.Value, &s); err == nil && s.Cursor == "" {
 			err = errors.New("no cursor")
 		}
 	case kindCallback:
-		err = json.Unmarshal(e.Value, new(store.Callback))
+		err = json.Unmarshal(e.Value, new(clientstore.Callback))
 	}
 	if err != nil {
 		return fmt.Errorf("%s %q: %w", e.Kind, e.Key, err)
@@ -140,35 +140,35 @@ func (c *Cursors) remove(ctx context.Context, kind, key string) error {
 	return nil
 }
 
-// Load implements [store.CursorStore].
-func (c *Cursors) Load(ctx context.Context, key string) (s store.Saved, ok bool, err error) {
+// Load implements [clientstore.CursorStore].
+func (c *Cursors) Load(ctx context.Context, key string) (s clientstore.Saved, ok bool, err error) {
 	ok, err = c.get(ctx, kindCursor, key, &s)
 	return s, ok, err
 }
 
-// Save implements [store.CursorStore]. On an error what Load returns is as before.
-func (c *Cursors) Save(ctx context.Context, key string, s store.Saved) error {
+// Save implements [clientstore.CursorStore]. On an error what Load returns is as before.
+func (c *Cursors) Save(ctx context.Context, key string, s clientstore.Saved) error {
 	return c.put(ctx, kindCursor, key, s)
 }
 
-// Delete implements [store.CursorStore].
+// Delete implements [clientstore.CursorStore].
 func (c *Cursors) Delete(ctx context.Context, key string) error {
 	return c.remove(ctx, kindCursor, key)
 }
 
-// Callback implements [store.CallbackStore].
-func (c *Cursors) Callback(ctx context.Context, key string) (cb store.Callback, ok bool, err error) {
+// Callback implements [clientstore.CallbackStore].
+func (c *Cursors) Callback(ctx context.Context, key string) (cb clientstore.Callback, ok bool, err error) {
 	ok, err = c.get(ctx, kindCallback, key, &cb)
 	return cb, ok, err
 }
 
-// PutCallback implements [store.CallbackStore]. The secrets lie in the file as they are; only its
+// PutCallback implements [clientstore.CallbackStore]. The secrets lie in the file as they are; only its
 // owner may read it.
-func (c *Cursors) PutCallback(ctx context.Context, key string, cb store.Callback) error {
+func (c *Cursors) PutCallback(ctx context.Context, key string, cb clientstore.Callback) error {
 	return c.put(ctx, kindCallback, key, cb)
 }
 
-// DeleteCallback implements [store.CallbackStore].
+// DeleteCallback implements [clientstore.CallbackStore].
 func (c *Cursors) DeleteCallback(ctx context.Context, key string) error {
 	return c.remove(ctx, kindCallback, key)
 }

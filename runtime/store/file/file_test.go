@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/storetest"
 )
@@ -35,19 +36,21 @@ func reopen(t *testing.T, c *file.Cursors, path string) *file.Cursors {
 }
 
 func TestCursors(t *testing.T) {
-	storetest.TestCursors(t, func(t *testing.T) store.CursorStore {
+	storetest.TestCursors(t, func(t *testing.T) clientstore.CursorStore {
 		return open(t, filepath.Join(t.TempDir(), "cursors.json"))
 	})
 }
 
 func TestDeadLetters(t *testing.T) {
-	storetest.TestDeadLetters(t, func(t *testing.T) store.DeadLetterStore { return open(t, filepath.Join(t.TempDir(), "cursors.json")) })
+	storetest.TestDeadLetters(t, func(t *testing.T) clientstore.DeadLetterStore {
+		return open(t, filepath.Join(t.TempDir(), "cursors.json"))
+	})
 }
 
 // CLI-6: cursors survive the process.
 func TestReopened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cursors.json")
-	want := store.Saved{Cursor: "c", EventIDs: []string{"a"}}
+	want := clientstore.Saved{Cursor: "c", EventIDs: []string{"a"}}
 	c := open(t, path)
 	if err := c.Save(t.Context(), "k", want); err != nil {
 		t.Fatal(err)
@@ -87,13 +90,13 @@ func TestSaveFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := open(t, filepath.Join(dir, "cursors.json"))
-	if err := c.Save(t.Context(), "k", store.Saved{Cursor: "1"}); err != nil {
+	if err := c.Save(t.Context(), "k", clientstore.Saved{Cursor: "1"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Save(t.Context(), "k", store.Saved{Cursor: "2"}); err == nil {
+	if err := c.Save(t.Context(), "k", clientstore.Saved{Cursor: "2"}); err == nil {
 		t.Fatal("saved into a directory that is gone")
 	}
 	if s, _, _ := c.Load(t.Context(), "k"); s.Cursor != "1" {
@@ -112,7 +115,7 @@ func ExampleOpenCursors() {
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "cursors.json")
 	c, _ := file.OpenCursors(path)
-	c.Save(context.Background(), "incidents", store.Saved{Cursor: "AQE"})
+	c.Save(context.Background(), "incidents", clientstore.Saved{Cursor: "AQE"})
 	c.Close()
 	again, _ := file.OpenCursors(path)
 	defer again.Close()
@@ -122,7 +125,7 @@ func ExampleOpenCursors() {
 }
 
 func TestCallbacks(t *testing.T) {
-	storetest.TestCallbacks(t, func(t *testing.T) store.CallbackStore {
+	storetest.TestCallbacks(t, func(t *testing.T) clientstore.CallbackStore {
 		return open(t, filepath.Join(t.TempDir(), "cursors.json"))
 	})
 }
@@ -131,10 +134,10 @@ func TestCallbacks(t *testing.T) {
 func TestCallbackReopened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cursors.json")
 	c := open(t, path)
-	if err := c.Save(t.Context(), "k", store.Saved{Cursor: "c"}); err != nil {
+	if err := c.Save(t.Context(), "k", clientstore.Saved{Cursor: "c"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.PutCallback(t.Context(), "k", store.Callback{URL: "u", Path: "/p", Secrets: []store.Secret{{Key: []byte("s")}}}); err != nil {
+	if err := c.PutCallback(t.Context(), "k", clientstore.Callback{URL: "u", Path: "/p", Secrets: []store.Secret{{Key: []byte("s")}}}); err != nil {
 		t.Fatal(err)
 	}
 	again := reopen(t, c, path)
@@ -155,7 +158,7 @@ func TestDeadLettersReopened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cursors.json")
 	raw := "{ \"a\" : \"<\" }"
 	c := open(t, path)
-	if err := c.PutDeadLetter(t.Context(), store.DeadLetter{Key: "k", EventID: "e", Data: []byte(raw)}, 1); err != nil {
+	if err := c.PutDeadLetter(t.Context(), clientstore.DeadLetter{Key: "k", EventID: "e", Data: []byte(raw)}, 1); err != nil {
 		t.Fatal(err)
 	}
 	c = reopen(t, c, path)
@@ -167,7 +170,7 @@ func TestDeadLettersReopened(t *testing.T) {
 		t.Fatal(found, err)
 	}
 	c = reopen(t, c, path)
-	if err := c.PutDeadLetter(t.Context(), store.DeadLetter{Key: "k", EventID: "f"}, 1); err != nil {
+	if err := c.PutDeadLetter(t.Context(), clientstore.DeadLetter{Key: "k", EventID: "f"}, 1); err != nil {
 		t.Fatal(err)
 	}
 	if again, err := reopen(t, c, path).DeadLetters(t.Context(), 0, 10); err != nil || len(again) != 1 || again[0].Sequence <= got[0].Sequence {
@@ -203,7 +206,7 @@ func TestOlderFile(t *testing.T) {
 		}
 		c = reopen(t, c, path)
 	}
-	if err := c.Save(t.Context(), "l", store.Saved{Cursor: "d"}); err != nil {
+	if err := c.Save(t.Context(), "l", clientstore.Saved{Cursor: "d"}); err != nil {
 		t.Fatal(err)
 	}
 	c = reopen(t, c, path)

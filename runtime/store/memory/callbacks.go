@@ -5,19 +5,19 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
-// Callbacks is a [store.CallbackStore] in memory; the zero value is empty.
+// Callbacks is a [clientstore.CallbackStore] in memory; the zero value is empty.
 type Callbacks struct {
 	mu   sync.Mutex
-	keys map[string]store.Callback
+	keys map[string]clientstore.Callback
 }
 
-// Callback implements [store.CallbackStore].
-func (c *Callbacks) Callback(ctx context.Context, key string) (store.Callback, bool, error) {
+// Callback implements [clientstore.CallbackStore].
+func (c *Callbacks) Callback(ctx context.Context, key string) (clientstore.Callback, bool, error) {
 	if err := ctx.Err(); err != nil {
-		return store.Callback{}, false, err
+		return clientstore.Callback{}, false, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -25,21 +25,21 @@ func (c *Callbacks) Callback(ctx context.Context, key string) (store.Callback, b
 	return copyCallback(found), ok, nil
 }
 
-// PutCallback implements [store.CallbackStore].
-func (c *Callbacks) PutCallback(ctx context.Context, key string, cb store.Callback) error {
+// PutCallback implements [clientstore.CallbackStore].
+func (c *Callbacks) PutCallback(ctx context.Context, key string, cb clientstore.Callback) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.keys == nil {
-		c.keys = map[string]store.Callback{}
+		c.keys = map[string]clientstore.Callback{}
 	}
 	c.keys[key] = copyCallback(cb)
 	return nil
 }
 
-// DeleteCallback implements [store.CallbackStore].
+// DeleteCallback implements [clientstore.CallbackStore].
 func (c *Callbacks) DeleteCallback(ctx context.Context, key string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (c *Callbacks) DeleteCallback(ctx context.Context, key string) error {
 	return nil
 }
 
-func copyCallback(c store.Callback) store.Callback {
+func copyCallback(c clientstore.Callback) clientstore.Callback {
 	c.Secrets, c.EventIDs = slices.Clone(c.Secrets), slices.Clone(c.EventIDs)
 	return c
 }

@@ -5,24 +5,24 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/letters"
 )
 
-// Cursors is a [store.ConsumerStore] in memory.
+// Cursors is a [clientstore.ConsumerStore] in memory.
 type Cursors struct {
 	mu      sync.Mutex
-	keys    map[string]store.Saved
+	keys    map[string]clientstore.Saved
 	letters letters.List
 }
 
 // NewCursors returns an empty store.
-func NewCursors() *Cursors { return &Cursors{keys: map[string]store.Saved{}} }
+func NewCursors() *Cursors { return &Cursors{keys: map[string]clientstore.Saved{}} }
 
-// Load implements [store.CursorStore].
-func (c *Cursors) Load(ctx context.Context, key string) (store.Saved, bool, error) {
+// Load implements [clientstore.CursorStore].
+func (c *Cursors) Load(ctx context.Context, key string) (clientstore.Saved, bool, error) {
 	if err := ctx.Err(); err != nil {
-		return store.Saved{}, false, err
+		return clientstore.Saved{}, false, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -31,8 +31,8 @@ func (c *Cursors) Load(ctx context.Context, key string) (store.Saved, bool, erro
 	return s, ok, nil
 }
 
-// Save implements [store.CursorStore].
-func (c *Cursors) Save(ctx context.Context, key string, s store.Saved) error {
+// Save implements [clientstore.CursorStore].
+func (c *Cursors) Save(ctx context.Context, key string, s clientstore.Saved) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (c *Cursors) Save(ctx context.Context, key string, s store.Saved) error {
 	return nil
 }
 
-// Delete implements [store.CursorStore].
+// Delete implements [clientstore.CursorStore].
 func (c *Cursors) Delete(ctx context.Context, key string) error {
 	if err := ctx.Err(); err != nil {
 		return err

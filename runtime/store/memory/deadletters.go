@@ -3,11 +3,11 @@ package memory
 import (
 	"context"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
-// PutDeadLetter implements [store.DeadLetterStore].
-func (c *Cursors) PutDeadLetter(ctx context.Context, d store.DeadLetter, limit int) error {
+// PutDeadLetter implements [clientstore.DeadLetterStore].
+func (c *Cursors) PutDeadLetter(ctx context.Context, d clientstore.DeadLetter, limit int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -17,17 +17,17 @@ func (c *Cursors) PutDeadLetter(ctx context.Context, d store.DeadLetter, limit i
 	return err
 }
 
-// DeadLetters implements [store.DeadLetterStore].
-func (c *Cursors) DeadLetters(ctx context.Context, after uint64, limit int) ([]store.DeadLetter, error) {
-	return c.find(ctx, after, limit, func(store.DeadLetter) bool { return true })
+// DeadLetters implements [clientstore.DeadLetterStore].
+func (c *Cursors) DeadLetters(ctx context.Context, after uint64, limit int) ([]clientstore.DeadLetter, error) {
+	return c.find(ctx, after, limit, func(clientstore.DeadLetter) bool { return true })
 }
 
-// DueDeadLetters implements [store.DeadLetterStore].
-func (c *Cursors) DueDeadLetters(ctx context.Context, key string, after uint64, limit int) ([]store.DeadLetter, error) {
-	return c.find(ctx, after, limit, func(d store.DeadLetter) bool { return d.Due && d.Key == key })
+// DueDeadLetters implements [clientstore.DeadLetterStore].
+func (c *Cursors) DueDeadLetters(ctx context.Context, key string, after uint64, limit int) ([]clientstore.DeadLetter, error) {
+	return c.find(ctx, after, limit, func(d clientstore.DeadLetter) bool { return d.Due && d.Key == key })
 }
 
-func (c *Cursors) find(ctx context.Context, after uint64, limit int, match func(store.DeadLetter) bool) ([]store.DeadLetter, error) {
+func (c *Cursors) find(ctx context.Context, after uint64, limit int, match func(clientstore.DeadLetter) bool) ([]clientstore.DeadLetter, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (c *Cursors) find(ctx context.Context, after uint64, limit int, match func(
 	return c.letters.After(after, limit, match), nil
 }
 
-// RetryDeadLetter implements [store.DeadLetterStore].
+// RetryDeadLetter implements [clientstore.DeadLetterStore].
 func (c *Cursors) RetryDeadLetter(ctx context.Context, sequence uint64) (found bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -46,7 +46,7 @@ func (c *Cursors) RetryDeadLetter(ctx context.Context, sequence uint64) (found b
 	return c.letters.Retry(sequence), nil
 }
 
-// DeleteDeadLetter implements [store.DeadLetterStore].
+// DeleteDeadLetter implements [clientstore.DeadLetterStore].
 func (c *Cursors) DeleteDeadLetter(ctx context.Context, sequence uint64) (found bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/storetest"
 )
@@ -20,11 +21,11 @@ func TestStore(t *testing.T) {
 }
 
 func TestCursors(t *testing.T) {
-	storetest.TestCursors(t, func(*testing.T) store.CursorStore { return memory.NewCursors() })
+	storetest.TestCursors(t, func(*testing.T) clientstore.CursorStore { return memory.NewCursors() })
 }
 
 func TestDeadLetters(t *testing.T) {
-	storetest.TestDeadLetters(t, func(t *testing.T) store.DeadLetterStore { return memory.NewCursors() })
+	storetest.TestDeadLetters(t, func(t *testing.T) clientstore.DeadLetterStore { return memory.NewCursors() })
 }
 
 func TestMemoryIsNotDurable(t *testing.T) {

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
-// Received is a [store.ReceivedStore] in memory; the cursors that it saves go to the given store.
+// Received is a [clientstore.ReceivedStore] in memory; the cursors that it saves go to the given store.
 type Received struct {
-	cursors store.CursorStore
+	cursors clientstore.CursorStore
 
 	mu   sync.Mutex
 	keys map[string]*inbox
@@ -19,16 +19,16 @@ type Received struct {
 
 type inbox struct {
 	last   uint64
-	bodies []store.Received
+	bodies []clientstore.Received
 }
 
 // NewReceived returns an empty store that saves cursors in cursors.
-func NewReceived(cursors store.CursorStore) *Received {
+func NewReceived(cursors clientstore.CursorStore) *Received {
 	return &Received{cursors: cursors, keys: map[string]*inbox{}}
 }
 
-// PutReceived implements [store.ReceivedStore].
-func (r *Received) PutReceived(ctx context.Context, key string, e store.Received) (fresh bool, err error) {
+// PutReceived implements [clientstore.ReceivedStore].
+func (r *Received) PutReceived(ctx context.Context, key string, e clientstore.Received) (fresh bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -39,7 +39,7 @@ func (r *Received) PutReceived(ctx context.Context, key string, e store.Received
 		box = &inbox{}
 		r.keys[key] = box
 	}
-	if slices.ContainsFunc(box.bodies, func(o store.Received) bool { return o.EventID == e.EventID }) {
+	if slices.ContainsFunc(box.bodies, func(o clientstore.Received) bool { return o.EventID == e.EventID }) {
 		return false, nil
 	}
 	box.last++
@@ -48,8 +48,8 @@ func (r *Received) PutReceived(ctx context.Context, key string, e store.Received
 	return true, nil
 }
 
-// Received implements [store.ReceivedStore].
-func (r *Received) Received(ctx context.Context, key string, after uint64, limit int) ([]store.Received, error) {
+// Received implements [clientstore.ReceivedStore].
+func (r *Received) Received(ctx context.Context, key string, after uint64, limit int) ([]clientstore.Received, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -59,15 +59,15 @@ func (r *Received) Received(ctx context.Context, key string, after uint64, limit
 	if box == nil {
 		return nil, nil
 	}
-	from := slices.IndexFunc(box.bodies, func(o store.Received) bool { return o.Sequence > after })
+	from := slices.IndexFunc(box.bodies, func(o clientstore.Received) bool { return o.Sequence > after })
 	if from < 0 {
 		return nil, nil
 	}
 	return slices.Clone(box.bodies[from:min(from+max(limit, 0), len(box.bodies))]), nil
 }
 
-// TakeReceived implements [store.ReceivedStore].
-func (r *Received) TakeReceived(ctx context.Context, key string, upTo uint64, s store.Saved) error {
+// TakeReceived implements [clientstore.ReceivedStore].
+func (r *Received) TakeReceived(ctx context.Context, key string, upTo uint64, s clientstore.Saved) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s.Cursor != "" {
@@ -76,7 +76,7 @@ func (r *Received) TakeReceived(ctx context.Context, key string, upTo uint64, s 
 		}
 	}
 	if box := r.keys[key]; box != nil {
-		box.bodies = slices.DeleteFunc(box.bodies, func(o store.Received) bool { return o.Sequence <= upTo })
+		box.bodies = slices.DeleteFunc(box.bodies, func(o clientstore.Received) bool { return o.Sequence <= upTo })
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine/enginetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -15,14 +16,14 @@ func TestSubscriptions(t *testing.T) {
 }
 
 func TestReceived(t *testing.T) {
-	storetest.TestReceived(t, func(*testing.T) (store.ReceivedStore, store.CursorStore) {
+	storetest.TestReceived(t, func(*testing.T) (clientstore.ReceivedStore, clientstore.CursorStore) {
 		cursors := memory.NewCursors()
 		return memory.NewReceived(cursors), cursors
 	})
 }
 
 func TestCallbacks(t *testing.T) {
-	storetest.TestCallbacks(t, func(*testing.T) store.CallbackStore { return &memory.Callbacks{} })
+	storetest.TestCallbacks(t, func(*testing.T) clientstore.CallbackStore { return &memory.Callbacks{} })
 }
 
 func TestAttempts(t *testing.T) {

@@ -7,28 +7,28 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
-// Load implements [store.CursorStore].
-func (s *Store) Load(ctx context.Context, key string) (saved store.Saved, ok bool, err error) {
+// Load implements [clientstore.CursorStore].
+func (s *Store) Load(ctx context.Context, key string) (saved clientstore.Saved, ok bool, err error) {
 	var cursor, ids []byte
 	err = s.query(ctx, func(r pgx.CollectableRow) error {
 		ok = true
 		return r.Scan(&cursor, &ids)
 	}, `SELECT cursor, event_ids FROM @.cursors WHERE key = $1`, []byte(key))
 	if err != nil || !ok {
-		return store.Saved{}, false, err
+		return clientstore.Saved{}, false, err
 	}
 	if err := json.Unmarshal(ids, &saved.EventIDs); err != nil {
-		return store.Saved{}, false, fmt.Errorf("%w: cursor %q: %w", ErrCorrupt, key, err)
+		return clientstore.Saved{}, false, fmt.Errorf("%w: cursor %q: %w", ErrCorrupt, key, err)
 	}
 	saved.Cursor = string(cursor)
 	return saved, true, nil
 }
 
-// Save implements [store.CursorStore].
-func (s *Store) Save(ctx context.Context, key string, saved store.Saved) error {
+// Save implements [clientstore.CursorStore].
+func (s *Store) Save(ctx context.Context, key string, saved clientstore.Saved) error {
 	ids, err := json.Marshal(saved.EventIDs)
 	if err != nil {
 		return err
@@ -41,14 +41,14 @@ func (s *Store) save(b *pgx.Batch, key, cursor string, ids []byte) {
 		ON CONFLICT (key) DO UPDATE SET cursor = excluded.cursor, event_ids = excluded.event_ids`), []byte(key), []byte(cursor), ids)
 }
 
-// Delete implements [store.CursorStore].
+// Delete implements [clientstore.CursorStore].
 func (s *Store) Delete(ctx context.Context, key string) error {
 	return s.write(ctx, func(b *pgx.Batch) { b.Queue(s.in(`DELETE FROM @.cursors WHERE key = $1`), []byte(key)) })
 }
 
-// PutReceived implements [store.ReceivedStore]. The bodies of one key are put by one process at a
+// PutReceived implements [clientstore.ReceivedStore]. The bodies of one key are put by one process at a
 // time.
-func (s *Store) PutReceived(ctx context.Context, key string, r store.Received) (fresh bool, err error) {
+func (s *Store) PutReceived(ctx context.Context, key string, r clientstore.Received) (fresh bool, err error) {
 	err = s.write(ctx, func(b *pgx.Batch) {
 		b.Queue(s.in(`WITH i AS (INSERT INTO @.received (key, event_id, body) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING 1)
 			SELECT count(*) > 0 FROM i`), []byte(key), []byte(r.EventID), present(r.Body)).
@@ -57,19 +57,19 @@ func (s *Store) PutReceived(ctx context.Context, key string, r store.Received) (
 	return fresh && err == nil, err
 }
 
-// Received implements [store.ReceivedStore].
-func (s *Store) Received(ctx context.Context, key string, after uint64, limit int) ([]store.Received, error) {
-	return collect(ctx, s, func(row pgx.CollectableRow) (store.Received, error) {
+// Received implements [clientstore.ReceivedStore].
+func (s *Store) Received(ctx context.Context, key string, after uint64, limit int) ([]clientstore.Received, error) {
+	return collect(ctx, s, func(row pgx.CollectableRow) (clientstore.Received, error) {
 		var sequence int64
 		var id, body []byte
 		err := row.Scan(&sequence, &id, &body)
-		return store.Received{Sequence: uint64(sequence), EventID: string(id), Body: body}, err
+		return clientstore.Received{Sequence: uint64(sequence), EventID: string(id), Body: body}, err
 	}, `SELECT sequence, event_id, body FROM @.received WHERE key = $1 AND sequence > $2 ORDER BY sequence LIMIT $3`,
 		[]byte(key), int64(min(after, 1<<63-1)), int64(max(limit, 0)))
 }
 
-// TakeReceived implements [store.ReceivedStore].
-func (s *Store) TakeReceived(ctx context.Context, key string, upTo uint64, saved store.Saved) error {
+// TakeReceived implements [clientstore.ReceivedStore].
+func (s *Store) TakeReceived(ctx context.Context, key string, upTo uint64, saved clientstore.Saved) error {
 	ids, err := json.Marshal(saved.EventIDs)
 	if err != nil {
 		return err
@@ -85,27 +85,27 @@ func (s *Store) TakeReceived(ctx context.Context, key string, upTo uint64, saved
 // callbackID binds sealed secrets to a callback's key, in a space that no subscription id is in.
 func callbackID(key string) string { return "callback " + key }
 
-// Callback implements [store.CallbackStore].
-func (s *Store) Callback(ctx context.Context, key string) (cb store.Callback, ok bool, err error) {
+// Callback implements [clientstore.CallbackStore].
+func (s *Store) Callback(ctx context.Context, key string) (cb clientstore.Callback, ok bool, err error) {
 	var secrets, record []byte
 	err = s.query(ctx, func(r pgx.CollectableRow) error {
 		ok = true
 		return r.Scan(&secrets, &record)
 	}, `SELECT secrets, record FROM @.callbacks WHERE key = $1`, []byte(key))
 	if err != nil || !ok {
-		return store.Callback{}, false, err
+		return clientstore.Callback{}, false, err
 	}
 	if err := json.Unmarshal(record, &cb); err != nil {
-		return store.Callback{}, false, fmt.Errorf("%w: callback %q: %w", ErrCorrupt, key, err)
+		return clientstore.Callback{}, false, fmt.Errorf("%w: callback %q: %w", ErrCorrupt, key, err)
 	}
 	if cb.Secrets, err = s.box.Open(callbackID(key), secrets); err != nil {
-		return store.Callback{}, false, classify(err)
+		return clientstore.Callback{}, false, classify(err)
 	}
 	return cb, true, nil
 }
 
-// PutCallback implements [store.CallbackStore]; the secrets are encrypted when the store has a key.
-func (s *Store) PutCallback(ctx context.Context, key string, cb store.Callback) error {
+// PutCallback implements [clientstore.CallbackStore]; the secrets are encrypted when the store has a key.
+func (s *Store) PutCallback(ctx context.Context, key string, cb clientstore.Callback) error {
 	secrets, err := s.box.Seal(callbackID(key), cb.Secrets)
 	if err != nil {
 		return classify(err)
@@ -121,7 +121,7 @@ func (s *Store) PutCallback(ctx context.Context, key string, cb store.Callback) 
 	})
 }
 
-// DeleteCallback implements [store.CallbackStore].
+// DeleteCallback implements [clientstore.CallbackStore].
 func (s *Store) DeleteCallback(ctx context.Context, key string) error {
 	return s.write(ctx, func(b *pgx.Batch) { b.Queue(s.in(`DELETE FROM @.callbacks WHERE key = $1`), []byte(key)) })
 }

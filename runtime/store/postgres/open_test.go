@@ -361,7 +361,7 @@ func TestAttemptsOfOlderDatabase(t *testing.T) {
 	pgtest.Exec(t, pgtest.URL(t), "INSERT INTO "+schema+`.attempts (subscription, last, count, made) VALUES
 		('sub_1', 500000007, 1, '\x018e94ebdc03020006000e056576745f310470696e670774696d656f7574')`)
 	got, err := s.Attempts(t.Context(), "sub_1", 10)
-	if err != nil || len(got) != 1 || got[0].EventID != "evt_1" || got[0].Number != 3 || got[0].ByHand {
+	if err != nil || len(got) != 1 || got[0].EventID != "evt_1" || got[0].Number != 3 || got[0].AskedBy != "" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

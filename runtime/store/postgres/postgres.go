@@ -28,6 +28,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -73,7 +74,7 @@ type Options struct {
 }
 
 // A Store is a database opened by [Open]. It implements [engine.Shared], [engine.Outbox],
-// [store.CursorStore], [store.ReceivedStore] and [store.CallbackStore].
+// [clientstore.CursorStore], [clientstore.ReceivedStore] and [clientstore.CallbackStore].
 type Store struct {
 	attempts attemptlog.Trimmer
 	name     string // of the schema
@@ -103,13 +104,13 @@ type Store struct {
 }
 
 var (
-	_ engine.Shared       = (*Store)(nil)
-	_ store.Pinger        = (*Store)(nil)
-	_ engine.Outbox       = (*Store)(nil)
-	_ store.CursorStore   = (*Store)(nil)
-	_ store.ReceivedStore = (*Store)(nil)
-	_ store.CallbackStore = (*Store)(nil)
-	_ engine.Log          = (*Log)(nil)
+	_ engine.Shared             = (*Store)(nil)
+	_ store.Pinger              = (*Store)(nil)
+	_ engine.Outbox             = (*Store)(nil)
+	_ clientstore.CursorStore   = (*Store)(nil)
+	_ clientstore.ReceivedStore = (*Store)(nil)
+	_ clientstore.CallbackStore = (*Store)(nil)
+	_ engine.Log                = (*Log)(nil)
 )
 
 // Open connects to the database that the connection string names (a URL, or key=value pairs as libpq

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/testflag"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine/enginetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
@@ -65,7 +66,7 @@ func TestStore(t *testing.T) {
 }
 
 func TestCursors(t *testing.T) {
-	storetest.TestCursors(t, func(t *testing.T) store.CursorStore { return fresh(t) })
+	storetest.TestCursors(t, func(t *testing.T) clientstore.CursorStore { return fresh(t) })
 }
 
 func TestSubscriptions(t *testing.T) {
@@ -74,14 +75,14 @@ func TestSubscriptions(t *testing.T) {
 }
 
 func TestReceived(t *testing.T) {
-	storetest.TestReceived(t, func(t *testing.T) (store.ReceivedStore, store.CursorStore) {
+	storetest.TestReceived(t, func(t *testing.T) (clientstore.ReceivedStore, clientstore.CursorStore) {
 		s := fresh(t)
 		return s, s
 	})
 }
 
 func TestCallbacks(t *testing.T) {
-	storetest.TestCallbacks(t, func(t *testing.T) store.CallbackStore { return fresh(t) })
+	storetest.TestCallbacks(t, func(t *testing.T) clientstore.CallbackStore { return fresh(t) })
 }
 
 func TestAttempts(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
@@ -67,7 +68,7 @@ func TestFirstKey(t *testing.T) {
 	exec := func(q string) { t.Helper(); pgtest.Exec(t, pgtest.URL(t), q) }
 	plain := open(t, schema, postgres.Options{})
 	putSecret(t, plain, "sub_1", "sub_2")
-	if err := plain.PutCallback(t.Context(), "cb", store.Callback{Secrets: []store.Secret{{Key: []byte(secret)}}}); err != nil {
+	if err := plain.PutCallback(t.Context(), "cb", clientstore.Callback{Secrets: []store.Secret{{Key: []byte(secret)}}}); err != nil {
 		t.Fatal(err)
 	}
 	plain.Close()

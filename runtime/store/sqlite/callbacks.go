@@ -7,14 +7,14 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
 // callbackID binds sealed secrets to a callback's key, in a space that no subscription id is in.
 func callbackID(key string) string { return "callback " + key }
 
-// Callback implements [store.CallbackStore].
-func (s *Store) Callback(ctx context.Context, key string) (cb store.Callback, ok bool, err error) {
+// Callback implements [clientstore.CallbackStore].
+func (s *Store) Callback(ctx context.Context, key string) (cb clientstore.Callback, ok bool, err error) {
 	db, err := s.queries(ctx)
 	if err != nil {
 		return cb, false, err
@@ -29,16 +29,16 @@ func (s *Store) Callback(ctx context.Context, key string) (cb store.Callback, ok
 		return cb, false, classify(err)
 	}
 	if err := json.Unmarshal([]byte(record), &cb); err != nil {
-		return store.Callback{}, false, fmt.Errorf("%w: callback %q: %w", ErrCorrupt, key, err)
+		return clientstore.Callback{}, false, fmt.Errorf("%w: callback %q: %w", ErrCorrupt, key, err)
 	}
 	if cb.Secrets, err = s.box.Open(callbackID(key), secrets); err != nil {
-		return store.Callback{}, false, classify(err)
+		return clientstore.Callback{}, false, classify(err)
 	}
 	return cb, true, nil
 }
 
-// PutCallback implements [store.CallbackStore]; the secrets are encrypted when the store has a key.
-func (s *Store) PutCallback(ctx context.Context, key string, cb store.Callback) error {
+// PutCallback implements [clientstore.CallbackStore]; the secrets are encrypted when the store has a key.
+func (s *Store) PutCallback(ctx context.Context, key string, cb clientstore.Callback) error {
 	secrets, err := s.box.Seal(callbackID(key), cb.Secrets)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (s *Store) PutCallback(ctx context.Context, key string, cb store.Callback) 
 	}, nil)
 }
 
-// DeleteCallback implements [store.CallbackStore].
+// DeleteCallback implements [clientstore.CallbackStore].
 func (s *Store) DeleteCallback(ctx context.Context, key string) error {
 	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
 		_, err := w.exec(ctx, "DELETE FROM callbacks WHERE key = ?", key)

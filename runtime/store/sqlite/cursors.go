@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
-// Load implements [store.CursorStore].
-func (s *Store) Load(ctx context.Context, key string) (saved store.Saved, ok bool, err error) {
+// Load implements [clientstore.CursorStore].
+func (s *Store) Load(ctx context.Context, key string) (saved clientstore.Saved, ok bool, err error) {
 	db, err := s.queries(ctx)
 	if err != nil {
 		return saved, false, err
@@ -19,23 +19,23 @@ func (s *Store) Load(ctx context.Context, key string) (saved store.Saved, ok boo
 	var ids string
 	err = db.QueryRowContext(ctx, "SELECT cursor, event_ids FROM cursors WHERE key = ?", key).Scan(&saved.Cursor, &ids)
 	if errors.Is(err, sql.ErrNoRows) {
-		return store.Saved{}, false, nil
+		return clientstore.Saved{}, false, nil
 	}
 	if err != nil {
-		return store.Saved{}, false, classify(err)
+		return clientstore.Saved{}, false, classify(err)
 	}
 	if err := json.Unmarshal([]byte(ids), &saved.EventIDs); err != nil {
-		return store.Saved{}, false, fmt.Errorf("%w: cursor %q: %w", ErrCorrupt, key, err)
+		return clientstore.Saved{}, false, fmt.Errorf("%w: cursor %q: %w", ErrCorrupt, key, err)
 	}
 	return saved, true, nil
 }
 
-// Save implements [store.CursorStore].
-func (s *Store) Save(ctx context.Context, key string, saved store.Saved) error {
+// Save implements [clientstore.CursorStore].
+func (s *Store) Save(ctx context.Context, key string, saved clientstore.Saved) error {
 	return s.writer.do(ctx, func(ctx context.Context, w *session) error { return save(ctx, w, key, saved) }, nil)
 }
 
-func save(ctx context.Context, w *session, key string, saved store.Saved) error {
+func save(ctx context.Context, w *session, key string, saved clientstore.Saved) error {
 	ids, err := json.Marshal(saved.EventIDs)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func save(ctx context.Context, w *session, key string, saved store.Saved) error 
 	return err
 }
 
-// Delete implements [store.CursorStore].
+// Delete implements [clientstore.CursorStore].
 func (s *Store) Delete(ctx context.Context, key string) error {
 	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
 		_, err := w.exec(ctx, "DELETE FROM cursors WHERE key = ?", key)
@@ -52,8 +52,8 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	}, nil)
 }
 
-// PutReceived implements [store.ReceivedStore].
-func (s *Store) PutReceived(ctx context.Context, key string, r store.Received) (fresh bool, err error) {
+// PutReceived implements [clientstore.ReceivedStore].
+func (s *Store) PutReceived(ctx context.Context, key string, r clientstore.Received) (fresh bool, err error) {
 	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
 		res, err := w.exec(ctx, "INSERT INTO received (key, event_id, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", key, r.EventID, []byte(r.Body))
 		if err != nil {
@@ -66,8 +66,8 @@ func (s *Store) PutReceived(ctx context.Context, key string, r store.Received) (
 	return fresh && err == nil, err
 }
 
-// Received implements [store.ReceivedStore].
-func (s *Store) Received(ctx context.Context, key string, after uint64, limit int) (all []store.Received, err error) {
+// Received implements [clientstore.ReceivedStore].
+func (s *Store) Received(ctx context.Context, key string, after uint64, limit int) (all []clientstore.Received, err error) {
 	db, err := s.queries(ctx)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (s *Store) Received(ctx context.Context, key string, after uint64, limit in
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var r store.Received
+		var r clientstore.Received
 		var sequence int64
 		var body []byte
 		if err := rows.Scan(&sequence, &r.EventID, &body); err != nil {
@@ -90,8 +90,8 @@ func (s *Store) Received(ctx context.Context, key string, after uint64, limit in
 	return all, classify(rows.Err())
 }
 
-// TakeReceived implements [store.ReceivedStore].
-func (s *Store) TakeReceived(ctx context.Context, key string, upTo uint64, saved store.Saved) error {
+// TakeReceived implements [clientstore.ReceivedStore].
+func (s *Store) TakeReceived(ctx context.Context, key string, upTo uint64, saved clientstore.Saved) error {
 	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
 		if _, err := w.exec(ctx, "DELETE FROM received WHERE key = ? AND sequence <= ?", key, int64(upTo)); err != nil {
 			return err

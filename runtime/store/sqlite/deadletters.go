@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
-// PutDeadLetter implements [store.DeadLetterStore].
-func (s *Store) PutDeadLetter(ctx context.Context, d store.DeadLetter, limit int) error {
+// PutDeadLetter implements [clientstore.DeadLetterStore].
+func (s *Store) PutDeadLetter(ctx context.Context, d clientstore.DeadLetter, limit int) error {
 	data, meta := []byte(d.Data), []byte(d.Meta)
 	sequence := d.Sequence
 	d.Sequence, d.Data, d.Meta = 0, nil, nil
@@ -41,27 +41,27 @@ func (s *Store) PutDeadLetter(ctx context.Context, d store.DeadLetter, limit int
 		return err
 	}, nil)
 	if err == nil && full {
-		return store.ErrDeadLettersFull
+		return clientstore.ErrDeadLettersFull
 	}
 	return err
 }
 
-// DeadLetters implements [store.DeadLetterStore].
-func (s *Store) DeadLetters(ctx context.Context, after uint64, limit int) ([]store.DeadLetter, error) {
+// DeadLetters implements [clientstore.DeadLetterStore].
+func (s *Store) DeadLetters(ctx context.Context, after uint64, limit int) ([]clientstore.DeadLetter, error) {
 	return s.deadLetters(ctx, "sequence > ? ORDER BY sequence LIMIT ?", int64(min(after, 1<<63-1)), max(limit, 0))
 }
 
-// DueDeadLetters implements [store.DeadLetterStore].
-func (s *Store) DueDeadLetters(ctx context.Context, key string, after uint64, limit int) ([]store.DeadLetter, error) {
+// DueDeadLetters implements [clientstore.DeadLetterStore].
+func (s *Store) DueDeadLetters(ctx context.Context, key string, after uint64, limit int) ([]clientstore.DeadLetter, error) {
 	return s.deadLetters(ctx, "key = ? AND due = 1 AND sequence > ? ORDER BY sequence LIMIT ?", key, int64(min(after, 1<<63-1)), max(limit, 0))
 }
 
-func (s *Store) deadLetters(ctx context.Context, where string, args ...any) (all []store.DeadLetter, err error) {
+func (s *Store) deadLetters(ctx context.Context, where string, args ...any) (all []clientstore.DeadLetter, err error) {
 	err = s.each(ctx, func(rows *sql.Rows) error {
 		var sequence int64
 		var due bool
 		var record string
-		var d store.DeadLetter
+		var d clientstore.DeadLetter
 		var data, meta []byte
 		if err := rows.Scan(&sequence, &due, &record, &data, &meta); err != nil {
 			return err
@@ -82,12 +82,12 @@ func (s *Store) deadLetters(ctx context.Context, where string, args ...any) (all
 	return all, err
 }
 
-// RetryDeadLetter implements [store.DeadLetterStore].
+// RetryDeadLetter implements [clientstore.DeadLetterStore].
 func (s *Store) RetryDeadLetter(ctx context.Context, sequence uint64) (found bool, err error) {
 	return s.changeDeadLetter(ctx, "UPDATE dead_letters SET due = 1 WHERE sequence = ?", sequence)
 }
 
-// DeleteDeadLetter implements [store.DeadLetterStore].
+// DeleteDeadLetter implements [clientstore.DeadLetterStore].
 func (s *Store) DeleteDeadLetter(ctx context.Context, sequence uint64) (found bool, err error) {
 	return s.changeDeadLetter(ctx, "DELETE FROM dead_letters WHERE sequence = ?", sequence)
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
@@ -285,7 +286,7 @@ func TestKey(t *testing.T) {
 	if _, err := s.PutSubscription(t.Context(), sub); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.PutCallback(t.Context(), "k", store.Callback{URL: "u", Secrets: sub.Secrets}); err != nil {
+	if err := s.PutCallback(t.Context(), "k", clientstore.Callback{URL: "u", Secrets: sub.Secrets}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

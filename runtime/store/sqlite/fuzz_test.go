@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
@@ -76,9 +77,9 @@ func makeSample(wal bool) (sample, error) {
 		id := fmt.Sprint("sub_", i)
 		_, err1 := s.PutSubscription(ctx, store.Subscription{ID: id, Principal: "p", URL: "https://example.com", Event: "log", Generation: 1,
 			Arguments: json.RawMessage(`{}`), Secrets: []store.Secret{{Key: []byte("0123456789abcdef")}}})
-		_, err2 := s.PutReceived(ctx, "key", store.Received{EventID: id, Body: []byte(`{}`)})
-		err := errors.Join(err1, err2, s.PutVerification(ctx, store.Verification{Principal: "p", URL: id}), s.Save(ctx, id, store.Saved{Cursor: "c", EventIDs: []string{"a"}}),
-			s.PutCallback(ctx, id, store.Callback{URL: "u"}), s.PutSchedule(ctx, engine.Schedule{ID: id, Owner: "o", Record: []byte(`{}`)}),
+		_, err2 := s.PutReceived(ctx, "key", clientstore.Received{EventID: id, Body: []byte(`{}`)})
+		err := errors.Join(err1, err2, s.PutVerification(ctx, store.Verification{Principal: "p", URL: id}), s.Save(ctx, id, clientstore.Saved{Cursor: "c", EventIDs: []string{"a"}}),
+			s.PutCallback(ctx, id, clientstore.Callback{URL: "u"}), s.PutSchedule(ctx, engine.Schedule{ID: id, Owner: "o", Record: []byte(`{}`)}),
 			s.Dispatched(ctx, "log", 3, []store.Concern{{ID: id, Generation: 1, First: 2}}))
 		if err != nil {
 			return sample{}, err
@@ -222,7 +223,7 @@ func readRest(t *testing.T, s *sqlite.Store) {
 		s.Callback(ctx, id)
 		s.Verification(ctx, "p", id)
 		s.DeleteSubscription(ctx, id, 1)
-		s.TakeReceived(ctx, "key", 3, store.Saved{Cursor: "d"})
+		s.TakeReceived(ctx, "key", 3, clientstore.Saved{Cursor: "d"})
 	}
 }
 

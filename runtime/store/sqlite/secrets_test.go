@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
@@ -72,7 +73,7 @@ func TestKeys(t *testing.T) {
 		path = filepath.Join(t.TempDir(), "events.db")
 		s := open(t, path, o)
 		putSecret(t, s, ids...)
-		if err := s.PutCallback(t.Context(), "cb", store.Callback{Secrets: []store.Secret{{Key: []byte(secret)}}}); err != nil {
+		if err := s.PutCallback(t.Context(), "cb", clientstore.Callback{Secrets: []store.Secret{{Key: []byte(secret)}}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Close(); err != nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
 // Synchronous says what a COMMIT waits for.
@@ -65,7 +66,7 @@ type Options struct {
 }
 
 // A Store is a file opened by [Open]. It implements [store.Store], [store.SubscriptionStore],
-// [engine.Attempts], [store.ConsumerStore], [store.ReceivedStore] and [store.CallbackStore].
+// [engine.Attempts], [clientstore.ConsumerStore], [clientstore.ReceivedStore] and [clientstore.CallbackStore].
 type Store struct {
 	lock    *filelock.Lock
 	read    *sql.DB
@@ -83,12 +84,12 @@ type Store struct {
 }
 
 var (
-	_ store.Store             = (*Store)(nil)
-	_ store.Pinger            = (*Store)(nil)
-	_ store.SubscriptionStore = (*Store)(nil)
-	_ store.ConsumerStore     = (*Store)(nil)
-	_ store.ReceivedStore     = (*Store)(nil)
-	_ store.CallbackStore     = (*Store)(nil)
+	_ store.Store               = (*Store)(nil)
+	_ store.Pinger              = (*Store)(nil)
+	_ store.SubscriptionStore   = (*Store)(nil)
+	_ clientstore.ConsumerStore = (*Store)(nil)
+	_ clientstore.ReceivedStore = (*Store)(nil)
+	_ clientstore.CallbackStore = (*Store)(nil)
 )
 
 // Open opens the file at path, making it when it does not exist, for its owner only (mode 0600); its

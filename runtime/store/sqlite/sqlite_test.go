@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine/enginetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
@@ -43,11 +44,11 @@ func TestStore(t *testing.T) {
 }
 
 func TestCursors(t *testing.T) {
-	storetest.TestCursors(t, func(t *testing.T) store.CursorStore { return fresh(t) })
+	storetest.TestCursors(t, func(t *testing.T) clientstore.CursorStore { return fresh(t) })
 }
 
 func TestDeadLetters(t *testing.T) {
-	storetest.TestDeadLetters(t, func(t *testing.T) store.DeadLetterStore { return fresh(t) })
+	storetest.TestDeadLetters(t, func(t *testing.T) clientstore.DeadLetterStore { return fresh(t) })
 }
 
 func TestSubscriptions(t *testing.T) {
@@ -56,14 +57,14 @@ func TestSubscriptions(t *testing.T) {
 }
 
 func TestReceived(t *testing.T) {
-	storetest.TestReceived(t, func(t *testing.T) (store.ReceivedStore, store.CursorStore) {
+	storetest.TestReceived(t, func(t *testing.T) (clientstore.ReceivedStore, clientstore.CursorStore) {
 		s := fresh(t)
 		return s, s
 	})
 }
 
 func TestCallbacks(t *testing.T) {
-	storetest.TestCallbacks(t, func(t *testing.T) store.CallbackStore { return fresh(t) })
+	storetest.TestCallbacks(t, func(t *testing.T) clientstore.CallbackStore { return fresh(t) })
 }
 
 func TestAttempts(t *testing.T) {
@@ -131,7 +132,7 @@ func TestAttemptsOfOlderFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := open(t, path, sqlite.Options{}).Attempts(t.Context(), "sub_1", 10)
-	if err != nil || len(got) != 1 || got[0].EventID != "evt_1" || got[0].Number != 3 || got[0].ByHand {
+	if err != nil || len(got) != 1 || got[0].EventID != "evt_1" || got[0].Number != 3 || got[0].AskedBy != "" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// TestCallbacks runs the suite of [store.CallbackStore] on stores that open makes.
-func TestCallbacks(t *testing.T, open func(t *testing.T) store.CallbackStore) {
-	full := func(n byte) store.Callback {
-		return store.Callback{URL: "https://r.example/hooks/x", Path: "/hooks/x", Subscription: "sub_1", Start: "c0", EventIDs: []string{"e1", "e2"},
+// TestCallbacks runs the suite of [clientstore.CallbackStore] on stores that open makes.
+func TestCallbacks(t *testing.T, open func(t *testing.T) clientstore.CallbackStore) {
+	full := func(n byte) clientstore.Callback {
+		return clientstore.Callback{URL: "https://r.example/hooks/x", Path: "/hooks/x", Subscription: "sub_1", Start: "c0", EventIDs: []string{"e1", "e2"},
 			Secrets: []store.Secret{{Key: []byte{n, 2, 3}}, {Key: []byte{n, 4}, NotAfter: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}}}
 	}
 	t.Run("CLI-5 a callback is what was put last", func(t *testing.T) {
@@ -22,7 +23,7 @@ func TestCallbacks(t *testing.T, open func(t *testing.T) store.CallbackStore) {
 		if _, ok, err := s.Callback(ctx, "k"); ok || err != nil {
 			t.Fatalf("nothing was put: found %v, error %v", ok, err)
 		}
-		for _, want := range []store.Callback{{URL: "u", Path: "/p", Secrets: []store.Secret{{Key: []byte{9}}}}, full(1), full(2)} {
+		for _, want := range []clientstore.Callback{{URL: "u", Path: "/p", Secrets: []store.Secret{{Key: []byte{9}}}}, full(1), full(2)} {
 			if err := s.PutCallback(ctx, "k", want); err != nil {
 				t.Fatal(err)
 			}

@@ -8,11 +8,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
 // TestCursors runs the suite of cursor stores on those that open makes. See CLI-6.
-func TestCursors(t *testing.T, open func(t *testing.T) store.CursorStore) {
+func TestCursors(t *testing.T, open func(t *testing.T) clientstore.CursorStore) {
 	ctx := t.Context()
 	t.Run("CLI-6: Load gives what was saved last", func(t *testing.T) {
 		c := open(t)
@@ -20,7 +20,7 @@ func TestCursors(t *testing.T, open func(t *testing.T) store.CursorStore) {
 			t.Fatalf("Load of nothing = %v, %v", ok, err)
 		}
 		ids := []string{"a", "b"}
-		for _, s := range []store.Saved{{Cursor: "1"}, {Cursor: "2", EventIDs: ids}} {
+		for _, s := range []clientstore.Saved{{Cursor: "1"}, {Cursor: "2", EventIDs: ids}} {
 			if err := c.Save(ctx, "k", s); err != nil {
 				t.Fatal(err)
 			}
@@ -39,7 +39,7 @@ func TestCursors(t *testing.T, open func(t *testing.T) store.CursorStore) {
 	})
 	t.Run("Delete forgets", func(t *testing.T) {
 		c := open(t)
-		if err := c.Save(ctx, "k", store.Saved{Cursor: "1"}); err != nil {
+		if err := c.Save(ctx, "k", clientstore.Saved{Cursor: "1"}); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
@@ -55,7 +55,7 @@ func TestCursors(t *testing.T, open func(t *testing.T) store.CursorStore) {
 		c := open(t)
 		dead, cancel := context.WithCancel(ctx)
 		cancel()
-		if err := c.Save(dead, "k", store.Saved{Cursor: "1"}); !errors.Is(err, context.Canceled) {
+		if err := c.Save(dead, "k", clientstore.Saved{Cursor: "1"}); !errors.Is(err, context.Canceled) {
 			t.Fatalf("Save = %v", err)
 		}
 		if _, ok, _ := c.Load(ctx, "k"); ok {
@@ -69,10 +69,10 @@ func TestCursors(t *testing.T, open func(t *testing.T) store.CursorStore) {
 			wg.Go(func() {
 				for i := range 10 {
 					v := fmt.Sprint(w, "-", i)
-					if err := c.Save(ctx, "shared", store.Saved{Cursor: v, EventIDs: []string{v}}); err != nil {
+					if err := c.Save(ctx, "shared", clientstore.Saved{Cursor: v, EventIDs: []string{v}}); err != nil {
 						t.Error(err)
 					}
-					if err := c.Save(ctx, fmt.Sprint("own", w), store.Saved{Cursor: v}); err != nil {
+					if err := c.Save(ctx, fmt.Sprint("own", w), clientstore.Saved{Cursor: v}); err != nil {
 						t.Error(err)
 					}
 					if s, ok, err := c.Load(ctx, "shared"); err != nil || !ok || s.EventIDs[0] != s.Cursor {

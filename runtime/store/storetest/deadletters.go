@@ -10,38 +10,38 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// TestDeadLetters runs the suite of [store.DeadLetterStore] on stores that open makes.
-func TestDeadLetters(t *testing.T, open func(t *testing.T) store.DeadLetterStore) {
-	letter := func(key, id string) store.DeadLetter {
-		return store.DeadLetter{Key: key, Event: "note.added", EventID: id, Timestamp: events.NewTime(check.At(1).UTC()),
+// TestDeadLetters runs the suite of [clientstore.DeadLetterStore] on stores that open makes.
+func TestDeadLetters(t *testing.T, open func(t *testing.T) clientstore.DeadLetterStore) {
+	letter := func(key, id string) clientstore.DeadLetter {
+		return clientstore.DeadLetter{Key: key, Event: "note.added", EventID: id, Timestamp: events.NewTime(check.At(1).UTC()),
 			Data: json.RawMessage("{ \"a\" : \"<\xff\" }"), Meta: json.RawMessage(`{"m": 1}`), Error: "no", Tries: 5,
 			First: check.At(2).UTC(), Last: check.At(3).UTC()}
 	}
-	put := func(t *testing.T, s store.DeadLetterStore, d store.DeadLetter) {
+	put := func(t *testing.T, s clientstore.DeadLetterStore, d clientstore.DeadLetter) {
 		t.Helper()
 		if err := s.PutDeadLetter(t.Context(), d, 100); err != nil {
 			t.Fatal(err)
 		}
 	}
-	all := func(t *testing.T, s store.DeadLetterStore) []store.DeadLetter {
+	all := func(t *testing.T, s clientstore.DeadLetterStore) []clientstore.DeadLetter {
 		t.Helper()
 		return check.Must(s.DeadLetters(t.Context(), 0, 100))(t)
 	}
 	t.Run("CON-4 letters are kept as they were put, in order", func(t *testing.T) {
 		s := open(t)
-		a, b, unread := letter("k", "a"), letter("other", "b"), store.DeadLetter{Key: "k", Event: "note.added", Data: json.RawMessage("["), Error: "no JSON"}
-		for _, d := range []store.DeadLetter{a, b, unread, unread} {
+		a, b, unread := letter("k", "a"), letter("other", "b"), clientstore.DeadLetter{Key: "k", Event: "note.added", Data: json.RawMessage("["), Error: "no JSON"}
+		for _, d := range []clientstore.DeadLetter{a, b, unread, unread} {
 			put(t, s, d)
 		}
 		got := all(t, s)
 		if len(got) != 4 {
 			t.Fatalf("%d letters, want 4: those without an id are all kept", len(got))
 		}
-		for i, want := range []store.DeadLetter{a, b, unread, unread} {
+		for i, want := range []clientstore.DeadLetter{a, b, unread, unread} {
 			if want.Sequence = got[i].Sequence; i > 0 && got[i].Sequence <= got[i-1].Sequence {
 				t.Errorf("sequence %d after %d", got[i].Sequence, got[i-1].Sequence)
 			}
@@ -72,10 +72,10 @@ func TestDeadLetters(t *testing.T, open func(t *testing.T) store.DeadLetterStore
 		for _, id := range []string{"a", "b"} {
 			put(t, s, letter("k", id))
 		}
-		if err := s.PutDeadLetter(t.Context(), letter("k", "c"), 2); !errors.Is(err, store.ErrDeadLettersFull) {
+		if err := s.PutDeadLetter(t.Context(), letter("k", "c"), 2); !errors.Is(err, clientstore.ErrDeadLettersFull) {
 			t.Errorf("a third of 2: %v", err)
 		}
-		for _, d := range []store.DeadLetter{letter("k", "b"), letter("k2", "c")} {
+		for _, d := range []clientstore.DeadLetter{letter("k", "b"), letter("k2", "c")} {
 			if err := s.PutDeadLetter(t.Context(), d, 2); err != nil {
 				t.Errorf("%s %s: %v", d.Key, d.EventID, err)
 			}
@@ -155,7 +155,7 @@ func TestDeadLetters(t *testing.T, open func(t *testing.T) store.DeadLetterStore
 			wg.Go(func() {
 				for i := range 5 {
 					err := s.PutDeadLetter(t.Context(), letter("k", fmt.Sprint(w, "-", i)), 10)
-					if err != nil && !errors.Is(err, store.ErrDeadLettersFull) {
+					if err != nil && !errors.Is(err, clientstore.ErrDeadLettersFull) {
 						t.Error(err)
 					}
 				}

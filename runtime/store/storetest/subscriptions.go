@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
@@ -301,9 +302,9 @@ func testSubscriptionContext(t *testing.T, s store.SubscriptionStore) {
 	}
 }
 
-// TestReceived runs the suite of [store.ReceivedStore]; open returns an empty store and the cursor
+// TestReceived runs the suite of [clientstore.ReceivedStore]; open returns an empty store and the cursor
 // store that its cursors go to.
-func TestReceived(t *testing.T, open func(t *testing.T) (store.ReceivedStore, store.CursorStore)) {
+func TestReceived(t *testing.T, open func(t *testing.T) (clientstore.ReceivedStore, clientstore.CursorStore)) {
 	t.Run("CLI-5 bodies wait in order until they are taken", func(t *testing.T) {
 		r, cursors := open(t)
 		ctx := t.Context()
@@ -311,15 +312,15 @@ func TestReceived(t *testing.T, open func(t *testing.T) (store.ReceivedStore, st
 		for i := range 5 {
 			body := json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))
 			bodies = append(bodies, body)
-			fresh, err := r.PutReceived(ctx, "k", store.Received{EventID: fmt.Sprint("e", i), Body: body})
+			fresh, err := r.PutReceived(ctx, "k", clientstore.Received{EventID: fmt.Sprint("e", i), Body: body})
 			if err != nil || !fresh {
 				t.Fatalf("event %d: fresh %v, error %v", i, fresh, err)
 			}
 		}
-		if fresh, err := r.PutReceived(ctx, "k", store.Received{EventID: "e2", Body: bodies[0]}); fresh || err != nil {
+		if fresh, err := r.PutReceived(ctx, "k", clientstore.Received{EventID: "e2", Body: bodies[0]}); fresh || err != nil {
 			t.Errorf("a repeated event: fresh %v, error %v", fresh, err)
 		}
-		if fresh, err := r.PutReceived(ctx, "other", store.Received{EventID: "e2", Body: bodies[0]}); !fresh || err != nil {
+		if fresh, err := r.PutReceived(ctx, "other", clientstore.Received{EventID: "e2", Body: bodies[0]}); !fresh || err != nil {
 			t.Errorf("the same id under another key: fresh %v, error %v", fresh, err)
 		}
 		all, err := r.Received(ctx, "k", 0, 100)
@@ -337,7 +338,7 @@ func TestReceived(t *testing.T, open func(t *testing.T) (store.ReceivedStore, st
 			t.Fatal(err)
 		}
 		check.Equal(t, page, all[2:4])
-		saved := store.Saved{Cursor: "c3", EventIDs: []string{"e0", "e1", "e2"}}
+		saved := clientstore.Saved{Cursor: "c3", EventIDs: []string{"e0", "e1", "e2"}}
 		if err := r.TakeReceived(ctx, "k", all[2].Sequence, saved); err != nil {
 			t.Fatal(err)
 		}
@@ -354,10 +355,10 @@ func TestReceived(t *testing.T, open func(t *testing.T) (store.ReceivedStore, st
 	})
 	t.Run("CLI-6 a null cursor is not persisted", func(t *testing.T) {
 		r, cursors := open(t)
-		if _, err := r.PutReceived(t.Context(), "k", store.Received{EventID: "e", Body: json.RawMessage(`{}`)}); err != nil {
+		if _, err := r.PutReceived(t.Context(), "k", clientstore.Received{EventID: "e", Body: json.RawMessage(`{}`)}); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.TakeReceived(t.Context(), "k", 1<<62, store.Saved{}); err != nil {
+		if err := r.TakeReceived(t.Context(), "k", 1<<62, clientstore.Saved{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, ok, err := cursors.Load(t.Context(), "k"); ok || err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
 // Pauses between two attempts to subscribe.
@@ -135,7 +135,7 @@ func (f *feed) once(ctx context.Context) error {
 		return err
 	}
 	err = f.consume(ctx, c)
-	if err != nil && ctx.Err() == nil && !refused(err) && !errors.Is(err, store.ErrDeadLettersFull) {
+	if err != nil && ctx.Err() == nil && !refused(err) && !errors.Is(err, clientstore.ErrDeadLettersFull) {
 		// A connection that has not helped is made anew, with a token that is read anew.
 		f.server.drop(c)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
@@ -44,11 +44,11 @@ func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(f
 
 // Run does what the verb says. retry and drop change all of the letters or, if one is not there, none.
 func Run(ctx context.Context, o Options) error {
-	do := map[string]func(context.Context, store.DeadLetterStore, []store.DeadLetter) error{
+	do := map[string]func(context.Context, clientstore.DeadLetterStore, []clientstore.DeadLetter) error{
 		"list":  o.list,
 		"show":  o.show,
-		"retry": o.each("will be tried again", store.DeadLetterStore.RetryDeadLetter),
-		"drop":  o.each("dropped", store.DeadLetterStore.DeleteDeadLetter),
+		"retry": o.each("will be tried again", clientstore.DeadLetterStore.RetryDeadLetter),
+		"drop":  o.each("dropped", clientstore.DeadLetterStore.DeleteDeadLetter),
 	}[o.Verb]
 	if do == nil {
 		return usagef("%q is no verb of deadletters: list, show, retry or drop", o.Verb)
@@ -93,7 +93,7 @@ func (o *Options) sequences() ([]uint64, error) {
 
 // A letterStore is open until Close, which can be called again.
 type letterStore interface {
-	store.DeadLetterStore
+	clientstore.DeadLetterStore
 	io.Closer
 }
 
@@ -130,12 +130,12 @@ func (o *Options) open(ctx context.Context) (letterStore, error) {
 }
 
 // find returns the letters that are wanted, or all; one that is not there is an error.
-func find(ctx context.Context, s store.DeadLetterStore, wanted []uint64) ([]store.DeadLetter, error) {
+func find(ctx context.Context, s clientstore.DeadLetterStore, wanted []uint64) ([]clientstore.DeadLetter, error) {
 	missing := map[uint64]bool{}
 	for _, n := range wanted {
 		missing[n] = true
 	}
-	var found []store.DeadLetter
+	var found []clientstore.DeadLetter
 	for d, err := range client.DeadLetters(ctx, s) {
 		if err != nil {
 			return nil, err
@@ -153,7 +153,7 @@ func find(ctx context.Context, s store.DeadLetterStore, wanted []uint64) ([]stor
 	return found, nil
 }
 
-func (o *Options) list(_ context.Context, _ store.DeadLetterStore, letters []store.DeadLetter) error {
+func (o *Options) list(_ context.Context, _ clientstore.DeadLetterStore, letters []clientstore.DeadLetter) error {
 	if o.JSON {
 		return o.lines(letters)
 	}
@@ -175,7 +175,7 @@ func (o *Options) list(_ context.Context, _ store.DeadLetterStore, letters []sto
 	return t.Flush()
 }
 
-func (o *Options) show(_ context.Context, _ store.DeadLetterStore, letters []store.DeadLetter) error {
+func (o *Options) show(_ context.Context, _ clientstore.DeadLetterStore, letters []clientstore.DeadLetter) error {
 	if o.JSON {
 		return o.lines(letters)
 	}
@@ -194,7 +194,7 @@ func (o *Options) show(_ context.Context, _ store.DeadLetterStore, letters []sto
 	return nil
 }
 
-func (o *Options) lines(letters []store.DeadLetter) error {
+func (o *Options) lines(letters []clientstore.DeadLetter) error {
 	for _, d := range letters {
 		text, err := json.Marshal(d)
 		if err != nil {
@@ -211,7 +211,7 @@ func (o *Options) lines(letters []store.DeadLetter) error {
 }
 
 // quoted has the payload, which is no JSON, as a string.
-func quoted(d store.DeadLetter) store.DeadLetter {
+func quoted(d clientstore.DeadLetter) clientstore.DeadLetter {
 	d.Data, _ = json.Marshal(string(d.Data))
 	if !json.Valid(d.Meta) {
 		d.Meta, _ = json.Marshal(string(d.Meta))
@@ -220,8 +220,8 @@ func quoted(d store.DeadLetter) store.DeadLetter {
 }
 
 // each changes one letter after the other.
-func (o *Options) each(done string, change func(store.DeadLetterStore, context.Context, uint64) (bool, error)) func(context.Context, store.DeadLetterStore, []store.DeadLetter) error {
-	return func(ctx context.Context, s store.DeadLetterStore, letters []store.DeadLetter) error {
+func (o *Options) each(done string, change func(clientstore.DeadLetterStore, context.Context, uint64) (bool, error)) func(context.Context, clientstore.DeadLetterStore, []clientstore.DeadLetter) error {
+	return func(ctx context.Context, s clientstore.DeadLetterStore, letters []clientstore.DeadLetter) error {
 		for _, d := range letters {
 			if _, err := change(s, ctx, d.Sequence); err != nil {
 				return fmt.Errorf("dead letter %d: %w", d.Sequence, err)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
@@ -22,7 +22,7 @@ func TestCON4SQLite(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"evt_1", "evt_2"} {
-		if err := s.PutDeadLetter(t.Context(), store.DeadLetter{Key: "k", Event: "e", EventID: id, Data: []byte("{\xff"), Error: "no JSON"}, 10); err != nil {
+		if err := s.PutDeadLetter(t.Context(), clientstore.DeadLetter{Key: "k", Event: "e", EventID: id, Data: []byte("{\xff"), Error: "no JSON"}, 10); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
 const (
@@ -111,7 +111,7 @@ type consumer struct {
 }
 
 // consume subscribes to d and hands over what arrives, until ctx ends.
-func (o Options) consume(ctx context.Context, c *client.Client, keep store.ConsumerStore, d client.Descriptor, args json.RawMessage) error {
+func (o Options) consume(ctx context.Context, c *client.Client, keep clientstore.ConsumerStore, d client.Descriptor, args json.RawMessage) error {
 	so := []client.SubscribeOption{client.WithMode(o.Mode), client.WithCursorKey(key(o.Target, d.Name, args))}
 	joined, err := o.Burst.option(d)
 	if err != nil {
@@ -159,7 +159,7 @@ func (o Options) unconsumed(err error, d client.Descriptor) error {
 	if _, ok := errors.AsType[*client.NoCompatibleDeliveryModeError](err); ok || errors.Is(err, events.ErrInvalidParams) {
 		return o.refused(err, d)
 	}
-	if errors.Is(err, store.ErrDeadLettersFull) {
+	if errors.Is(err, clientstore.ErrDeadLettersFull) {
 		return fmt.Errorf("there are too many dead letters: `mcpe-gen deadletters` shows, retries and drops them: %w", err)
 	}
 	return ended(err)

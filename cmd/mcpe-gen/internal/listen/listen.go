@@ -22,7 +22,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
@@ -103,7 +103,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	co := client.Options{}
-	var keep store.ConsumerStore = memory.NewCursors()
+	var keep clientstore.ConsumerStore = memory.NewCursors()
 	if o.CursorFile != "" {
 		cursors, err := file.OpenCursors(o.CursorFile)
 		if err != nil {
@@ -125,7 +125,7 @@ func Run(ctx context.Context, o Options) error {
 	return err
 }
 
-func (o Options) run(ctx context.Context, co client.Options, keep store.ConsumerStore) error {
+func (o Options) run(ctx context.Context, co client.Options, keep clientstore.ConsumerStore) error {
 	c, err := o.Target.Connect(ctx, co)
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ type Options struct {
 	// Filters are those of a list.
 	Filters map[string]string
 	// From says where replay begins, and from when a bulk action takes what happened: one of since, position (of replay)
-	// and eventId (of replay).
+	// and eventId (of replay), and until for an end of it.
 	From map[string]string
 	// Confirm is asked, with what would be done, before a verb that cannot be taken back; nil asks nobody.
 	Confirm func(ctx context.Context, what string) error
@@ -79,7 +79,7 @@ var verbs = map[string]verb{
 	"connections": {method: "GET", path: "connections", list: "connections", columns: []string{"id", "principal", "event", "mode", "since", "behind"}},
 	"show":        {method: "GET", path: "subscriptions/%s", args: []string{"ID"}},
 	"attempts": {method: "GET", path: "subscriptions/%s/attempts", args: []string{"ID"}, list: "attempts",
-		columns: []string{"at", "eventId", "number", "tookMs", "status", "category", "byHand", "nextAt"}},
+		columns: []string{"at", "eventId", "number", "tookMs", "status", "category", "askedBy", "nextAt"}},
 	"test": {method: "POST", path: "subscriptions/%s/test", args: []string{"ID", "PAYLOAD"},
 		body: func(args []string) any { return map[string]any{"data": json.RawMessage(args[1])} }},
 	"retry": {method: "POST", path: "subscriptions/%s/send", args: []string{"ID", "EVENT-ID"},
@@ -118,7 +118,13 @@ func Run(ctx context.Context, o Options) error {
 		return usage("admin has no verb %q; it has %s", o.Verb, strings.Join(Verbs, ", "))
 	}
 	timed := o.Verb == "bulk" || o.Verb == "audit"
-	if len(o.From) > 0 && o.Verb != "replay" && (!timed || o.From["since"] == "") || len(o.From) > 1 {
+	begins := len(o.From)
+	if o.From["until"] != "" {
+		if begins--; begins == 0 || o.Verb == "audit" {
+			return usage("--until is for replay and bulk, with their beginning")
+		}
+	}
+	if begins > 0 && o.Verb != "replay" && (!timed || o.From["since"] == "") || begins > 1 {
 		return usage("replay takes one of --since, --position and --event-id, bulk and audit take --since, other verbs take none")
 	}
 	if o.Verb == "replay" && len(o.From) > 0 {
@@ -266,8 +272,8 @@ func (o *Options) body(v verb) (any, error) {
 func (o *Options) preview(ctx context.Context, base *url.URL, filters url.Values) (string, error) {
 	q := maps.Clone(filters)
 	q.Set("verb", o.Args[0])
-	if since := o.From["since"]; since != "" {
-		q.Set("since", since)
+	for name, value := range o.From {
+		q.Set(name, value)
 	}
 	answer, err := o.ask(ctx, "GET", base.JoinPath("api/preview").String(), q, nil)
 	if err != nil {
@@ -295,13 +301,16 @@ func (o *Options) beginning(ctx context.Context, base *url.URL) (string, error) 
 	}
 	var b struct {
 		EventID, Timestamp string
-		Entries            int64
+		Entries, Last      int64
 		Truncated          bool
 	}
 	if err := json.Unmarshal(answer, &b); err != nil {
 		return "", fmt.Errorf("the answer is not a JSON object: %w", err)
 	}
 	text := fmt.Sprintf("deliver up to %d events again, from %s of %s on", b.Entries, b.EventID, b.Timestamp)
+	if o.From["until"] != "" {
+		text = fmt.Sprintf("deliver up to %d events again, from %s of %s to position %d", b.Entries, b.EventID, b.Timestamp, b.Last)
+	}
 	if b.Truncated {
 		text += ", the oldest that is left of those asked for"
 	}

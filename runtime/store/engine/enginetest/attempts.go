@@ -84,7 +84,7 @@ func testAttempts(t *testing.T, s Attempts) {
 	sub := check.Put(t, s, check.Subscription("sub_1"))
 	first := operator.Attempt{EventID: "evt ö\x00", Event: "incident.created", Position: 1 << 40, Number: 1, At: check.At(1), Took: 1500 * time.Millisecond,
 		Category: "http_5xx", Status: 503, NextAt: check.At(6)}
-	second := operator.Attempt{EventID: "evt ö\x00", Event: "incident.created", Number: 2, At: check.At(6), Took: time.Second, Category: "timeout", ByHand: true}
+	second := operator.Attempt{EventID: "evt ö\x00", Event: "incident.created", Number: 2, At: check.At(6), Took: time.Second, Category: "timeout", AskedBy: "olga\x00 ö"}
 	record(t, s, sub, first)
 	record(t, s, sub)
 	record(t, s, sub, second, attempt(7))

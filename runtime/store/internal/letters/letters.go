@@ -5,7 +5,7 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
 // A List holds letters in the order of their sequences. The zero value is empty.
@@ -13,11 +13,11 @@ type List struct {
 	// Last is the highest sequence that was assigned.
 	Last uint64
 	// Letters are the letters; their slices are never changed.
-	Letters []store.DeadLetter
+	Letters []clientstore.DeadLetter
 }
 
-// Put is [store.DeadLetterStore].PutDeadLetter. It returns the sequence of the letter, 0 if there is none to change.
-func (l *List) Put(d store.DeadLetter, limit int) (sequence uint64, err error) {
+// Put is [clientstore.DeadLetterStore].PutDeadLetter. It returns the sequence of the letter, 0 if there is none to change.
+func (l *List) Put(d clientstore.DeadLetter, limit int) (sequence uint64, err error) {
 	d.Data, d.Meta = bytes.Clone(d.Data), bytes.Clone(d.Meta)
 	if d.Sequence != 0 {
 		i, ok := l.find(d.Sequence)
@@ -40,7 +40,7 @@ func (l *List) Put(d store.DeadLetter, limit int) (sequence uint64, err error) {
 		}
 	}
 	if of >= limit {
-		return 0, store.ErrDeadLettersFull
+		return 0, clientstore.ErrDeadLettersFull
 	}
 	l.Last++
 	d.Sequence = l.Last
@@ -49,7 +49,7 @@ func (l *List) Put(d store.DeadLetter, limit int) (sequence uint64, err error) {
 }
 
 // Get returns the letter with a sequence.
-func (l *List) Get(sequence uint64) (d store.DeadLetter, ok bool) {
+func (l *List) Get(sequence uint64) (d clientstore.DeadLetter, ok bool) {
 	i, ok := l.find(sequence)
 	if ok {
 		d = l.Letters[i]
@@ -58,7 +58,7 @@ func (l *List) Get(sequence uint64) (d store.DeadLetter, ok bool) {
 }
 
 // After returns up to limit letters above a sequence that match.
-func (l *List) After(after uint64, limit int, match func(store.DeadLetter) bool) (found []store.DeadLetter) {
+func (l *List) After(after uint64, limit int, match func(clientstore.DeadLetter) bool) (found []clientstore.DeadLetter) {
 	for _, d := range l.Letters {
 		if len(found) >= limit {
 			break
@@ -71,7 +71,7 @@ func (l *List) After(after uint64, limit int, match func(store.DeadLetter) bool)
 	return found
 }
 
-// Retry is [store.DeadLetterStore].RetryDeadLetter.
+// Retry is [clientstore.DeadLetterStore].RetryDeadLetter.
 func (l *List) Retry(sequence uint64) bool {
 	i, ok := l.find(sequence)
 	if ok {
@@ -80,7 +80,7 @@ func (l *List) Retry(sequence uint64) bool {
 	return ok
 }
 
-// Delete is [store.DeadLetterStore].DeleteDeadLetter.
+// Delete is [clientstore.DeadLetterStore].DeleteDeadLetter.
 func (l *List) Delete(sequence uint64) bool {
 	i, ok := l.find(sequence)
 	if ok {
@@ -93,7 +93,7 @@ func (l *List) Delete(sequence uint64) bool {
 func (l *List) Clone() List { return List{Last: l.Last, Letters: slices.Clone(l.Letters)} }
 
 func (l *List) find(sequence uint64) (int, bool) {
-	return slices.BinarySearchFunc(l.Letters, sequence, func(d store.DeadLetter, sequence uint64) int {
+	return slices.BinarySearchFunc(l.Letters, sequence, func(d clientstore.DeadLetter, sequence uint64) int {
 		switch {
 		case d.Sequence < sequence:
 			return -1

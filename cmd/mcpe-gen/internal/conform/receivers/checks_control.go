@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/procgroup"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -69,8 +70,8 @@ func killed(ctx context.Context, r *run) error {
 	}
 	id, m := r.event(nil)
 	x, err := r.takes(ctx, m)
-	r.program.kill()
-	again, failed := start(r.o.Command, r.o.Stderr)
+	r.program.Kill()
+	again, failed := procgroup.Start(r.o.Command, nil, r.o.Stderr, r.o.Stderr)
 	if failed != nil {
 		return x.wrong("the program to start again", "%v", failed)
 	}

@@ -1,13 +1,10 @@
 package receivers
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"io"
-	"os"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/handled"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
 )
 
@@ -28,35 +25,15 @@ func (r *run) promise(line string, least, most int, x *exchange) {
 	r.promises = append(r.promises, promise{line, least, most, r.trying, x})
 }
 
-// maxHandled bounds what is read of the file, from its end.
-const maxHandled = 32 << 20
-
-// handled counts the lines of the file. A file that is not there yet has none.
+// handled counts the lines of the file.
 func (r *run) handled() (map[string]int, error) {
-	f, err := os.Open(r.o.Handled)
-	if os.IsNotExist(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file", r.o.Handled)
-	} else if info.Size() > maxHandled {
-		if _, err := f.Seek(-maxHandled, io.SeekEnd); err != nil {
-			return nil, err
-		}
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxHandled))
+	all, err := handled.Lines(r.o.Handled)
 	if err != nil {
 		return nil, err
 	}
 	lines := map[string]int{}
-	for line := range bytes.Lines(text) {
-		lines[string(bytes.TrimSpace(line))]++
+	for line := range all {
+		lines[line]++
 	}
 	return lines, nil
 }

@@ -257,8 +257,8 @@ func (r *run) reach(ctx context.Context) error {
 			return err
 		}
 		select {
-		case <-r.program.exited:
-			return fmt.Errorf("%s ended before it could be reached at %s", r.program.name, host)
+		case <-r.program.Exited():
+			return fmt.Errorf("%s ended before it could be reached at %s", r.program.Name, host)
 		case <-ctx.Done():
 			return err
 		case <-time.After(20 * time.Millisecond):

@@ -3,8 +3,7 @@
 //
 // It makes and signs its messages itself, so that nothing that both ends share can hide a fault. Start with [Run];
 // check.go says what a check is, and the checks are in the files checks_*.go, each one function with the ID of its
-// requirement in docs/requirements.md. post.go sends, handled.go reads what the program says it took, and program.go
-// starts, kills and ends the program.
+// requirement in docs/requirements.md. post.go sends, and handled.go reads what the program says it took.
 package receivers
 
 import (
@@ -22,6 +21,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/procgroup"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -131,7 +131,7 @@ type run struct {
 	// What is shown of the run is without its secret.
 	verdict.Redactor
 	// program is nil when it runs already, else the one that runs now.
-	program *program
+	program *procgroup.Program
 	// trying is the index of the check that runs, to which promises belong.
 	trying   int
 	promises []promise
@@ -166,10 +166,10 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	defer cancel()
 	if len(o.Command) > 0 {
 		var err error
-		if r.program, err = start(o.Command, o.Stderr); err != nil {
+		if r.program, err = procgroup.Start(o.Command, nil, o.Stderr, o.Stderr); err != nil {
 			return nil, err
 		}
-		defer func() { r.program.end() }()
+		defer func() { r.program.End() }()
 	}
 	if err := r.reach(trying); err != nil {
 		if ctx.Err() != nil {

@@ -41,3 +41,39 @@ func TestJUnit(t *testing.T) {
 		t.Errorf("%s", b.String())
 	}
 }
+
+// A badge is well-formed whatever the target is called, and its colour is that of the outcome.
+func TestBadge(t *testing.T) {
+	for _, tt := range []struct {
+		r           Report
+		text, color string
+	}{
+		{Report{Passed: 93, Skipped: 2}, "93 passed, 2 skipped", badgeGreen},
+		{Report{Passed: 91, Failed: 2, Advised: 5}, "2 failed of 93", badgeRed},
+		{Report{Skipped: 4}, "nothing tried", badgeGrey},
+	} {
+		tt.r.Target = `a"<b>&`
+		var b bytes.Buffer
+		if err := tt.r.WriteBadge(&b, "client"); err != nil {
+			t.Fatal(err)
+		}
+		var svg struct {
+			XMLName xml.Name `xml:"http://www.w3.org/2000/svg svg"`
+			Width   int      `xml:"width,attr"`
+			Title   string   `xml:"title"`
+			Rect    []struct {
+				X     int    `xml:"x,attr"`
+				Width int    `xml:"width,attr"`
+				Fill  string `xml:"fill,attr"`
+			} `xml:"rect"`
+			Text []string `xml:"g>text"`
+		}
+		if err := xml.Unmarshal(b.Bytes(), &svg); err != nil {
+			t.Fatalf("%v: %s", err, b.String())
+		}
+		if len(svg.Rect) != 2 || svg.Rect[1].Fill != tt.color || svg.Rect[1].X+svg.Rect[1].Width != svg.Width ||
+			len(svg.Text) != 2 || svg.Text[0] != "MCP Events client" || svg.Text[1] != tt.text || !strings.Contains(svg.Title, tt.r.Target+": ") {
+			t.Errorf("%s", b.String())
+		}
+	}
+}

@@ -1,8 +1,9 @@
 // Package hostileserver is an MCP server with events that misbehaves on purpose: the fixture by which
-// tests of clients show that no answer of a server makes them panic, hang, ask in a loop or lose an
-// event in silence. What it can do wrong is data, see [Cases]; it serves Streamable HTTP and stdio.
+// tests of clients, and `mcpe-gen conform --client`, show that no answer of a server makes a client panic, hang, ask in
+// a loop or lose an event in silence. What it can do wrong is data, see [Cases]; it serves Streamable HTTP and stdio.
 //
-// It is for tests only and needs no more than the standard library, so that any client can use it.
+// It needs no more than the standard library, so that any client can use it. The package makes no promise of
+// compatibility.
 package hostileserver
 
 import (

@@ -1,6 +1,10 @@
-package store
+package clientstore
 
-import "context"
+import (
+	"context"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
 
 // A Callback is what a client keeps of one webhook subscription, so that a later process answers
 // on the same path with the same secrets and can end or renew what the server still has. See
@@ -11,7 +15,7 @@ type Callback struct {
 	URL  string `json:"url"`
 	Path string `json:"path"`
 	// Secrets are the accepted ones, the newest first.
-	Secrets []Secret `json:"secrets"`
+	Secrets []store.Secret `json:"secrets"`
 	// Subscription is the id that the server gave, "" before its first answer.
 	Subscription string `json:"subscription,omitempty"`
 	// Start is the cursor at which delivery began, for when nothing has been committed yet; "" when

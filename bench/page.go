@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"html"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// What writePage replaces stands between these lines.
+const (
+	pageBegin = "<!-- rows: written by make bench UPDATE=1 -->\n"
+	pageEnd   = "<!-- end of rows -->\n"
+)
+
+// chartFile is the chart's path, seen from the page.
+const chartFile = "images/benchmarks.svg"
+
+// writePage puts the rows into a Markdown page, between the two lines that mark the place, with about, which says how they were measured, and
+// writes a chart of them beside it. Without the lines nothing is written.
+func writePage(path, about string, rows []row) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(string(text), pageBegin)
+	_, after, closed := strings.Cut(rest, pageEnd)
+	if !ok || !closed {
+		return fmt.Errorf("%s has no lines %q and %q", path, strings.TrimSpace(pageBegin), strings.TrimSpace(pageEnd))
+	}
+	var b strings.Builder
+	b.WriteString(before + pageBegin + about + "\n\n![Each ratio against its target](" + chartFile + ")\n\n" +
+		"| Measurement | Limit | Ours | Ratio | Target |\n|---|---|---|---|---|\n")
+	for _, r := range rows {
+		fmt.Fprintf(&b, "| %s | %s | %s | %.2f | %s |\n", cell(r.what), cell(r.limit), cell(r.ours), r.ratio, cell(r.target))
+	}
+	b.WriteString(pageEnd + after)
+	image := filepath.Join(filepath.Dir(path), filepath.FromSlash(chartFile))
+	return errors.Join(os.WriteFile(image, []byte(chart(rows)), 0o666), os.WriteFile(path, []byte(b.String()), 0o666))
+}
+
+// cell keeps a text within its cell of a table.
+func cell(text string) string {
+	return strings.NewReplacer("|", "\\|", "\n", " ").Replace(text)
+}
+
+// reached is a ratio against its target: 1 is the target, more is better. false: the row has no target of a ratio.
+func reached(r row) (float64, bool) {
+	sign, number, _ := strings.Cut(r.target, " ")
+	target, err := strconv.ParseFloat(number, 64)
+	if err != nil || target <= 0 || r.ratio <= 0 || math.IsInf(r.ratio, 0) || math.IsNaN(r.ratio) {
+		return 0, false
+	}
+	switch sign {
+	case "≥":
+		return r.ratio / target, true
+	case "≤":
+		return target / r.ratio, true
+	}
+	return 0, false
+}
+
+// The measures of the chart, in pixels.
+const (
+	chartWidth = 860
+	labelWidth = 500
+	rowHeight  = 22
+)
+
+// chart is an SVG with a bar for each row that has a target of its ratio. The line is the target; a bar that ends at the edge is at least twice
+// as good. The colors follow the reader's scheme.
+func chart(rows []row) string {
+	var b strings.Builder
+	n := 0
+	const unit = (chartWidth - labelWidth - 60) / 2 // of the target
+	for _, r := range rows {
+		x, ok := reached(r)
+		if !ok {
+			continue
+		}
+		y := n * rowHeight
+		class := "good"
+		if x < 1 {
+			class = "bad"
+		}
+		width := min(x, 2) * unit
+		fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text><rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%.0f\" height=\"14\"/>"+
+			"<text x=\"%.0f\" y=\"%d\">%.2f</text>\n",
+			labelWidth-8, y+15, html.EscapeString(short(r.what)), class, labelWidth, y+4, width, labelWidth+width+6, y+15, r.ratio)
+		n++
+	}
+	height := n * rowHeight
+	return fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%[1]d\" role=\"img\" aria-label=\"Each ratio against its target\">\n"+
+		"<style>text{font:12px sans-serif;fill:#1f2328}.good{fill:#1a7f37}.bad{fill:#bc4c00}line{stroke:#1f2328;stroke-dasharray:3 3}\n"+
+		"@media(prefers-color-scheme:dark){text{fill:#e6edf3}.good{fill:#3fb950}.bad{fill:#f0883e}line{stroke:#e6edf3}}</style>\n"+
+		"%[3]s<line x1=\"%[4]d\" x2=\"%[4]d\" y1=\"0\" y2=\"%[2]d\"/></svg>\n", chartWidth, max(height, rowHeight), b.String(), labelWidth+unit)
+}
+
+// short is a label that fits.
+func short(text string) string {
+	if r := []rune(text); len(r) > 76 {
+		return string(r[:75]) + "…"
+	}
+	return text
+}

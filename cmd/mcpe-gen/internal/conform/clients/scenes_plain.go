@@ -1,0 +1,88 @@
+package clients
+
+import (
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// plainScenes show by which modes the client follows, on a server that does nothing wrong.
+var plainScenes = []scene{
+	{name: "no events", first: true, capability: nowhere, within: 5 * time.Second, checks: []check{
+		{id: "CAP-2", title: "a server that advertises no events is asked for none", run: asksNothing}}},
+	{name: "poll", mode: wire.ModePoll, first: true, within: 20 * time.Second, live: occur(3), checks: []check{
+		{id: "CLI-1", title: "a type that offers poll is polled", run: followsIt},
+		{id: "CLI-2", title: "what polls bring is handled once", handled: true, run: ifFollowed(handledOnce)}}},
+	{name: "push", mode: wire.ModePush, first: true, within: 20 * time.Second, live: occur(3), checks: []check{
+		{id: "CLI-1", title: "a type that offers push is streamed", run: followsIt},
+		{id: "CLI-2", title: "what a stream brings is handled once", handled: true, run: ifFollowed(handledOnce)}}},
+	{name: "webhook", mode: wire.ModeWebhook, first: true, within: 25 * time.Second, live: occur(3), checks: []check{
+		{id: "CLI-1", title: "a type that offers webhook is subscribed to", run: followsIt},
+		{id: "VER-2", title: "a challenge is answered", run: challengeAnswered},
+		{id: "CLI-2", title: "what webhooks bring is handled once", handled: true, run: ifFollowed(handledOnce)}}},
+}
+
+// toleranceScenes are servers that are right in another way.
+var toleranceScenes = []scene{
+	{name: "the capability at the top level", capability: topLevel, within: 20 * time.Second, live: occur(1), checks: []check{
+		{id: "D1", title: "the capability may stand at the top level alone", run: goesOn}}},
+	{name: "the capability among extensions", capability: extensionOnly, within: 20 * time.Second, live: occur(1), checks: []check{
+		{id: "D1", title: "the capability may stand among the extensions alone", run: goesOn}}},
+	{name: "no resultType", bare: true, within: 20 * time.Second, live: occur(1), checks: []check{
+		{id: "D3", title: "a result without resultType is one", run: goesOn}}},
+	{name: "unknown modes", delivery: []string{"pigeon", "carrier-2"}, within: 20 * time.Second, live: occur(1), checks: []check{
+		{id: "CLI-1", title: "unknown delivery modes are passed over", run: goesOn}}},
+	{name: "unknown members", strange: true, within: 20 * time.Second, live: occur(2), checks: []check{
+		{id: "CLI-2", title: "members that nobody knows are passed over", run: goesOn},
+		{id: "CLI-2", title: "events with members that nobody knows are handled", handled: true, run: handledOnce}}},
+}
+
+func asksNothing(s *stage) error {
+	for _, a := range s.all("") {
+		if len(a.method) > len(wire.MethodPrefix) && a.method[:len(wire.MethodPrefix)] == wire.MethodPrefix {
+			return wrong(a, "nothing of events/*", "%s", a.method)
+		}
+	}
+	if len(s.all("")) == 0 {
+		return verdict.Skipf("the client asked this server nothing")
+	}
+	return nil
+}
+
+// followsIt skips a mode that the client does not follow by; it need not know all. One it needs.
+func followsIt(s *stage) error {
+	if s.run.canFollow(s.mode) {
+		return goesOn(s)
+	}
+	for _, mode := range []string{wire.ModePoll, wire.ModePush, wire.ModeWebhook} {
+		if s.run.canFollow(mode) {
+			return verdict.Skipf("the client does not follow by %s", s.mode)
+		}
+	}
+	return wrong(nil, methodOf(s.mode)+", or that of another mode", "nothing, of a type that offers %s alone", s.mode)
+}
+
+func ifFollowed(then func(s *stage) error) func(s *stage) error {
+	return func(s *stage) error {
+		if !s.run.canFollow(s.mode) {
+			return verdict.Skipf("the client does not follow by %s", s.mode)
+		}
+		return then(s)
+	}
+}
+
+func challengeAnswered(s *stage) error {
+	if !s.run.canFollow(wire.ModeWebhook) {
+		return verdict.Skipf("the client does not follow by %s", s.mode)
+	}
+	if _, ok := s.when("challenged"); ok {
+		return nil
+	}
+	for _, reason := range []wire.Category{wire.ConnectionRefused, wire.ChallengeFailed} {
+		if _, ok := s.when("challenge failed: " + string(reason)); ok {
+			return wrong(s.last(), "2xx with the challenge", "%s", reason)
+		}
+	}
+	return wrong(s.last(), "a subscription that can be made", "one that is refused before the challenge")
+}

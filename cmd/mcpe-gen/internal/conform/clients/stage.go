@@ -1,0 +1,764 @@
+package clients
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/handled"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// endpoint is the path of every server.
+const endpoint = "/mcp"
+
+const (
+	// maxRequest bounds what is read of a request, and readTime how long it may take.
+	maxRequest, readTime = 1 << 20, 10 * time.Second
+	// flood is how many requests a scene bears before it ends the program, and maxConns how many connections.
+	flood, maxConns = 400, 100
+	// maxOutput bounds what is kept of the program's output.
+	maxOutput = 4 << 20
+)
+
+// An ask is a request or a notification of the client.
+type ask struct {
+	// at is when it came, since the scene began.
+	at     time.Duration
+	method string
+	// id is nil for a notification.
+	id     json.RawMessage
+	params map[string]json.RawMessage
+	raw    []byte
+	legacy bool // it is of a revision with sessions
+
+	// The rest is under the stage's mutex. left is when it was answered or given up; gone tells that the client gave
+	// it up.
+	left time.Duration
+	done bool
+	gone bool
+}
+
+// cursor is that of the params; ok tells that it is a text, and not null or absent.
+func (a *ask) cursor() (text string, ok bool) {
+	ok = json.Unmarshal(a.params["cursor"], &text) == nil && len(a.params["cursor"]) > 0 && string(a.params["cursor"]) != "null"
+	return text, ok
+}
+
+// A reply answers a request.
+type reply func(w http.ResponseWriter, r *http.Request)
+
+// An entry is a position of the log; id is "" where nothing occurred.
+type entry struct{ cursor, id string }
+
+// A stage is a scene that is played: its server, its log of events, and what the client did.
+type stage struct {
+	scene
+	run  *run
+	url  string
+	mode string
+
+	began time.Time
+	over  chan struct{}
+	once  sync.Once
+
+	mu sync.Mutex
+	// changed is closed and made anew with each change of what is below.
+	changed  chan struct{}
+	asks     []*ask
+	log      []entry
+	origin   string // the cursor before the first entry
+	known    map[string]int
+	sessions map[string]bool
+	down     bool
+	conns    map[net.Conn]bool
+	flooded  bool
+	odd      map[string]*ask
+	hooks    map[string]*hook
+	counts   map[string]int
+	marks    map[string]time.Duration
+	marked   map[string]int // how many asks there were
+	// spoiled names the last answer that was none.
+	spoiled string
+	out     output
+	diag    output
+
+	// What is known once it is over. lasted is how long it took.
+	lasted     time.Duration
+	exited     string // how the program ended by itself, "" when it did not
+	obeyed     bool   // it ended when it was asked to
+	cutShort   bool
+	unplayed   string
+	handledErr error
+	taken      map[string]int
+}
+
+func newStage(r *run, sc scene) *stage {
+	s := &stage{scene: sc, run: r, over: make(chan struct{}), changed: make(chan struct{}), known: map[string]int{},
+		sessions: map[string]bool{}, conns: map[net.Conn]bool{}, odd: map[string]*ask{}, hooks: map[string]*hook{},
+		counts: map[string]int{}, marks: map[string]time.Duration{}, marked: map[string]int{}, taken: map[string]int{}, origin: token()}
+	s.known[s.origin] = 0
+	s.out.isEvent, s.diag.isEvent = s.isEvent, s.isEvent
+	return s
+}
+
+// token is a text that nobody can guess and none is the beginning of another.
+func token() string { return rand.Text() }
+
+// play plays the scene. It fails when the program cannot be started.
+func (s *stage) play(ctx context.Context) error {
+	s.mode = s.run.modeOf(s.scene)
+	switch {
+	case ctx.Err() != nil:
+		s.cutShort = true
+		return nil
+	case !s.first && !s.run.canFollow(s.mode):
+		s.unplayed = "the client does not follow by " + s.mode
+		return nil
+	case !s.first && s.mode == wire.ModeWebhook && s.run.deaf:
+		s.unplayed = "the callback of the client has answered no challenge"
+		return nil
+	}
+	l, url, err := s.run.rig.listen()
+	if err != nil {
+		return err
+	}
+	s.url, s.began = url, time.Now()
+	playing, stop := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	server := &http.Server{Handler: s, ConnState: s.connState, ReadTimeout: readTime,
+		BaseContext: func(net.Listener) context.Context { return playing }}
+	beside.Go(func() { _ = server.Serve(l) })
+	defer beside.Wait()
+	defer server.Close()
+	defer stop()
+	program, err := s.run.rig.start(url, &s.out, &s.diag)
+	if err != nil {
+		return err
+	}
+	defer program.End()
+	if s.live != nil {
+		beside.Go(func() { s.live(playing, s) })
+	}
+	beside.Go(func() { s.deliver(playing) })
+	s.wait(ctx, program)
+	s.lasted = s.now()
+	s.settle(ctx)
+	select {
+	case <-program.Exited():
+		s.exited = program.Status()
+	default:
+		s.obeyed = program.End()
+	}
+	s.cutShort = s.cutShort || ctx.Err() != nil
+	return nil
+}
+
+// wait waits until the scene is over: by itself, by its time, by a program that has ended or by one that asks nothing.
+func (s *stage) wait(ctx context.Context, p program) {
+	end := time.NewTimer(connectTime)
+	defer end.Stop()
+	connected, asked := false, false
+	for {
+		s.mu.Lock()
+		changed := s.changed
+		s.mu.Unlock()
+		switch n := len(s.all(methodOf(s.mode))); {
+		case !asked && n > 0:
+			asked = true
+			s.run.noteMode(s.mode)
+			end.Reset(s.within)
+		case !connected && len(s.all("")) > 0:
+			connected = true
+			if s.capability == nowhere {
+				end.Reset(s.within)
+			} else {
+				end.Reset(modeTime)
+			}
+		}
+		select {
+		case <-changed:
+		case <-s.over:
+			return
+		case <-p.Exited():
+			return
+		case <-end.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// settle reads what the program handled, once nothing is missing or it had its time.
+func (s *stage) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	for {
+		complete := true
+		if s.run.o.Handled != "" {
+			s.taken, s.handledErr = s.count()
+			s.mu.Lock()
+			for _, e := range s.log {
+				complete = complete && (e.id == "" || s.taken[e.id] > 0)
+			}
+			s.mu.Unlock()
+		}
+		if complete || s.handledErr != nil || !sleep(ctx, 100*time.Millisecond) {
+			break
+		}
+	}
+	// What is handled twice may be so a little later.
+	if s.run.o.Handled != "" && s.handledErr == nil {
+		sleep(ctx, 300*time.Millisecond)
+		s.taken, s.handledErr = s.count()
+	}
+}
+
+// count counts the lines of each event of this scene.
+func (s *stage) count() (map[string]int, error) {
+	lines := strings.Lines(s.out.String())
+	if s.run.o.Handled != standardOutput {
+		var err error
+		if lines, err = handled.Lines(s.run.o.Handled); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	var ids []string
+	for _, e := range s.log {
+		if e.id != "" {
+			ids = append(ids, e.id)
+		}
+	}
+	s.mu.Unlock()
+	n := map[string]int{}
+	for line := range lines {
+		for _, id := range ids {
+			if strings.Contains(line, id) {
+				n[id]++
+			}
+		}
+	}
+	return n, nil
+}
+
+// finish ends the scene: it has seen what it wants.
+func (s *stage) finish() { s.once.Do(func() { close(s.over) }) }
+
+// finishAfter ends the scene a while later.
+func (s *stage) finishAfter(ctx context.Context, d time.Duration) {
+	if sleep(ctx, d) {
+		s.finish()
+	}
+}
+
+// sleep reports whether the time passed before ctx was done.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// now is the time since the scene began.
+func (s *stage) now() time.Duration { return time.Since(s.began) }
+
+// mark notes the time of something, the first time.
+func (s *stage) mark(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.marks[what]; !ok {
+		s.marks[what], s.marked[what] = s.now(), len(s.asks)
+	}
+	s.touch()
+}
+
+// since are the requests of a method that came after a mark.
+func (s *stage) since(mark, method string) (all []*ask) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.asks[s.marked[mark]:] {
+		if a.method == method {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// when is the time of a mark.
+func (s *stage) when(what string) (time.Duration, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, ok := s.marks[what]
+	return at, ok
+}
+
+// touch wakes who waits for a change. The caller has the mutex.
+func (s *stage) touch() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// emit adds an event to the log and returns its id; silent adds a position at which nothing occurred.
+func (s *stage) emit() string {
+	id := token()
+	s.add(id)
+	return id
+}
+
+func (s *stage) silent() { s.add("") }
+
+func (s *stage) add(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := entry{cursor: token(), id: id}
+	s.log = append(s.log, e)
+	s.known[e.cursor] = len(s.log)
+	s.touch()
+}
+
+// head is the number of positions.
+func (s *stage) head() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.log)
+}
+
+// at is the entry at a position, from 1, and how to wait for it.
+func (s *stage) at(pos int) (e entry, ok bool, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if pos > 0 && pos <= len(s.log) {
+		return s.log[pos-1], true, s.changed
+	}
+	return entry{}, false, s.changed
+}
+
+// cursorAt is the cursor of a position as JSON; 0 is before the first.
+func (s *stage) cursorAt(pos int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.replayless {
+		return "null"
+	}
+	if pos == 0 {
+		return fmt.Sprintf("%q", s.origin)
+	}
+	return fmt.Sprintf("%q", s.log[pos-1].cursor)
+}
+
+// from is the position that a request begins at: its cursor's, or the head; stale tells that its cursor is none of ours.
+func (s *stage) from(a *ask) (pos int, stale bool) {
+	text, ok := a.cursor()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !ok {
+		return len(s.log), false
+	}
+	if pos, ok := s.known[text]; ok {
+		return pos, false
+	}
+	if s.lax {
+		return 0, false // one of hostileserver's
+	}
+	s.note("a cursor that no answer has given", a)
+	return len(s.log), true
+}
+
+// note keeps the first request that is odd in some way. The caller has the mutex.
+func (s *stage) note(what string, a *ask) {
+	if s.odd[what] == nil {
+		s.odd[what] = a
+	}
+}
+
+// all are the requests of a method, or all of them for "". Notifications are among them by their name.
+func (s *stage) all(method string) []*ask {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.asks), func(a *ask) bool { return method != "" && a.method != method })
+}
+
+// nth is the nth request of a method, from 1, or nil.
+func (s *stage) nth(method string, n int) *ask {
+	if all := s.all(method); len(all) >= n {
+		return all[n-1]
+	}
+	return nil
+}
+
+// own are the requests that follow by the scene's mode.
+func (s *stage) own() []*ask { return s.all(methodOf(s.mode)) }
+
+// story is what happened, for a report: what the client asked, how its program ended and what it said last.
+func (s *stage) story() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "scene %q:", s.name)
+	all := s.all("")
+	for i, a := range all {
+		if i == 12 && len(all) > 13 {
+			fmt.Fprintf(&b, " … %d more", len(all)-i)
+			break
+		}
+		fmt.Fprintf(&b, " %s at %.1f s;", a.method, a.at.Seconds())
+	}
+	return b.String() + s.ending()
+}
+
+// ending says how the program ended, if it did, and what it said last.
+func (s *stage) ending() string {
+	text := ""
+	if s.exited != "" {
+		text = "; it ended: " + s.exited
+	}
+	last := s.diag.String()
+	if last == "" {
+		last = s.out.String()
+	}
+	if last = strings.TrimSpace(last); last != "" {
+		text += "; it said " + last[max(0, len(last)-300):]
+	}
+	return text
+}
+
+// spoke reports whether the program has said something since, or ended with an error: what went wrong is reported.
+func (s *stage) spoke(since time.Duration) bool {
+	return s.exited != "" && s.exited != "exit status 0" || s.out.since(s.began.Add(since)) || s.diag.since(s.began.Add(since))
+}
+
+// isEvent reports whether a text tells of an event.
+func (s *stage) isEvent(text []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.log, func(e entry) bool { return e.id != "" && bytes.Contains(text, []byte(e.id)) })
+}
+
+// An output keeps what a program writes, within bounds, and when it last wrote something but an event.
+type output struct {
+	isEvent func([]byte) bool
+
+	mu   sync.Mutex
+	text bytes.Buffer
+	last time.Time
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	event := o.isEvent(b)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !event {
+		o.last = time.Now()
+	}
+	if rest := maxOutput - o.text.Len(); rest > 0 {
+		o.text.Write(b[:min(rest, len(b))])
+	}
+	return len(b), nil
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func (o *output) since(t time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.last.IsZero() && !o.last.Before(t)
+}
+
+// connState bounds connections, and ends all while the server is down.
+func (s *stage) connState(c net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		s.conns[c] = true
+		if s.down || len(s.conns) > maxConns {
+			s.flooded = s.flooded || len(s.conns) > maxConns
+			c.Close()
+		}
+	case http.StateClosed, http.StateHijacked:
+		delete(s.conns, c)
+	}
+}
+
+// restart ends all connections and sessions and refuses new ones for a while, as a server that starts again does.
+func (s *stage) restart(ctx context.Context, lasts time.Duration) {
+	s.mu.Lock()
+	s.down = true
+	clear(s.sessions)
+	for c := range s.conns {
+		c.Close()
+	}
+	s.mu.Unlock()
+	sleep(ctx, lasts)
+	s.mu.Lock()
+	s.down = false
+	s.mu.Unlock()
+}
+
+// ServeHTTP serves both eras of Streamable HTTP.
+func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != endpoint {
+		http.NotFound(w, r) // such as documents at well-known places
+		return
+	}
+	session := r.Header.Get("Mcp-Session-Id")
+	s.mu.Lock()
+	known := s.sessions[session]
+	s.mu.Unlock()
+	switch {
+	case session != "" && !known:
+		http.Error(w, "no such session", http.StatusNotFound)
+		return
+	case r.Method == http.MethodDelete && session != "":
+		s.mu.Lock()
+		delete(s.sessions, session)
+		s.mu.Unlock()
+		return
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", "POST, DELETE")
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest+1))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a stream lasts longer
+	a := s.read(body, r, err)
+	if a == nil {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"ParseError"}}`)
+		return
+	}
+	if a.method == "" || a.id == nil {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		a.done, a.left, a.gone = true, s.now(), a.gone || r.Context().Err() != nil
+		s.touch()
+	}()
+	s.answer(a)(w, r)
+}
+
+// read reads a message and counts it; nil is none.
+func (s *stage) read(body []byte, r *http.Request, failed error) *ask {
+	var m map[string]json.RawMessage
+	a := &ask{raw: body}
+	bad := failed != nil || len(body) > maxRequest || json.Unmarshal(body, &m) != nil
+	if !bad && m["method"] != nil {
+		bad = json.Unmarshal(m["method"], &a.method) != nil
+	}
+	if p := m["params"]; !bad && len(p) > 0 {
+		bad = json.Unmarshal(p, &a.params) != nil
+	}
+	if id := m["id"]; len(id) > 0 {
+		a.id = id
+		if id[0] != '"' && (id[0] < '0' || id[0] > '9') && id[0] != '-' {
+			bad = true
+		}
+	}
+	var secret struct {
+		Delivery struct {
+			Secret string `json:"secret"`
+		} `json:"delivery"`
+	}
+	if json.Unmarshal(m["params"], &secret) == nil && secret.Delivery.Secret != "" {
+		s.run.Hide(secret.Delivery.Secret)
+		s.run.Hide(strings.TrimPrefix(secret.Delivery.Secret, wire.SecretPrefix))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.at = s.now()
+	a.legacy = r.Header.Get("Mcp-Protocol-Version") < wire.RevisionStateless
+	if s.asks = append(s.asks, a); len(s.asks) > flood && !s.flooded {
+		s.flooded = true
+		s.finish()
+	}
+	s.touch()
+	if bad || string(m["jsonrpc"]) != `"2.0"` {
+		s.note("no message of JSON-RPC", a)
+		return nil
+	}
+	for _, other := range s.asks[:len(s.asks)-1] {
+		if a.id != nil && a.method != "" && !other.done && other.id != nil && bytes.Equal(other.id, a.id) && other.legacy == a.legacy {
+			s.note("an id that another request has", a)
+		}
+	}
+	if a.method == "notifications/cancelled" {
+		for _, other := range s.asks {
+			if other.id != nil && bytes.Equal(other.id, a.params["requestId"]) && !other.done {
+				other.gone = true
+			}
+		}
+	}
+	return a
+}
+
+// answer is the reply to a request: that of the scene, or the orderly one.
+func (s *stage) answer(a *ask) reply {
+	s.mu.Lock()
+	s.counts[a.method]++
+	n := s.counts[a.method]
+	flooded := s.flooded
+	s.mu.Unlock()
+	if flooded {
+		return status(http.StatusServiceUnavailable, "")
+	}
+	if s.turn != nil {
+		if answer := s.turn(s, a, n); answer != nil {
+			return answer
+		}
+	}
+	return s.orderly(a)
+}
+
+// status answers with a status of HTTP alone.
+func status(code int, retryAfter string) reply {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if retryAfter != "" {
+			w.Header().Set("Retry-After", retryAfter)
+		}
+		w.WriteHeader(code)
+	}
+}
+
+// result answers with a result, an object; it says that it is complete unless the scene is bare.
+func (s *stage) result(a *ask, object string) reply {
+	if !s.bare && !a.legacy {
+		object = strings.Replace(object, "{", `{"resultType":"complete",`, 1)
+	}
+	if s.strange {
+		object = strings.Replace(object, "{", `{"x-nobody":{"knows":[1]},`, 1)
+	}
+	object = strings.Replace(object, ",}", "}", 1)
+	return message(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, a.id, object))
+}
+
+// refuse answers with an error.
+func refuse(a *ask, code int64, name, data string) reply {
+	return message(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q,"data":%s}}`, a.id, code, name, data))
+}
+
+func message(text string) reply {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, text)
+	}
+}
+
+// capabilities are what the server says of itself.
+func (s *stage) capabilities() string {
+	events := `"events":{"listChanged":false}`
+	extension := `"extensions":{"` + wire.ExtensionID + `":{"listChanged":false}}`
+	return map[string]string{bothPlaces: "{" + events + "," + extension + "}", topLevel: "{" + events + "}",
+		extensionOnly: "{" + extension + "}", nowhere: "{}"}[s.capability]
+}
+
+const serverInfo = `"serverInfo":{"name":"mcpe-gen conform","version":"1"}`
+
+// orderly is the answer of a server that does all as it should.
+func (s *stage) orderly(a *ask) reply {
+	switch a.method {
+	case "server/discover":
+		return s.result(a, `{"supportedVersions":["`+wire.RevisionStateless+`"],"capabilities":`+s.capabilities()+`,`+serverInfo+`,"ttlMs":0,"cacheScope":"private"}`)
+	case "initialize":
+		version := wire.RevisionLegacy
+		if asked := string(a.params["protocolVersion"]); slices.Contains([]string{`"2025-03-26"`, `"2025-06-18"`}, asked) {
+			version = strings.Trim(asked, `"`)
+		}
+		session := token()
+		s.mu.Lock()
+		s.sessions[session] = true
+		s.mu.Unlock()
+		answer := s.result(a, `{"protocolVersion":"`+version+`","capabilities":`+s.capabilities()+`,`+serverInfo+`}`)
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Mcp-Session-Id", session)
+			answer(w, r)
+		}
+	case "ping":
+		return s.result(a, `{}`)
+	case wire.MethodList:
+		modes, _ := json.Marshal(append(slices.Clone(s.delivery), s.mode))
+		return s.result(a, `{"events":[{"name":"`+EventType+`","description":"What happens.","delivery":`+string(modes)+
+			`,"inputSchema":{"type":"object","properties":{},"additionalProperties":false},"payloadSchema":{"type":"object",`+
+			`"properties":{"seq":{"type":"integer"}},"required":["seq"]}`+s.odds()+`}]}`)
+	case wire.MethodPoll:
+		pos, stale := s.from(a)
+		return s.page(a, pos, stale, pageOptions{})
+	case wire.MethodStream:
+		return s.channel(a, (*channel).orderly)
+	case wire.MethodSubscribe:
+		return s.subscribe(a)
+	case wire.MethodUnsubscribe:
+		return s.unsubscribe(a)
+	}
+	return refuse(a, -32601, "MethodNotFound", "null")
+}
+
+// odds are members that nobody knows, for a scene that has them.
+func (s *stage) odds() string {
+	if s.strange {
+		return `,"x-nobody":{"knows":null},"eventid":5`
+	}
+	return ""
+}
+
+// occurrence is the event of an entry; cursor is JSON, or "" for none.
+func (s *stage) occurrence(e entry, pos int, cursor string) string {
+	if cursor != "" {
+		cursor = `,"cursor":` + cursor
+	}
+	return fmt.Sprintf(`{"eventId":%q,"name":%q,"timestamp":%q,"data":{"seq":%d}%s%s}`, e.id, EventType,
+		time.Now().UTC().Format(time.RFC3339Nano), pos, cursor, s.odds())
+}
+
+// pageOptions change a page of a poll.
+type pageOptions struct {
+	nextPollMs int
+	more       bool
+	// twice has each event two times.
+	twice bool
+	// from begins at an earlier position than was asked for, but not when it is 0.
+	from int
+}
+
+// page answers a poll from a position with all there is.
+func (s *stage) page(a *ask, pos int, truncated bool, o pageOptions) reply {
+	head := s.head()
+	if o.from > 0 {
+		pos = o.from - 1
+	}
+	var events []string
+	for i := pos + 1; i <= head; i++ {
+		if e, _, _ := s.at(i); e.id != "" {
+			events = append(events, s.occurrence(e, i, ""))
+			if o.twice {
+				events = append(events, s.occurrence(e, i, ""))
+			}
+		}
+	}
+	if o.nextPollMs == 0 {
+		o.nextPollMs = 1000
+	}
+	return s.result(a, fmt.Sprintf(`{"events":[%s],"cursor":%s,"truncated":%v,"hasMore":%v,"nextPollMs":%d}`, strings.Join(events, ","),
+		s.cursorAt(head), truncated, o.more, o.nextPollMs))
+}

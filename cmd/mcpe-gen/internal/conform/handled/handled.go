@@ -1,0 +1,49 @@
+// Package handled reads what a judged program says it took: a file to which it adds a line for each message.
+package handled
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+)
+
+// maxFile bounds what is read of a file, from its end.
+const maxFile = 32 << 20
+
+// Lines are the lines of a file, without the space around them. A file that is not there yet has none.
+func Lines(file string) (iter.Seq[string], error) {
+	f, err := os.Open(file)
+	if os.IsNotExist(err) {
+		return of(nil), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file", file)
+	} else if info.Size() > maxFile {
+		if _, err := f.Seek(-maxFile, io.SeekEnd); err != nil {
+			return nil, err
+		}
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return nil, err
+	}
+	return of(text), nil
+}
+
+func of(text []byte) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for line := range bytes.Lines(text) {
+			if !yield(string(bytes.TrimSpace(line))) {
+				return
+			}
+		}
+	}
+}

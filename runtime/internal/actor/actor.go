@@ -1,0 +1,31 @@
+// Package actor carries who asks for something to where it is done. It makes no promise of compatibility.
+package actor
+
+import (
+	"context"
+	"strings"
+)
+
+// Nobody is who has asked when nobody was named.
+const Nobody = "operator"
+
+// max bounds a name, in bytes: it is kept with every attempt that was asked for.
+const max = 256
+
+type key struct{}
+
+// With returns a context in which that one asks.
+func With(ctx context.Context, name string) context.Context {
+	if len(name) > max {
+		name = strings.ToValidUTF8(name[:max], "")
+	}
+	return context.WithValue(ctx, key{}, name)
+}
+
+// Of is who asks in the context.
+func Of(ctx context.Context) string {
+	if name, _ := ctx.Value(key{}).(string); name != "" {
+		return name
+	}
+	return Nobody
+}
