@@ -238,6 +238,7 @@ func (s *Server) register(d *definition) (*eventType, error) {
 		if err != nil {
 			return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
 		}
+		s.warnOfRetention(d.info.Name, lo.MaxAge)
 		et.topic, err = topic.Open(&d.Type, topic.Options{Slots: recordSlots, Apart: apart, Kept: d.kept(lo, logs.Durable()), Asked: asked, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
 			lo.Appended = appended
 			return logs.OpenLog(context.Background(), d.info.Name, lo)
@@ -259,6 +260,19 @@ func (s *Server) register(d *definition) (*eventType, error) {
 	s.list(et)
 	s.cluster.RecallLater(et.name)
 	return et, nil
+}
+
+// relayed is how long a log should keep ids at least which an outbox apart from it moves there: whoever goes on after a
+// crash finds by them what was appended already.
+const relayed = time.Hour
+
+// warnOfRetention warns of a log that keeps ids no longer than that.
+func (s *Server) warnOfRetention(event string, age time.Duration) {
+	if _, own := s.options.Outbox.(engine.Shared); s.options.Outbox == nil || own || age == 0 || age > relayed {
+		return
+	}
+	s.options.Logger.Warn("mcp events: what transactions emit may come twice after a crash, unless its log retains it for longer than an hour (Options.Retention)",
+		"event", event, "maxAge", age)
 }
 
 // kept is what a log with these bounds keeps.

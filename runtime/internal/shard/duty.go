@@ -42,7 +42,7 @@ const (
 func Sequencing(s engine.Outbox, check func(context.Context, store.Outgoing) (fault, err error), told func(engine.Sequenced), logger *slog.Logger) Duty {
 	step := func(ctx context.Context, h engine.Hold) (Stepped, error) {
 		done, err := s.Sequence(ctx, h, sequenceStep, check)
-		if err == nil || done.Rejected > 0 {
+		if err == nil || done.Rejected > 0 || done.Oldest > 0 {
 			told(done)
 		}
 		return Stepped{done.Found > 0, done.More}, err

@@ -8,11 +8,12 @@ import (
 	"fmt"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
 // A cursor is the body of what a client has committed. Bodies of webhooks up to Taken are the application's (JS-32).
 type cursor struct {
-	Saved store.Saved
+	Saved clientstore.Saved
 	Taken uint64
 }
 
@@ -21,7 +22,7 @@ type received struct{ EventID, Body []byte }
 
 // A callback is the body of a callback; its secrets lie beside it.
 type callback struct {
-	Callback store.Callback
+	Callback clientstore.Callback
 	Secrets  []byte
 }
 
@@ -98,24 +99,24 @@ func found(r record, v any) (bool, error) {
 	return true, nil
 }
 
-// Load implements [store.CursorStore].
-func (s *Store) Load(ctx context.Context, key string) (store.Saved, bool, error) {
+// Load implements [clientstore.CursorStore].
+func (s *Store) Load(ctx context.Context, key string) (clientstore.Saved, bool, error) {
 	var c cursor
 	_, err := s.keptAt(ctx, cursorAt(key), &c)
 	if err != nil || c.Saved.Cursor == "" {
-		return store.Saved{}, false, err
+		return clientstore.Saved{}, false, err
 	}
 	return c.Saved, true, nil
 }
 
-// Save implements [store.CursorStore].
-func (s *Store) Save(ctx context.Context, key string, saved store.Saved) error {
+// Save implements [clientstore.CursorStore].
+func (s *Store) Save(ctx context.Context, key string, saved clientstore.Saved) error {
 	return s.commitCursor(ctx, key, func(c *cursor) { c.Saved = saved })
 }
 
-// Delete implements [store.CursorStore].
+// Delete implements [clientstore.CursorStore].
 func (s *Store) Delete(ctx context.Context, key string) error {
-	return s.commitCursor(ctx, key, func(c *cursor) { c.Saved = store.Saved{} })
+	return s.commitCursor(ctx, key, func(c *cursor) { c.Saved = clientstore.Saved{} })
 }
 
 func (s *Store) commitCursor(ctx context.Context, key string, change func(*cursor)) error {
@@ -132,8 +133,8 @@ func (s *Store) commitCursor(ctx context.Context, key string, change func(*curso
 	return err
 }
 
-// PutReceived implements [store.ReceivedStore].
-func (s *Store) PutReceived(ctx context.Context, key string, x store.Received) (fresh bool, err error) {
+// PutReceived implements [clientstore.ReceivedStore].
+func (s *Store) PutReceived(ctx context.Context, key string, x clientstore.Received) (fresh bool, err error) {
 	body, err := json.Marshal(received{[]byte(x.EventID), x.Body})
 	if err != nil {
 		return false, err
@@ -152,8 +153,8 @@ func (s *Store) PutReceived(ctx context.Context, key string, x store.Received) (
 	return first > 0, err
 }
 
-// Received implements [store.ReceivedStore].
-func (s *Store) Received(ctx context.Context, key string, after uint64, limit int) (bodies []store.Received, err error) {
+// Received implements [clientstore.ReceivedStore].
+func (s *Store) Received(ctx context.Context, key string, after uint64, limit int) (bodies []clientstore.Received, err error) {
 	var c cursor
 	if _, err := s.keptAt(ctx, cursorAt(key), &c); err != nil {
 		return nil, err
@@ -176,14 +177,14 @@ func (s *Store) Received(ctx context.Context, key string, after uint64, limit in
 		if _, err := found(r, &x); err != nil {
 			return nil, err
 		}
-		bodies = append(bodies, store.Received{Sequence: r.sequence, EventID: string(x.EventID), Body: x.Body})
+		bodies = append(bodies, clientstore.Received{Sequence: r.sequence, EventID: string(x.EventID), Body: x.Body})
 	}
 	return bodies, nil
 }
 
-// TakeReceived implements [store.ReceivedStore]: the cursor's message says up to where bodies were taken. They are not
+// TakeReceived implements [clientstore.ReceivedStore]: the cursor's message says up to where bodies were taken. They are not
 // shown again, and deleted after it.
-func (s *Store) TakeReceived(ctx context.Context, key string, upTo uint64, saved store.Saved) error {
+func (s *Store) TakeReceived(ctx context.Context, key string, upTo uint64, saved clientstore.Saved) error {
 	c, err := s.kept(ctx)
 	if err != nil {
 		return err
@@ -207,21 +208,21 @@ func (s *Store) TakeReceived(ctx context.Context, key string, upTo uint64, saved
 	return nil
 }
 
-// Callback implements [store.CallbackStore].
-func (s *Store) Callback(ctx context.Context, key string) (store.Callback, bool, error) {
+// Callback implements [clientstore.CallbackStore].
+func (s *Store) Callback(ctx context.Context, key string) (clientstore.Callback, bool, error) {
 	var x callback
 	is, err := s.keptAt(ctx, callbackAt(key), &x)
 	if err != nil || !is {
-		return store.Callback{}, false, err
+		return clientstore.Callback{}, false, err
 	}
 	if x.Callback.Secrets, err = s.box.Open("callback "+key, x.Secrets); err != nil {
-		return store.Callback{}, false, natured(err)
+		return clientstore.Callback{}, false, natured(err)
 	}
 	return x.Callback, true, nil
 }
 
-// PutCallback implements [store.CallbackStore].
-func (s *Store) PutCallback(ctx context.Context, key string, c store.Callback) error {
+// PutCallback implements [clientstore.CallbackStore].
+func (s *Store) PutCallback(ctx context.Context, key string, c clientstore.Callback) error {
 	secrets, err := s.box.Seal("callback "+key, c.Secrets)
 	if err != nil {
 		return err
@@ -236,7 +237,7 @@ func (s *Store) PutCallback(ctx context.Context, key string, c store.Callback) e
 	return err
 }
 
-// DeleteCallback implements [store.CallbackStore].
+// DeleteCallback implements [clientstore.CallbackStore].
 func (s *Store) DeleteCallback(ctx context.Context, key string) error {
 	subject := callbackAt(key)
 	_, err := s.keep(ctx, key, []string{subject}, func(r *reading) ([]write, error) {

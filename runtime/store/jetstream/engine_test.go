@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine/enginetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
@@ -54,9 +55,9 @@ func TestActions(t *testing.T) {
 }
 
 func TestClients(t *testing.T) {
-	storetest.TestCursors(t, func(t *testing.T) store.CursorStore { return replicated(t) })
-	storetest.TestCallbacks(t, func(t *testing.T) store.CallbackStore { return replicated(t) })
-	storetest.TestReceived(t, func(t *testing.T) (store.ReceivedStore, store.CursorStore) {
+	storetest.TestCursors(t, func(t *testing.T) clientstore.CursorStore { return replicated(t) })
+	storetest.TestCallbacks(t, func(t *testing.T) clientstore.CallbackStore { return replicated(t) })
+	storetest.TestReceived(t, func(t *testing.T) (clientstore.ReceivedStore, clientstore.CursorStore) {
 		s := replicated(t)
 		return s, s
 	})

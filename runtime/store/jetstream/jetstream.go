@@ -44,18 +44,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/keylock"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 var (
-	_ engine.Shared       = (*Store)(nil)
-	_ engine.Attempts     = (*Store)(nil)
-	_ engine.Actions      = (*Store)(nil)
-	_ store.Pinger        = (*Store)(nil)
-	_ store.CursorStore   = (*Store)(nil)
-	_ store.ReceivedStore = (*Store)(nil)
-	_ store.CallbackStore = (*Store)(nil)
-	_ engine.Log          = (*Log)(nil)
+	_ engine.Shared             = (*Store)(nil)
+	_ engine.Attempts           = (*Store)(nil)
+	_ engine.Actions            = (*Store)(nil)
+	_ store.Pinger              = (*Store)(nil)
+	_ clientstore.CursorStore   = (*Store)(nil)
+	_ clientstore.ReceivedStore = (*Store)(nil)
+	_ clientstore.CallbackStore = (*Store)(nil)
+	_ engine.Log                = (*Log)(nil)
 )
 
 // DefaultNamespace is the namespace of a store whose options name none.

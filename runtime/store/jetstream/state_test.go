@@ -21,6 +21,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
@@ -349,7 +350,7 @@ func TestKey(t *testing.T) {
 	o := jetstream.Options{Namespace: space(), Single: true, Key: []byte("0123456789abcdef0123456789abcdef")}
 	s := open(t, alone.ClientURL(), o)
 	sub := check.Put(t, s, inShard("sub_1", 0))
-	callback := store.Callback{URL: "u", Path: "/p", Secrets: sub.Secrets}
+	callback := clientstore.Callback{URL: "u", Path: "/p", Secrets: sub.Secrets}
 	if err := s.PutCallback(t.Context(), "k", callback); err != nil {
 		t.Fatal(err)
 	}
@@ -445,7 +446,7 @@ func TestRightsOfState(t *testing.T) {
 		{"r.s.k.*", func(s *jetstream.Store) error { _, err := s.PutState(ctx, engine.State{Key: "k"}); return err }},
 		{"r.s.y.>", func(s *jetstream.Store) error { return s.AddSchema(ctx, "e", engine.SchemaVersion{}, 0) }},
 		{"r.a.*", claim},
-		{"r.c.>", func(s *jetstream.Store) error { return s.Save(ctx, "k", store.Saved{Cursor: "c"}) }},
+		{"r.c.>", func(s *jetstream.Store) error { return s.Save(ctx, "k", clientstore.Saved{Cursor: "c"}) }},
 		{"$JS.API.STREAM.MSG.DELETE.R_S", func(s *jetstream.Store) error { return s.Ping(ctx) }},
 		{"$JS.API.STREAM.MSG.GET.R_A", claim},
 		{"$JS.API.STREAM.PURGE.R_S", func(s *jetstream.Store) error {
@@ -474,7 +475,7 @@ func TestRightsOfState(t *testing.T) {
 	}
 	all := check.Must(as("all"))(t)
 	defer all.Close()
-	if err := all.Save(ctx, "k", store.Saved{Cursor: "c"}); err != nil {
+	if err := all.Save(ctx, "k", clientstore.Saved{Cursor: "c"}); err != nil {
 		t.Fatal(err)
 	}
 	for i, r := range rights {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/outbox"
 )
 
 // Age makes every entry and action of the store older.
@@ -74,9 +76,8 @@ func (s *Store) blocks(t testing.TB, sql string, args ...any) (blocks float64) {
 // LookBlocks is how many blocks of the database the next look at the outbox touches for each range that it reads.
 func (s *Store) LookBlocks(t testing.TB) float64 {
 	t.Helper()
-	w := s.sweeping.now
-	args := lookArgs(&w.main, groupMax, w.alone(), false)
-	return s.blocks(t, lookSQL, args...) / float64(len(args[4].([]int64)))
+	sql, args, ranges := s.outbox.Looking(outbox.GroupMax)
+	return s.blocks(t, sql, args...) / float64(ranges)
 }
 
 // DueBlocks is how many blocks of the database it touches to find what a step of retention may delete, and
@@ -95,12 +96,6 @@ func (s *Store) DeleteBlocks(t testing.TB, log string) float64 {
 	}
 	return s.blocks(t, deleteSQL, id, kept)
 }
-
-// LookAtAll lets the next look at the outbox be one at all of it.
-func (s *Store) LookAtAll() { s.sweeping.now.whole = time.Time{} }
-
-// LookElsewhere lets the next look find another server.
-func (s *Store) LookElsewhere() { s.sweeping.now.start = time.Unix(1, 0) }
 
 // OldSchema makes a schema as the build that knew that many migrations left it.
 func OldSchema(t testing.TB, dsn, schema string, version int) {

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/outbox"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/recent"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -23,8 +24,6 @@ import (
 const (
 	// pageMax bounds how many entries one query reads.
 	pageMax = 512
-	// maxName bounds a log's name.
-	maxName = 1024
 )
 
 // A Log is an [engine.Log] in a [Store].
@@ -57,8 +56,8 @@ type Log struct {
 
 // OpenLog implements [store.Store].
 func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (store.EventLog, error) {
-	if name == "" || len(name) > maxName {
-		return nil, fmt.Errorf("open log: its name has 1 to %d bytes, this one %d", maxName, len(name))
+	if name == "" || len(name) > outbox.MaxName {
+		return nil, fmt.Errorf("open log: its name has 1 to %d bytes, this one %d", outbox.MaxName, len(name))
 	}
 	if o.MaxBytes > 0 {
 		return nil, fmt.Errorf("open log %s: MaxBytes is %d: it is for logs in memory", name, o.MaxBytes)

@@ -90,37 +90,6 @@ func TestREP20DeadRows(t *testing.T) {
 	}
 }
 
-// Who may insert there can choose any number of a transaction: a look at all, once a minute, finds it. Another
-// server may give numbers again: everything is looked at.
-func TestREP20ChosenTransaction(t *testing.T) {
-	t.Parallel()
-	schema := pgtest.Schema(t)
-	o := newOutbox(t, open(t, schema, postgres.Options{}))
-	l := named(t, o.Store, "log")
-	put := func(tx, id string) {
-		t.Helper()
-		pgtest.Exec(t, pgtest.URL(t), fmt.Sprintf(`INSERT INTO %s.outbox (log, event_id, timestamp, data, once, above, tx)
-			VALUES ('log', '%s', %s, '{}', false, 0, %s)`, schema, id, goodTime, tx))
-	}
-	o.drain()
-	put("9223372036854775806", "of the future")
-	o.drain()
-	put("-9223372036854775807", "of the past")
-	put("1", "long ended")
-	o.drain()
-	if got := fmt.Sprint(ids(t, l)); got != "[of the future]" {
-		t.Fatalf("moved %s", got)
-	}
-	o.LookAtAll()
-	o.drain()
-	put("2", "of another server")
-	o.LookElsewhere()
-	o.drain()
-	if got := fmt.Sprint(ids(t, l)); got != "[of the future of the past long ended of another server]" {
-		t.Fatalf("moved %s", got)
-	}
-}
-
 // REP-20: whatever the order in which transactions begin, emit and end, and whichever logs cannot be judged meanwhile,
 // all that was committed arrives once; what one transaction emitted to a log keeps its order, and what began after
 // another's end comes after it.

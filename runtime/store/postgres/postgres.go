@@ -26,6 +26,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/outbox"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
@@ -91,7 +92,7 @@ type Store struct {
 	questions atomic.Int64 // for heads
 	lanes     [lanes]*commits
 	apart     chan struct{} // capacity: how many transactions of one log alone there are at once
-	sweeping  sweeping
+	outbox    outbox.Table
 
 	ctx  context.Context // ends with the store
 	stop context.CancelFunc
@@ -206,6 +207,7 @@ func (s *Store) configure() (err error) {
 		o.Logger = slog.Default()
 	}
 	s.name, s.schema = o.Schema, pgx.Identifier{o.Schema}.Sanitize()
+	s.outbox.Schema, s.outbox.Logger = s.schema, o.Logger
 	sum := sha256.Sum256([]byte(o.Schema))
 	s.channel = "mcpe_" + hex.EncodeToString(sum[:16])
 	s.box, err = sealed.New(o.Key, o.OldKeys...)

@@ -106,7 +106,7 @@ func sharedOutboxOnce(t *testing.T, a, b engine.Shared, o Shared) {
 	_, drain := sequencer(t, a, o.Outbox(t, a))
 	tx := o.Begin(t, a)
 	for _, p := range []prepared{outgoing("x"), outgoing("y"), outgoing("y"), {Log: "log", Entry: check.With(check.Entry("x"), `{}`), Once: true},
-		{Log: "log", Entry: check.Entry("y")}, {Log: "log", Entry: check.Entry("x"), Once: true, Above: 1}} {
+		{Log: "log", Entry: check.Entry("generated")}, {Log: "log", Entry: check.Entry("x"), Once: true, Above: 1}} {
 		ok(t, tx.Emit(p))
 	}
 	ok(t, tx.Commit())
@@ -119,7 +119,7 @@ func sharedOutboxOnce(t *testing.T, a, b engine.Shared, o Shared) {
 	for _, e := range check.Read(t, l, 0, 10).Entries {
 		ids = append(ids, e.EventID)
 	}
-	check.Equal(t, ids, []string{"x", "y", "y", "x"})
+	check.Equal(t, ids, []string{"x", "y", "generated", "x"})
 	_, _, err := l.AppendOnce(t.Context(), check.With(check.Entry("y"), `{}`), 0)
 	is(t, err, events.ErrIDReused)
 }

@@ -1,4 +1,4 @@
-package postgres
+package outbox
 
 import (
 	"cmp"
@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 const (
@@ -93,7 +92,7 @@ func (w *sweep) done(p *page) {
 type page struct {
 	at    snapshot
 	start time.Time // of the server
-	rows  []outboxEntry
+	rows  []Row
 	more  bool // there may be more in this sweep
 }
 
@@ -103,12 +102,12 @@ type sweeping struct {
 	now *sweeper
 }
 
-// of returns the state of an owner, a new one where the hold is another.
-func (s *sweeping) of(h engine.Hold) *sweeper {
+// of returns the state of an owner, a new one where the fence is another.
+func (s *sweeping) of(fence uint64) *sweeper {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.now == nil || s.now.fence != h.Fence {
-		s.now = &sweeper{fence: h.Fence, turn: make(chan struct{}, 1)}
+	if s.now == nil || s.now.fence != fence {
+		s.now = &sweeper{fence: fence, turn: make(chan struct{}, 1)}
 	}
 	return s.now
 }
@@ -247,14 +246,14 @@ func lookArgs(w *sweep, limit int, logs []string, only bool) []any {
 	} else {
 		between(w.since.next, w.began.next-1)
 	}
-	return []any{int64(limit), logs, int64(maxWaiting), int32(maxName), txs, ids, upTo, only}
+	return []any{int64(limit), logs, int64(maxWaiting), int32(MaxName), txs, ids, upTo, only}
 }
 
 // A looked is a row of the answer to lookSQL; of an empty outbox it has the snapshot alone.
 type looked struct {
 	at    string
 	start time.Time
-	row   *outboxEntry
+	row   *Row
 }
 
 func scanLooked(row pgx.CollectableRow) (l looked, err error) {
@@ -267,9 +266,9 @@ func scanLooked(row pgx.CollectableRow) (l looked, err error) {
 	if err != nil || tx == nil {
 		return l, err
 	}
-	l.row = &outboxEntry{place: place{*tx, *id}, Outgoing: store.Outgoing{Once: *once}, size: *size, age: max(time.Duration(*age*float64(time.Second)), 0)}
+	l.row = &Row{place: place{*tx, *id}, Outgoing: store.Outgoing{Once: *once}, size: *size, age: max(time.Duration(*age*float64(time.Second)), 0)}
 	if name == nil {
-		l.row.fault = fmt.Errorf("the name of its log has more than %d bytes", maxName)
+		l.row.fault = fmt.Errorf("the name of its log has more than %d bytes", MaxName)
 		return l, nil
 	}
 	l.row.Log = *name
@@ -277,9 +276,21 @@ func scanLooked(row pgx.CollectableRow) (l looked, err error) {
 	return l, nil
 }
 
+// Looking is the statement of the next look at up to limit rows, for who measures what that costs, and how many ranges of
+// the table it reads. There has been a step.
+func (t *Table) Looking(limit int) (sql string, args []any, ranges int) {
+	w := t.sweeping.now
+	args = lookArgs(&w.main, limit, w.alone(), false)
+	return t.in(lookSQL), args, len(args[4].([]int64))
+}
+
 // look reads a page of a sweep.
-func (s *Store) look(ctx context.Context, w *sweep, limit int, logs []string, only bool) (*page, error) {
-	all, err := collect(ctx, s, scanLooked, lookSQL, lookArgs(w, limit, logs, only)...)
+func (t *Table) look(ctx context.Context, db DB, w *sweep, limit int, logs []string, only bool) (*page, error) {
+	var all []looked
+	err := db.Read(ctx, func(rows pgx.Rows) (err error) {
+		all, err = pgx.CollectRows(rows, scanLooked)
+		return err
+	}, t.in(lookSQL), lookArgs(w, limit, logs, only)...)
 	if err != nil {
 		return nil, err
 	}

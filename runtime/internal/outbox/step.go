@@ -1,0 +1,236 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+const (
+	// movers is how many logs are moved to at once.
+	movers = 4
+	// GroupMax bounds how many rows are moved together, groupBytes their size, but for one that is larger by itself.
+	GroupMax   = 512
+	groupBytes = 4 << 20
+)
+
+// A Mover moves rows to their logs and writes in one step with that, or under the same hold.
+type Mover interface {
+	DB
+	// Move appends rows to their log, in order, and sees to it that they are deleted. faults has for each row why it is
+	// to be put aside instead; nil where none is. Of the rows no two have one id for one audience. It is called from
+	// several goroutines. Errors that match [engine.ErrNoLog] or [engine.ErrRefused] have rows put aside too.
+	Move(ctx context.Context, log string, rows []Row) (faults []error, err error)
+}
+
+// Step looks at what waits, up to limit rows, has it settled and remembers how far that has come, for the owner that
+// has the fence. When settle fails, nothing has been settled. It never looks only beyond the last row that it saw: a
+// transaction that began earlier may end later (see [sweep]). The logs that are stuck are tried by themselves, and
+// hold up no others.
+func (t *Table) Step(ctx context.Context, db DB, fence uint64, limit int, settle func(ctx context.Context, rows []Row) (Settled, error)) (done engine.Sequenced, err error) {
+	w := t.sweeping.of(fence)
+	select {
+	case w.turn <- struct{}{}:
+		defer func() { <-w.turn }()
+	case <-ctx.Done():
+		return done, ctx.Err()
+	}
+	limit = min(max(limit, 1), GroupMax)
+	w.begin(time.Now())
+	main, err := t.look(ctx, db, &w.main, limit, w.alone(), false)
+	if err != nil {
+		return done, err
+	}
+	if w.moved(main.start) {
+		return engine.Sequenced{More: true}, nil
+	}
+	rows := main.rows
+	tried := map[string]*page{} // stuck logs
+	for _, name := range w.due(time.Now()) {
+		p, err := t.look(ctx, db, &w.stuck[name].sweep, limit, []string{name}, true)
+		if err != nil {
+			return done, err
+		}
+		tried[name] = p
+		rows = append(rows, p.rows...)
+	}
+	var moved Settled
+	done.Found = len(rows)
+	if len(rows) > 0 {
+		moved, err = settle(ctx, rows)
+		if done.Rejected = moved.rejected; err != nil {
+			for i := range rows {
+				done.Oldest = max(done.Oldest, rows[i].age)
+			}
+			return done, err
+		}
+	}
+	for name, p := range tried {
+		if _, failed := moved.failed[name]; !failed {
+			w.succeeded(name, p)
+			done.More = done.More || p.more
+		}
+	}
+	for name, f := range moved.failed {
+		if w.failed(name, time.Now(), oldest(rows, name)) {
+			t.Logger.Warn("mcp events: what transactions emitted waits, "+f.what, "log", name, "error", f.err)
+		}
+	}
+	w.main.done(main)
+	done.More = done.More || main.more
+	done.Oldest = w.oldest(time.Now())
+	if main.more {
+		done.Oldest = max(done.Oldest, rows[len(main.rows)-1].age)
+	}
+	return done, nil
+}
+
+// oldest is for how long the oldest row of a log has waited.
+func oldest(rows []Row, log string) (age time.Duration) {
+	for i := range rows {
+		if rows[i].Log == log {
+			age = max(age, rows[i].age)
+		}
+	}
+	return age
+}
+
+// Settled is what became of rows.
+type Settled struct {
+	rejected int
+	failed   map[string]failedMove // by log: not all of its rows were moved
+}
+
+type failedMove struct {
+	what string
+	err  error
+}
+
+// Settle moves rows to their logs, and puts those aside that are no occurrences or that check refuses, see
+// [engine.Outbox]. Of a log that a fault cannot be told of now, or that cannot be appended to, nothing is moved from
+// there on.
+func (t *Table) Settle(ctx context.Context, m Mover, rows []Row, check func(context.Context, store.Outgoing) (fault, err error)) (done Settled, err error) {
+	done.failed = map[string]failedMove{}
+	mine := map[string][]Row{}
+	var bad []Row
+	for i := range rows {
+		r := &rows[i]
+		if _, failed := done.failed[r.Log]; failed {
+			continue
+		}
+		switch {
+		case r.fault != nil:
+		case strings.HasPrefix(r.Log, "/"):
+			r.fault = fmt.Errorf("the log %q is the servers' own", r.Log)
+		case r.Log == "":
+			r.fault = fmt.Errorf("no server has registered an event type %q", r.Log)
+		default:
+			if r.fault, err = check(ctx, r.Outgoing); err != nil {
+				done.failed[r.Log] = failedMove{"it cannot be judged", err}
+				continue
+			}
+		}
+		if r.fault != nil {
+			bad = append(bad, *r)
+		} else {
+			mine[r.Log] = append(mine[r.Log], *r)
+		}
+	}
+	var mu sync.Mutex
+	var ends error // of the step as a whole
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, movers)
+	for _, name := range slices.Sorted(maps.Keys(mine)) {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			faulty, err := moveAll(ctx, m, name, mine[name])
+			mu.Lock()
+			defer mu.Unlock()
+			bad = append(bad, faulty...)
+			switch {
+			case err == nil:
+			case errors.Is(err, engine.ErrFenced) || ctx.Err() != nil:
+				ends = err
+			default:
+				done.failed[name] = failedMove{"it cannot be appended to its log", err}
+			}
+		})
+	}
+	wg.Wait()
+	if ends != nil || len(bad) == 0 {
+		return done, ends
+	}
+	slices.SortFunc(bad, func(a, b Row) int { return cmp.Or(cmp.Compare(a.tx, b.tx), cmp.Compare(a.id, b.id)) })
+	if err := t.putAside(ctx, m, bad); err != nil {
+		return done, err
+	}
+	done.rejected = len(bad)
+	return done, nil
+}
+
+// moveAll moves rows of one log, as far as it can be appended to, and returns those that are to be put aside.
+func moveAll(ctx context.Context, m Mover, log string, rows []Row) (faulty []Row, err error) {
+	for len(rows) > 0 {
+		n := distinct(rows)
+		some, err := moveGroup(ctx, m, log, rows[:n])
+		if faulty = append(faulty, some...); err != nil {
+			return faulty, err
+		}
+		rows = rows[n:]
+	}
+	return faulty, nil
+}
+
+// moveGroup moves rows together, and one by one where the store refuses what is in one of them.
+func moveGroup(ctx context.Context, m Mover, log string, rows []Row) (faulty []Row, err error) {
+	faults, err := m.Move(ctx, log, rows)
+	switch {
+	case errors.Is(err, engine.ErrNoLog):
+		faults, err = slices.Repeat([]error{fmt.Errorf("no server has registered an event type %q", log)}, len(rows)), nil
+	case errors.Is(err, engine.ErrRefused) && len(rows) == 1:
+		faults, err = []error{err}, nil
+	case errors.Is(err, engine.ErrRefused):
+		for i := range rows {
+			some, err := moveGroup(ctx, m, log, rows[i:i+1])
+			if faulty = append(faulty, some...); err != nil {
+				return faulty, err
+			}
+		}
+		return faulty, nil
+	}
+	for i, fault := range faults {
+		if fault != nil {
+			r := rows[i]
+			r.fault = fault
+			faulty = append(faulty, r)
+		}
+	}
+	return faulty, err
+}
+
+// distinct is how many rows from the first on can be appended together: until an id comes again for one audience, or
+// they become large.
+func distinct(rows []Row) int {
+	type key struct{ id, audience string }
+	seen, size := make(map[key]bool, len(rows)), 0
+	for i := range rows {
+		e := &rows[i].Entry
+		k := key{e.EventID, store.Audience(e.Targets)}
+		size += len(e.Data) + len(e.Meta)
+		if i > 0 && (seen[k] || size > groupBytes) {
+			return i
+		}
+		seen[k] = true
+	}
+	return len(rows)
+}

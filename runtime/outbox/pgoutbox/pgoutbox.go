@@ -1,0 +1,217 @@
+// Package pgoutbox is an outbox in the author's PostgreSQL for logs that lie elsewhere, such as in NATS JetStream: an
+// occurrence is emitted in the author's transaction, and a relay appends it to its log after the commit. Start with
+// [Open]. Where the logs are in the same database, package postgres does both in one step, and needs no relay.
+//
+//	box, err := pgoutbox.Open(ctx, os.Getenv("DATABASE_URL"), pgoutbox.Options{})
+//	es, err := server.New(srv, server.Options{Store: js, Outbox: box.Relay(js)})
+//	occurrence, err := server.Prepare(ctx, created, payload)
+//	err = box.EmitPgx(ctx, tx, occurrence)
+//
+// Between the append and the end of the relay's own transaction a crash may come. What was appended then is appended
+// again under its id, and found to be there as long as the log retains it: at least once from the table, once in the
+// log. So let logs retain for longer than a relay may be down, and for more than an hour. See REP-20.
+package pgoutbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/outbox"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// DefaultSchema is the schema of an outbox that names none.
+const DefaultSchema = "mcpe_outbox"
+
+// Options configure an [Outbox]. The zero value is ready to use.
+type Options struct {
+	// Schema has the outbox's tables; default [DefaultSchema]. Those of a postgres.Store are in one of their own.
+	Schema string
+	// Connections is how many connections it has to the database at most, beside those of the author's transactions;
+	// default 4.
+	Connections int
+	// Logger is told of what an operator should know; default slog.Default().
+	Logger *slog.Logger
+}
+
+// An Outbox is opened by [Open]. Its methods may be called from several goroutines, and several processes may open it.
+type Outbox struct {
+	table outbox.Table
+	name  string // of the schema
+	pool  *pgxpool.Pool
+	still time.Duration // see stoodStill
+}
+
+const (
+	maxSchema      = 48
+	maxConnections = 4
+	connectTime    = 10 * time.Second
+	openTime       = 30 * time.Second
+	minServer      = 130000 // PostgreSQL 13
+)
+
+// Open connects to the database that the connection string names (a URL, or key=value pairs as libpq takes them) and
+// makes the schema unless it is there. The role needs the rights on it: CREATE on the database once, or on the schema
+// that somebody made, and later SELECT, INSERT, UPDATE and DELETE on its tables.
+func Open(ctx context.Context, connString string, o Options) (_ *Outbox, err error) {
+	if o.Schema == "" {
+		o.Schema = DefaultSchema
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Connections == 0 {
+		o.Connections = maxConnections
+	}
+	switch {
+	case len(o.Schema) > maxSchema || strings.ContainsAny(o.Schema, "\x00@") || strings.HasPrefix(o.Schema, "pg_"):
+		return nil, fmt.Errorf("open outbox: Schema has at most %d bytes (this one %d), no NUL and no @, and does not begin with pg_", maxSchema, len(o.Schema))
+	case o.Connections < 0:
+		return nil, errors.New("open outbox: Connections is negative")
+	}
+	config, err := pgxpool.ParseConfig(connString)
+	if err != nil {
+		return nil, fmt.Errorf("open outbox: %w", err) // without the password
+	}
+	config.MaxConns = int32(o.Connections)
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // the server keeps nothing between transactions
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTime
+	}
+	b := &Outbox{name: o.Schema, still: stoodStill, table: outbox.Table{Schema: pgx.Identifier{o.Schema}.Sanitize(), Logger: o.Logger}}
+	if b.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return nil, fmt.Errorf("open outbox: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	if err := pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error { return b.migrate(ctx, tx) }); err != nil {
+		b.pool.Close()
+		return nil, fmt.Errorf("open outbox: %w", err)
+	}
+	return b, nil
+}
+
+// Close ends the connections. A relay's calls fail from then on.
+func (b *Outbox) Close() { b.pool.Close() }
+
+// migrations are only ever added to. The schema's name stands for "@" before a ".".
+var migrations = []string{`CREATE TABLE @.version (number integer NOT NULL);
+INSERT INTO @.version VALUES (0);
+` + outbox.Tables}
+
+// in puts the schema in place of each "@" before a ".".
+func (b *Outbox) in(sql string) string { return strings.ReplaceAll(sql, "@.", b.table.Schema+".") }
+
+// key is one of the schema's among advisory locks.
+func (b *Outbox) key(what string) int64 {
+	sum := sha256.Sum256([]byte("mcpe-gen outbox " + what + " " + b.name))
+	return int64(binary.BigEndian.Uint64(sum[:8]))
+}
+
+// migrate brings the schema to this build's version, under a lock that other processes which do so wait for.
+func (b *Outbox) migrate(ctx context.Context, tx pgx.Tx) error {
+	var server int
+	var encoding string
+	err := tx.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding')`).Scan(&server, &encoding)
+	switch {
+	case err != nil:
+		return err
+	case server < minServer:
+		return fmt.Errorf("the server has version %d.%d, needed is 13", server/10000, server%10000)
+	case encoding != "UTF8":
+		return fmt.Errorf("the database has encoding %s, needed is UTF8", encoding)
+	}
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", b.key("schema")); err != nil {
+		return err
+	}
+	var exists, ours, others bool
+	err = tx.QueryRow(ctx, `SELECT count(n.oid) > 0, coalesce(bool_or(c.relname = 'version'), false), coalesce(bool_or(c.relname <> 'version'), false)
+		FROM pg_catalog.pg_namespace n LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+		WHERE n.nspname = $1`, b.name).Scan(&exists, &ours, &others)
+	if err != nil {
+		return err
+	}
+	if !ours && others {
+		return fmt.Errorf("schema %q holds tables of another program", b.name)
+	}
+	if !exists {
+		if _, err := tx.Exec(ctx, "CREATE SCHEMA "+b.table.Schema); err != nil {
+			return fmt.Errorf("making schema %q: %w", b.name, err)
+		}
+	}
+	version := 0
+	if ours {
+		if err := tx.QueryRow(ctx, b.in(`SELECT number FROM @.version`)).Scan(&version); err != nil {
+			return fmt.Errorf("reading the version of schema %q: %w", b.name, err)
+		}
+	}
+	if version > len(migrations) {
+		return fmt.Errorf("schema %q was changed by a newer release: it has version %d, this build knows %d", b.name, version, len(migrations))
+	}
+	if version == len(migrations) {
+		return nil
+	}
+	for i, text := range migrations[version:] {
+		if _, err := tx.Conn().PgConn().Exec(ctx, b.in(text)).ReadAll(); err != nil { // several statements
+			return fmt.Errorf("migrating schema %q to version %d: %w", b.name, version+i+1, err)
+		}
+	}
+	_, err = tx.Exec(ctx, b.in(`UPDATE @.version SET number = $1`), len(migrations))
+	return err
+}
+
+// EmitPgx puts a prepared occurrence into the author's transaction: it is appended after the commit, and never when
+// that does not happen. The transaction inserts one row, and takes no lock that another one waits for. Occurrences of
+// one transaction keep their order; what a transaction emits that began after another's commit comes after the
+// other's. See REP-20.
+//
+// The transaction is one of the same database; the role needs USAGE on the schema and on the sequence outbox_id_seq, and
+// INSERT on the table outbox. What turns out to be no occurrence, or has an id that its log retains with other data
+// (OCC-5), is found when it is moved, and put aside.
+func (b *Outbox) EmitPgx(ctx context.Context, tx interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}, p store.Prepared) error {
+	return emitted(b.table.EmitPgx(ctx, tx, p))
+}
+
+// EmitSQL is [Outbox.EmitPgx] for a transaction of database/sql, by any driver for PostgreSQL that takes $1.
+func (b *Outbox) EmitSQL(ctx context.Context, tx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}, p store.Prepared) error {
+	return emitted(b.table.EmitSQL(ctx, tx, p))
+}
+
+func emitted(err error) error {
+	if err != nil {
+		return fmt.Errorf("emit in transaction: %w", err)
+	}
+	return nil
+}
+
+// Waiting returns how many occurrences wait to be appended, for how long the oldest of them has, and how many were put
+// aside. It counts them, which takes time in proportion.
+func (b *Outbox) Waiting(ctx context.Context) (rows int, oldest time.Duration, setAside int, err error) {
+	var age float64
+	err = b.pool.QueryRow(ctx, b.in(`SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(at)), 0)::float8,
+		(SELECT count(*) FROM @.rejected) FROM @.outbox`)).Scan(&rows, &age, &setAside)
+	if err != nil {
+		return 0, 0, 0, fmt.Errorf("counting what waits in the outbox: %w", err)
+	}
+	return rows, max(time.Duration(age*float64(time.Second)), 0), setAside, nil
+}
+
+// Relay returns the outbox for server.Options.Outbox: it moves what was committed to the logs of that store, in the
+// process that the store's servers have chosen for it. See [engine.Outbox].
+func (b *Outbox) Relay(into engine.Shared) engine.Outbox { return &relay{db{b.pool}, b, into} }

@@ -1,0 +1,192 @@
+package pgoutbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/outbox"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+const (
+	// stoodStill is when PostgreSQL ends the transaction of a relay that stands still, so that another one can move.
+	stoodStill = 30 * time.Second
+	// moveTime bounds an append to one log, and moveAllTime those of a step, which is well before stoodStill. A log that
+	// takes longer is tried by itself a second later, and what was appended is found there.
+	moveTime    = 2 * time.Second
+	moveAllTime = 20 * time.Second
+)
+
+// A relay moves what was committed to the logs of a store.
+type relay struct {
+	db
+	box  *Outbox
+	into engine.Shared
+}
+
+// errBusy says that another process moves.
+var errBusy = errors.New("another process moves what waits")
+
+// Sequence implements [engine.Outbox]. Rows are looked at first, and then moved in one transaction of the outbox's
+// database, under a lock of its own: appended to their logs, deleted, committed. Of two processes that both take
+// themselves for the owner one moves, and what the other has looked at meanwhile is looked at again.
+func (r *relay) Sequence(ctx context.Context, h engine.Hold, limit int, check func(context.Context, store.Outgoing) (fault, err error)) (engine.Sequenced, error) {
+	if h.Shard.Topic != engine.OutboxTopic {
+		return engine.Sequenced{}, fmt.Errorf("%w: %v is not the outbox", engine.ErrFenced, h.Shard)
+	}
+	done, err := r.box.table.Step(ctx, r, h.Fence, limit, func(ctx context.Context, rows []outbox.Row) (settled outbox.Settled, err error) {
+		if err := r.current(ctx, h); err != nil {
+			return settled, err
+		}
+		err = pgx.BeginFunc(ctx, r.box.pool, func(tx pgx.Tx) error {
+			if rows, err = r.claim(ctx, tx, rows); err != nil {
+				return err
+			}
+			m := &mover{db: db{tx}, into: r.into, until: time.Now().Add(moveAllTime)}
+			if settled, err = r.box.table.Settle(ctx, m, rows, check); err != nil {
+				return err
+			}
+			_, err := tx.Exec(ctx, r.box.in(`DELETE FROM @.outbox WHERE id = ANY ($1)`), m.moved)
+			return err
+		})
+		return settled, err
+	})
+	if errors.Is(err, errBusy) {
+		return engine.Sequenced{Found: done.Found}, nil
+	}
+	return done, err
+}
+
+// current returns ErrFenced unless the hold is.
+func (r *relay) current(ctx context.Context, h engine.Hold) error {
+	c, err := r.into.Cluster(ctx)
+	if err != nil {
+		return err
+	}
+	for _, replica := range c.Replicas {
+		if replica.Fence != h.Fence {
+			continue
+		}
+		for _, held := range c.Shards {
+			if held == h {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("%w: %v", engine.ErrFenced, h.Shard)
+}
+
+// claim takes the lock, and returns the rows that nobody has moved meanwhile.
+func (r *relay) claim(ctx context.Context, tx pgx.Tx, rows []outbox.Row) (here []outbox.Row, err error) {
+	ids := make([]int64, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID()
+	}
+	var locked bool
+	var there []int64
+	b := &pgx.Batch{}
+	b.Queue(`SELECT set_config('idle_in_transaction_session_timeout', $1, true)`, fmt.Sprint(r.box.still.Milliseconds()))
+	b.Queue(`SELECT pg_try_advisory_xact_lock($1)`, r.box.key("relay")).QueryRow(func(row pgx.Row) error { return row.Scan(&locked) })
+	b.Queue(r.box.in(`SELECT id FROM @.outbox WHERE id = ANY ($1)`), ids).Query(func(rows pgx.Rows) (err error) {
+		there, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+		return err
+	})
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return nil, err
+	}
+	if !locked {
+		return nil, errBusy
+	}
+	left := make(map[int64]bool, len(there))
+	for _, id := range there {
+		left[id] = true
+	}
+	for i := range rows {
+		if left[rows[i].ID()] {
+			here = append(here, rows[i])
+		}
+	}
+	return here, nil
+}
+
+// A mover works in a relay's transaction.
+type mover struct {
+	db
+	into  engine.Shared
+	until time.Time
+
+	mu    sync.Mutex
+	moved []int64 // ids of rows
+}
+
+// Move implements [outbox.Mover]. Rows are appended under their ids, generated ones too, so that those that were
+// appended before a crash are found.
+func (m *mover) Move(ctx context.Context, log string, rows []outbox.Row) (faults []error, err error) {
+	group, ids := make([]store.Outgoing, len(rows)), make([]int64, 0, len(rows))
+	for i := range rows {
+		group[i] = rows[i].Outgoing
+		group[i].Once = true
+	}
+	ctx, cancel := context.WithDeadline(ctx, m.until)
+	defer cancel()
+	ctx, end := context.WithTimeout(ctx, moveTime)
+	defer end()
+	done, err := m.into.AppendGroup(ctx, log, group)
+	if err != nil {
+		return nil, err
+	}
+	faults = make([]error, len(rows))
+	for i := range done {
+		if faults[i] = done[i].Err; faults[i] == nil {
+			ids = append(ids, rows[i].ID())
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.moved = append(m.moved, ids...)
+	return faults, nil
+}
+
+// Rejected implements [engine.Outbox].
+func (r *relay) Rejected(ctx context.Context, after int64, limit int) ([]operator.Rejected, error) {
+	return r.box.table.Rejected(ctx, r, after, limit)
+}
+
+// PutBack implements [engine.Outbox].
+func (r *relay) PutBack(ctx context.Context, id int64) (bool, error) {
+	return r.box.table.PutBack(ctx, r, id)
+}
+
+// Drop implements [engine.Outbox].
+func (r *relay) Drop(ctx context.Context, id int64) (bool, error) {
+	return r.box.table.Drop(ctx, r, id)
+}
+
+// A db is an [outbox.DB], by a pool or within a transaction.
+type db struct {
+	conn interface {
+		Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+		Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	}
+}
+
+func (d db) Read(ctx context.Context, f func(pgx.Rows) error, sql string, args ...any) error {
+	rows, err := d.conn.Query(ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	return f(rows)
+}
+
+func (d db) Write(ctx context.Context, sql string, args ...any) (int64, error) {
+	done, err := d.conn.Exec(ctx, sql, args...)
+	return done.RowsAffected(), err
+}

@@ -1,0 +1,232 @@
+package pgoutbox_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/metertest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/outbox/pgoutbox"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+const day = 24 * time.Hour
+
+// The example does what it says.
+func TestExample(t *testing.T) {
+	dsn := pgtest.URL(t)
+	t.Setenv("EVENTS_URL", dsn)
+	t.Setenv("DATABASE_URL", dsn)
+	t.Cleanup(func() {
+		pgtest.Exec(t, dsn, "DROP SCHEMA IF EXISTS example_events CASCADE", "DROP SCHEMA IF EXISTS example_outbox CASCADE")
+	})
+	stdout := os.Stdout
+	defer func() { os.Stdout = stdout }()
+	file, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
+	must(t, err)
+	defer file.Close()
+	os.Stdout = file
+	Example()
+	got, err := os.ReadFile(file.Name())
+	must(t, err)
+	if string(got) != `{"ticketId":"T-1"}`+"\n" {
+		t.Errorf("it prints %s", got)
+	}
+}
+
+// A site is a server whose events are in memory, and whose author's transactions are in PostgreSQL.
+type site struct {
+	*server.Server
+	created *server.Emitter[payload]
+	box     *pgoutbox.Outbox
+	schema  string
+	store   *memcluster.Store
+	meter   *metertest.Meter
+	told    *logged
+}
+
+func newSite(t *testing.T, o server.Options) *site {
+	t.Helper()
+	s := &site{schema: pgtest.Schema(t), store: memcluster.New().Open(), meter: &metertest.Meter{}, told: &logged{}}
+	logger := slog.New(slog.NewTextHandler(s.told, nil))
+	s.box = openBox(t, pgtest.URL(t), s.schema, logger)
+	o.Store, o.Outbox, o.Meter, o.Logger = s.store, s.box.Relay(s.store), s.meter, logger
+	var err error
+	s.Server, err = server.New(mcp.NewServer(&mcp.Implementation{Name: "tickets"}, nil), o)
+	must(t, err)
+	t.Cleanup(func() {
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	s.created, err = server.Register(s.Server, ticketCreated, server.Hooks[arguments, payload]{})
+	must(t, err)
+	return s
+}
+
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !f(); time.Sleep(5 * time.Millisecond) { // by PostgreSQL's clock
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func (s *site) ids(t *testing.T, log string) (ids []string) {
+	t.Helper()
+	l, err := s.store.OpenLog(t.Context(), log, store.LogOptions{})
+	must(t, err)
+	b, err := l.Read(t.Context(), 0, 1000)
+	must(t, err)
+	for _, e := range b.Entries {
+		ids = append(ids, e.EventID)
+	}
+	return ids
+}
+
+// OB-3, REP-20: who may insert into the outbox, and nothing else, emits what the server takes from Emit. What it would
+// refuse is set aside, counted and repaired by the operator, and orders of the servers are never reached.
+func TestOB3WhoMayInsert(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, server.Options{Retention: server.Retention{MaxAge: day}})
+	role := "author_" + s.schema
+	dsn := pgtest.URL(t)
+	pgtest.Exec(t, dsn, "CREATE ROLE "+role, "GRANT USAGE ON SCHEMA "+s.schema+" TO "+role, "GRANT INSERT ON "+s.schema+".outbox TO "+role,
+		"GRANT USAGE ON SEQUENCE "+s.schema+".outbox_id_seq TO "+role)
+	t.Cleanup(func() { pgtest.Exec(t, dsn, "DROP OWNED BY "+role, "DROP ROLE "+role) })
+	conn := connect(t)
+	_, err := conn.Exec(t.Context(), "SET ROLE "+role)
+	must(t, err)
+
+	occurrence, err := server.Prepare(t.Context(), s.created, payload{"good"}, events.WithID("good"))
+	must(t, err)
+	bad := []struct{ log, id, data, reason string }{
+		{engine.ControlLog, "order", `{"kind":"revoke","at":"2100-01-01T00:00:00Z"}`, "servers' own"},
+		{engine.AuditLog, "audit", `{}`, "servers' own"},
+		{"ticket.created", "schema", `{"ticketId":1}`, "ticketId"},
+		{"ticket.created", "json", `no`, "JSON"},
+		{"ticket.deleted", "no-type", `{}`, "no server has registered"},
+		{"ticket.created", "large", `{"ticketId":"` + strings.Repeat("x", 2<<20) + `"}`, "at most"},
+	}
+	must(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+		for _, b := range bad {
+			_, err := tx.Exec(t.Context(), "INSERT INTO "+s.schema+`.outbox (log, event_id, timestamp, data, once, above)
+				VALUES ($1, $2, '2026-01-01T00:00:00Z', $3, false, 0)`, b.log, []byte(b.id), []byte(b.data))
+			must(t, err)
+		}
+		return s.box.EmitPgx(t.Context(), tx, occurrence)
+	}))
+	for _, what := range []string{"outbox", "rejected", "version"} {
+		if _, err := conn.Exec(t.Context(), "SELECT * FROM "+s.schema+"."+what); err == nil {
+			t.Errorf("the author reads %s", what)
+		}
+	}
+	until(t, "the good one is there", func() bool { return slices.Equal(s.ids(t, "ticket.created"), []string{"good"}) })
+	var found []operator.Rejected
+	until(t, "the others are set aside", func() bool {
+		found, err = s.Admin().Rejected(t.Context(), 0, 100)
+		must(t, err)
+		return len(found) == len(bad)
+	})
+	for i, b := range bad {
+		if got := found[i]; got.EventID != b.id || !strings.Contains(got.Reason, b.reason) {
+			t.Errorf("%+v, want %s for that it says %q", got, b.id, b.reason)
+		}
+	}
+	for _, log := range []string{engine.ControlLog, engine.AuditLog} {
+		for _, id := range s.ids(t, log) {
+			if id == "order" || id == "audit" {
+				t.Errorf("%s has %s", log, id)
+			}
+		}
+	}
+	if n := s.meter.Counted()["mcp.events.outbox.rejected"]; n != int64(len(bad)) {
+		t.Errorf("counted %d", n)
+	}
+	pgtest.Exec(t, dsn, `UPDATE `+s.schema+`.rejected SET data = '{"ticketId":"repaired"}' WHERE event_id = 'schema'`)
+	must(t, s.Admin().PutBack(t.Context(), found[2].ID))
+	must(t, s.Admin().Drop(t.Context(), found[0].ID))
+	until(t, "what was repaired is there", func() bool { return slices.Equal(s.ids(t, "ticket.created"), []string{"good", "schema"}) })
+}
+
+// OB-5: while the logs cannot be appended to, what waits is a metric. Without the outbox's database emits outside of
+// transactions go on.
+func TestOB5Away(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, server.Options{Retention: server.Retention{MaxAge: day}})
+	commit := func(id string) {
+		t.Helper()
+		occurrence, err := server.Prepare(t.Context(), s.created, payload{"T-1"}, events.WithID(id))
+		must(t, err)
+		tx := beginPgx(t, s.box)
+		must(t, tx.Emit(occurrence))
+		must(t, tx.Commit())
+	}
+	age := func() float64 { return s.meter.Observed(t)["mcp.events.outbox.age"] }
+	// The owner's lease outlives that nobody answers for a moment.
+	until(t, "the outbox has an owner", func() bool { _, owned := s.meter.Observed(t)["mcp.events.outbox.age"]; return owned })
+	s.store.Inject(memcluster.Faults{Fail: func(op string) error { return errTest }})
+	commit("first")
+	until(t, "that it waits is seen", func() bool { return age() > 0.2 })
+	s.store.Inject(memcluster.Faults{})
+	until(t, "nothing waits", func() bool { return age() == 0 && len(s.ids(t, "ticket.created")) == 1 })
+
+	s.store.Inject(memcluster.Faults{Fail: func(op string) error {
+		if strings.HasPrefix(op, "AppendGroup") {
+			return errTest
+		}
+		return nil
+	}})
+	commit("waits")
+	until(t, "that it waits is seen", func() bool { return age() > 0.5 })
+	if rows, oldest, _, err := s.box.Waiting(t.Context()); rows != 1 || oldest < 500*time.Millisecond || err != nil {
+		t.Errorf("%d rows wait, for %v, %v", rows, oldest, err)
+	}
+	must(t, s.created.Emit(t.Context(), payload{"T-2"}, events.WithID("beside")))
+	s.store.Inject(memcluster.Faults{})
+	until(t, "what waited is there", func() bool { return len(s.ids(t, "ticket.created")) == 3 })
+	until(t, "nothing waits", func() bool { return age() == 0 })
+	s.box.Close()
+	must(t, s.created.Emit(t.Context(), payload{"T-3"}, events.WithID("without-the-database")))
+	if got := s.ids(t, "ticket.created"); !slices.Equal(got, []string{"first", "beside", "waits", "without-the-database"}) {
+		t.Errorf("the log has %q", got)
+	}
+}
+
+// OB-1: logs that may forget an id sooner than a relay comes back are warned of.
+func TestOB1Retention(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		age  time.Duration
+		warn bool
+	}{{0, true}, {time.Hour, true}, {time.Hour + 1, false}, {-1, false}} {
+		s := newSite(t, server.Options{Retention: server.Retention{MaxAge: c.age}})
+		if text := s.told.String(); strings.Contains(text, "for longer than an hour") != c.warn || c.warn && !strings.Contains(text, "ticket.created") {
+			t.Errorf("%v: logged was %q", c.age, text)
+		}
+	}
+	// A store that has the outbox in its own database appends and deletes in one step.
+	told := &logged{}
+	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "tickets"}, nil),
+		server.Options{Store: memcluster.New().Open(), Logger: slog.New(slog.NewTextHandler(told, nil))})
+	must(t, err)
+	defer es.Shutdown(context.Background())
+	if _, err := server.Register(es, ticketCreated, server.Hooks[arguments, payload]{}); err != nil || told.String() != "" {
+		t.Errorf("%v, logged was %q", err, told)
+	}
+}
