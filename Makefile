@@ -249,12 +249,32 @@ vulncheck: ## Look for known vulnerabilities that our code reaches (needs the vu
 apidiff: ## Compare the promised API with the last tag's.
 	@.ci/apidiff
 
-# GoReleaser is heavy and used rarely: it is no tool of ours, only fetched for this.
+# Heavy and used rarely: they are no tools of ours, only fetched for releases. The checksum database holds their versions.
 GORELEASER = github.com/goreleaser/goreleaser/v2@v2.12.0
+CYCLONEDX = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+COSIGN = github.com/sigstore/cosign/v2/cmd/cosign@v2.6.5
+RELEASE_TOOLS = $(CURDIR)/bin/release-tools
 
 .PHONY: release-check
 release-check: ## Check the configuration of releases (downloads GoReleaser, takes minutes the first time).
 	$(GO) run $(GORELEASER) check
+
+# The version that release-dry plays.
+DRY ?= v0.1.0
+
+.PHONY: release-dry
+release-dry: ## Make a release of version DRY in a clone, without publishing and signing, and look at what comes out (minutes).
+	GOBIN=$(RELEASE_TOOLS) $(GO) install $(GORELEASER)
+	GOBIN=$(RELEASE_TOOLS) $(GO) install $(CYCLONEDX)
+	@PATH="$(RELEASE_TOOLS):$$PATH" .ci/release-dry $(DRY)
+
+.PHONY: release
+release: ## Build, sign and upload what the tag of this commit releases: for the workflow alone, whose identity signs.
+	@test -n "$$GITHUB_ACTIONS" || { echo "the workflow does this; make release-dry plays it"; exit 1; }
+	GOBIN=$(RELEASE_TOOLS) $(GO) install $(GORELEASER)
+	GOBIN=$(RELEASE_TOOLS) $(GO) install $(CYCLONEDX)
+	GOBIN=$(RELEASE_TOOLS) $(GO) install $(COSIGN)
+	PATH="$(RELEASE_TOOLS):$$PATH" GORELEASER_CURRENT_TAG=$$(git describe --tags --exact-match --match 'v[0-9]*') goreleaser release --clean
 
 # Two directories with names of other lengths, so that a path that gets into a binary shows.
 REPRODUCED = bin/reproduced/a bin/reproduced/another-directory

@@ -60,7 +60,7 @@ func serve(ctx context.Context, addr string) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", newHandler(es))
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second} // a WebSocket has none of them
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }()
 	log.Printf("MCP on ws://%s/mcp", listener.Addr())
