@@ -162,6 +162,7 @@ var handlers = map[string]string{
 	"examples/metrics run":                                       program,
 	"examples/tickets desk.ServeHTTP":                            program,
 	"examples/tickets run":                                       program,
+	"examples/websocket newHandler":                              program,
 	"templates/noteshttp noteServer.postNote":                    program,
 	"templates/oauth literal":                                    program,
 	"docs/proposals/stateless byHand":                            tool,

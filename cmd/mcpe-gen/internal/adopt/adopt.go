@@ -63,6 +63,7 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 	var steps []Step
 	var all []made
 	single := 0
+	var factory *Place
 	for i := range found.Places {
 		if p := &found.Places[i]; p.Kind == NewServer && !found.isFactory(p) {
 			single++
@@ -74,6 +75,7 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 			continue
 		}
 		if found.isFactory(p) {
+			factory = p
 			steps = append(steps, Step{Place: *p, Imports: []string{}, Lines: []string{}, Note: perRequest})
 			continue
 		}
@@ -103,6 +105,12 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 	}
 	if len(all) == 0 {
 		n := plain(w)
+		if factory != nil { // whose package is likely to be the one
+			var err error
+			if n, err = nameAll(dir, factory.file, w, nil); err != nil {
+				return nil, err
+			}
+		}
 		steps = append(steps, Step{Imports: w.specs(n, true), Lines: w.behind("srv", n, "return err", false)})
 		all = append(all, made{srv: "srv", names: n})
 	}

@@ -80,7 +80,8 @@ func TestRequire(t *testing.T) {
 func TestFind(t *testing.T) {
 	const sdk = `"github.com/modelcontextprotocol/go-sdk/mcp"`
 	_, found := module(t, map[string]string{
-		"a/a.go":             "package a\nimport m " + sdk + "\nfunc f() {\n\ts := m.NewServer(nil, nil)\n\ts.Run(nil, nil)\n}\n",
+		"a/a.go": "package a\nimport m " + sdk + "\nfunc f() {\n\ts := m.NewServer(nil, nil)\n\ts.Run(nil, nil)\n}\n" +
+			"func g(s *m.Server, c cmd) {\n\ts.Run(nil, &m.StdioTransport{})\n\tc.Run(nil, &m.Tool{})\n}\n",
 		"b.go":               "package b\nimport . " + sdk + "\nvar s = NewServer(nil, nil)\nvar h = NewSSEHandler(nil, nil)\n",
 		"hidden.go":          "package b\nimport " + sdk + "\nfunc f(mcp other) { mcp.NewServer(nil, nil) }\nvar _ mcp.Tool\n",
 		"other.go":           "package b\nimport \"example.com/mcp\"\n// github.com/modelcontextprotocol/go-sdk/mcp\nvar s2 = mcp.NewServer()\n",
@@ -98,7 +99,7 @@ func TestFind(t *testing.T) {
 	for _, p := range found.Places {
 		got = append(got, p.Path+" "+string(p.Kind)+" "+p.Text)
 	}
-	want := []string{"a/a.go NewServer s := m.NewServer(nil, nil)", "a/a.go Run s.Run(nil, nil)",
+	want := []string{"a/a.go NewServer s := m.NewServer(nil, nil)", "a/a.go Run s.Run(nil, nil)", "a/a.go Run s.Run(nil, &m.StdioTransport{})",
 		"b.go NewServer var s = NewServer(nil, nil)", "b.go NewSSEHandler var h = NewSSEHandler(nil, nil)"}
 	if !slices.Equal(got, want) {
 		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
