@@ -78,7 +78,7 @@ var notSeen = map[string]string{
 // notSeenOf says it of all requirements that begin so, and have no check.
 var notSeenOf = []struct{ prefix, why string }{
 	{"CON-", "the API of a consumer"}, {"COAL-", "what is joined is the client's choice"}, {"BRIDGE-", "what reaches an agent is not seen on the wire"},
-	{"TEST-", "the API of tests"}, {"REP-", "which replica answers is not seen; make cluster tries it"}, {"JS-", "the store's"},
+	{"TEST-", "the API of tests"}, {"REP-", "which replica answers is not seen; make cluster tries it"}, {"JS-", "the store's"}, {"OB-", "the relay is beside the database"},
 	{"MCPE-", "another protocol"}, {"MCPC-", "another protocol"}, {"CONV-", "another protocol"}, {"TASK-", "an experiment"},
 	{"MODEL-", "the generator's"}, {"TS-", "the generator's"}, {"PLUG-", "the generator's"},
 }
