@@ -73,15 +73,17 @@ demo: ## Show the main job end to end, then each protocol: webhooks in, typed ev
 	  ./examples/tickets ./examples/demo ./runtime/internal/pgtest/throwaway
 	@./bin/demo -bin bin
 
-# How long the faults of make cluster go on; their numbers are those of 5 minutes, fewer where it is shorter.
-CLUSTERTIME ?= 5m
+# The engine of make cluster, postgres or jetstream, and how long its faults go on; their numbers are those of 5 minutes,
+# and for jetstream of 20, fewer where it is shorter.
+ENGINE ?= postgres
+CLUSTERTIME ?= $(if $(filter jetstream,$(ENGINE)),20m,5m)
 
 .PHONY: cluster
-cluster: ## Kill, stop and replace replicas for CLUSTERTIME and show that nothing is lost (needs PostgreSQL).
+cluster: ## Kill, stop and replace replicas for CLUSTERTIME and show that nothing is lost (needs PostgreSQL; ENGINE=jetstream downloads nats-server).
 	@mkdir -p bin
-	@$(GO) run ./runtime/internal/campaign/build -o bin/campaign
+	@$(GO) run ./runtime/internal/campaign/build -engine $(ENGINE) -o bin/campaign
 	@./bin/campaign -time $(CLUSTERTIME)
-	@./bin/campaign -restores 4
+	@$(if $(filter jetstream,$(ENGINE)),./bin/campaign -time $(CLUSTERTIME) -outages 20,./bin/campaign -restores 4)
 
 # How often cluster-mutants runs the campaign with each change.
 CLUSTERRUNS ?= 1

@@ -139,6 +139,24 @@ var namespace = regexp.MustCompile(`^[a-z][a-z0-9]{0,31}$`)
 // options, [ErrUnreachable] where no server or no JetStream answers, [ErrServer] for a server older than 2.15 and
 // [ErrReplicas] for one that is in no cluster, unless Single is set.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	s, err := blank(o)
+	if err != nil {
+		return nil, err
+	}
+	if err = ctx.Err(); err == nil {
+		err = s.open(ctx, url)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.tasks.Go(s.poll)
+	s.tasks.Go(s.watch)
+	return s, nil
+}
+
+// blank is a store without connections.
+func blank(o Options) (*Store, error) {
 	s := &Store{o: o, logs: map[string]*Log{}, named: map[string]*Log{}, denied: map[string]time.Time{}}
 	if s.o.Namespace == "" {
 		s.o.Namespace = DefaultNamespace
@@ -159,18 +177,9 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if s.box, err = sealed.New(o.Key); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrKey, err)
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	s.me = nonce()
 	s.state, s.actions = s.records("s", proofs), s.records("a", "")
 	s.life, s.end = context.WithCancel(context.Background())
-	if err := s.open(ctx, url); err != nil {
-		s.Close()
-		return nil, err
-	}
-	s.tasks.Go(s.poll)
-	s.tasks.Go(s.watch)
 	return s, nil
 }
 
