@@ -102,7 +102,7 @@ type view struct {
 	Title string
 	// Base is where the handler is mounted, without a slash at the end.
 	Base string
-	// Here is the path of the page below it.
+	// Here is the first part of the page's path below it.
 	Here string
 	// Note tells what an action came to.
 	Note string
@@ -362,7 +362,8 @@ func base(r *http.Request) string {
 }
 
 func (h *handler) render(w http.ResponseWriter, r *http.Request, status int, name string, v view) {
-	v.Base, v.Here = base(r), strings.Trim(r.URL.Path, "/")
+	v.Base = base(r)
+	v.Here, _, _ = strings.Cut(strings.Trim(r.URL.Path, "/"), "/")
 	var b bytes.Buffer
 	if err := pages.ExecuteTemplate(&b, name, v); err != nil {
 		h.log.LogAttrs(r.Context(), slog.LevelError, "admin: writing a page", slog.Any("error", err))
