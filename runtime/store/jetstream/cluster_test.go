@@ -17,11 +17,15 @@ import (
 func TestCluster(t *testing.T) {
 	clustertest.Run(t, clustertest.Engine{
 		New: func(t *testing.T) clustertest.Store {
-			o := jetstream.Options{Namespace: space(), Poll: 20 * time.Millisecond}
+			o := jetstream.Options{Namespace: space()}
 			opened := 0
 			openOne := func() engine.Shared {
+				deaf, o := opened%2 == 1, o
+				if deaf {
+					o.Poll = 100 * time.Millisecond
+				}
 				s := open(t, cluster[opened%3].ClientURL(), o)
-				if opened%2 == 1 {
+				if deaf {
 					s.Deafen()
 				}
 				opened++

@@ -25,6 +25,7 @@ func TestShared(t *testing.T) {
 		{"JS-8: nothing that is republished comes", jetstream.Options{Poll: 20 * time.Millisecond}, (*jetstream.Store).Deafen},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			enginetest.TestShared(t, enginetest.Shared{
 				Open: func(t *testing.T) (engine.Shared, engine.Shared) {
 					o := tc.o

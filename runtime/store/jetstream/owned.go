@@ -16,10 +16,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// changeHeld is change for the owner of a shard; h is nil for who writes without. The writes begin with two that carry the
-// fence (JS-22): one rests on the hold, so that a claim comes before it or after it, and one on the owner's write before,
-// so that a copy that comes late is refused with all that is written beside it. First is where those that step returns
-// begin. One is in flight a shard (JS-23).
+// changeHeld is change for the owner of a shard; h is nil for who writes without. The writes begin with one that rests on
+// the hold, so that a claim comes before them or after them (JS-22). First is where those that step returns begin. One is
+// in flight a shard (JS-23).
 func (s *Store) changeHeld(ctx context.Context, h *engine.Hold, subjects []string, step func(*reading) ([]write, error)) (first uint64, err error) {
 	if h == nil {
 		return s.state.change(ctx, subjects, step)
@@ -29,8 +28,8 @@ func (s *Store) changeHeld(ctx context.Context, h *engine.Hold, subjects []strin
 		return 0, err
 	}
 	defer unlock()
-	held, turn, touch := holdSubject(h.Shard), within(h.Shard)+"t", within(h.Shard)+"f"
-	first, err = s.state.change(ctx, append([]string{held, turn}, subjects...), func(r *reading) ([]write, error) {
+	held, touch := holdSubject(h.Shard), within(h.Shard)+"f"
+	first, err = s.state.change(ctx, append([]string{held}, subjects...), func(r *reading) ([]write, error) {
 		is, err := holdOf(r.of(held))
 		switch {
 		case err != nil:
@@ -42,10 +41,10 @@ func (s *Store) changeHeld(ctx context.Context, h *engine.Hold, subjects []strin
 		if err != nil || len(writes) == 0 {
 			return nil, err
 		}
-		return append([]write{put(r.of(turn), nil), {subject: touch, of: held, on: is.sequence}}, writes...), nil
+		return append([]write{{subject: touch, of: held, on: is.sequence}}, writes...), nil
 	})
 	if first > 0 {
-		first += 2
+		first++
 	}
 	return first, err
 }
