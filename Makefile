@@ -125,6 +125,20 @@ CONSUMER = examples/consumer
 consumer: ## Kill the example of a consumer in a burst, poison an event, and count its lines.
 	cd $(CONSUMER) && $(GO) vet ./... && $(GO) test -count=1 ./...
 
+# The example of a transport of one's own has a go.mod of its own: the WebSocket library is its choice alone.
+WEBSOCKET = examples/websocket
+
+.PHONY: websocket
+websocket: ## Cut the connections of the example over WebSockets (downloads the library).
+	cd $(WEBSOCKET) && $(GO) vet ./... && $(GO) test -count=1 ./...
+
+# Published servers that init is tried on, at the versions of a go.mod of their own.
+ADOPT = cmd/mcpe-gen/internal/adopt/public
+
+.PHONY: adopt
+adopt: ## Adopt gopls and the SDK's memory server as docs/adopting.md says (downloads and builds them, minutes).
+	cd $(ADOPT) && $(GO) mod download && $(GO) vet ./... && $(GO) test -count=1 -timeout 30m ./...
+
 # The drivers by which EmitSQL is tried have a go.mod of their own, and one more for an older release of lib/pq.
 DRIVERS = runtime/store/postgres/drivers
 OLDPQ = pq1.10.mod
@@ -160,6 +174,14 @@ peers: ## Hold client and server against those of other makes (in Go; and with N
 	  MCPE_TEST_PEERS=$(CURDIR)/bin/peers $(GO) test -count=1 ./$(PEERS); \
 	  $(GO) test -count=1 -run '^TestPeer' ./runtime/client; \
 	else echo "NOT RUN: the peers of npm, which need Node and npm"; test -z "$$MCPE_TEST_PEERS_REQUIRED"; fi
+
+.PHONY: conformance
+conformance: ## Judge our servers and client and those of other makes by conform, and compare with docs/conformance.md (minutes; needs Node, npm and its registry). UPDATE=1 rewrites its table.
+	@if command -v node >/dev/null && command -v npm >/dev/null; then set -e; \
+	  mkdir -p bin/peers; cp $(PEERS)/testdata/* bin/peers/; \
+	  npm install --silent --no-fund --no-audit --ignore-scripts --no-package-lock --prefix bin/peers; \
+	  MCPE_TEST_CONFORMANCE=$(CURDIR)/bin/peers $(GO) test -count=1 -timeout 30m -v -run '^TestConformancePage$$' ./cmd/mcpe-gen $(if $(UPDATE),-update-conform,); \
+	else echo "NOT RUN: peers of npm, which need Node and npm"; test -z "$$MCPE_TEST_PEERS_REQUIRED"; fi
 
 # What the TypeScript that is generated is tried with, at the versions of its lock file.
 TYPESCRIPT = gen/testdata/typescript
@@ -237,12 +259,32 @@ vulncheck: ## Look for known vulnerabilities that our code reaches (needs the vu
 apidiff: ## Compare the promised API with the last tag's.
 	@.ci/apidiff
 
-# GoReleaser is heavy and used rarely: it is no tool of ours, only fetched for this.
+# Heavy and used rarely: they are no tools of ours, only fetched for releases. The checksum database holds their versions.
 GORELEASER = github.com/goreleaser/goreleaser/v2@v2.12.0
+CYCLONEDX = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+COSIGN = github.com/sigstore/cosign/v2/cmd/cosign@v2.6.5
+RELEASE_TOOLS = $(CURDIR)/bin/release-tools
 
 .PHONY: release-check
 release-check: ## Check the configuration of releases (downloads GoReleaser, takes minutes the first time).
 	$(GO) run $(GORELEASER) check
+
+# The version that release-dry plays.
+DRY ?= v0.1.0
+
+.PHONY: release-dry
+release-dry: ## Make a release of version DRY in a clone, without publishing and signing, and look at what comes out (minutes).
+	GOBIN=$(RELEASE_TOOLS) $(GO) install $(GORELEASER)
+	GOBIN=$(RELEASE_TOOLS) $(GO) install $(CYCLONEDX)
+	@PATH="$(RELEASE_TOOLS):$$PATH" .ci/release-dry $(DRY)
+
+.PHONY: release
+release: ## Build, sign and upload what the tag of this commit releases: for the workflow alone, whose identity signs.
+	@test -n "$$GITHUB_ACTIONS" || { echo "the workflow does this; make release-dry plays it"; exit 1; }
+	GOBIN=$(RELEASE_TOOLS) $(GO) install $(GORELEASER)
+	GOBIN=$(RELEASE_TOOLS) $(GO) install $(CYCLONEDX)
+	GOBIN=$(RELEASE_TOOLS) $(GO) install $(COSIGN)
+	PATH="$(RELEASE_TOOLS):$$PATH" GORELEASER_CURRENT_TAG=$$(git describe --tags --exact-match --match 'v[0-9]*') goreleaser release --clean
 
 # Two directories with names of other lengths, so that a path that gets into a binary shows.
 REPRODUCED = bin/reproduced/a bin/reproduced/another-directory
@@ -264,6 +306,8 @@ tidy: ## Check that go.mod and go.sum are tidy.
 	cd $(BROWSER) && $(GO) mod tidy -diff
 	cd $(METRICS) && $(GO) mod tidy -diff
 	cd $(CONSUMER) && $(GO) mod tidy -diff
+	cd $(WEBSOCKET) && $(GO) mod tidy -diff
+	cd $(ADOPT) && $(GO) mod tidy -diff
 	cd $(PEERS)/mcpgo && $(GO) mod tidy -diff
 	cd $(JETSTREAM) && $(GO) mod tidy -diff
 	cd $(DRIVERS) && $(GO) mod tidy -diff && $(GO) mod tidy -diff -modfile=$(OLDPQ)

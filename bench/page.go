@@ -72,7 +72,8 @@ const (
 )
 
 // chart is an SVG with a bar for each row that has a target of its ratio. The line is the target; a bar that ends at the edge is at least twice
-// as good. The colors follow the reader's scheme.
+// as good. The colors follow the reader's scheme;
+// the background is the chart's own, since a page may have another scheme than its reader's system.
 func chart(rows []row) string {
 	var b strings.Builder
 	n := 0
@@ -95,9 +96,9 @@ func chart(rows []row) string {
 	}
 	height := n * rowHeight
 	return fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%[1]d\" role=\"img\" aria-label=\"Each ratio against its target\">\n"+
-		"<style>text{font:12px sans-serif;fill:#1f2328}.good{fill:#1a7f37}.bad{fill:#bc4c00}line{stroke:#1f2328;stroke-dasharray:3 3}\n"+
-		"@media(prefers-color-scheme:dark){text{fill:#e6edf3}.good{fill:#3fb950}.bad{fill:#f0883e}line{stroke:#e6edf3}}</style>\n"+
-		"%[3]s<line x1=\"%[4]d\" x2=\"%[4]d\" y1=\"0\" y2=\"%[2]d\"/></svg>\n", chartWidth, max(height, rowHeight), b.String(), labelWidth+unit)
+		"<style>text{font:12px sans-serif;fill:#1f2328}.good{fill:#1a7f37}.bad{fill:#bc4c00}.back{fill:#fff}line{stroke:#1f2328;stroke-dasharray:3 3}\n"+
+		"@media(prefers-color-scheme:dark){text{fill:#e6edf3}.good{fill:#3fb950}.bad{fill:#f0883e}.back{fill:#0d1117}line{stroke:#e6edf3}}</style>\n"+
+		"<rect class=\"back\" width=\"100%%\" height=\"100%%\"/>\n%[3]s<line x1=\"%[4]d\" x2=\"%[4]d\" y1=\"0\" y2=\"%[2]d\"/></svg>\n", chartWidth, max(height, rowHeight), b.String(), labelWidth+unit)
 }
 
 // short is a label that fits.

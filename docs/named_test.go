@@ -15,8 +15,8 @@ import (
 )
 
 // maintainers are the pages that speak of what is inside: to those who change mcpe-gen, or, in the
-// table of what was broken, of what it was called before.
-var maintainers = []string{"architecture.md", "upgrading.md"}
+// table of what was broken, of what it was called before, or in that of releases, of modules.
+var maintainers = []string{"architecture.md", "upgrading.md", "releasing.md"}
 
 // insiders are the files of examples that may: one holds the wire itself to the documents, one starts the demo's database.
 var insiders = []string{"conformance/conformance_test.go", "demo/replicas.go"}
@@ -38,7 +38,8 @@ func unpromised(t *testing.T) []string {
 			if err != nil {
 				return err
 			}
-			if pkg := filepath.ToSlash(rel); !slices.Contains(promised, pkg) {
+			// docs/jetstream.md says that the store's API is not promised yet.
+			if pkg := filepath.ToSlash(rel); !slices.Contains(promised, pkg) && !strings.HasPrefix(pkg, "runtime/store/jetstream") {
 				found[pkg] = true
 			}
 		}

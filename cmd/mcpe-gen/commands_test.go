@@ -119,3 +119,49 @@ func words(line string) []string {
 	end()
 	return all
 }
+
+// TestSkill generates the event file of skills/mcpe-gen/SKILL.md and compiles its Go, each block in a function of its own.
+func TestSkill(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: it compiles")
+	}
+	checkout, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	const module = "github.com/mcpe-gen/mcpe-gen"
+	code := "package main\n\nimport (\n\t\"context\"\n\t\"net/http\"\n\n\t\"github.com/modelcontextprotocol/go-sdk/mcp\"\n\n\t\"example.com/skill/internal/deploys\"\n"
+	for _, name := range []string{"client", "server", "store/memory", "transport"} {
+		code += "\t\"" + module + "/runtime/" + name + "\"\n"
+	}
+	code += ")\n\nfunc main() {}\n"
+	files := map[string]string{"go.sum": readText(t, "../../go.sum"),
+		"go.mod": "module example.com/skill\n\ngo 1.26.0\n\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + checkout + "\n"}
+	functions := []string{"serve(ctx context.Context, srv *mcp.Server)",
+		"consume(ctx context.Context, url string, cursors *memory.Cursors, handle func(context.Context, *deploys.DeployFinishedEvent) error)"}
+	for _, b := range block.FindAllStringSubmatch(readText(t, "../../skills/mcpe-gen/SKILL.md"), -1) {
+		switch b[1] {
+		case "yaml":
+			files["events.yaml"] = b[2]
+		case "go":
+			if len(functions) == 0 {
+				t.Fatalf("one block of Go more than this test knows: %s", b[2])
+			}
+			code += "\nfunc " + functions[0] + " error {\n" + b[2] + "\treturn err\n}\n"
+			functions = functions[1:]
+		}
+	}
+	if len(functions) > 0 || files["events.yaml"] == "" {
+		t.Fatalf("the skill has no event file, or lacks Go for %q", functions)
+	}
+	files["main.go"] = code
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	succeed(t, dir, "mcpe-gen", "generate", "events.yaml", "-o", "internal/deploys", "--package", "deploys", "--emit", "server,client")
+	succeed(t, dir, "go", "vet", "./...")
+}

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -140,6 +141,8 @@ func TestReleased(t *testing.T) {
 			Goos, Goarch []string
 		}
 		Checksum struct{ Algorithm string }
+		Sboms    []struct{ Artifacts, Cmd string }
+		Signs    []struct{ Artifacts, Cmd string }
 	}
 	readYAML(t, ".goreleaser.yaml", &config)
 	if len(config.Builds) != 1 {
@@ -158,30 +161,93 @@ func TestReleased(t *testing.T) {
 	if !regexp.MustCompile(`(?m)^toolchain go1\.\d+\.\d+$`).MatchString(readText(t, "../../go.mod")) {
 		t.Error("go.mod has no toolchain line")
 	}
-	releaser := regexp.MustCompile(`(?m)^GORELEASER = .*@(v\S+)$`).FindStringSubmatch(readText(t, "../../Makefile"))
-	workflow := readText(t, "../../.github/workflows/release.yml")
-	if releaser == nil || !strings.Contains(workflow, "version: "+releaser[1]+" ") {
-		t.Errorf("the workflow and the Makefile run other GoReleasers: %q", releaser)
+	makefile, workflow := readText(t, "../../Makefile"), readText(t, "../../.github/workflows/release.yml")
+	for _, program := range []string{"GORELEASER", "CYCLONEDX", "COSIGN"} {
+		if !regexp.MustCompile(`(?m)^` + program + ` = \S+@v\d+\.\d+\.\d+$`).MatchString(makefile) {
+			t.Errorf("the Makefile does not pin %s", program)
+		}
+	}
+	if !strings.Contains(workflow, "run: make release\n") || !strings.Contains(workflow, "id-token: write") || !strings.Contains(workflow, "subject-checksums: dist/checksums.txt") {
+		t.Errorf("the workflow neither releases nor attests: %s", workflow)
+	}
+	if len(config.Sboms) != 1 || config.Sboms[0].Artifacts != "binary" || config.Sboms[0].Cmd != "cyclonedx-gomod" ||
+		len(config.Signs) != 1 || config.Signs[0].Artifacts != "checksum" || config.Signs[0].Cmd != "cosign" {
+		t.Errorf("SBOMs and signatures are %+v and %+v", config.Sboms, config.Signs)
+	}
+	if strings.Contains(readText(t, "../../go.mod"), "replace ") {
+		t.Error("go.mod replaces a module, so that go install refuses it")
 	}
 	// The tags of actions can be moved: the page says which are trusted so, and a checkout leaves no credentials to the others.
 	page := readText(t, "../../docs/releasing.md")
-	files, err := filepath.Glob("../../.github/workflows/*.yml")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
+	var files []string
+	for _, pattern := range []string{".github/workflows/*.yml", "templates/common/github/workflows/*", "templates/common/Dockerfile.tmpl", "examples/*/Dockerfile", "examples/*/compose.yaml"} {
+		found, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(pattern)))
+		if err != nil || len(found) == 0 {
+			t.Fatal(pattern, err)
+		}
+		files = append(files, found...)
 	}
+	commit := regexp.MustCompile(`@[0-9a-f]{40}$|@sha256:[0-9a-f]{64}$`)
 	for _, file := range files {
 		text := readText(t, file)
-		for _, m := range regexp.MustCompile(`uses: (\S+)@(\S+)`).FindAllStringSubmatch(text, -1) {
-			if len(m[2]) != 40 && !strings.Contains(page, "`"+m[1]+"@"+m[2]+"`") {
-				t.Errorf("%s: %s is no commit, and docs/releasing.md does not list it", file, m[0])
+		for _, m := range regexp.MustCompile(`(?m)(?:uses:|image:|^FROM) (\S+)`).FindAllStringSubmatch(text, -1) {
+			// The Go release of a scaffold is that of the go.mod beside it; ./ is this repository.
+			if name := m[1]; !commit.MatchString(name) && name != "./" && name != "golang:{{.GoRelease}}" && !strings.Contains(page, "`"+name+"`") {
+				t.Errorf("%s: %s is no digest, and docs/releasing.md does not list it", file, name)
 			}
 		}
-		if n := strings.Count(text, "actions/checkout@"); n != strings.Count(text, "persist-credentials: false") {
+		if n := strings.Count(text, "actions/checkout@"); strings.Contains(file, ".github") && n != strings.Count(text, "persist-credentials: false") {
 			t.Errorf("%s: %d checkouts, not all without credentials", file, n)
 		}
 	}
 	// GoReleaser writes dist/ before it builds: not ignored, it would make the tree a changed one.
 	if !strings.Contains(readText(t, "../../.gitignore"), "/dist/\n") {
 		t.Error(".gitignore lacks /dist/")
+	}
+}
+
+// TestTag runs .ci/tag in a repository of two modules: all are tagged at one commit, which requires the version, or nothing is.
+func TestTag(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the script is for a POSIX shell")
+	}
+	dir := t.TempDir()
+	const below = "runtime/store/jetstream"
+	for name, text := range map[string]string{
+		".ci/tag":         readText(t, "../../.ci/tag"),
+		"go.mod":          "module github.com/mcpe-gen/mcpe-gen\n\ngo 1.26.0\n",
+		below + "/go.mod": "module github.com/mcpe-gen/mcpe-gen/" + below + "\n\ngo 1.26.0\n\nrequire github.com/mcpe-gen/mcpe-gen v0.0.0\n",
+	} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tag := func(version, want string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "sh", ".ci/tag", version)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com",
+			"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com")
+		out, err := cmd.CombinedOutput()
+		if !strings.Contains(string(out), want) || (err != nil) == strings.HasPrefix(want, "next:") {
+			t.Errorf("%s: %v, want %q\n%s", version, err, want, out)
+		}
+	}
+	succeed(t, dir, "git", "init", "-q", "-b", "main")
+	tag("v0.1.0", "not committed")
+	succeed(t, dir, "git", "add", ".")
+	succeed(t, dir, "git", "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "-m", "Start")
+	tag("0.1.0", "is no version")
+	tag("v0.1.0", "next: git push --atomic origin HEAD v0.1.0 "+below+"/v0.1.0\n")
+	tag("v0.1.0", "v0.1.0 is there already")
+	if got := succeed(t, dir, "git", "tag", "--points-at", "HEAD"); got != below+"/v0.1.0\nv0.1.0\n" {
+		t.Errorf("the tags of HEAD are %q", got)
+	}
+	if got := succeed(t, dir, "git", "show", "HEAD:"+below+"/go.mod"); !strings.Contains(got, "mcpe-gen v0.1.0\n") {
+		t.Errorf("its go.mod is\n%s", got)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,13 +13,13 @@ import (
 var woken = []string{"  test of 4f2a91c: failure", "agent: calls rerun_job: started run-2-again", "  test of 4f2a91c: success"}
 
 // codingAgent shows what a coding agent gets of a server's events by the bridge.
-func codingAgent(ctx context.Context, bin string) error {
+func codingAgent(ctx context.Context, w io.Writer, bin string) error {
 	agent, err := spawn(filepath.Join(bin, "agent"), "-bridge", filepath.Join(bin, "mcpe-gen"))
 	if err != nil {
 		return err
 	}
 	defer agent.kill()
-	if err := agent.ended(ctx, "An agent that knows no events, over mcpe-gen bridge"); err != nil {
+	if err := agent.ended(ctx, w, "An agent that knows no events, over mcpe-gen bridge"); err != nil {
 		return err
 	}
 	for _, line := range woken {

@@ -99,16 +99,16 @@ func (p *process) lines() []string {
 	return p.stdout
 }
 
-// ended waits until the process has ended by itself, prints what it wrote and reports its failure.
-func (p *process) ended(ctx context.Context, heading string) error {
+// ended waits until the process has ended by itself, prints to w what it wrote and reports its failure.
+func (p *process) ended(ctx context.Context, w io.Writer, heading string) error {
 	select {
 	case <-p.done:
 	case <-ctx.Done():
 		return fmt.Errorf("%s: %w", p.name, ctx.Err())
 	}
-	fmt.Println("\n" + heading)
+	fmt.Fprintln(w, "\n"+heading)
 	for _, line := range p.lines() {
-		fmt.Println(strings.TrimRight("  "+line, " "))
+		fmt.Fprintln(w, strings.TrimRight("  "+line, " "))
 	}
 	if p.err != nil {
 		return fmt.Errorf("%s: %w: %s", p.name, p.err, strings.Join(p.stderr, "; "))

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,13 +21,13 @@ var shown = []struct{ heading, line string }{
 }
 
 // protocols shows what each of the four protocols brings a client of one server, on stdio.
-func protocols(ctx context.Context, bin string) error {
+func protocols(ctx context.Context, w io.Writer, bin string) error {
 	client, err := spawn(filepath.Join(bin, "assistantclient"), filepath.Join(bin, "assistant"), "-stdio")
 	if err != nil {
 		return err
 	}
 	defer client.kill()
-	if err := client.ended(ctx, "One incident server, four protocols, on stdio"); err != nil {
+	if err := client.ended(ctx, w, "One incident server, four protocols, on stdio"); err != nil {
 		return err
 	}
 	sections := map[string][]string{}

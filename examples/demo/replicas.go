@@ -24,47 +24,23 @@ import (
 // deskTickets are opened before a replica is killed, and as many after.
 const deskTickets = 20
 
-// A database is a PostgreSQL of the demo's own. It is made while the demo shows other things.
-type database struct {
-	made chan struct{} // closed when the rest is set
-	url  string
-	stop func() error
-	err  error
-}
-
-func startDatabase(bin string) *database {
-	d := &database{made: make(chan struct{})}
-	go func() {
-		defer close(d.made)
-		d.url, d.stop, d.err = throwaway.Start(filepath.Join(bin, "throwaway"))
-	}()
-	return d
-}
-
-// end waits until the database is made, and ends it.
-func (d *database) end() error {
-	if <-d.made; d.err != nil {
-		return nil // replicas says so
-	}
-	return d.stop()
-}
-
 // replicas shows two processes of one server on PostgreSQL behind a balancer: one is killed, and nobody
 // misses anything. Where PostgreSQL is not installed it says so.
-func replicas(ctx context.Context, bin string, db *database) error {
-	fmt.Println("\nTwo replicas on PostgreSQL, of which one is killed")
-	<-db.made
-	if errors.Is(db.err, throwaway.ErrMissing) && os.Getenv("MCPE_TEST_POSTGRES_REQUIRED") == "" {
-		fmt.Println("  NOT SHOWN: PostgreSQL is not installed here.")
+func replicas(ctx context.Context, w io.Writer, bin string) (err error) {
+	fmt.Fprintln(w, "\nTwo replicas on PostgreSQL, of which one is killed")
+	url, stop, err := throwaway.Start(filepath.Join(bin, "throwaway"))
+	if errors.Is(err, throwaway.ErrMissing) && os.Getenv("MCPE_TEST_POSTGRES_REQUIRED") == "" {
+		fmt.Fprintln(w, "  NOT SHOWN: PostgreSQL is not installed here.")
 		return nil
 	}
-	if db.err != nil {
-		return db.err
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, stop()) }()
 	var desks []*process
 	var addresses []string
 	for range 2 {
-		p, err := spawn(filepath.Join(bin, "tickets"), "-http", "127.0.0.1:0", "-database", db.url, "-lease", "1s")
+		p, err := spawn(filepath.Join(bin, "tickets"), "-http", "127.0.0.1:0", "-database", url, "-lease", "1s")
 		if err != nil {
 			return err
 		}
@@ -77,19 +53,19 @@ func replicas(ctx context.Context, bin string, db *database) error {
 	}
 	front := httptest.NewServer(roundRobin(addresses))
 	defer front.Close()
-	fmt.Printf("  %s serve behind a round-robin balancer.\n", strings.Join(addresses, " and "))
+	fmt.Fprintf(w, "  %s serve behind a round-robin balancer.\n", strings.Join(addresses, " and "))
 
 	var watchers []*process
 	for _, mode := range []string{"push", "poll"} {
-		w, err := spawn(filepath.Join(bin, "watch"), "-mode", mode, "-event", "ticket.created", "-url", front.URL+"/mcp")
+		watcher, err := spawn(filepath.Join(bin, "watch"), "-mode", mode, "-event", "ticket.created", "-url", front.URL+"/mcp")
 		if err != nil {
 			return err
 		}
-		defer w.kill()
-		if _, err := w.waitFor(ctx, "subscribed to "); err != nil {
+		defer watcher.kill()
+		if _, err := watcher.waitFor(ctx, "subscribed to "); err != nil {
 			return err
 		}
-		watchers = append(watchers, w)
+		watchers = append(watchers, watcher)
 	}
 	var want []string
 	open := func() error {
@@ -107,7 +83,7 @@ func replicas(ctx context.Context, bin string, db *database) error {
 	}
 	killed := time.Now()
 	desks[0].kill()
-	fmt.Printf("  %s is killed with %d tickets on their way; %d more are opened.\n", addresses[0], deskTickets, deskTickets)
+	fmt.Fprintf(w, "  %s is killed with %d tickets on their way; %d more are opened.\n", addresses[0], deskTickets, deskTickets)
 	if err := open(); err != nil {
 		return err
 	}
@@ -115,7 +91,7 @@ func replicas(ctx context.Context, bin string, db *database) error {
 		if err := gotOnce(ctx, watchers[i], want); err != nil {
 			return fmt.Errorf("the %s: %w", mode, err)
 		}
-		fmt.Printf("  The %s has all %d, each once, %.1f s after the kill; its next event came after %.2f s.\n",
+		fmt.Fprintf(w, "  The %s has all %d, each once, %.1f s after the kill; its next event came after %.2f s.\n",
 			mode, len(want), time.Since(killed).Seconds(), watchers[i].next(killed).Sub(killed).Seconds())
 	}
 	return desks[1].end()

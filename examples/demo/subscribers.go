@@ -12,8 +12,10 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/github"
 )
@@ -33,6 +35,9 @@ var deliveries = []struct{ id, event, file string }{
 	{"d-pr-2", "pull_request", "pull_request.opened.2.json"},
 }
 
+// quiet is how long the demo waits for events that should not come; two poll intervals.
+const quiet = 2500 * time.Millisecond
+
 // A subscriber is one watch process, what it asks for and the delivery ids that it must receive.
 type subscriber struct {
 	mode, event string
@@ -41,6 +46,77 @@ type subscriber struct {
 	ownServer   bool     // the server is a child of the subscriber, on stdio
 	want        []string
 	process     *process
+}
+
+// subscribers shows that each subscriber by poll and push, over HTTP and stdio, gets what it asks for, and nothing else.
+func subscribers(ctx context.Context, w io.Writer, bin, github, bodies, tokens string) error {
+	server, base, err := startServer(ctx, github, []string{"-http", "127.0.0.1:0", "-github-secret", secret, "-tokens", tokens})
+	if err != nil {
+		return err
+	}
+	defer server.kill()
+	fmt.Fprintf(w, "The GitHub events server listens on %s.\n", base)
+
+	all := append(overHTTP(base), overStdio(github)...)
+	endpoints := []string{base}
+	for _, s := range all {
+		if s.process, err = spawn(filepath.Join(bin, "watch"), s.argv()...); err != nil {
+			return err
+		}
+		defer s.process.kill()
+	}
+	for _, s := range all {
+		if s.ownServer {
+			url, err := s.process.waitFor(ctx, "listening on ")
+			if err != nil {
+				return err
+			}
+			endpoints = append(endpoints, url)
+		}
+		if _, err := s.process.waitFor(ctx, "subscribed to "); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(w, "%d subscribers wait.\n", len(all))
+
+	for _, d := range deliveries {
+		for _, e := range endpoints {
+			if err := post(ctx, e+"/github", filepath.Join(bodies, d.file), d.event, d.id); err != nil {
+				return err
+			}
+		}
+	}
+	fmt.Fprintf(w, "GitHub sent %d webhooks, one of them twice under one delivery id.\n", len(deliveries))
+
+	failures := []error{await(ctx, all)}
+	for _, s := range all {
+		failures = append(failures, s.process.end(), s.report(w))
+	}
+	return errors.Join(append(failures, server.end())...)
+}
+
+// await returns when every subscriber has what it expects and a quiet time has passed, in which
+// what should not come would have come.
+func await(ctx context.Context, all []*subscriber) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for complete := false; !complete; {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not everything arrived: %w", ctx.Err())
+		case <-tick.C:
+		}
+		complete = true
+		for _, s := range all {
+			complete = complete && s.process.count() >= len(s.want)
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(quiet):
+		return nil
+	}
 }
 
 func overHTTP(base string) []*subscriber {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,7 +17,7 @@ import (
 
 // webhooks shows delivery by webhook: verification, signatures, a receiver that fails and recovers,
 // a rotation of the secret, and a killed server that loses nothing.
-func webhooks(ctx context.Context, github, bodies, tokens string) (err error) {
+func webhooks(ctx context.Context, w io.Writer, github, bodies, tokens string) (err error) {
 	e, err := newEndpoint()
 	if err != nil {
 		return err
@@ -32,7 +33,7 @@ func webhooks(ctx context.Context, github, bodies, tokens string) (err error) {
 		return err
 	}
 	argv := []string{"-http", "127.0.0.1:0", "-github-secret", secret, "-tokens", tokens,
-		"-webhooks", "-dev", "-db", filepath.Join(dir, "events.db"), "-callback-ca", ca, "-retry", "0s,1s,1s,1s,1s"}
+		"-webhooks", "-dev", "-db", filepath.Join(dir, "events.db"), "-callback-ca", ca, "-retry", "0s,300ms,1s,1s,1s"}
 	server, base, err := startServer(ctx, github, argv)
 	if err != nil {
 		return err
@@ -43,14 +44,14 @@ func webhooks(ctx context.Context, github, bodies, tokens string) (err error) {
 		return post(ctx, base+"/github", filepath.Join(bodies, file), event, id)
 	}
 
-	fmt.Println("\nissues.opened by webhook over TLS, repo=Codertocat/Hello-World")
+	fmt.Fprintln(w, "\nissues.opened by webhook over TLS, repo=Codertocat/Hello-World")
 	first := webhook.NewSecret()
 	e.accept(first)
 	sub, err := subscribe(ctx, base, e.url, first)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("  subscribed   the endpoint proved itself by a signed challenge; until %s\n", sub.RefreshBefore)
+	fmt.Fprintf(w, "  subscribed   the endpoint proved itself by a signed challenge; until %s\n", sub.RefreshBefore)
 
 	e.fail(2)
 	if err := send("w-issue-1", "issues.opened.json"); err != nil {
@@ -59,7 +60,7 @@ func webhooks(ctx context.Context, github, bodies, tokens string) (err error) {
 	if err := e.until(ctx, "the third attempt", func() bool { return len(e.taken) == 1 }); err != nil {
 		return err
 	}
-	fmt.Printf("  w-issue-1    refused %d times with 503, then taken; signature checked each time\n", len(e.refused))
+	fmt.Fprintf(w, "  w-issue-1    refused %d times with 503, then taken; signature checked each time\n", len(e.refused))
 
 	second := webhook.NewSecret()
 	if _, err := subscribe(ctx, base, e.url, second); err != nil {
@@ -72,7 +73,7 @@ func webhooks(ctx context.Context, github, bodies, tokens string) (err error) {
 	if err := e.until(ctx, "the delivery after the rotation", func() bool { return len(e.taken) == 2 }); err != nil {
 		return err
 	}
-	fmt.Println("  w-issue-2    after a rotation of the secret: signed with the old and the new one")
+	fmt.Fprintln(w, "  w-issue-2    after a rotation of the secret: signed with the old and the new one")
 
 	e.fail(1)
 	if err := send("w-issue-3", "issues.opened.json"); err != nil {
@@ -91,8 +92,8 @@ func webhooks(ctx context.Context, github, bodies, tokens string) (err error) {
 	if err := e.until(ctx, "the deliveries after the restart", func() bool { return len(e.taken) >= 4 }); err != nil {
 		return err
 	}
-	fmt.Println("  w-issue-3    the server was killed after a refused attempt; delivered after its restart")
-	fmt.Println("  w-issue-4    emitted after the restart to the same subscription")
+	fmt.Fprintln(w, "  w-issue-3    the server was killed after a refused attempt; delivered after its restart")
+	fmt.Fprintln(w, "  w-issue-4    emitted after the restart to the same subscription")
 	if err := server.end(); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package evolve_test
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -225,11 +226,13 @@ func TestPayloadContainmentProperty(t *testing.T) {
 }
 
 // Without a WIRE difference, payloads of the new schema have the types of the old one, whatever
-// their values.
+// their values. A union by JSON type keeps what is of none of its types, which only STRICT reports.
 func TestPayloadTypesProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		old, new := drawPair(t)
-		if len(without(differ(string(raw(old)), string(raw(new)), true), evolve.Wire)) == 0 {
+		changes := differ(string(raw(old)), string(raw(new)), true)
+		kept := slices.ContainsFunc(changes, func(c evolve.Change) bool { return strings.HasPrefix(c.Reason, "the union was ") })
+		if !kept && len(without(changes, evolve.Wire)) == 0 {
 			contained(t, new, loose(old))
 		}
 	})

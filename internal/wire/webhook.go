@@ -9,6 +9,13 @@ const (
 	HeaderSubscriptionID   = "X-MCP-Subscription-Id"
 )
 
+// Headers that tell of a retry where an author wants it. They are not signed: the second attempt has number 1, and the
+// category of what the attempt before it came to.
+const (
+	HeaderRetryNumber = "X-MCP-Retry-Number"
+	HeaderRetryReason = "X-MCP-Retry-Reason"
+)
+
 // Schemes of a signature in HeaderWebhookSignature: HMAC-SHA256 with the subscription's secret,
 // and ed25519 with the server's own key (HOOK-2, HOOK-10).
 const (

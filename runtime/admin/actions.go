@@ -270,7 +270,7 @@ func (h *handler) do(ctx context.Context, t *task, err error) outcome {
 		case End:
 			err = h.admin.End(ctx, a.Subscription, nil)
 		case CancelTask:
-			err = h.admin.Cancel(a.Task)
+			err = h.admin.Cancel(ctx, a.Task)
 		case Disconnect:
 			err = h.admin.EndConnection(a.Connection, nil)
 		case PutBack, Drop:

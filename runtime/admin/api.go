@@ -89,8 +89,8 @@ func (h *handler) api(add adder) {
 		}
 	})
 	add("GET", "/api/tasks", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if h.allowed(w, r, actor, Action{Verb: ListTasks}) {
-			answer(w, http.StatusOK, map[string]any{"tasks": tasksOf(h.admin.Tasks())})
+		if all, ok := h.tasks(w, r, actor); ok {
+			answer(w, http.StatusOK, map[string]any{"tasks": all})
 		}
 	})
 	add("GET", "/api/preview", func(w http.ResponseWriter, r *http.Request, actor string) {

@@ -86,13 +86,26 @@ func (h *handler) begin(w http.ResponseWriter, r *http.Request, actor string) {
 	}
 }
 
+// tasks returns all tasks.
+func (h *handler) tasks(w http.ResponseWriter, r *http.Request, actor string) (all []taskBody, ok bool) {
+	if !h.allowed(w, r, actor, Action{Verb: ListTasks}) {
+		return nil, false
+	}
+	found, err := h.admin.Tasks(r.Context())
+	if err != nil {
+		h.fail(w, r, "the tasks", err)
+		return nil, false
+	}
+	return tasksOf(found), true
+}
+
 // task returns the task that the path names.
 func (h *handler) task(w http.ResponseWriter, r *http.Request, actor string) (t operator.Task, ok bool) {
 	id := r.PathValue("id")
 	if !h.allowed(w, r, actor, Action{Verb: ListTasks, Task: id}) {
 		return t, false
 	}
-	t, err := h.admin.Task(id)
+	t, err := h.admin.Task(r.Context(), id)
 	if err != nil {
 		h.fail(w, r, "the task", err)
 		return t, false
@@ -102,8 +115,8 @@ func (h *handler) task(w http.ResponseWriter, r *http.Request, actor string) (t 
 
 // tasksPage lists tasks; bulkPage shows what one would do, and begins it by a button.
 func (h *handler) tasksPage(w http.ResponseWriter, r *http.Request, actor string) {
-	if h.allowed(w, r, actor, Action{Verb: ListTasks}) {
-		h.render(w, r, http.StatusOK, "tasks.html", view{Title: "Tasks", Tasks: tasksOf(h.admin.Tasks())})
+	if all, ok := h.tasks(w, r, actor); ok {
+		h.render(w, r, http.StatusOK, "tasks.html", view{Title: "Tasks", Tasks: all})
 	}
 }
 

@@ -132,7 +132,7 @@ func (in inside) Observe(methods []string, take func(method string, params json.
 	}
 }
 
-// observed gives a notification to whom it concerns.
+// observed passes a notification on to the subscriptions that it concerns.
 func (o *observers) observed(method string, params json.RawMessage) {
 	o.mu.Lock()
 	var takes []func(string, json.RawMessage)

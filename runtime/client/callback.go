@@ -38,7 +38,7 @@ type callback struct {
 	heard   atomic.Uint64 // deliveries so far
 
 	terminated chan error
-	// turn is held by whoever hands over to the inbox: what arrives together goes one by one.
+	// turn is held while something is handed to the inbox, so that deliveries that arrive together go in one by one.
 	turn   chan struct{}
 	wake   chan struct{} // a token when something was stored
 	after  uint64        // the last sequence handed over; guarded by turn

@@ -33,7 +33,7 @@ type subscribeOptions struct {
 	coalescing []Coalescing
 	carrier    carry.Carrier // nil: events/*
 	foreign    bool          // nothing but the carrier knows what is received: there is no event type and no cursor
-	// Of Consume: where the cursor and what else it keeps go, and who is woken when there is something to save.
+	// For Consume: where it keeps the cursor and the rest, and what wakes it when there is something to save.
 	store   clientstore.CursorStore // nil: that of the client
 	changed chan struct{}
 }

@@ -8,6 +8,7 @@ package events
 
 import (
 	"encoding/json"
+	"maps"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
@@ -172,5 +173,14 @@ func To(subscriptionIDs ...string) EmitOption {
 	return func(o *EmitOptions) { o.Targets = subscriptionIDs }
 }
 
-// WithMeta sets the occurrence's _meta.
-func WithMeta(meta map[string]any) EmitOption { return func(o *EmitOptions) { o.Meta = meta } }
+// WithMeta sets members of the occurrence's _meta; of several options the last one that names a member counts.
+func WithMeta(meta map[string]any) EmitOption {
+	return func(o *EmitOptions) {
+		all := make(map[string]any, len(o.Meta)+len(meta))
+		maps.Copy(all, o.Meta)
+		maps.Copy(all, meta)
+		if len(all) > 0 {
+			o.Meta = all
+		}
+	}
+}

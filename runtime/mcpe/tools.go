@@ -100,7 +100,12 @@ func refused(tool string, err *refusal) *mcp.CallToolResult {
 	if tool == wire.MCPEToolUnsubscribe {
 		content.Success = new(bool)
 	}
-	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: err.Message}}, StructuredContent: encode(&content)}
+	raw := encode(&content)
+	said := []mcp.Content{&mcp.TextContent{Text: err.Message}}
+	if content.Success != nil { // the original client reads success in the first text, also of an error
+		said = append([]mcp.Content{&mcp.TextContent{Text: string(raw)}}, said...)
+	}
+	return &mcp.CallToolResult{IsError: true, Content: said, StructuredContent: raw}
 }
 
 func (a *Adapter) internal(doing string, err error) *refusal {

@@ -119,14 +119,16 @@ type Admin interface {
 	// subscriptions are done too. A Bulk that is none is events.ErrInvalidParams, and [ErrBusy] means that 8 run.
 	Begin(ctx context.Context, b Bulk) (Task, error)
 
-	// Tasks returns the tasks of this process, the latest first, and Task the one of an id or events.ErrNotFound.
-	Tasks() []Task
+	// Tasks returns the tasks of all processes that share the store, the latest first, and Task the one of an id or
+	// events.ErrNotFound. Those of other processes are as they were some seconds ago.
+	Tasks(ctx context.Context) ([]Task, error)
 
 	// Task returns one of Tasks.
-	Task(id string) (Task, error)
+	Task(ctx context.Context, id string) (Task, error)
 
-	// Cancel ends a task after the subscription that it is at. What it has done stays; one that has ended stays as it is.
-	Cancel(id string) error
+	// Cancel ends a task after the subscription that it is at, in another process some seconds later. What it has done
+	// stays; one that has ended stays as it is.
+	Cancel(ctx context.Context, id string) error
 
 	// Note appends an entry to the audit log, which the store keeps for 90 days and up to 100,000 entries. The end of a
 	// task is noted by itself; else nothing is: package admin notes what comes by it.

@@ -142,7 +142,8 @@ type Bulk struct {
 	PerSecond float64
 }
 
-// A Task is a [Bulk] that was begun in this process, which forgets it at its end, and after 100 later ones.
+// A Task is a [Bulk] that was begun. It ends with its process, and is forgotten after 100 later ones; on a store that one
+// process has alone, with the process.
 type Task struct {
 	ID string
 	Bulk

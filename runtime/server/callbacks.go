@@ -24,24 +24,24 @@ type Resolver = interface {
 // Callbacks says which addresses requests to callbacks may reach, and how. The zero value reaches
 // public addresses over https.
 type Callbacks struct {
-	// AllowHosts are host names or addresses, without port, whose address is not judged. Whoever controls the DNS
+	// AllowHosts are host names or addresses, without port, whose address is not checked. The owner of the DNS
 	// of such a name decides where requests go.
 	AllowHosts []string
-	// AllowOrigins are origins such as https://receiver.test:8443 whose address is not judged.
+	// AllowOrigins are origins such as https://receiver.test:8443 whose address is not checked.
 	// An http origin is allowed to be plain http as well.
 	AllowOrigins []string
 	// AllowPrefixes are blocks that may be reached although they are not public.
 	AllowPrefixes []netip.Prefix
-	// DenyPrefixes are blocks that may not be reached although they are public; they win over every
-	// way of allowing.
+	// DenyPrefixes are blocks that may not be reached although they are public; they win over all
+	// Allow fields.
 	DenyPrefixes []netip.Prefix
 
 	// Proxy is a forward proxy, http or https, that every connection is tunnelled through; its
-	// userinfo is sent as basic authentication. The proxy's own address is not judged. The
-	// destination is still resolved and judged here, and the proxy is given the address.
+	// userinfo is sent as basic authentication. The proxy's own address is not checked. The
+	// destination is still resolved and checked here, and the proxy gets the address.
 	Proxy *url.URL
-	// ProxyResolves hands the proxy host names instead, for networks where only the proxy can
-	// look them up. Then only the proxy can judge what a name resolves to.
+	// ProxyResolves gives the proxy host names instead, for networks where only the proxy can
+	// look them up. Then only the proxy can check what a name resolves to.
 	ProxyResolves bool
 
 	// Timeout bounds one request from lookup to the end of its answer; default 5 s. See HOOK-3.
@@ -57,7 +57,7 @@ type Callbacks struct {
 
 	// Resolver looks names up; nil means net.DefaultResolver.
 	Resolver Resolver
-	// DialContext connects to an address that has been judged, "192.0.2.1:443", or to the proxy.
+	// DialContext connects to a checked address, "192.0.2.1:443", or to the proxy.
 	// Nil means a net.Dialer; tests put an in-memory network here.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -99,6 +99,9 @@ type Retry struct {
 	MaxUnsettled int
 	// FlushInterval is how soon progress is written to the store; default 200 ms.
 	FlushInterval time.Duration
+	// Headers tells of retries beside what is signed: X-MCP-Retry-Number is 1 in the second attempt, as this process
+	// counts them, and X-MCP-Retry-Reason the category of the failure before. They are for logs; nobody vouches for them.
+	Headers bool
 }
 
 // A RateLimit bounds attempts per second; the zero RateLimit does not.
@@ -126,6 +129,6 @@ func (r Retry) engine(log *slog.Logger, meter metric.Meter, tracer trace.Tracer)
 		Workers: r.Workers, PerHost: r.PerHost, PerSubscription: r.PerSubscription,
 		SubscriptionLimit: delivery.Limit(r.SubscriptionLimit), HostLimit: delivery.Limit(r.HostLimit),
 		Suspend: delivery.Suspension(r.Suspend), NoExpiryRemoval: r.NoExpiryRemoval, MaxUnsettled: r.MaxUnsettled,
-		FlushInterval: r.FlushInterval, Logger: log, Meter: meter, Tracer: tracer,
+		FlushInterval: r.FlushInterval, RetryHeaders: r.Headers, Logger: log, Meter: meter, Tracer: tracer,
 	}
 }

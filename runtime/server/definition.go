@@ -144,7 +144,7 @@ func (d *definition) kernel() {
 	}
 	if d.hooks.Transform != nil {
 		d.Transform = func(ctx context.Context, p, a any) error {
-			// What it makes goes to whoever has equal arguments: it runs for nobody.
+			// Its result goes to every subscription with equal arguments, so it runs for no principal.
 			return d.guard("Transform", func() error { return d.hooks.Transform(hook.Impersonal{Context: ctx}, p, a) })
 		}
 	}

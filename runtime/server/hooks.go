@@ -33,25 +33,25 @@ type Hooks[A, P any] = PointerHooks[*A, *P]
 // They run concurrently, under a context that ends with the request or subscription that they
 // serve. A panic is logged and becomes an internal error of that request or stream (ERR-4).
 type PointerHooks[PA, PP any] struct {
-	// Match is asked after the x-match rules whether the occurrence is for these arguments, anew
-	// for each subscription, so that it may ask PrincipalOf. It must not change p or a, which are
+	// Match reports, after the x-match rules, whether the occurrence is for these arguments. It is
+	// called for each subscription, so it may call PrincipalOf. It must not change p or a, which are
 	// shared.
 	Match func(ctx context.Context, p PP, a PA) bool
 	// Transform changes the payload for these arguments. It gets a fresh copy for each distinct
-	// arguments, and its result goes to all subscriptions with equal ones, whoever they belong to:
-	// so its context has no values, PrincipalOf is "", and it can depend on the payload and the
-	// arguments alone. The context ends with the request or subscription that came first; the next
+	// set of arguments. Its result goes to all subscriptions with equal arguments, of every principal:
+	// so its context has no values, PrincipalOf is "", and it may depend only on the payload and the
+	// arguments. The context ends with the request or subscription that came first; the next
 	// one then asks again. The result is validated and measured again (OCC-4).
 	Transform func(ctx context.Context, p PP, a PA) error
 	// OnSubscribe is called once for each new subscription, before its first delivery; an error
 	// refuses it. See SRV-3.
 	OnSubscribe func(ctx context.Context, sub Subscription, a PA) error
 	// OnUnsubscribe is called once for each subscription that OnSubscribe accepted, when it ends
-	// or its poll lease lapses. Where several processes share a store it is called by the one that
-	// delivers, and not when another one takes over. See SRV-3, POLL-8.
+	// or its poll lease lapses. Where several processes share a store, the process that delivers
+	// calls it, and not when another process takes over. See SRV-3, POLL-8.
 	OnUnsubscribe func(ctx context.Context, sub Subscription, a PA)
 	// Authorize decides after Options.Authorize whether the principal may subscribe; its errors
-	// are treated alike (AUTH-1).
+	// are treated as those of Options.Authorize (AUTH-1).
 	Authorize func(ctx context.Context, principal string, a PA) error
 }
 

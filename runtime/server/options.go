@@ -63,8 +63,8 @@ type Options struct {
 	Outbox engine.Outbox
 	// Codes chooses the family of error codes; default [CodesSketch].
 	Codes Codes
-	// PageSize is the number of descriptors on one page of events/list; 0 means 100. A page of more than one
-	// has at most about 1 MiB whatever this says. See LIST-1.
+	// PageSize is the number of descriptors on one page of events/list; 0 means 100. A page with more than one
+	// descriptor has at most about 1 MiB, whatever PageSize says. See LIST-1.
 	PageSize int
 	// Heartbeat is the interval of heartbeats on a stream; default 15 s, at most 30 s. See
 	// PUSH-4.
@@ -73,13 +73,13 @@ type Options struct {
 	// POLL-5.
 	NextPoll time.Duration
 	// MaxEvents is the batch size of a poll that asks for none (default 100), MaxEventsCap the
-	// largest (default 1,000); above it a poll is clamped. See POLL-4.
+	// largest batch size (default 1,000); larger wishes are clamped. See POLL-4.
 	MaxEvents, MaxEventsCap int
-	// DefaultWait is how long a poll without timeoutMs is held (default 0), MaxWait the longest
+	// DefaultWait is how long a poll without timeoutMs is held (default 0), MaxWait the longest time
 	// (default 30 s; negative: polls are never held). See POLL-9.
 	DefaultWait, MaxWait time.Duration
-	// MaxToolWait is the longest that a read tool or the wait tool waits for an occurrence; default 55 s, which is
-	// also the most (negative: tools never wait). Clients commonly give up a call after a minute.
+	// MaxToolWait is the longest time that a read tool or the wait tool waits for an occurrence; default and
+	// maximum 55 s (negative: tools never wait). Clients commonly give up a call after a minute.
 	MaxToolWait time.Duration
 	// Retention bounds each event type's log.
 	Retention Retention
@@ -98,7 +98,7 @@ type Options struct {
 	// JSON. An *events.Error goes to the caller; any other error is Forbidden without a reason
 	// (AUTH-1, ERR-4).
 	Authorize func(ctx context.Context, principal, event string, args json.RawMessage) error
-	// Reauthorize is the interval at which live streams and webhook subscriptions are asked
+	// Reauthorize is the interval at which live streams and webhook subscriptions are authorized
 	// again; default 5 min, negative: never. See AUTH-2.
 	Reauthorize time.Duration
 	// MaxStreams and MaxStreamsPerType cap the live streams of a principal, in all and per event
@@ -118,19 +118,19 @@ type Options struct {
 	// MaxPage bounds the result of one poll in bytes, unless a single occurrence is larger. The
 	// default is 8 MiB (CAP-5).
 	MaxPage int
-	// MemoryQuota bounds, in bytes, what is kept for pollers, from one poll to the next, and for webhook
-	// subscriptions; above it they are refused with ResourceExhausted and the limit "bytes". The default is 1 MiB
-	// for one principal and 256 MiB in all. Callers without a principal are not one caller: together they may have
+	// MemoryQuota bounds, in bytes, what is kept for pollers between two polls and for webhook
+	// subscriptions; above it both are refused with ResourceExhausted and the limit "bytes". The default is 1 MiB
+	// for one principal and 256 MiB in all. Callers without a principal may together have
 	// a quarter of the total. See CAP-5.
 	MemoryQuota Quota
 	// SkipPayloadValidation emits and transforms without checking payloadSchema.
 	SkipPayloadValidation bool
-	// EchoFingerprint puts the schemas' fingerprint into the _meta of every occurrence. See
+	// EchoFingerprint puts the fingerprint of the schemas into the _meta of every occurrence. See
 	// EVOL-4.
 	EchoFingerprint bool
 	// PropagateTrace puts the trace context of Emit's context into the _meta of the occurrence, as
-	// traceparent and tracestate, for clients and endpoints; never its baggage. What an author sets
-	// there by events.WithMeta stays, and an occurrence that is too large with it goes without.
+	// traceparent and tracestate, for clients and endpoints; never its baggage. Values that an author
+	// sets by events.WithMeta stay. An occurrence that would become too large is sent without them.
 	PropagateTrace bool
 	// Replica configures this process when several share Store, such as one of package postgres.
 	Replica Replica

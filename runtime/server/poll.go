@@ -27,7 +27,7 @@ func (s *Server) poll(ctx context.Context, r *port.Request) (json.RawMessage, er
 	return a.Encode(r.Stateless), nil
 }
 
-// pollAnswer is what the method and the read tools share. Whom it is for is in ctx.
+// pollAnswer is what the method and the read tools share. The principal is in ctx.
 func (s *Server) pollAnswer(ctx context.Context, p *wire.PollParams) (*polling.Answer, error) {
 	q, err := s.pollRequest(ctx, p, func(d *definition) time.Duration {
 		wait := s.options.DefaultWait

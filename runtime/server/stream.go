@@ -73,7 +73,7 @@ func (s inside) Follow(ctx context.Context, r port.FollowRequest) (port.Follower
 	return f, nil
 }
 
-// A leaseHost has the author's hooks for who comes and goes. It implements [lease.Host].
+// A leaseHost calls the author's hooks when subscribers come and go. It implements [lease.Host].
 type leaseHost struct{ s *Server }
 
 // hookTime bounds OnUnsubscribe, which runs after its request or stream has ended.

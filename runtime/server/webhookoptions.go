@@ -52,12 +52,12 @@ type WebhookOptions struct {
 // Attempts bounds the delivery attempts that are kept for operators: their results, and nothing that was sent or
 // answered. The stores of this module that keep subscriptions keep attempts; a store of your own keeps none.
 type Attempts struct {
-	// PerSubscription is how many of one subscription are kept; default 100 with a durable store and
+	// PerSubscription is how many attempts of one subscription are kept; default 100 with a durable store and
 	// 10 without. Negative keeps none.
 	PerSubscription int
 	// MaxAge is how long they are kept; default 7 days.
 	MaxAge time.Duration
-	// Total is how many are kept in all, of which the oldest go first; default 1,000,000.
+	// Total is how many are kept in all; the oldest are deleted first. Default 1,000,000.
 	Total int
 }
 

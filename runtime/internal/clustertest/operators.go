@@ -1,12 +1,14 @@
 package clustertest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -16,6 +18,7 @@ var operatorTests = []test{
 	{name: "SRV-8, REP-6: each process shows all of them, and what nobody does", run: clusterIsSeen},
 	{name: "SRV-8, REP-13: who asked for an attempt is known wherever it is made, and a replay ends where it should", run: askedElsewhere},
 	{name: "SRV-8, REP-13: two operators at two processes send what was given up once", run: sentOnce, long: true},
+	{name: "SRV-8, REP-13: a task is shown and cancelled by any process, and one whose process has died is not running", run: tasksElsewhere, long: true},
 }
 
 func clusterIsSeen(f *fleet) {
@@ -131,7 +134,7 @@ func sentOnce(f *fleet) {
 				return
 			}
 			f.wait("the task ends", func() bool {
-				task, err = m.Admin().Task(task.ID)
+				task, err = m.Admin().Task(f.Context(), task.ID)
 				return err != nil || !task.EndedAt.IsZero()
 			})
 			mu.Lock()
@@ -151,5 +154,84 @@ func sentOnce(f *fleet) {
 	}
 	if sum.Done < 18 {
 		f.Errorf("%d were done by both", sum.Done)
+	}
+}
+
+func tasksElsewhere(f *fleet) {
+	f.start(2)
+	a, b := f.members[0], f.members[1]
+	for i := range 10 {
+		f.members[i%2].subscribe("ann", params(hook(i), secretA, ""))
+	}
+	ctx := operator.WithActor(f.Context(), "olga")
+	begin := func(m *member, rate float64) operator.Task {
+		f.Helper()
+		task, err := m.Admin().Begin(ctx, operator.Bulk{Verb: operator.BulkPause, PerSecond: rate, Filter: operator.Filter{Principal: "ann"}})
+		if err != nil {
+			f.Fatal(err)
+		}
+		return task
+	}
+	sees := func(m *member, id string) operator.Task {
+		f.Helper()
+		task, err := m.Admin().Task(f.Context(), id)
+		if err != nil {
+			f.Fatal(err)
+		}
+		all, err := m.Admin().Tasks(f.Context())
+		if err != nil || slices.IndexFunc(all, func(t operator.Task) bool { return t.ID == id && t.Done == task.Done }) < 0 {
+			f.Errorf("it is not in the list: %+v %v", all, err)
+		}
+		return task
+	}
+	slow := begin(a, 0.2)
+	time.Sleep(12 * time.Second) // three are paused
+	if now := sees(b, slow.ID); now.Actor != "olga" || now.Total != 10 || now.Done < 2 || now.Done > 3 || !now.EndedAt.IsZero() || now.Filter.Principal != "ann" {
+		f.Errorf("under way: %+v", now)
+	}
+	if err := b.Admin().Cancel(f.Context(), slow.ID); err != nil {
+		f.Fatal(err)
+	}
+	if now := sees(b, slow.ID); !now.Cancelled {
+		f.Errorf("cancelled: %+v", now)
+	}
+	f.wait("it ends", func() bool { return !sees(b, slow.ID).EndedAt.IsZero() })
+	done := sees(b, slow.ID)
+	if own := sees(a, slow.ID); !own.Cancelled || own.Done != done.Done || own.Done > 3 {
+		f.Errorf("%+v, elsewhere %+v", own, done)
+	}
+	time.Sleep(time.Minute)
+	if again := sees(b, slow.ID); again.Done != done.Done || again.Error != "" {
+		f.Errorf("it goes on: %+v", again)
+	}
+	for _, m := range []*member{a, b} { // it has ended
+		if err := m.Admin().Cancel(f.Context(), slow.ID); err != nil {
+			f.Error(err)
+		}
+		if err := m.Admin().Cancel(f.Context(), "task_x"); !errors.Is(err, events.ErrNotFound) {
+			f.Errorf("an unknown one: %v", err)
+		}
+	}
+
+	dying := begin(a, 0.2)
+	time.Sleep(5 * time.Second)
+	f.sink(a)
+	time.Sleep(time.Minute)
+	if now := sees(b, dying.ID); now.EndedAt.IsZero() || now.Error == "" || now.Done >= now.Total {
+		f.Errorf("its process has died: %+v", now)
+	}
+	// It is begun again, and what is done is not done twice.
+	rest := begin(b, 100)
+	f.wait("the rest", func() bool { return !sees(b, rest.ID).EndedAt.IsZero() })
+	if now := sees(b, rest.ID); now.Total >= 10 || now.Done+now.Skipped != now.Total || now.Failed != 0 {
+		f.Errorf("begun again: %+v", now)
+	}
+	for range 120 { // those of long ago are forgotten
+		last := begin(b, 1000)
+		f.wait("it ends", func() bool { return !sees(b, last.ID).EndedAt.IsZero() })
+		time.Sleep(time.Millisecond)
+	}
+	if all, err := b.Admin().Tasks(f.Context()); err != nil || len(all) > 100 {
+		f.Errorf("%d are kept, %v", len(all), err)
 	}
 }

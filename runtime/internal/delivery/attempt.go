@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -272,7 +273,7 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 		e.mu.Unlock()
 		return result{aborted: true}, nil
 	}
-	ring, number := h.ring, t.attempts+1
+	ring, number, failed := h.ring, t.attempts+1, t.failed
 	t.cancel = cancel
 	e.mu.Unlock()
 
@@ -283,6 +284,10 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 	req, err := webhook.Signer{Ring: ring, Identity: e.o.Identity}.NewRequestAt(ctx, h.url, m, at)
 	if err != nil {
 		return r, err // nothing was sent
+	}
+	if e.o.RetryHeaders && failed != "" {
+		req.Header.Set(wire.HeaderRetryNumber, strconv.Itoa(number-1))
+		req.Header.Set(wire.HeaderRetryReason, string(failed))
 	}
 	r.at = at
 	answer, sendErr := e.o.Sender.Send(req)
@@ -309,6 +314,7 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 		}
 		h.proven = r.took < soon
 	}
+	t.failed = r.category
 	e.mu.Unlock()
 	if r.category != "" {
 		e.log(slog.LevelDebug, "webhook attempt failed", h, slog.Int("attempt", number), slog.String("type", kind), slog.String("category", string(r.category)))

@@ -94,28 +94,24 @@ type Sender interface {
 type End int
 
 const (
-	// Expired is a subscription that was not refreshed in time. No attempt of it begins any more. Who is told
-	// calls Remove, or Extend where the record was refreshed by somebody else.
+	// Expired is a subscription that was not refreshed in time. No attempt of it begins any more. Options.Ended
+	// calls Remove, or Extend where another process has refreshed the record.
 	Expired End = iota + 1
 	// Failed is one without expiry that failed for too long (HOOK-5); its terminated envelope is
 	// on the way.
 	Failed
 )
 
-// Suspension says when a subscription's deliveries are held back (HOOK-5).
+// Suspension is server.Suspension (HOOK-5).
 type Suspension struct {
-	// Rate is the share of failed attempts that must be exceeded; default 0.95.
-	Rate float64
-	// Window is the time that is looked at; default 60 min.
+	Rate   float64
 	Window time.Duration
-	// Min is how many attempts the window must hold; default 100.
-	Min int
+	Min    int
 }
 
-// A Limit bounds attempts per second; the zero Limit does not.
+// A Limit is server.RateLimit (HOOK-9).
 type Limit struct {
-	Rate rate.Limit
-	// Burst is how many may follow each other at once; default 1.
+	Rate  rate.Limit
 	Burst int
 }
 
@@ -131,44 +127,22 @@ type Options struct {
 	// Identity adds the server's own signature (HOOK-10); nil adds none.
 	Identity *webhook.Identity
 
-	// Workers bounds attempts under way; default 512. At most half of them serve subscriptions
-	// whose endpoints hang, cannot be reached or were not tried yet.
-	Workers int
-	// PerHost bounds attempts under way to one host and port, again with half of them for such
-	// subscriptions; default 16. The sender should keep as many idle connections.
-	PerHost int
-	// PerSubscription bounds attempts under way for one subscription; default 8. With 1 an
-	// occurrence is sent only when all before it are settled.
-	PerSubscription int
+	// server.Retry says what these are for and has the same defaults (HOOK-3, HOOK-5, HOOK-9). RetryWindow is its Window.
+	// The sender should keep PerHost idle connections to a host.
+	Schedule                          []time.Duration
+	Jitter                            float64
+	RetryWindow, AttemptTimeout       time.Duration
+	Workers, PerHost, PerSubscription int
+	SubscriptionLimit, HostLimit      Limit
+	Suspend                           Suspension
+	NoExpiryRemoval                   time.Duration
+	MaxUnsettled                      int
+	FlushInterval                     time.Duration
+	RetryHeaders                      bool
 
-	// Schedule are the waits before each attempt, the first one counted from when the occurrence
-	// was read, the others from the attempt before; default 0, 5 s, 30 s, 2 min, 10 min (HOOK-3).
-	Schedule []time.Duration
-	// Jitter spreads each wait by that share up and down; default 0.2, negative for none.
-	Jitter float64
-	// RetryWindow is how long after its first attempt an occurrence is tried; default 15 min.
-	RetryWindow time.Duration
-	// AttemptTimeout bounds one attempt beside the sender's own limit; 0 leaves it to the sender.
-	AttemptTimeout time.Duration
-
-	// Suspend says when deliveries are held back.
-	Suspend Suspension
-	// NoExpiryRemoval is how long a subscription without expiry may fail before it is ended;
-	// default 72 h (HOOK-5).
-	NoExpiryRemoval time.Duration
-	// MaxUnsettled bounds the occurrences of one subscription that are read and not settled, and
-	// with them the spans of its progress; then reading pauses. Default 1024.
-	MaxUnsettled int
-	// SubscriptionLimit and HostLimit bound the rate of attempts (HOOK-9). What has to wait stays
-	// in the log; if the log forgets it meanwhile, a gap is signalled.
-	SubscriptionLimit, HostLimit Limit
-
-	// FlushInterval is how soon progress is stored; default 200 ms.
-	FlushInterval time.Duration
-
-	// Ended is told that a subscription has expired or that the engine ended it, never of one that
-	// Remove or Terminate ended. One that expires is removed where Ended is nil. Gapped is told of a gap before anything moves past it, so that
-	// the caller can store what the next subscribe response has to report (D7). Both are called
+	// Ended is called when a subscription has expired or the engine has ended it, but not after
+	// Remove or Terminate. Without Ended an expired subscription is removed. Gapped is called before anything moves
+	// past a gap, so that the caller can store what the next subscribe response has to report (D7). Both are called
 	// from goroutines of the engine without its locks.
 	Ended  func(h *Handle, why End)
 	Gapped func(h *Handle)

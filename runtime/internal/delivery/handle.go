@@ -70,7 +70,7 @@ type Entry struct {
 	Subscription store.Subscription
 	Reader       Reader
 	// Begin, when set, is called with the handle before any method of Reader, so that the reader
-	// knows whom to wake.
+	// knows which handle to wake.
 	Begin func(*Handle)
 	// Log is the log that Progress counts in, when its positions mean something after a restart;
 	// nil for others, such as feeds of a check, whose progress is kept as Progress.Upstream.
@@ -289,7 +289,7 @@ func (h *Handle) passParked() {
 	h.e.mu.Unlock()
 	p := h.reader.Passed()
 	h.e.mu.Lock()
-	// What is found after this call is above p, whoever has begun to read meanwhile.
+	// What is found after this call is above p, even when another turn has begun to read meanwhile.
 	if h.intake.turn == turn {
 		h.marks.Pass(p)
 	}

@@ -62,7 +62,7 @@ func (l *Log) Ready() {
 	l.shard.arm()
 }
 
-// Advanced says that the head has moved and that Wake was called for whom it concerns. It never
+// Advanced says that the head has moved and that Wake was called for the handles that it concerns. It never
 // waits and may be called under the append lock.
 func (l *Log) Advanced() {
 	if l.advanced.Swap(true) {
@@ -75,7 +75,7 @@ func (l *Log) Advanced() {
 }
 
 // Leave stores that everything concerns a subscription from where a restored one would begin: it is
-// not added, and whoever adds it later must not begin where the log is dispatched to by then. It comes
+// not added, and when it is added later, delivery must not begin where the log is dispatched to by then. It comes
 // before [Log.Ready].
 func (l *Log) Leave(ctx context.Context, s store.Subscription) error {
 	e := l.shard.e

@@ -7,15 +7,18 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // A try is what attempts at one message have come to: an occurrence or a control envelope.
 type try struct {
 	attempts int
-	first    time.Time // attempt; zero before it
-	last     time.Time // attempt
-	due      time.Time // next attempt
-	busy     bool      // an attempt is under way
+	first    time.Time     // attempt; zero before it
+	last     time.Time     // attempt
+	due      time.Time     // next attempt
+	busy     bool          // an attempt is under way
+	failed   wire.Category // what the last attempt came to, "" before it
 	cancel   context.CancelFunc
 }
 

@@ -204,3 +204,35 @@ func TestHOOK3Categories(t *testing.T) {
 		}
 	})
 }
+
+// TestRetryHeaders has attempts after the first say which one they are and why, where that is wanted.
+func TestRetryHeaders(t *testing.T) {
+	for _, wanted := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			statuses := []int{500, 404, 200, 200}
+			s := &script{answer: func(context.Context, got) (status int, h http.Header, err error) {
+				status, statuses = statuses[0], statuses[1:]
+				return status, nil, nil
+			}}
+			e := newEngine(t, Options{Sender: s, Schedule: []time.Duration{0, time.Second, time.Second}, RetryHeaders: wanted})
+			defer shutdown(t, e)
+			top := newTopic(store.LogOptions{})
+			top.join(t, e, record("sub_1"), false)
+			for _, id := range []string{"evt_1", "evt_2"} {
+				top.emit(t, id)
+				time.Sleep(time.Minute)
+			}
+			var said []string
+			for _, g := range s.all() {
+				said = append(said, g.header.Get(wire.HeaderRetryNumber)+g.header.Get(wire.HeaderRetryReason))
+			}
+			want := []string{"", "1http_5xx", "2http_4xx", ""}
+			if !wanted {
+				want = make([]string, 4)
+			}
+			if !slices.Equal(said, want) {
+				t.Errorf("wanted %v: %q, want %q", wanted, said, want)
+			}
+		})
+	}
+}

@@ -27,7 +27,7 @@ type Shard struct {
 	idle    chan struct{}
 }
 
-// ShardOptions say who owns a [Shard].
+// ShardOptions describe the owner of a [Shard].
 type ShardOptions struct {
 	// Store keeps the shard's progress; it is the owner's, and required. A write that meets engine.ErrFenced ends the
 	// shard as [Shard.Drop] does (REP-7).

@@ -16,7 +16,7 @@ type Status struct {
 	LastError wire.Category
 	// FailedSince is when the present run of failures began, zero when the last attempt went well.
 	FailedSince time.Time
-	// Paused tells that it is an operator who holds deliveries back.
+	// Paused reports whether an operator holds deliveries back.
 	Paused bool
 	// Throttled tells that occurrences wait for a rate limit, for the endpoint's own wish, or
 	// because too many are unsettled; RetryAfter is how long still, as far as that is known.

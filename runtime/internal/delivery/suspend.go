@@ -145,7 +145,7 @@ func (h *Handle) Unpause() {
 		since = h.health.suspendedAt.time()
 	}
 	if h.health.suspended {
-		h.health.suspendedAt = instantOf(now) // the rest is for whoever ends the suspension
+		h.health.suspendedAt = instantOf(now) // the rest counts when the suspension ends
 	}
 	h.postpone(now.Sub(since))
 	h.pausedAt = 0

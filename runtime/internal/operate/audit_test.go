@@ -108,7 +108,7 @@ func TestSRV8AuditOfTasks(t *testing.T) {
 		slow, err := b.Begin(operator.WithActor(t.Context(), "olga"), operator.Bulk{Verb: operator.BulkPause, Filter: operator.Filter{Event: "e"}, PerSecond: 0.01})
 		must(t, err)
 		settle(time.Second)
-		must(t, b.Cancel(slow.ID))
+		must(t, b.Cancel(t.Context(), slow.ID))
 		b.running.Wait()
 		quick, err := b.Begin(operator.WithActor(t.Context(), "ivan"), operator.Bulk{Verb: operator.BulkUnpause})
 		must(t, err)

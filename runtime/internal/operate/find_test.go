@@ -26,7 +26,7 @@ func (b *bed) taken(verb operator.BulkVerb, f operator.Filter) operator.Task {
 	began, err := b.Begin(operator.WithActor(b.t.Context(), "olga"), operator.Bulk{Verb: verb, Filter: f})
 	must(b.t, err)
 	b.running.Wait()
-	t, err := b.Task(began.ID)
+	t, err := b.Task(b.t.Context(), began.ID)
 	must(b.t, err)
 	return t
 }

@@ -111,7 +111,7 @@ func TestSRV8BulkReplayAndSend(t *testing.T) {
 				t.Errorf("%d are previewed, %d to do", n, began.Total)
 			}
 			b.running.Wait()
-			ended, err := b.Task(began.ID)
+			ended, err := b.Task(t.Context(), began.ID)
 			must(t, err)
 			return ended
 		}

@@ -141,8 +141,13 @@ func (a *Admin) Begin(ctx context.Context, b operator.Bulk) (operator.Task, erro
 		cancel()
 		return operator.Task{}, operator.ErrBusy
 	}
-	if !a.o.Go(func() { a.run(ctx, t, s) }) {
-		a.tasks.end(t, a.o.Now(), "")
+	told, err := a.tellTask(ctx, t)
+	if err != nil {
+		a.tasks.drop(t)
+		return operator.Task{}, err
+	}
+	if !a.o.Go(func() { a.run(ctx, t, s, told) }) {
+		a.tasks.drop(t)
 		return operator.Task{}, fmt.Errorf("beginning a task: %w", events.ErrClosed)
 	}
 	return began, nil
@@ -176,8 +181,25 @@ func (ts *tasks) end(t *task, at time.Time, why string) {
 	}
 }
 
-// run does a task.
-func (a *Admin) run(ctx context.Context, t *task, s step) {
+// drop forgets a task that was not begun after all.
+func (ts *tasks) drop(t *task) {
+	t.cancel()
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.running--
+	ts.all = slices.DeleteFunc(ts.all, func(o *task) bool { return o == t })
+}
+
+// run does a task, and tells the other processes of it.
+func (a *Admin) run(ctx context.Context, t *task, s step, told *toldTask) {
+	telling, quiet := context.WithCancel(context.WithoutCancel(ctx))
+	var beats sync.WaitGroup
+	beats.Go(func() { a.beat(telling, told) })
+	defer func() {
+		quiet()
+		beats.Wait()
+		a.tellEnd(ctx, told)
+	}()
 	pause := time.Duration(float64(time.Second) / t.PerSecond)
 	inARow, next := 0, time.Now()
 	l := a.look(ctx)
@@ -264,41 +286,61 @@ func (ts *tasks) stop(t *task) {
 	}
 }
 
-func (a *Admin) Tasks() []operator.Task {
+func (a *Admin) Tasks(ctx context.Context) ([]operator.Task, error) {
 	a.tasks.mu.Lock()
-	defer a.tasks.mu.Unlock()
+	own := map[string]bool{}
 	all := make([]operator.Task, len(a.tasks.all))
 	for i, t := range a.tasks.all {
 		all[len(all)-1-i] = t.Task
+		own[t.ID] = true
 	}
-	return all
+	a.tasks.mu.Unlock()
+	stored, err := a.storedTasks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range stored {
+		if !own[t.ID] {
+			all = append(all, t.shown(a.o.Now()))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b operator.Task) int { return b.BegunAt.Compare(a.BegunAt) })
+	return all, nil
 }
 
-func (a *Admin) Task(id string) (operator.Task, error) {
-	t, err := a.task(id)
+func (a *Admin) Task(ctx context.Context, id string) (operator.Task, error) {
+	if t := a.mine(id); t != nil {
+		return a.tasks.read(t), nil
+	}
+	t, err := a.storedTask(ctx, id)
 	if err != nil {
 		return operator.Task{}, err
 	}
-	a.tasks.mu.Lock()
-	defer a.tasks.mu.Unlock()
-	return t.Task, nil
+	return t.shown(a.o.Now()), nil
 }
 
-func (a *Admin) Cancel(id string) error {
-	t, err := a.task(id)
-	if err == nil {
+func (a *Admin) Cancel(ctx context.Context, id string) error {
+	if t := a.mine(id); t != nil {
 		a.tasks.stop(t)
+		return nil
 	}
-	return err
+	return a.cancelElsewhere(ctx, id)
 }
 
-func (a *Admin) task(id string) (*task, error) {
+// mine is the task of this process, nil for none.
+func (a *Admin) mine(id string) *task {
 	a.tasks.mu.Lock()
 	defer a.tasks.mu.Unlock()
 	for _, t := range a.tasks.all {
 		if t.ID == id {
-			return t, nil
+			return t
 		}
 	}
-	return nil, fault.NotFound("task")
+	return nil
+}
+
+func (ts *tasks) read(t *task) operator.Task {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return t.Task
 }

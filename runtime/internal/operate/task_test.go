@@ -43,14 +43,14 @@ func TestSRV8Bulk(t *testing.T) {
 		if done := b.taken(operator.BulkResume, host); done.Total != 0 || done.Done != 0 || done.EndedAt.IsZero() {
 			t.Errorf("%+v", done)
 		}
-		all := b.Tasks()
+		all := b.allTasks()
 		if len(all) != 3 || all[0].Verb != operator.BulkResume || all[2].Verb != operator.BulkPause {
 			t.Errorf("%+v", all)
 		}
-		missing(t, "a task", errorOf(b.Task("task_x")))
-		missing(t, "cancelling", b.Cancel("task_x"))
-		must(t, b.Cancel(all[0].ID))
-		if after, err := b.Task(all[0].ID); err != nil || after.Cancelled {
+		missing(t, "a task", errorOf(b.Task(t.Context(), "task_x")))
+		missing(t, "cancelling", b.Cancel(t.Context(), "task_x"))
+		must(t, b.Cancel(t.Context(), all[0].ID))
+		if after, err := b.Task(t.Context(), all[0].ID); err != nil || after.Cancelled {
 			t.Errorf("cancelled after its end: %+v %v", after, err)
 		}
 		for _, bad := range []operator.Bulk{{Verb: "end"}, {}, {Verb: operator.BulkPause, PerSecond: -1}, {Verb: operator.BulkPause, PerSecond: 1001},
@@ -78,12 +78,12 @@ func TestSRV8BulkCancelled(t *testing.T) {
 		began, err := b.Begin(operator.WithActor(ctx, "olga"), slow)
 		must(t, err)
 		settle(7 * time.Second)
-		if now, err := b.Task(began.ID); err != nil || now.Done != 4 || now.Total != 40 || !now.EndedAt.IsZero() {
+		if now, err := b.Task(t.Context(), began.ID); err != nil || now.Done != 4 || now.Total != 40 || !now.EndedAt.IsZero() {
 			t.Errorf("%+v %v", now, err)
 		}
-		must(t, b.Cancel(began.ID))
+		must(t, b.Cancel(t.Context(), began.ID))
 		b.running.Wait()
-		if now, err := b.Task(began.ID); err != nil || now.Done != 4 || !now.Cancelled || now.EndedAt.IsZero() || now.Error != "" {
+		if now, err := b.Task(t.Context(), began.ID); err != nil || now.Done != 4 || !now.Cancelled || now.EndedAt.IsZero() || now.Error != "" {
 			t.Errorf("%+v %v", now, err)
 		}
 		if n, err := b.Preview(ctx, slow); n != 36 || err != nil {
@@ -98,7 +98,7 @@ func TestSRV8BulkCancelled(t *testing.T) {
 		}
 		close(b.closing)
 		b.running.Wait()
-		for _, now := range b.Tasks() {
+		for _, now := range b.allTasks() {
 			if !now.Cancelled || now.EndedAt.IsZero() {
 				t.Errorf("%+v", now)
 			}
@@ -126,7 +126,7 @@ func TestSRV8BulkTwice(t *testing.T) {
 		must(t, b.End(t.Context(), ends[19].ID, nil))
 		b.running.Wait()
 		for _, id := range ids {
-			if now, err := b.Task(id); err != nil || now.Total < 19 || now.Total > 20 || now.Done > 19 || now.Skipped > 1 || now.Failed != 0 || now.Error != "" {
+			if now, err := b.Task(t.Context(), id); err != nil || now.Total < 19 || now.Total > 20 || now.Done > 19 || now.Skipped > 1 || now.Failed != 0 || now.Error != "" {
 				t.Errorf("%+v %v", now, err)
 			}
 		}
@@ -136,7 +136,7 @@ func TestSRV8BulkTwice(t *testing.T) {
 		for range keptTasks + 5 {
 			b.taken(operator.BulkResume, operator.Filter{})
 		}
-		if all := b.Tasks(); len(all) != keptTasks {
+		if all := b.allTasks(); len(all) != keptTasks {
 			t.Errorf("%d tasks are kept", len(all))
 		}
 	})
@@ -156,7 +156,7 @@ func TestSRV8BulkFails(t *testing.T) {
 		settle(2500 * time.Millisecond)
 		st.fail(errTest)
 		b.running.Wait()
-		now, err := b.Task(began.ID)
+		now, err := b.Task(t.Context(), began.ID)
 		must(t, err)
 		if now.Done != 3 || now.Failed != maxInARow || now.Total != 30 || !strings.Contains(now.Error, "given up after 20 failures") || strings.Contains(now.Error, errTest.Error()) {
 			t.Errorf("%+v", now)
@@ -169,4 +169,11 @@ func TestSRV8BulkFails(t *testing.T) {
 			t.Errorf("again: %+v", done)
 		}
 	})
+}
+
+func (b *bed) allTasks() []operator.Task {
+	b.t.Helper()
+	all, err := b.Tasks(b.t.Context())
+	must(b.t, err)
+	return all
 }

@@ -127,7 +127,7 @@ func (w *Subscriptions) begin(ctx context.Context, q *Request, lapsed *store.Sub
 		var full *engine.QuotaError
 		switch {
 		case errors.Is(err, store.ErrConflict):
-			w.host.Release(q.Sub, q.Args) // it is somebody else's now, who has asked as well
+			w.host.Release(q.Sub, q.Args) // another process has made it at the same time
 			return nil, errAgain
 		case errors.As(err, &full):
 			err = fault.Exhausted("subscriptions", full.Limit)
@@ -154,7 +154,7 @@ func (w *Subscriptions) begin(ctx context.Context, q *Request, lapsed *store.Sub
 	return &Result{ID: q.Sub.ID, RefreshBefore: instant(r.ExpiresAt), Cursor: cursor, Truncated: truncated || again}, nil
 }
 
-// told tells the owner of a record that was changed, also when whoever asked for that has gone.
+// told tells the owner of a record that it was changed, even when the caller has gone.
 func (w *Subscriptions) told(ctx context.Context, r *store.Subscription) error {
 	ctx, cancel := outliving(ctx)
 	defer cancel()
@@ -264,7 +264,7 @@ func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subs
 	}
 	h, truncated, err := w.start(ctx, q.Type, q.Args, *r, cursor, at)
 	if errors.Is(err, delivery.ErrClosed) && w.ctx.Err() == nil || p.lost(err) {
-		return false, false, nil // whoever owns it is told
+		return false, false, nil // its owner is told
 	}
 	if err != nil {
 		return false, false, err

@@ -29,7 +29,7 @@ func (w *Subscriptions) delete(ctx context.Context, h *Live) bool {
 // ended is told by the engine that a subscription expired or failed for too long.
 func (w *Subscriptions) ended(handle *delivery.Handle, why delivery.End) {
 	w.background(func() {
-		// Whoever begins or refreshes the subscription at this moment comes first.
+		// A request that begins or refreshes the subscription at this moment comes first.
 		unlock, err := w.keys.Lock(w.ctx, handle.ID())
 		if err != nil {
 			return

@@ -71,7 +71,7 @@ type Quota struct{ PerPrincipal, Total int }
 // Terms are what a subscriber may be granted until it has to refresh (SUB-6).
 type Terms struct {
 	Min, Default, Max time.Duration
-	// NoExpiry grants no end to who asks for none.
+	// NoExpiry allows subscriptions without an end.
 	NoExpiry bool
 }
 

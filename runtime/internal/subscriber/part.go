@@ -73,7 +73,7 @@ func (p *part) lost(err error) bool {
 }
 
 // deleteLapsed takes the record of a subscription away whose time is over, unless another process has
-// prolonged it since r was read: then the error is [errAgain]. Who refreshes it compares and swaps, and so
+// prolonged it since r was read: then the error is [errAgain]. A refresh compares and swaps, and so
 // does this before it deletes.
 func (p *part) deleteLapsed(ctx context.Context, r *store.Subscription) error {
 	revision, err := p.owned.PutSubscription(ctx, *r)

@@ -49,9 +49,9 @@ func (w *Subscriptions) start(ctx context.Context, et eventtype.Type, a eventtyp
 	} else {
 		h.reader = w.newLogReader(et, sub, a)
 	}
-	// Who has asked just now is told by the response.
+	// The response tells a caller that has just asked.
 	if at.lost = (at.lost || truncated) && !at.fresh; at.lost {
-		// Before anything moves past the gap (D7): whoever goes on after a crash does not see it any more.
+		// Before anything moves past the gap (D7): after a crash the next owner does not see it any more.
 		if err := w.noteGap(ctx, r.ID, r.Generation, at.part); err != nil {
 			h.reader.Close()
 			return nil, false, err

@@ -202,7 +202,7 @@ func (w *Subscriptions) renew(r *store.Subscription, q *Request) error {
 // No delivery overtakes the response of the subscribe that it follows: a receiver that does not know
 // the subscription's id yet would refuse it.
 const (
-	// ReplyTime is how long whoever delivers waits from when the record was stored. It is enough for
+	// ReplyTime is how long an owner waits after the record was stored. It is enough for
 	// a response to be written and read where nobody tells when that is.
 	ReplyTime = 500 * time.Millisecond
 	// MaxReplyTime is how long a response that is still being written is waited for.

@@ -296,8 +296,8 @@ func (w *Subscriptions) gapped(h *delivery.Handle) {
 	}
 }
 
-// noteGap stores that the next subscribe response has a gap to report, by the part's owner when there is one: it
-// is the owner who has lost something. A record that is gone has nothing to report.
+// noteGap stores that the next subscribe response has a gap to report, as the part's owner when there is a part,
+// since the owner has lost something. A record that is gone has nothing to report.
 func (w *Subscriptions) noteGap(ctx context.Context, id string, generation uint64, p *part) error {
 	put := w.store.PutSubscription
 	if p != nil {
@@ -316,7 +316,7 @@ func (w *Subscriptions) noteGap(ctx context.Context, id string, generation uint6
 	return err
 }
 
-// finishTime bounds what is stored after whoever asked for it may have gone.
+// finishTime bounds a write whose caller may have gone.
 const finishTime = 30 * time.Second
 
 func finishing() (context.Context, context.CancelFunc) {

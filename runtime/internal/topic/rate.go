@@ -21,7 +21,7 @@ func (r *rate) perMinute(now time.Time) float64 {
 	return r.weight * math.Exp(-now.Sub(r.at).Minutes())
 }
 
-// Appended is how many entries became visible here since the topic was opened, whoever appended them.
+// Appended is how many entries became visible here since the topic was opened, those of other processes included.
 func (t *Topic) Appended() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

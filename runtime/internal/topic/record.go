@@ -36,7 +36,7 @@ type record struct {
 // code and may take its time or hang, so no lock is held while it runs: the others wait for running, or
 // until their own context ends.
 type variant struct {
-	running chan struct{} // closed when who computes it is through; nil while nobody does; under record.mu
+	running chan struct{} // closed when the computation ends; nil while there is none; under record.mu
 	done    bool          // under record.mu; data and err are fixed from then on
 	data    json.RawMessage
 	err     error
@@ -149,7 +149,7 @@ func (r *record) variant(ctx context.Context, a *Arguments) (*variant, error) {
 	return r.compute(ctx, a, v)
 }
 
-// compute is for the one who set v.running: whatever comes of it, even a panic, it lets the others go on.
+// compute is called by the goroutine that set v.running. It lets the others go on even after a panic.
 func (r *record) compute(ctx context.Context, a *Arguments, v *variant) (*variant, error) {
 	defer func() {
 		r.mu.Lock()
@@ -356,7 +356,7 @@ func (b *recordBudget) trim() {
 	}
 }
 
-// drop gives everything up; whoever reads a variant at this moment has it still. The record has left the cache
+// drop gives everything up; a goroutine that reads a variant at this moment keeps it. The record has left the cache
 // and keeps no more.
 func (r *record) drop() {
 	r.mu.Lock()

@@ -256,7 +256,7 @@ func (t *Topic) expected(e *store.Entry) prepared {
 	return prepared{}
 }
 
-// appended is the log's Appended callback: it moves the head and wakes whom the entries concern.
+// appended is the log's Appended callback: it moves the head and wakes the readers that the entries concern.
 func (t *Topic) appended(l *life, entries []store.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

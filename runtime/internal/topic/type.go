@@ -10,7 +10,7 @@ import (
 
 // A Type is what the kernel knows of one registration of an event type. It never changes;
 // registering the name again makes a new one. What it points to, the author's functions included,
-// is set by whoever registers; the functions are guarded against panics.
+// is set at registration; the functions are guarded against panics.
 type Type struct {
 	Name     string
 	NameHash uint32

@@ -131,7 +131,7 @@ type Candidate struct {
 }
 
 // Verify returns nil when events may be delivered. One verification of a pair runs at a time, and
-// who waited for it uses its result. Errors are CallbackEndpointError, ResourceExhausted, the
+// calls that waited for it use its result. Errors are CallbackEndpointError, ResourceExhausted, the
 // context's own or the store's.
 func (v *Verifier) Verify(ctx context.Context, c *Candidate) error {
 	if v.Allows(c.At) {

@@ -77,3 +77,6 @@ func Marks(namespace, log string) string { return namespace + ".s." + markAt(any
 
 // LifeSubject is where the life of a namespace's state lies.
 func LifeSubject(namespace string) string { return namespace + ".s." + lifeSubject }
+
+// ProofSubject is where a process that is not there would prove.
+func ProofSubject(namespace string) string { return namespace + ".s." + proofs + "none" }

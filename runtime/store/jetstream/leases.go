@@ -115,8 +115,8 @@ func (s *Store) view(ctx context.Context) (view, error) {
 	}
 	began := time.Now()
 	found, upTo, err := s.state.scan(ctx, "c.>", s.state.proof, f.upTo+1, 0)
-	if err == nil && upTo < f.upTo { // the stream was made again
-		f.forget()
+	if err == nil && (upTo < f.upTo || f.upTo > 0 && slices.ContainsFunc(found, func(r record) bool { return r.subject == lifeSubject })) {
+		f.forget() // another life began: the stream may have been made again
 		found, upTo, err = s.state.scan(ctx, "c.>", s.state.proof, 1, 0)
 	}
 	if err != nil {
@@ -167,6 +167,9 @@ func (s *Store) saw(f *follower, r record) (err error) {
 // the expectation of what was judged stands in its place (JS-19).
 func (s *Store) live(ctx context.Context) (view, error) {
 	for {
+		if err := ctx.Err(); err != nil {
+			return view{}, err
+		}
 		v, err := s.view(ctx)
 		if err != nil {
 			return v, err
@@ -189,10 +192,11 @@ func (s *Store) live(ctx context.Context) (view, error) {
 
 // endLease deletes a lease as long as it is the one that was judged.
 func (s *Store) endLease(ctx context.Context, subject string, is func(leased) bool) error {
+	known := true
 	_, err := s.state.change(ctx, []string{subject}, func(r *reading) ([]write, error) {
 		x := r.of(subject)
-		if !x.there() {
-			return nil, nil
+		if known = x.sequence > 0; !x.there() {
+			return nil, nil // a deletion is seen at the next look
 		}
 		l, err := leaseOf(x)
 		if err != nil || !is(l) {
@@ -200,6 +204,14 @@ func (s *Store) endLease(ctx context.Context, subject string, is func(leased) bo
 		}
 		return []write{remove(x)}, nil
 	})
+	if err != nil || known {
+		return err
+	}
+	unlock, err := s.locks.Lock(ctx, "view") // somebody has taken it away by hand
+	if err == nil {
+		s.cluster.forget()
+		unlock()
+	}
 	return err
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
@@ -226,6 +227,7 @@ func TestRenewalAndJudgement(t *testing.T) {
 	has := func(c engine.Cluster, fence uint64) bool {
 		return slices.ContainsFunc(c.Replicas, func(r engine.Replica) bool { return r.Fence == fence })
 	}
+	b.Slow(5 * time.Millisecond) // who judges
 	renewed, over := 0, 0
 	for round := range 60 {
 		lease := check.Must(a.Join(ctx, "r", 20*time.Millisecond, nil))(t)
@@ -286,6 +288,11 @@ func TestStateMadeAgain(t *testing.T) {
 			}
 			check.Must(js.CreateStream(t.Context(), stream.CachedInfo().Config))(t)
 			check.Must(js.PublishMsg(t.Context(), &nats.Msg{Subject: life.Subject, Data: life.Data}))(t)
+			if !tc.single { // a cluster tells by the raft group, whatever is there; one server by where it ends
+				for range 200 {
+					check.Must(js.PublishMsg(t.Context(), &nats.Msg{Subject: jetstream.ProofSubject(o.Namespace), Data: life.Data}))(t)
+				}
+			}
 			s.WatchLife()
 			if s.Generation() <= before {
 				t.Fatalf("generation %d after %d", s.Generation(), before)
@@ -307,6 +314,27 @@ func TestStateMadeAgain(t *testing.T) {
 			check.Equal(t, other.Generation(), s.Generation())
 			check.Equal(t, check.OpenLog(t, other, "log", bounded).Epoch(), again.Epoch())
 		})
+	}
+}
+
+// An owner that has not heard of a new generation writes nothing more all the same (JS-14, REP-19).
+func TestOwnerOfBefore(t *testing.T) {
+	a, b := two(t)
+	sub := check.Put(t, a, inShard("sub_1", 0))
+	owner := b.Owned(owns(t, b, 0))
+	update := []store.Update{{ID: sub.ID, Generation: sub.Generation, Progress: store.Progress{Epoch: 1, Base: 9}}}
+	if err := owner.SaveProgress(t.Context(), update); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.BeginEpochs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	update[0].Progress.Base = 10
+	if err := owner.SaveProgress(t.Context(), update); !errors.Is(err, engine.ErrFenced) {
+		t.Errorf("SaveProgress: %v", err)
+	}
+	if base := check.Get(t, a, sub.ID).Progress.Base; base != 9 {
+		t.Errorf("base %d", base)
 	}
 }
 
@@ -351,7 +379,7 @@ func TestKey(t *testing.T) {
 	o := jetstream.Options{Namespace: space(), Single: true, Key: []byte("0123456789abcdef0123456789abcdef")}
 	s := open(t, alone.ClientURL(), o)
 	sub := check.Put(t, s, inShard("sub_1", 0))
-	callback := store.Callback{URL: "u", Path: "/p", Secrets: sub.Secrets}
+	callback := clientstore.Callback{URL: "u", Path: "/p", Secrets: sub.Secrets}
 	if err := s.PutCallback(t.Context(), "k", callback); err != nil {
 		t.Fatal(err)
 	}
@@ -447,7 +475,7 @@ func TestRightsOfState(t *testing.T) {
 		{"r.s.k.*", func(s *jetstream.Store) error { _, err := s.PutState(ctx, engine.State{Key: "k"}); return err }},
 		{"r.s.y.>", func(s *jetstream.Store) error { return s.AddSchema(ctx, "e", engine.SchemaVersion{}, 0) }},
 		{"r.a.*", claim},
-		{"r.c.>", func(s *jetstream.Store) error { return s.Save(ctx, "k", store.Saved{Cursor: "c"}) }},
+		{"r.c.>", func(s *jetstream.Store) error { return s.Save(ctx, "k", clientstore.Saved{Cursor: "c"}) }},
 		{"$JS.API.STREAM.MSG.DELETE.R_S", func(s *jetstream.Store) error { return s.Ping(ctx) }},
 		{"$JS.API.STREAM.MSG.GET.R_A", claim},
 		{"$JS.API.STREAM.PURGE.R_S", func(s *jetstream.Store) error {
@@ -476,7 +504,7 @@ func TestRightsOfState(t *testing.T) {
 	}
 	all := check.Must(as("all"))(t)
 	t.Cleanup(func() { all.Close() })
-	if err := all.Save(ctx, "k", store.Saved{Cursor: "c"}); err != nil {
+	if err := all.Save(ctx, "k", clientstore.Saved{Cursor: "c"}); err != nil {
 		t.Fatal(err)
 	}
 	for i, r := range rights {

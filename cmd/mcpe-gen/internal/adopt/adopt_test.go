@@ -34,6 +34,7 @@ func TestRequire(t *testing.T) {
 	r := Requirement{GoVersion: "1.26.0", Version: "v0.2.0"}
 	for name, c := range map[string]struct {
 		in, replace string
+		modules     []string
 		want, lacks []string
 	}{
 		"bare": {in: "module x\n", want: []string{"go 1.26.0\n", "tool " + toolPath, "require " + RuntimePath + " v0.2.0\n"}},
@@ -45,6 +46,11 @@ func TestRequire(t *testing.T) {
 			want: []string{"\ta.com/a v1.0.0\n\t" + RuntimePath + " v0.2.0\n)", "require b.com/b v1.0.0 // indirect\n"}},
 		"replaced": {in: "module x\n\nreplace " + RuntimePath + " => ../a b\n", replace: "../with space",
 			want: []string{"replace " + RuntimePath + " => \"../with space\"\n"}},
+		"another module": {in: "module x\n", replace: "../m", modules: []string{"runtime/store/jetstream"},
+			want: []string{"\t" + RuntimePath + " v0.2.0\n", "\t" + RuntimePath + "/runtime/store/jetstream v0.2.0\n",
+				RuntimePath + "/runtime/store/jetstream => ../m/runtime/store/jetstream\n"}},
+		"another module beside one that is replaced": {in: "module x\n\nreplace " + RuntimePath + " => ../m\n", modules: []string{"runtime/store/jetstream"},
+			want: []string{RuntimePath + "/runtime/store/jetstream => ../m/runtime/store/jetstream\n"}},
 		"tool": {in: "module x\n\ntool " + toolPath + "\n", want: []string{"tool " + toolPath + "\n"}},
 		"crlf": {in: "module x\r\n\r\ngo 1.26.0\r\n", want: []string{"go 1.26.0\r\n", "v0.2.0\r\n"}},
 	} {
@@ -55,7 +61,7 @@ func TestRequire(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		r.Replace = c.replace
+		r.Replace, r.Modules = c.replace, c.modules
 		out, err := m.Require(r)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -80,7 +86,8 @@ func TestRequire(t *testing.T) {
 func TestFind(t *testing.T) {
 	const sdk = `"github.com/modelcontextprotocol/go-sdk/mcp"`
 	_, found := module(t, map[string]string{
-		"a/a.go":             "package a\nimport m " + sdk + "\nfunc f() {\n\ts := m.NewServer(nil, nil)\n\ts.Run(nil, nil)\n}\n",
+		"a/a.go": "package a\nimport m " + sdk + "\nfunc f() {\n\ts := m.NewServer(nil, nil)\n\ts.Run(nil, nil)\n}\n" +
+			"func g(s *m.Server, c cmd) {\n\ts.Run(nil, &m.StdioTransport{})\n\tc.Run(nil, &m.Tool{})\n}\n",
 		"b.go":               "package b\nimport . " + sdk + "\nvar s = NewServer(nil, nil)\nvar h = NewSSEHandler(nil, nil)\n",
 		"hidden.go":          "package b\nimport " + sdk + "\nfunc f(mcp other) { mcp.NewServer(nil, nil) }\nvar _ mcp.Tool\n",
 		"other.go":           "package b\nimport \"example.com/mcp\"\n// github.com/modelcontextprotocol/go-sdk/mcp\nvar s2 = mcp.NewServer()\n",
@@ -98,7 +105,7 @@ func TestFind(t *testing.T) {
 	for _, p := range found.Places {
 		got = append(got, p.Path+" "+string(p.Kind)+" "+p.Text)
 	}
-	want := []string{"a/a.go NewServer s := m.NewServer(nil, nil)", "a/a.go Run s.Run(nil, nil)",
+	want := []string{"a/a.go NewServer s := m.NewServer(nil, nil)", "a/a.go Run s.Run(nil, nil)", "a/a.go Run s.Run(nil, &m.StdioTransport{})",
 		"b.go NewServer var s = NewServer(nil, nil)", "b.go NewSSEHandler var h = NewSSEHandler(nil, nil)"}
 	if !slices.Equal(got, want) {
 		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -139,7 +139,7 @@ func (found *Found) add(name string, text []byte) {
 			return true
 		}
 		if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Run" {
-			if id, ok := sel.X.(*ast.Ident); ok && id.Obj != nil && servers[id.Obj.Pos()] {
+			if id, ok := sel.X.(*ast.Ident); ok && id.Obj != nil && (servers[id.Obj.Pos()] || f.isTransport(call.Args[1])) {
 				found.place(f, Run, call)
 			}
 		}
@@ -168,6 +168,21 @@ func (f *file) sdkCall(call *ast.CallExpr) string {
 		return sel.Sel.Name
 	}
 	return ""
+}
+
+// isTransport reports whether an expression is the address of one of the SDK's transports.
+func (f *file) isTransport(e ast.Expr) bool {
+	if and, ok := e.(*ast.UnaryExpr); ok && and.Op == token.AND {
+		if lit, ok := and.X.(*ast.CompositeLit); ok {
+			sel, ok := lit.Type.(*ast.SelectorExpr)
+			if !ok || !strings.HasSuffix(sel.Sel.Name, "Transport") {
+				return false
+			}
+			id, ok := sel.X.(*ast.Ident)
+			return ok && id.Name == f.sdk
+		}
+	}
+	return false
 }
 
 // importName is what a file calls the package of an import path, "" when it does not import it.

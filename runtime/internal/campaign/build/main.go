@@ -59,8 +59,8 @@ var mutants = []struct {
 		"func (w *Subscriptions) Changed(id string, of engine.Shard) {\n",
 		"func (w *Subscriptions) Changed(id string, of engine.Shard) {\n	return\n"}}},
 	{"outbox only of transactions that began after the last look", []change{
-		{"runtime/store/postgres/look.go", "	for _, tx := range w.since.active {\n		between(tx, tx)\n	}\n", ""},
-		{"runtime/store/postgres/look.go", "	if w.main.began == nil && now.Sub(w.whole) >= wholeEvery {\n", "	if w.whole.IsZero() {\n"}}},
+		{"runtime/internal/outbox/look.go", "	for _, tx := range w.since.active {\n		between(tx, tx)\n	}\n", ""},
+		{"runtime/internal/outbox/look.go", "	if w.main.began == nil && now.Sub(w.whole) >= wholeEvery {\n", "	if w.whole.IsZero() {\n"}}},
 }
 
 func main() {

@@ -5,6 +5,7 @@
 //
 // PUT /tickets/{id} opens a ticket, which emits ticket.created. MCP is served on /mcp, GET /healthz tells whether the store
 // takes writes. The event type comes from examples/schemas/tickets.yaml. compose.yaml runs it with three nats-servers.
+// The package makes no promise of compatibility.
 package main
 
 import (

@@ -5,6 +5,7 @@
 //	mcpe-jetstream new-life [flags] [URL]   begin new epochs, after a restore
 //
 // URL is one nats-server or several with commas between them; without it NATS_URL is. See docs/jetstream.md.
+// The package makes no promise of compatibility.
 package main
 
 import (

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/coder/websocket"
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
+)
+
+// subprotocol is what both sides agree on in the handshake. MCP specifies none.
+const subprotocol = "mcp"
+
+// maxMessage bounds a message in bytes.
+const maxMessage = 4 << 20
+
+// A socket is one WebSocket as an mcp.Connection: a text message is a message of JSON-RPC.
+type socket struct {
+	*websocket.Conn
+	// caller is who made the handshake, nil for nobody. All requests of the connection are that one's.
+	caller *auth.TokenInfo
+}
+
+// Read reads the next message; a close by the peer is the end.
+func (s *socket) Read(ctx context.Context) (jsonrpc.Message, error) {
+	kind, data, err := s.Conn.Read(ctx)
+	if websocket.CloseStatus(err) != -1 {
+		return nil, io.EOF
+	}
+	if err != nil {
+		return nil, err
+	}
+	if kind != websocket.MessageText {
+		return nil, errors.New("a message is not text")
+	}
+	message, err := jsonrpc.DecodeMessage(data)
+	if r, ok := message.(*jsonrpc.Request); ok && s.caller != nil {
+		r.Extra = &mcp.RequestExtra{TokenInfo: s.caller}
+	}
+	return message, err
+}
+
+// Write writes a message.
+func (s *socket) Write(ctx context.Context, message jsonrpc.Message) error {
+	data, err := jsonrpc.EncodeMessage(message)
+	if err != nil {
+		return err
+	}
+	return s.Conn.Write(ctx, websocket.MessageText, data)
+}
+
+// Close says goodbye to the peer.
+func (s *socket) Close() error { return s.Conn.Close(websocket.StatusNormalClosure, "") }
+
+// SessionID is empty: the connection is the session.
+func (s *socket) SessionID() string { return "" }
+
+// accepted is the transport of a handshake that a server has accepted.
+type accepted struct{ *socket }
+
+func (a accepted) Connect(context.Context) (mcp.Connection, error) { return a.socket, nil }
+
+// newHandler serves es to every WebSocket. It belongs behind what authenticates, such as auth.RequireBearerToken: a
+// browser cannot send its header, and Accept lets pages of this host in only.
+func newHandler(es *server.Server) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{subprotocol}})
+		if err != nil {
+			return // answered by Accept
+		}
+		defer conn.CloseNow()
+		conn.SetReadLimit(maxMessage)
+		_ = transport.Run(r.Context(), es, accepted{&socket{conn, auth.TokenInfoFromContext(r.Context())}})
+	})
+}
+
+// A dialer is the client's transport: each Connect is a handshake.
+type dialer struct {
+	url    string
+	header http.Header
+}
+
+func (d dialer) Connect(ctx context.Context) (mcp.Connection, error) {
+	conn, _, err := websocket.Dial(ctx, d.url, &websocket.DialOptions{HTTPHeader: d.header, Subprotocols: []string{subprotocol}})
+	if err != nil {
+		return nil, err
+	}
+	conn.SetReadLimit(maxMessage)
+	return &socket{Conn: conn}, nil
+}
