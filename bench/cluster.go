@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,10 +20,8 @@ import (
 )
 
 const (
-	// clusterReplicas and clusterWriters are those of the measurements of replicas. Of one type the writers are divided
-	// among the replicas, of several types each replica has as many.
+	// clusterReplicas are those of the measurements of replicas.
 	clusterReplicas = 3
-	clusterWriters  = 48
 	// outboxRest is longer than the time after which an outbox that nobody uses is looked at less often.
 	outboxRest = 11 * time.Second
 )
@@ -54,96 +51,26 @@ func benchCluster(ctx context.Context, s settings) ([]row, error) {
 		return nil, err
 	}
 	defer receiver.stop()
-	var raw, all []*process
-	place := map[string]string{"raw": address, "replica": address + " " + receiver.base}
+	var all []*process
+	place := address + " " + receiver.base
 	for range clusterReplicas {
-		for kind, into := range map[string]*[]*process{"raw": &raw, "replica": &all} {
-			p, err := startIn(ctx, kind, place[kind])
-			if err != nil {
-				return nil, err
-			}
-			defer p.stop()
-			*into = append(*into, p)
+		p, err := startIn(ctx, "replica", place)
+		if err != nil {
+			return nil, err
 		}
+		defer p.stop()
+		all = append(all, p)
 	}
-	rows, err := benchEmits(s, raw, all)
+	rows, err := benchOutbox(ctx, all)
 	if err != nil {
 		return nil, err
 	}
-	outbox, err := benchOutbox(ctx, all)
-	if err != nil {
-		return nil, err
-	}
-	failover, err := benchFailover(ctx, s, all, place["replica"])
+	failover, err := benchFailover(ctx, s, all, place)
 	if err != nil {
 		return nil, err
 	}
 	fan, err := benchFan(ctx, all, receiver, address)
-	rows = append(rows, outbox...)
 	return append(rows, failover, fan), err
-}
-
-// writeRate lets processes write at once, by so many writers in each, and returns the sum of their rates.
-func writeRate(path string, processes []*process, writers int, d time.Duration) (float64, error) {
-	rates, errs := make([]float64, len(processes)), make([]error, len(processes))
-	var wg sync.WaitGroup
-	for i, p := range processes {
-		wg.Go(func() {
-			text, err := p.get(fmt.Sprintf("%s?writers=%d&for=%s", path, writers, d))
-			if err == nil {
-				rates[i], err = strconv.ParseFloat(text, 64)
-			}
-			errs[i] = err
-		})
-	}
-	wg.Wait()
-	sum := 0.0
-	for _, r := range rates {
-		sum += r
-	}
-	return sum, errors.Join(errs...)
-}
-
-// benchEmits measures emits of one event type at one and at all replicas, beside so many processes that
-// insert the same rows for the same writers.
-func benchEmits(s settings, raw, all []*process) ([]row, error) {
-	var rows []row
-	for _, n := range []int{1, len(all)} {
-		var limits, own []float64
-		for range s.rounds {
-			l, err := writeRate(oneType, raw[:n], clusterWriters/n, s.duration)
-			if err != nil {
-				return nil, fmt.Errorf("limit: %w", err)
-			}
-			o, err := writeRate(oneType, all[:n], clusterWriters/n, s.duration)
-			if err != nil {
-				return nil, fmt.Errorf("ours: %w", err)
-			}
-			limits, own = append(limits, l), append(own, o)
-		}
-		l, o := median(limits), median(own)
-		what := fmt.Sprintf("emits of one type, replicas: %d, writers: %d in all; limit: batched INSERTs", n, clusterWriters)
-		target := "≥ 0.40"
-		if n > 1 {
-			target = "≥ 0.33"
-		}
-		rows = append(rows, row{what, perSecond(l), perSecond(o), o / l, target})
-	}
-	var one, several []float64
-	for range s.rounds {
-		a, err := writeRate(severalTypes, all[:1], clusterWriters, s.duration)
-		if err != nil {
-			return nil, err
-		}
-		b, err := writeRate(severalTypes, all, clusterWriters, s.duration)
-		if err != nil {
-			return nil, err
-		}
-		one, several = append(one, a), append(several, b)
-	}
-	a, b := median(one), median(several)
-	what := fmt.Sprintf("emits of %d types, replicas: %d, writers: %d in each; limit: one replica", manyTypes, len(all), clusterWriters)
-	return append(rows, row{what, perSecond(a), perSecond(b), b / a, "≥ 1.00"}), nil
 }
 
 // arrivals are when a stream got each payload, by the payload's time.
