@@ -79,6 +79,11 @@ func (c *Campaign) kill(ctx context.Context) error {
 		c.mu.Unlock()
 		c.happened(outboxKill)
 	}
+	return c.Kill(ctx, s)
+}
+
+// Kill kills a slot's replica and starts another in its place. The slot is the caller's turn.
+func (c *Campaign) Kill(ctx context.Context, s *Slot) error {
 	from := time.Now()
 	s.kill()
 	c.Window(s, from, time.Now())
