@@ -84,7 +84,7 @@ cluster: ## Kill, stop and replace replicas for CLUSTERTIME and show that nothin
 	@./bin/campaign -restores 4
 
 .PHONY: cluster-relay
-cluster-relay: ## Do the same with the author's data in another PostgreSQL and a relay, which is killed and stopped as it moves.
+cluster-relay: ## Do the same with the author's data in another PostgreSQL and a relay, which is killed between append and deletion.
 	@mkdir -p bin
 	@$(GO) run ./runtime/internal/campaign/build -o bin/campaign
 	@./bin/campaign -relay -time $(CLUSTERTIME)

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -24,6 +26,8 @@ const (
 	clusterReplicas = 3
 	// outboxRest is longer than the time after which an outbox that nobody uses is looked at less often.
 	outboxRest = 11 * time.Second
+	// countTime is how long transactions are counted. PostgreSQL's counters are up to a second late.
+	countTime = 15 * time.Second
 )
 
 // database starts a PostgreSQL whose commits reach the disk.
@@ -61,6 +65,10 @@ func benchCluster(ctx context.Context, s settings) ([]row, error) {
 		defer p.stop()
 		all = append(all, p)
 	}
+	rest, err := benchRest(ctx, address, len(all))
+	if err != nil {
+		return nil, err
+	}
 	rows, err := benchOutbox(ctx, all)
 	if err != nil {
 		return nil, err
@@ -70,7 +78,7 @@ func benchCluster(ctx context.Context, s settings) ([]row, error) {
 		return nil, err
 	}
 	fan, err := benchFan(ctx, all, receiver, address)
-	return append(rows, failover, fan), err
+	return append(rows, rest, failover, fan), err
 }
 
 // arrivals are when a stream got each payload, by the payload's time.
@@ -172,6 +180,32 @@ func ageRow(what string, took []time.Duration, target time.Duration) row {
 	p50, p99 := took[len(took)/2], took[len(took)*99/100]
 	ours := fmt.Sprintf("%v, %v", p50.Round(100*time.Microsecond), p99.Round(100*time.Microsecond))
 	return row{what, target.String(), ours, float64(p99) / float64(target), "≤ 1.00"}
+}
+
+// benchRest counts what replicas that nobody uses ask the database. PostgreSQL counts transactions; most are one statement.
+func benchRest(ctx context.Context, database string, replicas int) (row, error) {
+	count := func() (n int64, err error) {
+		conn, err := pgx.Connect(ctx, database)
+		if err != nil {
+			return 0, err
+		}
+		defer conn.Close(ctx)
+		return n, conn.QueryRow(ctx, "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()").Scan(&n)
+	}
+	time.Sleep(2 * outboxRest) // until shards have been divided
+	from, err := count()
+	if err != nil {
+		return row{}, err
+	}
+	time.Sleep(countTime)
+	to, err := count()
+	if err != nil {
+		return row{}, err
+	}
+	const most = 8.0
+	each := float64(to-from) / countTime.Seconds() / float64(replicas)
+	what := fmt.Sprintf("transactions of a replica at rest, replicas: %d", replicas)
+	return row{what, perSecond(most), perSecond(each), each / most, "≤ 1.00"}, nil
 }
 
 // benchOutbox measures how long after the commit of an author's transaction a stream at another replica has

@@ -27,10 +27,9 @@ func main() {
 	}, relayed.Open(open))
 }
 
-// withRelay adds the author's database and its faults. Owners stand still less often, since relays do, too.
+// withRelay adds the author's database and its faults.
 func withRelay(s campaign.Settings, counts relayed.Counts) campaign.Settings {
 	of := s.Start
-	s.Stops = half(s.Stops)
 	s.Start = func(ctx context.Context, dir string) (campaign.Database, error) {
 		d, err := of(ctx, dir)
 		if err != nil {

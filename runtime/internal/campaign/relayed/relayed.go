@@ -24,12 +24,12 @@ import (
 )
 
 // Counts say how often what happens to the relay and to the author's database.
-type Counts struct{ Kills, Stops, Restarts, Cuts, Terminations, Locks, Hushes int }
+type Counts struct{ Kills, Restarts, Cuts, Terminations, Locks, Hushes int }
 
 // Full are those of a campaign in full, scaled to the time that there is.
 func Full(d time.Duration) Counts {
 	return Counts{
-		Kills: campaign.Scale(40, d), Stops: campaign.Scale(3, d), Restarts: campaign.Scale(10, d), Cuts: campaign.Scale(100, d),
+		Kills: campaign.Scale(40, d), Restarts: campaign.Scale(10, d), Cuts: campaign.Scale(100, d),
 		Terminations: campaign.Scale(25, d), Locks: campaign.Scale(10, d), Hushes: campaign.Scale(10, d),
 	}
 }
@@ -122,7 +122,6 @@ func (d *Database) Faults(c *campaign.Campaign) []campaign.Fault {
 	}
 	return append(d.Database.Faults(c), []campaign.Fault{
 		{Name: "relays killed between append and deletion", Count: d.counts.Kills, Do: func(ctx context.Context) error { return d.kill(ctx, c) }},
-		{Name: "relays stopped between append and deletion", Count: d.counts.Stops, Do: alone(func(ctx context.Context) error { return d.stop(ctx, c) })},
 		{Name: "author's database crashed and restarted", Count: d.counts.Restarts,
 			Do: alone(func(context.Context) error { return d.authors.Restart(rand.N(time.Second)) })},
 		{Name: "author's connections cut, an answer lost", Count: d.counts.Cuts, Do: func(context.Context) error { d.authors.Cut(); return nil }},
@@ -139,8 +138,10 @@ func (d *Database) Faults(c *campaign.Campaign) []campaign.Fault {
 const catchTime = 10
 
 // catch waits until the relay, having appended, sends the deletion, which nobody gets before release, and returns its
-// slot with the turn. d.catching is held.
+// slot with the turn.
 func (d *Database) catch(ctx context.Context, c *campaign.Campaign) (s *campaign.Slot, release func(), err error) {
+	d.catching.Lock()
+	defer d.catching.Unlock()
 	for range catchTime {
 		s = c.OwnerSlot(ctx, engine.OutboxTopic)
 		at, release := d.authors.Trap(s.Number(), "DELETE FROM", ".outbox WHERE id = ANY")
@@ -157,55 +158,10 @@ func (d *Database) catch(ctx context.Context, c *campaign.Campaign) (s *campaign
 
 // kill kills the relay between append and deletion. What it has appended is found by the next one under its ids.
 func (d *Database) kill(ctx context.Context, c *campaign.Campaign) error {
-	d.catching.Lock()
-	s, release, err := d.catch(ctx, c)
-	d.catching.Unlock()
-	if err != nil {
-		return err
-	}
-	defer s.Unlock()
-	defer release()
-	return c.Kill(ctx, s)
-}
-
-const (
-	// standTime is longer than PostgreSQL lets a relay stand still (OB-1).
-	standTime = 45 * time.Second
-	// emptied is more than waits in the outbox when it is moved without a pause.
-	emptied = 20
-)
-
-// stop lets the relay stand still between append and deletion until another one has moved on, and delete then. Nothing
-// may come of it.
-func (d *Database) stop(ctx context.Context, c *campaign.Campaign) error {
-	d.catching.Lock()
-	next := sync.OnceFunc(d.catching.Unlock) // when another one is the relay: nobody waits for the turn of this slot
-	defer next()
 	s, release, err := d.catch(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Unlock()
-	defer release()
-	from := time.Now()
-	if err := s.Pause(); err != nil {
-		return err
-	}
-	moved := false
-	for end := from.Add(standTime); !moved && time.Now().Before(end); campaign.Sleep(ctx, 200*time.Millisecond) {
-		name, err := d.Owner(ctx, engine.OutboxTopic)
-		waiting, err2 := d.Waiting(ctx)
-		if err != nil || name == "" || name == s.Name() {
-			continue
-		}
-		next()
-		moved = err2 == nil && waiting < emptied
-	}
-	release()
-	campaign.Sleep(ctx, 300*time.Millisecond)
-	c.Window(s, from, time.Now())
-	if err := s.Resume(); err != nil || moved {
-		return err
-	}
-	return fmt.Errorf("no other relay went on within %v of when %s stood still", standTime, s.Name())
+	return c.Kill(ctx, s, release)
 }
