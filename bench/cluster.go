@@ -205,7 +205,7 @@ func benchRest(ctx context.Context, database string, replicas int) (row, error) 
 	const most = 8.0
 	each := float64(to-from) / countTime.Seconds() / float64(replicas)
 	what := fmt.Sprintf("transactions of a replica at rest, replicas: %d", replicas)
-	return row{what, perSecond(most), perSecond(each), each / most, "≤ 1.00"}, nil
+	return row{what, fmt.Sprintf("%.1f/s", most), fmt.Sprintf("%.1f/s", each), each / most, "≤ 1.00"}, nil
 }
 
 // benchOutbox measures how long after the commit of an author's transaction a stream at another replica has
