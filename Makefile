@@ -73,15 +73,17 @@ demo: ## Show the main job end to end, then each protocol: webhooks in, typed ev
 	  ./examples/tickets ./examples/demo ./runtime/internal/pgtest/throwaway
 	@./bin/demo -bin bin
 
-# How long the faults of make cluster go on; their numbers are those of 5 minutes, fewer where it is shorter.
-CLUSTERTIME ?= 5m
+# The engine of make cluster, postgres or jetstream, and how long its faults go on; their numbers are those of 5 minutes,
+# and for jetstream of 20, fewer where it is shorter.
+ENGINE ?= postgres
+CLUSTERTIME ?= $(if $(filter jetstream,$(ENGINE)),20m,5m)
 
 .PHONY: cluster
-cluster: ## Kill, stop and replace replicas for CLUSTERTIME and show that nothing is lost (needs PostgreSQL).
+cluster: ## Kill, stop and replace replicas for CLUSTERTIME and show that nothing is lost (needs PostgreSQL; ENGINE=jetstream downloads nats-server).
 	@mkdir -p bin
-	@$(GO) run ./runtime/internal/campaign/build -o bin/campaign
+	@$(GO) run ./runtime/internal/campaign/build -engine $(ENGINE) -o bin/campaign
 	@./bin/campaign -time $(CLUSTERTIME)
-	@./bin/campaign -restores 4
+	@$(if $(filter jetstream,$(ENGINE)),./bin/campaign -time $(CLUSTERTIME) -outages 20,./bin/campaign -restores 4)
 
 .PHONY: cluster-relay
 cluster-relay: ## Do the same with the author's data in another PostgreSQL and a relay, which is killed between append and deletion.
@@ -158,6 +160,10 @@ JETSTREAM = runtime/store/jetstream
 jetstream: ## Test the store on NATS JetStream, on one server and on three in process (downloads nats-server).
 	cd $(JETSTREAM) && $(GO) vet ./... && CGO_ENABLED=$(if $(HAVE_CC),1,0) $(GO) test $(RACE) -count=1 -timeout 10m ./...
 
+.PHONY: bench-jetstream
+bench-jetstream: ## Measure that store beside plain publishes, on three servers in process; 10 minutes on a quiet machine.
+	cd $(JETSTREAM) && $(GO) test -run '^$$' -bench Emits -benchtime 5x -timeout 60m . && $(GO) test -run '^$$' -bench 'Told|Takeover' -benchtime 100x -timeout 60m .
+
 # The console's tests in a headless Chromium have a go.mod of their own.
 BROWSER = runtime/admin/browser
 
@@ -178,6 +184,14 @@ peers: ## Hold client and server against those of other makes (in Go; and with N
 	  MCPE_TEST_PEERS=$(CURDIR)/bin/peers $(GO) test -count=1 ./$(PEERS); \
 	  $(GO) test -count=1 -run '^TestPeer' ./runtime/client; \
 	else echo "NOT RUN: the peers of npm, which need Node and npm"; test -z "$$MCPE_TEST_PEERS_REQUIRED"; fi
+
+.PHONY: conformance
+conformance: ## Judge our servers and client and those of other makes by conform, and compare with docs/conformance.md (minutes; needs Node, npm and its registry). UPDATE=1 rewrites its table.
+	@if command -v node >/dev/null && command -v npm >/dev/null; then set -e; \
+	  mkdir -p bin/peers; cp $(PEERS)/testdata/* bin/peers/; \
+	  npm install --silent --no-fund --no-audit --ignore-scripts --no-package-lock --prefix bin/peers; \
+	  MCPE_TEST_CONFORMANCE=$(CURDIR)/bin/peers $(GO) test -count=1 -timeout 30m -v -run '^TestConformancePage$$' ./cmd/mcpe-gen $(if $(UPDATE),-update-conform,); \
+	else echo "NOT RUN: peers of npm, which need Node and npm"; test -z "$$MCPE_TEST_PEERS_REQUIRED"; fi
 
 # What the TypeScript that is generated is tried with, at the versions of its lock file.
 TYPESCRIPT = gen/testdata/typescript

@@ -31,8 +31,8 @@ Nothing is asked elsewhere, with -q, or with a --format other than text.
 The source is "emit" when your program tells of each event, and "check" when the
 server looks for new ones in a table, a feed or another service.
 
---store says what events are kept in: memory, a SQLite file, or PostgreSQL, which several
-processes may share. --webhooks offers delivery by webhook, --auth oauth the metadata
+--store says what events are kept in: memory, a SQLite file, or PostgreSQL or NATS
+JetStream, which several processes may share. --webhooks offers delivery by webhook, --auth oauth the metadata
 by which connectors find the authorization server, and --console serves the operators'
 console; these three need --transport http. Every server has tools for clients that
 know no events, one of which waits.

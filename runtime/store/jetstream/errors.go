@@ -24,16 +24,22 @@ var (
 	ErrForeign = errors.New("jetstream: stream is not ours")
 	// ErrVersion says that a newer release has made the stream in a form that this one does not know.
 	ErrVersion = errors.New("jetstream: stream was made by a newer release")
+	// ErrKey says that the key is missing, wrong, or of a bad length.
+	ErrKey = errors.New("jetstream: encryption key does not fit")
 	// ErrCorrupt says that something in a stream is not what was written.
 	ErrCorrupt = errors.New("jetstream: damaged data")
 )
 
-// deniedSubject is the subject that a server refused to take a publish on.
-func deniedSubject(err error) (string, bool) {
+// deniedSubject is the subject that a server refused to take a publish on, or with subscribe, to let subscribe to.
+func deniedSubject(err error, subscribe bool) (string, bool) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return "", false
 	}
-	_, rest, ok := strings.Cut(err.Error(), `Publish to "`)
+	what := `Publish to "`
+	if subscribe {
+		what = `Subscription to "`
+	}
+	_, rest, ok := strings.Cut(err.Error(), what)
 	subject, _, _ := strings.Cut(rest, `"`)
 	return subject, ok
 }
