@@ -37,7 +37,8 @@ connected, what was sent and what came back, and do something about it.
   resume ID                 end a suspension
   replay ID [CURSOR]        deliver again everything after a cursor, or what --since, --position
                             or --event-id name and all that follows, --until a time
-  bulk VERB                 pause, unpause or resume all that the filters take, in the background;
+  endreplay ID              deliver nothing more of a replay under way
+  bulk VERB                 pause, unpause, resume or endreplay all that the filters take, in the background;
                             replay or send again what was given up, --since a time
   tasks, cancel TASK        what of that is going on, and end it early
   audit                     who did what, the latest first, --since a time, of one --actor or all
