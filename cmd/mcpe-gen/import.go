@@ -242,7 +242,7 @@ func (i imports) file(reading schema.Options) (doc importer.Document, from strin
 	case i.from != "":
 		return doc, "", nil, usagef("--event-from is for a directory, and %s is a file", i.path)
 	case !info.Mode().IsRegular():
-		return doc, "", nil, usagef("%s is no regular file", i.path)
+		return doc, "", nil, usagef("%s is not a regular file", i.path)
 	}
 	data, err := os.ReadFile(i.path)
 	if err != nil {

@@ -288,7 +288,7 @@ func (l *loader) plugin(n *source.Node, named, outs map[string]source.Range) {
 	if text, at := o.Text("timeout"); at != nil {
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 || d > maxTimeout {
-			l.Report(source.New("MCPE123", at.Range, "timeout %q is no time of up to an hour", text).WithHint("as in 10s or 2m"))
+			l.Report(source.New("MCPE123", at.Range, "timeout %q is not a time of up to an hour", text).WithHint("as in 10s or 2m"))
 		}
 		p.Timeout = d
 	}

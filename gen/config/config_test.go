@@ -105,7 +105,7 @@ func TestMistakes(t *testing.T) {
 		{pkg + "plugins: [{name: p, command: [], out: c}]\n", `dir/mcpe.yaml:3:30: error MCPE123: command is empty`, false},
 		{pkg + "plugins: [{name: p, command: [''], out: c}]\n", `dir/mcpe.yaml:3:31: error MCPE123: the program is empty`, false},
 		{pkg + "plugins: [{name: p, command: [x], out: /c}]\n", `dir/mcpe.yaml:3:40: error MCPE123: out "/c" is an absolute path`, false},
-		{pkg + "plugins: [{name: p, command: [x], out: c, timeout: soon}]\n", `dir/mcpe.yaml:3:52: error MCPE123: timeout "soon" is no time of up to an hour`, false},
+		{pkg + "plugins: [{name: p, command: [x], out: c, timeout: soon}]\n", `dir/mcpe.yaml:3:52: error MCPE123: timeout "soon" is not a time of up to an hour`, false},
 		{pkg + "plugins: [{name: p, command: [x], out: c}, {name: p, command: [x], out: d}]\n", `dir/mcpe.yaml:3:51: error MCPE123: two plugins are called "p"`, true},
 		{pkg + "plugins: [{name: p, command: [x], out: c}, {name: q, command: [x], out: c}]\n", `dir/mcpe.yaml:3:73: error MCPE403: two plugins are written to "c"`, true},
 		{"version: 1\npackages: [{schemas: [a]}]\n", `dir/mcpe.yaml:2:12: error MCPE122: a package needs "out" or "typescript"`, false},
@@ -170,7 +170,7 @@ dir/mcpe.yaml:2:18: error MCPE120: an element of ignore has no key "file"`, fals
 		{"version: 1\nsilence: [{code: MCPE204, reason: ' '}]\n", `dir/mcpe.yaml:2:35: error MCPE123: reason is empty`, false},
 		{"version: 1\nsilence: [{code: MCPE103, reason: r}]\n", `dir/mcpe.yaml:2:18: error MCPE407: MCPE103 is an error, and errors are not silenced`, true},
 		{"version: 1\nsilence: [{code: MCPE999, reason: r}]\n", `dir/mcpe.yaml:2:18: error MCPE407: there is no code MCPE999`, true},
-		{"version: 1\nsilence: [{code: TIME_FORMAT, reason: r}]\n", `dir/mcpe.yaml:2:18: error MCPE407: TIME_FORMAT is no code of the form MCPE204; for a rule of lint write lint: ignore`, false},
+		{"version: 1\nsilence: [{code: TIME_FORMAT, reason: r}]\n", `dir/mcpe.yaml:2:18: error MCPE407: TIME_FORMAT is not a code of the form MCPE204; for a rule of lint write lint: ignore`, false},
 		{"version: 1\nsilence: [{code: MCPE204, files: /a, reason: r}]\n", `dir/mcpe.yaml:2:34: error MCPE123: files "/a" is an absolute path`, false},
 		{"- a\n", `dir/mcpe.yaml:1:1: error MCPE121: the configuration must be an object, not an array`, false},
 	} {

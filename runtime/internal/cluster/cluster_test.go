@@ -72,7 +72,7 @@ func TestREP6ProcessesShareTheWork(t *testing.T) {
 func TestREP6Refused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memcluster.New().Open()
-		for op, want := range map[string]string{"Now": "asking the store for its time: ", "OpenLog": "opening the control log: "} {
+		for op, want := range map[string]string{"Now": "reading the store's clock: ", "OpenLog": "opening the control log: "} {
 			failing(st, op)
 			p, err := start(t, st, nil)
 			if err == nil {

@@ -115,7 +115,7 @@ func (s *Store) api(ctx context.Context, op string, body, answer any) error {
 			Error *jetstream.APIError `json:"error"`
 		}
 		if err := json.Unmarshal(r.Data, &head); err != nil {
-			return false, fmt.Errorf("%w: an answer to %s that is no JSON: %w", ErrServer, op, err)
+			return false, fmt.Errorf("%w: the answer to %s is not JSON: %w", ErrServer, op, err)
 		}
 		switch {
 		case head.Error == nil:
@@ -152,7 +152,7 @@ func (s *Store) info(ctx context.Context, stream string) (*jetstream.StreamInfo,
 		return nil, err
 	}
 	if ahead := s.clock.hear(info.TimeStamp); ahead > time.Second {
-		s.log.Warn("jetstream: the leader's clock is ahead of what was known; servers' clocks have to agree", "stream", stream, "by", ahead)
+		s.log.Warn("jetstream: the leader's clock is ahead; servers' clocks must agree", "stream", stream, "by", ahead)
 	}
 	return info, nil
 }
@@ -184,7 +184,7 @@ func (s *Store) publish(ctx context.Context, subject string, body []byte, expect
 		Sequence uint64              `json:"seq"`
 	}
 	if err := json.Unmarshal(r.Data, &ack); err != nil {
-		return 0, fmt.Errorf("%w: %s: an answer that is no JSON: %w", ErrServer, subject, err)
+		return 0, fmt.Errorf("%w: %s: the answer is not JSON: %w", ErrServer, subject, err)
 	}
 	switch {
 	case ack.Error == nil && ack.Sequence > 0:
@@ -207,7 +207,7 @@ func (s *Store) publish(ctx context.Context, subject string, body []byte, expect
 }
 
 // errUndecided says that another message of the subject is in flight: it decides nothing.
-var errUndecided = errors.New("jetstream: another append of this id is under way")
+var errUndecided = errors.New("jetstream: another append of this id is in progress")
 
 // A wrongSequence says where the last message of the subject stands; 0 for none.
 type wrongSequence struct{ stands uint64 }

@@ -95,7 +95,7 @@ func (o Options) Check() error {
 	case o.Revision != "" && o.Revision != wire.RevisionStateless && o.Revision != wire.RevisionLegacy:
 		return fmt.Errorf("--revision %s: must be %s or %s", o.Revision, wire.RevisionStateless, wire.RevisionLegacy)
 	case o.OtherToken != "" && o.OtherToken == o.Target.Token:
-		return errors.New("--other-token: that of --token is no other caller's")
+		return errors.New("--other-token: it is the same token as --token")
 	case len(o.Args) > 0 && o.Event == "":
 		return errors.New("--arg goes with --event")
 	}
