@@ -209,8 +209,8 @@ func TestCoalesce(t *testing.T) {
 		`{"key":["/id"],"quietSeconds":2,"maxSeconds":100000,"keep":"latest"}`:   "maxSeconds is 100000",
 		`{"key":["/id"],"quietSeconds":2,"maxSeconds":9}`:                        `keep is ""`,
 		`{"key":"/id","quietSeconds":2,"maxSeconds":9,"keep":"latest"}`:          "/key",
-		`"/id"`: "is no object",
-		`null`:  "is no object",
+		`"/id"`: "is not an object",
+		`null`:  "is not an object",
 	} {
 		d := descriptor("a", object, payload)
 		if err := json.Unmarshal([]byte(`{"`+wire.MetaCoalesce+`":`+said+`}`), &d.Meta); err != nil {
