@@ -101,7 +101,7 @@ func TestMistakes(t *testing.T) {
 		"servers: {a: {url: 'http://x', token: secret}}":                                           "1:39: a token does not stand in the configuration",
 		"servers: {a: {url: 'http://x', token: {}}}":                                               "1:39: a token needs one of env, file and command",
 		"servers: {a: {url: 'http://x', token: {env: X, file: y}}}":                                "1:39: a token needs one of",
-		"servers: {a: {url: 'http://x', token: {env: 'A=B'}}}":                                     `1:45: env "A=B" is no name`,
+		"servers: {a: {url: 'http://x', token: {env: 'A=B'}}}":                                     `1:45: env "A=B" is not the name`,
 		"servers: {a: {url: 'http://x', token: {file: ''}}}":                                       "1:46: file is empty",
 		ci + "subscriptions: [{event: a}]":                                                         `2:17: a subscription needs "server"`,
 		ci + "subscriptions: [{server: x, event: a}]":                                              `2:26: server cannot be "x"`,
