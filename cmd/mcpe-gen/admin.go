@@ -45,7 +45,7 @@ connections and delivery attempts, and act on them.
   end ID                    end a subscription, for good
   disconnect ID             end a stream or a poller's lease
   revoke PRINCIPAL          end everything that a principal has, for good
-  outbox                    events from transactions that were set aside as invalid
+  outbox                    events from transactions that were put aside as invalid
   putback ID, drop ID       try one of those again, or delete it
 
 On a terminal bulk, end, revoke, drop and a replay without a cursor ask first; --yes does not.
