@@ -73,15 +73,17 @@ demo: ## Show the main job end to end, then each protocol: webhooks in, typed ev
 	  ./examples/tickets ./examples/demo ./runtime/internal/pgtest/throwaway
 	@./bin/demo -bin bin
 
-# How long the faults of make cluster go on; their numbers are those of 5 minutes, fewer where it is shorter.
-CLUSTERTIME ?= 5m
+# The engine of make cluster, postgres or jetstream, and how long its faults go on; their numbers are those of 5 minutes,
+# and for jetstream of 20, fewer where it is shorter.
+ENGINE ?= postgres
+CLUSTERTIME ?= $(if $(filter jetstream,$(ENGINE)),20m,5m)
 
 .PHONY: cluster
-cluster: ## Kill, stop and replace replicas for CLUSTERTIME and show that nothing is lost (needs PostgreSQL).
+cluster: ## Kill, stop and replace replicas for CLUSTERTIME and show that nothing is lost (needs PostgreSQL; ENGINE=jetstream downloads nats-server).
 	@mkdir -p bin
-	@$(GO) run ./runtime/internal/campaign/build -o bin/campaign
+	@$(GO) run ./runtime/internal/campaign/build -engine $(ENGINE) -o bin/campaign
 	@./bin/campaign -time $(CLUSTERTIME)
-	@./bin/campaign -restores 4
+	@$(if $(filter jetstream,$(ENGINE)),./bin/campaign -time $(CLUSTERTIME) -outages 20,./bin/campaign -restores 4)
 
 # How often cluster-mutants runs the campaign with each change.
 CLUSTERRUNS ?= 1
@@ -172,6 +174,14 @@ peers: ## Hold client and server against those of other makes (in Go; and with N
 	  MCPE_TEST_PEERS=$(CURDIR)/bin/peers $(GO) test -count=1 ./$(PEERS); \
 	  $(GO) test -count=1 -run '^TestPeer' ./runtime/client; \
 	else echo "NOT RUN: the peers of npm, which need Node and npm"; test -z "$$MCPE_TEST_PEERS_REQUIRED"; fi
+
+.PHONY: conformance
+conformance: ## Judge our servers and client and those of other makes by conform, and compare with docs/conformance.md (minutes; needs Node, npm and its registry). UPDATE=1 rewrites its table.
+	@if command -v node >/dev/null && command -v npm >/dev/null; then set -e; \
+	  mkdir -p bin/peers; cp $(PEERS)/testdata/* bin/peers/; \
+	  npm install --silent --no-fund --no-audit --ignore-scripts --no-package-lock --prefix bin/peers; \
+	  MCPE_TEST_CONFORMANCE=$(CURDIR)/bin/peers $(GO) test -count=1 -timeout 30m -v -run '^TestConformancePage$$' ./cmd/mcpe-gen $(if $(UPDATE),-update-conform,); \
+	else echo "NOT RUN: peers of npm, which need Node and npm"; test -z "$$MCPE_TEST_PEERS_REQUIRED"; fi
 
 # What the TypeScript that is generated is tried with, at the versions of its lock file.
 TYPESCRIPT = gen/testdata/typescript

@@ -38,7 +38,8 @@ func unpromised(t *testing.T) []string {
 			if err != nil {
 				return err
 			}
-			if pkg := filepath.ToSlash(rel); !slices.Contains(promised, pkg) {
+			// docs/jetstream.md says that the store's API is not promised yet.
+			if pkg := filepath.ToSlash(rel); !slices.Contains(promised, pkg) && !strings.HasPrefix(pkg, "runtime/store/jetstream") {
 				found[pkg] = true
 			}
 		}

@@ -17,6 +17,10 @@ func (s Scaffold) Variables() (all []Variable) {
 	if s.Store == "postgres" {
 		all = append(all, Variable{"DATABASE_URL", "postgres://localhost/postgres", "a database in which it may make the schema mcpe", true})
 	}
+	if s.Store == "jetstream" {
+		all = append(all, Variable{"NATS_URL", "nats://127.0.0.1:4222", "the nats-servers", true},
+			Variable{Name: "NATS_SINGLE", About: "whether one nats-server is enough, for development"})
+	}
 	if s.Auth == "oauth" {
 		all = append(all, Variable{"OAUTH_RESOURCE", "http://127.0.0.1:8080/mcp", "the public URL of /mcp, which tokens are made for", true},
 			Variable{"OAUTH_ISSUER", "https://id.example.com", "your authorization server", true},

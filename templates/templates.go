@@ -19,8 +19,11 @@ import (
 	"go/version"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
+
+	"golang.org/x/mod/modfile"
 )
 
 //go:embed all:common all:stdio all:http all:notes all:noteshttp all:emit all:check all:webhooks
@@ -32,7 +35,7 @@ var Transports = []string{"stdio", "http"}
 
 // Stores are the values that Scaffold.Store may have, and Auths those of Scaffold.Auth.
 var (
-	Stores = []string{"memory", "sqlite", "postgres"}
+	Stores = []string{"memory", "sqlite", "postgres", "jetstream"}
 	Auths  = []string{"none", "bearer", "oauth"}
 )
 
@@ -91,6 +94,23 @@ func (s Scaffold) Go(name string) string {
 		return strings.ToUpper(name[:1]) + name[1:]
 	}
 	return name
+}
+
+// Modules are what go.mod requires beside this module: directories below its root, in the same version.
+func (s Scaffold) Modules() []string {
+	if s.Store == "jetstream" {
+		return []string{"runtime/store/jetstream"}
+	}
+	return nil
+}
+
+// ReplaceOf is what one of Modules is replaced by, where this module is.
+func (s Scaffold) ReplaceOf(module string) string {
+	checkout, err := strconv.Unquote(s.Replace)
+	if err != nil {
+		checkout = s.Replace
+	}
+	return modfile.AutoQuote(strings.TrimSuffix(checkout, "/") + "/" + module)
 }
 
 // HasSetup reports whether anything of [SetupPackage] is wanted.

@@ -120,7 +120,7 @@ func TestRenderEveryCombination(t *testing.T) {
 			}
 		}
 	}
-	if n != 138 {
+	if n != 184 {
 		t.Errorf("%d combinations", n)
 	}
 }

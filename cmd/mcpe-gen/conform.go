@@ -40,8 +40,13 @@ allow-list. Requirements that need an occurrence are skipped when nothing occurs
 --wait. --ssrf asks for callbacks at private addresses, which a server must refuse; use
 it only on your own servers.
 
-A run takes less than two minutes, subscribes only to callbacks of its own, and ends
-its subscriptions, also on Ctrl-C.
+With --slow the end of grants, of retries and of old secrets is waited for too, and
+streams are followed, which takes up to 20 minutes. --restart names a command that starts
+the server anew and then ends, the server in the background: cursors and subscriptions
+have to outlive it, or to say that they do not.
+
+Otherwise a run takes less than two minutes. It subscribes only to callbacks of its
+own, and ends its subscriptions, also on Ctrl-C.
 
 --client tests a client: conform plays servers that misbehave, and starts the COMMAND
 after -- once for each, up to six at once. {url} in it becomes the server's URL. The only
@@ -150,6 +155,8 @@ func newConform(c *command) *cobra.Command {
 		"protocol `revision` to speak, "+wire.RevisionStateless+" or "+wire.RevisionLegacy+
 			" (default: the newest that the server knows)")
 	receiverFlags(cmd, &o.Receiver)
+	flags.BoolVar(&o.Slow, "slow", false, "also try what time alone shows, up to 20 minutes: grants, retries, heartbeats, long streams")
+	flags.StringVar(&o.Restart, "restart", "", "`command` for the shell that starts the server of the URL anew, to try what a restart leaves")
 	flags.BoolVar(&o.SSRF, "ssrf", false, "also try callbacks at private addresses, which must be refused; needs --listen")
 	flags.StringVar(&o.Target.Token, "token", os.Getenv(tokenVariable), tokenUsage)
 	flags.StringVar(&o.OtherToken, "other-token", "", "bearer `token` of another caller, to test what depends on the caller")
@@ -178,7 +185,7 @@ const secretVariable = "MCPE_GEN_SECRET"
 
 // The flags that are about one role only.
 var (
-	serverOnly = []string{"arg", "wait", "revision", "listen", "public-url", "tls-cert", "tls-key", "ssrf", "token",
+	serverOnly = []string{"arg", "wait", "revision", "listen", "public-url", "tls-cert", "tls-key", "ssrf", "slow", "restart", "token",
 		"other-token"}
 	receiverOnly = []string{"secret", "subscription", "data"}
 )

@@ -31,11 +31,11 @@ nothing elsewhere, with -q, or with a --format other than text.
 Use the source "emit" if your program reports each event, and "check" if the server
 has to look for new ones in a table, a feed or another service.
 
---store chooses where events are kept: memory, a SQLite file, or PostgreSQL, which several
-processes can share. --webhooks offers delivery by webhook. --auth oauth adds the metadata
-by which connectors find the authorization server. --console serves the operators'
-console. These three need --transport http. Every server has tools for clients that do
-not support events, one of which waits for events.
+--store chooses where events are kept: memory, a SQLite file, or PostgreSQL or NATS
+JetStream, which several processes can share. --webhooks offers delivery by webhook.
+--auth oauth adds the metadata by which connectors find the authorization server.
+--console serves the operators' console. These three need --transport http. Every server
+has tools for clients that do not support events, one of which waits for events.
 
 --typescript adds the types of the events for TypeScript and a small program that
 listens to them, in web/. This also works in an existing module.

@@ -43,7 +43,7 @@ func (s start) adoption(m *adopt.Module, v version) (templates.Scaffold, adopt.R
 		return templates.Scaffold{}, adopt.Requirement{}, &exit{code: exitUsage,
 			err: fmt.Errorf("--module %s: %s says module %s; leave --module out, or write by hand what its go.mod needs",
 				s.module, filepath.Join(s.dir, "go.mod"), m.Path),
-			lines: adopt.Requirement{GoVersion: goVersion, Version: required(v), Replace: s.replace}.Lines()}
+			lines: adopt.Requirement{GoVersion: goVersion, Version: required(v), Replace: s.replace, Modules: templates.Scaffold{Store: s.store}.Modules()}.Lines()}
 	}
 	s.module = m.Path
 	checked := v
@@ -58,7 +58,7 @@ func (s start) adoption(m *adopt.Module, v version) (templates.Scaffold, adopt.R
 	if bare, err := strconv.Unquote(t.Replace); err == nil {
 		t.Replace = bare // modfile quotes it again
 	}
-	return t, adopt.Requirement{GoVersion: goVersion, Version: t.Version, Replace: t.Replace}, nil
+	return t, adopt.Requirement{GoVersion: goVersion, Version: t.Version, Replace: t.Replace, Modules: t.Modules()}, nil
 }
 
 // required is the version that a go.mod requires: with a replace line any does.

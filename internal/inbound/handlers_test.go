@@ -162,6 +162,8 @@ var handlers = map[string]string{
 	"examples/metrics run":                                       program,
 	"examples/tickets desk.ServeHTTP":                            program,
 	"examples/tickets run":                                       program,
+	"runtime/store/jetstream/example run":                        program,
+	"runtime/store/jetstream/example desk.ServeHTTP":             program,
 	"examples/websocket newHandler":                              program,
 	"templates/noteshttp noteServer.postNote":                    program,
 	"templates/oauth literal":                                    program,

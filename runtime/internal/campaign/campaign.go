@@ -26,8 +26,6 @@ const (
 	answerTime = 4 * time.Second
 	// settleTime is how long after the last fault everything may take to arrive.
 	settleTime = time.Minute
-	// lateTime is how much longer than planned the faults may take.
-	lateTime = 20 * time.Second
 )
 
 // Settings say how long a campaign is and what happens in it.
@@ -36,6 +34,7 @@ type Settings struct {
 	Start func(ctx context.Context, dir string) (Database, error)
 
 	Time                               time.Duration
+	Late                               time.Duration // how much longer than planned the faults may take
 	Kills, Stops                       int           // of replicas
 	Lease                              time.Duration // of a replica
 	Deploy                             bool          // and roll back
@@ -62,7 +61,7 @@ func Scale(n int, d time.Duration) int {
 // Full is the campaign in full, its counts scaled to the time that there is.
 func Full(d time.Duration) Settings {
 	return Settings{
-		Time: d, Kills: Scale(200, d), Stops: Scale(20, d), Lease: 4 * time.Second, Deploy: true, Guests: 6,
+		Time: d, Late: 20 * time.Second, Kills: Scale(200, d), Stops: Scale(20, d), Lease: 4 * time.Second, Deploy: true, Guests: 6,
 		Pollers: 4, Streams: 8, Typed: 3, Receivers: 4, Emitters: 4, Transactions: true, Pause: 40 * time.Millisecond,
 	}
 }
@@ -275,7 +274,7 @@ func (c *Campaign) drive(ctx context.Context) (*Report, error) {
 		guests.Go(func() { c.throng(visiting) })
 	}
 	// A slow machine gets more time for the faults, but not for ever.
-	faulty, end := context.WithTimeout(ctx, c.Time+lateTime)
+	faulty, end := context.WithTimeout(ctx, c.Time+c.Late)
 	defer end()
 	var faults sync.WaitGroup
 	c.faults(faulty, &faults)

@@ -25,6 +25,8 @@ type Database interface {
 	Subscriptions(ctx context.Context, principal string) (int, error)
 	// Story tells all that is stored of the webhook subscription whose URL contains path, a thing a line.
 	Story(ctx context.Context, path string) string
+	// Note is what there is to say of the database at the end, a sentence or none.
+	Note(ctx context.Context) string
 	// Faults are those of the database.
 	Faults(c *Campaign) []Fault
 	// Stop ends it. Nobody calls anything afterwards.

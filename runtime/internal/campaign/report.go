@@ -28,6 +28,7 @@ type Report struct {
 	attempts int // of webhooks
 	repeats  int // of deliveries that had been accepted, all at a fault
 	doubled  int // made by two replicas at once, all at a fault
+	note     string
 	failures []error
 }
 
@@ -87,6 +88,7 @@ func (c *Campaign) judge(ctx context.Context, took time.Duration) *Report {
 	if c.reception != nil {
 		c.judgeAttempts(r)
 	}
+	r.note = c.db.Note(ctx)
 	return r
 }
 
@@ -274,5 +276,8 @@ func (r *Report) Print(w io.Writer) {
 	if r.attempts > 0 {
 		fmt.Fprintf(w, "Webhooks: %d attempts, %d accepted deliveries repeated and %d made by two replicas at once, "+
 			"each at a fault.\n", r.attempts, r.repeats, r.doubled)
+	}
+	if r.note != "" {
+		fmt.Fprintln(w, r.note)
 	}
 }

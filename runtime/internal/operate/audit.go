@@ -17,9 +17,6 @@ import (
 )
 
 const (
-	// auditAge and maxAudit bound what the audit log keeps.
-	auditAge = 90 * 24 * time.Hour
-	maxAudit = 100_000
 	// maxAuditText bounds a text of an entry, in bytes.
 	maxAuditText = 1024
 	// auditLook is how many entries one call looks at, auditBatch how many it reads at once.
@@ -42,7 +39,7 @@ func (a *Admin) audit(ctx context.Context) (store.EventLog, error) {
 	a.noted.mu.Lock()
 	defer a.noted.mu.Unlock()
 	if a.noted.log == nil {
-		log, err := a.o.Store.OpenLog(ctx, engine.AuditLog, store.LogOptions{MaxAge: auditAge, MaxCount: maxAudit})
+		log, err := a.o.Store.OpenLog(ctx, engine.AuditLog, store.LogOptions{MaxAge: engine.AuditAge, MaxCount: engine.MaxAudit})
 		if err != nil {
 			return nil, fmt.Errorf("opening the audit log: %w", err)
 		}

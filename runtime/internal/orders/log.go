@@ -21,9 +21,6 @@ import (
 )
 
 const (
-	// controlAge is how long orders are retained. A process that was not there for so long asks the
-	// hooks again for everything instead.
-	controlAge   = time.Hour
 	controlChunk = 64
 	// lookEvery is how old a look at the control log may be before it is looked again.
 	lookEvery = 500 * time.Millisecond
@@ -88,7 +85,7 @@ func (l *Log) Follow(ctx context.Context, host Host) error {
 
 // open opens the log at its end, and again after what was done of it.
 func (l *Log) open(ctx context.Context) error {
-	log, err := l.o.Store.OpenLog(ctx, engine.ControlLog, store.LogOptions{MaxAge: controlAge, Appended: func([]store.Entry) { l.wake.Ring() }})
+	log, err := l.o.Store.OpenLog(ctx, engine.ControlLog, store.LogOptions{MaxAge: engine.ControlAge, Appended: func([]store.Entry) { l.wake.Ring() }})
 	if err != nil {
 		return err
 	}

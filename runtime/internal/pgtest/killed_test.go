@@ -96,10 +96,10 @@ func TestKilled(t *testing.T) {
 			}
 			address, child := "", 0
 			if c.early {
-				for len(clusters()) == 0 {
+				for begun := []string(nil); len(begun) == 0; { // until initdb is at work
 					time.Sleep(time.Millisecond)
+					begun, _ = filepath.Glob(filepath.Join(scratch, "mcpe-pg-*", "data", "*"))
 				}
-				time.Sleep(50 * time.Millisecond) // initdb is at work
 			} else {
 				line, err := bufio.NewReader(out).ReadString('\n')
 				if err != nil {

@@ -80,6 +80,16 @@ const (
 	RetentionTopic = "/retention"
 )
 
+// What the logs of the runtime's own retain.
+const (
+	// ControlAge is how long orders are retained. A process that was not there for so long asks the
+	// hooks again for everything instead.
+	ControlAge = time.Hour
+	// AuditAge and MaxAudit bound what the audit log keeps.
+	AuditAge = 90 * 24 * time.Hour
+	MaxAudit = 100_000
+)
+
 // Owned is the part of a [store.SubscriptionStore] that is written by who delivers. A one-process
 // store has one owner, which writes it as a whole; [Shared.Owned] gives it for one shard.
 type Owned interface {

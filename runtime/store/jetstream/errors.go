@@ -24,6 +24,8 @@ var (
 	ErrForeign = errors.New("jetstream: stream belongs to another program")
 	// ErrVersion says that a newer release has made the stream in a form that this one does not know.
 	ErrVersion = errors.New("jetstream: stream was made by a newer release")
+	// ErrKey says that the key is missing, wrong, or of a bad length.
+	ErrKey = errors.New("jetstream: encryption key does not fit")
 	// ErrCorrupt says that something in a stream is not what was written.
 	ErrCorrupt = errors.New("jetstream: damaged data")
 )

@@ -1,6 +1,13 @@
 package jetstream
 
-import "time"
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
 
 // Age makes everything in the store older: what was stamped until now, and what the open logs know of it.
 func (s *Store) Age(by time.Duration) {
@@ -25,6 +32,35 @@ func (s *Store) Age(by time.Duration) {
 	}
 }
 
+// Slow has every change wait between what it has read and its writes.
+func (s *Store) Slow(d time.Duration) { s.slow = func() { time.Sleep(d) } }
+
+// Lose loses the first answer to each write: of logs, of records, and of every batch.
+func (s *Store) Lose() {
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	s.lose = func(m *nats.Msg) bool {
+		if strings.HasPrefix(m.Subject, "$JS.API.") || len(m.Data) < 18 {
+			return false
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		what := m.Subject + string(m.Data[1:10]) // the call
+		first := !seen[what]
+		seen[what] = true
+		return first
+	}
+}
+
+// Behind has every second direct read answered by a server that has nothing yet.
+func (s *Store) Behind() {
+	var n atomic.Int64
+	s.behind = func() bool { return n.Add(1)%2 == 0 }
+}
+
+// WatchLife looks at the state at once.
+func (s *Store) WatchLife() { s.watchLife() }
+
 // Deafen closes what republished entries come by.
 func (s *Store) Deafen() { s.tail.Close() }
 
@@ -33,3 +69,14 @@ func Decodes(b []byte) error {
 	_, err := decode(b)
 	return err
 }
+
+// StateStream is the stream of a namespace's state, and Marks the subjects of how far a log was offered to shards.
+func StateStream(namespace string) string { return strings.ToUpper(namespace) + "_S" }
+
+func Marks(namespace, log string) string { return namespace + ".s." + markAt(anyShard, log) }
+
+// LifeSubject is where the life of a namespace's state lies.
+func LifeSubject(namespace string) string { return namespace + ".s." + lifeSubject }
+
+// ProofSubject is where a process that is not there would prove.
+func ProofSubject(namespace string) string { return namespace + ".s." + proofs + "none" }

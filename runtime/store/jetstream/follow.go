@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -233,6 +234,12 @@ func (l *Log) check(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.first, l.want = max(l.first, store.Position(info.State.FirstSeq)), max(l.want, store.Position(info.State.LastSeq))
+	// The options of the last opening hold, whose process that was.
+	age, err1 := time.ParseDuration(info.Config.Metadata[metaAge])
+	count, err2 := strconv.Atoi(info.Config.Metadata[metaCount])
+	if err1 == nil && err2 == nil && (age != l.options.MaxAge || count != l.options.MaxCount) {
+		l.options.MaxAge, l.options.MaxCount, l.young, l.until = age, count, 0, time.Time{}
+	}
 	return nil
 }
 
@@ -328,17 +335,7 @@ func (l *Log) Seen() time.Time {
 
 // poll looks at every log every Poll, one after the other, at most looks of them in a second.
 func (s *Store) poll() {
-	pause := func(d time.Duration) bool {
-		t := time.NewTimer(d)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			return true
-		case <-s.life.Done():
-			return false
-		}
-	}
-	for pause(s.o.Poll) {
+	for s.pause(s.o.Poll) {
 		s.mu.Lock()
 		logs := make([]*Log, 0, len(s.logs))
 		for _, l := range s.logs {
@@ -347,9 +344,28 @@ func (s *Store) poll() {
 		s.mu.Unlock()
 		for _, l := range logs {
 			l.lookAlone()
-			if !pause(time.Second / looks) {
+			if !s.pause(time.Second / looks) {
 				return
 			}
 		}
+	}
+}
+
+// watch looks at the state every 5 s; who is there is asked more often, and shows what another process has begun.
+func (s *Store) watch() {
+	for s.pause(5 * time.Second) {
+		s.watchLife()
+	}
+}
+
+// pause waits; false when the store is closed.
+func (s *Store) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-s.life.Done():
+		return false
 	}
 }

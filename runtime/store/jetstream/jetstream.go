@@ -1,18 +1,29 @@
-// Package jetstream keeps the logs of event types in NATS JetStream, nats-server 2.15 or later. Start with [Open].
+// Package jetstream keeps a server's state in NATS JetStream, nats-server 2.15 or later: logs of event types, webhook
+// subscriptions, and what the replicas of a cluster owe each other (engine.Shared). Start with [Open].
 //
 // The trade: three nats-servers on three disks with sync_interval: always, 2 to 3 ms an append, writes that stand
-// still for 5 to 10 s when a server crashes, and losses known of the server that PostgreSQL does not have: it
-// acknowledges before the disk has the data unless sync_interval says always, which clients are not told.
-// PostgreSQL stays what the docs recommend.
+// still for 5 to 10 s when a server crashes, no place in the author's SQL transaction, and losses known of the server
+// that PostgreSQL does not have: it acknowledges before the disk has the data unless sync_interval says always, which
+// clients are not told. PostgreSQL stays what the docs recommend.
 //
 // A log is a stream of its own; a position is a sequence of it, and nothing but entries is ever stored there. Each
 // entry has a subject of its own by its id and audience, and every publish carries an expectation on it, so that a
 // copy that comes late is refused and an id that stands is found, in a time that does not grow with the log. The
 // subjects name the log's epoch: an append under an epoch that is over meets no stream.
 //
-// Several processes may append to a log and follow it: a [Log] is an [engine.Log]. The store has no leases,
-// subscriptions, cursors or outbox yet, so it is no engine.Shared, and a server treats it as its own alone: for
-// webhooks and for replicas take package postgres. The package makes no promise of compatibility.
+// Everything else lies in one stream, <NAMESPACE>_S, as the last messages of subjects; operators' actions and what
+// clients keep have one each. Nothing there is decided by what was read, which any server may answer from an older
+// state: a write carries the sequence of what it rests on, and several are one atomic batch. An answer that is final by
+// itself comes from a server that has shown a message that was written after the question. An owner's batch rests on
+// its hold besides, so that a claim comes before it or after it.
+//
+// Leases have to outlast the crash of a server, so Options.Replica.Lease of a server should be 30 s. The servers'
+// clocks have to agree. A subscription takes five messages: its record, its progress, what concerns it, its use of a
+// URL, and a part of two counters, which new subscriptions of a whole cluster take turns at. Whoever puts back an older
+// copy of the streams stops the replicas and calls [Store.BeginEpochs] before they serve again; one stream alone that is
+// put back in a cluster is noticed.
+//
+// The package makes no promise of compatibility.
 package jetstream
 
 import (
@@ -24,18 +35,28 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/keylock"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 var (
-	_ store.Pinger = (*Store)(nil)
-	_ store.Store  = (*Store)(nil)
-	_ engine.Log   = (*Log)(nil)
+	_ engine.Shared             = (*Store)(nil)
+	_ engine.Attempts           = (*Store)(nil)
+	_ engine.Actions            = (*Store)(nil)
+	_ store.Pinger              = (*Store)(nil)
+	_ clientstore.CursorStore   = (*Store)(nil)
+	_ clientstore.ReceivedStore = (*Store)(nil)
+	_ clientstore.CallbackStore = (*Store)(nil)
+	_ engine.Log                = (*Log)(nil)
 )
 
 // DefaultNamespace is the namespace of a store whose options name none.
@@ -63,19 +84,34 @@ type Options struct {
 	// Poll is how often each log looks for what others have appended, whatever it was told of; default 1 s. A look is
 	// a round of the stream's servers that writes nothing; at most 256 begin in a second.
 	Poll time.Duration
+	// Key encrypts the secrets of webhook subscriptions and callbacks at rest with AES-GCM: 16, 24 or 32 bytes that the
+	// operator keeps elsewhere. Every process needs the same. Without it secrets lie in the streams as they are. A store
+	// that was made with a key opens only with that key, and one that was made without takes none.
+	Key []byte
 	// Connect are options of the connections, such as TLS and credentials.
 	Connect []nats.Option
 	// Logger is told of what an operator should know; default [slog.Default].
 	Logger *slog.Logger
 }
 
-// A Store keeps logs in streams of one account. It is safe for concurrent use.
+// A Store keeps its state in streams of one account. It is safe for concurrent use.
 type Store struct {
 	o     Options
 	log   *slog.Logger
 	write *nats.Conn // requests
 	tail  *nats.Conn // what was republished, so that a burst of it delays no answer
 	clock clock
+	box   sealed.Box
+	me    string // a token of this process
+
+	state, actions *records
+	generation     atomic.Uint64 // of the life that is known
+	expelled       atomic.Uint64 // the generation in which holds of before were ended
+	cluster        follower
+	locks          keylock.Locks[string]
+	warn           sync.Once // of short leases
+	list           list      // guarded by the lock "list"
+	trimmer        attemptlog.Trimmer
 
 	life  context.Context // ends with Close
 	end   context.CancelFunc
@@ -86,6 +122,13 @@ type Store struct {
 	logs   map[string]*Log      // by name
 	named  map[string]*Log      // by the token of their subjects
 	denied map[string]time.Time // by subject, when a right was last missing
+	fault  error                // what the last look at the state found wrong
+	client *records             // what clients keep; nil until something is
+
+	lose func(*nats.Msg) bool // for tests: tells that the answer to it does not come; nil for none
+	slow func()               // for tests: between what a change has read and its writes; nil for none
+	// for tests: tells that the server that answers a direct read has nothing yet; nil for never
+	behind func() bool
 }
 
 var namespace = regexp.MustCompile(`^[a-z][a-z0-9]{0,31}$`)
@@ -94,6 +137,24 @@ var namespace = regexp.MustCompile(`^[a-z][a-z0-9]{0,31}$`)
 // options, [ErrUnreachable] where no server or no JetStream answers, [ErrServer] for a server older than 2.15 and
 // [ErrReplicas] for one that is in no cluster, unless Single is set.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	s, err := blank(o)
+	if err != nil {
+		return nil, err
+	}
+	if err = ctx.Err(); err == nil {
+		err = s.open(ctx, url)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.tasks.Go(s.poll)
+	s.tasks.Go(s.watch)
+	return s, nil
+}
+
+// blank is a store without connections.
+func blank(o Options) (*Store, error) {
 	s := &Store{o: o, logs: map[string]*Log{}, named: map[string]*Log{}, denied: map[string]time.Time{}}
 	if s.o.Namespace == "" {
 		s.o.Namespace = DefaultNamespace
@@ -110,15 +171,13 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	case s.o.Poll < 0:
 		return nil, fmt.Errorf("%w: Poll is %v", ErrConfig, s.o.Poll)
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	var err error
+	if s.box, err = sealed.New(o.Key); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKey, err)
 	}
+	s.me = nonce()
+	s.state, s.actions = s.records("s", proofs), s.records("a", "")
 	s.life, s.end = context.WithCancel(context.Background())
-	if err := s.open(ctx, url); err != nil {
-		s.Close()
-		return nil, err
-	}
-	s.tasks.Go(s.poll)
 	return s, nil
 }
 
@@ -148,7 +207,7 @@ func (s *Store) open(ctx context.Context, url string) (err error) {
 	if err := s.tail.FlushWithContext(ctx); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
-	return nil
+	return s.enter(ctx)
 }
 
 func (s *Store) connect(url string) (*nats.Conn, error) {
@@ -208,35 +267,42 @@ func (s *Store) again() {
 	for _, l := range s.logs {
 		s.tasks.Go(func() { l.lookAlone() })
 	}
+	s.tasks.Go(s.watchLife)
+}
+
+// goes runs f until Close waits for it; false when the store is closed.
+func (s *Store) goes(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.tasks.Go(f)
+	}
+	return !s.closed
 }
 
 // Durable implements [store.Store].
 func (s *Store) Durable() bool { return true }
 
-// Ping implements [store.Pinger]: it proves that the streams of the open logs take writes, by one of them, and returns
-// what the last look at any of them has found wrong.
+// Ping implements [store.Pinger]: it proves that the state takes writes, and returns what the last looks at it and at the
+// open logs have found wrong.
 func (s *Store) Ping(ctx context.Context) error {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	var one *Log
 	s.mu.Lock()
+	err = s.fault
 	for _, l := range s.logs {
-		one = l
-		if err = l.wrong(); err != nil {
-			break
+		if err == nil {
+			err = l.wrong()
 		}
 	}
 	s.mu.Unlock()
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case one != nil:
-		return s.because(s.barrier(ctx, one.stream))
 	}
-	return s.because(s.api(ctx, "INFO", nil, nil))
+	return s.because(s.barrier(ctx, s.state.stream))
 }
 
 // Close implements [store.Store]. It returns once nothing of the store runs any more.
@@ -281,9 +347,10 @@ func (s *Store) because(err error) error {
 
 // A clock is the servers': it stands on what a leader said and goes on by this process's, never back.
 type clock struct {
-	mu   sync.Mutex
-	base time.Time // as a leader said
-	at   time.Time // when, by this process's clock
+	mu    sync.Mutex
+	base  time.Time // as a leader said
+	at    time.Time // when, by this process's clock
+	asked time.Time // when a leader last said a time
 
 	older func(stamp time.Time) time.Duration // for tests: by how much what was stamped then has been made older; nil for none
 }
@@ -306,10 +373,18 @@ func (c *clock) now() time.Time {
 
 func (c *clock) is() time.Time { return c.base.Add(time.Since(c.at)) }
 
+// heard tells that a leader said a time within that long.
+func (c *clock) heard(within time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Since(c.asked) < within
+}
+
 // hear takes a leader's time and returns by how much it is ahead of what was known, 0 of the first.
 func (c *clock) hear(t time.Time) (ahead time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.asked = time.Now()
 	if c.base.IsZero() {
 		c.base, c.at = t, time.Now()
 		return 0

@@ -13,9 +13,11 @@ func age(_ *testing.T, s store.Store, by time.Duration) { s.(*jetstream.Store).A
 
 func TestStore(t *testing.T) {
 	t.Run("one server", func(t *testing.T) {
+		t.Parallel()
 		storetest.TestStoreOfClock(t, func(t *testing.T) store.Store { return single(t) }, age)
 	})
 	t.Run("three servers", func(t *testing.T) {
+		t.Parallel()
 		storetest.TestStoreOfClock(t, func(t *testing.T) store.Store { return replicated(t) }, age)
 	})
 }

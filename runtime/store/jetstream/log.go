@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	mathrand "math/rand/v2"
 	"strconv"
 	"strings"
@@ -42,6 +43,8 @@ const (
 	metaEpoch   = "mcpe.epoch"   // the token of its subjects
 	metaGroup   = "mcpe.group"   // the raft group that the epoch began in; none of a server without cluster
 	metaEarlier = "mcpe.earlier" // tokens of epochs that are over, each with its last position: token:position,…
+	metaAge     = "mcpe.age"     // LogOptions.MaxAge of the last opening
+	metaCount   = "mcpe.count"   // LogOptions.MaxCount of it
 )
 
 // streamForm is that of the streams that this release makes.
@@ -54,6 +57,7 @@ type Log struct {
 	short, stream string // the token of its name, and its stream's name
 	token         string // of its epoch
 	epoch         uint64
+	generation    uint64    // of the store
 	earlier       []earlier // epochs that are over, the oldest first
 	unanswered    chan struct{}
 	ids           keylock.Locks[string] // one append of an id is under way
@@ -153,14 +157,15 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 		head: store.Position(info.State.LastSeq), want: store.Position(info.State.LastSeq), stamp: s.clock.stamped(info.State.LastTime),
 		first: max(store.Position(info.State.FirstSeq), 1), moved: make(chan struct{}), seen: began}
 	sum := sha256.Sum256([]byte(l.token))
-	l.epoch = max(binary.BigEndian.Uint64(sum[:8]), 1)
+	l.generation = s.generation.Load()
+	l.epoch = max(binary.BigEndian.Uint64(sum[:8])^l.generation, 1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, store.ErrClosed
 	}
 	if before = s.logs[name]; before != nil {
-		if before.token == l.token && before.reopen(o) {
+		if before.token == l.token && before.generation == l.generation && before.reopen(o) {
 			return before, nil
 		}
 		before.over()
@@ -203,6 +208,7 @@ func (s *Store) under(c *jetstream.StreamConfig, short, token string) {
 // than they say changes nothing. One entry more than MaxCount is kept, to prove what was evicted last.
 func limit(c *jetstream.StreamConfig, o store.LogOptions) {
 	c.MaxAge, c.MaxMsgs = 0, -1
+	c.Metadata[metaAge], c.Metadata[metaCount] = o.MaxAge.String(), strconv.Itoa(o.MaxCount)
 	if o.MaxAge > 0 {
 		c.MaxAge = o.MaxAge + late
 	}
@@ -271,9 +277,9 @@ func (s *Store) adjusted(info *jetstream.StreamInfo, o store.LogOptions, before 
 		}
 		change = true
 	}
-	age, count := want.MaxAge, want.MaxMsgs
+	age, count, said := want.MaxAge, want.MaxMsgs, maps.Clone(want.Metadata)
 	limit(&want, o)
-	return want, change || want.MaxAge != age || want.MaxMsgs != count
+	return want, change || want.MaxAge != age || want.MaxMsgs != count || want.Metadata[metaAge] != said[metaAge] || want.Metadata[metaCount] != said[metaCount]
 }
 
 // renewed gives the stream a new epoch, whose token follows from the one before and the raft group: it is the same

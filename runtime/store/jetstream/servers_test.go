@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"go.uber.org/goleak"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/testflag"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
 )
 
@@ -25,6 +26,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	testflag.Parallel(4) // tests of the cluster wait most of the time
 	code := func() int {
 		dir, err := os.MkdirTemp("", "jetstream")
 		if err != nil {

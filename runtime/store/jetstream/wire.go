@@ -27,9 +27,12 @@ const (
 	codeNoReplicas    jetstream.ErrorCode = 10074
 	codeTooFewServers jetstream.ErrorCode = 10005
 	codeUnavailable   jetstream.ErrorCode = 10008
-	beyond                                = uint64(1) << 62 // a sequence that no stream reaches
-	pageMax                               = 512
-	pageBytes                             = 8 << 20
+	// Of batches: too many are in flight, or a part was lost on the way; neither is in the stream.
+	codeTooManyBatches jetstream.ErrorCode = 10210
+	codeIncomplete     jetstream.ErrorCode = 10176
+	beyond                                 = uint64(1) << 62 // a sequence that no stream reaches
+	pageMax                                = 512
+	pageBytes                              = 8 << 20
 )
 
 // errUnanswered says that a request was sent and no answer came in time: what it asked for may be done.
@@ -54,6 +57,9 @@ func (s *Store) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 	one, cancel := context.WithTimeout(ctx, oneTry)
 	defer cancel()
 	r, err := s.write.RequestMsgWithContext(one, m)
+	if err == nil && s.lose != nil && s.lose(m) {
+		err = context.DeadlineExceeded
+	}
 	if err == nil {
 		return r, nil
 	}
@@ -172,9 +178,14 @@ func (s *Store) barrier(ctx context.Context, stream string) error {
 // publish appends to the subject's stream when the last message on the subject is at expect, 0 for none. Its error is
 // a *wrongSequence, errUndecided, or that of request.
 func (s *Store) publish(ctx context.Context, subject string, body []byte, expect uint64) (sequence uint64, err error) {
-	m := &nats.Msg{Subject: subject, Data: body, Header: nats.Header{
+	return s.acknowledged(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{
 		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(expect, 10)},
-	}}
+	}})
+}
+
+// acknowledged publishes and returns where the message stands. Its error is a *wrongSequence, errUndecided, or that of
+// request.
+func (s *Store) acknowledged(ctx context.Context, m *nats.Msg) (sequence uint64, err error) {
 	r, err := s.request(ctx, m)
 	if err != nil {
 		return 0, err
@@ -184,30 +195,32 @@ func (s *Store) publish(ctx context.Context, subject string, body []byte, expect
 		Sequence uint64              `json:"seq"`
 	}
 	if err := json.Unmarshal(r.Data, &ack); err != nil {
-		return 0, fmt.Errorf("%w: %s: the answer is not JSON: %w", ErrServer, subject, err)
+		return 0, fmt.Errorf("%w: %s: the answer is not JSON: %w", ErrServer, m.Subject, err)
 	}
-	switch {
-	case ack.Error == nil && ack.Sequence > 0:
+	if ack.Error == nil {
+		if ack.Sequence == 0 {
+			return 0, fmt.Errorf("%w: %s: an answer without a sequence", ErrServer, m.Subject)
+		}
 		return ack.Sequence, nil
-	case ack.Error == nil:
-		return 0, fmt.Errorf("%w: %s: an answer without a sequence", ErrServer, subject)
-	case ack.Error.ErrorCode == codeUndecided:
+	}
+	switch ack.Error.ErrorCode {
+	case codeUndecided, codeTooManyBatches, codeIncomplete:
 		return 0, errUndecided
-	case ack.Error.ErrorCode == codeUnavailable:
+	case codeUnavailable:
 		return 0, fmt.Errorf("%w: %w", errUnanswered, ack.Error)
-	case ack.Error.ErrorCode == codeWrongSequence:
+	case codeWrongSequence:
 		_, text, _ := strings.Cut(ack.Error.Description, ": ")
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return 0, fmt.Errorf("%w: %s: %w", ErrServer, subject, ack.Error)
+			return 0, fmt.Errorf("%w: %s: %w", ErrServer, m.Subject, ack.Error)
 		}
 		return 0, &wrongSequence{n}
 	}
-	return 0, fmt.Errorf("publish to %s: %w", subject, ack.Error)
+	return 0, fmt.Errorf("publish to %s: %w", m.Subject, ack.Error)
 }
 
 // errUndecided says that another message of the subject is in flight: it decides nothing.
-var errUndecided = errors.New("jetstream: another append of this id is in progress")
+var errUndecided = errors.New("jetstream: another write of this subject is in progress")
 
 // A wrongSequence says where the last message of the subject stands; 0 for none.
 type wrongSequence struct{ stands uint64 }
@@ -216,24 +229,33 @@ func (e *wrongSequence) Error() string {
 	return fmt.Sprintf("jetstream: the id stands at %d", e.stands)
 }
 
-// message asks the leader for one message, by its sequence or as the last of a subject. found is false where there is
+// A kept is a message as who leads its stream has it.
+type kept struct {
+	Sequence uint64    `json:"seq"`
+	Data     []byte    `json:"data"`
+	Time     time.Time `json:"time"`
+}
+
+// fetched asks the leader for one message, by its sequence or as the last of a subject. found is false where there is
 // none.
-func (s *Store) message(ctx context.Context, stream string, by map[string]any) (e stored, found bool, err error) {
+func (s *Store) fetched(ctx context.Context, stream string, by map[string]any) (m kept, found bool, err error) {
 	var answer struct {
-		Message struct {
-			Sequence uint64    `json:"seq"`
-			Data     []byte    `json:"data"`
-			Time     time.Time `json:"time"`
-		} `json:"message"`
+		Message kept `json:"message"`
 	}
 	err = s.api(ctx, "STREAM.MSG.GET."+stream, by, &answer)
 	if code(err) == codeNoMessage {
-		return e, false, nil
+		return m, false, nil
 	}
-	if err != nil {
+	return answer.Message, err == nil, err
+}
+
+// message is fetched of a log.
+func (s *Store) message(ctx context.Context, stream string, by map[string]any) (e stored, found bool, err error) {
+	m, found, err := s.fetched(ctx, stream, by)
+	if err != nil || !found {
 		return e, false, err
 	}
-	e, err = s.entryAt(stream, answer.Message.Sequence, answer.Message.Time, answer.Message.Data)
+	e, err = s.entryAt(stream, m.Sequence, m.Time, m.Data)
 	return e, err == nil, err
 }
 
@@ -241,57 +263,79 @@ func (s *Store) message(ctx context.Context, stream string, by map[string]any) (
 // none, where that server is behind, and holes.
 func (s *Store) page(ctx context.Context, stream string, by map[string]any, n int) (found []stored, err error) {
 	by["batch"], by["max_bytes"] = n, pageBytes
-	body, err := json.Marshal(by)
+	_, err = s.pull(ctx, stream, by, func(m *nats.Msg) error {
+		e, err := s.fromHeader(stream, m)
+		found = append(found, e)
+		return err
+	})
 	if err != nil {
 		return nil, err
+	}
+	return found, nil
+}
+
+// pull asks any server for messages and calls each with them. more tells that there are more than were sent.
+func (s *Store) pull(ctx context.Context, stream string, by map[string]any, each func(*nats.Msg) error) (more bool, err error) {
+	body, err := json.Marshal(by)
+	if err != nil || s.behind != nil && s.behind() {
+		return false, err
 	}
 	began, inbox := time.Now(), s.write.NewInbox()
 	sub, err := s.write.SubscribeSync(inbox)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+		return false, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	defer sub.Unsubscribe()
 	one, cancel := context.WithTimeout(ctx, oneTry)
 	defer cancel()
 	subject := "$JS.API.DIRECT.GET." + stream
 	if err := s.write.PublishRequest(subject, inbox, body); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrUnreachable, subject, err)
+		return false, fmt.Errorf("%w: %s: %w", ErrUnreachable, subject, err)
 	}
 	for {
 		m, err := sub.NextMsgWithContext(one)
 		if err != nil {
 			switch {
 			case s.lacks(subject, began):
-				return nil, fmt.Errorf("%w: to publish to %s", ErrRights, subject)
+				return false, fmt.Errorf("%w: to publish to %s", ErrRights, subject)
 			case ctx.Err() != nil:
-				return nil, ctx.Err()
+				return false, ctx.Err()
 			}
-			return nil, fmt.Errorf("%w: %s: %w", ErrUnreachable, subject, err)
+			return false, fmt.Errorf("%w: %s: %w", ErrUnreachable, subject, err)
 		}
-		switch status := m.Header.Get("Status"); status {
-		case "":
-		case "204", "404":
-			return found, nil
-		default:
-			return nil, fmt.Errorf("%w: %s: status %s %s", ErrUnreachable, subject, status, m.Header.Get("Description"))
+		status, text := m.Header.Get("Status"), m.Header.Get("Description")
+		switch {
+		case status == "":
+			if err := each(m); err != nil {
+				return false, err
+			}
+		case status == "204":
+			left := m.Header.Get("Nats-Num-Pending")
+			return left != "" && left != "0", nil
+		case status == "404" && (by["multi_last"] == nil || text == "No Results"):
+			return false, nil
+		default: // 404 of several: one was replaced while they were read
+			return false, fmt.Errorf("%w: %s: status %s %s", ErrUnreachable, subject, status, text)
 		}
-		e, err := s.fromHeader(stream, m)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, e)
 	}
 }
 
 // fromHeader is the entry of a message that names its place in headers.
 func (s *Store) fromHeader(stream string, m *nats.Msg) (stored, error) {
-	sequence, err := strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64)
+	sequence, at, err := place(stream, m)
 	if err != nil {
-		return stored{}, fmt.Errorf("%w: %s: a message without a sequence", ErrServer, stream)
-	}
-	at, err := time.Parse(time.RFC3339Nano, m.Header.Get(jetstream.TimeStampHeaer))
-	if err != nil {
-		return stored{}, fmt.Errorf("%w: %s: a message without a time", ErrServer, stream)
+		return stored{}, err
 	}
 	return s.entryAt(stream, sequence, at, m.Data)
+}
+
+// place is where and when a message that any server has sent stands.
+func place(stream string, m *nats.Msg) (sequence uint64, at time.Time, err error) {
+	if sequence, err = strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64); err != nil {
+		return 0, at, fmt.Errorf("%w: %s: a message without a sequence", ErrServer, stream)
+	}
+	if at, err = time.Parse(time.RFC3339Nano, m.Header.Get(jetstream.TimeStampHeaer)); err != nil {
+		return 0, at, fmt.Errorf("%w: %s: a message without a time", ErrServer, stream)
+	}
+	return sequence, at, nil
 }

@@ -24,7 +24,7 @@ type Wiring struct {
 	Ingress *Ingress
 	// Setup is the import path of the package that has what follows, except Webhooks.
 	Setup string
-	// Store is "sqlite" or "postgres", "" for memory. Auth is "bearer" or "oauth", "" for what the program does itself.
+	// Store is "sqlite", "postgres" or "jetstream", "" for memory. Auth is "bearer" or "oauth", "" for what the program does itself.
 	Store, Auth string
 	// Webhooks offers delivery by webhook, Console has the operators' console.
 	Webhooks, Console bool
@@ -207,7 +207,7 @@ func (w Wiring) std() []string {
 	if w.Auth == "oauth" {
 		specs = append(specs, `"net/http"`)
 	}
-	if w.Ingress != nil || w.Console || w.Store == "postgres" {
+	if w.Ingress != nil || w.Console || w.Store == "postgres" || w.Store == "jetstream" {
 		specs = append(specs, `"os"`)
 	}
 	return specs
@@ -231,11 +231,17 @@ func (w Wiring) behind(srv string, n names, fail string, served bool) []string {
 	var options []string
 	if w.Store != "" {
 		at := `"events.db"`
-		if w.Store == "postgres" {
+		switch w.Store {
+		case "postgres":
 			at = `os.Getenv("DATABASE_URL")`
+		case "jetstream":
+			at = `os.Getenv("NATS_URL")`
 		}
 		must("%s, %s := %s.OpenStore(context.Background(), %s)", n.kept, n.err, n.setup, at)
 		options = append(options, "Store: "+n.kept)
+		if w.Store == "jetstream" {
+			options = append(options, fmt.Sprintf("Replica: %s.Replica{Lease: %s.Lease}", n.server, n.setup))
+		}
 	}
 	if w.Webhooks {
 		options = append(options, "Webhook: &"+n.server+".WebhookOptions{}")

@@ -34,6 +34,7 @@ func TestRequire(t *testing.T) {
 	r := Requirement{GoVersion: "1.26.0", Version: "v0.2.0"}
 	for name, c := range map[string]struct {
 		in, replace string
+		modules     []string
 		want, lacks []string
 	}{
 		"bare": {in: "module x\n", want: []string{"go 1.26.0\n", "tool " + toolPath, "require " + RuntimePath + " v0.2.0\n"}},
@@ -45,6 +46,11 @@ func TestRequire(t *testing.T) {
 			want: []string{"\ta.com/a v1.0.0\n\t" + RuntimePath + " v0.2.0\n)", "require b.com/b v1.0.0 // indirect\n"}},
 		"replaced": {in: "module x\n\nreplace " + RuntimePath + " => ../a b\n", replace: "../with space",
 			want: []string{"replace " + RuntimePath + " => \"../with space\"\n"}},
+		"another module": {in: "module x\n", replace: "../m", modules: []string{"runtime/store/jetstream"},
+			want: []string{"\t" + RuntimePath + " v0.2.0\n", "\t" + RuntimePath + "/runtime/store/jetstream v0.2.0\n",
+				RuntimePath + "/runtime/store/jetstream => ../m/runtime/store/jetstream\n"}},
+		"another module beside one that is replaced": {in: "module x\n\nreplace " + RuntimePath + " => ../m\n", modules: []string{"runtime/store/jetstream"},
+			want: []string{RuntimePath + "/runtime/store/jetstream => ../m/runtime/store/jetstream\n"}},
 		"tool": {in: "module x\n\ntool " + toolPath + "\n", want: []string{"tool " + toolPath + "\n"}},
 		"crlf": {in: "module x\r\n\r\ngo 1.26.0\r\n", want: []string{"go 1.26.0\r\n", "v0.2.0\r\n"}},
 	} {
@@ -55,7 +61,7 @@ func TestRequire(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		r.Replace = c.replace
+		r.Replace, r.Modules = c.replace, c.modules
 		out, err := m.Require(r)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/version"
+	"strings"
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/semver"
@@ -23,13 +24,35 @@ type Requirement struct {
 	Version string
 	// Replace is the file path that this module is replaced by; "" leaves what go.mod says.
 	Replace string
+	// Modules are what else is required: directories below the root of this module, which have a go.mod of their own, in
+	// the same version and replaced as it is.
+	Modules []string
+}
+
+// paths are the modules that r requires.
+func (r Requirement) paths() []string {
+	all := []string{RuntimePath}
+	for _, m := range r.Modules {
+		all = append(all, RuntimePath+"/"+m)
+	}
+	return all
+}
+
+// replacement is what a module is replaced by, where this one is by the checkout.
+func replacement(path, checkout string) string {
+	return strings.TrimSuffix(checkout, "/") + strings.TrimPrefix(path, RuntimePath)
 }
 
 // Lines are the lines of a go.mod that say what is required, for somebody who adds them by hand.
 func (r Requirement) Lines() []string {
-	lines := []string{"go " + r.GoVersion, "tool " + toolPath, "require " + RuntimePath + " " + r.Version}
+	lines := []string{"go " + r.GoVersion, "tool " + toolPath}
+	for _, p := range r.paths() {
+		lines = append(lines, "require "+p+" "+r.Version)
+	}
 	if r.Replace != "" {
-		lines = append(lines, "replace "+RuntimePath+" => "+modfile.AutoQuote(r.Replace))
+		for _, p := range r.paths() {
+			lines = append(lines, "replace "+p+" => "+modfile.AutoQuote(replacement(p, r.Replace)))
+		}
 	}
 	return lines
 }
@@ -77,10 +100,18 @@ func (m *Module) Require(r Requirement) ([]byte, error) {
 	if err := f.AddTool(toolPath); err != nil {
 		return nil, err
 	}
-	requireAtLeast(f, r.Version)
-	if r.Replace != "" {
-		if err := f.AddReplace(RuntimePath, "", r.Replace, ""); err != nil {
-			return nil, err
+	checkout := r.Replace
+	for _, old := range f.Replace {
+		if old.Old.Path == RuntimePath && old.New.Version == "" && checkout == "" && len(r.Modules) > 0 {
+			checkout = old.New.Path // for the other modules too
+		}
+	}
+	for _, p := range r.paths() {
+		requireAtLeast(f, p, r.Version)
+		if checkout != "" {
+			if err := f.AddReplace(p, "", replacement(p, checkout), ""); err != nil {
+				return nil, err
+			}
 		}
 	}
 	f.Cleanup()
@@ -92,11 +123,11 @@ func (m *Module) Require(r Requirement) ([]byte, error) {
 	return out, err
 }
 
-// requireAtLeast requires this module directly, among the other direct requirements.
-func requireAtLeast(f *modfile.File, least string) {
+// requireAtLeast requires a module directly, among the other direct requirements.
+func requireAtLeast(f *modfile.File, path, least string) {
 	found := false
 	for _, r := range f.Require {
-		if r.Mod.Path != RuntimePath {
+		if r.Mod.Path != path {
 			continue
 		}
 		found = true
@@ -108,7 +139,7 @@ func requireAtLeast(f *modfile.File, least string) {
 	all := f.Require
 	if !found {
 		all = append(all, &modfile.Require{})
-		all[len(all)-1].Mod.Path, all[len(all)-1].Mod.Version = RuntimePath, least
+		all[len(all)-1].Mod.Path, all[len(all)-1].Mod.Version = path, least
 	}
 	f.SetRequireSeparateIndirect(all)
 }

@@ -26,6 +26,8 @@ const (
 	needWitness                   // what the witness has seen
 	needOther                     // the token of another caller
 	needRetrial                   // what became of deliveries that were refused
+	needSlow                      // --slow
+	needRestart                   // --restart
 )
 
 // A check tries one requirement.
@@ -46,15 +48,38 @@ func skipf(format string, args ...any) error { return verdict.Skipf(format, args
 func checks() []check {
 	var all []check
 	for _, group := range [][]check{listChecks, errorChecks, pollChecks, pushChecks, occurrenceChecks,
-		subscribeChecks, deliveryChecks, witnessChecks, retryChecks, endChecks, challengeChecks, ssrfChecks, observedChecks, lastChecks} {
+		subscribeChecks, deliveryChecks, witnessChecks, retryChecks, endChecks, challengeChecks, ssrfChecks, observedChecks, lastChecks, slowChecks, restartChecks} {
 		all = append(all, group...)
+	}
+	return all
+}
+
+// Checks describes all of them, in the order in which they run.
+func Checks() (all []verdict.Check) {
+	for _, c := range checks() {
+		v := verdict.Check{ID: c.id, Title: c.title, Advice: c.advice}
+		for _, n := range []struct {
+			need need
+			flag string
+		}{{needReceiver, "--listen"}, {needToken, "--token"}, {needOther, "--other-token"}, {needSSRF, "--ssrf"},
+			{needSlow, "--slow"}, {needRestart, "--restart"}} {
+			if c.needs&n.need != 0 {
+				v.Flags = append(v.Flags, n.flag)
+			}
+		}
+		all = append(all, v)
 	}
 	return all
 }
 
 // try runs one check and makes its finding.
 func (r *run) try(ctx context.Context, c check) verdict.Finding {
-	err := r.lacks(ctx, c)
+	return r.finding(ctx, c, r.lacks(ctx, c))
+}
+
+// finding is that of a check which lacks something, or is run.
+func (r *run) finding(ctx context.Context, c check, lacks error) verdict.Finding {
+	err := lacks
 	if err == nil {
 		r.last = nil
 		err = c.run(ctx, r)
@@ -88,6 +113,10 @@ func (r *run) lacks(ctx context.Context, c check) error {
 		return skipf("no event type offers push")
 	case has(needWebhook) && r.hook == nil:
 		return skipf("no event type offers webhook to this caller")
+	case has(needSlow) && !r.o.Slow:
+		return skipf("only with --slow")
+	case has(needRestart) && r.o.Restart == "" && r.o.restart == nil:
+		return skipf("only with --restart")
 	case has(needSSRF) && !r.o.SSRF:
 		return skipf("only with --ssrf")
 	case has(needReceiver) && r.receiver == nil:

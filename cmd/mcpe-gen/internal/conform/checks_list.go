@@ -69,6 +69,9 @@ func (r *run) pages(ctx context.Context, each func(*exchange, wire.ListPage) err
 		if err != nil {
 			return x.wrong("a page of the list", "%v", err)
 		}
+		if raw := member(x.answer.result, "events"); string(raw) == "null" {
+			return x.wrong("events to be an array", "%s", orNone(raw))
+		}
 		if err := each(x, page); err != nil {
 			return err
 		}
@@ -114,7 +117,7 @@ func checkDescriptors(ctx context.Context, r *run) error {
 			if json.Unmarshal(member(raw, "name"), &name) != nil || name == "" {
 				return x.wrong("a name", "%s", orNone(member(raw, "name")))
 			}
-			if json.Unmarshal(member(raw, "description"), &description) != nil || member(raw, "description") == nil {
+			if text := member(raw, "description"); text == nil || string(text) == "null" || json.Unmarshal(text, &description) != nil {
 				return x.wrong(name+" to have a description", "%s", orNone(member(raw, "description")))
 			}
 			var modes []string

@@ -53,7 +53,7 @@ func checkPollShape(ctx context.Context, r *run) error {
 		}
 	}
 	var next int64
-	if raw := member(in, "nextPollMs"); raw == nil || json.Unmarshal(raw, &next) != nil || next < 0 {
+	if raw := member(in, "nextPollMs"); raw == nil || string(raw) == "null" || json.Unmarshal(raw, &next) != nil || next < 0 {
 		return x.wrong("nextPollMs to be an integer from 0", "%s", orNone(raw))
 	}
 	return nil

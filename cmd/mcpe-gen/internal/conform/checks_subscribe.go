@@ -445,6 +445,19 @@ func checkStatus(ctx context.Context, r *run) error {
 	if active := member(status, "active"); string(active) != "true" {
 		return x.wrong("active to be true", "%s", orNone(status))
 	}
+	for _, name := range []string{"lastDeliveryAt", "lastError"} {
+		last, err := nullable(x, status, name)
+		if v, ok := errors.AsType[*verdict.Violation](err); ok {
+			v.Mild = member(status, name) == nil
+			return v
+		}
+		if last == nil || name == "lastError" {
+			continue
+		}
+		if _, err := time.Parse(time.RFC3339Nano, *last); err != nil {
+			return x.wrong("lastDeliveryAt to be a time or null", "%s", wire.Shown(*last))
+		}
+	}
 	return nil
 }
 

@@ -116,7 +116,7 @@ var checkSameContent = sees(func(w *witness) error {
 
 var checkYoung = sees(func(w *witness) error {
 	if w.young != nil {
-		return w.young.wrong("truncated to be false, as it is for a cursor from before", "true")
+		return w.young.wrong("truncated to be false: the cursor was just given", "true")
 	}
 	return nil
 })
@@ -135,6 +135,16 @@ var checkSameNulls = sees(func(w *witness) error {
 				t, one = one, t
 			}
 			return t.from.wrong("a cursor from "+t.name+", as "+one.name+" gave one", "null")
+		}
+	}
+	for _, t := range w.live {
+		if t.mode == wire.ModePoll {
+			continue
+		}
+		for _, id := range t.order {
+			if o := t.byID[id]; (o.cursor() == nil) != (cursorOf(t) == nil) {
+				return o.wrong("a cursor with each event from "+t.name+", or with none", "%s", orNone(member(o.raw, "cursor")))
+			}
 		}
 	}
 	return nil
@@ -271,6 +281,9 @@ func leads(id string) func(context.Context, *run) error {
 	return sees(func(w *witness) error {
 		tried := 0
 		for _, p := range w.places {
+			if p.id == id && p.astray != nil {
+				return p.from.wrong(p.what+" to lead to what came after it, as older ones do", "truncated")
+			}
 			if p.id != id || p.tried == nil {
 				continue
 			}

@@ -39,6 +39,10 @@ type Options struct {
 	OtherToken string
 	// SSRF also tries callbacks at private addresses.
 	SSRF bool
+	// Slow also tries what time alone shows, which takes up to 20 minutes.
+	Slow bool
+	// Restart is a command for the system's shell that starts the server of Target.URL anew and ends; "" for none.
+	Restart string
 	// Wait is how long to wait for an occurrence, at most MaxWait.
 	Wait time.Duration
 	// Stderr receives what a command writes to its standard error.
@@ -49,6 +53,8 @@ type Options struct {
 	// door is an open Receiver, and only chooses the checks, for tests.
 	door *peer.Door
 	only func(check) bool
+	// restart stands for Restart in tests.
+	restart func() error
 }
 
 // A pace is how long is waited where nothing but time can tell.
@@ -65,13 +71,14 @@ type pace struct {
 	arrive time.Duration
 	// retry is the shortest pause before a delivery is tried again, and hang how long a callback hangs.
 	retry, hang time.Duration
-	// run bounds all of it.
-	run time.Duration
+	// run bounds all of it, but for what is slow.
+	run  time.Duration
+	slow *slowPace
 }
 
 var realPace = pace{heartbeat: 35 * time.Second, settle: 500 * time.Millisecond, quiet: 3 * time.Second,
 	poll: 200 * time.Millisecond, arrive: 5 * time.Second, retry: time.Second / 5, hang: 4 * time.Second,
-	run: 110 * time.Second}
+	run: 110 * time.Second, slow: &realSlow}
 
 // MaxWait bounds Options.Wait, so that a run ends within two minutes.
 const MaxWait = 25 * time.Second
@@ -96,6 +103,8 @@ func (o Options) Check() error {
 		return fmt.Errorf("--revision %s: must be %s or %s", o.Revision, wire.RevisionStateless, wire.RevisionLegacy)
 	case o.OtherToken != "" && o.OtherToken == o.Target.Token:
 		return errors.New("--other-token: it is the same token as --token")
+	case o.Restart != "" && o.Target.URL == "":
+		return errors.New("--restart goes with the URL of a server")
 	case len(o.Args) > 0 && o.Event == "":
 		return errors.New("--arg goes with --event")
 	}
@@ -134,6 +143,9 @@ type run struct {
 	made map[string]map[string]any
 	// last is the latest exchange, for a check that ends without an answer.
 	last *exchange
+
+	// again is the restart that was made; nil before.
+	again *restarted
 
 	// failed is what a callback that failed its challenge was answered; nil before.
 	failed *exchange
@@ -204,7 +216,16 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 			needed |= c.needs
 		}
 	}
+	var slow, restarts []check
 	for _, c := range selected {
+		switch {
+		case c.needs&needSlow != 0 && o.Slow:
+			slow = append(slow, c)
+			continue
+		case c.needs&needRestart != 0 && (o.Restart != "" || o.restart != nil):
+			restarts = append(restarts, c)
+			continue
+		}
 		// Which subscriptions the server makes for this caller is known by now.
 		if c.needs&(needMain|needWitness) != 0 && r.witness == nil && needed&needWitness != 0 {
 			r.beginWitness(watching, watchers)
@@ -214,8 +235,21 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 		}
 		report.Findings = append(report.Findings, r.try(trying, c))
 	}
+	// What has occurred is known while it is watched.
+	lacking := func(all []check) []error {
+		lacks := make([]error, len(all))
+		for i, c := range all {
+			lacks[i] = r.lacks(trying, c)
+		}
+		return lacks
+	}
+	lackSlow, lackRestart := lacking(slow), lacking(restarts)
 	stop()
 	watchers.Wait()
+	report.Findings = append(report.Findings, r.slowly(ctx, slow, lackSlow)...)
+	for i, c := range restarts {
+		report.Findings = append(report.Findings, r.finding(ctx, c, lackRestart[i]))
+	}
 	report.Seconds = time.Since(began).Seconds()
 	report.Count()
 	return report, ctx.Err()

@@ -47,13 +47,21 @@ func (r *run) connect(ctx context.Context, stderr io.Writer) error {
 		}
 	}
 	if r.o.Revision != wire.RevisionStateless && worthInitialize(err) {
-		err = r.handshake(ctx, wire.RevisionLegacy, methodInitialize,
-			map[string]any{"protocolVersion": wire.RevisionLegacy, "capabilities": declared, "clientInfo": clientInfo})
-		if err == nil {
-			return r.link.notify(ctx, "notifications/initialized", nil)
+		if err = r.initialize(ctx); err == nil {
+			return nil
 		}
 	}
 	return &Unreachable{r.explain(ctx, t, err)}
+}
+
+// initialize makes the handshake of the older era.
+func (r *run) initialize(ctx context.Context) error {
+	err := r.handshake(ctx, wire.RevisionLegacy, methodInitialize,
+		map[string]any{"protocolVersion": wire.RevisionLegacy, "capabilities": declared, "clientInfo": clientInfo})
+	if err == nil {
+		err = r.link.notify(ctx, "notifications/initialized", nil)
+	}
+	return err
 }
 
 // worthInitialize reports whether a server that has refused server/discover may be one of the older era.

@@ -2,6 +2,7 @@ package conform
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,6 +18,7 @@ const (
 	twice                    // a member that stands twice, or text that is no UTF-8
 	otherID                  // a response with an id that is not its request's
 	otherType                // a result whose resultType is not complete
+	wordless                 // an error without a code that is an integer, or a message that is a text
 	withSecret               // a secret or a token of the run
 )
 
@@ -37,6 +39,12 @@ func (r *run) observe(f *flow, m message) {
 	note(otherID, m.isResponse() && canonical(m.id) != canonical(f.id))
 	resultType := member(m.result, "resultType")
 	note(otherType, resultType != nil && string(resultType) != `"complete"`)
+	if m.err != nil {
+		refusal := objectOf(member(m.raw, "error"))
+		var code int64
+		var text *string
+		note(wordless, json.Unmarshal(refusal["code"], &code) != nil || json.Unmarshal(refusal["message"], &text) != nil || text == nil)
+	}
 	note(withSecret, r.Holds(m.raw))
 }
 
@@ -58,6 +66,7 @@ var observedChecks = []check{
 		run: observed(withID, "a notification, which has no id", "one with an id, which is a request")},
 	{id: "CAP-6", title: "every member stands once, in UTF-8", run: observed(twice, "each member once, in UTF-8", "one twice, or bytes that are no text")},
 	{id: "CAP-6", title: "every answer has the id of its request", run: observed(otherID, "the id of the request", "another one")},
+	{id: "CAP-6", title: "every error has a code and a message", run: observed(wordless, "an integer as code and a string as message", "others")},
 	{id: "D3", title: "resultType is complete on every method", run: observed(otherType, `resultType to be "complete"`, "another one")},
 	{id: "ERR-5", title: "no answer has a secret or a token", run: observed(withSecret, "no secret", "one")},
 	{id: "ERR-5", title: "no delivery has a secret or a token", needs: needHook, run: checkTelling},

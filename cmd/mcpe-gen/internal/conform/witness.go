@@ -38,8 +38,11 @@ type witness struct {
 	made      *exchange
 	// end is the last eventId of the window, which is the end of what is compared; "" while it goes on.
 	end string
-	// young is a poll whose cursor, just given, was answered with truncated, while one from before was good.
+	// young is a poll whose cursor, just given, was answered with truncated, while one from before was good, or another
+	// one fared no better.
 	young *exchange
+	// begin is the cursor of the first poll.
+	begin *string
 }
 
 // A track is what one way of following brought.
@@ -82,6 +85,8 @@ type place struct {
 	// tried is set where the cursor was used; got are the eventIds that it led to.
 	tried *exchange
 	got   []string
+	// astray is the answer to it, where it was truncated and an older one is not.
+	astray *exchange
 }
 
 // must are the eventIds of the window that came after the cursor.
@@ -218,7 +223,8 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 		if ok {
 			polls = newTrack("polls", wire.ModePoll)
 			polls.from = x
-			if begin = result.Cursor; begin != nil {
+			begin = result.Cursor
+			if w.begin = begin; begin != nil {
 				w.places = append(w.places, &place{what: "the cursor of a first poll", id: "CUR-4", cursor: *begin, from: x, track: polls})
 			}
 			w.live = append(w.live, polls)
@@ -278,6 +284,11 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 			// Where a cursor from before is good, retention has forgotten nothing.
 			if _, older, good := w.poll(ctx, s.first, 0); good && s.first != nil && !older.truncated && w.young == nil {
 				w.young = x
+			}
+			if _, anew, good := w.poll(ctx, nil, 0); good && anew.Cursor != nil && w.young == nil {
+				if again, same, ok := w.poll(ctx, anew.Cursor, 0); ok && same.truncated {
+					w.young = again
+				}
 			}
 		}
 		if !ok || result.truncated && w.young == nil {
@@ -542,12 +553,26 @@ func (w *witness) tryCursors(ctx context.Context) {
 			if byPoll {
 				t := newTrack("", wire.ModePoll)
 				p.tried = w.drain(ctx, p.cursor, 100, t)
-				p.got = t.order
+				if p.got = t.order; p.tried == nil {
+					p.astray = w.astray(ctx, p.cursor)
+				}
 			} else if t := w.streamed(ctx, p.cursor, ""); t != nil {
 				p.tried, p.got = t.from, t.order
 			}
 		}
 	}
+}
+
+// astray is the answer to a cursor that is truncated, although one from before is not: retention has nothing to do with it.
+func (w *witness) astray(ctx context.Context, cursor string) *exchange {
+	x, result, ok := w.poll(ctx, &cursor, 1)
+	if !ok || !result.truncated || w.begin == nil {
+		return nil
+	}
+	if _, older, good := w.poll(ctx, w.begin, 1); !good || older.truncated {
+		return nil
+	}
+	return x
 }
 
 // reference is the order of the window: that of what brought most.

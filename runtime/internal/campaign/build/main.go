@@ -36,7 +36,15 @@ var clock = []change{
 	{"$GOROOT/src/time/time.go", "import (\n", "import (\n\t\"syscall\"\n"},
 }
 
-// mutants are what the campaign has to find.
+// A program is the campaign of an engine: a package, in the directory of its module.
+type program struct{ dir, pkg string }
+
+var programs = map[string]program{
+	"postgres":  {".", "./runtime/internal/campaign/postgres"},
+	"jetstream": {"runtime/store/jetstream", "./internal/campaign"},
+}
+
+// mutants are what the campaign on PostgreSQL has to find.
 var mutants = []struct {
 	name    string
 	changes []change
@@ -57,16 +65,22 @@ var mutants = []struct {
 
 func main() {
 	out := flag.String("o", "bin/campaign", "the program to write")
+	engine := flag.String("engine", "postgres", "whose campaign it is: postgres or jetstream")
 	judge := flag.Bool("mutants", false, "run the campaign with each change, and without")
 	only := flag.String("only", "", "of the mutants those whose name holds this; \"none\" for the campaign without a change")
 	d := flag.Duration("time", time.Minute, "how long faults happen")
 	runs := flag.Int("runs", 1, "how often each")
 	flag.Parse()
 	var err error
-	if *judge {
+	switch p, ok := programs[*engine]; {
+	case !ok:
+		err = fmt.Errorf("-engine %s: it is postgres or jetstream", *engine)
+	case *judge && *engine != "postgres":
+		err = errors.New("-mutants: they are changes of PostgreSQL's engine")
+	case *judge:
 		err = all(*out, *only, *d, *runs)
-	} else {
-		err = build(*out, nil)
+	default:
+		err = build(p, *out, nil)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "campaign build:", err)
@@ -82,7 +96,7 @@ func all(out, only string, d time.Duration, runs int) (err error) {
 		if !strings.Contains(name, only) && !(only == "none" && !red) {
 			return
 		}
-		if e := build(out, changes); e != nil {
+		if e := build(programs["postgres"], out, changes); e != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", name, e))
 			return
 		}
@@ -118,7 +132,7 @@ func run(program string, d time.Duration, first bool) (finding string, err error
 }
 
 // build builds the campaign with the changes.
-func build(out string, changes []change) error {
+func build(p program, out string, changes []change) error {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		return err
@@ -158,7 +172,11 @@ func build(out string, changes []change) error {
 	if err := os.WriteFile(overlay, text, 0o600); err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "build", "-overlay", overlay, "-o", out, "./runtime/internal/campaign/postgres")
+	if out, err = filepath.Abs(out); err != nil {
+		return err
+	}
+	cmd := exec.Command("go", "build", "-overlay", overlay, "-o", out, p.pkg)
+	cmd.Dir = p.dir
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	return cmd.Run()
 }

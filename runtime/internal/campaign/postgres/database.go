@@ -433,6 +433,9 @@ func (d *database) Story(ctx context.Context, path string) string {
 	return b.String()
 }
 
+// Note implements [campaign.Database].
+func (d *database) Note(context.Context) string { return "" }
+
 // Backup implements [campaign.Restorer].
 func (d *database) Backup(context.Context) error { return d.cluster.Dump() }
 

@@ -69,6 +69,26 @@ func scenes() []scene {
 	return slices.Concat(plainScenes, toleranceScenes, pollScenes, pushScenes, webhookScenes, hostileScenes)
 }
 
+// Checks describes all of them, in the order of the report.
+func Checks() (all []verdict.Check) {
+	describe := func(c check) {
+		v := verdict.Check{ID: c.id, Title: c.title, Advice: c.advice}
+		if c.handled {
+			v.Flags = []string{"--handled"}
+		}
+		all = append(all, v)
+	}
+	for _, sc := range scenes() {
+		for _, c := range sc.checks {
+			describe(c)
+		}
+	}
+	for _, c := range alwaysChecks {
+		describe(c.check)
+	}
+	return all
+}
+
 // modeOf is the mode that a scene is played in: its own, or the first that the client follows by.
 func (r *run) modeOf(sc scene) string {
 	if sc.mode != "" {

@@ -32,14 +32,19 @@ const maxSpoiled = 6
 func hostile(name, mode, method string, harmless bool, id, title string) scene {
 	var cases []hostileserver.Case
 	for _, c := range hostileserver.Cases() {
-		// What holds a connection is tried by silence, and what is refused for good by Forbidden.
-		if c.Method == method && c.Harmless == harmless && !c.Hold && c.Status/100 != 4 && !longWait(c) {
+		// What holds a connection is tried by silence, and what is refused for good by Forbidden. For what was accepted a
+		// client may wait.
+		if c.Method == method && c.Harmless == harmless && !c.Hold && c.Status/100 != 4 && c.Status != http.StatusAccepted && c.Status != http.StatusNoContent && !longWait(c) {
 			cases = append(cases, c)
 		}
 	}
-	spread := make([]hostileserver.Case, 0, maxSpoiled)
-	for i := range min(maxSpoiled, len(cases)) {
-		spread = append(spread, cases[i*len(cases)/min(maxSpoiled, len(cases))])
+	most := min(maxSpoiled, len(cases))
+	if method == wire.MethodList {
+		most = 3 // a client lists again after longer and longer pauses
+	}
+	spread := make([]hostileserver.Case, 0, most)
+	for i := range most {
+		spread = append(spread, cases[i*len(cases)/most])
 	}
 	// A poll or subscription is right at first and between, so that the client follows; a list or stream that is right is
 	// not asked for again.
@@ -57,6 +62,10 @@ func hostile(name, mode, method string, harmless bool, id, title string) scene {
 				return nil
 			}
 			c := spread[i/step]
+			if harmless && !a.legacy {
+				// Without it the answer would be odd in two ways.
+				c.Message = strings.Replace(c.Message, `"result":{`, `"result":{"resultType":"complete",`, 1)
+			}
 			s.mu.Lock()
 			s.spoiled = c.Name
 			s.mu.Unlock()

@@ -26,11 +26,11 @@ var plainScenes = []scene{
 // toleranceScenes are servers that are right in another way.
 var toleranceScenes = []scene{
 	{name: "the capability at the top level", capability: topLevel, within: 20 * time.Second, live: occur(1), checks: []check{
-		{id: "D1", title: "the capability may stand at the top level alone", run: goesOn}}},
+		{id: "D1", title: "the capability may stand at the top level alone", advice: true, run: goesOn}}},
 	{name: "the capability among extensions", capability: extensionOnly, within: 20 * time.Second, live: occur(1), checks: []check{
-		{id: "D1", title: "the capability may stand among the extensions alone", run: goesOn}}},
+		{id: "D1", title: "the capability may stand among the extensions alone", advice: true, run: goesOn}}},
 	{name: "no resultType", bare: true, within: 20 * time.Second, live: occur(1), checks: []check{
-		{id: "D3", title: "a result without resultType is one", run: goesOn}}},
+		{id: "D3", title: "a result without resultType is one", advice: true, run: goesOn}}},
 	{name: "unknown modes", delivery: []string{"pigeon", "carrier-2"}, within: 20 * time.Second, live: occur(1), checks: []check{
 		{id: "CLI-1", title: "unknown delivery modes are passed over", run: goesOn}}},
 	{name: "unknown members", strange: true, within: 20 * time.Second, live: occur(2), checks: []check{

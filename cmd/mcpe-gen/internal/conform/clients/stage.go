@@ -179,10 +179,8 @@ func (s *stage) wait(ctx context.Context, p program) {
 			end.Reset(s.within)
 		case !connected && len(s.all("")) > 0:
 			connected = true
-			if s.capability == nowhere {
+			if end.Reset(modeTime); s.capability == nowhere || s.lax {
 				end.Reset(s.within)
-			} else {
-				end.Reset(modeTime)
 			}
 		}
 		select {

@@ -26,6 +26,21 @@ func checks() []check {
 	return slices.Concat(challengeChecks, signatureChecks, messageChecks, controlChecks, crashChecks, lastChecks)
 }
 
+// Checks describes all of them, in the order in which they run.
+func Checks() (all []verdict.Check) {
+	for _, c := range checks() {
+		v := verdict.Check{ID: c.id, Title: c.title, Advice: c.advice}
+		if c.handled {
+			v.Flags = append(v.Flags, "--handled")
+		}
+		if c.command {
+			v.Flags = append(v.Flags, "--")
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
 // maxUnanswered is how many requests in a row may get no answer before no more are sent.
 const maxUnanswered = 3
 

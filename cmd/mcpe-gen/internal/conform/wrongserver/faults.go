@@ -9,6 +9,8 @@ type Fault struct {
 	// Stdio tells that it shows on standard input and output, Webhook with a receiver, SSRF where
 	// private addresses are tried, and Other with the token of another caller.
 	Stdio, Webhook, SSRF, Other bool
+	// Slow tells that time alone shows it.
+	Slow bool
 	// Quiet tells that it shows only when a poll finds nothing.
 	Quiet bool
 }
@@ -21,6 +23,7 @@ var Faults = []Fault{
 	{Name: "a type is listed twice", ID: "LIST-1"},
 	{Name: "any page cursor is taken", ID: "LIST-1"},
 	{Name: "no description", ID: "LIST-2"},
+	{Name: "a description is null", ID: "LIST-2"},
 	{Name: "no delivery", ID: "LIST-2"},
 	{Name: "a schema that is none", ID: "LIST-2"},
 	{Name: "another order each time", ID: "LIST-2"},
@@ -41,6 +44,7 @@ var Faults = []Fault{
 
 	{Name: "events are null", ID: "POLL-2"},
 	{Name: "no nextPollMs", ID: "POLL-2"},
+	{Name: "nextPollMs is null", ID: "POLL-2"},
 	{Name: "truncated is a number", ID: "POLL-2"},
 	{Name: "history without a cursor", ID: "CUR-2"},
 	{Name: "a cursor now and then", ID: "CUR-3"},
@@ -107,6 +111,7 @@ var Faults = []Fault{
 	{Name: "a ttlMs may be a word", ID: "SUB-6", Webhook: true},
 	{Name: "deliveryStatus at first", ID: "HOOK-8", Webhook: true},
 	{Name: "deliveryStatus is not active", ID: "HOOK-8", Webhook: true},
+	{Name: "lastDeliveryAt is a word", ID: "HOOK-8", Webhook: true},
 	{Name: "another secret signs", ID: "HOOK-2", Webhook: true},
 	{Name: "an old timestamp", ID: "HOOK-2", Webhook: true},
 	{Name: "no subscription header", ID: "HOOK-2", Webhook: true},
@@ -140,6 +145,9 @@ var Faults = []Fault{
 	// Cursors that are not where they say.
 	{Name: "heartbeats are ahead", ID: "PUSH-4"},
 	{Name: "heartbeats go back", ID: "PUSH-4"},
+	{Name: "heartbeats have the cursor of another type", ID: "PUSH-4"},
+	{Name: "polls have the cursor of another type", ID: "CUR-4"},
+	{Name: "subscriptions have the cursor of another type", ID: "SUB-7", Webhook: true},
 	{Name: "active is ahead", ID: "PUSH-1"},
 	{Name: "an empty poll is ahead", ID: "CUR-4", Quiet: true},
 	{Name: "cursors of events are ahead in streams", ID: "PUSH-3"},
@@ -208,6 +216,7 @@ var Faults = []Fault{
 	{Name: "errors have no id", ID: "CAP-6"},
 	{Name: "ids of polls become strings", ID: "CAP-6"},
 	{Name: "ids of errors become strings", ID: "CAP-6"},
+	{Name: "errors have no message", ID: "CAP-6"},
 	{Name: "deliveries by PUT", ID: "HOOK-1", Webhook: true},
 	{Name: "stdout has other lines", ID: "CAP-8", Stdio: true},
 	{Name: "another resultType of polls", ID: "D3"},
@@ -233,8 +242,21 @@ var Faults = []Fault{
 	{Name: "eventIds of webhooks have spaces", ID: "OCC-2", Webhook: true},
 	{Name: "cursors of streams are null", ID: "CUR-3"},
 	{Name: "cursors of webhooks are null", ID: "CUR-3", Webhook: true},
+	{Name: "cursors of events in streams are null", ID: "CUR-3"},
 	{Name: "heartbeats are comments", ID: "PUSH-4"},
 	{Name: "only the first heartbeat has a cursor", ID: "PUSH-4"},
 	{Name: "timestamps are ahead", ID: "OCC-1"},
 	{Name: "timestamps of streams are ahead", ID: "OCC-1"},
+
+	// What time alone shows.
+	{Name: "grants never end", ID: "SUB-6", Webhook: true, Slow: true},
+	{Name: "grants end early", ID: "SUB-6", Webhook: true, Slow: true},
+	{Name: "a refresh keeps nothing alive", ID: "SUB-5", Webhook: true, Slow: true},
+	{Name: "old secrets sign for ever", ID: "SUB-5", Webhook: true, Slow: true},
+	{Name: "one attempt is enough", ID: "HOOK-3", Webhook: true, Slow: true},
+	{Name: "retries without a pause", ID: "HOOK-3", Webhook: true, Slow: true},
+	{Name: "heartbeats stop", ID: "PUSH-4", Slow: true},
+	{Name: "streams break off", ID: "PUSH-8", Slow: true},
+	{Name: "a held poll never ends", ID: "POLL-9", Slow: true},
+	{Name: "old cursors are errors", ID: "CUR-7", Slow: true},
 }

@@ -160,6 +160,8 @@ func (s *Server) list(c call) (any, error) {
 				"properties": map[string]any{"seq": map[string]any{"type": "integer"}},
 				"required":   []string{"seq"}}}
 		switch {
+		case s.is("a description is null"):
+			d["description"] = nil
 		case s.is("no description"):
 			delete(d, "description")
 		case s.is("no delivery") && name == "spare":
@@ -314,6 +316,9 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 	}
 	_, appended, head := s.after(0)
 	from, truncated := s.start(c, head)
+	if s.is("old cursors are errors") && from < head-50 {
+		return nil, s32602
+	}
 	if s.is("a malformed cursor goes unnoticed") && cursor != nil {
 		if _, known := position(name, *cursor); !known {
 			truncated = false
@@ -388,6 +393,10 @@ func (s *Server) page(name string, cursor *string, from, limit int, truncated bo
 	switch {
 	case s.is("events are null") && len(list) == 0:
 		r["events"] = nil
+	case s.is("polls have the cursor of another type"):
+		r["cursor"] = cursorOf("spare", 1)
+	case s.is("nextPollMs is null"):
+		r["nextPollMs"] = nil
 	case s.is("no nextPollMs"):
 		delete(r, "nextPollMs")
 	case s.is("truncated is a number"):

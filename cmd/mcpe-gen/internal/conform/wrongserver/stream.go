@@ -60,7 +60,7 @@ func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 		if !s.is("no subscription id") {
 			params["_meta"] = map[string]any{wire.MetaSubscriptionID: id}
 		}
-		m := map[string]any{"jsonrpc": "2.0", "method": method, "params": params}
+		m := map[string]any{"jsonrpc": "2.0", "method": method, "params": s.changed(method, params)}
 		if s.is("notifications have an id") {
 			m["id"] = 1
 		}
@@ -127,8 +127,11 @@ func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 			return
 		case <-appended:
 		case <-heartbeat.C:
-			if s.is("no heartbeats") {
+			if s.is("no heartbeats") || s.is("heartbeats stop") && beats > 9 {
 				continue
+			}
+			if s.is("streams break off") && beats > 9 {
+				return
 			}
 			at := from
 			switch {
@@ -138,6 +141,9 @@ func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 				at = max(at-5, 0)
 			}
 			params := map[string]any{"cursor": cursorOf(name, at)}
+			if s.is("heartbeats have the cursor of another type") {
+				params["cursor"] = cursorOf("spare", at)
+			}
 			if beats++; s.is("heartbeats without a cursor") || s.is("only the first heartbeat has a cursor") && beats > 1 {
 				delete(params, "cursor")
 			}
@@ -153,6 +159,8 @@ func (s *Server) pushed(e event) map[string]any {
 	o := s.occurrence(e)
 	o["cursor"] = cursorOf("tick", e.position)
 	switch {
+	case s.is("cursors of events in streams are null"):
+		o["cursor"] = nil
 	case s.is("no cursor in a stream"):
 		delete(o, "cursor")
 	case s.is("the cursor is that before"):

@@ -2,6 +2,7 @@ package wrongserver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,6 +24,7 @@ type subscription struct {
 	ring          webhook.Ring
 	cancel        context.CancelFunc
 	granted       time.Time
+	lapses        time.Time // when the first grant ends
 	// open are the positions that were sent and not taken yet, and sent is the last one.
 	open  map[int]bool
 	sent  int
@@ -170,7 +172,11 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 	case s.is("a rotation has no grace"):
 		sub.ring = webhook.NewRing(secret)
 	default:
-		sub.ring = sub.ring.Rotate(secret, time.Now(), time.Minute)
+		grace := cmp.Or(s.o.Grace, time.Minute)
+		if s.is("old secrets sign for ever") {
+			grace = time.Hour
+		}
+		sub.ring = sub.ring.Rotate(secret, time.Now(), grace)
 	}
 	grant := time.Minute
 	if ttl, absent, _ := c.number("ttlMs"); !absent {
@@ -184,6 +190,9 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 	}
 	if first || !s.is("a refresh grants no more") {
 		sub.granted = time.Now().Add(grant)
+	}
+	if sub.lapses.IsZero() {
+		sub.lapses = sub.granted
 	}
 	before := any(sub.granted.UTC().Format(time.RFC3339Nano))
 	switch {
@@ -204,6 +213,9 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 	if s.is("cursors of webhooks are null") {
 		r["cursor"] = nil
 	}
+	if s.is("subscriptions have the cursor of another type") {
+		r["cursor"] = cursorOf("spare", 1)
+	}
 	if s.is("the secret is in the answer") {
 		r["delivery"] = d
 	}
@@ -212,6 +224,9 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 	}
 	if !first || s.is("deliveryStatus at first") {
 		r["deliveryStatus"] = map[string]any{"active": !s.is("deliveryStatus is not active"), "lastDeliveryAt": nil, "lastError": nil}
+		if s.is("lastDeliveryAt is a word") {
+			r["deliveryStatus"].(map[string]any)["lastDeliveryAt"] = "soon"
+		}
 	}
 	return r, nil
 }
@@ -295,8 +310,12 @@ func (s *Server) deliver(ctx context.Context, sub *subscription, from int) {
 			if sub.open[e.position] = true; e.position > sub.sent {
 				sub.sent = e.position
 			}
-			callbacks := len(s.subs)
+			callbacks, lapsed := len(s.subs), s.lapsed(sub)
 			s.mu.Unlock()
+			if lapsed {
+				s.take(sub, e)
+				continue
+			}
 			if s.is("webhooks leave events out") && e.position%3 == 0 || s.is("a second callback gets less") && callbacks > 1 && e.position%3 == 0 {
 				s.take(sub, e)
 				continue
@@ -328,6 +347,20 @@ func (s *Server) deliver(ctx context.Context, sub *subscription, from int) {
 		case <-appended:
 		}
 	}
+}
+
+// lapsed reports whether the grant of a subscription has ended; the server's mu is held.
+func (s *Server) lapsed(sub *subscription) bool {
+	ends := sub.granted
+	switch {
+	case ends.IsZero() || s.is("grants never end"): // while it is verified there is none
+		return false
+	case s.is("a refresh keeps nothing alive"):
+		ends = sub.lapses
+	case s.is("grants end early"):
+		ends = ends.Add(-4 * time.Second)
+	}
+	return time.Now().After(ends)
 }
 
 // take settles an event.
@@ -404,7 +437,7 @@ func (s *Server) attempt(ctx context.Context, sub *subscription, e event, attemp
 	case s.is("a retry has another body") && attempt > 1:
 		o["attempt"] = attempt
 	}
-	body, _ := json.Marshal(o)
+	body, _ := json.Marshal(s.changed("delivery", o))
 	s.mu.Lock()
 	ring := sub.ring
 	s.mu.Unlock()
@@ -431,6 +464,7 @@ func (s *Server) attempt(ctx context.Context, sub *subscription, e event, attemp
 	case s.is("another content type"):
 		req.Header.Set("Content-Type", "text/plain")
 	}
+	s.header(req.Header)
 	res, err := s.o.Client.Do(req)
 	if err != nil {
 		return 0

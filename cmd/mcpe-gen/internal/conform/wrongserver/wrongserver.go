@@ -30,8 +30,14 @@ type Options struct {
 	// AllowHost is the one host whose callbacks are not refused, and Client calls them.
 	AllowHost string
 	Client    *http.Client
+	// Change changes the members of a message before it is sent: of a result ("events/poll"), an error ("error"), the
+	// params of a notification (its method), the body of a delivery ("delivery") or a challenge ("challenge"), or their
+	// headers ("headers"). It is nil for nothing.
+	Change func(message string, members map[string]any)
 	// Interval is the time between two events, Heartbeat between two heartbeats, Retry before a delivery is tried again.
 	Interval, Heartbeat, Retry time.Duration
+	// Grace is how long the secret from before a rotation signs; 0 is a minute.
+	Grace time.Duration
 }
 
 // A Server serves the types tick, by all modes, spare, by poll, and hook, by webhook. Only tick occurs.
@@ -139,7 +145,16 @@ func (s *Server) response(c call, result any, err error) []byte {
 		}
 	}
 	m := map[string]any{"jsonrpc": "2.0", "id": id}
-	if err != nil {
+	if e, ok := err.(*refusal); ok && s.is("errors have no message") {
+		m["error"] = map[string]any{"code": e.Code, "data": e.Data}
+	} else if s.o.Change != nil {
+		if refused, ok := err.(*refusal); ok {
+			m["error"] = s.changed("error", refused)
+		} else {
+			m["result"] = s.changed(c.Method, result)
+		}
+		s.o.Change("response", m)
+	} else if err != nil {
 		if e, ok := err.(*refusal); ok && s.is("the token is in an error") {
 			err = &refusal{e.Code, e.Message, map[string]any{"caller": c.token, "was": e.Data}}
 		}
@@ -157,6 +172,39 @@ func (s *Server) response(c call, result any, err error) []byte {
 		b = append(b[:len(b)-1], `,"jsonrpc":"2.0"}`...)
 	}
 	return b
+}
+
+// changed is a message as Options.Change leaves it.
+func (s *Server) changed(message string, v any) any {
+	if s.o.Change == nil {
+		return v
+	}
+	text, _ := json.Marshal(v)
+	var members map[string]any
+	if json.Unmarshal(text, &members) != nil {
+		return v
+	}
+	s.o.Change(message, members)
+	return members
+}
+
+// header gives the headers of a delivery to Options.Change.
+func (s *Server) header(h http.Header) {
+	if s.o.Change == nil {
+		return
+	}
+	members := map[string]any{}
+	for name := range h {
+		members[strings.ToLower(name)] = h.Get(name)
+	}
+	s.o.Change("headers", members)
+	for name := range h {
+		if value, ok := members[strings.ToLower(name)].(string); ok {
+			h.Set(name, value)
+		} else {
+			h.Del(name)
+		}
+	}
 }
 
 // ServeHTTP is the stateless revision over Streamable HTTP.

@@ -1,0 +1,564 @@
+package conform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/procgroup"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// A slowPace is how long is waited for what time alone shows.
+type slowPace struct {
+	// run bounds all of it, and watch is how long retries, streams and signatures are followed.
+	run, watch time.Duration
+	// grant is the longest grant that is waited for, and late how long deliveries may go on after its end.
+	grant, late time.Duration
+	// hold is how long a poll asks to be held.
+	hold time.Duration
+	// back is how long a server may take to be there again after a restart, and resume its deliveries.
+	back, resume time.Duration
+}
+
+var realSlow = slowPace{run: 17 * time.Minute, watch: 16 * time.Minute, grant: 3 * time.Minute, late: time.Minute, hold: 2 * time.Minute,
+	back: 2 * time.Minute, resume: time.Minute}
+
+// slowChecks show what time alone does. They run at once, after all others, each with callbacks and streams of its own.
+var slowChecks = []check{
+	{id: "SUB-6", title: "deliveries end with the grant, no sooner and not much later", needs: needSlow | needHook | needOccurred, run: checkGrantEnds},
+	{id: "SUB-5", title: "a subscription that is refreshed outlives its first grant", needs: needSlow | needHook | needOccurred, run: checkOutlives},
+	{id: "SUB-5", title: "the secret from before a rotation signs no longer in the end", needs: needSlow | needHook | needOccurred, run: checkGraceEnds},
+	{id: "HOOK-3", title: "a delivery that was refused once comes in the end", needs: needSlow | needHook | needOccurred, run: checkComesInTheEnd},
+	{id: "HOOK-3", title: "attempts at a delivery that is always refused end, or become rare", needs: needSlow | needHook | needOccurred, run: checkAttemptsEnd},
+	{id: "PUSH-4", title: "heartbeats keep their interval whatever flows", needs: needSlow | needPush, run: checkSteady},
+	{id: "PUSH-8", title: "a stream lives, or ends with its result", needs: needSlow | needPush, run: checkStreamLives},
+	{id: "POLL-9", title: "a poll that asks to be held long is answered in time", needs: needSlow | needPoll | needReplay, run: checkLongHold},
+	{id: "CUR-7", title: "a cursor of the beginning is no error in the end", needs: needSlow | needPoll | needReplay, run: checkOldCursor},
+}
+
+// restartChecks look at what a restart leaves; the first of them makes it.
+var restartChecks = []check{
+	{id: "CUR-1", title: "after a restart a cursor from before is good, or truncated", needs: needRestart | needPoll | needReplay | needOccurred, run: checkRestartCursor},
+	{id: "SRV-4", title: "a cursor replays over a restart", needs: needRestart | needPoll | needReplay | needOccurred, advice: true, run: checkRestartReplays},
+	{id: "SUB-11", title: "deliveries go on after a restart, or after a refresh", needs: needRestart | needHook | needOccurred, run: checkRestartDelivers},
+}
+
+// slowly runs slow checks at once and returns their findings in order.
+func (r *run) slowly(ctx context.Context, all []check, lacks []error) []verdict.Finding {
+	ctx, cancel := context.WithTimeout(ctx, r.o.pace.slow.run)
+	defer cancel()
+	findings := make([]verdict.Finding, len(all))
+	var trying sync.WaitGroup
+	for i, c := range all {
+		trying.Go(func() {
+			err := lacks[i]
+			if err == nil {
+				err = c.run(ctx, r)
+			}
+			_, found := errors.AsType[*verdict.Violation](err)
+			_, skipped := errors.AsType[verdict.Skipped](err)
+			if err != nil && !found && !skipped && ctx.Err() != nil {
+				err = skipf("the run ended before")
+			}
+			findings[i] = r.Finding(c.id, c.title, c.advice, err)
+		})
+	}
+	trying.Wait()
+	return findings
+}
+
+// hooked subscribes a callback of its own.
+func (r *run) hooked(ctx context.Context, c *callback, more map[string]any) (*exchange, error) {
+	x, err := r.subscribeQuietly(ctx, r.hook, c, more)
+	if err != nil {
+		return x, err
+	}
+	_, err = granted(x, false)
+	return x, err
+}
+
+// ends is when a grant does, by the clock of this machine; the server's is that of its Date.
+func (x *exchange) ends() (time.Time, bool) {
+	var before time.Time
+	text, err := nullable(x, x.answer.result, "refreshBefore")
+	if err != nil || text == nil {
+		return before, false
+	}
+	before, err = time.Parse(time.RFC3339Nano, *text)
+	if !x.date.IsZero() {
+		// Date has seconds; within one of them clocks are taken for the same.
+		if ahead := time.Since(x.date); ahead > 2*time.Second || ahead < -2*time.Second {
+			before = before.Add(ahead)
+		}
+	}
+	return before, err == nil
+}
+
+// shortest subscribes for the shortest time that there is.
+func (r *run) shortest(ctx context.Context, c *callback) (x *exchange, ends time.Time, err error) {
+	x, err = r.hooked(ctx, c, map[string]any{"ttlMs": 1})
+	if err != nil {
+		return x, ends, err
+	}
+	ends, ok := x.ends()
+	if left := time.Until(ends); !ok || left > r.o.pace.slow.grant {
+		return x, ends, skipf("the shortest grant is %v, too long to wait for", left.Round(time.Second))
+	}
+	return x, ends, nil
+}
+
+// occurredAt are the posts of occurrences in a time.
+func (c *callback) occurredAt(from, to time.Time) (n int) {
+	for _, p := range c.received() {
+		if isOccurrence(p) && p.at.After(from) && p.at.Before(to) {
+			n++
+		}
+	}
+	return n
+}
+
+// checkGrantEnds compares with a callback that has the default grant, or is refreshed.
+func checkGrantEnds(ctx context.Context, r *run) error {
+	beside := r.callback(echoes)
+	if _, err := r.hooked(ctx, beside, nil); err != nil {
+		return err
+	}
+	c := r.callback(echoes)
+	x, ends, err := r.shortest(ctx, c)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	slow := r.o.pace.slow
+	pause(ctx, time.Until(ends.Add(slow.late)))
+	late := time.Now()
+	pause(ctx, slow.late)
+	if ctx.Err() != nil {
+		return skipf("the run ended before")
+	}
+	if n := c.occurredAt(late, time.Now()); n > 0 {
+		return x.wrong("no delivery "+slow.late.String()+" after refreshBefore", "%d", n)
+	}
+	// The second half of the grant: what the other one got and this one did not.
+	half := began.Add(ends.Sub(began) / 2)
+	if there := beside.occurredAt(half, ends.Add(-ends.Sub(began)/8)); there > 1 && c.occurredAt(half, ends) == 0 {
+		return x.wrong("deliveries until refreshBefore", "none in the second half of the grant, in which another callback got %d", there)
+	}
+	if beside.occurredAt(late, time.Now()) == 0 {
+		return skipf("nothing occurred after the grant")
+	}
+	return nil
+}
+
+func checkOutlives(ctx context.Context, r *run) error {
+	beside, c := r.callback(echoes), r.callback(echoes)
+	if _, err := r.hooked(ctx, beside, nil); err != nil {
+		return err
+	}
+	x, ends, err := r.shortest(ctx, c)
+	if err != nil {
+		return err
+	}
+	first := ends
+	for time.Now().Before(first.Add(r.o.pace.slow.late)) {
+		pause(ctx, time.Until(ends)*2/3)
+		if ctx.Err() != nil {
+			return skipf("the run ended before")
+		}
+		if x, ends, err = r.shortest(ctx, c); err != nil {
+			return err
+		}
+	}
+	from := first.Add(r.o.pace.slow.late / 2)
+	if there := beside.occurredAt(from, time.Now()); there == 0 {
+		return skipf("nothing occurred after the first grant")
+	} else if there > 1 && c.occurredAt(from, time.Now()) == 0 {
+		return x.wrong("deliveries after the first grant, since it was refreshed", "none, while another callback got %d", there)
+	}
+	return nil
+}
+
+func checkGraceEnds(ctx context.Context, r *run) error {
+	c := r.callback(echoes)
+	if _, err := r.hooked(ctx, c, nil); err != nil {
+		return err
+	}
+	r.rotate(c)
+	x, err := r.hooked(ctx, c, nil)
+	if err != nil {
+		return err
+	}
+	if !r.keep(ctx, c) {
+		return skipf("the run ended before")
+	}
+	p, ok := c.await(ctx, len(c.received()), r.o.Wait, isOccurrence)
+	if !ok {
+		return skipf("nothing was delivered in the end")
+	}
+	if p.signed(c.secrets[0]) == nil {
+		return p.exchange(x).wrong("signatures of the new secret alone", "one of the secret before, %v after the rotation", r.o.pace.slow.watch)
+	}
+	return nil
+}
+
+// keep waits until the end of the watch and refreshes a callback meanwhile, whatever the grants are.
+func (r *run) keep(ctx context.Context, c *callback) bool {
+	end := time.Now().Add(r.o.pace.slow.watch)
+	for time.Now().Before(end) && ctx.Err() == nil {
+		x, err := r.hooked(ctx, c, nil)
+		next := end
+		if ends, ok := x.ends(); err == nil && ok {
+			next = time.Now().Add(time.Until(ends) * 2 / 3)
+		}
+		if next.After(end) {
+			next = end
+		}
+		pause(ctx, max(time.Until(next), time.Second/10))
+	}
+	return ctx.Err() == nil
+}
+
+// refusing has a callback refuse the first occurrence as long as says, and returns its id once it came.
+func (r *run) refusing(ctx context.Context, c *callback, says func(attempt int) bool) (string, *exchange, error) {
+	found := make(chan string, 1)
+	first := ""
+	c.deciding(func(id string, attempt int) (int, <-chan struct{}) {
+		if first == "" {
+			first = id
+			found <- id
+		}
+		if id == first && says(attempt) {
+			return 503, nil
+		}
+		return 0, nil
+	})
+	x, err := r.hooked(ctx, c, nil)
+	if err != nil {
+		return "", x, err
+	}
+	select {
+	case id := <-found:
+		return id, x, nil
+	case <-time.After(r.o.Wait):
+	case <-ctx.Done():
+	}
+	return "", x, skipf("nothing was delivered in time")
+}
+
+func checkComesInTheEnd(ctx context.Context, r *run) error {
+	c := r.callback(echoes)
+	id, x, err := r.refusing(ctx, c, func(attempt int) bool { return attempt == 1 })
+	if err != nil {
+		return err
+	}
+	if _, ok := c.await(ctx, 0, r.o.pace.slow.watch, func(p post) bool {
+		return isOccurrence(p) && !p.refused && (occurrence{raw: p.body}).eventID() == id
+	}); !ok && ctx.Err() == nil {
+		return x.wrong(wire.Shown(id)+" again, after it was answered 503", "not within %v", r.o.pace.slow.watch)
+	}
+	return nil
+}
+
+// manyAttempts are more than a server makes in the time that is watched.
+const manyAttempts = 100
+
+func checkAttemptsEnd(ctx context.Context, r *run) error {
+	c := r.callback(echoes)
+	id, x, err := r.refusing(ctx, c, func(int) bool { return true })
+	if err != nil {
+		return err
+	}
+	if !r.keep(ctx, c) {
+		return skipf("the run ended before")
+	}
+	list := c.attempts(id)
+	if len(list) > manyAttempts {
+		return list[len(list)-1].exchange(x).wrong("fewer attempts, at longer and longer pauses", "%d within %v", len(list), r.o.pace.slow.watch)
+	}
+	if n := len(list); n > 4 {
+		first, last := list[1].at.Sub(list[0].at), list[n-1].at.Sub(list[n-2].at)
+		if time.Since(list[n-1].at) < 2*last && last < 2*first {
+			return list[n-1].exchange(x).wrong("the attempts to end, or longer and longer pauses between them",
+				"%d, the last pause of %v as the first of %v", n, last.Round(time.Second/10), first.Round(time.Second/10))
+		}
+	}
+	return nil
+}
+
+// streamedFor follows a stream for the time of the watch, and returns when each heartbeat came.
+func (r *run) streamedFor(ctx context.Context) (f *flow, active *exchange, beats []time.Time, err error) {
+	f, active, ok := r.quietly(ctx, r.push.params(map[string]any{"cursor": nil}))
+	if !ok {
+		return nil, nil, nil, skipf("a stream was not opened")
+	}
+	watching, cancel := context.WithTimeout(ctx, r.o.pace.slow.watch)
+	defer cancel()
+	f.await(watching, func(m message) bool {
+		if m.method == wire.NotificationHeartbeat {
+			beats = append(beats, time.Now())
+		}
+		return m.isResponse()
+	})
+	return f, active, beats, nil
+}
+
+// checkSteady fails a stream without a sign of life for longer than a client waits, and advises an uneven one.
+func checkSteady(ctx context.Context, r *run) error {
+	f, x, beats, err := r.streamedFor(ctx)
+	if err != nil {
+		return err
+	}
+	defer f.stop()
+	end := time.Now()
+	if _, ended, _ := f.messages(); ended || ctx.Err() != nil {
+		return skipf("the stream ended")
+	}
+	f.mu.Lock()
+	dropped := f.dropped > 0
+	f.mu.Unlock()
+	if dropped {
+		return skipf("more came than is kept")
+	}
+	if len(beats) < 3 {
+		return x.wrong("heartbeats", "%d within %v", len(beats), r.o.pace.slow.watch)
+	}
+	var gaps []time.Duration
+	for i, at := range beats[1:] {
+		gaps = append(gaps, at.Sub(beats[i]))
+	}
+	gaps = append(gaps, end.Sub(beats[len(beats)-1]))
+	longest := slices.Max(gaps)
+	if longest > r.o.pace.heartbeat {
+		return x.wrong("a heartbeat at least every 30 s", "none for %v", longest.Round(time.Second/10))
+	}
+	slices.Sort(gaps)
+	// A machine that is busy for a second or two is no fault of the server's.
+	if median := gaps[len(gaps)/2]; longest > max(3*median, 2*time.Second)+r.o.pace.settle {
+		v := x.wrong("heartbeats at a steady interval", "mostly after %v, and once after %v", median.Round(time.Second/100), longest.Round(time.Second/100))
+		v.Mild = true
+		return v
+	}
+	return nil
+}
+
+func checkStreamLives(ctx context.Context, r *run) error {
+	f, x, _, err := r.streamedFor(ctx)
+	if err != nil {
+		return err
+	}
+	defer f.stop()
+	kept, ended, broken := f.messages()
+	if ctx.Err() != nil {
+		return skipf("the run ended before")
+	}
+	if ended && !slices.ContainsFunc(kept, message.isResponse) {
+		why := "it ended without"
+		if broken != nil {
+			why = broken.Error()
+		}
+		return x.wrong("the stream to live for "+r.o.pace.slow.watch.String()+", or to end with its result", "%s", why)
+	}
+	return nil
+}
+
+// checkLongHold asks to be held where nothing is behind the cursor.
+func checkLongHold(ctx context.Context, r *run) error {
+	hold := r.o.pace.slow.hold
+	end := time.Now().Add(hold)
+	var cursor *string
+	for first := true; time.Now().Before(end); first = false {
+		left := max(time.Until(end), time.Second)
+		most := left + r.o.pace.slow.late/4
+		params := map[string]any{"cursor": cursor}
+		if !first {
+			params["timeoutMs"] = left.Milliseconds()
+		}
+		q := request{id: r.nextID(), method: wire.MethodPoll, params: r.poll.params(params)}
+		body := q.encode(r.revision)
+		asking, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("no answer within %v", most))
+		x := &exchange{request: body}
+		f, err := r.link.start(asking, q, body)
+		if err == nil {
+			x, err = f.response(asking, body)
+			f.stop()
+		}
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			return x.wrong("an answer by timeoutMs", "%v", err)
+		}
+		if err != nil {
+			return err
+		}
+		if x.answer.err != nil {
+			return x.wrong("a result", "error %d", x.answer.err.Code)
+		}
+		cursor = resultCursor(x)
+		pause(ctx, r.o.pace.poll)
+	}
+	return nil
+}
+
+func checkOldCursor(ctx context.Context, r *run) error {
+	pause(ctx, r.o.pace.slow.watch)
+	x, err := r.quiet(ctx, wire.MethodPoll, r.poll.params(map[string]any{"cursor": r.poll.first}))
+	if err != nil {
+		return err
+	}
+	if x.answer.err != nil {
+		return x.wrong("a result, truncated or not", "error %d", x.answer.err.Code)
+	}
+	return nil
+}
+
+// A restarted is what was there before the server was started anew, and that it was.
+type restarted struct {
+	err error
+	// ids are what was known behind the first cursor.
+	ids      []string
+	callback *callback
+	made     *exchange
+	at       time.Time
+}
+
+// restart starts the server anew, once, and waits until it answers.
+func (r *run) restart(ctx context.Context) (*restarted, error) {
+	if r.again != nil {
+		return r.again, r.again.err
+	}
+	again := &restarted{}
+	r.again = again
+	if r.poll != nil && r.poll.first != nil {
+		again.ids = r.behind(ctx, r.poll, *r.poll.first)
+	}
+	if r.hook != nil && r.receiver != nil && !r.nobody {
+		again.callback = r.callback(echoes)
+		again.made, again.err = r.hooked(ctx, again.callback, nil)
+		if again.err == nil {
+			again.callback.await(ctx, 0, r.o.Wait, isOccurrence)
+		}
+	}
+	if err := r.runRestart(ctx); err != nil {
+		again.err = skipf("--restart: %v", err)
+		return again, again.err
+	}
+	again.at = time.Now()
+	for end := again.at.Add(r.o.pace.slow.back); ; {
+		if err := r.greet(ctx); err == nil {
+			return again, again.err
+		} else if time.Now().After(end) || ctx.Err() != nil {
+			again.err = skipf("the server was not there again within %v: %v", r.o.pace.slow.back, err)
+			return again, again.err
+		}
+		pause(ctx, r.o.pace.poll)
+	}
+}
+
+// greet makes a handshake as the first one was, for sessions of the older era end with the server.
+func (r *run) greet(ctx context.Context) error {
+	if r.revision >= wire.RevisionStateless {
+		return r.handshake(ctx, wire.RevisionStateless, methodDiscover, nil)
+	}
+	return r.initialize(ctx)
+}
+
+// runRestart runs the command by the system's shell.
+func (r *run) runRestart(ctx context.Context) error {
+	shell := []string{"/bin/sh", "-c", r.o.Restart}
+	if runtime.GOOS == "windows" {
+		shell = []string{"cmd", "/C", r.o.Restart}
+	}
+	if r.o.restart != nil {
+		return r.o.restart()
+	}
+	// Its output goes nowhere: a server that it leaves in the background would hold a pipe open.
+	p, err := procgroup.Start(shell, nil, nil, nil)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.Exited():
+	case <-ctx.Done():
+		p.Kill()
+		return ctx.Err()
+	case <-time.After(r.o.pace.slow.back):
+		p.Kill()
+		return fmt.Errorf("it did not end within %v; a server that goes on belongs in the background", r.o.pace.slow.back)
+	}
+	if p.Status() != "exit status 0" {
+		return errors.New(p.Status())
+	}
+	return nil
+}
+
+func (r *run) pollAfterRestart(ctx context.Context) (again *restarted, x *exchange, page polledPage, err error) {
+	if again, err = r.restart(ctx); err != nil {
+		return
+	}
+	w := &witness{r: r, s: r.poll}
+	x, page, ok := w.poll(ctx, r.poll.first, 100)
+	if !ok {
+		got := "none"
+		if x != nil && x.answer.err != nil {
+			got = fmt.Sprintf("error %d", x.answer.err.Code)
+		}
+		err = x.wrong("a page, truncated or not", "%s", got)
+	}
+	return
+}
+
+func checkRestartCursor(ctx context.Context, r *run) error {
+	again, x, page, err := r.pollAfterRestart(ctx)
+	if err != nil || page.truncated || len(again.ids) == 0 {
+		return err
+	}
+	for _, raw := range page.events {
+		if (occurrence{raw: raw}).eventID() == again.ids[0] {
+			return nil
+		}
+	}
+	return x.wrong(wire.Shown(again.ids[0])+", which came after that cursor before the restart, or truncated", "neither")
+}
+
+func checkRestartReplays(ctx context.Context, r *run) error {
+	again, x, page, err := r.pollAfterRestart(ctx)
+	if err != nil {
+		return err
+	}
+	if len(again.ids) == 0 {
+		return skipf("nothing was behind the first cursor")
+	}
+	if page.truncated {
+		return x.wrong("what came after the cursor before the restart", "truncated")
+	}
+	return nil
+}
+
+func checkRestartDelivers(ctx context.Context, r *run) error {
+	again, err := r.restart(ctx)
+	if err != nil {
+		return err
+	}
+	if again.callback == nil {
+		return skipf("there was no subscription")
+	}
+	after := func(p post) bool { return isOccurrence(p) && p.at.After(again.at) }
+	if _, ok := again.callback.await(ctx, 0, r.o.pace.slow.resume, after); ok {
+		return nil
+	}
+	x, err := r.hooked(ctx, again.callback, nil)
+	if err != nil {
+		return err
+	}
+	if _, ok := again.callback.await(ctx, 0, r.o.pace.slow.resume, after); !ok {
+		return x.wrong("deliveries after the restart", "none within %v, nor within %v after a refresh", r.o.pace.slow.resume, r.o.pace.slow.resume)
+	}
+	v := x.wrong("deliveries to go on after a restart", "none within %v; they came after a refresh", r.o.pace.slow.resume)
+	v.Mild = true
+	return v
+}

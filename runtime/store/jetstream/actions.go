@@ -1,0 +1,125 @@
+package jetstream
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// An acted is the body of an action. Claimed is by the servers' clock, Unix nanoseconds.
+type acted struct {
+	Request, Outcome []byte
+	Done             bool
+	Claimed          int64
+}
+
+// action reads the record of a key, and what it says as long as that counts.
+func (s *Store) action(r *reading, subject string) (record, *acted, error) {
+	x := r.of(subject)
+	if !x.there() {
+		return x, nil, nil
+	}
+	var a acted
+	if err := json.Unmarshal(x.body, &a); err != nil {
+		return x, nil, fmt.Errorf("%w: action %s: %w", ErrCorrupt, subject, err)
+	}
+	if s.clock.now().Sub(s.clock.stamped(fromNanos(a.Claimed))) >= engine.ActionAge {
+		return x, nil, nil
+	}
+	return x, &a, nil
+}
+
+func actionAt(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:16])
+}
+
+// ClaimAction implements [engine.Actions].
+func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (found engine.Action, fresh bool, err error) {
+	if err := a.Check(); err != nil {
+		return engine.Action{}, false, err
+	}
+	subject := actionAt(a.Key)
+	err = s.one(ctx, "action "+subject, func(ctx context.Context) error {
+		first, err := s.actions.change(ctx, []string{subject}, func(r *reading) ([]write, error) {
+			x, is, err := s.action(r, subject)
+			if err != nil {
+				return nil, err
+			}
+			if is != nil {
+				found = engine.Action{Key: a.Key, Request: present(is.Request)}
+				if is.Done {
+					found.Outcome = present(is.Outcome)
+				}
+				return nil, nil
+			}
+			b, err := json.Marshal(acted{Request: a.Request, Claimed: s.clock.now().UnixNano()})
+			return []write{put(x, b)}, err
+		})
+		fresh = first > 0
+		return err
+	})
+	if err != nil {
+		return engine.Action{}, false, fmt.Errorf("claiming an action: %w", err)
+	}
+	if fresh {
+		return engine.Action{}, true, nil
+	}
+	return found, false, nil
+}
+
+// present keeps what is empty from being nothing.
+func present(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// FinishAction implements [engine.Actions].
+func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) error {
+	a := engine.Action{Key: key, Outcome: outcome}
+	if err := a.Check(); err != nil {
+		return err
+	}
+	subject := actionAt(key)
+	return s.one(ctx, "action "+subject, func(ctx context.Context) error {
+		_, err := s.actions.change(ctx, []string{subject}, func(r *reading) ([]write, error) {
+			x, is, err := s.action(r, subject)
+			switch {
+			case err != nil:
+				return nil, err
+			case is == nil:
+				return nil, engine.ErrActionGone
+			}
+			is.Outcome, is.Done = outcome, true
+			b, err := json.Marshal(is)
+			return []write{put(x, b)}, err
+		})
+		return err
+	})
+}
+
+// ForgetAction implements [engine.Actions].
+func (s *Store) ForgetAction(ctx context.Context, key string) error {
+	subject := actionAt(key)
+	return s.one(ctx, "action "+subject, func(ctx context.Context) error {
+		r, err := s.actions.read(ctx, true, subject)
+		if err != nil {
+			return err
+		}
+		x := r.of(subject)
+		if x.sequence == 0 {
+			return nil
+		}
+		err = s.api(ctx, "STREAM.MSG.DELETE."+s.actions.stream, map[string]any{"seq": x.sequence, "no_erase": true}, nil)
+		if code(err) == codeDeleteNothing { // the answer to an earlier one was lost
+			return nil
+		}
+		return err
+	})
+}

@@ -1,0 +1,149 @@
+package jetstream_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
+)
+
+func examine(t *testing.T, url string, o jetstream.Options, c jetstream.Checkup) *checkup.Report {
+	t.Helper()
+	if c.Lease == 0 {
+		c.Lease = 30 * time.Second
+	}
+	r, err := jetstream.Examine(t.Context(), url, quiet(o), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// line returns the first line of a check whose finding contains the text.
+func line(r *checkup.Report, check, found string) (l checkup.Line, ok bool) {
+	for _, l := range r.Lines {
+		if l.Check == check && strings.Contains(l.Found, found) {
+			return l, true
+		}
+	}
+	return l, false
+}
+
+func finds(t *testing.T, r *checkup.Report, state checkup.State, check, found string) {
+	t.Helper()
+	l, ok := line(r, check, found)
+	if !ok || l.State != state || (l.Advice == "") != (state == checkup.OK) {
+		t.Errorf("no line %s %s with %q among %+v", state, check, found, r.Lines)
+	}
+}
+
+// JS-42: what is as it should be is said so, what a server has made is found, and nothing is written.
+func TestExamine(t *testing.T) {
+	name := space()
+	o := jetstream.Options{Namespace: name}
+	url := urls(cluster...)
+	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Warn, "streams", "there is no stream "+strings.ToUpper(name)+"_S")
+	s := open(t, url, o)
+	if _, err := s.OpenLog(t.Context(), "a.b", store.LogOptions{MaxAge: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.OpenLog(t.Context(), "endless", store.LogOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Warn, "lease", "0 servers live")
+	if _, err := s.Join(t.Context(), "one", time.Minute, map[string]string{"a.b": "", "endless": ""}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Establish(t.Context(), "a.b", 2); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	j, err := js.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := func() uint64 {
+		stream, err := j.Stream(t.Context(), strings.ToUpper(name)+"_S")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stream.CachedInfo().State.LastSeq
+	}
+	before := last()
+	r := examine(t, url, o, jetstream.Checkup{})
+	if after := last(); after != before {
+		t.Errorf("the state went from %d to %d while it was examined", before, after)
+	}
+	if r.Failed > 0 {
+		t.Errorf("%+v", r.Lines)
+	}
+	for _, c := range []struct {
+		state        checkup.State
+		check, found string
+	}{{checkup.OK, "server", "cluster c"}, {checkup.OK, "rights", "has what serving needs"}, {checkup.OK, "lease", "1 servers live, 0 leases are over"},
+		{checkup.Warn, "shards", "2 of 2 have no owner: a.b"}, {checkup.Warn, "retention", "the log of endless has no bound"}, {checkup.OK, "generation", "secrets are not sealed"},
+		{checkup.OK, "write", "a lease of 30s lasts"}, {checkup.OK, "clock", "the leader of"}, {checkup.Warn, "durability", "it is not known"}} {
+		finds(t, r, c.state, c.check, c.found)
+	}
+	finds(t, examine(t, url, o, jetstream.Checkup{Lease: time.Hour}), checkup.Warn, "lease", "has")
+
+	// Somebody changes what is there.
+	stream, err := j.Stream(t.Context(), strings.ToUpper(name)+"_L_a~b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := stream.CachedInfo().Config
+	config.Replicas = 1
+	if _, err := j.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Fail, "stream", "is on 1 servers, not on 3")
+}
+
+// JS-43: whether the servers have on disk what they acknowledge, their monitoring says.
+func TestExamineDurability(t *testing.T) {
+	for always, want := range map[bool]checkup.State{true: checkup.OK, false: checkup.Fail} {
+		o := options(t.TempDir())
+		o.SyncAlways, o.HTTPHost, o.HTTPPort = always, "127.0.0.1", -1
+		s := start(o)
+		defer stop(s)
+		at := fmt.Sprintf("http://%s", s.MonitorAddr())
+		r := examine(t, s.ClientURL(), jetstream.Options{Single: true}, jetstream.Checkup{Monitors: []string{at}})
+		finds(t, r, want, "durability", at)
+		finds(t, r, checkup.OK, "clock", at)
+	}
+}
+
+// JS-34, JS-42: a right that is missing is named.
+func TestExamineRights(t *testing.T) {
+	o := options(t.TempDir())
+	o.Users = []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{
+		Publish:   &server.SubjectPermission{Deny: []string{"mcpe.a.>", "$JS.API.STREAM.MSG.GET.*"}},
+		Subscribe: &server.SubjectPermission{Deny: []string{"mcpe.t.>"}},
+	}}}
+	s := start(o)
+	defer stop(s)
+	store := open(t, s.ClientURL(), jetstream.Options{Single: true, Connect: []nats.Option{nats.UserInfo("u", "p")}})
+	if _, err := store.Cluster(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := examine(t, s.ClientURL(), jetstream.Options{Single: true, Connect: []nats.Option{nats.UserInfo("u", "p")}}, jetstream.Checkup{})
+	for _, subject := range []string{"publish to mcpe.a.checkup", "publish to $JS.API.STREAM.MSG.GET.MCPE_S", "subscribe to mcpe.t.*.*"} {
+		finds(t, r, checkup.Fail, "rights", subject)
+	}
+	if l, ok := line(r, "rights", "mcpe.l."); ok {
+		t.Error(l)
+	}
+}

@@ -1,0 +1,168 @@
+// Command example is an MCP server for a help desk of which any number run at once, on one NATS JetStream and behind any
+// load balancer:
+//
+//	example -http 127.0.0.1:8080 -nats nats://127.0.0.1:4222
+//
+// PUT /tickets/{id} opens a ticket, which emits ticket.created. MCP is served on /mcp, GET /healthz tells whether the store
+// takes writes. The event type comes from examples/schemas/tickets.yaml. compose.yaml runs it with three nats-servers.
+// The package makes no promise of compatibility.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
+	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
+)
+
+// shutdownTime bounds an orderly end. It is more than the 6 s that http.Server.Shutdown waits for a
+// connection that has sent nothing.
+const shutdownTime = 8 * time.Second
+
+// lease is how long others wait for a process that has died. A crash of a nats-server can stop writes for 10 s: a
+// shorter one could end with it.
+const lease = 30 * time.Second
+
+type options struct {
+	http, nats string
+	single     bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o, err := parse(os.Args[1:], os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "example:", err)
+		os.Exit(2)
+	}
+	if err := run(ctx, o, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "example:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(argv []string, stderr io.Writer) (options, error) {
+	var o options
+	fs := flag.NewFlagSet("example", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&o.http, "http", "127.0.0.1:8080", "address to serve MCP (/mcp) and the desk (/tickets/) on")
+	fs.StringVar(&o.nats, "nats", os.Getenv("NATS_URL"), "URL of a nats-server, or several with commas between them; default $NATS_URL")
+	fs.BoolVar(&o.single, "single", false, "one nats-server without a cluster, for development")
+	if err := fs.Parse(argv); err != nil {
+		return o, err
+	}
+	switch {
+	case fs.NArg() > 0:
+		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	case o.nats == "":
+		return o, errors.New("give -nats or set NATS_URL")
+	}
+	return o, nil
+}
+
+// run serves until ctx ends.
+func run(ctx context.Context, o options, stderr io.Writer) (err error) {
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	kept, err := jetstream.Open(ctx, o.nats, jetstream.Options{Single: o.single, Logger: log})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, kept.Close()) }()
+	srv := mcp.NewServer(&mcp.Implementation{Name: "tickets", Version: "0.1.0"}, nil)
+	es, err := server.New(srv, server.Options{
+		Store: kept, NextPoll: time.Second, Replica: server.Replica{Lease: lease}, Logger: log})
+	if err != nil {
+		return err
+	}
+	created, err := tickets.RegisterTicketCreated(es, tickets.TicketCreatedHooks{})
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{Direct: true}))
+	mux.Handle("PUT /tickets/{id}", &desk{created, log})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+		if err := kept.Ping(r.Context()); err != nil {
+			http.Error(w, "the store does not answer", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	ln, err := net.Listen("tcp", o.http)
+	if err != nil {
+		return err
+	}
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	fmt.Fprintf(stderr, "example: listening on http://%s\n", ln.Addr())
+	failed := make(chan error, 1)
+	go func() { failed <- web.Serve(ln) }()
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
+	// Streams end first: http.Server.Shutdown waits for open requests.
+	ending, cancel := context.WithTimeout(context.Background(), shutdownTime)
+	defer cancel()
+	err = errors.Join(err, es.Shutdown(ending))
+	if e := web.Shutdown(ending); e != nil {
+		err = errors.Join(err, e, web.Close())
+	}
+	return err
+}
+
+// A desk opens tickets.
+type desk struct {
+	created *tickets.TicketCreatedEmitter
+	log     *slog.Logger
+}
+
+// maxTicket bounds a ticket's JSON in bytes.
+const maxTicket = 64 << 10
+
+// ServeHTTP opens the ticket of the path. Who got no answer may ask again, of any process, with the same ticket: the id
+// is the event's.
+func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var t struct {
+		Title    string           `json:"title"`
+		Severity tickets.Severity `json:"severity"`
+		OpenedAt events.Time      `json:"openedAt"`
+	}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxTicket)).Decode(&t); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	id := r.PathValue("id")
+	err := d.created.Emit(r.Context(), tickets.TicketCreatedPayload{TicketID: id, Title: t.Title, Severity: t.Severity, OpenedAt: t.OpenedAt},
+		events.WithID("ticket-"+id))
+	switch {
+	case errors.Is(err, events.ErrInvalidPayload), errors.Is(err, events.ErrEventID), errors.Is(err, events.ErrIDReused):
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	case err != nil:
+		d.log.Warn("a ticket was not opened", "error", err)
+		http.Error(w, "try again", http.StatusServiceUnavailable)
+	default:
+		w.WriteHeader(http.StatusCreated)
+	}
+}

@@ -1,0 +1,209 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+const (
+	// groupMax bounds a group.
+	groupMax = 512
+	// readLarge is how many entries, which may be large, one request reads: a server sends 64 MiB at most.
+	readLarge = 64
+)
+
+// AppendGroup implements [engine.Shared]: it is one batch, with an expectation for each entry. What is found standing is
+// left out, and the batch is sent again (JS-7).
+func (s *Store) AppendGroup(ctx context.Context, name string, group []store.Outgoing) ([]engine.Appended, error) {
+	if len(group) > groupMax {
+		return nil, fmt.Errorf("log %s: a group of %d; it has at most %d", name, len(group), groupMax)
+	}
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	appended, err := s.appendGroup(ctx, name, group)
+	if err != nil {
+		return nil, s.because(fmt.Errorf("log %s: %w", name, err))
+	}
+	return appended, nil
+}
+
+// A grouping is a group on its way.
+type grouping struct {
+	s       *Store
+	stream  string
+	under   func(token, id string) string
+	token   string
+	earlier []earlier
+	options store.LogOptions
+	head    store.Position // no later than the last look
+	call    uint64
+	group   []store.Outgoing
+	bodies  [][]byte
+	unsure  bool
+
+	done []engine.Appended
+}
+
+func (s *Store) appendGroup(ctx context.Context, name string, group []store.Outgoing) ([]engine.Appended, error) {
+	g := grouping{s: s, stream: strings.ToUpper(s.o.Namespace) + "_L_" + logToken(name), call: mathrand.Uint64(), group: group}
+	g.under = func(token, id string) string { return s.o.Namespace + ".l." + logToken(name) + "." + token + "." + id }
+	for i := range group {
+		body := encode(&group[i].Entry, g.call)
+		if limit := s.write.MaxPayload() - headers; int64(len(body)) > limit {
+			return nil, fmt.Errorf("%w: entry %d has %d bytes, the servers' max_payload leaves %d", engine.ErrRefused, i, len(body), limit)
+		}
+		g.bodies = append(g.bodies, body)
+	}
+	err := asLong(ctx, func() (bool, error) { return g.step(ctx, name) })
+	if err != nil && g.unsure {
+		err = fmt.Errorf("%w: %w", store.ErrUncertain, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	l := s.logs[name]
+	s.mu.Unlock()
+	if l != nil && l.current() == nil { // who appends has it at once; what is not told now a look tells
+		for i := range g.done {
+			l.noted(g.done[i].Position)
+		}
+		_ = l.follow(ctx)
+	}
+	return g.done, nil
+}
+
+// step looks at what stands and sends the rest once.
+func (g *grouping) step(ctx context.Context, name string) (again bool, err error) {
+	info, err := g.s.info(ctx, g.stream)
+	switch {
+	case code(err) == codeNoStream:
+		return false, engine.ErrNoLog
+	case err != nil:
+		return errors.Is(err, ErrUnreachable) && ctx.Err() == nil, err
+	}
+	if err := g.s.ours(name, logToken(name), info); err != nil {
+		return false, err
+	}
+	g.token, g.earlier, g.head = info.Config.Metadata[metaEpoch], earlierOf(info), store.Position(info.State.LastSeq)
+	g.options.MaxAge, _ = time.ParseDuration(info.Config.Metadata[metaAge])
+	g.options.MaxCount, _ = strconv.Atoi(info.Config.Metadata[metaCount])
+	found, err := g.look(ctx)
+	if err != nil {
+		return errors.Is(err, ErrUnreachable) && ctx.Err() == nil, err
+	}
+	g.done = make([]engine.Appended, len(g.group))
+	var rest []int
+	var expect []uint64
+	for i := range g.group {
+		stands, known, newest := g.standing(found, &g.group[i])
+		switch {
+		case known && stands.call == g.call: // its answer was lost
+			g.done[i] = engine.Appended{Position: stands.Position, Fresh: true}
+		case known && g.counts(&stands, &g.group[i]):
+			g.done[i] = engine.Appended{Position: stands.Position, Err: store.Repeats(stands.Position, stands.Data, g.group[i].Entry.Data)}
+		default:
+			rest, expect = append(rest, i), append(expect, newest)
+		}
+	}
+	if len(rest) == 0 {
+		g.unsure = false
+		return false, nil
+	}
+	first, err := g.send(ctx, rest, expect)
+	var wrong *wrongSequence
+	switch {
+	case err == nil:
+		for n, i := range rest {
+			g.done[i] = engine.Appended{Position: store.Position(first) + store.Position(n), Fresh: true}
+		}
+		return false, nil
+	case errors.As(err, &wrong), errors.Is(err, errUndecided):
+		return true, err
+	case errors.Is(err, errUnanswered):
+		g.unsure = true
+	}
+	return errors.Is(err, ErrUnreachable) && ctx.Err() == nil && !g.s.write.IsClosed(), err
+}
+
+// look reads what stands under the subjects of the group, of this epoch and those before, from any server: what is old is
+// refused by its expectation.
+func (g *grouping) look(ctx context.Context) (found map[string]stored, err error) {
+	found = map[string]stored{}
+	var subjects []string
+	for i := range g.group {
+		id := subjectID(&g.group[i].Entry)
+		subjects = append(subjects, g.under(g.token, id))
+		for _, e := range g.earlier {
+			subjects = append(subjects, g.under(e.token, id))
+		}
+	}
+	for len(subjects) > 0 {
+		n := min(len(subjects), readLarge)
+		_, err := g.s.pull(ctx, g.stream, map[string]any{"multi_last": subjects[:n]}, func(m *nats.Msg) error {
+			e, err := g.s.fromHeader(g.stream, m)
+			found[m.Header.Get(jetstream.SubjectHeader)] = e
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		subjects = subjects[n:]
+	}
+	return found, nil
+}
+
+// standing is the last entry of an id; newest is where the last of this epoch is, 0 for none.
+func (g *grouping) standing(found map[string]stored, o *store.Outgoing) (e stored, known bool, newest uint64) {
+	id := subjectID(&o.Entry)
+	if e, known = found[g.under(g.token, id)]; known {
+		return e, true, uint64(e.Position)
+	}
+	for i := len(g.earlier) - 1; i >= 0 && !known; i-- {
+		e, known = found[g.under(g.earlier[i].token, id)]
+	}
+	return e, known, 0
+}
+
+// counts tells that an entry that stands is the one.
+func (g *grouping) counts(e *stored, o *store.Outgoing) bool {
+	return o.Once && e.Position > o.Above && (g.options.MaxAge <= 0 || g.s.clock.now().Sub(e.stamp) <= g.options.MaxAge) &&
+		(g.options.MaxCount <= 0 || e.Position > g.head || g.head-e.Position < store.Position(g.options.MaxCount))
+}
+
+// send appends entries of the group in one step, and returns where the first stands.
+func (g *grouping) send(ctx context.Context, rest []int, expect []uint64) (first uint64, err error) {
+	batch := nonce()
+	for n, i := range rest {
+		m := &nats.Msg{Subject: g.under(g.token, subjectID(&g.group[i].Entry)), Data: g.bodies[i], Header: nats.Header{
+			jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(expect[n], 10)}}}
+		if len(rest) == 1 {
+			return g.s.acknowledged(ctx, m)
+		}
+		m.Header.Set("Nats-Batch-Id", batch)
+		m.Header.Set("Nats-Batch-Sequence", strconv.Itoa(n+1))
+		if n == len(rest)-1 {
+			m.Header.Set("Nats-Batch-Commit", "1")
+			last, err := g.s.acknowledged(ctx, m)
+			return last - uint64(n), err
+		}
+		if err := g.s.write.PublishMsg(m); err != nil {
+			return 0, fmt.Errorf("%w: %s: %w", ErrUnreachable, m.Subject, err)
+		}
+	}
+	return 0, nil
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
+)
+
+// Streams of the store.
+const (
+	logStream   = "MCPE_L_ticket~created"
+	stateStream = "MCPE_S"
+	plainStream = "PLAIN"
+)
+
+// askTime bounds a question of the campaign's own, which is not repeated.
+const askTime = 2 * time.Second
+
+// A database is three nats-servers.
+type database struct {
+	faults  faults
+	servers *servers
+	conn    *nats.Conn
+	js      js.JetStream
+
+	mu    sync.Mutex
+	store *jetstream.Store // of the campaign itself, which joins nothing; nil until it is needed
+
+	plain   sync.WaitGroup
+	stop    context.CancelFunc
+	acked   map[uint64]string // of the plain stream, what was acknowledged by its sequence
+	retried int
+}
+
+// start starts the servers, and what publishes beside the replicas.
+func start(ctx context.Context, dir string, f faults) (_ *database, err error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	d := &database{faults: f, acked: map[uint64]string{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Stop())
+		}
+	}()
+	if d.servers, err = newServers(ctx, program, dir, nil); err != nil {
+		return nil, err
+	}
+	if d.conn, err = nats.Connect(d.servers.direct(), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond)); err != nil {
+		return nil, err
+	}
+	if d.js, err = js.New(d.conn); err != nil {
+		return nil, err
+	}
+	if _, err := d.js.CreateStream(ctx, js.StreamConfig{Name: plainStream, Subjects: []string{"plain.>"}, Replicas: nodes, Storage: js.FileStorage}); err != nil {
+		return nil, err
+	}
+	var publishing context.Context
+	publishing, d.stop = context.WithCancel(context.WithoutCancel(ctx))
+	d.plain.Go(func() { d.publish(publishing) })
+	return d, nil
+}
+
+// Stop implements [campaign.Database].
+func (d *database) Stop() (err error) {
+	if d.stop != nil {
+		d.stop()
+	}
+	d.plain.Wait()
+	if d.store != nil {
+		err = d.store.Close()
+	}
+	if d.conn != nil {
+		d.conn.Close()
+	}
+	if d.servers != nil {
+		err = errors.Join(err, d.servers.stop())
+	}
+	return err
+}
+
+// URL implements [campaign.Database].
+func (d *database) URL(replica int) string { return d.servers.url(replica) }
+
+// publish publishes to a stream of its own by the plain client until ctx ends, and keeps what was acknowledged.
+func (d *database) publish(ctx context.Context) {
+	for n := 0; ctx.Err() == nil; n++ {
+		text := fmt.Sprint("plain-", n)
+		bound, cancel := context.WithTimeout(ctx, askTime)
+		ack, err := d.js.Publish(bound, "plain."+text, []byte(text))
+		cancel()
+		if err == nil {
+			d.acked[ack.Sequence] = text
+		} else {
+			d.retried++ // under the next number: this one may stand or not
+		}
+		campaign.Sleep(ctx, 20*time.Millisecond)
+	}
+}
+
+// Note implements [campaign.Database]: what plain JetStream has lost in the same run.
+func (d *database) Note(ctx context.Context) string {
+	d.stop()
+	d.plain.Wait()
+	lost, first := 0, ""
+	stream, err := d.js.Stream(ctx, plainStream)
+	if err != nil {
+		return fmt.Sprint("The plain stream cannot be read: ", err)
+	}
+	stood := map[uint64]string{}
+	if err := each(ctx, stream, func(m js.Msg, at uint64) error {
+		stood[at] = string(m.Data())
+		return nil
+	}); err != nil {
+		return fmt.Sprint("The plain stream cannot be read: ", err)
+	}
+	for at, text := range d.acked {
+		if stood[at] != text {
+			lost++
+			first = fmt.Sprintf(", for example %s at %d, where %q stands", text, at, stood[at])
+		}
+	}
+	return fmt.Sprintf("Plain JetStream: %d publishes acknowledged, %d not, %d lost%s.", len(d.acked), d.retried, lost, first)
+}
+
+// opened is a store of the campaign's own, for what it wants to know of the replicas.
+func (d *database) opened(ctx context.Context) (*jetstream.Store, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.store == nil {
+		s, err := jetstream.Open(ctx, d.servers.direct(), jetstream.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return nil, err
+		}
+		d.store = s
+	}
+	return d.store, nil
+}
+
+// Owner implements [campaign.Database].
+func (d *database) Owner(ctx context.Context, topic string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	s, err := d.opened(ctx)
+	if err != nil {
+		return "", err
+	}
+	cluster, err := s.Cluster(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, h := range cluster.Shards {
+		for _, r := range cluster.Replicas {
+			if h.Shard.Topic == topic && h.Fence == r.Fence {
+				return r.Name, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// Waiting implements [campaign.Database].
+func (d *database) Waiting(context.Context) (int, error) { return 0, errors.New("there is no outbox") }
+
+// Subscriptions implements [campaign.Database].
+func (d *database) Subscriptions(ctx context.Context, principal string) (n int, err error) {
+	s, err := d.opened(ctx)
+	if err != nil {
+		return 0, err
+	}
+	const page = 100
+	for after := ""; ; {
+		all, err := s.Subscriptions(ctx, after, page)
+		if err != nil {
+			return 0, err
+		}
+		for _, x := range all {
+			if after = x.ID; x.Principal == principal {
+				n++
+			}
+		}
+		if len(all) < page {
+			return n, nil
+		}
+	}
+}
+
+// Story implements [campaign.Database].
+func (d *database) Story(ctx context.Context, path string) string {
+	var b strings.Builder
+	s, err := d.opened(ctx)
+	if err != nil {
+		return fmt.Sprintln("    ", err)
+	}
+	all, err := s.Subscriptions(ctx, "", 1000)
+	for _, x := range all {
+		if strings.Contains(x.URL, path) {
+			x.Secrets = nil
+			fmt.Fprintf(&b, "    %+v\n", x)
+		}
+	}
+	cluster, e := s.Cluster(ctx)
+	fmt.Fprintf(&b, "    %+v\n    %v\n", cluster, errors.Join(err, e))
+	return b.String()
+}
+
+var ticketID = regexp.MustCompile(`"ticketId":"([^"]*)"`)
+
+// Log implements [campaign.Database]. It reads the stream as it is: an entry has its data as text.
+func (d *database) Log(ctx context.Context) (ids []string, err error) {
+	stream, err := d.js.Stream(ctx, logStream)
+	if err != nil {
+		return nil, err
+	}
+	err = each(ctx, stream, func(m js.Msg, at uint64) error {
+		id := ticketID.FindSubmatch(m.Data())
+		if id == nil {
+			return fmt.Errorf("position %d of the log of %s has no ticket", at, tickets.TicketCreatedEventName)
+		}
+		if ids = append(ids, string(id[1])); at != uint64(len(ids)) {
+			return fmt.Errorf("the log has position %d where %d comes next", at, len(ids))
+		}
+		return nil
+	})
+	return ids, err
+}
+
+// each reads a stream from its first message to its last.
+func each(ctx context.Context, stream js.Stream, f func(m js.Msg, at uint64) error) error {
+	info, err := stream.Info(ctx)
+	if err != nil || info.State.Msgs == 0 {
+		return err
+	}
+	consumer, err := stream.OrderedConsumer(ctx, js.OrderedConsumerConfig{})
+	if err != nil {
+		return err
+	}
+	messages, err := consumer.Messages()
+	if err != nil {
+		return err
+	}
+	defer messages.Stop()
+	for {
+		m, err := messages.Next(js.NextMaxWait(healthTime))
+		if err != nil {
+			return err
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return err
+		}
+		if err := f(m, meta.Sequence.Stream); err != nil || meta.Sequence.Stream >= info.State.LastSeq {
+			return err
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
+)
+
+// faults say how often what happens to the servers.
+type faults struct {
+	kills, stops, rolls, partitions, empties int
+
+	outages int // of all servers
+
+	stopped, parted time.Duration // how long
+}
+
+const (
+	// fullTime is how long a campaign with all of its faults takes.
+	fullTime = 20 * time.Minute
+	// awayTime is the longest that a killed server is away for.
+	awayTime = 2 * time.Second
+)
+
+// scale is a count of faults of a whole campaign in the time that there is, at least 1.
+func scale(n int, d time.Duration) int {
+	return max(1, int(float64(n)*min(1, d.Seconds()/fullTime.Seconds())))
+}
+
+// fullFaults are those of a campaign in full, scaled to the time that there is.
+func fullFaults(d time.Duration) faults {
+	return faults{kills: scale(20, d), stops: scale(6, d), rolls: scale(5, d), partitions: scale(6, d), empties: scale(3, d),
+		stopped: 15 * time.Second, parted: 20 * time.Second}
+}
+
+// Faults implements [campaign.Database]. One at a time: the next begins when every stream is current on every server
+// again, so that two are never away at once.
+func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
+	var turn sync.Mutex
+	times := 0
+	fault := func(name string, count int, do func(ctx context.Context, one int) error) campaign.Fault {
+		return campaign.Fault{Name: name, Count: count, Do: func(ctx context.Context) error {
+			turn.Lock()
+			defer turn.Unlock()
+			one := d.victim(ctx, times)
+			times++
+			from := time.Now()
+			err := do(ctx, one)
+			if err == nil {
+				err = d.servers.healthy(ctx)
+			}
+			c.Window(nil, from, time.Now())
+			return err
+		}}
+	}
+	parted := 0
+	return []campaign.Fault{
+		fault("nats-servers killed (SIGKILL)", d.faults.kills, func(ctx context.Context, one int) error {
+			n := d.servers.nodes[one]
+			n.kill()
+			campaign.Sleep(ctx, rand.N(awayTime))
+			return n.start()
+		}),
+		fault("nats-servers stopped (SIGSTOP)", d.faults.stops, func(ctx context.Context, one int) error {
+			n := d.servers.nodes[one]
+			if err := campaign.Pause(n.cmd.Process); err != nil {
+				return err
+			}
+			campaign.Sleep(ctx, d.faults.stopped)
+			return campaign.Resume(n.cmd.Process)
+		}),
+		fault("rolling restarts of nats-servers", d.faults.rolls, func(ctx context.Context, _ int) error {
+			for _, n := range d.servers.nodes {
+				if err := errors.Join(n.end(), n.start(), d.servers.healthy(ctx)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+		fault("partitions", d.faults.partitions, func(ctx context.Context, one int) error {
+			shut := d.servers.part
+			var alone [nodes]*path
+			switch parted++; parted % 3 {
+			case 0:
+				shut = d.servers.mute
+			case 1: // with a replica that reaches this server alone
+				alone = d.servers.access[rand.IntN(campaign.Replicas)]
+				alone[one] = nil
+			}
+			set := func(held bool) {
+				shut(one, held)
+				for _, p := range alone {
+					if p != nil {
+						p.hold(held)
+					}
+				}
+			}
+			set(true)
+			campaign.Sleep(ctx, d.faults.parted)
+			set(false)
+			return nil
+		}),
+		fault("nats-servers that lost their disk", d.faults.empties, func(_ context.Context, one int) error {
+			n := d.servers.nodes[one]
+			n.kill()
+			if err := os.RemoveAll(n.store); err != nil {
+				return err
+			}
+			return n.start()
+		}),
+		fault("all nats-servers killed at once", d.faults.outages, func(ctx context.Context, _ int) error {
+			for _, n := range d.servers.nodes {
+				n.cmd.Process.Kill()
+			}
+			var err error
+			for _, n := range d.servers.nodes {
+				n.kill()
+				err = errors.Join(err, n.start())
+			}
+			return err
+		}),
+	}
+}
+
+// victim is the server that something happens to: in turns who leads the log, the meta group and the stream of states,
+// and any.
+func (d *database) victim(ctx context.Context, times int) int {
+	one := -1
+	switch times % 4 {
+	case 0:
+		one = d.leads(ctx, logStream)
+	case 1:
+		one = d.leads(ctx, stateStream)
+	case 2:
+		one = d.servers.leader(ctx)
+	}
+	if one < 0 {
+		one = rand.IntN(nodes)
+	}
+	return one
+}
+
+// leads is the index of a stream's leader, -1 when nobody says who it is.
+func (d *database) leads(ctx context.Context, stream string) int {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	s, err := d.js.Stream(ctx, stream)
+	if err != nil || s.CachedInfo().Cluster == nil {
+		return -1
+	}
+	return d.servers.index(s.CachedInfo().Cluster.Leader)
+}

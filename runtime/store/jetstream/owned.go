@@ -1,0 +1,488 @@
+package jetstream
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// changeHeld is change for the owner of a shard; h is nil for who writes without. The writes begin with one that rests on
+// the hold, so that a claim comes before them or after them (JS-22). First is where those that step returns begin. One is
+// in flight a shard (JS-23).
+func (s *Store) changeHeld(ctx context.Context, h *engine.Hold, subjects []string, step func(*reading) ([]write, error)) (first uint64, err error) {
+	if h == nil {
+		return s.state.change(ctx, subjects, step)
+	}
+	unlock, err := s.locks.Lock(ctx, "shard "+h.Shard.String())
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	held, touch := holdSubject(h.Shard), within(h.Shard)+"f"
+	first, err = s.state.change(ctx, append([]string{held}, subjects...), func(r *reading) ([]write, error) {
+		is, err := holdOf(r.of(held))
+		switch {
+		case err != nil:
+			return nil, err
+		case is.Fence != h.Fence || h.Fence == 0 || generationOf(h.Fence) < s.generation.Load():
+			return nil, fmt.Errorf("%v is not held by %d: %w", h.Shard, h.Fence, engine.ErrFenced)
+		}
+		writes, err := step(r)
+		if err != nil || len(writes) == 0 {
+			return nil, err
+		}
+		return append([]write{{subject: touch, of: held, on: is.sequence}}, writes...), nil
+	})
+	if first > 0 {
+		first++
+	}
+	return first, err
+}
+
+// turnOf is what writes of progress take turns by.
+func turnOf(h *engine.Hold) string {
+	if h == nil {
+		return "progress"
+	}
+	return "progress " + h.Shard.String()
+}
+
+// saved bounds how many updates one step has.
+const saved = 200
+
+// SaveProgress implements [store.SubscriptionStore].
+func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error {
+	return s.saveProgress(ctx, updates, nil, nil)
+}
+
+// SaveAttempts implements [engine.Attempts].
+func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error {
+	return s.saveProgress(ctx, updates, made, nil)
+}
+
+// saveProgress stores updates and, unless made is nil, the attempts of each: each update in one step.
+func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [][]operator.Attempt, h *engine.Hold) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	// Of several of one subscription the last counts, and the attempts of all.
+	var order []saving
+	at := map[string]int{}
+	for i, u := range updates {
+		k, ok := at[u.ID]
+		if !ok {
+			k = len(order)
+			at[u.ID] = k
+			order = append(order, saving{})
+		}
+		order[k].Update = u
+		if made != nil && len(made[i]) > 0 {
+			order[k].made = append(order[k].made, attempts{u.Generation, made[i]})
+		}
+	}
+	for some := range slices.Chunk(order, saved) {
+		if err := s.saveSome(ctx, some, h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A saving is an update with the attempts of it.
+type saving struct {
+	store.Update
+	made []attempts
+}
+
+type attempts struct {
+	generation uint64
+	made       []operator.Attempt
+}
+
+func (s *Store) saveSome(ctx context.Context, some []saving, h *engine.Hold) error {
+	at := anyShard
+	if h != nil {
+		at = within(h.Shard)
+	}
+	var read []string
+	for _, u := range some {
+		read = append(read, recordAt(at, u.ID), progressAt(at, u.ID, u.Generation))
+		if u.Idle {
+			read = append(read, at+"d.*."+token(u.ID)+"."+strconv.FormatUint(u.Generation, 16))
+		}
+	}
+	var grew map[string]int
+	err := s.one(ctx, turnOf(h), func(ctx context.Context) error {
+		_, err := s.changeHeld(ctx, h, read, func(r *reading) (writes []write, err error) {
+			grew = map[string]int{}
+			for _, u := range some {
+				found := r.under(recordAt(at, u.ID))
+				if len(found) == 0 && !r.proven { // a server that is behind does not know it yet
+					return nil, errLook
+				}
+				for _, rec := range found {
+					x, err := subscribedIn(rec)
+					if err != nil {
+						return nil, err
+					}
+					if x.Generation != u.Generation && !r.proven {
+						return nil, errLook
+					}
+					of := strings.TrimSuffix(rec.subject, "r."+token(u.ID))
+					for _, a := range u.made {
+						if a.generation == x.Generation {
+							grew[u.ID] += len(a.made)
+							writes = append(writes, write{subject: attemptAt(u.ID, x.Generation, len(a.made)), body: attemptlog.Encode(a.made), blind: true})
+						}
+					}
+					if x.Generation != u.Generation {
+						continue
+					}
+					b, err := progressOf(u.Progress, u.Health)
+					if err != nil {
+						return nil, err
+					}
+					writes = append(writes, put(r.of(progressAt(of, u.ID, u.Generation)), b))
+					if u.Idle {
+						for _, c := range r.under(of + "d.*." + token(u.ID) + "." + strconv.FormatUint(u.Generation, 16)) {
+							writes = append(writes, remove(c))
+						}
+					}
+				}
+			}
+			return writes, nil
+		})
+		return err
+	})
+	for id, n := range grew {
+		s.trimmer.Grew(id, n) // after an error they may be there, too
+	}
+	if err != nil {
+		return fmt.Errorf("saving progress: %w", err)
+	}
+	return nil
+}
+
+// Dispatched implements [store.SubscriptionStore].
+func (s *Store) Dispatched(ctx context.Context, log string, to store.Position, concerned []store.Concern) error {
+	return s.dispatched(ctx, log, to, concerned, nil)
+}
+
+// dispatched records concerns, and in the last step the mark, which is never before them.
+func (s *Store) dispatched(ctx context.Context, log string, to store.Position, concerned []store.Concern, h *engine.Hold) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	at, mark := anyShard, markAt(within(engine.Shard{}), log)
+	if h != nil {
+		at = within(h.Shard)
+		mark = markAt(at, log)
+	}
+	lowest := map[string]store.Concern{}
+	for _, c := range concerned {
+		k := concernAt("", log, c.ID, c.Generation)
+		if old, ok := lowest[k]; !ok || c.First < old.First {
+			lowest[k] = c
+		}
+	}
+	concerned = concerned[:0:0]
+	for _, c := range lowest {
+		concerned = append(concerned, c)
+	}
+	for last := false; !last; {
+		some := concerned[:min(len(concerned), saved)]
+		concerned = concerned[len(some):]
+		last = len(concerned) == 0
+		read := []string{mark}
+		for _, c := range some {
+			read = append(read, recordAt(at, c.ID), concernAt(at, log, c.ID, c.Generation))
+		}
+		err := s.one(ctx, turnOf(h), func(ctx context.Context) error {
+			_, err := s.changeHeld(ctx, h, read, func(r *reading) (writes []write, err error) {
+				for _, c := range some {
+					found := r.under(recordAt(at, c.ID))
+					if len(found) == 0 && !r.proven {
+						return nil, errLook
+					}
+					for _, rec := range found {
+						x, err := subscribedIn(rec)
+						if err != nil {
+							return nil, err
+						}
+						if x.Generation != c.Generation {
+							if !r.proven {
+								return nil, errLook
+							}
+							continue
+						}
+						w, err := lower(r.of(concernAt(strings.TrimSuffix(rec.subject, "r."+token(c.ID)), log, c.ID, c.Generation)), c.First)
+						if err != nil {
+							return nil, err
+						}
+						writes = append(writes, w...)
+					}
+				}
+				if last {
+					is := r.of(mark)
+					now, err := position(is)
+					if err != nil {
+						return nil, err
+					}
+					if now < to || h != nil { // an owner's write is fenced, whatever it changes
+						b, err := json.Marshal(max(now, to))
+						if err != nil {
+							return nil, err
+						}
+						writes = append(writes, put(is, b))
+					}
+				}
+				return writes, nil
+			})
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("recording how far log %s was offered: %w", log, err)
+		}
+	}
+	return nil
+}
+
+// lower writes a concern, unless one with a lower position stands.
+func lower(r record, first store.Position) ([]write, error) {
+	if now, err := position(r); err != nil || r.there() && now <= first {
+		return nil, err
+	}
+	b, err := json.Marshal(first)
+	return []write{put(r, b)}, err
+}
+
+func position(r record) (p store.Position, err error) {
+	if r.there() {
+		if err := json.Unmarshal(r.body, &p); err != nil {
+			return 0, fmt.Errorf("%w: %s: %w", ErrCorrupt, r.subject, err)
+		}
+	}
+	return p, nil
+}
+
+// Resume implements [store.SubscriptionStore].
+func (s *Store) Resume(ctx context.Context, log string) (store.Position, []store.Concern, error) {
+	return s.resume(ctx, log, nil)
+}
+
+func (s *Store) resume(ctx context.Context, log string, h *engine.Hold) (to store.Position, concerned []store.Concern, err error) {
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer done()
+	at, own := anyShard, within(engine.Shard{})
+	if h != nil {
+		at = within(h.Shard)
+		own = at
+	}
+	to, concerned, err = s.resumed(ctx, log, at, own, h)
+	if err != nil {
+		return 0, nil, s.because(fmt.Errorf("resuming log %s: %w", log, err))
+	}
+	return to, concerned, nil
+}
+
+func (s *Store) resumed(ctx context.Context, log, at, own string, h *engine.Hold) (to store.Position, concerned []store.Concern, err error) {
+	found, _, err := s.state.scan(ctx, at+"d."+logToken(log)+".>", s.proofIn(own+"d."+logToken(log)+"."), 1, 0)
+	if err != nil {
+		return 0, nil, err
+	}
+	latest := map[string]record{}
+	for _, r := range found {
+		latest[r.subject] = r
+	}
+	if to, err = position(latest[markAt(own, log)]); err != nil {
+		return 0, nil, err
+	}
+	// What concerns a subscription that is not, or not in that generation, concerns nobody (JS-25).
+	var all []record
+	var read []string
+	for _, r := range latest {
+		if part := strings.Split(r.subject, "."); r.there() && len(part) == 7 {
+			all, read = append(all, r), append(read, recordOf(part))
+		}
+	}
+	if len(all) == 0 {
+		return to, nil, nil
+	}
+	r, err := s.state.read(ctx, true, read...)
+	if err != nil {
+		return 0, nil, err
+	}
+	var stale []record
+	for _, c := range all {
+		part := strings.Split(c.subject, ".")
+		rec := r.of(recordOf(part))
+		generation, err := strconv.ParseUint(part[6], 16, 64)
+		if err != nil {
+			return 0, nil, fmt.Errorf("%w: %s", ErrCorrupt, c.subject)
+		}
+		is := rec.there()
+		if is {
+			x, err := subscribedIn(rec)
+			if err != nil {
+				return 0, nil, err
+			}
+			is = x.Generation == generation
+		}
+		if !is {
+			stale = append(stale, c)
+			continue
+		}
+		first, err := position(c)
+		if err != nil {
+			return 0, nil, err
+		}
+		concerned = append(concerned, store.Concern{ID: detoken(part[5]), Generation: generation, First: first})
+	}
+	slices.SortFunc(concerned, func(a, b store.Concern) int { return cmp.Compare(a.ID, b.ID) })
+	s.sweep(ctx, h, stale)
+	return to, concerned, nil
+}
+
+// recordOf is the subject of the record that a concern is of, by the parts of the concern's:
+// o.<topic>.<number>.d.<log>.<id>.<generation>.
+func recordOf(part []string) string {
+	return strings.Join(part[:3], ".") + ".r." + part[5]
+}
+
+// sweep deletes what nobody reads any more, for the owner of the shard; what it cannot delete stays for the next time.
+func (s *Store) sweep(ctx context.Context, h *engine.Hold, stale []record) {
+	if h == nil || h.Fence == 0 {
+		return
+	}
+	for some := range slices.Chunk(stale, saved) {
+		var read []string
+		for _, x := range some {
+			read = append(read, x.subject)
+		}
+		_, err := s.changeHeld(ctx, h, read, func(r *reading) (writes []write, err error) {
+			for _, x := range some {
+				if now := r.of(x.subject); now.sequence == x.sequence {
+					writes = append(writes, remove(now))
+				}
+			}
+			return writes, nil
+		})
+		if err != nil {
+			s.log.Debug("jetstream: what is left of subscriptions was not deleted", "shard", h.Shard, "error", err)
+			return
+		}
+	}
+}
+
+// Owned implements [engine.Shared].
+func (s *Store) Owned(h engine.Hold) engine.Owned { return &owned{s: s, h: h} }
+
+// owned are the subscriptions of one shard, as the owner that the hold names sees them.
+type owned struct {
+	s *Store
+	h engine.Hold
+
+	mu    sync.Mutex
+	pages []store.Subscription // what a scan has found and was not asked for yet
+}
+
+func (o *owned) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {
+	return o.s.admit(ctx, sub, engine.Quota{}, &o.h)
+}
+
+func (o *owned) DeleteSubscription(ctx context.Context, id string, generation uint64) error {
+	return o.s.delete(ctx, id, generation, &o.h)
+}
+
+// Subscriptions reads all of the shard at the first page, and cuts pages of it (JS-28).
+func (o *owned) Subscriptions(ctx context.Context, after string, limit int) ([]store.Subscription, error) {
+	o.mu.Lock()
+	all := o.pages
+	o.mu.Unlock()
+	if after == "" || len(all) == 0 {
+		var err error
+		if all, err = o.scan(ctx); err != nil {
+			return nil, err
+		}
+	}
+	i, found := slices.BinarySearchFunc(all, after, func(x store.Subscription, id string) int { return cmp.Compare(x.ID, id) })
+	if found {
+		i++
+	}
+	page := all[i:min(i+max(limit, 0), len(all))]
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.pages = all[i+len(page):]; len(page) < limit {
+		o.pages = nil
+	}
+	return slices.Clone(page), nil
+}
+
+func (o *owned) scan(ctx context.Context) (subs []store.Subscription, err error) {
+	ctx, done, err := o.s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	at := within(o.h.Shard)
+	found, _, err := o.s.state.scan(ctx, at+"r.>", o.s.proofIn(at+"r."), 1, 0)
+	if err != nil {
+		return nil, o.s.because(fmt.Errorf("the subscriptions of %v: %w", o.h.Shard, err))
+	}
+	latest := map[string]record{}
+	for _, r := range found {
+		latest[r.subject] = r
+	}
+	used := map[string]bool{}
+	var progress []record
+	for _, r := range latest {
+		switch part := strings.Split(r.subject, "."); {
+		case !r.there():
+		case len(part) > 5:
+			progress = append(progress, r)
+		default:
+			subs = o.s.readable(subs, r, func(subject string) record {
+				used[subject] = true
+				return latest[subject]
+			})
+		}
+	}
+	slices.SortFunc(subs, func(a, b store.Subscription) int { return cmp.Compare(a.ID, b.ID) })
+	var stale []record
+	for _, r := range progress {
+		if rec := latest[r.subject[:strings.LastIndex(r.subject, ".")]]; !used[r.subject] && !rec.there() {
+			stale = append(stale, r)
+		}
+	}
+	o.s.sweep(ctx, &o.h, stale)
+	return subs, nil
+}
+
+func (o *owned) SaveProgress(ctx context.Context, updates []store.Update) error {
+	return o.s.saveProgress(ctx, updates, nil, &o.h)
+}
+
+func (o *owned) SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error {
+	return o.s.saveProgress(ctx, updates, made, &o.h)
+}
+
+func (o *owned) Dispatched(ctx context.Context, log string, to store.Position, concerned []store.Concern) error {
+	return o.s.dispatched(ctx, log, to, concerned, &o.h)
+}
+
+func (o *owned) Resume(ctx context.Context, log string) (store.Position, []store.Concern, error) {
+	return o.s.resume(ctx, log, &o.h)
+}

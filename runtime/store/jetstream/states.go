@@ -1,0 +1,166 @@
+package jetstream
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// maxState bounds the key of a state, which its subject contains.
+const maxState = 1024
+
+// A stated is the body of a state.
+type stated struct {
+	Key, Value []byte
+}
+
+func stateAt(key string) string { return "k." + hex.EncodeToString([]byte(key)) }
+
+// States implements [engine.Shared].
+func (s *Store) States(ctx context.Context, prefix, after string, limit int) (states []engine.State, err error) {
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	found, _, err := s.state.scan(ctx, "k.>", s.proofIn("k."), 1, 0)
+	if err != nil {
+		return nil, s.because(err)
+	}
+	latest := map[string]record{}
+	for _, r := range found {
+		latest[r.subject] = r
+	}
+	for _, r := range latest {
+		if !r.there() {
+			continue
+		}
+		var x stated
+		if err := json.Unmarshal(r.body, &x); err != nil {
+			return nil, fmt.Errorf("%w: state %s: %w", ErrCorrupt, r.subject, err)
+		}
+		if key := string(x.Key); key > after && strings.HasPrefix(key, prefix) {
+			states = append(states, engine.State{Key: key, Value: x.Value, Revision: r.sequence})
+		}
+	}
+	slices.SortFunc(states, func(a, b engine.State) int { return cmp.Compare(a.Key, b.Key) })
+	return states[:min(len(states), max(limit, 0))], nil
+}
+
+// PutState implements [engine.Shared].
+func (s *Store) PutState(ctx context.Context, x engine.State) (revision uint64, err error) {
+	if x.Key == "" || len(x.Key) > maxState {
+		return 0, fmt.Errorf("store state: its key has 1 to %d bytes, this one %d", maxState, len(x.Key))
+	}
+	body, err := json.Marshal(stated{[]byte(x.Key), x.Value})
+	if err != nil {
+		return 0, err
+	}
+	err = s.one(ctx, "state "+x.Key, func(ctx context.Context) error {
+		revision, err = s.swap(ctx, x.Key, x.Revision, func(r record) write { return put(r, body) })
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("store state %q: %w", x.Key, err)
+	}
+	return revision, nil
+}
+
+// DeleteState implements [engine.Shared].
+func (s *Store) DeleteState(ctx context.Context, key string, revision uint64) error {
+	return s.one(ctx, "state "+key, func(ctx context.Context) error {
+		_, err := s.swap(ctx, key, revision, remove)
+		return err
+	})
+}
+
+func (s *Store) swap(ctx context.Context, key string, revision uint64, w func(record) write) (uint64, error) {
+	subject := stateAt(key)
+	return s.state.change(ctx, []string{subject}, func(r *reading) ([]write, error) {
+		x := r.of(subject)
+		if x.there() && x.sequence != revision || !x.there() && revision != 0 {
+			return nil, store.ErrConflict
+		}
+		return []write{w(x)}, nil
+	})
+}
+
+// A schema is the body of an entry of a history.
+type schema struct {
+	Event, Fingerprint string
+	Input, Payload     []byte
+	Floor              uint64
+}
+
+func schemaAt(event string, ordinal int) string {
+	return "y." + logToken(event) + "." + strconv.Itoa(ordinal)
+}
+
+// History implements [engine.Shared].
+func (s *Store) History(ctx context.Context, event string) ([]engine.SchemaVersion, error) {
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	at := "y." + logToken(event) + "."
+	found, _, err := s.state.scan(ctx, at+">", s.proofIn(at), 1, 0)
+	if err != nil {
+		return nil, s.because(err)
+	}
+	var history []engine.SchemaVersion
+	for _, r := range found { // an entry never changes: each is there once, in order
+		var x schema
+		if err := json.Unmarshal(r.body, &x); err != nil || r.subject != schemaAt(event, len(history)) {
+			return nil, fmt.Errorf("%w: schema %s after %d others: %w", ErrCorrupt, r.subject, len(history), err)
+		}
+		history = append(history, engine.SchemaVersion{Fingerprint: x.Fingerprint, InputSchema: x.Input, PayloadSchema: x.Payload, Floor: store.Position(x.Floor)})
+	}
+	return history, nil
+}
+
+// AddSchema implements [engine.Shared].
+func (s *Store) AddSchema(ctx context.Context, event string, v engine.SchemaVersion, known int) error {
+	body, err := json.Marshal(schema{event, v.Fingerprint, v.InputSchema, v.PayloadSchema, uint64(v.Floor)})
+	if err != nil {
+		return err
+	}
+	subject, before := schemaAt(event, known), schemaAt(event, known-1)
+	return s.one(ctx, "schema "+event, func(ctx context.Context) error {
+		_, err := s.state.change(ctx, []string{subject, before}, func(r *reading) ([]write, error) {
+			last, is := r.of(before), r.of(subject)
+			if is.there() || known > 0 && !last.there() {
+				return nil, store.ErrConflict
+			}
+			return []write{put(is, body)}, nil
+		})
+		return err
+	})
+}
+
+// Retain implements [engine.Shared]: it finds nothing to do, for the servers delete what is beyond a log's limits.
+func (s *Store) Retain(ctx context.Context, h engine.Hold, limit int) (more bool, err error) {
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	subject := holdSubject(h.Shard)
+	r, err := s.state.read(ctx, true, subject)
+	if err != nil {
+		return false, s.because(err)
+	}
+	is, err := holdOf(r.of(subject))
+	if err == nil && (is.Fence != h.Fence || h.Fence == 0 || h.Shard.Topic != engine.RetentionTopic) {
+		err = fmt.Errorf("%v is not held by %d: %w", h.Shard, h.Fence, engine.ErrFenced)
+	}
+	return false, err
+}

@@ -1,0 +1,534 @@
+package jetstream
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// Kinds of quotas.
+const (
+	subscriptionQuota = "s"
+	verificationQuota = "v"
+)
+
+// A subscribed is the body of a subscription's record. Texts that need not be valid UTF-8 are bytes, times Unix
+// nanoseconds, 0 for none.
+type subscribed struct {
+	ID, Principal, URL, Arguments                  []byte
+	Event, Schema                                  string
+	Shard, Codes                                   int
+	Secrets                                        []byte
+	Generation                                     uint64
+	Created, Refreshed, Expires, NotBefore, Paused int64
+	Truncated                                      bool
+}
+
+// A progressed is the body of a subscription's progress and health.
+type progressed struct {
+	Epoch, Base                            uint64
+	Settled                                []store.Span
+	Upstream                               []byte
+	Suspended                              bool
+	SuspendedAt, FailedSince, LastDelivery int64
+	LastError                              string
+}
+
+// nanos is how a caller's times are kept.
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func fromNanos(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n)
+}
+
+func progressOf(p store.Progress, h store.Health) ([]byte, error) {
+	return json.Marshal(progressed{Epoch: p.Epoch, Base: uint64(p.Base), Settled: p.Settled, Upstream: []byte(p.Upstream),
+		Suspended: h.Suspended, SuspendedAt: nanos(h.SuspendedAt), FailedSince: nanos(h.FailedSince), LastDelivery: nanos(h.LastDeliveryAt), LastError: h.LastError})
+}
+
+// body is a subscription's record as it is kept.
+func (s *Store) body(sub *store.Subscription) ([]byte, error) {
+	secrets, err := s.box.Seal(sub.ID, sub.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(subscribed{ID: []byte(sub.ID), Principal: []byte(sub.Principal), URL: []byte(sub.URL), Arguments: sub.Arguments,
+		Event: sub.Event, Schema: sub.Schema, Shard: sub.Shard, Codes: sub.Codes, Secrets: secrets, Generation: sub.Generation,
+		Created: nanos(sub.CreatedAt), Refreshed: nanos(sub.RefreshedAt), Expires: nanos(sub.ExpiresAt), NotBefore: nanos(sub.NotBefore),
+		Paused: nanos(sub.PausedAt), Truncated: sub.Truncated})
+}
+
+// subscribedIn reads the body of a record alone.
+func subscribedIn(r record) (x subscribed, err error) {
+	if err := json.Unmarshal(r.body, &x); err != nil {
+		return x, fmt.Errorf("%w: %s: %w", ErrCorrupt, r.subject, err)
+	}
+	return x, nil
+}
+
+// subscription is a record with its progress, which may be nothing.
+func (s *Store) subscription(r, progress record) (sub store.Subscription, err error) {
+	x, err := subscribedIn(r)
+	if err != nil {
+		return sub, err
+	}
+	sub = store.Subscription{ID: string(x.ID), Principal: string(x.Principal), URL: string(x.URL), Event: x.Event, Arguments: x.Arguments,
+		Shard: x.Shard, Schema: x.Schema, Codes: x.Codes, Generation: x.Generation, Revision: r.sequence,
+		CreatedAt: fromNanos(x.Created), RefreshedAt: fromNanos(x.Refreshed), ExpiresAt: fromNanos(x.Expires), NotBefore: fromNanos(x.NotBefore),
+		PausedAt: fromNanos(x.Paused), Truncated: x.Truncated}
+	if sub.Secrets, err = s.box.Open(sub.ID, x.Secrets); err != nil {
+		return sub, natured(err)
+	}
+	if !progress.there() {
+		return sub, fmt.Errorf("%w: subscription %s has no progress", ErrCorrupt, sub.ID)
+	}
+	var p progressed
+	if err := json.Unmarshal(progress.body, &p); err != nil {
+		return sub, fmt.Errorf("%w: %s: %w", ErrCorrupt, progress.subject, err)
+	}
+	sub.Progress = store.Progress{Epoch: p.Epoch, Base: store.Position(p.Base), Settled: p.Settled, Upstream: string(p.Upstream)}
+	sub.Health = store.Health{Suspended: p.Suspended, SuspendedAt: fromNanos(p.SuspendedAt), FailedSince: fromNanos(p.FailedSince),
+		LastDeliveryAt: fromNanos(p.LastDelivery), LastError: p.LastError}
+	return sub, nil
+}
+
+// natured adds the nature of a failure to open secrets.
+func natured(err error) error {
+	switch {
+	case errors.Is(err, sealed.ErrKey):
+		return fmt.Errorf("%w: %w", ErrKey, err)
+	case errors.Is(err, sealed.ErrForm):
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return err
+}
+
+// within is the beginning of the subjects of a shard. A process that uses the store alone has the one without a topic.
+func within(s engine.Shard) string {
+	return "o." + logToken(s.Topic) + "." + strconv.Itoa(s.Number) + "."
+}
+
+// anyShard is within of every shard.
+const anyShard = "o.*.*."
+
+// Subjects of a subscription, below those of its shard: of its record, its progress in a generation, and what concerns it.
+func recordAt(at, id string) string { return at + "r." + token(id) }
+
+func progressAt(at, id string, generation uint64) string {
+	return recordAt(at, id) + "." + strconv.FormatUint(generation, 16)
+}
+
+func concernAt(at, log, id string, generation uint64) string {
+	return at + "d." + logToken(log) + "." + token(id) + "." + strconv.FormatUint(generation, 16)
+}
+
+// markAt is how far a log was offered to a shard.
+func markAt(at, log string) string { return at + "d." + logToken(log) + ".-mark" }
+
+// pair stands for a principal and a URL.
+func pair(principal, url string) string {
+	sum := sha256.Sum256([]byte(strconv.Itoa(len(principal)) + " " + principal + url))
+	return hex.EncodeToString(sum[:16])
+}
+
+// counters are the subjects of what a principal has, and of all.
+func counters(kind, principal string) (own, all string) {
+	sum := sha256.Sum256([]byte(principal))
+	return "q." + kind + "." + hex.EncodeToString(sum[:16]), "q." + kind + ".all"
+}
+
+func counted(r record) (n int, err error) {
+	if r.there() {
+		if n, err = strconv.Atoi(string(r.body)); err != nil {
+			return 0, fmt.Errorf("%w: %s holds %q", ErrCorrupt, r.subject, r.body)
+		}
+	}
+	return n, nil
+}
+
+// count adds to a counter; one that falls to 0 is deleted.
+func count(r record, by int) (write, error) {
+	n, err := counted(r)
+	if n += by; n <= 0 {
+		return remove(r), err
+	}
+	return put(r, []byte(strconv.Itoa(n))), err
+}
+
+// reserve counts a record in both counters, or returns the error of a quota that is used up.
+func reserve(r *reading, kind, principal string, q engine.Quota) ([]write, error) {
+	own, all := counters(kind, principal)
+	has, err := counted(r.of(own))
+	if err != nil {
+		return nil, err
+	}
+	sum, err := counted(r.of(all))
+	if err == nil {
+		err = q.Full(has, sum)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return recount(r, kind, map[string]int{principal: 1})
+}
+
+// recount adds to the counters of principals and to that of all.
+func recount(r *reading, kind string, by map[string]int) (writes []write, err error) {
+	total, all := 0, ""
+	for principal, n := range by {
+		own := ""
+		own, all = counters(kind, principal)
+		w, err := count(r.of(own), n)
+		if err != nil {
+			return nil, err
+		}
+		total, writes = total+n, append(writes, w)
+	}
+	w, err := count(r.of(all), total)
+	return append(writes, w), err
+}
+
+// PutSubscription implements [store.SubscriptionStore].
+func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {
+	return s.admit(ctx, sub, engine.Quota{}, nil)
+}
+
+// Admit implements [engine.Shared].
+func (s *Store) Admit(ctx context.Context, sub store.Subscription, q engine.Quota) (uint64, error) {
+	return s.admit(ctx, sub, q, nil)
+}
+
+// one is a call whose changes contend with each other: those of this process take turns.
+func (s *Store) one(ctx context.Context, key string, f func(ctx context.Context) error) error {
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	unlock, err := s.locks.Lock(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return s.because(f(ctx))
+}
+
+// belongs are the subjects of all that there is of a subscription, wherever it is.
+func belongs(id string) []string {
+	return []string{recordAt(anyShard, id), recordAt(anyShard, id) + ".*", anyShard + "d.*." + token(id) + ".*"}
+}
+
+// stands is the record among what belongs to a subscription.
+func stands(r *reading, id string) (rec record, x subscribed, err error) {
+	for _, rec = range r.under(recordAt(anyShard, id)) {
+		x, err = subscribedIn(rec)
+		return rec, x, err
+	}
+	return record{}, x, nil
+}
+
+// admit stores a record; with a hold it must be of the shard.
+func (s *Store) admit(ctx context.Context, sub store.Subscription, q engine.Quota, h *engine.Hold) (revision uint64, err error) {
+	body, err := s.body(&sub)
+	if err != nil {
+		return 0, err
+	}
+	progress, err := progressOf(sub.Progress, sub.Health)
+	if err != nil {
+		return 0, err
+	}
+	shard := engine.Shard{Topic: sub.Event, Number: sub.Shard}
+	if h != nil && h.Shard != shard {
+		return 0, fmt.Errorf("%w: it is of %v", engine.ErrFenced, shard)
+	}
+	at := within(shard)
+	own, all := counters(subscriptionQuota, sub.Principal)
+	use := "u." + pair(sub.Principal, sub.URL) + "." + token(sub.ID)
+	read := append(belongs(sub.ID), recordAt(at, sub.ID), progressAt(at, sub.ID, sub.Generation), concernAt(at, sub.Event, sub.ID, sub.Generation), use, own, all)
+	var old *subscribed
+	step := func(r *reading) (writes []write, err error) {
+		old = nil
+		rec, x, err := stands(r, sub.ID)
+		switch {
+		case err != nil:
+			return nil, err
+		case rec.sequence != sub.Revision:
+			return nil, store.ErrConflict
+		case rec.sequence > 0 && x.Generation == sub.Generation: // what names it, and its progress, stay
+			var next subscribed
+			if err := json.Unmarshal(body, &next); err != nil {
+				return nil, err
+			}
+			next.ID, next.Principal, next.URL, next.Arguments, next.Event, next.Shard, next.Created = x.ID, x.Principal, x.URL, x.Arguments, x.Event, x.Shard, x.Created
+			b, err := json.Marshal(next)
+			return []write{put(rec, b)}, err
+		}
+		first, err := json.Marshal(sub.Progress.Base + 1)
+		if err != nil {
+			return nil, err
+		}
+		writes = []write{put(r.of(recordAt(at, sub.ID)), body), put(r.of(progressAt(at, sub.ID, sub.Generation)), progress),
+			put(r.of(concernAt(at, sub.Event, sub.ID, sub.Generation)), first)}
+		if rec.sequence == 0 {
+			counts, err := reserve(r, subscriptionQuota, sub.Principal, q)
+			return append(append(writes, put(r.of(use), nil)), counts...), err
+		}
+		old = &x
+		if string(x.Principal) != sub.Principal || string(x.URL) != sub.URL {
+			return nil, errors.New("it was of another principal or URL")
+		}
+		return append(writes, rest(r, sub.ID, writes)...), nil
+	}
+	key := subscriptionQuota
+	if sub.Revision > 0 { // it is counted already
+		key = "subscription " + sub.ID
+	}
+	err = s.one(ctx, key, func(ctx context.Context) (err error) {
+		revision, err = s.changeHeld(ctx, h, read, step)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("subscription %s: %w", sub.ID, err)
+	}
+	if old != nil {
+		s.forgetAttempts(ctx, sub.ID, old.Generation)
+	}
+	return revision, nil
+}
+
+// rest deletes what there is of a subscription beside what is written.
+func rest(r *reading, id string, but []write) (writes []write) {
+	for _, pattern := range belongs(id) {
+		for _, x := range r.under(pattern) {
+			if !slices.ContainsFunc(but, func(w write) bool { return w.subject == x.subject }) {
+				writes = append(writes, remove(x))
+			}
+		}
+	}
+	return writes
+}
+
+// DeleteSubscription implements [store.SubscriptionStore].
+func (s *Store) DeleteSubscription(ctx context.Context, id string, generation uint64) error {
+	return s.delete(ctx, id, generation, nil)
+}
+
+func (s *Store) delete(ctx context.Context, id string, generation uint64, h *engine.Hold) error {
+	gone := false
+	err := s.one(ctx, subscriptionQuota, func(ctx context.Context) error {
+		var x subscribed
+		// Whose it is is read first: the counters and the use are named by it.
+		r, err := s.state.read(ctx, true, recordAt(anyShard, id))
+		if err != nil {
+			return err
+		}
+		rec, x, err := stands(r, id)
+		if err != nil {
+			return err
+		}
+		own, all := counters(subscriptionQuota, string(x.Principal))
+		use := "u." + pair(string(x.Principal), string(x.URL)) + "." + token(id)
+		if rec.sequence == 0 { // a hold that is not current is told so all the same
+			own, all, use = "q.none", "q.none", "u.none.none"
+		}
+		_, err = s.changeHeld(ctx, h, append(belongs(id), own, all, use), func(r *reading) ([]write, error) {
+			gone = false
+			rec, now, err := stands(r, id)
+			if err != nil || rec.sequence == 0 || now.Generation != generation || h != nil && !strings.HasPrefix(rec.subject, within(h.Shard)) {
+				return nil, err
+			}
+			gone = true
+			counts, err := recount(r, subscriptionQuota, map[string]int{string(x.Principal): -1})
+			return append(append(rest(r, id, nil), remove(r.of(use))), counts...), err
+		})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("deleting subscription %s: %w", id, err)
+	}
+	if gone {
+		s.forgetAttempts(ctx, id, generation)
+	}
+	return nil
+}
+
+// Subscription implements [store.SubscriptionStore].
+func (s *Store) Subscription(ctx context.Context, id string) (store.Subscription, bool, error) {
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return store.Subscription{}, false, err
+	}
+	defer done()
+	r, err := s.state.read(ctx, true, recordAt(anyShard, id), recordAt(anyShard, id)+".*")
+	if err != nil {
+		return store.Subscription{}, false, s.because(err)
+	}
+	rec, x, err := stands(r, id)
+	if err != nil || rec.sequence == 0 {
+		return store.Subscription{}, false, err
+	}
+	sub, err := s.subscription(rec, r.of(rec.subject+"."+strconv.FormatUint(x.Generation, 16)))
+	if err != nil {
+		return store.Subscription{}, false, err
+	}
+	return sub, true, nil
+}
+
+// CountSubscriptions implements [store.SubscriptionStore].
+func (s *Store) CountSubscriptions(ctx context.Context, principal string) (own, all int, err error) {
+	return s.count(ctx, subscriptionQuota, principal)
+}
+
+func (s *Store) count(ctx context.Context, kind, principal string) (own, all int, err error) {
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer done()
+	mine, everybodys := counters(kind, principal)
+	r, err := s.state.read(ctx, true, mine, everybodys)
+	if err != nil {
+		return 0, 0, s.because(err)
+	}
+	if own, err = counted(r.of(mine)); err == nil {
+		all, err = counted(r.of(everybodys))
+	}
+	return own, all, err
+}
+
+const (
+	// listed is how long a list of ids serves the pages that follow.
+	listed = 10 * time.Second
+	// recordsAtOnce is how many records one request reads, each with its progress.
+	recordsAtOnce = 200
+)
+
+// A list is of all subscriptions, in order of their ids.
+type list struct {
+	at  time.Time
+	all []listedRecord
+}
+
+type listedRecord struct{ id, subject string }
+
+// Subscriptions implements [store.SubscriptionStore]. Each page is as of its own time.
+func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (page []store.Subscription, err error) {
+	err = s.one(ctx, "list", func(ctx context.Context) error {
+		if after == "" || time.Since(s.list.at) > listed {
+			if err := s.listAll(ctx); err != nil {
+				return err
+			}
+		}
+		all := s.list.all
+		i, found := slices.BinarySearchFunc(all, after, func(x listedRecord, id string) int { return cmp.Compare(x.id, id) })
+		if found {
+			i++
+		}
+		for all = all[i:]; len(all) > 0 && len(page) < limit; {
+			n := min(len(all), recordsAtOnce, limit-len(page))
+			var subjects []string
+			for _, x := range all[:n] {
+				subjects = append(subjects, x.subject, x.subject+".*")
+			}
+			r, err := s.state.read(ctx, true, subjects...)
+			if err != nil {
+				return err
+			}
+			for _, x := range all[:n] {
+				if rec := r.of(x.subject); rec.there() {
+					page = s.readable(page, rec, r.of)
+				}
+			}
+			all = all[n:]
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return page, nil
+}
+
+// readable adds a subscription to those that were read. One that cannot be read is left out, so that it holds up no
+// other: it stays as it is, and the log names it.
+func (s *Store) readable(subs []store.Subscription, rec record, of func(subject string) record) []store.Subscription {
+	x, err := subscribedIn(rec)
+	var sub store.Subscription
+	if err == nil {
+		sub, err = s.subscription(rec, of(rec.subject+"."+strconv.FormatUint(x.Generation, 16)))
+	}
+	if err != nil {
+		s.log.Error("jetstream: a webhook subscription cannot be read and is left out", "subject", rec.subject, "error", err)
+		return subs
+	}
+	return append(subs, sub)
+}
+
+// listAll lists the subjects of all records.
+func (s *Store) listAll(ctx context.Context) error {
+	subjects, err := s.subjects(ctx, anyShard+"r.*")
+	if err != nil {
+		return err
+	}
+	s.list = list{at: time.Now()}
+	for _, subject := range subjects {
+		if last := subject[strings.LastIndex(subject, ".")+1:]; !strings.HasPrefix(last, "-") {
+			s.list.all = append(s.list.all, listedRecord{detoken(last), subject})
+		}
+	}
+	slices.SortFunc(s.list.all, func(a, b listedRecord) int { return cmp.Compare(a.id, b.id) })
+	return nil
+}
+
+// subjects are those of the state that match a filter and have a message, as of no earlier than the call.
+func (s *Store) subjects(ctx context.Context, filter string) (found []string, err error) {
+	at, err := s.state.prove(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for offset := 0; ; {
+		var info struct {
+			jetstream.StreamInfo
+			Total int `json:"total"`
+			Limit int `json:"limit"`
+		}
+		err := asLong(ctx, func() (bool, error) {
+			err := s.api(ctx, "STREAM.INFO."+s.state.stream, map[string]any{"subjects_filter": s.state.prefix + filter, "offset": offset}, &info)
+			if err == nil && info.State.LastSeq < at {
+				return true, fmt.Errorf("%w: the leader of %s is behind", ErrUnreachable, s.state.stream)
+			}
+			return false, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for subject := range info.State.Subjects {
+			found = append(found, strings.TrimPrefix(subject, s.state.prefix))
+		}
+		if offset += info.Limit; info.Limit == 0 || offset >= info.Total {
+			return found, nil
+		}
+	}
+}
