@@ -37,8 +37,9 @@ connections and delivery attempts, and act on them.
   resume ID                 end a suspension
   replay ID [CURSOR]        deliver everything after a cursor again, or everything from --since,
                             --position or --event-id on; --until a time
-  bulk VERB                 pause, unpause or resume every subscription that matches the filters,
-                            in the background; replay, or resend failed events, --since a time
+  endreplay ID              end a running replay
+  bulk VERB                 pause, unpause, resume or endreplay every subscription that matches the
+                            filters, in the background; replay, or resend failed events, --since a time
   tasks, cancel TASK        running bulk tasks, and cancel one
   audit                     who did what, newest first, --since a time, by one --actor or by all
   cluster                   the processes that share the store, and their problems

@@ -261,6 +261,8 @@ func (h *handler) do(ctx context.Context, t *task, err error) outcome {
 			}
 		case Replay:
 			err = h.replay(ctx, t, result)
+		case EndReplay:
+			err = h.admin.EndReplay(ctx, a.Subscription)
 		case Pause:
 			err = h.admin.Pause(ctx, a.Subscription)
 		case Unpause:

@@ -50,6 +50,8 @@ const (
 	Send Verb = "send"
 	// Replay delivers again everything after a cursor.
 	Replay Verb = "replay"
+	// EndReplay delivers nothing more of a replay under way.
+	EndReplay Verb = "endreplay"
 	// Pause holds deliveries back until Unpause.
 	Pause   Verb = "pause"
 	Unpause Verb = "unpause"
@@ -61,7 +63,7 @@ const (
 	// Revoke ends all that a principal has.
 	Revoke Verb = "revoke"
 	// ListTasks shows actions on many subscriptions, CancelTask ends one early. Beginning one has the verb of what it does:
-	// Pause, Unpause, Resume, Replay or Send without a subscription, with the filter's principal and event.
+	// Pause, Unpause, Resume, Replay, EndReplay or Send without a subscription, with the filter's principal and event.
 	ListTasks  Verb = "tasks"
 	CancelTask Verb = "cancel"
 	// ListAudit shows who did what.

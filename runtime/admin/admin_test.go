@@ -814,6 +814,43 @@ func TestReplaySince(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	more("the task", 3)
+
+	// One under way is shown with its button, and is ended by that, by the API and with all of a filter.
+	for i, end := range []func(k string) answered{
+		func(k string) answered { return w.ask("POST", "/subscriptions/"+id+"/endreplay", "key="+k, form) },
+		func(k string) answered { return w.ask("POST", "/api/subscriptions/"+id+"/endreplay", "", key(k)) },
+		func(k string) answered {
+			return w.ask("POST", "/tasks?event=ping", "key="+k+"&verb=endreplay&perSecond=100", form)
+		},
+	} {
+		k := fmt.Sprint("e", i)
+		for verb, body := range map[string]string{"pause": "", "replay": `{"position":1}`} {
+			if a := w.ask("POST", "/api/subscriptions/"+id+"/"+verb, body, key(k+verb)); a.status != 200 {
+				t.Fatalf("%s: %d %s", verb, a.status, a.body)
+			}
+		}
+		if a := w.ask("GET", "/subscriptions/"+id, ""); !strings.Contains(a.body, "3 entries left") || !strings.Contains(a.body, "End the replay") {
+			t.Errorf("%s", a.body)
+		}
+		if a := w.ask("GET", "/tasks/new?verb=endreplay&event=ping", ""); !strings.Contains(a.body, "End 1 replays") {
+			t.Errorf("%s", a.body)
+		}
+		if a := end(k); a.status != 303 && a.status != 200 {
+			t.Errorf("%d: %d %s", i, a.status, a.body)
+		}
+		w.until("its end", func() bool {
+			got, err := w.es.Admin().Get(t.Context(), id)
+			return err == nil && got.Replay == nil
+		})
+		if a := w.ask("POST", "/api/subscriptions/"+id+"/unpause", "", key(k+"u")); a.status != 200 {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+	more("what was ended", 0)
+	if a := w.ask("GET", "/subscriptions/"+id+"?done=endreplay", ""); !strings.Contains(a.body, "Nothing more of the replay") || strings.Contains(a.body, "End the replay") {
+		t.Errorf("%s", a.body)
+	}
+	w.isProblem("no replay", w.ask("POST", "/api/subscriptions/"+id+"/endreplay", "", key("none")), 404, "not_found")
 	if a := w.ask("GET", "/endpoints?host="+strings.TrimPrefix(w.endpoint.URL, "http://"), ""); !strings.Contains(a.body, `value="send"`) {
 		t.Errorf("%s", a.body)
 	}
@@ -869,5 +906,21 @@ func TestSRV8TestEvent(t *testing.T) {
 	}
 	if len(w.ids) != 2 {
 		t.Errorf("%q", w.ids)
+	}
+}
+
+// What turns the direction of text is shown as what it is, and values of forms have it as it was: another text could stand there.
+func TestDirectionOfText(t *testing.T) {
+	w := newWorld(t)
+	const principal = "ann\u202egpj.exe\u2066"
+	id := w.subscribe(principal, "/a")
+	for _, path := range []string{"/subscriptions", "/subscriptions/" + id, "/subscriptions?principal=" + url.QueryEscape(principal)} {
+		a := w.ask("GET", path, "")
+		if shown := `ann\u202egpj.exe\u2066`; a.status != 200 || !strings.Contains(a.body, shown) || strings.Contains(strings.ReplaceAll(a.body, `value="`+principal+`"`, ""), "\u202e") {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+		if filtered := strings.Contains(path, "="); filtered != strings.Contains(a.body, `value="`+principal+`"`) {
+			t.Errorf("%s: the filter's value: %s", path, a.body)
+		}
 	}
 }

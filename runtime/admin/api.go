@@ -105,7 +105,7 @@ func (h *handler) api(add adder) {
 	})
 	add("POST", "/api/tasks", func(w http.ResponseWriter, r *http.Request, actor string) { h.begin(w, r, actor) })
 	add("POST", "/api/tasks/{id}/cancel", h.posted(CancelTask))
-	for _, verb := range []Verb{Test, Send, Pause, Unpause, Replay, Resume, End} {
+	for _, verb := range []Verb{Test, Send, Pause, Unpause, Replay, EndReplay, Resume, End} {
 		add("POST", "/api/subscriptions/{id}/"+string(verb), h.posted(verb))
 	}
 	add("POST", "/api/connections/{id}/disconnect", h.posted(Disconnect))

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -16,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
@@ -26,7 +27,9 @@ var pageFiles embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"when":   when,
-	"ms":     func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 },
+	"took":   inWords,
+	"ofMs":   func(ms float64) string { return inWords(time.Duration(ms * float64(time.Millisecond))) },
+	"tabs":   func() []tab { return tabs },
 	"https":  func(s string) bool { return strings.HasPrefix(s, "https://") },
 	"key":    rand.Text,
 	"hostOf": operator.HostOf,
@@ -43,6 +46,12 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"indent": indent, "payload": payload, "occurrence": occurrencePath,
 	"rows": func(base string, rows []operator.WebhookInfo) endpointTable { return endpointTable{base, rows} },
 }).ParseFS(pageFiles, "page/*.html"))
+
+// A tab leads to a page of the head of all pages.
+type tab struct{ Path, Name string }
+
+var tabs = []tab{{"", "Overview"}, {"subscriptions", "Subscriptions"}, {"endpoints", "Endpoints"}, {"connections", "Connections"}, {"outbox", "Put aside"},
+	{"occurrences", "Find an event"}, {"tasks", "Tasks"}, {"audit", "Audit"}, {"tail", "Live tail"}, {"openapi.yaml", "API"}}
 
 // An endpointTable is a table of subscriptions.
 type endpointTable struct {
@@ -93,6 +102,8 @@ type view struct {
 	Title string
 	// Base is where the handler is mounted, without a slash at the end.
 	Base string
+	// Here is the first part of the page's path below it.
+	Here string
 	// Note tells what an action came to.
 	Note string
 	// Bad tells that it failed.
@@ -154,7 +165,7 @@ func (h *handler) console(add adder) {
 			return
 		}
 		h.render(w, r, http.StatusOK, "subscriptions.html", view{Title: "Subscriptions", Filter: r.URL.Query(), Subscriptions: p.Subscriptions, More: next(r, p.Next),
-			Verbs: []string{"pause", "unpause", "resume"}, Query: template.URL(query(r).Encode()), Picked: query(r)}) // escaped by that
+			Verbs: []string{"pause", "unpause", "resume", "endreplay"}, Query: template.URL(query(r).Encode()), Picked: query(r)}) // escaped by that
 	})
 	add("GET", "/endpoints", func(w http.ResponseWriter, r *http.Request, actor string) {
 		p, ok := h.endpoints(w, r, actor)
@@ -194,7 +205,7 @@ func (h *handler) console(add adder) {
 		}
 		h.render(w, r, http.StatusOK, "connections.html", view{Title: "Connections", Filter: r.URL.Query(), Connections: p.Connections, More: next(r, p.Next)})
 	})
-	for _, verb := range []Verb{Test, Send, Pause, Unpause, Replay, Resume, End} {
+	for _, verb := range []Verb{Test, Send, Pause, Unpause, Replay, EndReplay, Resume, End} {
 		add("POST", "/subscriptions/{id}/"+string(verb), h.pressed(verb))
 	}
 	add("POST", "/connections/{id}/disconnect", h.pressed(Disconnect))
@@ -331,6 +342,8 @@ func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, actor
 		v.Note = "The event was sent again; its attempt is in the list."
 	case string(Replay):
 		v.Note = "What follows is being delivered again."
+	case string(EndReplay):
+		v.Note = "Nothing more of the replay is delivered."
 	case string(Resume), string(Unpause):
 		v.Note = "Deliveries go on."
 	case string(Pause):
@@ -350,6 +363,7 @@ func base(r *http.Request) string {
 
 func (h *handler) render(w http.ResponseWriter, r *http.Request, status int, name string, v view) {
 	v.Base = base(r)
+	v.Here, _, _ = strings.Cut(strings.Trim(r.URL.Path, "/"), "/")
 	var b bytes.Buffer
 	if err := pages.ExecuteTemplate(&b, name, v); err != nil {
 		h.log.LogAttrs(r.Context(), slog.LevelError, "admin: writing a page", slog.Any("error", err))
@@ -358,8 +372,34 @@ func (h *handler) render(w http.ResponseWriter, r *http.Request, status int, nam
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = io.Copy(w, &b)
+	_, _ = w.Write(unturned(b.Bytes()))
 }
+
+// unturned is a page in which the characters that turn the direction of text are written as \u…, since what subscribers choose
+// could read as something else. Tags stay: values of forms are sent back.
+func unturned(page []byte) []byte {
+	if !bytes.ContainsFunc(page, turns) {
+		return page
+	}
+	out, tag := make([]byte, 0, len(page)+64), false
+	for _, r := range string(page) {
+		switch {
+		case r == '<':
+			tag = true
+		case r == '>':
+			tag = false
+		}
+		if turns(r) && !tag {
+			out = fmt.Appendf(out, "\\u%04x", r)
+			continue
+		}
+		out = utf8.AppendRune(out, r)
+	}
+	return out
+}
+
+// turns reports whether a character sets the direction of what follows (UAX #9).
+func turns(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }
 
 // pressed serves a button of the console: a form, whose key was made with the page, so that pressing
 // twice does it once.
@@ -385,7 +425,7 @@ func (h *handler) pressed(verb Verb) page {
 			to = base(r) + "/outbox"
 		case beginTask, CancelTask:
 			to = base(r) + "/tasks"
-		case Test, Send, Pause, Unpause, Replay, Resume:
+		case Test, Send, Pause, Unpause, Replay, EndReplay, Resume:
 			to += "/" + url.PathEscape(t.action.Subscription) + "?done=" + string(verb)
 		}
 		http.Redirect(w, r, to, http.StatusSeeOther)

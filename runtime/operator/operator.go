@@ -85,6 +85,11 @@ type Admin interface {
 	// failed, what it delivers again may already be on the way. See SRV-8.
 	Replay(ctx context.Context, id, cursor string, last store.Position) error
 
+	// EndReplay delivers nothing more of a replay that is under way: what had been delivered before it is delivered no more,
+	// and all else goes on. events.ErrNotFound when none is, as after a restart, and for what a check feeds. In another
+	// process it is ended a moment later.
+	EndReplay(ctx context.Context, id string) error
+
 	// Locate finds the cursor from which a replay of an event type begins. A point after the head is
 	// events.ErrInvalidParams, an event id that is not there events.ErrNotFound, a type without replay, or one that a
 	// check feeds, events.ErrUnsupported: what checks find is in no log.

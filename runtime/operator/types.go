@@ -55,8 +55,17 @@ type WebhookInfo struct {
 	// WaitingSince is when the first entry after its watermark happened, by that one's timestamp; zero where
 	// Behind is nil or 0.
 	WaitingSince time.Time `json:"waitingSince,omitzero"`
+	// Replay is the replay under way in this process; nil for none, and for the rest of one that an earlier process began.
+	Replay *Replay `json:"replay,omitempty"`
 	// Truncated tells of a gap that no subscribe response has reported yet.
 	Truncated bool `json:"truncated,omitempty"`
+}
+
+// A Replay is how far a replay of one webhook subscription is.
+type Replay struct {
+	AskedBy string `json:"askedBy"`
+	// Left is how many entries of the log are before its end.
+	Left int64 `json:"left"`
 }
 
 // Failing tells that its last attempt failed: it is suspended, or tried again.
@@ -124,6 +133,8 @@ const (
 	BulkResume  BulkVerb = "resume"
 	// BulkReplay delivers again what happened since a time, as [Admin.Locate] and [Admin.Replay] do.
 	BulkReplay BulkVerb = "replay"
+	// BulkEndReplay ends replays under way, as [Admin.EndReplay] does.
+	BulkEndReplay BulkVerb = "endreplay"
 	// BulkSend sends again each occurrence that was given up since a time, as [Admin.SendAgain] does, the oldest first: as
 	// far as attempts at it are kept. One whose retry is due is left to that.
 	BulkSend BulkVerb = "send"

@@ -20,6 +20,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
 // busy is a site with something on every page.
@@ -174,8 +175,22 @@ func TestAccessible(t *testing.T) {
 		t.Fatalf("make browser fetches axe: %v", err)
 	}
 	s, good, bad := busy(t)
+	if err := s.es.Admin().Pause(t.Context(), good); err != nil { // so that a replay is under way
+		t.Fatal(err)
+	}
+	at, err := s.es.Admin().Locate(t.Context(), "order.created", operator.Point{Position: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.es.Admin().Replay(t.Context(), good, at.Cursor, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.es.Admin().Begin(t.Context(), operator.Bulk{Verb: operator.BulkResume}); err != nil {
+		t.Fatal(err)
+	}
 	for _, path := range []string{"/", "/types/order.created", "/subscriptions", "/subscriptions?state=suspended", "/subscriptions/" + good, "/subscriptions/" + bad,
-		"/connections", "/tail?event=order.created", "/nowhere", "/subscriptions/sub_x", "/types/unknown", "/subscriptions?state=odd"} {
+		"/connections", "/tail?event=order.created", "/endpoints", "/endpoints?host=127.0.0.1", "/occurrences?eventId=ord_4", "/types/order.created/occurrences/4",
+		"/subscriptions/" + good + "/replay?position=1", "/tasks", "/tasks/new?verb=pause&all=true", "/audit", "/outbox", "/nowhere", "/subscriptions/sub_x", "/types/unknown", "/subscriptions?state=odd"} {
 		p := s.open("/")
 		p.expectErrors(true) // a status of 404 is one
 		p.visit(path)

@@ -101,6 +101,37 @@ func askedElsewhere(f *fleet) {
 		return err == nil && len(made) == 7
 	})
 	f.same("who asked", asked, "1", "1olga", "2", "2ivan", "3", "3ivan", "4")
+
+	// One under way is ended from here, too.
+	owner := f.owner(id).Admin()
+	if err := admin.Pause(ctx, id); err != nil {
+		f.Fatal(err)
+	}
+	replaying := func(want bool) func() bool {
+		return func() bool {
+			i, err := owner.Get(f.Context(), id)
+			return err == nil && (i.Replay != nil) == want
+		}
+	}
+	f.soon("the pause", func() bool {
+		i, err := owner.Get(f.Context(), id)
+		return err == nil && i.State == operator.StatePaused
+	})
+	if err := admin.Replay(ctx, id, at.Cursor, 0); err != nil {
+		f.Fatal(err)
+	}
+	f.soon("another replay", replaying(true))
+	if err := admin.EndReplay(ctx, id); err != nil {
+		f.Fatal(err)
+	}
+	f.soon("its end", replaying(false))
+	if err := admin.Unpause(ctx, id); err != nil {
+		f.Fatal(err)
+	}
+	f.idle()
+	if got := f.r.to(hook(0)); len(got) != 7 {
+		f.Errorf("after the end of a replay: %q", got)
+	}
 }
 
 func sentOnce(f *fleet) {

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -472,6 +473,81 @@ func TestSRV8RewindWithAnEnd(t *testing.T) {
 			t.Errorf("asked for: %v", asked)
 		}
 	})
+}
+
+// SRV-8: a replay of many occurrences that is ended in the middle delivers nothing more of them, and nothing else is lost or comes
+// twice: what was waiting before it, and what happened meanwhile.
+func TestSRV8EndReplay(t *testing.T) {
+	const many = 100_000
+	for _, last := range []store.Position{0, many - 10} {
+		t.Run(fmt.Sprint("until ", last), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var refuse atomic.Bool
+				refuse.Store(true)
+				s := &script{answer: func(_ context.Context, g got) (int, http.Header, error) {
+					time.Sleep(time.Second)
+					if g.id == "late" && refuse.Load() {
+						return 500, nil, nil
+					}
+					return 200, nil, nil
+				}}
+				e := newEngine(t, Options{Sender: s, PerSubscription: 2, Schedule: []time.Duration{0, 5 * time.Minute, time.Hour}})
+				defer shutdown(t, e)
+				top := newTopic(store.LogOptions{})
+				for i := range many {
+					top.emit(t, fmt.Sprint("evt_", i))
+				}
+				r := record("sub_1")
+				r.Progress.Base = many
+				h, _ := top.join(t, e, r, false)
+				if err := h.EndReplay(t.Context()); !errors.Is(err, ErrNoReplay) {
+					t.Errorf("without a replay: %v", err)
+				}
+				top.emit(t, "late") // refused, and due again in five minutes
+				time.Sleep(10 * time.Second)
+				n := len(s.all())
+				if err := h.Rewind(actor.With(t.Context(), "olga"), 2, last); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10500 * time.Millisecond)
+				if st := h.Status(); st.AskedBy != "olga" || st.Replaying < many-50 || st.Replaying > many {
+					t.Errorf("under way: %+v", st)
+				}
+				if err := h.Rewind(actor.With(t.Context(), "ivan"), 1, last); err != nil { // another one, which is ended with it
+					t.Fatal(err)
+				}
+				top.emit(t, "meanwhile")
+				time.Sleep(10500 * time.Millisecond)
+				if err := h.EndReplay(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if st := h.Status(); st.Replaying != 0 || st.AskedBy != "" {
+					t.Errorf("ended: %+v", st)
+				}
+				refuse.Store(false)
+				time.Sleep(10 * time.Minute)
+				top.emit(t, "after")
+				time.Sleep(10 * time.Second)
+				came := map[string]int{}
+				for _, g := range s.all()[n:] {
+					came[g.id]++
+				}
+				if len(came) < 20 || len(came) > 60 || came["late"] != 1 || came["meanwhile"] != 1 || came["after"] != 1 || came["evt_1"] != 1 {
+					t.Errorf("%d came: %v", len(came), came)
+				}
+				if c := *h.Watermark(); c != fmt.Sprint("c", many+3) {
+					t.Errorf("watermark %s", c)
+				}
+				if err := h.EndReplay(t.Context()); !errors.Is(err, ErrNoReplay) {
+					t.Errorf("again: %v", err)
+				}
+				h.Remove()
+				if err := h.EndReplay(t.Context()); !errors.Is(err, ErrClosed) {
+					t.Errorf("after its end: %v", err)
+				}
+			})
+		})
+	}
 }
 
 // HOOK-5, HOOK-8 (M15): the answer to an attempt at what was forgotten meanwhile, from a sender that is deaf to its

@@ -22,6 +22,9 @@ type Status struct {
 	// because too many are unsettled; RetryAfter is how long still, as far as that is known.
 	Throttled  bool
 	RetryAfter time.Duration
+	// Replaying is how many positions a replay has still before it, 0 while none is under way, and AskedBy who asked for it.
+	Replaying int64
+	AskedBy   string
 }
 
 // Status is the present state.
@@ -38,6 +41,9 @@ func (h *Handle) status(now time.Time) Status {
 		LastDeliveryAt: h.health.lastDelivery.time(),
 		LastError:      wire.Category(h.health.lastError),
 		FailedSince:    h.health.failedSince.time(),
+	}
+	if asked := h.replaying(); asked != nil {
+		s.Replaying, s.AskedBy = int64(asked.last-h.marks.Base()), asked.by
 	}
 	if until := h.notUntil.time(); until.After(now) && (len(h.window) > 0 || h.intake.woken) {
 		s.Throttled, s.RetryAfter = true, until.Sub(now)

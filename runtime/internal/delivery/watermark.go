@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -89,6 +90,35 @@ func (w *Watermark) Skip(p store.Position) {
 	}
 }
 
+// SkipAll says that spans, ascending, need nothing any more; what is open in them stays so. What begins where the log was
+// looked at last is passed at once, so that nobody reads it.
+func (w *Watermark) SkipAll(spans []store.Span) {
+	w.skip = unite(w.skip, spans)
+	w.Pass(w.upto)
+	if len(w.skip) > 0 && w.skip[0].From <= w.upto+1 {
+		w.Pass(w.skip[0].To)
+	}
+}
+
+// unite is what one or the other has, ascending.
+func unite(a, b []store.Span) (all []store.Span) {
+	both := slices.Concat(a, b)
+	slices.SortFunc(both, func(a, b store.Span) int { return cmp.Compare(a.From, b.From) })
+	for _, s := range both {
+		if n := len(all) - 1; n >= 0 && s.From <= all[n].To+1 {
+			all[n].To = max(all[n].To, s.To)
+			continue
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// within reports whether one of the spans has p.
+func within(spans []store.Span, p store.Position) bool {
+	return slices.ContainsFunc(spans, func(s store.Span) bool { return s.From <= p && p <= s.To })
+}
+
 // Base is the position up to which everything is settled.
 func (w *Watermark) Base() store.Position {
 	if len(w.open) > 0 {
@@ -103,7 +133,7 @@ func (w *Watermark) Settled(p store.Position) bool {
 		_, open := slices.BinarySearch(w.open, p)
 		return !open
 	}
-	return slices.ContainsFunc(w.skip, func(s store.Span) bool { return s.From <= p && p <= s.To })
+	return within(w.skip, p)
 }
 
 // At is the position whose cursor the body of p carries: p when all lower ones are settled, else

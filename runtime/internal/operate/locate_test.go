@@ -83,6 +83,60 @@ func TestSRV8ReplaySince(t *testing.T) {
 	})
 }
 
+// E1, SRV-8: a replay under way is shown with who asked for it, and is ended alone or with all of a filter; then nothing
+// more of it is delivered.
+func TestSRV8EndReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := receive(t)
+		b := newBed(t, setup{r: r})
+		e := b.event("e", true)
+		ctx := operator.WithActor(t.Context(), "olga")
+		ann, bob := b.at("ann", "/a"), b.at("bob", "/b")
+		for i := range 5 {
+			e.Emit(incident{ID: fmt.Sprint(i + 1)})
+		}
+		settle(time.Minute)
+		r.all()
+		missing(t, "no replay", b.EndReplay(ctx, ann))
+		missing(t, "no subscription", b.EndReplay(ctx, "x"))
+		at, err := b.Locate(ctx, "e", operator.Point{Position: 2})
+		must(t, err)
+		begin := func() {
+			t.Helper()
+			for _, id := range []string{ann, bob} {
+				must(t, b.Pause(ctx, id)) // so that it stands
+				must(t, b.Replay(ctx, id, at.Cursor, at.Last))
+			}
+			if i, err := b.Get(ctx, ann); err != nil || i.Replay == nil || *i.Replay != (operator.Replay{AskedBy: "olga", Left: 4}) {
+				t.Errorf("under way: %+v %v", i.Replay, err)
+			}
+		}
+		ended := func() {
+			t.Helper()
+			for _, id := range []string{ann, bob} {
+				must(t, b.Unpause(ctx, id))
+			}
+			settle(time.Minute)
+			r.want(t, "after the end")
+			if i, err := b.Get(ctx, ann); err != nil || i.Replay != nil || *i.Behind != 0 {
+				t.Errorf("ended: %+v %v", i, err)
+			}
+		}
+		begin()
+		must(t, b.EndReplay(ctx, ann))
+		must(t, b.EndReplay(ctx, bob))
+		ended()
+		begin()
+		if done := b.taken(operator.BulkEndReplay, operator.Filter{Event: "e"}); done.Total != 2 || done.Done != 2 {
+			t.Errorf("%+v", done)
+		}
+		ended()
+		if done := b.taken(operator.BulkEndReplay, operator.Filter{Event: "e"}); done.Total != 0 || done.Done != 0 {
+			t.Errorf("none is under way: %+v", done)
+		}
+	})
+}
+
 // E1, E6, SRV-8: all of a filter get again what happened since a time, and what was given up is sent again, once.
 func TestSRV8BulkReplayAndSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
@@ -76,7 +77,7 @@ func (o *Obeyer) Do(ctx context.Context, what orders.Order) error {
 			a.end(t, what.Err())
 		}
 		err = o.DoLive(ctx, what, anyWebhook)
-	case orders.Resume, orders.Replay, orders.Again:
+	case orders.Resume, orders.Replay, orders.EndReplay, orders.Again:
 		err = o.DoLive(ctx, what, anyWebhook)
 	}
 	if errors.Is(err, events.ErrNotFound) {
@@ -140,6 +141,12 @@ func (o *Obeyer) DoLive(ctx context.Context, what orders.Order, pick func(*subsc
 	case orders.Replay:
 		if found != nil {
 			return w.Replay(actor.With(ctx, what.Actor), found.ID, what.Cursor, what.Last)
+		}
+	case orders.EndReplay:
+		if found != nil {
+			if err := found.Handle.EndReplay(ctx); !errors.Is(err, delivery.ErrNoReplay) {
+				return err
+			}
 		}
 	case orders.Again:
 		if found != nil {

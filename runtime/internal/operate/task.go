@@ -86,13 +86,21 @@ func (a *Admin) step(b *operator.Bulk) (step, error) {
 		s, timed = whole(func(operator.State) bool { return true }, nil), true
 		replay := a.replayer(b.Since, b.Until)
 		s.do = func(ctx context.Context, i *operator.WebhookInfo, _ operator.Attempt) error { return replay(ctx, i) }
+	case operator.BulkEndReplay:
+		s = whole(nil, a.EndReplay)
+		s.items = func(_ context.Context, i *operator.WebhookInfo) (items []operator.Attempt, _ error) {
+			if i.Replay != nil || a.o.Webhooks.Get(i.ID) == nil { // another process knows what it replays
+				items = make([]operator.Attempt, 1)
+			}
+			return items, nil
+		}
 	case operator.BulkSend:
 		since, until := b.Since, b.Until
 		s, timed = step{func(ctx context.Context, i *operator.WebhookInfo) ([]operator.Attempt, error) {
 			return a.givenUp(ctx, i.ID, since, until)
 		}, a.sendFailed}, true
 	default:
-		return wrong("a bulk action is pause, unpause, resume, replay or send")
+		return wrong("a bulk action is pause, unpause, resume, replay, endreplay or send")
 	}
 	if timed == b.Since.IsZero() {
 		return wrong("since is for replay and send, which need it")

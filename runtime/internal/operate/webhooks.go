@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
@@ -42,6 +44,9 @@ func (a *Admin) info(r *store.Subscription) (i operator.WebhookInfo, waits place
 		status := h.Handle.Status()
 		i.Cursor, i.LastDeliveryAt, i.LastError = h.Handle.Watermark(), status.LastDeliveryAt, string(status.LastError)
 		i.FailedSince, i.Throttled = status.FailedSince, status.Throttled
+		if status.Replaying > 0 {
+			i.Replay = &operator.Replay{AskedBy: status.AskedBy, Left: status.Replaying}
+		}
 		if base, behind, ok := h.Waiting(); ok {
 			if i.Behind = &behind; behind > 0 {
 				waits = place{h.Type.Topic(), base}
@@ -207,6 +212,19 @@ func (a *Admin) Replay(ctx context.Context, id, cursor string, last store.Positi
 		return fmt.Errorf("replaying webhook subscription %s: %w", id, err)
 	}
 	return nil
+}
+
+func (a *Admin) EndReplay(ctx context.Context, id string) error {
+	var ended error
+	err := a.doOrAsk(ctx, orders.To(operator.Target{ID: id}, orders.EndReplay, nil), func(h *subscriber.Live) {
+		if ended = h.Handle.EndReplay(ctx); !h.Ours() {
+			ended = nil // its new owner is asked
+		}
+	})
+	if err = cmp.Or(err, ended); errors.Is(err, delivery.ErrNoReplay) {
+		return fault.NotFound("replay")
+	}
+	return wrapped("ending a replay of webhook subscription "+id, err)
 }
 
 func (a *Admin) Pause(ctx context.Context, id string) error { return a.setPaused(ctx, id, true) }

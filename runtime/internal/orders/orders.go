@@ -55,6 +55,8 @@ const (
 	Resume  Kind = "resume"
 	Replay  Kind = "replay"
 	Again   Kind = "again"
+	// EndReplay is not lasting: whoever takes up a shard knows no replay of its earlier owner.
+	EndReplay Kind = "endReplay"
 )
 
 // To is an order about a target, with an error or without.

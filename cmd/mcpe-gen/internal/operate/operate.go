@@ -67,7 +67,7 @@ type verb struct {
 }
 
 // Verbs are the names of the verbs, in the order of their help.
-var Verbs = []string{"types", "subscriptions", "endpoints", "show", "attempts", "connections", "test", "retry", "pause", "unpause", "resume", "replay", "end", "disconnect", "revoke", "activity", "event", "occurrence", "bulk", "tasks", "cancel", "audit", "cluster", "outbox", "putback", "drop", "tail"}
+var Verbs = []string{"types", "subscriptions", "endpoints", "show", "attempts", "connections", "test", "retry", "pause", "unpause", "resume", "replay", "endreplay", "end", "disconnect", "revoke", "activity", "event", "occurrence", "bulk", "tasks", "cancel", "audit", "cluster", "outbox", "putback", "drop", "tail"}
 
 var verbs = map[string]verb{
 	"types":         {method: "GET", path: "types", list: "types", columns: []string{"name", "head", "perMinute", "behind", "streams", "pollers", "webhooks", "description"}},
@@ -86,6 +86,7 @@ var verbs = map[string]verb{
 		body: func(args []string) any { return map[string]string{"eventId": args[1]} }},
 	"replay": {method: "POST", path: "subscriptions/%s/replay", args: []string{"ID", "CURSOR"},
 		body: func(args []string) any { return map[string]string{"cursor": args[1]} }},
+	"endreplay":  {method: "POST", path: "subscriptions/%s/endreplay", args: []string{"ID"}},
 	"pause":      {method: "POST", path: "subscriptions/%s/pause", args: []string{"ID"}},
 	"unpause":    {method: "POST", path: "subscriptions/%s/unpause", args: []string{"ID"}},
 	"resume":     {method: "POST", path: "subscriptions/%s/resume", args: []string{"ID"}},
@@ -285,6 +286,9 @@ func (o *Options) preview(ctx context.Context, base *url.URL, filters url.Values
 	}
 	if o.Args[0] == "send" {
 		return fmt.Sprintf("send %d events again", p.Total), nil
+	}
+	if o.Args[0] == "endreplay" {
+		return fmt.Sprintf("end up to %d replays", p.Total), nil
 	}
 	return fmt.Sprintf("%s %d subscriptions", o.Args[0], p.Total), nil
 }
