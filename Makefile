@@ -85,11 +85,17 @@ cluster: ## Kill, stop and replace replicas for CLUSTERTIME and show that nothin
 	@./bin/campaign -time $(CLUSTERTIME)
 	@$(if $(filter jetstream,$(ENGINE)),./bin/campaign -time $(CLUSTERTIME) -outages 20,./bin/campaign -restores 4)
 
+.PHONY: cluster-relay
+cluster-relay: ## Do the same with the author's data in another PostgreSQL and a relay, which is killed between append and deletion.
+	@mkdir -p bin
+	@$(GO) run ./runtime/internal/campaign/build -o bin/campaign
+	@./bin/campaign -relay -time $(CLUSTERTIME)
+
 # How often cluster-mutants runs the campaign with each change.
 CLUSTERRUNS ?= 1
 
 .PHONY: cluster-mutants
-cluster-mutants: ## Show that make cluster finds what it is there for: four faults put into the code, and none.
+cluster-mutants: ## Show that make cluster finds what it is there for: six faults put into the code, and none.
 	@mkdir -p bin
 	@$(GO) run ./runtime/internal/campaign/build -o bin/campaign-mutant -mutants -time 1m -runs $(CLUSTERRUNS)
 
@@ -153,6 +159,10 @@ JETSTREAM = runtime/store/jetstream
 .PHONY: jetstream
 jetstream: ## Test the store on NATS JetStream, on one server and on three in process (downloads nats-server).
 	cd $(JETSTREAM) && $(GO) vet ./... && CGO_ENABLED=$(if $(HAVE_CC),1,0) $(GO) test $(RACE) -count=1 -timeout 10m ./...
+
+.PHONY: bench-jetstream
+bench-jetstream: ## Measure that store beside plain publishes, on three servers in process; 10 minutes on a quiet machine.
+	cd $(JETSTREAM) && $(GO) test -run '^$$' -bench Emits -benchtime 5x -timeout 60m . && $(GO) test -run '^$$' -bench 'Told|Takeover' -benchtime 100x -timeout 60m .
 
 # The console's tests in a headless Chromium have a go.mod of their own.
 BROWSER = runtime/admin/browser

@@ -52,6 +52,7 @@ var parts = []struct {
 	{"attempts", benchAttempts},
 	{"subscriptions", benchSubscriptions},
 	{"restart", benchRestart},
+	{"emits", benchEmits},
 	{"cluster", benchCluster},
 	{"balancer", benchBalance},
 	{"generate", benchGenerate},
@@ -69,7 +70,7 @@ func main() {
 		return
 	}
 	var s settings
-	only := flag.String("only", "", "comma-separated parts to run: poll, push, idle, webhook, attempts, subscriptions, restart, cluster, balancer, generate, compile, size, graph; default all")
+	only := flag.String("only", "", "comma-separated parts to run: poll, push, idle, webhook, attempts, subscriptions, restart, emits, cluster, balancer, generate, compile, size, graph; default all")
 	flag.IntVar(&s.rounds, "rounds", 3, "paired rounds; the median is shown")
 	flag.DurationVar(&s.duration, "duration", 3*time.Second, "length of one measurement")
 	flag.IntVar(&s.streams, "streams", 1000, "open streams of push and idle")

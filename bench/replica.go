@@ -25,24 +25,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// What a replica emits under load: occurrences of one type, or each writer of its own one of manyTypes.
 const (
-	oneType      = "/admin/load"
-	severalTypes = "/admin/loadmany"
-	manyTypes    = 16
+	// loadPath is where a process is asked to write under load.
+	loadPath = "/admin/load"
+	// manyTypes is how many event types a replica can emit then.
+	manyTypes = 16
 )
 
 // writeBatch is how many rows one INSERT of the limit takes at most, as many as an append of the store's.
 const writeBatch = 512
 
-// onLoad lets so many writers call f, with their number, in turns for the time that a GET of the path asks for, and
-// answers how often they did.
-func onLoad(mux *http.ServeMux, path string, f func(ctx context.Context, writer int) error) {
-	mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-		writers, err := strconv.Atoi(r.URL.Query().Get("writers"))
-		d, err2 := time.ParseDuration(r.URL.Query().Get("for"))
-		if err != nil || err2 != nil {
-			http.Error(w, "writers and for", http.StatusBadRequest)
+// onLoad lets so many writers call f in turns for the time that a GET asks for, each with one of the types, and answers
+// how often they did.
+func onLoad(mux *http.ServeMux, f func(ctx context.Context, of int) error) {
+	mux.HandleFunc("GET "+loadPath, func(w http.ResponseWriter, r *http.Request) {
+		types, err := strconv.Atoi(r.URL.Query().Get("types"))
+		writers, err2 := strconv.Atoi(r.URL.Query().Get("writers"))
+		d, err3 := time.ParseDuration(r.URL.Query().Get("for"))
+		if err != nil || err2 != nil || err3 != nil || types < 1 || types > manyTypes {
+			http.Error(w, "types, writers and for", http.StatusBadRequest)
 			return
 		}
 		var done atomic.Int64
@@ -52,7 +53,7 @@ func onLoad(mux *http.ServeMux, path string, f func(ctx context.Context, writer 
 		for i := range writers {
 			wg.Go(func() {
 				for time.Since(begin) < d && failed.Load() == nil {
-					if err := f(r.Context(), i); err != nil {
+					if err := f(r.Context(), i%types); err != nil {
 						failed.Store(&err)
 						return
 					}
@@ -89,7 +90,7 @@ func serveWorker(mux *http.ServeMux, database string) error {
 }
 
 // serveReplica is a server on the database that the place begins with; behind a space is where its webhooks
-// go, and behind another one its lease, where it is not the default.
+// go, if it has any, and behind another one its lease, where it is not the default.
 func serveReplica(mux *http.ServeMux, place string) error {
 	database, receiver, _ := strings.Cut(place, " ")
 	receiver, text, ok := strings.Cut(receiver, " ")
@@ -110,8 +111,11 @@ func serveReplica(mux *http.ServeMux, place string) error {
 	if err != nil {
 		return err
 	}
-	hooks := &server.WebhookOptions{AllowReceivers: []string{receiver}}
-	hooks.Callbacks.AllowOrigins = hooks.AllowReceivers
+	var hooks *server.WebhookOptions
+	if receiver != "" {
+		hooks = &server.WebhookOptions{AllowReceivers: []string{receiver}}
+		hooks.Callbacks.AllowOrigins = hooks.AllowReceivers
+	}
 	srv := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
 	es, err := server.New(srv, server.Options{Store: kept, Webhook: hooks, Replica: replica, Logger: log})
 	if err != nil {
@@ -134,7 +138,6 @@ func serveReplica(mux *http.ServeMux, place string) error {
 		}
 	})
 	mux.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{Direct: true, MaxOpen: -1, MaxSessions: -1}))
-	onLoad(mux, oneType, func(ctx context.Context, _ int) error { return emitter.Emit(ctx, payload()) })
 	var many []*server.Emitter[sample.BenchSamplePayload]
 	for i := range manyTypes {
 		t := events.Type[sample.BenchSampleArguments, sample.BenchSamplePayload]{Info: events.Info{Name: fmt.Sprint("bench.many", i), Description: "One of many.",
@@ -145,7 +148,7 @@ func serveReplica(mux *http.ServeMux, place string) error {
 		}
 		many = append(many, e)
 	}
-	onLoad(mux, severalTypes, func(ctx context.Context, i int) error { return many[i%manyTypes].Emit(ctx, payload()) })
+	onLoad(mux, func(ctx context.Context, of int) error { return many[of].Emit(ctx, payload()) })
 	onEmit(mux, func() error { return emitter.Emit(ctx, payload()) })
 	mux.HandleFunc("GET /admin/transactions", func(w http.ResponseWriter, r *http.Request) {
 		n, err := strconv.Atoi(r.URL.Query().Get("n"))
@@ -189,12 +192,13 @@ func serveRaw(mux *http.ServeMux, database string) error {
 	if err != nil {
 		return err
 	}
+	config.MaxConns = 1
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return err
 	}
-	if _, err := pool.Exec(ctx, `CREATE TABLE IF NOT EXISTS raw (position bigserial PRIMARY KEY,
+	if _, err := pool.Exec(ctx, `CREATE TABLE IF NOT EXISTS raw (position bigserial PRIMARY KEY, log bigint NOT NULL,
 		appended timestamptz NOT NULL DEFAULT clock_timestamp(), event_id bytea NOT NULL, timestamp text NOT NULL, data bytea NOT NULL)`); err != nil {
 		return err
 	}
@@ -213,7 +217,7 @@ func serveRaw(mux *http.ServeMux, database string) error {
 			insertRaw(ctx, pool, group)
 		}
 	}()
-	onLoad(mux, oneType, func(context.Context, int) error {
+	onLoad(mux, func(_ context.Context, of int) error {
 		data, err := json.Marshal(payload())
 		if err != nil {
 			return err
@@ -222,7 +226,7 @@ func serveRaw(mux *http.ServeMux, database string) error {
 		if err != nil {
 			return err
 		}
-		r := rawRow{id.String(), time.Now().UTC().Format(time.RFC3339Nano), data, make(chan error, 1)}
+		r := rawRow{int64(of), id.String(), time.Now().UTC().Format(time.RFC3339Nano), data, make(chan error, 1)}
 		rows <- r
 		return <-r.done
 	})
@@ -230,19 +234,22 @@ func serveRaw(mux *http.ServeMux, database string) error {
 }
 
 type rawRow struct {
+	log           int64
 	id, timestamp string
 	data          []byte
 	done          chan error
 }
 
 func insertRaw(ctx context.Context, pool *pgxpool.Pool, group []rawRow) {
+	var logs []int64
 	var ids, data [][]byte
 	var timestamps []string
 	for _, r := range group {
+		logs = append(logs, r.log)
 		ids, data, timestamps = append(ids, []byte(r.id)), append(data, r.data), append(timestamps, r.timestamp)
 	}
-	_, err := pool.Exec(ctx, `INSERT INTO raw (event_id, timestamp, data)
-		SELECT * FROM unnest($1::bytea[], $2::text[], $3::bytea[])`, ids, timestamps, data)
+	_, err := pool.Exec(ctx, `INSERT INTO raw (log, event_id, timestamp, data)
+		SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::text[], $4::bytea[])`, logs, ids, timestamps, data)
 	for _, r := range group {
 		r.done <- err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // A Database is what the replicas share, as the program of its engine has started it.
@@ -53,9 +54,11 @@ type Fault struct {
 // Open opens what a replica's process serves from, at what [Database.URL] gave.
 type Open func(ctx context.Context, url string, log *slog.Logger) (*Store, error)
 
-// A Store is an open store with, where the engine has an outbox, the database of the author's own data.
+// A Store is an open store with, where there is an outbox, the database of the author's own data.
 type Store struct {
 	store.Store
+	// Outbox is one beside the store; nil for the store's own.
+	Outbox engine.Outbox
 	// Authors has a table campaign_tickets with the column id, a primary key. Nil where there is no outbox.
 	Authors *pgxpool.Pool
 	// Emit puts an occurrence into a transaction of Authors.

@@ -79,8 +79,14 @@ func (c *Campaign) kill(ctx context.Context) error {
 		c.mu.Unlock()
 		c.happened(outboxKill)
 	}
+	return c.Kill(ctx, s, func() {})
+}
+
+// Kill kills a slot's replica, calls dead, and starts another in its place. The slot is the caller's turn.
+func (c *Campaign) Kill(ctx context.Context, s *Slot, dead func()) error {
 	from := time.Now()
 	s.kill()
+	dead()
 	c.Window(s, from, time.Now())
 	c.mu.Lock()
 	c.killed = append(c.killed, from)

@@ -72,7 +72,7 @@ func (o *replicaOptions) serve(ctx context.Context, open Open) (err error) {
 	}
 	defer func() { err = errors.Join(err, kept.Close()) }()
 	so := server.Options{
-		Store: kept.Store, Heartbeat: heartbeat, NextPoll: 200 * time.Millisecond, Retention: server.Retention{MaxCount: -1},
+		Store: kept.Store, Outbox: kept.Outbox, Heartbeat: heartbeat, NextPoll: 200 * time.Millisecond, Retention: server.Retention{MaxCount: -1},
 		Replica: server.Replica{Name: o.name, Lease: o.lease}, Logger: log,
 	}
 	if o.callbacks != "" {

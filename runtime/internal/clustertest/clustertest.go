@@ -6,6 +6,7 @@ package clustertest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -18,6 +19,9 @@ type Engine struct {
 	Run func(t *testing.T, f func(t *testing.T))
 	// Bubble tells that Run gives the test a bubble: then tests run that wait for hours.
 	Bubble bool
+	// Lease is the shortest lease that the store's servers keep on a busy machine: a process gives each call a fifth of
+	// it. Tests in which somebody dies take it where they would take a shorter one; 0 for as they are.
+	Lease time.Duration
 }
 
 // A Store is what the servers of one test share.

@@ -45,7 +45,8 @@ func incidents() events.Type[filter, incident] {
 // A fleet are servers with webhooks on one store, and the receiver of what they deliver.
 type fleet struct {
 	*testing.T
-	bubble bool
+	bubble   bool
+	shortest time.Duration // the least lease
 	Store
 	watch   engine.Shared // that of no server
 	options server.Options
@@ -71,7 +72,7 @@ type member struct {
 
 func newFleet(t *testing.T, e Engine) *fleet {
 	t.Helper()
-	f := &fleet{T: t, bubble: e.Bubble, r: serve(t), typ: incidents()}
+	f := &fleet{T: t, bubble: e.Bubble, shortest: e.Lease, r: serve(t), typ: incidents()}
 	f.register = func(s *server.Server) (*server.Emitter[incident], error) { return server.Register(s, f.typ, f.hooks) }
 	f.Store = e.New(t)
 	f.watch = f.Open()
@@ -102,7 +103,7 @@ func (f *fleet) join() *member {
 	m.name = fmt.Sprint("r", len(f.members))
 	f.mu.Unlock()
 	o := f.options
-	o.Store, o.Replica.Name = m.store, m.name
+	o.Store, o.Replica.Name, o.Replica.Lease = m.store, m.name, max(o.Replica.Lease, f.shortest)
 	var err error
 	if m.Server, err = server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), o); err != nil {
 		f.Fatal(err)

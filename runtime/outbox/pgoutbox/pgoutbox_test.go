@@ -377,6 +377,40 @@ func TestOB1OneMoves(t *testing.T) {
 	r.wants("a", "1", "2", "3")
 }
 
+// A crossed store has something done when a relay that has looked asks whether it is still the owner.
+type crossed struct {
+	*memcluster.Store
+	do func()
+}
+
+func (s crossed) Cluster(ctx context.Context) (engine.Cluster, error) {
+	s.do()
+	return s.Store.Cluster(ctx)
+}
+
+// OB-1: what another relay moves between the look and the lock is not appended again, also where its log has forgotten
+// it since.
+func TestOB1MovedMeanwhile(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "a")
+	other := openBox(t, pgtest.URL(t), r.schema, nil).Relay(r.store)
+	l, err := r.store.OpenLog(t.Context(), "a", store.LogOptions{MaxCount: 1})
+	must(t, err)
+	r.emit(occurrence("a", "1"))
+	done, err := r.step(r.box.Relay(crossed{r.store, func() {
+		_, err := r.step(other)
+		must(t, err)
+		_, err = l.Append(t.Context(), occurrence("a", "2").Entry)
+		must(t, err)
+	}}))
+	if err != nil || done.Found != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if oldest, head, err := l.Bounds(t.Context()); oldest != 2 || head != 2 || err != nil {
+		t.Errorf("the log has %d to %d, %v", oldest, head, err)
+	}
+}
+
 // OB-1: the transaction of a relay that stands still is ended by PostgreSQL, and another one goes on. What the first had
 // appended is not there twice, and it has deleted nothing.
 func TestOB1StandingStill(t *testing.T) {

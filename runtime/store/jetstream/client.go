@@ -47,14 +47,14 @@ func (s *Store) kept(ctx context.Context) (*records, error) {
 		return nil, err
 	}
 	defer unlock()
-	if s.client == nil {
+	if s.client.Load() == nil {
 		c := s.records("c", "b.")
 		if _, err := s.ensure(ctx, s.keeping(c, "client")); err != nil {
 			return nil, err
 		}
-		s.client = c
+		s.client.Store(c)
 	}
-	return s.client, nil
+	return s.client.Load(), nil
 }
 
 // keep is change of one key of what clients keep.
@@ -164,7 +164,7 @@ func (s *Store) Received(ctx context.Context, key string, after uint64, limit in
 	}
 	defer done()
 	at := clientAt(key) + "r."
-	all, _, err := s.client.scan(ctx, at+"*", s.proofIn(at), max(after, c.Taken)+1, max(limit, 1))
+	all, _, err := s.client.Load().scan(ctx, at+"*", s.proofIn(at), max(after, c.Taken)+1, max(limit, 1))
 	if err != nil {
 		return nil, s.because(err)
 	}

@@ -16,6 +16,7 @@ import (
 // what is republished, and looks often (REP-2).
 func TestCluster(t *testing.T) {
 	clustertest.Run(t, clustertest.Engine{
+		Lease: 6 * time.Second, // joining takes several rounds of the servers
 		New: func(t *testing.T) clustertest.Store {
 			o := jetstream.Options{Namespace: space()}
 			opened := 0

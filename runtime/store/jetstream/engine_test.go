@@ -13,7 +13,8 @@ import (
 )
 
 // The suite of stores that processes share, by two openers at different servers: as it is, with the first answer of each
-// write lost, and where nothing that is republished comes.
+// write lost, and where nothing that is republished comes. Its claims and topics prove JS-21, its revisions and marks JS-24
+// and JS-26, its quotas JS-27, its states and schemas JS-31.
 func TestShared(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -50,6 +51,7 @@ func TestAttempts(t *testing.T) {
 	enginetest.TestAttempts(t, func(t *testing.T) enginetest.Attempts { return replicated(t) })
 }
 
+// What is claimed by one process is no other's, for ten minutes by the time of the claim (JS-30).
 func TestActions(t *testing.T) {
 	enginetest.TestActions(t, func(t *testing.T) engine.Actions { return replicated(t) },
 		func(_ *testing.T, s engine.Actions, by time.Duration) { s.(*jetstream.Store).Age(by) })

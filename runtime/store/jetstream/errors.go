@@ -30,12 +30,16 @@ var (
 	ErrCorrupt = errors.New("jetstream: damaged data")
 )
 
-// deniedSubject is the subject that a server refused to take a publish on.
-func deniedSubject(err error) (string, bool) {
+// deniedSubject is the subject that a server refused to take a publish on, or with subscribe, to let subscribe to.
+func deniedSubject(err error, subscribe bool) (string, bool) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return "", false
 	}
-	_, rest, ok := strings.Cut(err.Error(), `Publish to "`)
+	what := `Publish to "`
+	if subscribe {
+		what = `Subscription to "`
+	}
+	_, rest, ok := strings.Cut(err.Error(), what)
 	subject, _, _ := strings.Cut(rest, `"`)
 	return subject, ok
 }

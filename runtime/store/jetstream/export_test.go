@@ -61,6 +61,9 @@ func (s *Store) Behind() {
 // WatchLife looks at the state at once.
 func (s *Store) WatchLife() { s.watchLife() }
 
+// Hear takes what a leader says is the time, and returns by how much it is ahead.
+func (s *Store) Hear(t time.Time) time.Duration { return s.clock.hear(t) }
+
 // Deafen closes what republished entries come by.
 func (s *Store) Deafen() { s.tail.Close() }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
@@ -27,6 +28,7 @@ import (
 type wire struct {
 	mu    sync.Mutex
 	sent  []byte // all that was sent
+	got   int    // how many bytes came
 	until string // the next write that holds it is the last one of its connection; "" for none
 	broke int
 }
@@ -54,6 +56,9 @@ type wired struct {
 // Read brings nothing after the last write: its answer is lost even where the server is quicker.
 func (c *wired) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	c.w.mu.Lock()
+	c.w.got += n
+	c.w.mu.Unlock()
 	if c.over.Load() {
 		return 0, io.EOF
 	}
@@ -75,6 +80,12 @@ func (c *wired) Write(b []byte) (int, error) {
 		c.Conn.Close()
 	}
 	return n, err
+}
+
+func (w *wire) received() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.got
 }
 
 // publishes are the frames that were sent on subjects that begin so.
@@ -162,6 +173,12 @@ func TestTooLarge(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	plain := start(&server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true})
 	defer stop(plain)
+	others := options(t.TempDir())
+	account := server.NewAccount("other")
+	others.Accounts = []*server.Account{account}
+	others.Users = []*server.User{{Username: "worker", Password: "secret", Account: account}}
+	accounts := start(others)
+	defer stop(accounts)
 	for name, tc := range map[string]struct {
 		url  string
 		o    jetstream.Options
@@ -172,6 +189,7 @@ func TestOpenRefuses(t *testing.T) {
 		"nobody there":                      {"nats://127.0.0.1:1", jetstream.Options{}, jetstream.ErrUnreachable},
 		"no cluster":                        {alone.ClientURL(), jetstream.Options{}, jetstream.ErrReplicas},
 		"a server that has no JetStream":    {plain.ClientURL(), jetstream.Options{Single: true}, jetstream.ErrUnreachable},
+		"an account that has no JetStream":  {strings.Replace(accounts.ClientURL(), "nats://", "nats://worker:secret@", 1), jetstream.Options{Single: true}, jetstream.ErrUnreachable},
 		"a wrong password, which is hidden": {strings.Replace(guarded(t).ClientURL(), "nats://", "nats://worker:not-the-password@", 1), jetstream.Options{Single: true}, jetstream.ErrRights},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -223,6 +241,57 @@ func TestRights(t *testing.T) {
 	} {
 		if err := f(); !errors.Is(err, jetstream.ErrRights) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// A right to subscribe that is missing is named too: without one no answer comes, without the other nothing that others
+// append, and nobody would know why (JS-34).
+func TestRightsToSubscribe(t *testing.T) {
+	o := options(t.TempDir())
+	for user, denied := range map[string]string{"tail": "g.t.>", "inbox": "_INBOX.>"} {
+		o.Users = append(o.Users, &server.User{Username: user, Password: "secret",
+			Permissions: &server.Permissions{Subscribe: &server.SubjectPermission{Deny: []string{denied}}}})
+	}
+	x := start(o)
+	t.Cleanup(func() { stop(x) })
+	for user, named := range map[string]string{"tail": "to subscribe to g.t.", "inbox": "to subscribe to _INBOX."} {
+		t.Run(user, func(t *testing.T) {
+			t.Parallel()
+			s, err := jetstream.Open(t.Context(), x.ClientURL(), quiet(jetstream.Options{Namespace: "g", Single: true, Connect: []nats.Option{nats.UserInfo(user, "secret")}}))
+			if err == nil {
+				s.Close()
+			}
+			if !errors.Is(err, jetstream.ErrRights) || !strings.Contains(fmt.Sprint(err), named) {
+				t.Errorf("Open: %v", err)
+			}
+		})
+	}
+}
+
+// A stream of another program that takes our subjects under a name of its own is named as what stands in the way, by
+// Open and by OpenLog (JS-42).
+func TestForeignSubjects(t *testing.T) {
+	_, js := raw(t, alone.ClientURL())
+	for _, tc := range []struct {
+		takes string
+		opens bool
+	}{{"s.>", false}, {"l.log.>", true}} {
+		o := jetstream.Options{Namespace: space(), Single: true}
+		foreign := natsjs.StreamConfig{Name: "FOREIGN_" + o.Namespace, Subjects: []string{o.Namespace + "." + tc.takes}}
+		check.Must(js.CreateStream(t.Context(), foreign))(t)
+		s, err := jetstream.Open(t.Context(), alone.ClientURL(), quiet(o))
+		if err == nil {
+			defer s.Close()
+		}
+		if tc.opens {
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = s.OpenLog(t.Context(), "log", bounded)
+		}
+		if !errors.Is(err, jetstream.ErrForeign) {
+			t.Errorf("%s: %v", tc.takes, err)
 		}
 	}
 }

@@ -231,6 +231,9 @@ func (l *Log) check(ctx context.Context) error {
 		l.over()
 		return fmt.Errorf("log %s: %w", l.name, engine.ErrNewEpoch)
 	}
+	if err := changed(info); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.first, l.want = max(l.first, store.Position(info.State.FirstSeq)), max(l.want, store.Position(info.State.LastSeq))
@@ -239,6 +242,21 @@ func (l *Log) check(ctx context.Context) error {
 	count, err2 := strconv.Atoi(info.Config.Metadata[metaCount])
 	if err1 == nil && err2 == nil && (age != l.options.MaxAge || count != l.options.MaxCount) {
 		l.options.MaxAge, l.options.MaxCount, l.young, l.until = age, count, 0, time.Time{}
+	}
+	return nil
+}
+
+// changed refuses limits that are not those of the last opening: somebody has changed the stream since, and it may lose
+// what is retained. Who opens the log sets them again.
+func changed(info *jetstream.StreamInfo) error {
+	c, want := &info.Config, info.Config
+	age, err1 := time.ParseDuration(c.Metadata[metaAge])
+	count, err2 := strconv.Atoi(c.Metadata[metaCount])
+	want.Metadata = map[string]string{}
+	limit(&want, store.LogOptions{MaxAge: age, MaxCount: count})
+	if err1 != nil || err2 != nil || c.MaxAge != want.MaxAge || c.MaxMsgs != want.MaxMsgs {
+		return fmt.Errorf("%w: %s has MaxAge %v and MaxMsgs %d, its log was opened with MaxAge %s and MaxCount %s; opening it again sets them",
+			ErrForeign, c.Name, c.MaxAge, c.MaxMsgs, c.Metadata[metaAge], c.Metadata[metaCount])
 	}
 	return nil
 }

@@ -105,8 +105,9 @@ type Store struct {
 	me    string // a token of this process
 
 	state, actions *records
-	generation     atomic.Uint64 // of the life that is known
-	expelled       atomic.Uint64 // the generation in which holds of before were ended
+	client         atomic.Pointer[records] // what clients keep; nil until something is
+	generation     atomic.Uint64           // of the life that is known
+	expelled       atomic.Uint64           // the generation in which holds of before were ended
 	cluster        follower
 	locks          keylock.Locks[string]
 	warn           sync.Once // of short leases
@@ -122,8 +123,9 @@ type Store struct {
 	logs   map[string]*Log      // by name
 	named  map[string]*Log      // by the token of their subjects
 	denied map[string]time.Time // by subject, when a right was last missing
-	fault  error                // what the last look at the state found wrong
-	client *records             // what clients keep; nil until something is
+	// the last subject that the user may not subscribe to; "" for none
+	unheard string
+	fault   error // what the last look at the state found wrong
 
 	lose func(*nats.Msg) bool // for tests: tells that the answer to it does not come; nil for none
 	slow func()               // for tests: between what a change has read and its writes; nil for none
@@ -207,6 +209,9 @@ func (s *Store) open(ctx context.Context, url string) (err error) {
 	if err := s.tail.FlushWithContext(ctx); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
+	if subject, denied := deniedSubject(s.tail.LastError(), true); denied {
+		return fmt.Errorf("%w: to subscribe to %s", ErrRights, subject)
+	}
 	return s.enter(ctx)
 }
 
@@ -243,7 +248,12 @@ func fits(version string) error {
 
 // failed is told by a connection of what belongs to no call.
 func (s *Store) failed(_ *nats.Conn, sub *nats.Subscription, err error) {
-	if subject, ok := deniedSubject(err); ok {
+	if subject, ok := deniedSubject(err, true); ok {
+		s.mu.Lock()
+		s.unheard = subject
+		s.mu.Unlock()
+	}
+	if subject, ok := deniedSubject(err, false); ok {
 		s.mu.Lock()
 		if len(s.denied) > 1000 {
 			clear(s.denied)
@@ -264,6 +274,7 @@ func (s *Store) again() {
 	if s.closed {
 		return
 	}
+	s.unheard = "" // what is still denied is said again
 	for _, l := range s.logs {
 		s.tasks.Go(func() { l.lookAlone() })
 	}
@@ -291,6 +302,9 @@ func (s *Store) Ping(ctx context.Context) error {
 		return err
 	}
 	defer done()
+	if err := s.deaf(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	err = s.fault
 	for _, l := range s.logs {

@@ -194,3 +194,30 @@ func TestForeign(t *testing.T) {
 		})
 	}
 }
+
+// Limits that somebody has changed fail Ping by name, since the server may delete what is retained; who opens the log
+// sets them again (JS-42).
+func TestChangedLimits(t *testing.T) {
+	for name, change := range map[string]func(*natsjs.StreamConfig){
+		"fewer entries": func(c *natsjs.StreamConfig) { c.MaxMsgs = 5 },
+		"a shorter age": func(c *natsjs.StreamConfig) { c.MaxAge = 3 * time.Minute },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := jetstream.Options{Namespace: space(), Single: true, Poll: 20 * time.Millisecond}
+			s := open(t, alone.ClientURL(), o)
+			limits := store.LogOptions{MaxCount: 100, MaxAge: time.Hour}
+			check.Add(t, check.OpenLog(t, s, "log", limits), 3)
+			_, js := raw(t, alone.ClientURL())
+			config := check.Must(js.Stream(t.Context(), strings.ToUpper(o.Namespace)+"_L_log"))(t).CachedInfo().Config
+			change(&config)
+			check.Must(js.UpdateStream(t.Context(), config))(t)
+			eventually(t, "Ping says it", func() bool {
+				err := s.Ping(t.Context())
+				return errors.Is(err, jetstream.ErrForeign) && strings.Contains(err.Error(), config.Name)
+			})
+			l := check.OpenLog(t, s, "log", limits)
+			eventually(t, "Ping is well", func() bool { return s.Ping(t.Context()) == nil })
+			check.Equal(t, len(check.Read(t, l, 0, 9).Entries), 3)
+		})
+	}
+}

@@ -76,7 +76,10 @@ func stop(servers ...*server.Server) {
 }
 
 // three starts a cluster of three servers and waits until one of them leads it.
-func three(dir string) (all []*server.Server) {
+func three(dir string) []*server.Server { return threeOf(dir, func(*server.Options) {}) }
+
+// threeOf is three of servers with other options.
+func threeOf(dir string, with func(*server.Options)) (all []*server.Server) {
 	var routes []*url.URL
 	var ports []int
 	for range 3 {
@@ -91,6 +94,7 @@ func three(dir string) (all []*server.Server) {
 	for i, port := range ports {
 		o := options(fmt.Sprint(dir, "/", i))
 		o.ServerName, o.Routes = fmt.Sprint("n", i), routes
+		with(o)
 		o.Cluster = server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: port}
 		s, err := server.NewServer(o)
 		if err != nil {

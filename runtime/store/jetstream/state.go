@@ -102,11 +102,16 @@ func keeps(want, c *jetstream.StreamConfig) error {
 	return nil
 }
 
+// acting is what the stream of operators' actions is made as.
+func (s *Store) acting() jetstream.StreamConfig {
+	c := s.keeping(s.actions, "actions")
+	c.MaxMsgs, c.MaxAge = engine.MaxActions, engine.ActionAge+time.Minute
+	return c
+}
+
 // enter makes the streams of state and begins the life of the store, or joins it.
 func (s *Store) enter(ctx context.Context) error {
-	actions := s.keeping(s.actions, "actions")
-	actions.MaxMsgs, actions.MaxAge = engine.MaxActions, engine.ActionAge+time.Minute
-	if _, err := s.ensure(ctx, actions); err != nil {
+	if _, err := s.ensure(ctx, s.acting()); err != nil {
 		return err
 	}
 	if _, err := s.ensure(ctx, s.keeping(s.state, "state")); err != nil {
@@ -276,9 +281,21 @@ func (s *Store) expel(ctx context.Context) error {
 
 // watchLife is lookAtLife for nobody who waits. It notes for Ping what is wrong.
 func (s *Store) watchLife() {
+	stream := s.state.stream
 	err := s.lookAtLife(s.life)
+	beside := []jetstream.StreamConfig{s.acting()}
+	if s.client.Load() != nil {
+		beside = append(beside, s.keeping(s.client.Load(), "client"))
+	}
+	for i := 0; err == nil && i < len(beside); i++ {
+		stream = beside[i].Name
+		var info *jetstream.StreamInfo
+		if info, err = s.info(s.life, stream); err == nil {
+			err = keeps(&beside[i], &info.Config)
+		}
+	}
 	if code(err) == codeNoStream {
-		err = fmt.Errorf("%w: stream %s is gone: subscriptions and leases are lost; who opens the store makes a new one", ErrForeign, s.state.stream)
+		err = fmt.Errorf("%w: stream %s is gone, and what it kept is lost; who opens the store makes a new one", ErrForeign, stream)
 	}
 	if s.life.Err() != nil {
 		return
@@ -288,7 +305,7 @@ func (s *Store) watchLife() {
 	s.fault = err
 	s.mu.Unlock()
 	if err != nil && !known && !errors.Is(err, context.Canceled) {
-		s.log.Error("jetstream: the state cannot be used", "stream", s.state.stream, "error", err)
+		s.log.Error("jetstream: what the store keeps cannot be used", "stream", stream, "error", err)
 	}
 }
 

@@ -82,6 +82,9 @@ func TestMinority(t *testing.T) {
 		"Cluster":      func(ctx context.Context) error { _, err := alone.Cluster(ctx); return err },
 		"States":       func(ctx context.Context) error { _, err := alone.States(ctx, "", "", 10); return err },
 		"Owned":        func(ctx context.Context) error { _, err := alone.Owned(h).Subscriptions(ctx, "", 10); return err },
+		"Append":       func(ctx context.Context) error { _, err := l.Append(ctx, check.Entry("x")); return err },
+		"AppendOnce":   func(ctx context.Context) error { _, _, err := l.AppendOnce(ctx, check.Entry("y"), 0); return err },
+		"OpenLog":      func(ctx context.Context) error { _, err := alone.OpenLog(ctx, "log", bounded); return err },
 		"CatchUp":      func(ctx context.Context) error { _, err := l.CatchUp(ctx, 9); return err },
 		"Finish":       func(ctx context.Context) error { return alone.FinishAction(ctx, "k", nil) },
 		"Ping":         alone.Ping,
@@ -374,6 +377,42 @@ func TestForeignState(t *testing.T) {
 	}
 }
 
+// What is kept beside the state is looked at, too: a stream that somebody changes or deletes fails Ping by name (JS-42).
+func TestChangedBeside(t *testing.T) {
+	for _, end := range []string{"_A", "_C"} {
+		t.Run(end, func(t *testing.T) {
+			o := jetstream.Options{Namespace: space(), Single: true}
+			s := open(t, alone.ClientURL(), o)
+			if err := s.Save(t.Context(), "k", clientstore.Saved{Cursor: "c"}); err != nil {
+				t.Fatal(err)
+			}
+			_, js := raw(t, alone.ClientURL())
+			name := strings.ToUpper(o.Namespace) + end
+			says := func(what string) {
+				t.Helper()
+				s.WatchLife()
+				if err := s.Ping(t.Context()); !errors.Is(err, jetstream.ErrForeign) || !strings.Contains(err.Error(), name) {
+					t.Errorf("Ping, %s: %v", what, err)
+				}
+			}
+			config := check.Must(js.Stream(t.Context(), name))(t).CachedInfo().Config
+			changed := config
+			changed.MaxAge = 3 * time.Minute
+			check.Must(js.UpdateStream(t.Context(), changed))(t)
+			says("changed")
+			check.Must(js.UpdateStream(t.Context(), config))(t)
+			s.WatchLife()
+			if err := s.Ping(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := js.DeleteStream(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+			says("deleted")
+		})
+	}
+}
+
 // Secrets lie sealed where there is a key, and only that key opens the store (JS-42).
 func TestKey(t *testing.T) {
 	o := jetstream.Options{Namespace: space(), Single: true, Key: []byte("0123456789abcdef0123456789abcdef")}
@@ -549,7 +588,8 @@ func TestShortLeases(t *testing.T) {
 	}
 }
 
-// A scan of several pages is whole, and pages of an owner are cut from it (JS-28).
+// A scan of several pages is whole, and pages of an owner are cut from it (JS-28); those of the store are of all
+// ids, in order (JS-29).
 func TestManyRecords(t *testing.T) {
 	s := single(t)
 	const n = 280 // a page has 512 messages, two for each

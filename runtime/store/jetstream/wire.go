@@ -24,6 +24,7 @@ const (
 	codeUndecided     jetstream.ErrorCode = 10164
 	codeNotEnabled    jetstream.ErrorCode = 10076
 	codeNotInAccount  jetstream.ErrorCode = 10039
+	codeOverlap       jetstream.ErrorCode = 10065
 	codeNoReplicas    jetstream.ErrorCode = 10074
 	codeTooFewServers jetstream.ErrorCode = 10005
 	codeUnavailable   jetstream.ErrorCode = 10008
@@ -66,6 +67,8 @@ func (s *Store) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 	switch {
 	case s.lacks(m.Subject, began):
 		return nil, fmt.Errorf("%w: to publish to %s", ErrRights, m.Subject)
+	case s.deaf() != nil:
+		return nil, s.deaf()
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionClosed),
 		errors.Is(err, nats.ErrMaxPayload):
 		return nil, fmt.Errorf("%w: %s: %w", ErrUnreachable, m.Subject, err)
@@ -81,6 +84,16 @@ func (s *Store) lacks(subject string, since time.Time) bool {
 	defer s.mu.Unlock()
 	at, ok := s.denied[subject]
 	return ok && !at.Before(since)
+}
+
+// deaf is the right to subscribe that is missing, so that answers do not come, or what is republished.
+func (s *Store) deaf() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unheard == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: to subscribe to %s", ErrRights, s.unheard)
 }
 
 // asLong calls f until it wants no more, the context ends or the patience does; it waits 1 to 250 ms in between.
@@ -129,6 +142,8 @@ func (s *Store) api(ctx context.Context, op string, body, answer any) error {
 			return true, fmt.Errorf("%w: %w", ErrUnreachable, head.Error)
 		case head.Error.ErrorCode == codeNotEnabled || head.Error.ErrorCode == codeNotInAccount:
 			return false, fmt.Errorf("%w: %w", ErrUnreachable, head.Error)
+		case head.Error.ErrorCode == codeOverlap:
+			return false, fmt.Errorf("%w: %s: a stream of another name takes its subjects: %w", ErrForeign, op, head.Error)
 		case head.Error.ErrorCode == codeNoReplicas || head.Error.ErrorCode == codeTooFewServers:
 			return false, fmt.Errorf("%w: %w", ErrReplicas, head.Error)
 		default:
@@ -298,6 +313,8 @@ func (s *Store) pull(ctx context.Context, stream string, by map[string]any, each
 			switch {
 			case s.lacks(subject, began):
 				return false, fmt.Errorf("%w: to publish to %s", ErrRights, subject)
+			case s.deaf() != nil:
+				return false, s.deaf()
 			case ctx.Err() != nil:
 				return false, ctx.Err()
 			}

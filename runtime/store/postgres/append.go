@@ -210,6 +210,14 @@ func (q *appends) run() {
 	committed := make(chan []*appending, 4)
 	q.wg.Go(func() {
 		for group := range committed {
+			for more := true; more; { // what others appended in between is read for all that wait at once
+				select {
+				case next, open := <-committed:
+					group, more = append(group, next...), open
+				default:
+					more = false
+				}
+			}
 			q.log.announceAll(group)
 		}
 	})
@@ -317,13 +325,16 @@ func (l *Log) insert(group []*appending) error {
 	return nil
 }
 
-// announceAll tells of a committed group and answers it.
+// announceAll tells of what was committed, one group or several in their order, and answers them.
 func (l *Log) announceAll(group []*appending) {
-	var own []store.Entry
+	var own []store.Entry // the last that follow each other; those before are read with what is in between
 	var to store.Position
 	for _, a := range group {
 		if to = max(to, a.result.position); a.result.fresh {
 			a.entry.Position = a.result.position
+			if len(own) > 0 && own[len(own)-1].Position+1 != a.entry.Position {
+				own = nil
+			}
 			own = append(own, a.entry)
 		}
 	}

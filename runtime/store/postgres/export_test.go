@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -42,6 +43,14 @@ func (s *Store) Raw(t testing.TB, query string) (b []byte) {
 
 // Asked is how often the store asked for the heads of logs.
 func (s *Store) Asked() int64 { return s.questions.Load() }
+
+// Hear takes a notification that a log has grown.
+func (s *Store) Hear(log string) {
+	s.mu.Lock()
+	id := s.logs[log].id
+	s.mu.Unlock()
+	s.tail.hear(" " + strconv.FormatInt(id, 36))
+}
 
 // Idle tells that no connection is in use and nobody has to be notified.
 func (s *Store) Idle() bool {

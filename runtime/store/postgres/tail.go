@@ -23,6 +23,8 @@ const (
 	notifyEvery = 5 * time.Millisecond
 	// notifyMax bounds how many logs one notification names; beyond it stands for all.
 	notifyMax = 300
+	// lookEvery is the least time between two looks that notifications lead to.
+	lookEvery = 5 * time.Millisecond
 	// readers bounds how many logs are followed at once.
 	readers = 4
 )
@@ -212,6 +214,9 @@ func (t *tail) run() {
 			t.s.options.Logger.Warn("mcp events: reading other replicas' appends failed", "error", err)
 		}
 		failing = err != nil
+		if !t.s.pause(lookEvery) {
+			return
+		}
 	}
 }
 

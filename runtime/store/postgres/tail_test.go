@@ -150,3 +150,27 @@ func TestReadPages(t *testing.T) {
 		}
 	}
 }
+
+// K9: notifications that come close together lead to looks at a bounded rate, and what they tell of is not lost.
+func TestLooksAreBounded(t *testing.T) {
+	t.Parallel()
+	schema := pgtest.Schema(t)
+	a, b := open(t, schema, postgres.Options{}), open(t, schema, postgres.Options{Poll: time.Hour})
+	told := make(chan store.Position, 1000)
+	openLog(t, b, store.LogOptions{Appended: func(entries []store.Entry) { told <- entries[len(entries)-1].Position }})
+	p, err := openLog(t, a, store.LogOptions{}).Append(t.Context(), entry("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Hear("log")
+	for at := store.Position(0); at < p; at = <-told {
+	}
+	before, began := b.Asked(), time.Now()
+	for range 200 {
+		b.Hear("log")
+		time.Sleep(500 * time.Microsecond)
+	}
+	if n, most := b.Asked()-before, int64(time.Since(began)/(5*time.Millisecond))+2; n > most {
+		t.Errorf("%d looks within %v, at most %d are", n, time.Since(began), most)
+	}
+}

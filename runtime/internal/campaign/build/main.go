@@ -48,20 +48,33 @@ var programs = map[string]program{
 var mutants = []struct {
 	name    string
 	changes []change
+	args    []string // of the campaign
 }{
 	{"no fence check", []change{{"runtime/store/postgres/migrations/09_holds.sql",
 		"generation FROM @.store) FOR SHARE;\n	IF NOT FOUND THEN\n		RAISE EXCEPTION 'shard % of % is not held by %'",
-		"generation FROM @.store) FOR SHARE;\n	IF false THEN\n		RAISE EXCEPTION 'shard % of % is not held by %'"}}},
+		"generation FROM @.store) FOR SHARE;\n	IF false THEN\n		RAISE EXCEPTION 'shard % of % is not held by %'"}}, nil},
 	{"lease clock disarmed", []change{{"runtime/internal/shard/lease.go",
 		"func (o *Owner) judge(s *session, mono time.Duration, wall time.Time) bool {\n",
-		"func (o *Owner) judge(s *session, mono time.Duration, wall time.Time) bool {\n	return true\n"}}},
+		"func (o *Owner) judge(s *session, mono time.Duration, wall time.Time) bool {\n	return true\n"}}, nil},
 	{"deaf to others' changes", []change{{"runtime/internal/subscriber/sync.go",
 		"func (w *Subscriptions) Changed(id string, of engine.Shard) {\n",
-		"func (w *Subscriptions) Changed(id string, of engine.Shard) {\n	return\n"}}},
+		"func (w *Subscriptions) Changed(id string, of engine.Shard) {\n	return\n"}}, nil},
 	{"outbox only of transactions that began after the last look", []change{
 		{"runtime/internal/outbox/look.go", "	for _, tx := range w.since.active {\n		between(tx, tx)\n	}\n", ""},
-		{"runtime/internal/outbox/look.go", "	if w.main.began == nil && now.Sub(w.whole) >= wholeEvery {\n", "	if w.whole.IsZero() {\n"}}},
+		{"runtime/internal/outbox/look.go", "	if w.main.began == nil && now.Sub(w.whole) >= wholeEvery {\n", "	if w.whole.IsZero() {\n"}}, nil},
+	{"relay that does not look for what was appended before", []change{{"runtime/outbox/pgoutbox/relay.go",
+		"		group[i].Once = true\n", ""}}, ofRelay},
+	{"relay that deletes before it appends", []change{{"runtime/outbox/pgoutbox/relay.go",
+		"			m := &mover{db: db{tx}, into: r.into, until: time.Now().Add(moveAllTime)}\n",
+		`			m := &mover{db: db{tx}, into: r.into, until: time.Now().Add(moveAllTime)}
+			for i := range rows {
+				r.box.pool.Exec(ctx, r.box.in("DELETE FROM @.outbox WHERE id = ANY ($1)"), []int64{rows[i].ID()})
+			}
+`}}, ofRelay},
 }
+
+// ofRelay asks for the campaign of the relay.
+var ofRelay = []string{"-relay"}
 
 func main() {
 	out := flag.String("o", "bin/campaign", "the program to write")
@@ -92,7 +105,7 @@ func main() {
 func all(out, only string, d time.Duration, runs int) (err error) {
 	tw := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer tw.Flush()
-	one := func(name string, changes []change, red bool) {
+	one := func(name string, changes []change, red bool, args ...string) {
 		if !strings.Contains(name, only) && !(only == "none" && !red) {
 			return
 		}
@@ -102,7 +115,7 @@ func all(out, only string, d time.Duration, runs int) (err error) {
 		}
 		for i := range runs {
 			began := time.Now()
-			found, e := run(out, d, red)
+			found, e := run(out, d, red, args...)
 			if e != nil || (found != "") != red {
 				err = errors.Join(err, fmt.Errorf("%s, run %d: found %q, %w", name, i+1, found, e))
 			}
@@ -111,15 +124,16 @@ func all(out, only string, d time.Duration, runs int) (err error) {
 		}
 	}
 	for _, m := range mutants {
-		one(m.name, m.changes, true)
+		one(m.name, m.changes, true, m.args...)
 	}
 	one("unchanged", nil, false)
+	one("relay, unchanged", nil, false, ofRelay...)
 	return err
 }
 
 // run runs the program and returns its first finding, "" for none. One that shall find something ends when it has.
-func run(program string, d time.Duration, first bool) (finding string, err error) {
-	cmd := exec.Command(program, "-time", d.String(), fmt.Sprintf("-first=%t", first))
+func run(program string, d time.Duration, first bool, args ...string) (finding string, err error) {
+	cmd := exec.Command(program, append([]string{"-time", d.String(), fmt.Sprintf("-first=%t", first)}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	err = cmd.Run()

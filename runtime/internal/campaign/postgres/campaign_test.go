@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign/relayed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 )
 
@@ -16,7 +17,7 @@ const asReplica = "MCPE_CAMPAIGN_REPLICA"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asReplica) != "" {
-		if err := campaign.ServeReplica(os.Args[2:], open); err != nil {
+		if err := campaign.ServeReplica(os.Args[2:], relayed.Open(open)); err != nil {
 			os.Stderr.WriteString("campaign replica: " + err.Error() + "\n")
 			os.Exit(1)
 		}
@@ -38,6 +39,20 @@ func TestCampaign(t *testing.T) {
 	s.Kills, s.Stops, s.Lease = 8, 1, 3*time.Second
 	s.Pollers, s.Streams, s.Typed, s.Receivers, s.Emitters = 2, 3, 2, 2, 4
 	campaigned(t, s)
+}
+
+// The short form of `make cluster-relay`: OB-1, OB-2 and OB-5 over real processes. Relays die between append and deletion, and
+// either database is away.
+func TestRelay(t *testing.T) {
+	pgtest.Local(t)
+	if testing.Short() {
+		t.Skip("it takes half a minute")
+	}
+	f := faults{restarts: 1, cuts: 6, terminations: 2}
+	s := settings(10*time.Second, f)
+	s.Kills, s.Stops, s.Lease, s.Deploy = 2, 0, 3*time.Second, false
+	s.Pollers, s.Streams, s.Typed, s.Receivers, s.Guests, s.Emitters = 1, 2, 1, 1, 0, 4
+	campaigned(t, withRelay(s, relayed.Counts{Kills: 4, Restarts: 1, Cuts: 10, Terminations: 3, Locks: 1, Hushes: 1}))
 }
 
 // REP-9, REP-16: a rolling deploy and its rollback, without any fault, repeat nothing at any receiver either:

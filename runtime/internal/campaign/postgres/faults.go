@@ -27,6 +27,15 @@ func fullFaults(d time.Duration) faults {
 	}
 }
 
+// ofRelay are the faults where the store's outbox is not used: fewer, and nobody is caught in it.
+func (f faults) ofRelay() faults {
+	f.wakes = 0
+	f.restarts, f.cuts, f.locks, f.crowds, f.terminations, f.hushes = half(f.restarts), half(f.cuts), half(f.locks), half(f.crowds), half(f.terminations), half(f.hushes)
+	return f
+}
+
+func half(n int) int { return (n + 1) / 2 }
+
 // Faults implements [campaign.Database].
 func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 	var turn sync.Mutex // restarted and asked in turns
@@ -40,12 +49,12 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 	all := []campaign.Fault{
 		{Name: "database crashed and restarted", Count: d.faults.restarts, Do: alone(func(context.Context) error {
 			from := time.Now()
-			err := d.restart(rand.N(time.Second))
+			err := d.Restart(rand.N(time.Second))
 			c.Window(nil, from, time.Now())
 			return err
 		})},
 		{Name: "connections cut after a statement, its answer lost", Count: d.faults.cuts, Do: func(context.Context) error {
-			if i := d.cut(); i >= 0 {
+			if i := d.Cut(); i >= 0 {
 				c.Window(c.Slots()[i], time.Now(), time.Now().Add(time.Second))
 			}
 			return nil
@@ -55,25 +64,25 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 			Do: alone(func(ctx context.Context) error { return d.lockLeases(ctx, c) })},
 		{Name: "other tables locked", Count: d.faults.locks, Do: alone(func(ctx context.Context) error {
 			tables := []string{"entries", "logs", "subscriptions", "outbox", "shards", "attempts"}
-			from, to, err := d.lock(ctx, tables[rand.IntN(len(tables))], time.Second)
+			from, to, err := d.Lock(ctx, "mcpe."+tables[rand.IntN(len(tables))], time.Second)
 			c.Window(nil, from, to)
 			return err
 		})},
 		{Name: "database without a free connection (max_connections)", Count: d.faults.crowds, Do: alone(func(ctx context.Context) error {
 			from := time.Now()
-			err := d.crowd(ctx, time.Second)
+			err := d.Crowd(ctx, time.Second)
 			c.Window(nil, from, time.Now())
 			return err
 		})},
 		{Name: "backends ended (pg_terminate_backend)", Count: d.faults.terminations, Do: alone(func(ctx context.Context) error {
 			from := time.Now()
-			err := d.terminate(ctx)
+			err := d.Terminate(ctx)
 			c.Window(nil, from, time.Now().Add(time.Second))
 			return err
 		})},
 		{Name: "connections half-open for seconds", Count: d.faults.hushes, Do: func(context.Context) error {
 			const during = 5 * time.Second
-			if i := d.hush(during); i >= 0 {
+			if i := d.Hush(during); i >= 0 {
 				c.Window(c.Slots()[i], time.Now(), time.Now().Add(during+time.Second))
 			}
 			return nil
@@ -82,9 +91,9 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 	if d.faults.slow > 0 {
 		all = append(all, campaign.Fault{Name: "slow database", Count: 1, Do: func(ctx context.Context) error {
 			from := time.Now()
-			d.delay.Store(int64(d.faults.delay))
+			d.Slow(d.faults.delay)
 			campaign.Sleep(ctx, d.faults.slow)
-			d.delay.Store(0)
+			d.Slow(0)
 			c.Window(nil, from, time.Now())
 			return nil
 		}})
@@ -105,7 +114,7 @@ func (d *database) lockLeases(ctx context.Context, c *campaign.Campaign) error {
 	if err := d.owned(ctx, 4*c.Lease); err != nil {
 		return err
 	}
-	from, to, err := d.lock(ctx, "leases", c.Lease+lockTime)
+	from, to, err := d.Lock(ctx, "mcpe.leases", c.Lease+lockTime)
 	c.Window(nil, from.Add(-c.Lease), to)
 	c.Unleased(from.Add(c.Lease), to)
 	return err
@@ -118,10 +127,10 @@ func (d *database) wake(ctx context.Context, c *campaign.Campaign) error {
 	defer s.Unlock()
 	from := time.Now()
 	// The statement alone may be a question for its types.
-	trap, release := d.set(s.Number(), ".outbox WHERE id = ANY", campaign.TicketTitle)
+	caught, release := d.Trap(s.Number(), ".outbox WHERE id = ANY", campaign.TicketTitle)
 	defer release()
 	select {
-	case <-trap.caught:
+	case <-caught:
 	case <-time.After(2 * c.Lease):
 		return nil // it owns nothing any more
 	}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"log/slog"
 	"time"
 
@@ -11,12 +12,32 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign/relayed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
 func main() {
-	campaign.Main(func(d time.Duration) campaign.Settings { return settings(d, fullFaults(d)) }, open)
+	relay := flag.Bool("relay", false, "have the author's data in another PostgreSQL, with an outbox and a relay (OB-1 to OB-5)")
+	campaign.Main(func(d time.Duration) campaign.Settings {
+		if *relay {
+			return withRelay(settings(d, fullFaults(d).ofRelay()), relayed.Full(d))
+		}
+		return settings(d, fullFaults(d))
+	}, relayed.Open(open))
+}
+
+// withRelay adds the author's database and its faults.
+func withRelay(s campaign.Settings, counts relayed.Counts) campaign.Settings {
+	of := s.Start
+	s.Start = func(ctx context.Context, dir string) (campaign.Database, error) {
+		d, err := of(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		return relayed.Start(ctx, d, counts)
+	}
+	return s
 }
 
 // settings are those of a campaign in full, but for the faults of the database.

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
+)
+
+// emitWriters emit at once, in all; they are divided among the replicas and among the types.
+const emitWriters = 48
+
+var (
+	emitTypes    = []int{1, 4, manyTypes}
+	emitReplicas = []int{1, 3, 6}
+)
+
+// emitTargets are the least ratios to the limit, by types and replicas.
+var emitTargets = map[[2]int]string{{1, 1}: "≥ 0.40", {1, 3}: "≥ 0.33"}
+
+// benchEmits measures emits of event types at replicas on one PostgreSQL, beside as many processes that insert the same
+// rows for the same writers, those that wait in one statement.
+func benchEmits(ctx context.Context, s settings) ([]row, error) {
+	address, stop, err := database()
+	if errors.Is(err, throwaway.ErrMissing) {
+		fmt.Fprintln(os.Stderr, "bench: NOT MEASURED: emits, since PostgreSQL is not installed")
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	var raw, all []*process
+	for range slices.Max(emitReplicas) {
+		for kind, into := range map[string]*[]*process{"raw": &raw, "replica": &all} {
+			p, err := startIn(ctx, kind, address)
+			if err != nil {
+				return nil, err
+			}
+			defer p.stop()
+			*into = append(*into, p)
+		}
+	}
+	var rows []row
+	for _, types := range emitTypes {
+		for _, n := range emitReplicas {
+			limit, ours, err := inTurns(s.rounds,
+				func() (float64, error) { return writeRate(raw[:n], types, emitWriters/n, s.duration) },
+				func() (float64, error) { return writeRate(all[:n], types, emitWriters/n, s.duration) })
+			if err != nil {
+				return nil, err
+			}
+			what := fmt.Sprintf("emits, types: %d, replicas: %d, writers: %d in all; limit: batched INSERTs", types, n, emitWriters)
+			rows = append(rows, row{what, perSecond(limit), perSecond(ours), ours / limit, emitTargets[[2]int{types, n}]})
+		}
+	}
+	const several = 3
+	one, more, err := inTurns(s.rounds,
+		func() (float64, error) { return writeRate(all[:1], manyTypes, emitWriters, s.duration) },
+		func() (float64, error) { return writeRate(all[:several], manyTypes, emitWriters, s.duration) })
+	what := fmt.Sprintf("emits, types: %d, replicas: %d, writers: %d in each; limit: one replica", manyTypes, several, emitWriters)
+	return append(rows, row{what, perSecond(one), perSecond(more), more / one, "≥ 1.00"}), err
+}
+
+// inTurns measures two rates in turns and returns their medians.
+func inTurns(rounds int, limit, ours func() (float64, error)) (l, o float64, err error) {
+	var limits, own []float64
+	for range rounds {
+		l, err := limit()
+		if err != nil {
+			return 0, 0, fmt.Errorf("limit: %w", err)
+		}
+		o, err := ours()
+		if err != nil {
+			return 0, 0, fmt.Errorf("ours: %w", err)
+		}
+		limits, own = append(limits, l), append(own, o)
+	}
+	return median(limits), median(own), nil
+}
+
+// writeRate lets processes write occurrences of so many types at once, by so many writers in each, and returns the sum
+// of their rates.
+func writeRate(processes []*process, types, writers int, d time.Duration) (float64, error) {
+	rates, errs := make([]float64, len(processes)), make([]error, len(processes))
+	var wg sync.WaitGroup
+	for i, p := range processes {
+		wg.Go(func() {
+			text, err := p.get(fmt.Sprintf("%s?types=%d&writers=%d&for=%s", loadPath, types, writers, d))
+			if err == nil {
+				rates[i], err = strconv.ParseFloat(text, 64)
+			}
+			errs[i] = err
+		})
+	}
+	wg.Wait()
+	sum := 0.0
+	for _, r := range rates {
+		sum += r
+	}
+	return sum, errors.Join(errs...)
+}

@@ -1,0 +1,167 @@
+// Package relayed is the part of campaigns in which the author's data are in a PostgreSQL of their own and a relay moves
+// what is emitted there to the logs of an engine (package pgoutbox), with the faults of that. It is added to the campaign
+// of any engine. The package makes no promise of compatibility.
+package relayed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign/pgserver"
+	"github.com/mcpe-gen/mcpe-gen/runtime/outbox/pgoutbox"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// Counts say how often what happens to the relay and to the author's database.
+type Counts struct{ Kills, Restarts, Cuts, Terminations, Locks, Hushes int }
+
+// Full are those of a campaign in full, scaled to the time that there is.
+func Full(d time.Duration) Counts {
+	return Counts{
+		Kills: campaign.Scale(40, d), Restarts: campaign.Scale(10, d), Cuts: campaign.Scale(100, d),
+		Terminations: campaign.Scale(25, d), Locks: campaign.Scale(10, d), Hushes: campaign.Scale(10, d),
+	}
+}
+
+// A Database is an engine's with the author's beside it.
+type Database struct {
+	campaign.Database
+	counts  Counts
+	authors *pgserver.Server
+
+	catching sync.Mutex // held by who waits for the relay's next deletion
+}
+
+// Start adds the author's database to an engine's, which is ended where that fails.
+func Start(ctx context.Context, of campaign.Database, counts Counts) (_ *Database, err error) {
+	authors, err := pgserver.Start(campaign.Replicas)
+	if err != nil {
+		return nil, errors.Join(err, of.Stop())
+	}
+	d := &Database{Database: of, counts: counts, authors: authors}
+	if err := authors.Ticketed(ctx); err != nil {
+		return nil, errors.Join(err, d.Stop())
+	}
+	box, err := pgoutbox.Open(ctx, authors.Cluster.URL(), pgoutbox.Options{})
+	if err != nil {
+		return nil, errors.Join(err, d.Stop())
+	}
+	box.Close() // its tables are there
+	return d, nil
+}
+
+// Stop implements [campaign.Database].
+func (d *Database) Stop() error { return errors.Join(d.Database.Stop(), d.authors.Stop()) }
+
+// URL implements [campaign.Database]: the engine's and the author's, with a space between them.
+func (d *Database) URL(replica int) string {
+	return d.Database.URL(replica) + " " + d.authors.URL(replica)
+}
+
+// Open opens what a replica serves from, where its URL is one of a [Database], by the engine's open.
+func Open(open campaign.Open) campaign.Open {
+	return func(ctx context.Context, url string, log *slog.Logger) (_ *campaign.Store, err error) {
+		of, authors, ok := strings.Cut(url, " ")
+		kept, err := open(ctx, of, log)
+		if err != nil || !ok {
+			return kept, err
+		}
+		if kept.Authors != nil {
+			kept.Authors.Close()
+			kept.Authors = nil
+		}
+		shared, ok := kept.Store.(engine.Shared)
+		if !ok {
+			return nil, errors.Join(fmt.Errorf("%T cannot be shared", kept.Store), kept.Close())
+		}
+		box, err := pgoutbox.Open(ctx, authors, pgoutbox.Options{Logger: log})
+		if err != nil {
+			return nil, errors.Join(err, kept.Close())
+		}
+		if kept.Authors, err = pgxpool.New(ctx, authors); err != nil {
+			box.Close()
+			return nil, errors.Join(err, kept.Close())
+		}
+		kept.Outbox, kept.Emit = box.Relay(shared), func(ctx context.Context, tx pgx.Tx, occurrence store.Prepared) error {
+			return box.EmitPgx(ctx, tx, occurrence)
+		}
+		return kept, nil
+	}
+}
+
+// Waiting implements [campaign.Database].
+func (d *Database) Waiting(ctx context.Context) (n int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // the table may be locked
+	defer cancel()
+	err = d.authors.With(ctx, func(c *pgx.Conn) error {
+		return c.QueryRow(ctx, "SELECT count(*) FROM mcpe_outbox.outbox").Scan(&n)
+	})
+	return n, err
+}
+
+// Faults implements [campaign.Database]. None of the author's database excuses a delivery that is repeated.
+func (d *Database) Faults(c *campaign.Campaign) []campaign.Fault {
+	var turn sync.Mutex
+	alone := func(f func(context.Context) error) func(context.Context) error {
+		return func(ctx context.Context) error {
+			turn.Lock()
+			defer turn.Unlock()
+			return f(ctx)
+		}
+	}
+	return append(d.Database.Faults(c), []campaign.Fault{
+		{Name: "relays killed between append and deletion", Count: d.counts.Kills, Do: func(ctx context.Context) error { return d.kill(ctx, c) }},
+		{Name: "author's database crashed and restarted", Count: d.counts.Restarts,
+			Do: alone(func(context.Context) error { return d.authors.Restart(rand.N(time.Second)) })},
+		{Name: "author's connections cut, an answer lost", Count: d.counts.Cuts, Do: func(context.Context) error { d.authors.Cut(); return nil }},
+		{Name: "author's backends ended (pg_terminate_backend)", Count: d.counts.Terminations, Do: alone(d.authors.Terminate)},
+		{Name: "outbox locked (LOCK TABLE)", Count: d.counts.Locks, Do: alone(func(ctx context.Context) error {
+			_, _, err := d.authors.Lock(ctx, "mcpe_outbox.outbox", time.Second)
+			return err
+		})},
+		{Name: "author's connections half-open for seconds", Count: d.counts.Hushes, Do: func(context.Context) error { d.authors.Hush(5 * time.Second); return nil }},
+	}...)
+}
+
+// catchTime bounds how long nothing may be moved, in leases.
+const catchTime = 10
+
+// catch waits until the relay, having appended, sends the deletion, which nobody gets before release, and returns its
+// slot with the turn.
+func (d *Database) catch(ctx context.Context, c *campaign.Campaign) (s *campaign.Slot, release func(), err error) {
+	d.catching.Lock()
+	defer d.catching.Unlock()
+	for range catchTime {
+		s = c.OwnerSlot(ctx, engine.OutboxTopic)
+		at, release := d.authors.Trap(s.Number(), "DELETE FROM", ".outbox WHERE id = ANY")
+		select {
+		case <-at:
+			return s, release, nil
+		case <-time.After(c.Lease): // it is the relay no more, or a database is away
+		}
+		release()
+		s.Unlock()
+	}
+	return nil, nil, fmt.Errorf("nothing was moved within %v", catchTime*c.Lease)
+}
+
+// kill kills the relay between append and deletion. What it has appended is found by the next one under its ids.
+func (d *Database) kill(ctx context.Context, c *campaign.Campaign) error {
+	s, release, err := d.catch(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer s.Unlock()
+	return c.Kill(ctx, s, release)
+}
