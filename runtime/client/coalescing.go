@@ -102,7 +102,7 @@ func (c *Coalescing) check() error {
 	}
 	switch {
 	case len(c.Key) > wire.MaxCoalesceKeys:
-		return fmt.Errorf("Key has %[1]d pointers; at most %[2]d are allowed", len(c.Key), wire.MaxCoalesceKeys)
+		return fmt.Errorf("there are %[1]d pointers in Key; at most %[2]d are allowed", len(c.Key), wire.MaxCoalesceKeys)
 	case c.Quiet < 0 || c.Max < 0:
 		return errors.New("a time, Quiet or Max, is negative")
 	case c.Keep != "" && c.Keep != wire.KeepLatest && c.Keep != wire.KeepAll:

@@ -309,7 +309,7 @@ func TestCOAL2Refuses(t *testing.T) {
 			"publishes no x-coalesce":                    h.house.on(nothing, WithCoalescing(Coalescing{Key: key})),
 			"Max 1s is less than Quiet 10s":              h.on(WithCoalescing(Coalescing{Max: time.Second})),
 			`the pointer "channel" in Key is not`:        h.on(WithCoalescing(Coalescing{Key: []string{"channel"}})),
-			"Key has 9 pointers; at most":                h.on(WithCoalescing(Coalescing{Key: slices.Repeat(key, 9)})),
+			"there are 9 pointers in Key":                h.on(WithCoalescing(Coalescing{Key: slices.Repeat(key, 9)})),
 			"Quiet or Max, is negative":                  h.on(WithCoalescing(Coalescing{Quiet: -1})),
 			`unknown Keep "first"`:                       h.on(WithCoalescing(Coalescing{Keep: "first"})),
 			"one Coalescing at most":                     h.on(WithCoalescing(Coalescing{}, Coalescing{})),
