@@ -64,6 +64,9 @@ func (s *Store) WatchLife() { s.watchLife() }
 // Hear takes what a leader says is the time, and returns by how much it is ahead.
 func (s *Store) Hear(t time.Time) time.Duration { return s.clock.hear(t) }
 
+// Namespace is the store's.
+func (s *Store) Namespace() string { return s.o.Namespace }
+
 // Deafen closes what republished entries come by.
 func (s *Store) Deafen() { s.tail.Close() }
 

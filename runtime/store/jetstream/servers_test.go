@@ -1,18 +1,24 @@
 package jetstream_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/testflag"
@@ -144,12 +150,62 @@ func open(t *testing.T, url string, o jetstream.Options) *jetstream.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	namespace := s.Namespace()
+	opened.Lock()
+	opened.by[namespace]++
+	opened.Unlock()
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+		opened.Lock()
+		opened.by[namespace]--
+		last := opened.by[namespace] == 0
+		opened.Unlock()
+		if last && shared(namespace) {
+			clears(t, url, namespace)
+		}
 	})
 	return s
+}
+
+// opened counts the stores of a namespace that tests have not closed.
+var opened = struct {
+	sync.Mutex
+	by map[string]int
+}{by: map[string]int{}}
+
+// shared tells that space made the namespace: it lies on the servers that all tests have.
+func shared(namespace string) bool {
+	_, err := strconv.Atoi(strings.TrimPrefix(namespace, "t"))
+	return err == nil
+}
+
+// clears deletes the streams of a namespace that nobody uses any more: each costs its servers heartbeats every second,
+// and some hundreds of them would leave a busy machine no time for the tests.
+func clears(t *testing.T, url, namespace string) {
+	c, err := nats.Connect(url)
+	if err != nil {
+		t.Log(err)
+		return
+	}
+	defer c.Close()
+	js, err := natsjs.New(c)
+	if err != nil {
+		t.Log(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	names := js.StreamNames(ctx)
+	for name := range names.Name() {
+		if strings.HasPrefix(name, strings.ToUpper(namespace)+"_") {
+			err = errors.Join(err, js.DeleteStream(ctx, name))
+		}
+	}
+	if err = errors.Join(err, names.Err()); err != nil {
+		t.Log("streams are left:", err)
+	}
 }
 
 // single opens a new store on the server that is alone.

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -47,17 +48,23 @@ type servers struct {
 	access [campaign.Replicas][nodes]*path // replica, server
 }
 
-// freeAddrs are addresses that nobody listens on.
-func freeAddrs(n int) (addrs []string, err error) {
+// reserved are addresses that nobody else gets before release is called.
+func reserved(n int) (addrs []string, release func(), err error) {
+	var held []net.Listener
+	release = func() {
+		for _, ln := range held {
+			ln.Close()
+		}
+	}
 	for range n {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			return nil, err
+			release()
+			return nil, nil, err
 		}
-		defer ln.Close() // kept until all are there, so that they differ
-		addrs = append(addrs, ln.Addr().String())
+		held, addrs = append(held, ln), append(addrs, ln.Addr().String())
 	}
-	return addrs, nil
+	return addrs, release, nil
 }
 
 // newServers starts three nats-servers, whose logs and data are in dir.
@@ -68,10 +75,12 @@ func newServers(ctx context.Context, program, dir string, env []string) (_ *serv
 			err = errors.Join(err, s.stop())
 		}
 	}()
-	addrs, err := freeAddrs(3 * nodes)
+	addrs, release, err := reserved(3 * nodes)
 	if err != nil {
 		return nil, err
 	}
+	release = sync.OnceFunc(release)
+	defer release()
 	for i := range nodes {
 		for j := range nodes {
 			if i != j {
@@ -86,6 +95,7 @@ func newServers(ctx context.Context, program, dir string, env []string) (_ *serv
 			}
 		}
 	}
+	release() // the paths have addresses of their own by now
 	for i := range nodes {
 		n := &node{name: fmt.Sprintf("n%d", i), program: program, env: env, client: addrs[3*i], monitor: addrs[3*i+1]}
 		n.config, n.store = filepath.Join(dir, n.name+".conf"), filepath.Join(dir, n.name)
