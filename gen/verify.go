@@ -58,7 +58,7 @@ func (p *Plan) packageOf(file string) string {
 
 func (o output) check(ctx context.Context, overlay map[string][]byte) ([]source.Diagnostic, error) {
 	if _, err := os.Stat(filepath.Join(o.base, "go.mod")); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("verify %s: it belongs to no module, as there is no go.mod in the directory or above; make one with go mod init", o.shown)
+		return nil, fmt.Errorf("verify %s: it is not in a module: there is no go.mod in the directory or above; create one with go mod init", o.shown)
 	}
 	dir := o.dir
 	for { // the go command needs a directory that exists

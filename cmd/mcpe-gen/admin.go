@@ -17,37 +17,37 @@ import (
 // adminTokenVariable is where the operator's token stands. It is never the token of listen.
 const adminTokenVariable = "MCPE_ADMIN_TOKEN"
 
-const adminHelp = `Ask the operator's API of a server (package runtime/admin) who is subscribed and
-connected, what was sent and what came back, and do something about it.
+const adminHelp = `Use the operator API of a server (package runtime/admin): list subscriptions,
+connections and delivery attempts, and act on them.
 
   types                     the event types
   subscriptions             webhook subscriptions, by the filters below
-  endpoints                 what they come to by host, or by URL of one --host
-  activity                  what attempts came to in the last hour of this process, by the
-                            minute, of one --event or --host or of all
-  show ID                   one of them
+  endpoints                 totals per host, or per URL of one --host
+  activity                  results of this process's attempts in the last hour, per minute,
+                            for one --event or --host or for all
+  show ID                   one subscription
   attempts ID               what was sent to it, and what came back
   connections               open streams and pollers
-  tail                      occurrences as they pass, of one --event or all
-  event EVENT-ID            where it is, in the log of one --event or in all
-  occurrence TYPE POSITION  one of them, and what became of it at every subscription
+  tail                      occurrences as they happen, of one --event or of all
+  event EVENT-ID            where an event is, in the log of one --event or in all logs
+  occurrence TYPE POSITION  one occurrence, and its delivery to each subscription
   test ID PAYLOAD           emit an event with this JSON for one subscription alone
   retry ID EVENT-ID         send one event again
-  pause ID, unpause ID      hold deliveries back, and let them go on
+  pause ID, unpause ID      pause deliveries, and continue them
   resume ID                 end a suspension
-  replay ID [CURSOR]        deliver again everything after a cursor, or what --since, --position
-                            or --event-id name and all that follows, --until a time
-  endreplay ID              deliver nothing more of a replay under way
-  bulk VERB                 pause, unpause, resume or endreplay all that the filters take, in the background;
-                            replay or send again what was given up, --since a time
-  tasks, cancel TASK        what of that is going on, and end it early
-  audit                     who did what, the latest first, --since a time, of one --actor or all
-  cluster                   the processes that share the store, and what is wrong among them
+  replay ID [CURSOR]        deliver everything after a cursor again, or everything from --since,
+                            --position or --event-id on; --until a time
+  endreplay ID              end a running replay
+  bulk VERB                 pause, unpause, resume or endreplay every subscription that matches the
+                            filters, in the background; replay, or resend failed events, --since a time
+  tasks, cancel TASK        running bulk tasks, and cancel one
+  audit                     who did what, newest first, --since a time, by one --actor or by all
+  cluster                   the processes that share the store, and their problems
   end ID                    end a subscription, for good
   disconnect ID             end a stream or a poller's lease
-  revoke PRINCIPAL          end all that a principal has, for good
-  outbox                    what transactions emitted and was put aside
-  putback ID, drop ID       let that be looked at again, or delete it
+  revoke PRINCIPAL          end everything that a principal has, for good
+  outbox                    events from transactions that were put aside as invalid
+  putback ID, drop ID       try one of those again, or delete it
 
 On a terminal bulk, end, revoke, drop and a replay without a cursor ask first; --yes does not.
 
@@ -115,7 +115,7 @@ func newAdmin(c *command) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&tokenFile, "token-file", "", "`file` that holds the operator's token (default: the environment's "+adminTokenVariable+")")
-	flags.BoolVarP(&yes, "yes", "y", false, "do not ask before bulk, drop, end, revoke and replay, which a terminal otherwise does")
+	flags.BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation before bulk, drop, end, revoke and replay")
 	for _, f := range []struct{ flag, name, usage string }{
 		{"principal", "principal", "of this `principal` only"},
 		{"event", "event", "to this `event` type only"},

@@ -14,9 +14,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
-const breakingHelp = `Compare event files with an older version of them and report the changes that break
-somebody: callers whose arguments are refused now, receivers whose payloads are no
-longer what they were, and Go code that uses the generated package.
+const breakingHelp = `Compare event files with an older version and report breaking changes: arguments
+that are now refused, payloads that receivers no longer understand, and changes to
+the generated Go package.
 
 Files are chosen as with generate: FILE arguments, or else those of mcpe.yaml. The
 older version is what --against names:
@@ -27,15 +27,15 @@ older version is what --against names:
   DIR             the same files in another directory, such as a second checkout
   FILE            one event file
 
-A whole older version is read with its own mcpe.yaml, so that files may have moved.
+A revision or a directory is read with its own mcpe.yaml, so files may have moved.
 
-Changes are of three categories, and only WIRE counts unless mcpe.yaml or --category
-says otherwise:
+There are three categories of changes. Only WIRE counts unless mcpe.yaml or --category
+names others:
 
   WIRE     what is published: an event type or field removed, an argument narrowed, a
            payload field that may be absent, null or of another type
   SOURCE   names and types of the generated Go package
-  STRICT   what only strict receivers mind: an enum of a payload widened, a bound
+  STRICT   what breaks only strict receivers: a payload's enum widened, a bound
            relaxed, a field added to a closed object
 
 Event types with "stability: experimental" may change in any way, and one that was
@@ -48,10 +48,10 @@ changed "not", is reported as SCHEMA_INCOMPARABLE rather than passed over.
     ignore:
       - {event: incident.created, rules: [SCHEMA_INCOMPARABLE]}
 
-Findings go to standard output, at their place in the new files, or in the old ones
-for what is gone; with any of them the exit code is 5. An older version that cannot be
-read gives 3, a revision that does not exist 2. "mcpe-gen rules breaking" lists the
-rules and "mcpe-gen explain RULE" shows what one is about.`
+Findings go to standard output with their position in the new files, or in the old
+ones for what was removed. The exit code is 5 if there are any, 3 if the older version
+cannot be read, and 2 if the revision does not exist. "mcpe-gen rules breaking" lists
+the rules, and "mcpe-gen explain RULE" explains one.`
 
 // comparing is what the verb was asked for.
 type comparing struct {
@@ -63,7 +63,7 @@ func newBreaking(c *command) *cobra.Command {
 	var o comparing
 	cmd := &cobra.Command{
 		Use:   "breaking [FILE...] --against OLD",
-		Short: "Report changes of event files that break somebody",
+		Short: "Report breaking changes in event files",
 		Long:  breakingHelp,
 		Example: `  mcpe-gen breaking --against git:main
   mcpe-gen breaking --against git:origin/main --category WIRE,SOURCE

@@ -13,16 +13,16 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
 )
 
-const bridgeHelp = `Bring the events of MCP servers to a coding agent, which needs to know none: a local
-MCP server on standard input and output that subscribes to any servers which speak
-the Events extension. It goes into the agent's configuration like any other server.
+const bridgeHelp = `Bring the events of MCP servers to a coding agent that does not support events itself.
+The bridge is a local MCP server on standard input and output. It subscribes to servers
+that speak the Events extension. Add it to the agent's configuration like any other server.
 
-The agent has tools: events_wait returns what is unread as soon as there is
-something, events_inbox shows it, events_list, events_subscribe, events_unsubscribe
-and events_subscriptions are about what it is told of.
+The agent gets tools: events_wait returns unread events as soon as there are any,
+events_inbox shows them, and events_list, events_subscribe, events_unsubscribe and
+events_subscriptions manage its subscriptions.
 
-What to subscribe to is in a file, bridge.yaml, or given as the URL of one server and
-its events:
+Subscriptions are listed in a file, bridge.yaml. For one server, give its URL and event
+names instead:
 
   servers:
     ci:
@@ -39,11 +39,11 @@ its events:
   catchUp: 24h                            # how old an event may be after a restart
   limits: {bytesPerEvent: 4096, eventsPerBatch: 20, batchesPerMinute: 60, inbox: 1000}
 
-Events, cursors and the agent's subscriptions are kept in a directory, --state, so
-that a restart loses nothing and shows nothing twice. One bridge at a time has it.
+Events, cursors and the agent's subscriptions are kept in the --state directory, so a
+restart loses nothing and shows nothing twice. Only one bridge at a time can use it.
 
-Everything from servers is bounded, marked as the words of others, and shown without
-control characters. The end of standard input, or SIGTERM, ends the bridge in order.`
+Everything from servers is bounded, marked as third-party text, and shown without
+control characters. The bridge shuts down cleanly on SIGTERM or at the end of standard input.`
 
 func newBridge(c *command) *cobra.Command {
 	var state, token string
@@ -67,7 +67,7 @@ func newBridge(c *command) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&state, "state", "", "`dir` of what outlives a run (default: below the user's state directory)")
+	flags.StringVar(&state, "state", "", "`dir` for state that survives a restart (default: below the user's state directory)")
 	flags.StringVar(&token, "token", os.Getenv(tokenVariable), tokenUsage)
 	flags.BoolVar(&channel, "channel", false, "send notifications to Claude Code's channels (as wake.channel does)")
 	hideDefault(cmd, "token")

@@ -22,23 +22,23 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-const conformHelp = `Try the requirements of the Events extension that can be seen from outside against
-any server that speaks it, in whatever language it is written: listing, poll, push,
-cursors, errors in both families of codes, ids and cancellation.
+const conformHelp = `Test any server that speaks the Events extension, in any language, against the
+requirements that can be checked from outside: listing, poll, push, cursors, errors in
+both families of codes, ids and cancellation.
 
 Each requirement has an ID, explained in docs/requirements.md, and each finding says
 what was sent, what came back and what was expected; tokens and secrets are left out.
-"advice" is what no document demands of every server, and does not fail the run.
+"advice" is not required of every server by any document, and does not fail the run.
 
-The modes of one event type are followed side by side: each has to bring the same, and
-each cursor has to lead to what came after it.
+The modes of one event type are followed side by side: each must bring the same events,
+and each cursor must lead to the events after it.
 
-With --listen webhooks are tried too: subscribing, the challenge, signatures, refused
-deliveries, rotation, unsubscribing; with --other-token also what another caller can do
-to a subscription. The server has to reach --public-url, and must
-not have it on an allow-list. Requirements that need an occurrence are skipped when
-nothing occurs within --wait. --ssrf asks for callbacks at private addresses, which
-a server has to refuse; use it on servers that are yours.
+--listen tests webhooks too: subscribing, the challenge, signatures, refused deliveries,
+rotation, unsubscribing. --other-token also tests what another caller can do to a
+subscription. The server must be able to reach --public-url, and must not have it on an
+allow-list. Requirements that need an occurrence are skipped when nothing occurs within
+--wait. --ssrf asks for callbacks at private addresses, which a server must refuse; use
+it only on your own servers.
 
 With --slow the end of grants, of retries and of old secrets is waited for too, and
 streams are followed, which takes up to 20 minutes. --restart names a command that starts
@@ -48,26 +48,27 @@ have to outlive it, or to say that they do not.
 Otherwise a run takes less than two minutes. It subscribes only to callbacks of its
 own, and ends its subscriptions, also on Ctrl-C.
 
-With --client a client is tried: conform plays servers that misbehave, and starts the
-COMMAND after -- once for each, up to six at once; {url} in it becomes the server's URL.
-The one event type is called tick, and is to be followed by whatever mode it offers until
-the program is asked to end. --handled names the file to which the program adds a line for
-each event that it took, which has its eventId; - is its standard output. Without it only
+--client tests a client: conform plays servers that misbehave, and starts the COMMAND
+after -- once for each, up to six at once. {url} in it becomes the server's URL. The only
+event type is tick; the client must follow it, by any mode it offers, until it is asked
+to stop. --handled names the file to which the client appends a line with the eventId
+of each event that it handled; - means its standard output. Without --handled only
 requests are judged.
 
-With --receiver a webhook receiver is tried instead: conform plays the server, and posts
+--receiver tests a webhook receiver instead: conform plays the server, and posts
 challenges, events, gaps and a termination to the URL, some of them wrong, signed with
---secret. The receiver has to know --subscription. --handled names the file to which the
-program adds a line for each message that it took: the eventId of an event, the
-webhook-id of a gap or a termination; without it only answers are judged. A COMMAND
-after -- starts the program, which is killed once and started again to see whether what
-it took is lost. The run ends with a termination.
+--secret. The receiver must know --subscription. --handled names the file to which the
+receiver appends a line for each message that it handled: the eventId of an event, the
+webhook-id of a gap or a termination. Without --handled only responses are judged. A
+COMMAND after -- starts the receiver; it is killed once and started again to see whether
+it loses a message that it accepted. The run ends with a termination.
 
---badge writes a picture with the result, in SVG, for a README. It needs no service that
-draws it, and so works for private projects too.
+--badge writes an SVG image with the result, for a README. It needs no external service,
+so it works for private projects too.
 
-Exit codes: 0 when nothing failed, 1 when there is no MCP server with events, nobody at
-the receiver's URL, or a client that asks nothing, 6 when a requirement does not hold.`
+Exit codes: 0 when nothing failed; 1 when there is no MCP server with events, the
+receiver's URL does not answer, or the client sends no request; 6 when a requirement does
+not hold.`
 
 func newConform(c *command) *cobra.Command {
 	var o conform.Options
@@ -78,7 +79,7 @@ func newConform(c *command) *cobra.Command {
 	var isClient bool
 	cmd := &cobra.Command{
 		Use:   "conform URL | -- COMMAND... | --receiver URL --secret SECRET [-- COMMAND...] | --client -- COMMAND... {url}",
-		Short: "Try the protocol's requirements against a server, a webhook receiver or a client",
+		Short: "Test a server, a webhook receiver or a client against the protocol's requirements",
 		Long:  conformHelp,
 		Example: `  mcpe-gen conform https://mcp.example.com/mcp --token $TOKEN
   mcpe-gen conform -- ./server -stdio
@@ -146,7 +147,7 @@ func newConform(c *command) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&o.Event, "event", "", "try this event `type` (default: for each delivery mode one that occurs)")
+	flags.StringVar(&o.Event, "event", "", "test this event `type` (default: for each delivery mode one that occurs)")
 	flags.StringArrayVar(&o.Args, "arg", nil, "argument of its subscriptions as `KEY=VALUE`; may be repeated")
 	flags.DurationVar(&o.Wait, "wait", 20*time.Second, fmt.Sprintf("how `long` to wait for an occurrence, at most %v",
 		conform.MaxWait))
@@ -158,20 +159,20 @@ func newConform(c *command) *cobra.Command {
 	flags.StringVar(&o.Restart, "restart", "", "`command` for the shell that starts the server of the URL anew, to try what a restart leaves")
 	flags.BoolVar(&o.SSRF, "ssrf", false, "also try callbacks at private addresses, which must be refused; needs --listen")
 	flags.StringVar(&o.Target.Token, "token", os.Getenv(tokenVariable), tokenUsage)
-	flags.StringVar(&o.OtherToken, "other-token", "", "bearer `token` of another caller, to try what depends on who calls")
-	flags.BoolVar(&isClient, "client", false, "try the client that the command after -- starts instead of a server")
+	flags.StringVar(&o.OtherToken, "other-token", "", "bearer `token` of another caller, to test what depends on the caller")
+	flags.BoolVar(&isClient, "client", false, "test the client that the command after -- starts, instead of a server")
 	hooks.Event = receivers.DefaultEvent
-	flags.StringVar(&hooks.URL, "receiver", "", "try the webhook receiver at this `URL` instead of a server")
+	flags.StringVar(&hooks.URL, "receiver", "", "test the webhook receiver at this `URL` instead of a server")
 	flags.StringVar(&hooks.Secret, "secret", os.Getenv(secretVariable),
 		"`whsec_...` that the receiver has for --receiver (default: $"+secretVariable+")")
 	flags.StringVar(&hooks.Subscription, "subscription", receivers.DefaultSubscription,
 		"`id` of the subscription that the receiver knows")
 	flags.StringVar(&data, "data", "{}", "`JSON` object that the events for --receiver carry")
-	flags.StringVar(&hooks.Handled, "handled", "", "`file` with a line for each message that the receiver's program, or the client, took")
+	flags.StringVar(&hooks.Handled, "handled", "", "`file` with a line for each message that the receiver or client handled")
 	hideDefault(cmd, "secret")
 	_ = cmd.MarkFlagFilename("handled")
 	flags.StringVar(&written.junit, "junit", "", "also write the findings to this `file`, in JUnit's format")
-	flags.StringVar(&written.badge, "badge", "", "also write a picture with the result to this `file`, in SVG")
+	flags.StringVar(&written.badge, "badge", "", "also write an SVG image with the result to this `file`")
 	hideDefault(cmd, "token")
 	completeWords(cmd, "revision", wire.RevisionStateless, wire.RevisionLegacy)
 	_ = cmd.MarkFlagFilename("junit", "xml")

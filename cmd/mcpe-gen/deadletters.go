@@ -8,22 +8,23 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/deadletters"
 )
 
-const deadLettersHelp = `Look at the events that a consumer (client.Consume) gave up, in its store: a file
-of file.OpenCursors or an SQLite database.
+const deadLettersHelp = `Work with the events that a consumer (client.Consume) gave up on. STORE is the file of
+file.OpenCursors or an SQLite database.
 
   list        all of them
   show N...   with payload, error, tries and times
   retry N...  hand them to their handler again when the consumer runs
   drop N...   delete them, for good
 
-One process at a time has the store. While the consumer runs, use client.DeadLetters
-in it; this verb waits 10 seconds for it to end and then says who has the store.`
+Only one process at a time can open the store. While the consumer runs, call
+client.DeadLetters in it. This command waits 10 seconds for the consumer to end, and then
+reports which process has the store open.`
 
 func newDeadLetters(c *command) *cobra.Command {
 	var o deadletters.Options
 	cmd := &cobra.Command{
 		Use:   "deadletters STORE VERB [N...]",
-		Short: "Show, retry and drop events that a consumer gave up",
+		Short: "Show, retry and drop the events that a consumer gave up on",
 		Long:  deadLettersHelp,
 		Example: `  mcpe-gen deadletters cursors.json list
   mcpe-gen deadletters consumer.db retry 12 13`,
@@ -40,7 +41,7 @@ func newDeadLetters(c *command) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&o.KeyFile, "key-file", "", "`file` with the key of an SQLite store that has one: its bytes, or base64")
+	cmd.Flags().StringVar(&o.KeyFile, "key-file", "", "`file` with the key of an encrypted SQLite store: its bytes, or base64")
 	_ = cmd.MarkFlagFilename("key-file")
 	return cmd
 }

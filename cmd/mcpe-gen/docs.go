@@ -17,15 +17,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
-const docsHelp = `Write reference pages for event files: what each event type tells, the arguments of
-a subscription and how they filter, the payload with a valid example, delivery
-modes with diagrams, deprecations, and with --since what has changed.
+const docsHelp = `Write reference pages for event files: what each event type means, its arguments and
+how they filter, the payload with a valid example, delivery modes with diagrams,
+deprecations, and with --since the changes.
 
 Files are chosen as with generate: FILE arguments, or else those of mcpe.yaml.
-With -o each package gets NAME.md and NAME.html in the directory. --markdown and
---html write one page of all files; with none of the three the Markdown goes to
-standard output. The HTML page asks for nothing from elsewhere and has light and
-dark colors.
+-o writes NAME.md and NAME.html for each package to the directory. --markdown and
+--html write one page for all files. Without any of the three, the Markdown goes to
+standard output. The HTML page loads nothing from other hosts and has light and dark
+colors.
 
 --since compares with git:REF, a directory or an event file; breaking changes are
 marked.`
@@ -49,7 +49,7 @@ func newDocs(c *command) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVarP(&d.out, "out", "o", "", "`dir` for one Markdown and one HTML page a package")
+	flags.StringVarP(&d.out, "out", "o", "", "`dir` for one Markdown and one HTML page per package")
 	flags.StringVar(&d.markdown, "markdown", "", "`file` for a Markdown page of all files")
 	flags.StringVar(&d.html, "html", "", "`file` for an HTML page of all files")
 	flags.StringVar(&d.title, "title", "", "`title` of the page (default: made of the package or file)")

@@ -15,28 +15,28 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
 )
 
-const doctorHelp = `Look at the PostgreSQL of a cluster of servers and say what is wrong with it: the
-server and its settings, above all those that lose what was acknowledged; the role's
-rights; the version and generation of the schema; leases and shards without an owner;
-how long the outbox has waited; who holds the oldest snapshot; dead rows; clocks.
+const doctorHelp = `Check the PostgreSQL database of a cluster of servers: the server's settings, above all
+those that can lose acknowledged events; the role's privileges; the version and
+generation of the schema; leases, and shards without an owner; how long the outbox has
+waited; who holds the oldest snapshot; dead rows; clocks.
 
-Each line says what was found and, where something is wrong, what to do. Nothing is
-written, and nothing is read of payloads, arguments and secrets.
+Each line says what was found and, if something is wrong, what to do. doctor writes
+nothing, and does not read payloads, arguments or secrets.
 
-URL is a connection string, as postgres.Open takes it; without it DATABASE_URL is.
-Ask as the role of the servers, from one of their machines: rights, round trips and
-the clock are those of who asks. Keep the password out of the command line: put it
-into PGPASSWORD or ~/.pgpass.
+URL is a connection string as for postgres.Open; the default is $DATABASE_URL. Run
+doctor with the servers' role and on one of their machines: it reports the privileges,
+round trips and clock that it sees itself. Keep the password out of the command line:
+put it into PGPASSWORD or ~/.pgpass.
 
-Exit codes: 0 when nothing fails, 1 when there is no connection, 7 when something
-fails, or with --strict is a warning.`
+Exit codes: 0 when nothing fails; 1 when there is no connection; 7 when something fails
+or, with --strict, warns.`
 
 func newDoctor(c *command) *cobra.Command {
 	var o doctor.Options
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor [URL]",
-		Short: "Say what is wrong with a PostgreSQL store",
+		Short: "Diagnose a PostgreSQL store",
 		Long:  doctorHelp,
 		Example: `  mcpe-gen doctor postgres://events@db.example.com/events
   mcpe-gen doctor --strict --json > doctor.json`,
@@ -62,7 +62,7 @@ func newDoctor(c *command) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&o.Schema, "schema", "mcpe", "the store's `schema`")
-	flags.DurationVar(&o.Lease, "lease", 10*time.Second, "the servers' Options.Replica.Lease, by which `time` is judged")
+	flags.DurationVar(&o.Lease, "lease", 10*time.Second, "the servers' Options.Replica.Lease, the `time` that delays are compared with")
 	flags.BoolVar(&asJSON, "json", false, "the same as --format json")
 	return cmd
 }

@@ -36,8 +36,8 @@ func newExplain(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain CODE",
 		Short: "Explain a diagnostic or a rule",
-		Long: `Explain a diagnostic such as MCPE141, or a rule of lint or breaking: the cause, an
-example that gives it, and one that does not.`,
+		Long: `Explain a diagnostic such as MCPE141, or a rule of lint or breaking: its cause, an
+example that triggers it, and a corrected one.`,
 		Example: `  mcpe-gen explain MCPE141
   mcpe-gen explain INPUT_OPEN
   mcpe-gen --format json explain FIELD_REMOVED`,

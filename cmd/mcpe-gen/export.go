@@ -18,9 +18,9 @@ const exportHelp = `Write an AsyncAPI 3.0 document for event files.
 
 Files are chosen as with generate: FILE arguments, or else those of mcpe.yaml, all
 of them in one document. Each event type becomes a channel with one message, which
-the application sends. What AsyncAPI has no place for, such as the arguments of a
-subscription and delivery modes, stands in the channel's x-mcp-event and the
-document's x-mcp-package: "mcpe-gen import" makes one event file of it that has
+the application sends. What AsyncAPI cannot express, such as subscription arguments
+and delivery modes, goes into the channel's x-mcp-event and the document's
+x-mcp-package. "mcpe-gen import" turns the document back into one event file with
 the same types, schemas, package and comments.
 
 The document is YAML, or JSON when the file's name ends in .json.`
@@ -138,8 +138,8 @@ func titleOf(set *schema.Set) string {
 // overwriteHelp is the one rule of all verbs that write to a file.
 const overwriteHelp = `
 
-A file that a verb can make again, of export and docs, is overwritten. An event file
-is yours to edit from then on: import overwrites one only with --force.`
+export and docs overwrite their output files, which they can always write again. import
+overwrites an event file, which is yours to edit, only with --force.`
 
 // write writes a file that holds nothing but a verb's result.
 func (c *command) write(path string, text []byte) error {

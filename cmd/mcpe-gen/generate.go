@@ -14,14 +14,14 @@ import (
 
 const generateHelp = `Write a Go package for event files.
 
-Without FILE arguments every package of mcpe.yaml is written; the file is
-searched in the current directory and upwards, and its paths are relative to it.
-With FILE arguments the files become one package in the directory that -o names,
-and a config is read only when -c names it.
+Without FILE arguments, generate writes every package of mcpe.yaml. It looks for that
+file in the current directory and its parents; paths in it are relative to it. FILE
+arguments become one package in the directory that -o names; a config is then read
+only when -c names it.
 
 A package is written whole: one NAME.mcpe.go for each event file, those reached
 by $ref included, plus mcpe.go, mcpe.schemas.json and tools.json. Files that mcpe-gen wrote earlier
-and whose event file has gone are deleted; files of yours are never touched.
+and whose event file is gone are deleted; your own files are never touched.
 Nothing is written when anything is wrong, and a file that would not change
 keeps its time stamp.
 
@@ -29,17 +29,17 @@ The parts that --emit chooses from:
   server   registration, hooks and emitters
   client   subscriptions
   tools    tool descriptors for MCP clients that know no events
-  ingress  handlers of webhooks for events that have "from"; not written unless
-           it is asked for, and brings server with it
+  ingress  webhook handlers for events that have "from"; written only when
+           requested, and adds server
 Types are always written, and "--emit types" writes nothing else. What a part
 needs is imported only with it, so a program that only subscribes links no server.
 
-TypeScript is written where mcpe.yaml has typescript: {out: DIR}, or --typescript
-names a directory: events.ts with the types, and on request, by emit there or
---emit-typescript, what receives them with an SDK: ai-sdk, client, webhook, schemas.
+TypeScript is written if mcpe.yaml has typescript: {out: DIR} or --typescript names a
+directory. events.ts has the types. emit in mcpe.yaml, or --emit-typescript, adds code
+that receives them: ai-sdk, client, webhook, schemas.
 
-Plugins of mcpe.yaml are programs that write files of the same model. They run, with
-your rights, unless FILE arguments are given or --no-plugins.`
+Plugins in mcpe.yaml are programs that write more files from the same model. They run
+with your privileges, unless FILE arguments or --no-plugins are given.`
 
 // generateFlags are what the verb takes beside the global flags.
 type generateFlags struct {
@@ -90,12 +90,12 @@ func newGenerate(c *command) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVarP(&f.out, "out", "o", "", "`dir` to write to (default: the config's, with FILE arguments the current one)")
+	flags.StringVarP(&f.out, "out", "o", "", "`dir` to write to (default: the config's; with FILE arguments the current one)")
 	flags.StringVar(&f.pkg, "package", "", "`name` of the Go package (default: the config's, the event file's, the directory's)")
 	flags.StringSliceVar(&f.emit, "emit", nil, "`parts` to write, of server,client,tools,ingress (default the first three)")
 	flags.StringVar(&f.typescript, "typescript", "", "`dir` to write TypeScript to; with FILE arguments and without -o, nothing else")
 	flags.StringSliceVar(&f.emitTypeScript, "emit-typescript", nil, "`parts` to write beside events.ts, of ai-sdk,client,webhook,schemas")
-	flags.BoolVar(&f.check, "check", false, "write nothing; list what is not current and exit with 4")
+	flags.BoolVar(&f.check, "check", false, "write nothing; list what is not current and exit with code 4")
 	flags.BoolVar(&f.diff, "diff", false, "write nothing; print what would change as a unified diff")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "write nothing; list what would change")
 	flags.BoolVar(&f.watch, "watch", false, "write again whenever an event file, the config or a plugin changes, until Ctrl-C")

@@ -94,7 +94,7 @@ func TestServerTextIsEscaped(t *testing.T) {
 		"choice":     {"listen", map[string]string{"events/list": `{"events":[{"name":"a$C","description":"$C","delivery":["$C"]},` + tick + `]}`}, "Event types of"},
 		"modes":      {"listen tick", map[string]string{"events/list": `{"events":[{"name":"tick","delivery":["$C"]}]}`}, "not delivered by"},
 		"arguments": {"listen tick --arg n=5", map[string]string{"events/list": `{"events":[{"name":"tick","delivery":["poll"],
-			"inputSchema":{"type":"object","required":["$C"],"properties":{"$C":{"enum":["$C"]}},"additionalProperties":false}}]}`}, "do not fit"},
+			"inputSchema":{"type":"object","required":["$C"],"properties":{"$C":{"enum":["$C"]}},"additionalProperties":false}}]}`}, "are not valid"},
 		"import": {"import", map[string]string{"events/list": `{"events":[{"name":"a$C"},{"name":"b$C","delivery":5},{"name":"ok","description":"$C","delivery":["poll"],
 			"inputSchema":{"type":"object","description":"$C","properties":{"$C":{"type":"string","enum":["$C"]}}},"payloadSchema":{"type":"object","$C":1},"_meta":{"$C":"$C"}}]}`}, "is left out: /delivery"},
 	} {

@@ -25,28 +25,27 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
-const importHelp = `Write an event file for event types that exist already.
+const importHelp = `Write an event file for existing event types.
 
-They are read from a live server, which is named by its URL or started by the
-command after "--"; from a document: AsyncAPI 2 or 3, or OpenAPI 3 (webhooks,
+import reads them from a live server, named by its URL or started by the command
+after "--"; from a document: AsyncAPI 2 or 3, or OpenAPI 3 (webhooks,
 callbacks, and the schemas that Stripe marks with x-stripeEvent); or from a
-directory of JSON Schema files. From the event file a client for them is
-generated as for events of your own.
+directory of JSON Schema files. "mcpe-gen generate" then writes a client from the
+event file, as it does for your own events.
 
-The schemas of a server are taken as they are published, so that a server
-generated from the file would advertise the same, and a generated client notices
-when the server changes. What several event types share becomes a shared schema.
-What an event file cannot hold is left out, with a warning and a comment in the
-file.
+A server's schemas are kept as published: a server generated from the file would
+advertise the same ones, and a generated client notices when the server changes.
+Parts that several event types have in common become a shared schema. What an event
+file cannot express is left out, with a warning and a comment in the file.
 
-References to other files are followed, from each file's own directory. The net is
-never asked: refs of mcpe.yaml say which files stand for URLs. Its dialect and
-overrides count as well.
+References to other files are followed, relative to the file that has them. URLs are
+never fetched: refs in mcpe.yaml maps them to files. Its dialect and overrides apply
+too.
 
-In a directory --event-from says which event a file describes: "filename" names it
-after the file (files that others refer to are shared schemas), "title" after its
-title, and a JSON Pointer after what stands there in the file, such as
-/properties/type/const.`
+For a directory, --event-from says how the events are named: "filename" after the
+file (files that others refer to become shared schemas), "title" after its title, and
+a JSON Pointer, such as /properties/type/const, after the value at that place in the
+file.`
 
 // importTimeout bounds reading all event types of a server.
 const importTimeout = time.Minute
@@ -83,11 +82,11 @@ func newImport(c *command) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVarP(&i.out, "out", "o", "", "`file` to write to (default: standard output)")
-	flags.BoolVar(&i.force, "force", false, "overwrite the file if it exists")
+	flags.BoolVar(&i.force, "force", false, "overwrite an existing file")
 	flags.StringVar(&i.pkg, "package", "", "`name` of the Go package that the event file asks for")
 	flags.StringVar(&i.from, "event-from", "", "what names the events of a directory: filename, title or a JSON `pointer`")
 	completeWords(cmd, "event-from", schemadir.ByFilename, schemadir.ByTitle)
-	flags.StringVar(&i.dialect, "dialect", "", "`dialect` of schemas that say none, or one that is not supported: "+strings.Join(schema.Dialects, " or "))
+	flags.StringVar(&i.dialect, "dialect", "", "`dialect` of schemas that name none, or an unsupported one: "+strings.Join(schema.Dialects, " or "))
 	completeWords(cmd, "dialect", schema.Dialects...)
 	flags.StringVar(&i.target.Token, "token", os.Getenv(tokenVariable), tokenUsage)
 	hideDefault(cmd, "token")
@@ -243,7 +242,7 @@ func (i imports) file(reading schema.Options) (doc importer.Document, from strin
 	case i.from != "":
 		return doc, "", nil, usagef("--event-from is for a directory, and %s is a file", i.path)
 	case !info.Mode().IsRegular():
-		return doc, "", nil, usagef("%s is no regular file", i.path)
+		return doc, "", nil, usagef("%s is not a regular file", i.path)
 	}
 	data, err := os.ReadFile(i.path)
 	if err != nil {

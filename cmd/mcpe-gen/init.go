@@ -21,44 +21,44 @@ const initHelp = `Start a Go module with an MCP server that sends typed events.
 The directory (default: the current one) gets an event file, mcpe.yaml, a server
 on stdio or on Streamable HTTP, a test, a README, a CI workflow for GitHub Actions, a
 Dockerfile, a go.mod with a "tool" line for mcpe-gen, and the generated code. All of
-it is written once and is yours then. Existing files are never overwritten: if one is
+it is written once and is yours to edit. Existing files are never overwritten: if one is
 in the way, nothing is written.
 
-On a terminal you are asked for the module's name, the transport and the source of
-events, unless flags say them; "mcpe-gen init DIR </dev/null" takes the defaults.
-Nothing is asked elsewhere, with -q, or with a --format other than text.
+On a terminal, init asks for the module's name, the transport and the source of events
+unless flags give them; "mcpe-gen init DIR </dev/null" takes the defaults. It asks
+nothing elsewhere, with -q, or with a --format other than text.
 
-The source is "emit" when your program tells of each event, and "check" when the
-server looks for new ones in a table, a feed or another service.
+Use the source "emit" if your program reports each event, and "check" if the server
+has to look for new ones in a table, a feed or another service.
 
---store says what events are kept in: memory, a SQLite file, or PostgreSQL or NATS
-JetStream, which several processes may share. --webhooks offers delivery by webhook, --auth oauth the metadata
-by which connectors find the authorization server, and --console serves the operators'
-console; these three need --transport http. Every server has tools for clients that
-know no events, one of which waits.
+--store chooses where events are kept: memory, a SQLite file, or PostgreSQL or NATS
+JetStream, which several processes can share. --webhooks offers delivery by webhook.
+--auth oauth adds the metadata by which connectors find the authorization server.
+--console serves the operators' console. These three need --transport http. Every server
+has tools for clients that do not support events, one of which waits for events.
 
 --typescript adds the types of the events for TypeScript and a small program that
-listens to them, in web/; also in a module that is there.
+listens to them, in web/. This also works in an existing module.
 
-With --from the events are the webhooks of a service, which the server takes in by
-HTTP, verified; --events chooses among the event types that there are to start from:
-those of GitHub are made of its own schemas (push, issues and pull_request where none
-are named; issues.opened is one action), those of Stripe, Slack and GitLab are a few by
-hand, standard-webhooks, hmac and cloudevents have an example each.
+With --from, the events are the webhooks of a service. The server receives them over
+HTTP and verifies them. --events chooses the event types to start with. Those of GitHub
+come from its own schemas (default push, issues and pull_request; issues.opened is one
+action). Stripe, Slack and GitLab have a few written by hand; standard-webhooks, hmac
+and cloudevents have an example each.
 
-In a directory with a go.mod, init adds events to the module that is there: events/,
-mcpe.yaml, the generated package and generate.go. Of existing files only go.mod is
-changed, and the change is shown. The server stays as it is: init finds where it is
-made and served, and says which lines go there. With --write it puts them there and
-shows the change, or says why somebody has to do it by hand. What --store, --auth and
---console need is in internal/eventsetup; without --auth callers are who your program
-says that they are.
+In a directory with a go.mod, init adds events to that module: events/, mcpe.yaml, the
+generated package and generate.go. The only existing file it changes is go.mod, and it
+shows the change. It does not edit your server: it finds where the server is created and
+served, and prints the lines to add there. --write adds them and shows the change, or
+explains why you have to do it by hand. The code for --store, --auth and --console goes
+into internal/eventsetup. Without --auth your program's own authentication identifies
+callers.
 
 No network is used. The last lines of the output are the commands to run next;
 the first of them, "go mod tidy", fetches the modules.
 
-The go.mod requires the version of this mcpe-gen. A mcpe-gen built from a
-checkout has no released version, and then --replace must name a checkout:
+The new go.mod requires the version of this mcpe-gen. A mcpe-gen built from a
+checkout has no released version; then --replace must name the checkout:
 
   mcpe-gen init demo --replace ~/src/mcpe-gen`
 
@@ -145,15 +145,15 @@ func newInit(c *command) *cobra.Command {
 	flags.StringVar(&s.module, "module", "", "module `path` of the new module (default example.com/ and the directory's name)")
 	flags.StringVar(&s.transport, "transport", templates.Transports[0], "what the server speaks: `stdio|http`")
 	flags.StringVar(&s.source, "source", templates.Sources[0], "where events come from: `emit|check`")
-	flags.StringVar(&s.store, "store", templates.Stores[0], "what events are kept in: `"+strings.Join(templates.Stores, "|")+"`")
+	flags.StringVar(&s.store, "store", templates.Stores[0], "where events are kept: `"+strings.Join(templates.Stores, "|")+"`")
 	flags.BoolVar(&s.webhooks, "webhooks", false, "offer delivery by webhook")
-	flags.StringVar(&s.auth, "auth", "", "how callers say who they are: `"+strings.Join(templates.Auths, "|")+"` (default bearer on HTTP)")
+	flags.StringVar(&s.auth, "auth", "", "how callers authenticate: `"+strings.Join(templates.Auths, "|")+"` (default bearer on HTTP)")
 	flags.BoolVar(&s.console, "console", false, "serve the operators' console")
-	flags.BoolVar(&s.typescript, "typescript", false, "write TypeScript too, and a program in web/ that listens")
+	flags.BoolVar(&s.typescript, "typescript", false, "also write TypeScript, and a program in web/ that listens")
 	flags.StringVar(&s.from, "from", "", "service whose webhooks become events: `"+strings.Join(starter.Services, "|")+"`")
-	flags.StringSliceVar(&s.events, "events", nil, "event types to start with, of those that --from has: `a,b`")
+	flags.StringSliceVar(&s.events, "events", nil, "event types of the --from service to start with: `a,b`")
 	flags.StringVar(&s.replace, "replace", "", "`path` of a checkout of mcpe-gen to use instead of a released version")
-	flags.BoolVar(&s.write, "write", false, "in a module that is there: edit its server too")
+	flags.BoolVar(&s.write, "write", false, "in an existing module: edit its server too")
 	completeWords(cmd, "transport", templates.Transports...)
 	completeWords(cmd, "source", templates.Sources...)
 	completeWords(cmd, "store", templates.Stores...)

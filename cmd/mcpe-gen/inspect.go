@@ -13,19 +13,19 @@ import (
 func newInspect(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "inspect [FILE...]",
-		Short: "Print what the generator sees in event files, as JSON",
-		Long: `Print what the generator sees in event files, as one JSON document, without
+		Short: "Print what the generator reads from event files, as JSON",
+		Long: `Print what the generator reads from event files as one JSON document, without
 writing anything.
 
 Files are chosen as with generate: FILE arguments, or else those of mcpe.yaml.
-The document has
+The document has:
 
   version   of its form: within one, members are added and none is changed
   packages  for each: the event types, tasks and the conversation; under types
             every type as data, with what Go and TypeScript call it; under
             $defs the JSON Schemas, resolved
 
-"mcpe-gen schema model" prints its JSON Schema. Plugins are sent the same.`,
+"mcpe-gen schema model" prints its JSON Schema. Plugins receive the same document.`,
 		Example: `  mcpe-gen inspect incidents.yaml
   mcpe-gen inspect | jq -r '.packages[].events[] | "\(.pos) \(.name) \(.payload.type)"'`,
 		ValidArgsFunction: completeEventFiles,

@@ -9,15 +9,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
-const lintHelp = `Check event files for what is allowed and regretted later: names that do not read
-alike, arguments that nobody explains, payloads larger than an agent wants to read.
+const lintHelp = `Check event files for what is valid but regretted later: inconsistent names, arguments
+without descriptions, payloads larger than an agent wants to read.
 
 Files are chosen as with generate: FILE arguments, or else those of mcpe.yaml.
-Findings go to standard output. One of severity error ends the run with exit code
-3, with --strict also a warning; notes never do.
+Findings go to standard output. The exit code is 3 if there is an error or, with
+--strict, a warning; notes do not count.
 
-"mcpe-gen rules lint" lists the rules and "mcpe-gen explain RULE" shows what one is
-about. mcpe.yaml chooses among them:
+"mcpe-gen rules lint" lists the rules, and "mcpe-gen explain RULE" explains one.
+mcpe.yaml selects them:
 
   lint:
     use: [STANDARD]                   # MINIMAL, STANDARD (default), STRICT, or rules
@@ -27,8 +27,8 @@ about. mcpe.yaml chooses among them:
       - {path: events/legacy, rules: [EVENT_NAME_STYLE]}
       - {event: 'internal.*'}
 
-A category brings the smaller ones with it. In an event file a comment with a reason
-contradicts a rule, on the same line or alone on the line above:
+A category includes the smaller ones. In an event file, a comment with a reason turns a
+rule off for one place, on the same line or alone on the line above:
 
   body: {type: string}  # mcpe:ignore PAYLOAD_FREE_TEXT the text is what is wanted`
 

@@ -20,37 +20,38 @@ const listenHelp = `Subscribe to an event type of any server that speaks the Eve
 print what arrives: one line per event on standard output, everything else on
 standard error.
 
-The server is named by its URL, or started by the command after "--". Without
-EVENT the event types are listed, and on a terminal you are asked for one.
-Ctrl-C ends the run, with exit code 0.
+Name the server by its URL, or start it with the command after "--". Without EVENT,
+listen lists the event types and, on a terminal, asks for one. Ctrl-C ends the run with
+exit code 0.
 
-Arguments of the subscription are given as --arg KEY=VALUE and take the types of
-the event's inputSchema; an array is given by repeating its key.
+Give arguments of the subscription as --arg KEY=VALUE; values get the types of the
+event's inputSchema. Repeat a key to give an array.
 
-With --forward every event is posted as JSON to a URL, in order, and the answer's
-status is shown: the way to develop a receiver on this machine. With --cursor-file
-the next run with the same arguments continues where this one ended.
+--forward posts every event as JSON to a URL, in order, and prints the response
+status: use it to develop a receiver on your own machine. With --cursor-file the next
+run with the same arguments continues where this one ended.
 
-With --exec a command is run for each event, one at a time and never by a shell.
-It reads one JSON document on its standard input: server, event, count, first, last
-and events. MCPE_EVENT, MCPE_SERVER and MCPE_COUNT are in its environment. Exit code 0
-settles the event; 65 makes it a dead letter at once; any other, 75 say, or the timeout
-tries it again, and after --exec-tries it is a dead letter. With --cursor-file progress
-and dead letters survive a restart, and "mcpe-gen deadletters FILE" shows them. The
-words of the command are separated by blanks; ["my program", "an argument"] is another
-way to write it. At the end a command that runs has 10 seconds.
+--exec runs a command for each event, one at a time and without a shell. The command
+reads one JSON document on standard input: server, event, count, first, last and
+events. MCPE_EVENT, MCPE_SERVER and MCPE_COUNT are in its environment. Exit code 0
+settles the event; 65 makes it a dead letter at once. After any other code, such as 75,
+or a timeout, the event is tried again; after --exec-tries it becomes a dead letter.
+With --cursor-file progress and dead letters survive a restart, and "mcpe-gen
+deadletters FILE" shows them. Separate the words of the command by spaces, or write
+["my program", "an argument"]. When listen ends, a running command has 10 seconds to
+finish.
 
-With --print each event is one line of JSON of at most 4 KiB, and nothing else is
-on standard output: for monitors.
+--print writes each event as one line of JSON of at most 4 KiB, and nothing else, to
+standard output: use it with monitors.
 
-With either one, events that are about the same thing and come in a burst are handed
-over together, once no more have come for --quiet-seconds, at the latest after
---max-seconds. What is the same thing, and the times, are as the event type's
-x-coalesce says, or as --key does. Without any of them each event is by itself.
+Both --exec and --print join a burst of events about the same thing: they hand it over
+when no more have come for --quiet-seconds, at the latest after --max-seconds. The event
+type's x-coalesce says which events belong together and sets the times; --key overrides
+it. Without either, events are not joined.
 
-With --listen events are received by webhook where the server offers that: it posts
-them to --public-url, which has to lead to the address listened on. Servers call
-https only; --tls-cert and --tls-key serve it, or a tunnel or proxy in front does.`
+--listen receives events by webhook if the server offers it. The server posts them to
+--public-url, which must lead to the address listened on. Servers call https only: give
+--tls-cert and --tls-key, or put a tunnel or proxy in front.`
 
 func newListen(c *command) *cobra.Command {
 	o := listen.Options{}
@@ -90,17 +91,17 @@ func newListen(c *command) *cobra.Command {
 	flags.StringVar(&o.Mode, "mode", "auto", "delivery mode: `"+strings.Join(listen.Modes, "|")+"`")
 	receiverFlags(cmd, &o.Receiver)
 	flags.StringVar(&o.Target.Token, "token", os.Getenv(tokenVariable), tokenUsage)
-	flags.BoolVar(&o.JSON, "json", false, "print one JSON object a line (as --format json does)")
+	flags.BoolVar(&o.JSON, "json", false, "print one JSON object per line (as --format json does)")
 	flags.StringVar(&o.Forward, "forward", "", "post every event to this `URL`")
 	flags.StringVar(&run.words, "exec", "", "run this `command` for every event")
 	flags.DurationVar(&run.Timeout, "exec-timeout", wake.DefaultTimeout, "end the command after this `time`")
 	flags.IntVar(&run.PerMinute, "exec-per-minute", 0, "run it at most this `number` of times a minute, evenly spaced (default: no limit)")
-	flags.IntVar(&run.Attempts, "exec-tries", wake.DefaultAttempts, "after this `number` of failures an event is a dead letter")
-	flags.BoolVar(&o.Print, "print", false, "print one short JSON object a line, and nothing else")
+	flags.IntVar(&run.Attempts, "exec-tries", wake.DefaultAttempts, "after this `number` of failures an event becomes a dead letter")
+	flags.BoolVar(&o.Print, "print", false, "print one short JSON object per line, and nothing else")
 	flags.StringArrayVar(&o.Burst.Key, "key", nil, "join events that are equal at this JSON `pointer` into the payload; may be repeated")
 	flags.IntVar(&o.Burst.Quiet, "quiet-seconds", 0, "hand a burst over after this `time` without another; 0 joins nothing (default: as the type says)")
 	flags.IntVar(&o.Burst.Max, "max-seconds", 0, "hand it over after this `time` at the latest (default: as the type says, or ten times --quiet-seconds)")
-	flags.StringVar(&o.CursorFile, "cursor-file", "", "`file` that keeps the position and dead letters from one run to the next")
+	flags.StringVar(&o.CursorFile, "cursor-file", "", "`file` that keeps the position and dead letters between runs")
 	flags.IntVarP(&o.Count, "count", "n", 0, "end after this `number` of events (default: never)")
 	hideDefault(cmd, "token")
 	completeWords(cmd, "mode", listen.Modes...)

@@ -12,8 +12,8 @@ func newMan(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages",
-		Long: `Write a manual page for mcpe-gen and one for each of its verbs into DIR, which is
-made if it is not there.`,
+		Long: `Write a manual page for mcpe-gen and one for each of its commands into DIR, which is
+created if it does not exist.`,
 		Example: `  mcpe-gen man ~/.local/share/man/man1
   man mcpe-gen-generate`,
 		Args: func(_ *cobra.Command, args []string) error {

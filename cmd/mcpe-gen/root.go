@@ -98,16 +98,16 @@ short, committed beside yours, and the same bytes on every machine.
 
 A new project starts with "mcpe-gen init". In a project with an mcpe.yaml,
 "mcpe-gen generate" writes what it describes, and in CI
-"mcpe-gen generate --check" tells whether somebody forgot to.
+"mcpe-gen generate --check" fails when generated code is out of date.
 
 Diagnostics go to standard error as "file:line:col: error CODE: message",
-followed on a terminal by the line and a caret; "mcpe-gen explain CODE" tells more.
-Of notes and warnings three a code are shown and the others counted, of errors 50;
---notes shows all. Notes about files that only a $ref reaches are left out, and
-"silence" in mcpe.yaml leaves out more. The other formats are complete.
-With --format json each is one JSON object a line, with --format github a workflow
-command of GitHub Actions. What lint and breaking find goes to standard output, and
-with --format sarif as one SARIF log.
+followed on a terminal by the line and a caret; "mcpe-gen explain CODE" explains one.
+At most three notes and warnings per code and 50 errors are shown; the rest are
+counted. --notes shows all of them. Notes about files that only a $ref reaches are
+left out; "silence" in mcpe.yaml hides more. The other formats are complete:
+--format json prints one JSON object per line, and --format github prints workflow
+commands for GitHub Actions. Findings of lint and breaking go to standard output;
+--format sarif prints them as one SARIF log.
 
 Exit codes:
   0  done; warnings do not count, unless --strict is given
@@ -145,8 +145,8 @@ func newRoot(c *command) *cobra.Command {
 	flags.StringVarP(&c.config, "config", "c", "", "read this `file` instead of the mcpe.yaml found in the directory or above")
 	flags.StringVarP(&c.dir, "directory", "C", "", "change to this `dir` before doing anything else")
 	flags.BoolVarP(&c.quiet, "quiet", "q", false, "print only errors and what was asked for")
-	flags.BoolVar(&c.strict, "strict", false, "treat warnings as errors, those that are not shown included")
-	flags.BoolVar(&c.notes, "notes", false, "show every diagnostic; without it text shows 3 notes and warnings a code and 50 errors")
+	flags.BoolVar(&c.strict, "strict", false, "treat warnings as errors, including those that are not shown")
+	flags.BoolVar(&c.notes, "notes", false, "show every diagnostic (text format otherwise shows 3 notes and warnings per code and 50 errors)")
 	flags.StringVar(&c.format, "format", "text", "print results and diagnostics as `text|json|github|sarif`")
 	flags.StringVar(&c.color, "color", "auto", "color diagnostics: `auto|always|never`; always also shows source lines in a pipe")
 	completeWords(root, "format", formats...)

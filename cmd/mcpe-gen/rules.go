@@ -35,8 +35,8 @@ func newRules(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rules [lint|breaking]",
 		Short: "List the rules of lint and breaking",
-		Long: `List the rules of lint and breaking: for each its ID, its category, the severity of
-its findings and what it asks for. "mcpe-gen explain RULE" tells why, with an example.
+		Long: `List the rules of lint and breaking, each with its ID, category, severity and
+requirement. "mcpe-gen explain RULE" gives the reason and an example.
 
 With --format json the list is one JSON document.`,
 		Example: `  mcpe-gen rules

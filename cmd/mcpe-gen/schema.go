@@ -19,8 +19,8 @@ func newSchema(c *command) *cobra.Command {
 		Long: `Print the JSON Schema of event files (events), of mcpe.yaml (config) or of what
 inspect prints and plugins are sent (model).
 
-Editors use it for completion and for checks while typing. The YAML language
-server, for one, takes it from the first line of a file:
+Editors use it for completion and validation. The YAML language server, for example,
+reads its location from the first line of a file:
 
   # yaml-language-server: $schema=./mcpe-events.schema.json`,
 		Example: `  mcpe-gen schema events > events/mcpe-events.schema.json

@@ -13,35 +13,35 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
-const serveHelp = `Serve event files as an MCP server without generated code: for trying event types
-before there is a server, and for authors of clients. It is never for production: it
-keeps nothing, accepts a single token and trusts whatever is posted to it.
+const serveHelp = `Serve event files as an MCP server without generated code, to try event types before
+there is a server, or to develop a client. Never use it in production: it keeps nothing,
+accepts a single token and trusts whatever is posted to it.
 
-Without --http it speaks on standard input and output, for one client. With --http
-MCP is at /mcp. A port alone stays on this machine; other addresses need --token.
-Callers without the token get poll and push, and those with it webhooks too. --dev
-lets callbacks be on loopback; they still are https, so --callback-ca names the file
-of a certificate that the system does not know.
+Without --http it serves one client on standard input and output. With --http MCP is
+at /mcp. A port alone listens on loopback; other addresses need --token. Callers without
+the token can use poll and push; callers with it also webhooks. --dev allows callbacks on
+loopback. They must still use https; --callback-ca names the file of a certificate that
+the system does not trust.
 
-Events come from three places: --sample makes them up at an interval, --replay emits
-what "mcpe-gen listen --json" printed, as soon as somebody subscribes, and anybody
-can post a payload:
+There are three sources of events: --sample generates them at an interval, --replay emits
+the output of "mcpe-gen listen --json" as soon as somebody subscribes, and anybody can
+post a payload:
 
   curl -H 'Content-Type: application/json' -d '{"id":"1"}' http://127.0.0.1:8080/emit/EVENT
 
-With --token that takes the token too; "?id=ID" sets the eventId. Types whose source
-is "check" are emitted as well, and a type that is delivered by webhook only is left
-out where there are no webhooks.
+With --token, the post needs the token too; "?id=ID" sets the eventId. Types whose source
+is "check" are emitted as well. A type that is delivered only by webhook is left out if
+there are no webhooks.
 
-Clients that know no events have a read tool for each event type, and events_wait.
+Clients that do not support events get a read tool for each event type, and events_wait.
 
---drop and --delay show what a client does on a bad network.`
+--drop and --delay show how a client behaves on a bad network.`
 
 func newServe(c *command) *cobra.Command {
 	var o serve.Options
 	cmd := &cobra.Command{
 		Use:   "serve [FILE...]",
-		Short: "Serve event files for trying, without generated code",
+		Short: "Serve event files without generated code, to try them",
 		Long:  serveHelp,
 		Example: `  mcpe-gen serve events.yaml --http 8080 --sample 2s
   mcpe-gen serve events.yaml --sample 500ms       # on standard input and output
@@ -56,11 +56,11 @@ func newServe(c *command) *cobra.Command {
 	flags.SortFlags = false
 	flags.StringVar(&o.HTTP, "http", "",
 		"`address` to serve on, or a port of this machine (default: standard input and output)")
-	flags.DurationVar(&o.Sample, "sample", 0, "make up an event of each type at this `interval`")
+	flags.DurationVar(&o.Sample, "sample", 0, "generate an event of each type at this `interval`")
 	flags.StringVar(&o.Replay, "replay", "", "emit the events of this `file`, lines of listen --json")
-	flags.Float64Var(&o.Speed, "speed", 1, "`times` the pace at which the events of --replay came")
-	flags.Float64Var(&o.Drop, "drop", 0, "`share` of polls, streams and subscriptions that are broken off, such as 0.2")
-	flags.DurationVar(&o.Delay, "delay", 0, "hold each request up for this `time`")
+	flags.Float64Var(&o.Speed, "speed", 1, "replay events at this many `times` their original pace")
+	flags.Float64Var(&o.Drop, "drop", 0, "`share` of polls, streams and subscriptions to cut off, such as 0.2")
+	flags.DurationVar(&o.Delay, "delay", 0, "delay each request by this `time`")
 	flags.StringVar(&o.Token, "token", "",
 		"bearer `token` that gives webhooks (default: the environment's "+tokenVariable+")")
 	flags.BoolVar(&o.Dev, "dev", false, "allow callbacks on loopback")

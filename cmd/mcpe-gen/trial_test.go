@@ -14,7 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-var servedAt = regexp.MustCompile(`at (http://[^ ]+)/mcp, for trying`)
+var servedAt = regexp.MustCompile(`at (http://[^ ]+)/mcp, for testing only`)
 
 // startTrial is the script command "trial ARGS…": mcpe-gen serve in the background, whose address it puts
 // into $TRIAL, and what it writes to standard error into the file trial.log when the script ends it.

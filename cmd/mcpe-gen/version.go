@@ -65,9 +65,9 @@ func newVersion(c *command) *cobra.Command {
 		Short: "Print the version of mcpe-gen",
 		Long: `Print the version of mcpe-gen and of the Go release that built it.
 
-Generated code never contains the version. The runtime that it is compiled with
-must not be older than the mcpe-gen that wrote it, which the compiler checks; a
-"tool" line in go.mod keeps both at one version.`,
+Generated code never contains the version. The runtime must not be older than the
+mcpe-gen that wrote the code; the compiler checks this. A "tool" line in go.mod keeps
+both at the same version.`,
 		Example: `  mcpe-gen version
   mcpe-gen version --format json`,
 		Args: noArgs,

@@ -94,7 +94,7 @@ func (s *ciServer) rerun(_ context.Context, _ *mcp.CallToolRequest, in rerunInpu
 	defer s.mu.Unlock()
 	r, ok := s.runs[in.RunID]
 	if !ok || r.Conclusion != ci.RunCompletedPayloadConclusionFailure {
-		return nil, nil, fmt.Errorf("runId: %q is no failed run", in.RunID)
+		return nil, nil, fmt.Errorf("runId: %q is not a failed run", in.RunID)
 	}
 	r.RunID += "-again"
 	r.Conclusion = ci.RunCompletedPayloadConclusionSuccess

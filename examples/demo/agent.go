@@ -19,7 +19,7 @@ func codingAgent(ctx context.Context, w io.Writer, bin string) error {
 		return err
 	}
 	defer agent.kill()
-	if err := agent.ended(ctx, w, "An agent that knows no events, over mcpe-gen bridge"); err != nil {
+	if err := agent.ended(ctx, w, "An agent without event support, over mcpe-gen bridge"); err != nil {
 		return err
 	}
 	for _, line := range woken {

@@ -27,7 +27,7 @@ const deskTickets = 20
 // replicas shows two processes of one server on PostgreSQL behind a balancer: one is killed, and nobody
 // misses anything. Where PostgreSQL is not installed it says so.
 func replicas(ctx context.Context, w io.Writer, bin string) (err error) {
-	fmt.Fprintln(w, "\nTwo replicas on PostgreSQL, of which one is killed")
+	fmt.Fprintln(w, "\nTwo replicas on PostgreSQL; one is killed")
 	url, stop, err := throwaway.Start(filepath.Join(bin, "throwaway"))
 	if errors.Is(err, throwaway.ErrMissing) && os.Getenv("MCPE_TEST_POSTGRES_REQUIRED") == "" {
 		fmt.Fprintln(w, "  NOT SHOWN: PostgreSQL is not installed here.")
@@ -83,7 +83,7 @@ func replicas(ctx context.Context, w io.Writer, bin string) (err error) {
 	}
 	killed := time.Now()
 	desks[0].kill()
-	fmt.Fprintf(w, "  %s is killed with %d tickets on their way; %d more are opened.\n", addresses[0], deskTickets, deskTickets)
+	fmt.Fprintf(w, "  %s is killed with %d tickets in flight; %d more are opened.\n", addresses[0], deskTickets, deskTickets)
 	if err := open(); err != nil {
 		return err
 	}

@@ -173,7 +173,7 @@ func (s *subscriber) report(w io.Writer) error {
 		got = append(got, line.EventID)
 	}
 	if len(got) == 0 {
-		fmt.Fprintln(w, "  nothing, as the filter asks")
+		fmt.Fprintln(w, "  nothing, because of the filter")
 	}
 	var errs []error
 	for _, id := range s.want {

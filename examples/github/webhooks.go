@@ -30,13 +30,13 @@ type webhookOptions struct {
 }
 
 func (o *webhookOptions) flags(fs *flag.FlagSet) {
-	fs.StringVar(&o.db, "db", "", "SQLite file that keeps events and subscriptions over a restart; without it they live in memory")
+	fs.StringVar(&o.db, "db", "", "SQLite file for events and subscriptions; without it they are kept in memory and lost at a restart")
 	fs.BoolVar(&o.on, "webhooks", false, "offer delivery by webhook to callers with a token, see -tokens")
 	fs.StringVar(&o.preset, "preset", "", "follow one document to the letter: chatgpt or sep")
-	fs.BoolVar(&o.dev, "dev", false, "allow callbacks on the loopback interface, for trying things out")
-	fs.StringVar(&o.callbackCA, "callback-ca", "", "PEM file of a root that callbacks' certificates may come from, beside the system's")
+	fs.BoolVar(&o.dev, "dev", false, "allow callbacks on the loopback interface, for testing")
+	fs.StringVar(&o.callbackCA, "callback-ca", "", "PEM file of an additional root to trust for callbacks")
 	fs.DurationVar(&o.minTTL, "min-ttl", 0, "shortest time until a webhook subscription must be refreshed; 0 means the default of 1 min")
-	fs.BoolVar(&o.noExpiry, "allow-no-expiry", false, "grant subscriptions without expiry to who asks for one; needs -db")
+	fs.BoolVar(&o.noExpiry, "allow-no-expiry", false, "grant subscriptions without expiry to callers that send ttlMs: null; needs -db")
 	fs.Func("retry", "waits before the attempts of a delivery, for example 0s,1s,2s; the default is 0s,5s,30s,2m,10m", func(s string) error {
 		o.retry = nil
 		for _, w := range strings.Split(s, ",") {

@@ -151,7 +151,7 @@ func arguments(values url.Values, inputSchema json.RawMessage) (json.RawMessage,
 		switch t, _ := schema.Properties[k].Type.(string); t {
 		case "integer", "number", "boolean", "array", "object":
 			if !json.Valid([]byte(v)) {
-				return nil, fmt.Errorf("argument %s: %q is no JSON %s", k, v, t)
+				return nil, fmt.Errorf("argument %s: %q is not a JSON %s", k, v, t)
 			}
 			args[k] = json.RawMessage(v)
 		default:

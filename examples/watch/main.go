@@ -246,7 +246,7 @@ func arguments(pairs []string, inputSchema json.RawMessage) (json.RawMessage, er
 		switch t, _ := schema.Properties[k].Type.(string); t {
 		case "integer", "number", "boolean", "array", "object":
 			if !json.Valid([]byte(v)) {
-				return nil, fmt.Errorf("argument %s: %q is no JSON %s", k, v, t)
+				return nil, fmt.Errorf("argument %s: %q is not a JSON %s", k, v, t)
 			}
 			args[k] = json.RawMessage(v)
 		default:

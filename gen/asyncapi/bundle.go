@@ -173,7 +173,7 @@ func lookup(doc *source.Node, ref string) (*source.Node, error) {
 		return nil, fmt.Errorf("it refers to %s, another document, which was not read", ref)
 	}
 	if pointer = unescape(pointer); pointer != "" && pointer[0] != '/' {
-		return nil, fmt.Errorf("it refers to %s, which is no JSON Pointer", ref)
+		return nil, fmt.Errorf("it refers to %s, which is not a JSON Pointer", ref)
 	}
 	if n := doc.Lookup(pointer); n != nil {
 		return n, nil

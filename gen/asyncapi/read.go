@@ -36,7 +36,7 @@ func ReadDocument(doc *source.Node) (importer.Document, []source.Diagnostic) {
 		if version != nil {
 			at = version.Range
 		}
-		return importer.Document{}, []source.Diagnostic{source.New("MCPE510", at, "this is no AsyncAPI document of version 2 or 3").
+		return importer.Document{}, []source.Diagnostic{source.New("MCPE510", at, "this is not an AsyncAPI document of version 2 or 3").
 			WithHint("its first line would be asyncapi: %s; convert an older one first", Version)}
 	case channels == nil || channels.Kind != source.Object:
 		return importer.Document{}, []source.Diagnostic{source.New("MCPE510", doc.Range, "the document has no channels").

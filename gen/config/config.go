@@ -193,7 +193,7 @@ func (l *loader) ref(m source.Member) {
 	u, err := url.Parse(m.Key)
 	switch {
 	case err != nil || !u.IsAbs() || u.Fragment != "":
-		l.Report(source.New("MCPE405", m.KeyRange, "%q is no URL without a fragment", m.Key).WithHint("as in https://example.com/schemas/"))
+		l.Report(source.New("MCPE405", m.KeyRange, "%q is not a URL without a fragment", m.Key).WithHint("as in https://example.com/schemas/"))
 	case strings.HasSuffix(m.Key, "/") != strings.HasSuffix(m.Value.Text, "/"):
 		l.Report(source.New("MCPE405", m.Value.Range, "a URL that ends in a slash stands for a directory, and its path ends in one too"))
 	default:
@@ -288,7 +288,7 @@ func (l *loader) plugin(n *source.Node, named, outs map[string]source.Range) {
 	if text, at := o.Text("timeout"); at != nil {
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 || d > maxTimeout {
-			l.Report(source.New("MCPE123", at.Range, "timeout %q is no time of up to an hour", text).WithHint("as in 10s or 2m"))
+			l.Report(source.New("MCPE123", at.Range, "timeout %q is not a time of up to an hour", text).WithHint("as in 10s or 2m"))
 		}
 		p.Timeout = d
 	}

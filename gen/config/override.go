@@ -23,7 +23,7 @@ func (l *loader) overrides(o *source.ObjectReader) {
 		}
 		if text, at := e.Text("at"); at != nil {
 			if _, ok := source.SplitPointer(text); !ok {
-				l.Report(source.New("MCPE123", at.Range, "at %q is no JSON Pointer", text).WithHint("write /definitions/user; ~1 stands for a slash"))
+				l.Report(source.New("MCPE123", at.Range, "at %q is not a JSON Pointer", text).WithHint("write /definitions/user; ~1 stands for a slash"))
 			}
 			v.At = text
 		}
@@ -114,7 +114,7 @@ func (l *loader) silent(at *source.Node) string {
 	case !ok && strings.HasPrefix(at.Text, "MCPE"):
 		return "there is no code " + at.Text
 	case !ok:
-		return at.Text + " is no code of the form MCPE204; for a rule of lint write lint: ignore"
+		return at.Text + " is not a code of the form MCPE204; for a rule of lint write lint: ignore"
 	case code.Severity == source.Error:
 		return at.Text + " is an error, and errors are not silenced"
 	}

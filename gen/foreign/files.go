@@ -99,7 +99,7 @@ func within(ref *source.Node, pointer string) *source.Node {
 func (c *collector) path(name, at string) (file, why string) {
 	u, err := url.Parse(name)
 	if err != nil {
-		return "", "it is no URL"
+		return "", "it is not a URL"
 	}
 	if u.Scheme != "" && len(u.Scheme) > 1 || u.Host != "" {
 		if file, ok := schema.Mapped(c.o.Refs, u); ok {

@@ -50,7 +50,7 @@ func Read(path string, data []byte, o schema.Options) (importer.Document, []sour
 	case has("$schema", "properties", "$defs", "definitions", "allOf", "oneOf"):
 		return refuse("this is one JSON Schema, and does not say of which event", "give the directory that holds it: import DIR --event-from filename")
 	default:
-		return refuse("this is no AsyncAPI and no OpenAPI document", "its first line would be asyncapi: 3.0.0 or openapi: 3.1.0")
+		return refuse("this is neither an AsyncAPI nor an OpenAPI document", "its first line would be asyncapi: 3.0.0 or openapi: 3.1.0")
 	}
 	return out, append(found, more...)
 }

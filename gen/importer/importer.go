@@ -302,7 +302,7 @@ func (w *writer) schema(d *draft, key string, raw json.RawMessage) (n *source.No
 	case n.Kind == source.Bool && n.True():
 		n = yaml.Object()
 	case n.Kind != source.Object:
-		return nil, fmt.Sprintf("is no schema but a JSON %s", n.Kind)
+		return nil, fmt.Sprintf("is not a schema but a JSON %s", n.Kind)
 	}
 	if dropped := strip(n); len(dropped) > 0 {
 		w.changed(d.at, d, "%s holds %s, which mean something to the generator and are removed", key, strings.Join(dropped, ", "))

@@ -202,15 +202,15 @@ func TestCoalesce(t *testing.T) {
 		`{"key":["/id"],"quietSeconds":2,"maxSeconds":9,"keep":"all","more":1}`:  "x-coalesce: {key: /id, quietSeconds: 2, maxSeconds: 9, keep: all}",
 		`{"key":["/id","/id2"],"quietSeconds":2,"maxSeconds":9,"keep":"latest"}`: `the payload has no member "id2"`,
 		`{"key":["/tags"],"quietSeconds":2,"maxSeconds":9,"keep":"latest"}`:      "not array",
-		`{"key":["id"],"quietSeconds":2,"maxSeconds":9,"keep":"latest"}`:         "no JSON Pointer",
+		`{"key":["id"],"quietSeconds":2,"maxSeconds":9,"keep":"latest"}`:         "not a JSON Pointer",
 		`{"key":[],"quietSeconds":2,"maxSeconds":9,"keep":"latest"}`:             "key has 0 places",
 		`{"key":["/id"],"quietSeconds":0,"maxSeconds":9,"keep":"latest"}`:        "quietSeconds is 0",
 		`{"key":["/id"],"quietSeconds":2,"maxSeconds":1,"keep":"latest"}`:        "maxSeconds is 1",
 		`{"key":["/id"],"quietSeconds":2,"maxSeconds":100000,"keep":"latest"}`:   "maxSeconds is 100000",
 		`{"key":["/id"],"quietSeconds":2,"maxSeconds":9}`:                        `keep is ""`,
 		`{"key":"/id","quietSeconds":2,"maxSeconds":9,"keep":"latest"}`:          "/key",
-		`"/id"`: "is no object",
-		`null`:  "is no object",
+		`"/id"`: "is not an object",
+		`null`:  "is not an object",
 	} {
 		d := descriptor("a", object, payload)
 		if err := json.Unmarshal([]byte(`{"`+wire.MetaCoalesce+`":`+said+`}`), &d.Meta); err != nil {

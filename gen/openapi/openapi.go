@@ -30,7 +30,7 @@ func Read(doc *source.Node) (importer.Document, []source.Diagnostic) {
 		if v := doc.Get("swagger"); v != nil {
 			at = v.Range
 		}
-		r.found = append(r.found, source.New("MCPE510", at, "this is no OpenAPI document of version 3").
+		r.found = append(r.found, source.New("MCPE510", at, "this is not an OpenAPI document of version 3").
 			WithHint("convert an older one first, for example with swagger2openapi"))
 		return importer.Document{}, r.found
 	}

@@ -164,7 +164,7 @@ components:
 
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"swagger: '2.0'\n":                 "t.yaml:1:10: error MCPE510: this is no OpenAPI document of version 3",
+		"swagger: '2.0'\n":                 "t.yaml:1:10: error MCPE510: this is not an OpenAPI document of version 3",
 		"openapi: 3.1.0\npaths: {}\n":      "t.yaml:1:1: error MCPE510: the document describes no events",
 		"openapi: 3.1.0\nwebhooks: [a]\n":  "t.yaml:1:1: error MCPE510: the document describes no events",
 		"openapi: 3.1.0\nwebhooks: {a: 1}": "t.yaml:1:1: error MCPE510: the document describes no events",

@@ -176,7 +176,7 @@ func checkPaths(files []File) error {
 func CheckPath(name string) error {
 	switch {
 	case name == "" || name == "." || path.Clean(name) != name || strings.ContainsAny(name, "\\:\x00") || !filepath.IsLocal(filepath.FromSlash(name)):
-		return fmt.Errorf("%q is no path below its output directory", name)
+		return fmt.Errorf("%q is not a path below its output directory", name)
 	case strings.EqualFold(path.Base(name), ListFile):
 		return fmt.Errorf("%q is where mcpe-gen lists what it has written", name)
 	}

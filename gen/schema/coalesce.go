@@ -27,7 +27,7 @@ func (l *loader) coalesce(e *Event) {
 	c := &wire.Coalesce{QuietSeconds: l.seconds(o, "quietSeconds"), MaxSeconds: l.seconds(o, "maxSeconds"), Keep: o.Choice("keep", wire.KeepLatest, wire.KeepAll)}
 	for _, place := range coalescePlaces(o) {
 		if _, ok := wire.SplitPointer(place.Text); !ok {
-			l.Report(source.New("MCPE160", place.Range, "x-coalesce key %q is no JSON Pointer to a member of the payload", place.Text).
+			l.Report(source.New("MCPE160", place.Range, "x-coalesce key %q is not a JSON Pointer to a member of the payload", place.Text).
 				WithHint("write /member or /member/member"))
 		}
 		c.Key = append(c.Key, place.Text)

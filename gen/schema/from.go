@@ -86,7 +86,7 @@ func (l *loader) fromFields(f *From, n *source.Node) {
 	for _, m := range n.Members {
 		tokens, ok := source.SplitPointer(m.Key)
 		if !ok || len(tokens) == 0 {
-			l.Report(source.New("MCPE156", m.KeyRange, "%q is no JSON Pointer to a member of the payload", m.Key).
+			l.Report(source.New("MCPE156", m.KeyRange, "%q is not a JSON Pointer to a member of the payload", m.Key).
 				WithHint("write /member or /member/member"))
 			continue
 		}
@@ -95,7 +95,7 @@ func (l *loader) fromFields(f *From, n *source.Node) {
 		}
 		if from, ok := source.SplitPointer(m.Value.Text); !ok || len(from) == 0 {
 			l.Report(source.New("MCPE156", m.Value.Range,
-				"%q is no JSON Pointer to a member of the webhook's body", m.Value.Text).
+				"%q is not a JSON Pointer to a member of the webhook's body", m.Value.Text).
 				WithHint("write /member or /member/member"))
 			continue
 		}
@@ -241,7 +241,7 @@ func (b *body) kinds(at *source.Node, tokens []string) (kinds, kinds, *source.Di
 		return b.set.together(nodes), b.set.itemKinds(nodes), nil
 	}
 	if k := b.set.together(nodes); k&kUnknown == 0 && k&kArray == 0 {
-		d := source.New("MCPE157", at.Range, "from: %s of the webhook is no array, so that * stands for nothing",
+		d := source.New("MCPE157", at.Range, "from: %s of the webhook is not an array, so * matches nothing",
 			pointer(head))
 		return 0, 0, &d
 	}

@@ -229,7 +229,7 @@ func (l *loader) unknown(r *root, m *source.Member) {
 		return
 	}
 	if m.Key == "nullable" && m.Value.True() {
-		l.fail(r, source.New("MCPE131", m.KeyRange, "nullable is no keyword of JSON Schema: the Go type holds null, validation refuses it").
+		l.fail(r, source.New("MCPE131", m.KeyRange, "nullable is not a keyword of JSON Schema: the Go type holds null, but validation refuses it").
 			WithHint("add null to the types: type: [string, \"null\"]"))
 		return
 	}
@@ -239,13 +239,13 @@ func (l *loader) unknown(r *root, m *source.Member) {
 		return
 	}
 	if near := l.near(r.dialect, m.Key); near != "" {
-		l.fail(r, source.New("MCPE131", m.KeyRange, "%q is no keyword of JSON Schema and has no effect", m.Key).
+		l.fail(r, source.New("MCPE131", m.KeyRange, "%q is not a keyword of JSON Schema and has no effect", m.Key).
 			WithHint("did you mean %q?", near))
 		return
 	}
 	// What a comma cuts off from prose in YAML's flow style: {description: One, two} has the key two.
 	if strings.ContainsAny(m.Key, " \t\n") || m.Value.Kind == source.Null && !strings.HasPrefix(m.Key, "x-") {
-		l.fail(r, source.New("MCPE131", m.KeyRange, "%q is no keyword of JSON Schema and has no effect", m.Key).
+		l.fail(r, source.New("MCPE131", m.KeyRange, "%q is not a keyword of JSON Schema and has no effect", m.Key).
 			WithHint("if it belongs to the text before it, quote that text: {description: 'One, two'}"))
 	}
 }

@@ -108,7 +108,7 @@ func (l *loader) pattern(r *root, text string, at source.Range) {
 	if !errors.As(err, &fault) {
 		return
 	}
-	d := source.New("MCPE133", at, "pattern %s is no regular expression of ECMA-262: at character %d: %s",
+	d := source.New("MCPE133", at, "pattern %s is not a regular expression of ECMA-262: at character %d: %s",
 		quotedFor(at.Start.File, text), fault.Offset+1, fault.Reason)
 	if fault.Remedy != "" {
 		d = d.WithHint("write %s", quotedFor(at.Start.File, fault.Remedy))

@@ -114,7 +114,7 @@ func (l *loader) match(argument string, x *source.Node) (MatchRule, *source.Node
 		return rule, nil
 	}
 	if tokens, ok := source.SplitPointer(path.Text); !ok || len(tokens) == 0 {
-		l.Report(source.New("MCPE150", path.Range, "x-match path %q is no JSON Pointer to a member of the payload", path.Text).
+		l.Report(source.New("MCPE150", path.Range, "x-match path %q is not a JSON Pointer to a member of the payload", path.Text).
 			WithHint("write /member or /member/member"))
 		return rule, nil
 	}

@@ -34,7 +34,7 @@ func (s *Set) Resolve(at *source.Node) (Target, *source.Diagnostic) {
 func (s *Set) ResolveText(at, text *source.Node) (Target, *source.Diagnostic) {
 	p := s.places[at]
 	if p == nil || text.Kind != source.String {
-		d := source.New("MCPE140", at.Range, "there is no reference in a schema here")
+		d := source.New("MCPE140", at.Range, "this place cannot have a reference to a schema")
 		return Target{}, &d
 	}
 	return s.resolve(p, text)

@@ -33,7 +33,7 @@ func CheckFrom(from string) error {
 	if from == ByFilename || from == ByTitle || strings.HasPrefix(from, "/") {
 		return nil
 	}
-	return fmt.Errorf("%q is no way to name events: filename, title, or a JSON Pointer into each file such as /properties/type/const", from)
+	return fmt.Errorf("%q is not a way to name events: filename, title, or a JSON Pointer into each file such as /properties/type/const", from)
 }
 
 // A file is one schema of the directory.
@@ -118,7 +118,7 @@ func (r *reader) add(p, shown string, data []byte) {
 		r.found = append(r.found, source.New("MCPE511", found[0].Range, "%s is left out: %s", p, found[0].Message))
 		return
 	case root.Kind != source.Object:
-		r.found = append(r.found, source.New("MCPE511", root.Range, "%s is left out: it is no JSON Schema but a JSON %s", p, root.Kind))
+		r.found = append(r.found, source.New("MCPE511", root.Range, "%s is left out: it is not a JSON Schema but a JSON %s", p, root.Kind))
 		return
 	}
 	r.overrides.Apply(shown, root)
@@ -194,7 +194,7 @@ func (r *reader) payload(f *file, name string, at source.Range) (importer.Event,
 func (r *reader) resolve(f *file, ref string) (to *file, fragment string, err error) {
 	u, err := url.Parse(ref)
 	if err != nil {
-		return nil, "", fmt.Errorf("it refers to %q, which is no URL", ref)
+		return nil, "", fmt.Errorf("it refers to %q, which is not a URL", ref)
 	}
 	fragment = u.Fragment
 	u.Fragment, u.RawFragment = "", ""

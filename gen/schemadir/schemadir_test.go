@@ -75,7 +75,7 @@ func TestEventFrom(t *testing.T) {
 		if diff := cmp.Diff(want, names(file)); diff != "" {
 			t.Errorf("%s: %s\n%s\n%s", from, diff, file, found)
 		}
-		for _, want := range []string{"dir/broken.json:1:2: warning MCPE511: broken.json is left out: ", "dir/list.json:1:1: warning MCPE511: list.json is left out: it is no JSON Schema but a JSON array"} {
+		for _, want := range []string{"dir/broken.json:1:2: warning MCPE511: broken.json is left out: ", "dir/list.json:1:1: warning MCPE511: list.json is left out: it is not a JSON Schema but a JSON array"} {
 			if !strings.Contains(found, want) {
 				t.Errorf("%s: no %q in\n%s", from, want, found)
 			}

@@ -18,7 +18,7 @@ func ReadFile(path string) ([]byte, error) {
 	case info.IsDir():
 		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is a directory; name the files in it")}
 	case !info.Mode().IsRegular():
-		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is no regular file")}
+		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is not a regular file")}
 	}
 	f, err := os.Open(path)
 	if err != nil {

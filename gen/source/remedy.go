@@ -40,7 +40,7 @@ func (p *parser) jsonError() bool {
 	case strings.HasPrefix(rest, "}"), strings.HasPrefix(rest, "]"):
 		p.report(New("MCPE101", at, "%s comes after a comma", rest[:1]).WithHint("remove the comma before it"))
 	default:
-		p.report(New("MCPE101", at, "this is no JSON: %s", fault.Error()))
+		p.report(New("MCPE101", at, "this is not JSON: %s", fault.Error()))
 	}
 	return true
 }

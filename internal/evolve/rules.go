@@ -119,7 +119,7 @@ var rules = []rule{
 		variant: inputPatternChanged,
 	},
 	{
-		Rule:    Rule{"INPUT_CONSTRAINT_ADDED", Wire, "A constraint on an argument was added that is no bound, format or pattern.", input, true},
+		Rule:    Rule{"INPUT_CONSTRAINT_ADDED", Wire, "A constraint other than a bound, format or pattern was added to an argument.", input, true},
 		variant: inputConstraintAdded,
 	},
 	{

@@ -219,7 +219,7 @@ func (p *parser) class() *node {
 		case !from.point && to.point && to.set[0].low == '-' && p.next(0) == '[':
 			p.fail(dash, "-- takes a set away only with the v flag, and patterns have the u flag")
 		case !from.point || !to.point:
-			p.blame(dash, "a class such as %s is no end of a range", string(p.text[from.start:p.at]))
+			p.blame(dash, "a class such as %s cannot end a range", string(p.text[from.start:p.at]))
 			p.change(dash, dash+1, `\-`)
 			spans = append(append(append(spans, from.set...), to.set...), span{'-', '-'})
 		case from.set[0].low > to.set[0].low:

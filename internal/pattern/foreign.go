@@ -55,7 +55,7 @@ func (p *parser) upTo(at int) {
 	}
 	if p.next(1) == ',' && end > at+2 && end < len(p.text) && p.text[end] == '}' {
 		n := string(p.text[at+2 : end])
-		p.fail(at, `{,%s} is no quantifier: write {0,%s}, or \{,%s\} for the text`, n, n, n)
+		p.fail(at, `{,%s} is not a quantifier: write {0,%s}, or \{,%s\} for the text`, n, n, n)
 	}
 }
 

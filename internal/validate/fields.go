@@ -166,7 +166,7 @@ func message(k jsonschema.ErrorKind) string {
 		return "is not valid " + k.Want
 	case *kind.Format:
 		if fault := (*pattern.SyntaxError)(nil); errors.As(k.Err, &fault) {
-			return "is no regular expression of ECMA-262: " + clip(fault.Error())
+			return "is not a regular expression of ECMA-262: " + clip(fault.Error())
 		}
 		return "is not a valid " + k.Want
 	case *kind.Pattern:

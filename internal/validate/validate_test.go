@@ -176,7 +176,7 @@ func TestCompileErrors(t *testing.T) {
 		`{"type":"strin"}`:                  "/type",
 		`{"type":"string","type":"number"}`: "/type: is a duplicate member",
 		`{"minimum":"1"}`:                   "/minimum: is string, want number",
-		`{"pattern":"("}`:                   "/pattern: is no regular expression of ECMA-262: at character 1: the group ( is not closed",
+		`{"pattern":"("}`:                   "/pattern: is not a regular expression of ECMA-262: at character 1: the group ( is not closed",
 		`{"patternProperties":{"\\Aa":{}}}`: "has no \\A; write ^a",
 		`{"$ref":"https://example.com/other.json"}`:     "refers to another document, which is never loaded: https://example.com/other.json",
 		`{"$ref":"file:///etc/passwd"}`:                 "never loaded: file:///etc/passwd",

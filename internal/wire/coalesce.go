@@ -38,7 +38,7 @@ func (c *Coalesce) Check() error {
 	}
 	for _, place := range c.Key {
 		if _, ok := SplitPointer(place); !ok {
-			return fmt.Errorf("key %q is no JSON Pointer to a member of the payload", place)
+			return fmt.Errorf("key %q is not a JSON Pointer to a member of the payload", place)
 		}
 	}
 	switch {
@@ -63,7 +63,7 @@ func CoalesceOf(meta map[string]any) (*Coalesce, error) {
 		return nil, fmt.Errorf("_meta %s: %w", MetaCoalesce, err)
 	}
 	if len(raw) == 0 || raw[0] != '{' {
-		return nil, fmt.Errorf("_meta %s is no object", MetaCoalesce)
+		return nil, fmt.Errorf("_meta %s is not an object", MetaCoalesce)
 	}
 	c := new(Coalesce)
 	if err := Decode(raw, c); err != nil {

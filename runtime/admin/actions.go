@@ -206,7 +206,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, actor string, t ta
 		return outcome{Status: http.StatusUnprocessableEntity, Code: "key_reused", Detail: "this Idempotency-Key was used for another request"}, true
 	case errors.Is(err, operator.ErrUnderWay):
 		return outcome{Status: http.StatusConflict, Code: "under_way",
-			Detail: "the first request of this key has not ended; if its process has died, look what it did before you use another key"}, true
+			Detail: "the first request with this key is still running; if its process died, check what it did before you use another key"}, true
 	}
 	status, code, detail := h.classify(r.Context(), "remembering the action", err)
 	return outcome{Status: status, Code: code, Detail: detail}, true

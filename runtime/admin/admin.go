@@ -146,9 +146,9 @@ func NewHandler(es *server.Server, o Options) (http.Handler, error) {
 	case es == nil:
 		return nil, errors.New("admin.NewHandler: no server given")
 	case o.Authenticate == nil:
-		return nil, errors.New("admin.NewHandler: Options.Authenticate is missing: everybody could do everything")
+		return nil, errors.New("admin.NewHandler: Options.Authenticate is missing: anybody could do anything")
 	case len(o.Hosts) == 0:
-		return nil, errors.New("admin.NewHandler: Options.Hosts is empty: it must name the hosts by which operators come")
+		return nil, errors.New("admin.NewHandler: Options.Hosts is empty: it must name the hosts that operators use")
 	}
 	h := &handler{admin: es.Admin(), authenticate: o.Authenticate, authorize: o.Authorize, audit: o.Audit, log: o.Logger,
 		payloads: o.ShowPayloads}
@@ -157,7 +157,7 @@ func NewHandler(es *server.Server, o Options) (http.Handler, error) {
 	}
 	for _, host := range o.Hosts {
 		if host == "" || strings.ContainsAny(host, "/@ *") {
-			return nil, fmt.Errorf("admin.NewHandler: %q in Options.Hosts is no host or host:port", host)
+			return nil, fmt.Errorf("admin.NewHandler: %q in Options.Hosts is not a host or host:port", host)
 		}
 		h.hosts = append(h.hosts, strings.ToLower(host))
 	}

@@ -196,8 +196,8 @@ func TestNotThere(t *testing.T) {
 		{"GET", "/subscriptions/sub_x", 404, "the subscription: it is not there, or not any more"},
 		{"GET", "/types/unknown", 404, "the event type: it is not there, or not any more"},
 		{"GET", "/tail?event=unknown", 404, "the event type: it is not there, or not any more"},
-		{"GET", "/subscriptions?state=odd", 400, "state is active, suspended or paused"},
-		{"GET", "/connections?limit=0", 400, "limit is a number from 1 to 1000"},
+		{"GET", "/subscriptions?state=odd", 400, "state must be active, suspended or paused"},
+		{"GET", "/connections?limit=0", 400, "limit must be a number from 1 to 1000"},
 		{"POST", "/connections", 405, "this takes GET"},
 	} {
 		a := w.ask(c.method, c.path, "", html)

@@ -290,11 +290,11 @@ func readFilter(q url.Values, known ...string) (f filter, err error) {
 			return f, badRequest("there is no query parameter " + strconv.Quote(cut(name)))
 		}
 		if len(values) > 1 {
-			return f, badRequest("the query parameter " + name + " comes twice")
+			return f, badRequest("the query parameter " + name + " is given twice")
 		}
 		v := values[0]
 		if len(v) > maxFilter || !utf8.ValidString(v) {
-			return f, badRequest("the query parameter " + name + " has " + strconv.Itoa(len(v)) + " bytes, or is no UTF-8; at most " + strconv.Itoa(maxFilter) + " are taken")
+			return f, badRequest("the query parameter " + name + " has " + strconv.Itoa(len(v)) + " bytes, or is not UTF-8; at most " + strconv.Itoa(maxFilter) + " are taken")
 		}
 		switch name {
 		case "principal":
@@ -309,35 +309,35 @@ func readFilter(q url.Values, known ...string) (f filter, err error) {
 			f.mode = v
 		case "after":
 			if strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r > '~' }) {
-				return f, badRequest("after is no cursor of a page")
+				return f, badRequest("after is not a page cursor")
 			}
 			f.after = v
 		case "state":
 			if f.State = operator.State(v); v != "" && v != string(operator.StateActive) && v != string(operator.StateSuspended) && v != string(operator.StatePaused) {
-				return f, badRequest("state is active, suspended or paused")
+				return f, badRequest("state must be active, suspended or paused")
 			}
 		case "minBehind":
 			if v == "" {
 				continue
 			}
 			if f.MinBehind, err = strconv.ParseInt(v, 10, 64); err != nil || f.MinBehind < 0 {
-				return f, badRequest("minBehind is a number from 0")
+				return f, badRequest("minBehind must be a number from 0")
 			}
 		case "failing":
 			if f.Failing = v == "true"; v != "" && v != "true" && v != "false" {
-				return f, badRequest("failing is true or false")
+				return f, badRequest("failing must be true or false")
 			}
 		case "late":
 			if v == "" {
 				continue
 			}
 			if f.Late, err = time.ParseDuration(v); err != nil || f.Late <= 0 {
-				return f, badRequest("late is a time such as 90s, 5m or 2h")
+				return f, badRequest("late must be a time such as 90s, 5m or 2h")
 			}
 		case "limit":
 			n, err := strconv.Atoi(v)
 			if err != nil || n < 1 || n > maxPage {
-				return f, badRequest("limit is a number from 1 to " + strconv.Itoa(maxPage))
+				return f, badRequest("limit must be a number from 1 to " + strconv.Itoa(maxPage))
 			}
 			f.limit = n
 		}

@@ -117,7 +117,7 @@ func readAudit(q url.Values) (f operator.AuditFilter, before store.Position, lim
 	if g.after != "" {
 		var n uint64
 		if n, err = strconv.ParseUint(g.after, 10, 63); err != nil || n == 0 {
-			err = badRequest("after is no cursor of a page")
+			err = badRequest("after is not a page cursor")
 		}
 		before = store.Position(n)
 	}

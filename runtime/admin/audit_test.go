@@ -63,7 +63,7 @@ ivan replay ID,EVIL [position 7] 2 400
 olga pause ID,EVIL [] 1 200`; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	if all.Entries[2].Outcome == "" || all.Entries[3].Outcome == "" || all.Entries[4].Outcome != "" || all.Entries[0].Outcome != "ended: 0 of 0 done, 0 passed over, 0 failed" {
+	if all.Entries[2].Outcome == "" || all.Entries[3].Outcome == "" || all.Entries[4].Outcome != "" || all.Entries[0].Outcome != "ended: 0 of 0 done, 0 skipped, 0 failed" {
 		t.Errorf("%+v", all)
 	}
 	for q, want := range map[string]int{"actor=ivan": 2, "verb=pause": 1, "subscription=" + id: 2, "event=ping": 4, "task=" + all.Entries[0].Task: 2, "since=1h": 5,

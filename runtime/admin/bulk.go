@@ -23,9 +23,9 @@ func bulkOf(q url.Values, more ...string) (b operator.Bulk, err error) {
 	case q.Has("after") || q.Has("limit"):
 		return b, badRequest("a bulk action has no pages")
 	case all != "" && all != "true":
-		return b, badRequest("all is true or absent")
+		return b, badRequest("all must be true or absent")
 	case (f.Filter == operator.Filter{}) != (all == "true"):
-		return b, badRequest("give the filters of a list of subscriptions, or all=true to mean all subscriptions")
+		return b, badRequest("give filters, or all=true for all subscriptions")
 	}
 	return b, nil
 }

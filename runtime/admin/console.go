@@ -448,14 +448,14 @@ func readForm(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err er
 		t.request.Verb = form.Get("verb")
 		if rate := strings.TrimSpace(form.Get("perSecond")); rate != "" {
 			if t.request.PerSecond, err = strconv.ParseFloat(rate, 64); err != nil {
-				err = badRequest("perSecond is a number")
+				err = badRequest("perSecond must be a number")
 			}
 		}
 	}
 	t.request.Since, t.request.Until = strings.TrimSpace(form.Get("since")), strings.TrimSpace(form.Get("until"))
 	if text := strings.TrimSpace(form.Get("data")); verb == Test && text != "" {
 		if t.request.Data = json.RawMessage(text); !json.Valid(t.request.Data) {
-			err = badRequest("the payload is no JSON")
+			err = badRequest("the payload is not JSON")
 		}
 	}
 	if cursor := strings.TrimSpace(form.Get("cursor")); verb == Replay && cursor != "" {
@@ -465,7 +465,7 @@ func readForm(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err er
 		t.request.Position, err = readPosition(text)
 	}
 	if form.Get("sure") != "yes" && (verb == End || verb == Revoke) {
-		err = badRequest("confirm it by the box beside the button")
+		err = badRequest("tick the box beside the button to confirm")
 	}
 	return t, errors.Join(t.check(), err)
 }

@@ -43,7 +43,7 @@ func (h *handler) findOccurrence(w http.ResponseWriter, r *http.Request, actor s
 	case q.Has("after") || q.Has("limit"):
 		err = badRequest("this list has no pages")
 	case id == "" || len(id) > maxEventID:
-		err = badRequest("eventId has 1 to " + strconv.Itoa(maxEventID) + " bytes")
+		err = badRequest("eventId must have 1 to " + strconv.Itoa(maxEventID) + " bytes")
 	}
 	if !h.allowed(w, r, actor, Action{Verb: FindOccurrence, Event: f.Event}) {
 		return l, false
@@ -73,7 +73,7 @@ func (h *handler) occurrence(w http.ResponseWriter, r *http.Request, actor strin
 	f, err := readFilter(r.URL.Query())
 	at, wrong := strconv.ParseUint(r.PathValue("position"), 10, 63)
 	if err == nil && wrong != nil {
-		err = badRequest("a position is a number")
+		err = badRequest("a position must be a number")
 	}
 	var o operator.Occurrence
 	if err == nil {

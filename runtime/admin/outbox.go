@@ -23,7 +23,7 @@ func (h *handler) rejected(w http.ResponseWriter, r *http.Request, actor string)
 	var after int64
 	if err == nil && f.after != "" {
 		if after, err = strconv.ParseInt(f.after, 10, 64); err != nil {
-			err = badRequest("after is no cursor of a page")
+			err = badRequest("after is not a page cursor")
 		}
 	}
 	if err == nil {

@@ -18,7 +18,7 @@ type redaction [][]string
 func readRedaction(pointers []string) (r redaction, err error) {
 	for _, p := range pointers {
 		if !jsontext.Pointer(p).IsValid() {
-			return nil, fmt.Errorf("%q is no JSON Pointer", p)
+			return nil, fmt.Errorf("%q is not a JSON Pointer", p)
 		}
 		var tokens []string
 		for token := range jsontext.Pointer(p).Tokens() {

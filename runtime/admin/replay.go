@@ -18,7 +18,7 @@ func readPoint(q url.Values) (p operator.Point, err error) {
 		text := strings.TrimSpace(values[0])
 		switch {
 		case len(values) > 1:
-			return p, badRequest("the query parameter " + name + " comes twice")
+			return p, badRequest("the query parameter " + name + " is given twice")
 		case text == "":
 			continue
 		case name == "since":
@@ -50,7 +50,7 @@ func readPoint(q url.Values) (p operator.Point, err error) {
 func readPosition(text string) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil || n == 0 {
-		return 0, badRequest("a position is a number from 1")
+		return 0, badRequest("a position must be a number from 1")
 	}
 	return n, nil
 }

@@ -52,7 +52,7 @@ func (h *handler) tail(w http.ResponseWriter, r *http.Request, actor string) {
 		defer h.tails.give(actor)
 	} else {
 		w.Header().Set("Retry-After", "60")
-		problem(w, http.StatusServiceUnavailable, "too_many", fmt.Sprintf("%d live tails of yours are open, no more are served", maxTails))
+		problem(w, http.StatusServiceUnavailable, "too_many", fmt.Sprintf("%d of your live tails are open, the maximum", maxTails))
 		return
 	}
 	s := &sse{w: w, c: http.NewResponseController(w)}
@@ -175,7 +175,7 @@ func (h *handler) shownOccurrence(o operator.Occurrence) shownOccurrence {
 
 // Why a tail ends.
 var (
-	errRefused  = errors.New("this is not allowed any more")
+	errRefused  = errors.New("access was revoked")
 	errShutDown = errors.New("the server is shutting down")
 )
 

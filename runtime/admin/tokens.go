@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Tokens returns an Authenticate for who needs no more: whoever has one of the tokens is the actor that
-// it belongs to. A token comes as bearer token or, from a browser, as the
-// password of any user. Empty tokens are nobody's.
+// Tokens returns a simple Authenticate: a caller with one of the tokens is the actor that the token
+// belongs to. The token is sent as a bearer token or, from a browser, as the
+// password of any user. Empty tokens are ignored.
 func Tokens(byActor map[string]string) func(*http.Request) (string, error) {
 	type pair struct {
 		actor string

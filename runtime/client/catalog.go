@@ -165,7 +165,7 @@ func (r *reading) add(entries []json.RawMessage) {
 		read, err := wire.DecodeDescriptor(raw)
 		d := Descriptor(read)
 		if _, twice := find(r.list, d.Name); err == nil && twice {
-			err = errors.New("/name is that of an entry before")
+			err = errors.New("/name repeats an earlier entry")
 		}
 		if err != nil {
 			r.leftOut = append(r.leftOut, &DescriptorError{Event: d.Name, Index: len(r.list) + len(r.leftOut), Err: err})
@@ -185,7 +185,7 @@ func (c *Client) keep(all reading) {
 	c.catalog.last, c.catalog.known, c.catalog.at = all, true, time.Now()
 	c.catalog.mu.Unlock()
 	for _, bad := range all.leftOut {
-		c.log.Warn("an entry of events/list is left out", "err", bad)
+		c.log.Warn("skipping an invalid entry of events/list", "err", bad)
 	}
 	for _, sub := range c.registry() {
 		if d, ok := find(all.list, sub.name); ok {
@@ -302,7 +302,7 @@ func (c *Client) refresh(s *session) (ok bool) {
 	all, err := c.list(s.ctx, s)
 	if err != nil {
 		if s.ctx.Err() == nil {
-			c.log.Warn("reading the catalog again failed", "err", err)
+			c.log.Warn("reloading the catalog failed", "err", err)
 		}
 		return false
 	}

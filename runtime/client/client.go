@@ -201,7 +201,7 @@ func (c *Client) greet(ctx context.Context) (*session, error) {
 	if isAway(err) {
 		// Some servers fall over what they do not know.
 		if s, err = c.connect(ctx, false); err == nil {
-			c.log.Warn("nobody answers server/discover, connected by the handshake of older revisions")
+			c.log.Warn("no answer to server/discover, connected with the handshake of older revisions")
 		}
 	}
 	return s, err

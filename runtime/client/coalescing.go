@@ -97,12 +97,12 @@ func (g *joined) size() (n int64) {
 func (c *Coalescing) check() error {
 	for _, place := range c.Key {
 		if _, ok := wire.SplitPointer(place); !ok {
-			return fmt.Errorf("the place %q of Key is no JSON Pointer to a member of the payload", place)
+			return fmt.Errorf("the pointer %q in Key is not a JSON Pointer to a member of the payload", place)
 		}
 	}
 	switch {
 	case len(c.Key) > wire.MaxCoalesceKeys:
-		return fmt.Errorf("at most %[2]d places of Key are allowed, not %[1]d", len(c.Key), wire.MaxCoalesceKeys)
+		return fmt.Errorf("there are %[1]d pointers in Key; at most %[2]d are allowed", len(c.Key), wire.MaxCoalesceKeys)
 	case c.Quiet < 0 || c.Max < 0:
 		return errors.New("a time, Quiet or Max, is negative")
 	case c.Keep != "" && c.Keep != wire.KeepLatest && c.Keep != wire.KeepAll:

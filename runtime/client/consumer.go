@@ -94,7 +94,7 @@ func newConsumer(ctx context.Context, c *Client, o ConsumeOptions, b []Binding) 
 
 func (o *ConsumeOptions) check(c *Client, b []Binding) error {
 	if o.Store == nil {
-		return errors.New("client: ConsumeOptions.Store is nil; memory.NewCursors keeps nothing over a restart")
+		return errors.New("client: ConsumeOptions.Store is nil; memory.NewCursors keeps nothing across restarts")
 	}
 	if w := c.webhooks; w != nil && w.Received != nil && !same(o.Store, w.Received) && !same(o.Store, c.opts.Cursors) {
 		return errors.New("client: ConsumeOptions.Store is neither Webhook.Received nor the client's Cursors, where webhooks save")
@@ -118,7 +118,7 @@ func (o *ConsumeOptions) check(c *Client, b []Binding) error {
 		case len(options.coalescing) > 1:
 			return fmt.Errorf("client: binding %d, %s: WithCoalescing takes one Coalescing at most", i, binding.name)
 		case options.manualAck:
-			return fmt.Errorf("client: binding %d, %s: WithManualAck is of no use: a handler's nil settles", i, binding.name)
+			return fmt.Errorf("client: binding %d, %s: WithManualAck does not apply: returning nil settles the event", i, binding.name)
 		}
 	}
 	return nil
@@ -231,7 +231,7 @@ func (k *consumer) drain() error {
 		k.workers.Wait()
 	case <-limit.C: // they ignore their context
 	}
-	return fmt.Errorf("client: %d handlers still ran %v after the end: %w", late, k.o.DrainTimeout, context.DeadlineExceeded)
+	return fmt.Errorf("client: %d handlers were still running %v after the end: %w", late, k.o.DrainTimeout, context.DeadlineExceeded)
 }
 
 // submit hands j to the workers, behind those of its key.
@@ -438,7 +438,7 @@ func (k *consumer) bury(j *job) {
 		k.finished(j)
 	case errors.Is(err, clientstore.ErrDeadLettersFull):
 		k.metrics.problem(j.f, problemFull)
-		k.fail(fmt.Errorf("client: %s: event %q, which failed with %q, cannot become a dead letter: %w", j.f.name, j.o.ID, j.grave, err))
+		k.fail(fmt.Errorf("client: %s: event %q failed with %q and cannot be stored as a dead letter: %w", j.f.name, j.o.ID, j.grave, err))
 	default:
 		j.f.problem(&CommitError{Key: j.f.key(), Err: err})
 		k.again(j, k.o.Retry.delay(j.buried))

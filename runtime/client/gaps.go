@@ -80,7 +80,7 @@ func checkCursor(cursor *string) error {
 // usable is cursor, or nil when it is too long to be kept; the one before stays then.
 func (s *subscription) usable(cursor *string) *string {
 	if err := checkCursor(cursor); err != nil {
-		s.log.Warn("a cursor is passed over", "err", err)
+		s.log.Warn("a cursor is ignored", "err", err)
 		s.failed(err)
 		return nil
 	}

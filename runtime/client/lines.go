@@ -53,7 +53,7 @@ func (c *lines) pump(out io.Reader) {
 		}
 		messages := decodeLine(line)
 		if messages == nil && len(line) > 0 {
-			c.log.Debug("skipped a line of stdout that is no message", "line", string(line[:min(len(line), 200)]))
+			c.log.Debug("skipped a line of stdout that is not a message", "line", string(line[:min(len(line), 200)]))
 		}
 		for _, m := range messages {
 			select {

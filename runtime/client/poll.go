@@ -67,7 +67,7 @@ func (s *subscription) pause(ctx context.Context, pages int) error {
 	if pages < freePages {
 		return nil
 	}
-	s.failed(fmt.Errorf("client: %s: the server promises more, but %d pages brought nothing new", wire.MethodPoll, pages))
+	s.failed(fmt.Errorf("client: %s: the server says there is more, but %d pages had nothing new", wire.MethodPoll, pages))
 	slow := Backoff{Min: s.c.opts.PollFloor, Max: max(s.c.opts.PollFloor, maxPagePause)}
 	return sleep(ctx, slow.delay(pages-freePages))
 }

@@ -117,7 +117,7 @@ func (cb *callback) handStored(ctx context.Context, b clientstore.Received) erro
 	if err == nil && (d.Type == "" || d.Type == wire.EnvelopeGap) {
 		return cb.hand(ctx, &d, b.Sequence)
 	}
-	cb.s.log.Error("a stored body is no message", "eventId", b.EventID)
+	cb.s.log.Error("a stored body is not a message", "eventId", b.EventID)
 	cb.s.inbox.advance(nil, b.Sequence)
 	return nil
 }
@@ -130,7 +130,7 @@ func (cb *callback) ring() webhook.Ring {
 	}
 	keys, err := ring.Of(cb.state.Secrets)
 	if err != nil {
-		cb.s.log.Error("the stored secrets cannot be used", "error", err)
+		cb.s.log.Error("the stored secrets are unusable", "error", err)
 		return nil
 	}
 	now := time.Now()

@@ -84,7 +84,7 @@ func readSubscribed(raw json.RawMessage, now time.Time, ttl time.Duration) (*sub
 		// Nobody grants the past: the clocks differ, and what was granted is at least the floor.
 		r.lifetime = minLifetime
 	case r.lifetime < shortestLifetime:
-		return unusable(fmt.Errorf("it grants %v, too short to be refreshed in time; want at least %v",
+		return unusable(fmt.Errorf("it grants %v, too short to refresh in time; want at least %v",
 			r.lifetime.Round(time.Millisecond), shortestLifetime))
 	}
 	return &r, nil

@@ -116,7 +116,7 @@ func (s *subscription) follow(err error) (pause time.Duration, end error) {
 		return 0, next.end
 	}
 	if next.fromNow {
-		s.log.Warn("the server refuses the cursor as of another schema; starting from now")
+		s.log.Warn("the server refuses the cursor because the schema changed; starting from now")
 		if err := s.gap(s.ctx, nil); err != nil {
 			return 0, err
 		}
@@ -355,7 +355,7 @@ func (s *subscription) allowed(ctx context.Context, o *wire.Occurrence) bool {
 	if err == nil {
 		return true
 	}
-	s.log.Info("policy withholds an occurrence", "eventId", o.EventID, "err", err)
+	s.log.Info("a policy withheld an occurrence", "eventId", o.EventID, "err", err)
 	s.mu.Lock()
 	s.status.Withheld++
 	s.mu.Unlock()

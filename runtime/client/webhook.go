@@ -139,7 +139,7 @@ func (cb *callback) leaveFormer(ctx context.Context, sess *session) error {
 	var refusal *events.Error
 	if errors.As(err, &refusal) && cb.former == cb.url {
 		// Refreshing what cannot be ended is the next best.
-		cb.s.log.Warn("the server does not end the former subscription", "err", err)
+		cb.s.log.Warn("the server did not end the previous subscription", "err", err)
 		err = nil
 	}
 	if err == nil {
@@ -223,7 +223,7 @@ func (cb *callback) settle(ctx context.Context, res *subscribeResult) error {
 	if res.status != nil {
 		cb.reports = true
 		if e := res.status.LastError; e != "" {
-			s.log.Warn("deliveries have been failing", "lastError", e, "active", res.status.Active)
+			s.log.Warn("deliveries are failing", "lastError", e, "active", res.status.Active)
 		}
 	}
 	switch {

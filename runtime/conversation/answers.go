@@ -44,7 +44,7 @@ func (a *Answers) exchange(ctx context.Context, method string, m Message) (*answ
 	case conn == nil:
 		return nil, errNotConnected
 	case busy:
-		return nil, fmt.Errorf("conversation: message %q is under way already", m.MessageID)
+		return nil, fmt.Errorf("conversation: message %q is already in progress", m.MessageID)
 	}
 	defer func() {
 		a.mu.Lock()

@@ -39,7 +39,7 @@ var (
 	// ErrTimeout says that the server did not answer in time; a late answer is discarded.
 	ErrTimeout = errors.New("conversation: no answer in time")
 	// ErrLeftOut says that the server kept timing out and rests.
-	ErrLeftOut = errors.New("conversation: server is left out for a while")
+	ErrLeftOut = errors.New("conversation: server is skipped for a while")
 	// ErrRevoked says that the consent was taken back while the message was under way.
 	ErrRevoked = errors.New("conversation: consent was revoked")
 	// ErrBadAnswer says that the answer is not what the protocol asks for.
@@ -124,7 +124,7 @@ func (h *Hub) ask(ctx context.Context, m *member, method string, msg Message, co
 		c.Err = err
 	}
 	if c.Err != nil && ctx.Err() == nil {
-		h.options.Logger.Warn("conversation: server adds nothing", "server", m.name, "error", c.Err)
+		h.options.Logger.Warn("conversation: server adds no context", "server", m.name, "error", c.Err)
 	}
 	m.mu.Lock()
 	m.lastErr = c.Err

@@ -54,7 +54,7 @@ func Register[S any](es Server, h Handler[S], o Options) error {
 	}
 	inside := insideOf(es)
 	if inside == nil {
-		return fmt.Errorf("conversation: a %T is given, not a *server.Server", es)
+		return fmt.Errorf("conversation: got a %T, want a *server.Server", es)
 	}
 	if err := inside.CheckAlone("conversation with context"); err != nil {
 		return fmt.Errorf("conversation: %w", err)
@@ -189,7 +189,7 @@ func (s *service) notified(ctx context.Context, n wire.Notification, handle func
 	select {
 	case s.slots <- struct{}{}:
 	default:
-		s.es.Logger().WarnContext(ctx, "conversation: too many messages at once, one is dropped")
+		s.es.Logger().WarnContext(ctx, "conversation: too many messages at once, one was dropped")
 		return
 	}
 	go func() {
@@ -216,7 +216,7 @@ func (s *service) notified(ctx context.Context, n wire.Notification, handle func
 			return
 		}
 		if n.Session == "" || !s.es.Send(n.Session, wire.Message{Method: NotificationContext, Params: params}) {
-			s.es.Logger().DebugContext(ctx, "conversation: no way back to the sender of a notification")
+			s.es.Logger().DebugContext(ctx, "conversation: cannot reach the sender of a notification")
 		}
 	}()
 }

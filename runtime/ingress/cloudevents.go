@@ -114,7 +114,7 @@ func (c *CloudEvents) document(h http.Header, body []byte) ([]byte, error) {
 		}
 		attribute = strings.ToLower(attribute)
 		if !isAttribute(attribute) || attribute == "data" || attribute == "datacontenttype" {
-			return nil, errors.New("a ce- header names no attribute of CloudEvents")
+			return nil, errors.New("a ce- header is not a CloudEvents attribute")
 		}
 		values := h[name]
 		if len(values) != 1 || len(values[0]) > maxHeader || !utf8.ValidString(values[0]) {

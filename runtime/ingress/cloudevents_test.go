@@ -117,7 +117,7 @@ func TestCloudEventsAnswers(t *testing.T) {
 		f := newFixture(t, cloudEvents(t, ingress.CloudEventsOptions{}), ingress.Options{}, ingress.From{Provider: "cloudevents", Event: "issue.opened",
 			Fields: []ingress.Field{{Target: "/repo", Source: "/source"}, {Target: "/number", Source: "/number"}}})
 		code := f.post(c.header, c.body)
-		if reached := strings.Contains(f.log.String(), "does not fit"); code != c.want || reached != c.unfit {
+		if reached := strings.Contains(f.log.String(), "does not match"); code != c.want || reached != c.unfit {
 			t.Errorf("%s: %d, want %d; reached the event type: %v\n%s", name, code, c.want, reached, &f.log)
 		}
 	}

@@ -31,7 +31,7 @@ func decode(body []byte, v any) error {
 		return nil
 	}
 	if sem, ok := errors.AsType[*jsonv2.SemanticError](err); ok && sem.JSONPointer != "" {
-		return fmt.Errorf("%s has another type than the service gives it", string(sem.JSONPointer))
+		return fmt.Errorf("%s has an unexpected type", string(sem.JSONPointer))
 	}
 	return errBody
 }
@@ -178,7 +178,7 @@ func (d *document) text(h http.Header, place string) string {
 func checkPlace(place string) error {
 	if strings.HasPrefix(place, "/") {
 		if _, ok := wire.SplitPointer(place); !ok {
-			return fmt.Errorf("%q is no JSON Pointer", place)
+			return fmt.Errorf("%q is not a JSON Pointer", place)
 		}
 		return nil
 	}

@@ -69,10 +69,10 @@ type Handler struct {
 // NewHandler makes the handler of a service's webhooks. The error says which route is wrong.
 func NewHandler(s Service, o Options, routes ...Route) (*Handler, error) {
 	if s == nil {
-		return nil, errors.New("ingress: no service is given")
+		return nil, errors.New("ingress: no service given")
 	}
 	if len(routes) == 0 {
-		return nil, errors.New("ingress: no route is given, so that nothing could be emitted")
+		return nil, errors.New("ingress: no routes given, so nothing could be emitted")
 	}
 	_, needsID := s.(*HMAC)
 	var schemas validate.Library
@@ -87,7 +87,7 @@ func NewHandler(s Service, o Options, routes ...Route) (*Handler, error) {
 			return nil, fmt.Errorf("ingress: the route to %s is from %s, and the service is %s",
 				r.event, r.from.Provider, s.Provider())
 		case needsID && r.from.ID == "":
-			return nil, fmt.Errorf("ingress: the route to %s does not say where the id of a delivery is", r.event)
+			return nil, fmt.Errorf("ingress: the route to %s does not say where the delivery id is", r.event)
 		}
 		var err error
 		if routes[i].check, err = schemas.Compile(r.schema); err != nil {
@@ -248,7 +248,7 @@ func (h *Handler) deliver(
 		err := h.emit(ctx, header, r, d, doc)
 		if m, ok := errors.AsType[*misfit](err); ok {
 			unfit = true
-			h.o.Logger.WarnContext(ctx, "mcp events: a webhook does not fit its event type",
+			h.o.Logger.WarnContext(ctx, "mcp events: a webhook does not match its event type",
 				append(attrs, "type", r.event, "wrong", places(m.fields))...)
 		} else if err != nil {
 			failed = true
@@ -289,7 +289,7 @@ func (h *Handler) emit(ctx context.Context, header http.Header, r *Route, d Deli
 	switch err = r.emit(ctx, payload, o); {
 	case errors.Is(err, events.ErrIDReused):
 		// The same delivery, whose body says now what has changed since, such as how often it was sent.
-		h.o.Logger.WarnContext(ctx, "mcp events: a webhook came again with another body",
+		h.o.Logger.WarnContext(ctx, "mcp events: a webhook was redelivered with another body",
 			"provider", d.Provider, "type", r.event, "delivery", wire.Shown(id))
 		return nil
 	case err == nil:

@@ -68,7 +68,7 @@ func TestSameDeliveryOtherBody(t *testing.T) {
 		}
 	}
 	f.wants(1)
-	if !strings.Contains(f.log.String(), "came again with another body") {
+	if !strings.Contains(f.log.String(), "redelivered with another body") {
 		t.Errorf("the log says nothing: %s", &f.log)
 	}
 }

@@ -105,7 +105,7 @@ func (m *HMAC) Delivery(h http.Header, body []byte) (Delivery, error) {
 	d := Delivery{Provider: m.provider}
 	if m.o.Event != "" {
 		if d.Event = doc.text(h, m.o.Event); d.Event == "" {
-			return d, errors.New("the event is not where HMACOptions.Event says")
+			return d, errors.New("there is no event at HMACOptions.Event")
 		}
 	}
 	if m.o.Action != "" {

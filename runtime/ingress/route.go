@@ -144,7 +144,7 @@ func (r *Route) payload(doc *document) (jsontext.Value, error) {
 // and no values.
 type misfit struct{ fields []events.FieldError }
 
-func (m *misfit) Error() string { return "the delivery does not fit payloadSchema" }
+func (m *misfit) Error() string { return "the delivery does not match payloadSchema" }
 
 // cause makes a misfit of what the codec, the validator or the emitter says about a payload. Any other error stays
 // what it is: it may be gone when the delivery is sent again.

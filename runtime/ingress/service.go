@@ -105,7 +105,7 @@ func newService(provider string, secrets []string) (service, error) {
 	s := service{provider: provider}
 	for i, text := range secrets {
 		if len(text) < minSecret {
-			return s, fmt.Errorf("ingress: %s: secret %d of %d has %d bytes, fewer than %d: it would be guessed",
+			return s, fmt.Errorf("ingress: %s: secret %d of %d has %d bytes, fewer than %d: it could be guessed",
 				provider, i+1, len(secrets), len(text), minSecret)
 		}
 		s.secrets = append(s.secrets, []byte(text))
@@ -115,7 +115,7 @@ func newService(provider string, secrets []string) (service, error) {
 
 // needsSecret is the error of a service that nothing could authenticate to.
 func needsSecret(provider string) error {
-	return fmt.Errorf("ingress: %s: no secret is given, and without one anybody could send events", provider)
+	return fmt.Errorf("ingress: %s: no secret given: without one anybody could send events", provider)
 }
 
 // signed reports whether one of the secrets makes one of the signatures over the parts of the message. Every

@@ -36,7 +36,7 @@ func (a *Adapter) forward(p *peer) (begun *sync.WaitGroup) {
 	}
 	infos, err := a.es.Types(a.ctx, p.principal)
 	if err != nil {
-		a.o.Logger.Error("mcpc: asking which event types are visible failed", "error", err)
+		a.o.Logger.Error("mcpc: the visibility check of event types failed", "error", err)
 		return begun
 	}
 	infos = slices.DeleteFunc(infos, func(i events.Info) bool { return i.Name == wire.MCPCEvent || !a.o.Forward(i.Name) })

@@ -248,7 +248,7 @@ func (r *running) run(f func(context.Context, *running) (json.RawMessage, error)
 	case o := <-done:
 		return o.result, o.err
 	case <-late.C:
-		r.a.o.Logger.Warn("mcpc: a task goes on after the end of its context", "tool", r.tool, "task", r.id)
+		r.a.o.Logger.Warn("mcpc: a task is still running after its context ended", "tool", r.tool, "task", r.id)
 		return nil, context.Cause(r.ctx)
 	}
 }

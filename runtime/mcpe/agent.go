@@ -46,7 +46,7 @@ const defaultTokens = 1024
 
 func newAgent(o AgentOptions) (*agent, error) {
 	if o.Handle == nil && !o.Sampling {
-		return nil, errors.New("agent handlers are allowed and there is neither Handle nor Sampling")
+		return nil, errors.New("agent handlers are allowed, but neither Handle nor Sampling is set")
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = 2 * time.Minute

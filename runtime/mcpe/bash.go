@@ -187,7 +187,7 @@ func (b *bash) run(ctx context.Context, r *run) error {
 	args := slices.Clone(h.Args)
 	if h.Input == inputArgs {
 		if len(body) > maxVariable {
-			return fmt.Errorf("an event of %d bytes does not fit an argument", len(body))
+			return fmt.Errorf("an event of %d bytes is too large for an argument", len(body))
 		}
 		args = append(args, string(body))
 	}
@@ -199,7 +199,7 @@ func (b *bash) run(ctx context.Context, r *run) error {
 	}
 	cmd.Env = append(cmd.Env, variables(&r.event, body)...)
 	if h.Input == inputEnv && len(body) > maxVariable {
-		return fmt.Errorf("an event of %d bytes does not fit the environment", len(body))
+		return fmt.Errorf("an event of %d bytes is too large for the environment", len(body))
 	}
 	if h.Input == inputStdin {
 		cmd.Stdin = bytes.NewReader(body)

@@ -43,7 +43,7 @@ func TestBashLargeEvents(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	for input, want := range map[string]string{inputArgs: "does not fit an argument", inputEnv: "does not fit the environment", inputStdin: ""} {
+	for input, want := range map[string]string{inputArgs: "too large for an argument", inputEnv: "too large for the environment", inputStdin: ""} {
 		r := &run{handler: &mcpewire.Handler{Command: "true", Input: input, Timeout: 1000}}
 		r.event.Data = json.RawMessage(`"` + strings.Repeat("x", maxVariable) + `"`)
 		err := b.run(t.Context(), r)

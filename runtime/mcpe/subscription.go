@@ -174,7 +174,7 @@ func (a *Adapter) restore(ctx context.Context) error {
 			continue
 		}
 		if err := a.restoreOne(row, rows); err != nil {
-			a.o.Logger.Error("mcpe: a stored subscription cannot be used", "subscription", id, "error", err)
+			a.o.Logger.Error("mcpe: a stored subscription is unusable", "subscription", id, "error", err)
 		}
 	}
 	return nil

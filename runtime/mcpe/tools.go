@@ -52,7 +52,7 @@ func (a *Adapter) tailorTools(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		infos, err := a.types(ctx, a.es.CallerOf(ctx, req).Principal)
 		if err != nil {
-			a.o.Logger.Error("mcpe: asking which event types are visible failed", "error", err)
+			a.o.Logger.Error("mcpe: the visibility check of event types failed", "error", err)
 			return res, nil
 		}
 		tailored := a.tools(infos)

@@ -19,9 +19,9 @@ var (
 	// ErrUnderWay is returned by [Admin.Once] when the first call of a key has not ended, or its process
 	// has died: whether it did anything is not known. [Admin.SendAgain] returns it while another attempt at
 	// the occurrence is under way.
-	ErrUnderWay = errors.New("operator: it is under way already")
+	ErrUnderWay = errors.New("operator: already in progress")
 	// ErrBusy is returned by [Admin.Begin] while too many tasks run.
-	ErrBusy = errors.New("operator: too many tasks run")
+	ErrBusy = errors.New("operator: too many tasks are running")
 )
 
 // WithActor returns a context in which what an [Admin] is asked for is asked by that actor: the first 256 bytes of the name are

@@ -70,7 +70,7 @@ func (d *definition) prepare(o Options, schemas *validate.Library) error {
 		return err
 	}
 	if d.info.NoReplay && d.check != nil {
-		return errors.New("a check source has cursors and cannot be without replay")
+		return errors.New("a check source has cursors and cannot be registered without replay")
 	}
 	var err error
 	if d.Input, err = schemas.Compile(d.inputSchema); err != nil {
@@ -161,9 +161,9 @@ func (d *definition) reachable(o Options) error {
 	}
 	switch offered := strings.Join(d.info.Delivery, ", "); {
 	case d.allows(wire.ModeWebhook) && !d.options.noWebhook && o.Webhook == nil:
-		return fmt.Errorf("its delivery is [%s], and webhooks are off: set Options.Webhook, or add another mode to its delivery", offered)
+		return fmt.Errorf("its delivery is [%s], but webhooks are off: set Options.Webhook, or add another mode", offered)
 	case d.allows(wire.ModePoll) && !d.options.noPoll:
-		return fmt.Errorf("its delivery is [%s] and it is without replay: register it WithPollWithoutReplay, or add another mode to its delivery", offered)
+		return fmt.Errorf("its delivery is [%s], but it has no replay: register it WithPollWithoutReplay, or add another mode", offered)
 	}
 	return nil
 }

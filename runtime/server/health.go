@@ -56,7 +56,7 @@ func (s *Server) Ready(ctx context.Context) error {
 			continue
 		}
 		if err := et.topic.Caught(ctx, tailFresh); err != nil {
-			return fmt.Errorf("server: %s has not caught up with what other processes appended: %w", et.name, err)
+			return fmt.Errorf("server: %s has not caught up with other processes' appends: %w", et.name, err)
 		}
 	}
 	if s.webhooks != nil {

@@ -64,13 +64,13 @@ func (et *eventType) prepared(ctx context.Context, p any, opts []events.EmitOpti
 // [RegisterBoth] only emits.
 func NewEmitOnly(o Options) (*Server, error) {
 	if _, ok := o.Store.(engine.Shared); !ok {
-		return nil, errors.New("server.NewEmitOnly: Options.Store is not shared between processes (engine.Shared): nobody would get what is emitted")
+		return nil, errors.New("server.NewEmitOnly: Options.Store is not shared between processes (engine.Shared): no other process would see the events")
 	}
 	if o.Webhook != nil {
-		return nil, errors.New("server.NewEmitOnly: Options.Webhook is set: a process that only emits delivers nothing")
+		return nil, errors.New("server.NewEmitOnly: Options.Webhook is set, but an emit-only process delivers nothing")
 	}
 	if o.Outbox != nil {
-		return nil, errors.New("server.NewEmitOnly: Options.Outbox is set: a process that only emits moves nothing to the logs")
+		return nil, errors.New("server.NewEmitOnly: Options.Outbox is set, but an emit-only process does not relay an outbox")
 	}
 	o.emitOnly = true
 	s, err := start(nil, o)

@@ -92,10 +92,10 @@ func New(srv *mcp.Server, o Options) (*Server, error) {
 	}
 	if o.Outbox != nil {
 		if _, ok := o.Store.(engine.Shared); !ok {
-			return nil, errors.New("server.New: Options.Outbox needs an Options.Store that processes share (engine.Shared)")
+			return nil, errors.New("server.New: Options.Outbox needs an Options.Store that several processes can share (engine.Shared)")
 		}
 		if _, ok := o.Outbox.(engine.Shared); ok {
-			return nil, errors.New("server.New: Options.Outbox is a store, which moves to its own logs alone: make it Options.Store, or give what pgoutbox.Outbox.Relay returns")
+			return nil, errors.New("server.New: Options.Outbox is a store, and a store relays only to its own logs: set it as Options.Store, or use the result of pgoutbox.Outbox.Relay")
 		}
 	}
 	s, err := start(srv, o)
@@ -271,7 +271,7 @@ func (s *Server) warnOfRetention(event string, age time.Duration) {
 	if _, own := s.options.Outbox.(engine.Shared); s.options.Outbox == nil || own || age == 0 || age > relayed {
 		return
 	}
-	s.options.Logger.Warn("mcp events: what transactions emit may come twice after a crash, unless its log retains it for longer than an hour (Options.Retention)",
+	s.options.Logger.Warn("mcp events: events emitted in transactions may be duplicated after a crash unless the log retains them for more than an hour (Options.Retention)",
 		"event", event, "maxAge", age)
 }
 

@@ -32,7 +32,7 @@ func Repeats(stands Position, old, again json.RawMessage) error {
 	if bytes.Equal(old, again) || sameJSON(old, again) {
 		return nil
 	}
-	return fmt.Errorf("%w: it stands at position %d with %d bytes, now %d bytes", events.ErrIDReused, stands, len(old), len(again))
+	return fmt.Errorf("%w: position %d has it with %d bytes, now it has %d", events.ErrIDReused, stands, len(old), len(again))
 }
 
 // sameJSON finds equal what another build may have written with its members in another order.

@@ -24,7 +24,7 @@ var (
 	ErrClosed = errors.New("store: closed")
 	// ErrUncertain is matched by errors of writes whose answer was lost: what was written may stand.
 	// AppendOnce under the same id tells (REP-22).
-	ErrUncertain = errors.New("store: the answer was lost, it may have been written")
+	ErrUncertain = errors.New("store: no response, the write may have succeeded")
 )
 
 // A Position is the place of an entry in its log: 1 for the first entry, then without holes. 0 is

@@ -8,7 +8,7 @@ import (
 )
 
 // ErrConflict is returned by a compare-and-swap whose expectation does not hold.
-var ErrConflict = errors.New("store: changed by somebody else")
+var ErrConflict = errors.New("store: changed concurrently")
 
 // A Secret is one key of a subscription's signatures.
 type Secret struct {

@@ -64,7 +64,7 @@ func (h *handler) serveLone(w http.ResponseWriter, r *http.Request, env envelope
 	}}
 	session, err := h.srv.Connect(r.Context(), c, nil)
 	if err != nil {
-		h.log.ErrorContext(r.Context(), "connecting a request to the server", "error", err)
+		h.log.ErrorContext(r.Context(), "connecting a request to the server failed", "error", err)
 		http.Error(w, "failed connection", http.StatusInternalServerError)
 		return
 	}

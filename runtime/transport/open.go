@@ -43,7 +43,7 @@ func (o *openCount) enter(w http.ResponseWriter, principal, what string) bool {
 	o.mu.Unlock()
 	if !ok {
 		w.Header().Set("Retry-After", "5")
-		http.Error(w, fmt.Sprintf("%d %s of this caller are open, no more are served", limit, what), http.StatusTooManyRequests)
+		http.Error(w, fmt.Sprintf("%d %s of this caller are open, the maximum", limit, what), http.StatusTooManyRequests)
 	}
 	return ok
 }

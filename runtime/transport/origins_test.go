@@ -206,7 +206,7 @@ func TestBadOrigins(t *testing.T) {
 			AllowOrigins(NewHandler(g.es, HandlerOptions{}), "https://ok.example", bad)} {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "https://mcp.example/mcp", nil))
-			if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), `"`+bad+`" is no origin`) {
+			if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), `"`+bad+`" is not an origin`) {
 				t.Errorf("%q: %d %s", bad, w.Code, w.Body)
 			}
 		}

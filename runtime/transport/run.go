@@ -37,7 +37,7 @@ func Run(ctx context.Context, es *server.Server, t mcp.Transport) error {
 }
 
 // errEmitOnly refuses to serve what server.NewEmitOnly made.
-var errEmitOnly = errors.New("transport: the server only emits, it serves nobody")
+var errEmitOnly = errors.New("transport: an emit-only server has no clients to serve")
 
 func run(ctx context.Context, srv *mcp.Server, es *port.Port, t mcp.Transport) error {
 	w := wrap(es, t)

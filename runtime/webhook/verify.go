@@ -31,7 +31,7 @@ const DefaultTolerance = 5 * time.Minute
 // verification; v1 signatures are compared with one that is computed once.
 const maxEd25519 = 8
 
-// A Verifier checks that a message comes from whoever knows a secret, holds a key, or both. The
+// A Verifier checks that the sender of a message knows a secret, holds a key, or both. The
 // verdict on v1 signatures is that of the Standard Webhooks libraries.
 type Verifier struct {
 	// Secrets are the accepted secrets; one of them must have made a v1 signature. Without any,

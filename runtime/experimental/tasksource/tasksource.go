@@ -85,7 +85,7 @@ func (s *Source) check() error {
 // error: without it the subscription would be for more than the task. See TASK-2.
 func Arguments[A any](s *Source, event string) (args A, err error) {
 	if s.Name != event {
-		return args, fmt.Errorf("task source: it names the event type %q, want %q", codec.Clip(s.Name), event)
+		return args, fmt.Errorf("task source: its event type is %q, want %q", codec.Clip(s.Name), event)
 	}
 	if raw, ok := any(&args).(*json.RawMessage); ok {
 		*raw = s.Input

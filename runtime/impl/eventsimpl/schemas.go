@@ -79,7 +79,7 @@ func NewSchemas(text string) *Schemas {
 	return &Schemas{read: sync.OnceValues(func() (*schemaFile, error) {
 		f := &schemaFile{known: map[[2]string]*published.Schema{}, tops: map[[3]string]*published.Schema{}}
 		if err := json.Unmarshal([]byte(text), f); err != nil {
-			return nil, fmt.Errorf("it is no such file: %w", err)
+			return nil, fmt.Errorf("it is not such a file: %w", err)
 		}
 		return f, nil
 	})}

@@ -62,8 +62,8 @@ func TestSchemasDescribe(t *testing.T) {
 		return `{"events":{"a.b":{` + members + `"inputSchema":true,"payloadSchema":{ }}}}`
 	}
 	for text, want := range map[string]string{
-		"": "the inputSchema of a.b: it is no such file: unexpected end of JSON input", `{"events":{}}`: "the inputSchema of a.b: it is missing",
-		`{"events":[]}`:                         "the inputSchema of a.b: it is no such file: json: cannot unmarshal array",
+		"": "the inputSchema of a.b: it is not such a file: unexpected end of JSON input", `{"events":{}}`: "the inputSchema of a.b: it is missing",
+		`{"events":[]}`:                         "the inputSchema of a.b: it is not such a file: json: cannot unmarshal array",
 		`{"events":{"a.b":{"inputSchema":{}}}}`: "the payloadSchema of a.b: it is missing",
 		`{"events":{"a.b":{"inputSchema":{"$defs":[1]},"payloadSchema":{}}}}`:                 "the inputSchema of a.b: json: cannot unmarshal number",
 		`{"events":{"a.b":{"inputSchema":true,"payloadSchema":{"definitions":[["x","y"]]}}}}`: `the payloadSchema of a.b: no definition "y"`,

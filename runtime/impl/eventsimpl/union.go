@@ -57,7 +57,7 @@ func (u *Union[V]) choose(data []byte, unknown bool) (func() V, error) {
 	case !found:
 		return nil, &events.DecodeError{Err: fmt.Errorf("member %q is missing", u.Property)}
 	}
-	return nil, &events.DecodeError{Pointer: pointerTo(u.Property), Err: fmt.Errorf("%s is none of the known tags", codec.Clip(string(raw)))}
+	return nil, &events.DecodeError{Pointer: pointerTo(u.Property), Err: fmt.Errorf("%s is not a known tag", codec.Clip(string(raw)))}
 }
 
 // Encode writes v with its tag, which is put first when the variant's own fields do not write it;

@@ -140,7 +140,7 @@ func (u *MemberUnion[V]) choose(data []byte, unknown bool) (func() V, error) {
 	case unknown:
 		return nil, nil
 	}
-	return nil, &events.DecodeError{Err: fmt.Errorf("%d of the members that tell the variants apart are there, want one", found)}
+	return nil, &events.DecodeError{Err: fmt.Errorf("%d of the members that distinguish the variants are present, want one", found)}
 }
 
 func (u *MemberUnion[V]) guesses() bool { return true }

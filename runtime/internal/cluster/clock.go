@@ -27,7 +27,7 @@ func (c *clock) ask(ctx context.Context) error {
 	before := time.Now()
 	now, err := c.store.Now(ctx)
 	if err != nil {
-		return fmt.Errorf("asking the store for its time: %w", err)
+		return fmt.Errorf("reading the store's clock: %w", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

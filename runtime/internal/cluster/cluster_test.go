@@ -72,7 +72,7 @@ func TestREP6ProcessesShareTheWork(t *testing.T) {
 func TestREP6Refused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memcluster.New().Open()
-		for op, want := range map[string]string{"Now": "asking the store for its time: ", "OpenLog": "opening the control log: "} {
+		for op, want := range map[string]string{"Now": "reading the store's clock: ", "OpenLog": "opening the control log: "} {
 			failing(st, op)
 			p, err := start(t, st, nil)
 			if err == nil {
@@ -86,7 +86,7 @@ func TestREP6Refused(t *testing.T) {
 		st.Inject(memcluster.Faults{})
 		p, err := start(t, st, func(o *Options) { o.Lease = time.Second - 1 })
 		must(t, err)
-		if err := p.Join(p.webhooks); err == nil || err.Error() != "Options.Replica.Lease is 999.999999ms, at least 1s" {
+		if err := p.Join(p.webhooks); err == nil || err.Error() != "Options.Replica.Lease is 999.999999ms, must be at least 1s" {
 			t.Error(err)
 		}
 		must(t, p.webhooks.Shutdown(t.Context()))
@@ -463,7 +463,7 @@ func TestEVOL1Orphans(t *testing.T) {
 
 // A store of logs alone can have no webhooks; one that cannot be read says so.
 func TestOneRefused(t *testing.T) {
-	if _, err := start(t, struct{ store.Store }{memory.New()}, nil); err == nil || !strings.Contains(err.Error(), "keeps no subscriptions") {
+	if _, err := start(t, struct{ store.Store }{memory.New()}, nil); err == nil || !strings.Contains(err.Error(), "does not store subscriptions") {
 		t.Error(err)
 	}
 	if _, err := start(t, unreadable{memory.New()}, nil); !errors.Is(err, errTest) || !strings.HasPrefix(err.Error(), "webhooks: reading the stored subscriptions: ") {

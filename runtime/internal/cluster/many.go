@@ -94,7 +94,7 @@ func (c *Many) Join(w *subscriber.Subscriptions) error {
 	}
 	if c.o.Lease != 0 && c.o.Lease < minLease {
 		c.Log.Shutdown()
-		return fmt.Errorf("Options.Replica.Lease is %v, at least %v", c.o.Lease, minLease)
+		return fmt.Errorf("Options.Replica.Lease is %v, must be at least %v", c.o.Lease, minLease)
 	}
 	if c.o.Name == "" {
 		host, _ := os.Hostname()

@@ -34,7 +34,7 @@ func newOne(o Options) *one {
 func (p *one) Records(ctx context.Context) (subscriber.Records, *subscriber.Cluster, error) {
 	kept, ok := p.o.Store.(store.SubscriptionStore)
 	if !ok {
-		return nil, nil, errors.New("webhooks: Options.Store keeps no subscriptions (store.SubscriptionStore)")
+		return nil, nil, errors.New("webhooks: Options.Store does not store subscriptions (store.SubscriptionStore)")
 	}
 	var err error
 	if p.stored, err = solo.Open(ctx, kept); err != nil {

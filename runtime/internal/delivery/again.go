@@ -14,10 +14,10 @@ import (
 
 // ErrLost is returned by [Handle.SendAgain] for an occurrence that the log has no more, or that does
 // not concern the subscription any more.
-var ErrLost = errors.New("delivery: the occurrence cannot be read any more")
+var ErrLost = errors.New("delivery: the occurrence can no longer be read")
 
 // ErrUnderWay is returned by [Handle.SendAgain] while another attempt at the occurrence is under way.
-var ErrUnderWay = errors.New("delivery: an attempt at the occurrence is under way")
+var ErrUnderWay = errors.New("delivery: an attempt at the occurrence is in progress")
 
 // An againKey is an occurrence that is sent by hand.
 type againKey struct {

@@ -1,6 +1,6 @@
 // Package delivery sends the occurrences of logs to webhook subscriptions: signed, retried, at
-// most a few at a time for one subscription and one destination, and remembered so that a crash
-// costs nothing but repetitions.
+// most a few at a time for one subscription and one destination, and persisted, so that a crash
+// can only cause duplicates.
 //
 // An [Engine] holds the live subscriptions as [Handle] values. Each reads its log through a
 // [Reader] that the caller implements; the engine keeps positions, never payloads: what has to be

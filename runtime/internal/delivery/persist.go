@@ -401,7 +401,7 @@ func (s *Shard) write(ctx context.Context, snap *snapshot) error {
 				upto = 0 // with the last ones
 			}
 			if err := s.o.Store.Dispatched(ctx, l.name, upto, concerns[:n]); err != nil {
-				return fmt.Errorf("delivery: record what log %s is dispatched to: %w", l.name, err)
+				return fmt.Errorf("delivery: record which subscriptions get log %s: %w", l.name, err)
 			}
 			concerns = concerns[n:]
 		}

@@ -141,7 +141,7 @@ type verdict struct {
 func (c *Cluster) deliverable(log string) error {
 	switch {
 	case strings.HasPrefix(log, "/"):
-		return fmt.Errorf("the log %s is the servers' own", log)
+		return fmt.Errorf("the log %s is internal to the servers", log)
 	case c.logs[log] == nil:
 		return errors.New("no server has opened its log")
 	}

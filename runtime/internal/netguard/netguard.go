@@ -108,18 +108,18 @@ func New(o Options) (*Guard, error) {
 		return nil, errors.New("netguard: proxy must be an http or https URL with a host")
 	}
 	if o.ProxyResolves && o.Proxy == nil {
-		return nil, errors.New("netguard: ProxyResolves without Proxy")
+		return nil, errors.New("netguard: ProxyResolves is set without Proxy")
 	}
 	for _, p := range append(append([]netip.Prefix(nil), o.AllowPrefixes...), o.DenyPrefixes...) {
 		if !p.IsValid() {
-			return nil, errors.New("netguard: invalid prefix among the allowed or denied ones")
+			return nil, errors.New("netguard: invalid allowed or denied prefix")
 		}
 	}
 	g := &Guard{o: o, hosts: map[string]bool{}, origins: map[string]int{}}
 	for _, h := range o.AllowHosts {
 		name, _, err := parseHost(strings.Trim(h, "[]"), strings.Contains(h, ":"))
 		if err != nil {
-			return nil, fmt.Errorf("netguard: allowed host %q is no host name or address", h)
+			return nil, fmt.Errorf("netguard: allowed host %q is not a host name or address", h)
 		}
 		g.hosts[name] = true
 	}

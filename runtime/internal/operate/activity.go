@@ -10,7 +10,7 @@ import (
 func (a *Admin) Activity(event, host string) (operator.Activity, error) {
 	switch {
 	case event != "" && host != "":
-		return operator.Activity{}, events.Invalid(events.FieldError{Message: "the activity is that of an event type or of a host, not of both"})
+		return operator.Activity{}, events.Invalid(events.FieldError{Message: "name an event type or a host, not both"})
 	case event != "" && a.o.Host.EventType(event) == nil:
 		return operator.Activity{}, fault.NotFound("event")
 	case a.o.Webhooks == nil:

@@ -77,7 +77,7 @@ func (a *Admin) noteEnd(ctx context.Context, t *task, at time.Time, why string) 
 		how = "cancelled"
 	}
 	e := operator.AuditEntry{At: at, Actor: done.Actor, Verb: string(done.Verb), Task: done.ID, Host: done.Filter.Host, Principal: done.Filter.Principal,
-		Event: done.Filter.Event, Outcome: fmt.Sprintf("%s: %d of %d done, %d passed over, %d failed", how, done.Done, done.Total, done.Skipped, done.Failed)}
+		Event: done.Filter.Event, Outcome: fmt.Sprintf("%s: %d of %d done, %d skipped, %d failed", how, done.Done, done.Total, done.Skipped, done.Failed)}
 	if last := cmp.Or(why, done.Error); last != "" {
 		e.Outcome += "; " + last
 	}

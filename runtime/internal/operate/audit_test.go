@@ -115,8 +115,8 @@ func TestSRV8AuditOfTasks(t *testing.T) {
 		b.running.Wait()
 		all, _, err := b.Audit(t.Context(), operator.AuditFilter{}, 0, 10)
 		must(t, err)
-		if len(all) != 2 || all[0].Task != quick.ID || all[0].Actor != "ivan" || all[0].Outcome != "ended: 1 of 1 done, 0 passed over, 0 failed" ||
-			all[1].Task != slow.ID || all[1].Verb != "pause" || all[1].Event != "e" || all[1].Outcome != "cancelled: 1 of 2 done, 0 passed over, 0 failed" {
+		if len(all) != 2 || all[0].Task != quick.ID || all[0].Actor != "ivan" || all[0].Outcome != "ended: 1 of 1 done, 0 skipped, 0 failed" ||
+			all[1].Task != slow.ID || all[1].Verb != "pause" || all[1].Event != "e" || all[1].Outcome != "cancelled: 1 of 2 done, 0 skipped, 0 failed" {
 			t.Errorf("%+v", all)
 		}
 	})

@@ -15,11 +15,11 @@ func (a *Admin) Cluster(ctx context.Context) (operator.Cluster, error) {
 	fence, owned, ok := p.Status()
 	shared, _ := a.o.Store.(engine.Shared)
 	if !ok || shared == nil {
-		return operator.Cluster{}, fmt.Errorf("this process has its store alone: %w", events.NewError(wire.Unsupported, map[string]string{"feature": "cluster"}))
+		return operator.Cluster{}, fmt.Errorf("this process does not share its store: %w", events.NewError(wire.Unsupported, map[string]string{"feature": "cluster"}))
 	}
 	found, err := shared.Cluster(ctx)
 	if err != nil {
-		return operator.Cluster{}, fmt.Errorf("reading who shares the store: %w", err)
+		return operator.Cluster{}, fmt.Errorf("reading the processes that share the store: %w", err)
 	}
 	c := operator.Cluster{Replicas: []operator.Replica{}, Leased: fence != 0, Unowned: map[string]int{}, Generation: shared.Generation(), HeardAt: p.LastLook()}
 	place := map[uint64]int{}

@@ -59,7 +59,7 @@ func (l *look) waitingSince(p place) (time.Time, error) {
 	}
 	b, err := p.log.Read(l.ctx, p.at, 1)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("looking since when something waits: %w", err)
+		return time.Time{}, fmt.Errorf("finding the oldest waiting entry: %w", err)
 	}
 	at := time.Time{} // evicted meanwhile
 	if len(b.Entries) > 0 {
@@ -78,7 +78,7 @@ func (l *look) late(p place) (bool, error) {
 	if !ok {
 		var err error
 		if upto, err = p.log.Before(l.ctx, l.a.o.Now().Add(-l.filter.Late)); err != nil {
-			return false, fmt.Errorf("looking for what is late: %w", err)
+			return false, fmt.Errorf("finding late subscriptions: %w", err)
 		}
 		l.before[p.log] = upto
 	}
@@ -186,7 +186,7 @@ func (l *look) longest(after string, limit int) (all []found, next string, err e
 		nanos, id, _ := strings.Cut(after, ".")
 		since, err := strconv.ParseInt(nanos, 10, 64)
 		if err != nil || id == "" {
-			return nil, "", events.Invalid(events.FieldError{Message: "after is no cursor of a page of failing subscriptions"})
+			return nil, "", events.Invalid(events.FieldError{Message: "after is not a page cursor of failing subscriptions"})
 		}
 		from.ID, from.FailedSince = id, time.Unix(0, since)
 	}

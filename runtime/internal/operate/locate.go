@@ -19,7 +19,7 @@ import (
 func (a *Admin) Locate(ctx context.Context, event string, p operator.Point) (operator.Beginning, error) {
 	b, err := a.locate(ctx, event, p)
 	if err != nil {
-		return operator.Beginning{}, fmt.Errorf("looking for the beginning of a replay of %s: %w", event, err)
+		return operator.Beginning{}, fmt.Errorf("finding the start of a replay of %s: %w", event, err)
 	}
 	return b, nil
 }
@@ -34,7 +34,7 @@ func (a *Admin) locate(ctx context.Context, event string, p operator.Point) (b o
 	case d.Kernel().NoReplay:
 		return b, subscriber.NoReplay(event)
 	case d.Check() != nil || et.Topic() == nil:
-		return b, fmt.Errorf("a check feeds it, and what that finds is in no log that could be looked at: %w",
+		return b, fmt.Errorf("its source is a check, so there is no log to search: %w",
 			events.NewError(wire.Unsupported, map[string]string{"feature": "replay"}))
 	}
 	log := et.Topic()
@@ -74,18 +74,18 @@ func (a *Admin) locate(ctx context.Context, event string, p operator.Point) (b o
 			return b, err
 		}
 		if from < head && from >= b.Last {
-			return b, events.Invalid(events.FieldError{Message: "nothing is there before the end that is asked for"})
+			return b, events.Invalid(events.FieldError{Message: "there is nothing before the requested end"})
 		}
 	}
 	if from >= head {
-		return b, events.Invalid(events.FieldError{Message: fmt.Sprintf("nothing is there to be delivered again: the log of %s ends at position %d", event, head)})
+		return b, events.Invalid(events.FieldError{Message: fmt.Sprintf("there is nothing to replay: the log of %s ends at position %d", event, head)})
 	}
 	batch, err := log.Read(ctx, from, 1)
 	if err != nil {
 		return b, err
 	}
 	if len(batch.Entries) == 0 || batch.Entries[0].Position > b.Last {
-		return b, events.Invalid(events.FieldError{Message: "nothing of that is retained any more"})
+		return b, events.Invalid(events.FieldError{Message: "none of it is retained any longer"})
 	}
 	first := &batch.Entries[0]
 	b.Truncated = b.Truncated || first.Position > from+1 // evicted meanwhile

@@ -170,7 +170,7 @@ func (a *Admin) delivery(ctx context.Context, i operator.WebhookInfo, p store.Po
 	live := a.o.Webhooks.Get(i.ID)
 	if live != nil && i.Behind != nil { // positions are those of the log
 		if concerned, settled, err = live.Handle.Concerned(ctx, p); err != nil {
-			return d, false, fmt.Errorf("asking whether it concerns subscription %s: %w", i.ID, err)
+			return d, false, fmt.Errorf("matching it against subscription %s: %w", i.ID, err)
 		}
 	}
 	d.Outcome = outcomeOf(d.Attempts, concerned && !settled)

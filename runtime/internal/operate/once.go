@@ -28,7 +28,7 @@ func (a *Admin) Once(ctx context.Context, key string, request []byte, do func() 
 		stands, fresh, err := actions.ClaimAction(ctx, engine.Action{Key: name, Request: hashed[:]})
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("server: remembering an operator's action: %w", err)
+			return nil, fmt.Errorf("server: storing an operator's action: %w", err)
 		case fresh:
 			return a.doOnce(ctx, actions, name, do)
 		case !bytes.Equal(stands.Request, hashed[:]):

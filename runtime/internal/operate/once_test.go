@@ -117,7 +117,7 @@ func (s failingActions) ForgetAction(context.Context, string) error         { re
 func TestSRV8OnceStoreFails(t *testing.T) {
 	a := newBed(t, setup{without: true, store: failingActions{memory.New(), errTest}})
 	_, err := a.Once(t.Context(), "k", nil, func() ([]byte, error) { t.Error("done"); return nil, nil })
-	if !errors.Is(err, errTest) || !strings.HasPrefix(err.Error(), "server: remembering an operator's action: ") {
+	if !errors.Is(err, errTest) || !strings.HasPrefix(err.Error(), "server: storing an operator's action: ") {
 		t.Error(err)
 	}
 	a = newBed(t, setup{without: true, store: failingActions{Store: memory.New()}})

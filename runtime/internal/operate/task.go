@@ -156,7 +156,7 @@ func (a *Admin) Begin(ctx context.Context, b operator.Bulk) (operator.Task, erro
 	}
 	if !a.o.Go(func() { a.run(ctx, t, s, told) }) {
 		a.tasks.drop(t)
-		return operator.Task{}, fmt.Errorf("beginning a task: %w", events.ErrClosed)
+		return operator.Task{}, fmt.Errorf("starting a task: %w", events.ErrClosed)
 	}
 	return began, nil
 }
@@ -250,7 +250,7 @@ func (a *Admin) run(ctx context.Context, t *task, s step, told *toldTask) {
 		a.o.Log.Internal(ctx, "looking for what a task is to do", err)
 		why = "what there is to do could not be read"
 	case inARow == maxInARow:
-		why = fmt.Sprintf("given up after %d failures in a row, the last one: %s", inARow, t.Error)
+		why = fmt.Sprintf("stopped after %d failures in a row, the last one: %s", inARow, t.Error)
 	}
 	ended := a.o.Now()
 	a.noteEnd(ctx, t, ended, why)

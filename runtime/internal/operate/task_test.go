@@ -158,7 +158,7 @@ func TestSRV8BulkFails(t *testing.T) {
 		b.running.Wait()
 		now, err := b.Task(t.Context(), began.ID)
 		must(t, err)
-		if now.Done != 3 || now.Failed != maxInARow || now.Total != 30 || !strings.Contains(now.Error, "given up after 20 failures") || strings.Contains(now.Error, errTest.Error()) {
+		if now.Done != 3 || now.Failed != maxInARow || now.Total != 30 || !strings.Contains(now.Error, "stopped after 20 failures") || strings.Contains(now.Error, errTest.Error()) {
 			t.Errorf("%+v", now)
 		}
 		if !strings.Contains(b.log(), errTest.Error()) {

@@ -22,7 +22,7 @@ func (a *Admin) Test(ctx context.Context, id string, data json.RawMessage) (even
 	case et == nil || et.Current() == nil:
 		return "", fault.NotFound("event")
 	case et.Topic() == nil:
-		return "", fmt.Errorf("a check feeds it, which finds what it finds: %w", events.NewError(wire.Unsupported, map[string]string{"feature": "emit"}))
+		return "", fmt.Errorf("its source is a check, so test events cannot be emitted: %w", events.NewError(wire.Unsupported, map[string]string{"feature": "emit"}))
 	}
 	eventID = "test_" + rand.Text()
 	err = et.EmitJSON(ctx, data, events.WithID(eventID), events.To(id), events.WithMeta(map[string]any{wire.MetaTest: true}))

@@ -31,7 +31,7 @@ func NewRule(origins ...string) (*Rule, error) {
 	for _, o := range origins {
 		if o != Any {
 			if err := r.protection.AddTrustedOrigin(o); err != nil || !sent.MatchString(o) || defaultPort.MatchString(o) {
-				return nil, fmt.Errorf("%q is no origin as browsers send it: scheme://host or scheme://host:port, in lower case, "+
+				return nil, fmt.Errorf("%q is not an origin as browsers send it: scheme://host or scheme://host:port, in lower case, "+
 					"without a default port", o)
 			}
 		}

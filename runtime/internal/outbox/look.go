@@ -38,7 +38,7 @@ var never = snapshot{next: math.MinInt64}
 func parseSnapshot(text string) (s snapshot, err error) {
 	parts := strings.SplitN(text, ":", 3)
 	if len(parts) != 3 {
-		return s, fmt.Errorf("%q is no snapshot", text)
+		return s, fmt.Errorf("%q is not a snapshot", text)
 	}
 	if s.next, err = strconv.ParseInt(parts[1], 10, 64); err != nil {
 		return s, err

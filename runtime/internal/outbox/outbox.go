@@ -95,7 +95,7 @@ func args(p store.Prepared) ([]any, error) {
 		return nil, nil
 	}
 	if o.Log == "" || len(o.Log) > MaxName {
-		return nil, fmt.Errorf("the name of its log has 1 to %d bytes, this one %d", MaxName, len(o.Log))
+		return nil, fmt.Errorf("the name of its log has %[2]d bytes, must be 1 to %[1]d", MaxName, len(o.Log))
 	}
 	data, targets := []byte(e.Data), []byte(nil)
 	if data == nil {
@@ -133,7 +133,7 @@ func (r *Row) ID() int64 { return r.id }
 // decode sets the entry, or the fault of a row that is none.
 func (r *Row) decode(id []byte, timestamp *string, data, meta, targets []byte, above int64) {
 	if timestamp == nil {
-		r.fault = fmt.Errorf("it has %d bytes, at most %d are taken", r.size, maxWaiting)
+		r.fault = fmt.Errorf("it has %d bytes, at most %d are allowed", r.size, maxWaiting)
 		return
 	}
 	r.Entry = store.Entry{EventID: string(id), Data: data}
@@ -146,7 +146,7 @@ func (r *Row) decode(id []byte, timestamp *string, data, meta, targets []byte, a
 	}
 	switch {
 	case err != nil:
-		r.fault = fmt.Errorf("its timestamp is none: %w", err)
+		r.fault = fmt.Errorf("its timestamp is invalid: %w", err)
 		return
 	case above < 0:
 		r.fault = fmt.Errorf("its above is %d, at least 0", above)
@@ -157,6 +157,6 @@ func (r *Row) decode(id []byte, timestamp *string, data, meta, targets []byte, a
 		return
 	}
 	if err := json.Unmarshal(targets, &r.Entry.Targets); err != nil || len(r.Entry.Targets) == 0 {
-		r.fault = errors.New("its targets are no JSON array of ids of subscriptions")
+		r.fault = errors.New("its targets are not a JSON array of subscription ids")
 	}
 }

@@ -25,7 +25,7 @@ func (t *Table) putAside(ctx context.Context, db DB, rows []Row) error {
 		return err
 	}
 	r := rows[0]
-	t.Logger.Error("mcp events: what a transaction emitted is no occurrence and was put aside",
+	t.Logger.Error("mcp events: an event emitted in a transaction is invalid and was put aside",
 		"rows", len(rows), "log", r.Log, "eventId", r.Entry.EventID, "error", reasons[0])
 	return nil
 }

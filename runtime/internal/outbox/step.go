@@ -82,7 +82,7 @@ func (t *Table) Step(ctx context.Context, db DB, fence uint64, limit int, settle
 	}
 	for name, f := range moved.failed {
 		if w.failed(name, time.Now(), oldest(rows, name)) {
-			t.Logger.Warn("mcp events: what transactions emitted waits, "+f.what, "log", name, "error", f.err)
+			t.Logger.Warn("mcp events: events emitted in transactions are waiting, "+f.what, "log", name, "error", f.err)
 		}
 	}
 	w.main.done(main)
@@ -130,7 +130,7 @@ func (t *Table) Settle(ctx context.Context, m Mover, rows []Row, check func(cont
 		switch {
 		case r.fault != nil:
 		case strings.HasPrefix(r.Log, "/"):
-			r.fault = fmt.Errorf("the log %q is the servers' own", r.Log)
+			r.fault = fmt.Errorf("the log %q is internal to the servers", r.Log)
 		case r.Log == "":
 			r.fault = fmt.Errorf("no server has registered an event type %q", r.Log)
 		default:

@@ -88,7 +88,7 @@ func (p *Port) CheckAlone(protocol string) error {
 	if !p.Shared() {
 		return nil
 	}
-	return fmt.Errorf("%s keeps its state in one process: it cannot be served on a store that processes share (engine.Shared), "+
+	return fmt.Errorf("%s keeps its state in one process, so it cannot be served on a store that processes share (engine.Shared), "+
 		"whatever store it has itself; use a server with a store of one process, such as SQLite", protocol)
 }
 

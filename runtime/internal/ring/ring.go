@@ -24,7 +24,7 @@ func Of(secrets []store.Secret) (webhook.Ring, error) {
 	for i, s := range secrets {
 		secret, err := webhook.ParseSecret(wire.SecretPrefix + base64.StdEncoding.EncodeToString(s.Key))
 		if err != nil {
-			return nil, fmt.Errorf("stored secret %d of %d, of %d bytes: %w", i+1, len(secrets), len(s.Key), err)
+			return nil, fmt.Errorf("stored secret %d of %d (%d bytes): %w", i+1, len(secrets), len(s.Key), err)
 		}
 		r[i] = webhook.Key{Secret: secret, Until: s.NotAfter}
 	}

@@ -26,9 +26,9 @@ func TestSUB5Stored(t *testing.T) {
 func TestBadSecrets(t *testing.T) {
 	good := Stored(webhook.NewRing(webhook.NewSecret()))[0]
 	for name, secrets := range map[string][]store.Secret{
-		"no secret is stored":              nil,
-		"stored secret 2 of 2, of 3 bytes": {good, {Key: []byte("abc")}},
-		"stored secret 1 of 1, of 0 bytes": {{}},
+		"no secret is stored":            nil,
+		"stored secret 2 of 2 (3 bytes)": {good, {Key: []byte("abc")}},
+		"stored secret 1 of 1 (0 bytes)": {{}},
 	} {
 		r, err := Of(secrets)
 		if r != nil || err == nil || !strings.HasPrefix(err.Error(), name) || strings.Contains(err.Error(), "abc") {

@@ -18,7 +18,7 @@ import (
 
 var (
 	// ErrKey says that the key is missing, wrong, or of a bad length.
-	ErrKey = errors.New("encryption key does not fit")
+	ErrKey = errors.New("wrong or missing encryption key")
 	// ErrForm says that something was not written by a Box, or not by one with a key where it should be.
 	ErrForm = errors.New("sealed secrets are damaged")
 )
@@ -133,7 +133,7 @@ func (b Box) SealCheck() []byte { return b.encrypt("", []byte(check)) }
 func (b Box) Check(in []byte) (early bool, err error) {
 	text, err := b.decrypt("", in)
 	if err == nil && string(text) != check {
-		err = fmt.Errorf("%w: the store's check is none", ErrForm)
+		err = fmt.Errorf("%w: the store's check value is malformed", ErrForm)
 	}
 	return len(in) > 0 && in[0] == formOld, err
 }
@@ -156,7 +156,7 @@ func (b Box) decrypt(id string, in []byte) ([]byte, error) {
 	case in[0] == formPlain:
 		return nil, fmt.Errorf("%w: secrets of %s were written without the store's key", ErrForm, id)
 	case !b.Keyed():
-		return nil, fmt.Errorf("%w: it was written with one", ErrKey)
+		return nil, fmt.Errorf("%w: the store was written with a key", ErrKey)
 	}
 	for _, k := range b.keys {
 		header, bound := 1, []byte(id)

@@ -103,7 +103,7 @@ func (o *Owner) join(ctx context.Context) *session {
 		return err
 	})
 	if err != nil {
-		o.o.Logger.Warn("mcp events: joining the cluster", "replica", o.o.Name, "error", err)
+		o.o.Logger.Warn("mcp events: joining the cluster failed", "replica", o.o.Name, "error", err)
 		return nil
 	}
 	s := &session{fence: lease.Fence, types: types}
@@ -128,7 +128,7 @@ func (o *Owner) granted(s *session, lease engine.Lease, asked time.Duration, wal
 	}
 	if skewed := skew > maxSkew || skew < -maxSkew; skewed != o.skewed {
 		if o.skewed = skewed; skewed {
-			o.o.Logger.Warn("mcp events: the clock differs from the store's, whose time is used", "replica", o.o.Name, "by", skew)
+			o.o.Logger.Warn("mcp events: the clock differs from the store's; the store's time is used", "replica", o.o.Name, "by", skew)
 		}
 	}
 	if s.stop != nil {
@@ -187,6 +187,6 @@ func (o *Owner) renew(ctx context.Context, s *session, types map[string]string) 
 		o.lose(s, "the store says so")
 		o.mu.Unlock()
 	default:
-		o.o.Logger.Warn("mcp events: renewing the lease", "replica", o.o.Name, "error", err)
+		o.o.Logger.Warn("mcp events: renewing the lease failed", "replica", o.o.Name, "error", err)
 	}
 }

@@ -240,7 +240,7 @@ func (o *Owner) turn(ctx context.Context, s *session) {
 		return err
 	})
 	if err != nil {
-		o.o.Logger.Warn("mcp events: looking at the cluster", "replica", o.o.Name, "error", err)
+		o.o.Logger.Warn("mcp events: reading the cluster's state failed", "replica", o.o.Name, "error", err)
 		return
 	}
 	if !o.holds(s) {
@@ -267,7 +267,7 @@ func (o *Owner) turn(ctx context.Context, s *session) {
 		o.lose(s, "the store says so")
 		o.mu.Unlock()
 	} else if err != nil {
-		o.o.Logger.Warn("mcp events: claiming shards", "replica", o.o.Name, "error", err)
+		o.o.Logger.Warn("mcp events: claiming shards failed", "replica", o.o.Name, "error", err)
 	}
 }
 
@@ -290,7 +290,7 @@ func (o *Owner) establish(ctx context.Context, types map[string]string) {
 			_, err := o.o.Leases.Establish(ctx, t, n)
 			return err
 		}); err != nil {
-			o.o.Logger.Warn("mcp events: making shards", "topic", t, "error", err)
+			o.o.Logger.Warn("mcp events: creating shards failed", "topic", t, "error", err)
 			return
 		}
 		o.known[t] = true
@@ -430,7 +430,7 @@ func (o *Owner) release(ctx context.Context, s *session, h engine.Hold) {
 	if err == nil || errors.Is(err, engine.ErrFenced) {
 		return
 	}
-	o.o.Logger.Warn("mcp events: releasing a shard", "shard", h.Shard.String(), "error", err)
+	o.o.Logger.Warn("mcp events: releasing a shard failed", "shard", h.Shard.String(), "error", err)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.lose(s, "the answer to a release was lost")

@@ -104,7 +104,7 @@ func (r *logReader) Read(ctx context.Context, after store.Position, limit int) (
 }
 
 // errUnread keeps what a subscription has not read from counting as of no concern.
-var errUnread = errors.New("the event type as it is registered here does not serve the subscription")
+var errUnread = errors.New("the event type as registered here cannot serve the subscription")
 
 // Park implements [delivery.Reader].
 func (r *logReader) Park(after store.Position) bool {

@@ -45,13 +45,13 @@ func (w *Subscriptions) Replay(ctx context.Context, id, cursor string, last stor
 
 // NoReplay says why a type's occurrences cannot be replayed and why it has no gaps (CUR-7).
 func NoReplay(event string) error {
-	return fmt.Errorf("event type %s has no replay, so there is nothing to go back to and no gap to tell of: %w",
+	return fmt.Errorf("event type %s has no replay, so there is nothing to replay and no gap to report: %w",
 		event, events.NewError(wire.Unsupported, map[string]string{"feature": "replay"}))
 }
 
 // endless says why a replay of what a check finds has no end.
 func endless(event string) error {
-	return fmt.Errorf("a check feeds event type %s, whose replay goes on to the present: %w",
+	return fmt.Errorf("the source of event type %s is a check, so a replay always runs to the present: %w",
 		event, events.NewError(wire.Unsupported, map[string]string{"feature": "until"}))
 }
 

@@ -443,7 +443,7 @@ func (w *Subscriptions) forged(ctx context.Context, r *store.Subscription) bool 
 	return true
 }
 
-var errForged = errors.New("its principal, URL, event type or arguments are not those that its id was made of")
+var errForged = errors.New("its principal, URL, event type or arguments do not match its id")
 
 // endRecord ends a subscription that is stored and not live, with an envelope when there is a
 // reason to tell.

@@ -163,7 +163,7 @@ func (t *Topic) stands(ctx context.Context, c wire.Cursor) (bool, error) {
 	}
 	proof, err := t.proof(ctx, l, p)
 	if err = t.renewed(l, err); err != nil {
-		return false, fmt.Errorf("asking for entry %d of %s: %w", p, t.current().Name, err)
+		return false, fmt.Errorf("reading entry %d of %s: %w", p, t.current().Name, err)
 	}
 	return proof == 0 || proof == c.Proof, nil
 }

@@ -38,7 +38,7 @@ func Sound(e *store.Entry) error {
 		}
 	}
 	if len(members) == 0 {
-		return errors.New("_meta has no member, it should be absent")
+		return errors.New("_meta is empty, it should be absent")
 	}
 	return nil
 }

@@ -355,7 +355,7 @@ func (t *Topic) reach(ctx context.Context, p store.Position) error {
 	}
 	_, err := log.CatchUp(ctx, p)
 	if err = t.renewed(l, err); err != nil {
-		return fmt.Errorf("asking how far the log of %s is: %w", t.current().Name, err)
+		return fmt.Errorf("reading the head of the log of %s: %w", t.current().Name, err)
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func allowList(receivers []string) ([]*url.URL, error) {
 	for _, text := range receivers {
 		u, err := url.Parse(text)
 		if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
-			return nil, fmt.Errorf("webhooks: allowed receiver %q is no origin with or without a path", text)
+			return nil, fmt.Errorf("webhooks: allowed receiver %q is not an origin, with or without a path", text)
 		}
 		list = append(list, u)
 	}

@@ -40,7 +40,7 @@ const waitDescription = "Waits for the next occurrence of one or several event t
 // AddWait adds the wait tool.
 func (s *Tools) AddWait() error {
 	if s.MCP == nil {
-		return errors.New("adding the wait tool: a server that only emits serves no tools")
+		return errors.New("adding the wait tool: an emit-only server has no tools")
 	}
 	s.waits.Store(true)
 	s.MCP.AddTool(&mcp.Tool{

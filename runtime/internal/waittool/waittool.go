@@ -71,7 +71,7 @@ type Tools struct {
 // AddRead adds a read tool for each descriptor, or nothing when one is unusable.
 func (s *Tools) AddRead(tools ...readtool.Tool) error {
 	if s.MCP == nil {
-		return errors.New("adding read tools: a server that only emits serves no tools")
+		return errors.New("adding read tools: an emit-only server has no tools")
 	}
 	var missing []string
 	for _, t := range tools {
@@ -156,9 +156,9 @@ func checkTool(t *readtool.Tool) error {
 		return errors.New("it needs another argument name for how long to wait")
 	case t.QuietArgument != "" && slices.Contains([]string{"", t.CursorArgument, t.MaxEventsArgument}, t.WaitArgument),
 		t.QuietArgument != "" && slices.Contains([]string{t.CursorArgument, t.MaxEventsArgument, t.WaitArgument}, t.QuietArgument):
-		return errors.New("it needs an argument for how long to wait, and another name for how long nothing may follow")
+		return errors.New("it needs different argument names for how long to wait and for the quiet time")
 	case t.SinceArgument != "" && slices.Contains([]string{t.CursorArgument, t.MaxEventsArgument, t.WaitArgument, t.QuietArgument}, t.SinceArgument):
-		return errors.New("it needs another argument name for since when to read")
+		return errors.New("it needs another argument name for the time to read from")
 	}
 	b, err := json.Marshal(t.Tool.InputSchema)
 	if err != nil {

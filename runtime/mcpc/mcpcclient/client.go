@@ -119,7 +119,7 @@ func (c *Client) probe(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case unanswered(err):
-			return fmt.Errorf("mcpc: asking whether the server speaks MCPC: %w", err)
+			return fmt.Errorf("mcpc: checking whether the server speaks MCPC: %w", err)
 		case err != nil || res.IsError:
 			continue // it has no such tool
 		}
@@ -255,7 +255,7 @@ func (c *Client) read(text string) {
 	m, ok, err := task.Parse(text)
 	switch {
 	case err != nil:
-		c.o.Logger.Warn("mcpc: a message is not understood", "error", err)
+		c.o.Logger.Warn("mcpc: a message cannot be decoded", "error", err)
 	case ok:
 		c.Take(m)
 	}

@@ -62,7 +62,7 @@ func ListenEvent[P any](c *Client, event string, f func(ctx context.Context, m t
 			return
 		}
 		if err := give(ctx, m, f); err != nil {
-			c.o.Logger.Warn("mcpc: the payload of a server event is not understood", "event", event, "error", err)
+			c.o.Logger.Warn("mcpc: the payload of a server event cannot be decoded", "event", event, "error", err)
 		}
 	})
 }
@@ -181,7 +181,7 @@ func Call[A, U, R any](ctx context.Context, c *Client, t task.Type[A, U, R], arg
 func (r *Running[R]) Wait(ctx context.Context) (result R, err error) {
 	if r.wait == nil {
 		if r.Answer.StructuredContent == nil {
-			return result, errors.New("mcpc: the answer holds no result")
+			return result, errors.New("mcpc: the response has no result")
 		}
 		raw, err := json.Marshal(r.Answer.StructuredContent)
 		if err != nil {

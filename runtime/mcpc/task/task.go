@@ -74,7 +74,7 @@ func (m *Message) check() error {
 	case m.Type != wire.MCPCTask:
 		return fmt.Errorf("%w: type %q is neither task nor server_event", ErrInvalid, m.Type)
 	case !slices.Contains(lifecycle, m.Event):
-		return fmt.Errorf("%w: %q is no event of a task", ErrInvalid, m.Event)
+		return fmt.Errorf("%w: %q is not an event of a task", ErrInvalid, m.Event)
 	case m.SessionID == "" || m.TaskID == "" || m.ToolName == "":
 		return fmt.Errorf("%w: a task needs session_id, task_id and tool_name", ErrInvalid)
 	}

@@ -56,7 +56,7 @@ func Parse(expression string) (*Schedule, error) {
 	if strings.HasPrefix(text, "@") {
 		p, ok := presets[strings.ToLower(text)]
 		if !ok {
-			return nil, fmt.Errorf("%q is none of %s", text, strings.Join(Presets, ", "))
+			return nil, fmt.Errorf("%q is not one of %s", text, strings.Join(Presets, ", "))
 		}
 		text = p
 	}
@@ -84,7 +84,7 @@ func Parse(expression string) (*Schedule, error) {
 	s.anyDay, s.anyWeekday = strings.HasPrefix(parts[3], "*"), strings.HasPrefix(parts[5], "*")
 	s.everyHour = s.hour == 1<<24-1
 	if !s.occurs() {
-		return nil, errors.New("the expression names no date that exists")
+		return nil, errors.New("the expression matches no date that exists")
 	}
 	return s, nil
 }
@@ -95,7 +95,7 @@ func (f field) parse(text string) (set uint64, err error) {
 		every := 1
 		if stepped {
 			if every, err = number(step); err != nil || every == 0 {
-				return 0, fmt.Errorf("%q is no step", step)
+				return 0, fmt.Errorf("%q is not a step", step)
 			}
 		}
 		from, to := f.min, f.max

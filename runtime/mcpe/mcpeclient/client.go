@@ -116,7 +116,7 @@ func (m *Client) cleanUp(ctx context.Context, shut bool) error {
 	var failed []error
 	for _, id := range ids {
 		if err := m.Unsubscribe(ctx, id); err != nil {
-			failed = append(failed, fmt.Errorf("subscription %s stays: %w", id, err))
+			failed = append(failed, fmt.Errorf("subscription %s was not ended: %w", id, err))
 		}
 	}
 	return errors.Join(failed...)

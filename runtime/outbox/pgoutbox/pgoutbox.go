@@ -77,7 +77,7 @@ func Open(ctx context.Context, connString string, o Options) (_ *Outbox, err err
 	}
 	switch {
 	case len(o.Schema) > maxSchema || strings.ContainsAny(o.Schema, "\x00@") || strings.HasPrefix(o.Schema, "pg_"):
-		return nil, fmt.Errorf("open outbox: Schema has at most %d bytes (this one %d), no NUL and no @, and does not begin with pg_", maxSchema, len(o.Schema))
+		return nil, fmt.Errorf("open outbox: Schema must have at most %d bytes (it has %d), no NUL and no @, and must not begin with pg_", maxSchema, len(o.Schema))
 	case o.Connections < 0:
 		return nil, errors.New("open outbox: Connections is negative")
 	}
@@ -129,9 +129,9 @@ func (b *Outbox) migrate(ctx context.Context, tx pgx.Tx) error {
 	case err != nil:
 		return err
 	case server < minServer:
-		return fmt.Errorf("the server has version %d.%d, needed is 13", server/10000, server%10000)
+		return fmt.Errorf("the server has version %d.%d, but 13 is required", server/10000, server%10000)
 	case encoding != "UTF8":
-		return fmt.Errorf("the database has encoding %s, needed is UTF8", encoding)
+		return fmt.Errorf("the database has encoding %s, but UTF8 is required", encoding)
 	}
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", b.key("schema")); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (b *Outbox) migrate(ctx context.Context, tx pgx.Tx) error {
 		}
 	}
 	if version > len(migrations) {
-		return fmt.Errorf("schema %q was changed by a newer release: it has version %d, this build knows %d", b.name, version, len(migrations))
+		return fmt.Errorf("schema %q was changed by a newer release: it has version %d, but this build knows only %d", b.name, version, len(migrations))
 	}
 	if version == len(migrations) {
 		return nil
@@ -207,7 +207,7 @@ func (b *Outbox) Waiting(ctx context.Context) (rows int, oldest time.Duration, s
 	err = b.pool.QueryRow(ctx, b.in(`SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(at)), 0)::float8,
 		(SELECT count(*) FROM @.rejected) FROM @.outbox`)).Scan(&rows, &age, &setAside)
 	if err != nil {
-		return 0, 0, 0, fmt.Errorf("counting what waits in the outbox: %w", err)
+		return 0, 0, 0, fmt.Errorf("counting waiting rows in the outbox: %w", err)
 	}
 	return rows, max(time.Duration(age*float64(time.Second)), 0), setAside, nil
 }

@@ -467,7 +467,7 @@ func TestOB3SetAside(t *testing.T) {
 	r.waiting(0, 5)
 	rejected, err := r.relay.Rejected(t.Context(), 0, 10)
 	must(t, err)
-	want := []struct{ id, reason string }{{"stands", "other data"}, {"order", "servers' own"}, {"of no type", "no server has registered"},
+	want := []struct{ id, reason string }{{"stands", "other data"}, {"order", "internal to the servers"}, {"of no type", "no server has registered"},
 		{"large", "too large"}, {"undecodable", "timestamp"}}
 	for i, w := range want {
 		if got := rejected[i]; got.EventID != w.id || !strings.Contains(got.Reason, w.reason) || got.At.IsZero() {

@@ -33,7 +33,7 @@ type relay struct {
 }
 
 // errBusy says that another process moves.
-var errBusy = errors.New("another process moves what waits")
+var errBusy = errors.New("another process is relaying")
 
 // Sequence implements [engine.Outbox]. Rows are looked at first, and then moved in one transaction of the outbox's
 // database, under a lock of its own: appended to their logs, deleted, committed. Of two processes that both take

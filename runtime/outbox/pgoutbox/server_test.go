@@ -116,8 +116,8 @@ func TestOB3WhoMayInsert(t *testing.T) {
 	occurrence, err := server.Prepare(t.Context(), s.created, payload{"good"}, events.WithID("good"))
 	must(t, err)
 	bad := []struct{ log, id, data, reason string }{
-		{engine.ControlLog, "order", `{"kind":"revoke","at":"2100-01-01T00:00:00Z"}`, "servers' own"},
-		{engine.AuditLog, "audit", `{}`, "servers' own"},
+		{engine.ControlLog, "order", `{"kind":"revoke","at":"2100-01-01T00:00:00Z"}`, "internal to the servers"},
+		{engine.AuditLog, "audit", `{}`, "internal to the servers"},
 		{"ticket.created", "schema", `{"ticketId":1}`, "ticketId"},
 		{"ticket.created", "json", `no`, "JSON"},
 		{"ticket.deleted", "no-type", `{}`, "no server has registered"},
@@ -216,7 +216,7 @@ func TestOB1Retention(t *testing.T) {
 		warn bool
 	}{{0, true}, {time.Hour, true}, {time.Hour + 1, false}, {-1, false}} {
 		s := newSite(t, server.Options{Retention: server.Retention{MaxAge: c.age}})
-		if text := s.told.String(); strings.Contains(text, "for longer than an hour") != c.warn || c.warn && !strings.Contains(text, "ticket.created") {
+		if text := s.told.String(); strings.Contains(text, "for more than an hour") != c.warn || c.warn && !strings.Contains(text, "ticket.created") {
 			t.Errorf("%v: logged was %q", c.age, text)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrDeadLettersFull is returned by PutDeadLetter when a subscription has as many dead letters as it may.
-var ErrDeadLettersFull = errors.New("store: the subscription has as many dead letters as it may")
+var ErrDeadLettersFull = errors.New("store: the subscription has the maximum number of dead letters")
 
 // A DeadLetter is an event that a consumer gave up. See CON-3.
 type DeadLetter struct {

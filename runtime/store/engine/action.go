@@ -17,7 +17,7 @@ const (
 )
 
 // ErrActionGone is returned by FinishAction for a claim that is not remembered any more.
-var ErrActionGone = errors.New("store: the action is not remembered any more")
+var ErrActionGone = errors.New("store: the action is no longer remembered")
 
 // An Action is what an operator asked for under an idempotency key.
 type Action struct {

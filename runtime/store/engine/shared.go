@@ -20,7 +20,7 @@ import (
 var (
 	// ErrFenced is returned by a write whose lease or hold is no longer current; nothing was
 	// written. Who meets it stops the work at once (REP-7).
-	ErrFenced = errors.New("store: somebody else owns it now")
+	ErrFenced = errors.New("store: another process owns it now")
 	// ErrNewEpoch is returned by a log whose store has begun a new generation: entries that it told
 	// of may be gone. Opening the log again gives its new epoch (REP-19).
 	ErrNewEpoch = errors.New("store: the log has begun a new epoch")

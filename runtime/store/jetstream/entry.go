@@ -57,7 +57,7 @@ func decode(b []byte) (e stored, err error) {
 		return e, errForm
 	}
 	if b[0] != form {
-		return e, errors.New("its form is of a newer release")
+		return e, errors.New("it was written by a newer release")
 	}
 	e.call = binary.BigEndian.Uint64(b[1:9])
 	rest := b[9 : len(b)-4]

@@ -17,11 +17,11 @@ var (
 	// ErrRights says that the user lacks a right, which it names.
 	ErrRights = errors.New("jetstream: the user lacks a right")
 	// ErrServer says that the server is too old.
-	ErrServer = errors.New("jetstream: server does not fit")
+	ErrServer = errors.New("jetstream: unsupported server or settings")
 	// ErrReplicas says that a stream is on another number of servers than it has to be.
-	ErrReplicas = errors.New("jetstream: replicas do not fit")
+	ErrReplicas = errors.New("jetstream: wrong number of replicas")
 	// ErrForeign says that a stream of our name is another program's, or was changed by hand.
-	ErrForeign = errors.New("jetstream: stream is not ours")
+	ErrForeign = errors.New("jetstream: stream belongs to another program")
 	// ErrVersion says that a newer release has made the stream in a form that this one does not know.
 	ErrVersion = errors.New("jetstream: stream was made by a newer release")
 	// ErrKey says that the key is missing, wrong, or of a bad length.

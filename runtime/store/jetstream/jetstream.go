@@ -198,7 +198,7 @@ func (s *Store) open(ctx context.Context, url string) (err error) {
 	if s.o.Single {
 		s.log.Warn("jetstream: each stream is on one server and its one disk", "namespace", s.o.Namespace)
 	} else if s.write.ConnectedClusterName() == "" {
-		return fmt.Errorf("%w: the server is in no cluster; Single allows it", ErrReplicas)
+		return fmt.Errorf("%w: the server is not in a cluster; set Single to allow that", ErrReplicas)
 	}
 	if err := s.api(ctx, "INFO", nil, nil); err != nil {
 		return err
@@ -243,7 +243,7 @@ func fits(version string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: it is nats-server %q, and has to be 2.15 or later", ErrServer, version)
+	return fmt.Errorf("%w: nats-server is %q, but 2.15 or later is required", ErrServer, version)
 }
 
 // failed is told by a connection of what belongs to no call.

@@ -92,9 +92,9 @@ type earlier struct {
 func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (store.EventLog, error) {
 	switch {
 	case name == "" || len(name) > maxName:
-		return nil, fmt.Errorf("open log: its name has 1 to %d bytes, this one %d", maxName, len(name))
+		return nil, fmt.Errorf("open log: the name has %[2]d bytes, must be 1 to %[1]d", maxName, len(name))
 	case o.MaxBytes > 0:
-		return nil, fmt.Errorf("open log %s: MaxBytes is %d: it is for logs in memory", name, o.MaxBytes)
+		return nil, fmt.Errorf("open log %s: MaxBytes is %d, but only logs in memory have it", name, o.MaxBytes)
 	}
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 
 func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*Log, error) {
 	if o.MaxAge <= 0 && o.MaxCount <= 0 {
-		s.log.Warn("jetstream: the log has no bound; a server keeps about 180 bytes of memory for each entry", "log", name)
+		s.log.Warn("jetstream: the log is unbounded; a server keeps about 180 bytes of memory per entry", "log", name)
 	}
 	short := logToken(name)
 	stream := strings.ToUpper(s.o.Namespace) + "_L_" + short
@@ -296,7 +296,7 @@ func (s *Store) renewed(c *jetstream.StreamConfig, info *jetstream.StreamInfo) {
 	}
 	c.Metadata[metaEarlier], c.Metadata[metaGroup] = strings.Join(list, ","), group(info)
 	s.under(c, logToken(c.Metadata[metaLog]), hex.EncodeToString(sum[:8]))
-	s.log.Error("jetstream: the stream is not the one that it was; its log begins a new epoch", "log", c.Metadata[metaLog], "stream", c.Name)
+	s.log.Error("jetstream: the stream was replaced; its log begins a new epoch", "log", c.Metadata[metaLog], "stream", c.Name)
 }
 
 func earlierOf(info *jetstream.StreamInfo) (found []earlier) {

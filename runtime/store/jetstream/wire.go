@@ -134,7 +134,7 @@ func (s *Store) api(ctx context.Context, op string, body, answer any) error {
 			Error *jetstream.APIError `json:"error"`
 		}
 		if err := json.Unmarshal(r.Data, &head); err != nil {
-			return false, fmt.Errorf("%w: an answer to %s that is no JSON: %w", ErrServer, op, err)
+			return false, fmt.Errorf("%w: the answer to %s is not JSON: %w", ErrServer, op, err)
 		}
 		switch {
 		case head.Error == nil:
@@ -173,7 +173,7 @@ func (s *Store) info(ctx context.Context, stream string) (*jetstream.StreamInfo,
 		return nil, err
 	}
 	if ahead := s.clock.hear(info.TimeStamp); ahead > time.Second {
-		s.log.Warn("jetstream: the leader's clock is ahead of what was known; servers' clocks have to agree", "stream", stream, "by", ahead)
+		s.log.Warn("jetstream: the leader's clock is ahead; servers' clocks must agree", "stream", stream, "by", ahead)
 	}
 	return info, nil
 }
@@ -210,7 +210,7 @@ func (s *Store) acknowledged(ctx context.Context, m *nats.Msg) (sequence uint64,
 		Sequence uint64              `json:"seq"`
 	}
 	if err := json.Unmarshal(r.Data, &ack); err != nil {
-		return 0, fmt.Errorf("%w: %s: an answer that is no JSON: %w", ErrServer, m.Subject, err)
+		return 0, fmt.Errorf("%w: %s: the answer is not JSON: %w", ErrServer, m.Subject, err)
 	}
 	if ack.Error == nil {
 		if ack.Sequence == 0 {
@@ -235,7 +235,7 @@ func (s *Store) acknowledged(ctx context.Context, m *nats.Msg) (sequence uint64,
 }
 
 // errUndecided says that another message of the subject is in flight: it decides nothing.
-var errUndecided = errors.New("jetstream: another write of this subject is under way")
+var errUndecided = errors.New("jetstream: another write of this subject is in progress")
 
 // A wrongSequence says where the last message of the subject stands; 0 for none.
 type wrongSequence struct{ stands uint64 }

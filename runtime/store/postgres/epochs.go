@@ -49,7 +49,7 @@ func (s *Store) rewound(ctx context.Context, as life, log string, has, told stor
 		return classify(err)
 	}
 	if raised {
-		s.options.Logger.Warn("mcp events: the database was put back to an older state, logs begin new epochs", "log", log, "head", has, "told", told)
+		s.options.Logger.Warn("mcp events: the database was restored to an older state, logs begin new epochs", "log", log, "head", has, "told", told)
 	}
 	if err := s.enter(ctx); err != nil {
 		return classify(err)

@@ -27,13 +27,13 @@ var (
 	// ErrVersion says that a newer release has changed the schema so that this one must not use it.
 	ErrVersion = errors.New("postgres: schema was changed by a newer release")
 	// ErrServer says that the server is too old or its database unfit.
-	ErrServer = errors.New("postgres: server does not fit")
+	ErrServer = errors.New("postgres: unsupported server version or encoding")
 	// ErrReadOnly says that the server takes no writes: it is a standby, or read-only by a setting.
 	ErrReadOnly = errors.New("postgres: server is read-only")
 	// ErrForeign says that the schema belongs to another program.
-	ErrForeign = errors.New("postgres: schema is not ours")
+	ErrForeign = errors.New("postgres: schema belongs to another program")
 	// ErrKey says that the key is missing, wrong, or of a bad length.
-	ErrKey = errors.New("postgres: encryption key does not fit")
+	ErrKey = errors.New("postgres: wrong or missing encryption key")
 	// ErrCorrupt says that something in the database is not what was written.
 	ErrCorrupt = errors.New("postgres: damaged data")
 )

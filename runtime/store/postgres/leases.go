@@ -82,7 +82,7 @@ func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, type
 	case err != nil:
 		return engine.Lease{}, err
 	case l.Fence == 0:
-		return engine.Lease{}, fmt.Errorf("lease %d is over: %w", fence, engine.ErrFenced)
+		return engine.Lease{}, fmt.Errorf("lease %d has expired: %w", fence, engine.ErrFenced)
 	}
 	return l, nil
 }
@@ -213,7 +213,7 @@ func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.Hold) (wo
 	case err != nil:
 		return nil, err
 	case !live:
-		return won, fmt.Errorf("lease %d is over: %w", fence, engine.ErrFenced)
+		return won, fmt.Errorf("lease %d has expired: %w", fence, engine.ErrFenced)
 	}
 	return won, nil
 }

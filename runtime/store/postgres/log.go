@@ -57,10 +57,10 @@ type Log struct {
 // OpenLog implements [store.Store].
 func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (store.EventLog, error) {
 	if name == "" || len(name) > outbox.MaxName {
-		return nil, fmt.Errorf("open log: its name has 1 to %d bytes, this one %d", outbox.MaxName, len(name))
+		return nil, fmt.Errorf("open log: the name has %[2]d bytes, must be 1 to %[1]d", outbox.MaxName, len(name))
 	}
 	if o.MaxBytes > 0 {
-		return nil, fmt.Errorf("open log %s: MaxBytes is %d: it is for logs in memory", name, o.MaxBytes)
+		return nil, fmt.Errorf("open log %s: MaxBytes is %d, but only logs in memory have it", name, o.MaxBytes)
 	}
 	var l *Log
 	err := s.attempt(ctx, func(ctx context.Context) (err error) {
@@ -76,7 +76,7 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 }
 
 // errBetweenEpochs is what openLog returns when what it has read is of an epoch that is over.
-var errBetweenEpochs = errors.New("new epochs were begun")
+var errBetweenEpochs = errors.New("the store began new epochs")
 
 func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*Log, error) {
 	as, _ := s.life()
@@ -331,7 +331,7 @@ func (s *Store) scanEntry(row pgx.CollectableRow, log func() string, more ...any
 		}
 	}
 	if err != nil { // what follows it must not wait for ever
-		s.options.Logger.Error("mcp events: an entry cannot be read, nobody gets it", "log", log(), "position", position, "error", err)
+		s.options.Logger.Error("mcp events: an entry cannot be read and is skipped", "log", log(), "position", position, "error", err)
 		e.Targets, e.Timestamp = []string{}, events.NewTime(time.Unix(0, 0))
 	}
 	return e, nil

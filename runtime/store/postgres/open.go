@@ -26,9 +26,9 @@ func (s *Store) examine(ctx context.Context) error {
 	case err != nil:
 		return err
 	case version < minServer:
-		return fmt.Errorf("%w: it has version %d.%d, needed is 13", ErrServer, version/10000, version%10000)
+		return fmt.Errorf("%w: it has version %d.%d, but 13 is required", ErrServer, version/10000, version%10000)
 	case encoding != "UTF8":
-		return fmt.Errorf("%w: the database has encoding %s, needed is UTF8", ErrServer, encoding)
+		return fmt.Errorf("%w: the database has encoding %s, but UTF8 is required", ErrServer, encoding)
 	case recovering:
 		return fmt.Errorf("%w: it is a standby", ErrReadOnly)
 	case readOnly == "on":
@@ -61,7 +61,7 @@ func (s *Store) identity(ctx context.Context) (system, timeline string, err erro
 		if err := s.pool.QueryRow(ctx, q.sql).Scan(q.dest); untold(err) {
 			s.options.Logger.Warn("mcp events: this process will not notice a failover to a standby that is not synchronous", "error", err)
 		} else if err != nil {
-			return "", "", fmt.Errorf("asking which server it is: %w", err)
+			return "", "", fmt.Errorf("identifying the server: %w", err)
 		}
 	}
 	return system, timeline, nil
@@ -80,7 +80,7 @@ func (s *Store) mayMigrate(ctx context.Context, tx pgx.Tx, version int) (exists 
 		if create {
 			return false, nil
 		}
-		return false, fmt.Errorf("%w: %q needs CREATE on database %q to make schema %q, or somebody who makes it for %q",
+		return false, fmt.Errorf("%w: %q needs CREATE on database %q to create schema %q; or create it for %q",
 			ErrRights, role, database, s.name, role)
 	}
 	err = tx.QueryRow(ctx, "SELECT has_schema_privilege($1, 'CREATE'), has_schema_privilege($1, 'USAGE')", s.name).Scan(&create, &use)

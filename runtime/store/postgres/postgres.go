@@ -187,7 +187,7 @@ func (s *Store) configure() (err error) {
 		o.Schema = DefaultSchema
 	}
 	if len(o.Schema) > maxSchema || strings.ContainsAny(o.Schema, "\x00@") || strings.HasPrefix(o.Schema, "pg_") {
-		return fmt.Errorf("%w: Schema has at most %d bytes (this one %d), no NUL and no @, and does not begin with pg_", ErrConfig, maxSchema, len(o.Schema))
+		return fmt.Errorf("%w: Schema must have at most %d bytes (it has %d), no NUL and no @, and must not begin with pg_", ErrConfig, maxSchema, len(o.Schema))
 	}
 	for name, v := range map[string]int64{"Poll": int64(o.Poll), "Connections": int64(o.Connections), "Timeout": int64(o.Timeout)} {
 		if v < 0 {

@@ -161,14 +161,14 @@ func (s *Store) version(ctx context.Context, tx pgx.Tx) (version int, err error)
 		if !readable {
 			return 0, fmt.Errorf("%w: USAGE on the schema and SELECT, INSERT, UPDATE, DELETE on its tables", ErrRights)
 		}
-		return 0, fmt.Errorf("%w: its table \"store\" is another program's", ErrForeign)
+		return 0, fmt.Errorf("%w: its table \"store\" belongs to another program", ErrForeign)
 	}
 	var compatible int
 	if err := tx.QueryRow(ctx, s.in(`SELECT version, compatible FROM @.store`)).Scan(&version, &compatible); err != nil {
 		return 0, err
 	}
 	if compatible > len(migrations) {
-		return 0, fmt.Errorf("%w: it has version %d, which a build must know at least version %d for; this one knows %d",
+		return 0, fmt.Errorf("%w: it has version %d, which needs a build that knows version %d; this one knows %d",
 			ErrVersion, version, compatible, len(migrations))
 	}
 	return version, nil

@@ -73,7 +73,7 @@ func (s *Store) adopt(ctx context.Context, tx pgx.Tx, highest int) error {
 			return err
 		}
 		if later {
-			return fmt.Errorf("%w: table %s holds secrets with a key, and the store's check of the key is gone: somebody changed it", ErrKey, t.name)
+			return fmt.Errorf("%w: table %s holds encrypted secrets, but the store's check value for the key is missing", ErrKey, t.name)
 		}
 		after := []byte{}
 		for more := true; more; {
@@ -82,7 +82,7 @@ func (s *Store) adopt(ctx context.Context, tx pgx.Tx, highest int) error {
 				return err
 			}
 			if left > 0 {
-				s.options.Logger.Error("mcp events: secrets are left that cannot be opened", "table", t.name, "records", left)
+				s.options.Logger.Error("mcp events: some secrets cannot be decrypted", "table", t.name, "records", left)
 			}
 		}
 	}
@@ -132,12 +132,12 @@ func (s *Store) renewAll() {
 		case s.ctx.Err() != nil:
 			return
 		case err != nil:
-			s.options.Logger.Warn("mcp events: sealing secrets with the present key", "error", err)
+			s.options.Logger.Warn("mcp events: encrypting secrets with the current key failed", "error", err)
 		case done && left > 0 && left != told:
-			s.options.Logger.Error("mcp events: secrets are left that cannot be opened", "records", left)
+			s.options.Logger.Error("mcp events: some secrets cannot be decrypted", "records", left)
 			told = left
 		case done && left == 0 && told != 0:
-			s.options.Logger.Info("mcp events: all secrets are sealed with the present key")
+			s.options.Logger.Info("mcp events: all secrets are encrypted with the current key")
 			told = 0
 		}
 		if !s.pause(renewEvery) {

@@ -100,7 +100,7 @@ func (m mover) Move(ctx context.Context, log string, rows []outbox.Row) ([]error
 	})
 	for i := range done {
 		if done[i].Err != nil {
-			m.s.options.Logger.Error("mcp events: an occurrence of a transaction was dropped", "log", l.name, "eventId", group[i].Entry.EventID, "error", done[i].Err)
+			m.s.options.Logger.Error("mcp events: an event emitted in a transaction was dropped", "log", l.name, "eventId", group[i].Entry.EventID, "error", done[i].Err)
 		}
 	}
 	return nil, err

@@ -117,7 +117,7 @@ func (s *Store) put(ctx context.Context, sub store.Subscription, q engine.Quota,
 				return err
 			}
 			if sub.Event != h.Shard.Topic || sub.Shard != h.Shard.Number {
-				return fmt.Errorf("%w: it is of %v", engine.ErrFenced, engine.Shard{Topic: sub.Event, Number: sub.Shard})
+				return fmt.Errorf("%w: it belongs to %v", engine.ErrFenced, engine.Shard{Topic: sub.Event, Number: sub.Shard})
 			}
 		}
 		var stored, generation int64

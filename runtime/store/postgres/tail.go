@@ -147,7 +147,7 @@ func (t *tail) listen(config *pgx.ConnConfig) {
 			wait, warned = 100*time.Millisecond, false
 		}
 		if !warned {
-			t.s.options.Logger.Warn("mcp events: not listening for notifications, looking every "+t.s.options.Poll.String(), "error", err)
+			t.s.options.Logger.Warn("mcp events: not listening for notifications, polling every "+t.s.options.Poll.String(), "error", err)
 			warned = true
 		}
 		if !t.s.pause(wait) {
@@ -211,7 +211,7 @@ func (t *tail) run() {
 			return
 		}
 		if err != nil && !failing {
-			t.s.options.Logger.Warn("mcp events: looking for what other replicas appended", "error", err)
+			t.s.options.Logger.Warn("mcp events: reading other replicas' appends failed", "error", err)
 		}
 		failing = err != nil
 		if !t.s.pause(lookEvery) {
@@ -278,7 +278,7 @@ func (t *tail) look(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup
 			ctx, cancel := t.s.limited(t.s.ctx)
 			defer cancel()
 			if err := l.follow(ctx, heads[l], read[l]); err != nil && t.s.ctx.Err() == nil {
-				t.s.options.Logger.Debug("mcp events: following a log", "log", l.name, "error", err)
+				t.s.options.Logger.Debug("mcp events: following a log failed", "log", l.name, "error", err)
 			}
 			if l.finish() {
 				t.hear(" " + strconv.FormatInt(l.id, 36))

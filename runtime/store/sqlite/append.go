@@ -61,7 +61,7 @@ func (a *appending) apply(ctx context.Context, w *session) error {
 		return err
 	}
 	if told := a.log.told(); store.Position(head) < told {
-		return fmt.Errorf("%w: the file was put back to an older state while it is open: %s holds %d entries of %d; start again (docs/deployment.md)",
+		return fmt.Errorf("%w: the file was restored to an older state while it was open: %s has %d entries of %d; restart the process (docs/deployment.md)",
 			ErrCorrupt, a.log.name, head, told)
 	}
 	if a.once {
@@ -111,7 +111,7 @@ func (a *appending) find(ctx context.Context, w *session, head store.Position) e
 	case err != nil:
 		return err
 	case e.EventID != a.entry.EventID || store.Audience(e.Targets) != store.Audience(a.entry.Targets):
-		return fmt.Errorf("%w: the index of ids of %s does not fit entry %d", ErrCorrupt, a.log.name, e.Position)
+		return fmt.Errorf("%w: the id index of %s does not match entry %d", ErrCorrupt, a.log.name, e.Position)
 	}
 	a.stands = &e
 	return nil

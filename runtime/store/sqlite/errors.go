@@ -16,14 +16,14 @@ import (
 // The natures of failures that an operator acts upon.
 var (
 	// ErrCorrupt says that the file is damaged or is no store.
-	ErrCorrupt = errors.New("sqlite: file is corrupt or no store")
+	ErrCorrupt = errors.New("sqlite: file is corrupt or not a store")
 	// ErrFull says that the disk is full; what was being written is not stored.
 	ErrFull = errors.New("sqlite: disk is full")
 	// ErrBusy says that the file is somebody else's: from [Open], that another process (or another
 	// Store of this one) has it open; from a write, that another connection wrote for too long.
 	ErrBusy = errors.New("sqlite: file is in use")
 	// ErrKey says that the key is missing, wrong, or of a bad length.
-	ErrKey = errors.New("sqlite: encryption key does not fit")
+	ErrKey = errors.New("sqlite: wrong or missing encryption key")
 	// ErrVersion says that a newer release has written the file.
 	ErrVersion = errors.New("sqlite: file was written by a newer release")
 )

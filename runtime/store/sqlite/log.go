@@ -34,7 +34,7 @@ type Log struct {
 // OpenLog implements [store.Store].
 func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (store.EventLog, error) {
 	if o.MaxBytes > 0 {
-		return nil, fmt.Errorf("open log %s: MaxBytes is %d: it is for logs in memory", name, o.MaxBytes)
+		return nil, fmt.Errorf("open log %s: MaxBytes is %d, but only logs in memory have it", name, o.MaxBytes)
 	}
 	s.mu.Lock()
 	if l := s.logs[name]; l != nil && !s.closed {

@@ -16,9 +16,9 @@ import (
 func resolve(path string) (string, error) {
 	switch {
 	case path == "", strings.HasPrefix(path, ":memory:"):
-		return "", fmt.Errorf("%q is no file; package memory keeps a store in memory", path)
+		return "", fmt.Errorf("%q is not a file; package memory keeps a store in memory", path)
 	case strings.HasPrefix(path, "file:"):
-		return "", errors.New("a path is needed, not a URI; a file whose name begins so is ./" + path)
+		return "", errors.New("a path is needed, not a URI; for a file of that name write ./" + path)
 	case strings.ContainsRune(path, 0):
 		return "", errors.New("the path has a NUL byte")
 	}
@@ -37,10 +37,10 @@ func create(path string) error {
 	case statErr != nil:
 		return err // why it could not be made
 	case !info.Mode().IsRegular():
-		return errors.New("is no regular file")
+		return errors.New("is not a regular file")
 	case links(info) > 1:
 		// Each name would have its own journal: what one wrote, the other would overwrite.
-		return fmt.Errorf("has %d names (hard links), and a database must have one", links(info))
+		return fmt.Errorf("has %d hard links, but a database must have one", links(info))
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func warnOfModes(logger *slog.Logger, path string) {
 	}
 	for _, name := range []string{path, path + "-wal", path + "-shm", path + filelock.Suffix} {
 		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&^0o600 != 0 {
-			logger.Warn("mcp events: a file of the store is open to others than its owner; 0600 is enough",
+			logger.Warn("mcp events: a file of the store is accessible to users other than its owner; 0600 is enough",
 				"path", name, "mode", fmt.Sprintf("%#o", info.Mode().Perm()))
 		}
 	}

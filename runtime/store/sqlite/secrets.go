@@ -51,7 +51,7 @@ func (s *Store) checkKey(ctx context.Context, conn *sql.Conn) error {
 				return err
 			}
 			if later {
-				return fmt.Errorf("%w: table %s holds secrets with a key, and the file's check of the key is gone: somebody changed it", sealed.ErrKey, t.name)
+				return fmt.Errorf("%w: table %s holds encrypted secrets, but the file's check value for the key is missing", sealed.ErrKey, t.name)
 			}
 			after := ""
 			for more := true; more; {

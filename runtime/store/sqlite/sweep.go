@@ -52,7 +52,7 @@ func (w *sweeper) run(ctx context.Context) {
 		for _, l := range logs {
 			if err := l.sweep(ctx); err != nil && !errors.Is(err, context.Canceled) {
 				// The next turn tries again: a disk that was full may not be full any more.
-				w.logger.Warn("mcp events: deleting expired entries", "log", l.name, "error", err)
+				w.logger.Warn("mcp events: deleting expired entries failed", "log", l.name, "error", err)
 			}
 		}
 	}

@@ -260,7 +260,7 @@ func (w Wiring) behind(srv string, n names, fail string, served bool) []string {
 			lines = append(lines, fmt.Sprintf("_ = %s // %s.Emit tells every subscriber", variable, variable))
 		}
 	}
-	lines = append(lines, "// Tools for clients that know no events: one reads each event type, one waits for whatever comes first.")
+	lines = append(lines, "// Tools for clients that do not support events: one reads each event type, one waits for whatever comes first.")
 	must("%s = %s.AddReadTools(%s.ReadTools()...)", n.err, n.es, n.generated)
 	must("%s = %s.AddWaitTool()", n.err, n.es)
 	if in := w.Ingress; in != nil {

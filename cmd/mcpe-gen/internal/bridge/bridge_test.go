@@ -636,7 +636,7 @@ func TestBRIDGE6Token(t *testing.T) {
 		{config.Token{Command: []string{exe}}, "secret3\n", "secret3"},
 		{config.Token{Env: "BRIDGE_TEST_NONE"}, "", "error: there is no token in the environment variable BRIDGE_TEST_NONE"},
 		{config.Token{File: filepath.Join(dir, "none")}, "", "error: reading the token: "},
-		{config.Token{Command: []string{exe}}, "secret\x1b[2J", "error: what the command"},
+		{config.Token{Command: []string{exe}}, "secret\x1b[2J", "error: the token from the command"},
 		{config.Token{Command: []string{exe}}, strings.Repeat("secret", 20_000), "error: asking the command"},
 		{config.Token{Command: []string{filepath.Join(dir, "none")}}, "", "error: asking the command"},
 	} {

@@ -190,7 +190,7 @@ func (t *tools) inbox(_ context.Context, req *mcp.CallToolRequest) (any, error) 
 		for _, id := range in.Read {
 			s, ok := inbox.ParseID(id)
 			if !ok {
-				return nil, fmt.Errorf("read: %q is no id of a batch", id)
+				return nil, fmt.Errorf("read: %q is not the id of a batch", id)
 			}
 			sequences = append(sequences, s)
 		}

@@ -125,7 +125,7 @@ func readToken(ctx context.Context, t config.Token, dir string) (string, error) 
 	case token == "":
 		return "", fmt.Errorf("there is no token in %s", from)
 	case len(token) > maxToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
-		return "", fmt.Errorf("what %s has is no token", from)
+		return "", fmt.Errorf("the token from %s is not valid", from)
 	}
 	return token, nil
 }

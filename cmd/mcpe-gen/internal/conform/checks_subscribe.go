@@ -34,7 +34,7 @@ var subscribeChecks = []check{
 		needs: needHook, run: checkUnfitSubscription},
 	{id: "LIST-3", title: "a subscription to a type without webhook is Unsupported",
 		needs: needHook, run: checkWithoutWebhook},
-	{id: "SUB-3", title: "a callback that is no absolute https URL is InvalidParams", needs: needHook, run: checkURLs},
+	{id: "SUB-3", title: "a callback that is not an absolute https URL is InvalidParams", needs: needHook, run: checkURLs},
 	{id: "SUB-3", title: "a callback with a fragment is InvalidParams", needs: needHook, advice: true, run: checkFragment},
 	{id: "SUB-3", title: "a secret that is none is InvalidParams", needs: needHook, run: checkSecrets},
 	{id: "VER-2", title: "201 with the challenge is an answer to it", needs: needHook, run: checkCreated},

@@ -102,7 +102,7 @@ func (o Options) Check() error {
 	case o.Revision != "" && o.Revision != wire.RevisionStateless && o.Revision != wire.RevisionLegacy:
 		return fmt.Errorf("--revision %s: must be %s or %s", o.Revision, wire.RevisionStateless, wire.RevisionLegacy)
 	case o.OtherToken != "" && o.OtherToken == o.Target.Token:
-		return errors.New("--other-token: that of --token is no other caller's")
+		return errors.New("--other-token: it is the same token as --token")
 	case o.Restart != "" && o.Target.URL == "":
 		return errors.New("--restart goes with the URL of a server")
 	case len(o.Args) > 0 && o.Event == "":

@@ -242,7 +242,7 @@ func TestUnreachable(t *testing.T) {
 	}))
 	defer locked.Close()
 	for url, want := range map[string]string{
-		page.URL + "/x": "is no MCP server: it answers 200 text/html", page.URL: "did you mean",
+		page.URL + "/x": "is not an MCP server: it answers 200 text/html", page.URL: "did you mean",
 		other.URL:    "is an MCP server without events",
 		redirect.URL: "redirects (301)", locked.URL: "give --token", "http://127.0.0.1:1/mcp": "refused",
 	} {

@@ -119,7 +119,7 @@ func (r *run) explain(ctx context.Context, t peer.Target, err error) error {
 	case ok && page.status >= 300 && page.status < 400:
 		return fmt.Errorf("%s redirects (%d); name the server's own URL", t, page.status)
 	case ok:
-		return t.Hinted(fmt.Errorf("%s is no MCP server: %w", t, page))
+		return t.Hinted(fmt.Errorf("%s is not an MCP server: %w", t, page))
 	}
 	return t.Hinted(fmt.Errorf("connecting to %s: %w", t, err))
 }

@@ -51,7 +51,7 @@ func Run(ctx context.Context, o Options) error {
 		"drop":  o.each("dropped", clientstore.DeadLetterStore.DeleteDeadLetter),
 	}[o.Verb]
 	if do == nil {
-		return usagef("%q is no verb of deadletters: list, show, retry or drop", o.Verb)
+		return usagef("%q is not a verb of deadletters: list, show, retry or drop", o.Verb)
 	}
 	wanted, err := o.sequences()
 	if err != nil {
@@ -78,13 +78,13 @@ func (o *Options) sequences() ([]uint64, error) {
 		return nil, usagef("list takes no arguments")
 	}
 	if o.Verb != "list" && len(o.Args) == 0 {
-		return nil, usagef("%s needs the sequence of a dead letter, which list shows", o.Verb)
+		return nil, usagef("%s needs the number of a dead letter, which list shows", o.Verb)
 	}
 	var wanted []uint64
 	for _, a := range o.Args {
 		n, err := strconv.ParseUint(a, 10, 64)
 		if err != nil || n == 0 {
-			return nil, usagef("%q is no sequence of a dead letter", a)
+			return nil, usagef("%q is not the number of a dead letter", a)
 		}
 		wanted = append(wanted, n)
 	}
@@ -111,7 +111,7 @@ func (o *Options) open(ctx context.Context) (letterStore, error) {
 	}
 	if !bytes.HasPrefix(begin, []byte("SQLite format 3")) {
 		if o.KeyFile != "" {
-			return nil, usagef("%s is no SQLite store; a key does not open it", o.Path)
+			return nil, usagef("%s is not an SQLite store, so --key-file does not apply", o.Path)
 		}
 		return file.OpenCursors(o.Path)
 	}
@@ -181,7 +181,7 @@ func (o *Options) show(_ context.Context, _ clientstore.DeadLetterStore, letters
 	}
 	for _, d := range letters {
 		text, err := json.MarshalIndent(d, "", "  ")
-		if err != nil { // the payload is no JSON
+		if err != nil { // the payload is not JSON
 			text, err = json.MarshalIndent(quoted(d), "", "  ")
 		}
 		if err != nil {

@@ -138,7 +138,7 @@ func Run(ctx context.Context, o Options) error {
 		return usage("admin URL %s takes no filters", o.Verb)
 	}
 	if o.Verb == "test" && !json.Valid([]byte(o.Args[1])) {
-		return usage("the payload %q is no JSON", o.Args[1])
+		return usage("the payload %q is not JSON", o.Args[1])
 	}
 	base, err := origin(o.URL)
 	if err != nil {

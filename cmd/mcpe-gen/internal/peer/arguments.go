@@ -101,7 +101,7 @@ func Arguments(pairs []string, schema json.RawMessage) (json.RawMessage, error) 
 		for _, f := range bad.Fields {
 			parts = append(parts, plain.Text(strings.TrimSpace(f.Path+" "+f.Message)))
 		}
-		return nil, fmt.Errorf("the arguments do not fit: %s; it takes %s", strings.Join(parts, "; "), DescribeArguments(schema))
+		return nil, fmt.Errorf("the arguments are not valid: %s; it takes %s", strings.Join(parts, "; "), DescribeArguments(schema))
 	}
 	return raw, nil
 }
@@ -113,7 +113,7 @@ func argument(in input, values []string) (json.RawMessage, error) {
 		return json.Marshal(values)
 	}
 	if len(values) > 1 {
-		return nil, fmt.Errorf("given %d times, but it is no array", len(values))
+		return nil, fmt.Errorf("given %d times, but it is not an array", len(values))
 	}
 	v := values[0]
 	if len(types) == 0 || slices.Contains(types, "string") {

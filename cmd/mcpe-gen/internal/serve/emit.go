@@ -63,7 +63,7 @@ func (t *trial) take(w http.ResponseWriter, r *http.Request) (int, emitted) {
 		t.say("%s %s emitted", typ.name, plain.Text(id))
 		return http.StatusOK, emitted{EventID: id}
 	case bad != nil:
-		return http.StatusBadRequest, emitted{Error: "the payload does not fit payloadSchema", Errors: bad.Fields}
+		return http.StatusBadRequest, emitted{Error: "the payload does not match payloadSchema", Errors: bad.Fields}
 	case errors.Is(err, events.ErrInvalidPayload):
 		return http.StatusBadRequest, emitted{Error: err.Error()}
 	case errors.Is(err, events.ErrTooLarge):

@@ -81,7 +81,7 @@ func (t *trial) serveHTTP(ctx context.Context, begin func()) error {
 	if host, _, _ := net.SplitHostPort(t.o.Address()); host == "localhost" {
 		where = fmt.Sprintf("localhost:%d", addr.Port)
 	}
-	t.say("%s at http://%s/mcp, for trying and never for production", t.served(), where)
+	t.say("%s at http://%s/mcp, for testing only, never for production", t.served(), where)
 	begin()
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(l) }()

@@ -328,7 +328,7 @@ func (b Batch) document() ([]byte, error) {
 		Untrusted string `json:"untrusted"`
 	}{b, Untrusted})
 	if err != nil {
-		return nil, fmt.Errorf("the batch is no JSON: %w", err)
+		return nil, fmt.Errorf("the batch is not JSON: %w", err)
 	}
 	return plain.JSON(text.Bytes()), nil
 }

@@ -127,7 +127,7 @@ func New() *Config {
 // Add adds a subscription to an event without arguments.
 func (c *Config) Add(server, event string) error {
 	if event == "" || len(event) > maxName {
-		return fmt.Errorf("%q is no name of an event type, which has 1 to %d bytes", event, maxName)
+		return fmt.Errorf("%q is not the name of an event type, which has 1 to %d bytes", event, maxName)
 	}
 	for _, s := range c.Subscriptions {
 		if s.Server == server && s.Event == event {

@@ -56,7 +56,7 @@ func (l *loader) load(n *source.Node) {
 	if text, at := o.Text("catchUp"); at != nil {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 || d > maxCatchUp {
-			l.wrong(at, "as in 24h or 30m", "catchUp %q is no time of at most 720h", text)
+			l.wrong(at, "as in 24h or 30m", "catchUp %q is not a time of at most 720h", text)
 		}
 		l.c.CatchUp = d
 	}
@@ -156,7 +156,7 @@ func (l *loader) token(n *source.Node) (t Token) {
 	}
 	if text, at := o.Text("env"); at != nil {
 		if t.Env = text; text == "" || strings.ContainsAny(text, "= \x00") {
-			l.wrong(at, "", "env %q is no name of an environment variable", text)
+			l.wrong(at, "", "env %q is not the name of an environment variable", text)
 		}
 	}
 	if text, at := o.Text("file"); at != nil {
@@ -249,7 +249,7 @@ func (l *loader) coalesce(n *source.Node) *Coalesce {
 	}
 	for _, p := range places {
 		if _, ok := wire.SplitPointer(p.Text); !ok {
-			l.wrong(p, "as in /pullRequest/number", "key %q is no JSON Pointer to a member of the payload", p.Text)
+			l.wrong(p, "as in /pullRequest/number", "key %q is not a JSON Pointer to a member of the payload", p.Text)
 		}
 		c.Key = append(c.Key, p.Text)
 	}
@@ -285,7 +285,7 @@ func (l *loader) allow(n *source.Node) {
 			continue
 		}
 		if _, err := path.Match(text, ""); err != nil || text == "" {
-			l.wrong(at, "* stands for any text without a slash, as in workflow_run.*", "%s %q is no pattern", key, text)
+			l.wrong(at, "* stands for any text without a slash, as in workflow_run.*", "%s %q is not a pattern", key, text)
 		}
 	}
 	l.c.Allow = append(l.c.Allow, a)

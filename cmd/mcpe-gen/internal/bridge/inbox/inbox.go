@@ -56,7 +56,7 @@ func Open(ctx context.Context, path string, o Options) (*Inbox, error) {
 		o.Remember = 8192
 	}
 	j, err := journal.Open(ctx, path, journal.Format{Version: version, Older: func([]byte) ([]journal.Entry, error) {
-		return nil, fmt.Errorf("%s is no inbox of a bridge", filepath.Base(path))
+		return nil, fmt.Errorf("%s is not the inbox of a bridge", filepath.Base(path))
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("opening the inbox %s: %w", path, err)

@@ -66,7 +66,7 @@ func keyOf(secret string) ([]byte, error) {
 	text = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(text), "=")
 	key, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, errors.New("it is no base64")
+		return nil, errors.New("it is not base64")
 	}
 	if len(key) < wire.MinSecret || len(key) > wire.MaxSecret {
 		return nil, fmt.Errorf("it has %d bytes", len(key))
@@ -79,7 +79,7 @@ func isCallback(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https":
-		return fmt.Errorf("%q is no absolute https URL", text)
+		return fmt.Errorf("%q is not an absolute https URL", text)
 	case u.User != nil:
 		return errors.New("it has a user")
 	case u.Fragment != "":

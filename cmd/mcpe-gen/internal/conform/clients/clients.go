@@ -93,7 +93,7 @@ func (o Options) Check() error {
 		return nil
 	}
 	if info, err := os.Stat(o.Handled); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("--handled: %s is no file", o.Handled)
+		return fmt.Errorf("--handled: %s is not a file", o.Handled)
 	}
 	return nil
 }

@@ -284,9 +284,9 @@ func post(method, body string, times int) client1 {
 // TestCheckOptions tries options that cannot work, and a command that cannot be started.
 func TestCheckOptions(t *testing.T) {
 	for want, o := range map[string]Options{
-		"needs the command":    {},
-		"has no {url}":         {Command: []string{"client"}},
-		"--handled: . is no f": {Command: []string{"client", "{url}"}, Handled: "."},
+		"needs the command":       {},
+		"has no {url}":            {Command: []string{"client"}},
+		"--handled: . is not a f": {Command: []string{"client", "{url}"}, Handled: "."},
 	} {
 		_, err := Run(t.Context(), o)
 		if _, ok := errors.AsType[*verdict.UsageError](err); !ok || !strings.Contains(err.Error(), want) {

@@ -25,7 +25,7 @@ func Lines(file string) (iter.Seq[string], error) {
 	if info, err := f.Stat(); err != nil {
 		return nil, err
 	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file", file)
+		return nil, fmt.Errorf("%s is not a file", file)
 	} else if info.Size() > maxFile {
 		if _, err := f.Seek(-maxFile, io.SeekEnd); err != nil {
 			return nil, err

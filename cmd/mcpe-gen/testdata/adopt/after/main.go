@@ -35,7 +35,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// Tools for clients that know no events: one reads each event type, one waits for whatever comes first.
+	// Tools for clients that do not support events: one reads each event type, one waits for whatever comes first.
 	err = es.AddReadTools(notes.ReadTools()...)
 	if err != nil {
 		log.Fatal(err)
