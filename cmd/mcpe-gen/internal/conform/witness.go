@@ -57,6 +57,7 @@ type track struct {
 	byID  map[string]occurrence
 	data  map[string]string // by eventId, canonical
 	read  int               // how many posts or messages of the live one were looked at
+	over  bool              // a live stream has ended, or brought more than is kept
 }
 
 func newTrack(name, mode string) *track {
@@ -329,7 +330,7 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 		if !turn() {
 			return
 		}
-		if read(); w.agree(w.live) || time.Since(began) > r.o.pace.arrive && !w.agree(w.ordered()) {
+		if read(); w.agree(w.live) || time.Since(began) > r.o.pace.arrive && !w.whole(w.ordered()) {
 			break
 		}
 		pause(ctx, r.o.pace.poll)
@@ -337,6 +338,7 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 	pause(ctx, r.o.pace.settle)
 	read()
 	for _, f := range streams {
+		f.t.over = f.over()
 		w.placesOf(f.flow, f.active, f.t)
 	}
 	for i, c := range w.callbacks {
@@ -366,6 +368,13 @@ func (w *witness) agree(list []*track) bool {
 		if _, ok := t.byID[w.end]; !ok {
 			return false
 		}
+	}
+	return w.whole(list)
+}
+
+// whole reports whether nothing is missing between what ways of following have brought.
+func (w *witness) whole(list []*track) bool {
+	for _, t := range list {
 		for _, other := range list {
 			if missing(t, other, w.end) != "" {
 				return false
