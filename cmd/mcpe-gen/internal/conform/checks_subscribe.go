@@ -967,11 +967,19 @@ func checkSecretSizes(ctx context.Context, r *run) error {
 	return nil
 }
 
-// checkOtherArguments makes a subscription that differs from the judged one in its arguments alone, in two orders, and ends it.
+// checkOtherArguments makes a subscription that differs from another one in its arguments alone, in two orders, and ends it.
 func checkOtherArguments(ctx context.Context, r *run) error {
-	s, c := r.hook, r.main.callback
+	s := r.hook
 	if s.more == nil {
 		return skipf("no other arguments of %s are known to fit", s.Name)
+	}
+	c, x, err := r.another(ctx, echoes)
+	if err != nil {
+		return err
+	}
+	mine, err := granted(x, false)
+	if err != nil {
+		return err
 	}
 	names := slices.Sorted(maps.Keys(s.more))
 	ordered := func() json.RawMessage {
@@ -994,8 +1002,8 @@ func checkOtherArguments(ctx context.Context, r *run) error {
 		if err != nil {
 			return err
 		}
-		if id == r.main.id {
-			return x.wrong("another id than "+r.main.id+", since the arguments are others", "the same")
+		if id == mine {
+			return x.wrong("another id than "+mine+", since the arguments are others", "the same")
 		}
 		if len(ids) > 0 && ids[0] != id {
 			return x.wrong("the id "+ids[0]+": the arguments are equal", "%s", wire.Shown(id))
@@ -1003,21 +1011,17 @@ func checkOtherArguments(ctx context.Context, r *run) error {
 		ids = append(ids, id)
 		slices.Reverse(names)
 	}
-	x, err := r.call(ctx, wire.MethodUnsubscribe, map[string]any{"name": s.Name, "arguments": ordered(), "delivery": map[string]any{"mode": wire.ModeWebhook, "url": c.url}})
+	x, err = r.call(ctx, wire.MethodUnsubscribe, map[string]any{"name": s.Name, "arguments": ordered(), "delivery": map[string]any{"mode": wire.ModeWebhook, "url": c.url}})
 	if err != nil {
 		return err
 	}
 	if x.answer.err != nil {
 		return x.wrong("an empty result", "error %d", x.answer.err.Code)
 	}
-	// The other one is there: to subscribe to it is to refresh it.
-	again, err := r.subscribe(ctx, s, c, nil)
-	if err != nil {
-		return err
-	}
-	id, err := granted(again, false)
-	if err == nil && id != r.main.id {
-		err = again.wrong("the id "+r.main.id, "%s", wire.Shown(id))
+	// The first one is still there.
+	end, err := r.unsubscribe(ctx, s, c)
+	if err == nil && end.answer.err != nil {
+		err = x.wrong("the subscription without these arguments to be there afterwards", "error %d when it was ended", end.answer.err.Code)
 	}
 	return err
 }

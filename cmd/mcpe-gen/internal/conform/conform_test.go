@@ -108,7 +108,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	// A judgement waits more than it works. -parallel wins over this.
-	if err := flag.Set("test.parallel", "10"); err != nil {
+	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)

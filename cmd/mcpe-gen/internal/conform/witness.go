@@ -414,7 +414,7 @@ func (w *witness) poll(ctx context.Context, cursor *string, size int64) (*exchan
 
 // drain polls from the cursor on until there is no more, or enough has come.
 func (w *witness) drain(ctx context.Context, cursor string, size int64, t *track) (from *exchange) {
-	newest, most := w.end, 2*len(w.reference())
+	newest, most, empty := w.end, 2*len(longestOf(w.live)), 0
 	for range maxWitnessed {
 		x, result, ok := w.poll(ctx, &cursor, size)
 		if from == nil {
@@ -429,7 +429,13 @@ func (w *witness) drain(ctx context.Context, cursor string, size int64, t *track
 		if _, all := t.byID[newest]; all || len(t.order) > most || result.Cursor == nil || !result.more && len(result.events) == 0 || !result.more && size != 1 && size != 2 {
 			return from
 		}
-		cursor = *result.Cursor
+		// A server may say for ever that there is more.
+		if empty++; len(result.events) > 0 || *result.Cursor != cursor {
+			empty = 0
+		}
+		if cursor = *result.Cursor; empty >= emptyPages {
+			return from
+		}
 	}
 	return from
 }
@@ -584,9 +590,9 @@ func (w *witness) astray(ctx context.Context, cursor string) *exchange {
 	return x
 }
 
-// reference is the order of the window: that of what brought most.
-func (w *witness) reference() (order []string) {
-	for _, t := range slices.Concat(w.again, w.live) {
+// longestOf is the order of the way of following, with an order, that brought most.
+func longestOf(list []*track) (order []string) {
+	for _, t := range list {
 		if t.ordered && len(t.order) > len(order) {
 			order = t.order
 		}
