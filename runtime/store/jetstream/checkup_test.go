@@ -129,13 +129,13 @@ func TestExamineDurability(t *testing.T) {
 // JS-34, JS-42: a right that is missing is named.
 func TestExamineRights(t *testing.T) {
 	o := options(t.TempDir())
-	o.Users = []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{
+	o.Users = []*server.User{{Username: "all", Password: "p"}, {Username: "u", Password: "p", Permissions: &server.Permissions{
 		Publish:   &server.SubjectPermission{Deny: []string{"mcpe.a.>", "$JS.API.STREAM.MSG.GET.*"}},
 		Subscribe: &server.SubjectPermission{Deny: []string{"mcpe.t.>"}},
 	}}}
 	s := start(o)
 	defer stop(s)
-	store := open(t, s.ClientURL(), jetstream.Options{Single: true, Connect: []nats.Option{nats.UserInfo("u", "p")}})
+	store := open(t, s.ClientURL(), jetstream.Options{Single: true, Connect: []nats.Option{nats.UserInfo("all", "p")}})
 	if _, err := store.Cluster(t.Context()); err != nil {
 		t.Fatal(err)
 	}

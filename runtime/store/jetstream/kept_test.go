@@ -82,16 +82,11 @@ func TestGroupIsOneBatch(t *testing.T) {
 
 // A server that has not what another one acknowledged is never believed that it is missing (JS-11).
 func TestLogOfServerBehind(t *testing.T) {
-	s := single(t)
-	l := check.OpenLog(t, s, "log", store.LogOptions{MaxCount: 5000})
-	const n = 1200 // more than the memory keeps
-	for from := 0; from < n; from += 300 {
-		var group []store.Outgoing
-		for i := range 300 {
-			group = append(group, store.Outgoing{Entry: check.Entry(fmt.Sprint("e", from+i))})
-		}
-		check.Must(s.AppendGroup(t.Context(), "log", group))(t)
-	}
+	o := jetstream.Options{Namespace: space(), Single: true}
+	const n = 200
+	check.Add(t, check.OpenLog(t, open(t, alone.ClientURL(), o), "log", store.LogOptions{}), n)
+	s := open(t, alone.ClientURL(), o) // nothing is in its memory
+	l := check.OpenLog(t, s, "log", store.LogOptions{})
 	s.Behind()
 	for at := store.Position(0); at < n; {
 		b := check.Read(t, l, at, 50)
