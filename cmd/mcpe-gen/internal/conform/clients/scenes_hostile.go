@@ -28,6 +28,9 @@ var hostileScenes = []scene{
 // maxSpoiled is how many answers of a scene are spoiled.
 const maxSpoiled = 6
 
+// takesTime is how long a client has to read an answer.
+const takesTime = 500 * time.Millisecond
+
 // hostile is a scene that spoils the answers to a method: harmless ones, or others.
 func hostile(name, mode, method string, harmless bool, id, title string) scene {
 	var cases []hostileserver.Case
@@ -79,7 +82,9 @@ func hostile(name, mode, method string, harmless bool, id, title string) scene {
 		live: func(ctx context.Context, s *stage) {
 			// Deliveries go on whatever becomes of a refresh; one that was refused has to be made again.
 			again := func() bool { return method != wire.MethodSubscribe || harmless || len(s.own()) > first }
-			if s.until(ctx, func() bool { _, ok := s.when(last); return ok && again() }) && s.until(ctx, s.following) {
+			spoiled := s.until(ctx, func() bool { _, ok := s.when(last); return ok && again() })
+			// The client first takes the answer that was spoiled: it may end at it.
+			if spoiled && sleep(ctx, takesTime) && s.until(ctx, s.following) {
 				s.emit()
 				s.endWith(ctx)
 			}
