@@ -62,10 +62,10 @@ func imports(t *testing.T, room string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// The picture of the rooms in architecture.md shows their imports, all of them and no others, and the
+// The picture of the rooms in packages.md shows their imports, all of them and no others, and the
 // imports point downwards.
 func TestRooms(t *testing.T) {
-	text, err := os.ReadFile("architecture.md")
+	text, err := os.ReadFile("packages.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,6 @@ var notSeen = map[string]string{
 	"POLL-8":  "leases are seen by the author's hooks",
 	"PUSH-5":  "nothing from outside makes the upstream fail",
 	"PUSH-6":  "nothing from outside ends an event type",
-	"PUSH-7":  "takes as long as the retention is",
 	"SUB-8":   "quotas are options of a server; to find them is an attack",
 	"SSRF-3":  "which path a request takes is not seen; SSRF-1 and SSRF-2 are tried at verification",
 	"HOOK-5":  "takes longer than a run",

@@ -15,7 +15,7 @@ func TestDeliveryOfNothing(t *testing.T) {
 		options  []TypeOption
 		want     string
 	}{
-		{[]string{"webhook"}, false, nil, `registering event "e": its delivery is [webhook], and webhooks are off: set Options.Webhook`},
+		{[]string{"webhook"}, false, nil, `registering event "e": its delivery is [webhook], but webhooks are off: set Options.Webhook`},
 		{[]string{"poll", "webhook"}, true, nil, "set Options.Webhook"},
 		{[]string{"poll"}, true, nil, "WithPollWithoutReplay"},
 		{[]string{"poll"}, true, []TypeOption{WithPollWithoutReplay()}, ""},

@@ -136,8 +136,8 @@ func TestREP20AnOutboxApart(t *testing.T) {
 			o    Options
 			want string
 		}{
-			{Options{Outbox: apart{other}}, "processes share"},
-			{Options{Store: memory.New(), Outbox: apart{other}}, "processes share"},
+			{Options{Outbox: apart{other}}, "processes can share"},
+			{Options{Store: memory.New(), Outbox: apart{other}}, "processes can share"},
 			{Options{Store: st, Outbox: other}, "is a store"},
 		} {
 			if _, err := New(mcp.NewServer(&mcp.Implementation{}, nil), bad.o); err == nil || !strings.Contains(err.Error(), bad.want) {

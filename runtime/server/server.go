@@ -4,7 +4,7 @@
 //
 // Authors meet [New], [Register] and its siblings (called by generated code), [Hooks] and
 // [Emitter]; [WebhookOptions] switches webhooks on, and operators look after them with [operator.Admin].
-// Package transport carries what the server answers; docs/architecture.md shows the rooms inside.
+// Package transport carries what the server answers; docs/packages.md shows the rooms inside.
 //
 // Inside, every event type has a log and every consumer is a reader with a position (package
 // internal/topic). Occurrences that a check finds go through a feed (package internal/feed), whose log

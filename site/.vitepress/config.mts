@@ -11,8 +11,8 @@ const home = 'https://mcpe-gen.github.io'
 const base = '/mcpe-gen/'
 
 // Pages for maintainers, which GitHub shows better: one draws with Mermaid.
-const elsewhere = ['architecture.md', 'proposals/**', 'testdata/**']
-const leftOut = (page: string) => page === 'architecture.md' || page.startsWith('proposals/') || page.startsWith('testdata/')
+const elsewhere = ['architecture.md', 'packages.md', 'extending.md', 'proposals/**', 'testdata/**']
+const leftOut = (page: string) => elsewhere.includes(page) || page.startsWith('proposals/') || page.startsWith('testdata/')
 
 // The sections of docs/README.md with their pages, one a bullet: - [Title](page.md): what it has.
 const sections: { title: string; pages: { title: string; page: string; about: string }[] }[] = []

@@ -348,7 +348,7 @@ func TestREP19IdentityFails(t *testing.T) {
 		s.Close()
 		t.Fatal("it was opened")
 	}
-	if !strings.Contains(err.Error(), "which server") {
+	if !strings.Contains(err.Error(), "identifying the server") {
 		t.Error(err)
 	}
 }

@@ -97,10 +97,10 @@ func TestFirstKey(t *testing.T) {
 	haveSecret(t, open(t, schema, postgres.Options{Key: oneKey}), "sub_1")
 
 	exec("UPDATE " + schema + ".store SET sealed = NULL")
-	refused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: anotherKey}, postgres.ErrKey, "gone")
-	refused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: oneKey}, postgres.ErrKey, "gone")
+	refused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: anotherKey}, postgres.ErrKey, "is missing")
+	refused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: oneKey}, postgres.ErrKey, "is missing")
 	exec("UPDATE " + schema + ".store SET sealed = '\\x" + early(t, "", "mcpe-gen store key") + "'")
-	refused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: oneKey}, postgres.ErrKey, "gone")
+	refused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: oneKey}, postgres.ErrKey, "is missing")
 }
 
 // A store of c52a99c with a key, in which some lies plainly, is sealed when it is opened.

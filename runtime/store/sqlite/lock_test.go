@@ -188,7 +188,7 @@ func TestHeldUnderAnyName(t *testing.T) {
 			os.Remove(name) // so that the next one makes it, also through a link that leads nowhere
 		}
 	}
-	for name, want := range map[string]string{"": "no file", ":memory:": "no file", "file:x.db?mode=memory": "not a URI", "a\x00b": "NUL",
+	for name, want := range map[string]string{"": "not a file", ":memory:": "not a file", "file:x.db?mode=memory": "not a URI", "a\x00b": "NUL",
 		"data": "regular", "loop": "", "none/x.db": "", "data/": "regular"} {
 		if _, err := sqlite.Open(t.Context(), name, sqlite.Options{Wait: -1}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", name, err)
@@ -219,7 +219,7 @@ func TestHardLink(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, name := range []string{path, filepath.Join(dir, "second.db")} {
-		if _, err := sqlite.Open(t.Context(), name, sqlite.Options{}); err == nil || !strings.Contains(err.Error(), "has 2 names") {
+		if _, err := sqlite.Open(t.Context(), name, sqlite.Options{}); err == nil || !strings.Contains(err.Error(), "has 2 hard links") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -36,6 +36,7 @@ var deliveryChecks = []check{
 		needs: needHook, run: checkRetry},
 	{id: "SUB-5", title: "after a rotation deliveries are signed with the new secret and the old one",
 		needs: needHook, run: checkRotation},
+	{id: "SSRF-2", title: "a redirect of a delivery is not followed", needs: needHook, run: checkDeliveryRedirect},
 }
 
 var endChecks = []check{
@@ -44,6 +45,7 @@ var endChecks = []check{
 	{id: "SUB-9", title: "events/unsubscribe without a URL is InvalidParams",
 		needs: needHook, run: checkUnsubscribeForm},
 	{id: "SUB-9", title: "events/unsubscribe ends a subscription", needs: needHook, run: checkUnsubscribe},
+	{id: "SUB-9", title: "events/unsubscribe ends what waits for another attempt", needs: needHook, run: checkUnsubscribeRefused},
 }
 
 func isOccurrence(p post) bool { return p.kind == "" }
@@ -254,4 +256,46 @@ func checkUnsubscribe(ctx context.Context, r *run) error {
 		return err
 	}
 	return r.gone(again)
+}
+
+// checkUnsubscribeRefused ends a subscription whose deliveries were all refused.
+func checkUnsubscribeRefused(ctx context.Context, r *run) error {
+	c := r.callback(echoes)
+	c.deciding(func(string, int) (int, <-chan struct{}) { return http.StatusServiceUnavailable, nil })
+	x, err := r.subscribe(ctx, r.hook, c, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	_, came := c.await(ctx, 0, r.o.Wait, isOccurrence)
+	if x, err = r.unsubscribe(ctx, r.hook, c); err != nil {
+		return err
+	}
+	if x.answer.err != nil {
+		return x.wrong("an empty result", "error %d", x.answer.err.Code)
+	}
+	if !came {
+		return skipf("nothing was delivered within %v", r.o.Wait)
+	}
+	// As long as another attempt took before, and some more.
+	wait := max(r.o.pace.quiet, nextTick)
+	if r.retrial != nil {
+		select {
+		case <-r.retrial.done:
+		case <-ctx.Done():
+			return skipf("the run ended before")
+		}
+		for _, id := range r.retrial.plain {
+			if list := r.retrial.callback.attempts(id); len(list) > 1 {
+				wait = max(wait, min(2*list[1].at.Sub(list[0].at), r.o.Wait))
+			}
+		}
+	}
+	answered := time.Now()
+	if p, ok := c.await(ctx, len(c.received()), wait, func(p post) bool { return isOccurrence(p) && r.signedAfter(p, x, answered) }); ok {
+		return p.exchange(x).wrong("no attempt after the subscription has ended", "%s", p.brief())
+	}
+	return nil
 }

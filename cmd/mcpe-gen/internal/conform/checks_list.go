@@ -72,6 +72,9 @@ func (r *run) pages(ctx context.Context, each func(*exchange, wire.ListPage) err
 		if raw := member(x.answer.result, "events"); string(raw) == "null" {
 			return x.wrong("events to be an array", "%s", orNone(raw))
 		}
+		if raw := member(x.answer.result, "nextCursor"); string(raw) == "null" {
+			return x.wrong("a nextCursor that is a string, or none", "null")
+		}
 		if err := each(x, page); err != nil {
 			return err
 		}

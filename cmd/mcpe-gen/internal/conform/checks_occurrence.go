@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -46,6 +47,7 @@ var occurrenceChecks = []check{
 		needs: needPush | needOccurred, run: streamsFromNow(map[string]any{"cursor": nil})},
 	{id: "CUR-5", title: "maxAgeMs of a stream without a cursor changes nothing",
 		needs: needPush | needOccurred, run: streamsFromNow(map[string]any{"cursor": nil, "maxAgeMs": 3_600_000})},
+	{id: "CUR-5", title: "maxAgeMs of a stream leaves out what is older, and says truncated", needs: needPush | needOccurred, run: checkStreamMaxAge},
 	{id: "PUSH-1", title: "a stream replays what came after its cursor, behind active",
 		needs: needPush | needOccurred, run: checkReplay},
 	{id: "PUSH-3", title: "a stream goes on after the cursor of an occurrence",
@@ -273,6 +275,9 @@ func checkOwn(_ context.Context, r *run) error {
 		if m.isResponse() {
 			continue
 		}
+		if !strings.HasPrefix(m.method, wire.NotificationPrefix) {
+			return x.wrong("notifications/events/* only", "%s", wire.Shown(m.method))
+		}
 		if id == nil {
 			id = m.subscription()
 		}
@@ -326,6 +331,33 @@ func checkReplay(ctx context.Context, r *run) error {
 	}
 	_, err = r.begins(ctx, *at, id)
 	return err
+}
+
+// checkStreamMaxAge opens a stream where another one began, and asks for nothing that is old.
+func checkStreamMaxAge(ctx context.Context, r *run) error {
+	kept := mustMessages(r.push.stream)
+	if len(kept) == 0 || kept[0].method != wire.NotificationActive {
+		return skipf("the watched stream did not begin with active")
+	}
+	from := (occurrence{raw: kept[0].params}).cursor()
+	if from == nil {
+		return skipf("%s has no replay: its cursors are null", r.push.Name)
+	}
+	old := r.push.pushed()[0].eventID()
+	f, x, err := r.active(ctx, r.nextID(), map[string]any{"cursor": *from, "maxAgeMs": 0})
+	if err != nil {
+		return err
+	}
+	defer f.stop()
+	if truncated, _ := boolean(x, x.answer.params, "truncated"); !truncated {
+		return x.wrong("truncated to be true", "false")
+	}
+	waiting, cancel := context.WithTimeout(ctx, r.o.pace.settle)
+	defer cancel()
+	if m, ok := f.await(waiting, func(m message) bool { return m.method == wire.NotificationEvent }); ok && (occurrence{raw: m.params}).eventID() == old {
+		return (&exchange{request: x.request, answer: m}).wrong("what is older to be left out", "the occurrence %s", wire.Shown(old))
+	}
+	return nil
 }
 
 func checkResume(ctx context.Context, r *run) error {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"mime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -30,6 +29,8 @@ var pushChecks = []check{
 	{id: "POLL-9", title: "a held poll can be cancelled",
 		needs: needPoll | needReplay | needStdio, run: checkHeldCancelled},
 	{id: "POLL-9", title: "a held poll is answered within its time", needs: needPoll | needReplay, run: checkHeldEnds},
+	{id: "POLL-9", title: "a poll without a cursor is not held", needs: needPoll | needReplay, run: checkNullHeld},
+	{id: "POLL-9", title: "a held poll is answered when something occurs", needs: needPoll | needReplay | needOccurred, run: checkHeldAnswers},
 	{id: "PUSH-4", title: "heartbeats come and carry the cursor", needs: needPush, run: checkHeartbeat},
 }
 
@@ -215,6 +216,67 @@ func checkHeldEnds(ctx context.Context, r *run) error {
 	return err
 }
 
+// nullHeld is how long a poll without a cursor asks to be held.
+const nullHeld = 8 * time.Second
+
+// checkNullHeld asks for a cursor, which is there at once.
+func checkNullHeld(ctx context.Context, r *run) error {
+	began := time.Now()
+	x, _, err := r.polled(ctx, r.poll, map[string]any{"cursor": nil, "timeoutMs": nullHeld.Milliseconds()})
+	if took := time.Since(began); x != nil && took > nullHeld/2 {
+		return x.wrong("the cursor at once, whatever timeoutMs is", "an answer after %v", took.Round(time.Millisecond))
+	}
+	return err
+}
+
+// checkHeldAnswers holds a poll, and sees by others when there is something to answer it with.
+func checkHeldAnswers(ctx context.Context, r *run) error {
+	_, result, err := r.polled(ctx, r.poll, map[string]any{"cursor": nil})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	type answer struct {
+		x   *exchange
+		err error
+	}
+	held := make(chan answer, 1)
+	defer func() { cancel(); <-held }() // the call ends with ctx
+	go func() {
+		defer close(held)
+		x, err := r.quiet(ctx, wire.MethodPoll, r.poll.params(map[string]any{"cursor": result.Cursor, "timeoutMs": 60_000}))
+		held <- answer{x, err}
+	}()
+	w := &witness{r: r, s: r.poll}
+	for end := time.Now().Add(min(r.o.Wait, callTimeout/2)); time.Now().Before(end) && ctx.Err() == nil; {
+		x, page, ok := w.poll(ctx, result.Cursor, 0)
+		if !ok || page.truncated {
+			return skipf("a poll beside it was not answered, or was truncated")
+		}
+		if len(page.events) == 0 {
+			select {
+			case <-held: // before anything occurred, which a server may do
+				return nil
+			case <-time.After(r.o.pace.poll):
+			}
+			continue
+		}
+		select {
+		case got := <-held:
+			if got.err != nil {
+				return skipf("the poll that was held was not answered") // has a check of its own
+			}
+			return nil
+		case <-time.After(2 * lateBy):
+		case <-ctx.Done():
+		}
+		if ctx.Err() == nil {
+			return x.wrong("the answer to a poll that is held at the same cursor, since there is something to return", "none within %v of it", 2*lateBy)
+		}
+	}
+	return skipf("nothing occurred while it was held")
+}
+
 func checkCancelled(ctx context.Context, r *run) error {
 	f, x, err := r.active(ctx, r.nextID(), map[string]any{"cursor": nil})
 	if err != nil {
@@ -349,11 +411,6 @@ func checkHeartbeat(ctx context.Context, r *run) error {
 	if kept, _, _ := s.stream.messages(); len(kept) > 0 && kept[0].method == wire.NotificationActive {
 		if raw := member(kept[0].params, "cursor"); (string(raw) == "null") != (c == nil) {
 			return x.wrong("a cursor as active had one", "%s", orNone(member(m.params, "cursor")))
-		}
-	}
-	for _, k := range mustMessages(s.stream) {
-		if !k.isResponse() && !strings.HasPrefix(k.method, wire.NotificationPrefix) {
-			return (&exchange{request: s.opened, answer: k}).wrong("notifications/events/* only", "%s", wire.Shown(k.method))
 		}
 	}
 	return nil

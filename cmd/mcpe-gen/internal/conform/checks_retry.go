@@ -14,6 +14,7 @@ var retryChecks = []check{
 	{id: "HOOK-3", title: "a refused event does not hold those behind it", needs: needHook | needRetrial, run: retried(checkNotHeld)},
 	{id: "HOOK-3", title: "there is a pause before a delivery is tried again", needs: needHook | needRetrial, run: retried(checkPauses)},
 	{id: "HOOK-1", title: "a delivery that is tried again is the same occurrence", needs: needHook | needRetrial, run: retried(checkSameBody)},
+	{id: "HOOK-3", title: "each attempt has a time of its own", needs: needHook | needRetrial, run: retried(checkTimes)},
 	{id: "HOOK-6", title: "the cursor of a delivery does not pass one that was refused", needs: needHook | needRetrial, run: retried(checkPassed)},
 	{id: "SUB-7", title: "the cursor of a refresh does not pass a delivery that was refused", needs: needHook | needRetrial, run: retried(checkRefreshCursor)},
 	{id: "SUB-5", title: "a refresh does not forget a delivery that was refused", needs: needHook | needRetrial, run: retried(checkForgotten)},
@@ -73,9 +74,8 @@ func checkPauses(_ context.Context, r *run, t *retrial) error {
 	if len(pauses) < 2 {
 		return skipf("fewer than two deliveries were tried again")
 	}
-	slices.Sort(pauses)
-	if median := pauses[len(pauses)/2]; median < r.o.pace.retry {
-		return last.exchange(t.made).wrong("pauses of "+r.o.pace.retry.String()+" and more", "%v", median.Round(time.Millisecond))
+	if usual := median(pauses); usual < r.o.pace.retry {
+		return last.exchange(t.made).wrong("pauses of "+r.o.pace.retry.String()+" and more", "%v", usual.Round(time.Millisecond))
 	}
 	return nil
 }
@@ -95,6 +95,26 @@ func checkSameBody(_ context.Context, _ *run, t *retrial) error {
 		return skipf("no delivery was tried again")
 	}
 	return nil
+}
+
+// checkTimes compares attempts that are further apart than a second. One of them may have been late on its way.
+func checkTimes(_ context.Context, _ *run, t *retrial) error {
+	apart := 0
+	var last post
+	for _, id := range append(slices.Clone(t.plain), t.refreshed) {
+		list := t.callback.attempts(id)
+		if len(list) < 2 || list[1].at.Sub(list[0].at) < time.Second {
+			continue
+		}
+		if list[0].header.Get(wire.HeaderWebhookTimestamp) != list[1].header.Get(wire.HeaderWebhookTimestamp) {
+			return nil
+		}
+		apart, last = apart+1, list[1]
+	}
+	if apart < 2 {
+		return skipf("fewer than two deliveries were tried again after a second or more")
+	}
+	return last.exchange(t.made).wrong("the time of the attempt as "+wire.HeaderWebhookTimestamp, "that of the first one, on %d deliveries", apart)
 }
 
 // bodyOf is the body without its cursor.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -58,6 +59,11 @@ var subscribeChecks = []check{
 	{id: "VER-3", title: "a callback that another caller has verified is challenged again", needs: needHook | needOther | needHTTP, run: checkOtherChallenge},
 	{id: "SUB-6", title: "a lifetime is granted within bounds, never refused", needs: needHook, run: checkLifetime},
 	{id: "SUB-6", title: "a ttlMs that is no integer is InvalidParams", needs: needHook, run: checkTTLForm},
+	{id: "SUB-1", title: "a subscription with a cursor begins behind it", needs: needHook | needReplay, run: checkBeginsBehind},
+	{id: "CUR-5", title: "maxAgeMs of a subscription leaves out what is older, and says truncated", needs: needHook | needReplay, run: checkSubscribeMaxAge},
+	{id: "SUB-5", title: "the cursor of a refresh changes nothing of a live subscription", needs: needHook | needReplay, run: checkRefreshAt},
+	{id: "SUB-3", title: "secrets of 24 and of 64 bytes are taken", needs: needHook, run: checkSecretSizes},
+	{id: "SUB-4", title: "other arguments are another subscription, whatever the order of their members", needs: needHook, run: checkOtherArguments},
 	{id: "HOOK-8", title: "deliveryStatus of a refresh has its members", needs: needHook, run: checkStatus},
 }
 
@@ -72,6 +78,7 @@ var challengeChecks = []check{
 		run: answersFail([]challengeAnswer{{200, ""}, {200, `{"nonce":%s}`}, {200, `{"challenge":[%s]}`}})},
 	{id: "ERR-1", title: "nothing that an endpoint says is passed on", needs: needHook, run: checkPassedOn},
 	{id: "SSRF-2", title: "a redirect is not followed", needs: needHook, run: checkRedirect},
+	{id: "VER-2", title: "a callback that does not answer its challenge is refused within ten seconds", needs: needHook, run: checkSilent},
 }
 
 func checkSubscribe(ctx context.Context, r *run) error {
@@ -284,6 +291,11 @@ func (r *run) challengeFails(ctx context.Context, c *callback, reasons ...string
 	if err != nil {
 		return err
 	}
+	return r.refusedCallback(c, x, reasons...)
+}
+
+// refusedCallback checks what became of a callback whose challenge fails.
+func (r *run) refusedCallback(c *callback, x *exchange, reasons ...string) error {
 	if x.answer.err == nil && !c.challengedLater() {
 		return skipf("no challenge came: the server knows the callback by other means")
 	}
@@ -315,11 +327,11 @@ func exhausted(x *exchange) bool {
 // failing subscribes a callback that answers its challenge with an error, once in a run.
 func (r *run) failing(ctx context.Context) (*exchange, error) {
 	if r.failed == nil {
-		_, x, err := r.another(ctx, fails)
+		c, x, err := r.another(ctx, fails)
 		if err != nil {
 			return x, err
 		}
-		r.failed = x
+		r.failed, r.failedAt = x, c
 	}
 	return r.failed, nil
 }
@@ -340,7 +352,11 @@ func checkMistake(ctx context.Context, r *run) error {
 }
 
 func checkFailing(ctx context.Context, r *run) error {
-	return r.callbackFails(ctx, fails, string(wire.ChallengeFailed), string(wire.HTTP5xx))
+	x, err := r.failing(ctx)
+	if err != nil {
+		return err
+	}
+	return r.refusedCallback(r.failedAt, x, string(wire.ChallengeFailed), string(wire.HTTP5xx))
 }
 
 func checkRedirect(ctx context.Context, r *run) error {
@@ -809,6 +825,241 @@ func checkOtherChallenge(ctx context.Context, r *run) error {
 		return skipf("no challenge came: the server knows the callback by other means")
 	case 1:
 		return theirs.wrong("a challenge of its own for the other caller", "none")
+	}
+	return nil
+}
+
+// checkBeginsBehind subscribes with the cursor from before the first occurrence that was seen.
+func checkBeginsBehind(ctx context.Context, r *run) error {
+	s := r.hook
+	list := r.awaitPolled(ctx, s)
+	if len(list) == 0 || s.first == nil {
+		return skipf("nothing of %s has come by polls", s.Name)
+	}
+	c, want := r.callback(echoes), list[0].eventID()
+	isWanted := func(p post) bool { return isOccurrence(p) && (occurrence{raw: p.body}).eventID() == want }
+	x, err := r.subscribe(ctx, s, c, map[string]any{"cursor": *s.first})
+	if err != nil {
+		return err
+	}
+	delivered := map[string]bool{}
+	for _, p := range c.received() {
+		delivered[(occurrence{raw: p.body}).eventID()] = true
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	if truncated, _ := boolean(x, x.answer.result, "truncated"); truncated {
+		if _, page, ok := (&witness{r: r, s: s}).poll(ctx, s.first, 1); ok && !page.truncated {
+			return x.wrong("truncated to be false, as in a poll from this cursor", "true")
+		}
+		return skipf("retention has forgotten what came first")
+	}
+	at := resultCursor(x)
+	if at == nil {
+		return x.wrong("a cursor, since one was given", "null")
+	}
+	led := r.behind(ctx, s, *at)
+	_, came := c.await(ctx, 0, r.o.Wait, isWanted)
+	if _, err := r.unsubscribe(ctx, s, c); err != nil {
+		return err
+	}
+	switch {
+	case !came:
+		got := "nothing"
+		if i := slices.IndexFunc(c.received(), isOccurrence); i >= 0 {
+			got = wire.Shown((occurrence{raw: c.received()[i].body}).eventID()) + " first"
+		}
+		return x.wrong("the delivery of "+wire.Shown(want)+", which came after the cursor", "%s", got)
+	}
+	for _, o := range list {
+		if id := o.eventID(); led != nil && !delivered[id] && !slices.Contains(led, id) {
+			return x.wrong("a cursor that leads to "+wire.Shown(id)+", which had not been delivered", "%s", first(led))
+		}
+	}
+	return nil
+}
+
+func checkSubscribeMaxAge(ctx context.Context, r *run) error {
+	s := r.hook
+	list := r.awaitPolled(ctx, s)
+	if len(list) == 0 || s.first == nil {
+		return skipf("nothing of %s has come by polls", s.Name)
+	}
+	c := r.callback(echoes)
+	x, err := r.subscribe(ctx, s, c, map[string]any{"cursor": *s.first, "maxAgeMs": 0})
+	if err != nil {
+		return err
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	truncated, _ := boolean(x, x.answer.result, "truncated")
+	pause(ctx, r.o.pace.settle)
+	if _, err := r.unsubscribe(ctx, s, c); err != nil {
+		return err
+	}
+	for _, p := range c.received() {
+		if id := (occurrence{raw: p.body}).eventID(); isOccurrence(p) && id == list[0].eventID() {
+			return p.exchange(x).wrong("what is older to be left out", "the occurrence %s", wire.Shown(id))
+		}
+	}
+	if !truncated {
+		return x.wrong("truncated to be true", "false")
+	}
+	return nil
+}
+
+// checkRefreshAt refreshes a live subscription with a cursor from long before.
+func checkRefreshAt(ctx context.Context, r *run) error {
+	s := r.hook
+	list := r.awaitPolled(ctx, s)
+	if len(list) == 0 || s.first == nil {
+		return skipf("nothing of %s has come by polls", s.Name)
+	}
+	c, before := r.callback(echoes), list[0].eventID()
+	x, err := r.subscribe(ctx, s, c, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	if _, ok := c.await(ctx, 0, r.o.Wait, isOccurrence); !ok {
+		return skipf("nothing was delivered within %v", r.o.Wait)
+	}
+	if x, err = r.subscribe(ctx, s, c, map[string]any{"cursor": *s.first, "maxAgeMs": 3_600_000}); err != nil {
+		return err
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	isOld := func(p post) bool { return isOccurrence(p) && (occurrence{raw: p.body}).eventID() == before }
+	p, replayed := c.await(ctx, 0, r.o.pace.quiet, isOld)
+	if _, err := r.unsubscribe(ctx, s, c); err != nil {
+		return err
+	}
+	if replayed {
+		return p.exchange(x).wrong("nothing from before the subscription: it is live, and its cursor is its own", "%s", wire.Shown(before))
+	}
+	return nil
+}
+
+func checkSecretSizes(ctx context.Context, r *run) error {
+	for _, size := range []int{24, 64} {
+		c := r.callback(echoes)
+		secret := secretOf(size)
+		r.Hide(secret)
+		c.mu.Lock()
+		c.secret, c.secrets = secret, append(c.secrets, secret)
+		c.mu.Unlock()
+		x, err := r.subscribe(ctx, r.hook, c, nil)
+		if err != nil {
+			return err
+		}
+		if _, err := granted(x, false); err != nil {
+			return x.wrong(fmt.Sprintf("a secret of %d bytes to be taken", size), "%v", err)
+		}
+		if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOtherArguments makes a subscription that differs from another one in its arguments alone, in two orders, and ends it.
+func checkOtherArguments(ctx context.Context, r *run) error {
+	s := r.hook
+	if s.more == nil {
+		return skipf("no other arguments of %s are known to fit", s.Name)
+	}
+	c, x, err := r.another(ctx, echoes)
+	if err != nil {
+		return err
+	}
+	mine, err := granted(x, false)
+	if err != nil {
+		return err
+	}
+	names := slices.Sorted(maps.Keys(s.more))
+	ordered := func() json.RawMessage {
+		var members []string
+		for _, name := range names {
+			members = append(members, string(encode(name))+":"+string(s.more[name]))
+		}
+		return json.RawMessage("{" + strings.Join(members, ",") + "}")
+	}
+	var ids []string
+	for range 2 {
+		x, err := r.subscribe(ctx, s, c, map[string]any{"arguments": ordered()})
+		if err != nil {
+			return err
+		}
+		if x.answer.err != nil {
+			return skipf("the server takes no other arguments, or not of this caller")
+		}
+		id, err := granted(x, false)
+		if err != nil {
+			return err
+		}
+		if id == mine {
+			return x.wrong("another id than "+mine+", since the arguments are others", "the same")
+		}
+		if len(ids) > 0 && ids[0] != id {
+			return x.wrong("the id "+ids[0]+": the arguments are equal", "%s", wire.Shown(id))
+		}
+		ids = append(ids, id)
+		slices.Reverse(names)
+	}
+	x, err = r.call(ctx, wire.MethodUnsubscribe, map[string]any{"name": s.Name, "arguments": ordered(), "delivery": map[string]any{"mode": wire.ModeWebhook, "url": c.url}})
+	if err != nil {
+		return err
+	}
+	if x.answer.err != nil {
+		return x.wrong("an empty result", "error %d", x.answer.err.Code)
+	}
+	// The first one is still there.
+	end, err := r.unsubscribe(ctx, s, c)
+	if err == nil && end.answer.err != nil {
+		err = x.wrong("the subscription without these arguments to be there afterwards", "error %d when it was ended", end.answer.err.Code)
+	}
+	return err
+}
+
+// silence is how long events/subscribe may take when a callback says nothing.
+const silence = 10 * time.Second
+
+func checkSilent(ctx context.Context, r *run) error {
+	began := time.Now()
+	err := r.callbackFails(ctx, hangs)
+	if took := time.Since(began); took > silence+time.Second && r.last != nil {
+		return r.last.wrong("an answer within "+silence.String(), "none within %v", took.Round(time.Second))
+	}
+	return err
+}
+
+// checkDeliveryRedirect answers deliveries with a redirect to another callback.
+func checkDeliveryRedirect(ctx context.Context, r *run) error {
+	next, c := r.callback(echoes), r.callback(echoes)
+	c.onward = next.url
+	c.deciding(func(string, int) (int, <-chan struct{}) { return http.StatusTemporaryRedirect, nil })
+	x, err := r.subscribe(ctx, r.hook, c, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	_, came := c.await(ctx, 0, r.o.Wait, isOccurrence)
+	pause(ctx, r.o.pace.settle)
+	if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
+		return err
+	}
+	if list := next.received(); len(list) > 0 {
+		return list[0].exchange(x).wrong("no request to where the callback redirects", "%s", list[0].brief())
+	}
+	if !came {
+		return skipf("nothing was delivered within %v", r.o.Wait)
 	}
 	return nil
 }

@@ -204,6 +204,10 @@ func complete(mode string, again bool) func(context.Context, *run) error {
 				if len(t.order) == 0 && len(other.order) >= leastCommon {
 					return t.from.wrong(fmt.Sprintf("%s to bring %s, as %s did", t.name, wire.Shown(other.order[0]), other.name), "nothing")
 				}
+				if _, end := t.byID[w.end]; !end && !again && !t.over && len(t.order) > 0 && other.byID[w.end].raw != nil {
+					return other.byID[w.end].wrong(fmt.Sprintf("%s to bring %s, as %s did", t.name, wire.Shown(w.end), other.name), "nothing after %s",
+						wire.Shown(t.order[len(t.order)-1]))
+				}
 				if id := missing(t, other, w.end); id != "" {
 					return other.byID[id].wrong(fmt.Sprintf("%s to bring %s, as %s did", t.name, wire.Shown(id), other.name), "others before and after it")
 				}

@@ -147,8 +147,9 @@ type run struct {
 	// again is the restart that was made; nil before.
 	again *restarted
 
-	// failed is what a callback that failed its challenge was answered; nil before.
-	failed *exchange
+	// failed is what a callback, failedAt, that failed its challenge was answered; nil before.
+	failed   *exchange
+	failedAt *callback
 	// noted are the first messages of the run that are odd, by what is.
 	noted map[oddity]*exchange
 

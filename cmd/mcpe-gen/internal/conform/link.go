@@ -72,6 +72,13 @@ func (f *flow) commented() bool {
 	return f.comment
 }
 
+// over reports whether the flow has ended, or brought more than is kept.
+func (f *flow) over() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ended || f.dropped > 0
+}
+
 // finish ends the flow; err is nil when the server ended it in order.
 func (f *flow) finish(err error) {
 	f.mu.Lock()

@@ -1,8 +1,10 @@
 package conform
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -20,6 +22,7 @@ const (
 	otherType                // a result whose resultType is not complete
 	wordless                 // an error without a code that is an integer, or a message that is a text
 	withSecret               // a secret or a token of the run
+	withText                 // what an endpoint of the run has said
 )
 
 // observe looks at each message as it comes.
@@ -46,6 +49,7 @@ func (r *run) observe(f *flow, m message) {
 		note(wordless, json.Unmarshal(refusal["code"], &code) != nil || json.Unmarshal(refusal["message"], &text) != nil || text == nil)
 	}
 	note(withSecret, r.Holds(m.raw))
+	note(withText, bytes.Contains(m.raw, []byte(marker)))
 }
 
 // observed checks that no message of the run was odd in a way.
@@ -69,6 +73,11 @@ var observedChecks = []check{
 	{id: "CAP-6", title: "every error has a code and a message", run: observed(wordless, "an integer as code and a string as message", "others")},
 	{id: "D3", title: "resultType is complete on every method", run: observed(otherType, `resultType to be "complete"`, "another one")},
 	{id: "ERR-5", title: "no answer has a secret or a token", run: observed(withSecret, "no secret", "one")},
+	{id: "ERR-1", title: "no answer has what an endpoint said", needs: needHook | needRetrial, run: retried(checkRepeated)},
+	{id: "HOOK-2", title: "every delivery of the run is signed and has its headers", needs: needHook | needRetrial, run: retried(checkAllSigned)},
+	{id: "VER-2", title: "each challenge is sent once, and is its own", needs: needHook, run: checkChallenges},
+	{id: "PUSH-7", title: "a stream says active again only where it is truncated", needs: needPush | needOccurred, run: checkActiveAgain},
+	{id: "PUSH-8", title: "a stream that the server ends has its result", needs: needPush, run: checkEndsWell},
 	{id: "ERR-5", title: "no delivery has a secret or a token", needs: needHook, run: checkTelling},
 	{id: "CAP-8", title: "standard output has messages only", needs: needStdio, run: checkStray},
 	{id: "PUSH-4", title: "every heartbeat carries the cursor", needs: needPush, run: checkHeartbeats},
@@ -123,6 +132,100 @@ func checkUnverified(ctx context.Context, r *run) error {
 				return p.exchange(r.main.made).wrong("no delivery to a callback that has not answered its challenge", "%s", p.brief())
 			}
 		}
+	}
+	return nil
+}
+
+// checkRepeated refreshes the subscription of which deliveries were refused: its status may say why.
+func checkRepeated(ctx context.Context, r *run, t *retrial) error {
+	if t.refreshed != "" {
+		if _, err := r.subscribe(ctx, r.hook, t.callback, nil); err != nil {
+			return err
+		}
+	}
+	return observed(withText, "nothing of what an endpoint said", "its text")(ctx, r)
+}
+
+func checkAllSigned(_ context.Context, r *run, _ *retrial) error {
+	for _, c := range r.receiver.all() {
+		c.mu.Lock()
+		secrets := c.secrets
+		c.mu.Unlock()
+		for _, p := range c.received() {
+			if !isOccurrence(p) {
+				continue
+			}
+			if id := p.header.Get(wire.HeaderSubscriptionID); id == "" {
+				return p.exchange(r.main.made).wrong("the header "+wire.HeaderSubscriptionID, "none")
+			}
+			var err error
+			for _, secret := range secrets {
+				if err = p.signed(secret); err == nil {
+					break
+				}
+			}
+			if err != nil {
+				return p.exchange(r.main.made).wrong("a signature of a secret of this callback, and the time of now", "%v", err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkChallenges counts those of each callback, and compares all of them.
+func checkChallenges(_ context.Context, r *run) error {
+	seen := map[string]bool{}
+	for _, c := range r.receiver.all() {
+		c.mu.Lock()
+		left := c.asked
+		c.mu.Unlock()
+		for _, p := range c.received() {
+			if !isChallenge(p) {
+				continue
+			}
+			x := p.exchange(r.main.made)
+			if left--; left < 0 {
+				return x.wrong("no challenge but within events/subscribe", "another one")
+			}
+			for _, text := range []string{"challenge " + string(member(p.body, "challenge")), "webhook-id " + p.header.Get(wire.HeaderWebhookID)} {
+				if seen[text] {
+					return x.wrong("a challenge and a webhook-id that were not used before", "the %s again", wire.Shown(text))
+				}
+				seen[text] = true
+			}
+		}
+	}
+	return nil
+}
+
+func checkActiveAgain(_ context.Context, r *run) error {
+	if r.push.stream == nil {
+		return skipf("the stream could not be watched")
+	}
+	for i, m := range mustMessages(r.push.stream) {
+		if truncated := member(m.params, "truncated"); i > 0 && m.method == wire.NotificationActive && string(truncated) != "true" {
+			return (&exchange{request: r.push.opened, answer: m}).wrong("active once, or again with truncated", "truncated %s", orNone(truncated))
+		}
+	}
+	return nil
+}
+
+// checkEndsWell goes by the watched streams.
+func checkEndsWell(ctx context.Context, r *run) error {
+	r.passing(ctx, r.o.pace.arrive)
+	watched := 0
+	for _, s := range r.offered(wire.ModePush) {
+		if s.stream == nil {
+			continue
+		}
+		watched++
+		kept, ended, broken := s.stream.messages()
+		if ended && broken == nil && len(kept) > 0 && !slices.ContainsFunc(kept, message.isResponse) {
+			return (&exchange{request: s.opened, answer: kept[len(kept)-1]}).wrong("the result of events/stream before its end", "none")
+		}
+	}
+	if watched == 0 {
+		return skipf("no stream could be watched")
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"log"
@@ -37,6 +38,7 @@ const (
 	fails                   // answers 500
 	redirects               // answers 307 to another callback
 	answers                 // answers with status and echo
+	hangs                   // does not answer a challenge until the run ends
 )
 
 // A callback is one endpoint and what was posted to it.
@@ -53,6 +55,9 @@ type callback struct {
 	secret  string // the newest
 	secrets []string
 	refuse  int // how many occurrences are answered 503
+	asked   int // how many requests may have made the server send a challenge
+	// onward is where an occurrence that is refused with 307 is to be sent.
+	onward string
 	// decide says what an occurrence is answered with, 0 for 204; hang blocks one until it is closed.
 	decide  func(eventID string, attempt int) (status int, hang <-chan struct{})
 	tries   map[string]int
@@ -105,13 +110,19 @@ func (r *receiver) close() {
 // letters make secrets whose text needs no escape in JSON, so that they can be found and hidden.
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
-func newSecret() string {
-	text := make([]byte, 40) // of base64, 30 bytes
+func newSecret() string { return secretOf(30) }
+
+// secretOf makes one of so many bytes.
+func secretOf(size int) string {
+	text := make([]byte, base64.RawStdEncoding.EncodedLen(size))
 	rand.Read(text)
 	for i, b := range text {
 		text[i] = letters[int(b)%len(letters)]
 	}
-	return wire.SecretPrefix + string(text)
+	if size%3 != 0 { // the last letter has bits that are 0
+		text[len(text)-1] = 'A'
+	}
+	return wire.SecretPrefix + string(text) + strings.Repeat("=", (3-size%3)%3)
 }
 
 // open makes a callback, whose first secret is kept out of the report.
@@ -188,9 +199,15 @@ func (c *callback) answer(w http.ResponseWriter, req *http.Request, p post) {
 	}
 	switch {
 	case p.refused:
+		w.Header().Set("X-Conform", marker)
+		if status == http.StatusTemporaryRedirect {
+			w.Header().Set("Location", c.onward)
+		}
 		http.Error(w, marker, status)
 	case p.kind != wire.EnvelopeVerification:
 		w.WriteHeader(http.StatusNoContent)
+	case c.manner == hangs:
+		<-req.Context().Done()
 	case c.manner == fails:
 		w.Header().Set("X-Conform", marker)
 		http.Error(w, marker, http.StatusInternalServerError)

@@ -40,7 +40,8 @@ func TestRightServer(t *testing.T) {
 				Target: peer.Target{URL: right(t, trusting.Transport.(*http.Transport).TLSClientConfig, c.direct), Token: token}}
 			for _, found := range judge(t, o).Findings {
 				only := strings.HasPrefix(found.Got, "only with --") || strings.HasPrefix(found.Got, "only for a server") || strings.Contains(found.Got, "--ssrf") ||
-					strings.Contains(found.Got, "on this revision") || strings.Contains(found.Got, "older revision") || strings.HasPrefix(found.Got, "no descriptor has a fingerprint")
+					strings.Contains(found.Got, "on this revision") || strings.Contains(found.Got, "older revision") || strings.HasPrefix(found.Got, "no descriptor has a fingerprint") ||
+					strings.HasPrefix(found.Got, "fewer than two deliveries") // its pauses have jitter
 				if found.Outcome == verdict.Fail || found.Outcome == verdict.Advice || found.Outcome == verdict.Skip && !only {
 					t.Errorf("%+v", found)
 				}

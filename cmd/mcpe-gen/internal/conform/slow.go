@@ -282,13 +282,24 @@ func checkAttemptsEnd(ctx context.Context, r *run) error {
 		return list[len(list)-1].exchange(x).wrong("fewer attempts, at longer and longer pauses", "%d within %v", len(list), r.o.pace.slow.watch)
 	}
 	if n := len(list); n > 4 {
-		first, last := list[1].at.Sub(list[0].at), list[n-1].at.Sub(list[n-2].at)
-		if time.Since(list[n-1].at) < 2*last && last < 2*first {
+		var pauses []time.Duration
+		for i, p := range list[1:] {
+			pauses = append(pauses, p.at.Sub(list[i].at))
+		}
+		// Of the beginning and of the end: one alone may have been late.
+		third := len(pauses) / 3
+		first, last := median(pauses[:third]), median(pauses[len(pauses)-third:])
+		if time.Since(list[n-1].at) < 2*slices.Max(pauses) && last < 2*first {
 			return list[n-1].exchange(x).wrong("the attempts to end, or longer and longer pauses between them",
-				"%d, the last pause of %v as the first of %v", n, last.Round(time.Second/10), first.Round(time.Second/10))
+				"%d, with pauses of %v in the end and of %v at first", n, last.Round(time.Second/10), first.Round(time.Second/10))
 		}
 	}
 	return nil
+}
+
+func median(list []time.Duration) time.Duration {
+	list = slices.Sorted(slices.Values(list))
+	return list[len(list)/2]
 }
 
 // streamedFor follows a stream for the time of the watch, and returns when each heartbeat came.
@@ -337,10 +348,9 @@ func checkSteady(ctx context.Context, r *run) error {
 	if longest > r.o.pace.heartbeat {
 		return x.wrong("a heartbeat at least every 30 s", "none for %v", longest.Round(time.Second/10))
 	}
-	slices.Sort(gaps)
 	// A machine that is busy for a second or two is no fault of the server's.
-	if median := gaps[len(gaps)/2]; longest > max(3*median, 2*time.Second)+r.o.pace.settle {
-		v := x.wrong("heartbeats at a steady interval", "mostly after %v, and once after %v", median.Round(time.Second/100), longest.Round(time.Second/100))
+	if usual := median(gaps); longest > max(3*usual, 2*time.Second)+r.o.pace.settle {
+		v := x.wrong("heartbeats at a steady interval", "mostly after %v, and once after %v", usual.Round(time.Second/100), longest.Round(time.Second/100))
 		v.Mild = true
 		return v
 	}

@@ -22,6 +22,8 @@ type subject struct {
 	// args are arguments that fit, and bad some that do not, each for another reason; none where all fit.
 	args json.RawMessage
 	bad  []json.RawMessage
+	// more are other arguments that fit, nil where none was found.
+	more map[string]json.RawMessage
 	// payload is nil where payloadSchema cannot be used. It is compiled for the first occurrence: of hundreds of
 	// event types few occur.
 	payload func() *validate.Schema
@@ -100,7 +102,7 @@ func newSubject(d wire.Descriptor) *subject {
 				s.args = v
 			}
 		}
-		s.bad = unfit(in, d.InputSchema, s.args)
+		s.bad, s.more = unfit(in, d.InputSchema, s.args), others(in, d.InputSchema, s.args)
 	}
 	s.payload = sync.OnceValue(func() *validate.Schema {
 		payload, _ := validate.Compile(d.PayloadSchema)
@@ -150,6 +152,33 @@ func unfit(in *validate.Schema, schema, fits json.RawMessage) (found []json.RawM
 		try(name, nil)
 	}
 	return found
+}
+
+// others are arguments that fit, with as many members as it finds values for, and unlike those that fit already.
+func others(in *validate.Schema, schema, fits json.RawMessage) map[string]json.RawMessage {
+	var root struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	_ = json.Unmarshal(schema, &root)
+	args, found := objectOf(fits), false
+	if args == nil || in.Validate(fits) != nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(root.Properties)) {
+		value, ok := sample.Value(root.Properties[name])
+		if _, there := args[name]; there || !ok {
+			continue
+		}
+		if args[name] = value; in.Validate(encode(args)) != nil {
+			delete(args, name)
+			continue
+		}
+		found = true
+	}
+	if !found {
+		return nil
+	}
+	return args
 }
 
 // choose picks the event types that are tried, before it is known which of them occur.

@@ -23,6 +23,7 @@ type subscription struct {
 func (c *callback) delivery() map[string]any {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.asked++
 	return map[string]any{"mode": wire.ModeWebhook, "url": c.url, "secret": c.secret}
 }
 

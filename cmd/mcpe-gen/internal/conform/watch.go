@@ -158,6 +158,14 @@ func (r *run) occurred(ctx context.Context, n need) bool {
 	}
 }
 
+// awaitPolled waits for an occurrence of a type by polls, and returns all that came.
+func (r *run) awaitPolled(ctx context.Context, s *subject) []occurrence {
+	for s.has(wire.ModePoll) && len(s.polled()) == 0 && time.Now().Before(r.until) && ctx.Err() == nil {
+		pause(ctx, r.o.pace.poll/4)
+	}
+	return s.polled()
+}
+
 // two are the first two occurrences of a list.
 func two(list []occurrence) (occurrence, occurrence, error) {
 	if len(list) < 2 {

@@ -57,6 +57,7 @@ type track struct {
 	byID  map[string]occurrence
 	data  map[string]string // by eventId, canonical
 	read  int               // how many posts or messages of the live one were looked at
+	over  bool              // a live stream has ended, or brought more than is kept
 }
 
 func newTrack(name, mode string) *track {
@@ -329,7 +330,7 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 		if !turn() {
 			return
 		}
-		if read(); w.agree(w.live) || time.Since(began) > r.o.pace.arrive && !w.agree(w.ordered()) {
+		if read(); w.agree(w.live) || time.Since(began) > r.o.pace.arrive && !w.whole(w.ordered()) {
 			break
 		}
 		pause(ctx, r.o.pace.poll)
@@ -337,6 +338,7 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 	pause(ctx, r.o.pace.settle)
 	read()
 	for _, f := range streams {
+		f.t.over = f.over()
 		w.placesOf(f.flow, f.active, f.t)
 	}
 	for i, c := range w.callbacks {
@@ -366,6 +368,13 @@ func (w *witness) agree(list []*track) bool {
 		if _, ok := t.byID[w.end]; !ok {
 			return false
 		}
+	}
+	return w.whole(list)
+}
+
+// whole reports whether nothing is missing between what ways of following have brought.
+func (w *witness) whole(list []*track) bool {
+	for _, t := range list {
 		for _, other := range list {
 			if missing(t, other, w.end) != "" {
 				return false
@@ -405,7 +414,7 @@ func (w *witness) poll(ctx context.Context, cursor *string, size int64) (*exchan
 
 // drain polls from the cursor on until there is no more, or enough has come.
 func (w *witness) drain(ctx context.Context, cursor string, size int64, t *track) (from *exchange) {
-	newest, most := w.end, 2*len(w.reference())
+	newest, most, empty := w.end, 2*len(longestOf(w.live)), 0
 	for range maxWitnessed {
 		x, result, ok := w.poll(ctx, &cursor, size)
 		if from == nil {
@@ -420,7 +429,13 @@ func (w *witness) drain(ctx context.Context, cursor string, size int64, t *track
 		if _, all := t.byID[newest]; all || len(t.order) > most || result.Cursor == nil || !result.more && len(result.events) == 0 || !result.more && size != 1 && size != 2 {
 			return from
 		}
-		cursor = *result.Cursor
+		// A server may say for ever that there is more.
+		if empty++; len(result.events) > 0 || *result.Cursor != cursor {
+			empty = 0
+		}
+		if cursor = *result.Cursor; empty >= emptyPages {
+			return from
+		}
 	}
 	return from
 }
@@ -575,9 +590,9 @@ func (w *witness) astray(ctx context.Context, cursor string) *exchange {
 	return x
 }
 
-// reference is the order of the window: that of what brought most.
-func (w *witness) reference() (order []string) {
-	for _, t := range slices.Concat(w.again, w.live) {
+// longestOf is the order of the way of following, with an order, that brought most.
+func longestOf(list []*track) (order []string) {
+	for _, t := range list {
 		if t.ordered && len(t.order) > len(order) {
 			order = t.order
 		}

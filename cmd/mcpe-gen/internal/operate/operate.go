@@ -432,7 +432,7 @@ func printAll(w io.Writer, columns []string, rows []map[string]any) error {
 }
 
 // shownFirst are the members of a subscription in the order in which they are printed.
-var shownFirst = []string{"done", "begins", "ended", "attempt", "task", "total", "eventId", "timestamp", "position", "bytes", "targeted", "data", "id", "principal", "event", "arguments", "url", "state", "attempts", "failures", "p50Ms", "p95Ms", "p99Ms", "behind", "waitingSince", "cursor",
+var shownFirst = []string{"done", "begins", "ended", "attempt", "task", "total", "eventId", "timestamp", "position", "bytes", "targeted", "data", "id", "principal", "event", "arguments", "url", "state", "attempts", "failures", "p50Ms", "p95Ms", "p99Ms", "behind", "waitingSince", "replay", "cursor",
 	"createdAt", "refreshedAt", "expiresAt", "lastDeliveryAt", "failedSince", "lastError", "throttled", "truncated"}
 
 func printOne(w io.Writer, names []string, m map[string]any) error {

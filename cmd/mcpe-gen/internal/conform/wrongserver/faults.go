@@ -248,6 +248,47 @@ var Faults = []Fault{
 	{Name: "timestamps are ahead", ID: "OCC-1"},
 	{Name: "timestamps of streams are ahead", ID: "OCC-1"},
 
+	// What stops, or comes too often.
+	{Name: "streams stop", ID: "PUSH-3"},
+	{Name: "polls stop", ID: "POLL-7"},
+	{Name: "webhooks stop", ID: "HOOK-6", Webhook: true},
+	{Name: "streams end without a result", ID: "PUSH-8"},
+	{Name: "active comes again", ID: "PUSH-7"},
+	{Name: "streams carry other notifications", ID: "PUSH-9"},
+	{Name: "nextCursor is null", ID: "LIST-1"},
+
+	// What is made at each reading.
+	{Name: "eventIds are made at each reading", ID: "OCC-2"},
+	{Name: "timestamps are those of the reading", ID: "OCC-1"},
+
+	// Where a cursor leads by other modes than poll.
+	{Name: "the cursor of a first poll is ahead", ID: "CUR-4"},
+	{Name: "a poll without a cursor is held", ID: "POLL-9"},
+	{Name: "a held poll waits out its time", ID: "POLL-9"},
+	{Name: "maxAgeMs of a stream is ignored", ID: "CUR-5"},
+	{Name: "maxAgeMs of a subscription is ignored", ID: "CUR-5", Webhook: true},
+	{Name: "a subscription ignores its cursor", ID: "SUB-1", Webhook: true},
+	{Name: "a subscription with a cursor answers with the head", ID: "SUB-1", Webhook: true},
+	{Name: "a refresh with a cursor replays", ID: "SUB-5", Webhook: true},
+
+	// The key, secrets, challenges and attempts.
+	{Name: "arguments are no part of the key", ID: "SUB-4", Webhook: true},
+	{Name: "the order of arguments counts", ID: "SUB-4", Webhook: true},
+	{Name: "24 bytes are no secret", ID: "SUB-3", Webhook: true},
+	{Name: "64 bytes are no secret", ID: "SUB-3", Webhook: true},
+	{Name: "one nonce for all", ID: "VER-2", Webhook: true},
+	{Name: "challenges have one webhook-id", ID: "VER-2", Webhook: true},
+	{Name: "a challenge is sent again", ID: "VER-2", Webhook: true},
+	{Name: "a silent callback is waited for", ID: "VER-2", Webhook: true},
+	{Name: "redirects of deliveries are followed", ID: "SSRF-2", Webhook: true},
+	{Name: "the endpoint's text in lastError", ID: "ERR-1", Webhook: true},
+	{Name: "retries have the old time", ID: "HOOK-3", Webhook: true},
+	{Name: "retries are not signed", ID: "HOOK-2", Webhook: true},
+	{Name: "retries have no subscription header", ID: "HOOK-2", Webhook: true},
+	{Name: "times are milliseconds", ID: "HOOK-2", Webhook: true},
+	{Name: "unsubscribe ends all of the type", ID: "SUB-9", Webhook: true},
+	{Name: "unsubscribe keeps attempts", ID: "SUB-9", Webhook: true},
+
 	// What time alone shows.
 	{Name: "grants never end", ID: "SUB-6", Webhook: true, Slow: true},
 	{Name: "grants end early", ID: "SUB-6", Webhook: true, Slow: true},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
 // An event is an occurrence of tick.
@@ -72,6 +73,10 @@ func (s *Server) occurrence(e event) map[string]any {
 		o["data"] = map[string]any{"seq": "one"}
 	case s.is("timestamps are ahead"):
 		o["timestamp"] = e.at.Add(2 * time.Hour).UTC().Format(time.RFC3339Nano)
+	case s.is("eventIds are made at each reading"):
+		o["eventId"] = webhook.NewMessageID("evt")
+	case s.is("timestamps are those of the reading"):
+		o["timestamp"] = time.Now().UTC().Format(time.RFC3339Nano)
 	}
 	return o
 }
@@ -138,6 +143,9 @@ func (s *Server) list(c call) (any, error) {
 		names = names[:2]
 	case *cursor == "2":
 		names = names[2:]
+		if s.is("nextCursor is null") {
+			r["nextCursor"] = nil
+		}
 		if s.is("the list goes in a circle") {
 			r["nextCursor"] = "2"
 		}
@@ -277,7 +285,12 @@ func (s *Server) start(c call, head int) (from int, truncated bool) {
 	if !known || from > head {
 		return head, true
 	}
-	if age, absent, _ := c.number("maxAgeMs"); !absent && !s.is("maxAgeMs is ignored") {
+	ignored := s.is("maxAgeMs is ignored") || s.is("maxAgeMs of a stream is ignored") && c.Method == wire.MethodStream ||
+		s.is("maxAgeMs of a subscription is ignored") && c.Method == wire.MethodSubscribe
+	if s.is("a subscription ignores its cursor") && c.Method == wire.MethodSubscribe {
+		return head, false
+	}
+	if age, absent, _ := c.number("maxAgeMs"); !absent && !ignored {
 		events, _, _ := s.after(from)
 		for _, e := range events {
 			if time.Since(e.at) > time.Duration(min(age, 1<<40))*time.Millisecond && c.text("name") == "tick" {
@@ -328,6 +341,18 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 	if cursor == nil && (s.is("history without a cursor") || !ageless && s.is("maxAgeMs brings history to a poll")) {
 		from = max(head-history, 0)
 	}
+	if cursor == nil && s.is("a poll without a cursor is held") {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(wait) * time.Millisecond):
+		}
+	}
+	if s.is("a held poll waits out its time") {
+		appended = nil
+	}
+	if s.is("the cursor of a first poll is ahead") && cursor == nil {
+		from += 2
+	}
 	if cursor != nil && wait > 0 && name == "tick" {
 		if list, _, _ := s.after(from); len(list) == 0 || s.is("a held poll never ends") {
 			if s.is("a held poll never ends") {
@@ -367,6 +392,9 @@ func (s *Server) page(name string, cursor *string, from, limit int, truncated bo
 		if s.is("polls leave events out") && e.position%3 == 0 || s.is("pages of two leave events out") && limit == 2 && e.position%4 == 0 {
 			next = e.position
 			continue
+		}
+		if s.is("polls stop") && e.position > 12 {
+			break
 		}
 		o := s.occurrence(e)
 		if s.is("a cursor in a poll's occurrence") {

@@ -87,7 +87,7 @@ func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 	}
 	heartbeat := time.NewTicker(s.o.Heartbeat)
 	defer heartbeat.Stop()
-	beats := 0
+	beats, sent := 0, 0
 	for {
 		list, appended, _ := s.after(from)
 		if s.is("streams change the order") {
@@ -103,6 +103,16 @@ func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 			if s.is("streams leave events out") && e.position%3 == 0 || s.is("a second stream gets less") && second && e.position%3 == 0 ||
 				s.is("a replay leaves events out") && e.position <= replayed && e.position%2 == 0 {
 				continue
+			}
+			sent++
+			switch {
+			case s.is("streams stop") && sent > 4:
+				continue
+			case s.is("streams end without a result") && sent > 2:
+				return
+			case s.is("active comes again") && send(wire.NotificationActive, map[string]any{"cursor": cursorOf(name, from-1), "truncated": false}) != nil,
+				s.is("streams carry other notifications") && send("notifications/message", map[string]any{"level": "info", "data": "sent"}) != nil:
+				return
 			}
 			o := s.pushed(e)
 			if s.is("cursors of replayed events are the head's") && e.position <= replayed {

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,13 +24,16 @@ type subscription struct {
 	id, url, name string
 	secret        string
 	ring          webhook.Ring
+	times         map[int]time.Time // of first attempts, with a fault
 	cancel        context.CancelFunc
 	granted       time.Time
 	lapses        time.Time // when the first grant ends
 	// open are the positions that were sent and not taken yet, and sent is the last one.
 	open  map[int]bool
 	sent  int
+	begun int  // where it was first delivered from
 	twice bool // delivered by two, with a fault
+	last  any  // what was said of the last refusal, with a fault
 }
 
 // settled is the position before which everything is taken; the server's mu is held.
@@ -51,6 +56,14 @@ func (s *Server) key(c call) string {
 	args := string(c.Params["arguments"])
 	if args == "" || args == "null" && !s.is("null arguments are others") {
 		args = "{}"
+	}
+	var members map[string]any
+	if json.Unmarshal([]byte(args), &members) == nil && !s.is("the order of arguments counts") && args != "null" {
+		ordered, _ := json.Marshal(members)
+		args = string(ordered)
+	}
+	if s.is("arguments are no part of the key") {
+		args = ""
 	}
 	who := c.principal
 	if s.is("others refresh") || s.is("others may unsubscribe") && c.Method == wire.MethodUnsubscribe || s.is("anybody may unsubscribe") {
@@ -87,6 +100,10 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 		return nil, s32602
 	}
 	secret, err := webhook.ParseSecret(d.Secret)
+	if text, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(d.Secret, wire.SecretPrefix)); err == nil &&
+		(len(text) == 24 && s.is("24 bytes are no secret") || len(text) == 64 && s.is("64 bytes are no secret")) {
+		return nil, s32602
+	}
 	if err != nil && s.is("any secret") {
 		secret, err = webhook.NewSecret(), nil
 	}
@@ -162,6 +179,9 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 		case s.is("a refresh delivers twice") && !sub.twice:
 			sub.twice = true
 			begin(sub.sent)
+		case s.is("a refresh with a cursor replays") && cursor != nil:
+			sub.cancel()
+			begin(from)
 		case s.is("a refresh repeats"):
 			sub.cancel()
 			begin(max(sub.sent-3, 0))
@@ -205,7 +225,7 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 	switch {
 	case s.is("the cursor of a subscription is ahead"):
 		at = len(s.log) + 3
-	case s.is("a refresh answers with the head"):
+	case s.is("a subscription with a cursor answers with the head") && first, s.is("a refresh answers with the head"):
 		at = len(s.log)
 	}
 	r := map[string]any{"resultType": "complete", "id": sub.id, "refreshBefore": before, "cursor": cursorOf(sub.name, at),
@@ -224,6 +244,9 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 	}
 	if !first || s.is("deliveryStatus at first") {
 		r["deliveryStatus"] = map[string]any{"active": !s.is("deliveryStatus is not active"), "lastDeliveryAt": nil, "lastError": nil}
+		if sub.last != nil {
+			r["deliveryStatus"].(map[string]any)["lastError"] = sub.last
+		}
 		if s.is("lastDeliveryAt is a word") {
 			r["deliveryStatus"].(map[string]any)["lastDeliveryAt"] = "soon"
 		}
@@ -237,6 +260,9 @@ func (s *Server) verify(ctx context.Context, sub *subscription) error {
 		return nil
 	}
 	nonce := webhook.NewMessageID("nonce")
+	if s.is("one nonce for all") {
+		nonce = "nonce_1234567890"
+	}
 	body, _ := webhook.Verification(nonce)
 	m := webhook.Message{ID: webhook.NewMessageID(wire.EnvelopeVerification), Subscription: sub.id, Body: body}
 	if s.is("the webhook-id of a challenge is any") {
@@ -253,7 +279,16 @@ func (s *Server) verify(ctx context.Context, sub *subscription) error {
 	if s.is("the challenge has no subscription id") {
 		req.Header.Del(wire.HeaderSubscriptionID)
 	}
+	if s.is("challenges have one webhook-id") {
+		m.ID = "msg_verification_1"
+		if req, err = (webhook.Signer{Ring: ring}).NewRequest(ctx, sub.url, m); err != nil {
+			return refuse(wire.Internal, nil)
+		}
+	}
 	client := *s.o.Client
+	if client.Timeout = 4 * time.Second; s.is("a silent callback is waited for") {
+		client.Timeout = time.Minute
+	}
 	if !s.is("redirects are followed") {
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	}
@@ -287,6 +322,19 @@ func (s *Server) verify(ctx context.Context, sub *subscription) error {
 		status = status || res.StatusCode/100 == 4
 	}
 	if !status || !read || answer.Challenge != nonce {
+		if s.is("a challenge is sent again") {
+			s.work.Go(func() { // a second later
+				select {
+				case <-s.ctx.Done():
+				case <-time.After(100 * time.Millisecond):
+					if req, err := (webhook.Signer{Ring: ring}).NewRequest(s.ctx, sub.url, m); err == nil {
+						if res, err := client.Do(req); err == nil {
+							res.Body.Close()
+						}
+					}
+				}
+			})
+		}
 		if s.is("any answer to the challenge will do") {
 			return nil
 		}
@@ -300,8 +348,20 @@ func (s *Server) verify(ctx context.Context, sub *subscription) error {
 
 // deliver posts the events from the position on; one that was refused is tried again by itself.
 func (s *Server) deliver(ctx context.Context, sub *subscription, from int) {
+	s.mu.Lock()
+	if sub.begun == 0 {
+		sub.begun = from
+	}
+	s.mu.Unlock()
+	retrying := ctx
+	if s.is("unsubscribe keeps attempts") {
+		retrying = s.ctx
+	}
 	var retries sync.WaitGroup
 	defer retries.Wait()
+	if s.is("a subscription with a cursor answers with the head") {
+		time.Sleep(200 * time.Millisecond)
+	}
 	for sub.name == "tick" {
 		list, appended, _ := s.after(from)
 		for _, e := range list {
@@ -313,6 +373,10 @@ func (s *Server) deliver(ctx context.Context, sub *subscription, from int) {
 			callbacks, lapsed := len(s.subs), s.lapsed(sub)
 			s.mu.Unlock()
 			if lapsed {
+				s.take(sub, e)
+				continue
+			}
+			if s.is("webhooks stop") && e.position > sub.begun+4 {
 				s.take(sub, e)
 				continue
 			}
@@ -330,7 +394,7 @@ func (s *Server) deliver(ctx context.Context, sub *subscription, from int) {
 			if s.is("deliveries are sent again after 2xx") {
 				s.attempt(ctx, sub, e, 2)
 			}
-			switch again := func() { s.again(ctx, sub, e, status) }; {
+			switch again := func() { s.again(retrying, sub, e, status) }; {
 			case s.is("410 ends the subscription") && status == http.StatusGone:
 				return
 			case s.is("a refused event holds the others"):
@@ -450,6 +514,17 @@ func (s *Server) attempt(ctx context.Context, sub *subscription, e event, attemp
 		req.Method = http.MethodPut
 	}
 	at := time.Now()
+	if s.is("retries have the old time") {
+		s.mu.Lock()
+		if sub.times == nil {
+			sub.times = map[int]time.Time{}
+		}
+		if first, ok := sub.times[e.position]; ok {
+			at = first
+		}
+		sub.times[e.position] = at
+		s.mu.Unlock()
+	}
 	if s.is("an old timestamp") {
 		at = at.Add(-time.Hour)
 	}
@@ -457,6 +532,12 @@ func (s *Server) attempt(ctx context.Context, sub *subscription, e event, attemp
 		return 0
 	}
 	switch {
+	case s.is("retries have no subscription header") && attempt > 1:
+		req.Header.Del(wire.HeaderSubscriptionID)
+	case s.is("retries are not signed") && attempt > 1:
+		req.Header.Del(wire.HeaderWebhookSignature)
+	case s.is("times are milliseconds"):
+		req.Header.Set(wire.HeaderWebhookTimestamp, strconv.FormatInt(at.UnixMilli(), 10))
 	case s.is("no subscription header"):
 		req.Header.Del(wire.HeaderSubscriptionID)
 	case s.is("deliveries have the secret"):
@@ -465,11 +546,20 @@ func (s *Server) attempt(ctx context.Context, sub *subscription, e event, attemp
 		req.Header.Set("Content-Type", "text/plain")
 	}
 	s.header(req.Header)
-	res, err := s.o.Client.Do(req)
+	client := *s.o.Client
+	if !s.is("redirects of deliveries are followed") {
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
+	res, err := client.Do(req)
 	if err != nil {
 		return 0
 	}
-	res.Body.Close()
+	defer res.Body.Close()
+	if said, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)); s.is("the endpoint's text in lastError") && len(said) > 0 {
+		s.mu.Lock()
+		sub.last = string(said)
+		s.mu.Unlock()
+	}
 	return res.StatusCode
 }
 
@@ -495,6 +585,12 @@ func (s *Server) unsubscribe(c call) (any, error) {
 	default:
 		sub.cancel()
 		delete(s.subs, s.key(c))
+		if s.is("unsubscribe ends all of the type") {
+			for key, other := range s.subs {
+				other.cancel()
+				delete(s.subs, key)
+			}
+		}
 	}
 	return map[string]any{"resultType": "complete"}, nil
 }
