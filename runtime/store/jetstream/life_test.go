@@ -2,6 +2,7 @@ package jetstream_test
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -35,13 +36,22 @@ func putBack(t *testing.T, url, stream string, n int) {
 		t.Fatal(err)
 	}
 	config.RePublish = nil // a restored stream tells nobody
-	if _, err := js.CreateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	// A backup is there at once: until all of it is, the stream is not taken for ours.
+	whole := config.Metadata
+	config.Metadata = maps.Clone(whole)
+	delete(config.Metadata, "mcpe.form")
+	eventually(t, "the servers have forgotten what they had under that name", func() bool {
+		_, err := js.CreateStream(t.Context(), config)
+		return err == nil
+	})
 	for _, m := range kept {
 		if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: m.Subject, Data: m.Data}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	config.Metadata = whole
+	if _, err := js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
 	}
 	c.Flush()
 }

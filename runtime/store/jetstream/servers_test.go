@@ -43,6 +43,8 @@ func TestMain(m *testing.M) {
 		defer stop(alone)
 		cluster = three(dir)
 		defer stop(cluster...)
+		stays(alone, 1)
+		stays(cluster[0], len(cluster))
 		return m.Run()
 	}()
 	if code == 0 {
@@ -52,6 +54,25 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
+}
+
+// stays makes a stream that no test deletes: a server that deletes the last one removes the directories of all, even as
+// the next one is made there, which fails then.
+func stays(s *server.Server, replicas int) {
+	c, err := nats.Connect(s.ClientURL())
+	if err != nil {
+		panic(err)
+	}
+	defer c.Close()
+	js, err := natsjs.New(c)
+	if err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if _, err := js.CreateStream(ctx, natsjs.StreamConfig{Name: "STAYS", Subjects: []string{"stays"}, Replicas: replicas}); err != nil {
+		panic(err)
+	}
 }
 
 func options(dir string) *server.Options {
