@@ -210,7 +210,7 @@ func tasksElsewhere(f *fleet) {
 			f.Fatal(err)
 		}
 		all, err := m.Admin().Tasks(f.Context())
-		if err != nil || slices.IndexFunc(all, func(t operator.Task) bool { return t.ID == id && t.Done == task.Done }) < 0 {
+		if err != nil || slices.IndexFunc(all, func(t operator.Task) bool { return t.ID == id && t.Done >= task.Done }) < 0 { // it goes on meanwhile
 			f.Errorf("it is not in the list: %+v %v", all, err)
 		}
 		return task

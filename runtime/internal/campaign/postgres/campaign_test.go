@@ -62,9 +62,7 @@ func TestRollingDeploy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes ten seconds")
 	}
-	f := fullFaults(5 * time.Second)
-	f.restarts, f.cuts, f.slow = 0, 0, 0
-	s := settings(5*time.Second, f)
+	s := settings(5*time.Second, faults{})
 	s.Kills, s.Stops = 0, 0
 	s.Pollers, s.Streams, s.Typed, s.Receivers, s.Emitters = 1, 2, 0, 3, 4
 	campaigned(t, s)
