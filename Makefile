@@ -97,7 +97,7 @@ CLUSTERRUNS ?= 1
 .PHONY: cluster-mutants
 cluster-mutants: ## Show that make cluster finds what it is there for: six faults put into the code, and none.
 	@mkdir -p bin
-	@$(GO) run ./runtime/internal/campaign/build -o bin/campaign-mutant -mutants -time 1m -runs $(CLUSTERRUNS)
+	@$(GO) run ./runtime/internal/campaign/build -engine $(ENGINE) -o bin/campaign-mutant -mutants -time 1m -runs $(CLUSTERRUNS)
 
 .PHONY: asyncapi
 asyncapi: ## Check exported AsyncAPI documents with the official parser (needs Node, npm and its registry).

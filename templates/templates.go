@@ -96,6 +96,14 @@ func (s Scaffold) Go(name string) string {
 	return name
 }
 
+// StoreFlag is the flag that says where events are kept, and its variable.
+func (s Scaffold) StoreFlag() string {
+	if s.Store == "jetstream" {
+		return "nats"
+	}
+	return "db"
+}
+
 // Modules are what go.mod requires beside this module: directories below its root, in the same version.
 func (s Scaffold) Modules() []string {
 	if s.Store == "jetstream" {

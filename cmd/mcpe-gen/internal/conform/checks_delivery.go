@@ -262,15 +262,12 @@ func checkUnsubscribe(ctx context.Context, r *run) error {
 func checkUnsubscribeRefused(ctx context.Context, r *run) error {
 	c := r.callback(echoes)
 	c.deciding(func(string, int) (int, <-chan struct{}) { return http.StatusServiceUnavailable, nil })
-	x, err := r.subscribe(ctx, r.hook, c, nil)
-	if err != nil {
-		return err
-	}
-	if _, err := granted(x, false); err != nil {
+	if _, err := r.subscribed(ctx, c, nil); err != nil {
 		return err
 	}
 	_, came := c.await(ctx, 0, r.o.Wait, isOccurrence)
-	if x, err = r.unsubscribe(ctx, r.hook, c); err != nil {
+	x, err := r.unsubscribe(ctx, r.hook, c)
+	if err != nil {
 		return err
 	}
 	if x.answer.err != nil {
@@ -296,6 +293,29 @@ func checkUnsubscribeRefused(ctx context.Context, r *run) error {
 	answered := time.Now()
 	if p, ok := c.await(ctx, len(c.received()), wait, func(p post) bool { return isOccurrence(p) && r.signedAfter(p, x, answered) }); ok {
 		return p.exchange(x).wrong("no attempt after the subscription has ended", "%s", p.brief())
+	}
+	return nil
+}
+
+// checkDeliveryRedirect answers deliveries with a redirect to another callback.
+func checkDeliveryRedirect(ctx context.Context, r *run) error {
+	next, c := r.callback(echoes), r.callback(echoes)
+	c.onward = next.url
+	c.deciding(func(string, int) (int, <-chan struct{}) { return http.StatusTemporaryRedirect, nil })
+	x, err := r.subscribed(ctx, c, nil)
+	if err != nil {
+		return err
+	}
+	_, came := c.await(ctx, 0, r.o.Wait, isOccurrence)
+	pause(ctx, r.o.pace.settle)
+	if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
+		return err
+	}
+	if list := next.received(); len(list) > 0 {
+		return list[0].exchange(x).wrong("no request to where the callback redirects", "%s", list[0].brief())
+	}
+	if !came {
+		return skipf("nothing was delivered within %v", r.o.Wait)
 	}
 	return nil
 }

@@ -310,17 +310,26 @@ func (r *run) begins(ctx context.Context, cursor, id string) (*exchange, error) 
 	return x, nil
 }
 
-func checkReplay(ctx context.Context, r *run) error {
+// began is the cursor with which the watched stream began.
+func (r *run) began() (string, error) {
 	kept := mustMessages(r.push.stream)
 	if len(kept) == 0 || kept[0].method != wire.NotificationActive {
-		return skipf("the watched stream did not begin with active")
+		return "", skipf("the watched stream did not begin with active")
 	}
 	from := (occurrence{raw: kept[0].params}).cursor()
 	if from == nil {
-		return skipf("%s has no replay: its cursors are null", r.push.Name)
+		return "", skipf("%s has no replay: its cursors are null", r.push.Name)
+	}
+	return *from, nil
+}
+
+func checkReplay(ctx context.Context, r *run) error {
+	from, err := r.began()
+	if err != nil {
+		return err
 	}
 	id := r.push.pushed()[0].eventID()
-	x, err := r.begins(ctx, *from, id)
+	x, err := r.begins(ctx, from, id)
 	if err != nil {
 		return err
 	}
@@ -335,16 +344,12 @@ func checkReplay(ctx context.Context, r *run) error {
 
 // checkStreamMaxAge opens a stream where another one began, and asks for nothing that is old.
 func checkStreamMaxAge(ctx context.Context, r *run) error {
-	kept := mustMessages(r.push.stream)
-	if len(kept) == 0 || kept[0].method != wire.NotificationActive {
-		return skipf("the watched stream did not begin with active")
-	}
-	from := (occurrence{raw: kept[0].params}).cursor()
-	if from == nil {
-		return skipf("%s has no replay: its cursors are null", r.push.Name)
+	from, err := r.began()
+	if err != nil {
+		return err
 	}
 	old := r.push.pushed()[0].eventID()
-	f, x, err := r.active(ctx, r.nextID(), map[string]any{"cursor": *from, "maxAgeMs": 0})
+	f, x, err := r.active(ctx, r.nextID(), map[string]any{"cursor": from, "maxAgeMs": 0})
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (r *run) slowly(ctx context.Context, all []check, lacks []error) []verdict.
 	return findings
 }
 
-// hooked subscribes a callback of its own.
+// hooked is subscribed for what is none of a check's.
 func (r *run) hooked(ctx context.Context, c *callback, more map[string]any) (*exchange, error) {
 	x, err := r.subscribeQuietly(ctx, r.hook, c, more)
 	if err != nil {

@@ -32,6 +32,15 @@ func (r *run) subscribe(ctx context.Context, s *subject, c *callback, more map[s
 	return r.call(ctx, wire.MethodSubscribe, r.subscription(s, c, more))
 }
 
+// subscribed subscribes a callback of a check's own, which has to be granted.
+func (r *run) subscribed(ctx context.Context, c *callback, more map[string]any) (*exchange, error) {
+	x, err := r.subscribe(ctx, r.hook, c, more)
+	if err == nil {
+		_, err = granted(x, false)
+	}
+	return x, err
+}
+
 // subscribeQuietly is subscribe for what is none of a check's.
 func (r *run) subscribeQuietly(ctx context.Context, s *subject, c *callback, more map[string]any) (*exchange, error) {
 	return r.quiet(ctx, wire.MethodSubscribe, r.subscription(s, c, more))
