@@ -20,14 +20,11 @@ PACKAGES ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
 ALONE = ./runtime/internal/campaign/postgres ./runtime/internal/clustertest ./runtime/server
 
 # The race detector makes the generator ten times slower, and all of its goroutines are gen/internal/parallel's and those
-# that run plugins. So it has the detector for these, and for TestGolden, where everything runs on two processors.
-PLAIN = ./docs/... ./gen/...
-RACY = -run '^Test(Do|Golden|Plugin.*|ExamplePlugin)$$' ./gen ./gen/internal/parallel
-
-# Hundreds of wrong servers that say something every 40 ms wait most of their time, unless the race detector makes them work.
-# It looks at whole judgements of right servers, in which every check runs.
-JUDGE = ./cmd/mcpe-gen/internal/conform
-JUDGERACY = -run '^Test(RightServer|NoFault|SlowRight|Restart|Interrupted)$$' $(JUDGE)
+# that run plugins. So it has the detector for these, and for TestGolden, where everything runs on two processors. conform's
+# tests wait for hundreds of wrong servers, unless the detector makes them work: it looks at whole judgements of right ones.
+PLAIN = ./docs/... ./gen/... ./cmd/mcpe-gen/internal/conform
+RACY = -run '^Test(Do|Golden|Plugin.*|ExamplePlugin|RightServer|NoFault|SlowRight|Restart|Interrupted)$$' \
+  ./gen ./gen/internal/parallel ./cmd/mcpe-gen/internal/conform
 
 .PHONY: unit
 unit:
@@ -36,13 +33,11 @@ ifeq ($(HAVE_CC),)
 endif
 	@mkdir -p bin
 	@$(GO) build -o bin/ ./runtime/internal/pgtest/throwaway
-	$(GO) test -timeout 20m $(PLAIN)
+	$(GO) test -p $(PACKAGES) -timeout 20m $(PLAIN)
 	CGO_ENABLED=$(if $(HAVE_CC),1,0) ./bin/throwaway $(GO) test $(RACE) -p $(PACKAGES) -timeout 20m \
-	  $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE) $(PLAIN) $(JUDGE))")
-	$(GO) test -timeout 20m $(JUDGE)
+	  $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE) $(PLAIN))")
 	CGO_ENABLED=$(if $(HAVE_CC),1,0) ./bin/throwaway $(GO) test $(RACE) -p 1 -timeout 20m $(ALONE)
 	$(if $(RACE),CGO_ENABLED=1 $(GO) test $(RACE) $(RACY))
-	$(if $(RACE),CGO_ENABLED=1 $(GO) test $(RACE) $(JUDGERACY))
 
 .PHONY: quick
 quick: ## Run the tests without the race detector, a database and builds of what is generated (while working).
