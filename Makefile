@@ -14,8 +14,8 @@ help: ## List the targets.
 test: lint drift unit oracle-here ## Run every check: format, vet, staticcheck, drift, tests.
 
 # One throwaway PostgreSQL is for all packages. Tests of servers and databases wait part of their time: one package
-# more than there are cores runs at once. Those of whole clusters, and of conform's wrong servers, come afterwards, one by
-# one: replicas whose leases lapse because the machine is busy are another test, and so are faults that show late.
+# more than there are cores runs at once. Those of whole clusters come afterwards, one by one: replicas whose leases lapse
+# because the machine is busy are another test.
 PACKAGES ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
 ALONE = ./runtime/internal/campaign/postgres ./runtime/internal/clustertest ./runtime/server
 
