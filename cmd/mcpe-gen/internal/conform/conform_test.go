@@ -23,6 +23,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/wrongserver"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 const token, other = "the-token-of-the-test", "the-other-token-of-the-test"
@@ -192,6 +193,51 @@ func TestNoFault(t *testing.T) {
 				if found.Outcome == verdict.Fail || found.Outcome == verdict.Skip && !only && !(f.Stdio && webhook) {
 					t.Errorf("%+v", found)
 				}
+			}
+		})
+	}
+}
+
+// A server of the older era is not judged by how it answers before its handshake (CAP-6), and by its other answers it is.
+func TestOlderEra(t *testing.T) {
+	for _, fault := range []string{"", "errors have no id"} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			inner := wrongserver.New(wrongserver.Options{Fault: fault, Interval: 40 * time.Millisecond, Heartbeat: 60 * time.Millisecond})
+			t.Cleanup(inner.Close)
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				var c struct {
+					ID     json.RawMessage `json:"id"`
+					Method string          `json:"method"`
+				}
+				_ = json.Unmarshal(body, &c)
+				w.Header().Set("Content-Type", "application/json")
+				switch c.Method {
+				case methodDiscover: // as the TypeScript SDK 1.x
+					w.WriteHeader(http.StatusBadRequest)
+					io.WriteString(w, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}`)
+				case methodInitialize:
+					io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(c.ID)+`,"result":{"protocolVersion":"`+wire.RevisionLegacy+`","capabilities":{"events":{}}}}`)
+				case "notifications/initialized":
+					w.WriteHeader(http.StatusAccepted)
+				default:
+					r.Body = io.NopCloser(bytes.NewReader(body))
+					inner.ServeHTTP(w, r)
+				}
+			}))
+			t.Cleanup(web.Close)
+			// POLL-1 has errors.
+			report := judge(t, Options{Wait: 10 * time.Second, pace: &quick, Target: peer.Target{URL: web.URL},
+				only: func(c check) bool { return c.id == "CAP-6" || c.id == "POLL-1" }})
+			blamed := false
+			for _, f := range report.Findings {
+				if f.Outcome == verdict.Fail && f.Title == "every answer has the id of its request" {
+					blamed = true
+				}
+			}
+			if blamed != (fault != "") || report.Revision != wire.RevisionLegacy {
+				t.Errorf("%+v", report)
 			}
 		})
 	}

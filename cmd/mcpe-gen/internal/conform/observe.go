@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -25,15 +26,25 @@ const (
 	withText                 // what an endpoint of the run has said
 )
 
+// passOver leaves out all answers to what was asked until now. A server of the older era that is asked before its handshake
+// answers as it likes: the TypeScript SDK 1.x with an id that is null.
+func (r *run) passOver() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.noted)
+	r.passed = r.ids
+}
+
 // observe looks at each message as it comes.
 func (r *run) observe(f *flow, m message) {
+	n, err := strconv.Atoi(string(f.id))
 	note := func(what oddity, is bool) {
 		if !is {
 			return
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.noted[what] == nil {
+		if r.noted[what] == nil && (err != nil || n > r.passed) {
 			r.noted[what] = &exchange{answer: m}
 		}
 	}
