@@ -50,7 +50,7 @@ func (r *run) observe(f *flow, m message) {
 	}
 	note(withID, !m.isResponse() && m.id != nil)
 	note(twice, !jsontext.Value(m.raw).IsValid())
-	note(otherID, m.isResponse() && canonical(m.id) != canonical(f.id))
+	note(otherID, m.isResponse() && canonical(m.id) != canonical(f.id) && isCommonID(f.id))
 	resultType := member(m.result, "resultType")
 	note(otherType, resultType != nil && string(resultType) != `"complete"`)
 	if m.err != nil {
@@ -61,6 +61,13 @@ func (r *run) observe(f *flow, m message) {
 	}
 	note(withSecret, r.Holds(m.raw))
 	note(withText, bytes.Contains(m.raw, []byte(marker)))
+}
+
+// isCommonID reports whether each implementation can read an id: a string, or an integer that a float64 holds (RFC 8259,
+// section 6). To another one that it cannot read a server answers with null (JSON-RPC 2.0, section 5).
+func isCommonID(id json.RawMessage) bool {
+	n, err := strconv.ParseInt(string(id), 10, 64)
+	return bytes.HasPrefix(id, []byte(`"`)) || err == nil && -1<<53 < n && n < 1<<53
 }
 
 // observed checks that no message of the run was odd in a way.
