@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -217,7 +216,7 @@ func (c *command) init(ctx context.Context, s start, ask []question) error {
 			generated = append(generated, f.Path)
 		}
 	}
-	return c.showStarted(s, scaffold, generated, present)
+	return c.showStarted(ctx, s, scaffold, generated, present)
 }
 
 // scaffold checks what was asked for against the version of this binary.
@@ -323,41 +322,11 @@ func (c *command) generateIn(ctx context.Context, dir string) ([]string, error) 
 	return written, nil
 }
 
-// enter are the commands that come before all others for a module in dir. A workspace has to know of the module and of
-// its version of Go, or no other command works.
-func enter(dir string) []string {
-	var next []string
-	if dir != "." {
-		next = append(next, "cd "+dir)
-	}
-	if inWorkspace(dir) {
-		next = append(next, "go work use .")
-	}
-	return next
-}
-
-// inWorkspace reports whether the go command would find a go.work for dir.
-func inWorkspace(dir string) bool {
-	if set := os.Getenv("GOWORK"); set != "" {
-		return set != "off"
-	}
-	at, err := filepath.Abs(dir)
-	for err == nil {
-		if info, err := os.Stat(filepath.Join(at, "go.work")); err == nil && info.Mode().IsRegular() {
-			return true
-		}
-		if filepath.Dir(at) == at {
-			break
-		}
-		at = filepath.Dir(at)
-	}
-	return false
-}
-
 // showStarted lists what was written and what to run next.
-func (c *command) showStarted(s start, scaffold templates.Scaffold, files []string, present templates.Present) error {
+func (c *command) showStarted(ctx context.Context, s start, scaffold templates.Scaffold, files []string, present templates.Present) error {
 	slices.Sort(files)
-	next := append(enter(s.dir), "go mod tidy", "go test ./...")
+	next, _ := enter(ctx, s.dir)
+	next = append(next, "go mod tidy", "go test ./...")
 	next = append(append(next, scaffold.Exports()...), "go run .")
 	from := s.source
 	if s.from != "" {

@@ -154,7 +154,7 @@ func (c *command) adopt(ctx context.Context, s start, m *adopt.Module, ask []que
 			return err
 		}
 	}
-	return c.showAdopted(s, adopted{scaffold, written, edits, server, found, steps})
+	return c.showAdopted(ctx, s, adopted{scaffold, written, edits, server, found, steps})
 }
 
 // servedBy takes the transport from the server that is there, and refuses what it has no use for.
@@ -290,13 +290,10 @@ func diffOf(e adopt.Edit) string {
 }
 
 // showAdopted says what was written, what changed, which lines go into the server, and what to run next.
-func (c *command) showAdopted(s start, a adopted) error {
+func (c *command) showAdopted(ctx context.Context, s start, a adopted) error {
 	slices.Sort(a.files)
-	next := append(enter(s.dir), "go mod tidy")
-	if _, err := os.Stat(filepath.Join(s.dir, "vendor", "modules.txt")); err == nil {
-		next = append(next, "go mod vendor")
-	}
-	next = append(next, "go build ./...")
+	next, work := enter(ctx, s.dir)
+	next = append(append(append(next, "go mod tidy"), vendoring(s.dir, work)...), "go build ./...")
 	changes := []change{}
 	for _, e := range a.edits {
 		if string(e.Old) != string(e.New) {
