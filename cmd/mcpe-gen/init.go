@@ -84,6 +84,18 @@ type start struct {
 // generatedDir is the out of the scaffold's mcpe.yaml.
 func generatedDir(t templates.Scaffold) string { return "internal/" + t.Package() }
 
+// generatedDirs are all directories that generating makes: that one, and that of the TypeScript.
+func generatedDirs(t templates.Scaffold) []string {
+	dirs := []string{generatedDir(t)}
+	if t.TypeScript {
+		dirs = append(dirs, typescriptDir(t))
+	}
+	return dirs
+}
+
+// typescriptDir is the out of the scaffold's TypeScript.
+func typescriptDir(t templates.Scaffold) string { return "web/src/" + t.Package() }
+
 func newInit(c *command) *cobra.Command {
 	var s start
 	cmd := &cobra.Command{
@@ -200,16 +212,16 @@ func (c *command) init(ctx context.Context, s start, ask []question) error {
 		return err
 	}
 	files = append(files, templates.File{Path: "events/mcpe-events.schema.json", Content: schema.EventFileSchema()})
-	present, err := templates.Write(s.dir, files, generatedDir(scaffold))
+	var generated []string
+	present, err := templates.Write(s.dir, files, func() (err error) {
+		generated, err = c.generateIn(ctx, s.dir)
+		return err
+	}, generatedDirs(scaffold)...)
 	if err != nil {
 		if _, ok := errors.AsType[*templates.ExistsError](err); ok {
 			return refuse(err)
 		}
 		return err
-	}
-	generated, err := c.generateIn(ctx, s.dir)
-	if err != nil {
-		return fmt.Errorf("generating the code of %s: %w", s.dir, err)
 	}
 	for _, f := range files {
 		if !slices.Contains(present.Kept, f.Path) && !slices.Contains(present.Extended, f.Path) {
@@ -298,7 +310,12 @@ func startFrom(service string, events []string) (*templates.From, error) {
 }
 
 // generateIn generates what the config in dir describes, and gives the files relative to dir.
-func (c *command) generateIn(ctx context.Context, dir string) ([]string, error) {
+func (c *command) generateIn(ctx context.Context, dir string) (written []string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("generating the code of %s: %w", dir, err)
+		}
+	}()
 	in := &command{stdout: c.stdout, stderr: c.stderr, format: c.format, color: c.color, quiet: true, config: filepath.Join(dir, "mcpe.yaml")}
 	requests, err := in.requests(nil, outputs{})
 	if err != nil {
@@ -311,7 +328,6 @@ func (c *command) generateIn(ctx context.Context, dir string) ([]string, error) 
 	if err := plan.Apply(); err != nil {
 		return nil, err
 	}
-	var written []string
 	for _, f := range plan.Create {
 		name, err := filepath.Rel(dir, f.Path)
 		if err != nil {
