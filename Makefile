@@ -61,7 +61,7 @@ drift: ## Check that committed generated code is current.
 
 .PHONY: generate
 generate: ## Write examples/generated and bench/sample from their event files.
-	$(GO) run ./cmd/mcpe-gen generate
+	$(GO) generate ./examples/generated
 
 .PHONY: golden
 golden: ## Rewrite the golden files of the generator, and docs/reference.

@@ -4,6 +4,8 @@ go 1.26.0
 
 toolchain go1.26.8
 
+tool github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen
+
 require (
 	code.dny.dev/ssrf v0.3.0
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3

@@ -116,3 +116,31 @@ func TestAdoptLines(t *testing.T) {
 		})
 	}
 }
+
+// Of several files all are changed, or none.
+func TestReplaceFiles(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"go.mod": "module long\n", "main.go": "old"})
+	mod, main := adopt.Edit{Path: "go.mod", Old: []byte("module long\n"), New: []byte("module x\n")}, adopt.Edit{Path: "main.go", Old: []byte("old"), New: []byte("longer")}
+	last := []adopt.Edit{{Path: "missing.go", Old: []byte("old"), New: []byte("new")}}
+	if _, err := os.Stat("/dev/full"); err == nil { // which can be opened, and then takes nothing
+		if err := os.Symlink("/dev/full", filepath.Join(dir, "full.go")); err != nil {
+			t.Fatal(err)
+		}
+		last = append(last, adopt.Edit{Path: "full.go", Old: []byte("old"), New: []byte("new")})
+	}
+	for _, e := range last {
+		if err := replaceFiles(dir, []adopt.Edit{mod, main, e}); err == nil {
+			t.Errorf("%s was written", e.Path)
+		}
+		if m, s := readText(t, filepath.Join(dir, "go.mod")), readText(t, filepath.Join(dir, "main.go")); m != string(mod.Old) || s != "old" {
+			t.Errorf("%s: the files are %q and %q", e.Path, m, s)
+		}
+	}
+	if err := replaceFiles(dir, []adopt.Edit{mod, main}); err != nil {
+		t.Fatal(err)
+	}
+	if m, s := readText(t, filepath.Join(dir, "go.mod")), readText(t, filepath.Join(dir, "main.go")); m != string(mod.New) || s != "longer" {
+		t.Errorf("the files are %q and %q", m, s)
+	}
+}

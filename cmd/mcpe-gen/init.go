@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -84,6 +83,18 @@ type start struct {
 
 // generatedDir is the out of the scaffold's mcpe.yaml.
 func generatedDir(t templates.Scaffold) string { return "internal/" + t.Package() }
+
+// generatedDirs are all directories that generating makes: that one, and that of the TypeScript.
+func generatedDirs(t templates.Scaffold) []string {
+	dirs := []string{generatedDir(t)}
+	if t.TypeScript {
+		dirs = append(dirs, typescriptDir(t))
+	}
+	return dirs
+}
+
+// typescriptDir is the out of the scaffold's TypeScript.
+func typescriptDir(t templates.Scaffold) string { return "web/src/" + t.Package() }
 
 func newInit(c *command) *cobra.Command {
 	var s start
@@ -201,23 +212,23 @@ func (c *command) init(ctx context.Context, s start, ask []question) error {
 		return err
 	}
 	files = append(files, templates.File{Path: "events/mcpe-events.schema.json", Content: schema.EventFileSchema()})
-	present, err := templates.Write(s.dir, files, generatedDir(scaffold))
+	var generated []string
+	present, err := templates.Write(s.dir, files, func() (err error) {
+		generated, err = c.generateIn(ctx, s.dir)
+		return err
+	}, generatedDirs(scaffold)...)
 	if err != nil {
 		if _, ok := errors.AsType[*templates.ExistsError](err); ok {
 			return refuse(err)
 		}
 		return err
 	}
-	generated, err := c.generateIn(ctx, s.dir)
-	if err != nil {
-		return fmt.Errorf("generating the code of %s: %w", s.dir, err)
-	}
 	for _, f := range files {
 		if !slices.Contains(present.Kept, f.Path) && !slices.Contains(present.Extended, f.Path) {
 			generated = append(generated, f.Path)
 		}
 	}
-	return c.showStarted(s, scaffold, generated, present)
+	return c.showStarted(ctx, s, scaffold, generated, present)
 }
 
 // scaffold checks what was asked for against the version of this binary.
@@ -299,7 +310,12 @@ func startFrom(service string, events []string) (*templates.From, error) {
 }
 
 // generateIn generates what the config in dir describes, and gives the files relative to dir.
-func (c *command) generateIn(ctx context.Context, dir string) ([]string, error) {
+func (c *command) generateIn(ctx context.Context, dir string) (written []string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("generating the code of %s: %w", dir, err)
+		}
+	}()
 	in := &command{stdout: c.stdout, stderr: c.stderr, format: c.format, color: c.color, quiet: true, config: filepath.Join(dir, "mcpe.yaml")}
 	requests, err := in.requests(nil, outputs{})
 	if err != nil {
@@ -312,7 +328,6 @@ func (c *command) generateIn(ctx context.Context, dir string) ([]string, error) 
 	if err := plan.Apply(); err != nil {
 		return nil, err
 	}
-	var written []string
 	for _, f := range plan.Create {
 		name, err := filepath.Rel(dir, f.Path)
 		if err != nil {
@@ -323,41 +338,11 @@ func (c *command) generateIn(ctx context.Context, dir string) ([]string, error) 
 	return written, nil
 }
 
-// enter are the commands that come before all others for a module in dir. A workspace has to know of the module and of
-// its version of Go, or no other command works.
-func enter(dir string) []string {
-	var next []string
-	if dir != "." {
-		next = append(next, "cd "+dir)
-	}
-	if inWorkspace(dir) {
-		next = append(next, "go work use .")
-	}
-	return next
-}
-
-// inWorkspace reports whether the go command would find a go.work for dir.
-func inWorkspace(dir string) bool {
-	if set := os.Getenv("GOWORK"); set != "" {
-		return set != "off"
-	}
-	at, err := filepath.Abs(dir)
-	for err == nil {
-		if info, err := os.Stat(filepath.Join(at, "go.work")); err == nil && info.Mode().IsRegular() {
-			return true
-		}
-		if filepath.Dir(at) == at {
-			break
-		}
-		at = filepath.Dir(at)
-	}
-	return false
-}
-
 // showStarted lists what was written and what to run next.
-func (c *command) showStarted(s start, scaffold templates.Scaffold, files []string, present templates.Present) error {
+func (c *command) showStarted(ctx context.Context, s start, scaffold templates.Scaffold, files []string, present templates.Present) error {
 	slices.Sort(files)
-	next := append(enter(s.dir), "go mod tidy", "go test ./...")
+	next, _ := enter(ctx, s.dir)
+	next = append(next, "go mod tidy", "go test ./...")
 	next = append(append(next, scaffold.Exports()...), "go run .")
 	from := s.source
 	if s.from != "" {

@@ -136,25 +136,23 @@ func (c *command) adopt(ctx context.Context, s start, m *adopt.Module, ask []que
 		}
 		edits = append(edits, *server)
 	}
-	if _, err := templates.Write(s.dir, files, generatedDir(scaffold)); err != nil {
+	var written []string
+	_, err = templates.Write(s.dir, files, func() (err error) {
+		if written, err = c.generateIn(ctx, s.dir); err != nil {
+			return err
+		}
+		return replaceFiles(s.dir, edits)
+	}, generatedDirs(scaffold)...)
+	if err != nil {
 		if _, ok := errors.AsType[*templates.ExistsError](err); ok {
 			return refuse(err)
 		}
 		return err
 	}
-	written, err := c.generateIn(ctx, s.dir)
-	if err != nil {
-		return fmt.Errorf("generating the code of %s: %w", s.dir, err)
-	}
 	for _, f := range files {
 		written = append(written, f.Path)
 	}
-	for _, e := range edits {
-		if err := replaceFile(filepath.Join(s.dir, filepath.FromSlash(e.Path)), e.New); err != nil {
-			return err
-		}
-	}
-	return c.showAdopted(s, adopted{scaffold, written, edits, server, found, steps})
+	return c.showAdopted(ctx, s, adopted{scaffold, written, edits, server, found, steps})
 }
 
 // servedBy takes the transport from the server that is there, and refuses what it has no use for.
@@ -182,13 +180,31 @@ func (s *start) servedBy(found *adopt.Found) error {
 	return nil
 }
 
-// replaceFile writes a file that is there, keeping its mode.
-func replaceFile(name string, content []byte) error {
-	info, err := os.Stat(name)
-	if err != nil {
+// replaceFiles changes files that are there: all of them, or none.
+func replaceFiles(dir string, edits []adopt.Edit) (err error) {
+	files := make([]*os.File, len(edits))
+	for i, e := range edits {
+		if files[i], err = os.OpenFile(filepath.Join(dir, filepath.FromSlash(e.Path)), os.O_WRONLY, 0); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, files[i].Close()) }()
+	}
+	for i, e := range edits {
+		if err := overwrite(files[i], e.New); err != nil {
+			for j, changed := range edits[:i+1] {
+				err = errors.Join(err, overwrite(files[j], changed.Old))
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func overwrite(f *os.File, content []byte) error {
+	if _, err := f.WriteAt(content, 0); err != nil {
 		return err
 	}
-	return os.WriteFile(name, content, info.Mode().Perm())
+	return f.Truncate(int64(len(content)))
 }
 
 // packageLines are what mcpe.yaml needs for the scaffold's event file.
@@ -200,7 +216,7 @@ func packageLines(t templates.Scaffold) []string {
 	lines := []string{"  - schemas: [events/" + t.Package() + ".yaml]", "    out: " + generatedDir(t),
 		"    package: " + t.Package(), "    emit: [" + emit + "]"}
 	if t.TypeScript {
-		lines = append(lines, "    typescript: {out: web/src/"+t.Package()+", emit: [client]}")
+		lines = append(lines, "    typescript: {out: "+typescriptDir(t)+", emit: [client]}")
 	}
 	return lines
 }
@@ -290,13 +306,10 @@ func diffOf(e adopt.Edit) string {
 }
 
 // showAdopted says what was written, what changed, which lines go into the server, and what to run next.
-func (c *command) showAdopted(s start, a adopted) error {
+func (c *command) showAdopted(ctx context.Context, s start, a adopted) error {
 	slices.Sort(a.files)
-	next := append(enter(s.dir), "go mod tidy")
-	if _, err := os.Stat(filepath.Join(s.dir, "vendor", "modules.txt")); err == nil {
-		next = append(next, "go mod vendor")
-	}
-	next = append(next, "go build ./...")
+	next, work := enter(ctx, s.dir)
+	next = append(append(append(next, "go mod tidy"), vendoring(s.dir, work)...), "go build ./...")
 	changes := []change{}
 	for _, e := range a.edits {
 		if string(e.Old) != string(e.New) {

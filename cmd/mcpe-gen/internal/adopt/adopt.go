@@ -97,7 +97,10 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 		} else {
 			step.Note = "Here srv is the server: put it into a variable first."
 		}
-		if single > 1 {
+		switch {
+		case inLoop(p):
+			step.Note = strings.TrimSpace(step.Note + " A loop makes several servers here: each has events of its own, and what is emitted reaches its clients alone.")
+		case single > 1:
 			step.Note = strings.TrimSpace(step.Note + " There are several servers: one of them has the events, and what is emitted reaches its clients alone.")
 		}
 		step.Lines = w.behind(m.srv, n, fmt.Sprintf(site.fail, n.err), found.servedIn(p))
@@ -139,7 +142,12 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 			}
 			notes = append(notes, note+".")
 		}
-		if found.getter(&p).refuses {
+		g := found.getter(&p)
+		if g.chooses && factory == nil {
+			notes = append(notes, "The function that gave the server may have chosen one for each request, and nobody asks it now: all callers have this one. "+
+				"docs/adopting.md, A server for each caller, says where the choice goes.")
+		}
+		if g.refuses {
 			notes = append(notes, "The function that gave the server also refused callers, by nil, and nobody asks it now: refuse them in front of the handler.")
 		}
 		step.Note = strings.Join(notes, " ")

@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"go/ast"
 	"os"
 	"path/filepath"
 	"slices"
@@ -187,14 +188,36 @@ func TestWriteRefuses(t *testing.T) {
 		"main.go:15: the server is made and served in different functions": program("main", "func main() {\n"+made+"\t_ = s\n}\n\nfunc g() { use("+handler+") }\n"),
 		"a function chooses the server": program("main", "func main() {\n"+made+
 			"\tuse(mcp.NewStreamableHTTPHandler(choose, nil))\n}\n"),
-		"may want the SDK's type": program("main", "func main() {\n"+made+"\tvar h *mcp.StreamableHTTPHandler = "+handler+"\n\tuse(h)\n}\n"),
-		"other code follows":      program("main", "func main() {\n\ts := mcp.NewServer(nil, nil); _ = s\n\ts.Run(nil, nil)\n}\n"),
-		"main.go does not parse":  program("main", "func main() {\n"+made+"\ts.Run(nil, nil)\n"),
+		"may want the SDK's type":                  program("main", "func main() {\n"+made+"\tvar h *mcp.StreamableHTTPHandler = "+handler+"\n\tuse(h)\n}\n"),
+		"main.go:12: a loop makes several servers": program("main", "func main() {\n\tfor _, o := range owners {\n\t"+made+"\tuse(o, "+handler+")\n\t}\n}\n"),
+		"other code follows":                       program("main", "func main() {\n\ts := mcp.NewServer(nil, nil); _ = s\n\ts.Run(nil, nil)\n}\n"),
+		"main.go does not parse":                   program("main", "func main() {\n"+made+"\ts.Run(nil, nil)\n"),
 	} {
 		dir, found := module(t, map[string]string{"main.go": text})
 		if _, err := Write(dir, found, added); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
+	}
+}
+
+// E2: a result is the SDK's server under any name of the import and by any alias of the module; aliases in a circle end.
+func TestResolved(t *testing.T) {
+	const sdk = "\"github.com/modelcontextprotocol/go-sdk/mcp\""
+	_, found := module(t, map[string]string{
+		"a/a.go": "package a\nimport m " + sdk + "\nfunc a() *m.Server\nfunc b() *mcp.Server\nfunc c() m.Server\nfunc d() *B\nfunc e() *b.Server\nfunc f() *b.Tool\ntype A = B\ntype B = A\n",
+		"b/b.go": "package b\nimport . " + sdk + "\nfunc g() *Server\nfunc h() *Tool\nfunc i() (*Client, *Server)\ntype Server2 = Server\nfunc j() *Server2\n",
+		"c/c.go": "package b\nimport " + sdk + "\ntype Server = mcp.Server\n",
+	})
+	got := ""
+	for _, f := range found.files {
+		for _, d := range f.syntax.Decls {
+			if fun, ok := d.(*ast.FuncDecl); ok && found.returnsServer(f, fun) {
+				got += fun.Name.Name
+			}
+		}
+	}
+	if got != "aegij" {
+		t.Errorf("servers are returned by %q", got)
 	}
 }
 
@@ -207,12 +230,27 @@ func TestFactories(t *testing.T) {
 		text    string
 		factory bool
 	}{
-		"a call":          {makes + "func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.serverFor(r.Host) }, nil)) }\n", true},
-		"SSE":             {makes + "func (a *app) run() { use(mcp.NewSSEHandler(func(r *http.Request) *mcp.Server { return a.serverFor(r.Host) }, nil)) }\n", true},
-		"a variable":      {makes + "func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {\n\ts := a.serverFor(r.Host)\n\treturn s\n}, nil)) }\n", true},
-		"inside":          {"func run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {\n\ts := mcp.NewServer(nil, nil)\n\treturn s\n}, nil)) }\n", true},
-		"a method":        {makes + "func (a *app) get(r *http.Request) *mcp.Server { return a.serverFor(r.Host) }\nfunc (a *app) run() { use(mcp.NewStreamableHTTPHandler(a.get, nil)) }\n", true},
-		"a map":           {makes + "func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.all[r.Host] }, nil)) }\n", true},
+		"a call":     {makes + "func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.serverFor(r.Host) }, nil)) }\n", true},
+		"SSE":        {makes + "func (a *app) run() { use(mcp.NewSSEHandler(func(r *http.Request) *mcp.Server { return a.serverFor(r.Host) }, nil)) }\n", true},
+		"a variable": {makes + "func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {\n\ts := a.serverFor(r.Host)\n\treturn s\n}, nil)) }\n", true},
+		"inside":     {"func run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {\n\ts := mcp.NewServer(nil, nil)\n\treturn s\n}, nil)) }\n", true},
+		"a method":   {makes + "func (a *app) get(r *http.Request) *mcp.Server { return a.serverFor(r.Host) }\nfunc (a *app) run() { use(mcp.NewStreamableHTTPHandler(a.get, nil)) }\n", true},
+		"a map":      {makes + "func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.all[r.Host] }, nil)) }\n", true},
+		"a field of what a call makes": {"func newSession(r *http.Request) *session {\n\tsrv := mcp.NewServer(nil, nil)\n\treturn &session{server: srv}\n}\n" +
+			"func run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return newSession(r).server }, nil)) }\n", true},
+		"by way of another function": {"func open(r *http.Request) *session { return (&session{}).start() }\nfunc (s *session) start() *session {\n\tsrv := mcp.NewServer(nil, nil)\n" +
+			"\ts.server = srv\n\treturn s\n}\nfunc run() { use(mcp.NewSSEHandler(func(r *http.Request) *mcp.Server { return (open(r)).server }, nil)) }\n", true},
+		"a field of what an index gives": {makes + "func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.sessions[r.Host].server }, nil)) }\n", true},
+		"a field of a variable":          {makes + "func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {\n\ts := a.session(r)\n\treturn s.server\n}, nil)) }\n", true},
+		"a named result":                 {makes + "func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) (s *mcp.Server) {\n\ts = a.serverFor(r.Host)\n\treturn s\n}, nil)) }\n", true},
+		"a bare return":                  {makes + "func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) (s *mcp.Server) {\n\ts = a.serverFor(r.Host)\n\treturn\n}, nil)) }\n", true},
+		"a function in a variable":       {"func run() {\n\tget := func(r *http.Request) *mcp.Server {\n\t\ts := mcp.NewServer(nil, nil)\n\t\treturn s\n\t}\n\tuse(mcp.NewStreamableHTTPHandler(get, nil))\n}\n", true},
+		"an alias": {"type Server = mcp.Server\ntype owned = *Server\n" + strings.Replace(makes, "*mcp.Server", "owned", 1) +
+			"func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) owned { return a.all[r.Host] }, nil)) }\n", true},
+		"another Server": {"type Server = mcp.Server\nfunc (a *app) listen() *http.Server {\n\tsrv := mcp.NewServer(nil, nil)\n\ta.all[\"\"] = srv\n\treturn nil\n}\n" +
+			"func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *Server { return a.all[r.Host] }, nil)) }\n", false},
+		"a loop": {"func (a *app) run() {\n\tfor _, owner := range a.owners {\n\t\tsrv := mcp.NewServer(nil, nil)\n\t\ta.all[owner] = srv\n\t}\n" +
+			"\tuse(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.all[r.Host] }, nil))\n}\n", false},
 		"one":             {once + "\tuse(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return srv }, nil))\n}\n", false},
 		"one, in a field": {once + "\tuse(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.srv }, nil))\n}\n", false},
 		"one, by a method": {once + "\tuse(mcp.NewStreamableHTTPHandler(a.get, nil))\n}\nfunc (a *app) get(r *http.Request) *mcp.Server {\n\tif r.Host == \"\" {\n\t\treturn nil\n\t}\n" +
@@ -234,6 +272,11 @@ func TestFactories(t *testing.T) {
 		if served := steps[len(steps)-1]; served.Place.Kind == NewServer || len(served.Lines) != 1 || !strings.Contains(served.Lines[0], "Handler(") ||
 			strings.Contains(served.Note, "refused callers") != (name == "one, by a method") {
 			t.Errorf("%s: what serves it is %+v", name, served)
+		}
+		// E2: where a choice is lost that is none of a server for each request, the notes say so.
+		if chosen := name == "a loop" || name == "another Server"; strings.Contains(steps[len(steps)-1].Note, "may have chosen one for each request") != chosen ||
+			strings.Contains(steps[0].Note, "A loop makes several servers") != (name == "a loop") {
+			t.Errorf("%s: the notes are %q and %q", name, steps[0].Note, steps[len(steps)-1].Note)
 		}
 		if _, err := Write(dir, found, added); c.factory && (err == nil || !strings.Contains(err.Error(), "made for each request")) {
 			t.Errorf("%s: --write: %v", name, err)

@@ -9,7 +9,9 @@ import (
 type getter struct {
 	// chooses tells that it makes a server, or looks for one, instead of naming a variable; refuses that it may give nil.
 	chooses, refuses bool
-	function         *ast.FuncLit
+	// function is where it is a literal, body what it does where that is known.
+	function *ast.FuncLit
+	body     *ast.BlockStmt
 }
 
 // getter reads the function of a handler. A named one is looked up among the files that import the SDK.
@@ -17,38 +19,41 @@ func (found *Found) getter(p *Place) getter {
 	if p.Kind != Handler && p.Kind != SSE || len(p.call.Args) == 0 {
 		return getter{}
 	}
-	var body *ast.BlockStmt
+	var of *ast.FuncType
 	var g getter
-	switch fun := p.call.Args[0].(type) {
+	switch fun := ast.Unparen(p.call.Args[0]).(type) {
 	case *ast.FuncLit:
-		g.function, body = fun, fun.Body
+		g.function = fun
 	case *ast.Ident:
-		body = found.function(fun.Name)
+		if g.function = literal(fun); g.function == nil {
+			of, g.body = found.function(fun.Name)
+		}
 	case *ast.SelectorExpr:
-		body = found.function(fun.Sel.Name)
+		of, g.body = found.function(fun.Sel.Name)
 	}
-	if body == nil {
+	if g.function != nil {
+		of, g.body = g.function.Type, g.function.Body
+	}
+	if g.body == nil {
 		g.chooses = true
 		return g
 	}
-	ast.Inspect(body, func(n ast.Node) bool {
+	ast.Inspect(g.body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncLit:
 			return false // its returns are its own
 		case *ast.ReturnStmt:
 			if len(n.Results) != 1 {
+				g.chooses = true // what it has assigned to its named result
 				break
 			}
-			id, named := n.Results[0].(*ast.Ident)
-			if sel, ok := n.Results[0].(*ast.SelectorExpr); ok {
-				id, named = sel.Sel, true
-			}
+			id := variable(n.Results[0])
 			switch {
-			case !named:
+			case id == nil:
 				g.chooses = true
 			case id.Name == "nil":
 				g.refuses = true
-			case id.Obj != nil && body.Pos() <= id.Obj.Pos() && id.Obj.Pos() < body.End():
+			case id.Obj != nil && of.Params.Pos() <= id.Obj.Pos() && id.Obj.Pos() < g.body.End():
 				g.chooses = true // a variable of the function itself
 			}
 		}
@@ -57,25 +62,66 @@ func (found *Found) getter(p *Place) getter {
 	return g
 }
 
-// function is the body of a function or method of a name, nil where none or several are known.
-func (found *Found) function(name string) *ast.BlockStmt {
-	var body *ast.BlockStmt
+// variable is what a name, or the selection of a field, begins with; nil for what is called, indexed or made.
+func variable(e ast.Expr) *ast.Ident {
+	switch e := ast.Unparen(e).(type) {
+	case *ast.Ident:
+		return e
+	case *ast.SelectorExpr:
+		return variable(e.X)
+	}
+	return nil
+}
+
+// literal is the function that a variable was declared with, nil for anything else.
+func literal(id *ast.Ident) *ast.FuncLit {
+	if id.Obj == nil {
+		return nil
+	}
+	var names, values []ast.Expr
+	switch d := id.Obj.Decl.(type) {
+	case *ast.AssignStmt:
+		names, values = d.Lhs, d.Rhs
+	case *ast.ValueSpec:
+		for _, name := range d.Names {
+			names = append(names, name)
+		}
+		values = d.Values
+	}
+	for i, name := range names {
+		if n, ok := name.(*ast.Ident); ok && n.Name == id.Name && i < len(values) {
+			fun, _ := ast.Unparen(values[i]).(*ast.FuncLit)
+			return fun
+		}
+	}
+	return nil
+}
+
+// function is a function or method of a name, nil where none or several are known.
+func (found *Found) function(name string) (*ast.FuncType, *ast.BlockStmt) {
+	if all := found.functions(name); len(all) == 1 {
+		return all[0].Type, all[0].Body
+	}
+	return nil, nil
+}
+
+// functions are all functions and methods of a name.
+func (found *Found) functions(name string) []*ast.FuncDecl {
+	var all []*ast.FuncDecl
 	for _, f := range found.files {
 		for _, d := range f.syntax.Decls {
 			if fun, ok := d.(*ast.FuncDecl); ok && fun.Name.Name == name && fun.Body != nil {
-				if body != nil {
-					return nil
-				}
-				body = fun.Body
+				all = append(all, fun)
 			}
 		}
 	}
-	return body
+	return all
 }
 
-// isFactory reports whether a NewServer makes a server for each request: in the function that a handler asks, or in
-// one that returns a server where a handler asks a function that chooses.
+// isFactory reports whether a NewServer makes a server for each request: where a handler asks a function that chooses,
+// in that function, in one that it calls, or in one that returns a server.
 func (found *Found) isFactory(p *Place) bool {
+	fun, _ := declaration(p).(*ast.FuncDecl)
 	for i := range found.Places {
 		h := &found.Places[i]
 		g := found.getter(h)
@@ -85,35 +131,103 @@ func (found *Found) isFactory(p *Place) bool {
 		if g.function != nil && h.file == p.file && g.function.Pos() <= p.call.Pos() && p.call.End() <= g.function.End() {
 			return true
 		}
-		if fun, ok := declaration(p).(*ast.FuncDecl); ok && p.returnsServer(fun) {
+		if fun != nil && (found.returnsServer(p.file, fun) || g.body != nil && found.calls(g.body, fun, map[*ast.FuncDecl]bool{})) {
 			return true
 		}
 	}
 	return false
 }
 
+// calls reports whether what a body does calls a function, as far as names tell.
+func (found *Found) calls(body *ast.BlockStmt, fun *ast.FuncDecl, seen map[*ast.FuncDecl]bool) bool {
+	does := false
+	ast.Inspect(body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || does {
+			return !does
+		}
+		var called []*ast.FuncDecl
+		switch name := ast.Unparen(call.Fun).(type) {
+		case *ast.Ident:
+			called = slices.DeleteFunc(found.functions(name.Name), func(f *ast.FuncDecl) bool { return f.Recv != nil })
+		case *ast.SelectorExpr:
+			called = found.functions(name.Sel.Name)
+		}
+		for _, f := range called {
+			if !seen[f] {
+				seen[f] = true
+				does = does || f == fun || found.calls(f.Body, fun, seen)
+			}
+		}
+		return !does
+	})
+	return does
+}
+
 // returnsServer reports whether a function has a result of the SDK's type.
-func (p *Place) returnsServer(fun *ast.FuncDecl) bool {
-	if fun.Type.Results == nil {
-		return false
+func (found *Found) returnsServer(f *file, fun *ast.FuncDecl) bool {
+	return fun.Type.Results != nil && slices.ContainsFunc(fun.Type.Results.List, func(field *ast.Field) bool {
+		return found.resolved(f, field.Type, 0) == "*Server"
+	})
+}
+
+// resolved is the SDK's name of a type, with a star for a pointer, "" for any other. It knows aliases of the module by
+// the names of their packages.
+func (found *Found) resolved(f *file, t ast.Expr, depth int) string {
+	name, pkg := "", f.syntax.Name.Name
+	switch t := ast.Unparen(t).(type) {
+	case *ast.StarExpr:
+		if of := found.resolved(f, t.X, depth); of != "" {
+			return "*" + of
+		}
+		return ""
+	case *ast.SelectorExpr:
+		if id, ok := t.X.(*ast.Ident); ok {
+			name, pkg = t.Sel.Name, id.Name
+		}
+	case *ast.Ident:
+		name = t.Name
 	}
-	for _, field := range fun.Type.Results.List {
-		star, ok := field.Type.(*ast.StarExpr)
-		if !ok {
+	if pkg == f.sdk {
+		return name
+	}
+	for _, in := range found.files {
+		if in.syntax.Name.Name != pkg {
 			continue
 		}
-		switch t := star.X.(type) {
-		case *ast.SelectorExpr:
-			if pkg, ok := t.X.(*ast.Ident); ok && pkg.Name == p.file.sdk && t.Sel.Name == "Server" {
-				return true
+		for _, d := range in.syntax.Decls {
+			d, ok := d.(*ast.GenDecl)
+			if !ok {
+				continue
 			}
-		case *ast.Ident:
-			if p.file.sdk == "." && t.Name == "Server" {
-				return true
+			for _, spec := range d.Specs {
+				// Aliases that name each other in a circle do not compile, and must not hang.
+				if alias, ok := spec.(*ast.TypeSpec); ok && alias.Assign.IsValid() && alias.Name.Name == name && depth < 8 {
+					return found.resolved(in, alias.Type, depth+1)
+				}
 			}
 		}
 	}
-	return false
+	if f.sdk == "." && pkg == f.syntax.Name.Name {
+		return name
+	}
+	return ""
+}
+
+// inLoop reports whether a loop may make the server of a place more than once.
+func inLoop(p *Place) bool {
+	within := false
+	ast.Inspect(p.file.syntax, func(n ast.Node) bool {
+		if n == nil || n.Pos() > p.call.Pos() || n.End() < p.call.End() {
+			return false
+		}
+		switch n.(type) {
+		case *ast.ForStmt, *ast.RangeStmt:
+			within = true
+		}
+		return !within
+	})
+	return within
 }
 
 // servedIn reports whether the function that makes a server also serves it by HTTP.

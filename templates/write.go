@@ -1,0 +1,257 @@
+package templates
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// An ExistsError tells which files are in the way of a scaffold.
+type ExistsError struct {
+	Dir   string
+	Paths []string
+}
+
+func (e *ExistsError) Error() string {
+	return fmt.Sprintf("%s already has %s; nothing was written", e.Dir, strings.Join(e.Paths, ", "))
+}
+
+// theirs are the files that a new repository of a forge has. They stay; the lists get the lines that they lack.
+var theirs = map[string]bool{"README.md": false, ".gitignore": true, ".gitattributes": true}
+
+// Present is what [Write] found of the files that a new repository of a forge has.
+type Present struct {
+	// Kept are the paths of files that stay as they are, Extended of those that got lines.
+	Kept, Extended []string
+}
+
+// Write creates files in dir, which need not exist, and calls then, which may make what is in the paths of taken. If one of
+// the files is there already, or one of taken is, it writes nothing and returns an [ExistsError] that names them all. A
+// README.md that is there stays, and .gitignore and .gitattributes get the lines that they lack.
+//
+// Nothing is written through a symbolic link that leads out of dir, nor to a list that is one. When something cannot be
+// written, or then fails, what was written is removed and the lists are as they were.
+func Write(dir string, files []File, then func() error, taken ...string) (present Present, err error) {
+	w := &writing{dir: dir}
+	defer func() { err = w.end(err) }()
+	if err := w.open(); err != nil {
+		return present, err
+	}
+	var fresh []File
+	exists := &ExistsError{Dir: dir}
+	for _, f := range files {
+		is, err := w.has(f.Path)
+		if err != nil {
+			return present, err
+		}
+		switch isList, known := theirs[f.Path]; {
+		case !is:
+			fresh = append(fresh, f)
+		case !known:
+			exists.Paths = append(exists.Paths, f.Path)
+		case isList:
+			lacks, err := w.addList(f)
+			if err != nil {
+				return present, err
+			}
+			if lacks {
+				present.Extended = append(present.Extended, f.Path)
+				continue
+			}
+			fallthrough
+		default:
+			present.Kept = append(present.Kept, f.Path)
+		}
+	}
+	for _, p := range taken {
+		is, err := w.has(p)
+		if err != nil {
+			return present, err
+		}
+		if is {
+			exists.Paths = append(exists.Paths, p)
+		}
+	}
+	if len(exists.Paths) > 0 {
+		return present, exists
+	}
+	for _, f := range fresh {
+		if err := w.create(f); err != nil {
+			return present, err
+		}
+	}
+	for _, l := range w.lists {
+		if _, err := l.file.WriteString(l.more); err != nil {
+			return present, err
+		}
+	}
+	for _, p := range taken {
+		if err := w.makeDir(path.Dir(p)); err != nil {
+			return present, err
+		}
+	}
+	w.taken = taken
+	return present, then()
+}
+
+// A writing is what [Write] has done, so that it can be undone.
+type writing struct {
+	dir  string
+	root *os.Root
+	// above are the directories that were made for dir, made the files and directories below it, each in its order.
+	above, made, taken []string
+	lists              []list
+}
+
+// A list is a file that gets lines.
+type list struct {
+	file *os.File
+	size int64 // without them
+	more string
+}
+
+// open makes the directory, and opens it.
+func (w *writing) open() (err error) {
+	for at := filepath.Clean(w.dir); ; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at) {
+			break
+		}
+		w.above = append(w.above, at)
+	}
+	slices.Reverse(w.above)
+	for i, name := range w.above {
+		if err := os.Mkdir(name, 0o777); err != nil {
+			w.above = w.above[:i]
+			return err
+		}
+	}
+	w.root, err = os.OpenRoot(w.dir)
+	return err
+}
+
+func (w *writing) has(name string) (bool, error) {
+	_, err := w.root.Lstat(filepath.FromSlash(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s: %w; nothing was written", w.dir, err)
+	}
+	return true, nil
+}
+
+// addList finds the lines that a list lacks, comments aside, and opens it for them; false when it has them all.
+func (w *writing) addList(f File) (bool, error) {
+	info, err := w.root.Lstat(f.Path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file, and would get lines", f.Path)
+	}
+	var old []byte
+	if err == nil {
+		old, err = w.root.ReadFile(f.Path)
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s: %w; nothing was written", w.dir, err)
+	}
+	have := map[string]bool{}
+	for line := range strings.Lines(string(old)) {
+		have[strings.TrimSpace(line)] = true
+	}
+	more := ""
+	for line := range strings.Lines(string(f.Content)) {
+		if l := strings.TrimSpace(line); l != "" && !strings.HasPrefix(l, "#") && !have[l] {
+			more += l + "\n"
+		}
+	}
+	if more == "" {
+		return false, nil
+	}
+	if len(old) > 0 && old[len(old)-1] != '\n' {
+		more = "\n" + more
+	}
+	to, err := w.root.OpenFile(f.Path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w; nothing was written", w.dir, err)
+	}
+	w.lists = append(w.lists, list{to, int64(len(old)), more})
+	return true, nil
+}
+
+// create writes a file that must not exist: what appeared since the check is not overwritten either.
+func (w *writing) create(f File) error {
+	if err := w.makeDir(path.Dir(f.Path)); err != nil {
+		return err
+	}
+	to, err := w.root.OpenFile(filepath.FromSlash(f.Path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	w.made = append(w.made, f.Path)
+	_, err = to.Write(f.Content)
+	return errors.Join(err, to.Close())
+}
+
+// makeDir makes a directory below the root, and those above it.
+func (w *writing) makeDir(name string) error {
+	if name == "." {
+		return nil
+	}
+	if info, err := w.root.Stat(filepath.FromSlash(name)); err == nil && info.IsDir() {
+		return nil
+	}
+	if err := w.makeDir(path.Dir(name)); err != nil {
+		return err
+	}
+	err := w.root.Mkdir(filepath.FromSlash(name), 0o777)
+	if err == nil {
+		w.made = append(w.made, name)
+	}
+	return err
+}
+
+// end closes what is open. After an error it removes what was written first; directories in which somebody else has put
+// something stay.
+func (w *writing) end(err error) error {
+	var left []error
+	for _, l := range w.lists {
+		if err != nil {
+			left = append(left, l.file.Truncate(l.size))
+		}
+		left = append(left, l.file.Close())
+	}
+	if w.root != nil {
+		if err != nil {
+			left = append(left, w.remove())
+		}
+		left = append(left, w.root.Close())
+	}
+	if err != nil {
+		for _, name := range slices.Backward(w.above) {
+			_ = os.Remove(name)
+		}
+	}
+	if left := errors.Join(left...); left != nil {
+		return errors.Join(err, left)
+	}
+	return err
+}
+
+// remove removes what was made below the root. Its error names files that are left.
+func (w *writing) remove() error {
+	var left []error
+	for _, name := range w.taken {
+		left = append(left, w.root.RemoveAll(filepath.FromSlash(name)))
+	}
+	for _, name := range slices.Backward(w.made) {
+		err := w.root.Remove(filepath.FromSlash(name))
+		if info, e := w.root.Lstat(filepath.FromSlash(name)); e == nil && !info.IsDir() {
+			left = append(left, err)
+		}
+	}
+	return errors.Join(left...)
+}
