@@ -36,6 +36,15 @@ func judgedRows(versions map[string]string) []judged {
 			"conform http://127.0.0.1:PORT/mcp --token hush --listen 127.0.0.1:0 --tls-cert cert.pem --tls-key key.pem"},
 		{"our client, `examples/watch`", ours, "", "conform --client --handled - -- BIN/watch -url {url} -event tick -listen 127.0.0.1:0 -tls-cert cert.pem -tls-key key.pem"},
 	}
+	for _, peer := range []struct{ name, npm, serve, conform string }{
+		{"a server on the TypeScript SDK 1.x", "@modelcontextprotocol/sdk", "server.mjs 1 PORT", ""},
+		{"a server on the TypeScript SDK 2.x", "@modelcontextprotocol/server", "server.mjs 2 PORT", ""},
+		{"the same, older era", "@modelcontextprotocol/server", "server.mjs 2 PORT", " --revision 2025-11-25"},
+		{"a server on mcp-handler, with webhooks", "mcp-handler", "handler.mjs PORT cert.pem",
+			" --token hush --other-token other --listen 127.0.0.1:0 --tls-cert cert.pem --tls-key key.pem"},
+	} {
+		rows = append(rows, judged{peer.name, peer.npm + " " + versions[peer.npm], "node PEERS/" + peer.serve, "conform http://127.0.0.1:PORT/mcp" + peer.conform})
+	}
 	for _, peer := range []struct{ name, npm, make, more string }{
 		{"a poll loop on the TypeScript SDK 1.x", "@modelcontextprotocol/sdk", "1", ""},
 		{"a poll loop on the TypeScript SDK 2.x", "@modelcontextprotocol/client", "2", ""},
@@ -63,7 +72,7 @@ func result(r *verdict.Report) string {
 	return cell(verdict.Fail) + " | " + cell(verdict.Advice)
 }
 
-// TestConformancePage judges our servers and client and clients of other makes, and holds docs/conformance.md to it. `make
+// TestConformancePage judges our servers and client and those of other makes, and holds docs/conformance.md to it. `make
 // conformance` runs it; it takes minutes.
 func TestConformancePage(t *testing.T) {
 	peers := os.Getenv("MCPE_TEST_CONFORMANCE")

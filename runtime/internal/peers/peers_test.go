@@ -44,7 +44,7 @@ func node(t *testing.T, args ...string) *exec.Cmd {
 
 // start starts a server of events and waits until it listens; the function that it returns kills it.
 func start(t *testing.T, version string, port int, begin time.Time) (kill func()) {
-	cmd := node(t, "server.mjs", version, fmt.Sprint(port), fmt.Sprint(begin.UnixMilli()))
+	cmd := node(t, "server.mjs", version, fmt.Sprint(port), fmt.Sprint(begin.UnixMilli()), "100")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func start(t *testing.T, version string, port int, begin time.Time) (kill func()
 		t.Fatal(err)
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil || strings.TrimSpace(line) != "ready" {
+	if err != nil || !strings.HasPrefix(line, "http://") {
 		t.Fatalf("%q, %v", line, err)
 	}
 	return func() {

@@ -1,35 +1,53 @@
-// A server of events with a TypeScript SDK: node server.mjs 1|2 PORT T0. One event of type tick is there for each 50 ms
-// since T0, up to 100, so that a restart changes nothing.
+// A server of events with a TypeScript SDK: node server.mjs 1|2 PORT [T0 MOST]. One event of type tick is there for each 50 ms
+// since T0, at most MOST, so that a restart changes nothing.
 import { createServer } from 'node:http';
 import { randomUUID } from 'node:crypto';
 import * as z from 'zod';
 
-const [version, port, t0] = process.argv.slice(2);
-const head = () => Math.max(0, Math.min(100, Math.floor((Date.now() - Number(t0)) / 50)));
-const event = (n) => ({ eventId: `e${n}`, name: 'tick', timestamp: new Date(Number(t0) + 50 * n).toISOString(), data: { seq: n } });
+const [version, port, t0 = Date.now(), most = Infinity] = process.argv.slice(2);
+const head = () => Math.max(0, Math.min(Number(most), Math.floor((Date.now() - Number(t0)) / 50)));
+const at = (n) => Number(t0) + 50 * n;
+const event = (n) => ({ eventId: `e${n}`, name: 'tick', timestamp: new Date(at(n)).toISOString(), data: { seq: n } });
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
-const place = (cursor) => (cursor === undefined || cursor === null ? head() : Number(cursor));
+const refuse = (code, message, data) => {
+  throw Object.assign(new Error(message), { code, data });
+};
+// place is where a request begins: at its cursor, or now where it has none, or none of ours.
+function place({ name, cursor, maxAgeMs = Infinity }) {
+  if (typeof name !== 'string' || !(maxAgeMs >= 0)) refuse(-32602, 'InvalidParams');
+  if (name !== 'tick') refuse(-32011, 'NotFound', { kind: 'event' });
+  if (cursor === undefined || cursor === null) return { from: head(), truncated: false };
+  if (!/^[0-9]+$/.test(cursor) || Number(cursor) > head()) return { from: head(), truncated: true };
+  let from = Number(cursor);
+  while (from < head() && Date.now() - at(from + 1) > maxAgeMs) from++;
+  return { from, truncated: from > Number(cursor) };
+}
 
-const list = () => ({ events: [{ name: 'tick', description: 'A tick.', delivery: ['push', 'poll'], inputSchema: { type: 'object' },
-  payloadSchema: { type: 'object' } }] });
-function poll({ cursor }) {
-  const from = place(cursor);
-  const to = Math.min(head(), from + 10);
+function list({ cursor } = {}) {
+  if (cursor !== undefined) refuse(-32602, 'InvalidParams'); // there is one page
+  return { events: [{ name: 'tick', description: 'A tick.', delivery: ['push', 'poll'], inputSchema: { type: 'object' },
+    payloadSchema: { type: 'object' } }] };
+}
+function poll(params) {
+  const { from, truncated } = place(params);
+  const { maxEvents = 10 } = params;
+  if (!(maxEvents >= 1)) refuse(-32602, 'InvalidParams');
+  const to = Math.min(head(), from + Math.min(maxEvents, 100));
   const events = [];
   for (let n = from + 1; n <= to; n++) events.push(event(n));
-  return { events, cursor: String(to), truncated: false, hasMore: to < head(), nextPollMs: 200 };
+  return { events, cursor: String(to), truncated, hasMore: to < head(), nextPollMs: 200 };
 }
-async function stream({ cursor }, id, signal, notify) {
+async function stream(params, id, signal, notify) {
   const send = (kind, params) => notify({ method: `notifications/events/${kind}`,
     params: { ...params, _meta: { 'io.modelcontextprotocol/subscriptionId': id } } });
-  let at = place(cursor);
-  await send('active', { cursor: String(at), truncated: false });
+  let { from, truncated } = place(params);
+  await send('active', { cursor: String(from), truncated });
   for (let n = 1; !signal.aborted; n++) {
-    while (at < head()) {
-      at++;
-      await send('event', { ...event(at), cursor: String(at) });
+    while (from < head()) {
+      from++;
+      await send('event', { ...event(from), cursor: String(from) });
     }
-    if (n % 20 === 0) await send('heartbeat', { cursor: String(at) });
+    if (n % 20 === 0) await send('heartbeat', { cursor: String(from) });
     await sleep(25);
   }
   return {};
@@ -45,7 +63,7 @@ async function first() {
   const open = async () => {
     const server = new Server(info, options);
     const request = (method) => z.object({ method: z.literal(method), params: z.looseObject({}).optional() });
-    server.setRequestHandler(request('events/list'), list);
+    server.setRequestHandler(request('events/list'), (r) => list(r.params));
     server.setRequestHandler(request('events/poll'), (r) => poll(r.params));
     server.setRequestHandler(request('events/stream'), (r, extra) => stream(r.params, extra.requestId, extra.signal, extra.sendNotification));
     const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: randomUUID, onsessioninitialized: (id) => sessions.set(id, transport) });
@@ -89,4 +107,4 @@ async function second() {
 
 const serve = await (version === '1' ? first() : second());
 process.on('unhandledRejection', () => {}); // streams whose client has gone
-createServer((req, res) => serve(req, res).catch(() => res.destroy())).listen(Number(port), '127.0.0.1', () => console.log('ready'));
+createServer((req, res) => serve(req, res).catch(() => res.destroy())).listen(Number(port), '127.0.0.1', () => console.log(`http://127.0.0.1:${port}/mcp`));
