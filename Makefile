@@ -93,11 +93,11 @@ cluster-relay: ## Do the same with the author's data in another PostgreSQL and a
 	@$(GO) run ./runtime/internal/campaign/build -o bin/campaign
 	@./bin/campaign -relay -time $(CLUSTERTIME)
 
-# How often cluster-mutants runs the campaign with each change.
+# How often cluster-mutants tries each change.
 CLUSTERRUNS ?= 1
 
 .PHONY: cluster-mutants
-cluster-mutants: ## Show that make cluster finds what it is there for: six faults put into the code, and none.
+cluster-mutants: ## Show that faults put into the code are found: by make cluster, with ENGINE=jetstream each by a test.
 	@mkdir -p bin
 	@$(GO) run ./runtime/internal/campaign/build -engine $(ENGINE) -o bin/campaign-mutant -mutants -time 1m -runs $(CLUSTERRUNS)
 

@@ -13,12 +13,14 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/doctor"
 	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
+	"github.com/mcpe-gen/mcpe-gen/runtime/outbox/pgoutbox"
 )
 
 const doctorHelp = `Check the PostgreSQL database of a cluster of servers: the server's settings, above all
 those that can lose acknowledged events; the role's privileges; the version and
 generation of the schema; leases, and shards without an owner; how long the outbox has
-waited; who holds the oldest snapshot; dead rows; clocks.
+waited; who holds the oldest snapshot; dead rows; clocks. An outbox whose events are in
+another store (package pgoutbox) is looked at too: its rows, privileges and relay.
 
 Each line says what was found and, if something is wrong, what to do. doctor writes
 nothing, and does not read payloads, arguments or secrets.
@@ -62,6 +64,7 @@ func newDoctor(c *command) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&o.Schema, "schema", "mcpe", "the store's `schema`")
+	flags.StringVar(&o.Outbox, "outbox", pgoutbox.DefaultSchema, "the `schema` of an outbox with a relay, if there is one")
 	flags.DurationVar(&o.Lease, "lease", 10*time.Second, "the servers' Options.Replica.Lease, the `time` that delays are compared with")
 	flags.BoolVar(&asJSON, "json", false, "the same as --format json")
 	return cmd

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/doctor"
 	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
+	"github.com/mcpe-gen/mcpe-gen/runtime/outbox/pgoutbox"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
@@ -238,4 +239,141 @@ func TestDoctorUnreachable(t *testing.T) {
 			t.Errorf("%q: %s%s", args, stdout.String(), stderr.String())
 		}
 	}
+}
+
+// What the verb says of an outbox whose events are in another store (OB-1, OB-3, OB-5): what waits, what its role lacks, and
+// who moves rows.
+func TestDoctorRelay(t *testing.T) {
+	server := throwawayPostgres(t)
+	if server == "" {
+		t.Skip("no PostgreSQL")
+	}
+	ctx := t.Context()
+	db := ownDatabase(t, server, "doctor_relay")
+	conn, err := pgx.Connect(ctx, db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	do := func(statements ...string) {
+		t.Helper()
+		for _, sql := range statements {
+			if _, err := conn.Exec(ctx, sql); err != nil {
+				t.Fatalf("%s: %v", sql, err)
+			}
+		}
+	}
+	lines := func(r doctor.Report) (n int) {
+		for _, l := range r.Lines {
+			if strings.HasPrefix(l.Check, "relay") {
+				n++
+			}
+		}
+		return n
+	}
+	if r, _ := examined(t, db); lines(r) != 0 {
+		t.Errorf("without an outbox: %+v", r.Lines)
+	}
+	do("CREATE SCHEMA mcpe_outbox")
+	r, _ := examined(t, db)
+	says(t, r, "relay schema", checkup.Warn, "holds no outbox")
+	box, err := pgoutbox.Open(ctx, db, pgoutbox.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Close()
+	r, _ = examined(t, db)
+	says(t, r, "schema", checkup.OK, "in another store")
+	for _, check := range []string{"relay schema", "relay rights", "relay outbox", "relay put aside", "relay"} {
+		says(t, r, check, checkup.OK)
+	}
+	if r, _ := examined(t, db, "--outbox", ""); lines(r) != 0 {
+		t.Errorf("with --outbox '': %+v", r.Lines)
+	}
+
+	do(`INSERT INTO mcpe_outbox.outbox (log, event_id, timestamp, data, once, above, at) VALUES ('log', 'x', '2026-01-01T00:00:00Z', '{}', false, 0, now() - interval '2 minutes')`,
+		`INSERT INTO mcpe_outbox.rejected (at, reason, log, event_id, timestamp, data, once, above) VALUES (now(), 'bad', 'log', 'x', '', '{', false, 0)`)
+	r, code := examined(t, db)
+	says(t, r, "relay outbox", checkup.Fail, "1 occurrences wait", "2m", `"log"`)
+	says(t, r, "relay put aside", checkup.Warn, "1 occurrences")
+	if code != exitDoctor {
+		t.Errorf("exit code %d", code)
+	}
+
+	// Roles: one that may do nothing, one that may emit.
+	const role = "relay_nobody"
+	t.Cleanup(func() {
+		conn, err := pgx.Connect(context.Background(), db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(context.Background())
+		if _, err := conn.Exec(context.Background(), "DROP OWNED BY "+role+" CASCADE; DROP ROLE "+role); err != nil {
+			t.Error(err)
+		}
+	})
+	do("CREATE ROLE " + role + " LOGIN PASSWORD 'hunter2'")
+	u, err := url.Parse(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(role, "hunter2")
+	r, _ = examined(t, u.String())
+	says(t, r, "relay schema", checkup.Fail, "may not use")
+	do("GRANT USAGE ON SCHEMA mcpe_outbox TO " + role)
+	r, _ = examined(t, u.String())
+	says(t, r, "relay rights", checkup.Fail, role+" lacks", "DELETE on table outbox", "USAGE on sequence outbox_id_seq")
+	do("GRANT INSERT ON mcpe_outbox.outbox TO "+role, "GRANT USAGE ON SEQUENCE mcpe_outbox.outbox_id_seq TO "+role)
+	r, _ = examined(t, u.String())
+	says(t, r, "relay rights", checkup.Warn, role+" may emit", "DELETE on table outbox")
+
+	// A relay that stands in the middle of a step has the lock.
+	stands, goes := make(chan struct{}), make(chan struct{})
+	events, err := postgres.Open(ctx, db, postgres.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Close()
+	into := standing{events, stands, goes}
+	relay := box.Relay(into)
+	if _, err := into.Establish(ctx, engine.OutboxTopic, 1); err != nil {
+		t.Fatal(err)
+	}
+	lease, err := into.Join(ctx, "one", time.Minute, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := engine.Hold{Shard: engine.Shard{Topic: engine.OutboxTopic}}
+	if won, err := into.Claim(ctx, lease.Fence, []engine.Hold{h}); err != nil || len(won) != 1 {
+		t.Fatal(won, err)
+	}
+	h.Fence = lease.Fence
+	ended := make(chan error, 1)
+	go func() {
+		_, err := relay.Sequence(ctx, h, 10, func(context.Context, store.Outgoing) (fault, err error) { return nil, nil })
+		ended <- err
+	}()
+	select {
+	case <-stands:
+	case err := <-ended:
+		t.Fatalf("the relay has moved nothing: %v", err)
+	}
+	r, _ = examined(t, db)
+	close(goes)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	says(t, r, "relay", checkup.OK, "has been moving rows for 0s")
+}
+
+// standing is a store that stands still in the middle of an append.
+type standing struct {
+	engine.Shared
+	stands, goes chan struct{}
+}
+
+func (s standing) AppendGroup(context.Context, string, []store.Outgoing) ([]engine.Appended, error) {
+	close(s.stands)
+	<-s.goes
+	return nil, engine.ErrNoLog
 }

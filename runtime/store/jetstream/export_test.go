@@ -86,3 +86,9 @@ func LifeSubject(namespace string) string { return namespace + ".s." + lifeSubje
 
 // ProofSubject is where a process that is not there would prove.
 func ProofSubject(namespace string) string { return namespace + ".s." + proofs + "none" }
+
+// Between has every change call f between what it has read and its writes.
+func (s *Store) Between(f func()) { s.slow = f }
+
+// Connected tells whether what is written has a connection.
+func (s *Store) Connected() bool { return s.write.IsConnected() }

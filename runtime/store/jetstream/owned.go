@@ -49,6 +49,21 @@ func (s *Store) changeHeld(ctx context.Context, h *engine.Hold, subjects []strin
 	return first, err
 }
 
+// scan is a scan of the state for the owner of a shard, each of whose proofs rests on the hold: what it reads is no older
+// than the hold is current (JS-28). Who reads without one has none, or one of nobody's.
+func (s *Store) scan(ctx context.Context, h *engine.Hold, filter, mark string) (found []record, err error) {
+	prove := s.state.mark
+	if h != nil && h.Fence != 0 {
+		prove = func(ctx context.Context, mark string) (uint64, error) {
+			return s.changeHeld(ctx, h, nil, func(*reading) ([]write, error) {
+				return []write{{subject: mark, blind: true, ttl: keepProof}}, nil
+			})
+		}
+	}
+	found, _, err = s.state.scanBy(ctx, prove, filter, mark, 1, 0)
+	return found, err
+}
+
 // turnOf is what writes of progress take turns by.
 func turnOf(h *engine.Hold) string {
 	if h == nil {
@@ -299,7 +314,7 @@ func (s *Store) resume(ctx context.Context, log string, h *engine.Hold) (to stor
 }
 
 func (s *Store) resumed(ctx context.Context, log, at, own string, h *engine.Hold) (to store.Position, concerned []store.Concern, err error) {
-	found, _, err := s.state.scan(ctx, at+"d."+logToken(log)+".>", s.proofIn(own+"d."+logToken(log)+"."), 1, 0)
+	found, err := s.scan(ctx, h, at+"d."+logToken(log)+".>", s.proofIn(own+"d."+logToken(log)+"."))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -438,7 +453,7 @@ func (o *owned) scan(ctx context.Context) (subs []store.Subscription, err error)
 	}
 	defer done()
 	at := within(o.h.Shard)
-	found, _, err := o.s.state.scan(ctx, at+"r.>", o.s.proofIn(at+"r."), 1, 0)
+	found, err := o.s.scan(ctx, &o.h, at+"r.>", o.s.proofIn(at+"r."))
 	if err != nil {
 		return nil, o.s.because(fmt.Errorf("the subscriptions of %v: %w", o.h.Shard, err))
 	}

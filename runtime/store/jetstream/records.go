@@ -312,8 +312,13 @@ func (c *records) readLeader(ctx context.Context, r *reading, subjects []string)
 // in another round, until a round has one page. upTo is the last sequence that was read; below from where the stream ends
 // before it. A scan that is to find no more than most, 0 for all, ends where it has.
 func (c *records) scan(ctx context.Context, filter, mark string, from uint64, most int) (found []record, upTo uint64, err error) {
+	return c.scanBy(ctx, c.mark, filter, mark, from, most)
+}
+
+// scanBy is scan with proofs that prove writes.
+func (c *records) scanBy(ctx context.Context, prove func(ctx context.Context, mark string) (at uint64, err error), filter, mark string, from uint64, most int) (found []record, upTo uint64, err error) {
 	for {
-		at, err := c.mark(ctx, mark)
+		at, err := prove(ctx, mark)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -50,8 +50,28 @@ func owns(t *testing.T, s *jetstream.Store, n int) engine.Hold {
 	return h
 }
 
+// leads has a server lead a stream.
+func leads(t *testing.T, x *server.Server, stream string) {
+	t.Helper()
+	c, err := nats.Connect(x.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	eventually(t, x.Name()+" leads "+stream, func() bool {
+		if x.JetStreamIsStreamLeader("$G", stream) {
+			return true
+		}
+		_, err := c.Request("$JS.API.STREAM.LEADER.STEPDOWN."+stream, fmt.Appendf(nil, `{"placement":{"preferred":%q}}`, x.Name()), 2*time.Second)
+		if err != nil {
+			t.Log(err)
+		}
+		return x.JetStreamIsStreamLeader("$G", stream)
+	})
+}
+
 // A server that is left without the others says nothing that might not be so: nothing is found missing, nobody is gone,
-// the log was not looked at (JS-9, JS-17).
+// the log was not looked at, none has begun a new epoch (JS-9, JS-12, JS-17).
 func TestMinority(t *testing.T) {
 	servers := three(t.TempDir())
 	t.Cleanup(func() { stop(servers...) })
@@ -66,11 +86,12 @@ func TestMinority(t *testing.T) {
 	h := owns(t, alone, 0)
 	l := check.OpenLog(t, alone, "log", bounded).(engine.Log)
 	check.Add(t, l, 3)
-	for i, x := range servers {
-		if i != left {
-			stop(x)
-		}
-	}
+	leads(t, servers[left], "Q_L_log")
+	away := check.OpenLog(t, alone, "away", bounded)
+	check.Add(t, away, 3)
+	leads(t, servers[(left+1)%3], "Q_L_away")
+	stop(servers[(left+2)%3]) // the other one last, so that it hands on to nobody
+	stop(servers[(left+1)%3])
 	stopped := time.Now()
 	time.Sleep(time.Second) // a look that was under way ends
 	var wg sync.WaitGroup
@@ -83,6 +104,7 @@ func TestMinority(t *testing.T) {
 		"States":       func(ctx context.Context) error { _, err := alone.States(ctx, "", "", 10); return err },
 		"Owned":        func(ctx context.Context) error { _, err := alone.Owned(h).Subscriptions(ctx, "", 10); return err },
 		"Append":       func(ctx context.Context) error { _, err := l.Append(ctx, check.Entry("x")); return err },
+		"to no leader": func(ctx context.Context) error { _, err := away.Append(ctx, check.Entry("x")); return err },
 		"AppendOnce":   func(ctx context.Context) error { _, _, err := l.AppendOnce(ctx, check.Entry("y"), 0); return err },
 		"OpenLog":      func(ctx context.Context) error { _, err := alone.OpenLog(ctx, "log", bounded); return err },
 		"CatchUp":      func(ctx context.Context) error { _, err := l.CatchUp(ctx, 9); return err },

@@ -36,7 +36,12 @@ type patient struct {
 	checkup.Report
 }
 
-func (p *patient) in(sql string) string { return strings.ReplaceAll(sql, "@.", p.quoted+".") }
+func (p *patient) in(sql string) string { return of(p.Schema, sql) }
+
+// of puts a schema's name in place of each "@" before a ".".
+func of(schema, sql string) string {
+	return strings.ReplaceAll(sql, "@.", pgx.Identifier{schema}.Sanitize()+".")
+}
 
 // examine makes all checks, each under a savepoint of its own: one that the role may not make, or that takes too long,
 // says so and keeps none of the others from being made.
@@ -56,8 +61,9 @@ func (p *patient) examine(ctx context.Context, tx pgx.Tx) error {
 		{"shards", 1, p.shards},
 		{"outbox", 1, p.outbox},
 		{"put aside", versionRejected, p.rejected},
+		{"relay", 0, p.relayed},
 		{"oldest snapshot", 0, p.snapshots},
-		{"bloat", 1, p.bloat},
+		{"bloat", 0, p.bloat},
 		{"clock", 0, p.clock},
 	} {
 		if p.version < c.needs {
@@ -161,14 +167,18 @@ func (p *patient) connections(ctx context.Context, tx pgx.Tx) error {
 }
 
 func (p *patient) schema(ctx context.Context, tx pgx.Tx) error {
-	var there, use, read, create bool
+	var there, use, read, create, relays bool
 	err := tx.QueryRow(ctx, `SELECT n.oid IS NOT NULL, coalesce(has_schema_privilege(n.oid, 'USAGE'), false),
 			coalesce((SELECT has_table_privilege(c.oid, 'SELECT') FROM pg_class c WHERE c.relnamespace = n.oid AND c.relname = 'store'), false),
-			CASE WHEN n.oid IS NULL THEN has_database_privilege(current_database(), 'CREATE') ELSE has_schema_privilege(n.oid, 'CREATE') END
-		FROM (VALUES (1)) AS one LEFT JOIN pg_namespace n ON n.nspname = $1`, p.Schema).Scan(&there, &use, &read, &create)
+			CASE WHEN n.oid IS NULL THEN has_database_privilege(current_database(), 'CREATE') ELSE has_schema_privilege(n.oid, 'CREATE') END,
+			EXISTS (SELECT FROM pg_namespace WHERE nspname = $2)
+		FROM (VALUES (1)) AS one LEFT JOIN pg_namespace n ON n.nspname = $1`, p.Schema, p.Outbox).Scan(&there, &use, &read, &create, &relays)
 	switch {
 	case err != nil:
 		return err
+	case !there && relays:
+		p.Add(checkup.OK, "schema", fmt.Sprintf("there is no schema %s: the events of the outbox are in another store", p.quoted), "")
+		return nil
 	case !there && create:
 		p.Add(checkup.Warn, "schema", fmt.Sprintf("there is no schema %s", p.quoted), "start a server, which makes it; or give --schema")
 		return nil
@@ -200,19 +210,12 @@ func (p *patient) schema(ctx context.Context, tx pgx.Tx) error {
 }
 
 func (p *patient) rights(ctx context.Context, tx pgx.Tx) error {
-	var role string
-	var lacking []string
+	role, lacking, err := lacks(ctx, tx, p.Schema)
+	if err != nil {
+		return err
+	}
 	var told bool
-	err := tx.QueryRow(ctx, `SELECT current_user, (SELECT coalesce(array_agg(name ORDER BY name), '{}') FROM (
-			SELECT 'SELECT, INSERT, UPDATE, DELETE on table ' || c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-				WHERE n.nspname = $1 AND CASE WHEN c.relkind = 'r' THEN NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
-					AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')) END
-			UNION ALL SELECT 'USAGE on sequence ' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-				WHERE n.nspname = $1 AND CASE WHEN c.relkind = 'S' THEN NOT has_sequence_privilege(c.oid, 'USAGE') END
-			UNION ALL SELECT 'EXECUTE on function ' || f.proname FROM pg_proc f JOIN pg_namespace n ON n.oid = f.pronamespace
-				WHERE n.nspname = $1 AND NOT has_function_privilege(f.oid, 'EXECUTE')) AS l),
-		has_function_privilege('pg_control_system()', 'EXECUTE') AND has_function_privilege('pg_walfile_name(pg_lsn)', 'EXECUTE')`, p.Schema).
-		Scan(&role, &lacking, &told)
+	err = tx.QueryRow(ctx, `SELECT has_function_privilege('pg_control_system()', 'EXECUTE') AND has_function_privilege('pg_walfile_name(pg_lsn)', 'EXECUTE')`).Scan(&told)
 	switch {
 	case err != nil:
 		return err
@@ -225,6 +228,19 @@ func (p *patient) rights(ctx context.Context, tx pgx.Tx) error {
 		p.Add(checkup.OK, "rights", fmt.Sprintf("role %s has what serving needs", role), "")
 	}
 	return nil
+}
+
+// lacks is what the role may not do with what a schema has.
+func lacks(ctx context.Context, tx pgx.Tx, schema string) (role string, lacking []string, err error) {
+	err = tx.QueryRow(ctx, `SELECT current_user, (SELECT coalesce(array_agg(name ORDER BY name), '{}') FROM (
+			SELECT 'SELECT, INSERT, UPDATE, DELETE on table ' || c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+				WHERE n.nspname = $1 AND CASE WHEN c.relkind = 'r' THEN NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
+					AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')) END
+			UNION ALL SELECT 'USAGE on sequence ' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+				WHERE n.nspname = $1 AND CASE WHEN c.relkind = 'S' THEN NOT has_sequence_privilege(c.oid, 'USAGE') END
+			UNION ALL SELECT 'EXECUTE on function ' || f.proname FROM pg_proc f JOIN pg_namespace n ON n.oid = f.pronamespace
+				WHERE n.nspname = $1 AND NOT has_function_privilege(f.oid, 'EXECUTE')) AS l)`, schema).Scan(&role, &lacking)
+	return role, lacking, err
 }
 
 func (p *patient) generation(ctx context.Context, tx pgx.Tx) error {
@@ -323,20 +339,26 @@ func (p *patient) shards(ctx context.Context, tx pgx.Tx) error {
 }
 
 func (p *patient) outbox(ctx context.Context, tx pgx.Tx) error {
+	return p.waits(ctx, tx, "outbox", p.Schema, p.version >= versionOutbox,
+		"see whether the shard /outbox has an owner, and its log for `it cannot be appended to its log`: somebody may have locked a row of logs")
+}
+
+// waits says how much waits in the outbox of a schema, and for how long where its rows have times.
+func (p *patient) waits(ctx context.Context, tx pgx.Tx, check, schema string, timed bool, advice string) error {
 	age := "NULL"
-	if p.version >= versionOutbox {
+	if timed {
 		age = "extract(epoch FROM clock_timestamp() - min(at))"
 	}
 	var n int
 	var oldest *float64
 	var log *string
-	err := tx.QueryRow(ctx, p.in(`SELECT count(*)::int, (`+age+`)::float8, (array_agg(left(log, 128) ORDER BY id))[1]
+	err := tx.QueryRow(ctx, of(schema, `SELECT count(*)::int, (`+age+`)::float8, (array_agg(left(log, 128) ORDER BY id))[1]
 		FROM (SELECT * FROM @.outbox ORDER BY id LIMIT $1) AS o`), countMax).Scan(&n, &oldest, &log)
 	switch {
 	case err != nil:
 		return err
 	case n == 0:
-		p.Add(checkup.OK, "outbox", "empty", "")
+		p.Add(checkup.OK, check, "empty", "")
 		return nil
 	}
 	found, state := fmt.Sprintf("%d occurrences wait", n), checkup.Warn
@@ -348,23 +370,26 @@ func (p *patient) outbox(ctx context.Context, tx pgx.Tx) error {
 		found += fmt.Sprintf(", the oldest for %v", waits.Round(time.Second))
 		state = checkup.Worse(waits, waitsWarn, waitsFail)
 	}
-	p.Add(state, "outbox", fmt.Sprintf("%s, for %q", found, *log),
-		"see whether the shard /outbox has an owner, and its log for `it cannot be appended to its log`: somebody may have locked a row of logs")
+	p.Add(state, check, fmt.Sprintf("%s, for %q", found, *log), advice)
 	return nil
 }
 
 func (p *patient) rejected(ctx context.Context, tx pgx.Tx) error {
+	return p.putAside(ctx, tx, "put aside", p.Schema)
+}
+
+func (p *patient) putAside(ctx context.Context, tx pgx.Tx, check, schema string) error {
 	var n int
 	var last *time.Time
-	err := tx.QueryRow(ctx, p.in(`SELECT count(*)::int, max(at) FROM (SELECT at FROM @.rejected ORDER BY id DESC LIMIT $1) AS r`), countMax).Scan(&n, &last)
+	err := tx.QueryRow(ctx, of(schema, `SELECT count(*)::int, max(at) FROM (SELECT at FROM @.rejected ORDER BY id DESC LIMIT $1) AS r`), countMax).Scan(&n, &last)
 	if err != nil {
 		return err
 	}
 	if n == 0 {
-		p.Add(checkup.OK, "put aside", "nothing", "")
+		p.Add(checkup.OK, check, "nothing", "")
 		return nil
 	}
-	p.Add(checkup.Warn, "put aside", fmt.Sprintf("%d occurrences, the last at %s", n, last.UTC().Format(time.RFC3339)),
+	p.Add(checkup.Warn, check, fmt.Sprintf("%d occurrences, the last at %s", n, last.UTC().Format(time.RFC3339)),
 		"see `mcpe-gen admin URL outbox`, then putback or drop each")
 	return nil
 }
@@ -403,8 +428,8 @@ func (p *patient) snapshots(ctx context.Context, tx pgx.Tx) error {
 }
 
 func (p *patient) bloat(ctx context.Context, tx pgx.Tx) error {
-	rows, err := tx.Query(ctx, `SELECT relname::text, n_live_tup::bigint, n_dead_tup::bigint, pg_size_pretty(pg_total_relation_size(relid))
-		FROM pg_stat_user_tables WHERE schemaname = $1 AND n_dead_tup >= greatest($2, n_live_tup) ORDER BY n_dead_tup DESC LIMIT 5`, p.Schema, deadWarn)
+	rows, err := tx.Query(ctx, `SELECT format('%I.%I', schemaname, relname), n_live_tup::bigint, n_dead_tup::bigint, pg_size_pretty(pg_total_relation_size(relid))
+		FROM pg_stat_user_tables WHERE schemaname IN ($1, $3) AND n_dead_tup >= greatest($2, n_live_tup) ORDER BY n_dead_tup DESC LIMIT 5`, p.Schema, deadWarn, p.Outbox)
 	if err != nil {
 		return err
 	}
@@ -414,7 +439,7 @@ func (p *patient) bloat(ctx context.Context, tx pgx.Tx) error {
 	_, err = pgx.ForEachRow(rows, []any{&name, &live, &dead, &size}, func() error {
 		bad++
 		p.Add(checkup.Warn, "bloat", fmt.Sprintf("table %s has %d dead rows and %d live ones, %s", name, dead, live, size),
-			fmt.Sprintf("if nobody holds an old snapshot, VACUUM %s.%s, and see why autovacuum does not keep up", p.quoted, name))
+			fmt.Sprintf("if nobody holds an old snapshot, VACUUM %s, and see why autovacuum does not keep up", name))
 		return nil
 	})
 	if err == nil && bad == 0 {

@@ -20,6 +20,8 @@ type Options struct {
 	URL string
 	// Schema is the store's.
 	Schema string
+	// Outbox is the schema of an outbox with a relay, which may be there or not; "" looks at none.
+	Outbox string
 	// Lease is that of the servers (Options.Replica.Lease).
 	Lease time.Duration
 	// JSON writes one document.

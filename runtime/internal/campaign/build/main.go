@@ -1,6 +1,6 @@
-// Command build builds the campaign with replicas whose clocks can be set, and tells whether the campaign finds what
-// it is there for: with -mutants it is built once with each of the changes below and has to end with a finding, and
-// once without any and has to end without one. No change is in the source: the compiler is given other files in the
+// Command build builds the campaign with replicas whose clocks can be set, and tells with -mutants whether faults are
+// found: each mutant is a change of the code that the campaign, or the test that the mutant names, has to find; without
+// any, the campaign has to end without a finding. No change is in the source: the compiler is given other files in the
 // place of those that it changes (go build -overlay).
 package main
 
@@ -36,45 +36,28 @@ var clock = []change{
 	{"$GOROOT/src/time/time.go", "import (\n", "import (\n\t\"syscall\"\n"},
 }
 
-// A program is the campaign of an engine: a package, in the directory of its module.
-type program struct{ dir, pkg string }
+// A program is the campaign of an engine: a package, in the directory of its module, and what has to be found with it.
+type program struct {
+	dir, pkg string
+	mutants  []mutant
+	clean    [][]string // arguments with which the campaign has to find nothing in what is unchanged
+}
 
 var programs = map[string]program{
-	"postgres":  {".", "./runtime/internal/campaign/postgres"},
-	"jetstream": {"runtime/store/jetstream", "./internal/campaign"},
+	"postgres":  {".", "./runtime/internal/campaign/postgres", ofPostgres, [][]string{nil, ofRelay}},
+	"jetstream": {"runtime/store/jetstream", "./internal/campaign", ofJetStream, nil}, // its tests run unchanged without this
 }
 
-// mutants are what the campaign on PostgreSQL has to find.
-var mutants = []struct {
+// A mutant is a fault that has to be found: by a test, or where none is named by the campaign.
+type mutant struct {
 	name    string
 	changes []change
+	test    test
 	args    []string // of the campaign
-}{
-	{"no fence check", []change{{"runtime/store/postgres/migrations/09_holds.sql",
-		"generation FROM @.store) FOR SHARE;\n	IF NOT FOUND THEN\n		RAISE EXCEPTION 'shard % of % is not held by %'",
-		"generation FROM @.store) FOR SHARE;\n	IF false THEN\n		RAISE EXCEPTION 'shard % of % is not held by %'"}}, nil},
-	{"lease clock disarmed", []change{{"runtime/internal/shard/lease.go",
-		"func (o *Owner) judge(s *session, mono time.Duration, wall time.Time) bool {\n",
-		"func (o *Owner) judge(s *session, mono time.Duration, wall time.Time) bool {\n	return true\n"}}, nil},
-	{"deaf to others' changes", []change{{"runtime/internal/subscriber/sync.go",
-		"func (w *Subscriptions) Changed(id string, of engine.Shard) {\n",
-		"func (w *Subscriptions) Changed(id string, of engine.Shard) {\n	return\n"}}, nil},
-	{"outbox only of transactions that began after the last look", []change{
-		{"runtime/internal/outbox/look.go", "	for _, tx := range w.since.active {\n		between(tx, tx)\n	}\n", ""},
-		{"runtime/internal/outbox/look.go", "	if w.main.began == nil && now.Sub(w.whole) >= wholeEvery {\n", "	if w.whole.IsZero() {\n"}}, nil},
-	{"relay that does not look for what was appended before", []change{{"runtime/outbox/pgoutbox/relay.go",
-		"		group[i].Once = true\n", ""}}, ofRelay},
-	{"relay that deletes before it appends", []change{{"runtime/outbox/pgoutbox/relay.go",
-		"			m := &mover{db: db{tx}, into: r.into, until: time.Now().Add(moveAllTime)}\n",
-		`			m := &mover{db: db{tx}, into: r.into, until: time.Now().Add(moveAllTime)}
-			for i := range rows {
-				r.box.pool.Exec(ctx, r.box.in("DELETE FROM @.outbox WHERE id = ANY ($1)"), []int64{rows[i].ID()})
-			}
-`}}, ofRelay},
 }
 
-// ofRelay asks for the campaign of the relay.
-var ofRelay = []string{"-relay"}
+// A test is one of a package, in the directory of its module.
+type test struct{ dir, pkg, run string }
 
 func main() {
 	out := flag.String("o", "bin/campaign", "the program to write")
@@ -88,10 +71,8 @@ func main() {
 	switch p, ok := programs[*engine]; {
 	case !ok:
 		err = fmt.Errorf("-engine %s: it is postgres or jetstream", *engine)
-	case *judge && *engine != "postgres":
-		err = errors.New("-mutants: they are changes of PostgreSQL's engine")
 	case *judge:
-		err = all(*out, *only, *d, *runs)
+		err = all(p, *out, *only, *d, *runs)
 	default:
 		err = build(p, *out, nil)
 	}
@@ -102,33 +83,75 @@ func main() {
 }
 
 // all runs every mutant and prints what came of it.
-func all(out, only string, d time.Duration, runs int) (err error) {
+func all(p program, out, only string, d time.Duration, runs int) (err error) {
 	tw := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer tw.Flush()
-	one := func(name string, changes []change, red bool, args ...string) {
-		if !strings.Contains(name, only) && !(only == "none" && !red) {
-			return
-		}
-		if e := build(programs["postgres"], out, changes); e != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %w", name, e))
-			return
-		}
+	one := func(name string, red bool, find func() (string, error)) {
 		for i := range runs {
 			began := time.Now()
-			found, e := run(out, d, red, args...)
-			if e != nil || (found != "") != red {
-				err = errors.Join(err, fmt.Errorf("%s, run %d: found %q, %w", name, i+1, found, e))
+			found, e := find()
+			if e == nil && (found != "") != red {
+				e = fmt.Errorf("found %q", found)
+			}
+			if e != nil {
+				err = errors.Join(err, fmt.Errorf("%s, run %d: %w", name, i+1, e))
 			}
 			fmt.Fprintf(tw, "%s\t%d\t%v\t%s\n", name, i+1, time.Since(began).Round(time.Second), found)
 			tw.Flush()
 		}
 	}
-	for _, m := range mutants {
-		one(m.name, m.changes, true, m.args...)
+	for _, m := range p.mutants {
+		if !strings.Contains(m.name, only) {
+			continue
+		}
+		if m.test != (test{}) {
+			one(m.name, true, func() (string, error) { return m.test.finds(m.changes) })
+			continue
+		}
+		if e := build(p, out, m.changes); e != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", m.name, e))
+			continue
+		}
+		one(m.name, true, func() (string, error) { return run(out, d, true, m.args...) })
 	}
-	one("unchanged", nil, false)
-	one("relay, unchanged", nil, false, ofRelay...)
+	if len(p.clean) == 0 || only != "" && only != "none" {
+		return err
+	}
+	if e := build(p, out, nil); e != nil {
+		return errors.Join(err, e)
+	}
+	for _, args := range p.clean {
+		one(strings.Join(append([]string{"unchanged"}, args...), " "), false, func() (string, error) { return run(out, d, false, args...) })
+	}
 	return err
+}
+
+// finds runs the test on the code with the changes and returns which part of it failed, "" for none.
+func (t test) finds(changes []change) (failed string, err error) {
+	overlay, done, err := overlaid(changes)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	cmd := exec.Command("go", "test", "-overlay", overlay, "-count=1", "-timeout", "5m", "-run", t.run, t.pkg)
+	cmd.Dir = t.dir
+	text, err := cmd.CombinedOutput()
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "--- FAIL: ") { // those of parts come last
+			failed, _, _ = strings.Cut(strings.TrimPrefix(line, "--- FAIL: "), " (")
+		} else if strings.HasPrefix(line, "panic: ") && !strings.HasPrefix(line, "panic: test timed out") && failed == "" {
+			failed = line
+		}
+	}
+	switch {
+	case failed != "":
+		return failed, nil
+	case err != nil:
+		return "", fmt.Errorf("%w: %s", err, text)
+	case bytes.Contains(text, []byte("no tests to run")):
+		return "", fmt.Errorf("%s has no test %s", t.pkg, t.run)
+	}
+	return "", nil
 }
 
 // run runs the program and returns its first finding, "" for none. One that shall find something ends when it has.
@@ -147,20 +170,54 @@ func run(program string, d time.Duration, first bool, args ...string) (finding s
 
 // build builds the campaign with the changes.
 func build(p program, out string, changes []change) error {
-	root, err := exec.Command("go", "env", "GOROOT").Output()
+	overlay, done, err := overlaid(append(append([]change(nil), clock...), changes...))
 	if err != nil {
 		return err
+	}
+	defer done()
+	if out, err = filepath.Abs(out); err != nil {
+		return err
+	}
+	cmd := exec.Command("go", "build", "-overlay", overlay, "-o", out, p.pkg)
+	cmd.Dir = p.dir
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	return cmd.Run()
+}
+
+// overlaid writes changed files, and the overlay that puts them in the place of the others; done removes them.
+func overlaid(changes []change) (overlay string, done func(), err error) {
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return "", nil, err
 	}
 	dir, err := os.MkdirTemp("", "mcpe-campaign-build-")
 	if err != nil {
-		return err
+		return "", nil, err
 	}
-	defer os.RemoveAll(dir)
+	done = func() { os.RemoveAll(dir) }
+	replaced, err := replacements(dir, strings.TrimSpace(string(root)), changes)
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(map[string]any{"Replace": replaced})
+	}
+	overlay = filepath.Join(dir, "overlay.json")
+	if err == nil {
+		err = os.WriteFile(overlay, text, 0o600)
+	}
+	if err != nil {
+		done()
+		return "", nil, err
+	}
+	return overlay, done, nil
+}
+
+// replacements writes the files with the changes into dir and returns which stands for which.
+func replacements(dir, goroot string, changes []change) (map[string]string, error) {
 	replaced := map[string]string{}
-	for _, c := range append(append([]change(nil), clock...), changes...) {
-		path, err := filepath.Abs(strings.Replace(c.file, "$GOROOT", strings.TrimSpace(string(root)), 1))
+	for _, c := range changes {
+		path, err := filepath.Abs(strings.Replace(c.file, "$GOROOT", goroot, 1))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		from := replaced[path]
 		if from == "" {
@@ -169,28 +226,14 @@ func build(p program, out string, changes []change) error {
 		}
 		text, err := os.ReadFile(from)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if n := strings.Count(string(text), c.old); n != 1 {
-			return fmt.Errorf("%s has %q %d times, and not once", c.file, c.old, n)
+			return nil, fmt.Errorf("%s has %q %d times, and not once", c.file, c.old, n)
 		}
 		if err := os.WriteFile(replaced[path], []byte(strings.Replace(string(text), c.old, c.new, 1)), 0o600); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	text, err := json.Marshal(map[string]any{"Replace": replaced})
-	if err != nil {
-		return err
-	}
-	overlay := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(overlay, text, 0o600); err != nil {
-		return err
-	}
-	if out, err = filepath.Abs(out); err != nil {
-		return err
-	}
-	cmd := exec.Command("go", "build", "-overlay", overlay, "-o", out, p.pkg)
-	cmd.Dir = p.dir
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	return cmd.Run()
+	return replaced, nil
 }

@@ -223,7 +223,7 @@ func sharedFences(t *testing.T, a, b engine.Shared) {
 
 	ok(t, a.Leave(ctx, old.Fence))
 	heir := join(t, b, "heir")
-	hold(t, b, heir, sub.Event, 1)
+	heirs := hold(t, b, heir, sub.Event, 1)
 	hold(t, b, heir, engine.RetentionTopic, 0)
 	before := check.Get(t, b, sub.ID)
 	is(t, owner.SaveProgress(ctx, []store.Update{progress(sub, 9)}), engine.ErrFenced)
@@ -234,7 +234,7 @@ func sharedFences(t *testing.T, a, b engine.Shared) {
 	_, err = a.Retain(ctx, keeper, 10)
 	is(t, err, engine.ErrFenced)
 	check.Equal(t, check.Get(t, b, sub.ID), before)
-	if to, _, err := b.Owned(h).Resume(ctx, sub.Event); to != 8 || err != nil {
+	if to, _, err := b.Owned(heirs).Resume(ctx, sub.Event); to != 8 || err != nil {
 		t.Fatalf("Resume = %d, %v", to, err)
 	}
 }

@@ -1,0 +1,85 @@
+package main
+
+// module is a test of the store on JetStream.
+func module(run string) test { return test{"runtime/store/jetstream", ".", run} }
+
+const js = "runtime/store/jetstream/"
+
+// ofJetStream are found by tests, most of them of that store's module: each takes what makes the fault matter into its own
+// hands, where a campaign waits for it to happen.
+var ofJetStream = []mutant{
+	{"retry without expectation", []change{
+		{js + "log.go", "	n, err := s.publish(ctx, w.subject, w.body, w.expect)\n",
+			"	expect := w.expect\n	if w.unsure { // a lost answer\n		expect = beyond\n	}\n	n, err := s.publish(ctx, w.subject, w.body, expect)\n"},
+		{js + "wire.go", "	return s.acknowledged(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{\n",
+			"	if expect == beyond {\n		return s.acknowledged(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{}})\n	}\n" +
+				"	return s.acknowledged(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{\n"}},
+		module("^TestLostAnswer$"), nil},
+	{"undecided taken for fenced", []change{
+		{js + "owned.go", "	if first > 0 {\n		first++\n	}\n", "	if first > 0 {\n		first++\n	}\n	if errors.Is(err, errUndecided) {\n		err = engine.ErrFenced\n	}\n"},
+		{js + "owned.go", "	\"encoding/json\"\n", "	\"encoding/json\"\n	\"errors\"\n"},
+		{js + "records.go", "	return (errors.Is(err, ErrUnreachable) || errors.Is(err, errUndecided)) &&", "	return errors.Is(err, ErrUnreachable) &&"}},
+		module("^TestBusyShard$"), nil},
+	{"owner's write without its hold", []change{{js + "owned.go",
+		"		return append([]write{{subject: touch, of: held, on: is.sequence}}, writes...), nil\n",
+		"		return append([]write{{subject: touch, blind: true}}, writes...), nil\n"}},
+		module("^TestLateWrites$"), nil},
+	{"fence checked by a read", []change{
+		{js + "owned.go", "		return append([]write{{subject: touch, of: held, on: is.sequence}}, writes...), nil\n",
+			"		if again, err := s.state.read(ctx, true, held); err != nil || again.of(held).sequence != is.sequence {\n			return nil, errLook\n		}\n" +
+				"		return append([]write{{subject: touch, blind: true}}, writes...), nil\n"}},
+		module("^TestLateWrites$"), nil},
+	{"end of a lease without expectation", []change{{js + "leases.go",
+		"		return []write{remove(x)}, nil\n	})\n	if err != nil || known {\n",
+		"		w := remove(x)\n		w.blind = true\n		return []write{w}, nil\n	})\n	if err != nil || known {\n"}},
+		module("^TestRenewalAndJudgement$"), nil},
+	{"relay that deletes before it appends", deletesFirst, test{".", "./runtime/outbox/pgoutbox", "^TestOB1Crash$"}, nil},
+	{"deaf to others' changes", deaf, test{".", "./runtime/internal/clustertest", "^TestMemory$/a_refresh_elsewhere"}, nil},
+	{"own lease by the replica's wall clock", []change{{"runtime/internal/shard/lease.go",
+		"	if drift := wall.Sub(s.wall) - (mono - s.asked); drift > maxDrift || drift < -maxDrift {\n		why = \"wall and monotonic clock have drifted apart\"\n	} else if mono >= s.ends {\n",
+		"	if wall.Sub(s.wall) >= s.ends-s.asked {\n"}},
+		test{".", "./runtime/internal/shard", "^TestREP8Drift$"}, nil},
+	{"others' leases by the replica's clock", []change{{js + "leases.go", "		v.now = r.stamp\n", "		v.now = s.clock.now()\n"}}, module("^TestLeaseByStamps$"), nil},
+	{"look without a barrier", []change{{js + "follow.go",
+		"	err := l.s.barrier(ctx, l.stream)\n	if err == nil || code(err) == codeNoStream {\n		err = l.check(ctx)\n	}\n",
+		"	err := l.check(ctx)\n"}},
+		module("^TestMinority$"), nil},
+	{"Seen moved by a plain INFO", []change{{js + "log.go",
+		"	if err := s.barrier(ctx, stream); err != nil {\n		return nil, err\n	}\n", ""}},
+		module("^TestMinority$"), nil},
+	{"an answer without its proof used", []change{{js + "records.go",
+		"			if x := found[c.proof]; proven && x.sequence < at {\n", "			if x := found[c.proof]; proven && at == 0 {\n"}},
+		module("^TestServerBehind$"), nil},
+	{"scan without its proof", []change{{js + "records.go", "		for seen := false; ; {\n", "		for seen := true; ; {\n"}},
+		module("^TestServerBehind$"), nil},
+	{"scan without the hold", []change{{js + "owned.go", "	if h != nil && h.Fence != 0 {\n		prove = func(", "	if h != nil && h.Fence == 1 {\n		prove = func("}},
+		module("^TestLateWrites$"), nil},
+	{"no response taken for a new epoch", []change{{js + "log.go",
+		"		if over := w.l.check(ctx); errors.Is(over, engine.ErrNewEpoch) {\n			return false, over\n		}\n		return true, err\n",
+		"		return false, engine.ErrNewEpoch\n"}},
+		module("^TestMinority$"), nil},
+	{"the count of all not in the batch", []change{{js + "subscriptions.go",
+		"	w, err := count(r.of(all), total)\n	return append(writes, w), err\n", "	w, err := count(r.of(all), total)\n	w.blind = true\n	return append(writes, w), err\n"}},
+		module("^TestShared$/^as_it_is$"), nil},
+	{"mark before concerns", []change{{js + "owned.go", "				if last {\n					is := r.of(mark)\n", "				{\n					is := r.of(mark)\n"}},
+		module("^TestMarkComesLast$"), nil},
+	{"epoch not in the subjects", []change{
+		{js + "log.go", "	c.Subjects = []string{s.o.Namespace + \".l.\" + short + \".\" + token + \".*\"}\n", "	c.Subjects = []string{s.o.Namespace + \".l.\" + short + \".x.*\"}\n"},
+		{js + "log.go", "	subject := s.o.Namespace + \".l.\" + short + \".\" + c.Metadata[metaEpoch] + \".*\"\n", "	subject := s.o.Namespace + \".l.\" + short + \".x.*\"\n"},
+		{js + "log.go", "	return l.s.o.Namespace + \".l.\" + l.short + \".\" + token + \".\" + id\n", "	return l.s.o.Namespace + \".l.\" + l.short + \".x.\" + id\n"}},
+		module("^TestLateAppend$"), nil},
+	{"what was told not compared", []change{{js + "follow.go",
+		"	return was != \"\" && was != group(info) || end < head || end == head && !stamp.IsZero() && info.State.Msgs > 0 && !last.Equal(stamp)\n",
+		"	_ = end\n	return was != \"\" && was != group(info)\n"}},
+		module("^TestRestored$"), nil},
+	{"generation not in the progress", []change{
+		{js + "subscriptions.go", "	return recordAt(at, id) + \".\" + strconv.FormatUint(generation, 16)\n", "	return recordAt(at, id) + \".1\"\n"}},
+		module("^TestEarlierGeneration$"), nil},
+	{"reconnect buffer on", []change{{js + "jetstream.go", "		nats.ReconnectBufSize(-1), // what is not sent is known to be not sent\n", ""}},
+		module("^TestUnsent$"), nil},
+	{"tail without looks", []change{{js + "follow.go", "	for s.pause(s.o.Poll) {\n", "	for s.pause(s.o.Poll) && s.o.Poll < 0 {\n"}},
+		module("^TestTwoOpeners$"), nil},
+	{"one replica not refused", []change{{js + "log.go",
+		"		return fmt.Errorf(\"%w: %s is on %d servers, not on %d\", ErrReplicas, c.Name, c.Replicas, want)\n", "		return nil\n"}},
+		module("^TestForeign$"), nil},
+}

@@ -1,0 +1,35 @@
+package main
+
+// ofPostgres are found by the campaign on PostgreSQL.
+var ofPostgres = []mutant{
+	{"no fence check", []change{{"runtime/store/postgres/migrations/09_holds.sql",
+		"generation FROM @.store) FOR SHARE;\n	IF NOT FOUND THEN\n		RAISE EXCEPTION 'shard % of % is not held by %'",
+		"generation FROM @.store) FOR SHARE;\n	IF false THEN\n		RAISE EXCEPTION 'shard % of % is not held by %'"}}, test{}, nil},
+	{"lease clock disarmed", []change{{"runtime/internal/shard/lease.go",
+		"func (o *Owner) judge(s *session, mono time.Duration, wall time.Time) bool {\n",
+		"func (o *Owner) judge(s *session, mono time.Duration, wall time.Time) bool {\n	return true\n"}}, test{}, nil},
+	{"deaf to others' changes", deaf, test{}, nil},
+	{"outbox only of transactions that began after the last look", []change{
+		{"runtime/internal/outbox/look.go", "	for _, tx := range w.since.active {\n		between(tx, tx)\n	}\n", ""},
+		{"runtime/internal/outbox/look.go", "	if w.main.began == nil && now.Sub(w.whole) >= wholeEvery {\n", "	if w.whole.IsZero() {\n"}}, test{}, nil},
+	{"relay that does not look for what was appended before", []change{{"runtime/outbox/pgoutbox/relay.go",
+		"		group[i].Once = true\n", ""}}, test{}, ofRelay},
+	{"relay that deletes before it appends", deletesFirst, test{}, ofRelay},
+}
+
+// Faults that are found on every engine.
+var (
+	deaf = []change{{"runtime/internal/subscriber/sync.go",
+		"func (w *Subscriptions) Changed(id string, of engine.Shard) {\n",
+		"func (w *Subscriptions) Changed(id string, of engine.Shard) {\n	return\n"}}
+	deletesFirst = []change{{"runtime/outbox/pgoutbox/relay.go",
+		"			m := &mover{db: db{tx}, into: r.into, until: time.Now().Add(moveAllTime)}\n",
+		`			m := &mover{db: db{tx}, into: r.into, until: time.Now().Add(moveAllTime)}
+			for i := range rows {
+				r.box.pool.Exec(ctx, r.box.in("DELETE FROM @.outbox WHERE id = ANY ($1)"), []int64{rows[i].ID()})
+			}
+`}}
+)
+
+// ofRelay asks for the campaign of the relay.
+var ofRelay = []string{"-relay"}

@@ -1,0 +1,188 @@
+package jetstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
+)
+
+// twoAlone opens one new store of the server that is alone twice, as two processes have it, each of which looks at logs
+// only when it is asked to, and is told of nothing.
+func twoAlone(t *testing.T) (a, b *jetstream.Store) {
+	t.Helper()
+	o := jetstream.Options{Namespace: space(), Single: true, Poll: time.Hour}
+	a, b = open(t, alone.ClientURL(), o), open(t, alone.ClientURL(), o)
+	a.Deafen()
+	b.Deafen()
+	return a, b
+}
+
+// passes has another process take over what h owns.
+func passes(t *testing.T, to *jetstream.Store, h engine.Hold) engine.Hold {
+	t.Helper()
+	if err := to.Leave(t.Context(), h.Fence); err != nil {
+		t.Fatal(err)
+	}
+	lease := check.Must(to.Join(t.Context(), "heir", time.Minute, nil))(t)
+	if won := check.Must(to.Claim(t.Context(), lease.Fence, []engine.Hold{h}))(t); len(won) != 1 {
+		t.Fatal("the shard cannot be claimed")
+	}
+	h.Fence = lease.Fence
+	return h
+}
+
+// An owner that stands still between what it has read and its write writes nothing once another owns the shard
+// (JS-22, REP-7).
+func TestLateWrites(t *testing.T) {
+	ctx := t.Context()
+	for name, write := range map[string]func(o engine.Owned, sub store.Subscription) error{
+		"SaveProgress": func(o engine.Owned, sub store.Subscription) error {
+			sub.Progress.Base = 90
+			return o.SaveProgress(ctx, []store.Update{{ID: sub.ID, Generation: sub.Generation, Progress: sub.Progress}})
+		},
+		"SaveAttempts": func(o engine.Owned, sub store.Subscription) error {
+			return o.SaveAttempts(ctx, []store.Update{{ID: sub.ID, Generation: sub.Generation, Progress: sub.Progress}},
+				[][]operator.Attempt{{{EventID: "e", At: check.At(1)}}})
+		},
+		"Dispatched": func(o engine.Owned, sub store.Subscription) error {
+			return o.Dispatched(ctx, "log", 90, []store.Concern{{ID: sub.ID, Generation: sub.Generation, First: 80}})
+		},
+		"PutSubscription": func(o engine.Owned, sub store.Subscription) error {
+			sub.Truncated = !sub.Truncated
+			_, err := o.PutSubscription(ctx, sub)
+			return err
+		},
+		"DeleteSubscription": func(o engine.Owned, sub store.Subscription) error {
+			return o.DeleteSubscription(ctx, sub.ID, sub.Generation)
+		},
+		"Subscriptions": func(o engine.Owned, _ store.Subscription) error {
+			_, err := o.Subscriptions(ctx, "", 9)
+			return err
+		},
+		"Resume": func(o engine.Owned, _ store.Subscription) error {
+			_, _, err := o.Resume(ctx, "log")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := twoAlone(t)
+			sub := check.Put(t, b, inShard("sub_1", 0))
+			h := owns(t, a, 0)
+			if err := a.Owned(h).Dispatched(ctx, "log", 8, nil); err != nil {
+				t.Fatal(err)
+			}
+			stands, goes := make(chan struct{}), make(chan struct{})
+			var once atomic.Bool
+			a.Between(func() {
+				if once.CompareAndSwap(false, true) {
+					close(stands)
+					<-goes
+				}
+			})
+			written := make(chan error, 1)
+			go func() { written <- write(a.Owned(h), sub) }()
+			select {
+			case <-stands:
+			case err := <-written:
+				t.Fatalf("it has not stood still: %v", err)
+			}
+			heir := b.Owned(passes(t, b, h))
+			close(goes)
+			if err := <-written; !errors.Is(err, engine.ErrFenced) {
+				t.Errorf("the late write: %v", err)
+			}
+			check.Equal(t, check.Must(heir.Subscriptions(ctx, "", 9))(t), []store.Subscription{sub})
+			if to, concerned, err := heir.Resume(ctx, "log"); to != 8 || len(concerned) != 0 || err != nil {
+				t.Errorf("Resume = %d, %v, %v", to, concerned, err)
+			}
+			if made, err := b.Attempts(ctx, sub.ID, 9); len(made) != 0 || err != nil {
+				t.Errorf("attempts %v, %v", made, err)
+			}
+		})
+	}
+}
+
+// How far a log was offered comes after what it concerns: an owner that ends in between has said nothing of it (JS-26).
+func TestMarkComesLast(t *testing.T) {
+	s := single(t)
+	const n = 250 // one step has 200
+	var concerned []store.Concern
+	for i := range n {
+		sub := check.Put(t, s, inShard(fmt.Sprintf("sub_%03d", i), 0))
+		concerned = append(concerned, store.Concern{ID: sub.ID, Generation: sub.Generation, First: 5})
+	}
+	owner := s.Owned(owns(t, s, 0))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var steps atomic.Int32
+	s.Between(func() {
+		if steps.Add(1) == 2 {
+			cancel()
+		}
+	})
+	if err := owner.Dispatched(ctx, "log", 9, concerned); err == nil {
+		t.Fatal("it has not ended in between")
+	}
+	s.Between(func() {})
+	to, found, err := owner.Resume(t.Context(), "log")
+	if err != nil || len(found) == 0 || len(found) == n {
+		t.Fatalf("%d concerns, %v", len(found), err)
+	}
+	if to != 0 {
+		t.Errorf("offered up to %d, with %d of %d concerns", to, len(found), n)
+	}
+}
+
+// A process that has not heard of a log's new epoch appends nothing under the one that is over (JS-12).
+func TestLateAppend(t *testing.T) {
+	a, b := twoAlone(t)
+	late := check.OpenLog(t, b, "log", bounded)
+	check.Add(t, late, 10)
+	l := check.OpenLog(t, a, "log", bounded)
+	putBack(t, alone.ClientURL(), strings.ToUpper(a.Namespace())+"_L_log", 4)
+	if _, err := l.(engine.Log).CatchUp(t.Context(), 99); !errors.Is(err, engine.ErrNewEpoch) {
+		t.Fatalf("CatchUp: %v", err)
+	}
+	now := check.OpenLog(t, a, "log", bounded)
+	if p, err := late.Append(t.Context(), check.Entry("late")); !errors.Is(err, engine.ErrNewEpoch) {
+		t.Errorf("Append = %d, %v", p, err)
+	}
+	check.Once(t, now, check.Entry("x"), 0, 5, true)
+}
+
+// What cannot be sent is known to be unsent, and is not sent later (JS-34).
+func TestUnsent(t *testing.T) {
+	x := start(options(t.TempDir()))
+	s := open(t, x.ClientURL(), jetstream.Options{Namespace: "unsent", Single: true})
+	l := check.OpenLog(t, s, "log", bounded)
+	stop(x)
+	eventually(t, "the connection has ended", func() bool { return !s.Connected() })
+	if _, err := l.Append(t.Context(), check.Entry("x")); err == nil || errors.Is(err, store.ErrUncertain) {
+		t.Errorf("Append: %v", err)
+	}
+}
+
+// A lease is judged by the servers' stamps, not by what a process takes for the time (JS-19, JS-33).
+func TestLeaseByStamps(t *testing.T) {
+	a, b := twoAlone(t)
+	lease := check.Must(a.Join(t.Context(), "r", time.Minute, nil))(t)
+	if ahead := b.Hear(time.Now().Add(time.Hour)); ahead < 59*time.Minute {
+		t.Fatalf("%v ahead", ahead)
+	}
+	if c := check.Must(b.Cluster(t.Context()))(t); len(c.Replicas) != 1 {
+		t.Errorf("%+v", c.Replicas)
+	}
+	if _, err := a.Renew(t.Context(), lease.Fence, time.Minute, nil); err != nil {
+		t.Error(err)
+	}
+}
