@@ -7,24 +7,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 const (
-	// groupMax bounds how many appends one transaction takes, groupBytes their size together, but for
+	// groupMax bounds how many appends to a log one transaction takes, groupBytes their size together, but for
 	// one that is larger by itself.
 	groupMax   = 512
 	groupBytes = 4 << 20
-	// gatherPart of what a commit took is waited for more to commit, maxGather at most.
-	gatherPart = 3
-	maxGather  = 2 * time.Millisecond
 )
 
 // Append implements [store.EventLog]. Appends that wait together are committed together. When ctx
@@ -59,7 +54,7 @@ type appending struct {
 	above store.Position
 	row   row
 
-	taken bool // guarded by appends.mu
+	taken bool // guarded by lane.mu
 	done  chan struct{}
 	// Set before done is closed.
 	result result
@@ -119,19 +114,6 @@ func idHash(id, audience []byte) int64 {
 	return int64(binary.BigEndian.Uint64(h.Sum(nil)))
 }
 
-// appends are those of a log that wait, and the goroutine that commits them while there are any.
-type appends struct {
-	log *Log
-
-	mu       sync.Mutex
-	queue    []*appending
-	running  bool
-	expected int           // how many are waited for; 0 for none
-	gathered chan struct{} // capacity 1: they are there
-	closed   bool
-	wg       sync.WaitGroup // of the goroutines; added to under mu while not closed
-}
-
 func (l *Log) append(ctx context.Context, a *appending) (err error) {
 	if err := l.usable(ctx); err != nil {
 		return err
@@ -140,8 +122,7 @@ func (l *Log) append(ctx context.Context, a *appending) (err error) {
 		return err
 	}
 	a.done = make(chan struct{})
-	q := &l.appends
-	if err := q.add(a); err != nil {
+	if err := l.lane.add(l, a); err != nil {
 		return err
 	}
 	select {
@@ -149,7 +130,7 @@ func (l *Log) append(ctx context.Context, a *appending) (err error) {
 		return a.err
 	case <-ctx.Done():
 	}
-	if q.withdraw(a) {
+	if l.lane.withdraw(l, a) {
 		return ctx.Err()
 	}
 	select {
@@ -160,138 +141,24 @@ func (l *Log) append(ctx context.Context, a *appending) (err error) {
 	}
 }
 
-// add makes an append wait for the next group.
-func (q *appends) add(a *appending) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return store.ErrClosed
-	}
-	q.queue = append(q.queue, a)
-	if len(q.queue) == q.expected {
-		select {
-		case q.gathered <- struct{}{}:
-		default: // somebody has withdrawn since
-		}
-	}
-	if !q.running {
-		q.running = true
-		q.wg.Go(q.run)
-	}
-	return nil
-}
-
-// withdraw takes back an append whose transaction has not begun.
-func (q *appends) withdraw(a *appending) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if a.taken {
-		return false
-	}
-	for i, x := range q.queue {
-		if x == a {
-			q.queue = append(q.queue[:i:i], q.queue[i+1:]...)
-			break
-		}
-	}
-	return true
-}
-
-// close takes no more appends and returns when those that wait are done.
-func (q *appends) close() {
-	q.mu.Lock()
-	q.closed = true
-	q.mu.Unlock()
-	q.wg.Wait()
-}
-
-// run commits what waits until nothing does. While others are told of one group the next is committed.
-func (q *appends) run() {
-	committed := make(chan []*appending, 4)
-	q.wg.Go(func() {
-		for group := range committed {
-			for more := true; more; { // what others appended in between is read for all that wait at once
-				select {
-				case next, open := <-committed:
-					group, more = append(group, next...), open
-				default:
-					more = false
-				}
-			}
-			q.log.announceAll(group)
-		}
-	})
-	for group := q.take(); group != nil; group = q.take() {
-		began := time.Now()
-		q.log.commit(group, committed)
-		q.gather(len(group), time.Since(began))
-	}
-	close(committed)
-}
-
-// gather waits for those whose appends were committed to come back, so that the next group has them too: a
-// transaction costs much the same for one entry as for many. It waits for a part of what the last one took
-// and not at all for who is alone.
-func (q *appends) gather(last int, took time.Duration) {
-	q.mu.Lock()
-	expected := last + len(q.queue)
-	if expected < 2 || q.closed {
-		q.mu.Unlock()
-		return
-	}
-	q.expected = expected
-	q.mu.Unlock()
-	select {
-	case <-q.gathered:
-	case <-time.After(min(took/gatherPart, maxGather)):
-	}
-	q.mu.Lock()
-	q.expected = 0
-	q.mu.Unlock()
-	select {
-	case <-q.gathered: // it came just now
-	default:
-	}
-}
-
-// take claims what waits, within the bounds of a group; nil ends the goroutine. An AppendOnce whose id
-// is in the group already waits for the next one, which sees it.
-func (q *appends) take() (group []*appending) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.queue) == 0 {
-		q.running = false
-		return nil
-	}
-	hashes, size := make(map[int64]bool, len(q.queue)), 0
-	for _, a := range q.queue {
-		size += a.row.size()
-		if len(group) == groupMax || len(group) > 0 && (size > groupBytes || a.once && hashes[a.row.hash]) {
+// take claims what waits of a log, within the bounds of a group; nil for nothing. An AppendOnce whose id
+// is in the group already waits for the next one, which sees it. lane.mu is held.
+func (l *Log) take(bytes int) *part {
+	p := &part{log: l}
+	hashes := make(map[int64]bool, min(len(l.queue), groupMax))
+	for _, a := range l.queue {
+		size := a.row.size()
+		if n := len(p.group); n == groupMax || n > 0 && (p.size+size > bytes || a.once && hashes[a.row.hash]) {
 			break
 		}
 		hashes[a.row.hash], a.taken = true, true
-		group = append(group, a)
+		p.group, p.size = append(p.group, a), p.size+size
 	}
-	q.queue = q.queue[len(group):]
-	return group
-}
-
-// commit appends a group and passes it on, or answers it when it fails.
-func (l *Log) commit(group []*appending, committed chan<- []*appending) {
-	err := l.insert(group)
-	if err == nil {
-		committed <- group
-		return
+	if len(p.group) == 0 {
+		return nil
 	}
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && len(group) > 1 && !errors.Is(err, store.ErrUncertain) && !errors.Is(err, engine.ErrNewEpoch) {
-		// The server refused it: only those fail that are at fault.
-		for i := range group {
-			l.commit(group[i:i+1:i+1], committed)
-		}
-		return
-	}
-	answer(group, err)
+	l.queue = l.queue[len(p.group):]
+	return p
 }
 
 func answer(group []*appending, err error) {
@@ -301,34 +168,9 @@ func answer(group []*appending, err error) {
 	}
 }
 
-// insert appends a group in one transaction, which other logs may share.
-func (l *Log) insert(group []*appending) error {
-	in, size := newInsert(len(group)), 0
-	for _, a := range group {
-		in.add(&a.row, a.once, a.above)
-		size += a.row.size()
-	}
-	l.mu.Lock()
-	told := l.head
-	l.mu.Unlock()
-	if err := l.s.lanes[l.id%lanes].do(l, in, size); err != nil {
-		return err
-	}
-	for i, a := range group {
-		if a.result = in.results[i]; a.result.fresh && a.result.position <= told {
-			ctx, cancel := l.s.limited(l.s.ctx)
-			defer cancel()
-			err := l.s.rewound(ctx, l.life, l.name, a.result.position, told)
-			return fmt.Errorf("%w: %w", store.ErrUncertain, err) // it stands, in the new epoch
-		}
-	}
-	return nil
-}
-
-// announceAll tells of what was committed, one group or several in their order, and answers them.
-func (l *Log) announceAll(group []*appending) {
-	var own []store.Entry // the last that follow each other; those before are read with what is in between
-	var to store.Position
+// fresh are the entries of a group that were appended, the last that follow each other; those before are read with
+// what is in between. to is where the last of the group stands.
+func fresh(group []*appending) (own []store.Entry, to store.Position) {
 	for _, a := range group {
 		if to = max(to, a.result.position); a.result.fresh {
 			a.entry.Position = a.result.position
@@ -338,15 +180,11 @@ func (l *Log) announceAll(group []*appending) {
 			own = append(own, a.entry)
 		}
 	}
-	answer(group, l.announce(own, to))
+	return own, to
 }
 
-// announce tells Appended and other replicas of what was committed. It goes on until that is done: the
-// entries stand.
+// announce tells Appended of what was committed. It goes on until that is done: the entries stand.
 func (l *Log) announce(own []store.Entry, to store.Position) error {
-	if len(own) > 0 {
-		l.s.tail.mark(l.id)
-	}
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		ctx, cancel := l.s.limited(l.s.ctx)
 		err := l.advance(ctx, to, own)
@@ -381,6 +219,13 @@ func (in *insert) add(r *row, once bool, above store.Position) {
 	in.data, in.meta, in.targets = append(in.data, r.data), append(in.meta, r.meta), append(in.targets, r.targets)
 	in.cursors, in.timestamps = append(in.cursors, r.cursor), append(in.timestamps, r.timestamp)
 	in.once, in.above = append(in.once, once), append(in.above, int64(min(above, 1<<63-1)))
+}
+
+// addAll adds the entries of another one, none of which may stand already.
+func (in *insert) addAll(other *insert) {
+	in.ids, in.audiences, in.hashes = append(in.ids, other.ids...), append(in.audiences, other.audiences...), append(in.hashes, other.hashes...)
+	in.data, in.meta, in.targets = append(in.data, other.data...), append(in.meta, other.meta...), append(in.targets, other.targets...)
+	in.cursors, in.timestamps = append(in.cursors, other.cursors...), append(in.timestamps, other.timestamps...)
 }
 
 // highest is the highest position that the entries have.

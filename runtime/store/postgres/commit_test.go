@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -53,29 +54,155 @@ func namedAll(t *testing.T, s *postgres.Store, prefix string, n int) (logs []sto
 	return logs, names
 }
 
+// atOnce calls f, which makes n appends at once, so that all of them wait before the next transactions.
+func atOnce(t *testing.T, s *postgres.Store, n int, f func()) {
+	t.Helper()
+	release := s.HoldAppends()
+	var wg sync.WaitGroup
+	wg.Go(f)
+	for began := time.Now(); s.Waiting() < n; time.Sleep(time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Errorf("%d of %d appends wait", s.Waiting(), n)
+			break
+		}
+	}
+	release()
+	wg.Wait()
+}
+
 // K9: appends to several logs that wait at once share transactions.
 func TestAppendsShareTransactions(t *testing.T) {
 	t.Parallel()
 	const n = 32
 	schema := pgtest.Schema(t)
-	s := open(t, schema, postgres.Options{})
-	first, held := namedAll(t, s, "held", 2) // one in each lane
+	s := open(t, schema, postgres.Options{Pooled: true, Poll: time.Hour}) // nothing looks by itself
 	logs, _ := namedAll(t, s, "log", n)
-	unlock := lock(t, schema, held...)
-	var wg sync.WaitGroup
-	wg.Go(func() { appendOne(t, first, "x") })
-	wg.Go(func() { appendOne(t, logs, "x") })
-	wg.Go(func() {
-		waits := "SELECT count(*) FROM pg_locks WHERE NOT granted AND transactionid IS NOT NULL"
-		for began := time.Now(); pgtest.Query(t, pgtest.URL(t), waits) == "0" && time.Since(began) < 10*time.Second; {
-			time.Sleep(time.Millisecond)
-		}
-		unlock()
-	})
-	wg.Wait()
+	before := s.Statements()
+	atOnce(t, s, n, func() { appendOne(t, logs, "x") })
+	if used := s.Statements() - before; used > 4 { // begin_write and append_all in each lane
+		t.Errorf("appending to %d logs took %d statements, want 4", n, used)
+	}
 	text := pgtest.Query(t, pgtest.URL(t), "SELECT count(DISTINCT e.xmin::text) FROM "+schema+".entries e JOIN "+schema+".logs l ON l.id = e.log WHERE l.name LIKE 'log%'")
-	if used, err := strconv.Atoi(text); err != nil || used > n/2 {
+	if used, err := strconv.Atoi(text); err != nil || used > 2 { // one in each lane
 		t.Errorf("%d logs were appended to in %s transactions", n, text)
+	}
+}
+
+// REP-1, OCC-5: appends that share transactions are numbered log by log without holes, and what stands already is not
+// appended again, whatever else is in its transaction.
+func TestAppendsOfSeveralLogs(t *testing.T) {
+	t.Parallel()
+	const n, more = 8, 3
+	schema := pgtest.Schema(t)
+	s := open(t, schema, postgres.Options{})
+	logs, _ := namedAll(t, s, "log", n)
+	appendOne(t, logs[:n/2], "once")
+	var fresh atomic.Int64
+	var at [n]sync.Map // what is at a position
+	atOnce(t, s, n*more+n/2*2, func() {
+		var wg sync.WaitGroup
+		for i, l := range logs {
+			for j := range more {
+				wg.Go(func() {
+					id := fmt.Sprint(i, "-", j)
+					p, err := l.Append(t.Context(), entry(id))
+					if err != nil {
+						t.Error(err)
+					}
+					at[i].Store(p, id)
+				})
+			}
+			if i%2 == 0 {
+				for range 2 {
+					wg.Go(func() {
+						p, new, err := l.AppendOnce(t.Context(), entry("once"), 0)
+						if err != nil {
+							t.Error(err)
+						}
+						if new {
+							fresh.Add(1)
+						}
+						at[i].Store(p, "once")
+					})
+				}
+			}
+		}
+		wg.Wait()
+	})
+	if got := fresh.Load(); got != n/4 {
+		t.Errorf("%d of those that were to be appended once were appended, want %d", got, n/4)
+	}
+	for i, l := range logs {
+		want := more
+		if i < n/2 || i%2 == 0 {
+			want++
+		}
+		all := ids(t, l)
+		if len(all) != want {
+			t.Errorf("log %d has %q, want %d entries", i, all, want)
+		}
+		at[i].Range(func(p, id any) bool {
+			if q := int(p.(store.Position)); q < 1 || q > len(all) || all[q-1] != id {
+				t.Errorf("log %d has %q, but %v was told to be at %v", i, all, id, p)
+			}
+			return true
+		})
+	}
+}
+
+// K2: an entry that the database refuses fails alone: neither what is appended to the same log at once nor other logs do.
+func TestRefusedAppendFailsAlone(t *testing.T) {
+	t.Parallel()
+	schema := pgtest.Schema(t)
+	s := open(t, schema, postgres.Options{})
+	pgtest.Exec(t, pgtest.URL(t), "CREATE FUNCTION "+schema+".refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$",
+		"CREATE TRIGGER refuse BEFORE INSERT ON "+schema+".entries FOR EACH ROW WHEN (NEW.event_id = 'bad') EXECUTE FUNCTION "+schema+".refuse()")
+	logs, _ := namedAll(t, s, "log", 8)
+	for i := range 2 { // afterwards as well
+		if i > 0 {
+			appendOne(t, logs[3:4], "good") // so that it is back in its lane
+		}
+		atOnce(t, s, len(logs)+1, func() {
+			var wg sync.WaitGroup
+			wg.Go(func() { appendOne(t, logs, "good") })
+			wg.Go(func() {
+				if _, err := logs[3].Append(t.Context(), entry("bad")); err == nil || !strings.Contains(err.Error(), "refused") {
+					t.Errorf("a refused append: %v", err)
+				}
+			})
+			wg.Wait()
+		})
+	}
+	for i, l := range logs {
+		want := "[good good]"
+		if i == 3 {
+			want = "[good good good]"
+		}
+		if got := fmt.Sprint(ids(t, l)); got != want {
+			t.Errorf("log %d has %s, want %s", i, got, want)
+		}
+	}
+}
+
+// K9: what others have appended in between is read for all logs of a transaction at once.
+func TestAppendsAreReadTogether(t *testing.T) {
+	t.Parallel()
+	const n = 24
+	schema := pgtest.Schema(t)
+	quietly := postgres.Options{Pooled: true, Poll: time.Hour} // nothing looks by itself
+	a, b := open(t, schema, quietly), open(t, schema, quietly)
+	logs, _ := namedAll(t, a, "log", n)
+	others, _ := namedAll(t, b, "log", n)
+	appendOne(t, others, "theirs")
+	before := a.Statements() // of b, too
+	atOnce(t, a, n, func() { appendOne(t, logs, "ours") })
+	if used := a.Statements() - before; used > 6 { // in each lane two, and one that reads
+		t.Errorf("appending to %d logs took %d statements, want 6", n, used)
+	}
+	for i, l := range logs {
+		if got := fmt.Sprint(ids(t, l)); got != "[theirs ours]" {
+			t.Errorf("log %d has %s", i, got)
+		}
 	}
 }
 

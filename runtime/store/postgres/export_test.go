@@ -134,6 +134,33 @@ func (s *Store) Look() { s.tail.hear(" " + everything) }
 // Queries is how often a connection was used.
 func (s *Store) Queries() int64 { return s.pool.Stat().AcquireCount() }
 
+// HoldAppends lets appends to all logs wait until the function that it returns is called.
+func (s *Store) HoldAppends() (release func()) {
+	for _, n := range s.lanes {
+		for held := false; !held; time.Sleep(time.Millisecond) { // until the lane is idle
+			n.mu.Lock()
+			held = !n.running
+			n.running = true
+			n.mu.Unlock()
+		}
+	}
+	return func() {
+		for _, n := range s.lanes {
+			n.wg.Go(n.run)
+		}
+	}
+}
+
+// Waiting is how many appends wait.
+func (s *Store) Waiting() (all int) {
+	for _, n := range s.lanes {
+		n.mu.Lock()
+		all += n.waiting
+		n.mu.Unlock()
+	}
+	return all
+}
+
 // counting counts the statements that stores send, by schema.
 type counting struct {
 	mu   sync.Mutex

@@ -274,6 +274,29 @@ func (l *Log) advance(ctx context.Context, to store.Position, own []store.Entry)
 	}
 }
 
+// tellNow is advance where that needs neither a question nor a wait; false where it does.
+func (l *Log) tellNow(to store.Position, own []store.Entry) bool {
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	default:
+		return false
+	}
+	l.mu.Lock()
+	at, ended := l.head, l.ended
+	l.mu.Unlock()
+	switch {
+	case ended:
+		return false
+	case at >= to:
+		return true
+	case len(own) > 0 && own[0].Position <= at+1:
+		l.tell(own[at+1-own[0].Position:])
+		return true
+	}
+	return false
+}
+
 // skip moves past entries that retention deleted before they could be read.
 func (l *Log) skip(ctx context.Context, at store.Position) error {
 	heads, err := l.s.heads(ctx, l)

@@ -6,16 +6,17 @@ import (
 	"time"
 )
 
-// waiting returns appends of n entries that wait, whose goroutine is not theirs to start.
-func waiting(t *testing.T, n int) *appends {
+// waiting returns a lane and a log with n appends that wait, whose goroutine is not theirs to start.
+func waiting(t *testing.T, n int) (*lane, *Log) {
 	t.Helper()
-	q := &appends{gathered: make(chan struct{}, 1), running: true}
+	q, l := newLane(nil), &Log{}
+	q.running = true
 	for range n {
-		if err := q.add(&appending{}); err != nil {
+		if err := q.add(l, &appending{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return q
+	return q, l
 }
 
 func TestGather(t *testing.T) {
@@ -37,16 +38,16 @@ func TestGather(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := waiting(t, c.waiting)
+				q, l := waiting(t, c.waiting)
 				q.closed = c.closed
 				if c.comes > 0 {
 					go func() {
 						time.Sleep(c.comes / 2) // gather waits
 						if c.withdrawn {
-							q.withdraw(q.queue[0])
+							q.withdraw(l, l.queue[0])
 						}
 						time.Sleep(c.comes / 2)
-						if err := q.add(&appending{}); err != nil {
+						if err := q.add(l, &appending{}); err != nil {
 							t.Error(err)
 						}
 					}()

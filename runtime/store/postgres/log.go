@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,8 +32,8 @@ type Log struct {
 	name    string
 	life    life // the store's that it is of
 	epoch   uint64
-	appends appends
-	apart   atomic.Bool   // it does not share transactions of appends
+	lane    *lane
+	appends               // guarded by lane.mu
 	turn    chan struct{} // capacity 1: who has it may move the head
 
 	mu      sync.Mutex
@@ -81,7 +80,6 @@ var errBetweenEpochs = errors.New("the store began new epochs")
 func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*Log, error) {
 	as, _ := s.life()
 	l := &Log{s: s, name: name, life: as, options: o, turn: make(chan struct{}, 1)}
-	l.appends.log, l.appends.gathered = l, make(chan struct{}, 1)
 	asked := time.Now()
 	var epoch, head, kept, proof int64
 	err := s.pool.QueryRow(ctx, s.in(`INSERT INTO @.logs AS l (name, epoch, max_age, max_count) VALUES ($1, $2, $3, $4)
@@ -92,7 +90,7 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	l.epoch = epochIn(uint64(epoch), as)
+	l.lane, l.epoch = s.lanes[l.id%lanes], epochIn(uint64(epoch), as)
 	l.anchor = anchor{store.Position(head), uint32(proof)}
 	l.head, l.kept, l.oldest, l.seen = store.Position(head), store.Position(kept), store.Position(kept)+1, asked
 	s.mu.Lock()

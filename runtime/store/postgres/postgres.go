@@ -90,7 +90,7 @@ type Store struct {
 	tail     *tail
 
 	questions atomic.Int64 // for heads
-	lanes     [lanes]*commits
+	lanes     [lanes]*lane
 	apart     chan struct{} // capacity: how many transactions of one log alone there are at once
 	outbox    outbox.Table
 
@@ -161,7 +161,7 @@ func Open(ctx context.Context, connString string, o Options) (_ *Store, err erro
 	s.tail = newTail(s)
 	s.apart = make(chan struct{}, max(1, s.options.Connections/2))
 	for i := range s.lanes {
-		s.lanes[i] = &commits{s: s}
+		s.lanes[i] = newLane(s)
 	}
 	s.wg.Go(s.tail.run)
 	s.wg.Go(s.tail.notify)
@@ -263,10 +263,9 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
-	logs := s.logs
 	s.mu.Unlock()
-	for _, l := range logs {
-		l.appends.close()
+	for _, n := range s.lanes {
+		n.close()
 	}
 	s.stop()
 	s.wg.Wait()

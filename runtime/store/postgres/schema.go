@@ -36,6 +36,7 @@ var migrations = []migration{
 	{sql: holdOfGeneration},
 	{sql: outboxTransactions},
 	{sql: appendUnseen},
+	{sql: appendAll},
 }
 
 var (
@@ -63,6 +64,8 @@ var (
 	outboxTransactions string
 	//go:embed migrations/11_append.sql
 	appendUnseen string
+	//go:embed migrations/12_appends.sql
+	appendAll string
 )
 
 // SchemaVersion is the version that [Open] brings a schema to.

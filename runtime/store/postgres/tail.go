@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -23,8 +24,11 @@ const (
 	notifyEvery = 5 * time.Millisecond
 	// notifyMax bounds how many logs one notification names; beyond it stands for all.
 	notifyMax = 300
-	// lookEvery is the least time between two looks that notifications lead to.
+	// lookEvery is the least time between two looks that notifications lead to. A look costs much the same for one
+	// entry as for many: each entry that one found adds lookMore, up to lookMost in all.
 	lookEvery = 5 * time.Millisecond
+	lookMore  = 100 * time.Microsecond
+	lookMost  = 25 * time.Millisecond
 	// readers bounds how many logs are followed at once.
 	readers = 4
 )
@@ -206,7 +210,7 @@ func (t *tail) run() {
 		if len(logs) == 0 {
 			continue
 		}
-		err := t.look(logs, slots, &wg)
+		found, err := t.look(logs, slots, &wg)
 		if t.s.ctx.Err() != nil {
 			return
 		}
@@ -214,7 +218,7 @@ func (t *tail) run() {
 			t.s.options.Logger.Warn("mcp events: reading other replicas' appends failed", "error", err)
 		}
 		failing = err != nil
-		if !t.s.pause(lookEvery) {
+		if !t.s.pause(min(lookEvery+time.Duration(found)*lookMore, lookMost)) {
 			return
 		}
 	}
@@ -233,27 +237,33 @@ func (s *Store) open(ids map[int64]bool, all bool) map[int64]*Log {
 	return logs
 }
 
-// look asks for the heads of logs in one query and has those followed that have grown.
-func (t *tail) look(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup) error {
+// look asks for the heads of logs in one query and has those followed that have grown. found is how many entries they
+// have that were not seen yet, pageMax for more.
+func (t *tail) look(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup) (found int, err error) {
 	ctx, cancel := t.s.limited(t.s.ctx)
 	heads, err := t.s.heads(ctx, slices.Collect(maps.Values(logs))...)
 	cancel()
 	if errors.Is(err, engine.ErrNewEpoch) {
-		return nil // they are over, and opened again by whoever uses them
+		return 0, nil // they are over, and opened again by whoever uses them
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var grown []*Log
 	for _, l := range logs {
 		h, ok := heads[l]
 		if !ok {
-			return fmt.Errorf("%w: log %s is gone", ErrCorrupt, l.name)
+			return 0, fmt.Errorf("%w: log %s is gone", ErrCorrupt, l.name)
 		}
 		if l.Seen().Before(h.at) && l.known(h) || !l.begin() {
 			continue
 		}
 		grown = append(grown, l)
+		l.mu.Lock()
+		if h.head > l.head {
+			found = int(min(store.Position(found)+h.head-l.head, pageMax))
+		}
+		l.mu.Unlock()
 	}
 	ctx, cancel = t.s.limited(t.s.ctx)
 	read, err := t.s.newest(ctx, grown, heads)
@@ -262,7 +272,7 @@ func (t *tail) look(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup
 		for _, l := range grown {
 			l.finish()
 		}
-		return err
+		return 0, err
 	}
 	for i, l := range grown {
 		select {
@@ -271,7 +281,7 @@ func (t *tail) look(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup
 			for _, l := range grown[i:] {
 				l.finish()
 			}
-			return nil
+			return found, nil
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
@@ -285,7 +295,7 @@ func (t *tail) look(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup
 			}
 		})
 	}
-	return nil
+	return found, nil
 }
 
 // known notes a look that found nothing new, without any reading; false when there is something.
