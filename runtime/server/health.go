@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -120,7 +119,7 @@ func (s *Server) touchAll() {
 	s.leases.All()
 	s.streams.All()
 	if s.webhooks != nil {
-		s.webhooks.Each(func(*subscriber.Live) bool { return false }, nil)
+		s.webhooks.Get("")
 		s.webhooks.Delivering()
 	}
 }

@@ -103,7 +103,7 @@ func (m *sailor) report(t testing.TB) {
 	t.Logf("%s hears: %t, last read of the control log: %v", m.name, m.cluster.(*cluster.Many).Heard(), m.cluster.(*cluster.Many).LastLook())
 	m.webhooks.Each(anyWebhook, func(h *subscriber.Live) {
 		attempts, err := m.Admin().Attempts(context.Background(), h.ID)
-		t.Logf("%s delivers to %s %s: %+v, %+v, %+v %v", m.name, h.ID, h.Handle.URL(), h.Handle.Status(), h.Handle.Progress(), attempts, err)
+		t.Logf("%s delivers to %s %s: %+v, %+v, %+v %v", m.name, h.ID, h.Handle.URL(), h.Handle.Status(), h.Handle.Base(), attempts, err)
 	})
 }
 

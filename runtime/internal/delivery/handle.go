@@ -238,21 +238,14 @@ func (h *Handle) Resume() {
 }
 
 // Watermark is the safe cursor (HOOK-6): nil for a type without replay.
-func (h *Handle) Watermark() *string {
-	h.e.mu.Lock()
-	h.passParked()
-	base := h.marks.Base()
-	h.e.mu.Unlock()
-	return h.reader.Cursor(base)
-}
+func (h *Handle) Watermark() *string { return h.reader.Cursor(h.Base()) }
 
-// Progress is what is settled now, in the form that stores keep.
-func (h *Handle) Progress() store.Progress {
+// Base is the position up to which everything is settled.
+func (h *Handle) Base() store.Position {
 	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
 	h.passParked()
-	p := h.progress()
-	h.e.mu.Unlock()
-	return h.withUpstream(p)
+	return h.marks.Base()
 }
 
 // Concerned tells whether the occurrence at p concerns the subscription, and whether it needs nothing any more.

@@ -407,3 +407,12 @@ func (w *answerWriter) send(c net.Conn) error {
 	r := http.Response{StatusCode: w.status, ProtoMajor: 1, ProtoMinor: 1, Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len())}
 	return r.Write(c)
 }
+
+// Progress is what is settled now, in the form that stores keep.
+func (h *Handle) Progress() store.Progress {
+	h.e.mu.Lock()
+	h.passParked()
+	p := h.progress()
+	h.e.mu.Unlock()
+	return h.withUpstream(p)
+}

@@ -16,8 +16,9 @@ type Status struct {
 	LastError wire.Category
 	// FailedSince is when the present run of failures began, zero when the last attempt went well.
 	FailedSince time.Time
-	// Paused reports whether an operator holds deliveries back.
-	Paused bool
+	// Paused reports whether an operator holds deliveries back, Suspended whether failures do, and Over whether it has ended or
+	// its time is over.
+	Paused, Suspended, Over bool
 	// Throttled tells that occurrences wait for a rate limit, for the endpoint's own wish, or
 	// because too many are unsettled; RetryAfter is how long still, as far as that is known.
 	Throttled  bool
@@ -36,12 +37,14 @@ func (h *Handle) Status() Status {
 
 func (h *Handle) status(now time.Time) Status {
 	s := Status{
-		Active:         !h.gone() && !h.stopped() && !h.expired(now),
+		Over:           h.gone() || h.expired(now),
 		Paused:         h.pausedAt != 0,
+		Suspended:      h.health.suspended,
 		LastDeliveryAt: h.health.lastDelivery.time(),
 		LastError:      wire.Category(h.health.lastError),
 		FailedSince:    h.health.failedSince.time(),
 	}
+	s.Active = !s.Over && !h.stopped()
 	if asked := h.replaying(); asked != nil {
 		s.Replaying, s.AskedBy = int64(asked.last-h.marks.Base()), asked.by
 	}

@@ -10,9 +10,12 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 const (
@@ -41,12 +44,138 @@ func (a *Admin) look(ctx context.Context) *look {
 	return &look{a: a, ctx: ctx, since: map[place]time.Time{}, before: map[*topic.Topic]store.Position{}}
 }
 
-// whole describes a record.
-func (l *look) whole(r *store.Subscription) (operator.WebhookInfo, error) {
-	i, waits := l.a.info(r)
-	var err error
-	i.WaitingSince, err = l.waitingSince(waits)
-	return i, err
+// A sight is a webhook subscription as a look at many has it.
+type sight struct {
+	// Of one that lives here and whose record was not read it has what filters and sums ask for. Cursor and WaitingSince are
+	// added by [look.whole].
+	operator.WebhookInfo
+	live  *subscriber.Live // nil where it does not live here
+	read  bool
+	waits place
+}
+
+// describe adds what its record alone tells.
+func (s *sight) describe(r *store.Subscription) {
+	s.ID, s.Principal, s.Event, s.URL, s.Arguments = r.ID, r.Principal, r.Event, r.URL, r.Arguments
+	s.CreatedAt, s.RefreshedAt, s.ExpiresAt, s.Truncated = r.CreatedAt, r.RefreshedAt, r.ExpiresAt, r.Truncated
+	s.read = true
+}
+
+// follow adds what its live subscription knows better than its record.
+func (s *sight) follow(h *subscriber.Live) delivery.Status {
+	s.live = h
+	status := h.Handle.Status()
+	s.LastDeliveryAt, s.LastError = status.LastDeliveryAt, string(status.LastError)
+	s.FailedSince, s.Throttled = status.FailedSince, status.Throttled
+	if status.Replaying > 0 {
+		s.Replay = &operator.Replay{AskedBy: status.AskedBy, Left: status.Replaying}
+	}
+	return status
+}
+
+// wait adds how much waits, and where.
+func (s *sight) wait() {
+	if s.live == nil {
+		return
+	}
+	if base, behind, ok := s.live.Waiting(); ok {
+		if s.Behind = &behind; behind > 0 {
+			s.waits = place{s.live.Type.Topic(), base}
+		}
+	}
+}
+
+// recorded is how a record is seen.
+func (a *Admin) recorded(r *store.Subscription) (s sight) {
+	s.describe(r)
+	s.LastDeliveryAt, s.LastError, s.FailedSince = r.Health.LastDeliveryAt, r.Health.LastError, r.Health.FailedSince
+	suspended := r.Health.Suspended
+	if h := a.o.Webhooks.Get(r.ID); h != nil && h.Generation == r.Generation {
+		status := s.follow(h)
+		suspended = !status.Active && !status.Paused
+	}
+	switch {
+	case subscriber.Lapsed(r, a.o.Webhooks.Now()):
+		s.State = operator.StateAbsent
+	case !r.PausedAt.IsZero():
+		s.State = operator.StatePaused
+	case suspended:
+		s.State = operator.StateSuspended
+	default:
+		s.State = operator.StateActive
+	}
+	return s
+}
+
+// lives is how a live subscription is seen without its record; false when it lives here no more.
+func (a *Admin) lives(id string) (s sight, ok bool) {
+	h := a.o.Webhooks.Get(id)
+	if h == nil {
+		return s, false
+	}
+	status := s.follow(h)
+	s.ID, s.Principal, s.Event, s.URL, s.CreatedAt = h.ID, h.Principal, h.Type.Name(), h.Handle.URL(), h.CreatedAt()
+	switch {
+	case status.Paused:
+		s.State = operator.StatePaused
+	case status.Suspended:
+		s.State = operator.StateSuspended
+	default:
+		s.State = operator.StateActive
+	}
+	return s, !status.Over
+}
+
+// see looks at a subscription that was listed; false when it is not there any more.
+func (l *look) see(listed *store.Subscription) (s sight, ok bool, err error) {
+	if listed.Generation != 0 {
+		return l.a.recorded(listed), true, nil
+	}
+	if s, ok := l.a.lives(listed.ID); ok {
+		return s, true, nil
+	}
+	r, ok, err := l.record(listed.ID) // it has ended, or another process has it now
+	if err != nil || !ok {
+		return s, false, err
+	}
+	return l.a.recorded(&r), true, nil
+}
+
+func (l *look) record(id string) (store.Subscription, bool, error) {
+	r, ok, err := l.a.o.Webhooks.Store().Subscription(l.ctx, id)
+	if err != nil {
+		err = fmt.Errorf("reading webhook subscription %s: %w", id, err)
+	}
+	return r, ok, err
+}
+
+// whole adds what a look at many has left out; false when the record is not there any more.
+func (l *look) whole(s *sight) (ok bool, err error) {
+	if !s.read {
+		r, ok, err := l.record(s.ID)
+		if err != nil || !ok {
+			return false, err
+		}
+		s.describe(&r)
+	}
+	if s.live != nil {
+		s.Cursor = s.live.Handle.Watermark()
+	}
+	s.WaitingSince, err = l.waitingSince(s.waits)
+	return true, err
+}
+
+func (l *look) wholes(all []sight) (infos []operator.WebhookInfo, err error) {
+	for n := range all {
+		ok, err := l.whole(&all[n])
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			infos = append(infos, all[n].WebhookInfo)
+		}
+	}
+	return infos, nil
 }
 
 // waitingSince is when the first entry after a place happened; the first one that is retained.
@@ -85,44 +214,48 @@ func (l *look) late(p place) (bool, error) {
 	return p.at < upto, nil
 }
 
-// takes describes a record, without WaitingSince, when the filter takes it.
-func (l *look) takes(r *store.Subscription) (i operator.WebhookInfo, waits place, ok bool, err error) {
-	f := &l.filter
-	if f.Principal != "" && r.Principal != f.Principal || f.Event != "" && r.Event != f.Event ||
-		f.Host != "" && operator.HostOf(r.URL) != f.Host || f.URL != "" && !strings.Contains(operator.ShownURL(r.URL), f.URL) {
-		return i, waits, false, nil
+// takes describes a listed subscription when the filter takes it.
+func (l *look) takes(listed *store.Subscription) (s sight, ok bool, err error) {
+	if s, ok, err = l.see(listed); err != nil || !ok {
+		return s, false, err
 	}
-	i, waits = l.a.info(r)
-	if i.State == operator.StateAbsent || f.State != "" && i.State != f.State || f.Failing && !i.Failing() ||
-		f.MinBehind > 0 && (i.Behind == nil || *i.Behind < f.MinBehind) {
-		return i, waits, false, nil
+	f := &l.filter
+	if s.State == operator.StateAbsent || f.State != "" && s.State != f.State || f.Failing && !s.Failing() ||
+		f.Principal != "" && s.Principal != f.Principal || f.Event != "" && s.Event != f.Event ||
+		f.Host != "" && operator.HostOf(s.URL) != f.Host || f.URL != "" && !strings.Contains(operator.ShownURL(s.URL), f.URL) {
+		return s, false, nil
+	}
+	s.wait()
+	if f.MinBehind > 0 && (s.Behind == nil || *s.Behind < f.MinBehind) {
+		return s, false, nil
 	}
 	if f.Late > 0 {
-		ok, err = l.late(waits)
-		return i, waits, ok, err
+		ok, err = l.late(s.waits)
+		return s, ok, err
 	}
-	return i, waits, true, nil
+	return s, true, nil
 }
 
 // each calls found for the records that the filter takes, in order of ids, until it returns false. After most records it
 // returns the id of the last one; "" at the end. 0 is all of them.
-func (l *look) each(after string, most int, found func(i operator.WebhookInfo, waits place) bool) (next string, err error) {
+func (l *look) each(after string, most int, found func(s *sight) bool) (next string, err error) {
 	w := l.a.o.Webhooks
 	if w == nil {
 		return "", nil
 	}
+	here := func(id string) bool { return w.Get(id) != nil }
 	for scanned := 0; ; {
-		page, err := w.Store().Subscriptions(l.ctx, after, scanPage)
+		page, err := engine.List(l.ctx, w.Store(), after, scanPage, here)
 		if err != nil {
 			return "", fmt.Errorf("listing webhook subscriptions: %w", err)
 		}
 		for n := range page {
 			after = page[n].ID
-			i, waits, ok, err := l.takes(&page[n])
+			s, ok, err := l.takes(&page[n])
 			if err != nil {
 				return "", err
 			}
-			if ok && !found(i, waits) {
+			if ok && !found(&s) {
 				return "", nil
 			}
 		}
@@ -135,27 +268,18 @@ func (l *look) each(after string, most int, found func(i operator.WebhookInfo, w
 	}
 }
 
-// A found is a subscription of a list, and where it is to be looked since when it waits.
-type found struct {
-	operator.WebhookInfo
-	waits place
-}
-
 func (a *Admin) Find(ctx context.Context, f operator.Filter, after string, limit int) (page []operator.WebhookInfo, next string, err error) {
 	l := a.look(ctx)
 	f.Host, limit = strings.ToLower(f.Host), max(limit, 1)
 	l.filter = f
-	var all []found
+	var all []sight
 	if f.Failing {
 		all, next, err = l.longest(after, limit)
 	} else {
 		all, next, err = l.inOrder(after, limit)
 	}
-	for n := range all {
-		if err == nil {
-			all[n].WaitingSince, err = l.waitingSince(all[n].waits)
-		}
-		page = append(page, all[n].WebhookInfo)
+	if err == nil {
+		page, err = l.wholes(all)
 	}
 	if err != nil {
 		return nil, "", err
@@ -164,13 +288,13 @@ func (a *Admin) Find(ctx context.Context, f operator.Filter, after string, limit
 }
 
 // inOrder finds up to limit subscriptions in order of ids.
-func (l *look) inOrder(after string, limit int) (all []found, next string, err error) {
+func (l *look) inOrder(after string, limit int) (all []sight, next string, err error) {
 	more := false
-	next, err = l.each(after, maxScan, func(i operator.WebhookInfo, waits place) bool {
+	next, err = l.each(after, maxScan, func(s *sight) bool {
 		if more = len(all) == limit; more {
 			return false
 		}
-		all = append(all, found{i, waits})
+		all = append(all, *s)
 		return true
 	})
 	if more {
@@ -180,8 +304,8 @@ func (l *look) inOrder(after string, limit int) (all []found, next string, err e
 }
 
 // longest finds up to limit subscriptions of which those that have failed for longest come first.
-func (l *look) longest(after string, limit int) (all []found, next string, err error) {
-	var from operator.WebhookInfo
+func (l *look) longest(after string, limit int) (all []sight, next string, err error) {
+	var from sight
 	if after != "" {
 		nanos, id, _ := strings.Cut(after, ".")
 		since, err := strconv.ParseInt(nanos, 10, 64)
@@ -190,15 +314,15 @@ func (l *look) longest(after string, limit int) (all []found, next string, err e
 		}
 		from.ID, from.FailedSince = id, time.Unix(0, since)
 	}
-	order := func(a, b operator.WebhookInfo) int {
+	order := func(a, b *sight) int {
 		return cmp.Or(a.FailedSince.Compare(b.FailedSince), cmp.Compare(a.ID, b.ID))
 	}
 	more := false
-	_, err = l.each("", 0, func(i operator.WebhookInfo, waits place) bool {
-		if after != "" && order(i, from) <= 0 {
+	_, err = l.each("", 0, func(s *sight) bool {
+		if after != "" && order(s, &from) <= 0 {
 			return true
 		}
-		n, _ := slices.BinarySearchFunc(all, i, func(f found, i operator.WebhookInfo) int { return order(f.WebhookInfo, i) })
+		n, _ := slices.BinarySearchFunc(all, s, func(a sight, s *sight) int { return order(&a, s) })
 		if len(all) == limit {
 			more = true
 			if n == limit {
@@ -206,7 +330,7 @@ func (l *look) longest(after string, limit int) (all []found, next string, err e
 			}
 			all = all[:limit-1]
 		}
-		all = slices.Insert(all, n, found{i, waits})
+		all = slices.Insert(all, n, *s)
 		return true
 	})
 	if more {
@@ -222,7 +346,7 @@ type group struct {
 	least map[*topic.Topic]store.Position // of each log the first place where something waits
 }
 
-func (g *group) add(i *operator.WebhookInfo, waits place) {
+func (g *group) add(i *sight) {
 	g.Subscriptions++
 	switch i.State {
 	case operator.StateActive:
@@ -244,8 +368,8 @@ func (g *group) add(i *operator.WebhookInfo, waits place) {
 	if i.Behind != nil {
 		g.Behind = max(g.Behind, *i.Behind)
 	}
-	if at, ok := g.least[waits.log]; waits.log != nil && (!ok || waits.at < at) {
-		g.least[waits.log] = waits.at
+	if at, ok := g.least[i.waits.log]; i.waits.log != nil && (!ok || i.waits.at < at) {
+		g.least[i.waits.log] = i.waits.at
 	}
 }
 
@@ -255,7 +379,7 @@ func (a *Admin) Endpoints(ctx context.Context, f operator.Filter, after string, 
 	l.filter = f
 	groups := map[string]*group{}
 	var names []string // the first ones in order, one more than limit at most
-	_, err = l.each("", 0, func(i operator.WebhookInfo, waits place) bool {
+	_, err = l.each("", 0, func(i *sight) bool {
 		e := operator.Endpoint{Host: operator.HostOf(i.URL)}
 		name := e.Host
 		if f.Host != "" {
@@ -279,7 +403,7 @@ func (a *Admin) Endpoints(ctx context.Context, f operator.Filter, after string, 
 			g = &group{Endpoint: e, least: map[*topic.Topic]store.Position{}}
 			groups[name] = g
 		}
-		g.add(&i, waits)
+		g.add(i)
 		return true
 	})
 	if err != nil {

@@ -116,17 +116,18 @@ func (a *Admin) replayer(since, until time.Time) func(ctx context.Context, i *op
 }
 
 // givenUp are the last attempts at occurrences that failed since a time, before another one, and are not repeated, the oldest
-// occurrence first.
-func (a *Admin) givenUp(ctx context.Context, id string, since, until time.Time) (last []operator.Attempt, err error) {
-	if a.o.Attempts == nil {
+// occurrence first. Of a subscription that began before and has never failed none are read. What was sent by hand is no failure
+// of the subscription's, so that one of an occurrence that its endpoint had accepted is not among them there.
+func (a *Admin) givenUp(ctx context.Context, i *operator.WebhookInfo, since, until time.Time) (last []operator.Attempt, err error) {
+	if a.o.Attempts == nil || i.LastError == "" && i.CreatedAt.Before(since) {
 		return nil, nil
 	}
 	if err := a.o.Webhooks.Flush(ctx); err != nil {
 		return nil, fmt.Errorf("storing attempts: %w", err)
 	}
-	made, err := a.o.Attempts.Attempts(ctx, id, a.o.Kept)
+	made, err := a.o.Attempts.Attempts(ctx, i.ID, a.o.Kept)
 	if err != nil {
-		return nil, fmt.Errorf("reading the attempts of subscription %s: %w", id, err)
+		return nil, fmt.Errorf("reading the attempts of subscription %s: %w", i.ID, err)
 	}
 	seen := map[string]bool{}
 	for _, m := range made {

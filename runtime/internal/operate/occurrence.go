@@ -130,7 +130,7 @@ func (a *Admin) Deliveries(ctx context.Context, event string, p store.Position, 
 	l.filter = operator.Filter{Event: et.Name()}
 	more, last, looked := false, after, 0
 	var failed error
-	next, err = l.each(after, maxScan, func(i operator.WebhookInfo, _ place) bool {
+	next, err = l.each(after, maxScan, func(i *sight) bool {
 		if more = len(found) == limit || looked == maxDeliveries; more {
 			return false
 		}
@@ -138,7 +138,7 @@ func (a *Admin) Deliveries(ctx context.Context, event string, p store.Position, 
 		last = i.ID
 		var d operator.Delivery
 		var ok bool
-		if d, ok, failed = a.delivery(ctx, i, p, eventID); ok {
+		if d, ok, failed = a.delivery(ctx, &i.WebhookInfo, p, eventID); ok {
 			found = append(found, d)
 		}
 		return failed == nil
@@ -153,7 +153,7 @@ func (a *Admin) Deliveries(ctx context.Context, event string, p store.Position, 
 }
 
 // delivery is what became of an occurrence at a subscription; false where it does not concern that one.
-func (a *Admin) delivery(ctx context.Context, i operator.WebhookInfo, p store.Position, eventID string) (d operator.Delivery, ok bool, err error) {
+func (a *Admin) delivery(ctx context.Context, i *operator.WebhookInfo, p store.Position, eventID string) (d operator.Delivery, ok bool, err error) {
 	d = operator.Delivery{Subscription: i.ID, Principal: i.Principal, URL: i.URL, State: i.State, Attempts: []operator.Attempt{}}
 	if a.o.Attempts != nil {
 		all, err := a.o.Attempts.Attempts(ctx, i.ID, a.o.Kept)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
@@ -43,7 +42,9 @@ func (a *Admin) EventTypes() []operator.EventType {
 		of(c.Type().Name()).Pollers++
 	}
 	if w := a.o.Webhooks; w != nil {
-		w.Each(anyWebhook, func(h *subscriber.Live) { of(h.Type.Name()).Webhooks++ })
+		for event, n := range w.Live() {
+			of(event).Webhooks += n
+		}
 		for event, n := range w.Lag() {
 			t := of(event)
 			t.Behind = max(t.Behind, n)

@@ -97,7 +97,7 @@ func (a *Admin) step(b *operator.Bulk) (step, error) {
 	case operator.BulkSend:
 		since, until := b.Since, b.Until
 		s, timed = step{func(ctx context.Context, i *operator.WebhookInfo) ([]operator.Attempt, error) {
-			return a.givenUp(ctx, i.ID, since, until)
+			return a.givenUp(ctx, i, since, until)
 		}, a.sendFailed}, true
 	default:
 		return wrong("a bulk action is pause, unpause, resume, replay, endreplay or send")
@@ -116,9 +116,9 @@ func (a *Admin) count(ctx context.Context, f operator.Filter, s step) (n int, er
 	l := a.look(ctx)
 	l.filter = f
 	var failed error
-	_, err = l.each("", 0, func(i operator.WebhookInfo, _ place) bool {
+	_, err = l.each("", 0, func(i *sight) bool {
 		var items []operator.Attempt
-		items, failed = s.items(ctx, &i)
+		items, failed = s.items(ctx, &i.WebhookInfo)
 		n += len(items)
 		return failed == nil
 	})
@@ -213,9 +213,9 @@ func (a *Admin) run(ctx context.Context, t *task, s step, told *toldTask) {
 	l := a.look(ctx)
 	l.filter = t.Filter
 	var failed error
-	_, err := l.each("", 0, func(i operator.WebhookInfo, _ place) bool {
+	_, err := l.each("", 0, func(i *sight) bool {
 		var items []operator.Attempt
-		if items, failed = s.items(ctx, &i); failed != nil {
+		if items, failed = s.items(ctx, &i.WebhookInfo); failed != nil {
 			return false
 		}
 		for _, item := range items {
@@ -231,7 +231,7 @@ func (a *Admin) run(ctx context.Context, t *task, s step, told *toldTask) {
 			next = time.Now().Add(pause)
 			// What is begun is ended: Cancel comes between two.
 			step, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
-			err := s.do(step, &i, item)
+			err := s.do(step, &i.WebhookInfo, item)
 			cancel()
 			if inARow++; !a.did(ctx, t, err) {
 				inARow = 0

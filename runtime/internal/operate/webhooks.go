@@ -33,38 +33,6 @@ func idOf(k operator.SubscriptionKey) (string, error) {
 	return wire.SubscriptionID(wire.ModeWebhook, k.Principal, k.URL, k.Event, canonical), nil
 }
 
-// info describes a record together with what its live subscription knows better, all but WaitingSince: waits is where
-// that is to be looked for.
-func (a *Admin) info(r *store.Subscription) (i operator.WebhookInfo, waits place) {
-	i = operator.WebhookInfo{ID: r.ID, Principal: r.Principal, Event: r.Event, Arguments: r.Arguments, URL: r.URL, State: operator.StateActive,
-		CreatedAt: r.CreatedAt, RefreshedAt: r.RefreshedAt, ExpiresAt: r.ExpiresAt, Truncated: r.Truncated,
-		LastDeliveryAt: r.Health.LastDeliveryAt, LastError: r.Health.LastError, FailedSince: r.Health.FailedSince}
-	suspended := r.Health.Suspended
-	if h := a.o.Webhooks.Get(r.ID); h != nil && h.Generation == r.Generation {
-		status := h.Handle.Status()
-		i.Cursor, i.LastDeliveryAt, i.LastError = h.Handle.Watermark(), status.LastDeliveryAt, string(status.LastError)
-		i.FailedSince, i.Throttled = status.FailedSince, status.Throttled
-		if status.Replaying > 0 {
-			i.Replay = &operator.Replay{AskedBy: status.AskedBy, Left: status.Replaying}
-		}
-		if base, behind, ok := h.Waiting(); ok {
-			if i.Behind = &behind; behind > 0 {
-				waits = place{h.Type.Topic(), base}
-			}
-		}
-		suspended = !status.Active && !status.Paused
-	}
-	switch {
-	case subscriber.Lapsed(r, a.o.Webhooks.Now()):
-		i.State = operator.StateAbsent
-	case !r.PausedAt.IsZero():
-		i.State = operator.StatePaused
-	case suspended:
-		i.State = operator.StateSuspended
-	}
-	return i, waits
-}
-
 func (a *Admin) List(ctx context.Context, after string, limit int) ([]operator.WebhookInfo, error) {
 	w := a.o.Webhooks
 	if w == nil {
@@ -74,14 +42,12 @@ func (a *Admin) List(ctx context.Context, after string, limit int) ([]operator.W
 	if err != nil {
 		return nil, fmt.Errorf("listing webhook subscriptions: %w", err)
 	}
-	l := a.look(ctx)
-	infos := make([]operator.WebhookInfo, len(page))
+	all := make([]sight, len(page))
 	for i := range page {
-		if infos[i], err = l.whole(&page[i]); err != nil {
-			return nil, err
-		}
+		all[i] = a.recorded(&page[i])
+		all[i].wait()
 	}
-	return infos, nil
+	return a.look(ctx).wholes(all)
 }
 
 func (a *Admin) Get(ctx context.Context, id string) (operator.WebhookInfo, error) {
@@ -89,21 +55,23 @@ func (a *Admin) Get(ctx context.Context, id string) (operator.WebhookInfo, error
 	if w == nil {
 		return operator.WebhookInfo{}, fault.NotFound("subscription")
 	}
-	r, ok, err := w.Store().Subscription(ctx, id)
+	l := a.look(ctx)
+	r, ok, err := l.record(id)
 	if err != nil {
-		return operator.WebhookInfo{}, fmt.Errorf("reading webhook subscription %s: %w", id, err)
+		return operator.WebhookInfo{}, err
 	}
 	if !ok || subscriber.Lapsed(&r, w.Now()) {
 		return operator.WebhookInfo{}, fault.NotFound("subscription")
 	}
-	i, err := a.look(ctx).whole(&r)
-	if err != nil {
+	s := a.recorded(&r)
+	s.wait()
+	if _, err := l.whole(&s); err != nil {
 		return operator.WebhookInfo{}, err
 	}
-	if i.Cursor == nil && w.Get(id) == nil {
-		i.Cursor = w.Describe(ctx, &r)
+	if s.Cursor == nil && s.live == nil {
+		s.Cursor = w.Describe(ctx, &r)
 	}
-	return i, nil
+	return s.WebhookInfo, nil
 }
 
 func (a *Admin) Lookup(ctx context.Context, k operator.SubscriptionKey) (operator.WebhookInfo, error) {

@@ -51,6 +51,11 @@ func (r *Records) Events() []string {
 	return slices.Sorted(maps.Keys(r.used))
 }
 
+// ListSubscriptions implements [engine.Lister].
+func (r *Records) ListSubscriptions(ctx context.Context, after string, limit int, known func(id string) bool) ([]store.Subscription, error) {
+	return engine.List(ctx, r.SubscriptionStore, after, limit, known)
+}
+
 // Admit is [engine.Shared]'s. The store adds the concern of a new record in the step that stores it, so that a crash
 // after it loses nothing.
 func (r *Records) Admit(ctx context.Context, s store.Subscription, q engine.Quota) (revision uint64, err error) {

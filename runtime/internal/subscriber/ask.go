@@ -347,7 +347,7 @@ func (w *Subscriptions) refresh(ctx context.Context, q *Request, known *store.Su
 
 // statusIn is the state that a record tells of.
 func statusIn(r *store.Subscription) delivery.Status {
-	return delivery.Status{Active: !r.Health.Suspended && r.PausedAt.IsZero(), Paused: !r.PausedAt.IsZero(),
+	return delivery.Status{Active: !r.Health.Suspended && r.PausedAt.IsZero(), Paused: !r.PausedAt.IsZero(), Suspended: r.Health.Suspended,
 		LastDeliveryAt: r.Health.LastDeliveryAt, LastError: wire.Category(r.Health.LastError), FailedSince: r.Health.FailedSince}
 }
 

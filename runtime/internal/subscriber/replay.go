@@ -135,7 +135,7 @@ func (w *Subscriptions) rewind(ctx context.Context, h *Live, a eventtype.Argumen
 	if err != nil {
 		return err
 	}
-	if err := h.Handle.Rewind(ctx, min(from.Position, h.Handle.Progress().Base), last); err != nil {
+	if err := h.Handle.Rewind(ctx, min(from.Position, h.Handle.Base()), last); err != nil {
 		return err
 	}
 	if from.Truncated {

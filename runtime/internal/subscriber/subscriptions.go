@@ -84,6 +84,9 @@ func (h *Live) Identity() eventtype.Subscription {
 	return eventtype.Subscription{ID: h.ID, Principal: h.Principal, Event: h.Type.Name(), Mode: wire.ModeWebhook}
 }
 
+// CreatedAt is when it began.
+func (h *Live) CreatedAt() time.Time { return time.Unix(0, h.created) }
+
 // Arguments are those under the definition that it reads by.
 func (h *Live) Arguments() eventtype.Arguments { return h.reader.latest() }
 
@@ -118,7 +121,7 @@ func (h *Live) Waiting() (base store.Position, behind int64, ok bool) {
 		return 0, 0, false
 	}
 	head := h.Type.Topic().Head()
-	base = h.Handle.Progress().Base
+	base = h.Handle.Base()
 	return base, max(int64(head)-int64(base), 0), true
 }
 
@@ -204,6 +207,17 @@ func (w *Subscriptions) Lock(ctx context.Context, id string) (h *Live, unlock fu
 		return nil, nil, fault.NotFound("subscription")
 	}
 	return h, unlock, nil
+}
+
+// Live is how many live subscriptions each event type has.
+func (w *Subscriptions) Live() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := map[string]int{}
+	for of, p := range w.parts {
+		n[of.Topic] += len(p.live)
+	}
+	return n
 }
 
 // Each calls f for all live subscriptions that which picks.

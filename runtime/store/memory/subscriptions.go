@@ -14,6 +14,7 @@ import (
 // guards it.
 type subscriptions struct {
 	records       map[string]store.Subscription
+	ids           []string       // of records, in order; nil when one was added or removed since somebody asked
 	owned         map[string]int // records of a principal
 	dispatched    map[string]store.Position
 	concerns      map[string]map[string]store.Concern // by log, then by subscription
@@ -32,7 +33,7 @@ func (s *Store) do(ctx context.Context, f func(*subscriptions)) error {
 		return store.ErrClosed
 	}
 	if s.subs.records == nil {
-		s.subs = subscriptions{map[string]store.Subscription{}, map[string]int{}, map[string]store.Position{}, map[string]map[string]store.Concern{}, map[[2]string]store.Verification{}, attempts{}}
+		s.subs = subscriptions{map[string]store.Subscription{}, nil, map[string]int{}, map[string]store.Position{}, map[string]map[string]store.Concern{}, map[[2]string]store.Verification{}, attempts{}}
 	}
 	f(&s.subs)
 	return nil
@@ -60,6 +61,9 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (re
 			x.own(old.Principal, -1)
 		}
 		x.own(sub.Principal, 1)
+		if old.Revision == 0 {
+			x.ids = nil
+		}
 		x.records[sub.ID] = clone(sub)
 	})
 	if err == nil && conflict {
@@ -82,6 +86,7 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 	return s.do(ctx, func(x *subscriptions) {
 		if sub, ok := x.records[id]; ok && sub.Generation == generation {
 			delete(x.records, id)
+			x.ids = nil
 			x.own(sub.Principal, -1)
 			x.attempts.forget(id)
 			for _, log := range x.concerns {
@@ -94,10 +99,15 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 // Subscriptions implements [store.SubscriptionStore].
 func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (subs []store.Subscription, err error) {
 	err = s.do(ctx, func(x *subscriptions) {
-		for _, id := range slices.Sorted(maps.Keys(x.records)) {
-			if id > after && len(subs) < limit {
-				subs = append(subs, clone(x.records[id]))
-			}
+		if x.ids == nil {
+			x.ids = slices.Sorted(maps.Keys(x.records))
+		}
+		i, found := slices.BinarySearch(x.ids, after)
+		if found {
+			i++
+		}
+		for _, id := range x.ids[i:min(len(x.ids), i+max(limit, 0))] {
+			subs = append(subs, clone(x.records[id]))
 		}
 	})
 	return subs, err

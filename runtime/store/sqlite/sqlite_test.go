@@ -72,6 +72,11 @@ func TestAttempts(t *testing.T) {
 	enginetest.TestAttempts(t, func(t *testing.T) enginetest.Attempts { return fresh(t) })
 }
 
+func TestLister(t *testing.T) {
+	t.Parallel()
+	enginetest.TestLister(t, func(t *testing.T) enginetest.Lister { return fresh(t) })
+}
+
 func TestActions(t *testing.T) {
 	t.Parallel()
 	enginetest.TestActions(t, func(t *testing.T) engine.Actions { return fresh(t) }, nil)

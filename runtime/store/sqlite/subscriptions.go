@@ -13,8 +13,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-const subscriptionColumns = "id, principal, url, event, arguments, secrets, codes, generation, revision, created, refreshed, expires, truncated, " +
-	"epoch, base, settled, upstream, suspended, suspended_at, failed_since, last_delivery, last_error, not_before, paused_at"
+// listedColumns are all but those that need decrypting or decoding.
+const (
+	listedColumns = "id, principal, url, event, arguments, codes, generation, revision, created, refreshed, expires, truncated, " +
+		"suspended, suspended_at, failed_since, last_delivery, last_error, not_before, paused_at"
+	subscriptionColumns = listedColumns + ", secrets, epoch, base, settled, upstream"
+)
 
 // PutSubscription implements [store.SubscriptionStore].
 func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {
@@ -40,9 +44,10 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 			return err
 		}
 		_, err = w.exec(ctx, "INSERT OR REPLACE INTO subscriptions ("+subscriptionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			sub.ID, sub.Principal, sub.URL, sub.Event, []byte(sub.Arguments), secrets, sub.Codes, int64(sub.Generation), int64(sub.Revision+1),
+			sub.ID, sub.Principal, sub.URL, sub.Event, []byte(sub.Arguments), sub.Codes, int64(sub.Generation), int64(sub.Revision+1),
 			scalar.Nanos(sub.CreatedAt), scalar.Nanos(sub.RefreshedAt), scalar.Nanos(sub.ExpiresAt), sub.Truncated,
-			int64(p.Epoch), int64(p.Base), settled, p.Upstream, h.Suspended, scalar.Nanos(h.SuspendedAt), scalar.Nanos(h.FailedSince), scalar.Nanos(h.LastDeliveryAt), h.LastError, scalar.Nanos(sub.NotBefore), scalar.Nanos(sub.PausedAt))
+			h.Suspended, scalar.Nanos(h.SuspendedAt), scalar.Nanos(h.FailedSince), scalar.Nanos(h.LastDeliveryAt), h.LastError, scalar.Nanos(sub.NotBefore), scalar.Nanos(sub.PausedAt),
+			secrets, int64(p.Epoch), int64(p.Base), settled, p.Upstream)
 		if err != nil {
 			return err
 		}
@@ -61,25 +66,38 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 	return sub.Revision + 1, nil
 }
 
-// scan reads one row of subscriptionColumns.
-func (s *Store) scan(row interface{ Scan(...any) error }) (sub store.Subscription, err error) {
-	var arguments, secrets []byte
-	var settled string
-	var generation, revision, created, refreshed, expires, epoch, base, suspendedAt, failedSince, lastDelivery, notBefore, pausedAt int64
-	p, h := &sub.Progress, &sub.Health
-	if err := row.Scan(&sub.ID, &sub.Principal, &sub.URL, &sub.Event, &arguments, &secrets, &sub.Codes, &generation, &revision,
-		&created, &refreshed, &expires, &sub.Truncated, &epoch, &base, &settled, &p.Upstream, &h.Suspended, &suspendedAt, &failedSince, &lastDelivery, &h.LastError, &notBefore, &pausedAt); err != nil {
+type scanner interface{ Scan(...any) error }
+
+// scanListed reads one row of listedColumns, and what follows them into more.
+func scanListed(row scanner, more ...any) (sub store.Subscription, err error) {
+	var arguments []byte
+	var generation, revision, created, refreshed, expires, suspendedAt, failedSince, lastDelivery, notBefore, pausedAt int64
+	h := &sub.Health
+	if err := row.Scan(append([]any{&sub.ID, &sub.Principal, &sub.URL, &sub.Event, &arguments, &sub.Codes, &generation, &revision, &created, &refreshed, &expires,
+		&sub.Truncated, &h.Suspended, &suspendedAt, &failedSince, &lastDelivery, &h.LastError, &notBefore, &pausedAt}, more...)...); err != nil {
 		return sub, err
 	}
 	sub.Arguments, sub.Generation, sub.Revision = arguments, uint64(generation), uint64(revision)
 	sub.CreatedAt, sub.RefreshedAt, sub.ExpiresAt = scalar.Time(created), scalar.Time(refreshed), scalar.Time(expires)
 	sub.NotBefore, sub.PausedAt = scalar.Time(notBefore), scalar.Time(pausedAt)
-	p.Epoch, p.Base = uint64(epoch), store.Position(base)
 	h.SuspendedAt, h.FailedSince, h.LastDeliveryAt = scalar.Time(suspendedAt), scalar.Time(failedSince), scalar.Time(lastDelivery)
+	return sub, nil
+}
+
+// scan reads one row of subscriptionColumns.
+func (s *Store) scan(row scanner) (store.Subscription, error) {
+	var secrets []byte
+	var settled, upstream string
+	var epoch, base int64
+	sub, err := scanListed(row, &secrets, &epoch, &base, &settled, &upstream)
+	if err != nil {
+		return sub, err
+	}
+	sub.Progress = store.Progress{Epoch: uint64(epoch), Base: store.Position(base), Upstream: upstream}
 	if sub.Secrets, err = s.box.Open(sub.ID, secrets); err != nil {
 		return sub, err
 	}
-	if p.Settled, err = scalar.ParseSpans(settled); err != nil {
+	if sub.Progress.Settled, err = scalar.ParseSpans(settled); err != nil {
 		return sub, fmt.Errorf("%w: positions of %s: %w", ErrCorrupt, sub.ID, err)
 	}
 	return sub, nil
@@ -158,6 +176,31 @@ func (s *Store) readable(ctx context.Context, after string, limit int) (subs []s
 		last, read = sub.ID, read+1
 	}
 	return subs, last, read == limit, classify(rows.Err())
+}
+
+// ListSubscriptions implements [engine.Lister]. An index has the ids, so that those of which no more is asked cost a tenth.
+func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, known func(id string) bool) (subs []store.Subscription, err error) {
+	all := true
+	err = s.each(ctx, func(rows *sql.Rows) error {
+		var sub store.Subscription
+		err := rows.Scan(&sub.ID)
+		all = all && known(sub.ID)
+		subs = append(subs, sub)
+		return err
+	}, "SELECT id FROM subscriptions WHERE id > ? ORDER BY id LIMIT ?", after, limit)
+	if err != nil || all {
+		return subs, err
+	}
+	subs = subs[:0]
+	err = s.each(ctx, func(rows *sql.Rows) error {
+		sub, err := scanListed(rows)
+		if known(sub.ID) {
+			sub = store.Subscription{ID: sub.ID}
+		}
+		subs = append(subs, sub)
+		return err
+	}, "SELECT "+listedColumns+" FROM subscriptions WHERE id > ? ORDER BY id LIMIT ?", after, limit)
+	return subs, err
 }
 
 // CountSubscriptions implements [store.SubscriptionStore].

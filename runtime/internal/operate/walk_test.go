@@ -1,0 +1,154 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+)
+
+// A listingStore counts the records that it reads. While something is to happen, it does after a page was listed.
+type listingStore struct {
+	*memory.Store
+	reads   atomic.Int64
+	happens func()
+	fails   error
+}
+
+func (s *listingStore) Subscription(ctx context.Context, id string) (store.Subscription, bool, error) {
+	s.reads.Add(1)
+	return s.Store.Subscription(ctx, id)
+}
+
+func (s *listingStore) ListSubscriptions(ctx context.Context, after string, limit int, known func(string) bool) ([]store.Subscription, error) {
+	page, err := s.Store.Subscriptions(ctx, after, limit)
+	for i := range page {
+		if known(page[i].ID) {
+			page[i] = store.Subscription{ID: page[i].ID}
+		} else {
+			s.reads.Add(1)
+		}
+	}
+	if s.happens != nil {
+		s.happens()
+	}
+	return page, errors.Join(err, s.fails)
+}
+
+// SRV-8: what is asked about all subscriptions is known of those that live here without their records; a list reads
+// those that it shows.
+func TestSRV8LooksWithoutRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := receive(t)
+		st := &listingStore{Store: memory.New()}
+		b := newBed(t, setup{r: r, store: st})
+		e := b.event("e", true)
+		ctx := t.Context()
+		for i := range 20 {
+			b.at(fmt.Sprint("p", i%10), fmt.Sprint("/", i))
+		}
+		// One that nobody delivers to: its event type is gone.
+		alien := store.Subscription{ID: "sub_alien", Principal: "p1", URL: origin + "/alien", Event: "gone", Arguments: []byte(`{}`), Generation: 5, CreatedAt: time.Now(),
+			Health: store.Health{Suspended: true, FailedSince: time.Now(), LastError: "timeout"}}
+		_, err := st.PutSubscription(ctx, alien)
+		must(t, err)
+		r.on(refuse)
+		e.Emit(incident{ID: "1"})
+		settle(time.Minute)
+
+		asks := func(what string, reads int64, f func() (int, error), want int) {
+			t.Helper()
+			st.reads.Store(0)
+			if got, err := f(); err != nil || got != want {
+				t.Errorf("%s: %d %v, want %d", what, got, err, want)
+			}
+			if n := st.reads.Load(); n != reads {
+				t.Errorf("%s: %d records were read, want %d", what, n, reads)
+			}
+		}
+		endpoints := func(f operator.Filter, count func(operator.Endpoint) int) func() (int, error) {
+			return func() (int, error) {
+				found, _, err := b.Endpoints(ctx, f, "", 100)
+				n := 0
+				for _, e := range found {
+					n += count(e)
+				}
+				return n, err
+			}
+		}
+		find := func(f operator.Filter, limit int) func() (int, error) {
+			return func() (int, error) {
+				found, _, err := b.Find(ctx, f, "", limit)
+				for _, i := range found {
+					if i.CreatedAt.IsZero() || string(i.Arguments) != "{}" {
+						t.Errorf("%+v lacks what its record has", i)
+					}
+				}
+				return len(found), err
+			}
+		}
+		preview := func(bulk operator.Bulk) func() (int, error) {
+			return func() (int, error) { return b.Preview(ctx, bulk) }
+		}
+		// One record is always read, that of the alien.
+		asks("endpoints", 1, endpoints(operator.Filter{}, func(e operator.Endpoint) int { return e.Subscriptions }), 21)
+		asks("failing endpoints", 1, endpoints(operator.Filter{}, func(e operator.Endpoint) int { return e.Failing }), 21)
+		asks("suspended at endpoints", 1, endpoints(operator.Filter{}, func(e operator.Endpoint) int { return e.Suspended }), 1)
+		asks("failing", 1+4, find(operator.Filter{Failing: true}, 5), 5)
+		asks("failing of a principal", 1+2, find(operator.Filter{Failing: true, Principal: "p1"}, 5), 3)
+		asks("late", 1+5, find(operator.Filter{Late: time.Second}, 5), 5)
+		asks("of another type", 1, find(operator.Filter{Event: "gone"}, 5), 1)
+		asks("suspended", 1, find(operator.Filter{State: operator.StateSuspended}, 5), 1)
+		asks("pause", 1, preview(operator.Bulk{Verb: operator.BulkPause}), 21)
+		asks("pause at a URL", 1, preview(operator.Bulk{Verb: operator.BulkPause, Filter: operator.Filter{URL: "/1"}}), 11)
+		asks("resume", 1, preview(operator.Bulk{Verb: operator.BulkResume}), 1)
+
+		// What ends between the list and the look is not there.
+		st.happens = func() {
+			st.happens = nil
+			found, _, err := b.Find(ctx, operator.Filter{Principal: "p2"}, "", 1)
+			must(t, err)
+			must(t, b.End(ctx, found[0].ID, nil))
+		}
+		if n, err := b.Preview(ctx, operator.Bulk{Verb: operator.BulkPause}); n != 20 || err != nil {
+			t.Errorf("pause while one ends: %d %v, want 20", n, err)
+		}
+		st.fails = errTest
+		if _, err := b.Preview(ctx, operator.Bulk{Verb: operator.BulkPause}); !errors.Is(err, errTest) {
+			t.Error(err)
+		}
+	})
+}
+
+// SRV-8: a preview of what was given up reads no attempts of a subscription that has never failed.
+func TestSRV8GivenUpReadsWhatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := receive(t)
+		st := newFailingStore()
+		b := newBed(t, setup{r: r, store: st})
+		e := b.event("e", true)
+		ctx := t.Context()
+		began := time.Now()
+		time.Sleep(time.Minute)
+		b.at("ann", "/a")
+		settle(time.Minute)
+		e.Emit(incident{ID: "1"})
+		settle(time.Minute)
+		send := operator.Bulk{Verb: operator.BulkSend, Since: time.Now()}
+		st.failAttempts(errTest)
+		if n, err := b.Preview(ctx, send); n != 0 || err != nil {
+			t.Errorf("one that never failed: %d %v", n, err)
+		}
+		send.Since = began
+		if _, err := b.Preview(ctx, send); !errors.Is(err, errTest) {
+			t.Errorf("since before it began: %v, want what an earlier one of its id has met", err)
+		}
+	})
+}

@@ -1,0 +1,45 @@
+package enginetest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
+)
+
+// A Lister is what [TestLister] tests.
+type Lister interface {
+	store.SubscriptionStore
+	engine.Lister
+}
+
+// TestLister runs the suite of [engine.Lister]; open returns an empty store.
+func TestLister(t *testing.T, open func(t *testing.T) Lister) {
+	for name, known := range map[string]func(id string) bool{
+		"none is known": func(string) bool { return false },
+		"some are":      func(id string) bool { return id == "sub_1" || id == "sub_3" },
+		"all are":       func(string) bool { return true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			for i := range 7 {
+				check.Put(t, s, check.Subscription(fmt.Sprint("sub_", i)))
+			}
+			want := check.Must(s.Subscriptions(t.Context(), "sub_0", 4))(t)
+			for i := range want {
+				if want[i].Secrets, want[i].Progress = nil, (store.Progress{}); known(want[i].ID) {
+					want[i] = store.Subscription{ID: want[i].ID}
+				}
+			}
+			check.Equal(t, check.Must(s.ListSubscriptions(t.Context(), "sub_0", 4, known))(t), want)
+			if rest := check.Must(s.ListSubscriptions(t.Context(), "sub_4", 4, known))(t); len(rest) != 2 || rest[1].ID != "sub_6" {
+				t.Errorf("%+v", rest)
+			}
+			if none := check.Must(s.ListSubscriptions(t.Context(), "sub_6", 4, known))(t); len(none) != 0 {
+				t.Errorf("%+v", none)
+			}
+		})
+	}
+}
