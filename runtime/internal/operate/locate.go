@@ -121,12 +121,12 @@ func (a *Admin) givenUp(ctx context.Context, id string, since, until time.Time) 
 	if a.o.Attempts == nil {
 		return nil, nil
 	}
-	if err := a.o.Webhooks.Flush(ctx); err != nil {
-		return nil, fmt.Errorf("storing attempts: %w", err)
+	if err := a.flush(ctx); err != nil {
+		return nil, err
 	}
-	made, err := a.o.Attempts.Attempts(ctx, id, a.o.Kept)
+	made, err := a.kept(ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("reading the attempts of subscription %s: %w", id, err)
+		return nil, err
 	}
 	seen := map[string]bool{}
 	for _, m := range made {
