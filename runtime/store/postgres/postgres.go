@@ -355,6 +355,14 @@ func (s *Store) write(ctx context.Context, f func(b *pgx.Batch)) error {
 	return uncertain(err)
 }
 
+// change makes a write of one statement that changes rows, and reports whether it has changed any.
+func (s *Store) change(ctx context.Context, sql string, args ...any) (changed bool, err error) {
+	err = s.write(ctx, func(b *pgx.Batch) {
+		b.Queue(s.in("WITH c AS ("+sql+" RETURNING 1) SELECT count(*) > 0 FROM c"), args...).QueryRow(func(row pgx.Row) error { return row.Scan(&changed) })
+	})
+	return changed && err == nil, err
+}
+
 // transact runs f in a transaction that writes. f may run several times.
 func (s *Store) transact(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error {
 	err := s.attempt(ctx, func(ctx context.Context) error {
