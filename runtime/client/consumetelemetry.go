@@ -50,10 +50,6 @@ func (m *consumeMetrics) init(k *consumer) (err error) {
 	if m.tracer = k.o.Tracer; m.tracer == nil {
 		m.tracer = otel.GetTracerProvider().Tracer(scope)
 	}
-	meter := k.o.Meter
-	if meter == nil {
-		meter = otel.GetMeterProvider().Meter(scope)
-	}
 	for _, f := range k.flows {
 		f.counted = counted{of: []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer),
 			trace.WithAttributes(telemetry.Type.String(f.name))}, outcomes: map[string]metric.MeasurementOption{}}
@@ -61,7 +57,7 @@ func (m *consumeMetrics) init(k *consumer) (err error) {
 			f.counted.outcomes[outcome] = telemetry.With(telemetry.Type.String(f.name), telemetry.Outcome.String(outcome))
 		}
 	}
-	i := telemetry.New(meter)
+	i := telemetry.New(telemetry.Meter(k.o.Meter, scope))
 	m.tries = i.Counter("consume.tries", "{try}", "Tries of handlers, by what came of them.")
 	m.problems = i.Counter("consume.problems", "{problem}", "What went wrong beside the handlers.")
 	running := i.Present("consume.in_flight", "{event}", "Events that were received and are not settled, those that wait for their retry included.")

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
@@ -103,11 +102,8 @@ func NewHandler(s Service, o Options, routes ...Route) (*Handler, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	if o.Meter == nil {
-		o.Meter = otel.Meter("github.com/mcpe-gen/mcpe-gen/runtime/ingress")
-	}
 	h := &Handler{service: s, routes: routes, o: o}
-	i := telemetry.New(o.Meter)
+	i := telemetry.New(telemetry.Meter(o.Meter, "github.com/mcpe-gen/mcpe-gen/runtime/ingress"))
 	h.deliveries = i.Counter("ingress.deliveries", "{delivery}", "Webhooks of services that arrived.")
 	if err := i.Err(); err != nil {
 		return nil, fmt.Errorf("ingress: %w", err)

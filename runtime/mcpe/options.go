@@ -1,6 +1,7 @@
 package mcpe
 
 import (
+	"cmp"
 	"encoding/json"
 	"log/slog"
 	"time"
@@ -79,9 +80,7 @@ type Rate struct {
 }
 
 func (r Rate) or(perSecond float64, burst int) Rate {
-	if r.PerSecond == 0 {
-		r.PerSecond = perSecond
-	}
+	r.PerSecond = cmp.Or(r.PerSecond, perSecond)
 	if r.Burst <= 0 {
 		r.Burst = burst
 	}

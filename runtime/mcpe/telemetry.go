@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
@@ -39,11 +38,7 @@ type metrics struct {
 }
 
 func (t *metrics) init(o Options) (err error) {
-	m := o.Meter
-	if m == nil {
-		m = otel.GetMeterProvider().Meter(scopeName)
-	}
-	i := telemetry.New(m)
+	i := telemetry.New(telemetry.Meter(o.Meter, scopeName))
 	t.notifications = i.Counter("mcpe.notifications", "{notification}", "MCPE notifications handed to a connection.")
 	t.drops = i.Counter("mcpe.dropped", "{event}", "Events that an MCPE subscription did not get.")
 	t.handlers = i.Counter("mcpe.handlers", "{run}", "Runs of handlers of MCPE subscriptions.")

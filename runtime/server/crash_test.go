@@ -185,7 +185,7 @@ func TestCrashChild(t *testing.T) {
 		fmt.Println("emitted", id)
 		time.Sleep(10 * time.Millisecond)
 	}
-	time.Sleep(250 * time.Millisecond)
+	time.Sleep(250 * time.Millisecond) // for the crash point to come; where it does not, the process ends here
 	killSelf()
 	select {}
 }

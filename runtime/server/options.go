@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,10 +9,10 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -147,10 +148,7 @@ type Options struct {
 }
 
 func (o *Options) meter() metric.Meter {
-	if o.Meter != nil {
-		return o.Meter
-	}
-	return otel.Meter("github.com/mcpe-gen/mcpe-gen/runtime/server")
+	return telemetry.Meter(o.Meter, "github.com/mcpe-gen/mcpe-gen/runtime/server")
 }
 
 // Bounds and defaults of Options.
@@ -188,33 +186,19 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxEventsCap, 1000)
 	setDefault(&o.MaxEvents, min(100, o.MaxEventsCap))
 	o.MaxEvents = min(o.MaxEvents, o.MaxEventsCap)
-	if o.MaxWait == 0 {
-		o.MaxWait = 30 * time.Second
-	}
-	if o.MaxToolWait == 0 {
-		o.MaxToolWait = readtool.MaxWaitSeconds * time.Second
-	}
-	if o.Reauthorize == 0 {
-		o.Reauthorize = 5 * time.Minute
-	}
+	o.MaxWait = cmp.Or(o.MaxWait, 30*time.Second)
+	o.MaxToolWait = cmp.Or(o.MaxToolWait, readtool.MaxWaitSeconds*time.Second)
+	o.Reauthorize = cmp.Or(o.Reauthorize, 5*time.Minute)
 	setDefault(&o.ScanLimit, 4096)
 	setDefault(&o.MaxPayload, defaultMaxBytes)
 	setDefault(&o.MaxArguments, defaultMaxArguments)
 	setDefault(&o.MaxParams, defaultMaxParams)
 	o.MaxParams = max(o.MaxParams, o.MaxArguments+besideArguments)
 	setDefault(&o.MaxPage, defaultMaxPage)
-	if o.MemoryQuota.PerPrincipal == 0 {
-		o.MemoryQuota.PerPrincipal = defaultShare
-	}
-	if o.MemoryQuota.Total == 0 {
-		o.MemoryQuota.Total = defaultTotal
-	}
-	if o.Retention.MaxAge == 0 {
-		o.Retention.MaxAge = defaultAge
-	}
-	if o.Retention.MaxCount == 0 {
-		o.Retention.MaxCount = defaultCount
-	}
+	o.MemoryQuota.PerPrincipal = cmp.Or(o.MemoryQuota.PerPrincipal, defaultShare)
+	o.MemoryQuota.Total = cmp.Or(o.MemoryQuota.Total, defaultTotal)
+	o.Retention.MaxAge = cmp.Or(o.Retention.MaxAge, defaultAge)
+	o.Retention.MaxCount = cmp.Or(o.Retention.MaxCount, defaultCount)
 	return o
 }
 
@@ -304,15 +288,9 @@ func (o Options) forType(opts []TypeOption) typeOptions {
 	}
 	setDefault(&t.nextPoll, o.NextPoll)
 	setDefault(&t.maxPayload, o.MaxPayload)
-	if t.retention.MaxAge == 0 {
-		t.retention.MaxAge = o.Retention.MaxAge
-	}
-	if t.retention.MaxCount == 0 {
-		t.retention.MaxCount = o.Retention.MaxCount
-	}
-	if t.retention.MaxBytes == 0 {
-		t.retention.MaxBytes = o.Retention.MaxBytes
-	}
+	t.retention.MaxAge = cmp.Or(t.retention.MaxAge, o.Retention.MaxAge)
+	t.retention.MaxCount = cmp.Or(t.retention.MaxCount, o.Retention.MaxCount)
+	t.retention.MaxBytes = cmp.Or(t.retention.MaxBytes, o.Retention.MaxBytes)
 	if t.lease <= 0 {
 		t.lease = max(leaseMultiple*t.nextPoll, minLease)
 	}

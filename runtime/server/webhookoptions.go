@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -113,33 +114,21 @@ func (o WebhookOptions) withDefaults(s interface{ Durable() bool }) (WebhookOpti
 	}
 	setDefault(&o.DefaultTTL, defaultTTL)
 	o.DefaultTTL = min(max(o.DefaultTTL, o.MinTTL), o.MaxTTL)
-	if o.Grace == 0 {
-		o.Grace = defaultGrace
-	}
-	if o.Quota.PerPrincipal == 0 {
-		o.Quota.PerPrincipal = 100
-	}
-	if o.Quota.Total == 0 {
-		o.Quota.Total = 100_000
-	}
+	o.Grace = cmp.Or(o.Grace, defaultGrace)
+	o.Quota.PerPrincipal = cmp.Or(o.Quota.PerPrincipal, 100)
+	o.Quota.Total = cmp.Or(o.Quota.Total, 100_000)
 	setDefault(&o.Verify.Timeout, 5*time.Second)
 	o.Verify.Timeout = min(o.Verify.Timeout, maxVerifyTimeout)
 	setDefault(&o.Verify.Budget, 10)
 	setDefault(&o.Verify.CacheFor, time.Hour)
-	if o.Verify.PerPrincipal == 0 {
-		o.Verify.PerPrincipal = 2000
-	}
-	if o.Verify.Total == 0 {
-		o.Verify.Total = 200_000
-	}
+	o.Verify.PerPrincipal = cmp.Or(o.Verify.PerPrincipal, 2000)
+	o.Verify.Total = cmp.Or(o.Verify.Total, 200_000)
 	if o.Attempts.PerSubscription == 0 {
 		o.Attempts.PerSubscription = attemptsInMemory
 		if durable {
 			o.Attempts.PerSubscription = attemptsDurable
 		}
 	}
-	setDefault(&o.Attempts.MaxAge, 7*24*time.Hour)
-	setDefault(&o.Attempts.Total, 1_000_000)
 	setDefault(&o.Retry.PerHost, 16)
 	setDefault(&o.Callbacks.HostConnections, o.Retry.PerHost)
 	return o, nil

@@ -254,7 +254,7 @@ func TestActions(t *testing.T) {
 	before := s.took.Load()
 	p.do(chromedp.DoubleClick("button[aria-label='Send again ord_2']", chromedp.ByQuery))
 	until(t, "it says so", func() bool { return strings.Contains(p.text("[role=status]"), "sent again") })
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond) // for a second one, which must not come
 	if n := s.took.Load() - before; n != 1 {
 		t.Errorf("sent %d times", n)
 	}
@@ -276,7 +276,7 @@ func TestActions(t *testing.T) {
 	// What cannot be undone needs its box, which the browser asks for.
 	p.visit("/subscriptions/" + good)
 	p.do(chromedp.Click(form(good, "end"), chromedp.ByQuery))
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond) // for the form, which must not be sent
 	if s.state(good) != "active" {
 		t.Error("ended without the box")
 	}
@@ -384,7 +384,7 @@ func TestLiveTail(t *testing.T) {
 		t.Error("the button does not say that it is pressed")
 	}
 	s.emit("second")
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // for a row, which must not come
 	if n := rows(); n != 1 {
 		t.Errorf("%d rows while it is paused", n)
 	}

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"iter"
 	"time"
 )
 
@@ -60,32 +61,10 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 		if e.workers == 0 {
 			close(e.idle)
 		}
-		for s := range e.shards {
-			for h := range s.handles {
-				if h.log == nil {
-					e.touch(h) // its cursor has moved with the feed
-				}
-			}
-		}
+		e.touchFeeds(e.all())
 	}
 	e.mu.Unlock()
-	var err error
-	select {
-	case <-e.idle:
-	case <-ctx.Done():
-		err = ctx.Err()
-		e.cutOff()
-		select {
-		case <-e.idle:
-		case <-time.After(graceTime):
-		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), graceTime)
-		defer cancel()
-	}
-	if flushErr := e.Flush(ctx); err == nil {
-		err = flushErr
-	}
+	err := conclude(ctx, e.idle, e.cutOff, e.Flush)
 	e.abort()
 	e.trimmer.wait()
 	e.sampler.wait()
@@ -93,19 +72,45 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	return err
 }
 
+// touchFeeds has the cursors stored that have moved with a feed; the engine's lock is held.
+func (e *Engine) touchFeeds(handles iter.Seq[*Handle]) {
+	for h := range handles {
+		if h.log == nil {
+			e.touch(h)
+		}
+	}
+}
+
 // graceTime is how long a shutdown whose time is over waits for attempts that were cut off, and
 // for the store.
 const graceTime = time.Second
+
+// conclude waits for idle and stores what attempts have come to. When ctx ends first, attempts are cut off and its error is
+// returned.
+func conclude(ctx context.Context, idle <-chan struct{}, cutOff func(), save func(context.Context) error) error {
+	select {
+	case <-idle:
+		return save(ctx)
+	case <-ctx.Done():
+	}
+	cutOff()
+	select {
+	case <-idle:
+	case <-time.After(graceTime):
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTime)
+	defer cancel()
+	_ = save(late)
+	return ctx.Err()
+}
 
 // cutOff cancels everything that is under way.
 func (e *Engine) cutOff() {
 	e.abort()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for s := range e.shards {
-		for h := range s.handles {
-			h.cancel()
-		}
+	for h := range e.all() {
+		h.cancel()
 	}
 }
 

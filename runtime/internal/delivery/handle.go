@@ -125,7 +125,7 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 			return nil, err
 		}
 	default:
-		if err := e.pin(ctx, h); err != nil {
+		if err := n.Log.note(ctx, h.concern()); err != nil {
 			return nil, err
 		}
 		h.row = true

@@ -85,9 +85,13 @@ func (l *Log) Leave(ctx context.Context, s store.Subscription) error {
 		from = max(s.Progress.Base, c.First-1)
 	}
 	e.mu.Unlock()
-	c := store.Concern{ID: s.ID, Generation: s.Generation, First: from + 1}
+	return l.note(ctx, store.Concern{ID: s.ID, Generation: s.Generation, First: from + 1})
+}
+
+// note stores a concern.
+func (l *Log) note(ctx context.Context, c store.Concern) error {
 	if err := l.shard.o.Store.Dispatched(ctx, l.name, 0, []store.Concern{c}); err != nil {
-		return fmt.Errorf("delivery: subscription %s: %w", s.ID, err)
+		return fmt.Errorf("delivery: subscription %s: %w", c.ID, err)
 	}
 	return nil
 }
@@ -190,13 +194,9 @@ func (e *Engine) save() {
 	}
 }
 
-// pin stores that everything after h's base concerns it.
-func (e *Engine) pin(ctx context.Context, h *Handle) error {
-	c := store.Concern{ID: h.id, Generation: h.generation, First: h.marks.Base() + 1}
-	if err := h.shard.o.Store.Dispatched(ctx, h.log.name, 0, []store.Concern{c}); err != nil {
-		return fmt.Errorf("delivery: subscription %s: %w", h.id, err)
-	}
-	return nil
+// concern says that everything after h's base concerns it.
+func (h *Handle) concern() store.Concern {
+	return store.Concern{ID: h.id, Generation: h.generation, First: h.marks.Base() + 1}
 }
 
 // quiet reports whether nothing is left to do for h and its reader will say when there is.
@@ -354,8 +354,7 @@ func (s *Shard) collect(marks bool) *snapshot {
 			h.row = false
 		case h.log != nil && !h.row:
 			h.row = true
-			c := store.Concern{ID: h.id, Generation: h.generation, First: h.marks.Base() + 1}
-			snap.concerns[h.log] = append(snap.concerns[h.log], c)
+			snap.concerns[h.log] = append(snap.concerns[h.log], h.concern())
 		}
 	}
 	e.mu.Unlock()

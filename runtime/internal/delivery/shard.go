@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -93,11 +94,7 @@ func (s *Shard) Drain(ctx context.Context) error {
 	e := s.e
 	e.mu.Lock()
 	s.closing = true
-	for h := range s.handles {
-		if h.log == nil {
-			e.touch(h) // its cursor has moved with the feed
-		}
-	}
+	e.touchFeeds(maps.Keys(s.handles))
 	idle := make(chan struct{})
 	if s.busy == 0 {
 		close(idle)
@@ -105,29 +102,18 @@ func (s *Shard) Drain(ctx context.Context) error {
 		s.idle = idle
 	}
 	e.mu.Unlock()
-	var err error
-	select {
-	case <-idle:
-	case <-ctx.Done():
-		err = ctx.Err()
-		e.mu.Lock()
-		for h := range s.handles {
-			h.cancel()
-		}
-		e.mu.Unlock()
-		select {
-		case <-idle:
-		case <-time.After(graceTime):
-		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), graceTime)
-		defer cancel()
-	}
-	if flushErr := s.save(ctx, true); err == nil {
-		err = flushErr
-	}
+	err := conclude(ctx, idle, s.cutOff, func(ctx context.Context) error { return s.save(ctx, true) })
 	s.close(true)
 	return err
+}
+
+// cutOff cancels everything that is under way.
+func (s *Shard) cutOff() {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	for h := range s.handles {
+		h.cancel()
+	}
 }
 
 // Drop forgets the subscriptions at once: somebody else may own them. Attempts under way are cut off

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -62,11 +63,7 @@ func (t *metrics) init(e *Engine) (err error) {
 	if t.tracer == nil {
 		t.tracer = otel.GetTracerProvider().Tracer(scope)
 	}
-	m := e.o.Meter
-	if m == nil {
-		m = otel.GetMeterProvider().Meter(scope)
-	}
-	i := telemetry.New(m)
+	i := telemetry.New(telemetry.Meter(e.o.Meter, scope))
 	t.deliveries = i.Counter("webhook.deliveries", "{occurrence}", "Occurrences that need no attempt any more, by what became of them.")
 	t.attempts = i.Counter("webhook.attempts", "{attempt}", "Requests to endpoints.")
 	t.latency = i.Seconds("webhook.attempt.duration", "Time from the signature of a request to its answer or failure.")
@@ -77,7 +74,7 @@ func (t *metrics) init(e *Engine) (err error) {
 		s := e.census()
 		o.ObserveInt64(inFlight, s.inFlight)
 		for state, n := range s.live {
-			o.ObserveInt64(live, n, metric.WithAttributes(telemetry.State.String(state)))
+			o.ObserveInt64(live, n, metric.WithAttributes(telemetry.State.String(string(state))))
 		}
 		for event, n := range s.lag {
 			o.ObserveInt64(lag, n, metric.WithAttributes(telemetry.Type.String(event)))
@@ -87,22 +84,15 @@ func (t *metrics) init(e *Engine) (err error) {
 	return err
 }
 
-// The states of subscriptions, as operator.State has them.
-const (
-	stateActive    = "active"
-	stateSuspended = "suspended"
-	statePaused    = "paused"
-)
-
 // A census is what observed instruments show, and how far the slowest subscription to each host is behind where one is.
 type census struct {
-	inFlight  int64
-	live, lag map[string]int64
-	hosts     map[string]int64
+	inFlight   int64
+	live       map[operator.State]int64
+	lag, hosts map[string]int64
 }
 
 func (e *Engine) census() census {
-	s := census{live: map[string]int64{stateActive: 0, stateSuspended: 0, statePaused: 0}, lag: map[string]int64{}, hosts: map[string]int64{}}
+	s := census{live: map[operator.State]int64{operator.StateActive: 0, operator.StateSuspended: 0, operator.StatePaused: 0}, lag: map[string]int64{}, hosts: map[string]int64{}}
 	heads := map[*Log]store.Position{}
 	e.mu.Lock()
 	s.inFlight = int64(e.flying)
@@ -121,11 +111,11 @@ func (e *Engine) census() census {
 		}
 		switch {
 		case h.pausedAt != 0:
-			s.live[statePaused]++
+			s.live[operator.StatePaused]++
 		case h.health.suspended:
-			s.live[stateSuspended]++
+			s.live[operator.StateSuspended]++
 		default:
-			s.live[stateActive]++
+			s.live[operator.StateActive]++
 		}
 		if h.log == nil {
 			return

@@ -19,6 +19,11 @@ func (a *Admin) Attempts(ctx context.Context, id string) ([]operator.Attempt, er
 	if _, err := a.Get(ctx, id); err != nil {
 		return nil, err
 	}
+	return a.kept(ctx, id)
+}
+
+// kept are the attempts at a subscription that are kept, the latest first.
+func (a *Admin) kept(ctx context.Context, id string) ([]operator.Attempt, error) {
 	if a.o.Attempts == nil {
 		return nil, nil
 	}
@@ -27,6 +32,11 @@ func (a *Admin) Attempts(ctx context.Context, id string) ([]operator.Attempt, er
 		return nil, fmt.Errorf("reading the attempts of subscription %s: %w", id, err)
 	}
 	return found, nil
+}
+
+// flush waits until the attempts that were made are kept.
+func (a *Admin) flush(ctx context.Context) error {
+	return wrapped("storing attempts", a.o.Webhooks.Flush(ctx))
 }
 
 // latest returns the latest kept attempt at an occurrence; nil for none.
@@ -75,8 +85,8 @@ func (a *Admin) sendAgain(ctx context.Context, id, eventID string, seen time.Tim
 		return operator.Attempt{}, err
 	}
 	unlock() // whatever ends it meanwhile is not held up by an endpoint
-	if err := a.o.Webhooks.Flush(ctx); err != nil {
-		return operator.Attempt{}, fmt.Errorf("storing attempts: %w", err)
+	if err := a.flush(ctx); err != nil {
+		return operator.Attempt{}, err
 	}
 	made, err := a.known(ctx, id, eventID, seen)
 	if err != nil {

@@ -74,13 +74,10 @@ func (a *Admin) Connection(id string) (operator.Connection, error) {
 }
 
 func (a *Admin) EndConnection(id string, e *events.Error) error {
-	if e == nil {
-		e = events.Forbidden("ended by an operator")
-	}
 	c, err := a.connection(id)
 	if err != nil {
 		return err
 	}
-	c.Terminate(e)
+	c.Terminate(cmp.Or(e, events.Forbidden("ended by an operator")))
 	return nil
 }

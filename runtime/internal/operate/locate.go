@@ -122,12 +122,12 @@ func (a *Admin) givenUp(ctx context.Context, i *operator.WebhookInfo, since, unt
 	if a.o.Attempts == nil || i.LastError == "" && i.CreatedAt.Before(since) {
 		return nil, nil
 	}
-	if err := a.o.Webhooks.Flush(ctx); err != nil {
-		return nil, fmt.Errorf("storing attempts: %w", err)
+	if err := a.flush(ctx); err != nil {
+		return nil, err
 	}
-	made, err := a.o.Attempts.Attempts(ctx, i.ID, a.o.Kept)
+	made, err := a.kept(ctx, i.ID)
 	if err != nil {
-		return nil, fmt.Errorf("reading the attempts of subscription %s: %w", i.ID, err)
+		return nil, err
 	}
 	seen := map[string]bool{}
 	for _, m := range made {

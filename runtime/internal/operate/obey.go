@@ -118,10 +118,6 @@ func (o *Obeyer) DoLive(ctx context.Context, what orders.Order, pick func(*subsc
 		return nil
 	}
 	target := targetOf(what)
-	found := w.Get(target.ID)
-	if found != nil && (found.BegunAfter(what.At) || !pick(found)) {
-		found = nil
-	}
 	switch what.Kind {
 	case orders.Revoke:
 		mine := subscriber.OfPrincipal(what.Principal, what.Names)
@@ -130,28 +126,24 @@ func (o *Obeyer) DoLive(ctx context.Context, what orders.Order, pick func(*subsc
 		w.Each(func(h *subscriber.Live) bool {
 			return (h.ID == target.ID || target.ID == "" && h.Type.Name() == target.Event) && pick(h)
 		}, w.Gap)
+	}
+	found := w.Get(target.ID)
+	if found == nil || found.BegunAfter(what.At) || !pick(found) {
+		return nil
+	}
+	switch what.Kind {
 	case orders.Terminate:
-		if found != nil {
-			w.End(found, what.Err())
-		}
+		w.End(found, what.Err())
 	case orders.Resume:
-		if found != nil {
-			found.Handle.Resume()
-		}
+		found.Handle.Resume()
 	case orders.Replay:
-		if found != nil {
-			return w.Replay(actor.With(ctx, what.Actor), found.ID, what.Cursor, what.Last)
-		}
+		return w.Replay(actor.With(ctx, what.Actor), found.ID, what.Cursor, what.Last)
 	case orders.EndReplay:
-		if found != nil {
-			if err := found.Handle.EndReplay(ctx); !errors.Is(err, delivery.ErrNoReplay) {
-				return err
-			}
+		if err := found.Handle.EndReplay(ctx); !errors.Is(err, delivery.ErrNoReplay) {
+			return err
 		}
 	case orders.Again:
-		if found != nil {
-			o.Log.Go(func(ctx context.Context) { a.sendAgainHere(actor.With(ctx, what.Actor), target.ID, what) })
-		}
+		o.Log.Go(func(ctx context.Context) { a.sendAgainHere(actor.With(ctx, what.Actor), target.ID, what) })
 	}
 	return nil
 }

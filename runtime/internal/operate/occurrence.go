@@ -121,8 +121,8 @@ func (a *Admin) Deliveries(ctx context.Context, event string, p store.Position, 
 	if err != nil || w == nil {
 		return nil, "", err
 	}
-	if err := w.Flush(ctx); err != nil {
-		return nil, "", fmt.Errorf("storing attempts: %w", err)
+	if err := a.flush(ctx); err != nil {
+		return nil, "", err
 	}
 	eventID := e.EventID // the entry is the log's
 	limit = max(limit, 1)
@@ -155,15 +155,13 @@ func (a *Admin) Deliveries(ctx context.Context, event string, p store.Position, 
 // delivery is what became of an occurrence at a subscription; false where it does not concern that one.
 func (a *Admin) delivery(ctx context.Context, i *operator.WebhookInfo, p store.Position, eventID string) (d operator.Delivery, ok bool, err error) {
 	d = operator.Delivery{Subscription: i.ID, Principal: i.Principal, URL: i.URL, State: i.State, Attempts: []operator.Attempt{}}
-	if a.o.Attempts != nil {
-		all, err := a.o.Attempts.Attempts(ctx, i.ID, a.o.Kept)
-		if err != nil {
-			return d, false, fmt.Errorf("reading the attempts of subscription %s: %w", i.ID, err)
-		}
-		for _, m := range all {
-			if m.EventID == eventID && m.Position == p {
-				d.Attempts = append(d.Attempts, m)
-			}
+	all, err := a.kept(ctx, i.ID)
+	if err != nil {
+		return d, false, err
+	}
+	for _, m := range all {
+		if m.EventID == eventID && m.Position == p {
+			d.Attempts = append(d.Attempts, m)
 		}
 	}
 	var concerned, settled bool

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -166,9 +167,7 @@ func (a *Admin) mark(ctx context.Context, et eventtype.Type) error {
 }
 
 func (a *Admin) Terminate(ctx context.Context, t operator.Target, e *events.Error) (int, error) {
-	if e == nil {
-		e = events.Forbidden("terminated")
-	}
+	e = cmp.Or(e, events.Forbidden("terminated"))
 	if t.ID == "" {
 		if _, err := a.find(t); err != nil {
 			return 0, fmt.Errorf("terminating: %w", err)

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -40,11 +41,7 @@ func (a *Admin) revokeConnected(ctx context.Context, principal string, names []s
 		if !concerns(st, principal, names) {
 			continue
 		}
-		e := st.Refused(ctx)
-		if e == nil {
-			e = orders.Revoked()
-		}
-		st.Terminate(e)
+		st.Terminate(cmp.Or(st.Refused(ctx), orders.Revoked()))
 	}
 	for _, c := range a.o.Host.Pollers() {
 		if concerns(c, principal, names) {
@@ -60,11 +57,7 @@ func (a *Admin) revokeWebhooks(ctx context.Context, which func(*subscriber.Live)
 		return
 	}
 	w.Each(which, func(h *subscriber.Live) {
-		e := a.o.Host.Refused(ctx, h.Principal, h.Arguments())
-		if e == nil {
-			e = orders.Revoked()
-		}
-		w.End(h, e)
+		w.End(h, cmp.Or(a.o.Host.Refused(ctx, h.Principal, h.Arguments()), orders.Revoked()))
 	})
 }
 

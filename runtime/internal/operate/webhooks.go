@@ -156,9 +156,7 @@ func (a *Admin) Resume(ctx context.Context, id string) error {
 }
 
 func (a *Admin) End(ctx context.Context, id string, e *events.Error) error {
-	if e == nil {
-		e = orders.Revoked()
-	}
+	e = cmp.Or(e, orders.Revoked())
 	return a.doOrAsk(ctx, orders.To(operator.Target{ID: id}, orders.Terminate, e), func(h *subscriber.Live) { a.o.Webhooks.End(h, e) })
 }
 

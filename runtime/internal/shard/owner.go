@@ -259,13 +259,13 @@ func (o *Owner) turn(ctx context.Context, s *session) {
 		won, err = o.o.Leases.Claim(ctx, s.fence, free)
 		return err
 	})
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	for _, shard := range won {
 		o.begin(ctx, s, shard)
 	}
 	if errors.Is(err, engine.ErrFenced) {
-		o.mu.Lock()
 		o.lose(s, "the store says so")
-		o.mu.Unlock()
 	} else if err != nil {
 		o.o.Logger.Warn("mcp events: claiming shards failed", "replica", o.o.Name, "error", err)
 	}
@@ -375,7 +375,7 @@ func (o *Owner) settle(ctx context.Context, s *session, c engine.Cluster) (free 
 		case t != nil: // it goes on, or has yet to end
 		case o.freed[h.Shard]: // what the store said of it may be older
 		case h.Fence == s.fence && mine:
-			o.beginLocked(ctx, s, h.Shard) // the answer to a claim was lost
+			o.begin(ctx, s, h.Shard) // the answer to a claim was lost
 		case h.Fence == s.fence:
 			unused = append(unused, h)
 		case (mine || anybodys[h.Shard] && !o.closing) && !live[h.Fence]:
@@ -389,14 +389,8 @@ func (o *Owner) settle(ctx context.Context, s *session, c engine.Cluster) (free 
 	return free
 }
 
+// begin starts a tenure unless the lease is over; o.mu is held.
 func (o *Owner) begin(ctx context.Context, s *session, shard engine.Shard) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.beginLocked(ctx, s, shard)
-}
-
-// beginLocked starts a tenure unless the lease is over; o.mu is held.
-func (o *Owner) beginLocked(ctx context.Context, s *session, shard engine.Shard) {
 	if s.lost || o.tenures[shard] != nil {
 		return
 	}

@@ -59,7 +59,7 @@ func (w *Subscriptions) find(ctx context.Context, id string) (r store.Subscripti
 	if r, ok, err = w.store.Subscription(ctx, id); err != nil {
 		return r, false, err
 	}
-	h, over := w.Get(id), !ok || Lapsed(&r, w.now())
+	h, over := w.Get(id), !ok || Lapsed(&r, w.Now())
 	switch {
 	case h != nil && over:
 		w.delist(h)
@@ -82,7 +82,7 @@ func (w *Subscriptions) find(ctx context.Context, id string) (r store.Subscripti
 		return r, true, fault.Typed(err)
 	}
 	r, ok, err = w.store.Subscription(ctx, id)
-	return r, ok && !Lapsed(&r, w.now()), err
+	return r, ok && !Lapsed(&r, w.Now()), err
 }
 
 // begin makes a new subscription, in the place of a lapsed one if there is one.
@@ -115,7 +115,7 @@ func (w *Subscriptions) begin(ctx context.Context, q *Request, lapsed *store.Sub
 	if err := w.host.Join(ctx, q.Sub, q.Args); err != nil {
 		return nil, fault.Typed(err)
 	}
-	now := w.now()
+	now := w.Now()
 	r := store.Subscription{ID: q.Sub.ID, Principal: q.Sub.Principal, URL: q.RawURL, Event: q.Sub.Event,
 		Arguments: q.Args.Canonical(),
 		Shard:     shardOf(q.Sub.Event, q.Args, q.Sub.Principal, n), Schema: q.Args.Def.Fingerprint(),
@@ -258,7 +258,7 @@ func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subs
 	if p == nil {
 		return false, false, nil
 	}
-	at := seat{part: p, from: late, hold: q.hold(w.now()), fresh: true}
+	at := seat{part: p, from: late, hold: q.hold(w.Now()), fresh: true}
 	if p == owner {
 		at.from = admitted
 	}
@@ -274,7 +274,7 @@ func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subs
 	w.mu.Unlock()
 	// What was ordered after the record was made and before this one was live was done without it.
 	e, err := orders.Ends(ctx, r)
-	q.letGo(h, w.now)
+	q.letGo(h, w.Now)
 	switch {
 	case err != nil && w.delist(h):
 		h.Handle.Remove()
@@ -304,7 +304,7 @@ func (w *Subscriptions) refresh(ctx context.Context, q *Request, known *store.Su
 	r, err := w.change(ctx, q.Sub.ID, func(r *store.Subscription) bool {
 		found = *r
 		unusable = nil
-		if Lapsed(r, w.now()) {
+		if Lapsed(r, w.Now()) {
 			unusable = errAgain
 			return false
 		}
@@ -322,9 +322,9 @@ func (w *Subscriptions) refresh(ctx context.Context, q *Request, known *store.Su
 	}
 	res := &Result{ID: q.Sub.ID, RefreshBefore: instant(r.ExpiresAt), Truncated: found.Truncated || lost}
 	if h := w.Get(q.Sub.ID); h != nil {
-		status, ok := h.Handle.Refresh(r, q.hold(w.now()))
+		status, ok := h.Handle.Refresh(r, q.hold(w.Now()))
 		if ok {
-			q.letGo(h, w.now)
+			q.letGo(h, w.Now)
 			h.Handle.Truncated(true)
 			w.mu.Lock()
 			h.dialect, h.refreshed, h.schema = q.Dialect, r.RefreshedAt.UnixNano(), r.Schema
@@ -408,7 +408,7 @@ func (w *Subscriptions) Remove(ctx context.Context, id string) (bool, error) {
 		if h.Ours() {
 			w.leave(h)
 			w.tell(ctx, "webhook subscription ends by unsubscribe", h)
-			return ok && !Lapsed(&r, w.now()), nil
+			return ok && !Lapsed(&r, w.Now()), nil
 		}
 		w.host.Release(h.Identity(), h.Arguments())
 	}
@@ -417,7 +417,7 @@ func (w *Subscriptions) Remove(ctx context.Context, id string) (bool, error) {
 	if err := w.cluster.Tell(ctx, id, of); err != nil {
 		return false, err
 	}
-	return ok && !Lapsed(&r, w.now()), nil
+	return ok && !Lapsed(&r, w.Now()), nil
 }
 
 // admittedRecords are verifications whose quotas are reserved in the step that stores them (REP-12).

@@ -110,7 +110,7 @@ func (o orphans) endOne(ctx context.Context, id string) error {
 	switch {
 	case err != nil || !ok || o.w.serves(inShard(&r)) || o.w.forged(ctx, &r):
 		return err
-	case Lapsed(&r, o.w.now()):
+	case Lapsed(&r, o.w.Now()):
 		err = o.w.endRecord(ctx, o.part, &r, nil)
 	default:
 		err = o.w.endRecord(ctx, o.part, &r, o.w.orphaned(r.Event))

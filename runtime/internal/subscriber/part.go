@@ -93,7 +93,7 @@ func (w *Subscriptions) expire(ctx context.Context, h *Live) {
 	for range maxRounds {
 		r, ok, err := w.store.Subscription(ctx, h.ID)
 		if err == nil && ok && r.Generation == h.Generation {
-			if !Lapsed(&r, w.now()) {
+			if !Lapsed(&r, w.Now()) {
 				h.Handle.Extend(r.ExpiresAt)
 				w.apply(h, &r)
 				return

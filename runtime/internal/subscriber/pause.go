@@ -23,7 +23,7 @@ func (w *Subscriptions) SetPaused(ctx context.Context, id string, paused bool) e
 			return false
 		}
 		if r.PausedAt = (time.Time{}); paused {
-			r.PausedAt = w.now()
+			r.PausedAt = w.Now()
 		}
 		return true
 	})

@@ -88,11 +88,8 @@ func (h *Live) Ours() bool { return h.part.tenure.Valid() }
 // BegunAfter reports whether the subscription began after t.
 func (h *Live) BegunAfter(t time.Time) bool { return h.created > t.UnixNano() }
 
-// now is the time that everything is stored in.
-func (w *Subscriptions) now() time.Time { return w.cluster.Now() }
-
-// Now is the time in which records are.
-func (w *Subscriptions) Now() time.Time { return w.now() }
+// Now is the time that everything is stored in.
+func (w *Subscriptions) Now() time.Time { return w.cluster.Now() }
 
 // partOf is the part of a shard if subscriptions can be started in it.
 func (w *Subscriptions) partOf(s engine.Shard) *part {

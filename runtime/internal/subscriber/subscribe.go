@@ -107,7 +107,7 @@ func (w *Subscriptions) parse(ctx context.Context, principal string, d eventtype
 // isStored reports whether there is a subscription of the id, which may live in another process.
 func (w *Subscriptions) isStored(ctx context.Context, id string) bool {
 	r, ok, err := w.store.Subscription(ctx, id)
-	return err == nil && ok && !Lapsed(&r, w.now())
+	return err == nil && ok && !Lapsed(&r, w.Now())
 }
 
 func urlFault(err error) events.FieldError {
@@ -170,7 +170,7 @@ func (w *Subscriptions) verifyRefresh(ctx context.Context, q *Request, known *st
 	}
 	return w.verifier.Verify(ctx, &verify.Candidate{
 		Pair: verify.Pair{Principal: q.Sub.Principal, URL: q.RawURL}, ID: q.Sub.ID, At: q.URL,
-		Ring: keys.Rotate(q.Secret, w.now(), w.o.Grace), Live: func() bool { return true },
+		Ring: keys.Rotate(q.Secret, w.Now(), w.o.Grace), Live: func() bool { return true },
 	})
 }
 
@@ -187,7 +187,7 @@ func lostPlace(ctx context.Context, q *Request) (bool, error) {
 
 // renew makes a record what a refresh asks for.
 func (w *Subscriptions) renew(r *store.Subscription, q *Request) error {
-	now := w.now()
+	now := w.Now()
 	keys, err := ring.Of(r.Secrets)
 	if err != nil {
 		return err

@@ -96,14 +96,14 @@ func New(o Options) (*Subscriptions, error) {
 		byID: map[string]*Live{}, parts: map[engine.Shard]*part{}, fans: map[eventtype.Type]*fanout{}, counts: map[string]int{}}
 	w.ctx, w.close = context.WithCancel(context.Background())
 	records := admittedRecords{o.Store, engine.Quota{Own: max(o.Verify.PerPrincipal, 0), All: max(o.Verify.Total, 0)}}
-	o.Verify.Now = w.now
+	o.Verify.Now = w.Now
 	var err error
 	if w.verifier, err = verify.New(o.Verify, records, o.Guard); err != nil {
 		return nil, err
 	}
 	d := o.Delivery
 	d.Sender = o.Guard
-	d.Ended, d.Gapped, d.Now = w.ended, w.gapped, w.now
+	d.Ended, d.Gapped, d.Now = w.ended, w.gapped, w.Now
 	if w.engine, err = delivery.New(d); err != nil {
 		return nil, err
 	}
@@ -282,11 +282,7 @@ func (w *Subscriptions) background(f func()) bool {
 	if w.closed {
 		return false
 	}
-	w.tasks.Add(1)
-	go func() {
-		defer w.tasks.Done()
-		f()
-	}()
+	w.tasks.Go(f)
 	return true
 }
 
@@ -400,5 +396,5 @@ func (w *Subscriptions) Shutdown(ctx context.Context) error {
 
 // leave ends the membership of an ended subscription (SRV-3).
 func (w *Subscriptions) leave(h *Live) {
-	w.host.Leave(h.Identity(), h.reader.latest())
+	w.host.Leave(h.Identity(), h.Arguments())
 }

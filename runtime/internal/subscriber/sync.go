@@ -39,7 +39,7 @@ func (w *Subscriptions) Changed(id string, of engine.Shard) {
 		return
 	}
 	if h != nil {
-		h.Handle.HoldUntil(w.now().Add(changeTime))
+		h.Handle.HoldUntil(w.Now().Add(changeTime))
 	}
 	w.queue(id, of)
 }
@@ -131,10 +131,10 @@ func (w *Subscriptions) syncOne(ctx context.Context, id string) error {
 	}
 	var p *part
 	if ok {
-		p = w.partOf(engine.Shard{Topic: r.Event, Number: r.Shard})
+		p = w.partOf(inShard(&r))
 	}
 	h := w.Get(id)
-	over := !ok || Lapsed(&r, w.now())
+	over := !ok || Lapsed(&r, w.Now())
 	if h != nil && !over && r.Generation == h.Generation && h.part.givesAway(inShard(&r)) {
 		return nil // it concludes what is under way, and its next owner reads the record
 	}

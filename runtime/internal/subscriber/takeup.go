@@ -14,7 +14,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 const (
@@ -282,7 +281,7 @@ func (p *part) takeUpOne(ctx context.Context, r store.Subscription) error {
 
 // holds reports whether the record is of the part.
 func (p *part) holds(r *store.Subscription) bool {
-	return p.tenure.Hold().Shard == engine.Shard{Topic: r.Event, Number: r.Shard}
+	return p.tenure.Hold().Shard == inShard(r)
 }
 
 // takeUpRecord makes a stored subscription live. OnSubscribe comes before its delivery goes on
@@ -293,7 +292,7 @@ func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subs
 	if w.forged(ctx, r) {
 		return nil
 	}
-	if Lapsed(r, w.now()) {
+	if Lapsed(r, w.Now()) {
 		err := p.ended(w.endRecord(ctx, p, r, nil))
 		if errors.Is(err, errAgain) {
 			w.Changed(r.ID, inShard(r))
@@ -368,7 +367,7 @@ func (w *Subscriptions) startStored(ctx context.Context, p *part, a eventtype.Ar
 	if err != nil {
 		return nil, err
 	}
-	h, _, err := w.start(ctx, p.et, a, r, cursor, seat{part: p, from: from, lost: lost, hold: w.now().Add(changeTime)})
+	h, _, err := w.start(ctx, p.et, a, r, cursor, seat{part: p, from: from, lost: lost, hold: w.Now().Add(changeTime)})
 	if errors.Is(err, delivery.ErrClosed) {
 		return nil, errPartClosed
 	}

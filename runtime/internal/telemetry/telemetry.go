@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
@@ -79,6 +80,14 @@ type Instruments struct {
 	meter    metric.Meter
 	err      error
 	observed []metric.Observable
+}
+
+// Meter is m, or that of the scope of OpenTelemetry's global provider where m is nil.
+func Meter(m metric.Meter, scope string) metric.Meter {
+	if m != nil {
+		return m
+	}
+	return otel.Meter(scope)
 }
 
 // New makes instruments of m.

@@ -13,6 +13,7 @@
 package pgoutbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -66,15 +67,11 @@ const (
 // makes the schema unless it is there. The role needs the rights on it: CREATE on the database once, or on the schema
 // that somebody made, and later SELECT, INSERT, UPDATE and DELETE on its tables.
 func Open(ctx context.Context, connString string, o Options) (_ *Outbox, err error) {
-	if o.Schema == "" {
-		o.Schema = DefaultSchema
-	}
+	o.Schema = cmp.Or(o.Schema, DefaultSchema)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	if o.Connections == 0 {
-		o.Connections = maxConnections
-	}
+	o.Connections = cmp.Or(o.Connections, maxConnections)
 	switch {
 	case len(o.Schema) > maxSchema || strings.ContainsAny(o.Schema, "\x00@") || strings.HasPrefix(o.Schema, "pg_"):
 		return nil, fmt.Errorf("open outbox: Schema must have at most %d bytes (it has %d), no NUL and no @, and must not begin with pg_", maxSchema, len(o.Schema))
@@ -87,9 +84,7 @@ func Open(ctx context.Context, connString string, o Options) (_ *Outbox, err err
 	}
 	config.MaxConns = int32(o.Connections)
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // the server keeps nothing between transactions
-	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = connectTime
-	}
+	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTime)
 	b := &Outbox{name: o.Schema, still: stoodStill, table: outbox.Table{Schema: pgx.Identifier{o.Schema}.Sanitize(), Logger: o.Logger}}
 	if b.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, fmt.Errorf("open outbox: %w", err)

@@ -27,6 +27,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -158,12 +159,8 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 // blank is a store without connections.
 func blank(o Options) (*Store, error) {
 	s := &Store{o: o, logs: map[string]*Log{}, named: map[string]*Log{}, denied: map[string]time.Time{}}
-	if s.o.Namespace == "" {
-		s.o.Namespace = DefaultNamespace
-	}
-	if s.o.Poll == 0 {
-		s.o.Poll = time.Second
-	}
+	s.o.Namespace = cmp.Or(s.o.Namespace, DefaultNamespace)
+	s.o.Poll = cmp.Or(s.o.Poll, time.Second)
 	if s.log = o.Logger; s.log == nil {
 		s.log = slog.Default()
 	}

@@ -44,7 +44,7 @@ func TestIndexOnlyWhereNeeded(t *testing.T) {
 		t.Fatal("an index without need")
 	}
 	l.AppendOnce(t.Context(), store.Entry{EventID: "a"}, 0)
-	time.Sleep(time.Millisecond)
+	time.Sleep(time.Millisecond) // longer than MaxAge, by the clock of the machine
 	l.Bounds(t.Context())
 	if l.ids.young != nil || l.ids.old != nil {
 		t.Fatal("an empty log keeps ids")

@@ -63,12 +63,8 @@ func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) er
 	if err := a.Check(); err != nil {
 		return err
 	}
-	var changed int64
-	err := s.write(ctx, func(b *pgx.Batch) {
-		b.Queue(s.in(`WITH c AS (UPDATE @.actions SET outcome = $2 WHERE key = $1 AND at > `+actionAge+` RETURNING 1) SELECT count(*) FROM c`),
-			[]byte(key), scalar.Bytes(outcome)).QueryRow(func(row pgx.Row) error { return row.Scan(&changed) })
-	})
-	if err == nil && changed == 0 {
+	changed, err := s.change(ctx, `UPDATE @.actions SET outcome = $2 WHERE key = $1 AND at > `+actionAge, []byte(key), scalar.Bytes(outcome))
+	if err == nil && !changed {
 		err = engine.ErrActionGone
 	}
 	return err

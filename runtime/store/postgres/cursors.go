@@ -51,12 +51,8 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 // PutReceived implements [clientstore.ReceivedStore]. The bodies of one key are put by one process at a
 // time.
 func (s *Store) PutReceived(ctx context.Context, key string, r clientstore.Received) (fresh bool, err error) {
-	err = s.write(ctx, func(b *pgx.Batch) {
-		b.Queue(s.in(`WITH i AS (INSERT INTO @.received (key, event_id, body) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING 1)
-			SELECT count(*) > 0 FROM i`), []byte(key), []byte(r.EventID), scalar.Bytes(r.Body)).
-			QueryRow(func(row pgx.Row) error { return row.Scan(&fresh) })
-	})
-	return fresh && err == nil, err
+	return s.change(ctx, `INSERT INTO @.received (key, event_id, body) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+		[]byte(key), []byte(r.EventID), scalar.Bytes(r.Body))
 }
 
 // Received implements [clientstore.ReceivedStore].

@@ -220,11 +220,7 @@ func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.Hold) (wo
 
 // Release implements [engine.Leases].
 func (s *Store) Release(ctx context.Context, h engine.Hold) error {
-	released := false
-	err := s.write(ctx, func(b *pgx.Batch) {
-		b.Queue(s.in(`WITH r AS (UPDATE @.shards SET fence = 0 WHERE topic = $1 AND number = $2 AND fence = $3 RETURNING 1) SELECT count(*) > 0 FROM r`),
-			h.Shard.Topic, int32(h.Shard.Number), int64(h.Fence)).QueryRow(func(row pgx.Row) error { return row.Scan(&released) })
-	})
+	released, err := s.change(ctx, `UPDATE @.shards SET fence = 0 WHERE topic = $1 AND number = $2 AND fence = $3`, h.Shard.Topic, int32(h.Shard.Number), int64(h.Fence))
 	if err == nil && !released {
 		return fmt.Errorf("%v is not held by %d: %w", h.Shard, h.Fence, engine.ErrFenced)
 	}

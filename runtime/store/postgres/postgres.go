@@ -11,6 +11,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -143,9 +144,7 @@ func Open(ctx context.Context, connString string, o Options) (_ *Store, err erro
 	// Descriptions are cached by the client; the server keeps nothing between transactions.
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	config.ConnConfig.Tracer = tracer
-	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = 10 * time.Second
-	}
+	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, 10*time.Second)
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, err
 	}
@@ -183,9 +182,7 @@ const maxSchema = 48
 // configure checks the options and sets their defaults.
 func (s *Store) configure() (err error) {
 	o := &s.options
-	if o.Schema == "" {
-		o.Schema = DefaultSchema
-	}
+	o.Schema = cmp.Or(o.Schema, DefaultSchema)
 	if len(o.Schema) > maxSchema || strings.ContainsAny(o.Schema, "\x00@") || strings.HasPrefix(o.Schema, "pg_") {
 		return fmt.Errorf("%w: Schema must have at most %d bytes (it has %d), no NUL and no @, and must not begin with pg_", ErrConfig, maxSchema, len(o.Schema))
 	}
@@ -194,15 +191,9 @@ func (s *Store) configure() (err error) {
 			return fmt.Errorf("%w: %s is negative", ErrConfig, name)
 		}
 	}
-	if o.Poll == 0 {
-		o.Poll = time.Second
-	}
-	if o.Connections == 0 {
-		o.Connections = 8
-	}
-	if o.Timeout == 0 {
-		o.Timeout = 30 * time.Second
-	}
+	o.Poll = cmp.Or(o.Poll, time.Second)
+	o.Connections = cmp.Or(o.Connections, 8)
+	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -227,9 +218,7 @@ func (s *Store) listenConfig(connString string) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, err
 	}
-	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = 10 * time.Second
-	}
+	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, 10*time.Second)
 	return config.ConnConfig, nil
 }
 
@@ -363,6 +352,14 @@ func (s *Store) write(ctx context.Context, f func(b *pgx.Batch)) error {
 		return s.pool.SendBatch(ctx, b).Close()
 	})
 	return uncertain(err)
+}
+
+// change makes a write of one statement that changes rows, and reports whether it has changed any.
+func (s *Store) change(ctx context.Context, sql string, args ...any) (changed bool, err error) {
+	err = s.write(ctx, func(b *pgx.Batch) {
+		b.Queue(s.in("WITH c AS ("+sql+" RETURNING 1) SELECT count(*) > 0 FROM c"), args...).QueryRow(func(row pgx.Row) error { return row.Scan(&changed) })
+	})
+	return changed && err == nil, err
 }
 
 // transact runs f in a transaction that writes. f may run several times.

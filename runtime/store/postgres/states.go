@@ -25,15 +25,12 @@ func (s *Store) States(ctx context.Context, prefix, after string, limit int) ([]
 
 // PutState implements [engine.Shared].
 func (s *Store) PutState(ctx context.Context, x engine.State) (uint64, error) {
-	var changed int64
-	err := s.write(ctx, func(b *pgx.Batch) {
-		sql := `WITH c AS (UPDATE @.states SET value = $2, revision = revision + 1 WHERE key = $1 AND revision = $3 RETURNING 1) SELECT count(*) FROM c`
-		if x.Revision == 0 {
-			sql = `WITH c AS (INSERT INTO @.states (key, value, revision) VALUES ($1, $2, $3::bigint + 1) ON CONFLICT DO NOTHING RETURNING 1) SELECT count(*) FROM c`
-		}
-		b.Queue(s.in(sql), x.Key, scalar.Bytes(x.Value), int64(x.Revision)).QueryRow(func(row pgx.Row) error { return row.Scan(&changed) })
-	})
-	if err == nil && changed == 0 {
+	sql := `UPDATE @.states SET value = $2, revision = revision + 1 WHERE key = $1 AND revision = $3`
+	if x.Revision == 0 {
+		sql = `INSERT INTO @.states (key, value, revision) VALUES ($1, $2, $3::bigint + 1) ON CONFLICT DO NOTHING`
+	}
+	changed, err := s.change(ctx, sql, x.Key, scalar.Bytes(x.Value), int64(x.Revision))
+	if err == nil && !changed {
 		err = store.ErrConflict
 	}
 	if err != nil {
@@ -44,12 +41,8 @@ func (s *Store) PutState(ctx context.Context, x engine.State) (uint64, error) {
 
 // DeleteState implements [engine.Shared].
 func (s *Store) DeleteState(ctx context.Context, key string, revision uint64) error {
-	var changed int64
-	err := s.write(ctx, func(b *pgx.Batch) {
-		b.Queue(s.in(`WITH c AS (DELETE FROM @.states WHERE key = $1 AND revision = $2 RETURNING 1) SELECT count(*) FROM c`), key, int64(revision)).
-			QueryRow(func(row pgx.Row) error { return row.Scan(&changed) })
-	})
-	if err == nil && changed == 0 {
+	changed, err := s.change(ctx, `DELETE FROM @.states WHERE key = $1 AND revision = $2`, key, int64(revision))
+	if err == nil && !changed {
 		err = store.ErrConflict
 	}
 	return err
@@ -68,15 +61,10 @@ func (s *Store) History(ctx context.Context, event string) ([]engine.SchemaVersi
 
 // AddSchema implements [engine.Shared].
 func (s *Store) AddSchema(ctx context.Context, event string, v engine.SchemaVersion, known int) error {
-	var added int64
-	err := s.write(ctx, func(b *pgx.Batch) {
-		b.Queue(s.in(`WITH c AS (
-			INSERT INTO @.schemas (event, ordinal, fingerprint, input, payload, floor) SELECT $1::text, $2::integer, $3, $4, $5, $6
-			WHERE $2::integer = (SELECT count(*) FROM @.schemas WHERE event = $1::text) ON CONFLICT DO NOTHING RETURNING 1) SELECT count(*) FROM c`),
-			event, int32(known), v.Fingerprint, scalar.Bytes(v.InputSchema), scalar.Bytes(v.PayloadSchema), int64(v.Floor)).
-			QueryRow(func(row pgx.Row) error { return row.Scan(&added) })
-	})
-	if err == nil && added == 0 {
+	added, err := s.change(ctx, `INSERT INTO @.schemas (event, ordinal, fingerprint, input, payload, floor) SELECT $1::text, $2::integer, $3, $4, $5, $6
+		WHERE $2::integer = (SELECT count(*) FROM @.schemas WHERE event = $1::text) ON CONFLICT DO NOTHING`,
+		event, int32(known), v.Fingerprint, scalar.Bytes(v.InputSchema), scalar.Bytes(v.PayloadSchema), int64(v.Floor))
+	if err == nil && !added {
 		err = store.ErrConflict
 	}
 	return err

@@ -57,14 +57,7 @@ func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) er
 	if err := a.Check(); err != nil {
 		return err
 	}
-	var n int64
-	err := s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		r, err := w.exec(ctx, "UPDATE actions SET outcome = ? WHERE key = ? AND at > ?", scalar.Bytes(outcome), key, time.Now().Add(-engine.ActionAge).UnixNano())
-		if err == nil {
-			n, err = r.RowsAffected()
-		}
-		return err
-	}, nil)
+	n, err := s.change(ctx, "UPDATE actions SET outcome = ? WHERE key = ? AND at > ?", scalar.Bytes(outcome), key, time.Now().Add(-engine.ActionAge).UnixNano())
 	if err == nil && n == 0 {
 		err = engine.ErrActionGone
 	}
@@ -73,8 +66,6 @@ func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) er
 
 // ForgetAction implements [engine.Actions].
 func (s *Store) ForgetAction(ctx context.Context, key string) error {
-	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		_, err := w.exec(ctx, "DELETE FROM actions WHERE key = ?", key)
-		return err
-	}, nil)
+	_, err := s.change(ctx, "DELETE FROM actions WHERE key = ?", key)
+	return err
 }

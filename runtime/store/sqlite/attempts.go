@@ -37,30 +37,11 @@ func (s *Store) TrimAttempts(ctx context.Context, b engine.AttemptBounds, now ti
 	return s.attempts.Trim(ctx, attemptTable{s}, b, now, limit)
 }
 
-// each calls f for each row of a query.
-func (s *Store) each(ctx context.Context, f func(*sql.Rows) error, query string, args ...any) error {
-	db, err := s.queries(ctx)
-	if err != nil {
-		return err
-	}
-	rows, err := db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return classify(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := f(rows); err != nil {
-			return classify(err)
-		}
-	}
-	return classify(rows.Err())
-}
-
 // attemptTable is what trimming works on.
 type attemptTable struct{ s *Store }
 
 func (t attemptTable) CountAttempts(ctx context.Context) (n int, err error) {
-	err = t.s.each(ctx, func(rows *sql.Rows) error { return rows.Scan(&n) }, "SELECT coalesce(sum(count), 0) FROM attempts")
+	_, err = t.s.first(ctx, "SELECT coalesce(sum(count), 0) FROM attempts", nil, &n)
 	return n, err
 }
 
@@ -92,18 +73,13 @@ func (t attemptTable) RowsOf(ctx context.Context, subscription string, limit int
 	return t.rows(ctx, "SELECT sequence, 0, count FROM attempts WHERE subscription = ? ORDER BY sequence DESC LIMIT ?", subscription, limit)
 }
 
-func (t attemptTable) write(ctx context.Context, query string, args ...any) error {
-	return t.s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		_, err := w.exec(ctx, query, args...)
-		return err
-	}, nil)
-}
-
 func (t attemptTable) DeleteRows(ctx context.Context, upTo int64) error {
-	return t.write(ctx, "DELETE FROM attempts WHERE sequence <= ?", upTo)
+	_, err := t.s.change(ctx, "DELETE FROM attempts WHERE sequence <= ?", upTo)
+	return err
 }
 
 func (t attemptTable) DeleteRowsOf(ctx context.Context, subscription string, upTo int64, limit int) error {
-	return t.write(ctx, `DELETE FROM attempts WHERE sequence IN (
+	_, err := t.s.change(ctx, `DELETE FROM attempts WHERE sequence IN (
 		SELECT sequence FROM attempts WHERE subscription = ? AND sequence <= ? ORDER BY sequence LIMIT ?)`, subscription, upTo, limit)
+	return err
 }

@@ -2,9 +2,7 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
@@ -13,18 +11,10 @@ import (
 
 // Callback implements [clientstore.CallbackStore].
 func (s *Store) Callback(ctx context.Context, key string) (cb clientstore.Callback, ok bool, err error) {
-	db, err := s.queries(ctx)
-	if err != nil {
-		return cb, false, err
-	}
 	var secrets []byte
 	var record string
-	err = db.QueryRowContext(ctx, "SELECT secrets, record FROM callbacks WHERE key = ?", key).Scan(&secrets, &record)
-	if errors.Is(err, sql.ErrNoRows) {
-		return cb, false, nil
-	}
-	if err != nil {
-		return cb, false, classify(err)
+	if ok, err := s.first(ctx, "SELECT secrets, record FROM callbacks WHERE key = ?", []any{key}, &secrets, &record); !ok {
+		return cb, false, err
 	}
 	if err := json.Unmarshal([]byte(record), &cb); err != nil {
 		return clientstore.Callback{}, false, fmt.Errorf("%w: callback %q: %w", ErrCorrupt, key, err)
@@ -46,16 +36,12 @@ func (s *Store) PutCallback(ctx context.Context, key string, cb clientstore.Call
 	if err != nil {
 		return err
 	}
-	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		_, err := w.exec(ctx, "INSERT OR REPLACE INTO callbacks (key, secrets, record) VALUES (?, ?, ?)", key, secrets, string(record))
-		return err
-	}, nil)
+	_, err = s.change(ctx, "INSERT OR REPLACE INTO callbacks (key, secrets, record) VALUES (?, ?, ?)", key, secrets, string(record))
+	return err
 }
 
 // DeleteCallback implements [clientstore.CallbackStore].
 func (s *Store) DeleteCallback(ctx context.Context, key string) error {
-	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		_, err := w.exec(ctx, "DELETE FROM callbacks WHERE key = ?", key)
-		return err
-	}, nil)
+	_, err := s.change(ctx, "DELETE FROM callbacks WHERE key = ?", key)
+	return err
 }

@@ -93,14 +93,6 @@ func (s *Store) DeleteDeadLetter(ctx context.Context, sequence uint64) (found bo
 }
 
 func (s *Store) changeDeadLetter(ctx context.Context, change string, sequence uint64) (found bool, err error) {
-	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		res, err := w.exec(ctx, change, int64(min(sequence, 1<<63-1)))
-		if err != nil {
-			return err
-		}
-		n, err := res.RowsAffected()
-		found = n > 0
-		return err
-	}, nil)
-	return found && err == nil, err
+	n, err := s.change(ctx, change, int64(min(sequence, 1<<63-1)))
+	return n > 0, err
 }

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -13,10 +12,8 @@ const putSchedule = "INSERT INTO schedules (id, owner, next_run, record) VALUES 
 
 // PutSchedule implements [engine.Schedules].
 func (s *Store) PutSchedule(ctx context.Context, v engine.Schedule) error {
-	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		_, err := w.exec(ctx, putSchedule, v.ID, v.Owner, scalar.Nanos(v.NextRun), append([]byte{}, v.Record...))
-		return err
-	}, nil)
+	_, err := s.change(ctx, putSchedule, v.ID, v.Owner, scalar.Nanos(v.NextRun), append([]byte{}, v.Record...))
+	return err
 }
 
 // DeleteSchedule implements [engine.Schedules].
@@ -32,26 +29,16 @@ func (s *Store) DeleteSchedule(ctx context.Context, id string) error {
 
 // Schedules implements [engine.Schedules].
 func (s *Store) Schedules(ctx context.Context, after string, limit int) (all []engine.Schedule, err error) {
-	db, err := s.queries(ctx)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := db.QueryContext(ctx, "SELECT id, owner, next_run, record FROM schedules WHERE id > ? ORDER BY id LIMIT ?", after, max(limit, 0))
-	if err != nil {
-		return nil, classify(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = s.each(ctx, func(rows *sql.Rows) error {
 		var v engine.Schedule
 		var next int64
 		var record []byte
-		if err := rows.Scan(&v.ID, &v.Owner, &next, &record); err != nil {
-			return nil, classify(err)
-		}
+		err := rows.Scan(&v.ID, &v.Owner, &next, &record)
 		v.NextRun, v.Record = scalar.Time(next), record
 		all = append(all, v)
-	}
-	return all, classify(rows.Err())
+		return err
+	}, "SELECT id, owner, next_run, record FROM schedules WHERE id > ? ORDER BY id LIMIT ?", after, max(limit, 0))
+	return all, err
 }
 
 // Intake implements [engine.Schedules].
@@ -106,57 +93,34 @@ func schedulesOf(items []engine.Queued) []string {
 
 // IntakeCursor implements [engine.Schedules].
 func (s *Store) IntakeCursor(ctx context.Context, source string) (cursor string, ok bool, err error) {
-	db, err := s.queries(ctx)
-	if err != nil {
-		return "", false, err
-	}
-	err = db.QueryRowContext(ctx, "SELECT cursor FROM intakes WHERE source = ?", source).Scan(&cursor)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", false, nil
-	}
-	return cursor, err == nil, classify(err)
+	ok, err = s.first(ctx, "SELECT cursor FROM intakes WHERE source = ?", []any{source}, &cursor)
+	return cursor, ok, err
 }
 
 // ForgetIntake implements [engine.Schedules].
 func (s *Store) ForgetIntake(ctx context.Context, source string) error {
-	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		_, err := w.exec(ctx, "DELETE FROM intakes WHERE source = ?", source)
-		return err
-	}, nil)
+	_, err := s.change(ctx, "DELETE FROM intakes WHERE source = ?", source)
+	return err
 }
 
 // Queue implements [engine.Schedules].
 func (s *Store) Queue(ctx context.Context, id string, after uint64, limit int) (all []engine.Queued, err error) {
-	db, err := s.queries(ctx)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := db.QueryContext(ctx, "SELECT sequence, body FROM queued WHERE schedule = ? AND sequence > ? ORDER BY sequence LIMIT ?", id, int64(after), max(limit, 0))
-	if err != nil {
-		return nil, classify(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = s.each(ctx, func(rows *sql.Rows) error {
 		q := engine.Queued{Schedule: id}
 		var sequence int64
 		var body []byte
-		if err := rows.Scan(&sequence, &body); err != nil {
-			return nil, classify(err)
-		}
+		err := rows.Scan(&sequence, &body)
 		q.Sequence, q.Body = uint64(sequence), body
 		all = append(all, q)
-	}
-	return all, classify(rows.Err())
+		return err
+	}, "SELECT sequence, body FROM queued WHERE schedule = ? AND sequence > ? ORDER BY sequence LIMIT ?", id, int64(after), max(limit, 0))
+	return all, err
 }
 
 // CountQueued implements [engine.Schedules].
 func (s *Store) CountQueued(ctx context.Context, id string) (n int, err error) {
-	db, err := s.queries(ctx)
-	if err != nil {
-		return 0, err
-	}
-	err = db.QueryRowContext(ctx, "SELECT COUNT(*) FROM queued WHERE schedule = ?", id).Scan(&n)
-	return n, classify(err)
+	_, err = s.first(ctx, "SELECT COUNT(*) FROM queued WHERE schedule = ?", []any{id}, &n)
+	return n, err
 }
 
 // Settle implements [engine.Schedules].

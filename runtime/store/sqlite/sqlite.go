@@ -224,3 +224,50 @@ func (s *Store) queries(ctx context.Context) (*sql.DB, error) {
 	}
 	return s.read, nil
 }
+
+// each calls f for each row of a query.
+func (s *Store) each(ctx context.Context, f func(*sql.Rows) error, query string, args ...any) error {
+	db, err := s.queries(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return classify(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return classify(err)
+		}
+	}
+	return classify(rows.Err())
+}
+
+// first scans the first row of a query into dest; false when there is none.
+func (s *Store) first(ctx context.Context, query string, args []any, dest ...any) (ok bool, err error) {
+	db, err := s.queries(ctx)
+	if err != nil {
+		return false, err
+	}
+	err = db.QueryRowContext(ctx, query, args...).Scan(dest...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, classify(err)
+}
+
+// change makes a write of one statement and returns how many rows it has changed.
+func (s *Store) change(ctx context.Context, query string, args ...any) (n int64, err error) {
+	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
+		r, err := w.exec(ctx, query, args...)
+		if err == nil {
+			n, err = r.RowsAffected()
+		}
+		return err
+	}, nil)
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}

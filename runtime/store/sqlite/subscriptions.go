@@ -205,12 +205,8 @@ func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, 
 
 // CountSubscriptions implements [store.SubscriptionStore].
 func (s *Store) CountSubscriptions(ctx context.Context, principal string) (own, all int, err error) {
-	db, err := s.queries(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
-	err = db.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM subscriptions WHERE principal = ?), (SELECT count(*) FROM subscriptions)", principal).Scan(&own, &all)
-	return own, all, classify(err)
+	_, err = s.first(ctx, "SELECT (SELECT count(*) FROM subscriptions WHERE principal = ?), (SELECT count(*) FROM subscriptions)", []any{principal}, &own, &all)
+	return own, all, err
 }
 
 // SaveProgress implements [store.SubscriptionStore].
@@ -290,58 +286,39 @@ func (s *Store) Dispatched(ctx context.Context, log string, to store.Position, c
 
 // Resume implements [store.SubscriptionStore].
 func (s *Store) Resume(ctx context.Context, log string) (to store.Position, concerned []store.Concern, err error) {
-	db, err := s.queries(ctx)
-	if err != nil {
+	var position int64
+	if _, err := s.first(ctx, "SELECT position FROM dispatched WHERE log = ?", []any{log}, &position); err != nil {
 		return 0, nil, err
 	}
-	var position int64
-	if err := db.QueryRowContext(ctx, "SELECT position FROM dispatched WHERE log = ?", log).Scan(&position); err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return 0, nil, classify(err)
-	}
-	rows, err := db.QueryContext(ctx, "SELECT subscription, generation, first FROM concerns WHERE log = ? ORDER BY subscription", log)
-	if err != nil {
-		return 0, nil, classify(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = s.each(ctx, func(rows *sql.Rows) error {
 		var c store.Concern
 		var generation, first int64
-		if err := rows.Scan(&c.ID, &generation, &first); err != nil {
-			return 0, nil, classify(err)
-		}
+		err := rows.Scan(&c.ID, &generation, &first)
 		c.Generation, c.First = uint64(generation), store.Position(first)
 		concerned = append(concerned, c)
-	}
-	return store.Position(position), concerned, classify(rows.Err())
+		return err
+	}, "SELECT subscription, generation, first FROM concerns WHERE log = ? ORDER BY subscription", log)
+	return store.Position(position), concerned, err
 }
 
 // Verification implements [store.SubscriptionStore].
 func (s *Store) Verification(ctx context.Context, principal, url string) (v store.Verification, ok bool, err error) {
-	db, err := s.queries(ctx)
-	if err != nil {
-		return v, false, err
-	}
 	var at, until int64
-	err = db.QueryRowContext(ctx, "SELECT method, at, until FROM verifications WHERE principal = ? AND url = ?", principal, url).Scan(&v.Method, &at, &until)
-	if errors.Is(err, sql.ErrNoRows) {
-		return store.Verification{}, false, nil
+	if ok, err = s.first(ctx, "SELECT method, at, until FROM verifications WHERE principal = ? AND url = ?", []any{principal, url}, &v.Method, &at, &until); !ok {
+		return store.Verification{}, false, err
 	}
 	v.Principal, v.URL, v.At, v.Until = principal, url, scalar.Time(at), scalar.Time(until)
-	return v, err == nil, classify(err)
+	return v, true, nil
 }
 
 // PutVerification implements [store.SubscriptionStore].
 func (s *Store) PutVerification(ctx context.Context, v store.Verification) error {
-	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		_, err := w.exec(ctx, "INSERT OR REPLACE INTO verifications (principal, url, method, at, until) VALUES (?, ?, ?, ?, ?)", v.Principal, v.URL, v.Method, scalar.Nanos(v.At), scalar.Nanos(v.Until))
-		return err
-	}, nil)
+	_, err := s.change(ctx, "INSERT OR REPLACE INTO verifications (principal, url, method, at, until) VALUES (?, ?, ?, ?, ?)", v.Principal, v.URL, v.Method, scalar.Nanos(v.At), scalar.Nanos(v.Until))
+	return err
 }
 
 // DeleteVerification implements [store.SubscriptionStore].
 func (s *Store) DeleteVerification(ctx context.Context, principal, url string) error {
-	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		_, err := w.exec(ctx, "DELETE FROM verifications WHERE principal = ? AND url = ?", principal, url)
-		return err
-	}, nil)
+	_, err := s.change(ctx, "DELETE FROM verifications WHERE principal = ? AND url = ?", principal, url)
+	return err
 }
