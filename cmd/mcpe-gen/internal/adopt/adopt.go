@@ -99,7 +99,7 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 		}
 		switch {
 		case inLoop(p):
-			step.Note = strings.TrimSpace(step.Note + " A loop makes several servers here: each has events of its own, and what is emitted reaches its clients alone.")
+			step.Note = strings.TrimSpace(step.Note + " A loop makes several servers here. Each has its own events: what is emitted reaches only its clients.")
 		case single > 1:
 			step.Note = strings.TrimSpace(step.Note + " There are several servers: one of them has the events, and what is emitted reaches its clients alone.")
 		}
@@ -144,7 +144,7 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 		}
 		g := found.getter(&p)
 		if g.chooses && factory == nil {
-			notes = append(notes, "The function that gave the server may have chosen one for each request, and nobody asks it now: all callers have this one. "+
+			notes = append(notes, "The function in this call could choose a server for each request. It is no longer called, so all callers share one server: "+
 				"docs/adopting.md, A server for each caller, says where the choice goes.")
 		}
 		if g.refuses {

@@ -274,7 +274,7 @@ func TestFactories(t *testing.T) {
 			t.Errorf("%s: what serves it is %+v", name, served)
 		}
 		// E2: where a choice is lost that is none of a server for each request, the notes say so.
-		if chosen := name == "a loop" || name == "another Server"; strings.Contains(steps[len(steps)-1].Note, "may have chosen one for each request") != chosen ||
+		if chosen := name == "a loop" || name == "another Server"; strings.Contains(steps[len(steps)-1].Note, "could choose a server for each request") != chosen ||
 			strings.Contains(steps[0].Note, "A loop makes several servers") != (name == "a loop") {
 			t.Errorf("%s: the notes are %q and %q", name, steps[0].Note, steps[len(steps)-1].Note)
 		}
