@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // A need is what a check cannot do without.
@@ -133,6 +134,8 @@ func (r *run) lacks(ctx context.Context, c check) error {
 		return skipf("nothing occurred within %v", r.o.Wait)
 	case has(needWitness) && r.witness == nil:
 		return skipf("nothing was followed")
+	case has(needReplay) && !r.subject(c.needs).has(wire.ModePoll):
+		return skipf("%s offers no poll, whose cursor it is tried with", r.subject(c.needs).Name)
 	case has(needReplay) && !r.subject(c.needs).replay:
 		return skipf("%s has no replay: its cursors are null", r.subject(c.needs).Name)
 	}

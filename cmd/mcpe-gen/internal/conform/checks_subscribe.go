@@ -349,7 +349,7 @@ func (r *run) present(s *subject, before map[string]bool) func(id string) bool {
 func subscribedFromNow(more map[string]any) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		if len(r.hook.polled()) == 0 && len(r.hook.pushed()) == 0 {
-			return skipf("nothing of %s has occurred", r.hook.Name)
+			return skipf("nothing of %s has come by polls or streams", r.hook.Name)
 		}
 		c, before := r.callback(echoes), r.known(r.hook)
 		x, err := r.subscribe(ctx, r.hook, c, more)

@@ -249,6 +249,47 @@ func TestOlderEra(t *testing.T) {
 	}
 }
 
+// Two callbacks are compared where a server has webhooks alone (OCC-1, OCC-2, HOOK-1, HOOK-6).
+func TestWebhooksAlone(t *testing.T) {
+	for _, fault := range []string{"", "eventIds are made at each reading"} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			d, client := door(t)
+			s := wrongserver.New(wrongserver.Options{Fault: fault, Token: token, Client: client, AllowHost: strings.TrimPrefix(d.URL, "https://"),
+				Interval: 40 * time.Millisecond, Heartbeat: 60 * time.Millisecond, Retry: time.Second,
+				Change: func(message string, members map[string]any) {
+					if message == wire.MethodList {
+						members["events"] = slices.DeleteFunc(asList(members["events"]), func(d map[string]any) bool {
+							d["delivery"] = []string{wire.ModeWebhook}
+							return d["name"] != "tick"
+						})
+					}
+				}})
+			t.Cleanup(s.Close)
+			web := httptest.NewServer(s)
+			t.Cleanup(web.Close)
+			report := judge(t, Options{Wait: 10 * time.Second, pace: &quick, door: d, Target: peer.Target{URL: web.URL, Token: token},
+				only: func(c check) bool { return c.id == "SUB-1" || c.needs&needWitness != 0 }})
+			passed := map[string]bool{}
+			for _, f := range report.Findings {
+				passed[f.Title] = f.Outcome == verdict.Pass
+				if blamed := f.Outcome == verdict.Fail; blamed && (fault == "" || f.ID != "OCC-2") {
+					t.Errorf("%+v", f)
+				}
+			}
+			if ids := "an occurrence has one eventId by every mode"; passed[ids] != (fault == "") {
+				t.Errorf("%s: %v", ids, passed[ids])
+			}
+			for _, title := range []string{"an occurrence says the same by every mode", "every callback gets everything that other modes bring",
+				"what a callback has taken is not sent again"} {
+				if !passed[title] {
+					t.Errorf("%s: did not pass", title)
+				}
+			}
+		})
+	}
+}
+
 // Tokens and secrets stay out of every form of the report.
 func TestSecretsStayOut(t *testing.T) {
 	f := wrongserver.Fault{Name: "the endpoint's text in the error", Webhook: true}

@@ -149,8 +149,12 @@ func (r *run) beginWitness(ctx context.Context, work *sync.WaitGroup) {
 	})
 }
 
-// occurring is the type that has most modes of those that have occurred, or nil in the end.
+// occurring is the type that has most modes of those that have occurred, or nil in the end. Where there are webhooks alone,
+// nothing else shows what occurs.
 func (r *run) occurring(ctx context.Context, hooks bool) *subject {
+	if hooks && len(r.offered(wire.ModePoll)) == 0 && len(r.offered(wire.ModePush)) == 0 {
+		return r.hook
+	}
 	for {
 		over := time.Now().After(r.until) || ctx.Err() != nil
 		var best *subject
@@ -558,6 +562,9 @@ func (w *witness) tryCursors(ctx context.Context) {
 		}
 	}
 	byPoll := w.s.has(wire.ModePoll)
+	if !byPoll && !w.s.has(wire.ModePush) {
+		return
+	}
 	for _, list := range kinds {
 		for i := range list {
 			// From the first on, at equal distances.
