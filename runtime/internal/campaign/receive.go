@@ -71,6 +71,16 @@ type reception struct {
 	fail     func(error)
 }
 
+// restored forgets rotations: a backup that was put back signs with the secrets that it has until the next one.
+func (r *reception) restored() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for path, t := range r.terms {
+		t.since = time.Time{}
+		r.terms[path] = t
+	}
+}
+
 // now changes the terms of an endpoint.
 func (r *reception) now(e *webhook.Endpoint, change func(*terms)) {
 	r.mu.Lock()

@@ -87,6 +87,9 @@ func (c *Campaign) restore(ctx context.Context, db Restorer, round int) error {
 	if err := db.Restore(ctx); err != nil {
 		return err
 	}
+	if c.reception != nil {
+		c.reception.restored()
+	}
 	began := time.Now()
 	stand, err := c.db.Log(ctx)
 	if err != nil {
