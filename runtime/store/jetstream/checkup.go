@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -27,8 +25,7 @@ const (
 	staleWarn   = 30 * time.Second // since a server has heard of a stream
 	leaseTrips  = 20               // rounds that a lease should last
 	trips       = 5
-	perEntry    = 180 // bytes of heap of a server for an entry (F11)
-	monitorTime = 5 * time.Second
+	perEntry    = 180             // bytes of heap of a server for an entry (F11)
 	streamTime  = 5 * time.Second // that a stream may be without a leader
 )
 
@@ -36,9 +33,6 @@ const (
 type Checkup struct {
 	// Lease is that of the servers (server.Options.Replica.Lease).
 	Lease time.Duration
-	// Monitors are the URLs of all nats-servers' monitoring, such as http://nats-1:8222. Without them it is not known
-	// whether their disks have what they acknowledge.
-	Monitors []string
 }
 
 // Examine looks at the servers and streams of a store and says what is wrong with them, as the user that it connects as. It
@@ -146,51 +140,20 @@ func (e *examination) account(ctx context.Context) {
 // durability asks the servers themselves whether they have on disk what they acknowledge: clients are not told (JS-43).
 func (e *examination) durability(ctx context.Context) {
 	const advice = "set sync_interval: always in the jetstream block of each server and restart them one at a time: a loss of power of several loses what was acknowledged"
-	if len(e.Monitors) == 0 {
+	if len(e.s.o.Monitors) == 0 {
 		e.Add(checkup.Warn, "durability", "it is not known whether the servers have on disk what they acknowledge", "name the monitoring of all servers with --monitor; "+advice)
 		return
 	}
-	for _, m := range e.Monitors {
-		var v struct {
-			Config struct {
-				Interval time.Duration `json:"sync_interval"`
-				Always   bool          `json:"sync_always"`
-			} `json:"config"`
-			Disabled bool `json:"disabled"`
-		}
-		switch err := monitor(ctx, m+"/jsz", &v); {
+	for _, m := range e.s.o.Monitors {
+		switch wrong, err := syncs(ctx, m); {
 		case err != nil:
 			e.untold("durability", err)
-		case v.Disabled:
-			e.Add(checkup.Fail, "durability", m+" has no JetStream", "enable it with a jetstream block")
-		case !v.Config.Always:
-			e.Add(checkup.Fail, "durability", fmt.Sprintf("%s writes to disk every %v", m, v.Config.Interval), advice)
+		case wrong != "":
+			e.Add(checkup.Fail, "durability", wrong, advice)
 		default:
 			e.Add(checkup.OK, "durability", m+" has sync_interval: always", "")
 		}
 	}
-}
-
-func monitor(ctx context.Context, url string, answer any) error {
-	ctx, cancel := context.WithTimeout(ctx, monitorTime)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", url, resp.Status)
-	}
-	if err == nil {
-		err = json.Unmarshal(text, answer)
-	}
-	return err
 }
 
 // rights tries what serving needs. What is published is refused for another reason and stands nowhere.
@@ -482,7 +445,7 @@ func (e *examination) clocks(ctx context.Context) {
 			return info.TimeStamp, nil
 		})
 	}
-	for _, m := range e.Monitors {
+	for _, m := range e.s.o.Monitors {
 		apart(m, func() (time.Time, error) {
 			var v struct {
 				Now time.Time `json:"now"`

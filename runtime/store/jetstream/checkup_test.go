@@ -1,7 +1,11 @@
 package jetstream_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,7 +116,7 @@ func TestExamine(t *testing.T) {
 	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Fail, "stream", "is on 1 servers, not on 3")
 }
 
-// JS-43: whether the servers have on disk what they acknowledge, their monitoring says.
+// JS-43: whether the servers have on disk what they acknowledge, their monitoring says: to doctor, and to Open.
 func TestExamineDurability(t *testing.T) {
 	for always, want := range map[bool]checkup.State{true: checkup.OK, false: checkup.Fail} {
 		o := options(t.TempDir())
@@ -120,9 +124,34 @@ func TestExamineDurability(t *testing.T) {
 		s := start(o)
 		defer stop(s)
 		at := fmt.Sprintf("http://%s", s.MonitorAddr())
-		r := examine(t, s.ClientURL(), jetstream.Options{Single: true}, jetstream.Checkup{Monitors: []string{at}})
+		asks := jetstream.Options{Single: true, Monitors: []string{at}}
+		r := examine(t, s.ClientURL(), asks, jetstream.Checkup{})
 		finds(t, r, want, "durability", at)
 		finds(t, r, checkup.OK, "clock", at)
+		opensDurable(t, s.ClientURL(), asks, always, at)
+		gone := asks
+		gone.Monitors = append(slices.Clone(gone.Monitors), "http://127.0.0.1:1")
+		opensDurable(t, s.ClientURL(), gone, false, "http://127.0.0.1:1")
+	}
+	opensDurable(t, urls(cluster...), jetstream.Options{Namespace: space()}, false, "names none")
+}
+
+// opensDurable opens a store, which warns of a server by name unless it is well, and is refused where RequireSync says so.
+func opensDurable(t *testing.T, url string, o jetstream.Options, well bool, named string) {
+	t.Helper()
+	var said bytes.Buffer
+	o.Logger = slog.New(slog.NewTextHandler(&said, nil))
+	open(t, url, o)
+	if warned := strings.Contains(said.String(), "a loss of power may lose"); warned == well || !well && !strings.Contains(said.String(), named) {
+		t.Errorf("well %v, said is %s", well, &said)
+	}
+	o.RequireSync = true
+	s, err := jetstream.Open(t.Context(), url, quiet(o))
+	if err == nil {
+		s.Close()
+	}
+	if well != (err == nil) || !well && (!errors.Is(err, jetstream.ErrServer) || !strings.Contains(err.Error(), named)) {
+		t.Errorf("with RequireSync: %v", err)
 	}
 }
 

@@ -1,6 +1,9 @@
 package jetstream
 
 import (
+	"context"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -86,6 +89,22 @@ func LifeSubject(namespace string) string { return namespace + ".s." + lifeSubje
 
 // ProofSubject is where a process that is not there would prove.
 func ProofSubject(namespace string) string { return namespace + ".s." + proofs + "none" }
+
+// Testify has every open log looked at, and what was seen written down.
+func (s *Store) Testify(ctx context.Context) error {
+	s.mu.Lock()
+	logs := slices.Collect(maps.Values(s.logs))
+	s.mu.Unlock()
+	for _, l := range logs {
+		if err := l.look(ctx); err != nil {
+			return err
+		}
+		if err := l.testify(ctx, time.Now().Add(testifies)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Between has every change call f between what it has read and its writes.
 func (s *Store) Between(f func()) { s.slow = f }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
 // raw is a connection and JetStream without this package.
@@ -54,7 +56,53 @@ func expecting(subject string, last int) *nats.Msg {
 	return m
 }
 
-// What the package rests on (F1, F2, F5 to F7 and F10 of its design). It falls with them.
+// batch sends messages as one atomic batch and returns what its last is answered.
+func batch(t *testing.T, c *nats.Conn, messages ...*nats.Msg) (sequence uint64, code int, text string) {
+	t.Helper()
+	id := nats.NewInbox()
+	for i, m := range messages {
+		m.Header.Set("Nats-Batch-Id", id[len(id)-16:])
+		m.Header.Set("Nats-Batch-Sequence", fmt.Sprint(i+1))
+		if i == len(messages)-1 {
+			m.Header.Set("Nats-Batch-Commit", "1")
+			return ask(t, c, m)
+		}
+		if err := c.PublishMsg(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return 0, 0, ""
+}
+
+// direct asks any server for messages and returns their subjects, and the status that ends them.
+func direct(t *testing.T, c *nats.Conn, stream string, by map[string]any) (subjects []string, status string) {
+	t.Helper()
+	inbox := c.NewInbox()
+	sub, err := c.SubscribeSync(inbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Unsubscribe()
+	body, err := json.Marshal(by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, body); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		m, err := sub.NextMsg(20 * time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status := m.Header.Get("Status"); status != "" {
+			return subjects, status + " " + m.Header.Get("Description")
+		}
+		subjects = append(subjects, m.Header.Get("Nats-Subject"))
+	}
+}
+
+// What the package rests on (F1 to F3, F5 to F7, F9 and F10 of its design). It falls with them.
 func TestServerFacts(t *testing.T) {
 	c, js := raw(t, urls(cluster...))
 	stream := func(t *testing.T, config natsjs.StreamConfig) natsjs.Stream {
@@ -110,6 +158,69 @@ func TestServerFacts(t *testing.T) {
 		if stood.Load() != 5 {
 			t.Errorf("%d stand, %d are refused, %d undecided", stood.Load(), refused.Load(), undecided.Load())
 		}
+	})
+	t.Run("JS-22: a batch stands whole with consecutive sequences, each of it with an expectation that may name another subject, or leaves nothing", func(t *testing.T) {
+		s := stream(t, natsjs.StreamConfig{AllowAtomicPublish: true})
+		on := func(last string, n int, other string) *nats.Msg {
+			m := expecting(subject(s, last), n)
+			if other != "" {
+				m.Header.Set("Nats-Expected-Last-Subject-Sequence-Subject", subject(s, other))
+			}
+			return m
+		}
+		ask(t, c, on("hold", 0, ""))
+		for i, tc := range []struct {
+			messages []*nats.Msg
+			last     uint64
+			fails    bool
+		}{
+			{[]*nats.Msg{on("touch", 1, "hold"), on("a", 0, ""), on("b", 0, "")}, 4, false},
+			{[]*nats.Msg{on("touch", 1, "hold"), on("a", 3, ""), on("b", 7, "")}, 0, true}, // of the last one alone
+			{[]*nats.Msg{on("touch", 9, "hold"), on("a", 3, ""), on("b", 4, "")}, 0, true},
+			{[]*nats.Msg{on("c", 0, ""), on("d", 5, "c")}, 0, true},                         // what the batch itself writes cannot be expected
+			{[]*nats.Msg{on("touch", 1, "hold"), on("a", 3, ""), on("b", 4, "")}, 7, false}, // nothing was left
+		} {
+			last, code, text := batch(t, c, tc.messages...)
+			if last != tc.last || code != 0 != tc.fails {
+				t.Errorf("%d: last sequence %d, error %d %s", i, last, code, text)
+			}
+		}
+		for _, tc := range []struct {
+			n    int
+			last uint64
+		}{{1000, 1007}, {1001, 0}} {
+			var many []*nats.Msg
+			for range tc.n {
+				many = append(many, nats.NewMsg(subject(s, "many")))
+			}
+			if last, code, text := batch(t, c, many...); last != tc.last || code == 0 != (tc.last > 0) {
+				t.Errorf("a batch of %d: last sequence %d, error %d %s", tc.n, last, code, text)
+			}
+		}
+	})
+	t.Run("JS-28: a read of the last of more than 1,024 subjects fails as a whole, one by sequence has no such bound", func(t *testing.T) {
+		s := stream(t, natsjs.StreamConfig{})
+		const n = 1100
+		var acks []natsjs.PubAckFuture
+		for i := range n {
+			acks = append(acks, check.Must(js.PublishAsync(subject(s, fmt.Sprintf("x.%04d", i)), nil))(t))
+		}
+		for _, a := range acks {
+			select {
+			case <-a.Ok():
+			case err := <-a.Err():
+				t.Fatal(err)
+			}
+		}
+		name := s.CachedInfo().Config.Name
+		eventually(t, "a server that has all of them refuses", func() bool { // one that is behind may know fewer
+			found, status := direct(t, c, name, map[string]any{"multi_last": []string{subject(s, "x.*")}, "batch": 10})
+			return len(found) == 0 && strings.HasPrefix(status, "413")
+		})
+		eventually(t, "a server that has all of them answers", func() bool {
+			found, _ := direct(t, c, name, map[string]any{"seq": 1, "next_by_subj": subject(s, "x.*"), "batch": n})
+			return len(found) == n && found[n-1] == subject(s, fmt.Sprintf("x.%04d", n-1))
+		})
 	})
 	t.Run("JS-9: the deletion of what is beyond every stream changes nothing", func(t *testing.T) {
 		s := stream(t, natsjs.StreamConfig{})

@@ -237,6 +237,9 @@ func (l *Log) check(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.first, l.want = max(l.first, store.Position(info.State.FirstSeq)), max(l.want, store.Position(info.State.LastSeq))
+	if info.State.Msgs > 0 {
+		l.proven = witness{l.token, store.Position(info.State.LastSeq), info.State.LastTime}
+	}
 	// The options of the last opening hold, whose process that was.
 	age, err1 := time.ParseDuration(info.Config.Metadata[metaAge])
 	count, err2 := strconv.Atoi(info.Config.Metadata[metaCount])
@@ -362,6 +365,9 @@ func (s *Store) poll() {
 		s.mu.Unlock()
 		for _, l := range logs {
 			l.lookAlone()
+			if err := l.testify(s.life, time.Now()); err != nil {
+				s.log.Debug("jetstream: how far a log has come was not written down", "log", l.name, "error", err)
+			}
 			if !s.pause(time.Second / looks) {
 				return
 			}

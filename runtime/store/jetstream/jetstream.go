@@ -21,7 +21,7 @@
 // clocks have to agree. A subscription takes five messages: its record, its progress, what concerns it, its use of a
 // URL, and a part of two counters, which new subscriptions of a whole cluster take turns at. Whoever puts back an older
 // copy of the streams stops the replicas and calls [Store.BeginEpochs] before they serve again; one stream alone that is
-// put back in a cluster is noticed.
+// put back is noticed: in a cluster at once, on one server if it lacks what was seen of it 10 s before the end.
 //
 // The package makes no promise of compatibility.
 package jetstream
@@ -89,6 +89,12 @@ type Options struct {
 	// operator keeps elsewhere. Every process needs the same. Without it secrets lie in the streams as they are. A store
 	// that was made with a key opens only with that key, and one that was made without takes none.
 	Key []byte
+	// Monitors are the URLs of all nats-servers' monitoring, such as http://nats-1:8222. Open asks them whether what a server
+	// acknowledges is on its disk (sync_interval: always), which clients are not told, and warns of each that says no or
+	// does not answer. Without them it warns that this is not known.
+	Monitors []string
+	// RequireSync has Open return [ErrServer] in place of that warning.
+	RequireSync bool
 	// Connect are options of the connections, such as TLS and credentials.
 	Connect []nats.Option
 	// Logger is told of what an operator should know; default [slog.Default].
@@ -138,7 +144,7 @@ var namespace = regexp.MustCompile(`^[a-z][a-z0-9]{0,31}$`)
 
 // Open connects to the servers at url, which are several with commas between them. It returns [ErrConfig] for bad
 // options, [ErrUnreachable] where no server or no JetStream answers, [ErrServer] for a server older than 2.15 and
-// [ErrReplicas] for one that is in no cluster, unless Single is set.
+// [ErrReplicas] for one that is in no cluster, unless Single is set. See RequireSync for what it says of disks.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	s, err := blank(o)
 	if err != nil {
@@ -198,6 +204,9 @@ func (s *Store) open(ctx context.Context, url string) (err error) {
 		return fmt.Errorf("%w: the server is not in a cluster; set Single to allow that", ErrReplicas)
 	}
 	if err := s.api(ctx, "INFO", nil, nil); err != nil {
+		return err
+	}
+	if err := s.durable(ctx); err != nil {
 		return err
 	}
 	if _, err := s.tail.Subscribe(s.o.Namespace+".t.*.*", s.told); err != nil {

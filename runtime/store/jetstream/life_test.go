@@ -1,7 +1,9 @@
 package jetstream_test
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -107,6 +109,58 @@ func TestRestored(t *testing.T) {
 			other := open(t, tc.url, o) // nobody begins another one
 			check.Equal(t, check.OpenLog(t, other, "log", bounded).Epoch(), again.Epoch())
 			check.Once(t, check.OpenLog(t, other, "log", bounded), check.Entry("e2"), 0, 2, false)
+		})
+	}
+}
+
+// What a look has seen of a log is in the state, and holds processes that begin later to it: an older copy, another one of the
+// same length, and a stream that is gone are new epochs where nobody remembers, and a whole one is none (JS-13, JS-44).
+func TestWitness(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		keep int // of 10; -1 for as it was
+		says string
+	}{
+		{"as it was", -1, ""},
+		{"an older copy", 4, "the stream was replaced"},
+		{"another copy", 10, "the stream was replaced"},
+		{"gone", 0, "what it kept is lost"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var said bytes.Buffer
+			o := jetstream.Options{Namespace: space(), Single: true, Poll: time.Hour}
+			s := open(t, alone.ClientURL(), o)
+			l := check.OpenLog(t, s, "log", bounded)
+			check.Add(t, l, 10)
+			for range 2 {
+				if err := s.Testify(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.Close()
+			stream := strings.ToUpper(o.Namespace) + "_L_log"
+			_, js := raw(t, alone.ClientURL())
+			if at := subjectsOf(t, js, stateOf(o), o.Namespace+".s.w.log"); len(at) != 1 {
+				t.Fatalf("%d witnesses", len(at))
+			}
+			switch tc.keep {
+			case -1:
+			case 0:
+				if err := js.DeleteStream(t.Context(), stream); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				putBack(t, alone.ClientURL(), stream, tc.keep)
+			}
+			o.Logger = slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelError}))
+			again := check.OpenLog(t, open(t, alone.ClientURL(), o), "log", bounded)
+			if same := again.Epoch() == l.Epoch(); same != (tc.keep < 0) {
+				t.Errorf("the same epoch: %v", same)
+			}
+			if tc.says == "" && said.Len() > 0 || !strings.Contains(said.String(), tc.says) {
+				t.Errorf("said is %q", said.String())
+			}
+			check.Equal(t, check.OpenLog(t, open(t, alone.ClientURL(), o), "log", bounded).Epoch(), again.Epoch())
 		})
 	}
 }

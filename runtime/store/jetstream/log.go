@@ -76,8 +76,12 @@ type Log struct {
 	moved   chan struct{}  // closed when head moves, or the log ends
 	seen    time.Time
 	looked  time.Time // when the last look ended
-	fault   error     // what the last look found wrong
-	ended   bool      // its epoch is over
+	proven  witness   // of the last look
+	// the last witness that is known to be in the state, and when one was last asked for
+	testified witness
+	asked     time.Time
+	fault     error // what the last look found wrong
+	ended     bool  // its epoch is over
 }
 
 // An earlier is an epoch that is over, whose entries stand under its subjects.
@@ -114,8 +118,15 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 	}
 	short := logToken(name)
 	stream := strings.ToUpper(s.o.Namespace) + "_L_" + short
+	seen, _, err := s.witness(ctx, short, true)
+	if err != nil {
+		return nil, err
+	}
 	info, err := s.info(ctx, stream)
 	if code(err) == codeNoStream {
+		if seen.Position > 0 {
+			s.log.Error("jetstream: the stream is gone and what it kept is lost; its log begins anew", "log", name, "stream", stream, "position", seen.Position)
+		}
 		var token [8]byte
 		rand.Read(token[:])
 		err = s.api(ctx, "STREAM.CREATE."+stream, s.config(name, short, stream, hex.EncodeToString(token[:]), o), nil)
@@ -134,7 +145,11 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 		if err := s.ours(name, short, info); err != nil {
 			return nil, err
 		}
-		want, change := s.adjusted(info, o, before)
+		lost, err := s.contradicts(ctx, seen, info)
+		if err != nil {
+			return nil, err
+		}
+		want, change := s.adjusted(info, o, lost || before != nil && before.token == info.Config.Metadata[metaEpoch] && before.lacks(info))
 		if !change {
 			break
 		}
@@ -261,12 +276,10 @@ func group(info *jetstream.StreamInfo) string {
 }
 
 // adjusted is the stream as it has to be, and whether that is a change: its raft group is noted when it is new, a
-// stream in another group, or without what this process was told before, begins a new epoch, and the limits are those
-// of o.
-func (s *Store) adjusted(info *jetstream.StreamInfo, o store.LogOptions, before *Log) (want jetstream.StreamConfig, change bool) {
+// stream in another group, or one that has lost what was told, begins a new epoch, and the limits are those of o.
+func (s *Store) adjusted(info *jetstream.StreamInfo, o store.LogOptions, lost bool) (want jetstream.StreamConfig, change bool) {
 	want = info.Config
-	known := before != nil && before.token == want.Metadata[metaEpoch]
-	if known && before.lacks(info) {
+	if lost {
 		s.renewed(&want, info)
 		change = true
 	} else if was := want.Metadata[metaGroup]; was != group(info) {

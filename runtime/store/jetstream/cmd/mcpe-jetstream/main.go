@@ -257,7 +257,8 @@ func doctor(ctx context.Context, args []string, env func(string) string, stdout,
 	if *lease <= 0 {
 		return usage("-lease is %v, it must be above 0", *lease)
 	}
-	r, err := jetstream.Examine(ctx, p.url, p.Options, jetstream.Checkup{Lease: *lease, Monitors: monitors})
+	p.Monitors = monitors
+	r, err := jetstream.Examine(ctx, p.url, p.Options, jetstream.Checkup{Lease: *lease})
 	if err != nil {
 		return err
 	}

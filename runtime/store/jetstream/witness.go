@@ -1,0 +1,101 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// witnesses begins the subjects of what the state has of logs.
+const witnesses = "w."
+
+// testifies is how often a process that looks at a log says in the state how far it has come.
+const testifies = 10 * time.Second
+
+// A witness is what a look has proven of a log: where it ended, and when that entry was stamped. Processes that begin later
+// hold the log's stream to it: of a server without a cluster, and of a cluster that has lost the end of a stream, nothing else
+// tells (JS-13).
+type witness struct {
+	Epoch    string // the token
+	Position store.Position
+	Stamp    time.Time
+}
+
+// testify writes the witness of the last look, at most every testifies, unless another process has written one that says as
+// much.
+func (l *Log) testify(ctx context.Context, now time.Time) error {
+	l.mu.Lock()
+	w := l.proven
+	due := !l.ended && w.Position > l.testified.Position && now.Sub(l.asked) >= testifies
+	if due {
+		l.asked = now
+	}
+	l.mu.Unlock()
+	if !due {
+		return nil
+	}
+	is, r, err := l.s.witness(ctx, l.short, false)
+	if err != nil {
+		return err
+	}
+	if is.Epoch != w.Epoch || is.Position < w.Position {
+		body, err := json.Marshal(w)
+		if err != nil {
+			return err
+		}
+		_, err = l.s.state.commit(ctx, mathrand.Uint64(), []write{put(r, body)})
+		var moved *wrongSequence
+		if errors.As(err, &moved) || errors.Is(err, errUndecided) { // another process writes; what is left a later look says
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.testified = w
+	return nil
+}
+
+// witness is that of a log, and its record; the zero value where there is none.
+func (s *Store) witness(ctx context.Context, short string, proven bool) (w witness, is record, err error) {
+	subject := witnesses + short
+	r, err := s.state.read(ctx, proven, subject)
+	if err != nil {
+		return w, is, err
+	}
+	_, err = found(r.of(subject), &w)
+	return w, r.of(subject), err
+}
+
+// contradicts tells that a stream has lost what the witness saw of its epoch, as who leads it with a quorum says.
+func (s *Store) contradicts(ctx context.Context, w witness, info *jetstream.StreamInfo) (bool, error) {
+	stream := info.Config.Name
+	switch {
+	case w.Epoch != info.Config.Metadata[metaEpoch] || w.Position == 0:
+		return false, nil
+	case store.Position(info.State.LastSeq) < w.Position: // or who was asked is behind
+		if err := s.barrier(ctx, stream); err != nil {
+			return false, err
+		}
+		again, err := s.info(ctx, stream)
+		return err == nil && store.Position(again.State.LastSeq) < w.Position, err
+	}
+	var stands time.Time // zero where it was evicted, or a server is behind
+	_, err := s.pull(ctx, stream, map[string]any{"seq": uint64(w.Position), "batch": 1}, func(m *nats.Msg) error {
+		at, stamp, err := place(stream, m)
+		if store.Position(at) == w.Position {
+			stands = stamp
+		}
+		return err
+	})
+	return !stands.IsZero() && !stands.Equal(w.Stamp), err
+}
