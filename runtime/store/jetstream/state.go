@@ -230,7 +230,10 @@ func (s *Store) beginLife(ctx context.Context, group string, over uint64) error 
 	s.state.mu.Lock()
 	s.state.lost = false
 	s.state.mu.Unlock()
-	if begun && over > 0 {
+	switch {
+	case begun && over == 0:
+		s.log.Warn("jetstream: the account had no store of this namespace: a new one begins, without events and subscriptions", "stream", s.state.stream)
+	case begun:
 		s.log.Warn("jetstream: a new generation begins: logs begin new epochs, leases are over", "stream", s.state.stream, "generation", now.Generation)
 	}
 	s.lives(now.Generation)

@@ -342,6 +342,19 @@ func TestStateMadeAgain(t *testing.T) {
 	}
 }
 
+// A store that is new, as it is for who comes to another account by mistake, is said to be, once (JS-42).
+func TestNewStoreIsSaid(t *testing.T) {
+	o := jetstream.Options{Namespace: space(), Single: true}
+	for _, want := range []int{1, 0} {
+		var said bytes.Buffer
+		o.Logger = slog.New(slog.NewTextHandler(&said, nil))
+		open(t, alone.ClientURL(), o)
+		if n := strings.Count(said.String(), "a new one begins"); n != want {
+			t.Errorf("it is said %d times, not %d: %s", n, want, &said)
+		}
+	}
+}
+
 // An owner that has not heard of a new generation writes nothing more all the same (JS-14, REP-19).
 func TestOwnerOfBefore(t *testing.T) {
 	a, b := two(t)
