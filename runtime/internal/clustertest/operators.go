@@ -160,7 +160,7 @@ func sentOnce(f *fleet) {
 			bulk := bulk
 			bulk.PerSecond = float64(50 * (i + 1)) // one overtakes the other
 			task, err := m.Admin().Begin(operator.WithActor(f.Context(), fmt.Sprint("operator ", i)), bulk)
-			if err != nil || task.Total != 18 {
+			if err != nil || task.Total == 0 || task.Total > 18 { // the other one may have begun to send
 				f.Errorf("%+v %v", task, err)
 				return
 			}
