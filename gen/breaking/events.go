@@ -44,16 +44,16 @@ const eventRemoved = "EVENT_REMOVED"
 
 var eventRules = []eventRule{
 	{rule.Rule{ID: eventRemoved, Category: Wire, Purpose: "An event type was removed or renamed."}, nil},
-	{rule.Rule{ID: "DELIVERY_WITHDRAWN", Category: Wire, Purpose: "An event type can no longer be had by a delivery mode."}, deliveryWithdrawn},
+	{rule.Rule{ID: "DELIVERY_WITHDRAWN", Category: Wire, Purpose: "An event type no longer supports a delivery mode."}, deliveryWithdrawn},
 	{rule.Rule{ID: "REPLAY_WITHDRAWN", Category: Wire, Purpose: "An event type no longer has cursors to resume from."}, replayWithdrawn},
 	{rule.Rule{ID: "STABILITY_LOWERED", Category: Wire, Purpose: "A stable event type became experimental."}, stabilityLowered},
-	{rule.Rule{ID: "MATCH_CHANGED", Category: Wire, Purpose: "An argument selects other occurrences than before: its x-match came, changed or went."}, matchChanged},
-	{rule.Rule{ID: "DEFAULT_CHANGED", Category: Wire, Purpose: "An argument that is left out means something else: its default came, changed or went."}, defaultChanged},
-	{rule.Rule{ID: "PAYLOAD_DEFAULT_CHANGED", Category: Wire, Purpose: "A payload field that is left out means something else: its default came, changed or went."}, payloadDefaultChanged},
+	{rule.Rule{ID: "MATCH_CHANGED", Category: Wire, Purpose: "An argument selects other occurrences than before: its x-match was added, changed or removed."}, matchChanged},
+	{rule.Rule{ID: "DEFAULT_CHANGED", Category: Wire, Purpose: "An argument that is left out means something else: its default was added, changed or removed."}, defaultChanged},
+	{rule.Rule{ID: "PAYLOAD_DEFAULT_CHANGED", Category: Wire, Purpose: "A payload field that is left out means something else: its default was added, changed or removed."}, payloadDefaultChanged},
 	{rule.Rule{ID: "INPUT_GO_TYPE_CHANGED", Category: Wire, Purpose: "An argument is read into another Go type of the author's choice, which may refuse what the schema allows."}, inputGoTypeChanged},
 	{rule.Rule{ID: payloadGoType, Category: Wire, Purpose: "A payload field that is read into a Go type of the author's choice may have values that it did not have."}, nil},
-	{rule.Rule{ID: "COALESCE_CHANGED", Category: Wire, Severity: source.Warning, Purpose: "Consumers join other events than before: the key of an event type's x-coalesce changed or went."}, coalesceChanged},
-	{rule.Rule{ID: "READ_TOOL_RENAMED", Category: Wire, Purpose: "The read tool of an event type, or one of its own arguments, has another name, or there is none any more (MCPE223)."}, readToolRenamed},
+	{rule.Rule{ID: "COALESCE_CHANGED", Category: Wire, Severity: source.Warning, Purpose: "Consumers join other events than before: the key of an event type's x-coalesce was changed or removed."}, coalesceChanged},
+	{rule.Rule{ID: "READ_TOOL_RENAMED", Category: Wire, Purpose: "The read tool of an event type, or one of its own arguments, was renamed or removed (MCPE223)."}, readToolRenamed},
 }
 
 // events compares every event type of an old package.
@@ -205,7 +205,7 @@ func deliveryWithdrawn(old, new side, report func(source.Range, source.Diagnosti
 	kept := modes(new)
 	lost := slices.DeleteFunc(slices.Clone(modes(old)), func(m string) bool { return slices.Contains(kept, m) })
 	if len(lost) > 0 {
-		report(new.at("delivery"), source.Diagnostic{Message: "can no longer be had by " + strings.Join(lost, " and ")})
+		report(new.at("delivery"), source.Diagnostic{Message: "no longer supports " + strings.Join(lost, " and ")})
 	}
 }
 

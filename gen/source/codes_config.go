@@ -12,11 +12,13 @@ var configCodes = []Code{
 		"removes what is not part of it, so each would delete the other. Give them different directories or join their schemas."},
 	{ID: "MCPE404", Title: "unknown rule", Explanation: "The configuration gives a severity to a rule that lint does not have, for example `severity: {EVENT_NAME_STILE: note}`. " +
 		"`mcpe-gen rules lint` lists the rules; they are written in capitals."},
-	{ID: "MCPE405", Title: "bad mapping of a remote schema", Explanation: "`refs` says which files stand for schemas that a $ref names by URL, so that generation needs no network: the URL of one schema to a file, " +
-		"or the beginning of URLs to a directory, both ending in a slash. Paths are relative to the directory of mcpe.yaml."},
-	{ID: "MCPE406", Title: "override without effect", Explanation: "An entry of `overrides` in mcpe.yaml changes one place of the schemas of others as they are read: `{file: third/*.json, at: /definitions/user, x-go-name: Account}`, " +
-		"also with `replace: SCHEMA` or `remove: true`. This one is about a file that is not read, or a place that is not there, most often because a new version of the schemas has moved it. " +
-		"Correct the pattern or the JSON Pointer, or remove the override."},
-	{ID: "MCPE407", Title: "silence that cannot be", Explanation: "`silence` in mcpe.yaml keeps notes and warnings of one code from being shown in text, with a reason for whoever reads it after you: " +
-		"`{code: MCPE204, files: third/**, reason: GitHub writes no bounds}`. This entry names no code of the generator, or one whose diagnostics are errors, which are never silenced. Rules of lint have `lint: ignore`."},
+	{ID: "MCPE405", Title: "bad mapping of a remote schema", Explanation: "`refs` maps the URLs of remote schemas to files, so generation needs no network: the URL of one schema to a " +
+		"file, or a URL prefix to a directory, both ending in a slash. Paths are relative to the directory of mcpe.yaml."},
+	{ID: "MCPE406", Title: "override without effect", Explanation: "An entry of `overrides` in mcpe.yaml changes one place in third-party schemas while they are read: `{file: " +
+		"third/*.json, at: /definitions/user, x-go-name: Account}`, also with `replace: SCHEMA` or `remove: true`. This " +
+		"one names a file that is not read, or a place that does not exist, most often because a new version of the " +
+		"schemas has moved it. Correct the pattern or the JSON Pointer, or remove the override."},
+	{ID: "MCPE407", Title: "silence that cannot be", Explanation: "`silence` in mcpe.yaml hides notes and warnings of one code in text output, with a reason for later readers: " +
+		"`{code: MCPE204, files: third/**, reason: GitHub writes no bounds}`. This entry names no code of the generator, " +
+		"or one whose diagnostics are errors, which are never silenced. For rules of lint use `lint: ignore`."},
 }

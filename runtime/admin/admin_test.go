@@ -410,7 +410,7 @@ func TestAuthorize(t *testing.T) {
 	}
 	w.isProblem("the document", w.ask("GET", "/openapi.yaml", ""), 403, "forbidden")
 	w.isProblem("connections", w.ask("GET", "/api/connections", ""), 403, "forbidden")
-	if a := w.ask("GET", "/subscriptions/"+id, ""); a.status != 200 || !strings.Contains(a.body, "None are kept") {
+	if a := w.ask("GET", "/subscriptions/"+id, ""); a.status != 200 || !strings.Contains(a.body, "None are recorded") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	a := w.ask("GET", "/", "", func(r *http.Request) { r.Header.Set("Anonymous", "yes") })
@@ -684,7 +684,7 @@ func TestOccurrence(t *testing.T) {
 	if a := w.ask("GET", "/occurrences?eventId=evt_1", ""); a.status != 303 || a.header.Get("Location") != path {
 		t.Errorf("%d %q", a.status, a.header.Get("Location"))
 	}
-	if a := w.ask("GET", "/occurrences?eventId=none", ""); a.status != 200 || !strings.Contains(a.body, "It is not there.") {
+	if a := w.ask("GET", "/occurrences?eventId=none", ""); a.status != 200 || !strings.Contains(a.body, "Not found.") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	if a := w.ask("GET", "/occurrences", ""); a.status != 200 {
@@ -847,7 +847,7 @@ func TestReplaySince(t *testing.T) {
 		}
 	}
 	more("what was ended", 0)
-	if a := w.ask("GET", "/subscriptions/"+id+"?done=endreplay", ""); !strings.Contains(a.body, "Nothing more of the replay") || strings.Contains(a.body, "End the replay") {
+	if a := w.ask("GET", "/subscriptions/"+id+"?done=endreplay", ""); !strings.Contains(a.body, "The replay was ended") || strings.Contains(a.body, "End the replay") {
 		t.Errorf("%s", a.body)
 	}
 	w.isProblem("no replay", w.ask("POST", "/api/subscriptions/"+id+"/endreplay", "", key("none")), 404, "not_found")

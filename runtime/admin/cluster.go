@@ -31,19 +31,19 @@ func clusterOf(c operator.Cluster, now time.Time) clusterBody {
 	b := clusterBody{Cluster: c, Problems: []string{}}
 	wrong := func(format string, args ...any) { b.Problems = append(b.Problems, fmt.Sprintf(format, args...)) }
 	if !c.Leased {
-		wrong("This process has no lease and does no work of the cluster.")
+		wrong("This process has no lease and does no shared work.")
 	}
 	if unheard := now.Sub(c.HeardAt); c.HeardAt.IsZero() || unheard > maxUnheard {
-		wrong("This process does not hear what is ordered in others: revocations come late here, and deliveries wait.")
+		wrong("This process does not receive orders from other processes: revocations take effect late, and deliveries wait.")
 	}
 	for _, work := range slices.Sorted(maps.Keys(c.Unowned)) {
-		wrong("Nobody does %d of the shards of %s.", c.Unowned[work], work)
+		wrong("Shards of %s without an owner: %d.", work, c.Unowned[work])
 	}
 	if c.OutboxAge != nil {
 		ms := float64(c.OutboxAge.Microseconds()) / 1000
 		b.OutboxAgeMs = &ms
 		if *c.OutboxAge > maxWaits {
-			wrong("What transactions emitted waits in the outbox: a log cannot be appended to.")
+			wrong("Events from transactions wait in the outbox: appending to a log fails.")
 		}
 	}
 	return b

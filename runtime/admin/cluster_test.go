@@ -78,7 +78,7 @@ func TestSRV8Cluster(t *testing.T) {
 			t.Errorf("cut off: %+v", b)
 		}
 		for _, page := range []string{"/", "/cluster"} {
-			if a := w.ask("GET", page, ""); !strings.Contains(a.body, "has no lease") || !strings.Contains(a.body, "does not hear") || !strings.Contains(a.body, "shards of /outbox") {
+			if a := w.ask("GET", page, ""); !strings.Contains(a.body, "has no lease") || !strings.Contains(a.body, "does not receive orders") || !strings.Contains(a.body, "Shards of /outbox") {
 				t.Errorf("%s says nothing: %s", page, a.body)
 			}
 		}

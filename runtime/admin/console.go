@@ -337,17 +337,17 @@ func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, actor
 	switch r.URL.Query().Get("done") {
 	case "":
 	case string(Test):
-		v.Note = "The test event was emitted for this subscription; its attempt will be in the list."
+		v.Note = "The test event was emitted for this subscription. Its attempt will appear in the list."
 	case string(Send):
-		v.Note = "The event was sent again; its attempt is in the list."
+		v.Note = "The event was sent again. Its attempt is in the list."
 	case string(Replay):
-		v.Note = "What follows is being delivered again."
+		v.Note = "The events are being delivered again."
 	case string(EndReplay):
-		v.Note = "Nothing more of the replay is delivered."
+		v.Note = "The replay was ended."
 	case string(Resume), string(Unpause):
-		v.Note = "Deliveries go on."
+		v.Note = "Deliveries continue."
 	case string(Pause):
-		v.Note = "Deliveries are held back until they are unpaused here."
+		v.Note = "Deliveries are paused until an operator unpauses them."
 	}
 	h.render(w, r, http.StatusOK, "subscription.html", v)
 }

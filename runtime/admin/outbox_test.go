@@ -95,7 +95,7 @@ func TestREP20PutAside(t *testing.T) {
 	if !slices.Equal(ids, []int64{1, 2, 3, 4, 5}) {
 		t.Fatalf("listed %v", ids)
 	}
-	if a := w.ask("GET", "/", ""); !strings.Contains(a.body, `href="/outbox">was put aside`) {
+	if a := w.ask("GET", "/", ""); !strings.Contains(a.body, `href="/outbox">were put aside`) {
 		t.Errorf("the overview says nothing: %s", a.body)
 	}
 	if a := w.ask("GET", "/outbox", ""); a.status != 200 || strings.Contains(a.body, "<b>no") || !strings.Contains(a.body, "outbox/5/drop") {
@@ -121,7 +121,7 @@ func TestREP20PutAside(t *testing.T) {
 	}
 	denied = true
 	w.isProblem("not authorized", w.ask("GET", "/api/outbox", ""), 403, "forbidden")
-	if a := w.ask("GET", "/", ""); a.status != 200 || strings.Contains(a.body, "was put aside") {
+	if a := w.ask("GET", "/", ""); a.status != 200 || strings.Contains(a.body, "were put aside") {
 		t.Errorf("the overview of who may not see it: %d", a.status)
 	}
 }

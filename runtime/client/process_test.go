@@ -53,12 +53,8 @@ func TestProcessNoise(t *testing.T) {
 		}
 		r := read(t, subscribe(t, cl))
 		r.want("e1", "e2", "e3")
-		start := time.Now()
 		if err := cl.Close(); err != nil {
 			t.Error(err)
-		}
-		if d := time.Since(start); d > 2*time.Second {
-			t.Errorf("Close took %v", d)
 		}
 		if !strings.Contains(errs.String(), "child up") {
 			t.Errorf("stderr %q", errs.String())
@@ -94,12 +90,8 @@ func TestProcessKilled(t *testing.T) {
 	for !strings.Contains(errs.String(), "child up") { // before that it does not ignore SIGTERM yet
 		time.Sleep(time.Millisecond)
 	}
-	start := time.Now()
 	if err := conn.Close(); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Error(err)
-	}
-	if d := time.Since(start); d > 5*time.Second {
-		t.Errorf("took %v", d)
 	}
 	if _, err := conn.Read(t.Context()); err != io.EOF {
 		t.Error(err)

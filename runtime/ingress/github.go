@@ -21,7 +21,7 @@ type GitHubOptions struct {
 // another id, so its URL must be https.
 type GitHub struct{ service }
 
-// NewGitHub makes the service; it is an error to give no secret or an empty one.
+// NewGitHub makes the service. No secret, or one of less than 8 bytes, is an error.
 func NewGitHub(o GitHubOptions) (*GitHub, error) {
 	s, err := newService(ProviderGitHub, o.Secrets)
 	if err == nil && len(s.secrets) == 0 {

@@ -48,7 +48,7 @@ var encodings = map[string]func(string) ([]byte, error){
 	"": hex.DecodeString, "hex": hex.DecodeString, "base64": base64.StdEncoding.Strict().DecodeString,
 }
 
-// NewHMAC makes the service; it is an error to give no secret or an empty one, or options that mean nothing.
+// NewHMAC makes the service. No secret, one of less than 8 bytes, or invalid options are an error.
 func NewHMAC(o HMACOptions) (*HMAC, error) {
 	s, err := newService(ProviderHMAC, o.Secrets)
 	if err != nil {

@@ -27,7 +27,7 @@ type Slack struct {
 	tolerance time.Duration
 }
 
-// NewSlack makes the service; it is an error to give no secret or an empty one.
+// NewSlack makes the service. No secret, or one of less than 8 bytes, is an error.
 func NewSlack(o SlackOptions) (*Slack, error) {
 	s, err := newService(ProviderSlack, o.Secrets)
 	if err == nil && len(s.secrets) == 0 {

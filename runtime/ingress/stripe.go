@@ -26,7 +26,7 @@ type Stripe struct {
 	tolerance time.Duration
 }
 
-// NewStripe makes the service; it is an error to give no secret or an empty one.
+// NewStripe makes the service. No secret, or one of less than 8 bytes, is an error.
 func NewStripe(o StripeOptions) (*Stripe, error) {
 	s, err := newService(ProviderStripe, o.Secrets)
 	if err == nil && len(s.secrets) == 0 {

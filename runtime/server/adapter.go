@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -54,11 +53,8 @@ func (s inside) EncodePayload(event string, payload any) (json.RawMessage, error
 func (s inside) Closing() <-chan struct{} { return s.closing }
 
 func (s inside) Types(ctx context.Context, principal string) ([]events.Info, error) {
-	s.mu.Lock()
-	order := slices.Clone(s.order)
-	s.mu.Unlock()
 	var all []events.Info
-	for _, et := range order {
+	for _, et := range s.all() {
 		d := et.current()
 		if d == nil {
 			continue
@@ -85,9 +81,7 @@ func (s inside) MayFollow(ctx context.Context, principal, event string, argument
 }
 
 func (s inside) Head(event string) string {
-	s.mu.Lock()
-	et := s.types[event]
-	s.mu.Unlock()
+	et := s.registered(event)
 	if et == nil || et.topic == nil {
 		return ""
 	}

@@ -40,30 +40,23 @@ func newAdmin(s *Server) *operate.Admin {
 // An operated is the server as its operator sees it. It implements [operate.Host].
 type operated struct{ s *Server }
 
-func (h operated) EventTypes() []operate.EventType {
-	h.s.mu.Lock()
-	defer h.s.mu.Unlock()
-	all := make([]operate.EventType, len(h.s.order))
-	for i, et := range h.s.order {
-		all[i] = et
+func (h operated) EventTypes() (all []operate.EventType) {
+	for _, et := range h.s.all() {
+		all = append(all, et)
 	}
 	return all
 }
 
 func (h operated) EventType(name string) operate.EventType {
-	h.s.mu.Lock()
-	defer h.s.mu.Unlock()
-	if et := h.s.types[name]; et != nil {
+	if et := h.s.registered(name); et != nil {
 		return et
 	}
 	return nil
 }
 
-func (h operated) Streams() []operate.Stream {
-	streams := h.s.streams.All()
-	all := make([]operate.Stream, len(streams))
-	for i, st := range streams {
-		all[i] = st
+func (h operated) Streams() (all []operate.Stream) {
+	for _, st := range h.s.streams.All() {
+		all = append(all, st)
 	}
 	return all
 }

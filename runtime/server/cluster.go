@@ -33,12 +33,9 @@ func (s *Server) processes(ctx context.Context) (cluster.Processes, error) {
 // A replicated is the server as one of several processes. It implements [cluster.Host].
 type replicated struct{ webhookHost }
 
-func (h replicated) EventTypes() []eventtype.Type {
-	h.s.mu.Lock()
-	defer h.s.mu.Unlock()
-	all := make([]eventtype.Type, len(h.s.order))
-	for i, et := range h.s.order {
-		all[i] = et
+func (h replicated) EventTypes() (all []eventtype.Type) {
+	for _, et := range h.s.all() {
+		all = append(all, et)
 	}
 	return all
 }

@@ -12,9 +12,7 @@ import (
 
 // encodePayload encodes p, a pointer to the payload of the named event type.
 func (s *Server) encodePayload(event string, p any) (json.RawMessage, error) {
-	s.mu.Lock()
-	et := s.types[event]
-	s.mu.Unlock()
+	et := s.registered(event)
 	if et == nil {
 		return nil, fmt.Errorf("encoding %s: %w", event, fault.NotFound("event"))
 	}

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -45,9 +44,7 @@ func (s *Server) Ready(ctx context.Context) error {
 	if err := s.alive(ctx); err != nil {
 		return fmt.Errorf("server: %w", err)
 	}
-	s.mu.Lock()
-	types := slices.Clone(s.order)
-	s.mu.Unlock()
+	types := s.all()
 	if err := s.reach(ctx, types); err != nil {
 		return fmt.Errorf("server: the store cannot be reached: %w", err)
 	}
@@ -114,10 +111,7 @@ func (s *Server) alive(ctx context.Context) error {
 }
 
 func (s *Server) touchAll() {
-	s.mu.Lock()
-	types := slices.Clone(s.order)
-	s.mu.Unlock()
-	for _, et := range types {
+	for _, et := range s.all() {
 		et.current()
 		if et.topic != nil {
 			et.topic.Head()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
@@ -106,9 +105,4 @@ func (s *Server) run(f func()) bool {
 		f()
 	}()
 	return true
-}
-
-// hookContext is the context of a hook that runs after its request or stream has ended.
-func (s *Server) hookContext(d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), d)
 }

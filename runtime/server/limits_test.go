@@ -175,9 +175,9 @@ var limits = map[string]limit{
 		_, rerr := call(s, "", wire.MethodPoll, `{"name":"e"}`)
 		wantError(t, rerr, -32603, "*")
 	}},
-	"Retained occurrences of a type":                 {value: "10,000", test: "server.TestStrangeCursors"},
-	"Memory for those of a type, in a log in memory": {value: bytesText(defaultBytes), test: "server.TestRetentionInBytes"},
-	"Entries of a durable log kept in memory":        {value: bytesText(2 * recent.Bytes), test: "internal/recent.TestBounds"},
+	"Retained occurrences of a type":                           {value: "10,000", test: "server.TestStrangeCursors"},
+	"Memory for the occurrences of a type, in a log in memory": {value: bytesText(defaultBytes), test: "server.TestRetentionInBytes"},
+	"Entries of a durable log kept in memory":                  {value: bytesText(2 * recent.Bytes), test: "internal/recent.TestBounds"},
 	"Retained time": {value: "1 h", test: "server.TestLimitRetainedTime"},
 	"Page of events/list": {value: "100, and about 1 MiB", exceed: func(t *testing.T) {
 		s := newServer(t, Options{})
@@ -198,13 +198,13 @@ var limits = map[string]limit{
 	}},
 	"Requests of a principal open at once over HTTP": {value: "4,096", test: "transport.TestCAP7OpenRequests"},
 	"Legacy sessions of a principal":                 {value: "1,024", test: "transport.TestCAP7Sessions"},
-	"The same without a principal":                   {value: "16 times as many, all together", test: "transport.TestCAP7Nobody"},
+	"Requests and sessions without a principal":      {value: "16 times as many, all together", test: "transport.TestCAP7Nobody"},
 	"Interval of heartbeats": {value: "30 s", exceed: func(t *testing.T) {
 		if o := (Options{Heartbeat: time.Hour}).withDefaults(); o.Heartbeat != 30*time.Second {
 			t.Errorf("every %v", o.Heartbeat)
 		}
 	}},
-	"Given to a stream at once":                                    {value: bytesText(topic.PullBytes), test: "server.TestPassesInBytes"},
+	"Written to a stream at once":                                  {value: bytesText(topic.PullBytes), test: "server.TestPassesInBytes"},
 	"Encoded occurrences and results of Transform kept for a type": {value: bytesText(topic.MaxRecordBytes), test: "internal/topic.TestVariantsAreBounded"},
 	"Webhook subscriptions of a principal": {value: "100", exceed: func(t *testing.T) {
 		exceedWebhooks(t, func(o *Options) {}, 100, func(int) string { return "ada" })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -23,7 +24,7 @@ func (s *Server) listEvents(ctx context.Context, r *port.Request) (json.RawMessa
 		return nil, fault.InvalidParams(err)
 	}
 	s.mu.Lock()
-	order := append([]*eventType(nil), s.order...)
+	order := slices.Clone(s.order)
 	last := s.lastOrder
 	s.mu.Unlock()
 	if p.Cursor != "" {
@@ -85,32 +86,10 @@ func listPosition(cursor string, order []*eventType, last uint64) (uint64, bool)
 	return c.Position, true
 }
 
-func (s inside) OnListChanged(f func()) (stop func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.listener++
-	id := s.listener
-	s.listeners[id] = f
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.listeners, id)
-	}
-}
+func (s inside) OnListChanged(f func()) (stop func()) { return s.listeners.Add(f) }
 
 func (s *Server) notifyListChanged() {
-	s.mu.Lock()
-	ids := make([]int, 0, len(s.listeners))
-	for id := range s.listeners {
-		ids = append(ids, id)
-	}
-	sort.Ints(ids)
-	fs := make([]func(), len(ids))
-	for i, id := range ids {
-		fs[i] = s.listeners[id]
-	}
-	s.mu.Unlock()
-	for _, f := range fs {
+	for f := range s.listeners.All() {
 		f()
 	}
 }

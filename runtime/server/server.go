@@ -35,6 +35,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/history"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/lease"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/listeners"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/streaming"
@@ -64,9 +65,9 @@ type Server struct {
 	order     []*eventType          // as events/list gives them
 	retired   map[string]*eventType // removed ones, whose logs go on when they come back
 	lastOrder uint64
-	listeners map[int]func()
-	listener  int
 	changed   [2]bool // listChanged is carried: legacy, stateless
+
+	listeners listeners.Set[func()] // to changes of the list
 
 	members  lease.Members
 	leases   lease.Leases
@@ -120,7 +121,7 @@ func start(srv *mcp.Server, o Options) (*Server, error) {
 // build makes a server; srv is nil for one that only emits.
 func build(srv *mcp.Server, o Options) (*Server, error) {
 	s := &Server{options: o.withDefaults(), mcp: srv, closing: make(chan struct{}),
-		types: map[string]*eventType{}, retired: map[string]*eventType{}, listeners: map[int]func(){}}
+		types: map[string]*eventType{}, retired: map[string]*eventType{}}
 	s.log.Logger = s.options.Logger
 	s.history = history.Of(s.options.Store, s.now)
 	s.tools.Options = waittool.Options{Host: toolHost{s}, MCP: srv, Log: &s.log, MaxWait: s.options.MaxToolWait, MaxParams: s.options.MaxParams,
@@ -413,11 +414,23 @@ func (s *Server) Remove(name string) error {
 	return nil
 }
 
+// all are the registered types as events/list gives them.
+func (s *Server) all() []*eventType {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.order)
+}
+
+// registered is the type of a name; nil for none.
+func (s *Server) registered(name string) *eventType {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.types[name]
+}
+
 // lookup finds a type that the principal may see.
 func (s *Server) lookup(ctx context.Context, principal, name string) (*eventType, *definition, error) {
-	s.mu.Lock()
-	et := s.types[name]
-	s.mu.Unlock()
+	et := s.registered(name)
 	if et == nil {
 		return nil, nil, fault.NotFound("event")
 	}

@@ -97,7 +97,7 @@ func (h leaseHost) Unsubscribed(sub eventtype.Subscription, a eventtype.Argument
 	if d.hooks.OnUnsubscribe == nil {
 		return
 	}
-	ctx, cancel := h.s.hookContext(hookTime)
+	ctx, cancel := context.WithTimeout(context.Background(), hookTime)
 	defer cancel()
 	err := d.guard("OnUnsubscribe", func() error {
 		d.hooks.OnUnsubscribe(hook.WithPrincipal(ctx, sub.Principal), Subscription(sub), a.Typed())

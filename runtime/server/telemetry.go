@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -164,9 +163,6 @@ func (s *Server) saved() func(context.Context, time.Duration, error) {
 // observe begins to answer what the observed instruments ask, until stop.
 func (m *metrics) observe(s *Server) (err error) {
 	m.stop, err = m.instruments.Observe(func(_ context.Context, o metric.Observer) error {
-		s.mu.Lock()
-		types := slices.Clone(s.order)
-		s.mu.Unlock()
 		streams, lag, pollers := map[string]int64{}, map[string]int64{}, map[string]int64{}
 		for _, st := range s.streams.All() {
 			event := st.Subscription().Event
@@ -178,7 +174,7 @@ func (m *metrics) observe(s *Server) (err error) {
 		for _, l := range s.leases.All() {
 			pollers[l.Subscription().Event]++
 		}
-		for _, et := range types {
+		for _, et := range s.all() {
 			name := et.counting.name
 			if et.topic != nil {
 				o.ObserveInt64(m.appended, et.topic.Appended(), name...)

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -48,9 +47,7 @@ func (h toolHost) Caller(ctx context.Context, extra *mcp.RequestExtra) (context.
 }
 
 func (h toolHost) Registered(event string) bool {
-	h.s.mu.Lock()
-	defer h.s.mu.Unlock()
-	return h.s.types[event] != nil
+	return h.s.registered(event) != nil
 }
 
 func (h toolHost) Sees(ctx context.Context, event string) error {
@@ -59,10 +56,7 @@ func (h toolHost) Sees(ctx context.Context, event string) error {
 }
 
 func (h toolHost) Offers(ctx context.Context) (all []waittool.Offer) {
-	h.s.mu.Lock()
-	order := slices.Clone(h.s.order)
-	h.s.mu.Unlock()
-	for _, et := range order {
+	for _, et := range h.s.all() {
 		d := et.current()
 		if d == nil || !d.polls() {
 			continue

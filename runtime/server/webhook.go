@@ -80,7 +80,7 @@ func (s *Server) recall(d *definition, t *topic.Topic) (*history.Recollection, e
 
 // commit makes the store remember d.
 func (s *Server) commit(d *definition, m *history.Recollection) {
-	ctx, cancel := s.hookContext(hookTime)
+	ctx, cancel := context.WithTimeout(context.Background(), hookTime)
 	defer cancel()
 	if err := m.Commit(ctx); err != nil {
 		s.log.Internal(ctx, "remembering the schemas of "+d.info.Name, err)
@@ -91,9 +91,7 @@ func (s *Server) commit(d *definition, m *history.Recollection) {
 type webhookHost struct{ s *Server }
 
 func (h webhookHost) Type(event string) (eventtype.Type, bool) {
-	h.s.mu.Lock()
-	defer h.s.mu.Unlock()
-	et := h.s.types[event]
+	et := h.s.registered(event)
 	return et, et != nil
 }
 

@@ -256,7 +256,7 @@ const methodListTools = "tools/list"
 // closes the connection; and when the events server is shut down.
 func TestRunEnds(t *testing.T) {
 	for _, m := range modes[:2] {
-		t.Run(m.name+"/context", func(t *testing.T) {
+		inBubble(t, m.name+"/context", func(t *testing.T) {
 			g := newRig(t, server.Options{})
 			c := g.stdio(m)
 			f := c.stream(`1`, `{"name":"tick"}`)
@@ -273,7 +273,7 @@ func TestRunEnds(t *testing.T) {
 			}
 			recv(t, g.ended, "freed")
 		})
-		t.Run(m.name+"/client", func(t *testing.T) {
+		inBubble(t, m.name+"/client", func(t *testing.T) {
 			g := newRig(t, server.Options{})
 			c := g.stdio(m)
 			f := c.stream(`1`, `{"name":"tick"}`)
@@ -285,7 +285,7 @@ func TestRunEnds(t *testing.T) {
 			c.ran <- nil
 			recv(t, g.ended, "freed")
 		})
-		t.Run(m.name+"/shutdown", func(t *testing.T) {
+		inBubble(t, m.name+"/shutdown", func(t *testing.T) {
 			g := newRig(t, server.Options{})
 			c := g.stdio(m)
 			f := c.stream(`1`, `{"name":"tick"}`)

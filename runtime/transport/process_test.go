@@ -104,7 +104,7 @@ func TestProcess(t *testing.T) {
 				if err := cmd.Wait(); err != nil {
 					t.Errorf("exit: %v", err)
 				}
-				if d := time.Since(started); d > 3*time.Second {
+				if d := time.Since(started); d > time.Minute {
 					t.Errorf("it took %v to exit", d)
 				}
 				if how == "interrupt" && !strings.Contains(last, `"id":9007199254740993,"result"`) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -32,9 +33,9 @@ func Encode(attempts []operator.Attempt) []byte {
 	b = append(b, form)
 	for i := range attempts {
 		a := &attempts[i]
-		b = binary.AppendVarint(b, nanos(a.At))
+		b = binary.AppendVarint(b, scalar.Nanos(a.At))
 		b = binary.AppendVarint(b, int64(a.Took))
-		b = binary.AppendVarint(b, nanos(a.NextAt))
+		b = binary.AppendVarint(b, scalar.Nanos(a.NextAt))
 		number := int64(a.Number)
 		event := a.Event
 		if a.AskedBy != "" {
@@ -82,7 +83,7 @@ func Decode(b []byte) (attempts []operator.Attempt, err error) {
 			texts[1], askedBy, _ = strings.Cut(texts[1], "\x00")
 			askedBy = cmp.Or(askedBy, actor.Nobody)
 		}
-		attempts = append(attempts, operator.Attempt{At: fromNanos(numbers[0]), Took: time.Duration(numbers[1]), NextAt: fromNanos(numbers[2]),
+		attempts = append(attempts, operator.Attempt{At: scalar.Time(numbers[0]), Took: time.Duration(numbers[1]), NextAt: scalar.Time(numbers[2]),
 			Number: clamp(max(numbers[3], -numbers[3])), Status: clamp(numbers[4]), Position: store.Position(numbers[5]), EventID: texts[0], Event: texts[1], Category: texts[2],
 			AskedBy: askedBy})
 	}
@@ -105,18 +106,4 @@ func Latest(encoded [][]byte, limit int) (attempts []operator.Attempt, err error
 		}
 	}
 	return attempts, nil
-}
-
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-func fromNanos(n int64) time.Time {
-	if n == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, n)
 }

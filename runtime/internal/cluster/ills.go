@@ -65,12 +65,12 @@ func (c *Many) ail(ctx context.Context) {
 	tell := func(what string, more ...slog.Attr) { c.o.Logger.LogAttrs(ctx, slog.LevelWarn, what, more...) }
 	fence, owned := c.owner.Status()
 	if c.ills.lease.is(fence == 0, now) {
-		tell("mcp events: this process has no lease: it does no work of the cluster", slog.Time("since", c.ills.lease.since))
+		tell("mcp events: this process has no lease and does no shared work", slog.Time("since", c.ills.lease.since))
 	}
 	if last := c.LastLook(); c.ills.control.is(!last.IsZero() && now.Sub(last) > orders.MaxUnheard+controlSlack, now) {
-		tell("mcp events: this process does not hear what is ordered elsewhere: revocations come late and deliveries wait", slog.Time("since", last))
+		tell("mcp events: this process does not receive orders from other processes: revocations take effect late and deliveries wait", slog.Time("since", last))
 	}
 	if age := c.OutboxAge(); c.ills.outbox.is(owned[engine.OutboxTopic] > 0 && age > maxOutboxAge, now) {
-		tell("mcp events: occurrences wait in the outbox: their logs cannot be appended to", slog.Duration("oldest", age))
+		tell("mcp events: occurrences wait in the outbox: appending to their logs fails", slog.Duration("oldest", age))
 	}
 }

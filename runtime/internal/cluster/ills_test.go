@@ -39,7 +39,7 @@ func TestREP6IllsAreSaidAgain(t *testing.T) {
 				t.Errorf("%s: %q was said %d times, want %d", what, words, got, want)
 			}
 		}
-		const noLease, deaf, waits = "no lease", "does not hear", "wait in the outbox"
+		const noLease, deaf, waits = "no lease", "does not receive orders", "wait in the outbox"
 		said("all is well", "level=WARN", 0)
 		failing(st.Store, "") // everything
 		settle(3*time.Minute + 30*time.Second)

@@ -175,27 +175,15 @@ const renewEvery = time.Second
 
 // renew lets readers that wait hear of a new epoch, when this process appends nothing (REP-19).
 func (c *Many) renew(ctx context.Context) {
-	ticker := time.NewTicker(renewEvery)
-	defer ticker.Stop()
-	failing := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		var failed error
+	c.o.Log.Every(ctx, renewEvery, "looking at the logs", func() (err error) {
 		for _, et := range c.o.Host.EventTypes() {
 			if et.Topic() != nil {
-				failed = errors.Join(failed, et.Topic().Renew(ctx))
+				err = errors.Join(err, et.Topic().Renew(ctx))
 			}
 			c.webhooks.Review(et)
 		}
-		if failed != nil && !failing && ctx.Err() == nil {
-			c.o.Log.Internal(ctx, "looking at the logs", failed)
-		}
-		failing = failed != nil
-	}
+		return err
+	})
 }
 
 // run does what the owner of a shard does.

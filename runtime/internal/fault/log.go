@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -40,6 +41,25 @@ func (l *Log) Internal(ctx context.Context, doing string, err error) {
 		}
 	}
 	l.Logger.ErrorContext(ctx, "mcp events: "+doing+" failed", attrs...)
+}
+
+// Every calls f again and again, with an interval before each call, until ctx is done. Of failures in a row it logs the first, as
+// [Log.Internal] does.
+func (l *Log) Every(ctx context.Context, interval time.Duration, doing string, f func() error) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for failing := false; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := f()
+		if err != nil && !failing && ctx.Err() == nil {
+			l.Internal(ctx, doing, err)
+		}
+		failing = err != nil
+	}
 }
 
 // Unseen hides an error's kind from [Log.Internal]: the caller did not get to see it.

@@ -28,49 +28,24 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A Resolver finds the addresses of a name; [net.Resolver] is one.
-type Resolver = interface {
-	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
-}
-
-// Options configure a [Guard]. The zero value reaches public addresses over https.
+// Options configure a [Guard]; server.Callbacks has the same fields and says what they are for. The zero value reaches public
+// addresses over https.
 type Options struct {
-	// AllowHosts are host names or addresses, without port, whose address is not judged. Whoever
-	// controls such a name's DNS decides where requests go.
-	AllowHosts []string
-	// AllowOrigins are origins such as https://receiver.test:8443 whose address is not judged.
-	// An http origin is allowed to be plain http as well.
-	AllowOrigins []string
-	// AllowPrefixes are blocks that may be reached although the table blocks them.
-	AllowPrefixes []netip.Prefix
-	// DenyPrefixes are blocks that may not be reached although the table does not block them;
-	// they win over every way of allowing.
-	DenyPrefixes []netip.Prefix
+	AllowHosts, AllowOrigins    []string
+	AllowPrefixes, DenyPrefixes []netip.Prefix
 
-	// Proxy is a forward proxy, http or https, that every connection is tunnelled through; its
-	// userinfo is sent as basic authentication. The proxy's own address is not judged. The
-	// destination is still resolved and judged here, and the proxy is given the address.
-	Proxy *url.URL
-	// ProxyResolves hands the proxy host names instead, for networks where only the proxy can
-	// look them up. Then only the proxy can judge what a name resolves to.
+	Proxy         *url.URL
 	ProxyResolves bool
 
-	// Timeout bounds one request from lookup to the end of its answer; default 5 s (HOOK-3).
 	Timeout time.Duration
-	// HostConnections is how many connections one host gets, and how many of them are kept while
-	// idle; it should equal the caller's limit of concurrent requests to one host, and a request
-	// beyond it waits. Default 8.
+	// HostConnections should equal the caller's limit of concurrent requests to one host.
 	HostConnections int
-	// IdleTimeout is how long an idle connection is kept; default 90 s.
-	IdleTimeout time.Duration
-	// TLS is the client configuration, for example with extra roots; nil means the defaults.
-	// TLS 1.2 is the minimum.
-	TLS *tls.Config
+	IdleTimeout     time.Duration
+	TLS             *tls.Config
 
-	// Resolver looks names up; nil means net.DefaultResolver.
-	Resolver Resolver
-	// DialContext connects to an address that has been judged, "192.0.2.1:443", or to the proxy.
-	// Nil means a net.Dialer; tests put an in-memory network here.
+	Resolver interface {
+		LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+	}
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }
 

@@ -108,21 +108,7 @@ func (a *Admin) beat(ctx context.Context, told *toldTask) {
 	if told == nil {
 		return
 	}
-	ticker := time.NewTicker(beatEvery)
-	defer ticker.Stop()
-	failing := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		err := a.tellOnce(ctx, told)
-		if err != nil && !failing && ctx.Err() == nil {
-			a.o.Log.Internal(ctx, "telling the other processes of a task", err)
-		}
-		failing = err != nil
-	}
+	a.o.Log.Every(ctx, beatEvery, "telling the other processes of a task", func() error { return a.tellOnce(ctx, told) })
 }
 
 // tellEnd tells that a task has ended.

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/listeners"
 )
 
 // A Notification is one that a peer sent and that the SDK knows nothing of.
@@ -41,13 +42,19 @@ type Hub struct {
 	sessions  map[string]*Outlet
 	listeners map[listenerKey][]*Outlet
 	keys      []string
-	opened    map[int]func(Outlet)
-	notified  map[string]map[int]func(context.Context, Notification)
-	ended     map[int]func(session, principal string)
-	lastID    int
+
+	opened   listeners.Set[func(Outlet)]
+	notified listeners.Set[awaiting]
+	ended    listeners.Set[func(session, principal string)]
 }
 
 type listenerKey struct{ principal, key string }
+
+// An awaiting is who wants notifications of a method.
+type awaiting struct {
+	method string
+	tell   func(context.Context, Notification)
+}
 
 // OpenOutlet makes an outlet known until closed is called. A later one of the same session takes
 // the place of an earlier one.
@@ -66,12 +73,8 @@ func (h *Hub) OpenOutlet(o Outlet) (closed func()) {
 		}
 		h.listeners[at] = append(h.listeners[at], own)
 	}
-	var tell []func(Outlet)
-	for _, f := range h.opened {
-		tell = append(tell, f)
-	}
 	h.mu.Unlock()
-	for _, f := range tell {
+	for f := range h.opened.All() {
 		f(o)
 	}
 	return func() {
@@ -93,21 +96,7 @@ func (h *Hub) OpenOutlet(o Outlet) (closed func()) {
 }
 
 // OnOutlet calls f for every outlet that opens, until stop is called. f must not block.
-func (h *Hub) OnOutlet(f func(Outlet)) (stop func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.opened == nil {
-		h.opened = map[int]func(Outlet){}
-	}
-	h.lastID++
-	id := h.lastID
-	h.opened[id] = f
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		delete(h.opened, id)
-	}
-}
+func (h *Hub) OnOutlet(f func(Outlet)) (stop func()) { return h.opened.Add(f) }
 
 // AddListenKey lets clients of the stateless era ask for an adapter's messages: subscriptions/listen
 // with key: true in its _meta is kept open as an outlet (MCPE-NOTE-4).
@@ -158,74 +147,38 @@ func (h *Hub) SendToListeners(principal, key string, m Message) (took int) {
 // OnNotification has f called for every notification of the method, until stop is called. f must
 // not block; ctx ends when the peer's connection or request does.
 func (h *Hub) OnNotification(method string, f func(ctx context.Context, n Notification)) (stop func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.notified == nil {
-		h.notified = map[string]map[int]func(context.Context, Notification){}
-	}
-	if h.notified[method] == nil {
-		h.notified[method] = map[int]func(context.Context, Notification){}
-	}
-	h.lastID++
-	id := h.lastID
-	h.notified[method][id] = f
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		delete(h.notified[method], id)
-	}
+	return h.notified.Add(awaiting{method, f})
 }
 
 // Awaits reports whether an adapter wants notifications of the method.
 func (h *Hub) Awaits(method string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.notified[method]) > 0
+	for a := range h.notified.All() {
+		if a.method == method {
+			return true
+		}
+	}
+	return false
 }
 
 // Notified hands a notification to the adapters that want it.
 func (h *Hub) Notified(ctx context.Context, n Notification) {
-	h.mu.Lock()
-	var tell []func(context.Context, Notification)
-	for _, f := range h.notified[n.Method] {
-		tell = append(tell, f)
-	}
-	h.mu.Unlock()
-	for _, f := range tell {
-		f(ctx, n)
+	for a := range h.notified.All() {
+		if a.method == n.Method {
+			a.tell(ctx, n)
+		}
 	}
 }
 
 // OnSessionEnd calls f when a client asks for the end of its session, before the session waits for
 // its calls, until stop is called. Whether the principal owns the session is f's to compare; f must
 // not block.
-func (h *Hub) OnSessionEnd(f func(session, principal string)) (stop func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.ended == nil {
-		h.ended = map[int]func(session, principal string){}
-	}
-	h.lastID++
-	id := h.lastID
-	h.ended[id] = f
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		delete(h.ended, id)
-	}
-}
+func (h *Hub) OnSessionEnd(f func(session, principal string)) (stop func()) { return h.ended.Add(f) }
 
 // EndSession tells adapters that the principal asked for the end of a session, and ends what is held open in it. The
 // carrier calls ended when the session is over, or goes on: until then nothing begins to be held open in it.
 func (h *Hub) EndSession(session, principal string) (ended func()) {
 	ended = h.held.end(sessionOf{session, principal})
-	h.mu.Lock()
-	var tell []func(session, principal string)
-	for _, f := range h.ended {
-		tell = append(tell, f)
-	}
-	h.mu.Unlock()
-	for _, f := range tell {
+	for f := range h.ended.All() {
 		f(session, principal)
 	}
 	return ended

@@ -85,6 +85,9 @@ func (b Box) Prefix() []byte {
 	return b.keys[0].prefix
 }
 
+// CallbackID is the id of a client's callback for [Box.Seal], in a space that no subscription's id is in.
+func CallbackID(key string) string { return "callback " + key }
+
 // Seal encodes the secrets of the record with that id.
 func (b Box) Seal(id string, secrets []store.Secret) ([]byte, error) {
 	text, err := json.Marshal(secrets)

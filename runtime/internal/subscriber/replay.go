@@ -164,7 +164,7 @@ func (w *Subscriptions) restart(ctx context.Context, h *Live, a eventtype.Argume
 		}
 		return err
 	}
-	next, err := w.replace(ctx, h, a, reader, cursor)
+	next, err := w.replace(ctx, h, reader, cursor)
 	if err != nil {
 		reader.Close()
 		return err
@@ -179,7 +179,7 @@ var errReplayTime = fmt.Errorf("the check has not answered within %s: %w", Repla
 
 // replace puts a subscription with another reader in the place of h: another life of the same one,
 // for which its members need not be asked. After an error h goes on.
-func (w *Subscriptions) replace(ctx context.Context, h *Live, a eventtype.Arguments, reader boundReader, cursor string) (*Live, error) {
+func (w *Subscriptions) replace(ctx context.Context, h *Live, reader boundReader, cursor string) (*Live, error) {
 	unlock, err := w.keys.Lock(ctx, h.ID)
 	if err != nil {
 		return nil, err

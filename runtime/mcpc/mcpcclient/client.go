@@ -24,6 +24,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/listeners"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 )
 
@@ -64,10 +65,10 @@ type Client struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 
-	mu        sync.Mutex
-	last      int
-	listeners map[int]func(context.Context, task.Message)
-	waiting   map[string]chan task.Message // by task
+	listeners listeners.Set[func(context.Context, task.Message)]
+
+	mu      sync.Mutex
+	waiting map[string]chan task.Message // by task
 }
 
 // Connect connects c over t and asks the server whether it speaks MCPC. See MCPC-CLI-1.
@@ -81,7 +82,7 @@ func Connect(ctx context.Context, c *mcp.Client, t mcp.Transport, o Options) (*C
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	k := &Client{o: o, done: make(chan struct{}), listeners: map[int]func(context.Context, task.Message){}, waiting: map[string]chan task.Message{}}
+	k := &Client{o: o, done: make(chan struct{}), waiting: map[string]chan task.Message{}}
 	k.queue = newQueue(o.MaxQueue)
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	if tappable(t) {
@@ -281,7 +282,7 @@ func (c *Client) run() {
 		if c.o.Listener != nil {
 			c.o.Listener(ctx, m)
 		}
-		for _, f := range c.listening() {
+		for f := range c.listeners.All() {
 			f(ctx, m)
 		}
 		c.settle(m)

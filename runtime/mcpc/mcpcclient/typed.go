@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -29,7 +28,7 @@ type Listener[U, R any] struct {
 // Listen calls l for the messages of the type's tool, in the order of arrival, until stop is
 // called. See MCPC-CLI-1.
 func Listen[A, U, R any](c *Client, t task.Type[A, U, R], l Listener[U, R]) (stop func()) {
-	return c.listen(func(ctx context.Context, m task.Message) {
+	return c.listeners.Add(func(ctx context.Context, m task.Message) {
 		if m.Type != wire.MCPCTask || m.ToolName != t.Name {
 			return
 		}
@@ -57,7 +56,7 @@ func Listen[A, U, R any](c *Client, t task.Type[A, U, R], l Listener[U, R]) (sto
 // ListenEvent calls f for the server events of an event type's name, with the payload, until stop is
 // called. One whose payload is no P is logged. See MCPC-SRV-4.
 func ListenEvent[P any](c *Client, event string, f func(ctx context.Context, m task.Message, payload P)) (stop func()) {
-	return c.listen(func(ctx context.Context, m task.Message) {
+	return c.listeners.Add(func(ctx context.Context, m task.Message) {
 		if m.Type != wire.MCPCServerEvent || m.Event != event {
 			return
 		}
@@ -94,35 +93,6 @@ func failure(m task.Message) string {
 		text = string(m.Result)
 	}
 	return text
-}
-
-func (c *Client) listen(f func(context.Context, task.Message)) (stop func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last++
-	id := c.last
-	c.listeners[id] = f
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.listeners, id)
-	}
-}
-
-// listening are the listeners in the order in which they were added.
-func (c *Client) listening() []func(context.Context, task.Message) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var ids []int
-	for id := range c.listeners {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	all := make([]func(context.Context, task.Message), len(ids))
-	for i, id := range ids {
-		all[i] = c.listeners[id]
-	}
-	return all
 }
 
 // A Running is a task that was called for.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -27,7 +28,7 @@ func (s *Store) action(r *reading, subject string) (record, *acted, error) {
 	if err := json.Unmarshal(x.body, &a); err != nil {
 		return x, nil, fmt.Errorf("%w: action %s: %w", ErrCorrupt, subject, err)
 	}
-	if s.clock.now().Sub(s.clock.stamped(fromNanos(a.Claimed))) >= engine.ActionAge {
+	if s.clock.now().Sub(s.clock.stamped(scalar.Time(a.Claimed))) >= engine.ActionAge {
 		return x, nil, nil
 	}
 	return x, &a, nil
@@ -51,9 +52,9 @@ func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (found engine.
 				return nil, err
 			}
 			if is != nil {
-				found = engine.Action{Key: a.Key, Request: present(is.Request)}
+				found = engine.Action{Key: a.Key, Request: scalar.Bytes(is.Request)}
 				if is.Done {
-					found.Outcome = present(is.Outcome)
+					found.Outcome = scalar.Bytes(is.Outcome)
 				}
 				return nil, nil
 			}
@@ -70,14 +71,6 @@ func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (found engine.
 		return engine.Action{}, true, nil
 	}
 	return found, false, nil
-}
-
-// present keeps what is empty from being nothing.
-func present(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
 }
 
 // FinishAction implements [engine.Actions].

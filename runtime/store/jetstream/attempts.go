@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -133,7 +134,7 @@ func row(r record) (attemptlog.Row, error) {
 	if err != nil || len(made) == 0 {
 		return attemptlog.Row{}, fmt.Errorf("%w: %s: %w", ErrCorrupt, r.subject, err)
 	}
-	return attemptlog.Row{Sequence: int64(r.sequence), Last: nanos(made[len(made)-1].At), Count: n}, nil
+	return attemptlog.Row{Sequence: int64(r.sequence), Last: scalar.Nanos(made[len(made)-1].At), Count: n}, nil
 }
 
 func (t attemptTable) rows(ctx context.Context, prefix string, most int) (rows []attemptlog.Row, err error) {

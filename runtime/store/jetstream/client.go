@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
@@ -214,7 +215,7 @@ func (s *Store) Callback(ctx context.Context, key string) (clientstore.Callback,
 	if err != nil || !is {
 		return clientstore.Callback{}, false, err
 	}
-	if x.Callback.Secrets, err = s.box.Open("callback "+key, x.Secrets); err != nil {
+	if x.Callback.Secrets, err = s.box.Open(sealed.CallbackID(key), x.Secrets); err != nil {
 		return clientstore.Callback{}, false, natured(err)
 	}
 	return x.Callback, true, nil
@@ -222,7 +223,7 @@ func (s *Store) Callback(ctx context.Context, key string) (clientstore.Callback,
 
 // PutCallback implements [clientstore.CallbackStore].
 func (s *Store) PutCallback(ctx context.Context, key string, c clientstore.Callback) error {
-	secrets, err := s.box.Seal("callback "+key, c.Secrets)
+	secrets, err := s.box.Seal(sealed.CallbackID(key), c.Secrets)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -48,24 +49,9 @@ type progressed struct {
 	LastError                              string
 }
 
-// nanos is how a caller's times are kept.
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-func fromNanos(n int64) time.Time {
-	if n == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, n)
-}
-
 func progressOf(p store.Progress, h store.Health) ([]byte, error) {
 	return json.Marshal(progressed{Epoch: p.Epoch, Base: uint64(p.Base), Settled: p.Settled, Upstream: []byte(p.Upstream),
-		Suspended: h.Suspended, SuspendedAt: nanos(h.SuspendedAt), FailedSince: nanos(h.FailedSince), LastDelivery: nanos(h.LastDeliveryAt), LastError: h.LastError})
+		Suspended: h.Suspended, SuspendedAt: scalar.Nanos(h.SuspendedAt), FailedSince: scalar.Nanos(h.FailedSince), LastDelivery: scalar.Nanos(h.LastDeliveryAt), LastError: h.LastError})
 }
 
 // body is a subscription's record as it is kept.
@@ -76,8 +62,8 @@ func (s *Store) body(sub *store.Subscription) ([]byte, error) {
 	}
 	return json.Marshal(subscribed{ID: []byte(sub.ID), Principal: []byte(sub.Principal), URL: []byte(sub.URL), Arguments: sub.Arguments,
 		Event: sub.Event, Schema: sub.Schema, Shard: sub.Shard, Codes: sub.Codes, Secrets: secrets, Generation: sub.Generation,
-		Created: nanos(sub.CreatedAt), Refreshed: nanos(sub.RefreshedAt), Expires: nanos(sub.ExpiresAt), NotBefore: nanos(sub.NotBefore),
-		Paused: nanos(sub.PausedAt), Truncated: sub.Truncated})
+		Created: scalar.Nanos(sub.CreatedAt), Refreshed: scalar.Nanos(sub.RefreshedAt), Expires: scalar.Nanos(sub.ExpiresAt), NotBefore: scalar.Nanos(sub.NotBefore),
+		Paused: scalar.Nanos(sub.PausedAt), Truncated: sub.Truncated})
 }
 
 // subscribedIn reads the body of a record alone.
@@ -96,8 +82,8 @@ func (s *Store) subscription(r, progress record) (sub store.Subscription, err er
 	}
 	sub = store.Subscription{ID: string(x.ID), Principal: string(x.Principal), URL: string(x.URL), Event: x.Event, Arguments: x.Arguments,
 		Shard: x.Shard, Schema: x.Schema, Codes: x.Codes, Generation: x.Generation, Revision: r.sequence,
-		CreatedAt: fromNanos(x.Created), RefreshedAt: fromNanos(x.Refreshed), ExpiresAt: fromNanos(x.Expires), NotBefore: fromNanos(x.NotBefore),
-		PausedAt: fromNanos(x.Paused), Truncated: x.Truncated}
+		CreatedAt: scalar.Time(x.Created), RefreshedAt: scalar.Time(x.Refreshed), ExpiresAt: scalar.Time(x.Expires), NotBefore: scalar.Time(x.NotBefore),
+		PausedAt: scalar.Time(x.Paused), Truncated: x.Truncated}
 	if sub.Secrets, err = s.box.Open(sub.ID, x.Secrets); err != nil {
 		return sub, natured(err)
 	}
@@ -109,8 +95,8 @@ func (s *Store) subscription(r, progress record) (sub store.Subscription, err er
 		return sub, fmt.Errorf("%w: %s: %w", ErrCorrupt, progress.subject, err)
 	}
 	sub.Progress = store.Progress{Epoch: p.Epoch, Base: store.Position(p.Base), Settled: p.Settled, Upstream: string(p.Upstream)}
-	sub.Health = store.Health{Suspended: p.Suspended, SuspendedAt: fromNanos(p.SuspendedAt), FailedSince: fromNanos(p.FailedSince),
-		LastDeliveryAt: fromNanos(p.LastDelivery), LastError: p.LastError}
+	sub.Health = store.Health{Suspended: p.Suspended, SuspendedAt: scalar.Time(p.SuspendedAt), FailedSince: scalar.Time(p.FailedSince),
+		LastDeliveryAt: scalar.Time(p.LastDelivery), LastError: p.LastError}
 	return sub, nil
 }
 

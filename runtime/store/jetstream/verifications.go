@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -45,7 +46,7 @@ func (s *Store) Verification(ctx context.Context, principal, url string) (v stor
 	if err != nil {
 		return v, false, err
 	}
-	return store.Verification{Principal: principal, URL: url, Method: is.Method, At: fromNanos(is.At), Until: fromNanos(is.Until)}, true, nil
+	return store.Verification{Principal: principal, URL: url, Method: is.Method, At: scalar.Time(is.At), Until: scalar.Time(is.Until)}, true, nil
 }
 
 // PutVerification implements [store.SubscriptionStore].
@@ -55,7 +56,7 @@ func (s *Store) PutVerification(ctx context.Context, v store.Verification) error
 
 // AdmitVerification implements [engine.Shared].
 func (s *Store) AdmitVerification(ctx context.Context, v store.Verification, q engine.Quota) error {
-	body, err := json.Marshal(verified{[]byte(v.Principal), []byte(v.URL), v.Method, nanos(v.At), nanos(v.Until)})
+	body, err := json.Marshal(verified{[]byte(v.Principal), []byte(v.URL), v.Method, scalar.Nanos(v.At), scalar.Nanos(v.Until)})
 	if err != nil {
 		return err
 	}

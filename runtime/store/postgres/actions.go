@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -31,7 +32,7 @@ func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (stands engine
 			SELECT key FROM @.actions WHERE at <= `+actionAge+` ORDER BY at LIMIT $1 FOR UPDATE SKIP LOCKED)`), int64(forgetActions))
 		b.Queue(s.in(`DELETE FROM @.actions WHERE key = $1 AND at <= `+actionAge), key)
 		b.Queue(s.in(`INSERT INTO @.actions (key, request, at) VALUES ($1, $2, clock_timestamp()) ON CONFLICT (key) DO NOTHING RETURNING true`),
-			key, present(a.Request)).QueryRow(func(row pgx.Row) error {
+			key, scalar.Bytes(a.Request)).QueryRow(func(row pgx.Row) error {
 			if err := row.Scan(&fresh); !errors.Is(err, pgx.ErrNoRows) {
 				return err
 			}
@@ -65,7 +66,7 @@ func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) er
 	var changed int64
 	err := s.write(ctx, func(b *pgx.Batch) {
 		b.Queue(s.in(`WITH c AS (UPDATE @.actions SET outcome = $2 WHERE key = $1 AND at > `+actionAge+` RETURNING 1) SELECT count(*) FROM c`),
-			[]byte(key), present(outcome)).QueryRow(func(row pgx.Row) error { return row.Scan(&changed) })
+			[]byte(key), scalar.Bytes(outcome)).QueryRow(func(row pgx.Row) error { return row.Scan(&changed) })
 	})
 	if err == nil && changed == 0 {
 		err = engine.ErrActionGone

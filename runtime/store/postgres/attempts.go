@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -28,7 +29,7 @@ func (r *attemptRows) add(u store.Update, made []operator.Attempt) {
 		return
 	}
 	r.ids, r.generations = append(r.ids, u.ID), append(r.generations, int64(u.Generation))
-	r.lasts = append(r.lasts, nanos(made[len(made)-1].At))
+	r.lasts = append(r.lasts, scalar.Nanos(made[len(made)-1].At))
 	r.counts, r.made = append(r.counts, int32(len(made))), append(r.made, attemptlog.Encode(made))
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
@@ -51,7 +53,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 func (s *Store) PutReceived(ctx context.Context, key string, r clientstore.Received) (fresh bool, err error) {
 	err = s.write(ctx, func(b *pgx.Batch) {
 		b.Queue(s.in(`WITH i AS (INSERT INTO @.received (key, event_id, body) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING 1)
-			SELECT count(*) > 0 FROM i`), []byte(key), []byte(r.EventID), present(r.Body)).
+			SELECT count(*) > 0 FROM i`), []byte(key), []byte(r.EventID), scalar.Bytes(r.Body)).
 			QueryRow(func(row pgx.Row) error { return row.Scan(&fresh) })
 	})
 	return fresh && err == nil, err
@@ -82,9 +84,6 @@ func (s *Store) TakeReceived(ctx context.Context, key string, upTo uint64, saved
 	})
 }
 
-// callbackID binds sealed secrets to a callback's key, in a space that no subscription id is in.
-func callbackID(key string) string { return "callback " + key }
-
 // Callback implements [clientstore.CallbackStore].
 func (s *Store) Callback(ctx context.Context, key string) (cb clientstore.Callback, ok bool, err error) {
 	var secrets, record []byte
@@ -98,7 +97,7 @@ func (s *Store) Callback(ctx context.Context, key string) (cb clientstore.Callba
 	if err := json.Unmarshal(record, &cb); err != nil {
 		return clientstore.Callback{}, false, fmt.Errorf("%w: callback %q: %w", ErrCorrupt, key, err)
 	}
-	if cb.Secrets, err = s.box.Open(callbackID(key), secrets); err != nil {
+	if cb.Secrets, err = s.box.Open(sealed.CallbackID(key), secrets); err != nil {
 		return clientstore.Callback{}, false, classify(err)
 	}
 	return cb, true, nil
@@ -106,7 +105,7 @@ func (s *Store) Callback(ctx context.Context, key string) (cb clientstore.Callba
 
 // PutCallback implements [clientstore.CallbackStore]; the secrets are encrypted when the store has a key.
 func (s *Store) PutCallback(ctx context.Context, key string, cb clientstore.Callback) error {
-	secrets, err := s.box.Seal(callbackID(key), cb.Secrets)
+	secrets, err := s.box.Seal(sealed.CallbackID(key), cb.Secrets)
 	if err != nil {
 		return classify(err)
 	}

@@ -19,7 +19,7 @@ type sealedTable struct {
 
 var sealedTables = []sealedTable{
 	{"subscriptions", "id", "convert_to(id, 'UTF8')", func(key []byte) any { return string(key) }, func(key string) string { return key }},
-	{"callbacks", "key", "key", func(key []byte) any { return key }, callbackID},
+	{"callbacks", "key", "key", func(key []byte) any { return key }, sealed.CallbackID},
 }
 
 // checkKey compares the keys with the one that the store's check was made with. A store that has none, or one of an

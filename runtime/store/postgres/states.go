@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -30,7 +31,7 @@ func (s *Store) PutState(ctx context.Context, x engine.State) (uint64, error) {
 		if x.Revision == 0 {
 			sql = `WITH c AS (INSERT INTO @.states (key, value, revision) VALUES ($1, $2, $3::bigint + 1) ON CONFLICT DO NOTHING RETURNING 1) SELECT count(*) FROM c`
 		}
-		b.Queue(s.in(sql), x.Key, present(x.Value), int64(x.Revision)).QueryRow(func(row pgx.Row) error { return row.Scan(&changed) })
+		b.Queue(s.in(sql), x.Key, scalar.Bytes(x.Value), int64(x.Revision)).QueryRow(func(row pgx.Row) error { return row.Scan(&changed) })
 	})
 	if err == nil && changed == 0 {
 		err = store.ErrConflict
@@ -72,7 +73,7 @@ func (s *Store) AddSchema(ctx context.Context, event string, v engine.SchemaVers
 		b.Queue(s.in(`WITH c AS (
 			INSERT INTO @.schemas (event, ordinal, fingerprint, input, payload, floor) SELECT $1::text, $2::integer, $3, $4, $5, $6
 			WHERE $2::integer = (SELECT count(*) FROM @.schemas WHERE event = $1::text) ON CONFLICT DO NOTHING RETURNING 1) SELECT count(*) FROM c`),
-			event, int32(known), v.Fingerprint, present(v.InputSchema), present(v.PayloadSchema), int64(v.Floor)).
+			event, int32(known), v.Fingerprint, scalar.Bytes(v.InputSchema), scalar.Bytes(v.PayloadSchema), int64(v.Floor)).
 			QueryRow(func(row pgx.Row) error { return row.Scan(&added) })
 	})
 	if err == nil && added == 0 {

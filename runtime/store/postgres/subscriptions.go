@@ -2,14 +2,13 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -42,57 +41,14 @@ func subscriptionArgs(sub store.Subscription, secrets []byte) pgx.NamedArgs {
 	p, h := sub.Progress, sub.Health
 	return pgx.NamedArgs{
 		"id": sub.ID, "event": sub.Event, "shard": int32(sub.Shard), "codes": int32(sub.Codes), "schema": sub.Schema,
-		"principal": []byte(sub.Principal), "url": []byte(sub.URL), "arguments": present(sub.Arguments), "secrets": secrets,
+		"principal": []byte(sub.Principal), "url": []byte(sub.URL), "arguments": scalar.Bytes(sub.Arguments), "secrets": secrets,
 		"generation": int64(sub.Generation), "revision": int64(sub.Revision + 1), "truncated": sub.Truncated,
-		"created": nanos(sub.CreatedAt), "refreshed": nanos(sub.RefreshedAt), "expires": nanos(sub.ExpiresAt),
-		"not_before": nanos(sub.NotBefore), "paused_at": nanos(sub.PausedAt),
-		"epoch": int64(p.Epoch), "base": int64(p.Base), "settled": encodeSpans(p.Settled), "upstream": []byte(p.Upstream),
-		"suspended": h.Suspended, "suspended_at": nanos(h.SuspendedAt), "failed_since": nanos(h.FailedSince),
-		"last_delivery": nanos(h.LastDeliveryAt), "last_error": h.LastError,
+		"created": scalar.Nanos(sub.CreatedAt), "refreshed": scalar.Nanos(sub.RefreshedAt), "expires": scalar.Nanos(sub.ExpiresAt),
+		"not_before": scalar.Nanos(sub.NotBefore), "paused_at": scalar.Nanos(sub.PausedAt),
+		"epoch": int64(p.Epoch), "base": int64(p.Base), "settled": scalar.Spans(p.Settled), "upstream": []byte(p.Upstream),
+		"suspended": h.Suspended, "suspended_at": scalar.Nanos(h.SuspendedAt), "failed_since": scalar.Nanos(h.FailedSince),
+		"last_delivery": scalar.Nanos(h.LastDeliveryAt), "last_error": h.LastError,
 	}
-}
-
-// nanos is how a caller's times are kept: Unix nanoseconds, 0 for the zero time.
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-func fromNanos(n int64) time.Time {
-	if n == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, n)
-}
-
-func encodeSpans(spans []store.Span) string {
-	pairs := make([][2]store.Position, len(spans))
-	for i, s := range spans {
-		pairs[i] = [2]store.Position{s.From, s.To}
-	}
-	b, _ := json.Marshal(pairs) // numbers can always be encoded
-	return string(b)
-}
-
-func decodeSpans(text string) (spans []store.Span, err error) {
-	var pairs [][2]store.Position
-	if err := json.Unmarshal([]byte(text), &pairs); err != nil {
-		return nil, err
-	}
-	for _, p := range pairs {
-		spans = append(spans, store.Span{From: p[0], To: p[1]})
-	}
-	return spans, nil
-}
-
-// present keeps an absent value from being NULL.
-func present(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
 }
 
 // PutSubscription implements [store.SubscriptionStore].
@@ -184,16 +140,16 @@ func (s *Store) scanSubscription(row pgx.CollectableRow) (store.Subscription, er
 	sub := store.Subscription{ID: r.ID, Event: r.Event, Shard: int(r.Shard), Codes: int(r.Codes), Schema: r.Schema,
 		Principal: string(r.Principal), URL: string(r.URL), Arguments: r.Arguments,
 		Generation: uint64(r.Generation), Revision: uint64(r.Revision), Truncated: r.Truncated,
-		CreatedAt: fromNanos(r.Created), RefreshedAt: fromNanos(r.Refreshed), ExpiresAt: fromNanos(r.Expires),
-		NotBefore: fromNanos(r.NotBefore), PausedAt: fromNanos(r.PausedAt),
+		CreatedAt: scalar.Time(r.Created), RefreshedAt: scalar.Time(r.Refreshed), ExpiresAt: scalar.Time(r.Expires),
+		NotBefore: scalar.Time(r.NotBefore), PausedAt: scalar.Time(r.PausedAt),
 		Progress: store.Progress{Epoch: uint64(r.Epoch), Base: store.Position(r.Base), Upstream: string(r.Upstream)},
-		Health: store.Health{Suspended: r.Suspended, SuspendedAt: fromNanos(r.SuspendedAt), FailedSince: fromNanos(r.FailedSince),
-			LastDeliveryAt: fromNanos(r.LastDelivery), LastError: r.LastError},
+		Health: store.Health{Suspended: r.Suspended, SuspendedAt: scalar.Time(r.SuspendedAt), FailedSince: scalar.Time(r.FailedSince),
+			LastDeliveryAt: scalar.Time(r.LastDelivery), LastError: r.LastError},
 	}
 	if sub.Secrets, err = s.box.Open(sub.ID, r.Secrets); err != nil {
 		return sub, err
 	}
-	if sub.Progress.Settled, err = decodeSpans(r.Settled); err != nil {
+	if sub.Progress.Settled, err = scalar.ParseSpans(r.Settled); err != nil {
 		return sub, fmt.Errorf("%w: positions of %s: %w", ErrCorrupt, sub.ID, err)
 	}
 	return sub, nil
@@ -361,10 +317,10 @@ type progressRows struct {
 func (u *progressRows) add(x store.Update) {
 	p, h := x.Progress, x.Health
 	u.ids, u.generations = append(u.ids, x.ID), append(u.generations, int64(x.Generation))
-	u.epochs, u.bases, u.settled = append(u.epochs, int64(p.Epoch)), append(u.bases, int64(p.Base)), append(u.settled, encodeSpans(p.Settled))
+	u.epochs, u.bases, u.settled = append(u.epochs, int64(p.Epoch)), append(u.bases, int64(p.Base)), append(u.settled, scalar.Spans(p.Settled))
 	u.upstream, u.suspended = append(u.upstream, []byte(p.Upstream)), append(u.suspended, h.Suspended)
-	u.suspendedAt, u.failedSince = append(u.suspendedAt, nanos(h.SuspendedAt)), append(u.failedSince, nanos(h.FailedSince))
-	u.lastDelivery, u.lastError = append(u.lastDelivery, nanos(h.LastDeliveryAt)), append(u.lastError, h.LastError)
+	u.suspendedAt, u.failedSince = append(u.suspendedAt, scalar.Nanos(h.SuspendedAt)), append(u.failedSince, scalar.Nanos(h.FailedSince))
+	u.lastDelivery, u.lastError = append(u.lastDelivery, scalar.Nanos(h.LastDeliveryAt)), append(u.lastError, h.LastError)
 	if x.Idle {
 		u.idle, u.idleGenerations = append(u.idle, x.ID), append(u.idleGenerations, int64(x.Generation))
 	}

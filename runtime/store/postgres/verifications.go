@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -17,7 +18,7 @@ func (s *Store) Verification(ctx context.Context, principal, url string) (v stor
 		if err := r.Scan(&v.Method, &at, &until); err != nil {
 			return err
 		}
-		v.Principal, v.URL, v.At, v.Until, ok = principal, url, fromNanos(at), fromNanos(until), true
+		v.Principal, v.URL, v.At, v.Until, ok = principal, url, scalar.Time(at), scalar.Time(until), true
 		return nil
 	}, `SELECT method, at, until FROM @.verifications WHERE principal = $1 AND url = $2`, []byte(principal), []byte(url))
 	return v, ok && err == nil, err
@@ -35,7 +36,7 @@ func (s *Store) AdmitVerification(ctx context.Context, v store.Verification, q e
 		// xmax is 0 in a row that was inserted, not updated.
 		err := tx.QueryRow(ctx, s.in(`INSERT INTO @.verifications (principal, url, method, at, until) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (principal, url) DO UPDATE SET method = excluded.method, at = excluded.at, until = excluded.until RETURNING xmax = 0`),
-			[]byte(v.Principal), []byte(v.URL), v.Method, nanos(v.At), nanos(v.Until)).Scan(&fresh)
+			[]byte(v.Principal), []byte(v.URL), v.Method, scalar.Nanos(v.At), scalar.Nanos(v.Until)).Scan(&fresh)
 		if err != nil || !fresh {
 			return err
 		}
@@ -67,7 +68,7 @@ func (s *Store) SweepVerifications(ctx context.Context, now time.Time, limit int
 				SELECT 1 FROM @.subscriptions s WHERE s.principal = v.principal AND s.url = v.url)
 			LIMIT $2 FOR UPDATE SKIP LOCKED)
 			DELETE FROM @.verifications v USING gone WHERE v.principal = gone.principal AND v.url = gone.url RETURNING v.principal`),
-			nanos(now), int64(max(limit, 0)))
+			scalar.Nanos(now), int64(max(limit, 0)))
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -21,7 +22,7 @@ func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (stands engine
 		if _, err := w.exec(ctx, "DELETE FROM actions WHERE at <= ?", now.Add(-engine.ActionAge).UnixNano()); err != nil {
 			return err
 		}
-		r, err := w.exec(ctx, "INSERT OR IGNORE INTO actions (key, request, at) VALUES (?, ?, ?)", a.Key, blob(a.Request), now.UnixNano())
+		r, err := w.exec(ctx, "INSERT OR IGNORE INTO actions (key, request, at) VALUES (?, ?, ?)", a.Key, scalar.Bytes(a.Request), now.UnixNano())
 		if err != nil {
 			return err
 		}
@@ -32,7 +33,7 @@ func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (stands engine
 			var finished bool
 			err := w.row(ctx, "SELECT request, outcome IS NOT NULL, outcome FROM actions WHERE key = ?", []any{a.Key}, &stands.Request, &finished, &stands.Outcome)
 			if finished {
-				stands.Outcome = blob(stands.Outcome)
+				stands.Outcome = scalar.Bytes(stands.Outcome)
 			}
 			return err
 		}
@@ -50,14 +51,6 @@ func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (stands engine
 	return stands, fresh, nil
 }
 
-// blob is never NULL.
-func blob(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
-}
-
 // FinishAction implements [engine.Actions].
 func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) error {
 	a := engine.Action{Key: key, Outcome: outcome}
@@ -66,7 +59,7 @@ func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) er
 	}
 	var n int64
 	err := s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		r, err := w.exec(ctx, "UPDATE actions SET outcome = ? WHERE key = ? AND at > ?", blob(outcome), key, time.Now().Add(-engine.ActionAge).UnixNano())
+		r, err := w.exec(ctx, "UPDATE actions SET outcome = ? WHERE key = ? AND at > ?", scalar.Bytes(outcome), key, time.Now().Add(-engine.ActionAge).UnixNano())
 		if err == nil {
 			n, err = r.RowsAffected()
 		}

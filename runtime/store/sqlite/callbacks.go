@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
-
-// callbackID binds sealed secrets to a callback's key, in a space that no subscription id is in.
-func callbackID(key string) string { return "callback " + key }
 
 // Callback implements [clientstore.CallbackStore].
 func (s *Store) Callback(ctx context.Context, key string) (cb clientstore.Callback, ok bool, err error) {
@@ -31,7 +29,7 @@ func (s *Store) Callback(ctx context.Context, key string) (cb clientstore.Callba
 	if err := json.Unmarshal([]byte(record), &cb); err != nil {
 		return clientstore.Callback{}, false, fmt.Errorf("%w: callback %q: %w", ErrCorrupt, key, err)
 	}
-	if cb.Secrets, err = s.box.Open(callbackID(key), secrets); err != nil {
+	if cb.Secrets, err = s.box.Open(sealed.CallbackID(key), secrets); err != nil {
 		return clientstore.Callback{}, false, classify(err)
 	}
 	return cb, true, nil
@@ -39,7 +37,7 @@ func (s *Store) Callback(ctx context.Context, key string) (cb clientstore.Callba
 
 // PutCallback implements [clientstore.CallbackStore]; the secrets are encrypted when the store has a key.
 func (s *Store) PutCallback(ctx context.Context, key string, cb clientstore.Callback) error {
-	secrets, err := s.box.Seal(callbackID(key), cb.Secrets)
+	secrets, err := s.box.Seal(sealed.CallbackID(key), cb.Secrets)
 	if err != nil {
 		return err
 	}

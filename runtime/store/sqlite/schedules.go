@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -13,7 +14,7 @@ const putSchedule = "INSERT INTO schedules (id, owner, next_run, record) VALUES 
 // PutSchedule implements [engine.Schedules].
 func (s *Store) PutSchedule(ctx context.Context, v engine.Schedule) error {
 	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		_, err := w.exec(ctx, putSchedule, v.ID, v.Owner, nanos(v.NextRun), append([]byte{}, v.Record...))
+		_, err := w.exec(ctx, putSchedule, v.ID, v.Owner, scalar.Nanos(v.NextRun), append([]byte{}, v.Record...))
 		return err
 	}, nil)
 }
@@ -47,7 +48,7 @@ func (s *Store) Schedules(ctx context.Context, after string, limit int) (all []e
 		if err := rows.Scan(&v.ID, &v.Owner, &next, &record); err != nil {
 			return nil, classify(err)
 		}
-		v.NextRun, v.Record = fromNanos(next), record
+		v.NextRun, v.Record = scalar.Time(next), record
 		all = append(all, v)
 	}
 	return all, classify(rows.Err())
@@ -164,7 +165,7 @@ func (s *Store) Settle(ctx context.Context, v engine.Schedule, upTo uint64) erro
 		if _, err := w.exec(ctx, "DELETE FROM queued WHERE schedule = ? AND sequence <= ?", v.ID, int64(upTo)); err != nil {
 			return err
 		}
-		_, err := w.exec(ctx, "UPDATE schedules SET owner = ?, next_run = ?, record = ? WHERE id = ?", v.Owner, nanos(v.NextRun), append([]byte{}, v.Record...), v.ID)
+		_, err := w.exec(ctx, "UPDATE schedules SET owner = ?, next_run = ?, record = ? WHERE id = ?", v.Owner, scalar.Nanos(v.NextRun), append([]byte{}, v.Record...), v.ID)
 		return err
 	}, nil)
 }

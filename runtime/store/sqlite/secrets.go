@@ -77,7 +77,7 @@ type sealedTable struct {
 
 var sealedTables = []sealedTable{
 	{"subscriptions", "id", func(key string) string { return key }},
-	{"callbacks", "key", callbackID},
+	{"callbacks", "key", sealed.CallbackID},
 }
 
 // renewStep is how many secrets are sealed anew in one transaction.

@@ -3,12 +3,11 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -17,54 +16,15 @@ import (
 const subscriptionColumns = "id, principal, url, event, arguments, secrets, codes, generation, revision, created, refreshed, expires, truncated, " +
 	"epoch, base, settled, upstream, suspended, suspended_at, failed_since, last_delivery, last_error, not_before, paused_at"
 
-// nanos is how times lie in the file: Unix nanoseconds, 0 for the zero time.
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-func fromNanos(n int64) time.Time {
-	if n == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, n)
-}
-
-func encodeSpans(spans []store.Span) (string, error) {
-	pairs := make([][2]store.Position, len(spans))
-	for i, s := range spans {
-		pairs[i] = [2]store.Position{s.From, s.To}
-	}
-	b, err := json.Marshal(pairs)
-	return string(b), err
-}
-
-func decodeSpans(text string) ([]store.Span, error) {
-	var pairs [][2]store.Position
-	if err := json.Unmarshal([]byte(text), &pairs); err != nil {
-		return nil, err
-	}
-	var spans []store.Span
-	for _, p := range pairs {
-		spans = append(spans, store.Span{From: p[0], To: p[1]})
-	}
-	return spans, nil
-}
-
 // PutSubscription implements [store.SubscriptionStore].
 func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {
 	secrets, err := s.box.Seal(sub.ID, sub.Secrets)
 	if err != nil {
 		return 0, err
 	}
-	settled, err := encodeSpans(sub.Progress.Settled)
-	if err != nil {
-		return 0, err
-	}
 	conflict := false
 	p, h := sub.Progress, sub.Health
+	settled := scalar.Spans(p.Settled)
 	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
 		var stored, generation int64
 		err := w.row(ctx, "SELECT revision, generation FROM subscriptions WHERE id = ?", []any{sub.ID}, &stored, &generation)
@@ -76,13 +36,13 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 		}
 		if stored > 0 && uint64(generation) == sub.Generation {
 			_, err = w.exec(ctx, "UPDATE subscriptions SET secrets = ?, codes = ?, revision = ?, refreshed = ?, expires = ?, truncated = ?, not_before = ?, paused_at = ? WHERE id = ?",
-				secrets, sub.Codes, int64(sub.Revision+1), nanos(sub.RefreshedAt), nanos(sub.ExpiresAt), sub.Truncated, nanos(sub.NotBefore), nanos(sub.PausedAt), sub.ID)
+				secrets, sub.Codes, int64(sub.Revision+1), scalar.Nanos(sub.RefreshedAt), scalar.Nanos(sub.ExpiresAt), sub.Truncated, scalar.Nanos(sub.NotBefore), scalar.Nanos(sub.PausedAt), sub.ID)
 			return err
 		}
 		_, err = w.exec(ctx, "INSERT OR REPLACE INTO subscriptions ("+subscriptionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			sub.ID, sub.Principal, sub.URL, sub.Event, []byte(sub.Arguments), secrets, sub.Codes, int64(sub.Generation), int64(sub.Revision+1),
-			nanos(sub.CreatedAt), nanos(sub.RefreshedAt), nanos(sub.ExpiresAt), sub.Truncated,
-			int64(p.Epoch), int64(p.Base), settled, p.Upstream, h.Suspended, nanos(h.SuspendedAt), nanos(h.FailedSince), nanos(h.LastDeliveryAt), h.LastError, nanos(sub.NotBefore), nanos(sub.PausedAt))
+			scalar.Nanos(sub.CreatedAt), scalar.Nanos(sub.RefreshedAt), scalar.Nanos(sub.ExpiresAt), sub.Truncated,
+			int64(p.Epoch), int64(p.Base), settled, p.Upstream, h.Suspended, scalar.Nanos(h.SuspendedAt), scalar.Nanos(h.FailedSince), scalar.Nanos(h.LastDeliveryAt), h.LastError, scalar.Nanos(sub.NotBefore), scalar.Nanos(sub.PausedAt))
 		if err != nil {
 			return err
 		}
@@ -112,14 +72,14 @@ func (s *Store) scan(row interface{ Scan(...any) error }) (sub store.Subscriptio
 		return sub, err
 	}
 	sub.Arguments, sub.Generation, sub.Revision = arguments, uint64(generation), uint64(revision)
-	sub.CreatedAt, sub.RefreshedAt, sub.ExpiresAt = fromNanos(created), fromNanos(refreshed), fromNanos(expires)
-	sub.NotBefore, sub.PausedAt = fromNanos(notBefore), fromNanos(pausedAt)
+	sub.CreatedAt, sub.RefreshedAt, sub.ExpiresAt = scalar.Time(created), scalar.Time(refreshed), scalar.Time(expires)
+	sub.NotBefore, sub.PausedAt = scalar.Time(notBefore), scalar.Time(pausedAt)
 	p.Epoch, p.Base = uint64(epoch), store.Position(base)
-	h.SuspendedAt, h.FailedSince, h.LastDeliveryAt = fromNanos(suspendedAt), fromNanos(failedSince), fromNanos(lastDelivery)
+	h.SuspendedAt, h.FailedSince, h.LastDeliveryAt = scalar.Time(suspendedAt), scalar.Time(failedSince), scalar.Time(lastDelivery)
 	if sub.Secrets, err = s.box.Open(sub.ID, secrets); err != nil {
 		return sub, err
 	}
-	if p.Settled, err = decodeSpans(settled); err != nil {
+	if p.Settled, err = scalar.ParseSpans(settled); err != nil {
 		return sub, fmt.Errorf("%w: positions of %s: %w", ErrCorrupt, sub.ID, err)
 	}
 	return sub, nil
@@ -223,10 +183,7 @@ func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [
 		if len(made[i]) > 0 {
 			encoded[i] = attemptlog.Encode(made[i])
 		}
-		var err error
-		if settled[i], err = encodeSpans(u.Progress.Settled); err != nil {
-			return err
-		}
+		settled[i] = scalar.Spans(u.Progress.Settled)
 	}
 	var kept []int // updates whose attempts were stored
 	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
@@ -234,7 +191,7 @@ func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [
 		for i, u := range updates {
 			p, h := u.Progress, u.Health
 			r, err := w.exec(ctx, "UPDATE subscriptions SET epoch = ?, base = ?, settled = ?, upstream = ?, suspended = ?, suspended_at = ?, failed_since = ?, last_delivery = ?, last_error = ? WHERE id = ? AND generation = ?",
-				int64(p.Epoch), int64(p.Base), settled[i], p.Upstream, h.Suspended, nanos(h.SuspendedAt), nanos(h.FailedSince), nanos(h.LastDeliveryAt), h.LastError, u.ID, int64(u.Generation))
+				int64(p.Epoch), int64(p.Base), settled[i], p.Upstream, h.Suspended, scalar.Nanos(h.SuspendedAt), scalar.Nanos(h.FailedSince), scalar.Nanos(h.LastDeliveryAt), h.LastError, u.ID, int64(u.Generation))
 			if err != nil {
 				return err
 			}
@@ -248,7 +205,7 @@ func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [
 			if encoded[i] != nil {
 				last := made[i][len(made[i])-1].At
 				if _, err := w.exec(ctx, "INSERT INTO attempts (subscription, last, count, made) VALUES (?, ?, ?, ?)",
-					u.ID, nanos(last), len(made[i]), encoded[i]); err != nil {
+					u.ID, scalar.Nanos(last), len(made[i]), encoded[i]); err != nil {
 					return err
 				}
 				kept = append(kept, i)
@@ -326,14 +283,14 @@ func (s *Store) Verification(ctx context.Context, principal, url string) (v stor
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Verification{}, false, nil
 	}
-	v.Principal, v.URL, v.At, v.Until = principal, url, fromNanos(at), fromNanos(until)
+	v.Principal, v.URL, v.At, v.Until = principal, url, scalar.Time(at), scalar.Time(until)
 	return v, err == nil, classify(err)
 }
 
 // PutVerification implements [store.SubscriptionStore].
 func (s *Store) PutVerification(ctx context.Context, v store.Verification) error {
 	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		_, err := w.exec(ctx, "INSERT OR REPLACE INTO verifications (principal, url, method, at, until) VALUES (?, ?, ?, ?, ?)", v.Principal, v.URL, v.Method, nanos(v.At), nanos(v.Until))
+		_, err := w.exec(ctx, "INSERT OR REPLACE INTO verifications (principal, url, method, at, until) VALUES (?, ?, ?, ?, ?)", v.Principal, v.URL, v.Method, scalar.Nanos(v.At), scalar.Nanos(v.Until))
 		return err
 	}, nil)
 }

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
 )
 
 // CountVerifications implements [store.SubscriptionStore].
@@ -22,7 +24,7 @@ func (s *Store) SweepVerifications(ctx context.Context, now time.Time, limit int
 		r, err := w.exec(ctx, `DELETE FROM verifications WHERE (principal, url) IN (
 			SELECT principal, url FROM verifications AS v WHERE until > 0 AND until <= ? AND NOT EXISTS (
 				SELECT 1 FROM subscriptions AS s WHERE s.principal = v.principal AND s.url = v.url) LIMIT ?)`,
-			nanos(now), max(limit, 0))
+			scalar.Nanos(now), max(limit, 0))
 		if err != nil {
 			return err
 		}

@@ -152,6 +152,8 @@ type run struct {
 	failedAt *callback
 	// noted are the first messages of the run that are odd, by what is.
 	noted map[oddity]*exchange
+	// passed is the last id of a request from before the handshake, 0 for none: answers to those are not judged.
+	passed int
 
 	// What is shown of the run is without its secrets.
 	verdict.Redactor

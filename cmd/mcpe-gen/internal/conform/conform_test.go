@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/wrongserver"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 const token, other = "the-token-of-the-test", "the-other-token-of-the-test"
@@ -192,6 +194,56 @@ func TestNoFault(t *testing.T) {
 				if found.Outcome == verdict.Fail || found.Outcome == verdict.Skip && !only && !(f.Stdio && webhook) {
 					t.Errorf("%+v", found)
 				}
+			}
+		})
+	}
+}
+
+// A server that answers as the TypeScript SDK 1.x is not blamed for what it says before its handshake, nor for an id that no
+// float64 holds (CAP-6). For its other answers it is.
+func TestOlderEra(t *testing.T) {
+	for _, fault := range []string{"", "errors have no id"} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			inner := wrongserver.New(wrongserver.Options{Fault: fault, Interval: 40 * time.Millisecond, Heartbeat: 60 * time.Millisecond})
+			t.Cleanup(inner.Close)
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				var c struct {
+					ID     json.RawMessage `json:"id"`
+					Method string          `json:"method"`
+				}
+				_ = json.Unmarshal(body, &c)
+				w.Header().Set("Content-Type", "application/json")
+				switch {
+				case c.Method == methodDiscover:
+					w.WriteHeader(http.StatusBadRequest)
+					io.WriteString(w, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}`)
+				case string(c.ID) == "9007199254740993":
+					w.WriteHeader(http.StatusBadRequest)
+					io.WriteString(w, `{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error: Invalid JSON-RPC message"},"id":null}`)
+				case c.Method == methodInitialize:
+					io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(c.ID)+`,"result":{"protocolVersion":"`+wire.RevisionLegacy+`","capabilities":{"events":{}}}}`)
+				case c.Method == "notifications/initialized":
+					w.WriteHeader(http.StatusAccepted)
+				default:
+					r.Body = io.NopCloser(bytes.NewReader(body))
+					inner.ServeHTTP(w, r)
+				}
+			}))
+			t.Cleanup(web.Close)
+			// POLL-1 has errors.
+			report := judge(t, Options{Wait: 10 * time.Second, pace: &quick, Target: peer.Target{URL: web.URL},
+				only: func(c check) bool { return c.id == "CAP-6" || c.id == "POLL-1" }})
+			var blamed []string
+			for _, f := range report.Findings {
+				if f.Outcome == verdict.Fail {
+					blamed = append(blamed, f.Title)
+				}
+			}
+			named := slices.Contains(blamed, "every answer has the id of its request")
+			if named != (fault != "") || !named && blamed != nil || report.Revision != wire.RevisionLegacy {
+				t.Errorf("%q, %+v", blamed, report)
 			}
 		})
 	}

@@ -45,6 +45,7 @@ func (r *run) connect(ctx context.Context, stderr io.Writer) error {
 		if err = r.handshake(ctx, wire.RevisionStateless, methodDiscover, nil); err == nil {
 			return nil
 		}
+		r.passOver()
 	}
 	if r.o.Revision != wire.RevisionStateless && worthInitialize(err) {
 		if err = r.initialize(ctx); err == nil {

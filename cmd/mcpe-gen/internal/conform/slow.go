@@ -457,6 +457,7 @@ func (r *run) restart(ctx context.Context) (*restarted, error) {
 		again.err = skipf("--restart: %v", err)
 		return again, again.err
 	}
+	pause(ctx, r.o.pace.settle) // what the server before had sent
 	again.at = time.Now()
 	for end := again.at.Add(r.o.pace.slow.back); ; {
 		if err := r.greet(ctx); err == nil {

@@ -54,8 +54,10 @@ func TestRestart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := Options{Wait: 10 * time.Second, pace: &quick}
-			o.Target.Token = token
+			o := Options{Wait: 10 * time.Second}
+			patient := quick
+			patient.settle = 2 * time.Second // what the server before had sent is there by then
+			o.pace, o.Target.Token = &patient, token
 			w := wrongserver.Options{Token: token, Interval: 40 * time.Millisecond, Heartbeat: 60 * time.Millisecond, Retry: time.Second}
 			o.door, w.Client = door(t)
 			w.AllowHost = strings.TrimPrefix(o.door.URL, "https://")

@@ -39,6 +39,16 @@ func Start(command, env []string, stdout, stderr io.Writer) (*Program, error) {
 // Exited is closed once the program has ended and its output was read.
 func (p *Program) Exited() <-chan struct{} { return p.exited }
 
+// HasEnded reports whether Exited is closed.
+func (p *Program) HasEnded() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
 // Status says how the program ended, once Exited is closed: "exit status 0".
 func (p *Program) Status() string { return p.cmd.ProcessState.String() }
 

@@ -233,6 +233,14 @@ func TestBadPrograms(t *testing.T) {
 			}
 			return wrongly("")(ctx, n, url, stdout, stderr)
 		}, ""},
+		"hangs later":         {hello, "a type that offers poll is polled"},
+		"drips":               {slowly("POST "+endpoint+" HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n", "{"), "requests are messages of JSON-RPC"},
+		"drips its headers":   {slowly("", "x"), ".test/mcp"},
+		"never ends":          {slowly("POST "+endpoint+" HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", "8000\r\n"+strings.Repeat("x", 0x8000)+"\r\n"), "requests are messages of JSON-RPC"},
+		"never reads":         {slowly("", strings.Repeat(askList, 50)), "a type that offers poll is polled"},
+		"its callback hangs":  {wrongly("hanging callback"), "a challenge is answered"},
+		"its callback drips":  {wrongly("dripping callback"), "a challenge is answered"},
+		"its callback floods": {wrongly("flooding callback"), "a challenge is answered"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -256,6 +264,41 @@ func TestBadPrograms(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// hello asks a server who it is, and nothing more.
+func hello(ctx context.Context, n *site, url string, stdout, stderr io.Writer) error {
+	return post("POST", `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{}}`, 1)(ctx, n, url, stdout, stderr)
+}
+
+// askList is a request for the list, as bytes of HTTP.
+var askList = func() string {
+	body := `{"jsonrpc":"2.0","id":1,"method":"events/list","params":{}}`
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", endpoint, len(body), body)
+}()
+
+// slowly writes a text, and then another each second, on one connection after the other, and reads nothing.
+func slowly(begin, more string) client1 {
+	return func(ctx context.Context, n *site, url string, _, _ io.Writer) error {
+		for {
+			c, err := n.dial(ctx, "tcp", strings.TrimSuffix(strings.TrimPrefix(url, "http://"), endpoint)+":80")
+			if err != nil {
+				<-ctx.Done()
+				return nil
+			}
+			stop := context.AfterFunc(ctx, func() { c.Close() })
+			for _, err := io.WriteString(c, begin); err == nil; _, err = io.WriteString(c, more) {
+				if !sleep(ctx, time.Second) {
+					break
+				}
+			}
+			stop()
+			c.Close()
+			if !sleep(ctx, time.Second) {
+				return nil
+			}
+		}
 	}
 }
 

@@ -612,6 +612,17 @@ func (w *wrongClient) hook(ctx context.Context) error {
 // called answers a callback. Signatures are the business of another judge.
 func (w *wrongClient) called(out http.ResponseWriter, r *http.Request, again chan struct{}) {
 	body, _ := io.ReadAll(r.Body)
+	for text := ""; w.is("hanging callback", "dripping callback", "flooding callback"); {
+		switch {
+		case w.is("dripping callback"):
+			text = "x"
+		case w.is("flooding callback"):
+			text = strings.Repeat("x", 1<<20)
+		}
+		if _, err := io.WriteString(out, text); err != nil || http.NewResponseController(out).Flush() != nil || !sleep(r.Context(), time.Second) {
+			return
+		}
+	}
 	var m map[string]json.RawMessage
 	_ = json.Unmarshal(body, &m)
 	var kind string

@@ -14,19 +14,21 @@ const maxFile = 32 << 20
 
 // Lines are the lines of a file, without the space around them. A file that is not there yet has none.
 func Lines(file string) (iter.Seq[string], error) {
-	f, err := os.Open(file)
-	if os.IsNotExist(err) {
+	info, err := os.Stat(file)
+	switch {
+	case os.IsNotExist(err):
 		return of(nil), nil
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular(): // to open a pipe would wait for who writes to it
+		return nil, fmt.Errorf("%s is not a file", file)
 	}
+	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a file", file)
-	} else if info.Size() > maxFile {
+	if info.Size() > maxFile {
 		if _, err := f.Seek(-maxFile, io.SeekEnd); err != nil {
 			return nil, err
 		}

@@ -18,7 +18,9 @@ type check struct {
 	handled, command bool
 	// advice tells that no document demands it of every receiver: what is found does not fail the run.
 	advice bool
-	run    func(ctx context.Context, r *run) error
+	// looksBack tells that it sends nothing and judges all answers, also those of a run that was cut short.
+	looksBack bool
+	run       func(ctx context.Context, r *run) error
 }
 
 // checks are all of them, in the order in which they run. A termination ends the subscription and comes last.
@@ -47,7 +49,11 @@ const maxUnanswered = 3
 // try runs one check and makes its finding.
 func (r *run) try(ctx context.Context, c check) verdict.Finding {
 	err := r.lacks(ctx, c)
-	if err == nil {
+	if c.looksBack {
+		if found := c.run(ctx, r); found != nil {
+			return r.Finding(c.id, c.title, c.advice, found)
+		}
+	} else if err == nil {
 		r.last = nil
 		err = c.run(ctx, r)
 	}
@@ -68,8 +74,10 @@ func (r *run) lacks(ctx context.Context, c check) error {
 	switch {
 	case ctx.Err() != nil:
 		return verdict.Skipf("the run ended before")
+	case r.unanswered > 0 && r.program != nil && r.program.HasEnded():
+		return verdict.Skipf("%s has ended: %s", r.program.Name, r.program.Status())
 	case r.unanswered >= maxUnanswered:
-		return verdict.Skipf("%d requests in a row had no answer", r.unanswered)
+		return verdict.Skipf("%d requests in a row had no answer in time", r.unanswered)
 	case c.handled && r.o.Handled == "":
 		return verdict.Skipf("needs --handled")
 	case c.command && r.program == nil:

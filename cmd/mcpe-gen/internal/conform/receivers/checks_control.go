@@ -24,8 +24,8 @@ var crashChecks = []check{
 var lastChecks = []check{
 	{id: "HOOK-7", title: "a termination is taken, and handled once", run: terminated},
 	{id: "CLI-5", title: "no event is handled after a termination", handled: true, run: afterTermination},
-	{id: "HOOK-4", title: "every answer comes within five seconds", run: inTime},
-	{id: "SSRF-2", title: "every answer is short and ends", advice: true, run: shortAnswers},
+	{id: "HOOK-4", title: "every answer comes within five seconds", looksBack: true, run: inTime},
+	{id: "SSRF-2", title: "every answer is short and ends", advice: true, looksBack: true, run: shortAnswers},
 }
 
 // Both a type and an eventId make a control envelope, whatever the type is.

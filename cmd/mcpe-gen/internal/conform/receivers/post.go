@@ -157,6 +157,7 @@ func (r *run) post(ctx context.Context, m message) (*exchange, error) {
 	res, err := r.client.Do(req)
 	late := time.Since(began) > r.o.pace.answer
 	if err != nil {
+		r.awaitEnd(ctx)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.unanswered++
@@ -168,7 +169,9 @@ func (r *run) post(ctx context.Context, m message) (*exchange, error) {
 	x.answer = fmt.Appendf(nil, "%d %s", res.StatusCode, x.body)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unanswered = 0
+	if r.unanswered++; ctx.Err() == nil { // else its end did not come in time
+		r.unanswered = 0
+	}
 	if late && r.slow == nil {
 		r.slow = x
 	}
@@ -176,6 +179,18 @@ func (r *run) post(ctx context.Context, m message) (*exchange, error) {
 		r.endless = x
 	}
 	return x, nil
+}
+
+// awaitEnd waits a little for the end of a program that has not answered: it may be about to crash.
+func (r *run) awaitEnd(ctx context.Context) {
+	if r.program == nil {
+		return
+	}
+	select {
+	case <-r.program.Exited():
+	case <-time.After(r.o.pace.quiet):
+	case <-ctx.Done():
+	}
 }
 
 // reason is why a request failed, in words without the URL.

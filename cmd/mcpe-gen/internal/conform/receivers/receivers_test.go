@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,7 +39,15 @@ func TestMain(m *testing.M) {
 	if os.Getenv("CONFORM_ENDS") != "" {
 		return
 	}
-	panic(http.ListenAndServe(address, w))
+	requests, _ := strconv.Atoi(os.Getenv("CONFORM_CRASHES"))
+	left := atomic.Int64{}
+	left.Store(int64(requests))
+	panic(http.ListenAndServe(address, http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
+		if left.Add(-1) == -1 && requests > 0 {
+			os.Exit(3)
+		}
+		w.ServeHTTP(out, req)
+	})))
 }
 
 var testPace = pace{answer: 5 * time.Second, give: 7 * time.Second, start: 20 * time.Second, settle: 10 * time.Second,
@@ -286,12 +295,27 @@ func ownCommand(o Options, env ...string) []string {
 // TestNoReceiver tries what is no receiver at all: the run ends in time, with a report or in one clear line.
 func TestNoReceiver(t *testing.T) {
 	t.Parallel()
-	for name, serve := range map[string]func(net.Conn){
-		"closes":   func(c net.Conn) { c.Close() },
-		"hangs":    func(net.Conn) {},
-		"no http":  func(c net.Conn) { fmt.Fprint(c, "hello\r\n\r\n"); c.Close() },
-		"breaks":   func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Le"); c.Close() },
-		"too many": func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2<<20)) },
+	// slowly writes a text again and again, until the other end has gone.
+	slowly := func(c net.Conn, text string, pause time.Duration) {
+		for _, err := fmt.Fprint(c, text); err == nil; _, err = fmt.Fprint(c, text) {
+			time.Sleep(pause)
+		}
+	}
+	for name, tt := range map[string]struct {
+		serve func(net.Conn)
+		says  string // the title of what is found at last, "" for nothing more
+	}{
+		"closes":   {func(c net.Conn) { c.Close() }, ""},
+		"hangs":    {func(net.Conn) {}, ""},
+		"no http":  {func(c net.Conn) { fmt.Fprint(c, "hello\r\n\r\n"); c.Close() }, ""},
+		"breaks":   {func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Le"); c.Close() }, ""},
+		"too many": {func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2<<20)) }, ""},
+		"drips":    {func(c net.Conn) { slowly(c, "H", 20*time.Millisecond) }, ""},
+		"hints":    {func(c net.Conn) { slowly(c, "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", time.Millisecond) }, ""},
+		"drips its body": {func(c net.Conn) {
+			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+			slowly(c, "x", 20*time.Millisecond)
+		}, "every answer is short and ends"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -309,7 +333,7 @@ func TestNoReceiver(t *testing.T) {
 					}
 					conns.Go(func() {
 						defer c.Close()
-						serve(c)
+						tt.serve(c)
 						<-done
 					})
 				}
@@ -328,6 +352,9 @@ func TestNoReceiver(t *testing.T) {
 				t.Errorf("%+v", report)
 			}
 			if f := report.Findings[0]; f.Outcome != verdict.Fail || f.Got == "" || f.Request == "" {
+				t.Errorf("%+v", f)
+			}
+			if f := report.Findings[len(checks())-1]; (f.Outcome == verdict.Advice) != (tt.says != "") || tt.says != "" && f.Title != tt.says {
 				t.Errorf("%+v", f)
 			}
 			if took := time.Since(began); took > 30*time.Second {
@@ -375,6 +402,26 @@ func TestCrashes(t *testing.T) {
 	report := judge(t, o)
 	if report.Failed != maxUnanswered || report.Skipped < len(checks())/2 {
 		t.Errorf("%+v", report)
+	}
+}
+
+// TestProgramCrashes judges a program that crashes while it is judged: the report says how it ended.
+func TestProgramCrashes(t *testing.T) {
+	t.Parallel()
+	o := options(t)
+	address := freeAddress(t)
+	o.URL = "http://" + address + "/hook"
+	o.Command = ownCommand(o, "CONFORM_RECEIVER="+address, "CONFORM_CRASHES=9")
+	o.Handled = ""
+	p := testPace
+	p.quiet = 20 * time.Second // within which it ends
+	o.pace = &p
+	report := judge(t, o)
+	if report.Failed != 1 {
+		t.Errorf("%+v", found(report))
+	}
+	if f := report.Findings[len(checks())-1]; f.Outcome != verdict.Skip || f.Got != "env has ended: exit status 3" {
+		t.Errorf("%+v", f)
 	}
 }
 
