@@ -242,7 +242,7 @@ func TestActions(t *testing.T) {
 	form := func(id, verb string) string { return fmt.Sprintf("form[action$='/%s/%s'] button", id, verb) }
 	p := s.open("/subscriptions/" + good)
 	p.press(form(good, "pause"))
-	if got := p.text("[role=status]"); s.state(good) != "paused" || !strings.Contains(got, "held back") {
+	if got := p.text("[role=status]"); s.state(good) != "paused" || !strings.Contains(got, "are paused") {
 		t.Errorf("pause: %s, %q", s.state(good), got)
 	}
 	p.press(form(good, "unpause"))
