@@ -247,7 +247,7 @@ declare const queue: { add(id: string, event: unknown): Promise<void> };
 declare function deploy(ref: string): Promise<void>;
 declare function secretsOf(subscription: string | null): string[];
 `))
-	_, uses, _ := strings.Cut(string(guide), "\n## By the official SDK\n")
+	_, uses, _ := strings.Cut(string(guide), "\n## With the official SDK\n")
 	blocks := strings.Split(uses, "\n```ts\n")[1:]
 	for i, b := range blocks {
 		code, _, _ := strings.Cut(b, "\n```\n")
