@@ -51,6 +51,24 @@ func says(t *testing.T, r doctor.Report, check string, state checkup.State, word
 	t.Errorf("no line of %q is %q and has %q: %+v", check, state, words, r.Lines)
 }
 
+// connected connects to a database; do executes statements there.
+func connected(t *testing.T, db string) (conn *pgx.Conn, do func(statements ...string)) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	return conn, func(statements ...string) {
+		t.Helper()
+		for _, sql := range statements {
+			if _, err := conn.Exec(t.Context(), sql); err != nil {
+				t.Fatalf("%s: %v", sql, err)
+			}
+		}
+	}
+}
+
 // The verb doctor finds what is wrong with a PostgreSQL, and says nothing against one where all is well but that it is a
 // throwaway one.
 func TestDoctor(t *testing.T) {
@@ -61,19 +79,7 @@ func TestDoctor(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	ctx := t.Context()
 	db := ownDatabase(t, server, "doctor")
-	conn, err := pgx.Connect(ctx, db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	do := func(statements ...string) {
-		t.Helper()
-		for _, sql := range statements {
-			if _, err := conn.Exec(ctx, sql); err != nil {
-				t.Fatalf("%s: %v", sql, err)
-			}
-		}
-	}
+	conn, do := connected(t, db)
 	as := func(role string) string {
 		u, err := url.Parse(db)
 		if err != nil {
@@ -250,19 +256,7 @@ func TestDoctorRelay(t *testing.T) {
 	}
 	ctx := t.Context()
 	db := ownDatabase(t, server, "doctor_relay")
-	conn, err := pgx.Connect(ctx, db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	do := func(statements ...string) {
-		t.Helper()
-		for _, sql := range statements {
-			if _, err := conn.Exec(ctx, sql); err != nil {
-				t.Fatalf("%s: %v", sql, err)
-			}
-		}
-	}
+	_, do := connected(t, db)
 	lines := func(r doctor.Report) (n int) {
 		for _, l := range r.Lines {
 			if strings.HasPrefix(l.Check, "relay") {

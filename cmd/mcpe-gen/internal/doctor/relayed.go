@@ -85,7 +85,7 @@ func (p *patient) relayWaits(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// relayMoves says who moves rows at present, under the lock of relays.
+// relayMoves says who moves rows at present: who has the advisory lock of the relays, whose key package pgoutbox makes so.
 func (p *patient) relayMoves(ctx context.Context, tx pgx.Tx) error {
 	sum := sha256.Sum256([]byte("mcpe-gen outbox relay " + p.Outbox))
 	key := binary.BigEndian.Uint64(sum[:8])
