@@ -66,8 +66,7 @@ func wrong(t *testing.T, f wrongserver.Fault) Options {
 		w.AllowHost = strings.TrimPrefix(o.door.URL, "https://")
 	}
 	if f.Stdio {
-		o.Target = peer.Target{Command: []string{os.Args[0], "-test.run=^$"}}
-		t.Setenv("WRONG_SERVER", f.Name)
+		o.Target = peer.Target{Command: wrongProgram(f.Name)}
 		return o
 	}
 	s := wrongserver.New(w)
@@ -96,9 +95,15 @@ func door(t *testing.T) (*peer.Door, *http.Client) {
 	return d, &http.Client{Transport: transport}
 }
 
+// asProgram begins the last argument of this program when a test wants it to be a wrong server on standard input and output.
+const asProgram = "wrong-server="
+
+// wrongProgram is the command of one with a fault, or "asleep".
+func wrongProgram(fault string) []string { return []string{os.Args[0], asProgram + fault} }
+
 // TestMain is the wrong server on standard input and output when a test asks for it.
 func TestMain(m *testing.M) {
-	if fault, ok := os.LookupEnv("WRONG_SERVER"); ok {
+	if fault, ok := strings.CutPrefix(os.Args[len(os.Args)-1], asProgram); ok {
 		if fault == "asleep" {
 			time.Sleep(time.Minute)
 			os.Exit(0)
@@ -110,7 +115,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	// A judgement waits more than it works. -parallel wins over this.
-	if err := flag.Set("test.parallel", "6"); err != nil {
+	if err := flag.Set("test.parallel", "20"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
@@ -129,6 +134,7 @@ func judge(t *testing.T, o Options) *verdict.Report {
 
 // Each fault is named by its requirement, and every check is broken by a fault, so that none passes whatever a server does.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	if len(wrongserver.Faults) < 25 {
 		t.Fatalf("%d faults", len(wrongserver.Faults))
 	}
@@ -137,9 +143,7 @@ func TestFaults(t *testing.T) {
 	t.Run("each", func(t *testing.T) {
 		for _, f := range wrongserver.Faults {
 			t.Run(f.Name, func(t *testing.T) {
-				if !f.Stdio {
-					t.Parallel()
-				}
+				t.Parallel()
 				o := wrong(t, f)
 				if f.ID == "PUSH-4" {
 					short := quick
@@ -184,8 +188,10 @@ func TestFaults(t *testing.T) {
 
 // Without a fault there is nothing to find, and little to skip.
 func TestNoFault(t *testing.T) {
+	t.Parallel()
 	for name, f := range map[string]wrongserver.Fault{"http": {Webhook: true, SSRF: true}, "stdio": {Stdio: true}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for _, found := range judge(t, wrong(t, f)).Findings {
 				webhook := strings.Contains(found.Got, "--listen") || strings.Contains(found.Got, "webhook") ||
 					strings.Contains(found.Got, "--ssrf")
@@ -202,6 +208,7 @@ func TestNoFault(t *testing.T) {
 // A server that answers as the TypeScript SDK 1.x is not blamed for what it says before its handshake, nor for an id that no
 // float64 holds (CAP-6). For its other answers it is.
 func TestOlderEra(t *testing.T) {
+	t.Parallel()
 	for _, fault := range []string{"", "errors have no id"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
@@ -251,6 +258,7 @@ func TestOlderEra(t *testing.T) {
 
 // Two callbacks are compared where a server has webhooks alone (OCC-1, OCC-2, HOOK-1, HOOK-6).
 func TestWebhooksAlone(t *testing.T) {
+	t.Parallel()
 	for _, fault := range []string{"", "eventIds are made at each reading"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
@@ -292,6 +300,7 @@ func TestWebhooksAlone(t *testing.T) {
 
 // Tokens and secrets stay out of every form of the report.
 func TestSecretsStayOut(t *testing.T) {
+	t.Parallel()
 	f := wrongserver.Fault{Name: "the endpoint's text in the error", Webhook: true}
 	o := wrong(t, f)
 	report := judge(t, o)
@@ -308,6 +317,7 @@ func TestSecretsStayOut(t *testing.T) {
 
 // What is no MCP server with events is unreachable, in one clear line.
 func TestUnreachable(t *testing.T) {
+	t.Parallel()
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w,
 			"<html>hello</html>")
@@ -354,8 +364,8 @@ func TestUnreachable(t *testing.T) {
 
 // A process that does not read cannot hold a run up.
 func TestUnreadRequest(t *testing.T) {
-	t.Setenv("WRONG_SERVER", "asleep")
-	l, err := newStdioLink([]string{os.Args[0], "-test.run=^$"}, io.Discard, func(*flow, message) {})
+	t.Parallel()
+	l, err := newStdioLink(wrongProgram("asleep"), io.Discard, func(*flow, message) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,6 +379,7 @@ func TestUnreadRequest(t *testing.T) {
 
 // An interrupted run ends its subscriptions all the same.
 func TestInterrupted(t *testing.T) {
+	t.Parallel()
 	o := wrong(t, wrongserver.Fault{Webhook: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -77,6 +77,7 @@ func TestRestart(t *testing.T) {
 
 // The command of a restart runs by the shell, and one that fails or does not end is no restart.
 func TestRestartCommand(t *testing.T) {
+	t.Parallel()
 	r := &run{o: Options{pace: &pace{slow: &slowPace{back: 300 * time.Millisecond}}}}
 	for command, want := range map[string]string{"exit 0": "", "exit 3": "exit status 3", "sleep 60": "did not end within"} {
 		r.o.Restart = command

@@ -29,6 +29,7 @@ type tock struct {
 
 // A server of this module is blamed for nothing, in both eras of the protocol, by both routes and by every mode.
 func TestRightServer(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		revision string
 		direct   bool
