@@ -13,18 +13,23 @@ help: ## List the targets.
 .PHONY: test
 test: lint drift unit oracle-here ## Run every check: format, vet, staticcheck, drift, tests.
 
-# One throwaway PostgreSQL is for all packages. Tests of servers and databases wait part of their time: one package
-# more than there are cores runs at once. Those of whole clusters come afterwards, one by one: replicas whose leases lapse
+# One throwaway PostgreSQL is for all packages. Tests of servers and databases wait part of their time: two packages
+# more than there are cores run at once. Those of whole clusters come afterwards, two at a time: replicas whose leases lapse
 # because the machine is busy are another test.
-PACKAGES ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
+PACKAGES ?= $(shell expr 2 + $$(getconf _NPROCESSORS_ONLN))
 ALONE = ./runtime/internal/campaign/postgres ./runtime/internal/clustertest ./runtime/server
 
 # The race detector makes the generator ten times slower, and all of its goroutines are gen/internal/parallel's and those
 # that run plugins. So it has the detector for these, and for TestGolden, where everything runs on two processors. conform's
 # tests wait for hundreds of wrong servers, unless the detector makes them work: it looks at whole judgements of right ones.
-PLAIN = ./docs/... ./gen/... ./cmd/mcpe-gen/internal/conform
+# The command's tests build and start programs, most of which do one thing after the other: it looks at those that serve.
+PLAIN = ./docs/... ./gen/... ./cmd/mcpe-gen ./cmd/mcpe-gen/internal/conform
 RACY = -run '^Test(Do|Golden|Plugin.*|ExamplePlugin|RightServer|NoFault|SlowRight|Restart|Interrupted)$$' \
   ./gen ./gen/internal/parallel ./cmd/mcpe-gen/internal/conform
+SERVES = -run '^TestScript$$/^(bridge|listen|listenexec|listenhook|serve|tasks|watch)$$' ./cmd/mcpe-gen
+
+# A process would wait a second at its end for other goroutines' reports of races.
+export GORACE ?= atexit_sleep_ms=0
 
 .PHONY: unit
 unit:
@@ -33,11 +38,11 @@ ifeq ($(HAVE_CC),)
 endif
 	@mkdir -p bin
 	@$(GO) build -o bin/ ./runtime/internal/pgtest/throwaway
-	$(GO) test -p $(PACKAGES) -timeout 20m $(PLAIN)
+	./bin/throwaway $(GO) test -p $(PACKAGES) -timeout 20m $(PLAIN)
 	CGO_ENABLED=$(if $(HAVE_CC),1,0) ./bin/throwaway $(GO) test $(RACE) -p $(PACKAGES) -timeout 20m \
 	  $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE) $(PLAIN))")
-	CGO_ENABLED=$(if $(HAVE_CC),1,0) ./bin/throwaway $(GO) test $(RACE) -p 1 -timeout 20m $(ALONE)
-	$(if $(RACE),CGO_ENABLED=1 $(GO) test $(RACE) $(RACY))
+	CGO_ENABLED=$(if $(HAVE_CC),1,0) ./bin/throwaway $(GO) test $(RACE) -p 2 -timeout 20m $(ALONE)
+	$(if $(RACE),CGO_ENABLED=1 $(GO) test $(RACE) $(RACY) && CGO_ENABLED=1 $(GO) test $(RACE) $(SERVES))
 
 .PHONY: quick
 quick: ## Run the tests without the race detector, a database and builds of what is generated (while working).

@@ -140,7 +140,7 @@ func (s *shell) start(t *testing.T) {
 	s.cmd.WaitDelay = 10 * time.Second
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	state := filepath.Join(t.TempDir(), "state")
-	s.cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod -ldflags=-w", "GOPROXY=off", "GOWORK=off",
+	s.cmd.Env = append(os.Environ(), goFlags(), "GOPROXY=off", "GOWORK=off",
 		"XDG_STATE_HOME="+state, "GORACE=atexit_sleep_ms=0")
 	var err error
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
