@@ -9,7 +9,7 @@ const js = "runtime/store/jetstream/"
 // hands, where a campaign waits for it to happen.
 var ofJetStream = []mutant{
 	{"retry without expectation", []change{
-		{js + "log.go", "	n, err := s.publish(ctx, w.subject, w.body, w.expect)\n",
+		{js + "append.go", "	n, err := s.publish(ctx, w.subject, w.body, w.expect)\n",
 			"	expect := w.expect\n	if w.unsure { // a lost answer\n		expect = beyond\n	}\n	n, err := s.publish(ctx, w.subject, w.body, expect)\n"},
 		{js + "wire.go", "	return s.acknowledged(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{\n",
 			"	if expect == beyond {\n		return s.acknowledged(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{}})\n	}\n" +
@@ -54,7 +54,7 @@ var ofJetStream = []mutant{
 		module("^TestServerBehind$"), nil},
 	{"scan without the hold", []change{{js + "owned.go", "	if h != nil && h.Fence != 0 {\n		prove = func(", "	if h != nil && h.Fence == 1 {\n		prove = func("}},
 		module("^TestLateWrites$"), nil},
-	{"no response taken for a new epoch", []change{{js + "log.go",
+	{"no response taken for a new epoch", []change{{js + "append.go",
 		"		if over := w.l.check(ctx); errors.Is(over, engine.ErrNewEpoch) {\n			return false, over\n		}\n		return true, err\n",
 		"		return false, engine.ErrNewEpoch\n"}},
 		module("^TestMinority$"), nil},
@@ -66,7 +66,7 @@ var ofJetStream = []mutant{
 	{"epoch not in the subjects", []change{
 		{js + "log.go", "	c.Subjects = []string{s.o.Namespace + \".l.\" + short + \".\" + token + \".*\"}\n", "	c.Subjects = []string{s.o.Namespace + \".l.\" + short + \".x.*\"}\n"},
 		{js + "log.go", "	subject := s.o.Namespace + \".l.\" + short + \".\" + c.Metadata[metaEpoch] + \".*\"\n", "	subject := s.o.Namespace + \".l.\" + short + \".x.*\"\n"},
-		{js + "log.go", "	return l.s.o.Namespace + \".l.\" + l.short + \".\" + token + \".\" + id\n", "	return l.s.o.Namespace + \".l.\" + l.short + \".x.\" + id\n"}},
+		{js + "append.go", "	return l.s.o.Namespace + \".l.\" + l.short + \".\" + token + \".\" + id\n", "	return l.s.o.Namespace + \".l.\" + l.short + \".x.\" + id\n"}},
 		module("^TestLateAppend$"), nil},
 	{"what was told not compared", []change{{js + "follow.go",
 		"	return was != \"\" && was != group(info) || end < head || end == head && !stamp.IsZero() && info.State.Msgs > 0 && !last.Equal(stamp)\n",
