@@ -315,6 +315,39 @@ func TestConsent(t *testing.T) {
 	})
 }
 
+// CONV-4: a server that is removed is asked no more, and the conversation does not wait for what is under way to it.
+func TestRemove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waits := Handler[Memories]{OnUserMessage: func(ctx context.Context, _ Message) (Answer[Memories], error) {
+			<-ctx.Done()
+			return Answer[Memories]{}, ctx.Err()
+		}}
+		h := NewHub(HubOptions{Consents: approving(t, "gone", "stays"), Timeout: time.Hour, Logger: quiet})
+		for name, handler := range map[string]Handler[Memories]{"gone": waits, "stays": says("still here")} {
+			session, stop := connect(t, handler, wire.RevisionLegacy, nil)
+			defer stop()
+			if err := h.Add(name, session, ServerOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.AfterFunc(time.Second, func() { h.Remove("gone") })
+		began := time.Now()
+		for range 2 {
+			in, err := h.UserMessage(t.Context(), Message{MessageID: "m", Content: "x"})
+			if err != nil || !strings.Contains(in.Text, "still here") {
+				t.Fatalf("%+v, %v", in, err)
+			}
+			if took := time.Since(began); took != time.Second {
+				t.Errorf("the conversation waited %v", took)
+			}
+		}
+		if left, err := h.Servers(t.Context()); err != nil || len(left) != 1 || left[0].Server != "stays" {
+			t.Errorf("servers %+v, %v", left, err)
+		}
+		h.Remove("unknown")
+	})
+}
+
 // CONV-2: a message may come as a notification and is answered by one.
 func TestNotificationForm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

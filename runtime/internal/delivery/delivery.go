@@ -131,7 +131,7 @@ type Options struct {
 	// The sender should keep PerHost idle connections to a host.
 	Schedule                          []time.Duration
 	Jitter                            float64
-	RetryWindow, AttemptTimeout       time.Duration
+	RetryWindow                       time.Duration
 	Workers, PerHost, PerSubscription int
 	SubscriptionLimit, HostLimit      Limit
 	Suspend                           Suspension

@@ -98,7 +98,7 @@ func (t Target) Hinted(err error) error {
 func (t Target) transport(log *slog.Logger) mcp.Transport {
 	if t.URL == "" {
 		p := client.Command(t.Command[0], t.Command[1:]...)
-		p.Logger, p.Dir = log, t.Dir
+		p.Logger, p.Cmd.Dir = log, t.Dir
 		return p
 	}
 	hc := &http.Client{}
