@@ -256,7 +256,7 @@ func TestRenewalAndJudgement(t *testing.T) {
 	renewed, over := 0, 0
 	for round := range 60 {
 		lease := check.Must(a.Join(ctx, "r", 20*time.Millisecond, nil))(t)
-		time.Sleep(time.Duration(round%20) * time.Millisecond)
+		time.Sleep(time.Duration(round%20) * time.Millisecond) // so that renewals come before, at and after the lease's end
 		var wg sync.WaitGroup
 		var err error
 		wg.Go(func() { _, err = a.Renew(ctx, lease.Fence, time.Minute, nil) })
