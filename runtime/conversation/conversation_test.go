@@ -186,6 +186,24 @@ func TestFailuresAddNothing(t *testing.T) {
 	}
 }
 
+// CONV-2: an answer of a server of another make that breaks the protocol counts as none, and says where.
+func TestBadAnswers(t *testing.T) {
+	text := "some context"
+	for structured, where := range map[string]string{
+		`[]`:             "structuredContext",
+		`{"memories":3}`: "structuredContext",
+		`{"memories":[{"relevance":0.5},{"relevance":1.5}]}`: "structuredContext.memories[1]",
+	} {
+		got, _, _, err := read(&answer{Context: &text, StructuredContext: json.RawMessage(structured)})
+		if got != "" || !errors.Is(err, ErrBadAnswer) || !strings.Contains(err.Error(), where+": ") {
+			t.Errorf("%s: %q, %v", structured, got, err)
+		}
+	}
+	if _, err := Decode[Memories](Contribution{Structured: json.RawMessage(`{"memories":3}`)}); !errors.Is(err, ErrBadAnswer) {
+		t.Errorf("Decode: %v", err)
+	}
+}
+
 // CONV-4: servers are asked at once, late ones are left behind, and one that keeps being late is
 // left out for a while, visibly, and can be reset.
 func TestTimeoutsAndBreaker(t *testing.T) {

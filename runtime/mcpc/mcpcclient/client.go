@@ -195,16 +195,13 @@ func (c *Client) end() error {
 	return err
 }
 
-// NewTaskID mints the id of a task, which nobody can guess.
-func NewTaskID() string { return uuid.NewString() }
-
 // CallTool calls a tool with the metadata that the server wants, and returns its result unchanged.
-// taskID is the id of the task; "" mints one. It goes nowhere when the server does not speak MCPC.
+// taskID is the id of the task, which others should not be able to guess; "" makes such one. It goes nowhere when the server does not speak MCPC.
 // Arguments must encode to a JSON object.
 func (c *Client) CallTool(ctx context.Context, params *mcp.CallToolParams, taskID string) (res *mcp.CallToolResult, id string, err error) {
 	id = taskID
 	if id == "" {
-		id = NewTaskID()
+		id = uuid.NewString()
 	}
 	own := *params
 	if c.support.Enabled {
