@@ -1,8 +1,8 @@
 // Package model is what a generator of any language works from: the event types of a package, and every type of
 // theirs as JSON Schema and as data. `mcpe-gen inspect` prints a [Document], and a plugin is sent its packages.
 //
-// It is a promise: within a [Version] members are added, and none is changed or taken away (MODEL-2). It depends on
-// nothing of Go: what concerns one language stands below a member of that language's name.
+// Its compatibility is promised: within a [Version] members are added, and none is changed or removed (MODEL-2). It
+// does not depend on Go: what concerns one language is below a member of that language's name.
 package model
 
 import (

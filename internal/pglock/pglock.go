@@ -1,5 +1,5 @@
-// Package pglock has the keys of the advisory locks that an outbox with a relay takes in PostgreSQL: package pgoutbox takes
-// them, and mcpe-gen doctor looks who has them.
+// Package pglock has the keys of the advisory locks that an outbox with a relay takes in PostgreSQL. Package pgoutbox
+// takes the locks, and mcpe-gen doctor shows who has them.
 package pglock
 
 import (

@@ -1,4 +1,5 @@
-// Package actor carries who asks for something to where it is done. It makes no promise of compatibility.
+// Package actor puts the name of the operator who asks for something into a context. It makes no promise of
+// compatibility.
 package actor
 
 import (

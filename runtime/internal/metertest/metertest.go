@@ -1,4 +1,4 @@
-// Package metertest is a meter for tests: it remembers which instruments were made and what was measured.
+// Package metertest has a meter for tests, which records the instruments that were made and what was measured.
 package metertest
 
 import (

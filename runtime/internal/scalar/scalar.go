@@ -1,5 +1,5 @@
-// Package scalar is the form in which durable stores keep values that they share. It makes no promise of compatibility;
-// what it has written once it reads for ever.
+// Package scalar encodes times and spans for the durable stores. It makes no promise of compatibility, but it always
+// reads what it has written.
 package scalar
 
 import (

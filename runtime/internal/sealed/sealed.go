@@ -1,6 +1,5 @@
-// Package sealed is the form in which durable stores keep the secrets of subscriptions and
-// callbacks: one byte of form, then JSON, which is encrypted with AES-GCM when the store has a key.
-// Start with [New].
+// Package sealed encodes the secrets of subscriptions and callbacks for the durable stores: one byte of form, then JSON,
+// which is encrypted with AES-GCM when the store has a key. Start with [New].
 package sealed
 
 import (

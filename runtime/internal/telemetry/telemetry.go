@@ -1,5 +1,5 @@
-// Package telemetry has what all of the runtime's measuring shares: the names of attributes, and a maker
-// of instruments. docs/observability.md lists what is measured; a test holds it to what is registered.
+// Package telemetry has what all metrics and traces of the runtime share: the names of attributes, and a constructor of
+// instruments. docs/observability.md lists what is measured; a test compares it with what is registered.
 package telemetry
 
 import (
