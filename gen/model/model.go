@@ -139,7 +139,7 @@ type Tool struct {
 	Since        string `json:"since"`
 }
 
-// MCPE is what an event type says to the MCPE protocol.
+// MCPE has the settings of an event type for the MCPE protocol.
 type MCPE struct {
 	Enabled  bool     `json:"enabled"`
 	Priority string   `json:"priority,omitempty"`
@@ -172,7 +172,7 @@ type Override struct {
 	File string `json:"file"`
 	// At is a JSON Pointer from the top of the file.
 	At string `json:"at"`
-	// Does is what is changed: remove, replace, x-go-name NAME, x-go-type TYPE.
+	// Does names the change: remove, replace, x-go-name NAME, x-go-type TYPE.
 	Does string `json:"does"`
 	Pos  string `json:"pos"`
 }
@@ -212,7 +212,7 @@ const (
 	Ref     = "ref"
 )
 
-// A Type is what values are. Its kind says which other members it has.
+// A Type describes values. Its kind says which other members it has.
 type Type struct {
 	Kind string `json:"kind"`
 	// Nullable says that null is a value too.

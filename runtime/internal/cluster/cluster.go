@@ -69,7 +69,7 @@ type Host interface {
 	Sequenced(done engine.Sequenced)
 }
 
-// Options are what processes work with.
+// Options configure [Processes].
 type Options struct {
 	Host  Host
 	Store store.Store

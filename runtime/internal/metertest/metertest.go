@@ -53,7 +53,7 @@ func (m *Meter) Instruments() map[string]Instrument {
 	return maps.Clone(m.instruments)
 }
 
-// Callbacks is how many are registered.
+// Callbacks returns how many callbacks are registered.
 func (m *Meter) Callbacks() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -24,7 +24,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// Options are what streams are run by.
+// Options configure [Streams].
 type Options struct {
 	Members *lease.Members
 	// Refused asks the author's hooks again for a live subscription; nil when they let it be (AUTH-2).

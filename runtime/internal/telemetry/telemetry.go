@@ -26,7 +26,7 @@ const (
 	MethodName = attribute.Key("mcp.method.name")
 	// Type is the name of an event type.
 	Type = attribute.Key("mcp.events.type")
-	// Outcome is what something came to.
+	// Outcome is the result of an operation.
 	Outcome = attribute.Key("mcp.events.outcome")
 	// Frame is "event", or "control" for what else a stream carries.
 	Frame = attribute.Key("mcp.events.frame")

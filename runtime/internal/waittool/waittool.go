@@ -49,7 +49,7 @@ type Offer struct {
 	InputSchema       json.RawMessage
 }
 
-// Options are what tools are served by.
+// Options configure [Tools].
 type Options struct {
 	Host Host
 	// MCP is where the tools are added; nil for a server that only emits.
