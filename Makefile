@@ -90,7 +90,7 @@ cluster: ## Kill, stop and replace replicas for CLUSTERTIME and show that nothin
 .PHONY: cluster-relay
 cluster-relay: ## Do the same with the author's data in another PostgreSQL and a relay, which is killed between append and deletion.
 	@mkdir -p bin
-	@$(GO) run ./runtime/internal/campaign/build -o bin/campaign
+	@$(GO) run ./runtime/internal/campaign/build -engine $(ENGINE) -o bin/campaign
 	@./bin/campaign -relay -time $(CLUSTERTIME)
 
 # How often cluster-mutants tries each change.
