@@ -149,7 +149,13 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 		if err != nil {
 			return nil, err
 		}
-		want, change := s.adjusted(info, o, lost || before != nil && before.token == info.Config.Metadata[metaEpoch] && before.lacks(info))
+		if !lost && before != nil && before.token == info.Config.Metadata[metaEpoch] && before.lacks(info) {
+			if info, err = s.proven(ctx, stream); err != nil {
+				return nil, err
+			}
+			lost = before.lacks(info)
+		}
+		want, change := s.adjusted(info, o, lost)
 		if !change {
 			break
 		}
@@ -160,11 +166,8 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 			return nil, err
 		}
 	}
-	began := time.Now() // only what is asked after a barrier counts as a look
-	if err := s.barrier(ctx, stream); err != nil {
-		return nil, err
-	}
-	if info, err = s.info(ctx, stream); err != nil {
+	began := time.Now() // only what is asked with a proof counts as a look
+	if info, err = s.proven(ctx, stream); err != nil {
 		return nil, err
 	}
 	l := &Log{s: s, name: name, short: short, stream: stream, token: info.Config.Metadata[metaEpoch], options: o,
@@ -512,7 +515,7 @@ func (w *writing) step(ctx context.Context) (again bool, err error) {
 		if !s.write.IsConnected() || ctx.Err() != nil {
 			return ctx.Err() == nil && !s.write.IsClosed() && w.unsure, err
 		}
-		if over := w.l.check(ctx); errors.Is(over, engine.ErrNewEpoch) {
+		if over := w.l.check(ctx, false); errors.Is(over, engine.ErrNewEpoch) {
 			return false, over
 		}
 		return true, err
