@@ -192,8 +192,8 @@ func (c *Campaign) judgeAttempts(r *Report) {
 		if before, ok := accepted[key]; ok {
 			why, ok := c.excused(before)
 			if r.repeats[why]++; !ok {
-				c.fail(fmt.Errorf("%s was accepted at %s from %s at %v and came again from %s at %v without a fault", a.event,
-					a.receiver, before.source, before.end.Format(time.StampMilli), a.source, a.begin.Format(time.StampMilli)))
+				c.fail(fmt.Errorf("%s was accepted at %s from %s at %v and came again from %s at %v without a fault at that time (%s)", a.event,
+					a.receiver, before.source, before.end.Format(time.StampMilli), a.source, a.begin.Format(time.StampMilli), why))
 			}
 		}
 		if a.accepted {
@@ -207,8 +207,8 @@ func (c *Campaign) judgeAttempts(r *Report) {
 		if ok && before.source != a.source && a.begin.Before(before.end) {
 			why, ok := c.excused(before)
 			if r.doubled[why]++; !ok {
-				c.fail(fmt.Errorf("%s was attempted at %s by %s and %s at once, at %v, without a fault", a.event, a.receiver, before.source, a.source,
-					a.begin.Format(time.StampMilli)))
+				c.fail(fmt.Errorf("%s was attempted at %s by %s and %s at once, at %v, without a fault at that time (%s)", a.event, a.receiver, before.source, a.source,
+					a.begin.Format(time.StampMilli), why))
 			}
 		}
 		if !ok || a.end.After(before.end) {
@@ -223,7 +223,8 @@ const unwritten = 4 * time.Second
 // patience is how long a replica certainly waits for an answer: what was accepted later it may not know of.
 const patience = 3 * time.Second
 
-// excused tells why a delivery that was accepted may come again, or be made by another replica at once.
+// excused tells why a delivery that was accepted may come again, or be made by another replica at once; where it may not, what
+// went wrong next.
 func (c *Campaign) excused(a attempt) (why string, ok bool) {
 	if a.end.Sub(a.begin) > patience {
 		return "it was accepted late", true
@@ -238,10 +239,17 @@ func (c *Campaign) excused(a attempt) (why string, ok bool) {
 		return (w.slot == nil || w.slot.options.source == a.source) &&
 			w.from.Before(a.end.Add(unwritten)) && w.to.After(begun)
 	})
-	if i < 0 {
-		return "nothing", false
+	if i >= 0 {
+		return c.windows[i].why, true
 	}
-	return c.windows[i].why, true
+	next := window{from: a.end.Add(settleTime), why: "no fault"}
+	for _, w := range c.windows { // so long it had not been written down
+		if (w.slot == nil || w.slot.options.source == a.source) && w.from.After(a.end) && w.from.Before(next.from) {
+			next = w
+			next.why = fmt.Sprintf("%s %v later", w.why, w.from.Sub(a.end).Round(time.Millisecond))
+		}
+	}
+	return next.why, false
 }
 
 // counted lists how many there were, by why.

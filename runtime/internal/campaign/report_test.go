@@ -74,7 +74,7 @@ func TestJudgementOfAttempts(t *testing.T) {
 		"no fault":            {want: "without a fault"},
 		"a fault elsewhere":   {windows: []window{{other, at, at, "a fault"}}, want: "without a fault"},
 		"a fault before":      {windows: []window{{one, at.Add(-time.Minute), at.Add(-time.Second), "a fault"}}, want: "without a fault"},
-		"a fault long after":  {windows: []window{{one, at.Add(time.Minute), at.Add(time.Minute), "a fault"}}, want: "without a fault"},
+		"a fault long after":  {windows: []window{{other, at.Add(2 * time.Second), at, "another"}, {one, at.Add(30 * time.Second), at.Add(time.Minute), "a fault"}}, want: "without a fault at that time (a fault 30s later)"},
 		"its replica's kill":  {windows: []window{{one, at, at, "a fault"}}},
 		"the database's":      {windows: []window{{nil, at, at, "a fault"}}},
 		"refused before that": {refused: true},
