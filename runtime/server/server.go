@@ -240,10 +240,11 @@ func (s *Server) register(d *definition) (*eventType, error) {
 			return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
 		}
 		s.warnOfRetention(d.info.Name, lo.MaxAge)
-		et.topic, err = topic.Open(&d.Type, topic.Options{Slots: recordSlots, Apart: apart, Kept: d.kept(lo, logs.Durable()), Asked: asked, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
-			lo.Appended = appended
-			return logs.OpenLog(context.Background(), d.info.Name, lo)
-		}})
+		et.topic, err = topic.Open(&d.Type, topic.Options{Slots: recordSlots, Apart: apart, Kept: d.kept(lo, logs.Durable()), Asked: asked, Strange: s.strange(d.info.Name, logs.Durable()),
+			Open: func(appended func([]store.Entry)) (store.EventLog, error) {
+				lo.Appended = appended
+				return logs.OpenLog(context.Background(), d.info.Name, lo)
+			}})
 		if err != nil {
 			return nil, fmt.Errorf("registering event %q: opening its log: %w", d.info.Name, err)
 		}
@@ -274,6 +275,27 @@ func (s *Server) warnOfRetention(event string, age time.Duration) {
 	}
 	s.options.Logger.Warn("mcp events: events emitted in transactions may be duplicated after a crash unless the log retains them for more than an hour (Options.Retention)",
 		"event", event, "maxAge", age)
+}
+
+// strangeEvery is how often strange cursors of an event type are warned of at most: anybody can make some up.
+const strangeEvery = 10 * time.Minute
+
+// strange warns of cursors that a durable log has not given out: the store may be another one than the clients know, in
+// another account or file, or an older copy of it (CUR-8). Where nothing outlasts the process it is nil.
+func (s *Server) strange(event string, durable bool) func(what string, at store.Position) {
+	if !durable {
+		return nil
+	}
+	var next atomic.Int64 // when the next one is warned of, as time since the server began
+	began := time.Now()
+	return func(what string, at store.Position) {
+		now, due := int64(time.Since(began)), next.Load()
+		if now < due || !next.CompareAndSwap(due, now+int64(strangeEvery)) {
+			return
+		}
+		s.options.Logger.Warn("mcp events: a client comes with a cursor that this store has not given out, and begins at the oldest event; is it the right store, and not an older copy?",
+			"event", event, "position", at, "cursor", what)
+	}
 }
 
 // kept is what a log with these bounds keeps.

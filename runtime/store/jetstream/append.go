@@ -166,7 +166,7 @@ func (w *writing) step(ctx context.Context) (again bool, err error) {
 		if !s.write.IsConnected() || ctx.Err() != nil {
 			return ctx.Err() == nil && !s.write.IsClosed() && w.unsure, err
 		}
-		if over := w.l.check(ctx); errors.Is(over, engine.ErrNewEpoch) {
+		if over := w.l.check(ctx, false); errors.Is(over, engine.ErrNewEpoch) {
 			return false, over
 		}
 		return true, err

@@ -142,7 +142,13 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 		if err != nil {
 			return nil, err
 		}
-		want, change := s.adjusted(info, o, lost || before != nil && before.token == info.Config.Metadata[metaEpoch] && before.lacks(info))
+		if !lost && before != nil && before.token == info.Config.Metadata[metaEpoch] && before.lacks(info) {
+			if info, err = s.proven(ctx, stream); err != nil {
+				return nil, err
+			}
+			lost = before.lacks(info)
+		}
+		want, change := s.adjusted(info, o, lost)
 		if !change {
 			break
 		}
@@ -153,11 +159,8 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 			return nil, err
 		}
 	}
-	began := time.Now() // only what is asked after a barrier counts as a look
-	if err := s.barrier(ctx, stream); err != nil {
-		return nil, err
-	}
-	if info, err = s.info(ctx, stream); err != nil {
+	began := time.Now() // only what is asked with a proof counts as a look
+	if info, err = s.proven(ctx, stream); err != nil {
 		return nil, err
 	}
 	l := &Log{s: s, name: name, short: short, stream: stream, token: info.Config.Metadata[metaEpoch], options: o,
