@@ -145,6 +145,10 @@ func TestNoForeignText(t *testing.T) {
 			t.Errorf("%v: %s", kind, detail)
 		}
 	}
+	// REP-13: what another process was asked for is not said to have failed.
+	if detail := admin.Detail(t.Context(), fmt.Errorf("%w: %w", operator.ErrUnanswered, errMarker)); !strings.Contains(detail, "may still do it") {
+		t.Error(detail)
+	}
 }
 
 // The keys of two actors are two (M5).

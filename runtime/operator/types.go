@@ -55,7 +55,8 @@ type WebhookInfo struct {
 	// WaitingSince is when the first entry after its watermark happened, by that one's timestamp; zero where
 	// Behind is nil or 0.
 	WaitingSince time.Time `json:"waitingSince,omitzero"`
-	// Replay is the replay under way in this process; nil for none, and for the rest of one that an earlier process began.
+	// Replay is the replay under way; nil for none, and for the rest of one that an earlier process began. Of one that lives in
+	// another process it is as it was some seconds ago, and nil beyond the first 500 of that process.
 	Replay *Replay `json:"replay,omitempty"`
 	// Truncated tells of a gap that no subscribe response has reported yet.
 	Truncated bool `json:"truncated,omitempty"`

@@ -38,6 +38,8 @@ type look struct {
 	filter operator.Filter
 	since  map[place]time.Time
 	before map[*topic.Topic]store.Position // up to where entries are late
+	// replays are those of other processes, nil until somebody asks for them.
+	replays *toldReplays
 }
 
 func (a *Admin) look(ctx context.Context) *look {
@@ -52,6 +54,8 @@ type sight struct {
 	live  *subscriber.Live // nil where it does not live here
 	read  bool
 	waits place
+	// mayReplay tells that another process may replay it and has not told.
+	mayReplay bool
 }
 
 // describe adds what its record alone tells.
@@ -129,7 +133,8 @@ func (a *Admin) lives(id string) (s sight, ok bool) {
 // see looks at a subscription that was listed; false when it is not there any more.
 func (l *look) see(listed *store.Subscription) (s sight, ok bool, err error) {
 	if listed.Generation != 0 {
-		return l.a.recorded(listed), true, nil
+		s = l.a.recorded(listed)
+		return s, true, l.replayed(&s)
 	}
 	if s, ok := l.a.lives(listed.ID); ok {
 		return s, true, nil
@@ -138,7 +143,8 @@ func (l *look) see(listed *store.Subscription) (s sight, ok bool, err error) {
 	if err != nil || !ok {
 		return s, false, err
 	}
-	return l.a.recorded(&r), true, nil
+	s = l.a.recorded(&r)
+	return s, true, l.replayed(&s)
 }
 
 func (l *look) record(id string) (store.Subscription, bool, error) {
