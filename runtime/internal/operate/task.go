@@ -102,6 +102,13 @@ func (a *Admin) step(b *operator.Bulk) (step, error) {
 	default:
 		return wrong("a bulk action is pause, unpause, resume, replay, endreplay or send")
 	}
+	items := s.items
+	s.items = func(ctx context.Context, i *sight) ([]operator.Attempt, error) {
+		if i.State == operator.StateUnreadable {
+			return nil, nil // there is nothing that could be done to it
+		}
+		return items(ctx, i)
+	}
 	if timed == b.Since.IsZero() {
 		return wrong("since is for replay and send, which need it")
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -38,7 +39,7 @@ func (a *Admin) List(ctx context.Context, after string, limit int) ([]operator.W
 	if w == nil {
 		return nil, nil
 	}
-	page, err := w.Store().Subscriptions(ctx, after, limit)
+	page, err := engine.List(ctx, w.Store(), after, limit, func(string) bool { return false })
 	if err != nil {
 		return nil, fmt.Errorf("listing webhook subscriptions: %w", err)
 	}
@@ -63,7 +64,7 @@ func (a *Admin) Get(ctx context.Context, id string) (operator.WebhookInfo, error
 	if err != nil {
 		return operator.WebhookInfo{}, err
 	}
-	if !ok || subscriber.Lapsed(&r, w.Now()) {
+	if !ok || subscriber.Lapsed(&r.Subscription, w.Now()) {
 		return operator.WebhookInfo{}, fault.NotFound("subscription")
 	}
 	s := a.recorded(&r)
@@ -74,8 +75,8 @@ func (a *Admin) Get(ctx context.Context, id string) (operator.WebhookInfo, error
 	if _, err := l.whole(&s); err != nil {
 		return operator.WebhookInfo{}, err
 	}
-	if s.Cursor == nil && s.live == nil {
-		s.Cursor = w.Describe(ctx, &r)
+	if s.Cursor == nil && s.live == nil && s.Unreadable == "" {
+		s.Cursor = w.Describe(ctx, &r.Subscription)
 	}
 	return s.WebhookInfo, nil
 }
