@@ -34,6 +34,8 @@ type Order struct {
 	Last store.Position `json:"last,omitempty"`
 	// Actor is who asked for attempts.
 	Actor string `json:"actor,omitempty"`
+	// Answer is the key of the action by which who does it answers who asks; "" where nobody waits.
+	Answer string `json:"answer,omitempty"`
 	// At is when it was ordered: what began later is not meant.
 	At time.Time `json:"at,omitzero"`
 }
