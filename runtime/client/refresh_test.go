@@ -144,6 +144,38 @@ func TestCLI5Rotate(t *testing.T) {
 	})
 }
 
+// CLI-5, SUB-5: the application says how often a subscription without expiry is refreshed, and how long an old secret is
+// accepted.
+func TestCLI5RefreshAndGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, cl := hooked(t, carriers[1], Options{Webhook: &WebhookOptions{TTL: -1, Refresh: 10 * time.Minute, Rotate: 15 * time.Minute, Grace: 2 * time.Hour}})
+		h.ttl = -1
+		s := subscribe(t, cl)
+		before := h.copyOf(h.sub())
+		time.Sleep(time.Hour + time.Minute)
+		calls := h.calls()
+		if n := len(calls); n != 7 {
+			t.Errorf("%d calls within an hour", n)
+		}
+		for _, c := range calls[:2] {
+			if c.Delivery.Secret != calls[0].Delivery.Secret {
+				t.Error("the secret was replaced at once")
+			}
+		}
+		if calls[2].Delivery.Secret == calls[0].Delivery.Secret {
+			t.Error("the secret was not replaced when it was old")
+		}
+		if status := h.event(&before, 1, "c1"); status != 204 {
+			t.Errorf("the old secret within the grace: %d", status)
+		}
+		time.Sleep(90 * time.Minute)
+		if status := h.event(&before, 2, "c2"); status != 401 {
+			t.Errorf("the old secret after the grace: %d", status)
+		}
+		read(t, s).want("e1")
+	})
+}
+
 // CLI-5: a server that lost the subscription, as without a durable store, makes it again at the
 // refresh, from the client's cursor; without cursors what was lost is a gap.
 func TestCLI5Lost(t *testing.T) {
