@@ -1,17 +1,16 @@
-// Package server makes an MCP server of the official SDK serve events: it keeps each event type's
-// log, answers events/list and events/poll, runs events/stream, and delivers to the webhooks that
-// clients set up with events/subscribe.
+// Package server makes an MCP server of the official SDK serve events: it keeps each event type's log, answers events/list
+// and events/poll, runs events/stream, and delivers to the webhooks that clients set up with events/subscribe.
 //
-// Authors meet [New], [Register] and its siblings (called by generated code), [Hooks] and
-// [Emitter]; [WebhookOptions] switches webhooks on, and operators look after them with [operator.Admin].
-// Package transport carries what the server answers; docs/packages.md shows the rooms inside.
+// Start with [New]. Generated code calls [Register] and its siblings with the author's [Hooks], and returns an emitter.
+// [WebhookOptions] turns webhooks on, and operators look after them with [operator.Admin]. Package transport serves the
+// result over HTTP, stdio and in memory.
 //
-// Inside, every event type has a log and every consumer is a reader with a position (package
-// internal/topic). Occurrences that a check finds go through a feed (package internal/feed), whose log
-// is read in the same way. Streams and followers (package internal/streaming) and held polls (package internal/polling)
-// read in a [topic.Loop]. Webhook subscriptions are kept by package internal/subscriber, and package delivery turns
-// their readers; webhook.go and subscribe.go are what they meet of the server. What operators and authors do with what
-// is live is in package internal/operate, which meets admin.go.
+// Inside, every event type has a log and every consumer is a reader with a position (package internal/topic). Occurrences
+// that a check finds go through a feed (package internal/feed), whose log is read in the same way. Streams and followers
+// (package internal/streaming) and held polls (package internal/polling) read in a topic.Loop. Package internal/subscriber
+// keeps webhook subscriptions, and package internal/delivery turns their readers; webhook.go and subscribe.go connect both
+// to the server. Package internal/operate does what operators and authors ask for; admin.go connects it. docs/packages.md
+// shows these rooms.
 package server
 
 import (
