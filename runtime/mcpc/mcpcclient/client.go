@@ -1,4 +1,4 @@
-// Package mcpcclient makes an MCP client of the official SDK hear MCPC: the messages of tools that work
+// Package mcpcclient lets an MCP client of the official SDK receive MCPC: the messages of tools that work
 // in the background, and server events.
 //
 // Start with [Connect], which also asks the server whether it speaks MCPC. [Client.CallTool] and the
@@ -6,8 +6,8 @@
 // [Options.Listener] and to typed listeners ([Listen], [ListenEvent]). Ordinary results are what the
 // SDK returns, unchanged, and so is everything from servers that do not speak MCPC.
 //
-// Over HTTP all messages of a call come with its result. Who wants them earlier and is a client of
-// MCP Events subscribes to task.Event and hands what comes to [Client.Take].
+// Over HTTP all messages of a call come with its result. A client of MCP Events that wants them earlier
+// subscribes to task.Event and hands the messages that it receives to [Client.Take].
 package mcpcclient
 
 import (
