@@ -93,9 +93,9 @@ cluster: ## Kill, stop and replace replicas for CLUSTERTIME and show that nothin
 	@$(if $(filter jetstream,$(ENGINE)),./bin/campaign -time $(CLUSTERTIME) -outages 20,./bin/campaign -restores 4)
 
 .PHONY: cluster-relay
-cluster-relay: ## Do the same with the author's data in another PostgreSQL and a relay, which is killed between append and deletion.
+cluster-relay: ## Do the same, on either ENGINE, with the author's data in another PostgreSQL and a relay, which is killed between append and deletion.
 	@mkdir -p bin
-	@$(GO) run ./runtime/internal/campaign/build -o bin/campaign
+	@$(GO) run ./runtime/internal/campaign/build -engine $(ENGINE) -o bin/campaign
 	@./bin/campaign -relay -time $(CLUSTERTIME)
 
 # How often cluster-mutants tries each change.

@@ -5,9 +5,8 @@
 // created, updated and deleted. A plan is compared, shown, verified or applied; everything that
 // the flags of `mcpe-gen generate` do starts from it. [Inspect] returns the model instead.
 //
-// What goes wrong is told apart by where it has to be fixed: diagnostics of severity error are
-// about the event files, a [UsageError] is about how the run was asked for, any other error is a
-// failure to read or write.
+// The kind of an error says where to fix it: diagnostics of severity error are about the event files, a
+// [UsageError] is about the arguments of the call, and any other error is a failure to read or write.
 package gen
 
 import (

@@ -19,6 +19,7 @@ func (s Scaffold) Variables() (all []Variable) {
 	}
 	if s.Store == "jetstream" {
 		all = append(all, Variable{"NATS_URL", "nats://127.0.0.1:4222", "the nats-servers", true},
+			Variable{Name: "NATS_MONITORS", About: "the URLs of their monitoring, with commas between them"},
 			Variable{Name: "NATS_SINGLE", About: "whether one nats-server is enough, for development"})
 	}
 	if s.Auth == "oauth" {

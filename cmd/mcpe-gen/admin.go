@@ -119,7 +119,7 @@ func newAdmin(c *command) *cobra.Command {
 	for _, f := range []struct{ flag, name, usage string }{
 		{"principal", "principal", "of this `principal` only"},
 		{"event", "event", "to this `event` type only"},
-		{"state", "state", "in this `state` only: active, suspended or paused"},
+		{"state", "state", "in this `state` only: active, suspended, paused or unreadable"},
 		{"url", "url", "with a callback whose URL has this `part`"},
 		{"host", "host", "with a callback on this `host`"},
 		{"late", "late", "of the asked process, with an entry that has waited for this `time`, such as 5m"},
@@ -138,7 +138,7 @@ func newAdmin(c *command) *cobra.Command {
 	} {
 		from[f.name] = flags.String(f.flag, "", f.usage)
 	}
-	flags.BoolVar(&failing, "failing", false, "whose last attempt failed, suspended or not; those that have failed for longest first")
+	flags.BoolVar(&failing, "failing", false, "whose last attempt failed, suspended or not, or whose record cannot be read; those that have failed for longest first")
 	flags.BoolVar(&all, "all", false, "bulk without a filter: all subscriptions")
 	_ = cmd.MarkFlagFilename("token-file")
 	return cmd

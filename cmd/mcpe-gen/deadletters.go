@@ -17,7 +17,7 @@ file.OpenCursors or an SQLite database.
   drop N...   delete them, for good
 
 Only one process at a time can open the store. While the consumer runs, call
-client.DeadLetters in it. This command waits 10 seconds for the consumer to end, and then
+clientstore.DeadLetters in it. This command waits 10 seconds for the consumer to end, and then
 reports which process has the store open.`
 
 func newDeadLetters(c *command) *cobra.Command {

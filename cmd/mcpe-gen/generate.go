@@ -28,7 +28,7 @@ keeps its time stamp.
 The parts that --emit chooses from:
   server   registration, hooks and emitters
   client   subscriptions
-  tools    tool descriptors for MCP clients that know no events
+  tools    tool descriptors for MCP clients that do not support events
   ingress  webhook handlers for events that have "from"; written only when
            requested, and adds server
 Types are always written, and "--emit types" writes nothing else. What a part

@@ -6,7 +6,7 @@
 //	github -http 127.0.0.1:8080 -github-secret S -tokens tokens.json
 //
 // With -db events and subscriptions survive a restart; with -webhooks subscribers may have events
-// posted to them; with -tools clients that know no events have tools for them; with -operators their
+// posted to them; with -tools clients that do not support events have tools for them; with -operators their
 // operators have a console on /ops/. Probes ask /healthz and /readyz. The event types come from
 // examples/schemas/github.yaml; what this program adds is in receive.go (GitHub's endpoint), payloads.go
 // (GitHub's bodies to typed payloads), webhooks.go (the options of delivery by webhook) and operators.go
@@ -74,7 +74,7 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 	fs.BoolVar(&o.stdio, "stdio", false, "serve MCP on standard input and output")
 	fs.StringVar(&o.secret, "github-secret", "", "secret of GitHub's webhooks; without it bodies are not authenticated")
 	fs.StringVar(&o.tokens, "tokens", "", "JSON file with an object of bearer token to principal; without it callers are not authenticated")
-	fs.BoolVar(&o.tools, "tools", false, "offer tools to clients that know no events: one that reads each event type, and events_wait")
+	fs.BoolVar(&o.tools, "tools", false, "offer tools to clients that do not support events: one that reads each event type, and events_wait")
 	fs.DurationVar(&o.heartbeat, "heartbeat", 0, "heartbeat interval of streams; 0 means the default of 15 s")
 	o.webhooks.flags(fs)
 	o.operators.flags(fs)

@@ -5,8 +5,8 @@
 // Start with [Compare]. A rule is an ID, a category, a purpose and one function. Those about schemas
 // are the rules of package evolve, which also judges live changes; those about events are in
 // events.go, those about generated Go in golang.go. rules/ID.txtar shows an old and a new event file
-// that break each rule, and is both its test and what `mcpe-gen explain ID` prints. Where the old
-// version comes from is the business of package against.
+// that break each rule, and is both its test and what `mcpe-gen explain ID` prints. Package against
+// finds the old version.
 //
 // The package makes no promise of compatibility.
 package breaking

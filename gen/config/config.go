@@ -195,7 +195,7 @@ func (l *loader) ref(m source.Member) {
 	case err != nil || !u.IsAbs() || u.Fragment != "":
 		l.Report(source.New("MCPE405", m.KeyRange, "%q is not a URL without a fragment", m.Key).WithHint("as in https://example.com/schemas/"))
 	case strings.HasSuffix(m.Key, "/") != strings.HasSuffix(m.Value.Text, "/"):
-		l.Report(source.New("MCPE405", m.Value.Range, "a URL that ends in a slash stands for a directory, and its path ends in one too"))
+		l.Report(source.New("MCPE405", m.Value.Range, "a URL that ends in a slash stands for a directory, whose path must end in a slash too"))
 	default:
 		l.config.Refs[m.Key] = filepath.Join(l.config.Dir, filepath.FromSlash(m.Value.Text))
 	}
@@ -238,7 +238,7 @@ func (l *loader) pkg(n *source.Node, outs map[string]source.Range) {
 	case n.Get("out") == nil && n.Get("typescript") == nil:
 		l.Report(source.New("MCPE122", n.Range, "a package needs \"out\" or \"typescript\"").WithHint("out: DIR is where the Go package goes, typescript: {out: DIR} where TypeScript does"))
 	case n.Get("out") == nil && emit != nil:
-		l.Report(source.New("MCPE123", emit.KeyRange, "emit is about the Go package, which has no out"))
+		l.Report(source.New("MCPE123", emit.KeyRange, "emit configures the Go package, which has no out"))
 	}
 	if p.Out == "" {
 		p.Emit = []string{"types"} // nothing of Go is asked for
@@ -288,7 +288,7 @@ func (l *loader) plugin(n *source.Node, named, outs map[string]source.Range) {
 	if text, at := o.Text("timeout"); at != nil {
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 || d > maxTimeout {
-			l.Report(source.New("MCPE123", at.Range, "timeout %q is not a time of up to an hour", text).WithHint("as in 10s or 2m"))
+			l.Report(source.New("MCPE123", at.Range, "timeout %q is not a duration of at most an hour", text).WithHint("as in 10s or 2m"))
 		}
 		p.Timeout = d
 	}

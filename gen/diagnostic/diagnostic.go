@@ -1,4 +1,4 @@
-// Package diagnostic holds what the generator has to say about the user's files: a [Diagnostic] with
+// Package diagnostic has what the generator reports about the user's files: a [Diagnostic] with
 // its [Severity], a stable code and the [Range] of the file that it is about. gen.Generate and its
 // siblings return them; `mcpe-gen explain CODE` says what a code means.
 package diagnostic

@@ -12,7 +12,7 @@ func (w *writer) ingress(in *ir.Ingress) {
 	if !in.Provider.Eventless {
 		title = "webhooks of " + title
 	}
-	w.doc(in.Name + " holds the emitters of what comes from " + title + ", each of which is needed.")
+	w.doc(in.Name + " holds the emitters of the events that come from " + title + ". Each is required.")
 	w.line("type ", in.Name, " struct {")
 	args := []string{"s, o"}
 	for _, e := range in.Events {
@@ -20,7 +20,7 @@ func (w *writer) ingress(in *ir.Ingress) {
 		args = append(args, w.qual(ingressPath, "To")+"(in."+e.Prefix+", "+described(e)+", "+w.fromCode(e)+")")
 	}
 	w.line("}")
-	w.doc("Handler takes in " + title + " that s has verified, and emits what they tell.")
+	w.doc("Handler receives " + title + ", which s verifies, and emits their events.")
 	w.function("(in "+in.Name+") Handler(s "+w.qual(ingressPath, "Service")+", o "+w.qual(ingressPath, "Options")+") (*"+w.qual(ingressPath, "Handler")+", error)",
 		"return "+w.qual(ingressPath, "NewHandler")+"(\n"+strings.Join(args, ",\n")+",\n)")
 }

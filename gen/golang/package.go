@@ -10,7 +10,7 @@ import (
 // guardDoc stands where go build points when the runtime is too old.
 var guardDoc = []string{
 	"If this does not compile, the generated code is newer than its runtime: upgrade the module",
-	"github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the mcpe-gen of the version that stands there.",
+	"github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the version of mcpe-gen that it names.",
 }
 
 // maxNamed is how many event types the package comment names.
@@ -97,7 +97,7 @@ func entries(first *ir.Event, tasks []*ir.Task, conversation bool, ingress []*ir
 			lines = append(lines, "A client receives one with a function such as [Subscribe"+first.Prefix+"].")
 		}
 		if o.Tools {
-			lines = append(lines, "[ReadTools] are the tools of clients that know no events.")
+			lines = append(lines, "[ReadTools] are tools for clients that do not support events.")
 		}
 	}
 	if len(ingress) > 0 && o.Ingress {
@@ -105,10 +105,10 @@ func entries(first *ir.Event, tasks []*ir.Task, conversation bool, ingress []*ir
 	}
 	if len(tasks) > 0 {
 		if x := tasks[0].Prefix; o.Server {
-			lines = append(lines, "A server does the work of a task that is added with a function such as [Register"+x+"Task].")
+			lines = append(lines, "A server adds a task with a function such as [Register"+x+"Task].")
 		}
 		if x := tasks[0].Prefix; o.Client {
-			lines = append(lines, "A client has it done with a function such as [Call"+x+"Task].")
+			lines = append(lines, "A client starts it with a function such as [Call"+x+"Task].")
 		}
 	}
 	if conversation && o.Server {

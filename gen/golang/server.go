@@ -51,7 +51,7 @@ func (w *writer) checker(e *ir.Event) {
 	x := e.Prefix
 	w.doc(x + "Checker looks for occurrences of " + e.Schema.Name + " upstream.")
 	w.line("type ", x, "Checker interface {")
-	w.comment("Check" + x + " returns the occurrences after cursor, which is empty at first or what an earlier page gave.")
+	w.comment("Check" + x + " returns the occurrences after cursor, which is empty in the first call and later the cursor of an earlier page.")
 	w.line("Check", x, "(ctx ", w.qual("context", "Context"), ", args ", e.Arguments.Name, ", cursor string) (",
 		w.qual(eventsPath, "Page"), "[", e.Payload.Name, "], error)")
 	w.line("}")

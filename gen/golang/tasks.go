@@ -50,7 +50,7 @@ func (w *writer) taskServer(t *ir.Task) {
 	x, name := t.Prefix, t.Schema.Name
 	w.doc(paragraph([]string{x + "Task is a running task of " + name + "."}, textLines(t.Schema.Description)...)...)
 	w.line("type ", x, "Task = ", w.qual(mcpcPath, "Task"), "[", t.Update.Name, "]")
-	w.doc("Register" + x + "Task adds the tool " + name + " to a, whose work f does.")
+	w.doc("Register" + x + "Task adds the tool " + name + " to a. Each call of the tool starts a task that runs f.")
 	w.function("Register"+x+"Task(a *"+w.qual(mcpcPath, "Adapter")+", f "+w.qual(mcpcPath, "Func")+taskTypes(t)+") error",
 		"return "+w.qual(mcpcPath, "RegisterTask")+"(a, "+w.typedTask(t)+", f)")
 }

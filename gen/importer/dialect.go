@@ -38,7 +38,7 @@ func (w *writer) dialects() bool {
 	}
 	for _, uri := range slices.Sorted(maps.Keys(strange)) {
 		at := strange[uri]
-		w.found = append(w.found, source.New("MCPE132", at[0], "the dialect %q is not supported; schemas that say it, beginning here: %d", uri, len(at)).
+		w.found = append(w.found, source.New("MCPE132", at[0], "the dialect %q is not supported; schemas that use it, starting here: %d", uri, len(at)).
 			WithHint("--dialect draft-07 reads them as draft-07, --dialect 2020-12 as 2020-12"))
 	}
 	return len(strange) == 0

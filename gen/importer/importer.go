@@ -131,10 +131,10 @@ func Write(doc Document, o Options) ([]byte, []source.Diagnostic, error) {
 	}
 	for _, d := range w.all() {
 		for _, name := range d.renamed {
-			w.found = append(w.found, source.New("MCPE503", w.of(d.at), "%s: x-go-name %s tells two names apart", d, name.Text))
+			w.found = append(w.found, source.New("MCPE503", w.of(d.at), "%s: x-go-name %s distinguishes two names", d, name.Text))
 		}
 		if d.untyped > 0 {
-			w.found = append(w.found, source.New("MCPE504", w.of(d.at), "%s: x-go-type is given to what has no exact Go type (%d)", d, d.untyped))
+			w.found = append(w.found, source.New("MCPE504", w.of(d.at), "%s: x-go-type is added where there is no exact Go type (%d)", d, d.untyped))
 		}
 	}
 	return w.file(), w.found, nil

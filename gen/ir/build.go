@@ -6,7 +6,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
-// Options is what a run says beside its event files.
+// Options has the settings of a run beside its event files.
 type Options struct {
 	// Package is the name of the Go package.
 	Package string

@@ -199,7 +199,7 @@ func (d *describer) typeOf(n *source.Node, name string) model.Type {
 }
 
 func (d *describer) referred(n *source.Node, sh *shape) model.Type {
-	t := model.Type{Kind: model.Any, Reason: "the $ref leads to no described value"}
+	t := model.Type{Kind: model.Any, Reason: "the $ref leads back to itself and describes no value"}
 	if d.loops(n) {
 		return t
 	}

@@ -3,7 +3,7 @@
 //
 // Start with [Build]; the result is a [Package] whose declarations only need to be printed. All
 // naming happens here: [GoName] is the rule, and each package scope, struct and enum declares its
-// names once, so that two that meet are reported with both places. A name depends on nothing
+// names once, so that two equal ones are reported with both places. A name depends on nothing
 // outside its own event or schema.
 //
 // The package makes no promise of compatibility.

@@ -260,7 +260,7 @@ func (g GoType) String() string {
 	return g.Path + "." + g.Name
 }
 
-// RawMessage is the type of values that stay JSON.
+// RawMessage is the type of values that are left as raw JSON.
 var RawMessage = GoType{Path: "encoding/json", Name: "RawMessage"}
 
 // Under returns t with aliases and defined types followed to what they stand for.

@@ -155,7 +155,7 @@ func (b *builder) refType(sh *shape) *Type {
 	}
 	at, ok := b.siteOf(n)
 	if !ok || b.loops(n) {
-		b.report(source.New("MCPE214", sh.node.Range, "the $ref leads to no described value"))
+		b.report(source.New("MCPE214", sh.node.Range, "the $ref leads back to itself and describes no value"))
 		return &Type{Kind: External, Go: RawMessage}
 	}
 	if b.holdsItself(n) {

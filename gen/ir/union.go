@@ -138,7 +138,7 @@ func (b *builder) declaredUnion(n, d *source.Node, variants, applied, dead []*so
 		}
 		obj := b.variantObject(v)
 		if obj == nil {
-			b.report(source.New("MCPE210", variants[i].Range, "a variant of a discriminated union is an object schema with properties"))
+			b.report(source.New("MCPE210", variants[i].Range, "a variant of a discriminated union must be an object schema with properties"))
 			return nil, false
 		}
 		consts[i] = b.constants(obj, name.Text)

@@ -47,7 +47,7 @@ func suppress(set *schema.Set, found []finding, o Options) []source.Diagnostic {
 		for _, e := range exceptions[f.Path] {
 			i := slices.IndexFunc(table, func(t entry) bool { return t.ID == e.rule })
 			if _, on := o.Rules.Level(table[i].Rule); on && !e.used {
-				out = append(out, source.New("MCPE552", e.at, "nothing on the line is against %s", e.rule).WithHint("remove the comment"))
+				out = append(out, source.New("MCPE552", e.at, "nothing on the line violates %s", e.rule).WithHint("remove the comment"))
 			}
 		}
 	}
@@ -77,7 +77,7 @@ func exceptionsOf(root *source.Node, content []byte) ([]*exception, []source.Dia
 			faults = append(faults, unknownRule("MCPE551", c.Range, words[0]))
 			continue
 		case len(words) == 1:
-			faults = append(faults, source.New("MCPE550", c.Range, "the comment gives no reason against %s", words[0]).
+			faults = append(faults, source.New("MCPE550", c.Range, "the comment gives no reason to ignore %s", words[0]).
 				WithHint("write # %s %s and why", directive, words[0]))
 			continue
 		}

@@ -21,16 +21,16 @@ func TestExceptions(t *testing.T) {
 		{"two rules", "  # mcpe:ignore EVENT_NAME_PAST kept\n  # mcpe:ignore EVENT_NAME_STYLE kept\n  - name: Bad\n", ""},
 		{"without a reason", "  - name: Bad # mcpe:ignore EVENT_NAME_STYLE\n",
 			"events.yaml:3:11: error EVENT_NAME_STYLE: event name \"Bad\" is not lower-case words joined by '_' and '.' (as in bad)\n" +
-				"events.yaml:3:15: error MCPE550: the comment gives no reason against EVENT_NAME_STYLE (write # mcpe:ignore EVENT_NAME_STYLE and why)\n"},
+				"events.yaml:3:15: error MCPE550: the comment gives no reason to ignore EVENT_NAME_STYLE (write # mcpe:ignore EVENT_NAME_STYLE and why)\n"},
 		{"without a rule", "  - name: good # mcpe:ignore\n",
 			"events.yaml:3:16: error MCPE550: the comment names no rule (write # mcpe:ignore RULE reason)\n"},
 		{"unknown rule", "  - name: good # mcpe:ignore EVENT_NAME_STILE because\n",
 			"events.yaml:3:16: warning MCPE551: there is no rule \"EVENT_NAME_STILE\" (did you mean EVENT_NAME_STYLE?)\n"},
 		{"unused", "  - name: good # mcpe:ignore EVENT_NAME_STYLE because\n",
-			"events.yaml:3:16: warning MCPE552: nothing on the line is against EVENT_NAME_STYLE (remove the comment)\n"},
+			"events.yaml:3:16: warning MCPE552: nothing on the line violates EVENT_NAME_STYLE (remove the comment)\n"},
 		{"a rule that is not asked", "  - name: good # mcpe:ignore URI_FORMAT because\n", ""},
 		{"two lines above", "  # mcpe:ignore EVENT_NAME_STYLE because\n\n  - name: Bad\n",
-			"events.yaml:3:3: warning MCPE552: nothing on the line is against EVENT_NAME_STYLE (remove the comment)\n" +
+			"events.yaml:3:3: warning MCPE552: nothing on the line violates EVENT_NAME_STYLE (remove the comment)\n" +
 				"events.yaml:5:11: error EVENT_NAME_STYLE: event name \"Bad\" is not lower-case words joined by '_' and '.' (as in bad)\n"},
 		{"another word", "  - name: good # mcpe:ignored EVENT_NAME_STYLE because\n", ""},
 	} {

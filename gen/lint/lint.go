@@ -3,8 +3,8 @@
 //
 // Start with [Check]. Each check is a [rule.Rule] with one function, an entry of the table in
 // table.go; rules/ID.txtar shows an event file that it objects to and one that it does not, and is
-// both its test and what `mcpe-gen explain ID` prints. An author contradicts a rule where it is
-// wrong by a comment on the line or on the line above:
+// both its test and what `mcpe-gen explain ID` prints. Where a rule is wrong, the author silences it by
+// a comment on the line or on the line above:
 //
 //	# mcpe:ignore PAYLOAD_FREE_TEXT The text is what this event is about.
 //

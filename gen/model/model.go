@@ -1,8 +1,8 @@
 // Package model is what a generator of any language works from: the event types of a package, and every type of
 // theirs as JSON Schema and as data. `mcpe-gen inspect` prints a [Document], and a plugin is sent its packages.
 //
-// It is a promise: within a [Version] members are added, and none is changed or taken away (MODEL-2). It depends on
-// nothing of Go: what concerns one language stands below a member of that language's name.
+// Its compatibility is promised: within a [Version] members are added, and none is changed or removed (MODEL-2). It
+// does not depend on Go: what concerns one language is below a member of that language's name.
 package model
 
 import (
@@ -139,7 +139,7 @@ type Tool struct {
 	Since        string `json:"since"`
 }
 
-// MCPE is what an event type says to the MCPE protocol.
+// MCPE has the settings of an event type for the MCPE protocol.
 type MCPE struct {
 	Enabled  bool     `json:"enabled"`
 	Priority string   `json:"priority,omitempty"`
@@ -172,7 +172,7 @@ type Override struct {
 	File string `json:"file"`
 	// At is a JSON Pointer from the top of the file.
 	At string `json:"at"`
-	// Does is what is changed: remove, replace, x-go-name NAME, x-go-type TYPE.
+	// Does names the change: remove, replace, x-go-name NAME, x-go-type TYPE.
 	Does string `json:"does"`
 	Pos  string `json:"pos"`
 }
@@ -212,7 +212,7 @@ const (
 	Ref     = "ref"
 )
 
-// A Type is what values are. Its kind says which other members it has.
+// A Type describes values. Its kind says which other members it has.
 type Type struct {
 	Kind string `json:"kind"`
 	// Nullable says that null is a value too.

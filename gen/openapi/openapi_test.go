@@ -254,7 +254,7 @@ func TestDialectOfDocument(t *testing.T) {
 	root, _ := source.Parse("a.yaml", []byte(document("https://example.com/own")))
 	doc, _ := openapi.Read(root)
 	file, found, err := importer.Write(doc, importer.Options{})
-	if file != nil || err != nil || lines(found) != `a.yaml:2:20: error MCPE132: the dialect "https://example.com/own" is not supported; schemas that say it, beginning here: 1` {
+	if file != nil || err != nil || lines(found) != `a.yaml:2:20: error MCPE132: the dialect "https://example.com/own" is not supported; schemas that use it, starting here: 1` {
 		t.Errorf("%s, %v, %s", file, err, lines(found))
 	}
 	if file, _, err := importer.Write(doc, importer.Options{Dialect: "draft-07"}); err != nil || !strings.Contains(string(file), "dialect: draft-07") {

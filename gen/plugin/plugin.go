@@ -1,7 +1,7 @@
-// Package plugin is what mcpe-gen and a plugin say to each other: a plugin is a program that reads one [Request] from
+// Package plugin defines the messages between mcpe-gen and a plugin, which is a program that reads one [Request] from
 // standard input and writes one [Response] to standard output, as JSON. See PLUG-1.
 //
-// It is a promise as package model is: members are added within a version, and none is changed.
+// Its compatibility is promised like that of package model: within a version members are added, and none is changed.
 package plugin
 
 import (

@@ -47,7 +47,7 @@ func (l *loader) from(e *Event, n *source.Node) {
 		wrong("id", "%q is neither a JSON Pointer nor the name of a header", f.ID)
 	}
 	if e.Source == "check" {
-		wrong("provider", "an event with source: check is not emitted, so that nothing can come from webhooks")
+		wrong("provider", "an event with source: check is not emitted, so it cannot have from")
 	}
 	if fields := n.Get("fields"); fields != nil && l.Is(fields, source.Object, "fields") {
 		l.fromFields(f, fields)
@@ -101,7 +101,7 @@ func (l *loader) fromFields(f *From, n *source.Node) {
 		}
 		for i := range tokens {
 			if first, taken := targets[pointer(tokens[:i+1])]; taken && i < len(tokens)-1 {
-				l.Report(source.New("MCPE156", m.KeyRange, "%q lies within what another field fills", m.Key).
+				l.Report(source.New("MCPE156", m.KeyRange, "%q is inside a member that another field fills", m.Key).
 					WithRelated(first, "filled here"))
 			}
 		}

@@ -96,7 +96,7 @@ type Deprecated struct {
 	ReplacedBy, RemoveAfter string
 }
 
-// MCPE is what an event says to the MCPE protocol.
+// MCPE has the settings of an event for the MCPE protocol.
 type MCPE struct {
 	Enabled  bool
 	Priority string

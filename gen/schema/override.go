@@ -107,10 +107,10 @@ func (o *Overrides) Unused(some bool) []source.Diagnostic {
 		switch {
 		case u.places > 0, some && u.files == 0:
 		case u.files == 0:
-			found = append(found, source.New("MCPE406", u.Range, "the override is about no file that is read: %q", u.File).
+			found = append(found, source.New("MCPE406", u.Range, "no file that is read matches the override: %q", u.File).
 				WithHint("the pattern is relative to the directory of the configuration, and for a file that refs maps it is about the path"))
 		case u.fault != "":
-			found = append(found, source.New("MCPE406", u.Range, "the override of %q cannot be made: %s", u.At, u.fault))
+			found = append(found, source.New("MCPE406", u.Range, "%q cannot be overridden: %s", u.At, u.fault))
 		default:
 			found = append(found, source.New("MCPE406", u.Range, "there is nothing at %q in %s", u.At, u.File).
 				WithHint("it is a JSON Pointer from the top of the file, as in /definitions/user/properties/id"))

@@ -133,7 +133,7 @@ func (l *loader) conversation(f *File, m *source.Member) {
 	}
 	l.talk, f.Conversation = c, c
 	if !c.OnUserMessage && !c.OnAssistantResponse {
-		l.Report(source.New("MCPE123", m.KeyRange, "conversation takes part in nothing").WithHint("set onUserMessage or onAssistantResponse, or leave conversation out"))
+		l.Report(source.New("MCPE123", m.KeyRange, "conversation handles no messages").WithHint("set onUserMessage or onAssistantResponse, or leave conversation out"))
 	}
 	s := m.Value.Member("structuredContext")
 	if s == nil || !l.Is(s.Value, source.Object, "structuredContext") {

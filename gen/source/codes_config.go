@@ -18,7 +18,7 @@ var configCodes = []Code{
 		"third/*.json, at: /definitions/user, x-go-name: Account}`, also with `replace: SCHEMA` or `remove: true`. This " +
 		"one names a file that is not read, or a place that does not exist, most often because a new version of the " +
 		"schemas has moved it. Correct the pattern or the JSON Pointer, or remove the override."},
-	{ID: "MCPE407", Title: "silence that cannot be", Explanation: "`silence` in mcpe.yaml hides notes and warnings of one code in text output, with a reason for later readers: " +
+	{ID: "MCPE407", Title: "invalid silence", Explanation: "`silence` in mcpe.yaml hides notes and warnings of one code in text output, with a reason for later readers: " +
 		"`{code: MCPE204, files: third/**, reason: GitHub writes no bounds}`. This entry names no code of the generator, " +
 		"or one whose diagnostics are errors, which are never silenced. For rules of lint use `lint: ignore`."},
 }

@@ -13,7 +13,7 @@ var importCodes = []Code{
 		"second an x-go-name, which is not published; choose a better one."},
 	{ID: "MCPE504", Title: "raw JSON chosen by the import", Severity: Note, Explanation: "A schema that allows any value, such as `{}`, has no Go type of its own. The import gave it " +
 		"`x-go-type: encoding/json.RawMessage`, which is not published; choose a type where you know better."},
-	{ID: "MCPE510", Title: "not a document to import", Explanation: "The document is readable neither as AsyncAPI of version 2 or 3 nor as OpenAPI of version 3, or describes no events: AsyncAPI lists " +
+	{ID: "MCPE510", Title: "document that cannot be imported", Explanation: "The document is readable neither as AsyncAPI of version 2 or 3 nor as OpenAPI of version 3, or describes no events: AsyncAPI lists " +
 		"channels, OpenAPI webhooks or callbacks. Convert older documents first."},
 	{ID: "MCPE511", Title: "message left out of the import", Severity: Warning, Explanation: "A message of an AsyncAPI document, a webhook of an OpenAPI document or a file of a directory cannot become an event type: its payload is " +
 		"missing, is not an object, is written in another schema language than JSON Schema, or refers to another document that cannot be read. References to files are followed; URLs need `refs` in mcpe.yaml."},

@@ -37,7 +37,7 @@ var schemaCodes = []Code{
 		"$id), `#/schemas/X` in the file."},
 	{ID: "MCPE142", Title: "remote $ref", Explanation: "The generator reads only files, because its output must not depend on a remote server. Copy the schema into a " +
 		"file beside the event file and refer to that, or map its URL to a file with `refs` in mcpe.yaml."},
-	{ID: "MCPE143", Title: "$ref to something else than a schema", Explanation: "The $ref leads to a place that holds no schema, for example `#/properties` (the map, not a property) or an " +
+	{ID: "MCPE143", Title: "$ref to something other than a schema", Explanation: "The $ref leads to a place that holds no schema, for example `#/properties` (the map, not a property) or an " +
 		"unknown keyword. Shared schemas belong under `schemas:` of the file or under $defs."},
 	{ID: "MCPE144", Title: "$ref between dialects", Explanation: "A schema and the schemas that it refers to are published as one document with one dialect. Here one of them is " +
 		"2020-12 and the other is draft-07. Give both the same $schema."},
@@ -47,10 +47,10 @@ var schemaCodes = []Code{
 	{ID: "MCPE150", Title: "malformed x-match", Explanation: "x-match is a JSON Pointer into the payload, `x-match: /severity`, or an object with the pointer and an " +
 		"operator, `x-match: {path: /service, op: glob}`. Operators are equal (the default), in, glob, prefix, min and max. An argument has " +
 		"one x-match at most."},
-	{ID: "MCPE151", Title: "x-match to nothing", Explanation: "The pointer of an x-match names a member that the payloadSchema does not describe, so no occurrence could ever " +
+	{ID: "MCPE151", Title: "x-match to an unknown member", Explanation: "The pointer of an x-match names a member that the payloadSchema does not describe, so no occurrence could ever " +
 		"match. Check the spelling, or describe the member under properties. A pointer that ends at an array matches if any element does; " +
 		"it does not lead through an array without an index."},
-	{ID: "MCPE152", Title: "x-match between unlike types", Explanation: "The argument and its place in the payload have types that the operator cannot compare: equal needs two scalars " +
+	{ID: "MCPE152", Title: "x-match with incompatible types", Explanation: "The argument and its place in the payload have types that the operator cannot compare: equal needs two scalars " +
 		"of one type; in needs an array of them as the argument; glob and prefix need strings; min and max need two " +
 		"numbers or two strings of format date-time. Both schemas must declare their type. If the place is an array, its " +
 		"elements are compared."},
@@ -61,7 +61,7 @@ var schemaCodes = []Code{
 		"of them: `x-coalesce: {key: /pullRequest/number, quietSeconds: 30, maxSeconds: 300, keep: latest}`. The key is a JSON Pointer into the " +
 		"payload or a list of at most 8; the times are whole seconds of at most a day, maxSeconds at least quietSeconds; keep is latest (the default) or all. " +
 		"It is published in the descriptor's _meta, where it is not written by hand."},
-	{ID: "MCPE161", Title: "x-coalesce key that tells nothing apart", Explanation: "The payloadSchema does not describe a place of the x-coalesce key, or allows values there other than strings, " +
+	{ID: "MCPE161", Title: "unusable x-coalesce key", Explanation: "The payloadSchema does not describe a place of the x-coalesce key, or allows values there other than strings, " +
 		"numbers and booleans. The key then cannot tell whether two events are about the same thing. Check the spelling, " +
 		"or describe the member under properties with its type."},
 }

@@ -16,7 +16,7 @@ var textCodes = []Code{
 		"schema. Parsers disagree about which of them counts, so neither does. Both places are shown: merge them or remove one."},
 	{ID: "MCPE104", Title: "key is not a string", Explanation: "The members of a JSON object are named by strings, but YAML reads `1:`, `true:` and " +
 		"`null:` as a number, a boolean and null. Quote the key: `\"1\":`. Arrays and objects cannot be keys at all."},
-	{ID: "MCPE105", Title: "number that JSON cannot write", Explanation: "YAML versions read 0x10, 010, +1, 1_000, .5, .inf and .nan as numbers, but not all as the same ones; JSON has " +
+	{ID: "MCPE105", Title: "number that is not valid JSON", Explanation: "YAML versions read 0x10, 010, +1, 1_000, .5, .inf and .nan as numbers, but not all as the same ones; JSON has " +
 		"none of them. Write the number in decimal (16 for 0x10, 10 or 8 for 010, which only YAML 1.1 reads as octal, 1, " +
 		"1000, 0.5), or quote the value if it is a string: `enum: [\"+1\", \"-1\"]`. Numbers of more than 400 digits or an " +
 		"exponent beyond 400 are refused as well."},
@@ -26,7 +26,7 @@ var textCodes = []Code{
 		"lost. Put each into its own file and pass all of them."},
 	{ID: "MCPE108", Title: "empty file", Explanation: "The file holds nothing but white space and comments. The smallest event file is " +
 		"`version: 1` and declares nothing."},
-	{ID: "MCPE109", Title: "alias that cannot be followed", Explanation: "A YAML alias (`*name`) needs an anchor (`&name`) before it, cannot stand for a value that contains it, and all " +
+	{ID: "MCPE109", Title: "alias that cannot be resolved", Explanation: "A YAML alias (`*name`) needs an anchor (`&name`) before it, cannot stand for a value that contains it, and all " +
 		"aliases of a file together may stand for at most 10,000 values. For recursion and sharing use $ref: put the " +
 		"schema under `schemas:` and write `$ref: '#/schemas/NAME'`."},
 	{ID: "MCPE110", Title: "YAML tag", Explanation: "Tags such as !!binary, !!timestamp or !custom have no counterpart in JSON. Leave the tag out; bytes are " +

@@ -25,7 +25,7 @@ const (
 func Parse(path string, data []byte) (*Node, []Diagnostic) {
 	p := &parser{}
 	if len(data) > maxSize {
-		return nil, []Diagnostic{New("MCPE111", InFile(path), "the file has %d bytes; %d are read at most", len(data), maxSize)}
+		return nil, []Diagnostic{New("MCPE111", InFile(path), "the file has %d bytes, at most %d are allowed", len(data), maxSize)}
 	}
 	src := strings.TrimPrefix(string(data), "\uFEFF")
 	p.text = newText(path, src)

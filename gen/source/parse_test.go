@@ -153,7 +153,7 @@ func TestUnreadableText(t *testing.T) {
 		`{"a": "\ud83d"}`:                 `f.yaml:1:8: error MCPE102: \ud83d is half of a surrogate pair`,
 		"":                                `f.yaml:1:1: error MCPE108: the file is empty`,
 		"\r\n# c":                         `f.yaml:1:1: error MCPE108: the file is empty`,
-		"a:\n  - b\n\t- c\n":              `f.yaml:3:1: error MCPE101: a tab cannot indent YAML`,
+		"a:\n  - b\n\t- c\n":              `f.yaml:3:1: error MCPE101: YAML cannot be indented with tabs`,
 		"a: {b: c\nd: e\n":                `f.yaml:2:1: error MCPE101: ',' or '}' must be specified`,
 		"a: [1, 2\nb: 3\n":                `f.yaml:2:1: error MCPE101: ',' or ']' must be specified`,
 		"a: 'x\n":                         `f.yaml:1:4: error MCPE101: could not find end character of single-quoted text`,

@@ -32,7 +32,7 @@ func (p *parser) jsonError() bool {
 	case strings.HasPrefix(rest, "//"), strings.HasPrefix(rest, "/*"), strings.HasPrefix(rest, "#"):
 		p.report(New("MCPE101", at, "%s", noComments).WithHint("remove it, or name the file .yaml, where # begins a comment"))
 	case strings.HasPrefix(rest, "'"):
-		p.report(New("MCPE101", at, "a string of JSON stands in double quotes").WithHint(`write "…" for '…'`))
+		p.report(New("MCPE101", at, "JSON strings need double quotes").WithHint(`write "…" instead of '…'`))
 	case strings.TrimSpace(rest) == "" || int(fault.Offset) >= len(p.src) && strings.HasPrefix(fault.Error(), "unexpected end"):
 		p.report(New("MCPE101", p.span(len(p.src), len(p.src)), "the file ends within a value").WithHint("close what is open with }, ] or a quote"))
 	case strings.HasSuffix(why, "after object key:value pair"), strings.HasSuffix(why, "after array element"):

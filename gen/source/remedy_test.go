@@ -32,7 +32,7 @@ func TestRemedies(t *testing.T) {
 		{"a.json", "{\"a\": 1 /* no */}", `1:9 remove it`},
 		{"a.json", "{\"a\": 1 # no\n}", `1:9 remove it`},
 		{"a.json", "{\"é\": // no\n 1}", `1:7 remove it`},
-		{"a.JSON", "{'a': 1, }]", `1:2 write "…" for '…'`},
+		{"a.JSON", "{'a': 1, }]", `1:2 write "…" instead of '…'`},
 		{"a.json", "{\"a\": 1 \"b\": 2}", `1:9 `},
 		{"a.json", "{\"a\": [1, 2", `1:12 close what is open`},
 		{"a.json", "{\"a\": }]", `1:7 `},

@@ -75,7 +75,7 @@ func (p *parser) tab(line int) (Diagnostic, bool) {
 		text := p.src[start:p.lineEnd(start)]
 		blank := text[:len(text)-len(strings.TrimLeft(text, " \t"))]
 		if i := strings.IndexByte(blank, '\t'); i >= 0 && len(blank) < len(text) {
-			return New("MCPE101", p.span(start+i, start+i+1), "a tab cannot indent YAML").WithHint("indent with spaces"), true
+			return New("MCPE101", p.span(start+i, start+i+1), "YAML cannot be indented with tabs").WithHint("indent with spaces"), true
 		}
 	}
 	return Diagnostic{}, false

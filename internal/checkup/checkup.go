@@ -1,5 +1,5 @@
-// Package checkup is what programs say that look at a store and tell what is wrong with it: a line for each thing that
-// was looked at, with what to do. `mcpe-gen doctor` and `mcpe-jetstream doctor` write it.
+// Package checkup has the report of a program that examines a store: a line for each check, with its result and what to
+// do. `mcpe-gen doctor` and `mcpe-jetstream doctor` write it.
 package checkup
 
 import (

@@ -1,5 +1,5 @@
-// Package filelock makes a process the only one that has a file open, as far as others ask as well. The lock is a file
-// beside it, which tells who holds it. Start with [Acquire].
+// Package filelock lets only one process have a file open, if all ask it. The lock is a file beside it, which names the
+// process that has it. Start with [Acquire].
 package filelock
 
 import (

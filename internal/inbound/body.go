@@ -1,5 +1,5 @@
-// Package inbound bounds what a request costs while it is not known whose it is: how long its body may take to
-// arrive, and how often an address may guess at a credential.
+// Package inbound bounds what a request costs before its caller is known: how long its body may take to arrive, and how
+// often an address may guess at a credential.
 package inbound
 
 import (

@@ -1,5 +1,5 @@
-// Package pattern compiles the regular expressions of JSON Schema, which are of ECMA-262. All who
-// read one, the generator as the runtime, call [Compile], so that what generates also runs.
+// Package pattern compiles the regular expressions of JSON Schema, which are those of ECMA-262. The
+// generator and the runtime both call [Compile], so that a pattern that generates also runs.
 //
 // A pattern is read as JavaScript reads it with the u flag, which JSON Schema recommends and its
 // validators set: by code points, and without the leniency of Annex B (\- outside a class, a lone

@@ -1,5 +1,4 @@
-// Package plain keeps text of others from reaching the terminal's controls: what a server sends is
-// printed by mcpe-gen only through it.
+// Package plain makes text of others safe for the terminal: mcpe-gen prints what a server sends only through it.
 package plain
 
 import (

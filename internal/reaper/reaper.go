@@ -1,5 +1,5 @@
-// Package reaper ends what a test or program has started and left behind, when that was killed: a database, a
-// browser. Start with [Watch]. It is for tests and for what `make demo` and `make bench` run.
+// Package reaper ends what a test or program leaves behind when it is killed, such as a database or a browser. Start
+// with [Watch]. It is for tests and for what `make demo` and `make bench` run.
 package reaper
 
 import (

@@ -1,4 +1,4 @@
-// Package slowpeer plays the client that begins a body and sends no more of it, for tests in the bubbles of
+// Package slowpeer plays a client that begins a body and never finishes it, for tests in the bubbles of
 // testing/synctest.
 package slowpeer
 

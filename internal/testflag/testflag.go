@@ -1,4 +1,4 @@
-// Package testflag sets flags of go test where nobody gives them.
+// Package testflag sets flags of go test that were not given.
 package testflag
 
 import (

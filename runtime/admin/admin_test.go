@@ -16,6 +16,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // A handler that anybody could reach is not made.
@@ -196,7 +198,7 @@ func TestNotThere(t *testing.T) {
 		{"GET", "/subscriptions/sub_x", 404, "the subscription: it is not there, or not any more"},
 		{"GET", "/types/unknown", 404, "the event type: it is not there, or not any more"},
 		{"GET", "/tail?event=unknown", 404, "the event type: it is not there, or not any more"},
-		{"GET", "/subscriptions?state=odd", 400, "state must be active, suspended or paused"},
+		{"GET", "/subscriptions?state=odd", 400, "state must be active, suspended, paused or unreadable"},
 		{"GET", "/connections?limit=0", 400, "limit must be a number from 1 to 1000"},
 		{"POST", "/connections", 405, "this takes GET"},
 	} {
@@ -922,5 +924,31 @@ func TestDirectionOfText(t *testing.T) {
 		if filtered := strings.Contains(path, "="); filtered != strings.Contains(a.body, `value="`+principal+`"`) {
 			t.Errorf("%s: the filter's value: %s", path, a.body)
 		}
+	}
+}
+
+// SRV-8: the page of a subscription whose record cannot be read says so and why, and offers nothing that cannot be done; so
+// do lists, filters and the API.
+func TestSRV8Unreadable(t *testing.T) {
+	w := newWorld(t)
+	id := "sub_damaged"
+	if _, err := w.store.PutSubscription(t.Context(), store.Subscription{ID: id, Principal: "bob", URL: w.endpoint.URL, Event: "ping", Arguments: []byte(`{}`), Generation: 5, CreatedAt: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	w.store.damaged.Store(&id)
+	for _, path := range []string{"/subscriptions/" + id, "/subscriptions?state=unreadable", "/subscriptions?failing=true"} {
+		a := w.ask("GET", path, "")
+		if a.status != 200 || !strings.Contains(a.body, `<span class="chip bad">unreadable</span>`) || !strings.Contains(a.body, engine.UnreadableKey) ||
+			strings.Contains(a.body, id+"/pause") {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	for _, path := range []string{"/api/subscriptions/" + id, "/api/subscriptions?state=unreadable"} {
+		if a := w.ask("GET", path, ""); a.status != 200 || !strings.Contains(a.body, `"state":"unreadable"`) || !strings.Contains(a.body, `"unreadable":"`+engine.UnreadableKey) {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	if a := w.ask("GET", "/api/subscriptions?state=active", ""); strings.Contains(a.body, id) {
+		t.Errorf("among the active ones: %s", a.body)
 	}
 }

@@ -313,8 +313,8 @@ func readFilter(q url.Values, known ...string) (f filter, err error) {
 			}
 			f.after = v
 		case "state":
-			if f.State = operator.State(v); v != "" && v != string(operator.StateActive) && v != string(operator.StateSuspended) && v != string(operator.StatePaused) {
-				return f, badRequest("state must be active, suspended or paused")
+			if f.State = operator.State(v); v != "" && v != string(operator.StateActive) && v != string(operator.StateSuspended) && v != string(operator.StatePaused) && v != string(operator.StateUnreadable) {
+				return f, badRequest("state must be active, suspended, paused or unreadable")
 			}
 		case "minBehind":
 			if v == "" {

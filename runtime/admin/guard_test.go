@@ -31,13 +31,43 @@ type watchedStore struct {
 	fail  atomic.Bool
 	// failAudit lets no audit log be opened.
 	failAudit atomic.Bool
+	// damaged is the id of a record that cannot be read.
+	damaged atomic.Pointer[string]
 }
+
+func (s *watchedStore) broken(id string) bool { d := s.damaged.Load(); return d != nil && *d == id }
 
 var errMarker = errors.New("dial tcp 10.1.2.3:5432: the store's own words")
 
 func (s *watchedStore) Subscription(ctx context.Context, id string) (store.Subscription, bool, error) {
 	s.asked.Add(1)
+	if s.broken(id) {
+		return store.Subscription{}, false, errMarker
+	}
 	return s.Store.Subscription(ctx, id)
+}
+
+func (s *watchedStore) ListSubscription(ctx context.Context, id string) (l engine.Listed, ok bool, err error) {
+	s.asked.Add(1)
+	if l.Subscription, ok, err = s.Store.Subscription(ctx, id); s.broken(id) {
+		l.Unreadable = engine.UnreadableKey
+	}
+	return l, ok, err
+}
+
+func (s *watchedStore) ListSubscriptions(ctx context.Context, after string, limit int, known func(string) bool) (all []engine.Listed, err error) {
+	page, err := s.Subscriptions(ctx, after, limit)
+	for _, sub := range page {
+		if known(sub.ID) {
+			sub = store.Subscription{ID: sub.ID}
+		}
+		l := engine.Listed{Subscription: sub}
+		if s.broken(sub.ID) {
+			l.Unreadable = engine.UnreadableKey
+		}
+		all = append(all, l)
+	}
+	return all, err
 }
 
 func (s *watchedStore) Subscriptions(ctx context.Context, after string, limit int) ([]store.Subscription, error) {
@@ -144,6 +174,10 @@ func TestNoForeignText(t *testing.T) {
 		if detail := admin.Detail(t.Context(), fmt.Errorf("%w: %w", kind, errMarker)); strings.Contains(detail, "10.1.2.3") {
 			t.Errorf("%v: %s", kind, detail)
 		}
+	}
+	// REP-13: what another process was asked for is not said to have failed.
+	if detail := admin.Detail(t.Context(), fmt.Errorf("%w: %w", operator.ErrUnanswered, errMarker)); !strings.Contains(detail, "may still do it") {
+		t.Error(detail)
 	}
 }
 

@@ -59,6 +59,8 @@ func (h *handler) classify(ctx context.Context, what string, err error) (status 
 		return http.StatusConflict, "unsupported", what + ": " + fault.Answer(err, wire.Sketch).Message
 	case errors.Is(err, operator.ErrUnderWay):
 		return http.StatusConflict, "under_way", what + ": another attempt at this event is under way"
+	case errors.Is(err, operator.ErrUnanswered):
+		return http.StatusGatewayTimeout, "unanswered", what + ": the process that delivers to this subscription was asked and has not answered in time. It may still do it: look before you try again"
 	case errors.Is(err, operator.ErrBusy):
 		return http.StatusServiceUnavailable, "busy", what + ": too many tasks run; wait for one, or cancel one"
 	case errors.Is(err, errRefused):

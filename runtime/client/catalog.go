@@ -168,7 +168,7 @@ func (r *reading) add(entries []json.RawMessage) {
 			err = errors.New("/name repeats an earlier entry")
 		}
 		if err != nil {
-			r.leftOut = append(r.leftOut, &DescriptorError{Event: d.Name, Index: len(r.list) + len(r.leftOut), Err: err})
+			r.leftOut = append(r.leftOut, &DescriptorError{Event: d.Name, index: len(r.list) + len(r.leftOut), Err: err})
 			continue
 		}
 		r.list = append(r.list, d)

@@ -91,7 +91,7 @@ type Options struct {
 	// MaxMessage bounds one message of the server in bytes, unpacked: a JSON body, an SSE event or a
 	// line of a process; also all pages of events/list together, and the payloads that one
 	// subscription holds for the application, beyond the last. 0 means 32 MiB. What is larger is an
-	// error that wraps a [SizeError].
+	// error that wraps [ErrTooLarge].
 	MaxMessage int64
 	// RecentIDs is how many eventIds a subscription remembers for deduplication; 0 means 4,096.
 	// See CLI-2.

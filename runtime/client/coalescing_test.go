@@ -207,7 +207,7 @@ func TestCOAL2Fails(t *testing.T) {
 				t.Errorf("%s: %q", keep, got)
 			}
 			var dead []string
-			for d, err := range DeadLetters(t.Context(), cursors) {
+			for d, err := range clientstore.DeadLetters(t.Context(), cursors) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -252,7 +252,7 @@ func TestCOAL2Undecodable(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		h.want(t, "2 e3")
 		run.end()
-		for d := range DeadLetters(t.Context(), cursors) {
+		for d := range clientstore.DeadLetters(t.Context(), cursors) {
 			if d.EventID != "e1001" {
 				t.Errorf("%+v", d)
 			}

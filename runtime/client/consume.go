@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"reflect"
 	"runtime/debug"
 	"time"
@@ -104,7 +103,7 @@ func bind(name, fingerprint string, args, f, options any) any {
 // settled: an event that waits for its retry holds a subscription up once so many have passed it. See CON-2.
 //
 // An event whose last try has failed, one that is discarded, and one that does not decode become dead letters, which
-// [DeadLetters] lists. See CON-3.
+// [clientstore.DeadLetters] lists. See CON-3.
 func Consume(ctx context.Context, c *Client, o ConsumeOptions, b ...Binding) error {
 	k, err := newConsumer(ctx, c, o, b)
 	if err != nil {
@@ -153,29 +152,3 @@ func (e *panicError) Unwrap() error {
 
 // errExited says that a handler ended its goroutine.
 var errExited = errors.New("the handler called runtime.Goexit")
-
-// lettersPage is how many dead letters are read at once.
-const lettersPage = 64
-
-// DeadLetters iterates over the dead letters in s, the oldest first, and ends after an error. What can be done with
-// one is up to the store: RetryDeadLetter hands it to its handler again, at the next Consume or, in one that runs on
-// the same store, within seconds; DeleteDeadLetter drops it. See CON-4.
-func DeadLetters(ctx context.Context, s clientstore.DeadLetterStore) iter.Seq2[clientstore.DeadLetter, error] {
-	return func(yield func(clientstore.DeadLetter, error) bool) {
-		for after := uint64(0); ; {
-			page, err := s.DeadLetters(ctx, after, lettersPage)
-			if err != nil {
-				yield(clientstore.DeadLetter{}, err)
-				return
-			}
-			if len(page) == 0 {
-				return
-			}
-			for _, d := range page {
-				if after = d.Sequence; !yield(d, nil) {
-					return
-				}
-			}
-		}
-	}
-}

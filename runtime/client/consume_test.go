@@ -268,7 +268,7 @@ func TestCON3Retry(t *testing.T) {
 			t.Errorf("backoff: %v", got)
 		}
 		found := map[string]clientstore.DeadLetter{}
-		for d, err := range DeadLetters(t.Context(), cursors) {
+		for d, err := range clientstore.DeadLetters(t.Context(), cursors) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -322,7 +322,7 @@ func TestCON4RetryDeadLetter(t *testing.T) {
 			return nil
 		})
 		letters := func() (all []clientstore.DeadLetter) {
-			for d, err := range DeadLetters(t.Context(), cursors) {
+			for d, err := range clientstore.DeadLetters(t.Context(), cursors) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -338,7 +338,7 @@ func TestCON4RetryDeadLetter(t *testing.T) {
 			}
 		}
 		run := h.consume(o, on)
-		const n = lettersPage + 10 // more than a page, and more than are in hand at once
+		const n = 64 + 10 // more than a page, and more than are in hand at once
 		h.emit(1, n)
 		synctest.Wait()
 		first := seen.take()

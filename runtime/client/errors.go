@@ -31,8 +31,8 @@ var (
 	// ErrKeyInUse is returned by Subscribe for a cursor key that a live subscription has; choose
 	// another with [WithCursorKey].
 	ErrKeyInUse = errors.New("client: cursor key is in use")
-	// ErrIterating is yielded to a second concurrent iteration of one subscription.
-	ErrIterating = errors.New("client: subscription is already being iterated")
+	// ErrTooLarge is wrapped in what says that a server sent more than [Options].MaxMessage allows.
+	ErrTooLarge = errors.New("client: larger than Options.MaxMessage")
 )
 
 // Final reports whether err, as an iteration of [TypedSubscription.Events] yields it, is its last item.
@@ -57,6 +57,9 @@ var (
 	errFinished    = errors.New("client: subscription ended")
 	errUserClosed  = errors.New("client: subscription closed")
 )
+
+// errIterating is yielded to a second concurrent iteration of one subscription.
+var errIterating = errors.New("client: subscription is already being iterated")
 
 // A NoCompatibleDeliveryModeError says that an event type is offered in none of the modes that the
 // client can use, or not in the one that was asked for. See CLI-1.
@@ -174,35 +177,34 @@ func (e *AnswerError) Error() string { return fmt.Sprintf("client: answer to %s:
 // Unwrap returns Err.
 func (e *AnswerError) Unwrap() error { return e.Err }
 
-// A SizeError says that a server sent more than the client holds.
-type SizeError struct {
-	// What was too large.
-	What string
-	// Limit is the bound in bytes, that of [Options].MaxMessage.
-	Limit int64
+// A sizeError says what was larger than Options.MaxMessage.
+type sizeError struct {
+	what  string
+	limit int64
 }
 
-// Error gives the bound and the option that sets it.
-func (e *SizeError) Error() string {
-	return fmt.Sprintf("%s is larger than %d bytes (Options.MaxMessage)", e.What, e.Limit)
+func (e *sizeError) Error() string {
+	return fmt.Sprintf("%s is larger than %d bytes (Options.MaxMessage)", e.what, e.limit)
 }
 
-func errTooLarge(what string, limit int64) error { return &SizeError{What: what, Limit: limit} }
+func (e *sizeError) Unwrap() error { return ErrTooLarge }
+
+func errTooLarge(what string, limit int64) error { return &sizeError{what, limit} }
 
 // A DescriptorError is an entry of events/list that cannot be read; the other entries are used.
 // See LIST-2.
 type DescriptorError struct {
 	// Event is the entry's name, "" when it has none that can be read.
 	Event string
-	// Index is its place in the list, from 0.
-	Index int
 	// Err says what is wrong with it.
 	Err error
+
+	index int // its place in the list, from 0
 }
 
 // Error gives the place, the name and what is wrong.
 func (e *DescriptorError) Error() string {
-	return fmt.Sprintf("client: entry %d of %s, %q: %v", e.Index, wire.MethodList, e.Event, e.Err)
+	return fmt.Sprintf("client: entry %d of %s, %q: %v", e.index, wire.MethodList, e.Event, e.Err)
 }
 
 // Unwrap returns Err.
@@ -236,15 +238,15 @@ var staleCodes = map[int64]bool{-32600: true, -32020: true, -32021: true, -32022
 type StatusError struct {
 	// Status is the HTTP status code.
 	Status int
-	// Text is the beginning of the body; untrusted.
-	Text string
+
+	text string // the beginning of the body; untrusted
 }
 
-// Error gives the status and the text.
+// Error gives the status and the beginning of the body, which is untrusted.
 func (e *StatusError) Error() string {
 	msg := fmt.Sprintf("client: HTTP status %d %s", e.Status, http.StatusText(e.Status))
-	if e.Text != "" {
-		msg += ": " + e.Text
+	if e.text != "" {
+		msg += ": " + e.text
 	}
 	return msg
 }
@@ -257,8 +259,8 @@ type refusedError struct {
 
 func (e *refusedError) Error() string {
 	msg := fmt.Sprintf("the server refused the credentials: HTTP status %d %s", e.status.Status, http.StatusText(e.status.Status))
-	if e.status.Text != "" {
-		msg += ": " + e.status.Text
+	if e.status.text != "" {
+		msg += ": " + e.status.text
 	}
 	return msg
 }

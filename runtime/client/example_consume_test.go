@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
@@ -45,7 +46,7 @@ func ExampleConsume() {
 			return nil
 		}))
 	fmt.Println("ended:", err)
-	for d, err := range client.DeadLetters(context.Background(), cursors) {
+	for d, err := range clientstore.DeadLetters(context.Background(), cursors) {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func TestFinal(t *testing.T) {
 		{forbidden, true},
 		{ErrClosed, true},
 		{ErrSessionLost, true},
-		{ErrIterating, true},
+		{errIterating, true},
 		{context.Canceled, true},
 	} {
 		if got := Final(tc.err); got != tc.want {

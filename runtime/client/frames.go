@@ -82,7 +82,7 @@ func (c *call) reason() error {
 
 // refused keeps a refusal that is no JSON-RPC message.
 func (c *call) refused(resp *http.Response, body []byte) {
-	err := error(&StatusError{Status: resp.StatusCode, Text: clipped(body)})
+	err := error(&StatusError{Status: resp.StatusCode, text: clipped(body)})
 	if awayStatus(resp) {
 		err = &awayError{err}
 	}

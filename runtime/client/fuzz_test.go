@@ -180,7 +180,7 @@ func FuzzLines(f *testing.F) {
 		l := newLines(bytes.NewReader(text), io.Discard, limit, slog.New(slog.DiscardHandler))
 		for n := 0; ; n++ {
 			m, err := (&pipeConn{lines: l}).Read(t.Context())
-			if err == io.EOF || errors.As(err, new(*SizeError)) {
+			if err == io.EOF || errors.Is(err, ErrTooLarge) {
 				return
 			}
 			if err != nil || m == nil || n > len(text) {

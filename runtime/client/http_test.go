@@ -265,7 +265,7 @@ func TestSSEFilter(t *testing.T) {
 	}
 	for _, streaming := range []bool{false, true} {
 		_, _, err := filter(t, "data: "+strings.Repeat("x", 1<<10), streaming)
-		if large := (*SizeError)(nil); !errors.As(err, &large) || large.Limit != 1<<10 || !strings.Contains(err.Error(), "Options.MaxMessage") {
+		if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "is larger than 1024 bytes (Options.MaxMessage)") {
 			t.Error(err)
 		}
 	}

@@ -154,7 +154,7 @@ func (t *httpTap) notice(resp *http.Response) {
 		body = nil
 	}
 	replaceBody(resp, body)
-	t.board.refused(&StatusError{Status: resp.StatusCode, Text: clipped(body)})
+	t.board.refused(&StatusError{Status: resp.StatusCode, text: clipped(body)})
 }
 
 // maxClipped is how much of a server's text goes into an error.
@@ -257,7 +257,7 @@ func (t *httpTap) translate(req *http.Request, resp *http.Response, own *call) {
 	if resp.StatusCode == http.StatusBadRequest {
 		// A server that was restarted knows neither the session nor, in other languages' SDKs, the
 		// status for that; one of another release may not know the revision.
-		own.fail(&staleError{&StatusError{Status: resp.StatusCode, Text: clipped(body)}})
+		own.fail(&staleError{&StatusError{Status: resp.StatusCode, text: clipped(body)}})
 		if session {
 			resp.StatusCode = http.StatusNotFound
 			replaceBody(resp, nil)
@@ -290,7 +290,7 @@ func (t *httpTap) check(req *http.Request, resp *http.Response, own *call) {
 	}
 	body, err := readAnswer(resp, t.limit)
 	if err != nil {
-		if errors.As(err, new(*SizeError)) {
+		if errors.Is(err, ErrTooLarge) {
 			fail(err)
 			return
 		}

@@ -54,7 +54,7 @@ func TestIteration(t *testing.T) {
 				}
 				got = append(got, ev.ID)
 				for _, err := range s.Events() {
-					if !errors.Is(err, ErrIterating) {
+					if !errors.Is(err, errIterating) {
 						t.Error(err)
 					}
 				}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -23,15 +24,9 @@ const (
 // stdin and stdout. Each Connect starts a fresh process. Lines of stdout that are not JSON-RPC messages, such as
 // those of a logger, are skipped.
 type Process struct {
-	// Name and Args are the program and its arguments, as for exec.Command.
-	Name string
-	Args []string
-	// Env is the environment; nil means this process's.
-	Env []string
-	// Dir is the working directory; empty means this process's.
-	Dir string
-	// Stderr receives the process's stderr; nil means this process's.
-	Stderr io.Writer
+	// Cmd says what to start: each Connect starts a copy of it that has its Path, Args, Env, Dir, Stderr, ExtraFiles and
+	// SysProcAttr. A nil Stderr means this process's.
+	Cmd *exec.Cmd
 	// Grace is how long the process may take to exit after its stdin was closed, and again after
 	// SIGTERM, before it is killed; 0 means 5 s.
 	Grace time.Duration
@@ -50,7 +45,7 @@ func (p *Process) bounded(limit int64) *Process {
 }
 
 // Command returns a transport to the program name with args, which each Connect starts.
-func Command(name string, args ...string) *Process { return &Process{Name: name, Args: args} }
+func Command(name string, args ...string) *Process { return &Process{Cmd: exec.Command(name, args...)} }
 
 // Connect starts the process. It runs until the connection is closed; ctx bounds nothing after
 // Connect has returned.
@@ -58,16 +53,18 @@ func (p *Process) Connect(ctx context.Context) (mcp.Connection, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(p.Name, p.Args...)
-	cmd.Env, cmd.Dir, cmd.Stderr = p.Env, p.Dir, p.Stderr
-	if cmd.Stderr == nil {
-		cmd.Stderr = os.Stderr
+	if p.Cmd == nil {
+		return nil, errors.New("client: Process.Cmd is nil")
 	}
 	grace := p.Grace
 	if grace <= 0 {
 		grace = defaultGrace
 	}
-	cmd.WaitDelay = grace
+	cmd := &exec.Cmd{Path: p.Cmd.Path, Args: p.Cmd.Args, Env: p.Cmd.Env, Dir: p.Cmd.Dir, Stderr: p.Cmd.Stderr,
+		ExtraFiles: p.Cmd.ExtraFiles, SysProcAttr: p.Cmd.SysProcAttr, WaitDelay: grace, Err: p.Cmd.Err}
+	if cmd.Stderr == nil {
+		cmd.Stderr = os.Stderr
+	}
 	// A pipe of our own: exec's would be closed by Wait with output still in it, or stay open as
 	// long as a grandchild holds it.
 	out, childOut, err := os.Pipe()
@@ -82,7 +79,7 @@ func (p *Process) Connect(ctx context.Context) (mcp.Connection, error) {
 	childOut.Close()
 	if err != nil {
 		out.Close()
-		return nil, fmt.Errorf("client: starting %s: %w", p.Name, err)
+		return nil, fmt.Errorf("client: starting %s: %w", p.Cmd.Path, err)
 	}
 	log := p.Logger
 	if log == nil {

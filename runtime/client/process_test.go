@@ -20,8 +20,8 @@ func child(t *testing.T, kind string) (*Process, *lockedBuffer) {
 	}
 	errs := &lockedBuffer{}
 	p := Command(exe)
-	p.Env = append(os.Environ(), childVar+"="+kind)
-	p.Stderr = errs
+	p.Cmd.Env = append(os.Environ(), childVar+"="+kind)
+	p.Cmd.Stderr = errs
 	return p, errs
 }
 
@@ -106,6 +106,9 @@ func TestProcessFails(t *testing.T) {
 	}
 	if _, err := Connect(t.Context(), Command("true"), Options{}); err == nil {
 		t.Error("no error")
+	}
+	if _, err := Connect(t.Context(), &Process{}, Options{}); err == nil || !strings.Contains(err.Error(), "Process.Cmd is nil") {
+		t.Error(err)
 	}
 }
 

@@ -38,8 +38,8 @@ func TestCLI5Refresh(t *testing.T) {
 		{"less granted", time.Hour, 10 * time.Minute, 0, 6 * time.Minute, 400 * time.Second, "3600000"},
 		{"a server ahead", time.Hour, time.Hour, 5 * time.Hour, 36 * time.Minute, 40 * time.Minute, "3600000"},
 		{"a server behind", time.Hour, time.Hour, -2 * time.Hour, 36 * time.Second, 40 * time.Second, "3600000"},
-		{"no expiry", NoExpiry, unlimited, 0, time.Hour, time.Hour, "null"},
-		{"no expiry refused", NoExpiry, time.Hour, 0, 36 * time.Minute, 40 * time.Minute, "null"},
+		{"no expiry", -1, unlimited, 0, time.Hour, time.Hour, "null"},
+		{"no expiry refused", -1, time.Hour, 0, 36 * time.Minute, 40 * time.Minute, "null"},
 		{"a day and more", 100 * 24 * time.Hour, 100 * 24 * time.Hour, 0, 24 * time.Hour, 24 * time.Hour, "8640000000"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestCLI5Refresh(t *testing.T) {
 // is taken; the subscription does not stay behind.
 func TestCLI5Relist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, cl := hooked(t, carriers[1], Options{Relist: 1000 * time.Hour, Webhook: &WebhookOptions{TTL: NoExpiry}})
+		h, cl := hooked(t, carriers[1], Options{Relist: 1000 * time.Hour, Webhook: &WebhookOptions{TTL: -1}})
 		h.ttl = -1
 		h.f.stream = func(st *fakeStream) (any, *jsonrpc.Error) { st.active("c0"); return hold(st) }
 		s := subscribe(t, cl)
@@ -141,6 +141,38 @@ func TestCLI5Rotate(t *testing.T) {
 			t.Errorf("the new secret: %d", status)
 		}
 		read(t, s).want("error", "e1", "e2", "e3", "e4")
+	})
+}
+
+// CLI-5, SUB-5: the application says how often a subscription without expiry is refreshed, and how long an old secret is
+// accepted.
+func TestCLI5RefreshAndGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, cl := hooked(t, carriers[1], Options{Webhook: &WebhookOptions{TTL: -1, Refresh: 10 * time.Minute, Rotate: 15 * time.Minute, Grace: 2 * time.Hour}})
+		h.ttl = -1
+		s := subscribe(t, cl)
+		before := h.copyOf(h.sub())
+		time.Sleep(time.Hour + time.Minute)
+		calls := h.calls()
+		if n := len(calls); n != 7 {
+			t.Errorf("%d calls within an hour", n)
+		}
+		for _, c := range calls[:2] {
+			if c.Delivery.Secret != calls[0].Delivery.Secret {
+				t.Error("the secret was replaced at once")
+			}
+		}
+		if calls[2].Delivery.Secret == calls[0].Delivery.Secret {
+			t.Error("the secret was not replaced when it was old")
+		}
+		if status := h.event(&before, 1, "c1"); status != 204 {
+			t.Errorf("the old secret within the grace: %d", status)
+		}
+		time.Sleep(90 * time.Minute)
+		if status := h.event(&before, 2, "c2"); status != 401 {
+			t.Errorf("the old secret after the grace: %d", status)
+		}
+		read(t, s).want("e1")
 	})
 }
 

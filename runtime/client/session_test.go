@@ -264,7 +264,7 @@ func TestPlainRefusals(t *testing.T) {
 				cl := connect(t, f, c, Options{})
 				_, err := Subscribe(t.Context(), cl, Dynamic("tick"), nil)
 				var se *StatusError
-				if !errors.As(err, &se) || se.Status != status || se.Text != "go away" {
+				if !errors.As(err, &se) || se.Status != status || se.text != "go away" {
 					t.Errorf("%d: %v", status, err)
 				}
 				session := cl.Session()

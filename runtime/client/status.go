@@ -37,8 +37,6 @@ type Status struct {
 	// LastError is why the delivery was last interrupted or slowed down, or nil; while the callback of a webhook
 	// subscription refuses deliveries, it says so.
 	LastError error
-	// Unreadable are the entries of the server's list that were left out when it was read last.
-	Unreadable []*DescriptorError
 	// RefreshBefore is when a webhook subscription ends unless it is refreshed, by the server's
 	// clock; zero for never and in other modes.
 	RefreshBefore time.Time
@@ -85,11 +83,9 @@ func (c *Client) End(id string) bool {
 }
 
 func (s *subscription) snapshot() Status {
-	unreadable := s.c.catalog.leftOut()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.status
-	st.Unreadable = unreadable
 	if s.endpoint != nil {
 		if st.Refused = s.endpoint.Refused(); st.Refused.Standing {
 			st.LastError = st.Refused.Last

@@ -300,7 +300,7 @@ func (s *subscription) iterate(like any, yield func(ev any, err error) bool) {
 // each yields the items to show; one with an error is the last.
 func (s *subscription) each(yield func(it item, err error) bool) {
 	if !s.iterating.TryLock() {
-		yield(item{}, ErrIterating)
+		yield(item{}, errIterating)
 		return
 	}
 	defer s.iterating.Unlock()

@@ -17,10 +17,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// NoExpiry as a TTL asks for subscriptions that do not expire. A server may grant a finite time all
-// the same (SUB-6).
-const NoExpiry time.Duration = -1
-
 // WebhookOptions let a [Client] receive by webhook. Events come as POSTs to a receiver: either one
 // that the client serves on Listener, or one that the application mounts on its own server and
 // gives as Receiver.
@@ -54,8 +50,8 @@ type WebhookOptions struct {
 	// where one of them can.
 	Callbacks clientstore.CallbackStore
 
-	// TTL is how long a subscription is to live without refresh; 0 means 30 min, [NoExpiry] for
-	// ever. Subscriptions are refreshed after two thirds of what was granted.
+	// TTL is how long a subscription is to live without refresh; 0 means 30 min, negative for ever. A server may grant
+	// another time (SUB-6). Subscriptions are refreshed after two thirds of what was granted.
 	TTL time.Duration
 	// Refresh is how often subscriptions without expiry are refreshed all the same, and the
 	// server's list is read again; 0 means 1 h.

@@ -186,6 +186,24 @@ func TestFailuresAddNothing(t *testing.T) {
 	}
 }
 
+// CONV-2: an answer of a server of another make that breaks the protocol counts as none, and says where.
+func TestBadAnswers(t *testing.T) {
+	text := "some context"
+	for structured, where := range map[string]string{
+		`[]`:             "structuredContext",
+		`{"memories":3}`: "structuredContext",
+		`{"memories":[{"relevance":0.5},{"relevance":1.5}]}`: "structuredContext.memories[1]",
+	} {
+		got, _, _, err := read(&answer{Context: &text, StructuredContext: json.RawMessage(structured)})
+		if got != "" || !errors.Is(err, ErrBadAnswer) || !strings.Contains(err.Error(), where+": ") {
+			t.Errorf("%s: %q, %v", structured, got, err)
+		}
+	}
+	if _, err := Decode[Memories](Contribution{Structured: json.RawMessage(`{"memories":3}`)}); !errors.Is(err, ErrBadAnswer) {
+		t.Errorf("Decode: %v", err)
+	}
+}
+
 // CONV-4: servers are asked at once, late ones are left behind, and one that keeps being late is
 // left out for a while, visibly, and can be reset.
 func TestTimeoutsAndBreaker(t *testing.T) {
@@ -312,6 +330,39 @@ func TestConsent(t *testing.T) {
 		if in := user(); len(in.Contributions) != 0 {
 			t.Fatal("asked after the revocation")
 		}
+	})
+}
+
+// CONV-4: a server that is removed is asked no more, and the conversation does not wait for what is under way to it.
+func TestRemove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waits := Handler[Memories]{OnUserMessage: func(ctx context.Context, _ Message) (Answer[Memories], error) {
+			<-ctx.Done()
+			return Answer[Memories]{}, ctx.Err()
+		}}
+		h := NewHub(HubOptions{Consents: approving(t, "gone", "stays"), Timeout: time.Hour, Logger: quiet})
+		for name, handler := range map[string]Handler[Memories]{"gone": waits, "stays": says("still here")} {
+			session, stop := connect(t, handler, wire.RevisionLegacy, nil)
+			defer stop()
+			if err := h.Add(name, session, ServerOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.AfterFunc(time.Second, func() { h.Remove("gone") })
+		began := time.Now()
+		for range 2 {
+			in, err := h.UserMessage(t.Context(), Message{MessageID: "m", Content: "x"})
+			if err != nil || !strings.Contains(in.Text, "still here") {
+				t.Fatalf("%+v, %v", in, err)
+			}
+			if took := time.Since(began); took != time.Second {
+				t.Errorf("the conversation waited %v", took)
+			}
+		}
+		if left, err := h.Servers(t.Context()); err != nil || len(left) != 1 || left[0].Server != "stays" {
+			t.Errorf("servers %+v, %v", left, err)
+		}
+		h.Remove("unknown")
 	})
 }
 

@@ -34,7 +34,7 @@ var (
 var (
 	// ErrClosed is returned by Emit after Shutdown.
 	ErrClosed = errors.New("events: server is shut down")
-	// ErrTooLarge is returned by Emit for a payload above the type's limit. See HOOK-1.
+	// ErrTooLarge is returned by Emit for a payload above the server's limit. See HOOK-1.
 	ErrTooLarge = errors.New("events: payload too large")
 	// ErrEventID is returned by Emit for a [WithID] that is not 1 to 256 bytes of visible ASCII. See
 	// OCC-2.

@@ -12,7 +12,7 @@
 //
 // [NewWebhooks] does the same for what the server posts to webhooks.
 //
-// A test of a consumer emits without a server program, and makes the troubles that a consumer has to bear:
+// A test of a consumer emits without a server program, and causes the trouble that a consumer has to bear:
 //
 //	es := eventstest.NewServer(t)
 //	created := eventstest.Register[incidents.IncidentCreatedPayload](t, es, incidents.IncidentCreatedEventName)
@@ -27,7 +27,7 @@
 // of it. Outside, the durations that a test gives only bound how long it hangs, and how long it looks for what must not
 // come. Functions that take a t fail the test where something goes wrong, and are called from its goroutine.
 //
-// Start reading at [NewClient]; link.go is what lies between its client and the server.
+// Start reading at [NewClient]; link.go connects its client and the server.
 package eventstest
 
 import (

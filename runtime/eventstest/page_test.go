@@ -138,7 +138,7 @@ func TestPagerLosesNothing(t *testing.T) {
 			t.Errorf("paged %v, want %v", paged, want)
 		}
 		var dead []string
-		for d, err := range client.DeadLetters(t.Context(), cursors) {
+		for d, err := range clientstore.DeadLetters(t.Context(), cursors) {
 			if err != nil {
 				t.Fatal(err)
 			}

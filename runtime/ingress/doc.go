@@ -1,9 +1,8 @@
-// Package ingress takes in the webhooks of services (GitHub, Stripe, Slack, GitLab, whoever follows Standard
-// Webhooks, sends CloudEvents, or signs the body with an HMAC) and makes them occurrences of typed events.
+// Package ingress receives the webhooks of services and turns them into occurrences of typed events. It knows GitHub,
+// Stripe, Slack and GitLab, and services that follow Standard Webhooks, send CloudEvents or sign the body with an HMAC.
 //
 // A [Service] verifies the webhooks of one service; [NewGitHub] and its siblings make them. A [Route] says which
-// webhooks become which event type, and is written by the generator for event types with `from:` in the event
-// file. [NewHandler] joins both to an http.Handler:
+// webhooks become which event type; the generator writes it for event types with `from:` in the event file. [NewHandler] joins both to an http.Handler:
 //
 //	service, err := ingress.NewGitHub(ingress.GitHubOptions{Secrets: []string{os.Getenv("GITHUB_SECRET")}})
 //	…
@@ -12,6 +11,6 @@
 //	mux.Handle("POST /github", handler)
 //
 // The service's id of a delivery becomes the eventId, so that what is delivered twice is emitted once while
-// the log retains it (OCC-5). What authenticates is checked over the bytes as received, in constant time, before
+// the log retains it (OCC-5). Signatures and tokens are checked over the bytes as received, in constant time, before
 // anything is read from them.
 package ingress

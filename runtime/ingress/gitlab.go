@@ -29,19 +29,18 @@ type GitLab struct {
 
 // NewGitLab makes the service; it is an error to give neither kind of token, or an empty or malformed one.
 func NewGitLab(o GitLabOptions) (*GitLab, error) {
-	s, err := newService(ProviderGitLab, o.Tokens)
-	if err != nil {
-		return nil, err
+	g := &GitLab{service: service{provider: ProviderGitLab}}
+	var err error
+	if len(o.Tokens) > 0 || len(o.SigningTokens) == 0 {
+		if g.service, err = newService(ProviderGitLab, o.Tokens); err != nil {
+			return nil, err
+		}
 	}
-	g := &GitLab{service: s}
 	if len(o.SigningTokens) > 0 {
 		signing := StandardWebhooksOptions{Secrets: o.SigningTokens, Tolerance: o.Tolerance}
 		if g.signing, err = newStandard(ProviderGitLab, signing); err != nil {
 			return nil, err
 		}
-	}
-	if len(s.secrets) == 0 && g.signing == nil {
-		return nil, needsSecret(ProviderGitLab)
 	}
 	return g, nil
 }

@@ -56,8 +56,6 @@ func NewHMAC(o HMACOptions) (*HMAC, error) {
 	}
 	h := &HMAC{service: s, o: o, newHash: hashes[o.Hash], decode: encodings[o.Encoding]}
 	switch {
-	case len(s.secrets) == 0:
-		return nil, needsSecret(ProviderHMAC)
 	case !isHeaderName(o.Header):
 		return nil, fmt.Errorf("ingress: hmac: Header %q is not the name of a header", o.Header)
 	case h.newHash == nil:

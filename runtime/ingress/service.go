@@ -103,6 +103,9 @@ const minSecret = 8
 // newService refuses what would let everybody in.
 func newService(provider string, secrets []string) (service, error) {
 	s := service{provider: provider}
+	if len(secrets) == 0 {
+		return s, needsSecret(provider)
+	}
 	for i, text := range secrets {
 		if len(text) < minSecret {
 			return s, fmt.Errorf("ingress: %s: secret %d of %d has %d bytes, fewer than %d: it could be guessed",

@@ -30,9 +30,6 @@ type Slack struct {
 // NewSlack makes the service. No secret, or one of less than 8 bytes, is an error.
 func NewSlack(o SlackOptions) (*Slack, error) {
 	s, err := newService(ProviderSlack, o.Secrets)
-	if err == nil && len(s.secrets) == 0 {
-		err = needsSecret(ProviderSlack)
-	}
 	if err != nil {
 		return nil, err
 	}

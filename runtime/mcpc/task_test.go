@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -341,4 +342,42 @@ func outputOf(t *testing.T, list, tool string) *validate.Schema {
 	}
 	t.Fatalf("%s is not in %s", tool, list)
 	return nil
+}
+
+// MCPC-SRV-3: a task knows its id and session, and a tool of the author's stops tasks of its caller's session alone.
+func TestSessionOf(t *testing.T) {
+	started := make(chan *mcpc.Task[update], 1)
+	work := func(ctx context.Context, _ arguments, tk *mcpc.Task[update]) (result, error) {
+		started <- tk
+		<-ctx.Done()
+		return result{}, ctx.Err()
+	}
+	bubble(t, mcpc.Options{}, work, func(g *rig) {
+		type wish struct {
+			Task string `json:"task"`
+		}
+		mcp.AddTool(g.srv, &mcp.Tool{Name: "stop"}, func(ctx context.Context, req *mcp.CallToolRequest, w wish) (*mcp.CallToolResult, any, error) {
+			if !g.a.StopTask(g.a.SessionOf(ctx, req), w.Task) {
+				return nil, nil, errors.New("no such task")
+			}
+			return &mcp.CallToolResult{}, nil, nil
+		})
+		p, q := g.dial(legacy), g.dial(legacy)
+		p.call("count", withTask(1, "a"))
+		tk := <-started
+		if s := tk.Session(); tk.ID() != "a" || !slices.Contains(g.a.Sessions(), s) || s != g.a.Tasks()[0].Session {
+			t.Errorf("task %q of session %+v, tasks %+v", tk.ID(), s, g.a.Tasks())
+		}
+		q.call("count", withTask(1, "b"))
+		if s := (<-started).Session(); s == tk.Session() {
+			t.Errorf("both tasks are of session %+v", s)
+		}
+		if r := q.call("stop", `{"task":"a"}`); !r.IsError {
+			t.Error("another session stopped the task")
+		}
+		if r := p.call("stop", `{"task":"a"}`); r.IsError {
+			t.Errorf("its own session cannot stop it: %s", r.text())
+		}
+		equal(t, "p", p.heard(), `a failed "The task was stopped."`)
+	})
 }

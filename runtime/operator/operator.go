@@ -20,6 +20,9 @@ var (
 	// has died: whether it did anything is not known. [Admin.SendAgain] returns it while another attempt at
 	// the occurrence is under way.
 	ErrUnderWay = errors.New("operator: already in progress")
+	// ErrUnanswered is returned by [Admin.SendAgain] and [Admin.EndReplay] when the process that delivers to the
+	// subscription was asked and has not answered in 10 s. It may still do what it was asked for.
+	ErrUnanswered = errors.New("operator: another process was asked and has not answered")
 	// ErrBusy is returned by [Admin.Begin] while too many tasks run.
 	ErrBusy = errors.New("operator: too many tasks are running")
 )
@@ -86,8 +89,8 @@ type Admin interface {
 	Replay(ctx context.Context, id, cursor string, last store.Position) error
 
 	// EndReplay delivers nothing more of a replay that is under way: what had been delivered before it is delivered no more,
-	// and all else goes on. events.ErrNotFound when none is, as after a restart, and for what a check feeds. In another
-	// process it is ended a moment later.
+	// and all else goes on. events.ErrNotFound when none is, as after a restart, and for what a check feeds. One of another process
+	// has ended when that one has answered, else it is [ErrUnanswered].
 	EndReplay(ctx context.Context, id string) error
 
 	// Locate finds the cursor from which a replay of an event type begins. A point after the head is

@@ -20,6 +20,8 @@ const (
 	StateSuspended State = "suspended" // until it is refreshed or resumed
 	StatePaused    State = "paused"    // by an operator, until an operator lets it go on
 	StateAbsent    State = "absent"
+	// StateUnreadable: its record cannot be read, and nobody delivers to it, see [WebhookInfo.Unreadable].
+	StateUnreadable State = "unreadable"
 )
 
 // A SubscriptionKey is what identifies a webhook subscription. See SUB-4.
@@ -55,10 +57,13 @@ type WebhookInfo struct {
 	// WaitingSince is when the first entry after its watermark happened, by that one's timestamp; zero where
 	// Behind is nil or 0.
 	WaitingSince time.Time `json:"waitingSince,omitzero"`
-	// Replay is the replay under way in this process; nil for none, and for the rest of one that an earlier process began.
+	// Replay is the replay under way; nil for none, and for the rest of one that an earlier process began. Of one that lives in
+	// another process it is as it was some seconds ago, and nil beyond the first 500 of that process.
 	Replay *Replay `json:"replay,omitempty"`
 	// Truncated tells of a gap that no subscribe response has reported yet.
 	Truncated bool `json:"truncated,omitempty"`
+	// Unreadable is why its record cannot be read; "" where it can. One that was taken up before goes on until its process ends.
+	Unreadable string `json:"unreadable,omitempty"`
 }
 
 // A Replay is how far a replay of one webhook subscription is.
@@ -68,8 +73,10 @@ type Replay struct {
 	Left int64 `json:"left"`
 }
 
-// Failing tells that its last attempt failed: it is suspended, or tried again.
-func (i *WebhookInfo) Failing() bool { return !i.FailedSince.IsZero() || i.State == StateSuspended }
+// Failing tells that its last attempt failed, so that it is suspended or tried again, or that its record cannot be read.
+func (i *WebhookInfo) Failing() bool {
+	return !i.FailedSince.IsZero() || i.State == StateSuspended || i.Unreadable != ""
+}
 
 // A Filter picks webhook subscriptions; what is empty picks all.
 type Filter struct {
@@ -80,7 +87,7 @@ type Filter struct {
 	Host, URL string
 	// MinBehind picks those that are behind by that many entries at least, of this process only.
 	MinBehind int64
-	// Failing picks those whose last attempt failed, suspended or not.
+	// Failing picks those whose last attempt failed, suspended or not, and those whose record cannot be read.
 	Failing bool
 	// Late picks those, of this process only, whose watermark has an entry after it that happened longer ago.
 	Late time.Duration

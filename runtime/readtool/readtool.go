@@ -1,7 +1,6 @@
-// Package readtool describes the read tools: one MCP tool an event type that returns its next
-// occurrences by cursor, so that a client that knows no events can use the type. [New] makes the
-// descriptor of an event type, [All] those of a generated package, and server.Server.AddReadTools registers
-// them.
+// Package readtool describes read tools: one MCP tool for each event type, which returns its next occurrences by cursor
+// to clients that do not support events. [New] makes the descriptor of one event type, [All] those of a generated
+// package, and server.Server.AddReadTools registers them.
 package readtool
 
 import (

@@ -73,8 +73,6 @@ type Retry struct {
 	Jitter float64
 	// Window is how long after its first attempt an occurrence is tried; default 15 min.
 	Window time.Duration
-	// AttemptTimeout bounds one attempt beside [Callbacks].Timeout; 0 is no further bound.
-	AttemptTimeout time.Duration
 
 	// Workers bounds attempts under way; default 512. At most half of them serve subscriptions
 	// whose endpoints hang, cannot be reached or were not tried yet.
@@ -125,7 +123,7 @@ type Suspension struct {
 // engine are the options of the delivery engine that authors set.
 func (r Retry) engine(log *slog.Logger, meter metric.Meter, tracer trace.Tracer) delivery.Options {
 	return delivery.Options{
-		Schedule: r.Schedule, Jitter: r.Jitter, RetryWindow: r.Window, AttemptTimeout: r.AttemptTimeout,
+		Schedule: r.Schedule, Jitter: r.Jitter, RetryWindow: r.Window,
 		Workers: r.Workers, PerHost: r.PerHost, PerSubscription: r.PerSubscription,
 		SubscriptionLimit: delivery.Limit(r.SubscriptionLimit), HostLimit: delivery.Limit(r.HostLimit),
 		Suspend: delivery.Suspension(r.Suspend), NoExpiryRemoval: r.NoExpiryRemoval, MaxUnsettled: r.MaxUnsettled,

@@ -183,7 +183,7 @@ func TestCrashChild(t *testing.T) {
 			t.Fatal(err)
 		}
 		fmt.Println("emitted", id)
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // deliveries go on between two emits, so that the crash finds some
 	}
 	time.Sleep(250 * time.Millisecond) // for the crash point to come; where it does not, the process ends here
 	killSelf()

@@ -213,7 +213,7 @@ func addServerInfo(m map[string]any) map[string]any {
 	return m
 }
 
-// The read tools: the next occurrences by cursor for clients that know no events; refusals are tool
+// The read tools: the next occurrences by cursor for clients that do not support events; refusals are tool
 // errors; off unless registered.
 func TestReadTools(t *testing.T) {
 	s := newServer(t, Options{Authorize: func(_ context.Context, _, _ string, args json.RawMessage) error {

@@ -107,7 +107,7 @@ type Options struct {
 	MaxStreams, MaxStreamsPerType int
 	// ScanLimit bounds how many entries one poll looks at; default 4,096. See POLL-7.
 	ScanLimit int
-	// MaxPayload bounds an encoded payload in bytes. The default is 1 MiB (OCC-4).
+	// MaxPayload bounds an encoded payload in bytes. The default is 1 MiB (HOOK-1).
 	MaxPayload int
 	// MaxArguments bounds a subscription's arguments, in bytes of JSON. The default is 64 KiB;
 	// what was stored before is exempt (CAP-5).
@@ -268,9 +268,6 @@ func WithReplayCeiling(d time.Duration) TypeOption {
 // POLL-8.
 func WithPollLease(d time.Duration) TypeOption { return func(o *typeOptions) { o.lease = d } }
 
-// WithMaxPayload bounds the type's encoded payloads in bytes. See OCC-4.
-func WithMaxPayload(n int) TypeOption { return func(o *typeOptions) { o.maxPayload = n } }
-
 // WithoutPoll switches off poll for the type. See LIST-3.
 func WithoutPoll() TypeOption { return func(o *typeOptions) { o.noPoll = true } }
 
@@ -287,7 +284,6 @@ func (o Options) forType(opts []TypeOption) typeOptions {
 		opt(&t)
 	}
 	setDefault(&t.nextPoll, o.NextPoll)
-	setDefault(&t.maxPayload, o.MaxPayload)
 	t.retention.MaxAge = cmp.Or(t.retention.MaxAge, o.Retention.MaxAge)
 	t.retention.MaxCount = cmp.Or(t.retention.MaxCount, o.Retention.MaxCount)
 	t.retention.MaxBytes = cmp.Or(t.retention.MaxBytes, o.Retention.MaxBytes)

@@ -345,7 +345,7 @@ func TestCUR8RestoredUnderServers(t *testing.T) {
 		emit(t, a.emitter, incident{ID: fmt.Sprint("x", i)})
 	}
 	waitUntil(t, "delivered", func() bool { return len(f.r.to(plain)) == 5 && len(f.r.to(plain+"/2")) == 5 })
-	time.Sleep(time.Second) // and stored
+	waitUntil(t, "stored", func() bool { return pgtest.Query(t, dsn, "SELECT min(base) >= 5 FROM "+schema+".subscriptions") == "t" })
 	restore := pgtest.Backup(t, dsn, schema)
 	var streams []*live
 	for _, m := range f.members {
@@ -362,7 +362,10 @@ func TestCUR8RestoredUnderServers(t *testing.T) {
 	}
 	waitUntil(t, "delivered", func() bool { return len(f.r.to(plain)) == 10 && len(f.r.to(plain+"/2")) == 10 })
 	cursor := pollFrom(t, b.Server, nil, "").Cursor
-	time.Sleep(time.Second)
+	// Fences follow the database's clock, in hundredths of a second; those of one moment run ahead of it.
+	waitUntil(t, "the clock has passed the last fence", func() bool {
+		return pgtest.Query(t, dsn, "SELECT extract(epoch FROM clock_timestamp()) * 100 > last_fence + 1 FROM "+schema+".store") == "t"
+	})
 	fences := pgtest.Query(t, dsn, "SELECT max(fence) FROM "+schema+".leases")
 	restore()
 	for i := range 5 { // at the positions of what is lost

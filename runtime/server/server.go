@@ -1,17 +1,16 @@
-// Package server makes an MCP server of the official SDK serve events: it keeps each event type's
-// log, answers events/list and events/poll, runs events/stream, and delivers to the webhooks that
-// clients set up with events/subscribe.
+// Package server makes an MCP server of the official SDK serve events: it keeps each event type's log, answers events/list
+// and events/poll, runs events/stream, and delivers to the webhooks that clients set up with events/subscribe.
 //
-// Authors meet [New], [Register] and its siblings (called by generated code), [Hooks] and
-// [Emitter]; [WebhookOptions] switches webhooks on, and operators look after them with [operator.Admin].
-// Package transport carries what the server answers; docs/packages.md shows the rooms inside.
+// Start with [New]. Generated code calls [Register] and its siblings with the author's [Hooks], and returns an emitter.
+// [WebhookOptions] turns webhooks on, and operators look after them with [operator.Admin]. Package transport serves the
+// result over HTTP, stdio and in memory.
 //
-// Inside, every event type has a log and every consumer is a reader with a position (package
-// internal/topic). Occurrences that a check finds go through a feed (package internal/feed), whose log
-// is read in the same way. Streams and followers (package internal/streaming) and held polls (package internal/polling)
-// read in a [topic.Loop]. Webhook subscriptions are kept by package internal/subscriber, and package delivery turns
-// their readers; webhook.go and subscribe.go are what they meet of the server. What operators and authors do with what
-// is live is in package internal/operate, which meets admin.go.
+// Inside, every event type has a log and every consumer is a reader with a position (package internal/topic). Occurrences
+// that a check finds go through a feed (package internal/feed), whose log is read in the same way. Streams and followers
+// (package internal/streaming) and held polls (package internal/polling) read in a topic.Loop. Package internal/subscriber
+// keeps webhook subscriptions, and package internal/delivery turns their readers; webhook.go and subscribe.go connect both
+// to the server. Package internal/operate does what operators and authors ask for; admin.go connects it. docs/packages.md
+// shows these rooms.
 package server
 
 import (
@@ -240,10 +239,11 @@ func (s *Server) register(d *definition) (*eventType, error) {
 			return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
 		}
 		s.warnOfRetention(d.info.Name, lo.MaxAge)
-		et.topic, err = topic.Open(&d.Type, topic.Options{Slots: recordSlots, Apart: apart, Kept: d.kept(lo, logs.Durable()), Asked: asked, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
-			lo.Appended = appended
-			return logs.OpenLog(context.Background(), d.info.Name, lo)
-		}})
+		et.topic, err = topic.Open(&d.Type, topic.Options{Slots: recordSlots, Apart: apart, Kept: d.kept(lo, logs.Durable()), Asked: asked, Strange: s.strange(d.info.Name, logs.Durable()),
+			Open: func(appended func([]store.Entry)) (store.EventLog, error) {
+				lo.Appended = appended
+				return logs.OpenLog(context.Background(), d.info.Name, lo)
+			}})
 		if err != nil {
 			return nil, fmt.Errorf("registering event %q: opening its log: %w", d.info.Name, err)
 		}
@@ -274,6 +274,27 @@ func (s *Server) warnOfRetention(event string, age time.Duration) {
 	}
 	s.options.Logger.Warn("mcp events: events emitted in transactions may be duplicated after a crash unless the log retains them for more than an hour (Options.Retention)",
 		"event", event, "maxAge", age)
+}
+
+// strangeEvery is how often strange cursors of an event type are warned of at most: anybody can make some up.
+const strangeEvery = 10 * time.Minute
+
+// strange warns of cursors that a durable log has not given out: the store may be another one than the clients know, in
+// another account or file, or an older copy of it (CUR-8). Where nothing outlasts the process it is nil.
+func (s *Server) strange(event string, durable bool) func(what string, at store.Position) {
+	if !durable {
+		return nil
+	}
+	var next atomic.Int64 // when the next one is warned of, as time since the server began
+	began := time.Now()
+	return func(what string, at store.Position) {
+		now, due := int64(time.Since(began)), next.Load()
+		if now < due || !next.CompareAndSwap(due, now+int64(strangeEvery)) {
+			return
+		}
+		s.options.Logger.Warn("mcp events: a client comes with a cursor that this store has not given out, and begins at the oldest event; is it the right store, and not an older copy?",
+			"event", event, "position", at, "cursor", what)
+	}
 }
 
 // kept is what a log with these bounds keeps.

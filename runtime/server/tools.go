@@ -17,13 +17,13 @@ import (
 const WaitTool = waittool.Name
 
 // AddReadTools registers on the mcp.Server one tool for each descriptor, which reads the next
-// occurrences of its event type by cursor: events/poll for clients that know no events. Principal,
+// occurrences of its event type by cursor: events/poll for clients that do not support events. Principal,
 // visibility and authorization are those of a poll; tools/list leaves out the tools of types that
 // are hidden from the caller or removed (LIST-4). The types must be registered before their tools:
 // nothing is added when one is not, or when one descriptor is unusable.
 func (s *Server) AddReadTools(tools ...readtool.Tool) error { return s.tools.AddRead(tools...) }
 
-// AddWaitTool registers on the mcp.Server one further tool for clients that know no events, [WaitTool]. It waits
+// AddWaitTool registers on the mcp.Server one further tool for clients that do not support events, [WaitTool]. It waits
 // for occurrences of several event types at once:
 //
 //	{events: [{name, arguments?}], cursor?, since?, waitSeconds?, quietSeconds?, maxEvents?} → {events, cursor, truncated, hasMore}

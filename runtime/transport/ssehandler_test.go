@@ -300,7 +300,7 @@ func TestSSEStalledReader(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	time.Sleep(50 * time.Millisecond)
+	time.Sleep(50 * time.Millisecond) // the socket fills up meanwhile, of which nothing tells
 	began := time.Now()
 	go g.stop()
 	select {

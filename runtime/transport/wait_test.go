@@ -32,7 +32,7 @@ func (m mode) waitCall(id, arguments string) string {
 // waitHeader names the tool, as the stateless revision demands.
 var waitHeader = map[string]string{"Mcp-Name": "events_wait"}
 
-// newWaitRig is a rig with the tools for clients that know no events. What comes of each call of one is told.
+// newWaitRig is a rig with the tools for clients that do not support events. What comes of each call of one is told.
 func newWaitRig(t testing.TB, o server.Options) (g *rig, begun, over chan error) {
 	t.Helper()
 	g = newRig(t, o)

@@ -183,6 +183,13 @@ func TestCLI5Freshness(t *testing.T) {
 				t.Errorf("%s: %v", stamp, err)
 			}
 		}
+		for _, name := range []string{"Webhook-Id", "Webhook-Timestamp", "Webhook-Signature"} {
+			h := signed(t, Signer{Ring: NewRing(s)}, m, time.Now())
+			h.Del(name)
+			if _, err := (Verifier{Secrets: []Secret{s}}).Verify(h, m.Body); !errors.Is(err, ErrHeaders) {
+				t.Errorf("without %s: %v", name, err)
+			}
+		}
 	})
 }
 

@@ -1,4 +1,4 @@
-// Package webhook is what both ends of a webhook delivery share: secrets, signatures by the
+// Package webhook has what both ends of a webhook delivery share: secrets, signatures by the
 // Standard Webhooks specification, the bodies that are posted, and the handler that receives them.
 //
 // A server keeps a [Ring] of secrets for each subscription and, if it wants to be known by a key

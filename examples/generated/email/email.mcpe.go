@@ -60,7 +60,7 @@ type EmailReceivedHooks = server.Hooks[EmailReceivedArguments, EmailReceivedPayl
 
 // EmailReceivedChecker looks for occurrences of email.received upstream.
 type EmailReceivedChecker interface {
-	// CheckEmailReceived returns the occurrences after cursor, which is empty at first or what an earlier page gave.
+	// CheckEmailReceived returns the occurrences after cursor, which is empty in the first call and later the cursor of an earlier page.
 	CheckEmailReceived(ctx context.Context, args EmailReceivedArguments, cursor string) (events.Page[EmailReceivedPayload], error)
 }
 

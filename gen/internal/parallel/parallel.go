@@ -1,5 +1,5 @@
 // Package parallel runs the independent steps of a generation on all processors. Results go to the
-// place of their index, so that the outcome does not depend on who was first.
+// place of their index, so that the outcome does not depend on which step ends first.
 package parallel
 
 import (

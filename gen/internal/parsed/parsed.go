@@ -1,4 +1,4 @@
-// Package parsed has published schemas as nodes, those of shared definitions made once.
+// Package parsed turns published schemas into nodes. A definition that several schemas share is turned once.
 package parsed
 
 import (

@@ -12,7 +12,7 @@ import (
 )
 
 // If this does not compile, the generated code is newer than its runtime: upgrade the module
-// github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the mcpe-gen of the version that stands there.
+// github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the version of mcpe-gen that it names.
 const _ = eventsimpl.IsAtLeastVersion0_1
 
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.

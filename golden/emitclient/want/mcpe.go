@@ -14,5 +14,5 @@ package emitclient
 import "github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 
 // If this does not compile, the generated code is newer than its runtime: upgrade the module
-// github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the mcpe-gen of the version that stands there.
+// github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the version of mcpe-gen that it names.
 const _ = eventsimpl.IsAtLeastVersion0_1

@@ -68,7 +68,7 @@ type PongHooks = server.Hooks[PongArguments, PongPayload]
 
 // PongChecker looks for occurrences of pong upstream.
 type PongChecker interface {
-	// CheckPong returns the occurrences after cursor, which is empty at first or what an earlier page gave.
+	// CheckPong returns the occurrences after cursor, which is empty in the first call and later the cursor of an earlier page.
 	CheckPong(ctx context.Context, args PongArguments, cursor string) (events.Page[PongPayload], error)
 }
 

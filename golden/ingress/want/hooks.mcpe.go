@@ -178,7 +178,7 @@ func (e *OrderCreatedEmitter) Emit(ctx context.Context, p OrderCreatedPayload, o
 
 // OrderCreatedChecker looks for occurrences of order.created upstream.
 type OrderCreatedChecker interface {
-	// CheckOrderCreated returns the occurrences after cursor, which is empty at first or what an earlier page gave.
+	// CheckOrderCreated returns the occurrences after cursor, which is empty in the first call and later the cursor of an earlier page.
 	CheckOrderCreated(ctx context.Context, args OrderCreatedArguments, cursor string) (events.Page[OrderCreatedPayload], error)
 }
 

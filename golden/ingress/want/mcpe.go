@@ -23,7 +23,7 @@ import (
 )
 
 // If this does not compile, the generated code is newer than its runtime: upgrade the module
-// github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the mcpe-gen of the version that stands there.
+// github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the version of mcpe-gen that it names.
 const _ = eventsimpl.IsAtLeastVersion0_1
 
 //go:embed mcpe.schemas.json
@@ -32,13 +32,13 @@ var publishedSchemasText string
 // publishedSchemas are read when the first event type or task is used.
 var publishedSchemas = eventsimpl.NewSchemas(publishedSchemasText)
 
-// GitHubIngress holds the emitters of what comes from webhooks of GitHub, each of which is needed.
+// GitHubIngress holds the emitters of the events that come from webhooks of GitHub. Each is required.
 type GitHubIngress struct {
 	IssueOpened *IssueOpenedEmitter
 	Push        *PushEmitter
 }
 
-// Handler takes in webhooks of GitHub that s has verified, and emits what they tell.
+// Handler receives webhooks of GitHub, which s verifies, and emits their events.
 func (in GitHubIngress) Handler(s ingress.Service, o ingress.Options) (*ingress.Handler, error) {
 	return ingress.NewHandler(
 		s, o,
@@ -53,12 +53,12 @@ func (in GitHubIngress) Handler(s ingress.Service, o ingress.Options) (*ingress.
 	)
 }
 
-// HMACIngress holds the emitters of what comes from signed webhooks, each of which is needed.
+// HMACIngress holds the emitters of the events that come from signed webhooks. Each is required.
 type HMACIngress struct {
 	OrderCreated *OrderCreatedEmitter
 }
 
-// Handler takes in signed webhooks that s has verified, and emits what they tell.
+// Handler receives signed webhooks, which s verifies, and emits their events.
 func (in HMACIngress) Handler(s ingress.Service, o ingress.Options) (*ingress.Handler, error) {
 	return ingress.NewHandler(
 		s, o,
@@ -68,12 +68,12 @@ func (in HMACIngress) Handler(s ingress.Service, o ingress.Options) (*ingress.Ha
 	)
 }
 
-// StripeIngress holds the emitters of what comes from webhooks of Stripe, each of which is needed.
+// StripeIngress holds the emitters of the events that come from webhooks of Stripe. Each is required.
 type StripeIngress struct {
 	InvoicePaid *InvoicePaidEmitter
 }
 
-// Handler takes in webhooks of Stripe that s has verified, and emits what they tell.
+// Handler receives webhooks of Stripe, which s verifies, and emits their events.
 func (in StripeIngress) Handler(s ingress.Service, o ingress.Options) (*ingress.Handler, error) {
 	return ingress.NewHandler(
 		s, o,

@@ -13,7 +13,7 @@
 //
 // A server adds an event type with a function such as [RegisterIncidentCreated].
 // A client receives one with a function such as [SubscribeIncidentCreated].
-// [ReadTools] are the tools of clients that know no events.
+// [ReadTools] are tools for clients that do not support events.
 package names
 
 import (
@@ -24,7 +24,7 @@ import (
 )
 
 // If this does not compile, the generated code is newer than its runtime: upgrade the module
-// github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the mcpe-gen of the version that stands there.
+// github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the version of mcpe-gen that it names.
 const _ = eventsimpl.IsAtLeastVersion0_1
 
 //go:embed mcpe.schemas.json

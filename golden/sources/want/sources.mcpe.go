@@ -59,7 +59,7 @@ type MailReceivedHooks = server.Hooks[MailReceivedArguments, MailReceivedPayload
 
 // MailReceivedChecker looks for occurrences of mail.received upstream.
 type MailReceivedChecker interface {
-	// CheckMailReceived returns the occurrences after cursor, which is empty at first or what an earlier page gave.
+	// CheckMailReceived returns the occurrences after cursor, which is empty in the first call and later the cursor of an earlier page.
 	CheckMailReceived(ctx context.Context, args MailReceivedArguments, cursor string) (events.Page[MailReceivedPayload], error)
 }
 
@@ -131,7 +131,7 @@ func (e *MailMovedEmitter) Emit(ctx context.Context, p MailMovedPayload, o ...ev
 
 // MailMovedChecker looks for occurrences of mail.moved upstream.
 type MailMovedChecker interface {
-	// CheckMailMoved returns the occurrences after cursor, which is empty at first or what an earlier page gave.
+	// CheckMailMoved returns the occurrences after cursor, which is empty in the first call and later the cursor of an earlier page.
 	CheckMailMoved(ctx context.Context, args MailMovedArguments, cursor string) (events.Page[MailMovedPayload], error)
 }
 

@@ -9,9 +9,9 @@
 //
 // A server adds an event type with a function such as [RegisterReportWritten].
 // A client receives one with a function such as [SubscribeReportWritten].
-// [ReadTools] are the tools of clients that know no events.
-// A server does the work of a task that is added with a function such as [RegisterWriteReportTask].
-// A client has it done with a function such as [CallWriteReportTask].
+// [ReadTools] are tools for clients that do not support events.
+// A server adds a task with a function such as [RegisterWriteReportTask].
+// A client starts it with a function such as [CallWriteReportTask].
 package reports
 
 import (
@@ -22,7 +22,7 @@ import (
 )
 
 // If this does not compile, the generated code is newer than its runtime: upgrade the module
-// github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the mcpe-gen of the version that stands there.
+// github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the version of mcpe-gen that it names.
 const _ = eventsimpl.IsAtLeastVersion0_1
 
 //go:embed mcpe.schemas.json

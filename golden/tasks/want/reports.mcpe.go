@@ -215,7 +215,7 @@ func (v WriteReportTaskUpdateNote) MarshalJSON() ([]byte, error) {
 // Write the report of a team.
 type WriteReportTask = mcpc.Task[WriteReportTaskUpdate]
 
-// RegisterWriteReportTask adds the tool write_report to a, whose work f does.
+// RegisterWriteReportTask adds the tool write_report to a. Each call of the tool starts a task that runs f.
 func RegisterWriteReportTask(a *mcpc.Adapter, f mcpc.Func[WriteReportTaskArguments, WriteReportTaskUpdate, WriteReportTaskResult]) error {
 	return mcpc.RegisterTask(a, task.Type[WriteReportTaskArguments, WriteReportTaskUpdate, WriteReportTaskResult]{Info: taskWriteReport()}, f)
 }
@@ -254,7 +254,7 @@ type WatchTaskResult = Team
 // Watch a team until you are told to stop.
 type WatchTask = mcpc.Task[WatchTaskUpdate]
 
-// RegisterWatchTask adds the tool watch-team to a, whose work f does.
+// RegisterWatchTask adds the tool watch-team to a. Each call of the tool starts a task that runs f.
 func RegisterWatchTask(a *mcpc.Adapter, f mcpc.Func[WatchTaskArguments, WatchTaskUpdate, WatchTaskResult]) error {
 	return mcpc.RegisterTask(a, task.Type[WatchTaskArguments, WatchTaskUpdate, WatchTaskResult]{Info: taskWatch()}, f)
 }

@@ -1,4 +1,5 @@
-// Package actor carries who asks for something to where it is done. It makes no promise of compatibility.
+// Package actor puts the name of the operator who asks for something into a context. It makes no promise of
+// compatibility.
 package actor
 
 import (
@@ -6,7 +7,7 @@ import (
 	"strings"
 )
 
-// Nobody is who has asked when nobody was named.
+// Nobody is the name of an operator without one.
 const Nobody = "operator"
 
 // max bounds a name, in bytes: it is kept with every attempt that was asked for.
@@ -14,7 +15,7 @@ const max = 256
 
 type key struct{}
 
-// With returns a context in which that one asks.
+// With returns a context that carries the name.
 func With(ctx context.Context, name string) context.Context {
 	if len(name) > max {
 		name = strings.ToValidUTF8(name[:max], "")
@@ -22,7 +23,7 @@ func With(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, key{}, name)
 }
 
-// Of is who asks in the context.
+// Of returns the name that the context carries, or [Nobody].
 func Of(ctx context.Context) string {
 	if name, _ := ctx.Value(key{}).(string); name != "" {
 		return name

@@ -1,5 +1,5 @@
-// Package attemptlog encodes the attempts that one update of a subscription brings as one value, as
-// durable stores keep them: storing a hundred costs them one row.
+// Package attemptlog encodes all attempts of one update of a subscription as one value for the durable stores, so that
+// storing a hundred costs one row.
 package attemptlog
 
 import (

@@ -94,6 +94,7 @@ type Campaign struct {
 type window struct {
 	slot     *Slot
 	from, to time.Time
+	why      string
 }
 
 // A death is the kill of the replica that owned the outbox.
@@ -195,7 +196,7 @@ func (c *Campaign) place(callbacks string) error {
 			// What it could not write down as the owner any more is delivered again, by itself even. Requests that
 			// are under way come a little later.
 			c.happened(leaseLost)
-			c.Window(s, time.Now().Add(-2*c.Lease), time.Now().Add(unwritten))
+			c.Window("its replica lost the lease", s, time.Now().Add(-2*c.Lease), time.Now().Add(unwritten))
 		}
 		c.slots = append(c.slots, s)
 	}

@@ -73,12 +73,12 @@ func (s *Store) Close() error {
 	return s.Store.Close()
 }
 
-// Window says that something is wrong with a slot, or with the database when slot is nil: deliveries of that time may be
-// repeated.
-func (c *Campaign) Window(slot *Slot, from, to time.Time) {
+// Window says what is wrong with a slot, or with the database when slot is nil: deliveries of that time may be repeated, and
+// the report has how many were for that.
+func (c *Campaign) Window(why string, slot *Slot, from, to time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.windows = append(c.windows, window{slot, from, to})
+	c.windows = append(c.windows, window{slot, from, to, why})
 }
 
 // Unleased says that nobody can have had a lease in that time: a delivery then is a finding.

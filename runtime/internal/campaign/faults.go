@@ -87,7 +87,7 @@ func (c *Campaign) Kill(ctx context.Context, s *Slot, dead func()) error {
 	from := time.Now()
 	s.kill()
 	dead()
-	c.Window(s, from, time.Now())
+	c.Window("its replica was killed", s, from, time.Now())
 	c.mu.Lock()
 	c.killed = append(c.killed, from)
 	c.mu.Unlock()
@@ -104,7 +104,7 @@ func (c *Campaign) halt(ctx context.Context) error {
 		return err
 	}
 	Sleep(ctx, c.Lease+rand.N(c.Lease))
-	c.Window(s, from, time.Now())
+	c.Window("its replica stood still", s, from, time.Now())
 	return s.Resume()
 }
 

@@ -25,9 +25,9 @@ type Report struct {
 	failover     []time.Duration // from the death of the outbox's owner to what was committed after it
 	// From each kill of a replica to what each client got next, by what kind of client it is.
 	served   map[string][]time.Duration
-	attempts int // of webhooks
-	repeats  int // of deliveries that had been accepted, all at a fault
-	doubled  int // made by two replicas at once, all at a fault
+	attempts int            // of webhooks
+	repeats  map[string]int // of deliveries that had been accepted, by what excuses them
+	doubled  map[string]int // made by two replicas at once, by what excuses them
 	note     string
 	failures []error
 }
@@ -174,7 +174,7 @@ func (c *Campaign) judgeAttempts(r *Report) {
 	attempts := slices.Clone(c.reception.attempts)
 	c.reception.mu.Unlock()
 	slices.SortFunc(attempts, func(a, b attempt) int { return a.begin.Compare(b.begin) })
-	r.attempts = len(attempts)
+	r.attempts, r.repeats, r.doubled = len(attempts), map[string]int{}, map[string]int{}
 	c.mu.Lock()
 	unleased := slices.Clone(c.unleased)
 	c.mu.Unlock()
@@ -190,10 +190,10 @@ func (c *Campaign) judgeAttempts(r *Report) {
 	for _, a := range attempts {
 		key := [2]string{a.receiver, a.event}
 		if before, ok := accepted[key]; ok {
-			r.repeats++
-			if !c.excused(before) {
-				c.fail(fmt.Errorf("%s was accepted at %s from %s at %v and came again from %s at %v without a fault", a.event,
-					a.receiver, before.source, before.end.Format(time.StampMilli), a.source, a.begin.Format(time.StampMilli)))
+			why, ok := c.excused(before)
+			if r.repeats[why]++; !ok {
+				c.fail(fmt.Errorf("%s was accepted at %s from %s at %v and came again from %s at %v without a fault at that time (%s)", a.event,
+					a.receiver, before.source, before.end.Format(time.StampMilli), a.source, a.begin.Format(time.StampMilli), why))
 			}
 		}
 		if a.accepted {
@@ -205,10 +205,10 @@ func (c *Campaign) judgeAttempts(r *Report) {
 		key := [2]string{a.receiver, a.event}
 		before, ok := open[key]
 		if ok && before.source != a.source && a.begin.Before(before.end) {
-			r.doubled++
-			if !c.excused(before) {
-				c.fail(fmt.Errorf("%s was attempted at %s by %s and %s at once, at %v, without a fault", a.event, a.receiver, before.source, a.source,
-					a.begin.Format(time.StampMilli)))
+			why, ok := c.excused(before)
+			if r.doubled[why]++; !ok {
+				c.fail(fmt.Errorf("%s was attempted at %s by %s and %s at once, at %v, without a fault at that time (%s)", a.event, a.receiver, before.source, a.source,
+					a.begin.Format(time.StampMilli), why))
 			}
 		}
 		if !ok || a.end.After(before.end) {
@@ -223,9 +223,11 @@ const unwritten = 4 * time.Second
 // patience is how long a replica certainly waits for an answer: what was accepted later it may not know of.
 const patience = 3 * time.Second
 
-func (c *Campaign) excused(a attempt) bool {
+// excused tells why a delivery that was accepted may come again, or be made by another replica at once; where it may not, what
+// went wrong next.
+func (c *Campaign) excused(a attempt) (why string, ok bool) {
 	if a.end.Sub(a.begin) > patience {
-		return true
+		return "it was accepted late", true
 	}
 	begun := a.begin
 	if !a.signed.IsZero() && a.signed.Before(begun) {
@@ -233,10 +235,35 @@ func (c *Campaign) excused(a attempt) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.ContainsFunc(c.windows, func(w window) bool {
+	i := slices.IndexFunc(c.windows, func(w window) bool {
 		return (w.slot == nil || w.slot.options.source == a.source) &&
 			w.from.Before(a.end.Add(unwritten)) && w.to.After(begun)
 	})
+	if i >= 0 {
+		return c.windows[i].why, true
+	}
+	next := window{from: a.end.Add(settleTime), why: "no fault"}
+	for _, w := range c.windows { // so long it had not been written down
+		if (w.slot == nil || w.slot.options.source == a.source) && w.from.After(a.end) && w.from.Before(next.from) {
+			next = w
+			next.why = fmt.Sprintf("%s %v later", w.why, w.from.Sub(a.end).Round(time.Millisecond))
+		}
+	}
+	return next.why, false
+}
+
+// counted lists how many there were, by why.
+func counted(by map[string]int) string {
+	total := 0
+	var list []string
+	for _, why := range slices.Sorted(maps.Keys(by)) {
+		total += by[why]
+		list = append(list, fmt.Sprintf("%d as %s", by[why], why))
+	}
+	if total == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d (%s)", total, strings.Join(list, ", "))
 }
 
 // Print prints the tables.
@@ -274,8 +301,8 @@ func (r *Report) Print(w io.Writer) {
 		}
 	}
 	if r.attempts > 0 {
-		fmt.Fprintf(w, "Webhooks: %d attempts, %d accepted deliveries repeated and %d made by two replicas at once, "+
-			"each at a fault.\n", r.attempts, r.repeats, r.doubled)
+		fmt.Fprintf(w, "Webhooks: %d attempts; accepted deliveries repeated: %s; made by two replicas at once: %s.\n", r.attempts,
+			counted(r.repeats), counted(r.doubled))
 	}
 	if r.note != "" {
 		fmt.Fprintln(w, r.note)

@@ -72,14 +72,14 @@ func TestJudgementOfAttempts(t *testing.T) {
 		want    string
 	}{
 		"no fault":            {want: "without a fault"},
-		"a fault elsewhere":   {windows: []window{{other, at, at}}, want: "without a fault"},
-		"a fault before":      {windows: []window{{one, at.Add(-time.Minute), at.Add(-time.Second)}}, want: "without a fault"},
-		"a fault long after":  {windows: []window{{one, at.Add(time.Minute), at.Add(time.Minute)}}, want: "without a fault"},
-		"its replica's kill":  {windows: []window{{one, at, at}}},
-		"the database's":      {windows: []window{{nil, at, at}}},
+		"a fault elsewhere":   {windows: []window{{other, at, at, "a fault"}}, want: "without a fault"},
+		"a fault before":      {windows: []window{{one, at.Add(-time.Minute), at.Add(-time.Second), "a fault"}}, want: "without a fault"},
+		"a fault long after":  {windows: []window{{other, at.Add(2 * time.Second), at, "another"}, {one, at.Add(30 * time.Second), at.Add(time.Minute), "a fault"}}, want: "without a fault at that time (a fault 30s later)"},
+		"its replica's kill":  {windows: []window{{one, at, at, "a fault"}}},
+		"the database's":      {windows: []window{{nil, at, at, "a fault"}}},
 		"refused before that": {refused: true},
 		"at once":             {refused: true, until: time.Second, want: "at once"},
-		"at once at a kill":   {refused: true, until: time.Second, windows: []window{{one, at, at}}},
+		"at once at a kill":   {refused: true, until: time.Second, windows: []window{{one, at, at, "a fault"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec := &reception{attempts: []attempt{
@@ -87,7 +87,13 @@ func TestJudgementOfAttempts(t *testing.T) {
 				{receiver: "/r", event: "1", source: "127.0.0.2", begin: at.Add(-time.Millisecond), end: at.Add(c.until), accepted: !c.refused},
 			}}
 			cam := &Campaign{reception: rec, windows: c.windows}
-			cam.judgeAttempts(&Report{})
+			var r Report
+			cam.judgeAttempts(&r)
+			for why := range r.repeats {
+				if (why == "a fault") != (c.want == "") {
+					t.Errorf("repeated: %s", counted(r.repeats))
+				}
+			}
 			if got := len(cam.failures) > 0; got != (c.want != "") || got && !strings.Contains(cam.failures[0].Error(), c.want) {
 				t.Errorf("%v, want %q", cam.failures, c.want)
 			}

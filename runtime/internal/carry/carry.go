@@ -1,6 +1,6 @@
-// Package carry is what the adapters of other protocols stand on in package client: a subscription of
-// client that receives by a [Carrier], and the session below it. Package client sets the functions of
-// this package, so that none of this is in its own API.
+// Package carry lets the adapters of other protocols use package client: it makes a subscription of client that receives
+// through a [Carrier], and gives the session below it. Package client sets the functions of this package, which keeps
+// them out of its own API.
 package carry
 
 import (

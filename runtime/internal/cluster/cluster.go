@@ -1,6 +1,6 @@
-// Package cluster is the processes that serve one store, as one of them sees them: which parts of the work are its own,
-// what time it is, what the others are told and which schemas they have ([Processes]). Of a store that processes share
-// they are [Many]; of any other store there is one, this one. It makes no promise of compatibility.
+// Package cluster shows one process the processes that serve the same store ([Processes]): which parts of the work are
+// its own, what time it is, what the others are told, and which schemas they have. On a store that processes share, they
+// are [Many]; on any other store there is one, this one. It makes no promise of compatibility.
 package cluster
 
 import (
@@ -69,7 +69,7 @@ type Host interface {
 	Sequenced(done engine.Sequenced)
 }
 
-// Options are what processes work with.
+// Options configure [Processes].
 type Options struct {
 	Host  Host
 	Store store.Store

@@ -1,7 +1,6 @@
-// Package clustertest is the suite of what servers on one store owe as replicas of a cluster (REP in
-// docs/requirements.md). Every engine passes it: [Run] is given one. The suite sees servers as their callers,
-// operators and receivers of webhooks do, and the store as its engine. The package makes no promise of
-// compatibility.
+// Package clustertest is the test suite for servers that share a store as the replicas of a cluster (REP in
+// docs/requirements.md). Every engine passes it: call [Run] with one. The suite sees servers as their callers, operators
+// and receivers of webhooks do, and the store as its engine. The package makes no promise of compatibility.
 package clustertest
 
 import (

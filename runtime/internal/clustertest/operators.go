@@ -19,6 +19,7 @@ var operatorTests = []test{
 	{name: "SRV-8, REP-13: who asked for an attempt is known wherever it is made, and a replay ends where it should", run: askedElsewhere},
 	{name: "SRV-8, REP-13: two operators at two processes send what was given up once", run: sentOnce, long: true},
 	{name: "SRV-8, REP-13: a task is shown and cancelled by any process, and one whose process has died is not running", run: tasksElsewhere, long: true},
+	{name: "SRV-8, REP-13: a task ends all replays wherever they run, and those of a process that has died are not shown", run: replaysElsewhere, long: true},
 }
 
 func clusterIsSeen(f *fleet) {
@@ -102,7 +103,17 @@ func askedElsewhere(f *fleet) {
 	})
 	f.same("who asked", asked, "1", "1olga", "2", "2ivan", "3", "3ivan", "4")
 
-	// One under way is ended from here, too.
+	// One under way is shown here and ended from here, and there is nothing to end after that, nor before.
+	none := func(when string) {
+		f.Helper()
+		if err := admin.EndReplay(ctx, id); !errors.Is(err, events.ErrNotFound) {
+			f.Errorf("%s: %v", when, err)
+		}
+		if n, err := admin.Preview(ctx, operator.Bulk{Verb: operator.BulkEndReplay}); n != 0 || err != nil {
+			f.Errorf("%s there are %d to end, %v", when, n, err)
+		}
+	}
+	none("before")
 	owner := f.owner(id).Admin()
 	if err := admin.Pause(ctx, id); err != nil {
 		f.Fatal(err)
@@ -121,10 +132,33 @@ func askedElsewhere(f *fleet) {
 		f.Fatal(err)
 	}
 	f.soon("another replay", replaying(true))
+	f.wait("it is known here", func() bool {
+		one, err := admin.Get(f.Context(), id)
+		all, listErr := admin.List(f.Context(), "", 10)
+		found, _, findErr := admin.Find(f.Context(), operator.Filter{}, "", 10)
+		if err != nil || listErr != nil || findErr != nil || len(all) != 1 || len(found) != 1 {
+			f.Fatal(all, found, err, listErr, findErr)
+		}
+		want := operator.Replay{AskedBy: "olga", Left: 3}
+		return one.Replay != nil && *one.Replay == want && all[0].Replay != nil && found[0].Replay != nil && *found[0].Replay == want
+	})
+	if n, err := admin.Preview(ctx, operator.Bulk{Verb: operator.BulkEndReplay}); n != 1 || err != nil {
+		f.Errorf("%d to end, %v", n, err)
+	}
 	if err := admin.EndReplay(ctx, id); err != nil {
 		f.Fatal(err)
 	}
-	f.soon("its end", replaying(false))
+	if !replaying(false)() {
+		f.Error("it has not ended, and was said to have")
+	}
+	f.wait("its end is known here", func() bool {
+		i, err := admin.Get(f.Context(), id)
+		if err != nil {
+			f.Fatal(err)
+		}
+		return i.Replay == nil
+	})
+	none("after the end")
 	if err := admin.Unpause(ctx, id); err != nil {
 		f.Fatal(err)
 	}
@@ -265,4 +299,82 @@ func tasksElsewhere(f *fleet) {
 	if all, err := b.Admin().Tasks(f.Context()); err != nil || len(all) > 100 {
 		f.Errorf("%d are kept, %v", len(all), err)
 	}
+}
+
+func replaysElsewhere(f *fleet) {
+	f.start(2)
+	a, b := f.members[0], f.members[1]
+	const n = 60
+	for i := range n {
+		f.members[i%2].subscribe(fmt.Sprint("p", i), params(hook(i), secretA, ""))
+	}
+	a.emit(incident{ID: "1"})
+	f.wait("all", func() bool {
+		for i := range n {
+			if len(f.r.to(hook(i))) == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	began := time.Now().Add(-time.Hour)
+	all := func(m *member, bulk operator.Bulk) operator.Task {
+		f.Helper()
+		bulk.PerSecond = 1000
+		task, err := m.Admin().Begin(operator.WithActor(f.Context(), "olga"), bulk)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.wait(string(bulk.Verb), func() bool {
+			if task, err = m.Admin().Task(f.Context(), task.ID); err != nil {
+				f.Fatal(err)
+			}
+			return !task.EndedAt.IsZero()
+		})
+		if task.Failed > 0 || task.Error != "" {
+			f.Errorf("%+v", task)
+		}
+		return task
+	}
+	all(a, operator.Bulk{Verb: operator.BulkPause}) // so that replays stand
+	replay := operator.Bulk{Verb: operator.BulkReplay, Since: began}
+	if done := all(a, replay); done.Done != n {
+		f.Errorf("replayed: %+v", done)
+	}
+	toEnd := func(m *member) int {
+		f.Helper()
+		n, err := m.Admin().Preview(f.Context(), operator.Bulk{Verb: operator.BulkEndReplay})
+		if err != nil {
+			f.Fatal(err)
+		}
+		return n
+	}
+	f.wait("all are under way", func() bool { return toEnd(a) == n && toEnd(b) == n })
+	if done := all(b, operator.Bulk{Verb: operator.BulkEndReplay}); done.Done != n {
+		f.Errorf("ended: %+v", done)
+	}
+	f.wait("none is under way", func() bool { return toEnd(a) == 0 && toEnd(b) == 0 })
+
+	all(a, replay)
+	f.wait("all are under way again", func() bool { return toEnd(b) == n })
+	f.sink(a)
+	time.Sleep(2 * time.Minute)
+	if got := toEnd(b); got == 0 || got >= n { // those of b go on
+		f.Errorf("%d are shown of a process that has died", got)
+	}
+	all(b, operator.Bulk{Verb: operator.BulkEndReplay})
+	stored := func(want int) func() bool {
+		return func() bool {
+			states, err := f.watch.States(f.Context(), "replays/", "", 10)
+			if err != nil {
+				f.Fatal(err)
+			}
+			return len(states) == want
+		}
+	}
+	f.wait("b tells of nothing", stored(1))
+	all(b, replay)
+	f.wait("b tells again, and nothing is kept of a", func() bool { return stored(1)() && toEnd(b) > 0 })
+	all(b, operator.Bulk{Verb: operator.BulkEndReplay})
+	f.wait("nothing is kept", stored(0))
 }

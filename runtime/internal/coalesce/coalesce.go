@@ -1,8 +1,8 @@
-// Package coalesce joins the events of a burst: those that have the same key are handed over together, once nothing more
-// has come for the key for a while, at the latest some time after the first of them (COAL-2). It is a state machine
-// over keys, events and times: it knows no clock and starts nothing.
+// Package coalesce joins the events of a burst: those with the same key are handed over together, once nothing more has
+// come for the key for a while, and at the latest some time after the first of them (COAL-2). It is a state machine over
+// keys, events and times: it has no clock and starts nothing.
 //
-// Start with [Joiner]; [Key] is how a payload tells what it is about.
+// Start with [Joiner]; [Key] reads an event's key from its payload.
 //
 // The package makes no promise of compatibility.
 package coalesce

@@ -256,7 +256,8 @@ type result struct {
 
 // send signs and posts one message. An error means that the message can never be sent.
 func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r result, err error) {
-	ctx, cancel := e.attemptContext()
+	// Not derived from e.base, where all attempts would meet at one lock; cutOff cancels it.
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	e.mu.Lock()
 	may := true
@@ -320,15 +321,6 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 		e.log(slog.LevelDebug, "webhook attempt failed", h, slog.Int("attempt", number), slog.String("type", kind), slog.String("category", string(r.category)))
 	}
 	return r, nil
-}
-
-// attemptContext is not derived from e.base, where all attempts would meet at one lock; cutOff
-// cancels it.
-func (e *Engine) attemptContext() (context.Context, context.CancelFunc) {
-	if e.o.AttemptTimeout > 0 {
-		return context.WithTimeout(context.Background(), e.o.AttemptTimeout)
-	}
-	return context.WithCancel(context.Background())
 }
 
 // conclude draws the consequences of an attempt at an occurrence and returns what is kept of it;

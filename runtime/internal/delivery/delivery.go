@@ -62,7 +62,7 @@ type Reader interface {
 	Close()
 }
 
-// Found is what [Reader.Read] came to.
+// Found is the result of [Reader.Read].
 type Found struct {
 	Items []Item
 	// Upto is the position up to which all entries are in Items or do not concern the
@@ -131,7 +131,7 @@ type Options struct {
 	// The sender should keep PerHost idle connections to a host.
 	Schedule                          []time.Duration
 	Jitter                            float64
-	RetryWindow, AttemptTimeout       time.Duration
+	RetryWindow                       time.Duration
 	Workers, PerHost, PerSubscription int
 	SubscriptionLimit, HostLimit      Limit
 	Suspend                           Suspension
@@ -273,7 +273,7 @@ func (e *Engine) Len() int {
 	return n
 }
 
-// Pulse is what the attempts of the last hour came to.
+// Pulse has the results of the attempts of the last hour.
 func (e *Engine) Pulse() *pulse.Recorder { return e.pulse }
 
 // now is the time that everything is counted in.

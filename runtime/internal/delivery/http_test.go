@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"bytes"
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -249,29 +248,6 @@ func TestHOOK3Faults(t *testing.T) {
 			if want := f.attempts; f.category != "" && spy[f.name] != want || f.category == "" && spy[f.name] != 0 {
 				t.Errorf("%s: %d failed attempts, want %d", f.name, spy[f.name], want)
 			}
-		}
-	})
-}
-
-// TestHOOK3AttemptTimeout cuts an attempt off at the engine's own time limit.
-func TestHOOK3AttemptTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &script{answer: func(ctx context.Context, _ got) (int, http.Header, error) {
-			<-ctx.Done()
-			return 0, nil, ctx.Err()
-		}}
-		e := newEngine(t, Options{Sender: s, AttemptTimeout: 2 * time.Second, Schedule: []time.Duration{0, 5 * time.Second}})
-		defer shutdown(t, e)
-		top := newTopic(store.LogOptions{})
-		h, _ := top.join(t, e, record("sub_1"), false)
-		top.emit(t, "evt_1")
-		time.Sleep(6 * time.Second)
-		if h.Status().FailedSince.IsZero() || s.count("sub_1") != 2 {
-			t.Errorf("%+v after %d attempts", h.Status(), s.count("sub_1"))
-		}
-		time.Sleep(2 * time.Second)
-		if *h.Watermark() != "c1" {
-			t.Error("not abandoned")
 		}
 	})
 }

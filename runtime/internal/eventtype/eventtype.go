@@ -1,6 +1,6 @@
-// Package eventtype is what the rooms of the server know of an event type: the name that lasts, the registration that is
-// current, and the arguments of a subscription to it. The server's own types are behind it. Package eventtypetest has
-// some for tests. It makes no promise of compatibility.
+// Package eventtype has the interfaces by which the rooms of the server see an event type: its lasting name, its current
+// registration, and the arguments of a subscription to it. Package server implements them, and package eventtypetest
+// does so for tests. It makes no promise of compatibility.
 package eventtype
 
 import (

@@ -1,5 +1,5 @@
-// Package fault is what goes wrong, as callers and operators see it: the errors with their codes, data
-// and reasons, and the log of what is not for the caller.
+// Package fault makes the errors that callers and operators see, with their codes, data and reasons, and logs what a
+// caller must not see.
 package fault
 
 import (

@@ -2,8 +2,8 @@
 // event, arguments and principal share a feed, whose loop asks and whose log they read; a poll asks
 // directly. For a type that also emits, both places are read as one (both.go).
 //
-// Start at [Feeds], of which each event type has one. One question to the upstream is upstream.go's
-// step; what came of it is read in one way, by walk.
+// Start at [Feeds], of which each event type has one. upstream.go asks the upstream once, and walk.go reads what it
+// answered.
 package feed
 
 import (

@@ -1,4 +1,4 @@
-// Package frame is the bytes of a push stream: one JSON-RPC notification each, compact JSON.
+// Package frame encodes the frames of a push stream: each is one JSON-RPC notification in compact JSON.
 package frame
 
 import (

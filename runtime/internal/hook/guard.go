@@ -1,5 +1,5 @@
-// Package hook is what an author's callbacks run under: the principal that they run for, and a guard
-// that makes an error of their panics.
+// Package hook runs an author's callbacks: it puts the principal that they run for into their context, and turns their
+// panics into errors.
 package hook
 
 import (

@@ -1,6 +1,5 @@
-// Package hostile is a client that means harm, as data: messages and params that no honest client
-// sends, each with the answer that it must get. Tests of carriers send all of them and look whether
-// others notice.
+// Package hostile lists what a malicious client sends: messages and params that no honest client sends, each with the
+// answer that it must get. Tests of carriers send all of them and check that others notice nothing.
 package hostile
 
 import (

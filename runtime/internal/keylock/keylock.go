@@ -1,4 +1,4 @@
-// Package keylock is mutual exclusion by key.
+// Package keylock provides mutual exclusion by key.
 package keylock
 
 import (

@@ -1,6 +1,6 @@
-// Package lease is who subscribes, beyond the connections that there are: [Members] count who holds a subscription, so
-// that the author hears of the first and of the last one (SRV-3), and [Leases] keep pollers in mind between their polls
-// (POLL-8). It makes no promise of compatibility.
+// Package lease counts subscribers beyond open connections: [Members] counts the holders of a subscription, so that the
+// author hears of the first and of the last one (SRV-3), and [Leases] remembers pollers between their polls (POLL-8). It
+// makes no promise of compatibility.
 package lease
 
 import (

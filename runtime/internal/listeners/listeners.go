@@ -1,4 +1,4 @@
-// Package listeners keeps what wants to be told of something, until it no longer does. It makes no promise of compatibility.
+// Package listeners keeps a set of listeners from which each can be removed. It makes no promise of compatibility.
 package listeners
 
 import (

@@ -1,4 +1,4 @@
-// Package metertest is a meter for tests: it remembers which instruments were made and what was measured.
+// Package metertest has a meter for tests, which records the instruments that were made and what was measured.
 package metertest
 
 import (
@@ -53,7 +53,7 @@ func (m *Meter) Instruments() map[string]Instrument {
 	return maps.Clone(m.instruments)
 }
 
-// Callbacks is how many are registered.
+// Callbacks returns how many callbacks are registered.
 func (m *Meter) Callbacks() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package netguard is the way out for requests whose destination a stranger chose: endpoint
+// Package netguard makes outbound requests whose destination a stranger chose: endpoint
 // verification, well-known documents and webhook deliveries (SSRF-3). It reaches public addresses
 // only, unless the operator allows more.
 //

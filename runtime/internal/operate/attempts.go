@@ -131,15 +131,8 @@ func (s *sends) take(id, eventID string) (free func(), ok bool) {
 	}, true
 }
 
-const (
-	// againTime is how long SendAgain waits for another process.
-	againTime = 10 * time.Second
-	// againEvery is how often it looks for the attempt.
-	againEvery = 50 * time.Millisecond
-)
-
-// errAgainTime says that another process was asked for an attempt and has not stored what came of it.
-var errAgainTime = fmt.Errorf("the delivering process recorded no attempt within %s", againTime)
+// againEvery is how often SendAgain looks for the attempt that another process was asked for.
+const againEvery = 50 * time.Millisecond
 
 // sendAgainAway is SendAgain for a subscription that another process delivers to.
 func (a *Admin) sendAgainAway(ctx context.Context, id, eventID string, seen time.Time) (operator.Attempt, error) {
@@ -150,7 +143,7 @@ func (a *Admin) sendAgainAway(ctx context.Context, id, eventID string, seen time
 	if err := a.o.Processes.Ask(ctx, orders.Order{Kind: orders.Again, Target: &operator.Target{ID: id}, EventID: eventID, Seen: before.At, Actor: actor.Of(ctx)}); err != nil {
 		return operator.Attempt{}, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, againTime, errAgainTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, errUnanswered)
 	defer cancel()
 	for {
 		select {

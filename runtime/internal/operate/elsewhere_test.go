@@ -103,8 +103,8 @@ func TestREP13Elsewhere(t *testing.T) {
 	})
 }
 
-// REP-13: who asked for an attempt learns that the delivering process has made none in time.
-func TestREP13NobodySendsAgain(t *testing.T) {
+// REP-13: who asked another process for an attempt, or for the end of a replay, learns that it has not answered in time.
+func TestREP13NobodyAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, other, r, e := pair(t, true)
 		id := other.subscribe("ann")
@@ -112,13 +112,17 @@ func TestREP13NobodySendsAgain(t *testing.T) {
 		settle(time.Minute)
 		r.want(t, "delivered", "1")
 		began := time.Now()
-		if _, err := other.SendAgain(t.Context(), id, "1"); !errors.Is(err, errAgainTime) || time.Since(began) != againTime {
+		if _, err := other.SendAgain(t.Context(), id, "1"); !errors.Is(err, operator.ErrUnanswered) || time.Since(began) != answerTime {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := other.SendAgain(ctx, id, "1"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
+		}
+		began = time.Now()
+		if err := other.EndReplay(t.Context(), id); !errors.Is(err, operator.ErrUnanswered) || time.Since(began) != answerTime {
+			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
 }

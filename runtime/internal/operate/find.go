@@ -38,6 +38,8 @@ type look struct {
 	filter operator.Filter
 	since  map[place]time.Time
 	before map[*topic.Topic]store.Position // up to where entries are late
+	// replays are those of other processes, nil until somebody asks for them.
+	replays *toldReplays
 }
 
 func (a *Admin) look(ctx context.Context) *look {
@@ -52,12 +54,15 @@ type sight struct {
 	live  *subscriber.Live // nil where it does not live here
 	read  bool
 	waits place
+	// mayReplay tells that another process may replay it and has not told.
+	mayReplay bool
 }
 
 // describe adds what its record alone tells.
-func (s *sight) describe(r *store.Subscription) {
+func (s *sight) describe(r *engine.Listed) {
 	s.ID, s.Principal, s.Event, s.URL, s.Arguments = r.ID, r.Principal, r.Event, r.URL, r.Arguments
 	s.CreatedAt, s.RefreshedAt, s.ExpiresAt, s.Truncated = r.CreatedAt, r.RefreshedAt, r.ExpiresAt, r.Truncated
+	s.Unreadable = r.Unreadable
 	s.read = true
 }
 
@@ -86,7 +91,7 @@ func (s *sight) wait() {
 }
 
 // recorded is how a record is seen.
-func (a *Admin) recorded(r *store.Subscription) (s sight) {
+func (a *Admin) recorded(r *engine.Listed) (s sight) {
 	s.describe(r)
 	s.LastDeliveryAt, s.LastError, s.FailedSince = r.Health.LastDeliveryAt, r.Health.LastError, r.Health.FailedSince
 	suspended := r.Health.Suspended
@@ -95,8 +100,10 @@ func (a *Admin) recorded(r *store.Subscription) (s sight) {
 		suspended = !status.Active && !status.Paused
 	}
 	switch {
-	case subscriber.Lapsed(r, a.o.Webhooks.Now()):
+	case subscriber.Lapsed(&r.Subscription, a.o.Webhooks.Now()):
 		s.State = operator.StateAbsent
+	case r.Unreadable != "" && s.live == nil:
+		s.State = operator.StateUnreadable
 	case !r.PausedAt.IsZero():
 		s.State = operator.StatePaused
 	case suspended:
@@ -127,9 +134,10 @@ func (a *Admin) lives(id string) (s sight, ok bool) {
 }
 
 // see looks at a subscription that was listed; false when it is not there any more.
-func (l *look) see(listed *store.Subscription) (s sight, ok bool, err error) {
+func (l *look) see(listed *engine.Listed) (s sight, ok bool, err error) {
 	if listed.Generation != 0 {
-		return l.a.recorded(listed), true, nil
+		s = l.a.recorded(listed)
+		return s, true, l.replayed(&s)
 	}
 	if s, ok := l.a.lives(listed.ID); ok {
 		return s, true, nil
@@ -138,11 +146,20 @@ func (l *look) see(listed *store.Subscription) (s sight, ok bool, err error) {
 	if err != nil || !ok {
 		return s, false, err
 	}
-	return l.a.recorded(&r), true, nil
+	s = l.a.recorded(&r)
+	return s, true, l.replayed(&s)
 }
 
-func (l *look) record(id string) (store.Subscription, bool, error) {
-	r, ok, err := l.a.o.Webhooks.Store().Subscription(l.ctx, id)
+// record reads the record of an id, or what can be read of it.
+func (l *look) record(id string) (engine.Listed, bool, error) {
+	st := l.a.o.Webhooks.Store()
+	sub, ok, err := st.Subscription(l.ctx, id)
+	r := engine.Listed{Subscription: sub}
+	if err != nil {
+		if part, there, failed := engine.ListOne(l.ctx, st, id); failed == nil && part.Unreadable != "" {
+			r, ok, err = part, there, nil
+		}
+	}
 	if err != nil {
 		err = fmt.Errorf("reading webhook subscription %s: %w", id, err)
 	}
@@ -215,7 +232,7 @@ func (l *look) late(p place) (bool, error) {
 }
 
 // takes describes a listed subscription when the filter takes it.
-func (l *look) takes(listed *store.Subscription) (s sight, ok bool, err error) {
+func (l *look) takes(listed *engine.Listed) (s sight, ok bool, err error) {
 	if s, ok, err = l.see(listed); err != nil || !ok {
 		return s, false, err
 	}
@@ -312,7 +329,9 @@ func (l *look) longest(after string, limit int) (all []sight, next string, err e
 		if err != nil || id == "" {
 			return nil, "", events.Invalid(events.FieldError{Message: "after is not a page cursor of failing subscriptions"})
 		}
-		from.ID, from.FailedSince = id, time.Unix(0, since)
+		if from.ID = id; since != 0 {
+			from.FailedSince = time.Unix(0, since)
+		}
 	}
 	order := func(a, b *sight) int {
 		return cmp.Or(a.FailedSince.Compare(b.FailedSince), cmp.Compare(a.ID, b.ID))
@@ -334,8 +353,11 @@ func (l *look) longest(after string, limit int) (all []sight, next string, err e
 		return true
 	})
 	if more {
-		last := &all[limit-1]
-		next = strconv.FormatInt(last.FailedSince.UnixNano(), 10) + "." + last.ID
+		last, since := &all[limit-1], int64(0) // of one that was never tried
+		if !last.FailedSince.IsZero() {
+			since = last.FailedSince.UnixNano()
+		}
+		next = strconv.FormatInt(since, 10) + "." + last.ID
 	}
 	return all, next, err
 }

@@ -210,3 +210,39 @@ func TestSRV8BulkReplayAndSend(t *testing.T) {
 		}
 	})
 }
+
+// REP-13: a process tells the others of so many of its replays, and that there are more: then any subscription of it may be
+// replayed, and a task that ends replays asks for each.
+func TestREP13ManyReplays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := receive(t)
+		b := newBed(t, setup{r: r})
+		e := b.event("e", true)
+		const n, most = 5, 3
+		ids := map[string]struct{}{"gone": {}}
+		for i := range n {
+			ids[b.at("ann", fmt.Sprint("/", i))] = struct{}{}
+		}
+		e.Emit(incident{ID: "1"})
+		settle(time.Minute)
+		at, err := b.Locate(t.Context(), "e", operator.Point{Position: 1})
+		must(t, err)
+		for id := range ids {
+			if id != "gone" {
+				must(t, b.Pause(t.Context(), id)) // so that it stands
+				must(t, b.Replay(t.Context(), id, at.Cursor, 0))
+			}
+		}
+		b.replays.begun = ids
+		if told := b.underWay(most); len(told.Running) != most || !told.More || len(b.replays.begun) != n {
+			t.Errorf("told of %d, more: %t, known %d", len(told.Running), told.More, len(b.replays.begun))
+		}
+		ends, err := b.step(&operator.Bulk{Verb: operator.BulkEndReplay})
+		must(t, err)
+		for _, may := range []bool{true, false} {
+			if items, err := ends.items(t.Context(), &sight{mayReplay: may}); err != nil || len(items) == 1 != may {
+				t.Errorf("%t: %d to do, %v", may, len(items), err)
+			}
+		}
+	})
+}

@@ -137,11 +137,16 @@ func (o *Obeyer) DoLive(ctx context.Context, what orders.Order, pick func(*subsc
 	case orders.Resume:
 		found.Handle.Resume()
 	case orders.Replay:
-		return w.Replay(actor.With(ctx, what.Actor), found.ID, what.Cursor, what.Last)
+		return a.replayHere(actor.With(ctx, what.Actor), found.ID, what.Cursor, what.Last)
 	case orders.EndReplay:
-		if err := found.Handle.EndReplay(ctx); !errors.Is(err, delivery.ErrNoReplay) {
-			return err
+		err := found.Handle.EndReplay(ctx)
+		switch {
+		case err == nil:
+			return a.answer(ctx, what, answerDone)
+		case errors.Is(err, delivery.ErrNoReplay):
+			return a.answer(ctx, what, answerNone)
 		}
+		return err
 	case orders.Again:
 		o.Log.Go(func(ctx context.Context) { a.sendAgainHere(actor.With(ctx, what.Actor), target.ID, what) })
 	}

@@ -120,6 +120,7 @@ type Admin struct {
 	own memory.Actions // where the store remembers none
 
 	tasks   tasks
+	replays replays
 	noted   auditLog
 	sending sends
 }

@@ -48,13 +48,13 @@ type task struct {
 // A step of a bulk action: items are what is to be done to a subscription, attempts that failed or one item for all of it, and
 // do does one of them.
 type step struct {
-	items func(ctx context.Context, i *operator.WebhookInfo) ([]operator.Attempt, error)
+	items func(ctx context.Context, i *sight) ([]operator.Attempt, error)
 	do    func(ctx context.Context, i *operator.WebhookInfo, item operator.Attempt) error
 }
 
 // whole is the step that does something to a subscription when takes says that it is to be done.
 func whole(takes func(operator.State) bool, do func(ctx context.Context, id string) error) step {
-	return step{func(_ context.Context, i *operator.WebhookInfo) (items []operator.Attempt, _ error) {
+	return step{func(_ context.Context, i *sight) (items []operator.Attempt, _ error) {
 		if takes(i.State) {
 			items = make([]operator.Attempt, 1)
 		}
@@ -88,19 +88,26 @@ func (a *Admin) step(b *operator.Bulk) (step, error) {
 		s.do = func(ctx context.Context, i *operator.WebhookInfo, _ operator.Attempt) error { return replay(ctx, i) }
 	case operator.BulkEndReplay:
 		s = whole(nil, a.EndReplay)
-		s.items = func(_ context.Context, i *operator.WebhookInfo) (items []operator.Attempt, _ error) {
-			if i.Replay != nil || a.o.Webhooks.Get(i.ID) == nil { // another process knows what it replays
+		s.items = func(_ context.Context, i *sight) (items []operator.Attempt, _ error) {
+			if i.Replay != nil || i.mayReplay {
 				items = make([]operator.Attempt, 1)
 			}
 			return items, nil
 		}
 	case operator.BulkSend:
 		since, until := b.Since, b.Until
-		s, timed = step{func(ctx context.Context, i *operator.WebhookInfo) ([]operator.Attempt, error) {
-			return a.givenUp(ctx, i, since, until)
+		s, timed = step{func(ctx context.Context, i *sight) ([]operator.Attempt, error) {
+			return a.givenUp(ctx, &i.WebhookInfo, since, until)
 		}, a.sendFailed}, true
 	default:
 		return wrong("a bulk action is pause, unpause, resume, replay, endreplay or send")
+	}
+	items := s.items
+	s.items = func(ctx context.Context, i *sight) ([]operator.Attempt, error) {
+		if i.State == operator.StateUnreadable {
+			return nil, nil // there is nothing that could be done to it
+		}
+		return items(ctx, i)
 	}
 	if timed == b.Since.IsZero() {
 		return wrong("since is for replay and send, which need it")
@@ -118,7 +125,7 @@ func (a *Admin) count(ctx context.Context, f operator.Filter, s step) (n int, er
 	var failed error
 	_, err = l.each("", 0, func(i *sight) bool {
 		var items []operator.Attempt
-		items, failed = s.items(ctx, &i.WebhookInfo)
+		items, failed = s.items(ctx, i)
 		n += len(items)
 		return failed == nil
 	})
@@ -215,7 +222,7 @@ func (a *Admin) run(ctx context.Context, t *task, s step, told *toldTask) {
 	var failed error
 	_, err := l.each("", 0, func(i *sight) bool {
 		var items []operator.Attempt
-		if items, failed = s.items(ctx, &i.WebhookInfo); failed != nil {
+		if items, failed = s.items(ctx, i); failed != nil {
 			return false
 		}
 		for _, item := range items {
@@ -261,7 +268,8 @@ func (a *Admin) run(ctx context.Context, t *task, s step, told *toldTask) {
 func (a *Admin) did(ctx context.Context, t *task, err error) (failed bool) {
 	skipped := errors.Is(err, events.ErrNotFound) || errors.Is(err, operator.ErrUnderWay)
 	again, refused := errors.AsType[refusedAgain](err)
-	known := errors.Is(err, events.ErrUnsupported) || errors.Is(err, events.ErrInvalidParams)
+	unanswered := errors.Is(err, operator.ErrUnanswered)
+	known := unanswered || errors.Is(err, events.ErrUnsupported) || errors.Is(err, events.ErrInvalidParams)
 	if err != nil && !skipped && !refused && !known {
 		a.o.Log.Internal(ctx, "doing a task to a subscription", err)
 	}
@@ -275,6 +283,10 @@ func (a *Admin) did(ctx context.Context, t *task, err error) (failed bool) {
 	case refused:
 		t.Failed++
 		t.Error = again.Error()
+		return true
+	case unanswered:
+		t.Failed++
+		t.Error = errUnanswered.Error()
 		return true
 	default:
 		t.Failed++

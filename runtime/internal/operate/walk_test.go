@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
@@ -20,26 +22,118 @@ type listingStore struct {
 	reads   atomic.Int64
 	happens func()
 	fails   error
+	// damaged is a record that cannot be read.
+	damaged string
 }
 
 func (s *listingStore) Subscription(ctx context.Context, id string) (store.Subscription, bool, error) {
 	s.reads.Add(1)
+	if id == s.damaged {
+		return store.Subscription{}, false, errTest
+	}
 	return s.Store.Subscription(ctx, id)
 }
 
-func (s *listingStore) ListSubscriptions(ctx context.Context, after string, limit int, known func(string) bool) ([]store.Subscription, error) {
+func (s *listingStore) ListSubscriptions(ctx context.Context, after string, limit int, known func(string) bool) (listed []engine.Listed, err error) {
 	page, err := s.Store.Subscriptions(ctx, after, limit)
-	for i := range page {
-		if known(page[i].ID) {
-			page[i] = store.Subscription{ID: page[i].ID}
+	for _, sub := range page {
+		if known(sub.ID) {
+			sub = store.Subscription{ID: sub.ID}
 		} else {
 			s.reads.Add(1)
 		}
+		l := engine.Listed{Subscription: sub}
+		if sub.ID == s.damaged && !known(sub.ID) {
+			l.Unreadable = engine.UnreadableKey
+		}
+		listed = append(listed, l)
 	}
 	if s.happens != nil {
 		s.happens()
 	}
-	return page, errors.Join(err, s.fails)
+	return listed, errors.Join(err, s.fails)
+}
+
+func (s *listingStore) ListSubscription(ctx context.Context, id string) (l engine.Listed, ok bool, err error) {
+	if l.Subscription, ok, err = s.Store.Subscription(ctx, id); id == s.damaged {
+		l.Unreadable = engine.UnreadableKey
+	}
+	return l, ok, err
+}
+
+// SRV-8: a subscription whose record cannot be read has a state of its own, is among those that fail, and is passed over by
+// what is done to many. One that was taken up before goes on.
+func TestSRV8Unreadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := receive(t)
+		st := &listingStore{Store: memory.New(), damaged: "sub_damaged"}
+		b := newBed(t, setup{r: r, store: st})
+		e := b.event("e", true)
+		ctx := t.Context()
+		fails := b.at("ann", "/fails")
+		_, err := st.PutSubscription(ctx, store.Subscription{ID: st.damaged, Principal: "bob", URL: origin + "/damaged", Event: "e", Arguments: []byte(`{}`), Generation: 5, CreatedAt: time.Now()})
+		must(t, err)
+		r.on(refuse)
+		e.Emit(incident{ID: "1"})
+		settle(time.Second)
+		well := b.at("ann", "/well")
+		is := func(what string, i operator.WebhookInfo, err error) {
+			t.Helper()
+			if err != nil || i.ID != st.damaged || i.State != operator.StateUnreadable || i.Unreadable != engine.UnreadableKey || i.Principal != "bob" || !i.Failing() {
+				t.Errorf("%s: %+v %v", what, i, err)
+			}
+		}
+		one, err := b.Get(ctx, st.damaged)
+		is("alone", one, err)
+		all, err := b.List(ctx, "", 10)
+		must(t, err)
+		if len(all) != 3 {
+			t.Fatalf("%+v", all)
+		}
+		for _, i := range all {
+			if i.ID == st.damaged {
+				is("in the list", i, nil)
+			}
+		}
+		for _, c := range []struct {
+			f    operator.Filter
+			want []string
+		}{
+			{operator.Filter{State: operator.StateUnreadable}, []string{st.damaged}},
+			{operator.Filter{State: operator.StateActive}, []string{fails, well}},
+			{operator.Filter{Failing: true}, []string{st.damaged, fails}}, // in this order
+		} {
+			var got []string
+			for next := ""; ; {
+				page, after, err := b.Find(ctx, c.f, next, 1)
+				must(t, err)
+				for _, i := range page {
+					if got = append(got, i.ID); i.ID == st.damaged {
+						is("found", i, nil)
+					}
+				}
+				if next = after; next == "" {
+					break
+				}
+			}
+			if !c.f.Failing {
+				slices.Sort(got)
+				slices.Sort(c.want)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%+v: %q, want %q", c.f, got, c.want)
+			}
+		}
+		for _, bulk := range []operator.Bulk{{Verb: operator.BulkPause}, {Verb: operator.BulkReplay, Since: time.Now().Add(-time.Hour)}} {
+			if n, err := b.Preview(ctx, bulk); n != 2 || err != nil {
+				t.Errorf("%s: %d %v", bulk.Verb, n, err)
+			}
+		}
+		st.damaged = well
+		if i, err := b.Get(ctx, well); err != nil || i.State != operator.StateActive || i.Unreadable == "" {
+			t.Errorf("one that is live: %+v %v", i, err)
+		}
+	})
 }
 
 // SRV-8: what is asked about all subscriptions is known of those that live here without their records; a list reads

@@ -19,6 +19,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -38,16 +39,19 @@ func (a *Admin) List(ctx context.Context, after string, limit int) ([]operator.W
 	if w == nil {
 		return nil, nil
 	}
-	page, err := w.Store().Subscriptions(ctx, after, limit)
+	page, err := engine.List(ctx, w.Store(), after, limit, func(string) bool { return false })
 	if err != nil {
 		return nil, fmt.Errorf("listing webhook subscriptions: %w", err)
 	}
-	all := make([]sight, len(page))
+	l, all := a.look(ctx), make([]sight, len(page))
 	for i := range page {
 		all[i] = a.recorded(&page[i])
 		all[i].wait()
+		if err := l.replayed(&all[i]); err != nil {
+			return nil, err
+		}
 	}
-	return a.look(ctx).wholes(all)
+	return l.wholes(all)
 }
 
 func (a *Admin) Get(ctx context.Context, id string) (operator.WebhookInfo, error) {
@@ -60,16 +64,19 @@ func (a *Admin) Get(ctx context.Context, id string) (operator.WebhookInfo, error
 	if err != nil {
 		return operator.WebhookInfo{}, err
 	}
-	if !ok || subscriber.Lapsed(&r, w.Now()) {
+	if !ok || subscriber.Lapsed(&r.Subscription, w.Now()) {
 		return operator.WebhookInfo{}, fault.NotFound("subscription")
 	}
 	s := a.recorded(&r)
 	s.wait()
+	if err := l.replayed(&s); err != nil {
+		return operator.WebhookInfo{}, err
+	}
 	if _, err := l.whole(&s); err != nil {
 		return operator.WebhookInfo{}, err
 	}
-	if s.Cursor == nil && s.live == nil {
-		s.Cursor = w.Describe(ctx, &r)
+	if s.Cursor == nil && s.live == nil && s.Unreadable == "" {
+		s.Cursor = w.Describe(ctx, &r.Subscription)
 	}
 	return s.WebhookInfo, nil
 }
@@ -137,18 +144,25 @@ func (a *Admin) away(ctx context.Context, id string, err error) (*store.Subscrip
 // doOrAsk does an order to the live subscription that it is about, and asks for it where another process delivers to that
 // one, or may do so by now.
 func (a *Admin) doOrAsk(ctx context.Context, o orders.Order, do func(*subscriber.Live)) error {
-	h, unlock, err := a.lock(ctx, o.Of())
-	if away, _ := a.away(ctx, o.Of(), err); away != nil {
+	asks, err := a.doHere(ctx, o.Of(), do)
+	if asks {
 		return a.o.Processes.Ask(ctx, o)
+	}
+	return err
+}
+
+// doHere does something to the live subscription of an id; asks tells that another process delivers to it, or may do so by now.
+func (a *Admin) doHere(ctx context.Context, id string, do func(*subscriber.Live)) (asks bool, err error) {
+	h, unlock, err := a.lock(ctx, id)
+	if away, _ := a.away(ctx, id, err); away != nil {
+		return true, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer unlock()
-	if do(h); !h.Ours() {
-		return a.o.Processes.Ask(ctx, o)
-	}
-	return nil
+	do(h)
+	return !h.Ours(), nil
 }
 
 func (a *Admin) Resume(ctx context.Context, id string) error {
@@ -165,7 +179,7 @@ func (a *Admin) Replay(ctx context.Context, id, cursor string, last store.Positi
 	if w == nil {
 		return fault.NotFound("subscription")
 	}
-	err := w.Replay(ctx, id, cursor, last)
+	err := a.replayHere(ctx, id, cursor, last)
 	if r, awayErr := a.away(ctx, id, err); r != nil || awayErr != nil {
 		if err = awayErr; err == nil {
 			err = w.CheckReplay(ctx, r, cursor, last)
@@ -182,12 +196,14 @@ func (a *Admin) Replay(ctx context.Context, id, cursor string, last store.Positi
 
 func (a *Admin) EndReplay(ctx context.Context, id string) error {
 	var ended error
-	err := a.doOrAsk(ctx, orders.To(operator.Target{ID: id}, orders.EndReplay, nil), func(h *subscriber.Live) {
-		if ended = h.Handle.EndReplay(ctx); !h.Ours() {
-			ended = nil // its new owner is asked
+	asks, err := a.doHere(ctx, id, func(h *subscriber.Live) { ended = h.Handle.EndReplay(ctx) })
+	if err = cmp.Or(err, ended); asks { // what this process knows does not count
+		var answer string
+		if answer, err = a.askAndWait(ctx, orders.To(operator.Target{ID: id}, orders.EndReplay, nil)); answer == answerNone {
+			err = delivery.ErrNoReplay
 		}
-	})
-	if err = cmp.Or(err, ended); errors.Is(err, delivery.ErrNoReplay) {
+	}
+	if errors.Is(err, delivery.ErrNoReplay) {
 		return fault.NotFound("replay")
 	}
 	return wrapped("ending a replay of webhook subscription "+id, err)

@@ -34,7 +34,7 @@ const (
 // MaxUnheard is how old a look at the control log may be while deliveries begin (REP-11).
 const MaxUnheard = 2 * time.Second
 
-// Options are what a [Log] needs of its server.
+// Options configure a [Log].
 type Options struct {
 	Store engine.Shared
 	// Now is the store's time, and Refresh asks for it where it may have become wrong (REP-8).

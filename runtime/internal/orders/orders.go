@@ -1,8 +1,8 @@
-// Package orders tells the processes on one store what one of them was asked for, by an operator, an author or a
-// subscriber: what it is about may live in any of them (REP-11, REP-13). An order stands in a log of the store, the
-// control log. Every process follows it, does what lives in it, and does not wait for the others. What is to last is a
-// state of the store before its order is told. Whoever takes up a shard makes up for what its earlier owner may not
-// have done.
+// Package orders tells all processes on one store what an operator, an author or a subscriber has asked of one of them,
+// since what it is about may live in any of them (REP-11, REP-13). An order is an entry of the control log, which is a
+// log of the store. Every process follows it, does its own part, and does not wait for the others. What has to last is
+// stored as a state before its order is appended. The next owner of a shard carries out the orders that the last owner
+// may not have done.
 package orders
 
 import (
@@ -34,6 +34,8 @@ type Order struct {
 	Last store.Position `json:"last,omitempty"`
 	// Actor is who asked for attempts.
 	Actor string `json:"actor,omitempty"`
+	// Answer is the key of the action by which who does it answers who asks; "" where nobody waits.
+	Answer string `json:"answer,omitempty"`
 	// At is when it was ordered: what began later is not meant.
 	At time.Time `json:"at,omitzero"`
 }

@@ -1,4 +1,4 @@
-// Package origin judges the Origin of requests, by which browsers say whose page asks.
+// Package origin checks the Origin header, in which browsers name the page that sends a request.
 package origin
 
 import (

@@ -1,10 +1,10 @@
-// Package outbox is the two tables of an outbox in PostgreSQL, as who moves their rows works with them: outbox has what
-// transactions of the author emitted, rejected what was put aside of it. Where the rows go, and what is one step with
-// that, is a [Mover]'s: a store that has its logs in the same database (package postgres), or a relay to any other one
-// (package pgoutbox). Each has the tables in its own schema. The package makes no promise of compatibility.
+// Package outbox reads and changes the two tables of an outbox in PostgreSQL for whoever moves their rows: outbox has
+// what transactions of the author emitted, and rejected has what was put aside. A [Mover] says where rows go and what is
+// one step with that: it is a store that has its logs in the same database (package postgres), or a relay to any other
+// store (package pgoutbox). Each has the tables in its own schema. The package makes no promise of compatibility.
 //
-// Who may only insert into the table outbox is trusted with nothing else: what is read there is judged before it is
-// moved, and nothing of it is believed, neither ids nor numbers of transactions. See REP-20.
+// A role that may only insert into the table outbox is trusted with nothing else: rows are checked before they are
+// moved, and neither ids nor numbers of transactions in them are believed. See REP-20.
 package outbox
 
 import (

@@ -1,8 +1,8 @@
-// Package polling reads for polls: what there is from where a caller stands, in the log of an event type or by asking
-// its check, and what comes while the poll is held. Several polls may be held together.
+// Package polling reads the occurrences for a poll, in the log of an event type or by asking its check: those after the
+// caller's cursor, and those that come while the poll is held. Several polls may be held together.
 //
-// The server makes the checks of a poll and fills in a [Request]. Start at [Read] for one poll, as events/poll has it,
-// and at [Any] for several, as the tools that wait have it; both turn a reader in a [topic.Loop].
+// The server makes the checks of a poll and fills in a [Request]. Start at [Read], which serves one poll such as
+// events/poll, and at [Any], which serves several for the tools that wait; both turn a reader in a [topic.Loop].
 package polling
 
 import (

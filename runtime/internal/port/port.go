@@ -1,5 +1,5 @@
-// Package port is what carriers (package transport) and adapters (packages mcpe, mcpc and
-// conversation) stand on: the inside of a server, which its author does not see. They reach it with
+// Package port gives carriers (package transport) and adapters (packages mcpe, mcpc and
+// conversation) access to the inside of a server, which its author does not see. They reach it with
 // [Of]. A carrier brings requests to the server and writes its streams; an adapter speaks another
 // protocol over the same event types. What they tell each other goes through the [Hub].
 package port

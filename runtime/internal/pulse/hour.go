@@ -66,7 +66,7 @@ func (h *histogram) quantile(q float64) time.Duration {
 	return 0
 }
 
-// Figures are what attempts came to.
+// Figures count the results of attempts.
 type Figures struct {
 	Attempts, Failures int64
 	// P50, P95 and P99 are the times within which that share of the attempts ended; 0 without attempts.
@@ -77,7 +77,7 @@ func figures(h *histogram, failures int64) Figures {
 	return Figures{Attempts: h.count(), Failures: failures, P50: h.quantile(.5), P95: h.quantile(.95), P99: h.quantile(.99)}
 }
 
-// A Minute is what one minute came to.
+// A Minute has the figures of one minute.
 type Minute struct {
 	At time.Time // when it began
 	Figures

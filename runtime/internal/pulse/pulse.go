@@ -1,6 +1,6 @@
-// Package pulse remembers what the attempts of the last hour came to: for the process, for each event type and for each
-// host, by the minute and in bounded memory. A [Recorder] is told of every attempt, and once a minute of how far
-// subscriptions are behind. It has no goroutine and no clock of its own. It makes no promise of compatibility.
+// Package pulse counts the results of the delivery attempts of the last hour: for the process, for each event type and
+// for each host, by the minute and in bounded memory. A [Recorder] is told of every attempt, and once a minute of how
+// far subscriptions are behind. It has no goroutine and no clock of its own. It makes no promise of compatibility.
 package pulse
 
 import (

@@ -1,5 +1,4 @@
-// Package recent keeps the last entries of a log in memory, where most reads of a durable log end: see
-// [Entries].
+// Package recent keeps the last entries of a log in memory. Most reads of a durable log need no others: see [Entries].
 package recent
 
 import "github.com/mcpe-gen/mcpe-gen/runtime/store"

@@ -1,5 +1,5 @@
-// Package ring translates between the secrets of a subscription as a store has them and as messages are
-// signed with them. Both sides stand on it: who delivers, and who receives.
+// Package ring converts the secrets of a subscription between the form in which a store has them and the ring that
+// messages are signed with. Servers and receivers both use it.
 package ring
 
 import (

@@ -1,5 +1,5 @@
-// Package scalar is the form in which durable stores keep values that they share. It makes no promise of compatibility;
-// what it has written once it reads for ever.
+// Package scalar encodes times and spans for the durable stores. It makes no promise of compatibility, but it always
+// reads what it has written.
 package scalar
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// Nanos is how a caller's times are kept: Unix nanoseconds, 0 for the zero time.
+// Nanos encodes a caller's time: as Unix nanoseconds, 0 for the zero time.
 func Nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -17,7 +17,7 @@ func Nanos(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// Time is the time that [Nanos] keeps as n.
+// Time decodes what [Nanos] has encoded.
 func Time(n int64) time.Time {
 	if n == 0 {
 		return time.Time{}
@@ -25,7 +25,7 @@ func Time(n int64) time.Time {
 	return time.Unix(0, n)
 }
 
-// Spans is how positions that are settled are kept: a JSON array of pairs.
+// Spans encodes settled positions: as a JSON array of pairs.
 func Spans(spans []store.Span) string {
 	pairs := make([][2]store.Position, len(spans))
 	for i, s := range spans {
@@ -35,7 +35,7 @@ func Spans(spans []store.Span) string {
 	return string(b)
 }
 
-// ParseSpans reads what [Spans] has made.
+// ParseSpans decodes what [Spans] has encoded.
 func ParseSpans(text string) (spans []store.Span, err error) {
 	var pairs [][2]store.Position
 	if err := json.Unmarshal([]byte(text), &pairs); err != nil {

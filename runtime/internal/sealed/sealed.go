@@ -1,6 +1,5 @@
-// Package sealed is the form in which durable stores keep the secrets of subscriptions and
-// callbacks: one byte of form, then JSON, which is encrypted with AES-GCM when the store has a key.
-// Start with [New].
+// Package sealed encodes the secrets of subscriptions and callbacks for the durable stores: one byte of form, then JSON,
+// which is encrypted with AES-GCM when the store has a key. Start with [New].
 package sealed
 
 import (
@@ -77,7 +76,7 @@ func New(text []byte, old ...[]byte) (b Box, err error) {
 // Keyed tells whether the box has a key.
 func (b Box) Keyed() bool { return len(b.keys) > 0 }
 
-// Prefix is what everything begins with that the box seals; nil without a key.
+// Prefix begins everything that the box seals; it is nil without a key.
 func (b Box) Prefix() []byte {
 	if !b.Keyed() {
 		return nil

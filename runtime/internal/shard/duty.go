@@ -22,7 +22,7 @@ type Duty struct {
 	Logger *slog.Logger
 }
 
-// A Stepped is what a step came to: it found something to do, and there is more to do at once.
+// A Stepped is the result of a step: it found something to do, and there is more to do at once.
 type Stepped struct{ Found, More bool }
 
 const (

@@ -52,8 +52,13 @@ func (r *Records) Events() []string {
 }
 
 // ListSubscriptions implements [engine.Lister].
-func (r *Records) ListSubscriptions(ctx context.Context, after string, limit int, known func(id string) bool) ([]store.Subscription, error) {
+func (r *Records) ListSubscriptions(ctx context.Context, after string, limit int, known func(id string) bool) ([]engine.Listed, error) {
 	return engine.List(ctx, r.SubscriptionStore, after, limit, known)
+}
+
+// ListSubscription implements [engine.Lister].
+func (r *Records) ListSubscription(ctx context.Context, id string) (engine.Listed, bool, error) {
+	return engine.ListOne(ctx, r.SubscriptionStore, id)
 }
 
 // Admit is [engine.Shared]'s. The store adds the concern of a new record in the step that stores it, so that a crash

@@ -1,9 +1,9 @@
-// Package solo makes a store that serves one process a cluster of one: what package subscriber needs where several
-// processes share a store, over any [store.SubscriptionStore].
+// Package solo makes a cluster of one from a store that serves one process: over any [store.SubscriptionStore] it gives
+// package subscriber what a store that several processes share would.
 //
 // The process, or the lock on a database file, is the lease: [Open] ends what was held before, and every shard is this
-// process's until it ends. An event type has one shard, so that records of before there were shards are in it.
-// What other processes are told of is a call, and nothing is stored for it. The package makes no promise of
+// process's until it ends. An event type has one shard, so that it has the records that are older than shards. What
+// other processes would be told of is a call, and nothing is stored for it. The package makes no promise of
 // compatibility.
 package solo
 

@@ -1,4 +1,4 @@
-// Package streaming writes events/stream: what a stream has to say, when, and until what ends it. A stream reads its
+// Package streaming serves events/stream: it decides what a stream writes, when, and when it ends. A stream reads its
 // event type's log, or a feed of its check, in a [topic.Loop], and writes to a [port.Carrier]; a [Follower] reads in the
 // same way for adapters. The server makes the checks of a request and fills in a [Request]. It makes no promise of
 // compatibility.
@@ -24,7 +24,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// Options are what streams are run by.
+// Options configure [Streams].
 type Options struct {
 	Members *lease.Members
 	// Refused asks the author's hooks again for a live subscription; nil when they let it be (AUTH-2).

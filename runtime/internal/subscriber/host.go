@@ -41,7 +41,7 @@ func identityOf(r *store.Subscription) eventtype.Subscription {
 	return eventtype.Subscription{ID: r.ID, Principal: r.Principal, Event: r.Event, Mode: wire.ModeWebhook}
 }
 
-// Options are what subscriptions are kept by.
+// Options configure [Subscriptions].
 type Options struct {
 	Host    Host
 	Store   Records

@@ -133,7 +133,7 @@ func (w *Subscriptions) Restoring() int { return int(w.restoring.Load()) }
 // Lag is by how many entries the slowest live subscription of each event type is behind its log.
 func (w *Subscriptions) Lag() map[string]int64 { return w.engine.Lag() }
 
-// Pulse is what the attempts of the last hour came to.
+// Pulse has the results of the attempts of the last hour.
 func (w *Subscriptions) Pulse() *pulse.Recorder { return w.engine.Pulse() }
 
 // Failing returns the ids of up to limit live subscriptions that are suspended or whose last attempt
@@ -149,7 +149,7 @@ func (w *Subscriptions) Store() Records { return w.store }
 // Flush waits until what has been delivered is stored.
 func (w *Subscriptions) Flush(ctx context.Context) error { return w.engine.Flush(ctx) }
 
-// Guard is what judges callbacks.
+// Guard is the guard that judges callbacks.
 func (w *Subscriptions) Guard() *netguard.Guard { return w.guard }
 
 // A trimmingStore tells readers that keep what they found what they need not keep any more.

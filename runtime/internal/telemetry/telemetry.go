@@ -1,5 +1,5 @@
-// Package telemetry has what all of the runtime's measuring shares: the names of attributes, and a maker
-// of instruments. docs/observability.md lists what is measured; a test holds it to what is registered.
+// Package telemetry has what all metrics and traces of the runtime share: the names of attributes, and a constructor of
+// instruments. docs/observability.md lists what is measured; a test compares it with what is registered.
 package telemetry
 
 import (
@@ -26,7 +26,7 @@ const (
 	MethodName = attribute.Key("mcp.method.name")
 	// Type is the name of an event type.
 	Type = attribute.Key("mcp.events.type")
-	// Outcome is what something came to.
+	// Outcome is the result of an operation.
 	Outcome = attribute.Key("mcp.events.outcome")
 	// Frame is "event", or "control" for what else a stream carries.
 	Frame = attribute.Key("mcp.events.frame")

@@ -150,14 +150,20 @@ func (t *Topic) Stands(ctx context.Context, typ *Type, cursor string) (bool, err
 
 func (t *Topic) stands(ctx context.Context, c wire.Cursor) (bool, error) {
 	l, p := t.life.Load(), store.Position(c.Position)
-	if c.Epoch != l.epoch {
+	strange := func(what string) (bool, error) {
+		if t.options.Strange != nil {
+			t.options.Strange(what, p)
+		}
 		return false, nil
+	}
+	if c.Epoch != l.epoch {
+		return strange("it is of another epoch")
 	}
 	if err := t.reach(ctx, p); err != nil {
 		return false, err
 	}
 	if oldest, head := t.Bounds(); p > head {
-		return false, nil
+		return strange(fmt.Sprintf("the log ends at %d", head))
 	} else if c.Proof == 0 || p+1 < oldest {
 		return true, nil
 	}
@@ -165,7 +171,10 @@ func (t *Topic) stands(ctx context.Context, c wire.Cursor) (bool, error) {
 	if err = t.renewed(l, err); err != nil {
 		return false, fmt.Errorf("reading entry %d of %s: %w", p, t.current().Name, err)
 	}
-	return proof == 0 || proof == c.Proof, nil
+	if proof != 0 && proof != c.Proof {
+		return strange("another entry stands there")
+	}
+	return true, nil
 }
 
 // ReplayLimit is the earliest timestamp that is replayed, if there is one: the later of maxAgeMs

@@ -58,7 +58,7 @@ type Pulled struct {
 	Retry time.Duration
 }
 
-// An Outcome is what one matching entry came to: an occurrence to write, or the error that keeps
+// An Outcome is the result for one matching entry: an occurrence to write, or the error that keeps
 // it from this subscription (OCC-4).
 type Outcome struct {
 	rec *record

@@ -71,6 +71,8 @@ type Options struct {
 	Kept Kept
 	// Asked is told how long the log took for an append or a read; nil for nobody.
 	Asked func(ctx context.Context, what Asked, took time.Duration, err error)
+	// Strange is told of a cursor that the log has not given out, with what is wrong with it; nil for nobody.
+	Strange func(what string, at store.Position)
 }
 
 // Asked is what a log was asked for.

@@ -1,9 +1,9 @@
-// Package untyped is how the packages of runtime/impl, which only generated code calls, reach what runtime/client
-// and runtime/server do not export. Each of the two sets its variables here when it is initialized.
+// Package untyped lets the packages of runtime/impl, which only generated code calls, reach what runtime/client and
+// runtime/server do not export. Each of the two sets its variables here when it is initialized.
 //
-// A package of a thousand event types makes a thousand of each generic function and method, of each closure in them,
-// and of the method table of each generic type. So those with type parameters only hand on to what has none and is
-// compiled once.
+// A package of a thousand event types has a thousand instances of each generic function and method, of each closure in
+// them, and of the method table of each generic type. So functions with type parameters only call functions without
+// them, which are compiled once.
 package untyped
 
 import (

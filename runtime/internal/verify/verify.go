@@ -1,5 +1,5 @@
-// Package verify decides whether events may be sent to a callback, by what the operator allows, what is
-// remembered, what the callback's origin publishes and at last by a handshake (VER-1 to VER-3).
+// Package verify decides whether events may be sent to a callback: by what the operator allows, what is remembered, what
+// the callback's origin publishes, and finally by a handshake (VER-1 to VER-3).
 package verify
 
 import (

@@ -1,5 +1,6 @@
-// Package waittool is the tools by which clients that know no events get occurrences: the read tools, of one event
-// type each, and the wait tool, which waits for several. Both are polls (package polling): the [Host] makes their checks.
+// Package waittool has the tools by which clients that do not support events get occurrences: the read tools, of one
+// event type each, and the wait tool, which waits for several. Both poll (package polling), and the [Host] makes their
+// checks.
 //
 // Start at [Tools.AddRead] and [Tools.AddWait].
 package waittool
@@ -48,7 +49,7 @@ type Offer struct {
 	InputSchema       json.RawMessage
 }
 
-// Options are what tools are served by.
+// Options configure [Tools].
 type Options struct {
 	Host Host
 	// MCP is where the tools are added; nil for a server that only emits.

@@ -1,4 +1,4 @@
-// Package mcpcclient makes an MCP client of the official SDK hear MCPC: the messages of tools that work
+// Package mcpcclient lets an MCP client of the official SDK receive MCPC: the messages of tools that work
 // in the background, and server events.
 //
 // Start with [Connect], which also asks the server whether it speaks MCPC. [Client.CallTool] and the
@@ -6,8 +6,8 @@
 // [Options.Listener] and to typed listeners ([Listen], [ListenEvent]). Ordinary results are what the
 // SDK returns, unchanged, and so is everything from servers that do not speak MCPC.
 //
-// Over HTTP all messages of a call come with its result. Who wants them earlier and is a client of
-// MCP Events subscribes to task.Event and hands what comes to [Client.Take].
+// Over HTTP all messages of a call come with its result. A client of MCP Events that wants them earlier
+// subscribes to task.Event and hands the messages that it receives to [Client.Take].
 package mcpcclient
 
 import (
@@ -195,16 +195,13 @@ func (c *Client) end() error {
 	return err
 }
 
-// NewTaskID mints the id of a task, which nobody can guess.
-func NewTaskID() string { return uuid.NewString() }
-
 // CallTool calls a tool with the metadata that the server wants, and returns its result unchanged.
-// taskID is the id of the task; "" mints one. It goes nowhere when the server does not speak MCPC.
+// taskID is the id of the task, which others should not be able to guess; "" makes such one. It goes nowhere when the server does not speak MCPC.
 // Arguments must encode to a JSON object.
 func (c *Client) CallTool(ctx context.Context, params *mcp.CallToolParams, taskID string) (res *mcp.CallToolResult, id string, err error) {
 	id = taskID
 	if id == "" {
-		id = NewTaskID()
+		id = uuid.NewString()
 	}
 	own := *params
 	if c.support.Enabled {

@@ -219,6 +219,35 @@ func TestOrdinaryResults(t *testing.T) {
 	})
 }
 
+// MCPC-CLI-1: messages that came another way, such as by events of the type mcpc.task, reach the listeners in order.
+func TestTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var heard []string
+		c, ss := dial(t, mcpcclient.Options{}, nil)
+		mcpcclient.Listen(c, report, mcpcclient.Listener[progress, pages]{
+			Update: func(_ context.Context, m task.Message, u progress) {
+				heard = append(heard, fmt.Sprint(m.TaskID, " ", u.Percent))
+			},
+			Complete: func(_ context.Context, m task.Message, p pages) {
+				heard = append(heard, fmt.Sprint(m.TaskID, " has ", p.Pages))
+			},
+		})
+		for _, text := range []string{message("update", "t", `{"percent":50}`), message("complete", "t", `{"pages":3}`)} {
+			m, ok, err := task.Parse(text)
+			if !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			c.Take(m)
+		}
+		synctest.Wait()
+		if got := strings.Join(heard, ", "); got != "t 50, t has 3" {
+			t.Errorf("heard %s", got)
+		}
+		c.Shutdown(context.Background())
+		ss.Wait()
+	})
+}
+
 // A program that only is a client links no server.
 func TestLinksNoServer(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()

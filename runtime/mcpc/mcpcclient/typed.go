@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
@@ -122,7 +123,7 @@ func Call[A, U, R any](ctx context.Context, c *Client, t task.Type[A, U, R], arg
 	if err != nil {
 		return nil, fmt.Errorf("mcpc: arguments of %s: %w", t.Name, err)
 	}
-	r := &Running[R]{TaskID: NewTaskID(), client: c, wait: make(chan task.Message, 1)}
+	r := &Running[R]{TaskID: uuid.NewString(), client: c, wait: make(chan task.Message, 1)}
 	c.mu.Lock()
 	c.waiting[r.TaskID] = r.wait
 	c.mu.Unlock()

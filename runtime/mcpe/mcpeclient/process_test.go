@@ -50,7 +50,7 @@ func child() {
 // MCPE-CONF-2: log lines on stdout between the messages of a real process.
 func TestLogLinesOnStdout(t *testing.T) {
 	p := client.Command(os.Args[0])
-	p.Env = append(os.Environ(), childVariable+"=1")
+	p.Cmd.Env = append(os.Environ(), childVariable+"=1")
 	c, err := client.Connect(t.Context(), p, client.Options{ProtocolVersion: wire.RevisionLegacy})
 	if err != nil {
 		t.Fatal(err)

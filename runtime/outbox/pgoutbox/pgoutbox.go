@@ -15,9 +15,7 @@ package pgoutbox
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,6 +26,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/pglock"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/outbox"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -109,12 +108,6 @@ INSERT INTO @.version VALUES (0);
 // in puts the schema in place of each "@" before a ".".
 func (b *Outbox) in(sql string) string { return strings.ReplaceAll(sql, "@.", b.table.Schema+".") }
 
-// key is one of the schema's among advisory locks.
-func (b *Outbox) key(what string) int64 {
-	sum := sha256.Sum256([]byte("mcpe-gen outbox " + what + " " + b.name))
-	return int64(binary.BigEndian.Uint64(sum[:8]))
-}
-
 // migrate brings the schema to this build's version, under a lock that other processes which do so wait for.
 func (b *Outbox) migrate(ctx context.Context, tx pgx.Tx) error {
 	var server int
@@ -128,7 +121,7 @@ func (b *Outbox) migrate(ctx context.Context, tx pgx.Tx) error {
 	case encoding != "UTF8":
 		return fmt.Errorf("the database has encoding %s, but UTF8 is required", encoding)
 	}
-	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", b.key("schema")); err != nil {
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", pglock.OutboxSchema(b.name)); err != nil {
 		return err
 	}
 	var exists, ours, others bool

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/pglock"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/outbox"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -94,7 +95,7 @@ func (r *relay) claim(ctx context.Context, tx pgx.Tx, rows []outbox.Row) (here [
 	var there []int64
 	b := &pgx.Batch{}
 	b.Queue(`SELECT set_config('idle_in_transaction_session_timeout', $1, true)`, fmt.Sprint(r.box.still.Milliseconds()))
-	b.Queue(`SELECT pg_try_advisory_xact_lock($1)`, r.box.key("relay")).QueryRow(func(row pgx.Row) error { return row.Scan(&locked) })
+	b.Queue(`SELECT pg_try_advisory_xact_lock($1)`, pglock.OutboxRelay(r.box.name)).QueryRow(func(row pgx.Row) error { return row.Scan(&locked) })
 	b.Queue(r.box.in(`SELECT id FROM @.outbox WHERE id = ANY ($1)`), ids).Query(func(rows pgx.Rows) (err error) {
 		there, err = pgx.CollectRows(rows, pgx.RowTo[int64])
 		return err

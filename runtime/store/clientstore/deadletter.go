@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -59,4 +60,30 @@ type DeadLetterStore interface {
 type ConsumerStore interface {
 	CursorStore
 	DeadLetterStore
+}
+
+// lettersPage is how many dead letters are read at once.
+const lettersPage = 64
+
+// DeadLetters iterates over the dead letters in s, the oldest first, and ends after an error. s.RetryDeadLetter hands one
+// to its handler again, at the next client.Consume or, in one that runs on the same store, within seconds;
+// s.DeleteDeadLetter drops it. See CON-4.
+func DeadLetters(ctx context.Context, s DeadLetterStore) iter.Seq2[DeadLetter, error] {
+	return func(yield func(DeadLetter, error) bool) {
+		for after := uint64(0); ; {
+			page, err := s.DeadLetters(ctx, after, lettersPage)
+			if err != nil {
+				yield(DeadLetter{}, err)
+				return
+			}
+			if len(page) == 0 {
+				return
+			}
+			for _, d := range page {
+				if after = d.Sequence; !yield(d, nil) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream/internal/monitor"
 )
 
 // What is worth a word in a checkup.
@@ -450,7 +451,7 @@ func (e *examination) clocks(ctx context.Context) {
 			var v struct {
 				Now time.Time `json:"now"`
 			}
-			err := monitor(ctx, m+"/varz", &v)
+			err := monitor.Get(ctx, m+"/varz", &v)
 			return v.Now, err
 		})
 	}

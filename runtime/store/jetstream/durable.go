@@ -2,17 +2,13 @@ package jetstream
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
-)
 
-// monitorTime bounds a question to a server's monitoring.
-const monitorTime = 5 * time.Second
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream/internal/monitor"
+)
 
 // durable says what is not known, or wrong, of how the servers write to their disks what they acknowledge (JS-43).
 func (s *Store) durable(ctx context.Context) error {
@@ -56,7 +52,7 @@ func syncs(ctx context.Context, at string) (wrong string, err error) {
 		} `json:"config"`
 		Disabled bool `json:"disabled"`
 	}
-	err = monitor(ctx, at+"/jsz", &v)
+	err = monitor.Get(ctx, at+"/jsz", &v)
 	switch {
 	case err != nil:
 		return "", err
@@ -66,26 +62,4 @@ func syncs(ctx context.Context, at string) (wrong string, err error) {
 		return fmt.Sprintf("%s writes to disk every %v", at, v.Config.Interval), nil
 	}
 	return "", nil
-}
-
-func monitor(ctx context.Context, url string, answer any) error {
-	ctx, cancel := context.WithTimeout(ctx, monitorTime)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", url, resp.Status)
-	}
-	if err == nil {
-		err = json.Unmarshal(text, answer)
-	}
-	return err
 }

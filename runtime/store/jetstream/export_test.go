@@ -111,3 +111,6 @@ func (s *Store) Between(f func()) { s.slow = f }
 
 // Connected tells whether what is written has a connection.
 func (s *Store) Connected() bool { return s.write.IsConnected() }
+
+// Leads and Ruled judge who has answered the question for a stream.
+var Leads, Ruled = leads, ruled

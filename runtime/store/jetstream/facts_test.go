@@ -1,8 +1,12 @@
 package jetstream_test
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -102,7 +106,8 @@ func direct(t *testing.T, c *nats.Conn, stream string, by map[string]any) (subje
 	}
 }
 
-// What the package rests on (F1 to F3, F5 to F7, F9 and F10 of its design). It falls with them.
+// What the package rests on. It falls with them. How long writes stand still when a server ends is tried with processes,
+// by TestPauses of the campaign.
 func TestServerFacts(t *testing.T) {
 	c, js := raw(t, urls(cluster...))
 	stream := func(t *testing.T, config natsjs.StreamConfig) natsjs.Stream {
@@ -246,9 +251,13 @@ func TestServerFacts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.RequestMsg(expecting(old, 1), 5*time.Second); err != nats.ErrNoResponders {
-			t.Fatalf("on the old subject: %v", err)
-		}
+		eventually(t, "a publish on the old subject is refused at once", func() bool { // a server may not have heard yet, and nobody answers
+			m, err := c.RequestMsg(expecting(old, 1), time.Second)
+			if err == nil {
+				t.Fatalf("on the old subject: %s", m.Data)
+			}
+			return err == nats.ErrNoResponders
+		})
 		if m, err := s.GetLastMsgForSubject(t.Context(), old); err != nil || m.Sequence != 1 {
 			t.Fatalf("%+v, %v", m, err)
 		}
@@ -266,6 +275,89 @@ func TestServerFacts(t *testing.T) {
 		}
 		if s, err = js.CreateStream(t.Context(), config); err != nil || s.CachedInfo().Cluster.RaftGroup == was {
 			t.Fatalf("made again: %v", err)
+		}
+	})
+}
+
+// heap is what this process has in use, after a collection.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// What OpenLog warns of and docs/jetstream.md has the sizes of (JS-10): a server keeps each subject, and so each entry, in
+// memory, and a stream on three servers takes memory and time of each. No test beside it may be parallel: it reads the heap.
+func TestServerSizes(t *testing.T) {
+	t.Run("about 180 bytes a subject", func(t *testing.T) {
+		o := options(t.TempDir())
+		s := start(o)
+		defer stop(s)
+		_, js := raw(t, s.ClientURL())
+		if _, err := js.CreateStream(t.Context(), natsjs.StreamConfig{Name: "SIZES", Subjects: []string{"sizes.>"}}); err != nil {
+			t.Fatal(err)
+		}
+		const n = 20_000
+		id := func(i int) string { // as an entry has it
+			sum := sha256.Sum256([]byte(fmt.Sprint(i)))
+			return "sizes.log.0123456789abcdef." + hex.EncodeToString(sum[:16])
+		}
+		fill := func(from, to int) {
+			for i := from; i < to; {
+				var acks []natsjs.PubAckFuture
+				for ; i < to && len(acks) < 1000; i++ {
+					acks = append(acks, check.Must(js.PublishAsync(id(i), []byte("x")))(t))
+				}
+				for _, a := range acks {
+					select {
+					case <-a.Ok():
+					case err := <-a.Err():
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		fill(0, 1000) // what the connections and the stream take is there
+		before := heap()
+		fill(1000, 1000+n)
+		least, most := int64(90), int64(270)
+		var each int64
+		eventually(t, "what is a cache is given back", func() bool {
+			each = (heap() - before) / n
+			return each <= most
+		})
+		t.Logf("%d bytes a subject", each)
+		if each < least {
+			t.Errorf("%d bytes a subject: docs/jetstream.md says about 180", each)
+		}
+	})
+	t.Run("about 1 MB a stream, of three servers together", func(t *testing.T) {
+		c, js := raw(t, urls(cluster...))
+		prefix := strings.ToUpper(space()) + "_"
+		const n = 20
+		before := heap()
+		began := time.Now()
+		for i := range n {
+			name := fmt.Sprint(prefix, i)
+			if _, err := js.CreateStream(t.Context(), natsjs.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Replicas: 3}); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { js.DeleteStream(context.WithoutCancel(t.Context()), name) })
+			if seq, code, text := ask(t, c, expecting(name+".x", 0)); seq != 1 {
+				t.Fatalf("%s: error %d %s", name, code, text)
+			}
+		}
+		took := time.Since(began) / n
+		const most = 3 << 20
+		var each int64
+		eventually(t, "what is a cache is given back", func() bool {
+			each = (heap() - before) / n
+			return each <= most
+		})
+		t.Logf("%d kB a stream, made and written to in %v", each>>10, took)
+		if each < 100<<10 {
+			t.Errorf("%d kB a stream: docs/jetstream.md says about 1 MB", each>>10)
 		}
 	})
 }

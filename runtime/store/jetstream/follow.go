@@ -201,13 +201,17 @@ func (l *Log) await(ctx context.Context, p store.Position) error {
 	}
 }
 
-// check asks who leads the stream whether the log is still the one that was opened, and where it ends. It begins a new
-// epoch where the stream has lost what was told.
-func (l *Log) check(ctx context.Context) error {
+// check asks who leads the stream, with a proof or without, whether the log is still the one that was opened, and where it
+// ends. It begins a new epoch where the stream has lost what was told.
+func (l *Log) check(ctx context.Context, proof bool) error {
+	ask := l.s.info
+	if proof {
+		ask = l.s.proven
+	}
 	l.mu.Lock()
 	head, stamp := l.head, l.stamp // before the question: the log may go on while it is answered
 	l.mu.Unlock()
-	info, err := l.s.info(ctx, l.stream)
+	info, err := ask(ctx, l.stream)
 	if code(err) == codeNoStream {
 		l.over()
 		return fmt.Errorf("log %s: %w: stream %s is gone", l.name, engine.ErrNewEpoch, l.stream)
@@ -223,6 +227,9 @@ func (l *Log) check(ctx context.Context) error {
 		return err
 	}
 	if lost(info, head, l.s.clock.stamped(info.State.LastTime), stamp) {
+		if !proof {
+			return l.check(ctx, true)
+		}
 		want := info.Config
 		l.s.renewed(&want, info)
 		if err := l.s.api(ctx, "STREAM.UPDATE."+l.stream, want, nil); err != nil {
@@ -304,10 +311,7 @@ func (l *Log) look(ctx context.Context) error {
 		}
 	}
 	began := time.Now()
-	err := l.s.barrier(ctx, l.stream)
-	if err == nil || code(err) == codeNoStream {
-		err = l.check(ctx)
-	}
+	err := l.check(ctx, true)
 	if err == nil {
 		err = l.follow(ctx)
 	}

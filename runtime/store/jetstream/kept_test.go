@@ -3,6 +3,8 @@ package jetstream_test
 import (
 	"bytes"
 	"fmt"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +48,21 @@ func TestRepeatedID(t *testing.T) {
 	check.Once(t, l, check.Entry("x"), 0, 3, false)
 	check.Once(t, l, check.Entry("x"), 2, 3, false)
 	check.Once(t, l, check.Entry("x"), 3, 4, true)
+}
+
+// Who opens a log has looked at it: its last question for the end comes after a proof of a quorum (JS-9).
+func TestOpenLogProves(t *testing.T) {
+	s, w, namespace := wiredStore(t)
+	check.OpenLog(t, s, "log", bounded)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var asked []string
+	for _, m := range regexp.MustCompile(`PUB \$JS\.API\.STREAM\.(\S+)\.`+strings.ToUpper(namespace)+`_L_log `).FindAllSubmatch(w.sent, -1) {
+		asked = append(asked, string(m[1]))
+	}
+	if n := len(asked); n < 2 || asked[n-2] != "MSG.DELETE" || asked[n-1] != "INFO" {
+		t.Errorf("it has asked for %q", asked)
+	}
 }
 
 // A group is one batch, of what does not stand, and each of it has an expectation (JS-7).

@@ -55,7 +55,7 @@ func (l *Log) fetch(ctx context.Context, from, to store.Position, n int) (found 
 	case store.Position(info.State.FirstSeq) > from:
 		return nil, store.Position(info.State.FirstSeq), nil
 	}
-	if err := l.check(ctx); err != nil { // it may have lost more
+	if err := l.check(ctx, true); err != nil { // it may have lost more
 		return nil, 0, err
 	}
 	return nil, 0, fmt.Errorf("%w: %s has no message %d between %d and %d", ErrCorrupt, l.stream, from, info.State.FirstSeq, info.State.LastSeq)

@@ -245,6 +245,48 @@ func TestLateCopiesOfState(t *testing.T) {
 	}
 }
 
+// A lease that runs out while its renewal is under way goes on if the renewal is written first, however long before that
+// somebody has read that it has run out (JS-19).
+func TestRenewalBeforeJudgement(t *testing.T) {
+	a, b := two(t)
+	ctx := t.Context()
+	for ttl := 200 * time.Millisecond; ; ttl *= 2 {
+		lease := check.Must(a.Join(ctx, "r", ttl, nil))(t)
+		stands, goes, renewed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		a.Between(sync.OnceFunc(func() { // it has read a lease that has not run out
+			close(stands)
+			<-goes
+		}))
+		go func() {
+			_, err := a.Renew(ctx, lease.Fence, time.Minute, nil)
+			renewed <- err
+		}()
+		select {
+		case <-stands:
+		case err := <-renewed:
+			if !errors.Is(err, engine.ErrFenced) {
+				t.Fatal(err)
+			}
+			continue // it ran out before
+		}
+		judges := false
+		b.Between(sync.OnceFunc(func() { // it has read that the lease has run out
+			judges = true
+			close(goes)
+			if err := <-renewed; err != nil {
+				t.Error(err)
+			}
+		}))
+		eventually(t, "b judges", func() bool { check.Must(b.Cluster(ctx))(t); return judges })
+		for _, s := range []*jetstream.Store{a, b} {
+			if !slices.ContainsFunc(check.Must(s.Cluster(ctx))(t).Replicas, func(r engine.Replica) bool { return r.Fence == lease.Fence }) {
+				t.Fatal("a lease is over that was renewed before its end was written")
+			}
+		}
+		return
+	}
+}
+
 // Of a renewal and the judgement that the lease has run out one wins, and what is over stays over (JS-19).
 func TestRenewalAndJudgement(t *testing.T) {
 	a, b := two(t)
@@ -256,7 +298,7 @@ func TestRenewalAndJudgement(t *testing.T) {
 	renewed, over := 0, 0
 	for round := range 60 {
 		lease := check.Must(a.Join(ctx, "r", 20*time.Millisecond, nil))(t)
-		time.Sleep(time.Duration(round%20) * time.Millisecond)
+		time.Sleep(time.Duration(round%20) * time.Millisecond) // so that renewals come before, at and after the lease's end
 		var wg sync.WaitGroup
 		var err error
 		wg.Go(func() { _, err = a.Renew(ctx, lease.Fence, time.Minute, nil) })

@@ -156,7 +156,8 @@ func (s *Store) api(ctx context.Context, op string, body, answer any) error {
 	})
 }
 
-// info asks who leads the stream for what it is. While nobody leads, it asks again.
+// info asks who leads the stream for what it is. It asks again while nobody leads, and where another server has answered: one
+// that has just started may, with what it has so far, and names who leads.
 func (s *Store) info(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
 	var info *jetstream.StreamInfo
 	err := asLong(ctx, func() (bool, error) {
@@ -164,7 +165,7 @@ func (s *Store) info(ctx context.Context, stream string) (*jetstream.StreamInfo,
 		if err := s.api(ctx, "STREAM.INFO."+stream, nil, info); err != nil {
 			return false, err
 		}
-		if info.Cluster != nil && info.Cluster.Leader == "" {
+		if !leads(info) {
 			return true, fmt.Errorf("%w: stream %s has no leader", ErrUnreachable, stream)
 		}
 		return false, nil
@@ -176,6 +177,55 @@ func (s *Store) info(ctx context.Context, stream string) (*jetstream.StreamInfo,
 		s.log.Warn("jetstream: the leader's clock is ahead; servers' clocks must agree", "stream", stream, "by", ahead)
 	}
 	return info, nil
+}
+
+// leads tells that who answers leads the stream.
+func leads(info *jetstream.StreamInfo) bool {
+	c := info.Cluster
+	return c == nil || c.Leader != "" && (c.RaftGroup == "" || c.LeaderSince != nil)
+}
+
+// proven proves that the stream has a quorum and asks who leads it for what it is, so that the answer has all that was
+// acknowledged before the call (JS-9).
+func (s *Store) proven(ctx context.Context, stream string) (info *jetstream.StreamInfo, err error) {
+	err = asLong(ctx, func() (bool, error) {
+		began := time.Now()
+		gone := s.barrier(ctx, stream)
+		if gone != nil && code(gone) != codeNoStream {
+			return false, gone
+		}
+		if info, err = s.info(ctx, stream); err != nil {
+			return false, err
+		}
+		if gone != nil || !ruled(info, time.Since(began)) {
+			return true, fmt.Errorf("%w: the leader of stream %s changes", ErrUnreachable, stream)
+		}
+		return false, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return info, nil
+}
+
+// ruled tells that who answers has led the stream all that time and has heard of the others in it, as many as are a majority
+// with it: the proof of a quorum was its own. One that led before it stood still, or before the network parted, does not know
+// for a moment that another does, and one that leads since then may not have all yet.
+func ruled(info *jetstream.StreamInfo, within time.Duration) bool {
+	c := info.Cluster
+	if c == nil || c.RaftGroup == "" {
+		return true // it has one server
+	}
+	if led := info.TimeStamp.Sub(*c.LeaderSince); led >= 0 && led < within { // below: its clock was set back
+		return false
+	}
+	heard := 1
+	for _, r := range c.Replicas {
+		if r.Active > 0 && r.Active <= within { // 0 for never
+			heard++
+		}
+	}
+	return heard > (len(c.Replicas)+1)/2
 }
 
 // barrier proves that the stream has a quorum: the deletion of what is not there goes through it and changes nothing.

@@ -83,10 +83,7 @@ func (s *Store) contradicts(ctx context.Context, w witness, info *jetstream.Stre
 	case w.Epoch != info.Config.Metadata[metaEpoch] || w.Position == 0:
 		return false, nil
 	case store.Position(info.State.LastSeq) < w.Position: // or who was asked is behind
-		if err := s.barrier(ctx, stream); err != nil {
-			return false, err
-		}
-		again, err := s.info(ctx, stream)
+		again, err := s.proven(ctx, stream)
 		return err == nil && store.Position(again.State.LastSeq) < w.Position, err
 	}
 	var stands time.Time // zero where it was evicted, or a server is behind

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +55,28 @@ func TestDamagedSubscription(t *testing.T) {
 	}
 	if _, ok, err := s.Subscription(t.Context(), "sub_2"); ok || err == nil {
 		t.Errorf("one that cannot be read: %v, %v", ok, err)
+	}
+	// An operator sees all of them, and which cannot be read.
+	for _, known := range []string{"", "sub_5", "sub_2"} {
+		all, err := s.ListSubscriptions(t.Context(), "", 10, func(id string) bool { return id == known })
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, l := range all {
+			if l.Unreadable != "" {
+				got += l.ID + " "
+			}
+			if l.Unreadable != "" && l.Unreadable != engine.UnreadableDamaged || (l.Event == "") != (l.ID == known) {
+				t.Errorf("%+v", l)
+			}
+		}
+		if want := strings.ReplaceAll("sub_2 sub_3 sub_4 sub_8 ", known+" ", ""); known != "" && got != want || len(all) != 9 {
+			t.Errorf("%d are listed, unreadable %q", len(all), got)
+		}
+	}
+	if one, ok, err := s.ListSubscription(t.Context(), "sub_2"); !ok || err != nil || one.Unreadable != engine.UnreadableDamaged {
+		t.Errorf("%+v %t %v", one, ok, err)
 	}
 }
 

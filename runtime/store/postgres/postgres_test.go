@@ -74,6 +74,10 @@ func TestSubscriptions(t *testing.T) {
 	storetest.TestSubscriptions(t, func(t *testing.T) store.SubscriptionStore { return fresh(t) })
 }
 
+func TestLister(t *testing.T) {
+	enginetest.TestLister(t, func(t *testing.T) enginetest.Lister { return fresh(t) })
+}
+
 func TestReceived(t *testing.T) {
 	storetest.TestReceived(t, func(t *testing.T) (clientstore.ReceivedStore, clientstore.CursorStore) {
 		s := fresh(t)

@@ -206,7 +206,10 @@ func TestCUR8Fences(t *testing.T) {
 	join()
 	restore := pgtest.Backup(t, pgtest.URL(t), schema)
 	given := map[uint64]bool{join(): true, join(): true}
-	time.Sleep(50 * time.Millisecond)
+	// Fences follow the database's clock, in hundredths of a second; those of one moment run ahead of it.
+	eventually(t, func() bool {
+		return pgtest.Query(t, pgtest.URL(t), "SELECT extract(epoch FROM clock_timestamp()) * 100 > last_fence + 1 FROM "+schema+".store") == "t"
+	})
 	restore()
 	for range 3 {
 		if f := join(); given[f] {

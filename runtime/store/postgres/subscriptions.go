@@ -2,14 +2,12 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -166,7 +164,7 @@ func (s *Store) subscriptions(ctx context.Context, where, after string, limit in
 		}
 		err := s.query(ctx, func(r pgx.CollectableRow) error {
 			sub, err := s.scanSubscription(r)
-			if err != nil && !unreadable(err) {
+			if err != nil && unreadable(err) == "" {
 				return err
 			}
 			read++
@@ -185,11 +183,6 @@ func (s *Store) subscriptions(ctx context.Context, where, after string, limit in
 			return subs, nil
 		}
 	}
-}
-
-// unreadable tells that a record is damaged, and not that it cannot be read now.
-func unreadable(err error) bool {
-	return errors.Is(err, ErrCorrupt) || errors.Is(err, sealed.ErrForm) || errors.Is(err, sealed.ErrKey)
 }
 
 // Subscription implements [store.SubscriptionStore].

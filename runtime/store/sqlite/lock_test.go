@@ -124,7 +124,7 @@ func TestWaitsForTheOtherProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	_, release, _ := hold(t, path)
 	go func() {
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond) // most of the time Open has come by then; if not, it need not wait
 		release()
 	}()
 	appendAll(t, openLog(t, open(t, path, sqlite.Options{}), store.LogOptions{}), "next")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
@@ -108,6 +109,20 @@ func TestKeys(t *testing.T) {
 			t.Errorf("opened with another key: %v", err)
 		}
 	}
+	// What cannot be read is listed, and says why.
+	listed := func(t *testing.T, why string) {
+		t.Helper()
+		s := open(t, path, keyed(oneKey))
+		defer s.Close()
+		one, ok, err := s.ListSubscription(t.Context(), "sub_2")
+		if err != nil || !ok || one.Unreadable != why || one.Event == "" || one.Secrets != nil {
+			t.Errorf("%+v %t %v, want %q", one, ok, err, why)
+		}
+		all, err := s.ListSubscriptions(t.Context(), "", 10, func(string) bool { return false })
+		if err != nil || len(all) != 2 || all[0].Unreadable != "" || all[1].Unreadable != why {
+			t.Errorf("%+v %v, want %q", all, err, why)
+		}
+	}
 	unsealed := func(t *testing.T) (n int) {
 		t.Helper()
 		db, err := sql.Open("sqlite", path)
@@ -129,6 +144,9 @@ func TestKeys(t *testing.T) {
 		}
 		exec(t, "UPDATE subscriptions SET secrets = CAST(x'00' || '"+secretText+"' AS BLOB) WHERE id = 'sub_2'")
 		with(t, keyed(oneKey), "sub_1")
+		listed(t, engine.UnreadableDamaged)
+		exec(t, "UPDATE subscriptions SET secrets = (SELECT secrets FROM subscriptions WHERE id = 'sub_1') WHERE id = 'sub_2'")
+		listed(t, engine.UnreadableKey)
 		refused(t, keyed(nil))
 		refused(t, keyed(anotherKey))
 		exec(t, "UPDATE key_check SET sealed = x'"+early(t, "", "mcpe-gen store key")+"'")

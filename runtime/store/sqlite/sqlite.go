@@ -2,14 +2,13 @@
 // webhook subscriptions with their delivery positions and verifications, a client's cursors, its dead
 // letters and the webhook bodies that its application has not taken yet.
 //
-// Start with [Open]. One process at a time has the file, which a lock beside it ensures. All writes go
-// through one goroutine that commits what has gathered in one transaction: nothing is acknowledged, and nothing is visible to
-// a reader, before its COMMIT has returned. The driver is modernc.org/sqlite, which needs no C
-// compiler.
+// Start with [Open]. Only one process at a time may have the file open; a lock beside it ensures that. All writes go
+// through one goroutine, which commits together what has gathered: nothing is acknowledged, and nothing is visible to a
+// reader, before its COMMIT has returned. The driver is modernc.org/sqlite, which needs no C compiler.
 //
 // Every entry of a log has a checksum: where a byte of it has changed on the disk, reading it is
-// [ErrCorrupt], as is an entry that is missing. Encrypted secrets are authenticated. Of what else the
-// file holds only the damage that SQLite notices, or that cannot be decoded, is found. Damage within
+// [ErrCorrupt], as is an entry that is missing. Encrypted secrets are authenticated. Damage
+// elsewhere in the file is found only where SQLite notices it or a value cannot be decoded. Damage within
 // the journal that a killed process left undoes the commits from there on: SQLite takes it for a
 // write that was torn.
 package sqlite

@@ -8,17 +8,12 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// listedColumns are all but those that need decrypting or decoding.
-const (
-	listedColumns = "id, principal, url, event, arguments, codes, generation, revision, created, refreshed, expires, truncated, " +
-		"suspended, suspended_at, failed_since, last_delivery, last_error, not_before, paused_at"
-	subscriptionColumns = listedColumns + ", secrets, epoch, base, settled, upstream"
-)
+const subscriptionColumns = "id, principal, url, event, arguments, codes, generation, revision, created, refreshed, expires, truncated, " +
+	"suspended, suspended_at, failed_since, last_delivery, last_error, not_before, paused_at, secrets, epoch, base, settled, upstream"
 
 // PutSubscription implements [store.SubscriptionStore].
 func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {
@@ -68,31 +63,21 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 
 type scanner interface{ Scan(...any) error }
 
-// scanListed reads one row of listedColumns, and what follows them into more.
-func scanListed(row scanner, more ...any) (sub store.Subscription, err error) {
-	var arguments []byte
-	var generation, revision, created, refreshed, expires, suspendedAt, failedSince, lastDelivery, notBefore, pausedAt int64
+// scan reads one row of subscriptionColumns. One that is damaged is returned without what cannot be read.
+func (s *Store) scan(row scanner) (sub store.Subscription, err error) {
+	var arguments, secrets []byte
+	var generation, revision, created, refreshed, expires, suspendedAt, failedSince, lastDelivery, notBefore, pausedAt, epoch, base int64
+	var settled, upstream string
 	h := &sub.Health
-	if err := row.Scan(append([]any{&sub.ID, &sub.Principal, &sub.URL, &sub.Event, &arguments, &sub.Codes, &generation, &revision, &created, &refreshed, &expires,
-		&sub.Truncated, &h.Suspended, &suspendedAt, &failedSince, &lastDelivery, &h.LastError, &notBefore, &pausedAt}, more...)...); err != nil {
+	if err := row.Scan(&sub.ID, &sub.Principal, &sub.URL, &sub.Event, &arguments, &sub.Codes, &generation, &revision, &created, &refreshed, &expires,
+		&sub.Truncated, &h.Suspended, &suspendedAt, &failedSince, &lastDelivery, &h.LastError, &notBefore, &pausedAt,
+		&secrets, &epoch, &base, &settled, &upstream); err != nil {
 		return sub, err
 	}
 	sub.Arguments, sub.Generation, sub.Revision = arguments, uint64(generation), uint64(revision)
 	sub.CreatedAt, sub.RefreshedAt, sub.ExpiresAt = scalar.Time(created), scalar.Time(refreshed), scalar.Time(expires)
 	sub.NotBefore, sub.PausedAt = scalar.Time(notBefore), scalar.Time(pausedAt)
 	h.SuspendedAt, h.FailedSince, h.LastDeliveryAt = scalar.Time(suspendedAt), scalar.Time(failedSince), scalar.Time(lastDelivery)
-	return sub, nil
-}
-
-// scan reads one row of subscriptionColumns.
-func (s *Store) scan(row scanner) (store.Subscription, error) {
-	var secrets []byte
-	var settled, upstream string
-	var epoch, base int64
-	sub, err := scanListed(row, &secrets, &epoch, &base, &settled, &upstream)
-	if err != nil {
-		return sub, err
-	}
 	sub.Progress = store.Progress{Epoch: uint64(epoch), Base: store.Position(base), Upstream: upstream}
 	if sub.Secrets, err = s.box.Open(sub.ID, secrets); err != nil {
 		return sub, err
@@ -168,7 +153,7 @@ func (s *Store) readable(ctx context.Context, after string, limit int) (subs []s
 		switch {
 		case err == nil:
 			subs = append(subs, sub)
-		case errors.Is(err, ErrCorrupt) || errors.Is(err, sealed.ErrForm) || errors.Is(err, sealed.ErrKey):
+		case unreadable(err) != "":
 			s.logger.Error("mcp events: a webhook subscription cannot be read and is left out", "subscription", sub.ID, "error", err)
 		default:
 			return nil, "", false, classify(err)
@@ -176,31 +161,6 @@ func (s *Store) readable(ctx context.Context, after string, limit int) (subs []s
 		last, read = sub.ID, read+1
 	}
 	return subs, last, read == limit, classify(rows.Err())
-}
-
-// ListSubscriptions implements [engine.Lister]. An index has the ids, so that those of which no more is asked cost a tenth.
-func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, known func(id string) bool) (subs []store.Subscription, err error) {
-	all := true
-	err = s.each(ctx, func(rows *sql.Rows) error {
-		var sub store.Subscription
-		err := rows.Scan(&sub.ID)
-		all = all && known(sub.ID)
-		subs = append(subs, sub)
-		return err
-	}, "SELECT id FROM subscriptions WHERE id > ? ORDER BY id LIMIT ?", after, limit)
-	if err != nil || all {
-		return subs, err
-	}
-	subs = subs[:0]
-	err = s.each(ctx, func(rows *sql.Rows) error {
-		sub, err := scanListed(rows)
-		if known(sub.ID) {
-			sub = store.Subscription{ID: sub.ID}
-		}
-		subs = append(subs, sub)
-		return err
-	}, "SELECT "+listedColumns+" FROM subscriptions WHERE id > ? ORDER BY id LIMIT ?", after, limit)
-	return subs, err
 }
 
 // CountSubscriptions implements [store.SubscriptionStore].

@@ -160,7 +160,7 @@ func TestCloseBesideSweep(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond) // appends and sweeps are under way, at another point in each round
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
@@ -136,7 +135,7 @@ func find(ctx context.Context, s clientstore.DeadLetterStore, wanted []uint64) (
 		missing[n] = true
 	}
 	var found []clientstore.DeadLetter
-	for d, err := range client.DeadLetters(ctx, s) {
+	for d, err := range clientstore.DeadLetters(ctx, s) {
 		if err != nil {
 			return nil, err
 		}

@@ -2,8 +2,6 @@ package doctor
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
+	"github.com/mcpe-gen/mcpe-gen/internal/pglock"
 )
 
 // Of a relay, whose step ends by itself after 20 s, and is ended by PostgreSQL after 30 s of standing still.
@@ -85,10 +84,9 @@ func (p *patient) relayWaits(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// relayMoves says who moves rows at present: who has the advisory lock of the relays, whose key package pgoutbox makes so.
+// relayMoves says who moves rows at present: who has the advisory lock of the relays.
 func (p *patient) relayMoves(ctx context.Context, tx pgx.Tx) error {
-	sum := sha256.Sum256([]byte("mcpe-gen outbox relay " + p.Outbox))
-	key := binary.BigEndian.Uint64(sum[:8])
+	key := uint64(pglock.OutboxRelay(p.Outbox))
 	var pid int
 	var since *float64
 	var who, state *string

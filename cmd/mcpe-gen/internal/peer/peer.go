@@ -46,7 +46,7 @@ func (t Target) Check() error {
 	case t.URL != "" && !IsURL(t.URL):
 		return fmt.Errorf("%q is not the URL of a server: it begins with http:// or https://", t.URL)
 	case t.URL == "" && t.Token != "":
-		return errors.New("--token is sent over HTTP only; a command takes secrets by its environment")
+		return errors.New("--token is sent over HTTP only; a command gets secrets from its environment")
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func (t Target) Hinted(err error) error {
 func (t Target) transport(log *slog.Logger) mcp.Transport {
 	if t.URL == "" {
 		p := client.Command(t.Command[0], t.Command[1:]...)
-		p.Logger, p.Dir = log, t.Dir
+		p.Logger, p.Cmd.Dir = log, t.Dir
 		return p
 	}
 	hc := &http.Client{}

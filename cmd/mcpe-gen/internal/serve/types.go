@@ -71,7 +71,7 @@ func (t *trial) register() error {
 	if len(t.types) == 0 {
 		return usagef("the event files have no event types that can be served")
 	}
-	// For clients that know no events.
+	// For clients that do not support events.
 	if err := t.es.AddReadTools(t.tools...); err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func TestRelay(t *testing.T) {
 	s := settings(10*time.Second, f)
 	s.Kills, s.Stops, s.Lease, s.Deploy = 2, 0, 3*time.Second, false
 	s.Pollers, s.Streams, s.Typed, s.Receivers, s.Guests, s.Emitters = 1, 2, 1, 1, 0, 4
-	campaigned(t, withRelay(s, relayed.Counts{Kills: 4, Restarts: 1, Cuts: 10, Terminations: 3, Locks: 1, Hushes: 1}))
+	campaigned(t, relayed.With(s, relayed.Counts{Kills: 4, Restarts: 1, Cuts: 10, Terminations: 3, Locks: 1, Hushes: 1}))
 }
 
 // REP-9, REP-16: a rolling deploy and its rollback, without any fault, repeat nothing at any receiver either:

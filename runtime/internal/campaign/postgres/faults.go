@@ -50,12 +50,12 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 		{Name: "database crashed and restarted", Count: d.faults.restarts, Do: alone(func(context.Context) error {
 			from := time.Now()
 			err := d.Restart(rand.N(time.Second))
-			c.Window(nil, from, time.Now())
+			c.Window("the database restarted", nil, from, time.Now())
 			return err
 		})},
 		{Name: "connections cut after a statement, its answer lost", Count: d.faults.cuts, Do: func(context.Context) error {
 			if i := d.Cut(); i >= 0 {
-				c.Window(c.Slots()[i], time.Now(), time.Now().Add(time.Second))
+				c.Window("a connection was cut", c.Slots()[i], time.Now(), time.Now().Add(time.Second))
 			}
 			return nil
 		}},
@@ -65,25 +65,25 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 		{Name: "other tables locked", Count: d.faults.locks, Do: alone(func(ctx context.Context) error {
 			tables := []string{"entries", "logs", "subscriptions", "outbox", "shards", "attempts"}
 			from, to, err := d.Lock(ctx, "mcpe."+tables[rand.IntN(len(tables))], time.Second)
-			c.Window(nil, from, to)
+			c.Window("a table was locked", nil, from, to)
 			return err
 		})},
 		{Name: "database without a free connection (max_connections)", Count: d.faults.crowds, Do: alone(func(ctx context.Context) error {
 			from := time.Now()
 			err := d.Crowd(ctx, time.Second)
-			c.Window(nil, from, time.Now())
+			c.Window("no connection was free", nil, from, time.Now())
 			return err
 		})},
 		{Name: "backends ended (pg_terminate_backend)", Count: d.faults.terminations, Do: alone(func(ctx context.Context) error {
 			from := time.Now()
 			err := d.Terminate(ctx)
-			c.Window(nil, from, time.Now().Add(time.Second))
+			c.Window("backends were ended", nil, from, time.Now().Add(time.Second))
 			return err
 		})},
 		{Name: "connections half-open for seconds", Count: d.faults.hushes, Do: func(context.Context) error {
 			const during = 5 * time.Second
 			if i := d.Hush(during); i >= 0 {
-				c.Window(c.Slots()[i], time.Now(), time.Now().Add(during+time.Second))
+				c.Window("connections were half-open", c.Slots()[i], time.Now(), time.Now().Add(during+time.Second))
 			}
 			return nil
 		}},
@@ -94,7 +94,7 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 			d.Slow(d.faults.delay)
 			campaign.Sleep(ctx, d.faults.slow)
 			d.Slow(0)
-			c.Window(nil, from, time.Now())
+			c.Window("the database was slow", nil, from, time.Now())
 			return nil
 		}})
 	}
@@ -115,7 +115,7 @@ func (d *database) lockLeases(ctx context.Context, c *campaign.Campaign) error {
 		return err
 	}
 	from, to, err := d.Lock(ctx, "mcpe.leases", c.Lease+lockTime)
-	c.Window(nil, from.Add(-c.Lease), to)
+	c.Window("leases were locked", nil, from.Add(-c.Lease), to)
 	c.Unleased(from.Add(c.Lease), to)
 	return err
 }
@@ -145,6 +145,6 @@ func (d *database) wake(ctx context.Context, c *campaign.Campaign) error {
 	}
 	release()
 	campaign.Sleep(ctx, 300*time.Millisecond)
-	c.Window(s, from, time.Now())
+	c.Window("its replica stood still in a write", s, from, time.Now())
 	return s.Resume()
 }

@@ -21,23 +21,10 @@ func main() {
 	relay := flag.Bool("relay", false, "have the author's data in another PostgreSQL, with an outbox and a relay (OB-1 to OB-5)")
 	campaign.Main(func(d time.Duration) campaign.Settings {
 		if *relay {
-			return withRelay(settings(d, fullFaults(d).ofRelay()), relayed.Full(d))
+			return relayed.With(settings(d, fullFaults(d).ofRelay()), relayed.Full(d))
 		}
 		return settings(d, fullFaults(d))
 	}, relayed.Open(open))
-}
-
-// withRelay adds the author's database and its faults.
-func withRelay(s campaign.Settings, counts relayed.Counts) campaign.Settings {
-	of := s.Start
-	s.Start = func(ctx context.Context, dir string) (campaign.Database, error) {
-		d, err := of(ctx, dir)
-		if err != nil {
-			return nil, err
-		}
-		return relayed.Start(ctx, d, counts)
-	}
-	return s
 }
 
 // settings are those of a campaign in full, but for the faults of the database.

@@ -34,8 +34,22 @@ func Full(d time.Duration) Counts {
 	}
 }
 
-// A Database is an engine's with the author's beside it.
-type Database struct {
+// With adds the author's database and its faults to the campaign of an engine, whose replicas open by [Open].
+func With(s campaign.Settings, counts Counts) campaign.Settings {
+	of := s.Start
+	s.Transactions = true
+	s.Start = func(ctx context.Context, dir string) (campaign.Database, error) {
+		d, err := of(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		return start(ctx, d, counts)
+	}
+	return s
+}
+
+// A database is an engine's with the author's beside it.
+type database struct {
 	campaign.Database
 	counts  Counts
 	authors *pgserver.Server
@@ -43,13 +57,13 @@ type Database struct {
 	catching sync.Mutex // held by who waits for the relay's next deletion
 }
 
-// Start adds the author's database to an engine's, which is ended where that fails.
-func Start(ctx context.Context, of campaign.Database, counts Counts) (_ *Database, err error) {
+// start adds the author's database to an engine's, which is ended where that fails.
+func start(ctx context.Context, of campaign.Database, counts Counts) (_ *database, err error) {
 	authors, err := pgserver.Start(campaign.Replicas)
 	if err != nil {
 		return nil, errors.Join(err, of.Stop())
 	}
-	d := &Database{Database: of, counts: counts, authors: authors}
+	d := &database{Database: of, counts: counts, authors: authors}
 	if err := authors.Ticketed(ctx); err != nil {
 		return nil, errors.Join(err, d.Stop())
 	}
@@ -62,14 +76,14 @@ func Start(ctx context.Context, of campaign.Database, counts Counts) (_ *Databas
 }
 
 // Stop implements [campaign.Database].
-func (d *Database) Stop() error { return errors.Join(d.Database.Stop(), d.authors.Stop()) }
+func (d *database) Stop() error { return errors.Join(d.Database.Stop(), d.authors.Stop()) }
 
 // URL implements [campaign.Database]: the engine's and the author's, with a space between them.
-func (d *Database) URL(replica int) string {
+func (d *database) URL(replica int) string {
 	return d.Database.URL(replica) + " " + d.authors.URL(replica)
 }
 
-// Open opens what a replica serves from, where its URL is one of a [Database], by the engine's open.
+// Open opens what a replica serves from, where its URL is one of a campaign [With] it, by the engine's open.
 func Open(open campaign.Open) campaign.Open {
 	return func(ctx context.Context, url string, log *slog.Logger) (_ *campaign.Store, err error) {
 		of, authors, ok := strings.Cut(url, " ")
@@ -101,7 +115,7 @@ func Open(open campaign.Open) campaign.Open {
 }
 
 // Waiting implements [campaign.Database].
-func (d *Database) Waiting(ctx context.Context) (n int, err error) {
+func (d *database) Waiting(ctx context.Context) (n int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second) // the table may be locked
 	defer cancel()
 	err = d.authors.With(ctx, func(c *pgx.Conn) error {
@@ -111,7 +125,7 @@ func (d *Database) Waiting(ctx context.Context) (n int, err error) {
 }
 
 // Faults implements [campaign.Database]. None of the author's database excuses a delivery that is repeated.
-func (d *Database) Faults(c *campaign.Campaign) []campaign.Fault {
+func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 	var turn sync.Mutex
 	alone := func(f func(context.Context) error) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -139,7 +153,7 @@ const catchTime = 10
 
 // catch waits until the relay, having appended, sends the deletion, which nobody gets before release, and returns its
 // slot with the turn.
-func (d *Database) catch(ctx context.Context, c *campaign.Campaign) (s *campaign.Slot, release func(), err error) {
+func (d *database) catch(ctx context.Context, c *campaign.Campaign) (s *campaign.Slot, release func(), err error) {
 	d.catching.Lock()
 	defer d.catching.Unlock()
 	for range catchTime {
@@ -157,7 +171,7 @@ func (d *Database) catch(ctx context.Context, c *campaign.Campaign) (s *campaign
 }
 
 // kill kills the relay between append and deletion. What it has appended is found by the next one under its ids.
-func (d *Database) kill(ctx context.Context, c *campaign.Campaign) error {
+func (d *database) kill(ctx context.Context, c *campaign.Campaign) error {
 	s, release, err := d.catch(ctx, c)
 	if err != nil {
 		return err

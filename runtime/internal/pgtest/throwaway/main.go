@@ -1,6 +1,6 @@
 // Command throwaway starts a PostgreSQL of its own from local binaries, prints its connection string and
 // stops it again when its standard input ends. Without binaries it says so and exits with 3. It is for
-// programs that are no tests: `make demo` and `make bench`.
+// programs that are not tests: `make demo` and `make bench`.
 //
 // With a command, as in `throwaway go test ./...`, it runs that instead, with one PostgreSQL for all its tests, and
 // exits with its code.

@@ -1,4 +1,4 @@
-// Package pollingtest is event types to poll, for the tests of package polling and of what stands on it. It makes no
+// Package pollingtest has event types for the tests of package polling and of the packages that use it. It makes no
 // promise of compatibility.
 package pollingtest
 

@@ -27,11 +27,21 @@ func TestLister(t *testing.T, open func(t *testing.T) Lister) {
 			for i := range 7 {
 				check.Put(t, s, check.Subscription(fmt.Sprint("sub_", i)))
 			}
-			want := check.Must(s.Subscriptions(t.Context(), "sub_0", 4))(t)
-			for i := range want {
-				if want[i].Secrets, want[i].Progress = nil, (store.Progress{}); known(want[i].ID) {
-					want[i] = store.Subscription{ID: want[i].ID}
+			var want []engine.Listed
+			for _, sub := range check.Must(s.Subscriptions(t.Context(), "sub_0", 4))(t) {
+				sub.Secrets, sub.Progress = nil, store.Progress{}
+				one, ok, err := s.ListSubscription(t.Context(), sub.ID)
+				if !ok || err != nil {
+					t.Errorf("%s: %t %v", sub.ID, ok, err)
 				}
+				check.Equal(t, one, engine.Listed{Subscription: sub})
+				if known(sub.ID) {
+					sub = store.Subscription{ID: sub.ID}
+				}
+				want = append(want, engine.Listed{Subscription: sub})
+			}
+			if _, ok, err := s.ListSubscription(t.Context(), "sub_x"); ok || err != nil {
+				t.Errorf("an unknown one: %t %v", ok, err)
 			}
 			check.Equal(t, check.Must(s.ListSubscriptions(t.Context(), "sub_0", 4, known))(t), want)
 			if rest := check.Must(s.ListSubscriptions(t.Context(), "sub_4", 4, known))(t); len(rest) != 2 || rest[1].ID != "sub_6" {

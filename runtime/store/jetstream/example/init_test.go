@@ -53,10 +53,10 @@ func TestInit(t *testing.T) {
 	do(t, dir, "go", "test", "./...")
 	do(t, dir, "go", "build", "-o", "demo", ".")
 
-	one := start(t, &server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
+	one := start(t, &server.Options{Host: "127.0.0.1", Port: -1, HTTPHost: "127.0.0.1", HTTPPort: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
 	serve := func() (*exec.Cmd, string) {
 		cmd := exec.CommandContext(t.Context(), "./demo", "-http", "127.0.0.1:0", "-console", "127.0.0.1:0")
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "NATS_URL="+one.ClientURL(), "NATS_SINGLE=1", "OPERATOR_TOKEN=an-operator-in-a-test")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "NATS_URL="+one.ClientURL(), "NATS_SINGLE=1", "NATS_MONITORS=http://"+one.MonitorAddr().String(), "OPERATOR_TOKEN=an-operator-in-a-test")
 		out, err := os.Create(filepath.Join(t.TempDir(), "log"))
 		if err != nil {
 			t.Fatal(err)
@@ -79,6 +79,9 @@ func TestInit(t *testing.T) {
 				t.Fatal(err)
 			}
 			if base := regexp.MustCompile(`http://[^/ ]+/mcp`).Find(text); base != nil {
+				if !bytes.Contains(text, []byte(one.MonitorAddr().String()+" writes to disk every")) { // JS-43
+					t.Errorf("the server of NATS_MONITORS was not asked: %s", text)
+				}
 				return cmd, string(base)
 			}
 			if time.Now().After(end) {

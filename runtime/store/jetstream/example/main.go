@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -42,6 +43,7 @@ const lease = 30 * time.Second
 
 type options struct {
 	http, nats string
+	monitors   string
 	single     bool
 }
 
@@ -68,6 +70,7 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 	fs.SetOutput(stderr)
 	fs.StringVar(&o.http, "http", "127.0.0.1:8080", "address to serve MCP (/mcp) and the desk (/tickets/) on")
 	fs.StringVar(&o.nats, "nats", os.Getenv("NATS_URL"), "URL of a nats-server, or several with commas between them; default $NATS_URL")
+	fs.StringVar(&o.monitors, "monitors", os.Getenv("NATS_MONITORS"), "URLs of all nats-servers' monitoring, with commas between them, to be told at the start if one acknowledges what its disk has not; default $NATS_MONITORS")
 	fs.BoolVar(&o.single, "single", false, "one nats-server without a cluster, for development")
 	if err := fs.Parse(argv); err != nil {
 		return o, err
@@ -84,7 +87,11 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 // run serves until ctx ends.
 func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	log := slog.New(slog.NewTextHandler(stderr, nil))
-	kept, err := jetstream.Open(ctx, o.nats, jetstream.Options{Single: o.single, Logger: log})
+	settings := jetstream.Options{Single: o.single, Logger: log}
+	if o.monitors != "" {
+		settings.Monitors = strings.Split(o.monitors, ",")
+	}
+	kept, err := jetstream.Open(ctx, o.nats, settings)
 	if err != nil {
 		return err
 	}

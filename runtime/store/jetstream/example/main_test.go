@@ -89,14 +89,15 @@ func TestDeployment(t *testing.T) {
 	for _, ln := range listeners {
 		ln.Close()
 	}
-	var urls, prepares, monitors []string
+	var urls, prepares, monitors, monitored []string
 	for i, port := range ports {
 		o := configured(t, fmt.Sprint("nats", i+1), routes...)
 		o.Cluster.Host = "127.0.0.1"
 		fmt.Sscan(port, &o.Cluster.Port)
 		s := start(t, o)
 		urls, prepares = append(urls, as(s, "serve")), append(prepares, as(s, "prepare"))
-		monitors = append(monitors, "-monitor", "http://"+s.MonitorAddr().String())
+		monitored = append(monitored, "http://"+s.MonitorAddr().String())
+		monitors = append(monitors, "-monitor", monitored[i])
 	}
 	program := filepath.Join(t.TempDir(), "mcpe-jetstream")
 	if out, err := exec.Command("go", "build", "-o", program, "../cmd/mcpe-jetstream").CombinedOutput(); err != nil {
@@ -116,7 +117,7 @@ func TestDeployment(t *testing.T) {
 	ended := make(chan error, 1)
 	r, w := io.Pipe()
 	go func() {
-		err := run(ctx, options{http: "127.0.0.1:0", nats: strings.Join(urls, ",")}, w)
+		err := run(ctx, options{http: "127.0.0.1:0", nats: strings.Join(urls, ","), monitors: strings.Join(monitored, ",")}, w)
 		w.Close()
 		ended <- err
 	}()
@@ -125,7 +126,9 @@ func TestDeployment(t *testing.T) {
 	for base == "" && lines.Scan() {
 		base, _ = strings.CutPrefix(lines.Text(), "example: listening on ")
 		if base == lines.Text() {
-			t.Log(base)
+			if t.Log(base); strings.Contains(base, "loss of power") { // JS-43: the servers were asked
+				t.Error("it warns of the servers that nats.conf makes")
+			}
 			base = ""
 		}
 	}
@@ -311,6 +314,10 @@ func TestComposeFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	docker, conf := read("Dockerfile"), read("nats.conf")
+	monitoring := regexp.MustCompile(`(?m)^http: [0-9.]+(:\d+)$`).FindStringSubmatch(conf)
+	if monitoring == nil {
+		t.Fatal("nats.conf has no monitoring")
+	}
 	entry := regexp.MustCompile(`ENTRYPOINT \["/tickets", "-http", "(:\d+)"\]`).FindStringSubmatch(docker)
 	if entry == nil || !strings.Contains(docker, "EXPOSE "+entry[1][1:]+"\n") {
 		t.Fatal("the image does not expose what it listens on")
@@ -342,6 +349,13 @@ func TestComposeFits(t *testing.T) {
 		if s.Build.Dockerfile != "" {
 			if len(s.Entry) == 0 {
 				upstreams = append(upstreams, "server "+name+entry[1]+";")
+				var ask []string
+				for _, n := range []string{"nats1", "nats2", "nats3"} {
+					ask = append(ask, "http://"+n+monitoring[1])
+				}
+				if got := s.Env["NATS_MONITORS"]; got != strings.Join(ask, ",") {
+					t.Errorf("%s asks %q whether disks have what servers acknowledge", name, got)
+				}
 			} else if s.Entry[0] != "/mcpe-jetstream" || !strings.Contains(docker, "COPY --from=build /tickets /mcpe-jetstream /\n") {
 				t.Errorf("%s begins with %q", name, s.Entry)
 			}

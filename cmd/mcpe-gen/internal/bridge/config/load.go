@@ -116,7 +116,7 @@ func (l *loader) server(name string, n *source.Node) {
 	case n.Get("url") != nil && n.Get("command") != nil:
 		l.Report(source.New("MCPE123", n.Member("command").KeyRange, "a server has a url or a command, not both"))
 	case n.Get("token") != nil && n.Get("url") == nil:
-		l.Report(source.New("MCPE123", n.Member("token").KeyRange, "a token is sent over HTTP only").WithHint("a command takes secrets by its environment"))
+		l.Report(source.New("MCPE123", n.Member("token").KeyRange, "a token is sent over HTTP only").WithHint("a command gets secrets from its environment"))
 	}
 	if t := n.Get("token"); t != nil {
 		s.Token = l.token(t)

@@ -39,10 +39,12 @@ type database struct {
 	mu    sync.Mutex
 	store *jetstream.Store // of the campaign itself, which joins nothing; nil until it is needed
 
-	plain   sync.WaitGroup
-	stop    context.CancelFunc
-	acked   map[uint64]string // of the plain stream, what was acknowledged by its sequence
-	retried int
+	plain      sync.WaitGroup
+	publishing context.Context
+	stop       context.CancelFunc
+	acked      map[uint64]string // of the plain stream, what was acknowledged by its sequence
+	retried    int
+	pauses     []time.Duration // in which the state took no writes
 }
 
 // start starts the servers, and what publishes beside the replicas.
@@ -69,9 +71,8 @@ func start(ctx context.Context, dir string, f faults) (_ *database, err error) {
 	if _, err := d.js.CreateStream(ctx, js.StreamConfig{Name: plainStream, Subjects: []string{"plain.>"}, Replicas: nodes, Storage: js.FileStorage}); err != nil {
 		return nil, err
 	}
-	var publishing context.Context
-	publishing, d.stop = context.WithCancel(context.WithoutCancel(ctx))
-	d.plain.Go(func() { d.publish(publishing) })
+	d.publishing, d.stop = context.WithCancel(context.WithoutCancel(ctx))
+	d.plain.Go(func() { d.publish(d.publishing) })
 	return d, nil
 }
 
@@ -112,7 +113,49 @@ func (d *database) publish(ctx context.Context) {
 	}
 }
 
-// Note implements [campaign.Database]: what plain JetStream has lost in the same run.
+// pauseTime is how long a question for a quorum of the state takes at most while it takes writes.
+const pauseTime = time.Second
+
+// watch notes, until ctx ends, when the state takes no writes, whichever server is asked: what a replica has delivered then
+// it cannot write down.
+func (d *database) watch(ctx context.Context, c *campaign.Campaign) {
+	var conns [nodes]*nats.Conn
+	for i, n := range d.servers.nodes {
+		conn, err := nats.Connect("nats://"+n.client, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.RetryOnFailedConnect(true))
+		if err != nil {
+			return // the address is bad
+		}
+		defer conn.Close()
+		conns[i] = conn
+	}
+	for from := time.Now(); campaign.Sleep(ctx, 100*time.Millisecond); {
+		one, cancel := context.WithTimeout(ctx, pauseTime)
+		answers := make(chan bool, nodes)
+		for _, conn := range conns {
+			go func() {
+				m, err := conn.RequestWithContext(one, "$JS.API.STREAM.MSG.DELETE."+stateStream, []byte(`{"seq":4611686018427387904,"no_erase":true}`))
+				answers <- err == nil && strings.Contains(string(m.Data), `"err_code":10057`) // a quorum has found nothing to delete
+			}()
+		}
+		takes := false
+		for range conns {
+			takes = <-answers || takes
+			if takes {
+				break
+			}
+		}
+		cancel()
+		if now := time.Now(); takes {
+			if now.Sub(from) > pauseTime {
+				c.Window("the state took no writes", nil, from, now)
+				d.pauses = append(d.pauses, now.Sub(from))
+			}
+			from = now
+		}
+	}
+}
+
+// Note implements [campaign.Database]: what plain JetStream has lost in the same run, and how long the state took no writes.
 func (d *database) Note(ctx context.Context) string {
 	d.stop()
 	d.plain.Wait()
@@ -134,7 +177,12 @@ func (d *database) Note(ctx context.Context) string {
 			first = fmt.Sprintf(", for example %s at %d, where %q stands", text, at, stood[at])
 		}
 	}
-	return fmt.Sprintf("Plain JetStream: %d publishes acknowledged, %d not, %d lost%s.", len(d.acked), d.retried, lost, first)
+	var longest, all time.Duration
+	for _, p := range d.pauses {
+		longest, all = max(longest, p), all+p
+	}
+	return fmt.Sprintf("Plain JetStream: %d publishes acknowledged, %d not, %d lost%s.\nThe state took no writes %d times, for %v at most and %v in all.",
+		len(d.acked), d.retried, lost, first, len(d.pauses), longest.Round(time.Millisecond), all.Round(time.Millisecond))
 }
 
 // opened is a store of the campaign's own, for what it wants to know of the replicas.

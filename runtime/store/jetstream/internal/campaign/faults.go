@@ -54,11 +54,12 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 			if err == nil {
 				err = d.servers.healthy(ctx)
 			}
-			c.Window(nil, from, time.Now())
+			c.Window(name, nil, from, time.Now())
 			return err
 		}}
 	}
 	parted := 0
+	d.plain.Go(func() { d.watch(d.publishing, c) })
 	return []campaign.Fault{
 		fault("nats-servers killed (SIGKILL)", d.faults.kills, func(ctx context.Context, one int) error {
 			n := d.servers.nodes[one]

@@ -1,6 +1,7 @@
 // Command campaign is the campaign of servers on three nats-servers, which are killed, stopped, restarted and emptied, and
 // whose network is parted, never so that two of them are away at once: make cluster ENGINE=jetstream. See
-// runtime/internal/campaign. With -outages all three are killed at once, again and again.
+// runtime/internal/campaign. With -outages all three are killed at once, again and again. With -relay the author's data are
+// in a PostgreSQL with an outbox, and the relay is killed between append and deletion: make cluster-relay ENGINE=jetstream.
 //
 // Beside the replicas a program without our code publishes to a stream of its own: what plain JetStream loses in the same
 // run stands in the report.
@@ -20,6 +21,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign/relayed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
 )
 
@@ -32,13 +34,18 @@ func main() {
 		return
 	}
 	outages := flag.Int("outages", 0, "kill all nats-servers at once so often, in the place of their other faults")
+	relay := flag.Bool("relay", false, "have the author's data in a PostgreSQL, with an outbox and a relay (OB-1 to OB-5)")
 	campaign.Main(func(d time.Duration) campaign.Settings {
 		f := fullFaults(d)
 		if *outages > 0 {
 			f = faults{outages: *outages}
 		}
-		return settings(d, f)
-	}, open)
+		s := settings(d, f)
+		if *relay {
+			s = relayed.With(s, relayed.Full(d))
+		}
+		return s
+	}, relayed.Open(open))
 }
 
 // settings are those of a campaign in full, but for the faults of the servers.

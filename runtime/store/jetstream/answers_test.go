@@ -1,0 +1,54 @@
+package jetstream_test
+
+import (
+	"testing"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
+)
+
+// Of the answers to the question for a stream those count that come from who leads it, and of those for a proof the ones of a
+// leader that the proof was of (JS-9): a server that has just started answers before it has caught up, one that stood still or
+// was cut off takes itself for the leader until it hears of another, and one that has been elected since may not have all.
+func TestWhoAnswers(t *testing.T) {
+	now := time.Now()
+	const within = 20 * time.Millisecond // since the proof began
+	for name, c := range map[string]struct {
+		cluster      *natsjs.ClusterInfo
+		leads, ruled bool
+	}{
+		"a server without a cluster":              {nil, true, true},
+		"a stream on one server of a cluster":     {&natsjs.ClusterInfo{Leader: "n0"}, true, true},
+		"nobody leads":                            {&natsjs.ClusterInfo{RaftGroup: "g"}, false, false},
+		"another one leads":                       {&natsjs.ClusterInfo{RaftGroup: "g", Leader: "n1", Replicas: heard(time.Millisecond, time.Millisecond)}, false, false},
+		"it leads":                                {led(now.Add(-time.Hour), time.Millisecond, time.Millisecond), true, true},
+		"one of the others is away":               {led(now.Add(-time.Hour), time.Minute, time.Millisecond), true, true},
+		"of one of the others it has never heard": {led(now.Add(-time.Hour), 0, time.Millisecond), true, true},
+		"it has not heard of any since":           {led(now.Add(-time.Hour), 15*time.Second, 21*time.Millisecond), true, false},
+		"it has never heard of any":               {led(now.Add(-time.Hour), 0, 0), true, false},
+		"it has been elected since":               {led(now.Add(-within/2), time.Millisecond, time.Millisecond), true, false},
+		"its clock was set back":                  {led(now.Add(time.Hour), time.Millisecond, time.Millisecond), true, true},
+	} {
+		info := &natsjs.StreamInfo{Cluster: c.cluster, TimeStamp: now}
+		if got := jetstream.Leads(info); got != c.leads {
+			t.Errorf("%s: leads is %v", name, got)
+		}
+		if got := c.leads && jetstream.Ruled(info, within); got != c.ruled {
+			t.Errorf("%s: ruled is %v", name, got)
+		}
+	}
+}
+
+// led is what a leader says, with how long ago it has heard of each of the others.
+func led(since time.Time, active ...time.Duration) *natsjs.ClusterInfo {
+	return &natsjs.ClusterInfo{RaftGroup: "g", Leader: "n0", LeaderSince: &since, Replicas: heard(active...)}
+}
+
+func heard(active ...time.Duration) (all []*natsjs.PeerInfo) {
+	for _, d := range active {
+		all = append(all, &natsjs.PeerInfo{Active: d})
+	}
+	return all
+}

@@ -1,0 +1,205 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+const (
+	// headers is what an entry's message may have beside its body.
+	headers = 4 << 10
+	// pipeline is how many appends of one log of a process are unanswered at most.
+	pipeline = 256
+)
+
+// Append implements [store.EventLog]. An entry that is larger than the servers take is [events.ErrTooLarge].
+func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
+	p, _, err := l.append(ctx, &e, nil)
+	return p, err
+}
+
+// AppendOnce implements [store.EventLog]: what it costs does not grow with the log.
+func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
+	return l.append(ctx, &e, func(ctx context.Context, stands *stored) (bool, error) { return l.retains(ctx, stands, above) })
+}
+
+// append appends e, unless counts says that an entry of its id that stands is the one; nil says so of none. Where
+// counts returns true, the error is what [store.Repeats] says.
+func (l *Log) append(ctx context.Context, e *store.Entry, counts func(context.Context, *stored) (bool, error)) (p store.Position, fresh bool, err error) {
+	ctx, done, err := l.begin(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	defer done()
+	call := mathrand.Uint64()
+	body := encode(e, call)
+	if limit := l.s.write.MaxPayload() - headers; int64(len(body)) > limit {
+		return 0, false, fmt.Errorf("log %s: %w: it has %d bytes, the servers' max_payload leaves %d", l.name, events.ErrTooLarge, len(body), limit)
+	}
+	id := subjectID(e)
+	unlock, err := l.ids.Lock(ctx, id)
+	if err != nil {
+		return 0, false, l.s.because(err)
+	}
+	defer unlock()
+	select {
+	case l.unanswered <- struct{}{}:
+		defer func() { <-l.unanswered }()
+	case <-ctx.Done():
+		return 0, false, l.s.because(ctx.Err())
+	}
+	if counts != nil {
+		for i := len(l.earlier) - 1; i >= 0; i-- { // they cannot grow: looking first is exact
+			old, found, err := l.s.message(ctx, l.stream, map[string]any{"last_by_subj": l.subjectUnder(l.earlier[i].token, id)})
+			if err != nil {
+				return 0, false, l.s.because(err)
+			}
+			if !found {
+				continue
+			}
+			if is, err := counts(ctx, &old); err != nil {
+				return 0, false, l.s.because(err)
+			} else if is {
+				// One of the present epoch is the later one, and counts.
+				_, newer, err := l.s.message(ctx, l.stream, map[string]any{"last_by_subj": l.subjectUnder(l.token, id)})
+				if err != nil {
+					return 0, false, l.s.because(err)
+				}
+				if !newer {
+					return l.stands(&old, e)
+				}
+			}
+			break
+		}
+	}
+	w := writing{l: l, subject: l.subjectUnder(l.token, id), body: body, call: call, counts: counts}
+	err = asLong(ctx, func() (bool, error) { return w.step(ctx) })
+	switch {
+	case err != nil && w.unsure:
+		return 0, false, l.s.because(fmt.Errorf("log %s: %w: %w", l.name, store.ErrUncertain, err))
+	case err != nil:
+		return 0, false, l.s.because(fmt.Errorf("log %s: %w", l.name, err))
+	case w.other != nil:
+		if err := l.await(ctx, w.other.Position); err != nil {
+			return 0, false, l.s.because(err)
+		}
+		return l.stands(w.other, e)
+	}
+	if err := l.await(ctx, w.at); err != nil {
+		return 0, false, l.s.because(fmt.Errorf("log %s: %w: %w", l.name, store.ErrUncertain, err))
+	}
+	return w.at, true, nil
+}
+
+// stands is the outcome of an append whose id stands.
+func (l *Log) stands(old *stored, e *store.Entry) (store.Position, bool, error) {
+	return old.Position, false, store.Repeats(old.Position, old.Data, e.Data)
+}
+
+func (l *Log) subjectUnder(token, id string) string {
+	return l.s.o.Namespace + ".l." + l.short + "." + token + "." + id
+}
+
+// retains tells that a message counts for AppendOnce.
+func (l *Log) retains(ctx context.Context, m *stored, above store.Position) (bool, error) {
+	if m.Position <= above {
+		return false, nil
+	}
+	l.mu.Lock()
+	o := l.options
+	l.mu.Unlock()
+	if o.MaxAge > 0 && l.s.clock.now().Sub(m.stamp) > o.MaxAge {
+		return false, nil
+	}
+	if o.MaxCount > 0 {
+		info, err := l.s.info(ctx, l.stream) // others append too
+		if err != nil {
+			return false, err
+		}
+		if info.State.LastSeq-uint64(m.Position) >= uint64(o.MaxCount) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// A writing is one append, which may take several publishes.
+type writing struct {
+	l       *Log
+	subject string
+	body    []byte
+	call    uint64
+	counts  func(context.Context, *stored) (bool, error)
+
+	expect uint64
+	unsure bool // a publish was sent that no answer came to
+
+	at    store.Position // where it stands
+	other *stored        // or what stands in its place
+}
+
+// step publishes once. A publish whose answer was lost is made again with the same expectation: if the first one
+// stands, or comes late, one of the two is refused, and the message that stands names the call.
+func (w *writing) step(ctx context.Context) (again bool, err error) {
+	s := w.l.s
+	n, err := s.publish(ctx, w.subject, w.body, w.expect)
+	var wrong *wrongSequence
+	switch {
+	case err == nil:
+		w.at = store.Position(n)
+		return false, nil
+	case errors.As(err, &wrong):
+		return w.refused(ctx, wrong)
+	case errors.Is(err, errUndecided):
+		return true, err
+	case errors.Is(err, errUnanswered):
+		w.unsure = true
+		return ctx.Err() == nil, err
+	case errors.Is(err, ErrUnreachable):
+		// A stream without a leader and one of another epoch say the same: who leads it knows.
+		if !s.write.IsConnected() || ctx.Err() != nil {
+			return ctx.Err() == nil && !s.write.IsClosed() && w.unsure, err
+		}
+		if over := w.l.check(ctx, false); errors.Is(over, engine.ErrNewEpoch) {
+			return false, over
+		}
+		return true, err
+	}
+	return false, err
+}
+
+// refused judges what stands on the subject where another sequence was expected.
+func (w *writing) refused(ctx context.Context, wrong *wrongSequence) (again bool, err error) {
+	if wrong.stands == 0 || w.counts == nil && !w.unsure { // there is none any more, or it does not matter what
+		w.expect = wrong.stands
+		return true, wrong
+	}
+	m, found, err := w.l.s.message(ctx, w.l.stream, map[string]any{"seq": wrong.stands})
+	switch {
+	case err != nil:
+		return false, err
+	case !found: // it was evicted meanwhile
+		w.expect = 0
+		return true, wrong
+	case w.unsure && m.call == w.call:
+		w.at = m.Position
+		return false, nil
+	}
+	if w.counts != nil {
+		switch is, err := w.counts(ctx, &m); {
+		case err != nil:
+			return false, err
+		case is:
+			w.other, w.unsure = &m, false
+			return false, nil
+		}
+	}
+	w.expect = wrong.stands
+	return true, wrong
+}

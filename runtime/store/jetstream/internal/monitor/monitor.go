@@ -1,0 +1,46 @@
+// Package monitor asks the HTTP monitoring of a nats-server.
+package monitor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	// timeout bounds one question.
+	timeout = 5 * time.Second
+	// maxAnswer bounds what is read of an answer, in bytes.
+	maxAnswer = 1 << 20
+	// maxShown bounds what an error shows of one.
+	maxShown = 256
+)
+
+// Get asks for url, such as http://127.0.0.1:8222/jsz, and decodes the answer's JSON into answer; nil does not decode it.
+// Any status but 200 is an error with the beginning of what the server says.
+func Get(ctx context.Context, url string, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("%s: %s: %q", url, resp.Status, text[:min(len(text), maxShown)])
+	case answer == nil:
+		return nil
+	}
+	return json.Unmarshal(text, answer)
+}

@@ -1,0 +1,71 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// ListSubscriptions implements [engine.Lister]. An index has the ids, so that those of which no more is asked cost a tenth.
+func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, known func(id string) bool) (subs []engine.Listed, err error) {
+	all := true
+	err = s.each(ctx, func(rows *sql.Rows) error {
+		var sub engine.Listed
+		err := rows.Scan(&sub.ID)
+		all = all && known(sub.ID)
+		subs = append(subs, sub)
+		return err
+	}, "SELECT id FROM subscriptions WHERE id > ? ORDER BY id LIMIT ?", after, limit)
+	if err != nil || all {
+		return subs, err
+	}
+	subs = subs[:0]
+	err = s.each(ctx, func(rows *sql.Rows) error {
+		sub, err := s.listed(rows)
+		if known(sub.ID) {
+			sub = engine.Listed{Subscription: store.Subscription{ID: sub.ID}}
+		}
+		subs = append(subs, sub)
+		return err
+	}, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE id > ? ORDER BY id LIMIT ?", after, limit)
+	return subs, err
+}
+
+// ListSubscription implements [engine.Lister].
+func (s *Store) ListSubscription(ctx context.Context, id string) (engine.Listed, bool, error) {
+	db, err := s.queries(ctx)
+	if err != nil {
+		return engine.Listed{}, false, err
+	}
+	sub, err := s.listed(db.QueryRowContext(ctx, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE id = ?", id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return engine.Listed{}, false, nil
+	}
+	return sub, err == nil, classify(err)
+}
+
+// listed reads one row of subscriptionColumns.
+func (s *Store) listed(row scanner) (engine.Listed, error) {
+	sub, err := s.scan(row)
+	l := engine.Listed{Subscription: sub, Unreadable: unreadable(err)}
+	if l.Unreadable != "" {
+		err = nil
+	}
+	l.Secrets, l.Progress = nil, store.Progress{}
+	return l, err
+}
+
+// unreadable tells why a record cannot be read; "" where it cannot be read only now.
+func unreadable(err error) string {
+	switch {
+	case errors.Is(err, sealed.ErrKey):
+		return engine.UnreadableKey
+	case errors.Is(err, ErrCorrupt), errors.Is(err, sealed.ErrForm):
+		return engine.UnreadableDamaged
+	}
+	return ""
+}
