@@ -135,6 +135,7 @@ type saver struct {
 	armed bool
 	off   bool
 	pause time.Duration // before the next writing, while they fail
+	was   time.Duration // before the present one, of however many shards
 	batch int           // how much one step writes at most
 }
 
@@ -180,8 +181,9 @@ func (s *Shard) arm() {
 const (
 	// saveTime bounds one writing that nobody waits for.
 	saveTime = 30 * time.Second
-	// maxSavePause is the longest wait between writings that fail.
-	maxSavePause = 10 * time.Second
+	// maxSavePause is the longest wait between writings that fail. It is short, since what is delivered until the next one
+	// comes again if the process dies.
+	maxSavePause = 2 * time.Second
 	// savers is how many shards are written at once.
 	savers = 4
 )
@@ -222,7 +224,7 @@ type snapshot struct {
 // with the head, in one step, and the removal of concerns before it.
 func (e *Engine) Flush(ctx context.Context) error {
 	e.mu.Lock()
-	e.saver.armed = false
+	e.saver.armed, e.saver.was = false, e.saver.pause
 	var changed []*Shard
 	for s := range e.shards {
 		if s.unsaved() {
@@ -287,7 +289,7 @@ func (s *Shard) save(ctx context.Context, marks bool) error {
 		}
 		return nil
 	}
-	e.saver.pause = min(max(2*e.saver.pause, e.o.FlushInterval), maxSavePause)
+	e.saver.pause = min(max(2*e.saver.was, e.o.FlushInterval), maxSavePause)
 	for i, h := range snap.owners {
 		h.giveBackMade(snap.attempts[i])
 	}

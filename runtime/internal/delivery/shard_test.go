@@ -24,12 +24,16 @@ import (
 type ownedStore struct {
 	*memory.Store
 	fenced atomic.Bool
+	away   atomic.Bool
 	marks  atomic.Int64
 }
 
 func (s *ownedStore) SaveProgress(ctx context.Context, u []store.Update) error {
 	if s.fenced.Load() {
 		return fmt.Errorf("in a test: %w", engine.ErrFenced)
+	}
+	if s.away.Load() {
+		return errors.New("in a test: the store is away")
 	}
 	return s.Store.SaveProgress(ctx, u)
 }
@@ -132,6 +136,43 @@ func (s *script) ids(sub string) (ids []string) {
 // same compares what came with what was to come, in any order.
 func same(got []string, want ...string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want)))
+}
+
+// REP-9: what was delivered while the store was away is written soon after it is back, however many shards could not be
+// written and however long it was away: until then a process that dies has it delivered again.
+func TestREP9StoreOfShardsIsBack(t *testing.T) {
+	for _, away := range []time.Duration{time.Second, time.Minute} {
+		t.Run(away.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				top, db := newTopic(store.LogOptions{}), memory.New()
+				e := newEngine(t, Options{Sender: &script{}})
+				defer shutdown(t, e)
+				const shards = 16
+				var lanes []*lane
+				for i := range shards {
+					name := fmt.Sprint("s", i)
+					admit(t, db, name, name+"_1", 0)
+					lanes = append(lanes, top.openLane(t, e, name, db, ShardOptions{}, nil))
+				}
+				time.Sleep(time.Minute)
+				for _, l := range lanes {
+					l.db.away.Store(true)
+				}
+				top.emit(t, "one")
+				time.Sleep(away)
+				for _, l := range lanes {
+					l.db.away.Store(false)
+				}
+				time.Sleep(min(away, maxSavePause) + 100*time.Millisecond)
+				for i := range shards {
+					sub, _, err := db.Subscription(t.Context(), fmt.Sprint("s", i, "_1"))
+					if err != nil || sub.Progress.Base != 1 {
+						t.Fatalf("shard %d: %+v, %v", i, sub.Progress, err)
+					}
+				}
+			})
+		})
+	}
 }
 
 // REP-9: a shard that is given away begins nothing, concludes what is under way and stores it, while the
