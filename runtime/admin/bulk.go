@@ -129,8 +129,28 @@ func (h *handler) bulkPage(w http.ResponseWriter, r *http.Request, actor string)
 	q.Del("verb")
 	q.Del("since")
 	q.Del("until")
-	title := strings.ToUpper(string(b.Verb[:1])) + string(b.Verb[1:])
-	h.render(w, r, http.StatusOK, "bulk.html", view{Title: title + " " + cmp.Or(b.Filter.Host, "subscriptions"), Bulk: &bulkView{Verb: string(b.Verb), Total: n, Filter: written(b.Filter), Since: written8601(b.Since), Until: written8601(b.Until), Query: template.URL(q.Encode())}}) // escaped by that
+	v := bulkView{Verb: string(b.Verb), Total: int64(n), Filter: written(b.Filter), Since: written8601(b.Since), Until: written8601(b.Until), Query: template.URL(q.Encode())} // escaped by that
+	title := v.name(b.Verb, b.Filter.Host)
+	h.render(w, r, http.StatusOK, "bulk.html", view{Title: title, Bulk: &v})
+}
+
+// name adds how the page names what is counted and its button, and returns the page's title. host is "" for any.
+func (v *bulkView) name(verb operator.BulkVerb, host string) (title string) {
+	whom := ""
+	if host != "" {
+		whom = " of " + host
+	}
+	switch verb {
+	case operator.BulkSend:
+		v.Counted, v.Button = "Events to send now", "Send "+counted(v.Total, "event")+" again"
+		return "Send again what failed" + whom
+	case operator.BulkEndReplay:
+		v.Counted, v.Button = "Replays to end now", "End "+counted(v.Total, "replay")
+		return "End replays" + whom
+	}
+	do := strings.ToUpper(string(verb[:1])) + string(verb[1:])
+	v.Counted, v.Button = "Subscriptions to "+string(verb)+" now", do+" "+counted(v.Total, "subscription")
+	return do + " " + cmp.Or(host, "subscriptions")
 }
 
 // written8601 is a time of a bulk action as a form has it: the one that was previewed.
@@ -143,10 +163,12 @@ func written8601(at time.Time) string {
 
 // A bulkView is a bulk action that may be begun.
 type bulkView struct {
-	Verb   string
-	Total  int
-	Filter map[string]string
-	Since  string // "" for none, as Until
-	Until  string
-	Query  template.URL
+	Verb  string
+	Total int64
+	// Counted names what Total counts, and Button says what begins.
+	Counted, Button string
+	Filter          map[string]string
+	Since           string // "" for none, as Until
+	Until           string
+	Query           template.URL
 }

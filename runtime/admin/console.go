@@ -43,7 +43,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 		return n
 	},
 	"hour": hour, "grouped": grouped,
-	"indent": indent, "payload": payload, "occurrence": occurrencePath,
+	"indent": indent, "breakable": breakable, "payload": payload, "occurrence": occurrencePath,
 	"rows": func(base string, rows []operator.WebhookInfo) endpointTable { return endpointTable{base, rows} },
 }).ParseFS(pageFiles, "page/*.html"))
 
@@ -66,6 +66,13 @@ func indent(raw json.RawMessage) string {
 	}
 	return b.String()
 }
+
+// breakable is a URL or a host that may be broken where its parts begin.
+func breakable(s string) template.HTML {
+	return template.HTML(breaks.Replace(template.HTMLEscapeString(s))) //nolint:gosec // escaped
+}
+
+var breaks = strings.NewReplacer("://", "://<wbr>", "/", "/<wbr>")
 
 // when is a time as the present page shows it: how long ago or ahead, and exactly.
 func when(t time.Time) template.HTML {
@@ -131,7 +138,6 @@ type view struct {
 	Audit         []operator.AuditEntry
 	Begins        *operator.Beginning // a replay
 	Until         string              // when it ends; "" for no end
-	Verbs         []string            // of bulk actions
 	Query         template.URL        // that picks what they are done to
 	Picked        url.Values          // the same
 	Subscription  *operator.WebhookInfo
@@ -165,7 +171,7 @@ func (h *handler) console(add adder) {
 			return
 		}
 		h.render(w, r, http.StatusOK, "subscriptions.html", view{Title: "Subscriptions", Filter: r.URL.Query(), Subscriptions: p.Subscriptions, More: next(r, p.Next),
-			Verbs: []string{"pause", "unpause", "resume", "endreplay"}, Query: template.URL(query(r).Encode()), Picked: query(r)}) // escaped by that
+			Query: template.URL(query(r).Encode()), Picked: query(r)}) // escaped by that
 	})
 	add("GET", "/endpoints", func(w http.ResponseWriter, r *http.Request, actor string) {
 		p, ok := h.endpoints(w, r, actor)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -129,10 +130,57 @@ func occurrencePath(event string, p store.Position) string {
 	return "/types/" + url.PathEscape(event) + "/occurrences/" + strconv.FormatUint(uint64(p), 10)
 }
 
-// payload is a payload as a page shows it.
-func payload(data json.RawMessage) string {
-	if data == nil {
-		return "null"
+const (
+	// maxShownPayload bounds the bytes of a payload on a page.
+	maxShownPayload = 64 << 10
+	// maxIndented bounds those of its text with lines and indents, which are many where it is nested deeply.
+	maxIndented = 256 << 10
+)
+
+// A pagePayload is a payload as a page shows it.
+type pagePayload struct {
+	Text string
+	// Shown is how many bytes of it the text has; 0 for all.
+	Shown int64
+}
+
+func payload(data json.RawMessage) pagePayload {
+	switch {
+	case data == nil:
+		return pagePayload{Text: "null"}
+	case len(data) > maxShownPayload:
+		n := maxShownPayload
+		for n > 0 && !utf8.RuneStart(data[n]) {
+			n--
+		}
+		return pagePayload{string(data[:n]), int64(n)}
+	case indented(data) > maxIndented:
+		return pagePayload{Text: string(data)}
 	}
-	return indent(data)
+	return pagePayload{Text: indent(data)}
+}
+
+// indented is about how many bytes indent makes of JSON.
+func indented(data []byte) (n int) {
+	depth, inText, escaped := 0, false, false
+	for _, b := range data {
+		n++
+		switch {
+		case escaped:
+			escaped = false
+		case inText:
+			escaped, inText = b == '\\', b != '"'
+		case b == '"':
+			inText = true
+		case b == '{', b == '[':
+			depth++
+			n += 1 + 2*depth
+		case b == '}', b == ']':
+			depth--
+			n += 1 + 2*depth
+		case b == ',':
+			n += 1 + 2*depth
+		}
+	}
+	return n
 }

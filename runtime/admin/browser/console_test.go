@@ -70,7 +70,7 @@ func TestPages(t *testing.T) {
 		{"/tasks", "Tasks", "None."},
 		{"/audit", "Audit", "None."},
 		{"/tasks/new?verb=pause&all=true", "Pause subscriptions", "Subscriptions to pause now"},
-		{"/tasks/new?verb=send&since=10m&all=true", "Send subscriptions", "Events to send now"},
+		{"/tasks/new?verb=send&since=10m&all=true", "Send again what failed", "There is nothing to do."},
 		{"/connections", "Connections", "carol"},
 		{"/outbox", "Put aside", "Nothing was put aside."},
 		{"/tail?event=order.created", "Live tail", "Connected"},
@@ -420,16 +420,17 @@ func TestScreenshots(t *testing.T) {
 	s, good, _ := busy(t)
 	for _, c := range []struct {
 		name, path, theme string
-		width             int64
+		width, height     int64
 	}{
-		{"console-overview", "/", "light", 1000},
-		{"console-subscription", "/subscriptions/" + good, "dark", 1000},
-		{"console-tail", "/tail", "light", 1000},
-		{"console-phone", "/subscriptions/" + good, "light", 390},
+		{"console-overview", "/", "light", 1280, 1060},
+		{"console-subscription", "/subscriptions/" + good, "dark", 1280, 800},
+		{"console-tail", "/tail", "light", 1280, 440},
+		{"console-phone", "/subscriptions/" + good, "light", 390, 800},
+		{"console-phone-dark", "/subscriptions?failing=true", "dark", 390, 880},
 	} {
 		p := s.open(c.path)
 		p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: c.theme}}),
-			chromedp.EmulateViewport(c.width, 640), input.DispatchMouseEvent(input.MouseMoved, 0, 0))
+			chromedp.EmulateViewport(c.width, c.height), input.DispatchMouseEvent(input.MouseMoved, 0, 0))
 		if c.path == "/tail" {
 			until(t, "the connection", func() bool { return strings.HasPrefix(p.text("#state"), "Connected") })
 			s.emit("ord_101", "ord_102", "ord_103")

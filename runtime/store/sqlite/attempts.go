@@ -13,17 +13,30 @@ import (
 
 var _ engine.Attempts = (*Store)(nil)
 
+// attemptsOf is prepared once: a look at what was given up asks it of thousands. It has no LIMIT, since SQLite plans a statement
+// anew for each value that is bound to one.
+const attemptsOf = "SELECT made FROM attempts WHERE subscription = ? ORDER BY sequence DESC"
+
 // Attempts implements [engine.Attempts].
 func (s *Store) Attempts(ctx context.Context, subscription string, limit int) ([]operator.Attempt, error) {
-	var encoded [][]byte
-	err := s.each(ctx, func(rows *sql.Rows) error {
-		var b []byte
-		err := rows.Scan(&b)
-		encoded = append(encoded, b)
-		return err
-	}, "SELECT made FROM attempts WHERE subscription = ? ORDER BY sequence DESC LIMIT ?", subscription, max(limit, 0))
-	if err != nil {
+	if _, err := s.queries(ctx); err != nil {
 		return nil, err
+	}
+	rows, err := s.attemptsOf.QueryContext(ctx, subscription)
+	if err != nil {
+		return nil, classify(err)
+	}
+	defer rows.Close()
+	var encoded [][]byte
+	for len(encoded) < limit && rows.Next() { // each row has an attempt at least
+		var b []byte
+		if err := rows.Scan(&b); err != nil {
+			return nil, classify(err)
+		}
+		encoded = append(encoded, b)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, classify(err)
 	}
 	found, err := attemptlog.Latest(encoded, limit)
 	if err != nil {

@@ -75,7 +75,8 @@ type Store struct {
 	box     sealed.Box
 	logger  *slog.Logger
 
-	attempts attemptlog.Trimmer
+	attempts   attemptlog.Trimmer
+	attemptsOf *sql.Stmt // of read
 
 	mu     sync.Mutex
 	logs   map[string]*Log
@@ -151,6 +152,9 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	}
 	s.read.SetMaxOpenConns(o.Readers)
 	s.read.SetMaxIdleConns(o.Readers)
+	if s.attemptsOf, err = s.read.PrepareContext(ctx, attemptsOf); err != nil {
+		return nil, errors.Join(classify(err), conn.Close())
+	}
 	s.writer = newWriter(conn)
 	s.sweeper = newSweeper(s, o.Logger)
 	warnOfModes(o.Logger, path)
