@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -24,35 +23,43 @@ var (
 // emitTargets are the least ratios to the limit, by types and replicas.
 var emitTargets = map[[2]int]string{{1, 1}: "≥ 0.40", {1, 3}: "≥ 0.33"}
 
-// benchEmits measures emits of event types at replicas on one PostgreSQL, beside as many processes that insert the same
-// rows for the same writers, those that wait in one statement.
+// emitting is so many replicas on a PostgreSQL of their own, and as many processes that insert there: a replica that does not
+// emit would read what the others do.
+type emitting struct{ raw, replicas []*process }
+
+// benchEmits measures emits of event types at replicas, beside as many processes that insert the same rows for the same
+// writers, those that wait in one statement.
 func benchEmits(ctx context.Context, s settings) ([]row, error) {
-	address, stop, err := database()
-	if errors.Is(err, throwaway.ErrMissing) {
-		fmt.Fprintln(os.Stderr, "bench: NOT MEASURED: emits, since PostgreSQL is not installed")
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer stop()
-	var raw, all []*process
-	for range slices.Max(emitReplicas) {
-		for kind, into := range map[string]*[]*process{"raw": &raw, "replica": &all} {
-			p, err := startIn(ctx, kind, address)
-			if err != nil {
-				return nil, err
+	clusters := map[int]*emitting{}
+	for _, n := range emitReplicas {
+		address, stop, err := database()
+		if errors.Is(err, throwaway.ErrMissing) {
+			fmt.Fprintln(os.Stderr, "bench: NOT MEASURED: emits, since PostgreSQL is not installed")
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer stop()
+		c := &emitting{}
+		clusters[n] = c
+		for range n {
+			for kind, into := range map[string]*[]*process{"raw": &c.raw, "replica": &c.replicas} {
+				p, err := startIn(ctx, kind, address)
+				if err != nil {
+					return nil, err
+				}
+				defer p.stop()
+				*into = append(*into, p)
 			}
-			defer p.stop()
-			*into = append(*into, p)
 		}
 	}
 	var rows []row
 	for _, types := range emitTypes {
 		for _, n := range emitReplicas {
 			limit, ours, err := inTurns(s.rounds,
-				func() (float64, error) { return writeRate(raw[:n], types, emitWriters/n, s.duration) },
-				func() (float64, error) { return writeRate(all[:n], types, emitWriters/n, s.duration) })
+				func() (float64, error) { return writeRate(clusters[n].raw, types, emitWriters/n, s.duration) },
+				func() (float64, error) { return writeRate(clusters[n].replicas, types, emitWriters/n, s.duration) })
 			if err != nil {
 				return nil, err
 			}
@@ -62,8 +69,10 @@ func benchEmits(ctx context.Context, s settings) ([]row, error) {
 	}
 	const several = 3
 	one, more, err := inTurns(s.rounds,
-		func() (float64, error) { return writeRate(all[:1], manyTypes, emitWriters, s.duration) },
-		func() (float64, error) { return writeRate(all[:several], manyTypes, emitWriters, s.duration) })
+		func() (float64, error) { return writeRate(clusters[1].replicas, manyTypes, emitWriters, s.duration) },
+		func() (float64, error) {
+			return writeRate(clusters[several].replicas, manyTypes, emitWriters, s.duration)
+		})
 	what := fmt.Sprintf("emits, types: %d, replicas: %d, writers: %d in each; limit: one replica", manyTypes, several, emitWriters)
 	return append(rows, row{what, perSecond(one), perSecond(more), more / one, "≥ 1.00"}), err
 }

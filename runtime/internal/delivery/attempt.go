@@ -231,8 +231,10 @@ func (e *Engine) sendControl(h *Handle, c *control) {
 	case err != nil:
 		e.note(slog.LevelError, "a control envelope cannot be delivered", h, slog.String("type", c.kind), slog.Any("error", err))
 		h.drop(c)
+		h.untold = false
 	case r.aborted:
 	default:
+		h.untold = false
 		c.began(r.at)
 		if r.category == "" || r.final || !e.o.again(&c.try, e.now(), r.wish) {
 			h.drop(c)

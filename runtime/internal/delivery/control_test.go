@@ -168,6 +168,56 @@ func TestHOOK7GapOfBefore(t *testing.T) {
 	})
 }
 
+// TestHOOK7GapOutlivesOwner gives a subscription away before its receiver could be told of what it lost: what is stored
+// stays in front of the gap, so that the next owner finds it (D7).
+func TestHOOK7GapOutlivesOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{answer: func(context.Context, got) (int, http.Header, error) { return 204, nil, nil }}
+		e := newEngine(t, Options{Sender: s})
+		defer shutdown(t, e)
+		top, db := newTopic(store.LogOptions{}), memory.New()
+		top.emit(t, "evt_1")
+		r := record("sub_1")
+		r.ExpiresAt, r.Progress = time.Time{}, store.Progress{Epoch: 1, Base: 5}
+		if _, err := db.PutSubscription(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		stored := func() uint64 {
+			t.Helper()
+			now, ok, err := db.Subscription(t.Context(), r.ID)
+			if err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			return now.Progress.Epoch
+		}
+		r.Progress, r.Truncated = store.Progress{Epoch: 2}, true // as the log is since it was put back
+		own := func(hold time.Time) *Shard {
+			shard := e.NewShard(ShardOptions{Store: &ownedStore{Store: db}})
+			v := &view{t: top, id: r.ID}
+			if _, err := e.Add(t.Context(), Entry{Subscription: r, Reader: v, Shard: shard, Gap: true, Hold: hold, Begin: func(h *Handle) { v.h = h }}); err != nil {
+				t.Fatal(err)
+			}
+			return shard
+		}
+		shard := own(time.Now().Add(10 * time.Second))
+		time.Sleep(5 * time.Second)
+		if err := shard.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, epoch := len(s.controls()), stored(); n != 0 || epoch != 1 {
+			t.Fatalf("%d envelopes, and progress of epoch %d is stored: nobody will tell of the gap", n, epoch)
+		}
+		shard = own(time.Time{})
+		time.Sleep(5 * time.Second)
+		if told, epoch := s.controls(), stored(); len(told) != 1 || told[0].kind != wire.EnvelopeGap || epoch != 2 {
+			t.Errorf("%d envelopes, progress of epoch %d is stored", len(told), epoch)
+		}
+		if err := shard.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestHOOK7GapsDoNotPile keeps one envelope waiting for its retry, however many gaps there are;
 // each gap after an attempt has a webhook-id of its own, for receivers drop repetitions.
 func TestHOOK7GapsDoNotPile(t *testing.T) {

@@ -63,6 +63,7 @@ type Handle struct {
 	touched bool // what is stored has to be replaced even if nothing is unsettled
 	granted bool // the limits have been asked for the next attempt
 	gapped  bool // a gap that no subscribe response has reported
+	untold  bool // a gap of before that no attempt has told of: what is stored stays in front of it
 	overdue bool // its expiry was told of
 }
 
@@ -87,7 +88,7 @@ type Entry struct {
 	// Concerned tells that nobody has done anything for the record since it was stored with its concern.
 	Concerned bool
 	// Gap tells of a gap that nobody was told of: an envelope goes out with the first events. The record's
-	// Truncated is set.
+	// Truncated is set. Until an attempt has told of it, progress is not stored: the next owner finds the gap again.
 	Gap bool
 	// Shard is the part of the engine's subscriptions that it belongs to, which Log is of, too.
 	Shard *Shard
@@ -152,6 +153,7 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 		h.touched = true
 	}
 	if gap {
+		h.untold = true
 		h.addGap()
 	}
 	e.changed(h)
@@ -351,7 +353,7 @@ func (h *Handle) Rewind(ctx context.Context, p, last store.Position) error {
 	h.forget()
 	h.marks = NewWatermark(again)
 	h.intake.rewind()
-	h.row, h.touched = false, true
+	h.row, h.touched, h.untold = false, true, false
 	e.changed(h)
 	e.scheduleNow(h)
 	e.mu.Unlock()

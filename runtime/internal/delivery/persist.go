@@ -337,7 +337,7 @@ func (s *Shard) collect(marks bool) *snapshot {
 			e.mu.Lock()
 		}
 		h.passParked()
-		if h.gone() {
+		if h.gone() || h.untold {
 			continue
 		}
 		quiet := h.quiet()

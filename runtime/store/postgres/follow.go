@@ -133,9 +133,7 @@ func (s *Store) heads(ctx context.Context, logs ...*Log) (map[*Log]head, error) 
 			lost = l
 		}
 		return nil
-	}, `SELECT l.id, l.head, l.kept, l.max_age, l.max_count, coalesce((SELECT @.proof(e.event_id, e.timestamp, e.data)
-			FROM @.entries e WHERE e.log = l.id AND e.position = a.position), 0), s.generation, s.salt
-		FROM unnest($1::bigint[], $2::bigint[]) AS a (log, position) JOIN @.logs l ON l.id = a.log CROSS JOIN @.store s`, ids, anchors)
+	}, `SELECT log, head, kept, max_age, max_count, proof, generation, salt FROM @.look($1, $2)`, ids, anchors)
 	switch {
 	case err != nil:
 		return nil, err
@@ -156,14 +154,6 @@ func (s *Store) heads(ctx context.Context, logs ...*Log) (map[*Log]head, error) 
 	}
 	return found, nil
 }
-
-// newestSQL reads entries of several logs, each beyond a position up to another; it ends where they are large.
-const newestSQL = `SELECT log, position, event_id, timestamp, data, meta, targets, cursor FROM (
-		SELECT r.n, e.*, sum(octet_length(e.data) + coalesce(octet_length(e.meta), 0)) OVER (ORDER BY r.n, e.position
-			ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
-		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS r (log, after, up_to, n)
-			CROSS JOIN LATERAL (SELECT * FROM @.entries WHERE log = r.log AND position > r.after AND position <= r.up_to ORDER BY position) AS e) AS x
-	WHERE before IS NULL OR before < $4 ORDER BY n, position`
 
 // newest reads in one query what logs have beyond what Appended was told, as far as that is little. A log that is alone
 // is read by itself.
@@ -192,7 +182,7 @@ func (s *Store) newest(ctx context.Context, logs []*Log, heads map[*Log]head) (m
 		f.entry, err = s.scanEntry(row, func() string { return byID[id].name }, &id)
 		f.of = byID[id]
 		return f, err
-	}, newestSQL, ids, after, upTo, int64(recent.Bytes))
+	}, `SELECT log, position, event_id, timestamp, data, meta, targets, cursor FROM @.newest($1, $2, $3, $4)`, ids, after, upTo, int64(recent.Bytes))
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,7 @@ var migrations = []migration{
 	{sql: outboxTransactions},
 	{sql: appendUnseen},
 	{sql: appendAll},
+	{sql: lookFunctions},
 }
 
 var (
@@ -66,6 +67,8 @@ var (
 	appendUnseen string
 	//go:embed migrations/12_appends.sql
 	appendAll string
+	//go:embed migrations/13_look.sql
+	lookFunctions string
 )
 
 // SchemaVersion is the version that [Open] brings a schema to.
