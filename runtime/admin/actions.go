@@ -240,7 +240,7 @@ func (h *handler) complete(ctx context.Context, t *task) error {
 // do does what the task says. It goes on when the request is given up: an action is whole or not at
 // all.
 func (h *handler) do(ctx context.Context, t *task, err error) outcome {
-	a := &t.action
+	a, found := &t.action, err == nil
 	result := map[string]any{"done": true}
 	if err == nil && t.bulk {
 		var began operator.Task
@@ -291,6 +291,9 @@ func (h *handler) do(ctx context.Context, t *task, err error) outcome {
 	}
 	if err != nil {
 		status, code, detail := h.classify(ctx, string(a.Verb), err)
+		if found && a.Verb == EndReplay && status == http.StatusNotFound {
+			detail = "endreplay: no replay of this subscription is running"
+		}
 		return outcome{Status: status, Code: code, Detail: detail}
 	}
 	b, err := json.Marshal(result)

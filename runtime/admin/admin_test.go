@@ -852,7 +852,10 @@ func TestReplaySince(t *testing.T) {
 	if a := w.ask("GET", "/subscriptions/"+id+"?done=endreplay", ""); !strings.Contains(a.body, "The replay was ended") || strings.Contains(a.body, "End the replay") {
 		t.Errorf("%s", a.body)
 	}
-	w.isProblem("no replay", w.ask("POST", "/api/subscriptions/"+id+"/endreplay", "", key("none")), 404, "not_found")
+	none := w.ask("POST", "/api/subscriptions/"+id+"/endreplay", "", key("none"))
+	if w.isProblem("no replay", none, 404, "not_found"); !strings.Contains(none.body, "no replay of this subscription is running") {
+		t.Errorf("%s", none.body)
+	}
 	if a := w.ask("GET", "/endpoints?host="+strings.TrimPrefix(w.endpoint.URL, "http://"), ""); !strings.Contains(a.body, `value="send"`) {
 		t.Errorf("%s", a.body)
 	}
