@@ -6,6 +6,9 @@ import (
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
 )
 
@@ -51,4 +54,28 @@ func heard(active ...time.Duration) (all []*natsjs.PeerInfo) {
 		all = append(all, &natsjs.PeerInfo{Active: d})
 	}
 	return all
+}
+
+// A log does not end because a server that has just started does not know its stream yet: a proof says otherwise (JS-9, JS-13).
+func TestStreamNotKnownYet(t *testing.T) {
+	for name, look := range map[string]func(s *jetstream.Store, l engine.Log) error{
+		"a look": func(_ *jetstream.Store, l engine.Log) error { _, err := l.CatchUp(t.Context(), 9); return err },
+		"a group of appends": func(s *jetstream.Store, _ engine.Log) error {
+			_, err := s.AppendGroup(t.Context(), "log", []store.Outgoing{{Entry: check.Entry("1"), Once: true}})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _, _ := wiredStore(t)
+			l := check.OpenLog(t, s, "log", bounded).(engine.Log)
+			check.Add(t, l, 3)
+			s.Absent()
+			if err := look(s, l); err != nil {
+				t.Error(err)
+			}
+			if n := len(check.Read(t, l, 0, 9).Entries); n < 3 {
+				t.Errorf("%d entries", n)
+			}
+		})
+	}
 }

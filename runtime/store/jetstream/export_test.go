@@ -114,3 +114,16 @@ func (s *Store) Connected() bool { return s.write.IsConnected() }
 
 // Leads and Ruled judge who has answered the question for a stream.
 var Leads, Ruled = leads, ruled
+
+// Absent has the next question for each stream answered by a server that says that it has none of that name.
+func (s *Store) Absent() {
+	said := map[string]bool{}
+	var mu sync.Mutex
+	s.absent = func(stream string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		first := !said[stream]
+		said[stream] = true
+		return first
+	}
+}

@@ -138,6 +138,8 @@ type Store struct {
 	slow func()               // for tests: between what a change has read and its writes; nil for none
 	// for tests: tells that the server that answers a direct read has nothing yet; nil for never
 	behind func() bool
+	// for tests: tells that a server that has just started answers that it has no such stream; nil for never
+	absent func(stream string) bool
 }
 
 var namespace = regexp.MustCompile(`^[a-z][a-z0-9]{0,31}$`)

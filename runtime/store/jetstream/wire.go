@@ -157,12 +157,24 @@ func (s *Store) api(ctx context.Context, op string, body, answer any) error {
 }
 
 // info asks who leads the stream for what it is. It asks again while nobody leads, and where another server has answered: one
-// that has just started may, with what it has so far, and names who leads.
+// that has just started may, with what it has so far, and names who leads, or says that there is no such stream.
 func (s *Store) info(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
 	var info *jetstream.StreamInfo
 	err := asLong(ctx, func() (bool, error) {
 		info = &jetstream.StreamInfo{}
-		if err := s.api(ctx, "STREAM.INFO."+stream, nil, info); err != nil {
+		err := s.api(ctx, "STREAM.INFO."+stream, nil, info)
+		if s.absent != nil && s.absent(stream) {
+			err = &jetstream.APIError{ErrorCode: codeNoStream}
+		}
+		if code(err) == codeNoStream {
+			switch proof := s.barrier(ctx, stream); {
+			case proof == nil:
+				return true, fmt.Errorf("%w: a server does not know stream %s yet", ErrUnreachable, stream)
+			case code(proof) != codeNoStream:
+				return false, proof
+			}
+		}
+		if err != nil {
 			return false, err
 		}
 		if !leads(info) {
