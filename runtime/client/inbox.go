@@ -143,20 +143,24 @@ func (b *inbox) tryTake() (it item, ok bool, err error) {
 // An idSet remembers the most recent eventIds (CLI-2).
 type idSet struct {
 	limit int
-	known map[string]struct{}
-	order []string // a ring once full
+	known map[string]int // and how many were new by the last time that again told of it
+	order []string       // a ring once full
 	next  int
+	added int
 }
 
-func newIDSet(limit int) *idSet { return &idSet{limit: limit, known: map[string]struct{}{}} }
+func newIDSet(limit int) *idSet { return &idSet{limit: limit, known: map[string]int{}} }
 
-// add reports whether id is new, and remembers it. An empty id is always new.
-func (s *idSet) add(id string) bool {
+// add reports whether id is new, and remembers it. An empty id is always new. Of an id that is known, again tells that it
+// comes for the first time since a new one came: a log that is read again from its beginning has those once, and a server
+// that says the same for ever has none.
+func (s *idSet) add(id string) (fresh, again bool) {
 	if id == "" {
-		return true
+		return true, false
 	}
-	if _, ok := s.known[id]; ok {
-		return false
+	if by, ok := s.known[id]; ok {
+		s.known[id] = s.added
+		return false, by < s.added
 	}
 	if len(s.order) < s.limit {
 		s.order = append(s.order, id)
@@ -165,8 +169,9 @@ func (s *idSet) add(id string) bool {
 		s.order[s.next] = id
 		s.next = (s.next + 1) % s.limit
 	}
-	s.known[id] = struct{}{}
-	return true
+	s.added++
+	s.known[id] = s.added
+	return true, false
 }
 
 func (s *idSet) has(id string) bool {

@@ -16,7 +16,7 @@ func runPoll(ctx context.Context, s *subscription, sess *session) error {
 	o := &s.c.opts
 	empty := 0 // pages in a row that promised more and brought nothing new
 	for resuming := true; ; resuming = false {
-		before := s.received()
+		before := s.advanced()
 		p := wire.PollParams{Name: s.name, Arguments: s.args, Cursor: s.resume()}
 		if o.MaxEvents > 0 {
 			p.MaxEvents = &o.MaxEvents
@@ -37,7 +37,7 @@ func runPoll(ctx context.Context, s *subscription, sess *session) error {
 			return err
 		}
 		moved := res.Cursor != nil && (p.Cursor == nil || *res.Cursor != *p.Cursor)
-		fresh := s.received() > before
+		fresh := s.advanced() > before
 		if fresh {
 			empty = 0
 		}
@@ -72,11 +72,11 @@ func (s *subscription) pause(ctx context.Context, pages int) error {
 	return sleep(ctx, slow.delay(pages-freePages))
 }
 
-// received is how many new occurrences there have been.
-func (s *subscription) received() int64 {
+// advanced grows with each occurrence that is new or, once truncated, read again.
+func (s *subscription) advanced() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.status.Received
+	return s.advances
 }
 
 // A pollResult is a wire.PollResult read leniently: one strange occurrence must not hide the others,

@@ -106,6 +106,47 @@ func TestCLI3Poll(t *testing.T) {
 	})
 }
 
+// CLI-3, CUR-7: a log that is read again from its oldest entry after a restore is read without pauses, though all that it has
+// is known; a server that then says the same for ever is paused.
+func TestCLI3ReadAgain(t *testing.T) {
+	eachCarrier(t, func(t *testing.T, c carrier) {
+		const pages = 40
+		start := time.Now()
+		var at time.Duration // when the new occurrence after those that are known was asked for
+		polls, late := 0, 0
+		f := newFake(c.legacy)
+		f.poll = func(p wire.PollParams) (any, *jsonrpc.Error) {
+			polls++
+			switch n := polls - 1; {
+			case n == 0:
+				return polled("c0", false, 0), nil
+			case n <= 2*pages: // once, and once more
+				n = (n-1)%pages + 1
+				return polled(fmt.Sprintf("c%d", n), true, 0, fmt.Sprintf("e%d", n)), nil
+			case n == 2*pages+1:
+				at = time.Since(start)
+				return polled("new", true, 0, "new"), nil
+			}
+			late++
+			return polled(fmt.Sprint("again", polls), true, 0, "new"), nil
+		}
+		s := subscribe(t, connect(t, f, c, Options{Mode: wire.ModePoll, PollFloor: time.Second}))
+		r := read(t, s)
+		time.Sleep(time.Minute)
+		var want []string
+		for n := range pages {
+			want = append(want, fmt.Sprintf("e%d", n+1))
+		}
+		r.want(append(want, "new")...)
+		if at > 2*time.Second {
+			t.Errorf("the new occurrence is asked for after %v", at)
+		}
+		if late > 2*freePages+6 {
+			t.Errorf("%d polls for what is known in a minute", late)
+		}
+	})
+}
+
 // CLI-3: LongPoll asks with timeoutMs, gives the request that much longer, and still waits
 // nextPollMs after a held poll that brought events.
 func TestCLI3LongPoll(t *testing.T) {

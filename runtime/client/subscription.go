@@ -43,6 +43,7 @@ type subscription struct {
 	mu       sync.Mutex
 	cursor   string // where the loop resumes; ahead of the ledger by what the inbox holds
 	seen     *idSet
+	advances int64 // occurrences that were new, or read again after something new
 	modeName string
 	refused  map[string]bool // modes that are left out
 	standing standing
@@ -302,7 +303,10 @@ func (s *subscription) takeItem(ctx context.Context, it item) error {
 	}
 	s.checkFingerprint(o)
 	s.mu.Lock()
-	fresh := s.seen.add(o.EventID)
+	fresh, again := s.seen.add(o.EventID)
+	if fresh || again {
+		s.advances++
+	}
 	if fresh {
 		s.status.Received++
 	} else {
