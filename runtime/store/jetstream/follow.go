@@ -78,17 +78,12 @@ func (l *Log) behind() bool {
 	return l.want > l.head && !l.ended
 }
 
-// tell tells of entries that follow the head. Who calls it has the turn.
+// tell makes entries that follow the head visible and tells of them in one step: who asks for the bounds sees no less than
+// Appended was told. Who calls it has the turn.
 func (l *Log) tell(entries []stored) {
 	list := make([]store.Entry, len(entries))
 	for i := range entries {
 		list[i] = entries[i].Entry
-	}
-	l.mu.Lock()
-	appended := l.options.Appended
-	l.mu.Unlock()
-	if appended != nil {
-		appended(list)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,6 +92,9 @@ func (l *Log) tell(entries []stored) {
 	}
 	l.tail.Add(list...)
 	l.reach(list[len(list)-1].Position, entries[len(entries)-1].stamp)
+	if l.options.Appended != nil {
+		l.options.Appended(list)
+	}
 }
 
 // reach moves the head. The caller has mu.

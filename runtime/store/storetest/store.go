@@ -174,8 +174,9 @@ func testAppended(t *testing.T, s store.Store) {
 
 // testAppendedInside keeps a call of Appended from returning for a moment. An Appended outside the
 // log's lock, which every other test survives, lets a reader see the entry before the observer was
-// told of it, so that a reader which parks in between is never woken; and it lets the next append tell
-// of its entry meanwhile, out of order.
+// told of it, so that a reader which parks in between is never woken; or it lets a reader see a log that
+// ends before the entry when the observer knows it, so that a cursor of it seems to be of another log; and
+// it lets the next append tell of its entry meanwhile, out of order.
 func testAppendedInside(t *testing.T, s store.Store) {
 	var l store.EventLog
 	var wg sync.WaitGroup
@@ -208,6 +209,8 @@ func testAppendedInside(t *testing.T, s store.Store) {
 			case n := <-seen:
 				if n > 0 {
 					t.Error("an entry is visible before Appended has been told of it")
+				} else {
+					t.Error("Bounds or Read do not have an entry that Appended is being told of")
 				}
 			case <-wait:
 				return
