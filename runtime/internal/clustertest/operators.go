@@ -109,9 +109,13 @@ func askedElsewhere(f *fleet) {
 		if err := admin.EndReplay(ctx, id); !errors.Is(err, events.ErrNotFound) {
 			f.Errorf("%s: %v", when, err)
 		}
-		if n, err := admin.Preview(ctx, operator.Bulk{Verb: operator.BulkEndReplay}); n != 0 || err != nil {
-			f.Errorf("%s there are %d to end, %v", when, n, err)
-		}
+		f.wait(when+" there is none to end", func() bool { // what the owner tells of its replays is seconds old
+			n, err := admin.Preview(ctx, operator.Bulk{Verb: operator.BulkEndReplay})
+			if err != nil {
+				f.Fatal(err)
+			}
+			return n == 0
+		})
 	}
 	none("before")
 	owner := f.owner(id).Admin()
