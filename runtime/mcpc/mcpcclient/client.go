@@ -196,7 +196,8 @@ func (c *Client) end() error {
 }
 
 // CallTool calls a tool with the metadata that the server wants, and returns its result unchanged.
-// taskID is the id of the task, which others should not be able to guess; "" makes such one. It goes nowhere when the server does not speak MCPC.
+// taskID is the id of the task, which others should not be able to guess; "" makes one. It is not sent to a server that does not
+// speak MCPC.
 // Arguments must encode to a JSON object.
 func (c *Client) CallTool(ctx context.Context, params *mcp.CallToolParams, taskID string) (res *mcp.CallToolResult, id string, err error) {
 	id = taskID

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"errors"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -27,6 +29,28 @@ type Lister interface {
 	ListSubscriptions(ctx context.Context, after string, limit int, known func(id string) bool) ([]Listed, error)
 	// ListSubscription returns the one of an id, and whether there is one.
 	ListSubscription(ctx context.Context, id string) (Listed, bool, error)
+}
+
+// ListedOf is the record of a subscription that was read with an error. The error stays where the record cannot be read only
+// now; damaged is the store's error of what is not what was written.
+func ListedOf(sub store.Subscription, err, damaged error) (Listed, error) {
+	sub.Secrets, sub.Progress = nil, store.Progress{}
+	l := Listed{Subscription: sub, Unreadable: Unreadable(err, damaged)}
+	if l.Unreadable != "" {
+		err = nil
+	}
+	return l, err
+}
+
+// Unreadable is why a record that was read with an error cannot be read; "" where it cannot be read only now.
+func Unreadable(err, damaged error) string {
+	switch {
+	case errors.Is(err, sealed.ErrKey):
+		return UnreadableKey
+	case errors.Is(err, damaged), errors.Is(err, sealed.ErrForm):
+		return UnreadableDamaged
+	}
+	return ""
 }
 
 // List lists subscriptions as a [Lister] does. Those of a store that is none it reads.

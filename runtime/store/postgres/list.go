@@ -2,12 +2,9 @@ package postgres
 
 import (
 	"context"
-	"errors"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -53,21 +50,5 @@ func (s *Store) ListSubscription(ctx context.Context, id string) (l engine.Liste
 // scanListed reads one row of subscriptionColumns.
 func (s *Store) scanListed(row pgx.CollectableRow) (engine.Listed, error) {
 	sub, err := s.scanSubscription(row)
-	l := engine.Listed{Subscription: sub, Unreadable: unreadable(err)}
-	if l.Unreadable != "" {
-		err = nil
-	}
-	l.Secrets, l.Progress = nil, store.Progress{}
-	return l, err
-}
-
-// unreadable tells why a record is damaged; "" where it cannot be read only now.
-func unreadable(err error) string {
-	switch {
-	case errors.Is(err, sealed.ErrKey):
-		return engine.UnreadableKey
-	case errors.Is(err, ErrCorrupt), errors.Is(err, sealed.ErrForm):
-		return engine.UnreadableDamaged
-	}
-	return ""
+	return engine.ListedOf(sub, err, ErrCorrupt)
 }

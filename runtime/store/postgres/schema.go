@@ -2,13 +2,13 @@ package postgres
 
 import (
 	"context"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/binary"
 	"fmt"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/pglock"
 )
 
 // A migration brings a schema from one version to the next. Builds run side by side and are rolled
@@ -84,17 +84,11 @@ const (
 // in puts the schema's name, quoted, in place of each "@" before a "." of a statement; others name arguments.
 func (s *Store) in(sql string) string { return strings.ReplaceAll(sql, "@.", s.schema+".") }
 
-// lockKey is the schema's key among advisory locks.
-func (s *Store) lockKey() int64 {
-	sum := sha256.Sum256([]byte("mcpe-gen " + s.schema))
-	return int64(binary.BigEndian.Uint64(sum[:8]))
-}
-
 // migrate brings the schema to this build's version in one transaction, under a lock that other
 // processes which migrate wait for.
 func (s *Store) migrate(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", s.lockKey()); err != nil {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", pglock.StoreSchema(s.schema)); err != nil {
 			return err
 		}
 		version, err := s.version(ctx, tx)

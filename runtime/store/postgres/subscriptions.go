@@ -164,7 +164,7 @@ func (s *Store) subscriptions(ctx context.Context, where, after string, limit in
 		}
 		err := s.query(ctx, func(r pgx.CollectableRow) error {
 			sub, err := s.scanSubscription(r)
-			if err != nil && unreadable(err) == "" {
+			if err != nil && engine.Unreadable(err, ErrCorrupt) == "" {
 				return err
 			}
 			read++

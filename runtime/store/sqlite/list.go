@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -51,21 +50,5 @@ func (s *Store) ListSubscription(ctx context.Context, id string) (engine.Listed,
 // listed reads one row of subscriptionColumns.
 func (s *Store) listed(row scanner) (engine.Listed, error) {
 	sub, err := s.scan(row)
-	l := engine.Listed{Subscription: sub, Unreadable: unreadable(err)}
-	if l.Unreadable != "" {
-		err = nil
-	}
-	l.Secrets, l.Progress = nil, store.Progress{}
-	return l, err
-}
-
-// unreadable tells why a record cannot be read; "" where it cannot be read only now.
-func unreadable(err error) string {
-	switch {
-	case errors.Is(err, sealed.ErrKey):
-		return engine.UnreadableKey
-	case errors.Is(err, ErrCorrupt), errors.Is(err, sealed.ErrForm):
-		return engine.UnreadableDamaged
-	}
-	return ""
+	return engine.ListedOf(sub, err, ErrCorrupt)
 }

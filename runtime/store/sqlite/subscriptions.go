@@ -10,6 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 const subscriptionColumns = "id, principal, url, event, arguments, codes, generation, revision, created, refreshed, expires, truncated, " +
@@ -153,7 +154,7 @@ func (s *Store) readable(ctx context.Context, after string, limit int) (subs []s
 		switch {
 		case err == nil:
 			subs = append(subs, sub)
-		case unreadable(err) != "":
+		case engine.Unreadable(err, ErrCorrupt) != "":
 			s.logger.Error("mcp events: a webhook subscription cannot be read and is left out", "subscription", sub.ID, "error", err)
 		default:
 			return nil, "", false, classify(err)
