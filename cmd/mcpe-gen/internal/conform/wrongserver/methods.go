@@ -269,6 +269,9 @@ func (s *Server) fit(c call, mode string) error {
 // history is how many entries a fault brings that came before: more than come between two requests on a busy machine.
 const history = 50
 
+// ahead is how many entries a fault's poll is ahead: a busy machine polls again before they have come.
+const ahead = 5
+
 // start is where a cursor leads, for a caller that wants maxAgeMs.
 func (s *Server) start(c call, head int) (from int, truncated bool) {
 	cursor := c.cursor()
@@ -351,7 +354,7 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 		appended = nil
 	}
 	if s.is("the cursor of a first poll is ahead") && cursor == nil {
-		from += 2
+		from += ahead
 	}
 	if cursor != nil && wait > 0 && name == "tick" {
 		if list, _, _ := s.after(from); len(list) == 0 || s.is("a held poll never ends") {
@@ -407,7 +410,7 @@ func (s *Server) page(name string, cursor *string, from, limit int, truncated bo
 		next++
 	}
 	if s.is("an empty poll is ahead") && name == "tick" && len(list) == 0 {
-		next += 2
+		next += ahead
 	}
 	if s.is("the cursor stands still") {
 		next = from
