@@ -24,8 +24,11 @@ const (
 	freeRepeats = 2
 	// repeatPause is the longest pause before each further one.
 	repeatPause = 80 * time.Millisecond
-	// repeatFor is how long requests are repeated while nobody answers at all.
+	// repeatFor is how long requests are repeated while nobody answers them.
 	repeatFor = time.Second
+	// repeatAfresh is how long ago the last failure was when requests are repeated again: longer than the pauses
+	// of whatever goes on trying.
+	repeatAfresh = 2 * time.Minute
 )
 
 // An awayError says that nobody was there to answer: a refused or broken connection, or 502, 503 or 504
@@ -76,10 +79,18 @@ func unreachable(err error) bool {
 	return errors.As(err, &dial) && dial.Op == "dial" && !dial.Timeout() && !errors.As(err, new(*net.DNSError))
 }
 
-// A presence is what a client knows of whether anybody answers it.
+// A presence is what is known of whether anybody answers some requests.
 type presence struct {
 	mu    sync.Mutex
 	since time.Time // since when nobody has; zero while somebody does
+	last  time.Time // when nobody did last
+}
+
+// presences are those of one client. Each subscription has one more: where a server answers one subscription and
+// refuses another with 503, the one must not keep the other repeating.
+type presences struct {
+	all presence // of whatever is asked
+	own presence // of what is asked for no subscription, such as the list
 }
 
 // answered tells that somebody is there.
@@ -90,16 +101,21 @@ func (p *presence) answered() {
 }
 
 // renew makes a call of the application's as good as a first one.
-func (p *presence) renew() { p.answered() }
+func (p *presences) renew() {
+	p.all.answered()
+	p.own.answered()
+}
 
 // missed tells that nobody answered, and reports whether repeating may still help.
 func (p *presence) missed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.since.IsZero() {
-		p.since = time.Now()
+	now := time.Now()
+	if p.since.IsZero() || now.Sub(p.last) >= repeatAfresh {
+		p.since = now
 	}
-	return time.Since(p.since) < repeatFor
+	p.last = now
+	return now.Sub(p.since) < repeatFor
 }
 
 // passes reports whether what kept a first session or a subscription from beginning may pass: nobody is there, or is
@@ -142,8 +158,12 @@ func repeatable(ctx context.Context) context.Context {
 }
 
 // mayRepeat reports whether a request may be made again without anything being done twice: those of the
-// extension bear it, and so does the handshake. A tool's call of the application may have been done.
+// extension bear it, and so do the handshake and the GET of a session's standing stream, without which the session
+// hears of nothing. A tool's call of the application may have been done.
 func mayRepeat(req *http.Request) bool {
+	if req.Method == http.MethodGet {
+		return true
+	}
 	if req.Method != http.MethodPost || req.GetBody == nil {
 		return false
 	}
@@ -159,32 +179,34 @@ func mayRepeat(req *http.Request) bool {
 
 // ask sends a request, and sends it again while nobody is there, where that is allowed. gone is how the
 // last try failed so, nil when it did not.
-func (t *httpTap) ask(req *http.Request) (resp *http.Response, gone, err error) {
+func (t *httpTap) ask(req *http.Request, of *presence) (resp *http.Response, gone, err error) {
 	for n := 0; ; n++ {
 		resp, err = t.base.RoundTrip(req)
 		if gone = away(resp, err); gone == nil {
 			if err == nil {
-				t.presence.answered()
+				of.answered()
+				t.presences.all.answered()
 			}
 			return resp, nil, err
 		}
-		if !t.presence.missed() || !mayRepeat(req) {
-			return resp, gone, err
-		}
-		body, again := req.GetBody()
-		if again != nil {
+		ours, anybody := of.missed(), t.presences.all.missed()
+		if !ours || !anybody || !mayRepeat(req) {
 			return resp, gone, err
 		}
 		if n >= freeRepeats && sleep(req.Context(), repeatPause/2+rand.N(repeatPause/2)) != nil {
-			body.Close()
 			return resp, gone, err
+		}
+		next := *req
+		if req.GetBody != nil {
+			var again error
+			if next.Body, again = req.GetBody(); again != nil {
+				return resp, gone, err
+			}
 		}
 		if resp != nil {
 			io.Copy(io.Discard, io.LimitReader(resp.Body, maxRefusal)) // so that the connection is used again
 			resp.Body.Close()
 		}
-		next := *req
-		next.Body = body
 		req = &next
 	}
 }

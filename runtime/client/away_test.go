@@ -42,13 +42,15 @@ func plain(r *http.Request, status int, text string) *http.Response {
 	return w
 }
 
-// half is a balancer with one dead server: each POST that gone says meets it.
+// half is a balancer with one dead server: each request that gone says meets it, but for the end of a session.
 func half(t *testing.T, f *fake, absent func(*http.Request) (*http.Response, error), gone func(*http.Request) bool) *http.Client {
 	hc := f.httpClient(t)
 	base := hc.Transport
 	hc.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
-		if r.Method == http.MethodPost && gone(r) {
-			r.Body.Close()
+		if r.Method != http.MethodDelete && gone(r) {
+			if r.Body != nil {
+				r.Body.Close()
+			}
 			return absent(r)
 		}
 		return base.RoundTrip(r)
@@ -384,4 +386,132 @@ func TestL1RepeatingEndsWithTheCall(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 	})
+}
+
+// L1, REP-15: a session of an older revision that dies with its server is replaced at once: a stream is served again
+// within a second, although each second request meets the dead server.
+func TestL1SessionDiesWithItsServer(t *testing.T) {
+	for _, mode := range []string{wire.ModePush, wire.ModePoll} {
+		for _, first := range []uint64{0, 1} {
+			for absence, absent := range absences {
+				t.Run(fmt.Sprint(mode, absence, first), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						f := newFake(true)
+						var dead atomic.Bool
+						kill := make(chan struct{})
+						f.stream = func(st *fakeStream) (any, *jsonrpc.Error) {
+							st.active("c0")
+							if !dead.Load() {
+								<-kill
+								return nil, nil
+							}
+							st.event("e1", "c1")
+							return hold(st)
+						}
+						f.poll = func(wire.PollParams) (any, *jsonrpc.Error) {
+							if !dead.Load() {
+								return polled("c0", false, 1), nil
+							}
+							return polled("c1", false, 1, "e1"), nil
+						}
+						var n atomic.Uint64
+						n.Store(first)
+						hc := half(t, f, absent, func(*http.Request) bool { return dead.Load() && n.Add(1)%2 == 0 })
+						cl, err := Connect(t.Context(), HTTP("http://fake/mcp", hc), Options{Mode: mode, Logger: slog.New(slog.DiscardHandler)})
+						if err != nil {
+							t.Fatal(err)
+						}
+						defer cl.Close()
+						r := read(t, subscribe(t, cl))
+						time.Sleep(1500 * time.Millisecond) // the next poll is half a second away
+						dead.Store(true)
+						f.forgetSessions()
+						close(kill)
+						killed := time.Now()
+						r.want("e1")
+						if d := time.Since(killed); d > time.Second {
+							t.Errorf("after %v", d)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// L1, CLI-9: a session of an older revision hears of nothing without its standing stream, so the GET for that is
+// repeated, too.
+func TestL1StandingStream(t *testing.T) {
+	for absence, absent := range absences {
+		t.Run(absence, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake(true)
+				f.caps = changingCaps
+				gets := 0
+				hc := half(t, f, absent, func(r *http.Request) bool {
+					if r.Method == http.MethodGet {
+						gets++
+					}
+					return r.Method == http.MethodGet && gets < 4
+				})
+				var rec recorder
+				cl, err := Connect(t.Context(), HTTP("http://fake/mcp", hc), rec.options())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer cl.Close()
+				time.Sleep(time.Second)
+				go f.notifyAll(wire.NotificationListChanged)
+				time.Sleep(time.Second)
+				if n, _ := rec.seen(); n != 1 || gets != 4 {
+					t.Errorf("%d readings after list_changed, %d GETs", n, gets)
+				}
+			})
+		})
+	}
+}
+
+// L1: a server that answers some requests and refuses others with 503 is not asked for those more often than one that
+// is gone: that it answers a poll each second is no reason to repeat a stream on and on.
+func TestL1OneRefused(t *testing.T) {
+	for _, method := range []string{wire.MethodStream, wire.MethodPoll, wire.MethodSubscribe, wire.MethodList, methodListen} {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake(false)
+				h := newHooks(t, f, nil)
+				h.ttl = 10 * time.Second
+				f.caps = changingCaps
+				f.listen = acknowledge(nil)
+				f.stream = func(st *fakeStream) (any, *jsonrpc.Error) {
+					st.active("c0")
+					time.Sleep(10 * time.Second)
+					return empty, nil
+				}
+				f.poll = func(wire.PollParams) (any, *jsonrpc.Error) { return polled("c0", false, 1), nil }
+				var refusing atomic.Bool
+				var refused atomic.Int32
+				f.refuse = func(w http.ResponseWriter, _ *http.Request, m *jsonrpc.Request) bool {
+					if m.Method != method || !refusing.Load() {
+						return false
+					}
+					refused.Add(1)
+					http.Error(w, "overloaded", http.StatusServiceUnavailable)
+					return true
+				}
+				refusing.Store(method == methodListen)
+				cl := h.client(carriers[3], Options{Relist: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+				for _, mode := range []string{wire.ModePoll, wire.ModePush, wire.ModeWebhook} {
+					subscribe(t, cl, WithMode(mode), WithCursorKey(mode))
+				}
+				refusing.Store(true)
+				for minute := range 10 {
+					refused.Store(0)
+					time.Sleep(time.Minute)
+					if n := refused.Load(); minute < 2 && n > 100 || minute >= 2 && n > 5 {
+						t.Errorf("%d requests in minute %d", n, minute)
+					}
+				}
+			})
+		})
+	}
 }

@@ -324,9 +324,10 @@ func (c *Client) listen(s *session, served chan<- bool) {
 		}
 	}
 	pauses := pauses{Backoff: c.opts.Backoff}
+	var answers presence // those to the listen requests
 	for s.ctx.Err() == nil {
 		began := time.Now()
-		acknowledged, err := c.listenOnce(s, func() { report(true) })
+		acknowledged, err := c.listenOnce(s, &answers, func() { report(true) })
 		if !acknowledged && !known && !isAway(err) {
 			report(false)
 			return
@@ -344,7 +345,7 @@ func (c *Client) listen(s *session, served chan<- bool) {
 
 // listenOnce asks once, and returns when the stream has ended, with whether the server had agreed. err is nil
 // when that is all there is to say.
-func (c *Client) listenOnce(s *session, acknowledged func()) (ok bool, err error) {
+func (c *Client) listenOnce(s *session, answers *presence, acknowledged func()) (ok bool, err error) {
 	// The SDK fills in _meta for calls through its own functions only: take it from one.
 	own := newCall(nil)
 	if _, err := c.readList(s.ctx, s, own); err != nil {
@@ -353,6 +354,7 @@ func (c *Client) listenOnce(s *session, acknowledged func()) (ok bool, err error
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	c2 := newCall(newInflow(s.board.shared))
+	c2.presence = answers
 	p := &listenParams{Notifications: map[string]bool{wire.ListenFilter: true}}
 	own.mu.Lock()
 	p.Meta = own.meta

@@ -113,7 +113,7 @@ type Client struct {
 	wg        sync.WaitGroup
 	catalog   catalog
 	observers observers
-	presence  presence
+	presences presences
 	webhooks  *webhooks // nil without
 	// ending ends the subscriptions, before ctx ends the session that they say goodbye over.
 	ending context.Context
@@ -252,7 +252,7 @@ func (c *Client) Session() *mcp.ClientSession {
 // List asks the server for its event types, all pages in the server's order. Entries that cannot
 // be read are left out; [Client.Unreadable] returns them. See LIST-1.
 func (c *Client) List(ctx context.Context) ([]Descriptor, error) {
-	c.presence.renew()
+	c.presences.renew()
 	for again := redialable(c.transport); ; again = false {
 		s, err := c.live(ctx, false)
 		if err != nil {

@@ -30,8 +30,9 @@ type frame struct {
 // A call travels in the context of one request, so that the tap below the SDK can tell whose
 // answer it sees and leave there what the SDK does not pass on.
 type call struct {
-	in     *inflow // where frames go; nil for requests that are answered at once
-	method string
+	in       *inflow   // where frames go; nil for requests that are answered at once
+	presence *presence // of whom it is made for; nil for the client's
+	method   string
 
 	mu         sync.Mutex
 	cause      error         // why there is no answer, where the SDK tells less; nil when it knows

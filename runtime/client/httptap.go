@@ -28,7 +28,7 @@ const (
 
 // tapHTTP returns a copy of t whose requests go through a tap. The connection itself stays the
 // SDK's: it keeps sessions, versions, OAuth and resumption.
-func tapHTTP(t *mcp.StreamableClientTransport, b *board, p *presence, limit int64) *mcp.StreamableClientTransport {
+func tapHTTP(t *mcp.StreamableClientTransport, b *board, p *presences, limit int64) *mcp.StreamableClientTransport {
 	tapped := *t
 	hc := http.Client{}
 	if t.HTTPClient != nil {
@@ -40,7 +40,7 @@ func tapHTTP(t *mcp.StreamableClientTransport, b *board, p *presence, limit int6
 	}
 	// http.Client.Timeout includes the body, and a stream has no end: the tap applies the timeout
 	// to everything else.
-	hc.Transport = &httpTap{board: b, presence: p, base: base, timeout: hc.Timeout, oauth: t.OAuthHandler != nil, limit: limit}
+	hc.Transport = &httpTap{board: b, presences: p, base: base, timeout: hc.Timeout, oauth: t.OAuthHandler != nil, limit: limit}
 	hc.Timeout = 0
 	tapped.HTTPClient = &hc
 	return &tapped
@@ -49,18 +49,22 @@ func tapHTTP(t *mcp.StreamableClientTransport, b *board, p *presence, limit int6
 // An httpTap takes the extension's notifications out of SSE bodies and makes refusals of events
 // calls readable to the SDK, which otherwise ends the session at them.
 type httpTap struct {
-	board    *board
-	presence *presence
-	base     http.RoundTripper
-	timeout  time.Duration
-	oauth    bool
-	limit    int64 // of one message
+	board     *board
+	presences *presences
+	base      http.RoundTripper
+	timeout   time.Duration
+	oauth     bool
+	limit     int64 // of one message
 }
 
 func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
 	own := callFrom(req.Context())
-	if req.Method != http.MethodPost {
-		own = nil // the SDK resuming an answer by itself
+	if req.Method != http.MethodPost || headOf(req).ID == nil {
+		own = nil // the SDK resuming an answer by itself, or telling that the call is cancelled
+	}
+	of := &t.presences.own
+	if own != nil && own.presence != nil {
+		of = own.presence
 	}
 	streaming := own != nil && own.in != nil
 	if own != nil {
@@ -82,7 +86,7 @@ func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
 			}
 		}
 	}
-	resp, gone, err := t.ask(req.WithContext(ctx))
+	resp, gone, err := t.ask(req.WithContext(ctx), of)
 	if method != "" {
 		t.board.handshake(method, gone)
 	}
@@ -238,7 +242,7 @@ func (t *httpTap) translate(req *http.Request, resp *http.Response, own *call) {
 	}
 	session := req.Header.Get(sessionHeader) != ""
 	if m, err := decodeMessage(body); err == nil {
-		if r, ok := m.(*jsonrpc.Response); ok && r.Error != nil && !uninitialized(resp, r, session) {
+		if r, ok := m.(*jsonrpc.Response); ok && r.Error != nil && !uninitialized(resp, r, req) {
 			// The SDK reads no body of statuses that it takes for passing ones.
 			if resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests {
 				own.mu.Lock()
@@ -254,7 +258,8 @@ func (t *httpTap) translate(req *http.Request, resp *http.Response, own *call) {
 		replaceBody(resp, body)
 		return
 	}
-	if resp.StatusCode == http.StatusBadRequest {
+	switch resp.StatusCode {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity:
 		// A server that was restarted knows neither the session nor, in other languages' SDKs, the
 		// status for that; one of another release may not know the revision.
 		own.fail(&staleError{&StatusError{Status: resp.StatusCode, text: clipped(body)}})
@@ -271,14 +276,15 @@ func (t *httpTap) translate(req *http.Request, resp *http.Response, own *call) {
 // codeServer is the code that servers use for whatever JSON-RPC has no code for.
 const codeServer = -32000
 
-// uninitialized reports whether a 400 is about the session and not about the call: it answers no
-// request, or says that the server was not initialized.
-func uninitialized(resp *http.Response, r *jsonrpc.Response, session bool) bool {
+// uninitialized reports whether a 400 is about the session and not about the call: it has the id of no
+// request of ours, "" in C# and "server-error" in Python, or says that the server was not initialized.
+func uninitialized(resp *http.Response, r *jsonrpc.Response, req *http.Request) bool {
 	if resp.StatusCode != http.StatusBadRequest {
 		return false
 	}
 	var rpc *jsonrpc.Error
-	return !r.ID.IsValid() || session && errors.As(r.Error, &rpc) && rpc.Code == codeServer
+	return idText(r.ID.Raw()) != string(headOf(req).ID) ||
+		req.Header.Get(sessionHeader) != "" && errors.As(r.Error, &rpc) && rpc.Code == codeServer
 }
 
 // check reads a JSON answer before the SDK does, for which one that cannot be used is the end of the

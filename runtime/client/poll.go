@@ -101,7 +101,7 @@ func (r *pollResult) nextPoll() time.Duration {
 func (s *subscription) pollOnce(ctx context.Context, sess *session, p wire.PollParams) (*pollResult, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.c.opts.CallTimeout+s.c.opts.LongPoll, errTimeout(wire.MethodPoll))
 	defer cancel()
-	raw, err := sess.call(ctx, wire.MethodPoll, p, newCall(nil))
+	raw, err := sess.call(ctx, wire.MethodPoll, p, s.newCall(nil))
 	if err != nil {
 		return nil, err
 	}

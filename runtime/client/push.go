@@ -17,7 +17,7 @@ func runPush(ctx context.Context, s *subscription, sess *session) error {
 	if p.Cursor != nil {
 		p.MaxAgeMs = s.maxAge()
 	}
-	own := newCall(newInflow(sess.board.shared))
+	own := s.newCall(newInflow(sess.board.shared))
 	stream := &stream{s: s, in: own.in}
 	ended := make(chan error, 1)
 	s.c.background(func() {

@@ -3,7 +3,9 @@ package client
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,7 +17,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// eras are how servers of the other era refuse a request: status and body, %s for its id.
+// eras are how servers of the other era refuse a request: status and body, %s for its id. Those with a name of a
+// language are what its SDK answers.
 var eras = map[string]struct {
 	status int
 	body   string
@@ -25,6 +28,9 @@ var eras = map[string]struct {
 	"header":  {400, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32020,"message":"header mismatch"}}`},
 	"invalid": {400, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"Invalid Request"}}`},
 	"ts1":     {400, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Unsupported protocol version"},"id":null}`},
+	"csharp":  {400, `{"error":{"code":-32000,"message":"Bad Request: A new session can only be created by an initialize request."},"id":"","jsonrpc":"2.0"}`},
+	"python":  {400, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: Missing session ID"}}`},
+	"rust":    {422, "Unexpected message, expect initialize request"},
 	"session": {400, "Mcp-Session-Id header is required"},
 	"plain":   {400, "Bad Request: Unsupported protocol version"},
 }
@@ -45,9 +51,7 @@ func rolling(f *fake, old *atomic.Bool, refusal string) {
 		if text[0] == '{' {
 			w.Header().Set("Content-Type", "application/json")
 		}
-		if refusal != "ts1" && text[0] == '{' {
-			text = fmt.Sprintf(text, id)
-		}
+		text = strings.Replace(text, "%s", id, 1)
 		w.WriteHeader(e.status)
 		fmt.Fprint(w, text)
 		return true
@@ -177,7 +181,7 @@ func TestP2BadCall(t *testing.T) {
 			accept = false
 			var status *StatusError
 			_, err = Subscribe(t.Context(), cl, Dynamic("bad"), nil, WithCursorKey("other"))
-			if err == nil || e.body[0] != '{' && (!errors.As(err, &status) || status.Status != 400) {
+			if err == nil || e.body[0] != '{' && (!errors.As(err, &status) || status.Status != e.status) {
 				t.Errorf("%s: %v", refusal, err)
 			}
 			final := read(t, accepted)
@@ -191,6 +195,42 @@ func TestP2BadCall(t *testing.T) {
 			r.want("e1")
 			if cl.Session() != session || streams != 1 {
 				t.Errorf("%s: others were disturbed: %d streams", refusal, streams)
+			}
+		})
+	}
+}
+
+// P2: a server of the other era that says 404 to what it does not know is asked by a fresh handshake, and one that
+// goes on saying it is not given up.
+func TestP2NothingThere(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake(false)
+			var old atomic.Bool
+			polls := 0
+			f.poll = func(wire.PollParams) (any, *jsonrpc.Error) {
+				polls++
+				return polled(fmt.Sprint("c", polls), false, 1, fmt.Sprint("e", polls)), nil
+			}
+			f.refuse = func(w http.ResponseWriter, r *http.Request, m *jsonrpc.Request) bool {
+				known := m.Method == methodInitialize || r.Header.Get("Mcp-Protocol-Version") == wire.RevisionLegacy
+				if !old.Load() || known && !back {
+					return false
+				}
+				http.NotFound(w, r)
+				return true
+			}
+			s := subscribe(t, connect(t, f, carriers[3], Options{Mode: wire.ModePoll, Logger: slog.New(slog.DiscardHandler)}))
+			r := read(t, s)
+			r.want("e1")
+			old.Store(true)
+			if back {
+				go func() { time.Sleep(10 * time.Minute); old.Store(false) }()
+			}
+			began := time.Now()
+			r.want("e2")
+			if d := time.Since(began); !back && d > 2*time.Second || back && d > 11*time.Minute {
+				t.Errorf("after %v", d)
 			}
 		})
 	}

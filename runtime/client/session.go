@@ -77,7 +77,7 @@ func (c *Client) connect(ctx context.Context, strict bool) (*session, error) {
 	switch own := t.(type) {
 	case *mcp.StreamableClientTransport:
 		b = newBoard(false)
-		t = tapHTTP(own, b, &c.presence, c.opts.MaxMessage)
+		t = tapHTTP(own, b, &c.presences, c.opts.MaxMessage)
 	default:
 		if p, ok := t.(*Process); ok {
 			t = p.bounded(c.opts.MaxMessage)

@@ -39,6 +39,7 @@ type standing struct {
 	staleErr  error     // what it said last
 	eventless time.Time // since when the server is one without events; zero when it is not
 	hurried   time.Time // of the last short pause after a stream
+	brisk     bool      // the last pause was short, and not for a lost session
 	stuck     string    // the cursor that the server refused as of another schema; "" for none
 	overrun   int64     // occurrences at the last overflow
 	told      bool      // the application knows that answers are unusable
@@ -90,7 +91,7 @@ func (s *standing) accept() (before, again bool) {
 }
 
 // progress takes in that the delivery works, so that the next failure is a first one.
-func (s *standing) progress() { s.failures, s.refusals, s.told = 0, 0, false }
+func (s *standing) progress() { s.failures, s.refusals, s.told, s.brisk = 0, 0, false, false }
 
 // next says what follows e (CLI-4, CLI-7, CLI-12), and the standing after it.
 func (s standing) next(e ending) (standing, step) {
@@ -100,6 +101,7 @@ func (s standing) next(e ending) (standing, step) {
 	}
 	if st.end == nil && st.wait {
 		st.brisk = isAway(e.err) || s.interrupted(e) && s.mayHurry(e.now)
+		s.brisk = st.brisk && !errors.Is(e.err, ErrSessionLost)
 		s.failures++
 		s.broken = true
 	}
@@ -150,8 +152,8 @@ func (s *standing) judge(e ending) step {
 	return step{wait: true}
 }
 
-// lost goes on over another session. What Subscribe found may have been lost long before, so one fresh
-// try is its due.
+// lost goes on over another session: at once where that was lost shows after an outage, when the next server
+// is asked. What Subscribe found may have been lost long before, so one fresh try is its due.
 func (s *standing) lost(e ending) step {
 	if !e.redialable {
 		return step{end: e.err}
@@ -162,7 +164,9 @@ func (s *standing) lost(e ending) step {
 			return step{end: e.err}
 		}
 	}
-	return step{wait: s.accepted}
+	wait := s.accepted && (e.shared || !s.brisk)
+	s.brisk = false
+	return step{wait: wait}
 }
 
 // misdirected goes on over a fresh handshake, and ends the subscription when that has not changed what
@@ -171,9 +175,12 @@ func (s *standing) misdirected(e ending, stale *staleError) step {
 	s.stale++
 	again := stale.sameAs(s.staleErr) || s.stale > maxStale
 	s.staleErr = stale.err
+	var status *StatusError
 	switch {
 	case !again:
 		return step{wait: s.stale > 1}
+	case s.accepted && errors.As(stale.err, &status) && !status.permanent():
+		return step{wait: true}
 	case s.accepted && errors.As(stale.err, new(*events.Error)):
 		return step{end: &TerminatedError{Event: e.event, Err: stale.err}}
 	}

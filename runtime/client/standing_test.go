@@ -31,8 +31,9 @@ func TestStandingNext(t *testing.T) {
 		schema    = refusal(wire.Unsupported, `{"reason":"schema_changed"}`)
 		busy      = refusal(wire.ResourceExhausted, "")
 		unread    = &events.Error{Code: codeUnreadable}
-		stale     = &staleError{&StatusError{Status: 404}}
+		stale     = &staleError{&StatusError{Status: 422}}
 		stale2    = &staleError{&StatusError{Status: 400}}
+		missing   = &staleError{&StatusError{Status: 404}}
 		staleRPC  = &staleError{&events.Error{Code: -32600}}
 		answer    = &AnswerError{Method: wire.MethodPoll, Err: other}
 		permanent = &StatusError{Status: 401}
@@ -51,14 +52,14 @@ func TestStandingNext(t *testing.T) {
 		end  error // that want.end wraps, where it is not nil
 		to   func(*standing)
 	}{
-		{"a stream ends", accepted, ending{err: errStreamEnded}, step{wait: true, brisk: true}, nil, func(s *standing) { s.hurried = now }},
+		{"a stream ends", accepted, ending{err: errStreamEnded}, step{wait: true, brisk: true}, nil, func(s *standing) { s.hurried, s.brisk = now, true }},
 		{"a stream ends soon again", with(func(s *standing) { s.hurried = now.Add(-time.Second) }), ending{err: errStreamEnded}, step{wait: true}, nil, nil},
 		{"a stream ends that brought nothing", with(func(s *standing) { s.failures = 1 }), ending{err: errStreamEnded}, step{wait: true}, nil, nil},
-		{"a stream falls silent", accepted, ending{err: errSilent}, step{wait: true, brisk: true}, nil, func(s *standing) { s.hurried = now }},
-		{"nobody is there", with(func(s *standing) { s.failures = 7 }), ending{err: away}, step{wait: true, brisk: true}, nil, nil},
+		{"a stream falls silent", accepted, ending{err: errSilent}, step{wait: true, brisk: true}, nil, func(s *standing) { s.hurried, s.brisk = now, true }},
+		{"nobody is there", with(func(s *standing) { s.failures = 7 }), ending{err: away}, step{wait: true, brisk: true}, nil, func(s *standing) { s.brisk = true }},
 		{"something else", accepted, ending{err: other}, step{wait: true}, nil, nil},
 		{"nobody is there at first", standing{}, ending{err: away, redialable: true}, step{end: away}, away, nil},
-		{"nobody is there at first, waiting", standing{}, ending{err: away, redialable: true, waiting: true}, step{wait: true, brisk: true}, nil, nil},
+		{"nobody is there at first, waiting", standing{}, ending{err: away, redialable: true, waiting: true}, step{wait: true, brisk: true}, nil, func(s *standing) { s.brisk = true }},
 		{"nobody is there, waiting for one session", standing{}, ending{err: away, waiting: true}, step{end: away}, away, nil},
 		{"overloaded at first, waiting", standing{}, ending{err: busy, waiting: true}, step{wait: true}, nil, nil},
 		{"not authorized, waiting", standing{}, ending{err: permanent, redialable: true, waiting: true}, step{end: permanent}, permanent, nil},
@@ -74,6 +75,9 @@ func TestStandingNext(t *testing.T) {
 
 		{"a session is lost", accepted, ending{err: ErrSessionLost, redialable: true}, step{wait: true, brisk: true}, nil, func(s *standing) { s.hurried = now }},
 		{"a shared session is lost", accepted, ending{err: ErrSessionLost, redialable: true, shared: true}, step{wait: true}, nil, nil},
+		{"a session is lost after an outage", with(func(s *standing) { s.failures, s.brisk = 3, true }), ending{err: ErrSessionLost, redialable: true}, step{}, nil,
+			func(s *standing) { s.brisk = false }},
+		{"a session is lost after a failure", with(func(s *standing) { s.failures = 3 }), ending{err: ErrSessionLost, redialable: true}, step{wait: true}, nil, nil},
 		{"a session is lost for good", accepted, ending{err: ErrSessionLost}, step{end: ErrSessionLost}, ErrSessionLost, nil},
 		{"a session is lost at first", standing{}, ending{err: ErrSessionLost, redialable: true}, step{}, nil, func(s *standing) { s.retries = 1 }},
 		{"a session is lost at first, again", standing{retries: 1}, ending{err: ErrSessionLost, redialable: true}, step{end: ErrSessionLost}, ErrSessionLost, func(s *standing) { s.retries = 2 }},
@@ -82,6 +86,10 @@ func TestStandingNext(t *testing.T) {
 		{"another server answers otherwise", with(func(s *standing) { s.stale, s.staleErr = 1, stale.err }), ending{err: stale2, shared: true},
 			step{wait: true}, nil, func(s *standing) { s.stale, s.staleErr = 2, stale2.err }},
 		{"a server says the same again", with(func(s *standing) { s.stale, s.staleErr = 1, stale.err }), ending{err: stale}, step{end: stale.err}, stale.err,
+			func(s *standing) { s.stale = 2 }},
+		{"a server has nothing there, again", with(func(s *standing) { s.stale, s.staleErr, s.failures = 7, missing.err, 1 }), ending{err: missing},
+			step{wait: true}, nil, func(s *standing) { s.stale = 8 }},
+		{"a server has nothing there at first, again", standing{stale: 1, staleErr: missing.err}, ending{err: missing}, step{end: missing.err}, missing.err,
 			func(s *standing) { s.stale = 2 }},
 		{"a server refuses the same again", with(func(s *standing) { s.stale, s.staleErr = 1, staleRPC.err }), ending{err: staleRPC},
 			step{end: &TerminatedError{}}, staleRPC.err, func(s *standing) { s.stale = 2 }},
@@ -120,7 +128,7 @@ func TestStandingNext(t *testing.T) {
 			func(s *standing) { s.stuck = "" }},
 		{"another schema from now", accepted, ending{err: schema}, step{wait: true, relist: relistSoon}, nil, func(s *standing) { s.refusals = 1 }},
 		{"overloaded", accepted, ending{err: busy}, step{wait: true, tell: busy}, nil, nil},
-		{"overloaded on its way down", accepted, ending{err: &awayError{busy}}, step{wait: true, brisk: true}, nil, nil},
+		{"overloaded on its way down", accepted, ending{err: &awayError{busy}}, step{wait: true, brisk: true}, nil, func(s *standing) { s.brisk = true }},
 		{"unreadable", accepted, ending{err: unread}, step{end: &TerminatedError{}}, unread, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -186,7 +186,7 @@ func (c *Client) subscribe(ctx context.Context, name, fingerprint string, args j
 		opts: subscribeOptions{mode: c.opts.Mode, maxAge: -1, wait: c.opts.WaitForServer}, ready: make(chan error, 1), done: make(chan struct{}),
 		inbox: newInbox(c.opts.Buffer, c.opts.MaxMessage), seen: newIDSet(c.opts.RecentIDs),
 		refused: map[string]bool{wire.ModeWebhook: c.webhooks == nil}, pauses: pauses{Backoff: c.opts.Backoff}}
-	c.presence.renew()
+	c.presences.renew()
 	for _, o := range options {
 		o(&s.opts)
 	}

@@ -36,6 +36,7 @@ type subscription struct {
 	ledger ledger
 
 	callback *callback // of the webhook mode; run's own
+	presence presence
 
 	iterating sync.Mutex // held by the one iterator; guards held
 	held      *item
@@ -192,6 +193,13 @@ func (s *subscription) runLeg() error {
 		return sess.board.loss()
 	}
 	return err
+}
+
+// newCall is a call of this subscription's.
+func (s *subscription) newCall(in *inflow) *call {
+	c := newCall(in)
+	c.presence = &s.presence
+	return c
 }
 
 // established tells Subscribe that the server accepted; it reports whether it had before.

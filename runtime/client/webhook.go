@@ -184,7 +184,7 @@ func (cb *callback) refresh(ctx context.Context, sess *session) (res *subscribeR
 	defer cancel()
 	before := cb.present
 	cb.present = true // it may be, whatever comes back
-	asked, heard, own := time.Now(), cb.heard.Load(), newCall(nil)
+	asked, heard, own := time.Now(), cb.heard.Load(), s.newCall(nil)
 	raw, err := sess.call(ctx, wire.MethodSubscribe, p, own)
 	if err != nil {
 		var refusal *events.Error
@@ -267,7 +267,7 @@ func (s *subscription) unsubscribe(ctx context.Context, sess *session, url strin
 	ctx, cancel := context.WithTimeoutCause(ctx, min(s.c.opts.CallTimeout, unsubscribeTimeout), errTimeout(wire.MethodUnsubscribe))
 	defer cancel()
 	p := wire.UnsubscribeParams{Name: s.name, Arguments: s.args, Delivery: wire.Delivery{URL: url}}
-	_, err := sess.call(ctx, wire.MethodUnsubscribe, p, newCall(nil))
+	_, err := sess.call(ctx, wire.MethodUnsubscribe, p, s.newCall(nil))
 	if errors.Is(err, events.ErrNotFound) {
 		return nil
 	}
