@@ -212,7 +212,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, actor string, t ta
 	return outcome{Status: status, Code: code, Detail: detail}, true
 }
 
-// complete adds whose it is, so that Authorize can decide; an error tells that it is not there.
+// complete adds whose it is, so that Authorize can decide; an error tells that it is not there, or cannot be read.
 func (h *handler) complete(ctx context.Context, t *task) error {
 	switch a := &t.action; {
 	case a.Verb == Revoke:
@@ -232,7 +232,9 @@ func (h *handler) complete(ctx context.Context, t *task) error {
 		if err != nil {
 			return err
 		}
-		a.Principal, a.Event = i.Principal, i.Event
+		if a.Principal, a.Event = i.Principal, i.Event; i.State == operator.StateUnreadable {
+			return unreadable(i.Unreadable)
+		}
 	}
 	return nil
 }
