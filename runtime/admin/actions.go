@@ -232,7 +232,9 @@ func (h *handler) complete(ctx context.Context, t *task) error {
 		if err != nil {
 			return err
 		}
-		if a.Principal, a.Event = i.Principal, i.Event; i.State == operator.StateUnreadable {
+		a.Principal, a.Event = i.Principal, i.Event
+		// A live one goes on; to hold it back is to change its record.
+		if i.State == operator.StateUnreadable || i.Unreadable != "" && (a.Verb == Pause || a.Verb == Unpause) {
 			return unreadable(i.Unreadable)
 		}
 	}

@@ -960,6 +960,16 @@ func TestSRV8Unreadable(t *testing.T) {
 			t.Errorf("%s: %s", verb, a.body)
 		}
 	}
+	live := w.subscribe("ann", "/live")
+	w.store.damaged.Store(&live)
+	for _, verb := range []string{"pause", "unpause"} {
+		w.isProblem(verb, w.ask("POST", "/api/subscriptions/"+live+"/"+verb, "", key(verb+"-live")), 409, "unreadable")
+	}
+	for _, verb := range []string{"resume", "end"} {
+		if a := w.ask("POST", "/api/subscriptions/"+live+"/"+verb, "", key(verb+"-live")); a.status != 200 {
+			t.Errorf("%s of a live one: %d %s", verb, a.status, a.body)
+		}
+	}
 }
 
 // SRV-8, OCC-4: the largest payload that a webhook carries, nested deeply too, makes no page of more than it can be read on. By hand it is sent

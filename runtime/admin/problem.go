@@ -62,7 +62,7 @@ func (h *handler) classify(ctx context.Context, what string, err error) (status 
 	case errors.Is(err, operator.ErrUnanswered):
 		return http.StatusGatewayTimeout, "unanswered", what + ": the process that delivers to this subscription was asked and has not answered in time. It may still do it: look before you try again"
 	case errors.As(err, new(unreadable)):
-		return http.StatusConflict, "unreadable", what + ": nothing can be done to this subscription: " + err.Error()
+		return http.StatusConflict, "unreadable", what + ": this cannot be done to the subscription: " + err.Error()
 	case errors.Is(err, operator.ErrBusy):
 		return http.StatusServiceUnavailable, "busy", what + ": too many tasks run; wait for one, or cancel one"
 	case errors.Is(err, errRefused):
