@@ -24,3 +24,30 @@ func Clip(s string) string {
 	}
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
+
+// Deeper reports whether JSON is nested deeper than so many levels.
+func Deeper(data []byte, levels int) bool {
+	if len(data) <= levels {
+		return false // too short to be that deep
+	}
+	depth, inString := 0, false
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case inString:
+			if c == '\\' {
+				i++
+			} else if c == '"' {
+				inString = false
+			}
+		case c == '"':
+			inString = true
+		case c == '{' || c == '[':
+			if depth++; depth > levels {
+				return true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return false
+}

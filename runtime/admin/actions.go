@@ -212,7 +212,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, actor string, t ta
 	return outcome{Status: status, Code: code, Detail: detail}, true
 }
 
-// complete adds whose it is, so that Authorize can decide; an error tells that it is not there.
+// complete adds whose it is, so that Authorize can decide; an error tells that it is not there, or cannot be read.
 func (h *handler) complete(ctx context.Context, t *task) error {
 	switch a := &t.action; {
 	case a.Verb == Revoke:
@@ -233,6 +233,10 @@ func (h *handler) complete(ctx context.Context, t *task) error {
 			return err
 		}
 		a.Principal, a.Event = i.Principal, i.Event
+		// A live one goes on; to hold it back is to change its record.
+		if i.State == operator.StateUnreadable || i.Unreadable != "" && (a.Verb == Pause || a.Verb == Unpause) {
+			return unreadable(i.Unreadable)
+		}
 	}
 	return nil
 }

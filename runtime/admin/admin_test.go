@@ -954,6 +954,22 @@ func TestSRV8Unreadable(t *testing.T) {
 	if a := w.ask("GET", "/api/subscriptions?state=active", ""); strings.Contains(a.body, id) {
 		t.Errorf("among the active ones: %s", a.body)
 	}
+	for verb, body := range map[string]string{"pause": "", "unpause": "", "resume": "", "end": "", "endreplay": "", "replay": `{"since":"1h"}`, "send": `{"eventId":"1"}`, "test": `{"data":{"id":"1"}}`} {
+		a := w.ask("POST", "/api/subscriptions/"+id+"/"+verb, body, key(verb))
+		if w.isProblem(verb, a, 409, "unreadable"); !strings.Contains(a.body, engine.UnreadableKey) {
+			t.Errorf("%s: %s", verb, a.body)
+		}
+	}
+	live := w.subscribe("ann", "/live")
+	w.store.damaged.Store(&live)
+	for _, verb := range []string{"pause", "unpause"} {
+		w.isProblem(verb, w.ask("POST", "/api/subscriptions/"+live+"/"+verb, "", key(verb+"-live")), 409, "unreadable")
+	}
+	for _, verb := range []string{"resume", "end"} {
+		if a := w.ask("POST", "/api/subscriptions/"+live+"/"+verb, "", key(verb+"-live")); a.status != 200 {
+			t.Errorf("%s of a live one: %d %s", verb, a.status, a.body)
+		}
+	}
 }
 
 // SRV-8, OCC-4: the largest payload that a webhook carries, nested deeply too, makes no page of more than it can be read on. By hand it is sent

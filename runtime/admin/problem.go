@@ -61,6 +61,8 @@ func (h *handler) classify(ctx context.Context, what string, err error) (status 
 		return http.StatusConflict, "under_way", what + ": another attempt at this event is under way"
 	case errors.Is(err, operator.ErrUnanswered):
 		return http.StatusGatewayTimeout, "unanswered", what + ": the process that delivers to this subscription was asked and has not answered in time. It may still do it: look before you try again"
+	case errors.As(err, new(unreadable)):
+		return http.StatusConflict, "unreadable", what + ": this cannot be done to the subscription: " + err.Error()
 	case errors.Is(err, operator.ErrBusy):
 		return http.StatusServiceUnavailable, "busy", what + ": too many tasks run; wait for one, or cancel one"
 	case errors.Is(err, errRefused):
@@ -76,6 +78,11 @@ func (h *handler) classify(ctx context.Context, what string, err error) (status 
 
 // errSlow is what becomes of a body that does not arrive.
 var errSlow = errors.New("the body did not arrive within " + bodyTime.String())
+
+// unreadable is why nothing can be done to a subscription whose record cannot be read, see [operator.WebhookInfo.Unreadable].
+type unreadable string
+
+func (u unreadable) Error() string { return string(u) }
 
 // errBadRequest is matched by errors about the request itself.
 var errBadRequest = errors.New("bad request")

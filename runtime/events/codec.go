@@ -74,27 +74,8 @@ var (
 
 // checkDepth refuses nesting beyond maxDepth before anything recurses into it.
 func checkDepth(data []byte) error {
-	if len(data) <= maxDepth {
-		return nil // too short to be that deep
-	}
-	depth, inString := 0, false
-	for i := 0; i < len(data); i++ {
-		switch c := data[i]; {
-		case inString:
-			if c == '\\' {
-				i++
-			} else if c == '"' {
-				inString = false
-			}
-		case c == '"':
-			inString = true
-		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return &DecodeError{Err: fmt.Errorf("nested deeper than %d levels", maxDepth)}
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
+	if codec.Deeper(data, maxDepth) {
+		return &DecodeError{Err: fmt.Errorf("nested deeper than %d levels", maxDepth)}
 	}
 	return nil
 }

@@ -51,6 +51,7 @@ func TestREP20TheOutboxGivesNoRights(t *testing.T) {
 		{"e", "an id", good, "NULL", "event id"},
 		{"e", strings.Repeat("x", wire.MaxEventID+1), good, "NULL", "event id"},
 		{"e", "meta", good, `'[]'`, "_meta"},
+		{"e", "deep", good, `'{"k":` + strings.Repeat("[", 9_998) + strings.Repeat("]", 9_998) + `}'`, "9000"},
 		{"e", "hollow", good, `'{ }'`, "_meta"},
 		{"e", "ours", good, `'{"` + wire.MetaSubscriptionID + `":7}'`, wire.MetaSubscriptionID},
 		{"e", "large", `{"id":"` + strings.Repeat("x", 2<<20) + `"}`, "NULL", "at most 1048576"},

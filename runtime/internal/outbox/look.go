@@ -20,6 +20,8 @@ const (
 	// wholeEvery is how often the owner of the outbox reads it from the beginning, whatever it has seen: who may
 	// insert there may choose a transaction that has long ended.
 	wholeEvery = time.Minute
+	// maxAge is how old a row may say that it is.
+	maxAge = 10 * 365 * 24 * time.Hour
 	// movePause is for how long a log is left alone after a failure, movingTold how often it is told of.
 	movePause  = time.Second
 	movingTold = time.Minute
@@ -223,7 +225,7 @@ const lookSQL = `WITH read AS (
 	)
 	SELECT pg_current_snapshot()::text, pg_postmaster_start_time(), b.tx, b.id, CASE WHEN octet_length(log) <= $4 THEN log END,
 		CASE WHEN fits THEN event_id END, CASE WHEN fits THEN timestamp END, CASE WHEN fits THEN data END, CASE WHEN fits THEN meta END,
-		CASE WHEN fits THEN targets END, once, above, size, extract(epoch FROM clock_timestamp() - b.at)::float8
+		CASE WHEN fits THEN targets END, once, above, size, (extract(epoch FROM clock_timestamp()) - extract(epoch FROM b.at))::float8
 	FROM (VALUES (1)) AS one LEFT JOIN bounded b ON before < $3 ORDER BY b.tx, b.id`
 
 // lookArgs are those of a page of a sweep: of some logs, or of all but these.
@@ -266,7 +268,7 @@ func scanLooked(row pgx.CollectableRow) (l looked, err error) {
 	if err != nil || tx == nil {
 		return l, err
 	}
-	l.row = &Row{place: place{*tx, *id}, Outgoing: store.Outgoing{Once: *once}, size: *size, age: max(time.Duration(*age*float64(time.Second)), 0)}
+	l.row = &Row{place: place{*tx, *id}, Outgoing: store.Outgoing{Once: *once}, size: *size, age: Age(*age)}
 	if name == nil {
 		l.row.fault = fmt.Errorf("the name of its log has more than %d bytes", MaxName)
 		return l, nil
@@ -274,6 +276,14 @@ func scanLooked(row pgx.CollectableRow) (l looked, err error) {
 	l.row.Log = *name
 	l.row.decode(eventID, timestamp, data, meta, targets, *above)
 	return l, nil
+}
+
+// Age is for how long a row has waited, 0 where it tells no time that may be: who may insert chooses it.
+func Age(seconds float64) time.Duration {
+	if seconds > 0 && seconds < maxAge.Seconds() {
+		return time.Duration(seconds * float64(time.Second))
+	}
+	return 0
 }
 
 // Looking is the statement of the next look at up to limit rows, for who measures what that costs, and how many ranges of

@@ -145,6 +145,22 @@ func TestREP20ChosenTransaction(t *testing.T) {
 	b.wants("log", "of the future", "of the past", "long ended", "of another server")
 }
 
+// REP-20: who may insert can choose any time of the insertion, too: no row is older than it can be, and none holds up others.
+func TestREP20ChosenTime(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.fails["stuck"] = errors.New("it cannot be appended to")
+	times := []string{"infinity", "-infinity", "294000-01-01", "4713-01-01 BC"}
+	for _, at := range times {
+		b.put("log", at, "at", "'"+at+"'")
+		b.put("stuck", at, "at", "'"+at+"'")
+	}
+	if done := b.step(GroupMax); done.Oldest < 0 || done.Oldest > time.Hour {
+		t.Errorf("the oldest has waited for %v", done.Oldest)
+	}
+	b.wants("log", times...)
+}
+
 // REP-20: rows that are moved together have different ids, and are not too large together; what is refused of them is
 // found one by one, and a log that nobody has opened has all of its rows put aside, in the order of the outbox.
 func TestREP20Groups(t *testing.T) {

@@ -35,6 +35,7 @@ const (
 	retainEvery   = time.Minute
 	retainStep    = 1024
 	failedPause   = time.Second
+	failedTold    = time.Minute // how often a failure that lasts is told of
 )
 
 // Sequencing moves the outbox of a store to its logs. check judges what is moved (see [engine.Outbox]), and
@@ -61,7 +62,7 @@ func Retaining(s engine.Shared, logger *slog.Logger) Duty {
 
 // Run does the duty for as long as the tenure lasts; it is what [Options.Run] does for its topic.
 func (d Duty) Run(t *Tenure) {
-	failing := false
+	failing, told := false, time.Duration(0)
 	clock := t.owner.o.Clock
 	busy := clock.Monotonic() // when something was found
 	for t.Valid() {
@@ -78,7 +79,8 @@ func (d Duty) Run(t *Tenure) {
 			return
 		case err != nil:
 			pause = max(pause, failedPause)
-			if !failing {
+			if !failing || now-told >= failedTold {
+				told = now
 				d.Logger.Warn("mcp events: "+d.Name, "error", err)
 			}
 		case done.More:

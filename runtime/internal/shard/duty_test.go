@@ -1,9 +1,11 @@
 package shard
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -59,6 +61,38 @@ func TestREP20Sequencing(t *testing.T) {
 		}
 		if err := r.owner.Shutdown(t.Context()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// REP-6: a duty that fails is told of each minute for as long as it does, and at once when it fails again.
+func TestREP6FailuresAreToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		var fails atomic.Bool
+		fails.Store(true)
+		d := Retaining(nil, slog.New(slog.NewTextHandler(&text, nil)))
+		d.Step = func(context.Context, engine.Hold) (Stepped, error) {
+			if fails.Load() {
+				return Stepped{}, errLost
+			}
+			return Stepped{}, nil
+		}
+		d.Every = time.Second
+		r := newWorld().replica(0, 1, nil)
+		r.types = nil
+		r.owner.o.Run = d.Run
+		r.start()
+		time.Sleep(3*time.Minute + 30*time.Second)
+		fails.Store(false)
+		time.Sleep(5 * time.Second)
+		fails.Store(true)
+		time.Sleep(5 * time.Second)
+		if err := r.owner.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if n := strings.Count(text.String(), "deleting expired entries"); n != 5 {
+			t.Errorf("told %d times, want 5: %s", n, text.String())
 		}
 	})
 }

@@ -79,9 +79,12 @@ func TestREP7ReleasedIsNotTakenUpAgain(t *testing.T) {
 		c := newCells()
 		o, s := standing(port{c, &faults{}})
 		shard := engine.Shard{Topic: "event"}
+		c.mu.Lock()
+		c.shards[shard] = s.fence
+		c.mu.Unlock()
 		older := engine.Cluster{Replicas: []engine.Replica{{Name: "r", Fence: s.fence, Types: s.types}}, Shards: []engine.Hold{{Shard: shard, Fence: s.fence}}}
 		ctx, cancel := context.WithCancel(context.Background())
-		o.freed[shard] = true
+		o.release(ctx, s, older.Shards[0])
 		if free := o.settle(ctx, s, older); len(free) > 0 || len(o.tenures) > 0 {
 			t.Errorf("claims %v, and has %d tenures of what it has released", free, len(o.tenures))
 		}

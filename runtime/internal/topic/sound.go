@@ -8,9 +8,13 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
+
+// maxNesting is how deep an entry's data and _meta may be nested: parsers in Go give up an answer beyond 10,000 levels.
+const maxNesting = 9_000
 
 // Sound returns what is wrong with an entry whose bytes would go into answers as they are, and so could
 // break them: its id is none, or its data or _meta is no JSON object in one line. What Emit appends is
@@ -52,6 +56,8 @@ func object(b []byte) error {
 		return errors.New("has a line break between its tokens")
 	case !jsontext.Value(b).IsValid(): // members twice and bytes that are not UTF-8 too
 		return errors.New("is no valid JSON")
+	case codec.Deeper(b, maxNesting):
+		return fmt.Errorf("is nested deeper than %d levels", maxNesting)
 	}
 	return nil
 }

@@ -192,12 +192,12 @@ func emitted(err error) error {
 // aside. It counts them, which takes time in proportion.
 func (b *Outbox) Waiting(ctx context.Context) (rows int, oldest time.Duration, setAside int, err error) {
 	var age float64
-	err = b.pool.QueryRow(ctx, b.in(`SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(at)), 0)::float8,
+	err = b.pool.QueryRow(ctx, b.in(`SELECT count(*), coalesce(extract(epoch FROM clock_timestamp()) - extract(epoch FROM min(at)), 0)::float8,
 		(SELECT count(*) FROM @.rejected) FROM @.outbox`)).Scan(&rows, &age, &setAside)
 	if err != nil {
 		return 0, 0, 0, fmt.Errorf("counting waiting rows in the outbox: %w", err)
 	}
-	return rows, max(time.Duration(age*float64(time.Second)), 0), setAside, nil
+	return rows, outbox.Age(age), setAside, nil
 }
 
 // Relay returns the outbox for server.Options.Outbox: it moves what was committed to the logs of that store, in the

@@ -266,6 +266,21 @@ func (r *rig) waiting(rows, setAside int) time.Duration {
 	return oldest
 }
 
+// OB-3: who may insert can choose the time of the insertion. That stops neither the relay nor the count of what waits.
+func TestOB3ChosenTime(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "a")
+	for _, at := range []string{"-infinity", "infinity"} {
+		pgtest.Exec(t, pgtest.URL(t), `INSERT INTO `+r.schema+`.outbox (log, event_id, timestamp, data, once, above, at)
+			VALUES ('a', '`+at+`', '2026-01-01T00:00:00Z', '{}', false, 0, '`+at+`')`)
+	}
+	if rows, oldest, _, err := r.box.Waiting(t.Context()); rows != 2 || oldest != 0 || err != nil {
+		t.Errorf("%d rows wait, the oldest for %v: %v", rows, oldest, err)
+	}
+	r.drain()
+	r.wants("a", "-infinity", "infinity")
+}
+
 // A faulty store has something done around each AppendGroup.
 type faulty struct {
 	*memcluster.Store

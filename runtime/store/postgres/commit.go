@@ -315,7 +315,15 @@ func (n *lane) takeAlone(l *Log) (p *part) {
 
 // single commits a log's part by itself, and passes it on.
 func (n *lane) single(p *part) error {
-	if err := n.transact(p.log.life, []*part{p}, 0, true); err != nil {
+	err := n.transact(p.log.life, []*part{p}, 0, true)
+	if gone(err) { // a look finds that an older state was put back, and begins new epochs
+		ctx, cancel := n.s.limited(n.s.ctx)
+		defer cancel()
+		if _, looked := n.s.heads(ctx, p.log); looked != nil {
+			err = looked
+		}
+	}
+	if err != nil {
 		return err
 	}
 	if p.err != nil {

@@ -111,6 +111,12 @@ func uncertain(err error) error {
 
 func none(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
 
+// gone tells that a log is not there any more.
+func gone(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == stateGone
+}
+
 // generationOver tells that begin_write refused the generation or the timeline.
 func generationOver(err error) bool {
 	var pg *pgconn.PgError

@@ -104,7 +104,7 @@ type head struct {
 	maxCount   int
 }
 
-// heads asks for the rows of logs. Where one of them has not what readers were told of, or the store is in
+// heads asks for the rows of logs. Where one of them is gone or has not what readers were told of, or the store is in
 // another life, that is engine.ErrNewEpoch.
 func (s *Store) heads(ctx context.Context, logs ...*Log) (map[*Log]head, error) {
 	s.questions.Add(1)
@@ -142,7 +142,13 @@ func (s *Store) heads(ctx context.Context, logs ...*Log) (map[*Log]head, error) 
 			return nil, classify(err)
 		}
 		return nil, engine.ErrNewEpoch
-	case lost != nil:
+	}
+	for _, l := range logs {
+		if _, there := found[l]; !there { // it was made after the backup that was put back
+			lost = l
+		}
+	}
+	if lost != nil {
 		return nil, s.rewound(ctx, as, lost.name, found[lost].head, told[lost].position)
 	}
 	for l, a := range told {

@@ -110,6 +110,78 @@ func TestCUR8PutBackUnderProcesses(t *testing.T) {
 	}
 }
 
+// CUR-8: a log that was made after the backup is gone with it, whether anything was appended to it or not. Processes that have
+// it open begin new epochs as well, and go on with it and with all others.
+func TestCUR8PutBackWithoutALog(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 3} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			schema := pgtest.Schema(t)
+			s, other := open(t, schema, postgres.Options{Poll: 100 * time.Millisecond}), open(t, schema, postgres.Options{Poll: 100 * time.Millisecond})
+			appendAll(t, openLog(t, s, store.LogOptions{}), "x", 2)
+			restore := pgtest.Backup(t, pgtest.URL(t), schema)
+			late := named(t, s, "late")
+			appendAll(t, late, "lost", n)
+			restore()
+			ended(t, late)
+			for _, name := range []string{"late", "log"} {
+				eventually(t, func() bool { // it may not know yet that new epochs were begun
+					_, err := named(t, other, name).Append(t.Context(), stamped("y1"))
+					return err == nil
+				})
+			}
+			for name, want := range map[string]string{"late": "[y1]", "log": "[x1 x2 y1]"} {
+				l := named(t, s, name)
+				eventually(t, func() bool { return fmt.Sprint(ids(t, l)) == want })
+			}
+			if _, fresh, err := named(t, s, "late").AppendOnce(t.Context(), stamped("z"), 0); !fresh || err != nil {
+				t.Errorf("it is appended to: %v, %v", fresh, err)
+			}
+		})
+	}
+}
+
+// CUR-8: what is appended to such a log before a look has found that it is gone is not acknowledged, and not taken out of the outbox.
+func TestCUR8AppendWithoutALog(t *testing.T) {
+	t.Parallel()
+	schema := pgtest.Schema(t)
+	s := open(t, schema, postgres.Options{Poll: time.Hour, Pooled: true})
+	openLog(t, s, store.LogOptions{})
+	restore := pgtest.Backup(t, pgtest.URL(t), schema)
+	for name, appended := range map[string]func(l store.EventLog) error{
+		"any": func(l store.EventLog) error {
+			_, err := l.Append(t.Context(), stamped("x"))
+			return err
+		},
+		"once": func(l store.EventLog) error {
+			_, _, err := l.AppendOnce(t.Context(), stamped("x"), 0)
+			return err
+		},
+	} {
+		late := named(t, s, name)
+		restore()
+		if err := appended(late); !errors.Is(err, engine.ErrNewEpoch) || errors.Is(err, store.ErrUncertain) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := appended(named(t, s, name)); err != nil {
+			t.Errorf("%s in the new epoch: %v", name, err)
+		}
+	}
+	named(t, s, "outbox")
+	o := newOutbox(t, s)
+	restore = pgtest.Backup(t, pgtest.URL(t), schema)
+	named(t, s, "relayed")
+	restore()
+	pgtest.Exec(t, pgtest.URL(t), row(schema, `'relayed'`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), row(schema, `'outbox'`, `'y'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`),
+		`UPDATE `+schema+`.outbox SET once = true`)
+	if n := o.drain(); n != 0 {
+		t.Errorf("%d were put aside", n)
+	}
+	if n := pgtest.Query(t, pgtest.URL(t), "SELECT string_agg(convert_from(event_id, 'UTF8'), ' ') FROM "+schema+".outbox"); n != "x" {
+		t.Errorf("in the outbox is %q", n)
+	}
+}
+
 // CUR-8: nothing begins a new epoch but that: not retention, not many appenders, not a log of old entries.
 func TestCUR8NoEpochWithoutReason(t *testing.T) {
 	t.Parallel()

@@ -38,6 +38,7 @@ var migrations = []migration{
 	{sql: appendUnseen},
 	{sql: appendAll},
 	{sql: lookFunctions},
+	{sql: appendGone},
 }
 
 var (
@@ -69,15 +70,19 @@ var (
 	appendAll string
 	//go:embed migrations/13_look.sql
 	lookFunctions string
+	//go:embed migrations/14_gone.sql
+	appendGone string
 )
 
 // SchemaVersion is the version that [Open] brings a schema to.
 func SchemaVersion() int { return len(migrations) }
 
-// The SQLSTATEs that our functions raise, and lock_not_available, which follows from lock_timeout.
+// The SQLSTATEs that our functions raise, no_data_found for a log that is gone, and lock_not_available, which follows from
+// lock_timeout.
 const (
 	stateGeneration = "MC001"
 	stateFenced     = "MC002"
+	stateGone       = "P0002"
 	stateLocked     = "55P03"
 )
 

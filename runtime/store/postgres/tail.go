@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -251,10 +250,7 @@ func (t *tail) look(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup
 	}
 	var grown []*Log
 	for _, l := range logs {
-		h, ok := heads[l]
-		if !ok {
-			return 0, fmt.Errorf("%w: log %s is gone", ErrCorrupt, l.name)
-		}
+		h := heads[l]
 		if l.Seen().Before(h.at) && l.known(h) || !l.begin() {
 			continue
 		}
