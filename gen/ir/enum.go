@@ -91,9 +91,12 @@ func numberKind(text string, number bool) Kind {
 	return Float64
 }
 
-// rounded reports whether a float64 holds a value not at all, or as another number, which a closed list
+// rounded reports whether a float64 holds a number not at all, or as another number, which a closed list
 // does not have.
 func rounded(v *source.Node) bool {
+	if v.Kind != source.Number {
+		return false
+	}
 	f, err := strconv.ParseFloat(v.Text, 64)
 	if err != nil {
 		return true

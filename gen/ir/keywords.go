@@ -86,6 +86,9 @@ func (b *builder) standIn(n *source.Node) *source.Node {
 	if slices.ContainsFunc(rest, func(r *source.Node) bool { return !narrows(r, of) }) {
 		return nil
 	}
+	if c := candidates[0]; c.Get("$ref") == nil && of&kNumber == kInteger && saysNumber(append(rest, c)...) != saysNumber(c) {
+		return nil // a type beside a list of integers decides about their Go type
+	}
 	return candidates[0]
 }
 

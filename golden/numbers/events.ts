@@ -21,6 +21,10 @@ export interface MeasuredPayload {
   integers?: MeasuredPayloadIntegers;
   fractions?: MeasuredPayloadFractions;
   exact?: MeasuredPayloadExact;
+  nullable?: MeasuredPayloadNullable | null;
+  merged?: MeasuredPayloadMerged;
+  mergedIntegers?: MeasuredPayloadMergedIntegers;
+  rounded?: MeasuredPayloadRounded;
 }
 
 /** The member max of MeasuredArguments. */
@@ -68,6 +72,21 @@ export type MeasuredPayloadFractions = 1.5 | 2 | (number & {});
  */
 export type MeasuredPayloadExact = 1 | (number & {});
 
+/** The member nullable of MeasuredPayload. */
+export type MeasuredPayloadNullable = 1 | 2 | (number & {});
+
+/** The member merged of MeasuredPayload. */
+export type MeasuredPayloadMerged = 1 | 2 | (number & {});
+
+/** The member mergedIntegers of MeasuredPayload. */
+export type MeasuredPayloadMergedIntegers = 1 | 2 | (number & {});
+
+/**
+ * The member rounded of MeasuredPayload.
+ * Beyond 2^53 JavaScript rounds it.
+ */
+export type MeasuredPayloadRounded = 1 | (number & {});
+
 /** What each event type takes and gives, by its name. */
 export interface Events {
   /** Listed numbers beside other numbers. */
@@ -89,5 +108,5 @@ export const eventNames = [
 
 /** What identifies the schemas of each event type; a server says it in `_meta`. */
 export const fingerprints = {
-  measured: '5bff0089011ff302520c0fdddefbaeb9',
+  measured: 'fab54622cf51ecf6dfea4977cb8b51f2',
 } as const;

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"strconv"
 )
 
 // The rule here is about integers that the Go type made from the old schema, an int64, cannot hold. A
@@ -37,14 +38,37 @@ func beyondInt64(p place) []*big.Rat {
 	return out
 }
 
+// listedAsFloats reports whether variants list numbers of type number, for which the Go type is a float64 unless that
+// rounds one of them.
+func listedAsFloats(variants []place) bool {
+	typed := false
+	for _, v := range variants {
+		d := v.declared()
+		typed = typed || d != anyType && d&fraction != 0
+		values, _ := v.values()
+		for _, n := range values {
+			if r, ok := rational(n); ok && rounded(r) {
+				return false
+			}
+		}
+	}
+	return typed
+}
+
+// rounded reports whether the float64 that is next to r is written as another number.
+func rounded(r *big.Rat) bool {
+	f, _ := r.Float64()
+	written, ok := new(big.Rat).SetString(strconv.FormatFloat(f, 'g', -1, 64))
+	return !ok || written.Cmp(r) != 0
+}
+
 // payloadIntegerOutgrown finds an integer that does not fit into the type that the old schema led to. An
 // old enum that lists such an integer itself or values of several types, or integers of type number, led to a type that
 // holds any.
 func payloadIntegerOutgrown(u union, report func(string)) {
-	if of := unionTypes(u.old); of&(integer|fraction) != integer || slices.ContainsFunc(u.old, func(v place) bool {
-		d := v.declared()
+	if of := unionTypes(u.old); of&(integer|fraction) != integer || listedAsFloats(u.old) || slices.ContainsFunc(u.old, func(v place) bool {
 		_, limited := v.values()
-		return d != anyType && d&fraction != 0 || len(beyondInt64(v)) > 0 || limited && v.types().several()
+		return len(beyondInt64(v)) > 0 || limited && v.types().several()
 	}) {
 		return
 	}

@@ -19,6 +19,9 @@ func payloadTypeChanged(u union, report func(string)) {
 	if old&fraction != 0 {
 		gained &^= integer // the old list had no integer, and its type is float64
 	}
+	if old&integer != 0 && listedAsFloats(u.old) {
+		gained &^= fraction
+	}
 	if old.several() {
 		gained &^= strange(old)
 	}

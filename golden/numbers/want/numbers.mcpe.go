@@ -31,19 +31,23 @@ func (v *MeasuredArguments) UnmarshalJSON(b []byte) error {
 //
 // Listed numbers beside other numbers.
 type MeasuredPayload struct {
-	Constant  float64                             `json:"constant"`
-	Some      *MeasuredPayloadSome                `json:"some,omitzero"`
-	Bounded   *MeasuredPayloadBounded             `json:"bounded,omitzero"`
-	Negative  *MeasuredPayloadNegative            `json:"negative,omitzero"`
-	Three     *MeasuredPayloadThree               `json:"three,omitzero"`
-	Large     *MeasuredPayloadLarge               `json:"large,omitzero"`
-	Item      []MeasuredPayloadItemItem           `json:"item,omitzero"`
-	Rest      map[string]MeasuredPayloadRestValue `json:"rest,omitzero"`
-	Listed    *MeasuredPayloadListed              `json:"listed,omitzero"`
-	Constants *MeasuredPayloadConstants           `json:"constants,omitzero"`
-	Integers  *MeasuredPayloadIntegers            `json:"integers,omitzero"`
-	Fractions *MeasuredPayloadFractions           `json:"fractions,omitzero"`
-	Exact     MeasuredPayloadExact                `json:"exact,omitzero"`
+	Constant       float64                                  `json:"constant"`
+	Some           *MeasuredPayloadSome                     `json:"some,omitzero"`
+	Bounded        *MeasuredPayloadBounded                  `json:"bounded,omitzero"`
+	Negative       *MeasuredPayloadNegative                 `json:"negative,omitzero"`
+	Three          *MeasuredPayloadThree                    `json:"three,omitzero"`
+	Large          *MeasuredPayloadLarge                    `json:"large,omitzero"`
+	Item           []MeasuredPayloadItemItem                `json:"item,omitzero"`
+	Rest           map[string]MeasuredPayloadRestValue      `json:"rest,omitzero"`
+	Listed         *MeasuredPayloadListed                   `json:"listed,omitzero"`
+	Constants      *MeasuredPayloadConstants                `json:"constants,omitzero"`
+	Integers       *MeasuredPayloadIntegers                 `json:"integers,omitzero"`
+	Fractions      *MeasuredPayloadFractions                `json:"fractions,omitzero"`
+	Exact          MeasuredPayloadExact                     `json:"exact,omitzero"`
+	Nullable       events.Optional[MeasuredPayloadNullable] `json:"nullable,omitzero"`
+	Merged         *MeasuredPayloadMerged                   `json:"merged,omitzero"`
+	MergedIntegers *MeasuredPayloadMergedIntegers           `json:"mergedIntegers,omitzero"`
+	Rounded        *MeasuredPayloadRounded                  `json:"rounded,omitzero"`
 }
 
 func (v *MeasuredPayload) UnmarshalJSON(b []byte) error {
@@ -273,6 +277,78 @@ func (v MeasuredPayloadExact) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeLiteral(string(v))
 }
 
+// MeasuredPayloadNullable is the member nullable of MeasuredPayload; decoding keeps values that the schema does not list, see Known.
+type MeasuredPayloadNullable float64
+
+// The values of MeasuredPayloadNullable.
+const (
+	MeasuredPayloadNullable1 MeasuredPayloadNullable = 1
+	MeasuredPayloadNullable2 MeasuredPayloadNullable = 2
+)
+
+// Known reports whether v is one of the values that the schema lists.
+func (v MeasuredPayloadNullable) Known() bool {
+	switch v {
+	case MeasuredPayloadNullable1, MeasuredPayloadNullable2:
+		return true
+	}
+	return false
+}
+
+// MeasuredPayloadMerged is the member merged of MeasuredPayload; decoding keeps values that the schema does not list, see Known.
+type MeasuredPayloadMerged float64
+
+// The values of MeasuredPayloadMerged.
+const (
+	MeasuredPayloadMerged1 MeasuredPayloadMerged = 1
+	MeasuredPayloadMerged2 MeasuredPayloadMerged = 2
+)
+
+// Known reports whether v is one of the values that the schema lists.
+func (v MeasuredPayloadMerged) Known() bool {
+	switch v {
+	case MeasuredPayloadMerged1, MeasuredPayloadMerged2:
+		return true
+	}
+	return false
+}
+
+// MeasuredPayloadMergedIntegers is the member mergedIntegers of MeasuredPayload; decoding keeps values that the schema does not list, see Known.
+type MeasuredPayloadMergedIntegers int64
+
+// The values of MeasuredPayloadMergedIntegers.
+const (
+	MeasuredPayloadMergedIntegers1 MeasuredPayloadMergedIntegers = 1
+	MeasuredPayloadMergedIntegers2 MeasuredPayloadMergedIntegers = 2
+)
+
+// Known reports whether v is one of the values that the schema lists.
+func (v MeasuredPayloadMergedIntegers) Known() bool {
+	switch v {
+	case MeasuredPayloadMergedIntegers1, MeasuredPayloadMergedIntegers2:
+		return true
+	}
+	return false
+}
+
+// MeasuredPayloadRounded is the member rounded of MeasuredPayload; decoding keeps values that the schema does not list, see Known.
+type MeasuredPayloadRounded int64
+
+// The values of MeasuredPayloadRounded.
+const (
+	MeasuredPayloadRounded1                MeasuredPayloadRounded = 1
+	MeasuredPayloadRounded9007199254740993 MeasuredPayloadRounded = 9007199254740993
+)
+
+// Known reports whether v is one of the values that the schema lists.
+func (v MeasuredPayloadRounded) Known() bool {
+	switch v {
+	case MeasuredPayloadRounded1, MeasuredPayloadRounded9007199254740993:
+		return true
+	}
+	return false
+}
+
 // MeasuredHooks customize measured.
 type MeasuredHooks = server.Hooks[MeasuredArguments, MeasuredPayload]
 
@@ -313,11 +389,11 @@ func (s *MeasuredSubscription) Subscription() *client.Subscription {
 
 // SubscribeMeasured subscribes to measured.
 func SubscribeMeasured(ctx context.Context, c *client.Client, args MeasuredArguments, o ...client.SubscribeOption) (*MeasuredSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, MeasuredEventName, "5bff0089011ff302520c0fdddefbaeb9", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, MeasuredEventName, "fab54622cf51ecf6dfea4977cb8b51f2", &args, o)
 	return (*MeasuredSubscription)(s), err
 }
 
 // HandleMeasured binds f to the occurrences of measured: see [client.Handle].
 func HandleMeasured(args MeasuredArguments, f func(context.Context, *MeasuredEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(MeasuredEventName, "5bff0089011ff302520c0fdddefbaeb9", &args, f, o)
+	return clientimpl.Handle(MeasuredEventName, "fab54622cf51ecf6dfea4977cb8b51f2", &args, f, o)
 }

@@ -46,16 +46,8 @@ func (a *Admin) locate(ctx context.Context, event string, p operator.Point) (b o
 	var from store.Position // before the first one
 	switch {
 	case p.EventID != "" && p == operator.Point{EventID: p.EventID, Until: p.Until}:
-		left := maxSeek
-		found, _, err := seek(ctx, et, p.EventID, &left)
-		if err != nil {
+		if from, err = before(ctx, et, p.EventID, maxSeek); err != nil {
 			return b, err
-		}
-		if len(found) == 0 {
-			return b, fault.NotFound("occurrence")
-		}
-		for _, o := range found {
-			from = max(from, o.Position-1)
 		}
 	case p.Position > 0 && p == operator.Point{Position: p.Position, Until: p.Until}:
 		from, b.Truncated = max(p.Position, oldest)-1, p.Position < oldest
@@ -93,6 +85,25 @@ func (a *Admin) locate(ctx context.Context, event string, p operator.Point) (b o
 	b.Cursor = string(c[1 : len(c)-1]) // a JSON text of plain ASCII
 	b.EventID, b.Timestamp, b.Position, b.Entries = first.EventID, first.Timestamp, first.Position, int64(b.Last-first.Position)+1
 	return b, nil
+}
+
+// before is the position before the last occurrence of an id among the latest entries of a log, of which it looks at most.
+func before(ctx context.Context, et EventType, eventID string, most int) (from store.Position, err error) {
+	left := most
+	found, whole, err := seek(ctx, et, eventID, &left)
+	switch {
+	case err != nil:
+		return 0, err
+	case len(found) == 0 && !whole:
+		return 0, events.Invalid(events.FieldError{Message: fmt.Sprintf("the latest %d entries have no event of this id, and older ones were not looked at: "+
+			"begin at a time or a position", most)})
+	case len(found) == 0:
+		return 0, fault.NotFound("occurrence")
+	}
+	for _, o := range found {
+		from = max(from, o.Position-1)
+	}
+	return from, nil
 }
 
 // replayer returns a function that replays subscriptions from a time, up to another one, whatever their event types.

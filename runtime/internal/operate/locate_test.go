@@ -80,6 +80,16 @@ func TestSRV8ReplaySince(t *testing.T) {
 		}
 		missing(t, "an unknown id", errorOf(b.Locate(ctx, "e", operator.Point{EventID: "x"})))
 		missing(t, "an unknown type", errorOf(b.Locate(ctx, "x", operator.Point{Position: 1})))
+		// An id that is older than what is looked at is not said to be missing.
+		for i := range seekBatch {
+			e.Emit(incident{ID: fmt.Sprint("later ", i)})
+		}
+		if from, err := before(ctx, e, "1", seekBatch+1); err != nil || from != 0 {
+			t.Errorf("%d %v", from, err)
+		}
+		if _, err := before(ctx, e, "1", seekBatch); !errors.Is(err, events.ErrInvalidParams) || !strings.Contains(err.Error(), "older ones were not looked at") {
+			t.Errorf("an id beyond the latest entries: %v", err)
+		}
 	})
 }
 

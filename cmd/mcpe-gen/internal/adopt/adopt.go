@@ -98,7 +98,7 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 			step.Note = "Here srv is the server: put it into a variable first."
 		}
 		switch {
-		case inLoop(p):
+		case found.inLoop(p):
 			step.Note = strings.TrimSpace(step.Note + " A loop makes several servers here. Each has its own events: what is emitted reaches only its clients.")
 		case single > 1:
 			step.Note = strings.TrimSpace(step.Note + " There are several servers: one of them has the events, and what is emitted reaches its clients alone.")
@@ -141,6 +141,9 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 				note += ", with " + m.names.authenticate
 			}
 			notes = append(notes, note+".")
+		}
+		if p.Kind != Run && found.reachedFrom(&p, answers) {
+			notes = append(notes, "Make this handler once, when the program starts, and not for each request.")
 		}
 		g := found.getter(&p)
 		if g.chooses && factory == nil {

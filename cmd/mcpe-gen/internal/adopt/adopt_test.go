@@ -245,12 +245,22 @@ func TestFactories(t *testing.T) {
 		"a named result":                 {makes + "func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) (s *mcp.Server) {\n\ts = a.serverFor(r.Host)\n\treturn s\n}, nil)) }\n", true},
 		"a bare return":                  {makes + "func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) (s *mcp.Server) {\n\ts = a.serverFor(r.Host)\n\treturn\n}, nil)) }\n", true},
 		"a function in a variable":       {"func run() {\n\tget := func(r *http.Request) *mcp.Server {\n\t\ts := mcp.NewServer(nil, nil)\n\t\treturn s\n\t}\n\tuse(mcp.NewStreamableHTTPHandler(get, nil))\n}\n", true},
+		"where a request is answered": {"func newServer() *mcp.Server {\n\tsrv := mcp.NewServer(nil, nil)\n\treturn srv\n}\nfunc handle(w http.ResponseWriter, r *http.Request) {\n\tserver := newServer()\n" +
+			"\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil).ServeHTTP(w, r)\n}\n", true},
+		"in a literal that answers": {"func run() {\n\thttp.HandleFunc(\"/\", func(w http.ResponseWriter, r *http.Request) {\n\t\tsrv := mcp.NewServer(nil, nil)\n" +
+			"\t\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil).ServeHTTP(w, r)\n\t})\n}\n", true},
 		"an alias": {"type Server = mcp.Server\ntype owned = *Server\n" + strings.Replace(makes, "*mcp.Server", "owned", 1) +
 			"func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) owned { return a.all[r.Host] }, nil)) }\n", true},
 		"another Server": {"type Server = mcp.Server\nfunc (a *app) listen() *http.Server {\n\tsrv := mcp.NewServer(nil, nil)\n\ta.all[\"\"] = srv\n\treturn nil\n}\n" +
 			"func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *Server { return a.all[r.Host] }, nil)) }\n", false},
 		"a loop": {"func (a *app) run() {\n\tfor _, owner := range a.owners {\n\t\tsrv := mcp.NewServer(nil, nil)\n\t\ta.all[owner] = srv\n\t}\n" +
 			"\tuse(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.all[r.Host] }, nil))\n}\n", false},
+		"a function that a loop calls": {"func (a *app) add(owner string) {\n\tsrv := mcp.NewServer(nil, nil)\n\ta.all[owner] = srv\n}\nfunc (a *app) run() {\n\tfor _, owner := range a.owners {\n" +
+			"\t\tgo a.add(owner)\n\t}\n\tuse(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.all[r.Host] }, nil))\n}\n", false},
+		"one, beside a loop": {"func New() *mcp.Server {\n\tsrv := mcp.NewServer(nil, nil)\n\treturn srv\n}\nfunc run() {\n\tfor range 3 {\n\t\t_ = errors.New()\n\t}\n\tsrv := New()\n" +
+			"\tuse(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return srv }, nil))\n}\n", false},
+		"one, when it is first asked for": {"func (a *app) server() *mcp.Server {\n\ta.once.Do(func() {\n\t\tsrv := mcp.NewServer(nil, nil)\n\t\ta.srv = srv\n\t})\n\treturn a.srv\n}\n" +
+			"func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.server() }, nil)) }\n", false},
 		"one":             {once + "\tuse(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return srv }, nil))\n}\n", false},
 		"one, in a field": {once + "\tuse(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.srv }, nil))\n}\n", false},
 		"one, by a method": {once + "\tuse(mcp.NewStreamableHTTPHandler(a.get, nil))\n}\nfunc (a *app) get(r *http.Request) *mcp.Server {\n\tif r.Host == \"\" {\n\t\treturn nil\n\t}\n" +
@@ -273,9 +283,13 @@ func TestFactories(t *testing.T) {
 			strings.Contains(served.Note, "refused callers") != (name == "one, by a method") {
 			t.Errorf("%s: what serves it is %+v", name, served)
 		}
+		if answering := name == "where a request is answered" || name == "in a literal that answers"; strings.Contains(steps[len(steps)-1].Note, "Make this handler once") != answering {
+			t.Errorf("%s: the note is %q", name, steps[len(steps)-1].Note)
+		}
 		// E2: where a choice is lost that is none of a server for each request, the notes say so.
-		if chosen := name == "a loop" || name == "another Server"; strings.Contains(steps[len(steps)-1].Note, "could choose a server for each request") != chosen ||
-			strings.Contains(steps[0].Note, "A loop makes several servers") != (name == "a loop") {
+		looped := name == "a loop" || name == "a function that a loop calls"
+		if chosen := looped || name == "another Server" || name == "one, when it is first asked for"; strings.Contains(steps[len(steps)-1].Note, "could choose a server for each request") != chosen ||
+			strings.Contains(steps[0].Note, "A loop makes several servers") != looped {
 			t.Errorf("%s: the notes are %q and %q", name, steps[0].Note, steps[len(steps)-1].Note)
 		}
 		if _, err := Write(dir, found, added); c.factory && (err == nil || !strings.Contains(err.Error(), "made for each request")) {

@@ -2,7 +2,9 @@ package adopt
 
 import (
 	"go/ast"
+	"path"
 	"slices"
+	"strings"
 )
 
 // A getter is what the function says that gives a handler its server.
@@ -118,9 +120,16 @@ func (found *Found) functions(name string) []*ast.FuncDecl {
 	return all
 }
 
-// isFactory reports whether a NewServer makes a server for each request: where a handler asks a function that chooses,
-// in that function, in one that it calls, or in one that returns a server.
+// isFactory reports whether a NewServer makes a server for each request: in a function that answers one, or in one that
+// it calls; where a handler asks a function that chooses, in that function, in one that it calls, or in one that returns
+// a server.
 func (found *Found) isFactory(p *Place) bool {
+	if madeOnce(p) {
+		return false
+	}
+	if found.reachedFrom(p, answers) {
+		return true
+	}
 	fun, _ := declaration(p).(*ast.FuncDecl)
 	for i := range found.Places {
 		h := &found.Places[i]
@@ -214,20 +223,98 @@ func (found *Found) resolved(f *file, t ast.Expr, depth int) string {
 	return ""
 }
 
-// inLoop reports whether a loop may make the server of a place more than once.
-func inLoop(p *Place) bool {
-	within := false
+// madeOnce reports whether a server is made in a function that is given to a sync.Once or a sync.OnceValue.
+func madeOnce(p *Place) bool {
+	once := false
 	ast.Inspect(p.file.syntax, func(n ast.Node) bool {
 		if n == nil || n.Pos() > p.call.Pos() || n.End() < p.call.End() {
 			return false
 		}
-		switch n.(type) {
-		case *ast.ForStmt, *ast.RangeStmt:
-			within = true
+		if call, ok := n.(*ast.CallExpr); ok && len(call.Args) == 1 {
+			sel, ok := call.Fun.(*ast.SelectorExpr)
+			once = once || ok && slices.Contains([]string{"Do", "OnceFunc", "OnceValue", "OnceValues"}, sel.Sel.Name)
 		}
-		return !within
+		return !once
 	})
-	return within
+	return once
+}
+
+// answers is the body of a function that answers an HTTP request.
+func answers(n ast.Node) ast.Node {
+	var of *ast.FuncType
+	var body *ast.BlockStmt
+	switch n := n.(type) {
+	case *ast.FuncDecl:
+		of, body = n.Type, n.Body
+	case *ast.FuncLit:
+		of, body = n.Type, n.Body
+	}
+	if body == nil || !slices.ContainsFunc(of.Params.List, func(f *ast.Field) bool {
+		sel, ok := f.Type.(*ast.SelectorExpr)
+		return ok && sel.Sel.Name == "ResponseWriter"
+	}) {
+		return nil
+	}
+	return body
+}
+
+// repeats is a loop.
+func repeats(n ast.Node) ast.Node {
+	switch n.(type) {
+	case *ast.ForStmt, *ast.RangeStmt:
+		return n
+	}
+	return nil
+}
+
+// inLoop reports whether a loop may make the server of a place more than once.
+func (found *Found) inLoop(p *Place) bool { return found.reachedFrom(p, repeats) }
+
+// reachedFrom reports whether one of the parts of the module that find gives has the call of a place, or calls the
+// function that has it.
+func (found *Found) reachedFrom(p *Place, find func(ast.Node) ast.Node) bool {
+	fun, _ := declaration(p).(*ast.FuncDecl)
+	reached := false
+	for _, f := range found.files {
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			if part := find(n); part != nil && !reached {
+				reached = f == p.file && part.Pos() <= p.call.Pos() && p.call.End() <= part.End() || fun != nil && callsFrom(f, part, p.file, fun)
+			}
+			return !reached
+		})
+	}
+	return reached
+}
+
+// callsFrom reports whether a part of a file calls a function of another file, as far as names and the number of
+// arguments tell.
+func callsFrom(f *file, part ast.Node, in *file, fun *ast.FuncDecl) bool {
+	does := false
+	ast.Inspect(part, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) != fun.Type.Params.NumFields() {
+			return !does
+		}
+		switch name := ast.Unparen(call.Fun).(type) {
+		case *ast.Ident:
+			does = does || name.Name == fun.Name.Name && fun.Recv == nil && path.Dir(f.path) == path.Dir(in.path)
+		case *ast.SelectorExpr:
+			if name.Sel.Name == fun.Name.Name {
+				of, _ := name.X.(*ast.Ident)
+				does = does || f.imports(of, in) == (fun.Recv == nil)
+			}
+		}
+		return !does
+	})
+	return does
+}
+
+// imports reports whether a name is that of the package of another file, as far as names tell.
+func (f *file) imports(name *ast.Ident, in *file) bool {
+	return name != nil && name.Obj == nil && slices.ContainsFunc(f.syntax.Imports, func(spec *ast.ImportSpec) bool {
+		of := strings.Trim(spec.Path.Value, `"`)
+		return importName(f.syntax, of) == name.Name && (path.Base(of) == in.syntax.Name.Name || path.Base(of) == path.Base(path.Dir(in.path)))
+	})
 }
 
 // servedIn reports whether the function that makes a server also serves it by HTTP.
