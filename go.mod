@@ -6,6 +6,9 @@ toolchain go1.26.8
 
 tool github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen
 
+// What make builds and downloads has Go packages of its own.
+ignore ./bin
+
 require (
 	code.dny.dev/ssrf v0.3.0
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
