@@ -98,6 +98,10 @@ func putsBack(t *testing.T, c *nats.Conn, b backup) {
 	}
 	for _, chunk := range append(b.chunks, nil) {
 		m, err := c.Request(answer.Deliver, chunk, 20*time.Second)
+		for end := time.Now().Add(time.Minute); errors.Is(err, nats.ErrNoResponders) && time.Now().Before(end); { // the servers do not know yet who restores
+			time.Sleep(20 * time.Millisecond)
+			m, err = c.Request(answer.Deliver, chunk, 20*time.Second)
+		}
 		if err != nil {
 			t.Fatalf("%s: %v", b.stream, err)
 		}
