@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream/internal/monitor"
 )
@@ -50,7 +51,7 @@ func Examine(ctx context.Context, url string, o Options, c Checkup) (*checkup.Re
 	if s.write, err = s.connect(url); err != nil {
 		return nil, err
 	}
-	e := &examination{s: s, Checkup: c, shards: map[string]int{}}
+	e := &examination{s: s, Checkup: c, shards: map[string]int{}, logs: map[string]store.Position{}}
 	for _, check := range []func(context.Context){e.server, e.account, e.durability, e.rights, e.streams, e.lives, e.round, e.clocks} {
 		if check(ctx); ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -69,12 +70,16 @@ type examination struct {
 	over   int                   // leases
 	shards map[string]int        // by topic
 	holds  []holding
-	names  []string // of logs
+	logs   map[string]store.Position // by the tokens of their names, with how far they are known to have come
 }
 
-// untold says that a check could not be made.
+// untold says that a check could not be made, silent that a server's monitoring does not answer.
 func (e *examination) untold(check string, err error) {
 	e.Add(checkup.Warn, check, fmt.Sprintf("it cannot be told: %v", err), "ask as a user that may, or look yourself")
+}
+
+func (e *examination) silent(check string, err error) {
+	e.Add(checkup.Warn, check, fmt.Sprintf("it cannot be told: %v", err), "see whether the server runs, and whether --monitor names its monitoring")
 }
 
 func (e *examination) server(context.Context) {
@@ -148,7 +153,7 @@ func (e *examination) durability(ctx context.Context) {
 	for _, m := range e.s.o.Monitors {
 		switch wrong, err := syncs(ctx, m); {
 		case err != nil:
-			e.untold("durability", err)
+			e.silent("durability", err)
 		case wrong != "":
 			e.Add(checkup.Fail, "durability", wrong, advice)
 		default:
@@ -194,30 +199,29 @@ func (e *examination) rights(ctx context.Context) {
 	e.Add(checkup.OK, "rights", "the user has what serving needs", "")
 }
 
-// streams holds those of state and of the logs of the types that somebody serves to how this package makes them.
+// streams holds those of state and of logs to how this package makes them.
 func (e *examination) streams(ctx context.Context) {
 	s := e.s
-	actions := s.keeping(s.actions, "actions")
-	actions.MaxMsgs, actions.MaxAge = engine.MaxActions, engine.ActionAge+time.Minute
-	state := s.keeping(s.state, "state")
+	actions, state := s.acting(), s.keeping(s.state, "state")
 	good, entries := 0, uint64(0)
-	look := func(name string, check func(*jetstream.StreamInfo) error) *jetstream.StreamInfo {
+	// look returns nil, too, where there is a stream about which nothing can be told.
+	look := func(name string, check func(*jetstream.StreamInfo) error) (is *jetstream.StreamInfo, there bool) {
 		bound, cancel := context.WithTimeout(ctx, streamTime)
 		defer cancel()
 		info, err := s.info(bound, name)
 		switch {
 		case code(err) == codeNoStream:
-			return nil
+			return nil, false
 		case err == nil:
 			err = check(info)
 		case errors.Is(err, ErrRights):
 			e.untold("stream", err)
-			return nil
+			return nil, true
 		}
 		switch {
 		case errors.Is(err, ErrUnreachable):
 			e.Add(checkup.Fail, "stream", fmt.Sprintf("%s: %v", name, err), "bring its servers back: it takes no writes until two of three are there")
-			return nil
+			return nil, true
 		case errors.Is(err, ErrReplicas):
 			e.Add(checkup.Fail, "stream", err.Error(), "nats stream edit "+name+" --replicas 3, when all servers are there")
 		case errors.Is(err, ErrVersion):
@@ -228,22 +232,45 @@ func (e *examination) streams(ctx context.Context) {
 			good++
 		}
 		entries += info.State.Msgs
-		return info
+		return info, true
 	}
-	e.state = look(state.Name, func(i *jetstream.StreamInfo) error { return keeps(&state, &i.Config) })
+	var there bool
+	e.state, there = look(state.Name, func(i *jetstream.StreamInfo) error { return keeps(&state, &i.Config) })
 	if e.state == nil {
-		e.Add(checkup.Warn, "streams", "there is no stream "+state.Name, "run mcpe-jetstream prepare, or start a server; or give --namespace")
+		if !there {
+			e.Add(checkup.Warn, "streams", "there is no stream "+state.Name, "run mcpe-jetstream prepare, or start a server; or give --namespace")
+		}
 		return
 	}
-	look(actions.Name, func(i *jetstream.StreamInfo) error { return keeps(&actions, &i.Config) })
-	if err := e.peek(ctx); err != nil {
-		e.untold("leases", err)
+	if _, there = look(actions.Name, func(i *jetstream.StreamInfo) error { return keeps(&actions, &i.Config) }); !there {
+		e.Add(checkup.Fail, "stream", "there is no stream "+actions.Name, "run mcpe-jetstream prepare, or start a server that may make it")
 	}
-	for _, name := range e.names {
-		short := logToken(name)
-		info := look(strings.ToUpper(s.o.Namespace)+"_L_"+short, func(i *jetstream.StreamInfo) error { return s.ours(name, short, i) })
-		if info != nil && info.Config.MaxAge <= 0 && info.Config.MaxMsgs <= 0 {
-			e.Add(checkup.Warn, "retention", fmt.Sprintf("the log of %s has no bound and %d entries", name, info.State.Msgs), "set Retention: each entry costs memory of every server")
+	if err := e.peek(ctx); err != nil {
+		e.untold("leases and logs", err)
+	}
+	for _, short := range slices.Sorted(maps.Keys(e.logs)) {
+		name := strings.ToUpper(s.o.Namespace) + "_L_" + short
+		info, there := look(name, func(i *jetstream.StreamInfo) error {
+			log := i.Config.Metadata[metaLog]
+			if err := s.ours(log, short, i); err != nil {
+				return err
+			}
+			if logToken(log) != short {
+				return fmt.Errorf("%w: %s has the log %s", ErrForeign, name, log)
+			}
+			return changed(i)
+		})
+		switch {
+		case !there && e.logs[short] > 0:
+			e.Add(checkup.Fail, "stream", fmt.Sprintf("there is no stream %s, which had %d entries", name, e.logs[short]),
+				"restore all streams from a backup; or run mcpe-jetstream prepare, and the log begins anew: subscribers get truncated")
+		case info == nil:
+		case info.Config.Metadata[metaGroup] != "" && info.Config.Metadata[metaGroup] != group(info):
+			e.Add(checkup.Fail, "stream", name+" was made again or restored, and its log has begun no other epoch",
+				"run mcpe-jetstream prepare: servers that may not change streams refuse its events until then")
+		case info.Config.MaxAge <= 0 && info.Config.MaxMsgs <= 0:
+			e.Add(checkup.Warn, "retention", fmt.Sprintf("the log of %s has no bound and %d entries", info.Config.Metadata[metaLog], info.State.Msgs),
+				"set Retention: each entry costs memory of every server")
 		}
 	}
 	e.Add(checkup.OK, "streams", fmt.Sprintf("%d as they should be, %d messages: about %d MiB of memory on each server", good, entries, entries*perEntry>>20), "")
@@ -260,9 +287,12 @@ func (e *examination) current(info *jetstream.StreamInfo) bool {
 			continue
 		}
 		good = false
-		if what := fmt.Sprintf("%s is %d operations behind", r.Name, r.Lag); r.Offline || r.Active >= staleWarn {
+		if what := fmt.Sprintf("%s is %d operations behind", r.Name, r.Lag); r.Offline || r.Active >= staleWarn || r.Active == 0 {
 			away++
-			what = fmt.Sprintf("%s is away, heard of %v ago", r.Name, r.Active.Round(time.Second))
+			what = r.Name + " is away, not heard of since there is this leader"
+			if r.Active > 0 {
+				what = fmt.Sprintf("%s is away, heard of %v ago", r.Name, r.Active.Round(time.Second))
+			}
 			e.Add(checkup.Worse(away, 1, 2), "stream", info.Config.Name+": "+what, "bring the server back: with two away nothing is written")
 		} else {
 			e.Add(checkup.Warn, "stream", info.Config.Name+": "+what, "wait until it has caught up before another server is restarted")
@@ -271,56 +301,76 @@ func (e *examination) current(info *jetstream.StreamInfo) bool {
 	return good
 }
 
-// peek reads who there is, from whichever server answers: a proof would be a write.
+// peek reads who there is, and which logs: those of the servers themselves, of types that somebody serves or has served, and
+// those that had entries. It asks whichever server answers: a proof would be a write.
 func (e *examination) peek(ctx context.Context) error {
-	s := e.s
-	types, now := map[string]bool{engine.ControlLog: true, engine.AuditLog: true}, e.state.TimeStamp
-	for next, more := uint64(1), true; more; {
-		seen := false
-		var err error
-		more, err = s.pull(ctx, s.state.stream, map[string]any{"seq": next, "next_by_subj": s.state.prefix + "c.>", "batch": pageMax, "max_bytes": pageBytes}, func(m *nats.Msg) error {
-			r, err := s.state.record(m)
-			if err != nil || !r.there() {
+	for _, name := range []string{engine.ControlLog, engine.AuditLog} {
+		e.logs[logToken(name)] = 0
+	}
+	for _, filter := range []string{"c.>", "y.*.0", witnesses + "*"} {
+		for next, more := uint64(1), true; more; {
+			seen := false
+			var err error
+			more, err = e.s.pull(ctx, e.s.state.stream, map[string]any{"seq": next, "next_by_subj": e.s.state.prefix + filter, "batch": pageMax, "max_bytes": pageBytes}, func(m *nats.Msg) error {
+				r, err := e.s.state.record(m)
 				next, seen = max(next, r.sequence+1), true
+				if err != nil || !r.there() {
+					return err
+				}
+				return e.peeked(r)
+			})
+			if err != nil {
 				return err
 			}
-			next, seen = r.sequence+1, true
-			switch {
-			case strings.HasPrefix(r.subject, leases):
-				l, err := leaseOf(r)
-				if err != nil {
-					return err
-				}
-				if l.over(now) {
-					e.over++
-					return nil
-				}
-				e.leased = append(e.leased, l)
-				for name := range l.Types {
-					types[name] = true
-				}
-			case strings.HasPrefix(r.subject, holds):
-				h, err := holdOf(r)
-				if err != nil {
-					return err
-				}
-				e.holds = append(e.holds, h)
-			case strings.HasPrefix(r.subject, topics):
-				var x topic
-				if err := json.Unmarshal(r.body, &x); err != nil {
-					return fmt.Errorf("%w: topic %s: %w", ErrCorrupt, r.subject, err)
-				}
-				e.shards[x.Topic] = x.Shards
-			}
-			return nil
-		})
+			more = more && seen
+		}
+	}
+	return nil
+}
+
+// peeked takes a record of peek's.
+func (e *examination) peeked(r record) error {
+	switch {
+	case strings.HasPrefix(r.subject, leases):
+		l, err := leaseOf(r)
 		if err != nil {
 			return err
 		}
-		more = more && seen
+		if l.over(e.state.TimeStamp) {
+			e.over++
+			return nil
+		}
+		e.leased = append(e.leased, l)
+		for name := range l.Types {
+			e.known(logToken(name), 0)
+		}
+	case strings.HasPrefix(r.subject, holds):
+		h, err := holdOf(r)
+		if err != nil {
+			return err
+		}
+		e.holds = append(e.holds, h)
+	case strings.HasPrefix(r.subject, topics):
+		var x topic
+		if err := json.Unmarshal(r.body, &x); err != nil {
+			return fmt.Errorf("%w: topic %s: %w", ErrCorrupt, r.subject, err)
+		}
+		e.shards[x.Topic] = x.Shards
+	case strings.HasPrefix(r.subject, "y."):
+		e.known(strings.Split(r.subject, ".")[1], 0)
+	case strings.HasPrefix(r.subject, witnesses):
+		var w witness
+		if _, err := found(r, &w); err != nil {
+			return err
+		}
+		e.known(strings.TrimPrefix(r.subject, witnesses), w.Position)
 	}
-	e.names = slices.Sorted(maps.Keys(types))
 	return nil
+}
+
+// known notes that there is a log, which has come to a position.
+func (e *examination) known(short string, to store.Position) {
+	e.logs[short] = max(e.logs[short], to)
 }
 
 // lives looks at the generation, the leases and the shards.
@@ -348,6 +398,9 @@ func (e *examination) lives(ctx context.Context) {
 			secrets = "sealed"
 		}
 		e.Add(checkup.OK, "generation", fmt.Sprintf("%d; secrets are %s", l.Generation, secrets), "")
+		if _, err := e.s.keyFits(l); err != nil && e.s.box.Keyed() {
+			e.Add(checkup.Fail, "key", err.Error(), "give the servers the key that the store was made with, or none where it was made without one")
+		}
 	}
 	left, live := e.Lease, map[uint64]bool{}
 	for _, l := range e.leased {
@@ -416,17 +469,17 @@ func (e *examination) round(ctx context.Context) {
 	if trip*leaseTrips > e.Lease {
 		state = checkup.Warn
 	}
-	e.Add(state, "write", fmt.Sprintf("%v from here, a lease of %v lasts %d", trip.Round(10*time.Microsecond), e.Lease, int(e.Lease/max(trip, 1))),
+	e.Add(state, "write", fmt.Sprintf("%v from here, a lease of %v has time for %d", trip.Round(10*time.Microsecond), e.Lease, int(e.Lease/max(trip, 1))),
 		fmt.Sprintf("make Options.Replica.Lease longer than %d writes, or give the nats-servers faster disks and links", leaseTrips))
 }
 
 // clocks compares this machine's with the servers'.
 func (e *examination) clocks(ctx context.Context) {
-	apart := func(whose string, ask func() (time.Time, error)) {
+	apart := func(whose string, untold func(string, error), ask func() (time.Time, error)) {
 		began := time.Now()
 		there, err := ask()
 		if err != nil {
-			e.untold("clock", err)
+			untold("clock", err)
 			return
 		}
 		took := time.Since(began)
@@ -438,7 +491,7 @@ func (e *examination) clocks(ctx context.Context) {
 			"set the clocks by NTP: leases are judged by the nats-servers', which have to agree")
 	}
 	if e.state != nil {
-		apart("the leader of "+e.s.state.stream, func() (time.Time, error) {
+		apart("the leader of "+e.s.state.stream, e.untold, func() (time.Time, error) {
 			info, err := e.s.info(ctx, e.s.state.stream)
 			if err != nil {
 				return time.Time{}, err
@@ -447,7 +500,7 @@ func (e *examination) clocks(ctx context.Context) {
 		})
 	}
 	for _, m := range e.s.o.Monitors {
-		apart(m, func() (time.Time, error) {
+		apart(m, e.silent, func() (time.Time, error) {
 			var v struct {
 				Now time.Time `json:"now"`
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
 )
 
@@ -98,12 +99,15 @@ func TestExamine(t *testing.T) {
 		check, found string
 	}{{checkup.OK, "server", "cluster c"}, {checkup.OK, "rights", "has what serving needs"}, {checkup.OK, "lease", "1 servers live, 0 leases are over"},
 		{checkup.Warn, "shards", "2 of 2 have no owner: a.b"}, {checkup.Warn, "retention", "the log of endless has no bound"}, {checkup.OK, "generation", "secrets are not sealed"},
-		{checkup.OK, "write", "a lease of 30s lasts"}, {checkup.OK, "clock", "the leader of"}, {checkup.Warn, "durability", "it is not known"}} {
+		{checkup.OK, "write", "a lease of 30s has time for"}, {checkup.OK, "clock", "the leader of"}, {checkup.Warn, "durability", "it is not known"}} {
 		finds(t, r, c.state, c.check, c.found)
 	}
 	finds(t, examine(t, url, o, jetstream.Checkup{Lease: time.Hour}), checkup.Warn, "lease", "has")
 
-	// Somebody changes what is there.
+	// Somebody puts a stream back while nobody serves, and changes it.
+	s.Close()
+	putBack(t, url, strings.ToUpper(name)+"_L_a~b", 0)
+	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Fail, "stream", "was made again or restored")
 	stream, err := j.Stream(t.Context(), strings.ToUpper(name)+"_L_a~b")
 	if err != nil {
 		t.Fatal(err)
@@ -114,6 +118,52 @@ func TestExamine(t *testing.T) {
 		t.Fatal(err)
 	}
 	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Fail, "stream", "is on 1 servers, not on 3")
+}
+
+// JS-42: streams are looked at when nobody serves, too: those of logs that had entries, and what lies beside the state.
+func TestExamineStreams(t *testing.T) {
+	o := jetstream.Options{Namespace: space(), Single: true, Poll: time.Hour}
+	url := alone.ClientURL()
+	s := open(t, url, o)
+	l := check.OpenLog(t, s, "a.b", bounded)
+	check.Add(t, l, 3)
+	for range 2 {
+		if err := s.Testify(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Close()
+	_, j := raw(t, url)
+	name := strings.ToUpper(o.Namespace) + "_L_a~b"
+	if r := examine(t, url, o, jetstream.Checkup{}); r.Failed > 0 {
+		t.Errorf("%+v", r.Lines)
+	}
+	config := check.Must(j.Stream(t.Context(), name))(t).CachedInfo().Config
+	config.MaxMsgs = 5
+	check.Must(j.UpdateStream(t.Context(), config))(t)
+	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Fail, "stream", name+" has MaxAge 0s and MaxMsgs 5")
+	for _, gone := range []string{name, strings.ToUpper(o.Namespace) + "_A"} {
+		if err := j.DeleteStream(t.Context(), gone); err != nil {
+			t.Fatal(err)
+		}
+		finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Fail, "stream", "there is no stream "+gone)
+	}
+	o.Key = []byte("0123456789abcdef")
+	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Fail, "key", "the store was made without a key")
+}
+
+// JS-42: an account that has no JetStream has no streams of which anything could be said.
+func TestExamineNoJetStream(t *testing.T) {
+	o := options(t.TempDir())
+	account := server.NewAccount("other")
+	o.Accounts, o.Users = []*server.Account{account}, []*server.User{{Username: "u", Password: "p", Account: account}}
+	x := start(o)
+	defer stop(x)
+	r := examine(t, x.ClientURL(), jetstream.Options{Single: true, Connect: []nats.Option{nats.UserInfo("u", "p")}}, jetstream.Checkup{})
+	finds(t, r, checkup.Fail, "account", "")
+	if l, ok := line(r, "streams", "there is no stream"); ok {
+		t.Error(l)
+	}
 }
 
 // JS-43: whether the servers have on disk what they acknowledge, their monitoring says: to doctor, and to Open.

@@ -21,7 +21,7 @@ var (
 	// ErrReplicas says that a stream is on another number of servers than it has to be.
 	ErrReplicas = errors.New("jetstream: wrong number of replicas")
 	// ErrForeign says that a stream of our name is another program's, or was changed by hand.
-	ErrForeign = errors.New("jetstream: stream belongs to another program")
+	ErrForeign = errors.New("jetstream: stream is another program's, or was changed")
 	// ErrVersion says that a newer release has made the stream in a form that this one does not know.
 	ErrVersion = errors.New("jetstream: stream was made by a newer release")
 	// ErrKey says that the key is missing, wrong, or of a bad length.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -167,6 +168,21 @@ func TestTooLarge(t *testing.T) {
 		t.Fatalf("Append: %v", err)
 	}
 	check.Add(t, l, 1)
+}
+
+// Open warns of servers that take less than the payload of a webhook (JS-15).
+func TestSmallPayload(t *testing.T) {
+	for most, warns := range map[int32]bool{256 << 10: true, 512 << 10: false} {
+		o := options(t.TempDir())
+		o.MaxPayload = most
+		x := start(o)
+		defer stop(x)
+		var said bytes.Buffer
+		open(t, x.ClientURL(), jetstream.Options{Single: true, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		if strings.Contains(said.String(), "max_payload") != warns {
+			t.Errorf("with %d bytes it says %s", most, &said)
+		}
+	}
 }
 
 // Open and OpenLog say what is wrong by its nature (JS-42).

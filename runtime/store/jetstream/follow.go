@@ -228,12 +228,12 @@ func (l *Log) check(ctx context.Context, proof bool) error {
 		if !proof {
 			return l.check(ctx, true)
 		}
+		l.over() // also where the new one cannot be begun: what is appended would stand below what was told
 		want := info.Config
 		l.s.renewed(&want, info)
 		if err := l.s.api(ctx, "STREAM.UPDATE."+l.stream, want, nil); err != nil {
 			return err
 		}
-		l.over()
 		return fmt.Errorf("log %s: %w", l.name, engine.ErrNewEpoch)
 	}
 	if err := changed(info); err != nil {

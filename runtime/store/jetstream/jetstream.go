@@ -205,6 +205,9 @@ func (s *Store) open(ctx context.Context, url string) (err error) {
 	} else if s.write.ConnectedClusterName() == "" {
 		return fmt.Errorf("%w: the server is not in a cluster; set Single to allow that", ErrReplicas)
 	}
+	if most := s.write.MaxPayload(); most < payloadWarn {
+		s.log.Warn("jetstream: max_payload of the servers is small: an event that is larger with its headers is refused; set 1MB", "bytes", most)
+	}
 	if err := s.api(ctx, "INFO", nil, nil); err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@ func putBack(t *testing.T, url, stream string, n int) {
 	if err := js.DeleteStream(t.Context(), stream); err != nil {
 		t.Fatal(err)
 	}
+	tells := config.RePublish
 	config.RePublish = nil // a restored stream tells nobody
 	// A backup is there at once: until all of it is, the stream is not taken for ours.
 	whole := config.Metadata
@@ -51,7 +52,7 @@ func putBack(t *testing.T, url, stream string, n int) {
 			t.Fatal(err)
 		}
 	}
-	config.Metadata = whole
+	config.Metadata, config.RePublish = whole, tells
 	if _, err := js.UpdateStream(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
@@ -239,6 +240,11 @@ func TestForeign(t *testing.T) {
 		"with more subjects":   {func(c *natsjs.StreamConfig) { c.Subjects = append(c.Subjects, c.Subjects[0]+".more") }, jetstream.ErrForeign},
 		"with a bound of size": {func(c *natsjs.StreamConfig) { c.MaxBytes = 1 << 20 }, jetstream.ErrForeign},
 		"on fewer servers":     {func(c *natsjs.StreamConfig) { c.Replicas = 1 }, jetstream.ErrReplicas},
+		"without batches":      {func(c *natsjs.StreamConfig) { c.AllowAtomicPublish = false }, jetstream.ErrForeign},
+		"that tells nobody":    {func(c *natsjs.StreamConfig) { c.RePublish = nil }, jetstream.ErrForeign},
+		"by interest":          {func(c *natsjs.StreamConfig) { c.Retention = natsjs.InterestPolicy }, jetstream.ErrForeign},
+		"of small messages":    {func(c *natsjs.StreamConfig) { c.MaxMsgSize = 100 }, jetstream.ErrForeign},
+		"that refuses new":     {func(c *natsjs.StreamConfig) { c.Discard = natsjs.DiscardNew }, jetstream.ErrForeign},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := jetstream.Options{Namespace: space(), Poll: 20 * time.Millisecond}

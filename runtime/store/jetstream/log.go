@@ -100,6 +100,12 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 	defer done()
 	l, err := s.openLog(ctx, name, o)
 	if err != nil {
+		s.mu.Lock()
+		before := s.logs[name]
+		s.mu.Unlock()
+		if before != nil && ctx.Err() == nil {
+			before.note(err)
+		}
 		return nil, s.because(fmt.Errorf("open log %s: %w", name, err))
 	}
 	return l, nil
@@ -254,9 +260,11 @@ func (s *Store) ours(name, short string, info *jetstream.StreamInfo) error {
 		return foreign("the retention", fmt.Sprint(c.Retention, " ", c.Discard))
 	case c.Mirror != nil || len(c.Sources) > 0:
 		return foreign("a mirror or sources", "")
-	case c.MaxBytes > 0 || c.MaxMsgsPerSubject > 0 || c.NoAck || c.Sealed || c.DenyDelete || !c.AllowDirect || c.SubjectTransform != nil:
-		return foreign("other settings", fmt.Sprintf("than it was made with: MaxBytes %d, MaxMsgsPerSubject %d, NoAck %v, Sealed %v, DenyDelete %v, AllowDirect %v",
-			c.MaxBytes, c.MaxMsgsPerSubject, c.NoAck, c.Sealed, c.DenyDelete, c.AllowDirect))
+	case c.MaxBytes > 0 || c.MaxMsgSize > 0 || c.MaxMsgsPerSubject > 0 || c.NoAck || c.Sealed || c.DenyDelete || !c.AllowDirect || !c.AllowAtomicPublish ||
+		c.SubjectTransform != nil || c.RePublish == nil || c.RePublish.Source != subject || c.RePublish.HeadersOnly:
+		return foreign("other settings", fmt.Sprintf("than it was made with: MaxBytes %d, MaxMsgSize %d, MaxMsgsPerSubject %d, NoAck %v, Sealed %v, DenyDelete %v, "+
+			"AllowDirect %v, AllowAtomicPublish %v, RePublish %+v", c.MaxBytes, c.MaxMsgSize, c.MaxMsgsPerSubject, c.NoAck, c.Sealed, c.DenyDelete, c.AllowDirect,
+			c.AllowAtomicPublish, c.RePublish))
 	case c.Replicas != want:
 		return fmt.Errorf("%w: %s is on %d servers, not on %d", ErrReplicas, c.Name, c.Replicas, want)
 	}

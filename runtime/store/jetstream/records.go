@@ -282,7 +282,9 @@ func (c *records) read(ctx context.Context, proven bool, subjects ...string) (*r
 	return r, nil
 }
 
-// readLeader reads subjects without wildcards from who leads the stream.
+// readLeader reads subjects without wildcards from who leads the stream. For a moment, one that leads no more and does not know
+// it may answer in that one's place, and nothing in the answer tells: a write that rests on it is refused (JS-16), what is final,
+// such as that an action was done, may be as old as that.
 func (c *records) readLeader(ctx context.Context, r *reading, subjects []string) error {
 	if r.proven {
 		if err := c.s.barrier(ctx, c.stream); err != nil {

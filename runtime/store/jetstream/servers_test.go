@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/url"
 	"os"
 	"strconv"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/testflag"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream/internal/ports"
 )
 
 var (
@@ -107,22 +107,21 @@ func three(dir string) []*server.Server { return threeOf(dir, func(*server.Optio
 
 // threeOf is three of servers with other options.
 func threeOf(dir string, with func(*server.Options)) (all []*server.Server) {
-	var routes []*url.URL
-	var ports []int
-	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			panic(err)
-		}
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-		routes = append(routes, &url.URL{Scheme: "nats", Host: l.Addr().String()})
-		l.Close()
+	addrs, release, err := ports.Reserve(3)
+	if err != nil {
+		panic(err)
 	}
-	for i, port := range ports {
+	release()
+	var routes []*url.URL
+	for _, addr := range addrs {
+		routes = append(routes, &url.URL{Scheme: "nats", Host: addr})
+	}
+	for i, at := range routes {
 		o := options(fmt.Sprint(dir, "/", i))
 		o.ServerName, o.Routes = fmt.Sprint("n", i), routes
 		with(o)
-		o.Cluster = server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: port}
+		o.Cluster = server.ClusterOpts{Name: "c", Host: at.Hostname()}
+		fmt.Sscan(at.Port(), &o.Cluster.Port)
 		s, err := server.NewServer(o)
 		if err != nil {
 			panic(err)

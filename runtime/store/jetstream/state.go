@@ -91,11 +91,11 @@ func keeps(want, c *jetstream.StreamConfig) error {
 		return foreign("the retention", fmt.Sprint(c.Retention, " ", c.Discard))
 	case c.Mirror != nil || len(c.Sources) > 0:
 		return foreign("a mirror or sources", "")
-	case c.MaxMsgsPerSubject != 1 || c.MaxMsgs != want.MaxMsgs || c.MaxAge != want.MaxAge || c.MaxBytes > 0 || !c.AllowMsgTTL || !c.AllowAtomicPublish ||
+	case c.MaxMsgsPerSubject != 1 || c.MaxMsgs != want.MaxMsgs || c.MaxAge != want.MaxAge || c.MaxBytes > 0 || c.MaxMsgSize > 0 || !c.AllowMsgTTL || !c.AllowAtomicPublish ||
 		!c.AllowDirect || c.NoAck || c.Sealed || c.DenyDelete || c.DenyPurge || c.SubjectTransform != nil:
-		return foreign("other settings", fmt.Sprintf("than it was made with: MaxMsgsPerSubject %d, MaxMsgs %d, MaxAge %v, MaxBytes %d, AllowMsgTTL %v, "+
+		return foreign("other settings", fmt.Sprintf("than it was made with: MaxMsgsPerSubject %d, MaxMsgs %d, MaxAge %v, MaxBytes %d, MaxMsgSize %d, AllowMsgTTL %v, "+
 			"AllowAtomicPublish %v, AllowDirect %v, NoAck %v, Sealed %v, DenyDelete %v, DenyPurge %v", c.MaxMsgsPerSubject, c.MaxMsgs, c.MaxAge, c.MaxBytes,
-			c.AllowMsgTTL, c.AllowAtomicPublish, c.AllowDirect, c.NoAck, c.Sealed, c.DenyDelete, c.DenyPurge))
+			c.MaxMsgSize, c.AllowMsgTTL, c.AllowAtomicPublish, c.AllowDirect, c.NoAck, c.Sealed, c.DenyDelete, c.DenyPurge))
 	case c.Replicas != want.Replicas:
 		return fmt.Errorf("%w: %s is on %d servers, not on %d", ErrReplicas, c.Name, c.Replicas, want.Replicas)
 	}

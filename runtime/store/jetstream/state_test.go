@@ -430,6 +430,7 @@ func TestForeignState(t *testing.T) {
 		"that drops its oldest": {func(c *natsjs.StreamConfig) { c.MaxMsgs = 1000 }, jetstream.ErrForeign},
 		"that drops by age":     {func(c *natsjs.StreamConfig) { c.MaxAge = time.Hour }, jetstream.ErrForeign},
 		"without direct reads":  {func(c *natsjs.StreamConfig) { c.AllowDirect = false }, jetstream.ErrForeign},
+		"of small messages":     {func(c *natsjs.StreamConfig) { c.MaxMsgSize = 100 }, jetstream.ErrForeign},
 		"without batches":       {func(c *natsjs.StreamConfig) { c.AllowAtomicPublish = false }, jetstream.ErrForeign},
 		"on fewer servers":      {func(c *natsjs.StreamConfig) { c.Replicas = 1 }, jetstream.ErrReplicas},
 	} {

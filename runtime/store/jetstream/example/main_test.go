@@ -26,10 +26,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream/internal/ports"
 )
 
 // The environment of nats.conf.
-var passwords = map[string]string{"ROUTE_PASSWORD": "route1", "PREPARE_PASSWORD": "prepare1", "SERVE_PASSWORD": "serve1", "ADMIN_PASSWORD": "admin1"}
+var passwords = map[string]string{"ROUTE_PASSWORD": "route1", "PREPARE_PASSWORD": "prepare1", "SERVE_PASSWORD": "serve1", "OPERATOR_PASSWORD": "operator1", "ADMIN_PASSWORD": "admin1"}
 
 // configured reads nats.conf as a server in this process can use it: with another directory and other ports.
 func configured(t *testing.T, name string, routes ...string) *server.Options {
@@ -71,85 +72,83 @@ func as(s *server.Server, user string) string {
 	return "nats://" + user + ":" + passwords[strings.ToUpper(user)+"_PASSWORD"] + "@" + strings.TrimPrefix(s.ClientURL(), "nats://")
 }
 
-// nats.conf, mcpe-jetstream and the program fit: three servers by that file become a cluster, prepare makes the streams as
-// its user, the program serves as its own, which may make none, and doctor finds nothing that fails.
-func TestDeployment(t *testing.T) {
-	var ports, routes []string
-	var listeners []net.Listener
-	for range 3 {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
+// cluster starts three servers by nats.conf and returns the URL of all of them for each user, and those of their monitoring.
+func cluster(t *testing.T) (urls func(user string) string, monitors []string) {
+	t.Helper()
+	addrs, release, err := ports.Reserve(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	var routes []string
+	for _, addr := range addrs {
+		routes = append(routes, fmt.Sprintf("nats://route:%s@%s", passwords["ROUTE_PASSWORD"], addr))
+	}
+	var servers []*server.Server
+	for i, addr := range addrs {
+		o := configured(t, fmt.Sprint("nats", i+1), routes...)
+		host, port, err := net.SplitHostPort(addr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, port, _ := net.SplitHostPort(ln.Addr().String())
-		ports, routes = append(ports, port), append(routes, fmt.Sprintf("nats://route:%s@127.0.0.1:%s", passwords["ROUTE_PASSWORD"], port))
-		defer ln.Close() // kept until all are there, so that they differ
-		listeners = append(listeners, ln)
-	}
-	for _, ln := range listeners {
-		ln.Close()
-	}
-	var urls, prepares, monitors, monitored []string
-	for i, port := range ports {
-		o := configured(t, fmt.Sprint("nats", i+1), routes...)
-		o.Cluster.Host = "127.0.0.1"
+		o.Cluster.Host = host
 		fmt.Sscan(port, &o.Cluster.Port)
 		s := start(t, o)
-		urls, prepares = append(urls, as(s, "serve")), append(prepares, as(s, "prepare"))
-		monitored = append(monitored, "http://"+s.MonitorAddr().String())
-		monitors = append(monitors, "-monitor", monitored[i])
+		servers, monitors = append(servers, s), append(monitors, "http://"+s.MonitorAddr().String())
 	}
+	return func(user string) string {
+		var all []string
+		for _, s := range servers {
+			all = append(all, as(s, user))
+		}
+		return strings.Join(all, ",")
+	}, monitors
+}
+
+// built builds mcpe-jetstream and returns what runs it.
+func built(t *testing.T) func(args ...string) (out string, err error) {
+	t.Helper()
 	program := filepath.Join(t.TempDir(), "mcpe-jetstream")
 	if out, err := exec.Command("go", "build", "-o", program, "../cmd/mcpe-jetstream").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	prepared := false
-	var out []byte
-	for end := time.Now().Add(time.Minute); !prepared && time.Now().Before(end); { // the servers are not a cluster at once
-		var err error
-		out, err = exec.Command(program, "prepare", "-event", "ticket.created", strings.Join(prepares, ",")).CombinedOutput()
-		prepared = err == nil
+	return func(args ...string) (string, error) {
+		out, err := exec.Command(program, args...).CombinedOutput()
+		return string(out), err
 	}
-	if !prepared {
-		t.Fatalf("%s", out)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	r, w := io.Pipe()
-	go func() {
-		err := run(ctx, options{http: "127.0.0.1:0", nats: strings.Join(urls, ","), monitors: strings.Join(monitored, ",")}, w)
-		w.Close()
-		ended <- err
-	}()
-	base := ""
-	lines := bufio.NewScanner(r)
-	for base == "" && lines.Scan() {
-		base, _ = strings.CutPrefix(lines.Text(), "example: listening on ")
-		if base == lines.Text() {
-			if t.Log(base); strings.Contains(base, "loss of power") { // JS-43: the servers were asked
-				t.Error("it warns of the servers that nats.conf makes")
-			}
-			base = ""
+}
+
+// prepared runs mcpe-jetstream prepare until the servers are a cluster.
+func prepared(t *testing.T, command func(args ...string) (string, error), url string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; {
+		out, err := command("prepare", "-event", "ticket.created", url)
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	go io.Copy(io.Discard, r)
-	if base == "" {
-		t.Fatal(<-ended)
+}
+
+// nats.conf, mcpe-jetstream and the program fit: three servers by that file become a cluster, prepare makes the streams as
+// its user, the program serves as its own, which may make none, and doctor finds nothing that fails.
+func TestDeployment(t *testing.T) {
+	of, monitored := cluster(t)
+	var monitors []string
+	for _, at := range monitored {
+		monitors = append(monitors, "-monitor", at)
+	}
+	command := built(t)
+	prepared(t, command, of("prepare"))
+	base, stop, err := served(t, options{nats: of("serve"), monitors: strings.Join(monitored, ",")})
+	if err != nil {
+		t.Fatal(err)
 	}
 	for i, want := range []int{http.StatusCreated, http.StatusCreated, http.StatusBadRequest} {
-		req, err := http.NewRequest(http.MethodPut, base+"/tickets/1", strings.NewReader(
-			fmt.Sprintf(`{"title": "The printer is on fire", "severity": %q, "openedAt": "2026-11-25T12:00:00Z"}`, []string{"high", "high", "low"}[i])))
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if resp.StatusCode != want {
-			t.Errorf("PUT %d: %s %s", i, resp.Status, text)
+		if status, why := opens(t, base, "1", []string{"high", "high", "low"}[i]); status != want {
+			t.Errorf("PUT %d: %d %s", i, status, why)
 		}
 	}
 	resp, err := http.Get(base + "/healthz")
@@ -158,14 +157,62 @@ func TestDeployment(t *testing.T) {
 	} else {
 		resp.Body.Close()
 	}
-	out, err = exec.Command(program, append(append([]string{"doctor"}, monitors...), strings.Join(urls, ","))...).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), " 0 failures") || !strings.Contains(string(out), "1 servers live") {
+	out, err := command(append(append([]string{"doctor"}, monitors...), of("serve"))...)
+	if err != nil || !strings.Contains(out, " 0 failures") || !strings.Contains(out, "1 servers live") {
 		t.Errorf("%v: %s", err, out)
 	}
-	stop()
-	if err := <-ended; err != nil {
+	if err := stop(); err != nil {
 		t.Error(err)
 	}
+}
+
+// served runs the program until stop is called, and returns where it listens; an error when it ends before.
+func served(t *testing.T, o options) (base string, stop func() error, err error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	r, w := io.Pipe()
+	o.http = "127.0.0.1:0"
+	go func() {
+		err := run(ctx, o, w)
+		w.Close()
+		ended <- err
+	}()
+	for lines := bufio.NewScanner(r); base == "" && lines.Scan(); {
+		var listens bool
+		if base, listens = strings.CutPrefix(lines.Text(), "example: listening on "); !listens {
+			if t.Log(base); strings.Contains(base, "loss of power") && o.monitors != "" { // JS-43: the servers were asked
+				t.Error("it warns of the servers that nats.conf makes")
+			}
+			base = ""
+		}
+	}
+	go io.Copy(io.Discard, r)
+	stop = func() error { cancel(); return <-ended }
+	if base == "" {
+		return "", nil, stop()
+	}
+	return base, stop, nil
+}
+
+// opens opens a ticket, or returns why not.
+func opens(t *testing.T, base, id, severity string) (status int, why string) {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodPut, base+"/tickets/"+id, strings.NewReader(
+		fmt.Sprintf(`{"title": "The printer is on fire", "severity": %q, "openedAt": "2026-11-25T12:00:00Z"}`, severity)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
 }
 
 // Every right that nats.conf gives to serve is needed: without it something of serving is refused, and the right is named.

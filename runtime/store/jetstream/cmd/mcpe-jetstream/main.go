@@ -46,7 +46,7 @@ func main() {
 }
 
 const help = `Usage:
-  mcpe-jetstream prepare  [flags] [URL] -event NAME …   make the streams, so that servers need no right to
+  mcpe-jetstream prepare  [flags] -event NAME … [URL]   make the streams, so that servers need no right to
   mcpe-jetstream doctor   [flags] [URL]                 say what is wrong with the servers and streams
   mcpe-jetstream new-life [flags] [URL]                 begin new epochs, after a restore
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream/internal/monitor"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream/internal/ports"
 )
 
 const (
@@ -47,25 +47,6 @@ type servers struct {
 	access [campaign.Replicas][nodes]*path // replica, server
 }
 
-// reserved are addresses that nobody else gets before release is called.
-func reserved(n int) (addrs []string, release func(), err error) {
-	var held []net.Listener
-	release = func() {
-		for _, ln := range held {
-			ln.Close()
-		}
-	}
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			release()
-			return nil, nil, err
-		}
-		held, addrs = append(held, ln), append(addrs, ln.Addr().String())
-	}
-	return addrs, release, nil
-}
-
 // newServers starts three nats-servers, whose logs and data are in dir.
 func newServers(ctx context.Context, program, dir string, env []string) (_ *servers, err error) {
 	s := &servers{}
@@ -74,7 +55,7 @@ func newServers(ctx context.Context, program, dir string, env []string) (_ *serv
 			err = errors.Join(err, s.stop())
 		}
 	}()
-	addrs, release, err := reserved(3 * nodes)
+	addrs, release, err := ports.Reserve(3 * nodes)
 	if err != nil {
 		return nil, err
 	}
