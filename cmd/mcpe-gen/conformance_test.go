@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/ports"
 )
 
 const conformancePage = "../../docs/conformance.md"
@@ -165,13 +166,13 @@ events:
 
 // judge runs the commands of a row and writes its line.
 func (j judged) judge(t *testing.T, dir, peers string) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addrs, release, err := ports.Reserve(1)
 	if err != nil {
 		t.Error(err)
 		return ""
 	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
+	_, port, _ := net.SplitHostPort(addrs[0])
+	release()
 	command := func(words string) *exec.Cmd {
 		all := strings.Fields(strings.NewReplacer("BIN", dir, "PEERS", peers, "PORT", port).Replace(words))
 		cmd := exec.CommandContext(t.Context(), all[0], all[1:]...)

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/receivers"
+	"github.com/mcpe-gen/mcpe-gen/internal/ports"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -59,8 +59,8 @@ func freeAddress(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: freeaddress VARIABLE")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addrs, release, err := ports.Reserve(1)
 	ts.Check(err)
-	defer l.Close()
-	ts.Setenv(args[0], l.Addr().String())
+	defer release()
+	ts.Setenv(args[0], addrs[0])
 }

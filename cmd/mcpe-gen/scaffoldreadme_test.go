@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/rand"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/ports"
 	"github.com/mcpe-gen/mcpe-gen/templates"
 )
 
@@ -71,12 +71,12 @@ func readmeCovers(dir, next string) error {
 // followReadme does what README.md says: its commands as they are, but for the address, the programs, which are built,
 // and what only the reader has: a database, an authorization server and a token of it (E9).
 func (r *running) followReadme(t *testing.T, dir string) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	addrs, release, err := ports.Reserve(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := ln.Addr().String()
-	ln.Close()
+	addr := addrs[0]
+	release()
 	mine := map[string]string{}
 	if r.store == "postgres" {
 		mine["DATABASE_URL"] = ownDatabase(t, r.postgres, "readme_"+filepath.Base(r.program))

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/ports"
 )
 
 var (
@@ -104,12 +106,12 @@ func ownPorts(t *testing.T, page string) string {
 			continue
 		}
 		seen[port] = true
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		addrs, release, err := ports.Reserve(1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer ln.Close() // until all are chosen, so that no two are the same
-		_, free, _ := net.SplitHostPort(ln.Addr().String())
+		defer release() // when all are chosen, so that no two are the same
+		_, free, _ := net.SplitHostPort(addrs[0])
 		pairs = append(pairs, "127.0.0.1:"+port, "127.0.0.1:"+free, "--http "+port, "--http "+free)
 	}
 	return strings.NewReplacer(pairs...).Replace(page)

@@ -20,9 +20,9 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/ports"
 	"github.com/mcpe-gen/mcpe-gen/internal/testflag"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream/internal/ports"
 )
 
 var (

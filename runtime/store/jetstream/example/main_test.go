@@ -21,12 +21,12 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/ports"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream/internal/ports"
 )
 
 // The environment of nats.conf.

@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/ports"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream/internal/monitor"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream/internal/ports"
 )
 
 const (
