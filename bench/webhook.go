@@ -240,7 +240,7 @@ func deliver(ours, receiver *process, d time.Duration) (float64, error) {
 
 // reached waits until the receiver has taken n requests.
 func (p *process) reached(n int64) error {
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		c, err := p.counts()
 		if err != nil || c.Requests >= n {
 			return err

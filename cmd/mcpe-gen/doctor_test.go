@@ -218,6 +218,9 @@ func TestDoctor(t *testing.T) {
 	r, _ = examined(t, db)
 	says(t, r, "schema", checkup.Warn, "version 7")
 	says(t, r, "outbox", checkup.Warn, "1 occurrences wait")
+	do("DROP TABLE mcpe.leases")
+	r, _ = examined(t, db)
+	says(t, r, "lease", checkup.Fail, "the schema is not whole", "mcpe.leases")
 
 	var stdout, stderr bytes.Buffer
 	if code := run([]string{"doctor", db}, &stdout, &stderr, version{}); code != exitDoctor || !strings.Contains(stdout.String(), "fail  settings") || stderr.Len() > 0 {

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
 )
@@ -73,11 +75,20 @@ func (p *patient) examine(ctx context.Context, tx pgx.Tx) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil {
+		switch {
+		case incomplete(err):
+			p.Add(checkup.Fail, c.name, fmt.Sprintf("the schema is not whole: %v", err), "restore the schema from a backup")
+		case err != nil:
 			p.Add(checkup.Warn, c.name, fmt.Sprintf("it cannot be told: %v", err), "ask as a role that may, or look yourself")
 		}
 	}
 	return nil
+}
+
+// incomplete tells that a table, a column or a function is not there that the schema's version has.
+func incomplete(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && slices.Contains([]string{"42P01", "42703", "42883"}, pg.Code)
 }
 
 func (p *patient) server(ctx context.Context, tx pgx.Tx) error {
