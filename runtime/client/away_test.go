@@ -58,6 +58,27 @@ func half(t *testing.T, f *fake, absent func(*http.Request) (*http.Response, err
 	return hc
 }
 
+// twin makes f two servers that look like one: nothing occurs before one is dead, and streams end with kill.
+func (f *fake) twin() (dead *atomic.Bool, kill chan struct{}) {
+	dead, kill = new(atomic.Bool), make(chan struct{})
+	f.stream = func(st *fakeStream) (any, *jsonrpc.Error) {
+		st.active("c0")
+		if !dead.Load() {
+			<-kill
+			return nil, nil
+		}
+		st.event("e1", "c1")
+		return hold(st)
+	}
+	f.poll = func(wire.PollParams) (any, *jsonrpc.Error) {
+		if !dead.Load() {
+			return polled("c0", false, 1), nil
+		}
+		return polled("c1", false, 1, "e1"), nil
+	}
+	return dead, kill
+}
+
 // L1, CLI-4: one of two servers behind a balancer without health checks dies. Whatever others ask
 // meanwhile, a stream and a poll are served again within a second, with default options.
 func TestL1DeadHalf(t *testing.T) {
@@ -69,23 +90,7 @@ func TestL1DeadHalf(t *testing.T) {
 				for range runs {
 					synctest.Test(t, func(t *testing.T) {
 						f := newFake(false)
-						var dead atomic.Bool
-						kill := make(chan struct{})
-						f.stream = func(st *fakeStream) (any, *jsonrpc.Error) {
-							st.active("c0")
-							if !dead.Load() {
-								<-kill
-								return nil, nil
-							}
-							st.event("e1", "c1")
-							return hold(st)
-						}
-						f.poll = func(wire.PollParams) (any, *jsonrpc.Error) {
-							if !dead.Load() {
-								return polled("c0", false, 1), nil
-							}
-							return polled("c1", false, 1, "e1"), nil
-						}
+						dead, kill := f.twin()
 						hc := half(t, f, absent, func(*http.Request) bool { return dead.Load() && rand.IntN(2) == 0 })
 						cl, err := Connect(t.Context(), HTTP("http://fake/mcp", hc), Options{Mode: mode})
 						if err != nil {
@@ -397,23 +402,7 @@ func TestL1SessionDiesWithItsServer(t *testing.T) {
 				t.Run(fmt.Sprint(mode, absence, first), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						f := newFake(true)
-						var dead atomic.Bool
-						kill := make(chan struct{})
-						f.stream = func(st *fakeStream) (any, *jsonrpc.Error) {
-							st.active("c0")
-							if !dead.Load() {
-								<-kill
-								return nil, nil
-							}
-							st.event("e1", "c1")
-							return hold(st)
-						}
-						f.poll = func(wire.PollParams) (any, *jsonrpc.Error) {
-							if !dead.Load() {
-								return polled("c0", false, 1), nil
-							}
-							return polled("c1", false, 1, "e1"), nil
-						}
+						dead, kill := f.twin()
 						var n atomic.Uint64
 						n.Store(first)
 						hc := half(t, f, absent, func(*http.Request) bool { return dead.Load() && n.Add(1)%2 == 0 })

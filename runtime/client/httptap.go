@@ -58,8 +58,8 @@ type httpTap struct {
 }
 
 func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
-	own := callFrom(req.Context())
-	if req.Method != http.MethodPost || headOf(req).ID == nil {
+	own, asked := callFrom(req.Context()), headOf(req)
+	if asked.ID == nil {
 		own = nil // the SDK resuming an answer by itself, or telling that the call is cancelled
 	}
 	of := &t.presences.own
@@ -72,13 +72,11 @@ func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	ctx, release := t.bound(req, own != nil)
 	if streaming {
-		if id := headOf(req).ID; id != nil {
-			t.board.route(ctx, string(id), own)
-		}
+		t.board.route(ctx, string(asked.ID), own)
 	}
 	method := ""
 	if own == nil && req.Method == http.MethodPost && t.board.observing() {
-		if method = headOf(req).Method; method == methodInitialize {
+		if method = asked.Method; method == methodInitialize {
 			if err := t.board.fallback(); err != nil {
 				release()
 				req.Body.Close()
@@ -100,14 +98,14 @@ func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if own != nil {
 		own.dated(resp)
-		t.translate(req, resp, own)
+		t.translate(req, resp, own, string(asked.ID))
 	} else if req.Method == http.MethodPost {
 		t.notice(resp)
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
 	case kind == typeSSE && resp.StatusCode < 300:
-		resp.Body = newSSEFilter(ctx, resp.Body, t.board, own, string(headOf(req).ID), t.limit)
+		resp.Body = newSSEFilter(ctx, resp.Body, t.board, own, string(asked.ID), t.limit)
 	case kind == typeJSON && own == nil && req.Method == http.MethodPost:
 		if err := t.observe(resp); err != nil {
 			release()
@@ -218,13 +216,13 @@ func (c *call) answered(r *jsonrpc.Response) []byte {
 // translate turns what is no JSON-RPC answer to an events call into a JSON-RPC error of this call
 // alone. Left as they are: OAuth challenges when the SDK handles them, and the 404 that says that
 // the session is gone.
-func (t *httpTap) translate(req *http.Request, resp *http.Response, own *call) {
+func (t *httpTap) translate(req *http.Request, resp *http.Response, own *call, id string) {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode < 300 {
 		switch kind {
 		case typeSSE:
 		case typeJSON:
-			t.check(req, resp, own)
+			t.check(resp, own, id)
 		default:
 			body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 			own.fail(&AnswerError{Method: own.method, Err: fmt.Errorf("the content type is %q, not %s or %s: %w",
@@ -242,7 +240,7 @@ func (t *httpTap) translate(req *http.Request, resp *http.Response, own *call) {
 	}
 	session := req.Header.Get(sessionHeader) != ""
 	if m, err := decodeMessage(body); err == nil {
-		if r, ok := m.(*jsonrpc.Response); ok && r.Error != nil && !uninitialized(resp, r, req) {
+		if r, ok := m.(*jsonrpc.Response); ok && r.Error != nil && !uninitialized(resp, r, id, session) {
 			// The SDK reads no body of statuses that it takes for passing ones.
 			if resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests {
 				own.mu.Lock()
@@ -278,18 +276,17 @@ const codeServer = -32000
 
 // uninitialized reports whether a 400 is about the session and not about the call: it has the id of no
 // request of ours, "" in C# and "server-error" in Python, or says that the server was not initialized.
-func uninitialized(resp *http.Response, r *jsonrpc.Response, req *http.Request) bool {
+func uninitialized(resp *http.Response, r *jsonrpc.Response, id string, session bool) bool {
 	if resp.StatusCode != http.StatusBadRequest {
 		return false
 	}
 	var rpc *jsonrpc.Error
-	return idText(r.ID.Raw()) != string(headOf(req).ID) ||
-		req.Header.Get(sessionHeader) != "" && errors.As(r.Error, &rpc) && rpc.Code == codeServer
+	return idText(r.ID.Raw()) != id || session && errors.As(r.Error, &rpc) && rpc.Code == codeServer
 }
 
 // check reads a JSON answer before the SDK does, for which one that cannot be used is the end of the
 // session.
-func (t *httpTap) check(req *http.Request, resp *http.Response, own *call) {
+func (t *httpTap) check(resp *http.Response, own *call, id string) {
 	fail := func(err error) {
 		own.fail(&AnswerError{Method: own.method, Err: err})
 		refuse(resp)
@@ -311,7 +308,7 @@ func (t *httpTap) check(req *http.Request, resp *http.Response, own *call) {
 		fail(fmt.Errorf("no JSON-RPC message: %w: %s", err, clipped(body)))
 	case !ok:
 		fail(errors.New("a request, not a response"))
-	case idText(r.ID.Raw()) != string(headOf(req).ID):
+	case idText(r.ID.Raw()) != id:
 		fail(errors.New("it answers another request"))
 	case len(r.Result) > 0 && r.Error == nil:
 		replaceBody(resp, own.answered(r))
