@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
-	"github.com/mcpe-gen/mcpe-gen/internal/ports"
+	"github.com/mcpe-gen/mcpe-gen/internal/freeport"
 )
 
 const conformancePage = "../../docs/conformance.md"
@@ -166,7 +166,7 @@ events:
 
 // judge runs the commands of a row and writes its line.
 func (j judged) judge(t *testing.T, dir, peers string) string {
-	addrs, release, err := ports.Reserve(1)
+	addrs, release, err := freeport.Reserve(1)
 	if err != nil {
 		t.Error(err)
 		return ""

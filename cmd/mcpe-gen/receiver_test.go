@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/receivers"
-	"github.com/mcpe-gen/mcpe-gen/internal/ports"
+	"github.com/mcpe-gen/mcpe-gen/internal/freeport"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -59,7 +59,7 @@ func freeAddress(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: freeaddress VARIABLE")
 	}
-	addrs, release, err := ports.Reserve(1)
+	addrs, release, err := freeport.Reserve(1)
 	ts.Check(err)
 	defer release()
 	ts.Setenv(args[0], addrs[0])

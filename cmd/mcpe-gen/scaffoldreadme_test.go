@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/ports"
+	"github.com/mcpe-gen/mcpe-gen/internal/freeport"
 	"github.com/mcpe-gen/mcpe-gen/templates"
 )
 
@@ -71,7 +71,7 @@ func readmeCovers(dir, next string) error {
 // followReadme does what README.md says: its commands as they are, but for the address, the programs, which are built,
 // and what only the reader has: a database, an authorization server and a token of it (E9).
 func (r *running) followReadme(t *testing.T, dir string) {
-	addrs, release, err := ports.Reserve(1)
+	addrs, release, err := freeport.Reserve(1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/ports"
+	"github.com/mcpe-gen/mcpe-gen/internal/freeport"
 )
 
 var (
@@ -106,7 +106,7 @@ func ownPorts(t *testing.T, page string) string {
 			continue
 		}
 		seen[port] = true
-		addrs, release, err := ports.Reserve(1)
+		addrs, release, err := freeport.Reserve(1)
 		if err != nil {
 			t.Fatal(err)
 		}

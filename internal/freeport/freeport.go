@@ -1,6 +1,6 @@
-// Package ports finds ports for servers that have to know them, or each other's, before they start, and that start again on
+// Package freeport finds ports for servers that have to know them, or each other's, before they start, and that start again on
 // them.
-package ports
+package freeport
 
 import (
 	"fmt"

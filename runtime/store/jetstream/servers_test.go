@@ -20,7 +20,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/ports"
+	"github.com/mcpe-gen/mcpe-gen/internal/freeport"
 	"github.com/mcpe-gen/mcpe-gen/internal/testflag"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
 )
@@ -107,7 +107,7 @@ func three(dir string) []*server.Server { return threeOf(dir, func(*server.Optio
 
 // threeOf is three of servers with other options.
 func threeOf(dir string, with func(*server.Options)) (all []*server.Server) {
-	addrs, release, err := ports.Reserve(3)
+	addrs, release, err := freeport.Reserve(3)
 	if err != nil {
 		panic(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/ports"
+	"github.com/mcpe-gen/mcpe-gen/internal/freeport"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -75,7 +75,7 @@ func as(s *server.Server, user string) string {
 // cluster starts three servers by nats.conf and returns the URL of all of them for each user, and those of their monitoring.
 func cluster(t *testing.T) (urls func(user string) string, monitors []string) {
 	t.Helper()
-	addrs, release, err := ports.Reserve(3)
+	addrs, release, err := freeport.Reserve(3)
 	if err != nil {
 		t.Fatal(err)
 	}

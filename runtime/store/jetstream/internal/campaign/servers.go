@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/ports"
+	"github.com/mcpe-gen/mcpe-gen/internal/freeport"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream/internal/monitor"
 )
@@ -55,7 +55,7 @@ func newServers(ctx context.Context, program, dir string, env []string) (_ *serv
 			err = errors.Join(err, s.stop())
 		}
 	}()
-	addrs, release, err := ports.Reserve(3 * nodes)
+	addrs, release, err := freeport.Reserve(3 * nodes)
 	if err != nil {
 		return nil, err
 	}
