@@ -183,7 +183,8 @@ func fresh(group []*appending) (own []store.Entry, to store.Position) {
 	return own, to
 }
 
-// announce tells Appended of what was committed. It goes on until that is done: the entries stand.
+// announce tells Appended of what was committed. It goes on until that is done, since the entries stand, or until the
+// store is closed: Close waits for it.
 func (l *Log) announce(own []store.Entry, to store.Position) error {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		ctx, cancel := l.s.limited(l.s.ctx)
@@ -195,11 +196,10 @@ func (l *Log) announce(own []store.Entry, to store.Position) error {
 		if err == nil || errors.Is(err, ErrCorrupt) {
 			return err
 		}
-		select {
-		case <-time.After(wait):
-		case <-l.s.ctx.Done():
-			return fmt.Errorf("%w: %w", store.ErrUncertain, store.ErrClosed)
+		if closed := l.s.usable(context.Background()); closed != nil {
+			return fmt.Errorf("%w: %w", store.ErrUncertain, closed)
 		}
+		time.Sleep(wait)
 	}
 }
 

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -202,6 +203,45 @@ func TestAppendsAreReadTogether(t *testing.T) {
 	for i, l := range logs {
 		if got := fmt.Sprint(ids(t, l)); got != "[theirs ours]" {
 			t.Errorf("log %d has %s", i, got)
+		}
+	}
+}
+
+// REP-9: a store is closed while an append has yet to read what others have appended in between: neither waits for the
+// other.
+func TestCloseBeforeOthersAreRead(t *testing.T) {
+	t.Parallel()
+	schema := pgtest.Schema(t)
+	quietly := postgres.Options{Pooled: true, Poll: time.Hour} // nothing looks by itself
+	a, b := open(t, schema, quietly), open(t, schema, quietly)
+	l := named(t, a, "log")
+	appendOne(t, []store.EventLog{named(t, b, "log")}, "theirs")
+	release := a.HoldTelling("log")
+	appended, closed := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := l.Append(t.Context(), entry("ours"))
+		appended <- err
+	}()
+	wait := func(what string, is func() bool) {
+		t.Helper()
+		for began := time.Now(); !is(); time.Sleep(time.Millisecond) {
+			if time.Since(began) > time.Minute {
+				t.Fatal(what)
+			}
+		}
+	}
+	wait("it was not committed", func() bool { return string(b.Raw(t, "SELECT head::text::bytea FROM @.logs")) == "2" })
+	go func() { closed <- a.Close() }()
+	wait("it is not closed", func() bool { return errors.Is(a.Ping(t.Context()), store.ErrClosed) })
+	release()
+	for what, ended := range map[string]chan error{"append": appended, "close": closed} {
+		select {
+		case err := <-ended:
+			if what == "close" && err != nil || what == "append" && !errors.Is(err, store.ErrUncertain) {
+				t.Errorf("%s: %v", what, err)
+			}
+		case <-time.After(time.Minute):
+			t.Errorf("%s does not end", what)
 		}
 	}
 }

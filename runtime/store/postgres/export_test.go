@@ -151,6 +151,15 @@ func (s *Store) HoldAppends() (release func()) {
 	}
 }
 
+// HoldTelling keeps Appended of a log from being told until the function that it returns is called.
+func (s *Store) HoldTelling(log string) (release func()) {
+	s.mu.Lock()
+	l := s.logs[log]
+	s.mu.Unlock()
+	l.turn <- struct{}{}
+	return func() { <-l.turn }
+}
+
 // Waiting is how many appends wait.
 func (s *Store) Waiting() (all int) {
 	for _, n := range s.lanes {
