@@ -244,7 +244,7 @@ func TestDoctorUnreachable(t *testing.T) {
 		if code := run([]string{"doctor", args}, &stdout, &stderr, version{}); code != want {
 			t.Errorf("%q: exit code %d, want %d: %s", args, code, want, stderr.String())
 		}
-		if strings.Contains(stderr.String(), "hunter2") || stdout.Len() > 0 || strings.Count(stderr.String(), "\n") != 1 {
+		if strings.Contains(stderr.String(), "hunter2") || stdout.Len() > 0 || strings.Count(stderr.String(), "\n") != 1 || strings.Contains(stderr.String(), `\`) {
 			t.Errorf("%q: %s%s", args, stdout.String(), stderr.String())
 		}
 	}

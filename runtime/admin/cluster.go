@@ -43,7 +43,7 @@ func clusterOf(c operator.Cluster, now time.Time) clusterBody {
 		ms := float64(c.OutboxAge.Microseconds()) / 1000
 		b.OutboxAgeMs = &ms
 		if *c.OutboxAge > maxWaits {
-			wrong("Events from transactions wait in the outbox: appending to a log fails.")
+			wrong("Events from transactions wait in the outbox, or may: appending to a log fails, or reading the outbox.")
 		}
 	}
 	return b

@@ -257,9 +257,10 @@ func (t *httpTap) translate(req *http.Request, resp *http.Response, own *call, i
 		return
 	}
 	switch resp.StatusCode {
-	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity:
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
+		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
 		// A server that was restarted knows neither the session nor, in other languages' SDKs, the
-		// status for that; one of another release may not know the revision.
+		// status for that; one of another release may not know the revision, or takes other headers.
 		own.fail(&staleError{&StatusError{Status: resp.StatusCode, text: clipped(body)}})
 		if session {
 			resp.StatusCode = http.StatusNotFound

@@ -33,6 +33,9 @@ var eras = map[string]struct {
 	"rust":    {422, "Unexpected message, expect initialize request"},
 	"session": {400, "Mcp-Session-Id header is required"},
 	"plain":   {400, "Bad Request: Unsupported protocol version"},
+	"method":  {405, "Method Not Allowed"},
+	"accept":  {406, "Not Acceptable: client must accept both application/json and text/event-stream"},
+	"media":   {415, "Unsupported Media Type: Content-Type must be application/json"},
 }
 
 // rolling makes f a server whose era changes.

@@ -36,7 +36,8 @@ type Processes interface {
 	// Status returns the fence of the process's lease, 0 while it has none, and how many shards it owns of each topic; ok is
 	// false where there is no lease to have.
 	Status() (fence uint64, owned map[string]int, ok bool)
-	// OutboxAge is for how long the oldest occurrence has waited in the outbox, by the last look at it that this process took.
+	// OutboxAge is for how long the oldest occurrence has waited in the outbox, by the last look at it that this process
+	// took, or may have where looks fail.
 	OutboxAge() time.Duration
 
 	// Now is the time of all of them, and Refresh asks for it where it may have become wrong.

@@ -71,6 +71,6 @@ func (c *Many) ail(ctx context.Context) {
 		tell("mcp events: this process does not receive orders from other processes: revocations take effect late and deliveries wait", slog.Time("since", last))
 	}
 	if age := c.OutboxAge(); c.ills.outbox.is(owned[engine.OutboxTopic] > 0 && age > maxOutboxAge, now) {
-		tell("mcp events: occurrences wait in the outbox: appending to their logs fails", slog.Duration("oldest", age))
+		tell("mcp events: occurrences wait in the outbox, or may: appending to their logs fails, or looking for them", slog.Duration("oldest", age))
 	}
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,13 +14,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A backlogged store has an outbox whose oldest occurrence has waited for that many nanoseconds.
+// A backlogged store has an outbox whose oldest occurrence has waited for that many nanoseconds, as far as it can be
+// looked at.
 type backlogged struct {
 	*memcluster.Store
-	waits atomic.Int64
+	waits  atomic.Int64
+	hidden atomic.Bool
 }
 
 func (b *backlogged) Sequence(ctx context.Context, h engine.Hold, limit int, check func(context.Context, store.Outgoing) (fault, err error)) (engine.Sequenced, error) {
+	if b.hidden.Load() {
+		return engine.Sequenced{}, errors.New("no such table")
+	}
 	done, err := b.Store.Sequence(ctx, h, limit, check)
 	done.Oldest = time.Duration(b.waits.Load())
 	return done, err
@@ -69,5 +75,20 @@ func TestREP6IllsAreSaidAgain(t *testing.T) {
 		a.log()
 		settle(time.Minute)
 		said("the outbox is empty", waits, 0)
+
+		// What may wait in one that cannot be looked at is known too.
+		st.hidden.Store(true)
+		settle(2*time.Minute + 30*time.Second)
+		if age := a.OutboxAge(); age < 2*time.Minute || age > 3*time.Minute {
+			t.Errorf("an outbox that cannot be looked at: %v", age)
+		}
+		if n := strings.Count(a.log(), waits); n != 2 {
+			t.Errorf("%q was said %d times", waits, n)
+		}
+		st.hidden.Store(false)
+		settle(5 * time.Second)
+		if age := a.OutboxAge(); age != 0 {
+			t.Errorf("it can be looked at again: %v", age)
+		}
 	})
 }

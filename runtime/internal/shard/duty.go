@@ -38,14 +38,19 @@ const (
 	failedTold    = time.Minute // how often a failure that lasts is told of
 )
 
-// Sequencing moves the outbox of a store to its logs. check judges what is moved (see [engine.Outbox]), and
-// told of what each step came to.
+// Sequencing moves the outbox of a store to its logs. check judges what is moved (see [engine.Outbox]), and told
+// hears what each step came to. While the outbox cannot be looked at, Oldest is for how long something may have waited.
+// The duty is one tenure's.
 func Sequencing(s engine.Outbox, check func(context.Context, store.Outgoing) (fault, err error), told func(engine.Sequenced), logger *slog.Logger) Duty {
+	looked, oldest := time.Now(), time.Duration(0) // when it was looked at last, and for how long something had waited then
 	step := func(ctx context.Context, h engine.Hold) (Stepped, error) {
 		done, err := s.Sequence(ctx, h, sequenceStep, check)
-		if err == nil || done.Rejected > 0 || done.Oldest > 0 {
-			told(done)
+		if err == nil || done.Oldest > 0 {
+			looked, oldest = time.Now(), done.Oldest
+		} else {
+			done.Oldest = oldest + time.Since(looked)
 		}
+		told(done)
 		return Stepped{done.Found > 0, done.More}, err
 	}
 	return Duty{Step: step, Every: sequenceEvery, Rest: sequenceRest, Name: "moving the outbox", Logger: logger}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -62,7 +63,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return nil, fmt.Errorf("connecting: %w", err)
+		return nil, fmt.Errorf("connecting: %s", strings.NewReplacer(":\n\t", ": ", "\n\t", "; ").Replace(err.Error()))
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	p := &patient{Options: o, quoted: pgx.Identifier{o.Schema}.Sanitize(), known: postgres.SchemaVersion()}
