@@ -36,8 +36,8 @@ func OldFile(path string, version int, queries ...string) error {
 }
 
 // Plan is how SQLite would run the query.
-func (s *Store) Plan(query string) (plan []string, err error) {
-	rows, err := s.read.Query("EXPLAIN QUERY PLAN " + query)
+func (s *Store) Plan(query string, args ...any) (plan []string, err error) {
+	rows, err := s.read.Query("EXPLAIN QUERY PLAN "+query, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -157,3 +157,6 @@ func (s *Store) CheckReferences() error {
 	_, err := s.writer.session.conn.ExecContext(context.Background(), "PRAGMA foreign_keys = ON")
 	return err
 }
+
+// CountSQL is what quotas ask.
+const CountSQL = countSQL

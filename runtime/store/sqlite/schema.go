@@ -29,6 +29,7 @@ var migrations = []migration{
 	{sql: actionsTable},
 	{sql: evictedColumn},
 	{sql: deadLettersTable},
+	{sql: quotaTables},
 }
 
 var (
@@ -56,6 +57,8 @@ var (
 	evictedColumn string
 	//go:embed migrations/12_dead_letters.sql
 	deadLettersTable string
+	//go:embed migrations/13_quotas.sql
+	quotaTables string
 )
 
 // migrate brings the file to the present version, each step in a transaction of its own.

@@ -166,7 +166,15 @@ func (s *Store) readable(ctx context.Context, after string, limit int) (subs []s
 
 // CountSubscriptions implements [store.SubscriptionStore].
 func (s *Store) CountSubscriptions(ctx context.Context, principal string) (own, all int, err error) {
-	_, err = s.first(ctx, "SELECT (SELECT count(*) FROM subscriptions WHERE principal = ?), (SELECT count(*) FROM subscriptions)", []any{principal}, &own, &all)
+	return s.count(ctx, "subscriptions", principal)
+}
+
+// countSQL reads what the triggers of a table have counted: its rows of a principal, and all of them.
+const countSQL = "SELECT coalesce((SELECT used FROM quotas WHERE kind = ?1 AND principal = ?2), 0), coalesce((SELECT used FROM totals WHERE kind = ?1), 0)"
+
+// count costs the same however many rows there are.
+func (s *Store) count(ctx context.Context, kind, principal string) (own, all int, err error) {
+	_, err = s.first(ctx, countSQL, []any{kind, principal}, &own, &all)
 	return own, all, err
 }
 

@@ -9,8 +9,7 @@ import (
 
 // CountVerifications implements [store.SubscriptionStore].
 func (s *Store) CountVerifications(ctx context.Context, principal string) (own, all int, err error) {
-	_, err = s.first(ctx, "SELECT (SELECT count(*) FROM verifications WHERE principal = ?), (SELECT count(*) FROM verifications)", []any{principal}, &own, &all)
-	return own, all, err
+	return s.count(ctx, "verifications", principal)
 }
 
 // SweepVerifications implements [store.SubscriptionStore].
