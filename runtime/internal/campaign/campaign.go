@@ -84,8 +84,9 @@ type Campaign struct {
 	names    []string       // of faults, in the order of the report
 	done     map[string]int // faults, by name
 	wanted   map[string]int
-	windows  []window // in which deliveries may be repeated
-	unleased []window // in which nobody can have a lease
+	windows  []window               // in which deliveries may be repeated
+	lapsed   map[string][]time.Time // by receiver: when the time of a subscription was over that a refresh found so
+	unleased []window               // in which nobody can have a lease
 	deaths   []death
 	killed   []time.Time // whatever the replica owned
 }

@@ -74,8 +74,12 @@ func (g *guest) visit(ctx context.Context, way string) bool {
 	}
 	g.secret = webhook.NewSecret()
 	g.endpoint.Rotate(g.secret, time.Minute)
+	before := until
 	if until, ok = g.subscribe(ctx, ttl); !ok {
 		return false
+	}
+	if time.Now().After(before) {
+		g.c.lapse(g.endpoint.Path(), before)
 	}
 	r.now(g.endpoint, func(t *terms) { t.secret, t.since = g.secret, time.Now() })
 	g.c.happened(rotated)

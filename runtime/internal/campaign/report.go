@@ -223,6 +223,17 @@ const unwritten = 4 * time.Second
 // patience is how long a replica certainly waits for an answer: what was accepted later it may not know of.
 const patience = 3 * time.Second
 
+// lapse notes that a subscription's time may have been over before a refresh took effect: what its owner had not written
+// down by then comes again.
+func (c *Campaign) lapse(receiver string, at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lapsed == nil {
+		c.lapsed = map[string][]time.Time{}
+	}
+	c.lapsed[receiver] = append(c.lapsed[receiver], at)
+}
+
 // excused tells why a delivery that was accepted may come again, or be made by another replica at once; where it may not, what
 // went wrong next.
 func (c *Campaign) excused(a attempt) (why string, ok bool) {
@@ -235,6 +246,11 @@ func (c *Campaign) excused(a attempt) (why string, ok bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, at := range c.lapsed[a.receiver] {
+		if a.end.After(at.Add(-unwritten)) && a.end.Before(at.Add(clockError)) {
+			return "its time was over before a refresh of it", true
+		}
+	}
 	i := slices.IndexFunc(c.windows, func(w window) bool {
 		return (w.slot == nil || w.slot.options.source == a.source) &&
 			w.from.Before(a.end.Add(unwritten)) && w.to.After(begun)
