@@ -443,7 +443,8 @@ type Cluster struct {
 	Generation uint64 `json:"generation"`
 	// HeardAt is when this process last knew all that was ordered in others; zero for never.
 	HeardAt time.Time `json:"heardAt,omitzero"`
-	// OutboxAge is for how long the oldest occurrence has waited in the outbox; nil in a process that does not own it.
+	// OutboxAge is for how long the oldest occurrence has waited in the outbox, or may have while it cannot be read; nil in
+	// a process that does not own it.
 	OutboxAge *time.Duration `json:"-"`
 }
 

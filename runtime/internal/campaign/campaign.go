@@ -123,7 +123,7 @@ func (c *Campaign) happened(what string) {
 
 // Run runs a campaign and returns what came of it. The error says what must not have happened.
 func Run(ctx context.Context, s Settings) (rep *Report, err error) {
-	c := &Campaign{Settings: s, ledger: newLedger(), done: map[string]int{}, wanted: map[string]int{},
+	c := &Campaign{Settings: s, ledger: newLedger(), done: map[string]int{}, wanted: map[string]int{}, lapsed: map[string][]time.Time{},
 		hc: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
 	defer c.hc.CloseIdleConnections()
 	ctx, c.abort = context.WithCancel(ctx)

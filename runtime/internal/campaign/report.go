@@ -228,9 +228,6 @@ const patience = 3 * time.Second
 func (c *Campaign) lapse(receiver string, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.lapsed == nil {
-		c.lapsed = map[string][]time.Time{}
-	}
 	c.lapsed[receiver] = append(c.lapsed[receiver], at)
 }
 

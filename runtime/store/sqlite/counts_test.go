@@ -44,6 +44,22 @@ func counted(t *testing.T, s *sqlite.Store, path, what string, subscriptions, ve
 	}
 }
 
+// uncount makes a file one of a release that did not count.
+func uncount(t *testing.T, path string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, q := range []string{"DROP TRIGGER subscriptions_added", "DROP TRIGGER subscriptions_removed", "DROP TRIGGER verifications_added",
+		"DROP TRIGGER verifications_removed", "DROP TABLE quotas", "DROP TABLE totals", "PRAGMA user_version = 12"} {
+		if _, err := db.Exec(q); err != nil {
+			t.Fatalf("%s: %v", q, err)
+		}
+	}
+}
+
 // REP-12: quotas see as many records as there are, whatever is stored, replaced and deleted, also in a file of a release
 // that did not count them.
 func TestCounts(t *testing.T) {
@@ -95,6 +111,12 @@ func TestCounts(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	counted(t, s, path, "swept", "1/1 0/1 0/1", "2/3 0/3 1/3")
+
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	uncount(t, path)
+	counted(t, open(t, path, sqlite.Options{}), path, "counted by Open", "1/1 0/1 0/1", "2/3 0/3 1/3")
 }
 
 // REP-12: counting reads two rows, however many are counted.
