@@ -79,7 +79,6 @@ func (e *Engine) read(h *Handle) {
 	ok := h.reader.Park(after)
 	e.mu.Lock()
 	h.intake.park(turn, ok)
-	e.changed(h)
 }
 
 // take enters what was found.

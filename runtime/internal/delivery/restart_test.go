@@ -126,3 +126,47 @@ func TestStoreFails(t *testing.T) {
 		}
 	})
 }
+
+// TestQuietAfterATurn writes between the end of a read and that of its turn: the concern of a subscription that has nothing
+// left to do goes all the same, without anything else happening to it.
+func TestQuietAfterATurn(t *testing.T) {
+	ctx := t.Context()
+	top := newTopic(store.LogOptions{})
+	db := memory.New()
+	e := newEngine(t, Options{Sender: &script{}, FlushInterval: time.Hour}, db)
+	defer shutdown(t, e)
+	var err error
+	if top.track, err = e.whole.OpenLog(ctx, "test", top.Head); err != nil {
+		t.Fatal(err)
+	}
+	top.track.Ready()
+	r := record("sub_1")
+	if _, err := db.PutSubscription(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	e.mu.Lock()
+	places := e.o.Workers
+	e.o.Workers = 0 // this test takes the turn
+	e.mu.Unlock()
+	top.join(t, e, r, false)
+	e.mu.Lock()
+	j, ok := e.next()
+	e.mu.Unlock()
+	if !ok || !j.read {
+		t.Fatalf("the turn is %+v, %v", j, ok)
+	}
+	e.run(j)
+	if err := e.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	e.mu.Lock()
+	e.finish(j)
+	e.o.Workers = places
+	e.mu.Unlock()
+	if err := e.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, concerns, err := db.Resume(ctx, "test"); err != nil || len(concerns) != 0 {
+		t.Errorf("concerns are left: %+v, %v", concerns, err)
+	}
+}

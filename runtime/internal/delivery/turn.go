@@ -359,6 +359,9 @@ func (e *Engine) finish(j job) {
 	}
 	if j.read {
 		h.intake.reading = false
+		if h.intake.parked {
+			e.changed(h) // it is quiet from here on: its concern goes
+		}
 	} else {
 		h.inFlight--
 		e.flying--
