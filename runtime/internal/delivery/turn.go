@@ -360,7 +360,7 @@ func (e *Engine) finish(j job) {
 	if j.read {
 		h.intake.reading = false
 		if h.intake.parked {
-			e.changed(h) // it is quiet from here on: its concern goes
+			e.changed(h) // a write during the turn took it for busy
 		}
 	} else {
 		h.inFlight--
