@@ -89,12 +89,12 @@ func TestWebhookIsRedacted(t *testing.T) {
 		c := eventstest.NewClient(t, s.events, hooks.ClientOptions)
 		created := eventstest.Subscribe(t, c, incidents.SubscribeIncidentCreated, incidents.IncidentCreatedArguments{RedactPII: new(true)})
 
-		if err := s.open(t.Context(), "INC-1", incidents.SeverityP1, "ann"); err != nil {
+		if err := s.open(t.Context(), "INC-1", incidents.SeverityP1, "the-reporter"); err != nil {
 			t.Fatal(err)
 		}
 		created.Next(time.Second)
 		for _, d := range hooks.Deliveries() {
-			if strings.Contains(string(d.Body), "ann") {
+			if strings.Contains(string(d.Body), "the-reporter") {
 				t.Errorf("posted %s", d.Body)
 			}
 		}

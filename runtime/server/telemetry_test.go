@@ -299,7 +299,7 @@ func TestPropagateTrace(t *testing.T) {
 	}
 	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16},
 		SpanID: trace.SpanID{17, 18, 19, 20, 21, 22, 23, 24}, TraceFlags: trace.FlagsSampled, TraceState: state})
-	member, err := baggage.NewMember("user", "ann")
+	member, err := baggage.NewMember("user", "of-the-baggage")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +337,7 @@ func TestPropagateTrace(t *testing.T) {
 				"push":    st.frames()[1].raw,
 				"webhook": string(w.r.last().raw),
 			} {
-				if strings.Contains(got, "baggage") || strings.Contains(got, "ann") {
+				if strings.Contains(got, "baggage") {
 					t.Errorf("%s, %s: baggage goes to strangers: %s", c.name, way, got)
 				}
 				want := strings.Trim(c.want, "{}")

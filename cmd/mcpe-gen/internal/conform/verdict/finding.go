@@ -80,14 +80,36 @@ func (r *Redactor) Shown(text []byte) string {
 	return plain.Text(begins)
 }
 
-// Holds reports whether a secret stands in the text.
+// minPart is the least size in bytes at which a secret does not stand by chance in something random, such as a signature.
+const minPart = 16
+
+// Holds reports whether a secret stands in the text. One of less than 16 bytes, as a token for a trial may have, counts only
+// where it is no part of a longer word.
 func (r *Redactor) Holds(text []byte) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.secrets {
-		if bytes.Contains(text, s) {
+		if len(s) >= minPart && bytes.Contains(text, s) || len(s) < minPart && hasWord(text, s) {
 			return true
 		}
 	}
 	return false
+}
+
+func hasWord(text, word []byte) bool {
+	for from := 0; ; from++ {
+		i := bytes.Index(text[from:], word)
+		if i < 0 {
+			return false
+		}
+		from += i
+		end := from + len(word)
+		if (from == 0 || !inWord(text[from-1])) && (end == len(text) || !inWord(text[end])) {
+			return true
+		}
+	}
+}
+
+func inWord(b byte) bool {
+	return '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || b >= 0x80
 }

@@ -22,6 +22,37 @@ func TestShown(t *testing.T) {
 	}
 }
 
+// A short token that a signature has by chance is not given away by it (ERR-5).
+func TestHolds(t *testing.T) {
+	const long = "a-token-of-21-letters"
+	var r Redactor
+	if r.Holds([]byte("")) || r.Holds([]byte("hush")) {
+		t.Error("nothing to hide is found")
+	}
+	for _, secret := range []string{"hush", `to"ken`, long} {
+		r.Hide(secret)
+	}
+	for text, want := range map[string]bool{
+		"v1,oaXIcoIrvEWhushQM7DOOgWXRaLT3nrpEVYcSe5B7bPBaU=": false,
+		"hushes":           false,
+		"a hush":           true,
+		"hush":             true,
+		"hushes hush":      true,
+		"rehush hushes":    false,
+		"ühush":            false,
+		"token=hush&a=b":   true,
+		`{"token":"hush"}`: true,
+		`{"a":"to\"ken."}`: true,
+		"Hush":             false,
+		"x" + long + "x":   true,
+		long[:len(long)-1]: false,
+	} {
+		if got := r.Holds([]byte(text)); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+}
+
 func TestJUnit(t *testing.T) {
 	r := Report{Target: "http://a.example/",
 		Findings: []Finding{{ID: "POLL-2", Title: "a < b", Outcome: Fail, Expected: "x", Got: "y"},
