@@ -80,7 +80,8 @@ func (f *fake) twin() (dead *atomic.Bool, kill chan struct{}) {
 }
 
 // L1, CLI-4: one of two servers behind a balancer without health checks dies. Whatever others ask
-// meanwhile, a stream and a poll are served again within a second, with default options.
+// meanwhile, a stream and a poll are served again within a second, with default options. The balancer draws lots, but
+// sends ten requests at most to the dead one: as many as a second has room for.
 func TestL1DeadHalf(t *testing.T) {
 	const runs = 100
 	for _, mode := range []string{wire.ModePush, wire.ModePoll} {
@@ -91,7 +92,8 @@ func TestL1DeadHalf(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						f := newFake(false)
 						dead, kill := f.twin()
-						hc := half(t, f, absent, func(*http.Request) bool { return dead.Load() && rand.IntN(2) == 0 })
+						var met atomic.Int32
+						hc := half(t, f, absent, func(*http.Request) bool { return dead.Load() && rand.IntN(2) == 0 && met.Add(1) <= 10 })
 						cl, err := Connect(t.Context(), HTTP("http://fake/mcp", hc), Options{Mode: mode})
 						if err != nil {
 							t.Fatal(err)
