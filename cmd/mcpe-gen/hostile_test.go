@@ -121,7 +121,7 @@ func printsPlain(t *testing.T, verb, format string, answers map[string]string, s
 	args := strings.Fields(verb)
 	args = append([]string{"--format", format, args[0], textsServer(t, answers)}, args[1:]...)
 	var stdout, stderr bytes.Buffer
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	done := make(chan struct{})
 	go func() {

@@ -134,7 +134,7 @@ func (r *running) followReadme(t *testing.T, dir string) {
 		// It takes a moment until listen has subscribed. A sample whose body has the id of its delivery is taken once.
 		sample := filepath.Join(dir, "testdata", "webhook.json")
 		body, _ := os.ReadFile(sample) // a server of notes has none
-		for end := time.Now().Add(20 * time.Second); !strings.Contains(heard.String(), "{"); time.Sleep(100 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); !strings.Contains(heard.String(), "{"); time.Sleep(100 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("no event\n%s\n%s\n%s", strings.Join(blocks, "\n"), said, heard)
 			}

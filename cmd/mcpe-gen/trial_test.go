@@ -29,7 +29,7 @@ func startTrial(ts *testscript.TestScript, neg bool, args []string) {
 		_ = cmd.Process.Signal(os.Interrupt)
 		select {
 		case <-ended:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			_ = cmd.Process.Kill()
 			<-ended
 		}

@@ -162,7 +162,7 @@ func (s *shell) interrupt() {
 	_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGINT)
 	select {
 	case <-s.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 	}
 	_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
 	<-s.ended

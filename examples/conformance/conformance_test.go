@@ -182,7 +182,7 @@ func (d *dataOnly) Read(p []byte) (int, error) {
 
 func next(t *testing.T, frames <-chan map[string]any, method string) map[string]any {
 	t.Helper()
-	timeout := time.After(10 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		select {
 		case m, ok := <-frames:

@@ -170,7 +170,7 @@ func (o *output) String() string {
 
 func (o *output) wait(t *testing.T, text string) {
 	t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(time.Minute)
 	for !strings.Contains(o.String(), text) {
 		select {
 		case <-o.grown:
@@ -239,7 +239,7 @@ func (c *consumer) want(words ...string) {
 			if got != w {
 				c.t.Fatalf("got %q, want %q", got, w)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			c.t.Fatalf("nothing, want %q", w)
 		}
 	}
@@ -257,7 +257,7 @@ func (c *consumer) wantAfterTicks(w string) {
 			if !strings.HasPrefix(got, "e") {
 				c.t.Fatalf("got %q, want %q", got, w)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			c.t.Fatalf("nothing, want %q", w)
 		}
 	}
@@ -272,7 +272,7 @@ func (c *consumer) wantAll(from, to int) (order []string) {
 		select {
 		case got := <-c.got:
 			order = append(order, got)
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			c.t.Fatalf("nothing after %q", order)
 		}
 	}

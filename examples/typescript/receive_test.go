@@ -212,7 +212,7 @@ func emit(t *testing.T, address string, from, to int) {
 // ready waits until the server answers its probe.
 func ready(t *testing.T, address string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		res, err := http.Get("http://" + address + "/readyz")
 		if err == nil {
 			res.Body.Close()

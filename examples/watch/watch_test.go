@@ -48,7 +48,7 @@ func TestWatchGoesOn(t *testing.T) {
 		es.Shutdown(context.Background())
 		web.Close()
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	said := writer(func(b []byte) (int, error) {

@@ -82,7 +82,7 @@ func TestNotificationsOverHTTP(t *testing.T) {
 			if got != want {
 				t.Errorf("seen %q, want %q", got, want)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("%s is not seen", want)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // waitFor waits until f holds.
 func waitFor(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !f(); {
+	for deadline := time.Now().Add(time.Minute); !f(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("timeout: %s", what)
 		}

@@ -189,7 +189,7 @@ func TestClientTranscripts(t *testing.T) {
 				if got != w {
 					t.Errorf("heard %q, want %q", got, w)
 				}
-			case <-time.After(5 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatalf("did not hear %q", w)
 			}
 		}

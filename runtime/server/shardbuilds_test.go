@@ -241,7 +241,7 @@ func TestREP10NothingIsMissed(t *testing.T) {
 				}
 				return m
 			}
-			end := time.Now().Add(20 * time.Second)
+			end := time.Now().Add(time.Minute)
 			for len(missing()) > 0 && time.Now().Before(end) {
 				time.Sleep(20 * time.Millisecond)
 			}

@@ -107,7 +107,7 @@ func TestReplayToLive(t *testing.T) {
 // waitFor is for tests outside of a bubble: it yields until ok.
 func waitFor(t testing.TB, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("did not happen")
 		}

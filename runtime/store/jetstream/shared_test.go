@@ -48,7 +48,7 @@ func (w *witness) ids() (ids []string) {
 
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !f(); time.Sleep(5 * time.Millisecond) { // by the servers' clock
+	for end := time.Now().Add(time.Minute); !f(); time.Sleep(5 * time.Millisecond) { // by the servers' clock
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
 		}

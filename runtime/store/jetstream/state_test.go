@@ -206,7 +206,7 @@ func replay(t *testing.T, url string, frames [][]byte) {
 	}
 	fmt.Fprintf(c, "PING\r\n")
 	var got []byte
-	c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	c.SetReadDeadline(time.Now().Add(time.Minute))
 	for b := make([]byte, 4096); !bytes.Contains(got, []byte("PONG")); {
 		n := check.Must(c.Read(b))(t)
 		got = append(got, b[:n]...)

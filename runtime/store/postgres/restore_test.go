@@ -43,7 +43,7 @@ func ended(t *testing.T, l store.EventLog) {
 
 func eventually(t *testing.T, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !f(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !f(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it has not happened within 10 s")
 		}

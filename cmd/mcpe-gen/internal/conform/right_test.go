@@ -110,7 +110,7 @@ func right(t *testing.T, trusting *tls.Config, direct bool) string {
 		if err := <-over; err != nil {
 			t.Error(err)
 		}
-		ended, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ended, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := es.Shutdown(ended); err != nil {
 			t.Error(err)
