@@ -219,8 +219,8 @@ func terminate(t *testing.T, cmd *exec.Cmd, stderr interface{ String() string })
 		if err != nil {
 			t.Errorf("after SIGTERM: %v\n%s", err, stderr)
 		}
-	case <-time.After(time.Minute):
-		t.Errorf("still running a minute after SIGTERM\n%s", stderr)
+	case <-time.After(5 * time.Second):
+		t.Errorf("still running 5 s after SIGTERM\n%s", stderr)
 		cmd.Process.Kill()
 		<-done
 	}

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -70,6 +71,9 @@ func (q request) head() string {
 
 // upstream is what a store says that fails.
 const upstream = "dial tcp 10.9.8.7:5432: password authentication failed"
+
+// ofUpstream matches a part of it, and not the same letters by chance in an id or a cursor.
+var ofUpstream = regexp.MustCompile(`\b(10\.9\.8\.7|5432|authentication failed|dial)\b`)
 
 // A failing store counts what is asked of it, and fails once it is told to.
 type failing struct {
@@ -332,10 +336,8 @@ func TestNoTextOfAnUpstream(t *testing.T) {
 				failed++
 			}
 			text := fmt.Sprint(w.Header(), w.Body)
-			for _, secret := range []string{"10.9.8.7", ":5432", "authentication failed", "dial tcp"} {
-				if strings.Contains(text, secret) {
-					t.Errorf("%s: %s %s %.80s: %d %s", sub.name, q.method, q.path, q.body, w.Code, text)
-				}
+			if ofUpstream.MatchString(text) {
+				t.Errorf("%s: %s %s %.80s: %d %s", sub.name, q.method, q.path, q.body, w.Code, text)
 			}
 		}
 	}

@@ -81,7 +81,7 @@ func (f *fake) twin() (dead *atomic.Bool, kill chan struct{}) {
 
 // L1, CLI-4: one of two servers behind a balancer without health checks dies. Whatever others ask
 // meanwhile, a stream and a poll are served again within a second, with default options. The balancer draws lots, but
-// sends ten requests at most to the dead one: as many as a second has room for.
+// sends ten requests at most to the dead one: the client tries more often than that in a second.
 func TestL1DeadHalf(t *testing.T) {
 	const runs = 100
 	for _, mode := range []string{wire.ModePush, wire.ModePoll} {

@@ -45,7 +45,7 @@ func eventually(t *testing.T, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !f(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("it has not happened within 10 s")
+			t.Fatal("it has not happened within a minute")
 		}
 	}
 }

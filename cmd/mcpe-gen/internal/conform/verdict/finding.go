@@ -103,11 +103,16 @@ func hasWord(text, word []byte) bool {
 			return false
 		}
 		from += i
-		end := from + len(word)
-		if (from == 0 || !inWord(text[from-1])) && (end == len(text) || !inWord(text[end])) {
+		if before, after := text[:from], text[from+len(word):]; !endsInWord(before) && (len(after) == 0 || !inWord(after[0])) {
 			return true
 		}
 	}
+}
+
+// endsInWord reports whether what comes after the text goes on with its last word. The n of \n in a JSON string is of none.
+func endsInWord(text []byte) bool {
+	n := len(text)
+	return n > 0 && inWord(text[n-1]) && (n == 1 || text[n-2] != '\\')
 }
 
 func inWord(b byte) bool {

@@ -34,18 +34,20 @@ func TestHolds(t *testing.T) {
 	}
 	for text, want := range map[string]bool{
 		"v1,oaXIcoIrvEWhushQM7DOOgWXRaLT3nrpEVYcSe5B7bPBaU=": false,
-		"hushes":           false,
-		"a hush":           true,
-		"hush":             true,
-		"hushes hush":      true,
-		"rehush hushes":    false,
-		"ühush":            false,
-		"token=hush&a=b":   true,
-		`{"token":"hush"}`: true,
-		`{"a":"to\"ken."}`: true,
-		"Hush":             false,
-		"x" + long + "x":   true,
-		long[:len(long)-1]: false,
+		"hushes":            false,
+		"a hush":            true,
+		"hush":              true,
+		"hushes hush":       true,
+		"rehush hushes":     false,
+		"ühush":             false,
+		"token=hush&a=b":    true,
+		`{"token":"hush"}`:  true,
+		`{"m":"of\nhush"}`:  true,
+		`{"m":"of\nshush"}`: false,
+		`{"a":"to\"ken."}`:  true,
+		"Hush":              false,
+		"x" + long + "x":    true,
+		long[:len(long)-1]:  false,
 	} {
 		if got := r.Holds([]byte(text)); got != want {
 			t.Errorf("%s: %t", text, got)
