@@ -127,6 +127,15 @@ func TestRight(t *testing.T) {
 	})
 }
 
+// TestFirstScenes holds that no first scene takes its mode from another, which is played at the same time.
+func TestFirstScenes(t *testing.T) {
+	for _, sc := range scenes() {
+		if sc.first && sc.mode == "" {
+			t.Errorf("%q is a first scene and has no mode of its own", sc.name)
+		}
+	}
+}
+
 // TestFaults breaks each check by a fault, which that check names; and nobody is blamed by a check without one.
 func TestFaults(t *testing.T) {
 	used := map[string]bool{}

@@ -16,7 +16,7 @@ type scene struct {
 	name string
 	// mode is the one that the event type offers, "" for any that the client follows by.
 	mode string
-	// first scenes show what the client can do, before all others.
+	// first scenes show what the client can do, before all others. They have a mode of their own.
 	first bool
 	// within bounds the scene, from the first request that follows; it is over before when it has seen what it wants.
 	within time.Duration

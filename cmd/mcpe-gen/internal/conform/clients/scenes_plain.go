@@ -9,7 +9,7 @@ import (
 
 // plainScenes show by which modes the client follows, on a server that does nothing wrong.
 var plainScenes = []scene{
-	{name: "no events", first: true, capability: nowhere, within: 5 * time.Second, checks: []check{
+	{name: "no events", mode: wire.ModePoll, first: true, capability: nowhere, within: 5 * time.Second, checks: []check{
 		{id: "CAP-2", title: "a server that advertises no events is asked for none", run: asksNothing}}},
 	{name: "poll", mode: wire.ModePoll, first: true, within: 20 * time.Second, live: occur(3), checks: []check{
 		{id: "CLI-1", title: "a type that offers poll is polled", run: followsIt},
