@@ -123,7 +123,7 @@ func TestReadyWhenRestored(t *testing.T) {
 	bubble(t, durably, func(w *world) {
 		t := w.t
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		w.subscribe("alice", params(plain, secretA, `,"ttlMs":36000000`))
+		sub := w.subscribe("alice", params(plain, secretA, `,"ttlMs":36000000`))
 		w.restart(nil)
 		goOn := make(chan struct{})
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{OnSubscribe: func(ctx context.Context, _ Subscription, _ *filterArgs) error {
@@ -141,6 +141,9 @@ func TestReadyWhenRestored(t *testing.T) {
 		synctest.Wait()
 		if err := w.Ready(t.Context()); err != nil {
 			t.Errorf("the subscription was tried: %v", err)
+		}
+		if err := w.Admin().End(t.Context(), sub.ID, nil); err == nil || errors.Is(err, events.ErrNotFound) {
+			t.Errorf("End of one that cannot be restored: %v", err)
 		}
 		if _, err := w.Admin().Get(t.Context(), "sub_x"); !errors.Is(err, events.ErrNotFound) {
 			t.Error(err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -414,6 +415,68 @@ func TestSUB11StoreOfOnesOwn(t *testing.T) {
 		}
 		if r, err := w.Admin().List(t.Context(), "", 10); err != nil || len(r) != 1 || r[0].Event != "e" {
 			t.Errorf("%+v %v", r, err)
+		}
+	})
+}
+
+// TestSUB11OperatorWhileRestoring acts on subscriptions that the restoring has yet to come to.
+func TestSUB11OperatorWhileRestoring(t *testing.T) {
+	bubble(t, durably, func(w *world) {
+		t := w.t
+		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		var alice []subscribed
+		for i := range 20 {
+			alice = append(alice, w.subscribe("alice", params(plain, secretA, fmt.Sprintf(`,"arguments":{"minLevel":%d}`, i))))
+			w.subscribe("bob", params(plain, secretB, fmt.Sprintf(`,"arguments":{"minLevel":%d}`, i)))
+		}
+		emit(t, e, incident{ID: "i1", Level: 19})
+		w.settle(time.Second)
+		before := len(w.r.shorts())
+		w.restart(nil)
+		slow := make(chan struct{})
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{OnSubscribe: func(_ context.Context, sub Subscription, a *filterArgs) error {
+			if *a.MinLevel < 15 || sub.Principal == "bob" {
+				<-slow
+			}
+			return nil
+		}})
+		synctest.Wait()
+		admin := w.Admin()
+		if err := admin.End(t.Context(), alice[15].ID, nil); err != nil {
+			t.Errorf("End: %v", err)
+		}
+		if n, err := admin.Terminate(t.Context(), operator.Target{ID: alice[16].ID}, nil); n != 1 || err != nil {
+			t.Errorf("Terminate: %d, %v", n, err)
+		}
+		if n, err := admin.RaiseGap(t.Context(), operator.Target{ID: alice[17].ID}); n != 1 || err != nil {
+			t.Errorf("RaiseGap: %d, %v", n, err)
+		}
+		if err := admin.Resume(t.Context(), alice[18].ID); err != nil {
+			t.Errorf("Resume: %v", err)
+		}
+		if err := admin.Replay(t.Context(), alice[19].ID, *alice[19].Cursor, 0); err != nil {
+			t.Errorf("Replay: %v", err)
+		}
+		w.settle(time.Second)
+		if _, err := admin.RevokePrincipal(t.Context(), "bob"); err != nil {
+			t.Errorf("RevokePrincipal: %v", err)
+		}
+		if _, err := admin.RaiseGap(t.Context(), operator.Target{Event: "e"}); err != nil {
+			t.Errorf("RaiseGap of the type: %v", err)
+		}
+		close(slow)
+		w.settle(time.Minute)
+		if n := len(w.Subscriptions()); n != 18 {
+			t.Errorf("%d subscriptions", n)
+		}
+		got := map[string]int{}
+		for _, s := range w.r.shorts()[before:] {
+			got[s]++
+		}
+		want := map[string]int{"i1": 1, "gap": 19, `terminated -32012 Forbidden {"reason":"access revoked"}`: 21,
+			`terminated -32012 Forbidden {"reason":"terminated"}`: 1}
+		if !maps.Equal(got, want) {
+			t.Errorf("delivered %v, want %v", got, want)
 		}
 	})
 }

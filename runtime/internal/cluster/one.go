@@ -86,7 +86,7 @@ func (p *one) Refresh(context.Context) {}
 // Tell has nobody to tell.
 func (p *one) Tell(context.Context, orders.Order) error { return nil }
 
-// Ask finds nobody: what does not live here lives nowhere, or waits to be taken up.
+// Ask finds nobody: what does not live here lives nowhere, or could not be taken up.
 func (p *one) Ask(context.Context, orders.Order) error { return fault.NotFound("subscription") }
 
 // CloseType has nothing to store: a termination lasts as long as the process, in the event type.

@@ -76,6 +76,13 @@ func (a *Admin) find(t operator.Target) (*targeted, error) {
 	return f, nil
 }
 
+// reach has a webhook subscription taken up that waits for it. One that cannot be is found nowhere.
+func (a *Admin) reach(ctx context.Context, t operator.Target) {
+	if a.o.Webhooks != nil && t.ID != "" {
+		_, _ = a.o.Webhooks.Reach(ctx, t.ID)
+	}
+}
+
 // of returns what is live of an event type.
 func (a *Admin) of(et EventType) *targeted {
 	f := &targeted{et: et}
@@ -107,6 +114,7 @@ func (a *Admin) raiseError(t operator.Target, e *events.Error) (int, error) {
 }
 
 func (a *Admin) RaiseGap(ctx context.Context, t operator.Target) (int, error) {
+	a.reach(ctx, t)
 	n, err := a.raiseGap(ctx, t, true)
 	return n, a.tell(ctx, "raising a gap", orders.To(t, orders.Gap, nil), err)
 }
@@ -120,6 +128,10 @@ func (a *Admin) raiseGap(ctx context.Context, t operator.Target, marks bool) (in
 	}
 	if err != nil {
 		return 0, fmt.Errorf("raising a gap: %w", err)
+	}
+	if w := a.o.Webhooks; w != nil && f.et != nil {
+		w.GapWaiting(f.et)
+		f = a.of(f.et)
 	}
 	for _, st := range f.streams {
 		st.Raise(nil)
@@ -176,6 +188,7 @@ func (a *Admin) Terminate(ctx context.Context, t operator.Target, e *events.Erro
 			return 0, fmt.Errorf("terminating: %w", err)
 		}
 	}
+	a.reach(ctx, t)
 	n, err := a.terminate(t, e)
 	return n, a.tell(ctx, "terminating", orders.To(t, orders.Terminate, e), err)
 }

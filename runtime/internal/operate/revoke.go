@@ -32,6 +32,9 @@ func (a *Admin) RevokePrincipal(ctx context.Context, principal string, names ...
 // Revoke ends the principal's live subscriptions, in all processes (AUTH-2).
 func (a *Admin) Revoke(ctx context.Context, principal string, names []string) error {
 	a.revokeConnected(ctx, principal, names)
+	if w := a.o.Webhooks; w != nil {
+		w.RevokeWaiting(principal, names, orders.Revoked())
+	}
 	a.revokeWebhooks(ctx, subscriber.OfPrincipal(principal, names))
 	return wrapped("revoking", a.o.Processes.Tell(ctx, orders.Order{Kind: orders.Revoke, Principal: principal, Names: names}))
 }

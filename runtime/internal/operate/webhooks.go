@@ -115,8 +115,7 @@ func (a *Admin) Failing(ctx context.Context, limit int) (found []operator.Webhoo
 	return found, total, nil
 }
 
-// lock returns the live subscription of an id, which nobody else begins, refreshes or ends by
-// request until unlock.
+// lock is [subscriber.Subscriptions.Lock].
 func (a *Admin) lock(ctx context.Context, id string) (h *subscriber.Live, unlock func(), err error) {
 	if a.o.Webhooks == nil {
 		return nil, nil, fault.NotFound("subscription")
@@ -128,7 +127,7 @@ func (a *Admin) lock(ctx context.Context, id string) (h *subscriber.Live, unlock
 // that it is not live in this one; nil for none.
 func (a *Admin) away(ctx context.Context, id string, err error) (*store.Subscription, error) {
 	w := a.o.Webhooks
-	if w == nil || !errors.Is(err, events.ErrNotFound) || w.Get(id) != nil {
+	if w == nil || err == nil || w.Get(id) != nil {
 		return nil, nil
 	}
 	r, ok, err := w.Store().Subscription(ctx, id)
@@ -146,7 +145,16 @@ func (a *Admin) away(ctx context.Context, id string, err error) (*store.Subscrip
 func (a *Admin) doOrAsk(ctx context.Context, o orders.Order, do func(*subscriber.Live)) error {
 	asks, err := a.doHere(ctx, o.Of(), do)
 	if asks {
-		return a.o.Processes.Ask(ctx, o)
+		return a.ask(ctx, o, err)
+	}
+	return err
+}
+
+// ask asks for what was not done here. Where there is nobody to ask, why it was not done is what went wrong.
+func (a *Admin) ask(ctx context.Context, o orders.Order, why error) error {
+	err := a.o.Processes.Ask(ctx, o)
+	if errors.Is(err, events.ErrNotFound) {
+		return cmp.Or(why, err)
 	}
 	return err
 }
@@ -155,7 +163,7 @@ func (a *Admin) doOrAsk(ctx context.Context, o orders.Order, do func(*subscriber
 func (a *Admin) doHere(ctx context.Context, id string, do func(*subscriber.Live)) (asks bool, err error) {
 	h, unlock, err := a.lock(ctx, id)
 	if away, _ := a.away(ctx, id, err); away != nil {
-		return true, nil
+		return true, err
 	}
 	if err != nil {
 		return false, err
@@ -181,11 +189,12 @@ func (a *Admin) Replay(ctx context.Context, id, cursor string, last store.Positi
 	}
 	err := a.replayHere(ctx, id, cursor, last)
 	if r, awayErr := a.away(ctx, id, err); r != nil || awayErr != nil {
+		why := err
 		if err = awayErr; err == nil {
 			err = w.CheckReplay(ctx, r, cursor, last)
 		}
 		if err == nil {
-			err = a.o.Processes.Ask(ctx, orders.Order{Kind: orders.Replay, Target: &operator.Target{ID: id}, Cursor: cursor, Last: last, Actor: actor.Of(ctx)})
+			err = a.ask(ctx, orders.Order{Kind: orders.Replay, Target: &operator.Target{ID: id}, Cursor: cursor, Last: last, Actor: actor.Of(ctx)}, why)
 		}
 	}
 	if err != nil {

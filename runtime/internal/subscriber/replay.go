@@ -23,9 +23,9 @@ const ReplayTime = 10 * time.Second
 // Replay goes back to the cursor, never past what is unsettled, and delivers up to a position again, 0 for no end. After an
 // error the subscription goes on where it was.
 func (w *Subscriptions) Replay(ctx context.Context, id, cursor string, last store.Position) error {
-	h := w.Get(id)
-	if h == nil {
-		return fault.NotFound("subscription")
+	h, err := w.Reach(ctx, id)
+	if err != nil {
+		return err
 	}
 	a, ok := h.reader.arguments()
 	if !ok {

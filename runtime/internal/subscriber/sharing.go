@@ -80,6 +80,7 @@ type part struct {
 	left     map[string]string // records that this build cannot read: their schemas
 	orders   Orders
 	restored []func() // called when the records are restored
+	missed   missed
 }
 
 // Ours reports whether this process is certainly the one that delivers to the subscription.

@@ -6,11 +6,13 @@
 // subscriptions (sharing.go, part.go), takes them up from the one before it or as they are stored (takeup.go), and
 // answers for all: ask.go begins, refreshes and removes. subscribe.go is what is asked for, start.go makes a
 // subscription live, sync.go follows what other processes have changed, end.go and obsolete.go end, change.go follows
-// the event types and the author's hooks, replay.go goes back for an operator. A subscription reads as a reader with a
-// position: the type's own log (reader.go), or what a check found (feedreader.go).
+// the event types and the author's hooks, replay.go goes back for an operator, missed.go makes up for what was done to
+// the others while one was not taken up. A subscription reads as a reader with a position: the type's own log
+// (reader.go), or what a check found (feedreader.go).
 package subscriber
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -197,16 +199,29 @@ func (w *Subscriptions) Get(id string) *Live {
 }
 
 // Lock returns the live subscription of an id, which nobody else begins, refreshes or ends by request
-// until unlock; without one it is NotFound.
+// until unlock; without one it is NotFound. One that this process is to take up is taken up first.
 func (w *Subscriptions) Lock(ctx context.Context, id string) (h *Live, unlock func(), err error) {
 	if unlock, err = w.keys.Lock(ctx, id); err != nil {
 		return nil, nil, err
 	}
 	if h = w.Get(id); h == nil {
+		_, _, err = w.find(ctx, id)
+		h = w.Get(id)
+	}
+	if h == nil {
 		unlock()
-		return nil, nil, fault.NotFound("subscription")
+		return nil, nil, cmp.Or(err, error(fault.NotFound("subscription")))
 	}
 	return h, unlock, nil
+}
+
+// Reach is the live subscription of an id as [Subscriptions.Lock] returns it, without a lock.
+func (w *Subscriptions) Reach(ctx context.Context, id string) (*Live, error) {
+	h, unlock, err := w.Lock(ctx, id)
+	if err == nil {
+		unlock()
+	}
+	return h, err
 }
 
 // Live is how many live subscriptions each event type has.

@@ -118,7 +118,7 @@ func (p *part) conclude(ctx context.Context) {
 	w := p.w
 	w.mu.Lock()
 	touched, log, live, left, restored := p.touched, p.log, len(p.live), len(p.left), p.restored
-	p.touched, p.restored = nil, nil
+	p.touched, p.restored, p.missed = nil, nil, missed{}
 	w.mu.Unlock()
 	if live+left > 0 {
 		w.o.Log.Logger.LogAttrs(ctx, slog.LevelInfo, "mcp events: webhook subscriptions of a shard go on in this process",
@@ -316,10 +316,9 @@ func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subs
 		return w.leaveToOthers(ctx, p, r)
 	}
 	w.mu.Lock()
-	orders := p.orders
 	delete(p.left, r.ID)
 	w.mu.Unlock()
-	if e, err := orders.Ends(ctx, r); err != nil {
+	if e, err := p.ends(ctx, r); err != nil {
 		return err
 	} else if e != nil {
 		return p.ended(w.endRecord(ctx, p, r, e))
@@ -343,7 +342,7 @@ func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subs
 		return err
 	}
 	// What was ordered since it was asked for the last time was done without this one.
-	e, err := orders.Ends(ctx, r)
+	e, err := p.ends(ctx, r)
 	switch {
 	case err != nil && w.delist(h):
 		h.Handle.Remove()
@@ -351,6 +350,9 @@ func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subs
 	case e != nil:
 		w.End(h, e)
 	default:
+		if p.hasGap(r) {
+			w.Gap(h)
+		}
 		h.Handle.HoldUntil(r.NotBefore)
 	}
 	return err
