@@ -24,6 +24,8 @@ var (
 	otherTerminal = regexp.MustCompile(`\A# (Terminal \d)\n`)
 	// tutorialPort is an address of a page; each becomes a free one.
 	tutorialPort = regexp.MustCompile(`127\.0\.0\.1:(\d+)|--http (\d+)`)
+	// endsAtOnce is a command that never goes on, and whose end the next terminal counts on.
+	endsAtOnce = regexp.MustCompile(`^(cd|kill) `)
 )
 
 // TestTutorials does what the pages of docs/tutorials and docs/recipes say, block by block: it writes the files, types the commands into
@@ -187,7 +189,7 @@ func (s *shell) enter(t *testing.T, text string, ends bool) {
 		s.done++
 		mark := fmt.Sprintf("__%d__", s.done)
 		fmt.Fprintf(s.stdin, "%s\nprintf '%s%%s:%%s\\n' $? \"$PWD\"\n", command, mark)
-		if last && !ends && !strings.HasPrefix(command, "cd ") {
+		if last && !ends && !endsAtOnce.MatchString(command) {
 			s.wait(t, want)
 			continue
 		}

@@ -36,7 +36,7 @@ var quick = pace{heartbeat: 10 * time.Second, settle: 300 * time.Millisecond, qu
 	run: 4 * time.Minute, slow: &slowQuick}
 
 // slowQuick lets a grant of five seconds end, and a few attempts be made.
-var slowQuick = slowPace{run: 2 * time.Minute, watch: 6 * time.Second, grant: 10 * time.Second, late: 2 * time.Second, hold: 3 * time.Second,
+var slowQuick = slowPace{run: 2 * time.Minute, watch: 6 * time.Second, many: 20, grant: 10 * time.Second, late: 2 * time.Second, hold: 3 * time.Second,
 	back: 10 * time.Second, resume: 3 * time.Second}
 
 // wrong starts the wrong server with a fault and returns how to judge it.

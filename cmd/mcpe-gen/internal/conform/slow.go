@@ -16,6 +16,8 @@ import (
 type slowPace struct {
 	// run bounds all of it, and watch is how long retries, streams and signatures are followed.
 	run, watch time.Duration
+	// many is more attempts than a server makes while it is watched.
+	many int
 	// grant is the longest grant that is waited for, and late how long deliveries may go on after its end.
 	grant, late time.Duration
 	// hold is how long a poll asks to be held.
@@ -24,7 +26,7 @@ type slowPace struct {
 	back, resume time.Duration
 }
 
-var realSlow = slowPace{run: 17 * time.Minute, watch: 16 * time.Minute, grant: 3 * time.Minute, late: time.Minute, hold: 2 * time.Minute,
+var realSlow = slowPace{run: 17 * time.Minute, watch: 16 * time.Minute, many: 100, grant: 3 * time.Minute, late: time.Minute, hold: 2 * time.Minute,
 	back: 2 * time.Minute, resume: time.Minute}
 
 // slowChecks show what time alone does. They run at once, after all others, each with callbacks and streams of its own.
@@ -256,9 +258,6 @@ func checkComesInTheEnd(ctx context.Context, r *run) error {
 	return nil
 }
 
-// manyAttempts are more than a server makes in the time that is watched.
-const manyAttempts = 100
-
 func checkAttemptsEnd(ctx context.Context, r *run) error {
 	c := r.callback(echoes)
 	id, x, err := r.refusing(ctx, c, func(int) bool { return true })
@@ -269,7 +268,7 @@ func checkAttemptsEnd(ctx context.Context, r *run) error {
 		return skipf("the run ended before")
 	}
 	list := c.attempts(id)
-	if len(list) > manyAttempts {
+	if len(list) > r.o.pace.slow.many {
 		return list[len(list)-1].exchange(x).wrong("fewer attempts, at longer and longer pauses", "%d within %v", len(list), r.o.pace.slow.watch)
 	}
 	if n := len(list); n > 4 {
