@@ -14,9 +14,8 @@ import (
 	"testing"
 )
 
-// maintainers are the pages that speak of what is inside: to those who change mcpe-gen, or, in the
-// table of what was broken, of what it was called before, or in that of releases, of modules.
-var maintainers = []string{"architecture.md", "packages.md", "extending.md", "upgrading.md", "releasing.md"}
+// maintainers are the pages that speak of what is inside: to those who change mcpe-gen, or in the table of releases, of modules.
+var maintainers = []string{"architecture.md", "packages.md", "extending.md", "releasing.md"}
 
 // insiders are the files of examples that may: one holds the wire itself to the documents, one starts the demo's database.
 var insiders = []string{"conformance/conformance_test.go", "demo/replicas.go"}
