@@ -19,14 +19,20 @@ test: lint drift unit oracle-here ## Run every check: format, vet, staticcheck, 
 PACKAGES ?= $(shell expr 2 + $$(getconf _NPROCESSORS_ONLN))
 ALONE = ./runtime/internal/campaign/postgres ./runtime/internal/clustertest ./runtime/server
 
-# The race detector makes the generator ten times slower, and all of its goroutines are gen/internal/parallel's and those
-# that run plugins. So it has the detector for these, and for TestGolden, where everything runs on two processors. conform's
-# tests wait for hundreds of wrong servers, unless the detector makes them work: it looks at whole judgements of right ones.
-# The command's tests build and start programs, most of which do one thing after the other: it looks at those that serve.
-PLAIN = ./docs/... ./gen/... ./cmd/mcpe-gen ./cmd/mcpe-gen/internal/conform
-RACY = -run '^Test(Do|Golden|Plugin.*|ExamplePlugin|RightServer|NoFault|SlowRight|Restart|Interrupted)$$' \
-  ./gen ./gen/internal/parallel ./cmd/mcpe-gen/internal/conform
+# The race detector makes tests five to ten times slower. It has nothing to look for where one goroutine does the work, and
+# in SQLite, which is C translated to Go, it looks at a library. PLAIN runs without it; of these packages RACY runs the tests
+# in which goroutines of ours meet, and SERVES the commands that serve. `make night` repeats the packages that wait or race.
+PLAIN = ./docs/... ./gen/... ./templates/... ./internal/evolve ./internal/pattern ./internal/validate ./internal/repocheck ./examples/demo \
+  ./cmd/mcpe-gen ./cmd/mcpe-gen/internal/conform/... ./cmd/mcpe-gen/internal/starter ./cmd/mcpe-gen/internal/adopt ./runtime/store/sqlite
+RACY = -run '^Test(Do|Golden|Plugin.*|ExamplePlugin|RightServer|Right|Interrupted|.*(Beside|While|AtOnce|TakeTurns|WaitsFor).*)$$' \
+  ./gen ./gen/internal/parallel ./cmd/mcpe-gen/internal/conform/... ./runtime/store/sqlite
 SERVES = -run '^TestScript$$/^(bridge|listen|listenexec|listenhook|serve|tasks|watch)$$' ./cmd/mcpe-gen
+
+# make lint vets all packages.
+TEST = $(GO) test -vet=off
+
+# Samples of long tests change with the commit.
+export MCPE_TEST_SEED ?= $(shell git rev-parse HEAD 2>/dev/null)
 
 # A process would wait a second at its end for other goroutines' reports of races.
 export GORACE ?= atexit_sleep_ms=0
@@ -38,15 +44,23 @@ ifeq ($(HAVE_CC),)
 endif
 	@mkdir -p bin
 	@$(GO) build -o bin/ ./runtime/internal/pgtest/throwaway
-	./bin/throwaway $(GO) test -p $(PACKAGES) -timeout 20m $(PLAIN)
-	CGO_ENABLED=$(if $(HAVE_CC),1,0) ./bin/throwaway $(GO) test $(RACE) -p $(PACKAGES) -timeout 20m \
+	./bin/throwaway $(MAKE) --no-print-directory unit-here
+
+.PHONY: unit-here
+unit-here:
+	$(TEST) -p $(PACKAGES) -timeout 30m $(PLAIN)
+	CGO_ENABLED=$(if $(HAVE_CC),1,0) $(TEST) $(RACE) -p $(PACKAGES) -timeout 30m \
 	  $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE) $(PLAIN))")
-	CGO_ENABLED=$(if $(HAVE_CC),1,0) ./bin/throwaway $(GO) test $(RACE) -p 2 -timeout 20m $(ALONE)
-	$(if $(RACE),CGO_ENABLED=1 $(GO) test $(RACE) $(RACY) && CGO_ENABLED=1 $(GO) test $(RACE) $(SERVES))
+	CGO_ENABLED=$(if $(HAVE_CC),1,0) $(TEST) $(RACE) -p 2 -timeout 30m $(ALONE)
+	$(if $(RACE),CGO_ENABLED=1 $(TEST) $(RACE) -timeout 30m $(RACY) && CGO_ENABLED=1 $(TEST) $(RACE) -timeout 30m $(SERVES))
 
 .PHONY: quick
-quick: ## Run the tests without the race detector, a database and builds of what is generated (while working).
-	$(GO) test -short ./...
+quick: ## Run the tests without the race detector, databases and builds of generated code, and samples of long ones (while working).
+	$(TEST) -short ./...
+
+.PHONY: night
+night: ## Run the long proofs (80 minutes on a quiet machine); PARTS="oracle fuzz" runs parts, listed in .ci/night.
+	@.ci/night $(PARTS)
 
 .PHONY: lint
 lint: ## Check format, vet, staticcheck and workflows.

@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/reaper"
+	"github.com/mcpe-gen/mcpe-gen/internal/sampletest"
 	"github.com/mcpe-gen/mcpe-gen/internal/testflag"
 )
 
@@ -90,6 +91,8 @@ func testVersion() version {
 //	post STATUS URL BODY [HEADER…]
 //	agent TOOL ARGUMENTS PATTERN ARGS…
 //	freeaddress VARIABLE
+//
+// The condition whole holds if everything is tried, as by `make night`.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	checkout, err := filepath.Abs("../..")
@@ -100,6 +103,12 @@ func TestScript(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Condition: func(c string) (bool, error) {
+			if c != "whole" {
+				return false, fmt.Errorf("unknown condition %q", c)
+			}
+			return sampletest.Whole(), nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "serve": startPeer, "certificate": certificate, "sink": sink,
 			"trial": startTrial, "post": post, "agent": callAgent, "freeaddress": freeAddress},
 		Setup: func(e *testscript.Env) error {

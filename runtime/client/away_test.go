@@ -20,6 +20,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/racetest"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/carry"
 )
@@ -83,7 +84,7 @@ func (f *fake) twin() (dead *atomic.Bool, kill chan struct{}) {
 // meanwhile, a stream and a poll are served again within a second, with default options. The balancer draws lots, but
 // sends ten requests at most to the dead one: the client tries more often than that in a second.
 func TestL1DeadHalf(t *testing.T) {
-	const runs = 100
+	runs := racetest.Runs(100)
 	for _, mode := range []string{wire.ModePush, wire.ModePoll} {
 		for absence, absent := range absences {
 			t.Run(mode+"/"+absence, func(t *testing.T) {
@@ -465,6 +466,10 @@ func TestL1StandingStream(t *testing.T) {
 // L1: a server that answers some requests and refuses others with 503 is not asked for those more often than one that
 // is gone: that it answers a poll each second is no reason to repeat a stream on and on.
 func TestL1OneRefused(t *testing.T) {
+	minutes := 10
+	if racetest.Enabled {
+		minutes = 4
+	}
 	for _, method := range []string{wire.MethodStream, wire.MethodPoll, wire.MethodSubscribe, wire.MethodList, methodListen} {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -495,7 +500,7 @@ func TestL1OneRefused(t *testing.T) {
 					subscribe(t, cl, WithMode(mode), WithCursorKey(mode))
 				}
 				refusing.Store(true)
-				for minute := range 10 {
+				for minute := range minutes {
 					refused.Store(0)
 					time.Sleep(time.Minute)
 					if n := refused.Load(); minute < 2 && n > 100 || minute >= 2 && n > 5 {

@@ -20,8 +20,8 @@ import (
 const running = "MCPE_GEN_TEST_CLUSTER"
 
 // Run runs a command, such as go test, with one cluster for all test binaries below it: each makes a database of its
-// own there. There is none where [Variable] names another, or where nothing can be started, which each test then
-// says. It returns the command's exit code.
+// own there. Below another Run it is the cluster of that. There is none where [Variable] names another, or where nothing can
+// be started, which each test then says. Run returns the command's exit code.
 func Run(command []string) (code int, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -29,7 +29,7 @@ func Run(command []string) (code int, err error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // go test ends what it runs
 	cmd.WaitDelay = 3 * time.Second
-	if os.Getenv(Variable) == "" {
+	if os.Getenv(Variable) == "" && started() == "" {
 		c, missing := Start(Fast)
 		switch {
 		case missing == nil:
@@ -44,6 +44,16 @@ func Run(command []string) (code int, err error) {
 		return max(ended.ExitCode(), 1), nil // -1 is a signal
 	}
 	return 0, err
+}
+
+// Database makes a database in the cluster that Run started, and returns its connection string and what drops it. Without
+// such a cluster the string is empty.
+func Database() (dsn string, drop func() error, err error) {
+	cluster := started()
+	if cluster == "" {
+		return "", nil, nil
+	}
+	return database(cluster)
 }
 
 // started returns the connection string of the cluster that Run started, or "". The variable is not read by

@@ -1,6 +1,6 @@
 // Command throwaway starts a PostgreSQL of its own from local binaries, prints its connection string and
-// stops it again when its standard input ends. Without binaries it says so and exits with 3. It is for
-// programs that are not tests: `make demo` and `make bench`.
+// stops it when its standard input ends. Below a throwaway that runs a command it makes a database there instead.
+// Without binaries it says so and exits with 3. It is for programs that are not tests: `make demo` and `make bench`.
 //
 // With a command, as in `throwaway go test ./...`, it runs that instead, with one PostgreSQL for all its tests, and
 // exits with its code.
@@ -28,11 +28,7 @@ func main() {
 		}
 		os.Exit(code)
 	}
-	settings := pgtest.Fast
-	if *durable {
-		settings = pgtest.Durable
-	}
-	c, err := pgtest.Start(settings)
+	address, stop, err := start(*durable)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "throwaway:", err)
 		if errors.Is(err, pgtest.ErrMissing) {
@@ -40,10 +36,29 @@ func main() {
 		}
 		os.Exit(1)
 	}
-	fmt.Println(c.URL())
+	fmt.Println(address)
 	io.Copy(io.Discard, os.Stdin)
-	if err := c.Stop(); err != nil {
+	if err := stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "throwaway:", err)
 		os.Exit(1)
 	}
+}
+
+// start makes a database in the cluster of a throwaway above this one, or starts a cluster.
+func start(durable bool) (address string, stop func() error, err error) {
+	if durable {
+		return startCluster(pgtest.Durable)
+	}
+	if address, stop, err = pgtest.Database(); address != "" || err != nil {
+		return address, stop, err
+	}
+	return startCluster(pgtest.Fast)
+}
+
+func startCluster(settings []string) (address string, stop func() error, err error) {
+	c, err := pgtest.Start(settings)
+	if err != nil {
+		return "", nil, err
+	}
+	return c.URL(), c.Stop, nil
 }

@@ -1,0 +1,6 @@
+//go:build race
+
+package racetest
+
+// Enabled reports whether the race detector is part of the program.
+const Enabled = true
