@@ -98,7 +98,7 @@ func callAndReceive(t *testing.T, program string) {
 		_ = cmd.Wait()
 	}()
 	url := log.find(t, regexp.MustCompile(`http://[^ ]+/mcp`))
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(ctx,
 		&mcp.StreamableClientTransport{Endpoint: url}, nil)

@@ -165,7 +165,7 @@ func startPeer(ts *testscript.TestScript, neg bool, args []string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ts.Defer(func() {
 		cancel()
-		end, done := context.WithTimeout(context.Background(), 5*time.Second)
+		end, done := context.WithTimeout(context.Background(), time.Minute)
 		defer done()
 		_ = p.events.Shutdown(end)
 		hs.Close()

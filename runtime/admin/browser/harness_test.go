@@ -130,7 +130,7 @@ func newSite(t *testing.T, description string) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := s.es.Shutdown(ctx); err != nil {
 			t.Error(err)

@@ -68,7 +68,7 @@ func stays(s *server.Server, replicas int) {
 	if err != nil {
 		panic(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if _, err := js.CreateStream(ctx, natsjs.StreamConfig{Name: "STAYS", Subjects: []string{"stays"}, Replicas: replicas}); err != nil {
 		panic(err)
@@ -129,7 +129,7 @@ func threeOf(dir string, with func(*server.Options)) (all []*server.Server) {
 		s.Start()
 		all = append(all, s)
 	}
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		led, peers := false, 0
 		for _, s := range all {
 			led = led || s.JetStreamIsLeader()
@@ -215,7 +215,7 @@ func clears(t *testing.T, url, namespace string) {
 		t.Log(err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	names := js.StreamNames(ctx)
 	for name := range names.Name() {

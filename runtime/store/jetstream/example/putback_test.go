@@ -27,7 +27,7 @@ type backup struct {
 // asks asks the servers' API, whose answers have an error or none.
 func asks(t *testing.T, c *nats.Conn, subject, body string, answer any) {
 	t.Helper()
-	m, err := c.Request(subject, []byte(body), 20*time.Second)
+	m, err := c.Request(subject, []byte(body), time.Minute)
 	if err != nil {
 		t.Fatalf("%s: %v", subject, err)
 	}
@@ -87,7 +87,7 @@ func putsBack(t *testing.T, c *nats.Conn, b backup) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := c.Request("$JS.API.STREAM.RESTORE."+b.stream, body, 20*time.Second)
+		m, err := c.Request("$JS.API.STREAM.RESTORE."+b.stream, body, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,10 +97,10 @@ func putsBack(t *testing.T, c *nats.Conn, b backup) {
 		}
 	}
 	for _, chunk := range append(b.chunks, nil) {
-		m, err := c.Request(answer.Deliver, chunk, 20*time.Second)
+		m, err := c.Request(answer.Deliver, chunk, time.Minute)
 		for end := time.Now().Add(time.Minute); errors.Is(err, nats.ErrNoResponders) && time.Now().Before(end); { // the servers do not know yet who restores
 			time.Sleep(20 * time.Millisecond)
-			m, err = c.Request(answer.Deliver, chunk, 20*time.Second)
+			m, err = c.Request(answer.Deliver, chunk, time.Minute)
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", b.stream, err)
