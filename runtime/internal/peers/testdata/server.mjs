@@ -1,12 +1,14 @@
 // A server of events with a TypeScript SDK: node server.mjs 1|2 PORT [T0 MOST]. One event of type tick is there for each 50 ms
-// since T0, at most MOST, so that a restart changes nothing.
+// since T0, at most MOST, so that a restart changes nothing. With a T0 in the far future a line of input makes it now.
 import { createServer } from 'node:http';
 import { randomUUID } from 'node:crypto';
 import * as z from 'zod';
 
-const [version, port, t0 = Date.now(), most = Infinity] = process.argv.slice(2);
-const head = () => Math.max(0, Math.min(Number(most), Math.floor((Date.now() - Number(t0)) / 50)));
-const at = (n) => Number(t0) + 50 * n;
+const [version, port, begin = Date.now(), most = Infinity] = process.argv.slice(2);
+let t0 = Number(begin);
+process.stdin.on('data', () => { t0 = Date.now(); });
+const head = () => Math.max(0, Math.min(Number(most), Math.floor((Date.now() - t0) / 50)));
+const at = (n) => t0 + 50 * n;
 const event = (n) => ({ eventId: `e${n}`, name: 'tick', timestamp: new Date(at(n)).toISOString(), data: { seq: n } });
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 const refuse = (code, message, data) => {
