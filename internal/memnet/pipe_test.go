@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"net/http/httptest"
 	"os"
 	"sync"
 	"testing"
@@ -15,11 +14,11 @@ import (
 
 // Both ends of a TLS connection that close it in the same moment do not wait for each other.
 func TestBothCloseTLS(t *testing.T) {
-	web := httptest.NewTLSServer(nil)
-	web.Close()
 	synctest.Test(t, func(t *testing.T) {
+		config := ClientTLS()
+		config.ServerName = "server.test"
 		a, b := Pipe()
-		server, client := tls.Server(a, web.TLS), tls.Client(b, &tls.Config{InsecureSkipVerify: true})
+		server, client := tls.Server(a, ServerTLS()), tls.Client(b, config)
 		go server.Handshake()
 		if err := client.Handshake(); err != nil {
 			t.Fatal(err)

@@ -249,7 +249,7 @@ func checkUnknownMembers(ctx context.Context, r *run) error {
 // echoed checks that each id comes back as it was sent.
 func (r *run) echoed(ctx context.Context, ids ...string) error {
 	for _, id := range ids {
-		x, err := r.sendWithin(ctx, request{id: json.RawMessage(id), method: wire.MethodList}, callTimeout/2)
+		x, err := r.sendWithin(ctx, request{id: json.RawMessage(id), method: wire.MethodList}, r.o.pace.call/2)
 		if err != nil {
 			return err
 		}

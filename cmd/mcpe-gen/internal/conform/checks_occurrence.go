@@ -298,7 +298,7 @@ func (r *run) begins(ctx context.Context, cursor, id string) (*exchange, error) 
 		return x, err
 	}
 	defer f.stop()
-	waiting, cancel := context.WithTimeout(ctx, callTimeout/2)
+	waiting, cancel := context.WithTimeout(ctx, r.o.pace.call/2)
 	defer cancel()
 	m, ok := f.await(waiting, func(m message) bool { return m.method == wire.NotificationEvent })
 	if !ok {

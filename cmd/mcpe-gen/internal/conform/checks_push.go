@@ -41,7 +41,7 @@ func (r *run) streamed(ctx context.Context, id json.RawMessage, more map[string]
 
 // first sends an events/stream and returns the first message that comes. The caller stops the flow.
 func (r *run) first(ctx context.Context, q request) (*flow, *exchange, error) {
-	waiting, cancel := context.WithTimeout(ctx, callTimeout)
+	waiting, cancel := context.WithTimeout(ctx, r.o.pace.call)
 	defer cancel()
 	f, body, err := r.open(ctx, q)
 	if err != nil {
@@ -248,7 +248,7 @@ func checkHeldAnswers(ctx context.Context, r *run) error {
 		held <- answer{x, err}
 	}()
 	w := &witness{r: r, s: r.poll}
-	for end := time.Now().Add(min(r.o.Wait, callTimeout/2)); time.Now().Before(end) && ctx.Err() == nil; {
+	for end := time.Now().Add(min(r.o.Wait, r.o.pace.call/2)); time.Now().Before(end) && ctx.Err() == nil; {
 		x, page, ok := w.poll(ctx, result.Cursor, 0)
 		if !ok || page.truncated {
 			return skipf("a poll beside it was not answered, or was truncated")

@@ -54,7 +54,7 @@ func checkNotHeld(_ context.Context, _ *run, t *retrial) error {
 	// The second was refused only after the first had been taken: nothing new came meanwhile.
 	for i, id := range t.plain[:len(t.plain)-1] {
 		list, next := t.callback.attempts(id), t.callback.attempts(t.plain[i+1])
-		if len(list) < 2 || !next[0].at.After(list[len(list)-1].at) {
+		if len(list) < 2 || next[0].at.Before(list[len(list)-1].at) {
 			return nil
 		}
 	}

@@ -44,7 +44,11 @@ func checkPrivate(ctx context.Context, r *run) error {
 // checkLoopback listens where the callback would be; that sees a connection when the server runs on
 // this machine.
 func checkLoopback(ctx context.Context, r *run) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	listen := r.o.loopback
+	if listen == nil {
+		listen = func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
+	}
+	l, err := listen()
 	if err != nil {
 		return skipf("cannot listen on loopback: %v", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"time"
 
@@ -48,17 +49,27 @@ type Options struct {
 	// Stderr receives what a command writes to its standard error.
 	Stderr io.Writer
 
-	// pace is nil for the real one; tests of a server that is fast have another.
+	// pace is nil for the real one.
 	pace *pace
 	// door is an open Receiver, and only chooses the checks, for tests.
 	door *peer.Door
 	only func(check) bool
 	// restart stands for Restart in tests.
 	restart func() error
+	// dial and loopback stand for the network in tests: how servers over HTTP are reached, and a listener on loopback.
+	dial     dialer
+	loopback func() (net.Listener, error)
+	// process stands for the one of Target.Command in tests.
+	process func() *process
 }
+
+// A dialer connects to an address.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 // A pace is how long is waited where nothing but time can tell.
 type pace struct {
+	// handshake and call bound the answers to a request of the handshake and to any other.
+	handshake, call time.Duration
 	// heartbeat is for the first one; a server that sends one every 30 s is slow, and right.
 	heartbeat time.Duration
 	// settle is how long what is under way may still arrive.
@@ -76,17 +87,14 @@ type pace struct {
 	slow *slowPace
 }
 
-var realPace = pace{heartbeat: 35 * time.Second, settle: 500 * time.Millisecond, quiet: 3 * time.Second,
-	poll: 200 * time.Millisecond, arrive: 5 * time.Second, retry: time.Second / 5, hang: 4 * time.Second,
-	run: 110 * time.Second, slow: &realSlow}
+var realPace = pace{handshake: 10 * time.Second, call: 12 * time.Second, heartbeat: 35 * time.Second,
+	settle: 500 * time.Millisecond, quiet: 3 * time.Second, poll: 200 * time.Millisecond, arrive: 5 * time.Second,
+	retry: time.Second / 5, hang: 4 * time.Second, run: 110 * time.Second, slow: &realSlow}
 
 // MaxWait bounds Options.Wait, so that a run ends within two minutes.
 const MaxWait = 25 * time.Second
 
-const (
-	cleanupTime = 6 * time.Second
-	callTimeout = 12 * time.Second
-)
+const cleanupTime = 6 * time.Second
 
 // Check refuses options that cannot work, before anything is connected.
 func (o Options) Check() error {
@@ -273,7 +281,7 @@ func (r *run) call(ctx context.Context, method string, params map[string]any) (*
 
 // send sends a request and waits for the answer.
 func (r *run) send(ctx context.Context, q request) (*exchange, error) {
-	return r.sendWithin(ctx, q, callTimeout)
+	return r.sendWithin(ctx, q, r.o.pace.call)
 }
 
 func (r *run) sendWithin(ctx context.Context, q request, timeout time.Duration) (*exchange, error) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -15,7 +14,6 @@ import (
 const (
 	methodDiscover   = "server/discover"
 	methodInitialize = "initialize"
-	handshakeTimeout = 10 * time.Second
 )
 
 // An Unreachable tells that there is no MCP server with events to judge.
@@ -32,13 +30,13 @@ func (e *Unreachable) Unwrap() error { return e.Err }
 func (r *run) connect(ctx context.Context, stderr io.Writer) error {
 	t := r.o.Target
 	if t.URL != "" {
-		r.link = newHTTPLink(t.URL, t.Token, r.o.OtherToken, r.observe)
+		r.link = newHTTPLink(t.URL, t.Token, r.o.OtherToken, r.o.dial, r.observe)
 	} else {
-		l, err := newStdioLink(t.Command, stderr, r.observe)
+		p, err := r.start(stderr)
 		if err != nil {
 			return &Unreachable{err}
 		}
-		r.link = l
+		r.link = newStdioLink(p, r.o.pace.call, r.observe)
 	}
 	var err error
 	if r.o.Revision != wire.RevisionLegacy {
@@ -73,8 +71,8 @@ func worthInitialize(err error) bool {
 
 // handshake asks for the server's capabilities.
 func (r *run) handshake(ctx context.Context, revision, method string, params map[string]any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTimeout, fmt.Errorf("no answer to %s within %v", method,
-		handshakeTimeout))
+	most := r.o.pace.handshake
+	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("no answer to %s within %v", method, most))
 	defer cancel()
 	r.revision = revision
 	if method == methodDiscover {

@@ -38,8 +38,12 @@ func (e *notMCP) Error() string {
 		e.reason)
 }
 
-func newHTTPLink(url, token, other string, observe func(*flow, message)) *httpLink {
+// newHTTPLink returns a link to the server at url. dial is nil for the system's network.
+func newHTTPLink(url, token, other string, dial dialer, observe func(*flow, message)) *httpLink {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if dial != nil {
+		transport.DialContext, transport.Proxy = dial, nil
+	}
 	transport.MaxIdleConnsPerHost = 4
 	transport.ResponseHeaderTimeout = 40 * time.Second
 	return &httpLink{url: url, token: token, other: other, observe: observe, client: &http.Client{Transport: transport,

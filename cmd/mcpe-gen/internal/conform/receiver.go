@@ -22,8 +22,9 @@ import (
 
 // A receiver is called back by the server under test, on paths that nobody can guess.
 type receiver struct {
-	url string
-	web *http.Server
+	url    string
+	web    *http.Server
+	served chan struct{} // closed when web has stopped serving
 
 	mu        sync.Mutex
 	callbacks map[string]*callback // by the last part of the path
@@ -88,14 +89,17 @@ const (
 )
 
 func newReceiver(d *peer.Door) *receiver {
-	r := &receiver{url: strings.TrimSuffix(d.URL, "/"), callbacks: map[string]*callback{}}
+	r := &receiver{url: strings.TrimSuffix(d.URL, "/"), served: make(chan struct{}), callbacks: map[string]*callback{}}
 	r.web = &http.Server{Handler: r, TLSConfig: d.TLS, ReadTimeout: 20 * time.Second,
 		ErrorLog: log.New(io.Discard, "", 0)} // who connects without TLS is no affair of the report
 	l := d.Listener
 	if d.TLS != nil {
 		l = tls.NewListener(l, d.TLS)
 	}
-	go func() { _ = r.web.Serve(l) }()
+	go func() {
+		defer close(r.served)
+		_ = r.web.Serve(l)
+	}()
 	return r
 }
 
@@ -105,6 +109,7 @@ func (r *receiver) close() {
 	if r.web.Shutdown(ctx) != nil {
 		r.web.Close()
 	}
+	<-r.served
 }
 
 // letters make secrets whose text needs no escape in JSON, so that they can be found and hidden.

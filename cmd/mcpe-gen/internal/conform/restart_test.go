@@ -2,15 +2,13 @@ package conform
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/wrongserver"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -36,41 +34,30 @@ func TestRestart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := Options{Wait: 10 * time.Second}
-			patient := quick
-			patient.settle = 2 * time.Second // what the server before had sent is there by then
-			o.pace, o.Target.Token = &patient, token
-			w := wrongserver.Options{Token: token, Interval: 40 * time.Millisecond, Heartbeat: 60 * time.Millisecond, Retry: time.Second}
-			o.door, w.Client = door(t)
-			w.AllowHost = strings.TrimPrefix(o.door.URL, "https://")
-			var now atomic.Pointer[wrongserver.Server]
-			start := func(w wrongserver.Options) {
-				s := wrongserver.New(w)
-				t.Cleanup(s.Close)
-				if before := now.Swap(s); before != nil {
-					before.Close()
+			synctest.Test(t, func(t *testing.T) {
+				n := &site{t: t}
+				w := n.wrongOptions("")
+				now := n.wrong(w)
+				o := n.options(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) { now.ServeHTTP(out, r) }))
+				o.door = n.door(hookHost)
+				o.restart = func() error {
+					w.Change = tt.change
+					if tt.broken {
+						w.AllowHost = "nowhere.test"
+					}
+					now.Close()
+					now = n.wrong(w)
+					return nil
 				}
-			}
-			start(w)
-			web := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) { now.Load().ServeHTTP(out, r) }))
-			t.Cleanup(web.Close)
-			o.Target.URL = web.URL
-			o.restart = func() error {
-				w.Change = tt.change
-				if tt.broken {
-					w.AllowHost = "nowhere.test"
+				o.only = func(c check) bool { return c.needs&needRestart != 0 || c.id == "SUB-1" }
+				report := judge(t, o)
+				for id, want := range tt.want {
+					i := slices.IndexFunc(report.Findings, func(f verdict.Finding) bool { return f.ID == id })
+					if f := report.Findings[i]; f.Outcome != want {
+						t.Errorf("%s: %+v", want, f)
+					}
 				}
-				start(w)
-				return nil
-			}
-			o.only = func(c check) bool { return c.needs&needRestart != 0 || c.id == "SUB-1" }
-			report := judge(t, o)
-			for id, want := range tt.want {
-				i := slices.IndexFunc(report.Findings, func(f verdict.Finding) bool { return f.ID == id })
-				if f := report.Findings[i]; f.Outcome != want {
-					t.Errorf("%s: %+v", want, f)
-				}
-			}
+			})
 		})
 	}
 }
@@ -78,9 +65,12 @@ func TestRestart(t *testing.T) {
 // The command of a restart runs by the shell, and one that fails or does not end is no restart.
 func TestRestartCommand(t *testing.T) {
 	t.Parallel()
-	r := &run{o: Options{pace: &pace{slow: &slowPace{back: 300 * time.Millisecond}}}}
 	for command, want := range map[string]string{"exit 0": "", "exit 3": "exit status 3", "sleep 60": "did not end within"} {
-		r.o.Restart = command
+		back := time.Minute
+		if strings.HasPrefix(command, "sleep") {
+			back = 20 * time.Millisecond // in which nothing is to come
+		}
+		r := &run{o: Options{Restart: command, pace: &pace{slow: &slowPace{back: back}}}}
 		if err := r.runRestart(t.Context()); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", command, err)
 		}

@@ -20,13 +20,25 @@ import (
 // stdioGrace is how long a process may take to exit at each stage of ending it.
 const stdioGrace = 3 * time.Second
 
-// A stdioLink speaks newline-delimited JSON with a child process.
+// A process is a server that runs.
+type process struct {
+	// in and out are its standard input and output.
+	in interface {
+		io.WriteCloser
+		SetWriteDeadline(time.Time) error
+	}
+	out io.ReadCloser
+	// exited is closed when it has ended.
+	exited chan struct{}
+	// interrupt and kill end it.
+	interrupt, kill func()
+}
+
+// A stdioLink speaks newline-delimited JSON with a process.
 type stdioLink struct {
-	cmd *exec.Cmd
-	in  *os.File
+	*process
 	// patience is how long the process may leave a request unread.
 	patience time.Duration
-	exited   chan struct{}
 	read     sync.WaitGroup
 	observe  func(*flow, message)
 
@@ -38,7 +50,15 @@ type stdioLink struct {
 	stray   string // the first line that is no message
 }
 
-func newStdioLink(command []string, stderr io.Writer, observe func(*flow, message)) (*stdioLink, error) {
+// start starts the process of the target's command.
+func (r *run) start(stderr io.Writer) (*process, error) {
+	if r.o.process != nil {
+		return r.o.process(), nil
+	}
+	return startProcess(r.o.Target.Command, stderr)
+}
+
+func startProcess(command []string, stderr io.Writer) (*process, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stderr, cmd.WaitDelay = stderr, stdioGrace
 	// Pipes of our own: exec's would stay open as long as a grandchild holds it.
@@ -61,15 +81,21 @@ func newStdioLink(command []string, stderr io.Writer, observe func(*flow, messag
 		out.Close()
 		return nil, fmt.Errorf("starting %s: %w", filepath.Base(command[0]), err)
 	}
-	l := &stdioLink{cmd: cmd, in: in, patience: callTimeout, exited: make(chan struct{}), flows: map[string]*flow{}, observe: observe}
-	l.read.Go(func() { l.pump(out) })
+	p := &process{in: in, out: out, exited: make(chan struct{}), interrupt: func() { cmd.Process.Signal(os.Interrupt) },
+		kill: func() { cmd.Process.Kill() }}
 	go func() {
 		_ = cmd.Wait()
-		close(l.exited)
+		close(p.exited)
 		// A grandchild may hold stdout; what it writes is nobody's answer.
 		out.Close()
 	}()
-	return l, nil
+	return p, nil
+}
+
+func newStdioLink(p *process, patience time.Duration, observe func(*flow, message)) *stdioLink {
+	l := &stdioLink{process: p, patience: patience, flows: map[string]*flow{}, observe: observe}
+	l.read.Go(func() { l.pump(p.out) })
+	return l
 }
 
 func (*stdioLink) settle(string, string) {}
@@ -176,8 +202,7 @@ func (l *stdioLink) write(body []byte) error {
 // close ends the process: its input first, then SIGTERM, then SIGKILL.
 func (l *stdioLink) close() {
 	l.in.Close()
-	for _, end := range []func(){func() { l.cmd.Process.Signal(os.Interrupt) }, func() { l.cmd.Process.Kill() },
-		func() {}} {
+	for _, end := range []func(){l.interrupt, l.kill, func() {}} {
 		select {
 		case <-l.exited:
 			l.read.Wait()

@@ -76,7 +76,7 @@ func (r *run) follow(ctx context.Context, s *subject) {
 		// Not by send: its exchange is none of a check's.
 		q := request{id: r.nextID(), method: wire.MethodPoll, params: s.params(params)}
 		body := q.encode(r.revision)
-		calling, cancel := context.WithTimeout(ctx, callTimeout)
+		calling, cancel := context.WithTimeout(ctx, r.o.pace.call)
 		f, err := r.link.start(calling, q, body)
 		if err != nil {
 			cancel()

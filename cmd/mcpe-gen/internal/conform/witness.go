@@ -104,7 +104,7 @@ func (p *place) must(newest string) []string {
 
 // quiet sends a request that is none of a check's.
 func (r *run) quiet(ctx context.Context, method string, params map[string]any) (*exchange, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.o.pace.call)
 	defer cancel()
 	q := request{id: r.nextID(), method: method, params: params}
 	body := q.encode(r.revision)
@@ -124,7 +124,7 @@ func (r *run) quietly(ctx context.Context, params map[string]any) (*flow, *excha
 	if err != nil {
 		return nil, nil, false
 	}
-	waiting, cancel := context.WithTimeout(ctx, callTimeout)
+	waiting, cancel := context.WithTimeout(ctx, r.o.pace.call)
 	defer cancel()
 	m, ok := f.await(waiting, func(message) bool { return true })
 	if !ok || m.method != wire.NotificationActive {

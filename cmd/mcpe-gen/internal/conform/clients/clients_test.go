@@ -3,7 +3,6 @@ package clients
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,9 +10,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,37 +28,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A site is the network of a bubble: servers and callbacks by their hosts.
 type site struct {
-	t    *testing.T
-	mu   sync.Mutex
-	nets map[string]*memnet.Network
-	cert tls.Certificate
+	memnet.Hosts
+	opened atomic.Int64
 }
-
-// certificate is httptest's, made outside of bubbles.
-var certificate = sync.OnceValue(func() tls.Certificate {
-	s := httptest.NewTLSServer(http.NotFoundHandler())
-	defer s.Close()
-	return s.TLS.Certificates[0]
-})
 
 // open adds a host.
 func (n *site) open(kind string) (l *memnet.Network, host string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	l, host = memnet.New(), fmt.Sprintf("%s-%d.test", kind, len(n.nets))
-	n.nets[host] = l
-	return l, host
-}
-
-func (n *site) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	host, _, _ := net.SplitHostPort(address)
-	n.mu.Lock()
-	l := n.nets[host]
-	n.mu.Unlock()
-	if l == nil {
-		return nil, errors.New("no such host: " + host)
-	}
-	return l.DialContext(ctx, network, address)
+	host = fmt.Sprintf("%s-%d.test", kind, n.opened.Add(1))
+	return n.Listen(host), host
 }
 
 // A faced program is a client in process.
@@ -106,12 +82,8 @@ func judgeHow(t *testing.T, o Options, run client1, isDeaf bool) *verdict.Report
 }
 
 func tryJudge(t *testing.T, o Options, run client1, isDeaf bool) (*verdict.Report, error) {
-	o.rig = newSite(t).rig(run, isDeaf)
+	o.rig = new(site).rig(run, isDeaf)
 	return Run(t.Context(), o)
-}
-
-func newSite(t *testing.T) *site {
-	return &site{t: t, nets: map[string]*memnet.Network{}, cert: certificate()}
 }
 
 // rig is what a run in the bubble stands on.
@@ -138,7 +110,7 @@ func (n *site) rig(run client1, isDeaf bool) *rig {
 			}()
 			return p, nil
 		},
-		dial: n.dial,
+		dial: n.DialContext,
 	}
 }
 
@@ -150,10 +122,10 @@ func (e ended) Error() string { return string(e) }
 // ours is a program with runtime/client, by one mode or by any.
 func ours(ctx context.Context, n *site, url string, stdout, stderr io.Writer) error {
 	l, host := n.open("hook")
-	transport := &http.Transport{DialContext: n.dial}
+	transport := &http.Transport{DialContext: n.DialContext}
 	defer transport.CloseIdleConnections()
 	c, err := client.Connect(ctx, client.HTTP(url, &http.Client{Transport: transport}), client.Options{Logger: slog.New(slog.DiscardHandler),
-		Webhook: &client.WebhookOptions{PublicURL: "https://" + host, Listener: l, TLS: &tls.Config{Certificates: []tls.Certificate{n.cert}}}})
+		Webhook: &client.WebhookOptions{PublicURL: "https://" + host, Listener: l, TLS: memnet.ServerTLS()}})
 	if err != nil {
 		return err
 	}
@@ -282,7 +254,7 @@ var askList = func() string {
 func slowly(begin, more string) client1 {
 	return func(ctx context.Context, n *site, url string, _, _ io.Writer) error {
 		for {
-			c, err := n.dial(ctx, "tcp", strings.TrimSuffix(strings.TrimPrefix(url, "http://"), endpoint)+":80")
+			c, err := n.DialContext(ctx, "tcp", strings.TrimSuffix(strings.TrimPrefix(url, "http://"), endpoint)+":80")
 			if err != nil {
 				<-ctx.Done()
 				return nil
@@ -305,7 +277,7 @@ func slowly(begin, more string) client1 {
 // post sends one body again and again.
 func post(method, body string, times int) client1 {
 	return func(ctx context.Context, n *site, url string, _, _ io.Writer) error {
-		transport := &http.Transport{DialContext: n.dial}
+		transport := &http.Transport{DialContext: n.DialContext}
 		defer transport.CloseIdleConnections()
 		for range times {
 			req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
@@ -347,8 +319,7 @@ func TestInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		n := newSite(t)
-		report, err := Run(ctx, Options{Handled: "-", rig: n.rig(ours, false)})
+		report, err := Run(ctx, Options{Handled: "-", rig: new(site).rig(ours, false)})
 		if !errors.Is(err, context.DeadlineExceeded) || report == nil || report.Failed > 0 || report.Skipped < len(allChecks())/2 {
 			t.Errorf("%v, %+v", err, report)
 		}

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -19,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -41,7 +41,7 @@ func (w *wrongClient) is(faults ...string) bool { return slices.Contains(faults,
 // wrongly is a program with a fault; "" is none.
 func wrongly(fault string) client1 {
 	return func(ctx context.Context, n *site, url string, stdout, stderr io.Writer) error {
-		transport := &http.Transport{DialContext: n.dial}
+		transport := &http.Transport{DialContext: n.DialContext}
 		defer transport.CloseIdleConnections()
 		w := &wrongClient{fault: fault, n: n, url: url, http: &http.Client{Transport: transport}, stdout: stdout, stderr: stderr,
 			seen: map[string]bool{}, cursor: json.RawMessage("null")}
@@ -537,7 +537,7 @@ func (w *wrongClient) hook(ctx context.Context) error {
 	}
 	again := make(chan struct{}, 10)
 	server := &http.Server{Handler: http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) { w.called(out, r, again) }),
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{w.n.cert}}}
+		TLSConfig: memnet.ServerTLS()}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.ServeTLS(l, "", "") })
 	defer serving.Wait()

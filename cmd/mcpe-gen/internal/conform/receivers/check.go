@@ -3,6 +3,7 @@ package receivers
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
@@ -75,7 +76,7 @@ func (r *run) lacks(ctx context.Context, c check) error {
 	case ctx.Err() != nil:
 		return verdict.Skipf("the run ended before")
 	case r.unanswered > 0 && r.program != nil && r.program.HasEnded():
-		return verdict.Skipf("%s has ended: %s", r.program.Name, r.program.Status())
+		return verdict.Skipf("%s has ended: %s", filepath.Base(r.o.Command[0]), r.program.Status())
 	case r.unanswered >= maxUnanswered:
 		return verdict.Skipf("%d requests in a row had no answer in time", r.unanswered)
 	case c.handled && r.o.Handled == "":

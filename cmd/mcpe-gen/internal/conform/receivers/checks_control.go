@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/procgroup"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -71,7 +70,7 @@ func killed(ctx context.Context, r *run) error {
 	id, m := r.event(nil)
 	x, err := r.takes(ctx, m)
 	r.program.Kill()
-	again, failed := procgroup.Start(r.o.Command, nil, r.o.Stderr, r.o.Stderr)
+	again, failed := r.o.start()
 	if failed != nil {
 		return x.wrong("the program to start again", "%v", failed)
 	}

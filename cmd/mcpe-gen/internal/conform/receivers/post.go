@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,9 +59,9 @@ func (x *exchange) taken() bool { return x.status >= 200 && x.status < 300 }
 
 // newClient follows no redirect, as a server does not, and uses each connection once: what becomes of one request is
 // no affair of the next.
-func newClient() *http.Client {
+func newClient(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
 	return &http.Client{
-		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true,
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: dial, DisableKeepAlives: true,
 			TLSHandshakeTimeout: 5 * time.Second, ExpectContinueTimeout: time.Second},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -263,7 +264,7 @@ func (r *run) reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.o.pace.start)
 	defer cancel()
 	for {
-		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", host)
+		c, err := r.o.dial(ctx, "tcp", host)
 		if err == nil {
 			return c.Close()
 		}
@@ -273,7 +274,7 @@ func (r *run) reach(ctx context.Context) error {
 		}
 		select {
 		case <-r.program.Exited():
-			return fmt.Errorf("%s ended before it could be reached at %s", r.program.Name, host)
+			return fmt.Errorf("%s ended before it could be reached at %s", filepath.Base(r.o.Command[0]), host)
 		case <-ctx.Done():
 			return err
 		case <-time.After(20 * time.Millisecond):

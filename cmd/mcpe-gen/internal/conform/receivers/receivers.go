@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -42,8 +43,22 @@ type Options struct {
 	// Stderr receives what the program writes to its standard output and error.
 	Stderr io.Writer
 
-	// pace is nil for the real one; tests have another.
+	// pace is nil for the real one.
 	pace *pace
+	// dial and start stand for the network and for the start of Command in tests.
+	dial  func(ctx context.Context, network, address string) (net.Conn, error)
+	start func() (program, error)
+}
+
+// A program is a receiver that runs.
+type program interface {
+	// End asks it to end, kills it otherwise, and reports whether it ended by itself.
+	End() bool
+	// Kill ends it as a crash does.
+	Kill()
+	Exited() <-chan struct{}
+	HasEnded() bool
+	Status() string
 }
 
 // Defaults of [Options] that have one.
@@ -131,7 +146,7 @@ type run struct {
 	// What is shown of the run is without its secret.
 	verdict.Redactor
 	// program is nil when it runs already, else the one that runs now.
-	program *procgroup.Program
+	program program
 	// trying is the index of the check that runs, to which promises belong.
 	trying   int
 	promises []promise
@@ -158,7 +173,13 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 		o.Stderr = io.Discard
 	}
 	key, _ := keyOf(o.Secret) // checked above
-	r := &run{o: o, key: key, client: newClient()}
+	if o.dial == nil {
+		o.dial = new(net.Dialer).DialContext
+	}
+	if o.start == nil {
+		o.start = func() (program, error) { return procgroup.Start(o.Command, nil, o.Stderr, o.Stderr) }
+	}
+	r := &run{o: o, key: key, client: newClient(o.dial)}
 	r.Hide(o.Secret)
 	r.Hide(strings.TrimPrefix(o.Secret, wire.SecretPrefix))
 	began := time.Now()
@@ -166,7 +187,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	defer cancel()
 	if len(o.Command) > 0 {
 		var err error
-		if r.program, err = procgroup.Start(o.Command, nil, o.Stderr, o.Stderr); err != nil {
+		if r.program, err = o.start(); err != nil {
 			return nil, err
 		}
 		defer func() { r.program.End() }()

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,9 +18,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/freeport"
+	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -35,8 +37,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	w := &wrong{key: key, path: "/hook", subscription: DefaultSubscription, file: os.Getenv("CONFORM_HANDLED"),
-		forgets: os.Getenv("CONFORM_FORGETS") != ""}
+	w := &wrong{key: key, path: "/hook", subscription: DefaultSubscription, file: os.Getenv("CONFORM_HANDLED")}
 	if os.Getenv("CONFORM_ENDS") != "" {
 		return
 	}
@@ -51,28 +52,44 @@ func TestMain(m *testing.M) {
 	})))
 }
 
-var testPace = pace{answer: 5 * time.Second, give: 7 * time.Second, start: 20 * time.Second, settle: 10 * time.Second,
-	quiet: 50 * time.Millisecond, run: time.Minute}
+// patient is the pace of judgements in real time. A busy machine may take a minute for anything right.
+var patient = pace{answer: time.Minute, give: 2 * time.Minute, start: time.Minute, settle: time.Minute, quiet: 50 * time.Millisecond,
+	run: 10 * time.Minute}
 
 // options are those of a receiver of the test.
 func options(t *testing.T) Options {
 	secret := webhook.NewSecret().Text()
 	return Options{Secret: secret, Subscription: DefaultSubscription, Event: DefaultEvent, Data: json.RawMessage(`{"a":1}`),
-		Handled: filepath.Join(t.TempDir(), "handled"), pace: &testPace}
+		Handled: filepath.Join(t.TempDir(), "handled")}
 }
 
-// serve serves w for the options.
-func serve(t *testing.T, o *Options, w *wrong) {
+// serve serves h for the options until the test ends. It is called in a bubble.
+func serve(t *testing.T, o *Options, h http.Handler) *memnet.Network {
+	l, served := memnet.New(), make(chan struct{})
+	s := &http.Server{Handler: h, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, casingKey{}, c.(casing).text)
+	}}
+	go func() {
+		defer close(served)
+		_ = s.Serve(casingListener{l})
+	}()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil { // it waits for handlers, which may be late
+			t.Error(err)
+		}
+		<-served
+	})
+	o.URL, o.dial = "http://127.0.0.1/hook", l.DialContext
+	return l
+}
+
+// serveWrong serves w for the options.
+func serveWrong(t *testing.T, o *Options, w *wrong) *memnet.Network {
 	w.key, _ = keyOf(o.Secret)
 	w.path, w.subscription, w.file = "/hook", o.Subscription, o.Handled
-	s := httptest.NewUnstartedServer(w)
-	s.Listener = casingListener{s.Listener}
-	s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		return context.WithValue(ctx, casingKey{}, c.(casing).text)
-	}
-	s.Start()
-	t.Cleanup(s.Close)
-	o.URL = s.URL + "/hook"
+	return serve(t, o, w)
 }
 
 func judge(t *testing.T, o Options) *verdict.Report {
@@ -97,6 +114,10 @@ func found(report *verdict.Report) (all []verdict.Finding) {
 // TestOurs judges the receiver that a Go program has.
 func TestOurs(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testOurs)
+}
+
+func testOurs(t *testing.T) {
 	o := options(t)
 	secret, err := webhook.ParseSecret(o.Secret)
 	if err != nil {
@@ -123,9 +144,8 @@ func TestOurs(t *testing.T) {
 		}
 		return nil
 	})
-	s := httptest.NewServer(hooks)
-	defer s.Close()
-	o.URL = s.URL + end.Path()
+	serve(t, &o, hooks)
+	o.URL = "http://127.0.0.1" + end.Path()
 	report := judge(t, o)
 	for _, f := range report.Findings {
 		if f.Outcome == verdict.Fail || f.Outcome == verdict.Advice || f.Outcome == verdict.Skip && !strings.Contains(f.Got, "after --") {
@@ -137,8 +157,12 @@ func TestOurs(t *testing.T) {
 // TestRight judges the fixture without a fault, which is the measure of all faults.
 func TestRight(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testRight)
+}
+
+func testRight(t *testing.T) {
 	o := options(t)
-	serve(t, &o, &wrong{})
+	serveWrong(t, &o, &wrong{})
 	report := judge(t, o)
 	if f := found(report); f != nil {
 		t.Errorf("%+v", f)
@@ -148,7 +172,7 @@ func TestRight(t *testing.T) {
 	}
 	// Nothing is known of what was handled, and all else is tried.
 	o.Handled = ""
-	serve(t, &o, &wrong{handlesNothing: true})
+	serveWrong(t, &o, &wrong{handlesNothing: true})
 	report = judge(t, o)
 	if f := found(report); f != nil {
 		t.Errorf("without --handled: %+v", f)
@@ -216,28 +240,22 @@ func TestFaults(t *testing.T) {
 		hasFault[f.title] = true
 		t.Run(strings.ReplaceAll(fmt.Sprintf("%s %s", f.id, f.title), "/", "-"), func(t *testing.T) {
 			t.Parallel()
-			o := options(t)
-			p := testPace
-			if f.wrong.late {
-				p.answer = 100 * time.Millisecond
-			}
-			if f.wrong.handlesNothing || f.wrong.terminationLost || f.wrong.byWebhookID || f.wrong.byEither || f.wrong.gapRefused {
-				p.settle = 300 * time.Millisecond // nothing is to come
-			}
-			o.pace = &p
-			serve(t, &o, f.wrong)
-			report := judge(t, o)
-			all := found(report)
-			if len(all) == 0 || all[0].ID != f.id || all[0].Title != f.title {
-				t.Fatalf("%+v", all)
-			}
-			if all[0].Expected == "" || all[0].Got == "" || all[0].Request == "" || all[0].Answer == "" {
-				t.Errorf("the finding does not show all: %+v", all[0])
-			}
-			text, _ := json.Marshal(report)
-			if strings.Contains(string(text), strings.TrimPrefix(o.Secret, "whsec_")) {
-				t.Error("the report has the secret")
-			}
+			synctest.Test(t, func(t *testing.T) {
+				o := options(t)
+				serveWrong(t, &o, f.wrong)
+				report := judge(t, o)
+				all := found(report)
+				if len(all) == 0 || all[0].ID != f.id || all[0].Title != f.title {
+					t.Fatalf("%+v", all)
+				}
+				if all[0].Expected == "" || all[0].Got == "" || all[0].Request == "" || all[0].Answer == "" {
+					t.Errorf("the finding does not show all: %+v", all[0])
+				}
+				text, _ := json.Marshal(report)
+				if strings.Contains(string(text), strings.TrimPrefix(o.Secret, "whsec_")) {
+					t.Error("the report has the secret")
+				}
+			})
 		})
 	}
 	for _, c := range checks() {
@@ -247,45 +265,72 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestKilled judges programs that are killed: one that has written what it took, and one that had it in mind.
+// TestKilled judges a program that is killed, and has written what it took.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	for _, forgets := range []bool{false, true} {
-		t.Run(fmt.Sprintf("forgets %v", forgets), func(t *testing.T) {
-			t.Parallel()
-			o := options(t)
-			address := freeAddress(t)
-			o.URL = "http://" + address + "/hook"
-			o.Command = ownCommand(o, "CONFORM_RECEIVER="+address)
-			p := testPace
-			if forgets {
-				o.Command = slices.Insert(o.Command, 1, "CONFORM_FORGETS=1")
-				p.settle = 2 * time.Second
-			}
-			o.pace = &p
-			all := found(judge(t, o))
-			if !forgets && all != nil {
-				t.Errorf("%+v", all)
-			}
-			if forgets && (len(all) != 1 || all[0].Title != crashChecks[0].title || all[0].Outcome != verdict.Fail) {
-				t.Errorf("%+v", all)
-			}
-			if c, err := net.Dial("tcp", address); err == nil {
-				c.Close()
-				t.Error("the program was left running")
-			}
-		})
+	o := options(t)
+	address := freeAddress(t)
+	o.URL, o.pace = "http://"+address+"/hook", &patient
+	o.Command = ownCommand(o, "CONFORM_RECEIVER="+address)
+	if all := found(judge(t, o)); all != nil {
+		t.Errorf("%+v", all)
 	}
+	if c, err := net.Dial("tcp", address); err == nil {
+		c.Close()
+		t.Error("the program was left running")
+	}
+}
+
+// A forgetful program has in mind what it took, and is killed before it writes that.
+type forgetful struct {
+	l      *memnet.Network
+	killed chan struct{}
+}
+
+func (p *forgetful) Kill() {
+	p.l.Close()
+	close(p.killed)
+}
+
+func (p *forgetful) End() bool {
+	p.Kill()
+	return true
+}
+
+func (p *forgetful) HasEnded() bool          { return false }
+func (p *forgetful) Exited() <-chan struct{} { return p.killed }
+func (p *forgetful) Status() string          { return "signal: killed" }
+
+// TestForgets judges a program that loses what it took when it is killed.
+func TestForgets(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := options(t)
+		var now *memnet.Network
+		o.Command = []string{"receiver"}
+		o.URL, o.dial = "http://127.0.0.1/hook", func(ctx context.Context, network, address string) (net.Conn, error) {
+			return now.DialContext(ctx, network, address)
+		}
+		o.start = func() (program, error) {
+			of, killed := o, make(chan struct{})
+			now = serveWrong(t, &of, &wrong{killed: killed})
+			return &forgetful{now, killed}, nil
+		}
+		all := found(judge(t, o))
+		if len(all) != 1 || all[0].Title != crashChecks[0].title || all[0].Outcome != verdict.Fail {
+			t.Errorf("%+v", all)
+		}
+	})
 }
 
 // freeAddress is one of loopback at which nobody listens.
 func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addresses, release, err := freeport.Reserve(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	release()
+	return addresses[0]
 }
 
 // ownCommand starts this test as the receiver.
@@ -320,50 +365,46 @@ func TestNoReceiver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			var conns sync.WaitGroup
-			done := make(chan struct{})
-			conns.Go(func() {
-				for {
-					c, err := l.Accept()
-					if err != nil {
-						return
-					}
-					conns.Go(func() {
-						defer c.Close()
-						// What comes before the request is no answer to it: net/http drops the connection.
-						if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
-							tt.serve(c)
+			synctest.Test(t, func(t *testing.T) {
+				l := memnet.New()
+				var conns sync.WaitGroup
+				done := make(chan struct{})
+				conns.Go(func() {
+					for {
+						c, err := l.Accept()
+						if err != nil {
+							return
 						}
-						<-done
-					})
+						conns.Go(func() {
+							defer c.Close()
+							// What comes before the request is no answer to it: net/http drops the connection.
+							if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+								tt.serve(c)
+							}
+							<-done
+						})
+					}
+				})
+				defer conns.Wait()
+				defer l.Close()
+				defer close(done)
+				o := options(t)
+				o.URL, o.dial = "http://127.0.0.1", l.DialContext
+				began := time.Now()
+				report := judge(t, o)
+				if len(report.Findings) != len(checks()) || report.Failed == 0 || report.Passed > len(lastChecks) {
+					t.Errorf("%+v", report)
+				}
+				if f := report.Findings[0]; f.Outcome != verdict.Fail || f.Got == "" || f.Request == "" {
+					t.Errorf("%+v", f)
+				}
+				if f := report.Findings[len(checks())-1]; (f.Outcome == verdict.Advice) != (tt.says != "") || tt.says != "" && f.Title != tt.says {
+					t.Errorf("%+v", f)
+				}
+				if took := time.Since(began); took > 30*time.Second {
+					t.Errorf("took %v", took)
 				}
 			})
-			defer conns.Wait()
-			defer l.Close()
-			defer close(done)
-			o := options(t)
-			o.URL = "http://" + l.Addr().String()
-			p := testPace
-			p.give = 300 * time.Millisecond
-			o.pace = &p
-			began := time.Now()
-			report := judge(t, o)
-			if len(report.Findings) != len(checks()) || report.Failed == 0 || report.Passed > len(lastChecks) {
-				t.Errorf("%+v", report)
-			}
-			if f := report.Findings[0]; f.Outcome != verdict.Fail || f.Got == "" || f.Request == "" {
-				t.Errorf("%+v", f)
-			}
-			if f := report.Findings[len(checks())-1]; (f.Outcome == verdict.Advice) != (tt.says != "") || tt.says != "" && f.Title != tt.says {
-				t.Errorf("%+v", f)
-			}
-			if took := time.Since(began); took > 30*time.Second {
-				t.Errorf("took %v", took)
-			}
 		})
 	}
 }
@@ -372,7 +413,7 @@ func TestNoReceiver(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	o := options(t)
-	o.URL = "http://" + freeAddress(t) + "/hook"
+	o.URL, o.pace = "http://"+freeAddress(t)+"/hook", &patient
 	if report, err := Run(t.Context(), o); err == nil || report != nil || !strings.HasPrefix(err.Error(), "connecting to 127.0.0.1:") {
 		t.Errorf("%v, %v", report, err)
 	}
@@ -389,24 +430,24 @@ func TestUnreachable(t *testing.T) {
 // TestCrashes judges a receiver that goes away while it is judged.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
-	o := options(t)
-	var s *httptest.Server
-	var requests atomic.Int32
-	w := &wrong{path: "/hook", subscription: o.Subscription, file: o.Handled}
-	w.key, _ = keyOf(o.Secret)
-	s = httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
-		if requests.Add(1) > 9 {
-			s.Listener.Close()
-			panic(http.ErrAbortHandler)
+	synctest.Test(t, func(t *testing.T) {
+		o := options(t)
+		var requests atomic.Int32
+		w := &wrong{path: "/hook", subscription: o.Subscription, file: o.Handled}
+		w.key, _ = keyOf(o.Secret)
+		var l *memnet.Network
+		l = serve(t, &o, http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
+			if requests.Add(1) > 9 {
+				l.Close()
+				panic(http.ErrAbortHandler)
+			}
+			w.ServeHTTP(out, req)
+		}))
+		report := judge(t, o)
+		if report.Failed != maxUnanswered || report.Skipped < len(checks())/2 {
+			t.Errorf("%+v", report)
 		}
-		w.ServeHTTP(out, req)
-	}))
-	defer s.Close()
-	o.URL = s.URL + "/hook"
-	report := judge(t, o)
-	if report.Failed != maxUnanswered || report.Skipped < len(checks())/2 {
-		t.Errorf("%+v", report)
-	}
+	})
 }
 
 // TestProgramCrashes judges a program that crashes while it is judged: the report says how it ended.
@@ -417,8 +458,8 @@ func TestProgramCrashes(t *testing.T) {
 	o.URL = "http://" + address + "/hook"
 	o.Command = ownCommand(o, "CONFORM_RECEIVER="+address, "CONFORM_CRASHES=9")
 	o.Handled = ""
-	p := testPace
-	p.quiet = 20 * time.Second // within which it ends
+	p := patient
+	p.quiet = time.Minute // within which it ends
 	o.pace = &p
 	report := judge(t, o)
 	if report.Failed != 1 {

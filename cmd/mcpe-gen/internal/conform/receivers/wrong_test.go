@@ -34,9 +34,12 @@ type wrong struct {
 	strictMembers, needsCursor, asciiOnly, shortID, small, huge           bool
 	anyMethod, anyContent, takesRubbish, takesAnySubscription             bool
 	typeIgnored, unknownRefused, gapRefused, gapTwice, gapNeedsCursor     bool
-	terminationLost, goesOn, fails5xx, forgets, handlesNothing            bool
+	terminationLost, goesOn, fails5xx, handlesNothing                     bool
 	echoesUnsigned, echoesForged, echoesElsewhere, echoesText, accepted   bool
 	boundChallenge, handlesChallenge, late, endless, floods, final        bool
+
+	// killed is closed when the process is killed, which notes late what it has handled; nil if it notes at once.
+	killed <-chan struct{}
 
 	racers atomic.Int32
 
@@ -73,7 +76,7 @@ type casingKey struct{}
 
 func (w *wrong) ServeHTTP(out http.ResponseWriter, req *http.Request) {
 	if w.late {
-		time.Sleep(150 * time.Millisecond)
+		time.Sleep(6 * time.Second)
 	}
 	status, answer := w.answer(req)
 	out.WriteHeader(status)
@@ -225,7 +228,7 @@ func (w *wrong) genuine(req *http.Request, body []byte, eventID string, event bo
 	if err != nil {
 		return false
 	}
-	if w.takesMilliseconds && seconds > 1e12 {
+	if w.takesMilliseconds && seconds > 1e11 {
 		seconds /= 1000
 	}
 	age := time.Since(time.Unix(seconds, 0))
@@ -289,8 +292,14 @@ func (w *wrong) handle(id string) {
 	if w.handlesNothing {
 		return
 	}
-	if w.forgets { // what a killed process had in mind
-		time.AfterFunc(400*time.Millisecond, func() { w.note(id) })
+	if w.killed != nil {
+		go func() {
+			select {
+			case <-time.After(400 * time.Millisecond):
+				w.note(id)
+			case <-w.killed: // with this in mind
+			}
+		}()
 		return
 	}
 	w.note(id)

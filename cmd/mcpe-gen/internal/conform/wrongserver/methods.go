@@ -266,10 +266,10 @@ func (s *Server) fit(c call, mode string) error {
 	return nil
 }
 
-// history is how many entries a fault brings that came before: more than come between two requests on a busy machine.
+// history is how many entries a fault brings that came before.
 const history = 50
 
-// ahead is how many entries a fault's poll is ahead: a busy machine polls again before they have come.
+// ahead is how many entries a fault's poll is ahead.
 const ahead = 5
 
 // start is where a cursor leads, for a caller that wants maxAgeMs.
@@ -357,7 +357,7 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 		from += ahead
 	}
 	if cursor != nil && wait > 0 && name == "tick" {
-		// One that waits out its time does so whatever occurred before it came: a busy machine is late.
+		// With these faults the poll waits, whatever has occurred before it.
 		if list, _, _ := s.after(from); len(list) == 0 || s.is("a held poll never ends") || s.is("a held poll waits out its time") {
 			if s.is("a held poll never ends") {
 				appended, wait = nil, 1<<30

@@ -108,7 +108,7 @@ func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 			switch {
 			case s.is("streams stop") && sent > 4:
 				continue
-			case s.is("streams end without a result") && sent > 2:
+			case s.is("streams end without a result") && sent > 1:
 				return
 			case s.is("active comes again") && send(wire.NotificationActive, map[string]any{"cursor": cursorOf(name, from-1), "truncated": false}) != nil,
 				s.is("streams carry other notifications") && send("notifications/message", map[string]any{"level": "info", "data": "sent"}) != nil:

@@ -2,7 +2,6 @@ package wrongserver
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -35,6 +34,11 @@ type subscription struct {
 	twice bool // delivered by two, with a fault
 	last  any  // what was said of the last refusal, with a fault
 }
+
+// The grants of subscriptions.
+const (
+	leastGrant, usualGrant, mostGrant = time.Minute, 10 * time.Minute, time.Hour
+)
 
 // settled is the position before which everything is taken; the server's mu is held.
 func (sub *subscription) settled() int {
@@ -192,21 +196,22 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 	case s.is("a rotation has no grace"):
 		sub.ring = webhook.NewRing(secret)
 	default:
-		grace := cmp.Or(s.o.Grace, time.Minute)
+		grace := time.Minute
 		if s.is("old secrets sign for ever") {
 			grace = time.Hour
 		}
 		sub.ring = sub.ring.Rotate(secret, time.Now(), grace)
 	}
-	grant := time.Minute
+	grant := usualGrant
 	if ttl, absent, _ := c.number("ttlMs"); !absent {
-		grant = time.Duration(min(max(ttl, 5000), 60_000)) * time.Millisecond
-		if ttl < 5000 && s.is("a short grant is past") {
+		asked := time.Duration(min(max(ttl, 0), mostGrant.Milliseconds())) * time.Millisecond
+		grant = max(asked, leastGrant)
+		switch {
+		case asked < leastGrant && s.is("a short grant is past"):
 			grant = -2 * time.Second
+		case asked >= leastGrant && s.is("a grant is longer than asked"):
+			grant = mostGrant
 		}
-	}
-	if ttl, absent, _ := c.number("ttlMs"); !absent && ttl >= 60_000 && s.is("a grant is longer than asked") {
-		grant = time.Hour
 	}
 	if first || !s.is("a refresh grants no more") {
 		sub.granted = time.Now().Add(grant)
@@ -217,7 +222,7 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 	before := any(sub.granted.UTC().Format(time.RFC3339Nano))
 	switch {
 	case s.is("refreshBefore is past"):
-		before = "2020-01-01T00:00:00Z"
+		before = time.Now().Add(-time.Hour).UTC().Format(time.RFC3339Nano)
 	case s.is("no refreshBefore"):
 		before = nil
 	}
@@ -385,11 +390,11 @@ func (s *Server) deliver(ctx context.Context, sub *subscription, from int) {
 				continue
 			}
 			if s.is("a hanging endpoint holds the others") {
-				s.one.Lock()
+				s.one <- struct{}{}
 			}
 			status := s.attempt(ctx, sub, e, 1)
 			if s.is("a hanging endpoint holds the others") {
-				s.one.Unlock()
+				<-s.one
 			}
 			if s.is("deliveries are sent again after 2xx") {
 				s.attempt(ctx, sub, e, 2)
@@ -422,7 +427,7 @@ func (s *Server) lapsed(sub *subscription) bool {
 	case s.is("a refresh keeps nothing alive"):
 		ends = sub.lapses
 	case s.is("grants end early"):
-		ends = ends.Add(-4 * time.Second)
+		ends = ends.Add(-leastGrant * 3 / 4)
 	}
 	return time.Now().After(ends)
 }
@@ -450,7 +455,7 @@ func (s *Server) again(ctx context.Context, sub *subscription, e event, status i
 	pause := s.o.Retry
 	for attempt := 2; !s.over(status); attempt++ {
 		if s.is("retries without a pause") {
-			pause = time.Millisecond
+			pause = 100 * time.Millisecond
 		}
 		select {
 		case <-ctx.Done():

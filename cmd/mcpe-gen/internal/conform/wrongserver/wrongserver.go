@@ -36,8 +36,6 @@ type Options struct {
 	Change func(message string, members map[string]any)
 	// Interval is the time between two events, Heartbeat between two heartbeats, Retry before a delivery is tried again.
 	Interval, Heartbeat, Retry time.Duration
-	// Grace is how long the secret from before a rotation signs; 0 is a minute.
-	Grace time.Duration
 }
 
 // A Server serves the types tick, by all modes, spare, by poll, and hook, by webhook. Only tick occurs.
@@ -47,7 +45,7 @@ type Server struct {
 	stop context.CancelFunc
 	work sync.WaitGroup
 
-	one      sync.Mutex // held during each delivery, with a fault
+	one      chan struct{} // full during each delivery, with a fault
 	mu       sync.Mutex
 	log      []event // of tick, from position 1
 	appended chan struct{}
@@ -61,7 +59,7 @@ type Server struct {
 
 // New begins to emit; a few events are there from the beginning. Close ends it.
 func New(o Options) *Server {
-	s := &Server{o: o, appended: make(chan struct{}), subs: map[string]*subscription{}}
+	s := &Server{o: o, one: make(chan struct{}, 1), appended: make(chan struct{}), subs: map[string]*subscription{}}
 	for i := range 3 {
 		s.log = append(s.log, event{i + 1, time.Now()})
 	}

@@ -1,0 +1,41 @@
+package memnet
+
+import (
+	"context"
+	"net"
+	"sync"
+)
+
+// Hosts is a network of listeners by the names of their hosts. The zero value has none. In a test it is made in the
+// bubble that uses it.
+type Hosts struct {
+	mu       sync.Mutex
+	networks map[string]*Network
+}
+
+// Listen returns a listener for all ports of the host. It replaces an earlier one of the same name.
+func (h *Hosts) Listen(host string) *Network {
+	n := New()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.networks == nil {
+		h.networks = map[string]*Network{}
+	}
+	h.networks[host] = n
+	return n
+}
+
+// DialContext connects to the listener of the address's host. A host without a listener is not found.
+func (h *Hosts) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	n := h.networks[host]
+	h.mu.Unlock()
+	if n == nil {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	return n.DialContext(ctx, network, address)
+}
