@@ -90,6 +90,7 @@ golden: ## Rewrite the golden files of the generator, and docs/reference.
 .PHONY: demo
 demo: ## Show the main job end to end, then each protocol: webhooks in, typed events out.
 	@mkdir -p bin
+	@echo "Building. The first time this downloads about 450 MB of modules and takes a minute or two."
 	@$(GO) build -o bin/ ./examples/github ./examples/watch ./examples/assistant ./examples/assistantclient ./examples/agent ./cmd/mcpe-gen \
 	  ./examples/tickets ./examples/demo ./runtime/internal/pgtest/throwaway
 	@./bin/demo -bin bin
@@ -236,6 +237,7 @@ SITE = site
 site: ## Build docs as a site in bin/site/.vitepress/dist, and check its links (needs Node, npm and its registry, or it says that it is not run).
 	@if command -v node >/dev/null && command -v npm >/dev/null; then set -e; \
 	  rm -rf bin/site/docs; mkdir -p bin/site; cp -R $(SITE)/. docs bin/site/; \
+	  sed -E 's,\]\(([A-Za-z]+[/.A-Z]),](../\1,g; s,\]\(\.\./docs/,](,g' README.md >bin/site/docs/index.md; \
 	  npm ci --silent --no-fund --no-audit --ignore-scripts --prefix bin/site; \
 	  ./bin/site/node_modules/.bin/vitepress build bin/site; \
 	else echo "NOT RUN: the site, which needs Node and npm"; test -z "$$MCPE_TEST_SITE_REQUIRED"; fi

@@ -1,5 +1,5 @@
-// The site of docs: `make site` builds it with VitePress's own theme, search and dark mode. What stands in docs/README.md is
-// its first page, its sidebar and its llms.txt.
+// The site of docs: `make site` builds it with VitePress's own theme, search and dark mode. README.md of the repository is its home;
+// the sidebar and llms.txt come from docs/README.md.
 import { cpSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
 import { defineConfig } from 'vitepress'
@@ -41,13 +41,16 @@ export default defineConfig({
   base,
   srcDir: 'docs', // which make copies beside this, since pages find Vue from where they are
   srcExclude: elsewhere,
-  rewrites: { 'README.md': 'index.md' },
+  rewrites: { 'README.md': 'pages.md' },
   cleanUrls: true,
   markdown: {
     // Anchors are GitHub's, so that a link holds in both places; docs/links_test.go checks them.
     anchor: { slugify: text => text.toLowerCase().replace(/ /g, '-').replace(/[^\p{L}\p{N}_-]/gu, '') },
     config(md) {
       md.core.ruler.push('github', state => {
+        for (const token of state.tokens) {
+          if (token.type === 'fence' && token.info === '' && /^\$ /m.test(token.content)) token.info = 'console'
+        }
         for (const token of state.tokens.flatMap(t => t.children ?? [])) {
           if (token.type !== 'link_open') continue
           const url = onGitHub(state.env.relativePath ?? '', token.attrGet('href') ?? '')
@@ -55,6 +58,15 @@ export default defineConfig({
         }
       })
     },
+  },
+  // The first paragraph of a page describes it, to search engines and where a link to it is shown.
+  transformPageData(page) {
+    const text = readFileSync(join(docs, '..', page.filePath === 'index.md' ? 'README.md' : join('docs', page.filePath)), 'utf8')
+    const paragraph = text.split(/\n\s*\n/).find(p => /^[*A-Za-z]/.test(p)) ?? ''
+    page.description = paragraph.replace(/\[([^\]]+)\]\([^)]+\)/g, '$1').replace(/[*`]/g, '').replace(/\s+/g, ' ').slice(0, 200)
+    const image = `${home}${base}console-overview.png`
+    page.frontmatter.head = [['og:title', page.title], ['og:description', page.description], ['og:type', 'website'], ['og:image', image]]
+      .map(([property, content]) => ['meta', { property, content }])
   },
   themeConfig: {
     search: { provider: 'local' },
@@ -78,6 +90,7 @@ export default defineConfig({
         lines.push(`- [${p.title}](${url})${p.about ? ': ' + p.about.replace(/\[([^\]]+)\]\([^)]+\)/g, '$1') : ''}`)
       }
     }
+    cpSync(join(docs, 'images', 'console-overview.png'), join(site.outDir, 'console-overview.png'))
     writeFileSync(join(site.outDir, 'llms.txt'), lines.join('\n') + '\n')
   },
 })
