@@ -37,7 +37,7 @@ type guesser struct {
 func (g *Guesses) Wait(r *http.Request) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if f := g.guessers[address(r)]; f != nil && f.n >= guessesEach {
+	if f := g.guessers[Address(r)]; f != nil && f.n >= guessesEach {
 		return max(time.Until(f.until), 0)
 	}
 	return 0
@@ -47,7 +47,7 @@ func (g *Guesses) Wait(r *http.Request) time.Duration {
 func (g *Guesses) Failed(r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now, from := time.Now(), address(r)
+	now, from := time.Now(), Address(r)
 	if g.guessers == nil {
 		g.guessers = map[string]*guesser{}
 	}
@@ -88,8 +88,8 @@ func (g *Guesses) report() {
 	}
 }
 
-// address is where a request comes from: of IPv6 the network of 64 bits, since one host has all of it.
-func address(r *http.Request) string {
+// Address returns the address that a request comes from; for IPv6 the network of 64 bits, since one host has all of it.
+func Address(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr

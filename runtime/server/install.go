@@ -48,6 +48,7 @@ func (s *Server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		switch r := res.(type) {
 		case *mcp.InitializeResult:
+			port.Begin(ctx, req.GetSession())
 			return &initializeResult{r, s.capabilities(false), s}, nil
 		case *mcp.DiscoverResult:
 			return &discoverResult{r, s.capabilities(true), s}, nil

@@ -196,9 +196,11 @@ var limits = map[string]limit{
 	"Live streams of a principal and type": {value: "none", exceed: func(t *testing.T) {
 		exceedStreams(t, Options{MaxStreamsPerType: 2})
 	}},
-	"Requests of a principal open at once over HTTP": {value: "4,096", test: "transport.TestCAP7OpenRequests"},
-	"Legacy sessions of a principal":                 {value: "1,024", test: "transport.TestCAP7Sessions"},
-	"Requests and sessions without a principal":      {value: "16 times as many, all together", test: "transport.TestCAP7Nobody"},
+	"Requests of a principal open at once over HTTP":            {value: "4,096", test: "transport.TestCAP7OpenRequests"},
+	"Sessions of a principal, of revision 2025-11-25 or before": {value: "1,024", test: "transport.TestCAP7IdleSessionsMakeRoom"},
+	"Idle time of such a session":                               {value: "30 min", test: "transport.TestCAP7IdleSessionsEnd"},
+	"Requests and sessions without a principal, of one address": {value: "as many as a principal has", test: "transport.TestCAP7SessionsOfNobody"},
+	"Requests and sessions without a principal, all together":   {value: "16 times as many", test: "transport.TestCAP7Nobody"},
 	"Interval of heartbeats": {value: "30 s", exceed: func(t *testing.T) {
 		if o := (Options{Heartbeat: time.Hour}).withDefaults(); o.Heartbeat != 30*time.Second {
 			t.Errorf("every %v", o.Heartbeat)

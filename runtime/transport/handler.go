@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -58,18 +59,20 @@ type HandlerOptions struct {
 	// WriteTimeout is how long one batch of frames may take to reach a client before its stream
 	// is cut; 0 means 30 seconds. See PUSH-7.
 	WriteTimeout time.Duration
-	// SessionTimeout ends a legacy session that is idle for so long; 0 means never. A session
-	// with an open stream is not idle. It wins over Streamable.SessionTimeout.
+	// SessionTimeout ends a legacy session that has had no open request for so long: no stream, no standing GET
+	// and no call. 0 means Streamable.SessionTimeout or, without one, 30 minutes; a negative value means never.
 	SessionTimeout time.Duration
 	// Origins are those whose web pages may call the server from a browser, beside the server's own: each as
 	// scheme://host or scheme://host:port, or "*" for every origin. Pages of all others are refused with 403; requests
 	// without an Origin, as programs send them, are not concerned. Behind authentication use [AllowOrigins] around it.
 	Origins []string
 	// MaxOpen is how many requests of one principal may be open at once: streams, held polls, waits, listen
-	// requests, and bodies that are on their way. 0 means 4,096 and a negative value no bound; callers without
-	// a principal have 16 times as many, all together. More are answered with 429 (CAP-7).
+	// requests, and bodies that are on their way. 0 means 4,096 and a negative value no bound. Callers without
+	// a principal have as many for each address (of IPv6 the network of 64 bits), and 16 times as many all
+	// together. More are answered with 429 (CAP-7). If a proxy stands in front, all of them have its address.
 	MaxOpen int
-	// MaxSessions is the same for sessions of the legacy revisions; 0 means 1,024.
+	// MaxSessions is the same for sessions of the legacy revisions; 0 means 1,024. If a new session has no place,
+	// the longest idle one ends in its favour; only if all have an open request, the answer is 429.
 	MaxSessions int
 	// Streamable is passed on to the SDK's handlers. JSONResponse is ignored: which form an answer
 	// has is decided here. Stateless makes the legacy revisions sessionless too, which costs them
@@ -94,7 +97,7 @@ type handler struct {
 	calls        calls
 	callers      callers // of the stateless revision
 	sessions     *sessions
-	open, begun  *openCount // requests, and legacy sessions
+	open         *openCount // requests
 	sessioned    bool       // legacy revisions have sessions
 	log          *slog.Logger
 
@@ -134,13 +137,11 @@ func NewHandler(es *server.Server, o HandlerOptions) http.Handler {
 	if base.MaxRequestBodyBytes == 0 {
 		base.MaxRequestBodyBytes = mcp.DefaultMaxRequestBodyBytes
 	}
-	if o.SessionTimeout != 0 {
-		base.SessionTimeout = o.SessionTimeout
-	}
+	sessionTimeout := cmp.Or(o.SessionTimeout, base.SessionTimeout, defaultSessionTimeout)
+	base.SessionTimeout = 0 // the SDK's would end sessions with open streams
 	modern := base
 	modern.Stateless = true
 	modern.EventStore = nil
-	modern.SessionTimeout = 0
 
 	get := func(*http.Request) *mcp.Server { return srv }
 	h := &handler{
@@ -157,8 +158,8 @@ func NewHandler(es *server.Server, o HandlerOptions) http.Handler {
 		log:          o.Logger,
 		listeners:    map[*announcer]struct{}{},
 		sessioned:    !base.Stateless,
-		open:         newOpenCount(o.MaxOpen, defaultMaxOpen),
-		begun:        newOpenCount(o.MaxSessions, defaultMaxSessions),
+		open:         newOpenCount(cmp.Or(o.MaxOpen, defaultMaxOpen)),
+		sessions:     newSessions(sessionTimeout, cmp.Or(o.MaxSessions, defaultMaxSessions), inside.EndSession),
 	}
 	if h.readTimeout == 0 {
 		h.readTimeout = defaultReadTimeout
@@ -169,7 +170,6 @@ func NewHandler(es *server.Server, o HandlerOptions) http.Handler {
 	if h.log == nil {
 		h.log = slog.Default()
 	}
-	h.sessions = newSessions(h.legacy, base.SessionTimeout)
 	if o.Direct {
 		h.direct = newDirect(inside, h.stateless, &h.callers)
 	}
@@ -185,13 +185,17 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	principal, _ := h.caller(r)
-	if !h.open.enter(w, principal, "requests") {
+	who := payerOf(principal, r)
+	if !h.open.enter(w, who, "requests") {
 		return
 	}
-	defer h.open.leave(principal)
+	defer h.open.leave(who)
 	r.Header.Del(port.TicketHeader) // only this package may hand out tickets
 	r.Header.Del(port.ReplyHeader)
 	modern := r.Header.Get(headerVersion) >= wire.RevisionStateless
+	if id := r.Header.Get(headerSession); id != "" && !modern && h.sessioned {
+		defer h.sessions.enter(id)()
+	}
 	switch {
 	case r.Method == http.MethodPost && modern:
 		h.servePOST(w, r)
@@ -320,7 +324,7 @@ func (h *handler) serveLegacy(w http.ResponseWriter, r *http.Request, p *posted,
 		h.serveCall(w, r, h.legacy, p)
 		return
 	}
-	if call == nil && p.env.isCall() && p.env.method == methodInitialize && h.sessioned {
+	if h.sessioned && httpSession(r) == "" && p.initializes() {
 		h.initialize(w, r, p)
 		return
 	}

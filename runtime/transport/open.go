@@ -4,74 +4,92 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
 )
 
 const (
 	// defaultMaxOpen is HandlerOptions.MaxOpen when that is 0, defaultMaxSessions MaxSessions.
 	defaultMaxOpen     = 4096
 	defaultMaxSessions = 1024
-	// nobodysShare is how many times as much callers without a principal have, all together.
+	// nobodysShare is how many times as much all callers without a principal have together.
 	nobodysShare = 16
 )
 
-// openCount counts what is open by whose it is, so that beyond a bound only that one is refused (CAP-7).
+// A payer is a principal, or the address of a caller without one: whatever a caller holds open counts against it (CAP-7).
+type payer struct{ principal, address string }
+
+// nobody counts what all callers without a principal hold open together.
+var nobody = payer{address: "*"}
+
+// payerOf returns the payer of a request.
+func payerOf(principal string, r *http.Request) payer {
+	if principal != "" {
+		return payer{principal: principal}
+	}
+	return payer{address: inbound.Address(r)}
+}
+
+// accounts returns the payers that p is counted under.
+func (p payer) accounts() []payer {
+	if p.principal != "" {
+		return []payer{p}
+	}
+	return []payer{p, nobody}
+}
+
+// limit returns the bound of an account, where most is that of a principal; negative for no bound.
+func (p payer) limit(most int) int {
+	if p == nobody {
+		return most * nobodysShare
+	}
+	return most
+}
+
+// refuse answers a caller beyond the bound of an account. It names no time to come back: nobody knows when an open
+// request ends.
+func (p payer) refuse(w http.ResponseWriter, most int, what string) {
+	whose := "of this caller"
+	if p == nobody {
+		whose = "of callers without a principal"
+	}
+	http.Error(w, fmt.Sprintf("%d %s %s are open, the maximum: end one of them first", p.limit(most), what, whose), http.StatusTooManyRequests)
+}
+
+// openCount counts open requests by account, so that a bound refuses only the account that has reached it (CAP-7).
 type openCount struct {
 	max int // of a principal; negative for no bound
 
 	mu sync.Mutex
-	by map[string]int
+	by map[payer]int
 }
 
-func newOpenCount(given, otherwise int) *openCount {
-	if given == 0 {
-		given = otherwise
-	}
-	return &openCount{max: given, by: map[string]int{}}
-}
+func newOpenCount(most int) *openCount { return &openCount{max: most, by: map[payer]int{}} }
 
-// enter takes a place; leave gives it back. what is for the answer to who gets none.
-func (o *openCount) enter(w http.ResponseWriter, principal, what string) bool {
-	limit := o.max
-	if principal == "" {
-		limit *= nobodysShare
-	}
+// enter takes a place, which leave gives back, or answers with 429. what names what is counted.
+func (o *openCount) enter(w http.ResponseWriter, p payer, what string) bool {
+	accounts := p.accounts()
 	o.mu.Lock()
-	ok := limit < 0 || o.by[principal] < limit
-	if ok {
-		o.by[principal]++
-	}
-	o.mu.Unlock()
-	if !ok {
-		w.Header().Set("Retry-After", "5")
-		http.Error(w, fmt.Sprintf("%d %s of this caller are open, the maximum", limit, what), http.StatusTooManyRequests)
-	}
-	return ok
-}
-
-func (o *openCount) leave(principal string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.by[principal]--; o.by[principal] <= 0 {
-		delete(o.by, principal)
-	}
-}
-
-// initialize serves a request that begins a legacy session, which counts until it ends.
-func (h *handler) initialize(w http.ResponseWriter, r *http.Request, p *posted) {
-	principal, _ := h.caller(r)
-	if !h.begun.enter(w, principal, "sessions") {
-		return
-	}
-	h.toSDK(h.legacy, w, r, p)
-	id := w.Header().Get(headerSession)
-	for ss := range h.srv.Sessions() {
-		if id != "" && ss.ID() == id {
-			go func() {
-				_ = ss.Wait()
-				h.begun.leave(principal)
-			}()
-			return
+	for _, a := range accounts {
+		if limit := a.limit(o.max); limit >= 0 && o.by[a] >= limit {
+			o.mu.Unlock()
+			a.refuse(w, o.max, what)
+			return false
 		}
 	}
-	h.begun.leave(principal) // refused, or over already
+	for _, a := range accounts {
+		o.by[a]++
+	}
+	o.mu.Unlock()
+	return true
+}
+
+func (o *openCount) leave(p payer) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, a := range p.accounts() {
+		if o.by[a]--; o.by[a] <= 0 {
+			delete(o.by, a)
+		}
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -74,7 +76,10 @@ func TestCAP7OpenRequests(t *testing.T) {
 					deadline := time.Now().Add(patience)
 					for {
 						code, retry := ask("alice")
-						if code == want && (code == http.StatusOK) == (retry == "") {
+						if retry != "" {
+							t.Fatalf("%d with Retry-After: %s, and nobody knows when a request ends", code, retry)
+						}
+						if code == want {
 							return
 						}
 						if time.Now().After(deadline) {
@@ -92,58 +97,6 @@ func TestCAP7OpenRequests(t *testing.T) {
 				<-over
 				until(http.StatusOK)
 			})
-		}
-	}
-}
-
-// CAP-7: so do legacy sessions, until they end.
-func TestCAP7Sessions(t *testing.T) {
-	g := newRig(t, server.Options{})
-	ts := g.listen(modes[2], bearer(NewHandler(g.es, HandlerOptions{MaxSessions: 2})))
-	begin := func(token string) (status int, session string) {
-		r, err := http.NewRequest(http.MethodPost, ts.URL, strings.NewReader(initializeRequest(wire.RevisionLegacy)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Authorization", "Bearer "+token)
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		resp, err := ts.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		_, _ = io.Copy(io.Discard, resp.Body)
-		return resp.StatusCode, resp.Header.Get(headerSession)
-	}
-	_, first := begin("alice")
-	if code, id := begin("alice"); code != http.StatusOK || id == "" || first == "" {
-		t.Fatalf("%d, sessions %q %q", code, first, id)
-	}
-	if code, id := begin("alice"); code != http.StatusTooManyRequests || id != "" {
-		t.Errorf("a third session: %d %q", code, id)
-	}
-	if code, _ := begin("bob"); code != http.StatusOK {
-		t.Errorf("bob gets %d", code)
-	}
-	r, err := http.NewRequest(http.MethodDelete, ts.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer alice")
-	r.Header.Set(headerSession, first)
-	resp, err := ts.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		code, _ := begin("alice")
-		if code == http.StatusOK {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after one ended: %d", code)
 		}
 	}
 }
@@ -180,19 +133,33 @@ func TestCAP7SSESessions(t *testing.T) {
 	}
 }
 
-// Callers without a principal share a larger bound, and a negative one is none.
+// CAP-7: callers without a principal have the bound for each address, and share a larger one. A negative bound is none.
 func TestCAP7Nobody(t *testing.T) {
-	for _, row := range []struct{ given, named, nobody int }{{0, defaultMaxOpen, defaultMaxOpen * nobodysShare}, {2, 2, 2 * nobodysShare}, {-1, 100_000, 100_000}} {
-		for principal, n := range map[string]int{"ann": row.named, "": row.nobody} {
-			o := newOpenCount(row.given, defaultMaxOpen)
-			for range n {
-				if !o.enter(newRecorder(), principal, "requests") {
-					t.Fatalf("%+v: %q is refused", row, principal)
+	for _, row := range []struct{ given, each, all int }{{2, 2, 32}, {-1, 100, 1000}} {
+		o := newOpenCount(row.given)
+		from := func(i int) payer {
+			r := httptest.NewRequest(http.MethodPost, "/", nil)
+			r.RemoteAddr = netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), uint16(1000+i)).String()
+			return payerOf("", r)
+		}
+		opened := 0
+		for i := range row.all / row.each {
+			for range row.each {
+				if !o.enter(newRecorder(), from(i), "requests") {
+					t.Fatalf("%+v: refused after %d", row, opened)
 				}
+				opened++
 			}
-			if got := o.enter(newRecorder(), principal, "requests"); got != (row.given < 0) {
-				t.Errorf("%+v: one more of %q: %v", row, principal, got)
+			if got := o.enter(newRecorder(), from(i), "requests"); got != (row.given < 0) {
+				t.Errorf("%+v: one more of an address: %v", row, got)
 			}
+		}
+		if got := o.enter(newRecorder(), from(250), "requests"); got != (row.given < 0) {
+			t.Errorf("%+v: one more of another address: %v", row, got)
+		}
+		o.leave(from(0))
+		if !o.enter(newRecorder(), from(250), "requests") {
+			t.Errorf("%+v: refused after one has left", row)
 		}
 	}
 }

@@ -96,10 +96,13 @@ func expired(at time.Time) bool { return !at.IsZero() && !time.Now().Before(at) 
 // httpSession is the key of a legacy session.
 func httpSession(r *http.Request) string {
 	if id := r.Header.Get(headerSession); id != "" {
-		return "http " + id
+		return sessionKey(id)
 	}
 	return ""
 }
+
+// sessionKey is the key of the session that the SDK knows by an id.
+func sessionKey(id string) string { return "http " + id }
 
 // expectReply lets adapters know which session a call comes by and when its reply is written.
 func (h *handler) expectReply(r *http.Request, session string) (replied func()) {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -260,3 +261,9 @@ func isTimeout(err error) bool {
 
 // modern reports whether the one message says that it is of the stateless revision.
 func (p *posted) modern() bool { return p.env.metaVersion() >= wire.RevisionStateless }
+
+// initializes reports whether the message, or one of the batch, begins a session.
+func (p *posted) initializes() bool {
+	begins := func(e envelope) bool { return e.isCall() && e.method == methodInitialize }
+	return begins(p.env) || slices.ContainsFunc(p.batch, begins)
+}

@@ -40,7 +40,7 @@ type sseHandler struct {
 // of other origins are refused unless [AllowOrigins] goes around it. Callers are not authenticated beyond what is put
 // around the handler, and hooks see no token. See MCPE-NOTE-5.
 func NewSSEHandler(srv *mcp.Server, es *server.Server, o *mcp.SSEOptions) http.Handler {
-	h := &sseHandler{srv: srv, es: port.Of(es), gate: newGate("", nil, nil), sessions: map[string]*sseSession{}, begun: newOpenCount(0, defaultMaxSessions)}
+	h := &sseHandler{srv: srv, es: port.Of(es), gate: newGate("", nil, nil), sessions: map[string]*sseSession{}, begun: newOpenCount(defaultMaxSessions)}
 	if o != nil {
 		h.options = *o
 	}
@@ -124,10 +124,11 @@ func (h *sseHandler) open(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	principal, _ := h.es.Authenticate(r.Context(), &mcp.RequestExtra{TokenInfo: auth.TokenInfoFromContext(r.Context()), Header: r.Header})
-	if !h.begun.enter(w, principal, "sessions") {
+	who := payerOf(principal, r)
+	if !h.begun.enter(w, who, "sessions") {
 		return
 	}
-	defer h.begun.leave(principal)
+	defer h.begun.leave(who)
 	id := rand.Text()
 	endpoint, err := r.URL.Parse("?" + sseSessionID + "=" + id)
 	if err != nil {

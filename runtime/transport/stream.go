@@ -42,8 +42,8 @@ func (h *handler) serveStream(w http.ResponseWriter, r *http.Request, sdk http.H
 	}
 	p.body, p.env = nil, envelope{} // nothing of the request is kept for as long as the stream lives
 	r.Body = http.NoBody
-	if ss.ID() != "" {
-		defer h.sessions.join(ss, st, r)()
+	if id := ss.ID(); id != "" {
+		defer h.sessions.join(id, st)()
 	}
 	c := &eventWriter{w: w, rc: http.NewResponseController(w), timeout: h.writeTimeout}
 	c.open(r)
