@@ -50,6 +50,8 @@ func (s inside) EncodePayload(event string, payload any) (json.RawMessage, error
 	return s.encodePayload(event, payload)
 }
 
+func (s inside) Heartbeat() time.Duration { return s.options.Heartbeat }
+
 func (s inside) Closing() <-chan struct{} { return s.closing }
 
 func (s inside) Types(ctx context.Context, principal string) ([]events.Info, error) {

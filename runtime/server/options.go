@@ -67,8 +67,8 @@ type Options struct {
 	// PageSize is the number of descriptors on one page of events/list; 0 means 100. A page with more than one
 	// descriptor has at most about 1 MiB, whatever PageSize says. See LIST-1.
 	PageSize int
-	// Heartbeat is the interval of heartbeats on a stream; default 15 s, at most 30 s. See
-	// PUSH-4.
+	// Heartbeat is the interval of heartbeats on a stream, and of comments on other responses over HTTP that stay
+	// open; default 15 s, at most 30 s. See PUSH-4.
 	Heartbeat time.Duration
 	// NextPoll is the default nextPollMs and the interval of check loops; default 5 s. See
 	// POLL-5.

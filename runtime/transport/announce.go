@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
 // An announcer is a response of the SDK's, kept open for notifications, on which this package puts
@@ -57,18 +55,57 @@ func asEvent(message []byte) []byte {
 func (a *announcer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // Write passes on an event of the SDK's.
-func (a *announcer) Write(p []byte) (int, error) {
+func (a *announcer) Write(p []byte) (n int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.begin()
-	return a.ResponseWriter.Write(p)
+	err = a.timed(func() error {
+		n, err = a.ResponseWriter.Write(p)
+		return err
+	})
+	return n, err
 }
 
 // FlushError flushes, in turn with announcements.
 func (a *announcer) FlushError() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.rc.Flush()
+	return a.timed(a.rc.Flush)
+}
+
+// timed gives f the time that a batch of frames may take (PUSH-7). a.mu is held.
+func (a *announcer) timed(f func() error) error {
+	_ = a.rc.SetWriteDeadline(time.Now().Add(a.timeout))
+	if err := f(); err != nil {
+		return err
+	}
+	_ = a.rc.SetWriteDeadline(time.Time{})
+	return nil
+}
+
+// put writes whole events, or a comment, between those of the SDK. a.mu is held.
+func (a *announcer) put(b []byte) error {
+	return a.timed(func() error {
+		if _, err := a.ResponseWriter.Write(b); err != nil {
+			return err
+		}
+		if err := a.rc.Flush(); !errors.Is(err, http.ErrNotSupported) {
+			return err
+		}
+		return nil
+	})
+}
+
+// beat writes a comment, so that proxies do not take the connection for an idle one and a dead one is noticed. It is
+// false if the client is gone.
+func (a *announcer) beat() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.live || a.closed {
+		return !a.closed
+	}
+	a.closed = a.put([]byte(eventComment)) != nil
+	return !a.closed
 }
 
 // begin notes that notifications may follow; what was owed until now is seen to. It is called before
@@ -126,20 +163,12 @@ func (a *announcer) settle() {
 	if len(frames) == 0 {
 		return
 	}
-	_ = a.rc.SetWriteDeadline(time.Now().Add(a.timeout))
-	_, err := a.ResponseWriter.Write(frames)
-	if err == nil {
-		if err = a.rc.Flush(); errors.Is(err, http.ErrNotSupported) {
-			err = nil
-		}
-	}
+	err := a.put(frames)
 	report(messages, err == nil)
 	if err != nil {
 		a.closed = true
 		a.drop()
-		return
 	}
-	_ = a.rc.SetWriteDeadline(time.Time{})
 }
 
 // An unsent message waits to be written. It is settled with its memory only when it was (MCPE-DEL-2).
@@ -174,14 +203,24 @@ func (a *announcer) close() {
 }
 
 // listen registers a for the life of a request and returns the request's context, which also ends
-// when the events server shuts down.
-func (h *handler) listen(a *announcer, r *http.Request) (ctx context.Context, stop func()) {
+// when closing is closed and when the client is found to be gone.
+func (h *handler) listen(a *announcer, r *http.Request, closing <-chan struct{}) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	go func() {
-		select {
-		case <-h.es.Closing():
-			cancel()
-		case <-ctx.Done():
+		defer cancel()
+		beats := time.NewTicker(h.es.Heartbeat())
+		defer beats.Stop()
+		for {
+			select {
+			case <-closing:
+				return
+			case <-ctx.Done():
+				return
+			case <-beats.C:
+				if !a.beat() {
+					return
+				}
+			}
 		}
 	}()
 	h.mu.Lock()
@@ -203,30 +242,6 @@ func (h *handler) announce() {
 	for a := range h.listeners {
 		a.announce()
 	}
-}
-
-// serveGET serves the standalone stream of a legacy session, on which session notifications go.
-func (h *handler) serveGET(w http.ResponseWriter, r *http.Request) {
-	if last := r.Header.Get(headerLastEventID); last != "" && !strings.HasPrefix(last, "_") {
-		h.legacy.ServeHTTP(&restorer{ResponseWriter: w}, r) // a call's own stream, resumed
-		return
-	}
-	a := h.newAnnouncer(w, listChanged(nil))
-	if session := httpSession(r); session != "" {
-		var closed func()
-		_, a.expires = h.caller(r)
-		a.opened = func() { closed = h.es.OpenOutlet(port.Outlet{Session: session, Send: a.send}) }
-		defer func() {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			if closed != nil {
-				closed()
-			}
-		}()
-	}
-	ctx, stop := h.listen(a, r)
-	defer stop()
-	h.legacy.ServeHTTP(&restorer{ResponseWriter: a}, r.WithContext(ctx))
 }
 
 // listChangedParams are the params of list_changed for the listen request of the given id, or for a

@@ -181,6 +181,7 @@ func NewHandler(es *server.Server, o HandlerOptions) http.Handler {
 // ServeHTTP routes by protocol revision and method.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	inbound.Deadline(w, r, h.readTimeout)
+	w = &promptWriter{ResponseWriter: w}
 	if !h.gate.admits(w, r) {
 		return
 	}

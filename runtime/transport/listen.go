@@ -18,14 +18,11 @@ import (
 // request whose known kinds are none at once; then the response is kept open here.
 func (h *handler) serveListen(w http.ResponseWriter, r *http.Request, p *posted) {
 	env := p.env
-	var asked wish
-	if env.method == methodListen && env.isCall() && canFlush(w) {
-		asked = wishes(h.es, env.params)
-	}
-	if asked.none() {
+	if env.method != methodListen || !env.isCall() || !canFlush(w) {
 		h.toSDK(h.stateless, w, r, p)
 		return
 	}
+	asked := wishes(h.es, env.params)
 	l := &listenWriter{announcer: h.newAnnouncer(w, nil), id: env.id, wish: asked}
 	if asked.listChanged {
 		l.frame = asEvent(listChanged(env.id))
@@ -42,13 +39,13 @@ func (h *handler) serveListen(w http.ResponseWriter, r *http.Request, p *posted)
 			closed()
 		}()
 	}
-	ctx, stop := h.listen(l.announcer, r)
+	ctx, stop := h.listen(l.announcer, r, h.es.Closing())
 	defer stop()
 	h.toSDK(h.stateless, l, r.WithContext(ctx), p)
 	if !l.acknowledged {
 		return // refused, or the client is gone
 	}
-	if !l.others {
+	if !l.others && !asked.none() {
 		<-ctx.Done()
 	}
 	if r.Context().Err() == nil && !l.ended {
@@ -104,7 +101,11 @@ func (l *listenWriter) Write(p []byte) (int, error) {
 		if l.acknowledged {
 			l.begin()
 		}
-		if _, err := l.ResponseWriter.Write(append(out, eventTail...)); err != nil {
+		err := l.timed(func() error {
+			_, err := l.ResponseWriter.Write(append(out, eventTail...))
+			return err
+		})
+		if err != nil {
 			return 0, err
 		}
 	}
@@ -126,7 +127,7 @@ func (l *listenWriter) pass(event []byte) []byte {
 		data = notification(env.method, relabel(env.params, l.id))
 	case ok && env.result != nil:
 		l.result = appendResponse(nil, l.id, "result", relabel(env.result, l.id))
-		if !l.others {
+		if !l.others && !l.wish.none() {
 			return nil
 		}
 		l.ended = true

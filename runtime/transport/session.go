@@ -44,6 +44,7 @@ type session struct {
 	since   time.Time       // when it became idle
 	timer   *time.Timer
 	streams map[port.Stream]struct{}
+	getters []*getter // in the order in which they came
 }
 
 func newSessions(timeout time.Duration, most int, ending func(session, principal string) func()) *sessions {

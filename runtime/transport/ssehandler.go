@@ -153,7 +153,17 @@ func (h *sseHandler) open(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
+	beaten := make(chan struct{})
+	go func() {
+		defer close(beaten)
+		defer cancel()
+		out.beat(ctx, h.es.Heartbeat())
+	}()
+	defer func() {
+		cancel()
+		out.Close()
+		<-beaten
+	}()
 	_ = run(ctx, h.srv, h.es, s)
 }
 
@@ -191,6 +201,26 @@ func (w *sseWriter) Write(lines []byte) (int, error) {
 		return 0, err
 	}
 	return len(lines), nil
+}
+
+// beat writes a comment at every interval, so that proxies do not take the connection for an idle one. It returns when
+// ctx ends or the client is gone.
+func (w *sseWriter) beat(ctx context.Context, every time.Duration) {
+	beats := time.NewTicker(every)
+	defer beats.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-beats.C:
+		}
+		w.mu.Lock()
+		gone := w.closed || w.to.send([]byte(eventComment)) != nil
+		w.mu.Unlock()
+		if gone {
+			return
+		}
+	}
 }
 
 // Close ends what is being written, too, and returns when nothing is any more.

@@ -75,16 +75,48 @@ func (c *eventWriter) open(r *http.Request) {
 	header := c.w.Header()
 	header.Set("Content-Type", contentTypeEvents)
 	header.Set("Cache-Control", "no-cache, no-transform")
-	header.Set("X-Accel-Buffering", "no")
+	header.Set(headerBuffering, unbuffered)
 	if r.ProtoMajor == 1 {
 		header.Set("Connection", "keep-alive")
 	}
 	c.w.WriteHeader(http.StatusOK)
 }
 
+// What tells proxies such as nginx not to buffer a response.
+const (
+	headerBuffering = "X-Accel-Buffering"
+	unbuffered      = "no"
+)
+
+// A promptWriter is a response that tells proxies not to buffer it if it is a stream of events, whoever writes it.
+type promptWriter struct {
+	http.ResponseWriter
+	begun bool
+}
+
+// Unwrap gives response controllers flushing and deadlines.
+func (w *promptWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader writes the header with what proxies have to know.
+func (w *promptWriter) WriteHeader(status int) {
+	if w.begun = true; mediaType(w.Header().Get("Content-Type")) == contentTypeEvents {
+		w.Header().Set(headerBuffering, unbuffered)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *promptWriter) Write(p []byte) (int, error) {
+	if !w.begun {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.ResponseWriter.Write(p)
+}
+
 const (
 	eventHead = "data: "
 	eventTail = "\n\n"
+	// eventComment is a comment, which clients skip.
+	eventComment = ":" + eventTail
 	// keepBuffer is the largest batch whose buffer is kept for the next one.
 	keepBuffer = 64 << 10
 )

@@ -44,6 +44,8 @@ type Inside interface {
 	Logger() *slog.Logger
 	// MaxParams bounds the params of a request of the extension, in bytes of JSON (CAP-5).
 	MaxParams() int
+	// Heartbeat is the interval at which idle responses that stay open get a sign of life (PUSH-4).
+	Heartbeat() time.Duration
 	// Closing is closed when Shutdown begins.
 	Closing() <-chan struct{}
 	// Authenticate derives the caller of a request and when its token expires (AUTH-3, AUTH-4).
