@@ -47,13 +47,12 @@ func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request, p *posted, 
 			return alone.status < http.StatusMultipleChoices
 		})
 	}
-	if p.drop(b.gone); len(p.parts) == 0 {
+	p.drop(func(e envelope) bool { return e.isCall() && b.gone(e.id) })
+	if len(p.parts) == 0 {
 		unanswered(w)
 		return
 	}
-	body, _ := p.forSDK()
-	setBody(r, body)
-	h.legacy.ServeHTTP(&restorer{ResponseWriter: w, unwanted: b.answered}, r)
+	h.pass(h.legacy, &restorer{ResponseWriter: w, unwanted: b.answered}, r, p)
 }
 
 // settle ends the stream when no call waits any more, though the SDK may still be at one that was cancelled.
@@ -82,12 +81,11 @@ func (b *httpBatch) answered(id json.RawMessage) bool {
 	return false
 }
 
-// drop takes calls out of a batch.
-func (p *posted) drop(gone func(id json.RawMessage) bool) {
-	var parts []json.RawMessage
-	var batch []envelope
+// drop takes messages out of a batch.
+func (p *posted) drop(unwanted func(envelope) bool) {
+	parts, batch := []json.RawMessage{}, []envelope{}
 	for i, env := range p.batch {
-		if !env.isCall() || !gone(env.id) {
+		if !unwanted(env) {
 			parts, batch = append(parts, p.parts[i]), append(batch, env)
 		}
 	}

@@ -86,7 +86,7 @@ func TestAwaitedNotification(t *testing.T) {
 					t.Errorf("the call of the batch is answered by %s", body)
 				}
 				heard("a batch with a call", 1)
-				post("a batch that is refused", "["+said(c)+","+m.request(`7`, "x/none", "")+"]", http.StatusBadRequest, nil)
+				post("a batch that is refused", "["+said(c)+","+`{"jsonrpc":"2.0","id":7,"method":"tools/call"}]`, http.StatusBadRequest, nil)
 				heard("a batch that is refused", 0)
 			}
 		})

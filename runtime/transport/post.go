@@ -208,12 +208,10 @@ func withAlias(message []byte, env envelope) ([]byte, bool) {
 // toSDK passes a request on, with a writer that puts the ids back where that is needed. A
 // notification has none: what the SDK refuses gets the null that an error without an id must have.
 func (h *handler) toSDK(sdk http.Handler, w http.ResponseWriter, r *http.Request, p *posted) {
-	body, aliased := p.forSDK()
-	if aliased || p.batch == nil && !p.env.isCall() {
+	if _, aliased := p.forSDK(); aliased || p.batch == nil && !p.env.isCall() {
 		w = &restorer{ResponseWriter: w}
 	}
-	setBody(r, body)
-	sdk.ServeHTTP(w, r)
+	h.pass(sdk, w, r, p)
 }
 
 // readBody reads the request's body within the limit of size and the deadline that ServeHTTP has set. On any other error than that
