@@ -104,6 +104,9 @@ func (s Scaffold) StoreFlag() string {
 	return "db"
 }
 
+// Shared reports whether several processes can serve from the store.
+func (s Scaffold) Shared() bool { return s.Store == "postgres" || s.Store == "jetstream" }
+
 // Modules are what go.mod requires beside this module: directories below its root, in the same version.
 func (s Scaffold) Modules() []string {
 	if s.Store == "jetstream" {

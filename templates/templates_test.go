@@ -106,6 +106,11 @@ func TestRenderEveryCombination(t *testing.T) {
 		if got := has["console.go"] != ""; got != s.Console {
 			t.Errorf("%+v: console.go %v", s, got)
 		}
+		// REP-15: behind a balancer, clients of older revisions reach whichever process it chooses.
+		shared := settled.Store == "postgres" || settled.Store == "jetstream"
+		if got := strings.Contains(has["main.go"], "StreamableHTTPOptions{Stateless: true}"); got != (shared && s.Transport == "http") {
+			t.Errorf("%+v: main.go without sessions: %v", s, got)
+		}
 		image := has["Dockerfile"]
 		for part, want := range map[string]bool{
 			"VOLUME /data\nWORKDIR /data\nUSER 65532:65532": settled.Store == "sqlite",

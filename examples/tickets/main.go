@@ -105,7 +105,8 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{Direct: true}))
+	// Without sessions, clients of MCP's older revisions reach any process.
+	mux.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{Direct: true, Streamable: &mcp.StreamableHTTPOptions{Stateless: true}}))
 	mux.Handle("PUT /tickets/{id}", d)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	ln, err := net.Listen("tcp", o.http)

@@ -2,11 +2,17 @@ package transport
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
@@ -61,6 +67,65 @@ func TestREP15SessionsLiveInOneProcess(t *testing.T) {
 			got := a.rpc(`4`, wire.MethodPoll, `{"name":"tick","timeoutMs":20000,"cursor":`+cursor+`}`)
 			if seq := string(member(got.result, "events")); len(seq) < 3 || string(member(got.result, "truncated")) != "false" {
 				t.Errorf("back at the first: %s", got.result)
+			}
+		})
+	}
+}
+
+// A roundRobin gives each request to the next process, as a balancer without rules does.
+type roundRobin struct {
+	all  []http.Handler
+	next atomic.Uint32
+}
+
+func (b *roundRobin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.all[int(b.next.Add(1))%len(b.all)].ServeHTTP(w, r)
+}
+
+// REP-15: without sessions a client of an older revision works with several processes at a balancer that knows nothing of
+// it: initialize, tools, polls with a cursor, streams.
+func TestREP15OlderRevisionsBehindRoundRobin(t *testing.T) {
+	for _, m := range []mode{modes[2], modes[4], oldHTTP} {
+		inBubble(t, m.name, func(t *testing.T) {
+			c := memcluster.New()
+			var rigs []*rig
+			balancer := &roundRobin{}
+			for range 2 {
+				g := newRig(t, server.Options{Store: c.Open()})
+				rigs = append(rigs, g)
+				balancer.all = append(balancer.all, bearer(NewHandler(g.es, HandlerOptions{Direct: true, Streamable: &mcp.StreamableHTTPOptions{Stateless: true}})))
+				defer g.stop()
+			}
+			w := rigs[0].listen(m, balancer)
+			client := rigs[0].dial(m, w.URL, w.Client())
+			if client.header.Get(headerSession) != "" {
+				t.Fatal("there is a session")
+			}
+			var cursor string
+			for i := range 4 { // an even number of requests comes in between
+				if r := client.rpc(fmt.Sprint(2*i), methodCall, `{"name":"noop","arguments":{}}`); r.result == nil {
+					t.Fatalf("tool: %s", r.error)
+				}
+				params := `{"name":"tick"}`
+				if cursor != "" {
+					params = `{"name":"tick","cursor":` + cursor + `}`
+				}
+				r := client.rpc(fmt.Sprint(2*i+1), wire.MethodPoll, params)
+				if r.result == nil || string(member(r.result, "truncated")) != "false" {
+					t.Fatalf("poll: %s%s", r.result, r.error)
+				}
+				if got := strings.Count(string(r.result), "eventId"); got != min(i, 1) {
+					t.Errorf("poll %d: %s", i, r.result)
+				}
+				cursor = string(member(r.result, "cursor"))
+				rigs[i%2].emit(i)
+				client.notify("notifications/initialized", `{}`)
+			}
+			for i := range 2 {
+				f := client.stream(fmt.Sprintf(`"s%d"`, i), `{"name":"tick","cursor":`+cursor+`}`)
+				f.want(wire.NotificationActive)
+				f.want(wire.NotificationEvent)
+				f.cancel()
 			}
 		})
 	}
