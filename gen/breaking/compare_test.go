@@ -169,3 +169,16 @@ func TestDefaultsAndMatches(t *testing.T) {
 		})
 	}
 }
+
+// An open enum that lists one value fewer allows what it allowed (EVOL-2): what was 6 is still 6, and code
+// that uses the constant no longer compiles.
+func TestOpenEnumThatListsFewer(t *testing.T) {
+	event := func(values string) string {
+		return "version: 1\nevents:\n  - name: e.x\n    description: d\n    inputSchema: {type: object}\n    payloadSchema:\n" +
+			"      type: object\n      properties: {n: {anyOf: [" + values + ", {type: integer, minimum: 0, maximum: 9}]}}\n      required: [n]\n"
+	}
+	got := text(compare(t, event("{enum: [5, 6]}"), event("{const: 5}"), breaking.Wire, breaking.Strict, breaking.Source))
+	if want := "new.yaml:8:20: error GO_NAME_REMOVED: EXPayloadN6: the constant is gone\n"; !strings.HasPrefix(got, want) || strings.Count(got, "error") != 1 {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}

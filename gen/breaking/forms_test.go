@@ -48,6 +48,7 @@ var oracleForms = [][]string{{
 	`{enum: [a, b]}`, `{enum: [a, b, c]}`, `{enum: [a, 1]}`, `{enum: [a, b, null]}`, `{const: a}`, `{const: b}`, `{const: 1}`,
 	`{const: true}`, `{enum: [true, a]}`, `{const: {deep: [1]}}`, `{enum: [{deep: [1]}, {deep: [2]}]}`, `{oneOf: [{const: a, title: A}, {const: b}]}`,
 	`{$ref: '#/schemas/Level'}`, `{type: string, enum: [low, high, top]}`, `{anyOf: [{enum: [a, b]}, {type: string}]}`,
+	`{anyOf: [{const: a}, {type: string}]}`, `{anyOf: [{enum: [1, 2]}, {type: integer, minimum: 0, maximum: 9}]}`, `{anyOf: [{const: 1}, {type: integer, minimum: 0, maximum: 9}]}`,
 	`{type: number, enum: [1, 2]}`, `{type: number, enum: [1, 2, 2.5]}`, `{type: [string, integer], minimum: 0, maximum: 18446744073709551615, x-go-type: encoding/json.RawMessage}`,
 }, {
 	// Arrays and tuples.

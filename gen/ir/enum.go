@@ -111,7 +111,7 @@ func rounded(v *source.Node) bool {
 
 // fillEnum declares a constant per value.
 func (b *builder) fillEnum(d *Decl, sh *shape) {
-	d.Base = sh.base
+	d.Base, d.Open = sh.base, sh.open
 	for _, v := range sh.values {
 		value := Value{JSON: v.JSON(), Literal: literal(v, sh.base), Name: constantOfType(d.Name, constantName(v))}
 		prev := slices.IndexFunc(d.Values, func(w Value) bool { return w.Name == value.Name })
@@ -212,9 +212,9 @@ func (d *Decl) matchValue(v *source.Node) (Value, bool) {
 }
 
 // EmptyIsAbsent reports whether an optional member of the type is a plain value, which is absent when it is the empty
-// string: the type is an enum of texts, none of which is empty.
+// string: the type is a closed enum of texts without the empty one.
 func (d *Decl) EmptyIsAbsent() bool {
-	return d.Form == Enum && (d.Base == String || d.Base == Literal) && !d.hasEmpty()
+	return d.Form == Enum && !d.Open && (d.Base == String || d.Base == Literal) && !d.hasEmpty()
 }
 
 // hasEmpty reports whether the empty string is a value of an enum of strings.

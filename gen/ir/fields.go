@@ -57,7 +57,7 @@ const undescribed = "the member is not described in the properties"
 // isTag reports whether a required member of this shape has one possible value, which needs no type of its
 // own: the Go type is that of the value. One that the author has named keeps its type and constant.
 func (sh *shape) isTag() bool {
-	return sh.kind == enumShape && len(sh.values) == 1 && !sh.null && sh.base != Literal && !named(sh.values[0])
+	return sh.kind == enumShape && len(sh.values) == 1 && !sh.open && !sh.null && sh.base != Literal && !named(sh.values[0])
 }
 
 // elementType is the type of elements or of members without a name of their own; nil stands for

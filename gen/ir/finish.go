@@ -47,7 +47,7 @@ func (b *builder) finish() {
 // that value is Go's zero value.
 func constantOf(f *Field) string {
 	t := f.Base.Target()
-	if !f.Required || f.Nullable || t == nil || t.Form != Enum || len(t.Values) != 1 {
+	if !f.Required || f.Nullable || t == nil || t.Form != Enum || len(t.Values) != 1 || t.Open {
 		return ""
 	}
 	if only := t.Values[0]; !isZero(only.Literal) {

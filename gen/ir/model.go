@@ -133,9 +133,10 @@ type Decl struct {
 	Extra  *Type
 	// Accessors asks for the methods that give a field's default.
 	Accessors bool
-	// Base and Values belong to an Enum.
+	// Base and Values belong to an Enum. Open says that other values are valid.
 	Base   Kind
 	Values []Value
+	Open   bool
 	// Tag, Literal and Variants belong to a Union. Tag is the member that tells variants with tags
 	// apart. Literal says that the tags are JSON texts rather than strings.
 	Tag      string

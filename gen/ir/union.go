@@ -95,8 +95,8 @@ func (b *builder) planFor(counted func(*object, string) bool, tag string, varian
 	plan := &unionPlan{tag: tag}
 	var values []*source.Node
 	for _, obj := range objects {
-		vals := b.constants(obj, tag)
-		if len(vals) != 1 || !isScalar(vals[0]) || !counted(obj, tag) {
+		vals, open := b.constants(obj, tag)
+		if len(vals) != 1 || open || !isScalar(vals[0]) || !counted(obj, tag) {
 			return nil
 		}
 		values = append(values, vals[0])
@@ -141,7 +141,7 @@ func (b *builder) declaredUnion(n, d *source.Node, variants, applied, dead []*so
 			b.report(source.New("MCPE210", variants[i].Range, "a variant of a discriminated union must be an object schema with properties"))
 			return nil, false
 		}
-		consts[i] = b.constants(obj, name.Text)
+		consts[i], _ = b.constants(obj, name.Text)
 		plan.literal = plan.literal || !allStrings(consts[i])
 	}
 	for i, v := range variants {
@@ -298,16 +298,16 @@ func (b *builder) variantDecl(d *Decl, v plannedVariant, t *Type, at site) *Decl
 	return own
 }
 
-// constants returns the values of a member that has only constants, references followed.
-func (b *builder) constants(obj *object, name string) []*source.Node {
+// constants returns the values that a member lists, references followed. open reports whether other values are valid.
+func (b *builder) constants(obj *object, name string) (values []*source.Node, open bool) {
 	m := obj.get(name)
 	if m == nil || m.node == nil {
-		return nil
+		return nil, false
 	}
 	if sh := b.follow(m.node); sh != nil && sh.kind == enumShape && !b.nullable(m.node) {
-		return sh.values
+		return sh.values, sh.open
 	}
-	return nil
+	return nil, false
 }
 
 func (o *object) get(name string) *member {

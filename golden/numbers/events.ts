@@ -8,7 +8,7 @@ export interface MeasuredArguments {
 
 /** Listed numbers beside other numbers. */
 export interface MeasuredPayload {
-  constant: 0 | (number & {});
+  constant: MeasuredPayloadConstant;
   some?: MeasuredPayloadSome;
   bounded?: MeasuredPayloadBounded;
   negative?: MeasuredPayloadNegative;
@@ -29,6 +29,9 @@ export interface MeasuredPayload {
 
 /** The member max of MeasuredArguments. */
 export type MeasuredArgumentsMax = 0 | (number & {});
+
+/** The member constant of MeasuredPayload. */
+export type MeasuredPayloadConstant = 0 | (number & {});
 
 /** The member some of MeasuredPayload. */
 export type MeasuredPayloadSome = 7 | 9 | (number & {});

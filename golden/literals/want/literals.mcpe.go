@@ -44,7 +44,7 @@ type ValueSeenPayload struct {
 	Huge    Huge                   `json:"huge"`
 	// Empty means ConstantKindFixed, the only value.
 	Constant Constant `json:"constant"`
-	Open     Open     `json:"open,omitzero"`
+	Open     *Open    `json:"open,omitzero"`
 }
 
 func (v *ValueSeenPayload) UnmarshalJSON(b []byte) error {
@@ -276,7 +276,6 @@ func (v Described) Known() bool {
 }
 
 // Open is the shared type Open; decoding keeps values that the schema does not list, see Known.
-// An optional member of this type is absent when it is empty.
 type Open string
 
 // The values of Open.

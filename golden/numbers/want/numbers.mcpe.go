@@ -31,7 +31,7 @@ func (v *MeasuredArguments) UnmarshalJSON(b []byte) error {
 //
 // Listed numbers beside other numbers.
 type MeasuredPayload struct {
-	Constant       float64                                  `json:"constant"`
+	Constant       MeasuredPayloadConstant                  `json:"constant"`
 	Some           *MeasuredPayloadSome                     `json:"some,omitzero"`
 	Bounded        *MeasuredPayloadBounded                  `json:"bounded,omitzero"`
 	Negative       *MeasuredPayloadNegative                 `json:"negative,omitzero"`
@@ -65,6 +65,19 @@ const (
 // Known reports whether v is one of the values that the schema lists.
 func (v MeasuredArgumentsMax) Known() bool {
 	return v == MeasuredArgumentsMax0
+}
+
+// MeasuredPayloadConstant is the member constant of MeasuredPayload; decoding keeps values that the schema does not list, see Known.
+type MeasuredPayloadConstant float64
+
+// The values of MeasuredPayloadConstant.
+const (
+	MeasuredPayloadConstant0 MeasuredPayloadConstant = 0
+)
+
+// Known reports whether v is one of the values that the schema lists.
+func (v MeasuredPayloadConstant) Known() bool {
+	return v == MeasuredPayloadConstant0
 }
 
 // MeasuredPayloadSome is the member some of MeasuredPayload; decoding keeps values that the schema does not list, see Known.

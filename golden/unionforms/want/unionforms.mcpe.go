@@ -641,7 +641,6 @@ func (v ChargeMadePayloadName) MarshalJSON() ([]byte, error) {
 }
 
 // ChargeMadePayloadNameString is the variant string of ChargeMadePayloadName; decoding keeps values that the schema does not list, see Known.
-// An optional member of this type is absent when it is empty.
 type ChargeMadePayloadNameString string
 
 // The values of ChargeMadePayloadNameString.
