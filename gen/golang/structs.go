@@ -2,6 +2,8 @@ package golang
 
 import (
 	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 )
@@ -83,13 +85,14 @@ func (w *writer) decoder(d *ir.Decl) {
 	w.method("(v *"+d.Name+") UnmarshalJSON(b []byte) error", "return "+w.qual(eventsImplPath, "DecodeStruct")+"(b, v)")
 }
 
-// encoder writes the method that structs need where encoding/json alone would write something else:
-// for members without a name of their own, constants that are filled in, and nil slices and maps.
+// encoder writes the method that structs need if encoding/json alone would write something else: for
+// members that the schema does not name, names that encoding/json does not take from a tag, constants
+// that are filled in, and nil slices and maps.
 func (w *writer) encoder(d *ir.Decl) {
 	var body []string
 	needed := d.Extra != nil
 	for _, f := range d.Fields {
-		needed = needed || !standard(f.Type, f.OmitZero) || f.JSON == "-"
+		needed = needed || !standard(f.Type, f.OmitZero) || !standardName(f.JSON)
 		if f.Const != "" {
 			needed = true
 			body = append(body, "v."+f.Name+" = "+w.qual("cmp", "Or")+"(v."+f.Name+", "+f.Const+")")
@@ -100,6 +103,14 @@ func (w *writer) encoder(d *ir.Decl) {
 	}
 	body = append(body, "return "+w.qual(eventsImplPath, "EncodeStruct")+"(v)")
 	w.method("(v "+d.Name+") MarshalJSON() ([]byte, error)", body...)
+}
+
+// standardName reports whether encoding/json takes the name of a member from the tag. It writes the name of the Go
+// field if the tag's name has other characters, such as combining marks, currency signs or emoji.
+func standardName(name string) bool {
+	return name != "-" && !strings.ContainsFunc(name, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
+	})
 }
 
 // standard reports whether encoding/json writes values of the type as the runtime does. nilAbsent

@@ -85,6 +85,7 @@ var roundTrips = []struct {
 		`{"type":"a","func":"b","2fa":true,"userId":"c","userIDs":["d"],"http_url":"e","HTTPServer":"f","@id":"g","$ref-like":"h","_private":"i","größe":1,
 		  "日本":"j","+1":1,"-1":2,"-":3,"a b.c/d":"k","odd name":"l","string":"m","error":"n","nested-thing":{"deep":{"x":"o"}}}`,
 	}},
+	{"names that encoding/json dislikes", new(names.PriceSetPayload), []string{`{"नाम":"n","€":1.5,"°C":0,"“quoted”":""}`}},
 	{"chosen types", new(gotypes.TypeChosenPayload), []string{
 		`{"id":"6ba7b810-9dad-11d1-80b4-00c04fd430c8","number":12345678901234567890,"big":123456789012345678901234567890,"any":{"a":[1.0]}}`,
 		`{"id":"6ba7b810-9dad-11d1-80b4-00c04fd430c8","idOptional":"00000000-0000-0000-0000-000000000000","ids":["6ba7b810-9dad-11d1-80b4-00c04fd430c8"],

@@ -52,6 +52,17 @@ export interface HappeningsPayload {
   string?: string;
 }
 
+/** The arguments of price.set. */
+export type PriceSetArguments = { [member: string]: unknown };
+
+/** Names of members that encoding/json does not take from a tag. */
+export interface PriceSetPayload {
+  'नाम'?: string;
+  '€': number;
+  '°C'?: number;
+  '“quoted”'?: string;
+}
+
 /** The arguments of 3d_print.done. */
 export type X3dPrintDoneArguments = { [member: string]: unknown };
 
@@ -125,6 +136,8 @@ export interface Events {
   'type': { arguments: TypeArguments; payload: TypePayload };
   /** The name is that of a package. */
   'events': { arguments: HappeningsArguments; payload: HappeningsPayload };
+  /** Names of members that encoding/json does not take from a tag. */
+  'price.set': { arguments: PriceSetArguments; payload: PriceSetPayload };
   /** The name begins with a digit. */
   '3d_print.done': { arguments: X3dPrintDoneArguments; payload: X3dPrintDonePayload };
   /** Nested types with names of the author's choice. */
@@ -144,6 +157,7 @@ export const eventNames = [
   'incident.created',
   'type',
   'events',
+  'price.set',
   '3d_print.done',
   'nested.named',
 ] as const;
@@ -153,6 +167,7 @@ export const fingerprints = {
   'incident.created': '011e821107f3542e14c3076e5dbaf5b1',
   type: 'c97742d67d1dc391bd69d6775549f001',
   events: 'c6ad39db5592abef9610573cb6944467',
+  'price.set': 'b86b17827a920ca2be48f10c3b477fc9',
   '3d_print.done': '64e42f10cb70fe0b807139e9e58b631d',
   'nested.named': 'f963b2d1314317e4840b4b873f3733b3',
 } as const;

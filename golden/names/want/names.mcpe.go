@@ -251,6 +251,79 @@ func HandleHappenings(args HappeningsArguments, f func(context.Context, *Happeni
 	return clientimpl.Handle(HappeningsEventName, "c6ad39db5592abef9610573cb6944467", &args, f, o)
 }
 
+// PriceSetEventName is the name of the event type.
+const PriceSetEventName = "price.set"
+
+// PriceSetArguments are the arguments of price.set.
+type PriceSetArguments = eventsimpl.NoArguments
+
+// PriceSetPayload is the payload of price.set.
+//
+// Names of members that encoding/json does not take from a tag.
+type PriceSetPayload struct {
+	XनU093Eम         *string  `json:"नाम,omitzero"`
+	U20AC            float64  `json:"€"`
+	U00B0C           *float64 `json:"°C,omitzero"`
+	U201CQuotedU201D *string  `json:"“quoted”,omitzero"`
+}
+
+func (v *PriceSetPayload) UnmarshalJSON(b []byte) error {
+	return eventsimpl.DecodeStruct(b, v)
+}
+
+func (v PriceSetPayload) MarshalJSON() ([]byte, error) {
+	return eventsimpl.EncodeStruct(v)
+}
+
+// PriceSetHooks customize price.set.
+type PriceSetHooks = server.Hooks[PriceSetArguments, PriceSetPayload]
+
+// PriceSetEmitter emits price.set.
+type PriceSetEmitter serverimpl.Emitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *PriceSetEmitter) Emit(ctx context.Context, p PriceSetPayload, o ...events.EmitOption) error {
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
+}
+
+// RegisterPriceSet adds price.set to s.
+func RegisterPriceSet(s *server.Server, h PriceSetHooks, o ...server.TypeOption) (*PriceSetEmitter, error) {
+	e, err := serverimpl.Register(s, publishedSchemas, PriceSetEventName, nil, serverimpl.NewHooks(&h), o)
+	return (*PriceSetEmitter)(e), err
+}
+
+// PriceSetEvent is an occurrence of price.set as a client receives it.
+type PriceSetEvent = events.Event[PriceSetArguments, PriceSetPayload]
+
+// PriceSetSubscription delivers the occurrences of price.set.
+type PriceSetSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *PriceSetSubscription) Events() iter.Seq2[*PriceSetEvent, error] {
+	return clientimpl.Events[*PriceSetEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *PriceSetSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *PriceSetSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
+
+// SubscribePriceSet subscribes to price.set.
+func SubscribePriceSet(ctx context.Context, c *client.Client, args PriceSetArguments, o ...client.SubscribeOption) (*PriceSetSubscription, error) {
+	s, err := clientimpl.Subscribe(ctx, c, PriceSetEventName, "b86b17827a920ca2be48f10c3b477fc9", &args, o)
+	return (*PriceSetSubscription)(s), err
+}
+
+// HandlePriceSet binds f to the occurrences of price.set: see [client.Handle].
+func HandlePriceSet(args PriceSetArguments, f func(context.Context, *PriceSetEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(PriceSetEventName, "b86b17827a920ca2be48f10c3b477fc9", &args, f, o)
+}
+
 // X3dPrintDoneEventName is the name of the event type.
 const X3dPrintDoneEventName = "3d_print.done"
 
