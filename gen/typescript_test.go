@@ -397,7 +397,7 @@ func (v *values) member(t model.Type, name string) (model.Type, bool) {
 		if t.Extra != nil {
 			return anything, true
 		}
-		return anything, len(t.Members) == 0
+		return anything, len(t.Members) == 0 && len(t.Patterns)+len(t.Choices) > 0
 	case model.Map:
 		return *t.Items, true
 	case model.Union:

@@ -74,6 +74,7 @@ type writer struct {
 	out   bytes.Buffer
 	types map[string]*model.Definition
 	open  bool // the type Unlisted is needed
+	none  bool // the type NoArguments is needed
 }
 
 func newWriter(p *model.Package) *writer {
@@ -193,6 +194,11 @@ func events(p *model.Package) []byte {
 		w.line(" * one stands for it, so that tags that are listed tell the variants apart.")
 		w.line(" */")
 		w.line("export type Unlisted = `${string} (not listed)`;")
+	}
+	if w.none {
+		w.line("")
+		w.line("/** The arguments of an event type or task that takes none: the object without members. */")
+		w.line("export type NoArguments = %s;", emptyObject)
 	}
 	w.line("")
 	w.line("/** What each event type takes and gives, by its name. */")

@@ -8,7 +8,7 @@ import (
 
 // taken are the names that events.ts uses for something else: what it declares for all event types, and the generic
 // types of the language that it writes.
-var taken = []string{"Events", "EventName", "Occurrence", "Tasks", "Unlisted", "Array", "Partial", "Record"}
+var taken = []string{"Events", "EventName", "Occurrence", "Tasks", "Unlisted", "NoArguments", "Array", "Partial", "Record"}
 
 // Name gives every type of p its TypeScript name: the one that it has in Go, so that both sides speak of one thing by
 // one word. Where TypeScript has something else of that name it gets Type behind it, and a number where that is taken

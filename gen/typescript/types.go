@@ -24,6 +24,9 @@ func (w *writer) declare(d *model.Definition) {
 		return
 	}
 	text := w.alias(d)
+	if empty(t) && strings.HasPrefix(d.Role, "the arguments of ") { // many event types have none: one type is enough
+		w.none, text = true, " NoArguments"
+	}
 	w.line("export type %s =%s;", name, text)
 	if d.TS.OrUnknown != "" {
 		w.line("")
@@ -66,6 +69,14 @@ func (w *writer) holdsItself(d *model.Definition) bool {
 		return false
 	}
 	return leads(d.Type)
+}
+
+// emptyObject is the type of objects without members: a value with one does not compile.
+const emptyObject = "Record<string, never>"
+
+// empty reports whether t is an object that has no members.
+func empty(t model.Type) bool {
+	return t.Kind == model.Object && len(t.Members) == 0 && t.Extra == nil && len(t.Patterns) == 0 && len(t.Choices) == 0
 }
 
 // unlisted is the type of tags that are not listed: of strings one that the compiler tells from those that are.
@@ -129,6 +140,10 @@ func (w *writer) parts(t model.Type, alias bool) []string {
 	case model.Map:
 		add(w.record(*t.Items, alias))
 	case model.Object:
+		if empty(t) {
+			add(emptyObject)
+			break
+		}
 		extra := model.Type{Kind: model.Any}
 		if t.Extra != nil {
 			extra = *t.Extra
@@ -239,17 +254,27 @@ func (w *writer) variant(tag string, v model.Variant, alias bool) []string {
 	for _, t := range v.Tags {
 		tags = append(tags, literalType(t))
 	}
-	return []string{"(" + w.text(v.Type, alias) + " & { " + key(tag) + mark + ": " + strings.Join(tags, " | ") + " })"}
+	tagged := "{ " + key(tag) + mark + ": " + strings.Join(tags, " | ") + " }"
+	if empty(w.follow(v.Type)) { // which would have no tag
+		return []string{tagged}
+	}
+	return []string{"(" + w.text(v.Type, alias) + " & " + tagged + ")"}
 }
 
-// memberOf returns the member of an object that t stands for.
-func (w *writer) memberOf(t model.Type, name string) *model.Member {
+// follow returns the type that a chain of references ends at.
+func (w *writer) follow(t model.Type) model.Type {
 	for range len(w.types) {
 		if t.Kind != model.Ref {
 			break
 		}
 		t = w.types[t.Ref].Type
 	}
+	return t
+}
+
+// memberOf returns the member of an object that t stands for.
+func (w *writer) memberOf(t model.Type, name string) *model.Member {
+	t = w.follow(t)
 	for i := range t.Members {
 		if t.Members[i].Name == name {
 			return &t.Members[i]

@@ -2,19 +2,19 @@
 // Source: aliases.yaml
 
 /** The arguments of push. */
-export type PushArguments = { [member: string]: unknown };
+export type PushArguments = NoArguments;
 
 /** Names of schemas are in the way of every short name. */
 export type PushPayload = PushEvent;
 
 /** The arguments of customer. */
-export type CustomerArguments = { [member: string]: unknown };
+export type CustomerArguments = NoArguments;
 
 /** Even the second names are taken. */
 export type CustomerPayload = CustomerSubscription;
 
 /** The arguments of customer.event. */
-export type CustomerEventArguments = { [member: string]: unknown };
+export type CustomerEventArguments = NoArguments;
 
 /** The name of another event's alias is this event's prefix. */
 export interface CustomerEventPayload {
@@ -77,6 +77,9 @@ export interface CustomerEventSubscription {
 
 /** The shared type Only. */
 export type Only = 'one';
+
+/** The arguments of an event type or task that takes none: the object without members. */
+export type NoArguments = Record<string, never>;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

@@ -19,13 +19,16 @@ export interface PullRequestUpdatedPayloadPullRequest {
 }
 
 /** The arguments of build.progressed. */
-export type BuildProgressedArguments = { [member: string]: unknown };
+export type BuildProgressedArguments = NoArguments;
 
 /** Fires when a build has got on. */
 export interface BuildProgressedPayload {
   build: string;
   percent?: number;
 }
+
+/** The arguments of an event type or task that takes none: the object without members. */
+export type NoArguments = Record<string, never>;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

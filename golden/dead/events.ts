@@ -2,7 +2,7 @@
 // Source: dead.yaml
 
 /** The arguments of thing.drawn. */
-export type ThingDrawnArguments = { [member: string]: unknown };
+export type ThingDrawnArguments = NoArguments;
 
 /** Fires when a thing was drawn. */
 export interface ThingDrawnPayload {
@@ -90,6 +90,9 @@ export interface MappedSquare {
  * one stands for it, so that tags that are listed tell the variants apart.
  */
 export type Unlisted = `${string} (not listed)`;
+
+/** The arguments of an event type or task that takes none: the object without members. */
+export type NoArguments = Record<string, never>;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

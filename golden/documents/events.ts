@@ -3,7 +3,7 @@
 // Source: person.schema.json
 
 /** The arguments of person.moved. */
-export type PersonMovedArguments = { [member: string]: unknown };
+export type PersonMovedArguments = NoArguments;
 
 /** Its types come from a plain JSON Schema. */
 export interface PersonMovedPayload {
@@ -25,6 +25,9 @@ export interface PersonAddress {
 
 /** The member kind of Person. */
 export type PersonKind = '+' | '-' | (string & {});
+
+/** The arguments of an event type or task that takes none: the object without members. */
+export type NoArguments = Record<string, never>;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

@@ -2,7 +2,7 @@
 // Source: ping.yaml
 
 /** The arguments of ping. */
-export type PingArguments = { [member: string]: unknown };
+export type PingArguments = NoArguments;
 
 /** The smallest event. */
 export interface PingPayload {
@@ -10,12 +10,15 @@ export interface PingPayload {
 }
 
 /** The arguments of pong. */
-export type PongArguments = { [member: string]: unknown };
+export type PongArguments = NoArguments;
 
 /** Found upstream. */
 export interface PongPayload {
   n?: number;
 }
+
+/** The arguments of an event type or task that takes none: the object without members. */
+export type NoArguments = Record<string, never>;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

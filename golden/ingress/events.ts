@@ -22,7 +22,7 @@ export interface IssueOpenedPayloadIssue {
 }
 
 /** The arguments of push. */
-export type PushArguments = { [member: string]: unknown };
+export type PushArguments = NoArguments;
 
 /** Commits were pushed. The body itself is the payload. */
 export interface PushPayload {
@@ -37,7 +37,7 @@ export interface PushPayloadRepository {
 }
 
 /** The arguments of invoice.paid. */
-export type InvoicePaidArguments = { [member: string]: unknown };
+export type InvoicePaidArguments = NoArguments;
 
 /** An invoice was paid. */
 export interface InvoicePaidPayload {
@@ -45,7 +45,7 @@ export interface InvoicePaidPayload {
 }
 
 /** The arguments of order.created. */
-export type OrderCreatedArguments = { [member: string]: unknown };
+export type OrderCreatedArguments = NoArguments;
 
 /** An order was made, as a service of our own says with an HMAC. */
 export interface OrderCreatedPayload {
@@ -53,7 +53,7 @@ export interface OrderCreatedPayload {
 }
 
 /** The arguments of note.added. */
-export type NoteAddedArguments = { [member: string]: unknown };
+export type NoteAddedArguments = NoArguments;
 
 /** Emitted by the program itself. */
 export interface NoteAddedPayload {
@@ -62,6 +62,9 @@ export interface NoteAddedPayload {
 
 /** The shared type Label. */
 export type Label = string;
+
+/** The arguments of an event type or task that takes none: the object without members. */
+export type NoArguments = Record<string, never>;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

@@ -2,28 +2,31 @@
 // Source: mcpe.yaml
 
 /** The arguments of note.kept. */
-export type NoteKeptArguments = { [member: string]: unknown };
+export type NoteKeptArguments = NoArguments;
 
 /** Says nothing to MCPE. */
-export type NoteKeptPayload = { [member: string]: unknown };
+export type NoteKeptPayload = Record<string, never>;
 
 /** The arguments of note.plain. */
-export type NotePlainArguments = { [member: string]: unknown };
+export type NotePlainArguments = NoArguments;
 
 /** Says the defaults. */
-export type NotePlainPayload = { [member: string]: unknown };
+export type NotePlainPayload = Record<string, never>;
 
 /** The arguments of note.hidden. */
-export type NoteHiddenArguments = { [member: string]: unknown };
+export type NoteHiddenArguments = NoArguments;
 
 /** Is not for MCPE. */
-export type NoteHiddenPayload = { [member: string]: unknown };
+export type NoteHiddenPayload = Record<string, never>;
 
 /** The arguments of note.urgent. */
-export type NoteUrgentArguments = { [member: string]: unknown };
+export type NoteUrgentArguments = NoArguments;
 
 /** Has a priority and tags. */
-export type NoteUrgentPayload = { [member: string]: unknown };
+export type NoteUrgentPayload = Record<string, never>;
+
+/** The arguments of an event type or task that takes none: the object without members. */
+export type NoArguments = Record<string, never>;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

@@ -2,7 +2,7 @@
 // Source: meet.yaml
 
 /** The arguments of bake.done. */
-export type BakeDoneArguments = { [member: string]: unknown };
+export type BakeDoneArguments = NoArguments;
 
 /** Fires when something is baked. */
 export interface BakeDonePayload {
@@ -68,6 +68,9 @@ export interface TreeListItem {
 export interface TreeListItemDef {
   n?: number;
 }
+
+/** The arguments of an event type or task that takes none: the object without members. */
+export type NoArguments = Record<string, never>;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

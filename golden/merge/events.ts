@@ -2,7 +2,7 @@
 // Source: merge.yaml
 
 /** The arguments of thing.changed. */
-export type ThingChangedArguments = { [member: string]: unknown };
+export type ThingChangedArguments = NoArguments;
 
 /** Schemas that are merged. */
 export interface ThingChangedPayload {
@@ -115,6 +115,9 @@ export interface NestedNone {
  * one stands for it, so that tags that are listed tell the variants apart.
  */
 export type Unlisted = `${string} (not listed)`;
+
+/** The arguments of an event type or task that takes none: the object without members. */
+export type NoArguments = Record<string, never>;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

@@ -39,13 +39,13 @@ export interface IncidentCreatedArgumentsInnerDeep {
 }
 
 /** The arguments of type. */
-export type TypeArguments = { [member: string]: unknown };
+export type TypeArguments = NoArguments;
 
 /** The name is a keyword. */
 export type TypePayload = IncidentCreated;
 
 /** The arguments of events. */
-export type HappeningsArguments = { [member: string]: unknown };
+export type HappeningsArguments = NoArguments;
 
 /** The name is that of a package. */
 export interface HappeningsPayload {
@@ -53,7 +53,7 @@ export interface HappeningsPayload {
 }
 
 /** The arguments of price.set. */
-export type PriceSetArguments = { [member: string]: unknown };
+export type PriceSetArguments = NoArguments;
 
 /** Names of members that encoding/json does not take from a tag. */
 export interface PriceSetPayload {
@@ -64,7 +64,7 @@ export interface PriceSetPayload {
 }
 
 /** The arguments of 3d_print.done. */
-export type X3dPrintDoneArguments = { [member: string]: unknown };
+export type X3dPrintDoneArguments = NoArguments;
 
 /** The name begins with a digit. */
 export interface X3dPrintDonePayload {
@@ -72,7 +72,7 @@ export interface X3dPrintDonePayload {
 }
 
 /** The arguments of nested.named. */
-export type NestedNamedArguments = { [member: string]: unknown };
+export type NestedNamedArguments = NoArguments;
 
 /** Nested types with names of the author's choice. */
 export interface NestedNamedPayload {
@@ -127,6 +127,9 @@ export type IncidentCreatedEvent = string;
  * one stands for it, so that tags that are listed tell the variants apart.
  */
 export type Unlisted = `${string} (not listed)`;
+
+/** The arguments of an event type or task that takes none: the object without members. */
+export type NoArguments = Record<string, never>;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

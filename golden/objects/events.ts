@@ -2,7 +2,7 @@
 // Source: objects.yaml
 
 /** The arguments of config.changed. */
-export type ConfigChangedArguments = { [member: string]: unknown };
+export type ConfigChangedArguments = NoArguments;
 
 /** Objects nested, open and as maps. */
 export interface ConfigChangedPayload {
@@ -54,13 +54,16 @@ export interface ConfigChangedPayloadRowsItem {
 }
 
 /** The member nothing of ConfigChangedPayload. */
-export type ConfigChangedPayloadNothing = { [member: string]: unknown };
+export type ConfigChangedPayloadNothing = Record<string, never>;
 
 /** The member either of ConfigChangedPayload. */
 export interface ConfigChangedPayloadEither {
   a?: string;
   b?: string;
 }
+
+/** The arguments of an event type or task that takes none: the object without members. */
+export type NoArguments = Record<string, never>;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

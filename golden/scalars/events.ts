@@ -2,7 +2,7 @@
 // Source: scalars.yaml
 
 /** The arguments of sample.taken. */
-export type SampleTakenArguments = { [member: string]: unknown };
+export type SampleTakenArguments = NoArguments;
 
 /** Every scalar in every combination of required and nullable. */
 export interface SampleTakenPayload {
@@ -46,6 +46,9 @@ export interface SampleTakenPayload {
   matrix?: number[][];
   blobs?: string[];
 }
+
+/** The arguments of an event type or task that takes none: the object without members. */
+export type NoArguments = Record<string, never>;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

@@ -24,7 +24,7 @@ export interface MailReceivedPayloadHead {
 }
 
 /** The arguments of mail.moved. */
-export type MailMovedArguments = { [member: string]: unknown };
+export type MailMovedArguments = NoArguments;
 
 /** Found by a check and told by the server. */
 export interface MailMovedPayload {
@@ -44,6 +44,9 @@ export interface MailChangedArguments {
 export interface MailChangedPayload {
   id?: string;
 }
+
+/** The arguments of an event type or task that takes none: the object without members. */
+export type NoArguments = Record<string, never>;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

@@ -6,7 +6,7 @@
 // Source: two/user.json
 
 /** The arguments of users.met. */
-export type UsersMetArguments = { [member: string]: unknown };
+export type UsersMetArguments = NoArguments;
 
 /** Fires when two users meet. */
 export interface UsersMetPayload {
@@ -15,7 +15,7 @@ export interface UsersMetPayload {
 }
 
 /** The arguments of one.done. */
-export type OneDoneArguments = { [member: string]: unknown };
+export type OneDoneArguments = NoArguments;
 
 /** Fires when one is done. */
 export interface OneDonePayload {
@@ -23,7 +23,7 @@ export interface OneDonePayload {
 }
 
 /** The arguments of two.done. */
-export type TwoDoneArguments = { [member: string]: unknown };
+export type TwoDoneArguments = NoArguments;
 
 /** Fires when two is done. */
 export interface TwoDonePayload {
@@ -39,6 +39,9 @@ export interface OneUser {
 export interface TwoUser {
   email: string;
 }
+
+/** The arguments of an event type or task that takes none: the object without members. */
+export type NoArguments = Record<string, never>;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

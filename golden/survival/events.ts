@@ -2,7 +2,7 @@
 // Source: survival.yaml
 
 /** The arguments of reading.taken. */
-export type ReadingTakenArguments = { [member: string]: unknown };
+export type ReadingTakenArguments = NoArguments;
 
 /** What has to come back as it was. */
 export interface ReadingTakenPayload {
@@ -43,6 +43,9 @@ export type Code = 1 | 2 | (number & {});
 
 /** The shared type Mode. */
 export type Mode = 'auto' | 1 | { fixed: true } | (string & {}) | (number & {});
+
+/** The arguments of an event type or task that takes none: the object without members. */
+export type NoArguments = Record<string, never>;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

@@ -2,7 +2,7 @@
 // Source: reports.yaml
 
 /** The arguments of report.written. */
-export type ReportWrittenArguments = { [member: string]: unknown };
+export type ReportWrittenArguments = NoArguments;
 
 /** Fires when a report is there. */
 export interface ReportWrittenPayload {
@@ -62,6 +62,9 @@ export interface Team {
  * one stands for it, so that tags that are listed tell the variants apart.
  */
 export type Unlisted = `${string} (not listed)`;
+
+/** The arguments of an event type or task that takes none: the object without members. */
+export type NoArguments = Record<string, never>;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

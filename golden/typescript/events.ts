@@ -18,6 +18,7 @@ export interface ProtoPayload {
   a?: Self;
   t?: Tree;
   r?: RecordType;
+  step?: Step;
   p?: string;
   e?: ProtoPayloadE;
   'it\'s\n'?: ProtoPayloadItApostropheS;
@@ -51,6 +52,23 @@ export interface EventsType {
 /** The shared type Map. */
 export type Map = { [member: string]: Map };
 
+/** The shared type Step. */
+export type Step =
+  | { kind?: 'Begun' }
+  | Ended;
+
+/** Step, or an object of a tag that the schema does not list. */
+export type StepOrUnknown = Step | { kind: Unlisted; [member: string]: unknown };
+
+/** The shared type Begun. */
+export type Begun = Record<string, never>;
+
+/** The shared type Ended. */
+export interface Ended {
+  kind: 'Ended';
+  by: string;
+}
+
 /**
  * The type of /events/0/payloadSchema/properties/it's
  * .
@@ -58,6 +76,12 @@ export type Map = { [member: string]: Map };
 export type ProtoPayloadItApostropheS =
   | string
   | (string | null)[];
+
+/**
+ * A tag that the schema does not list; a newer server may send one. TypeScript has no type of all other strings: this
+ * one stands for it, so that tags that are listed tell the variants apart.
+ */
+export type Unlisted = `${string} (not listed)`;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {
@@ -83,5 +107,5 @@ export const eventNames = [
 
 /** What identifies the schemas of each event type; a server says it in `_meta`. */
 export const fingerprints = {
-  ['__proto__']: '93b1c205b589689aa39900bc9d57f7e9',
+  ['__proto__']: '0da85046135b6ee4ab280be9ec27a323',
 } as const;

@@ -49,13 +49,13 @@ export interface PaymentMadePayloadInlineRemove {
 }
 
 /** The arguments of payment.method. */
-export type PaymentMethodArguments = { [member: string]: unknown };
+export type PaymentMethodArguments = NoArguments;
 
 /** A union is the payload itself. */
 export type PaymentMethodPayload = Method;
 
 /** The arguments of payment.step. */
-export type PaymentStepArguments = { [member: string]: unknown };
+export type PaymentStepArguments = NoArguments;
 
 /** A union written in place is the payload. */
 export type PaymentStepPayload =
@@ -144,6 +144,9 @@ export interface Numbered2 {
  * one stands for it, so that tags that are listed tell the variants apart.
  */
 export type Unlisted = `${string} (not listed)`;
+
+/** The arguments of an event type or task that takes none: the object without members. */
+export type NoArguments = Record<string, never>;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

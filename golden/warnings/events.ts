@@ -2,7 +2,7 @@
 // Source: warnings.yaml
 
 /** The arguments of thing.happened. */
-export type ThingHappenedArguments = { [member: string]: unknown };
+export type ThingHappenedArguments = NoArguments;
 
 /** What is typed with a warning or a note. */
 export interface ThingHappenedPayload {
@@ -35,6 +35,9 @@ export interface ThingHappenedPayloadShapesItem1 {
 export interface ThingHappenedPayloadShapesItem2 {
   b?: string;
 }
+
+/** The arguments of an event type or task that takes none: the object without members. */
+export type NoArguments = Record<string, never>;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

@@ -50,7 +50,7 @@ export interface IncidentOpenedPayload {
 }
 
 /** The arguments of incident.digest. */
-export type IncidentDigestArguments = { [member: string]: unknown };
+export type IncidentDigestArguments = NoArguments;
 
 /** A summary of open incidents; its shape may still change. */
 export interface IncidentDigestPayload {
@@ -107,6 +107,9 @@ export type Status = 'open' | 'acknowledged' | 'mitigated' | 'resolved' | (strin
  * one stands for it, so that tags that are listed tell the variants apart.
  */
 export type Unlisted = `${string} (not listed)`;
+
+/** The arguments of an event type or task that takes none: the object without members. */
+export type NoArguments = Record<string, never>;
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

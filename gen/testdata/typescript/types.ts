@@ -1,8 +1,10 @@
 /* eslint-disable @typescript-eslint/no-unused-vars -- much of it is there for its type */
 // What narrows, and what must not compile: this file is compiled beside the TypeScript of examples/schemas/incidents.yaml
-// as ./incidents and of golden/unions as ./unions, and never run.
+// as ./incidents, and of the golden cases unions, objects and typescript, and never run.
 import type { Events, EventName, IncidentUpdatedPayload, Occurrence, Severity, UpdateOrUnknown } from './incidents/events.js';
 import { eventNames, fingerprints } from './incidents/events.js';
+import type { ConfigChangedArguments, ConfigChangedPayloadNothing, Events as ObjectEvents } from './objects/events.js';
+import type { Step } from './typescript/events.js';
 import type { MethodOrUnknown, Numbered } from './unions/events.js';
 import { poll, stream } from './incidents/client.js';
 import { receiver } from './incidents/webhook.js';
@@ -61,6 +63,17 @@ export function numbered(n: Numbered): string | undefined {
 export function method(m: MethodOrUnknown): string | undefined {
   return m.kind === 'card' ? m.number : m.kind === 'bank' ? m.iban : undefined;
 }
+
+// An event type without arguments takes none, and an object without members has none.
+export const none: ObjectEvents['config.changed']['arguments'] = {};
+// @ts-expect-error: the event type takes no arguments
+export const nonsense: ConfigChangedArguments = { nonsense: 1 };
+export const nothing: ConfigChangedPayloadNothing = {};
+// @ts-expect-error: the object has no members
+export const something: ConfigChangedPayloadNothing = { nonsense: 1 };
+
+// A variant without members has its tag.
+export const begun: Step[] = [{ kind: 'Begun' }, { kind: 'Ended', by: 'me' }];
 
 // An enum is open, and not everything.
 export const later: Severity = 'P9';

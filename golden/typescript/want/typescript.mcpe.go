@@ -4,6 +4,7 @@
 package typescript
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"iter"
@@ -38,11 +39,12 @@ func (v *ProtoArguments) UnmarshalJSON(b []byte) error {
 //
 //	x
 type ProtoPayload struct {
-	A Self          `json:"a,omitzero"`
-	T *Tree         `json:"t,omitzero"`
-	R *Record       `json:"r,omitzero"`
-	P *string       `json:"p,omitzero"`
-	E ProtoPayloadE `json:"e,omitzero"`
+	A    Self          `json:"a,omitzero"`
+	T    *Tree         `json:"t,omitzero"`
+	R    *Record       `json:"r,omitzero"`
+	Step *Step         `json:"step,omitzero"`
+	P    *string       `json:"p,omitzero"`
+	E    ProtoPayloadE `json:"e,omitzero"`
 	// Extra holds the members that the schema does not name; they are written back.
 	Extra map[string]json.RawMessage `json:",embed,unknown"`
 }
@@ -124,13 +126,13 @@ func (s *ProtoSubscription) Subscription() *client.Subscription {
 
 // SubscribeProto subscribes to __proto__.
 func SubscribeProto(ctx context.Context, c *client.Client, args ProtoArguments, o ...client.SubscribeOption) (*ProtoSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, ProtoEventName, "93b1c205b589689aa39900bc9d57f7e9", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, ProtoEventName, "0da85046135b6ee4ab280be9ec27a323", &args, o)
 	return (*ProtoSubscription)(s), err
 }
 
 // HandleProto binds f to the occurrences of __proto__: see [client.Handle].
 func HandleProto(args ProtoArguments, f func(context.Context, *ProtoEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(ProtoEventName, "93b1c205b589689aa39900bc9d57f7e9", &args, f, o)
+	return clientimpl.Handle(ProtoEventName, "0da85046135b6ee4ab280be9ec27a323", &args, f, o)
 }
 
 // Self is the shared type Self.
@@ -205,6 +207,81 @@ func (v *Events) UnmarshalJSON(b []byte) error {
 
 // Map is the shared type Map.
 type Map map[string]Map
+
+// Step is the shared type Step, whose member kind tells which variant it holds.
+type Step struct {
+	// Value is nil, a pointer to a variant, or *StepUnknown for a tag that the schema does not list.
+	Value StepVariant
+}
+
+// StepVariant is implemented by *Begun, *Ended, *StepUnknown.
+type StepVariant interface {
+	isStep()
+}
+
+func (*Begun) isStep() {}
+
+func (*Ended) isStep() {}
+
+// StepUnknown keeps an object of Step whose tag the schema does not list.
+type StepUnknown struct {
+	Raw json.RawMessage
+}
+
+func (*StepUnknown) isStep() {}
+
+// MarshalJSON writes the object as it was read.
+func (v StepUnknown) MarshalJSON() ([]byte, error) {
+	return v.Raw, nil
+}
+
+var unionStep = eventsimpl.Union[StepVariant]{
+	Property: "kind",
+	Variants: map[string]func() StepVariant{
+		"Begun": func() StepVariant {
+			return new(Begun)
+		},
+		"Ended": func() StepVariant {
+			return new(Ended)
+		},
+	},
+	Unknown: func(raw json.RawMessage) StepVariant {
+		return &StepUnknown{Raw: raw}
+	},
+}
+
+// UnmarshalJSON reads the variant that the member kind names.
+func (v *Step) UnmarshalJSON(b []byte) error {
+	return unionStep.Decode(b, &v.Value)
+}
+
+// MarshalJSON writes the variant with its tag.
+func (v Step) MarshalJSON() ([]byte, error) {
+	return unionStep.Encode(v.Value)
+}
+
+// Begun is the shared type Begun.
+type Begun struct{}
+
+func (v *Begun) UnmarshalJSON(b []byte) error {
+	return eventsimpl.DecodeStruct(b, v)
+}
+
+// Ended is the shared type Ended.
+type Ended struct {
+	// Empty means "Ended", the only value.
+	Kind string `json:"kind"`
+	By   string `json:"by"`
+}
+
+func (v *Ended) UnmarshalJSON(b []byte) error {
+	return eventsimpl.DecodeStruct(b, v)
+}
+
+func (v Ended) MarshalJSON() ([]byte, error) {
+	v.Kind = cmp.Or(v.Kind, "Ended")
+	return eventsimpl.EncodeStruct(v)
+}
 
 // TreeString is the variant string of Tree.
 type TreeString string
