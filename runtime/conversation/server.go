@@ -47,7 +47,7 @@ type Server interface {
 
 // Register declares the capability and serves the protocol on es: requests, and notifications,
 // which are answered with conversation/context where the sender has a session. It is called
-// once, before the server runs. See CONV-1, CONV-2.
+// once, before the server runs; a second call is an error. See CONV-1, CONV-2.
 func Register[S any](es Server, h Handler[S], o Options) error {
 	if h.OnUserMessage == nil && h.OnAssistantResponse == nil {
 		return errors.New("conversation: the handler has no function")
@@ -64,6 +64,9 @@ func Register[S any](es Server, h Handler[S], o Options) error {
 	}
 	if o.NotificationTimeout <= 0 {
 		o.NotificationTimeout = 5 * time.Second
+	}
+	if err := inside.Claim("conversation with context"); err != nil {
+		return fmt.Errorf("conversation: %w", err)
 	}
 	s := &service{es: inside, options: o, slots: make(chan struct{}, o.MaxPending)}
 	for method, f := range map[string]func(context.Context, Message) (Answer[S], error){

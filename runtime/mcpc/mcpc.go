@@ -88,7 +88,7 @@ var errShutdown = errors.New("the server is shutting down")
 
 // New makes the event server serve MCPC. It registers the event type mcpc.task and nothing else
 // that a client of events/* could see. The adapter ends with the server, or with
-// [Adapter.Shutdown].
+// [Adapter.Shutdown]. A second one for es is an error.
 func New(es *server.Server, o Options) (*Adapter, error) {
 	if es == nil {
 		return nil, errors.New("mcpc.New: no server given")
@@ -113,8 +113,12 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 	}
 	a := &Adapter{es: port.Of(es), o: o, peers: map[string]*peer{}}
 	a.ctx, a.cancel = context.WithCancelCause(context.Background())
-	var err error
+	err := a.es.Claim("MCPC")
+	if err != nil {
+		return nil, fmt.Errorf("mcpc.New: %w", err)
+	}
 	if a.emitter, err = a.registerEvent(es); err != nil {
+		a.es.Release("MCPC")
 		return nil, fmt.Errorf("mcpc.New: %w", err)
 	}
 	a.es.MCP().AddReceivingMiddleware(a.middleware)

@@ -71,7 +71,8 @@ type Adapter struct {
 }
 
 // New serves MCPE over the event types of es, those that are registered later included. It
-// restores subscriptions from the store. The adapter ends with es, or with [Adapter.Shutdown].
+// restores subscriptions from the store. The adapter ends with es, or with [Adapter.Shutdown]. A second one for es is
+// an error.
 func New(es *server.Server, o Options) (*Adapter, error) {
 	if es == nil {
 		return nil, errors.New("mcpe.New: no server given")
@@ -98,6 +99,10 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 	if err := a.restore(a.ctx); err != nil {
 		a.cancel()
 		return nil, fmt.Errorf("mcpe.New: restoring subscriptions: %w", err)
+	}
+	if err := a.es.Claim("MCPE"); err != nil {
+		a.cancel()
+		return nil, fmt.Errorf("mcpe.New: %w", err)
 	}
 	a.es.AddListenKey(wire.MetaMCPE)
 	a.es.Advertise(wire.MCPECapability, func(info *mcp.Implementation) any { return a.capabilities(info) })

@@ -4,15 +4,36 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"strings"
+	"sync"
+	"weak"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
+
+// claimed has the servers of the SDK that serve events, each as a weak.Pointer[mcp.Server].
+var claimed sync.Map
+
+// claim notes that srv serves events; an error if it does already. A nil srv is free.
+func claim(srv *mcp.Server) (release func(), err error) {
+	if srv == nil {
+		return func() {}, nil
+	}
+	key := weak.Make(srv)
+	if _, taken := claimed.LoadOrStore(key, struct{}{}); taken {
+		return nil, errors.New("this mcp.Server already serves events: register all event types with the Server that the first call returned, " +
+			"or make another mcp.Server")
+	}
+	runtime.AddCleanup(srv, func(key weak.Pointer[mcp.Server]) { claimed.Delete(key) }, key)
+	return func() { claimed.Delete(key) }, nil
+}
 
 // install registers the methods and the middleware.
 func (s *Server) install() error {

@@ -86,6 +86,9 @@ type Server struct {
 
 // New makes srv serve events: it registers the events/* methods and one receiving middleware.
 // Register event types before srv runs; what is registered later is a runtime change (LIST-5).
+//
+// An mcp.Server serves the events of one Server, since methods and middleware stay on it: a second New is an error,
+// also after Shutdown. Packages that add event types to one mcp.Server share the Server.
 func New(srv *mcp.Server, o Options) (*Server, error) {
 	if srv == nil {
 		return nil, errors.New("server.New: no mcp.Server given")
@@ -105,13 +108,28 @@ func New(srv *mcp.Server, o Options) (*Server, error) {
 	return s, nil
 }
 
-// start makes a server that is measured.
-func start(srv *mcp.Server, o Options) (*Server, error) {
+// start makes a server that is measured, and installs it in srv. If it fails, srv is as it was.
+func start(srv *mcp.Server, o Options) (_ *Server, err error) {
+	release, err := claim(srv)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
 	s, err := build(srv, o)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.metrics.observe(s); err != nil {
+		return nil, errors.Join(err, s.Shutdown(context.Background()))
+	}
+	if srv == nil {
+		return s, nil
+	}
+	if err := s.install(); err != nil {
 		return nil, errors.Join(err, s.Shutdown(context.Background()))
 	}
 	return s, nil
@@ -143,12 +161,6 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 		}
 	}
 	s.admin = newAdmin(s)
-	if srv == nil {
-		return s, s.cluster.Join(s.webhooks)
-	}
-	if err := s.install(); err != nil {
-		return nil, err
-	}
 	if err = s.cluster.Join(s.webhooks); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package port
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -42,6 +43,7 @@ type Hub struct {
 	sessions  map[string]*Outlet
 	listeners map[listenerKey][]*Outlet
 	keys      []string
+	serving   map[string]bool // by protocol
 
 	opened   listeners.Set[func(Outlet)]
 	notified listeners.Set[awaiting]
@@ -54,6 +56,28 @@ type listenerKey struct{ principal, key string }
 type awaiting struct {
 	method string
 	tell   func(context.Context, Notification)
+}
+
+// Claim notes that an adapter serves a protocol on the server; an error if one does already, since its methods, tools and
+// middleware stay.
+func (h *Hub) Claim(protocol string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.serving[protocol] {
+		return fmt.Errorf("this server already serves %s: use what the first call returned, or make another server", protocol)
+	}
+	if h.serving == nil {
+		h.serving = map[string]bool{}
+	}
+	h.serving[protocol] = true
+	return nil
+}
+
+// Release takes the claim of an adapter back that could not be made.
+func (h *Hub) Release(protocol string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.serving, protocol)
 }
 
 // OpenOutlet makes an outlet known until closed is called. A later one of the same session takes
