@@ -17,10 +17,34 @@ import (
 
 // PrincipalOf returns the principal that a check or hook runs for, "" for nobody. A check declared
 // with [WithSharedCheck] runs for nobody, and so does Transform, whose result is shared.
+//
+// In a handler of a tool, prompt, resource or completion of the mcp.Server it returns the caller, as [Options].Principal
+// derives it.
 func PrincipalOf(ctx context.Context) string { return hook.Principal(ctx) }
+
+// A caller is who makes a request, as authenticate found it.
+type caller struct {
+	server    *Server
+	extra     *mcp.RequestExtra
+	principal string
+	expires   time.Time
+}
+
+type callerKey struct{}
+
+// identify returns the context of a request with its caller, for the author's handler and for what authenticates the
+// request after it.
+func (s *Server) identify(ctx context.Context, extra *mcp.RequestExtra) context.Context {
+	c := &caller{server: s, extra: extra}
+	c.principal, c.expires = s.authenticate(ctx, extra)
+	return hook.WithPrincipal(context.WithValue(ctx, callerKey{}, c), c.principal)
+}
 
 // authenticate derives the caller of a request and when its token expires (AUTH-3, AUTH-4).
 func (s *Server) authenticate(ctx context.Context, extra *mcp.RequestExtra) (principal string, expires time.Time) {
+	if c, ok := ctx.Value(callerKey{}).(*caller); ok && c.server == s && c.extra == extra {
+		return c.principal, c.expires
+	}
 	if extra == nil {
 		extra = &mcp.RequestExtra{}
 	}

@@ -63,6 +63,10 @@ func (s *Server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		if strings.HasPrefix(method, wire.MethodPrefix) {
 			ctx = context.WithValue(ctx, requestKey{}, infoOf(req))
 		}
+		switch req.(type) {
+		case *mcp.CallToolRequest, *mcp.GetPromptRequest, *mcp.ReadResourceRequest, *mcp.CompleteRequest: // the author's to answer
+			ctx = s.identify(ctx, req.GetExtra())
+		}
 		res, err := next(ctx, method, req)
 		if err != nil {
 			return res, err

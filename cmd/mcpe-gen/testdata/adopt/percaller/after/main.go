@@ -44,8 +44,8 @@ func newServer() (*server.Server, error) {
 		return nil, err
 	}
 	mcp.AddTool(srv, &mcp.Tool{Name: "add_todo", Description: "Add something to do."},
-		func(ctx context.Context, req *mcp.CallToolRequest, in todo) (*mcp.CallToolResult, any, error) {
-			user := req.Extra.TokenInfo.UserID
+		func(ctx context.Context, _ *mcp.CallToolRequest, in todo) (*mcp.CallToolResult, any, error) {
+			user := server.PrincipalOf(ctx)
 			log.Printf("%s: %s", user, in.Text)
 			return nil, nil, noteAdded.Emit(ctx, notes.NoteAddedPayload{
 				ID:      in.ID,
