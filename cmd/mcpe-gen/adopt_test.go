@@ -52,12 +52,16 @@ func TestAdopt(t *testing.T) {
 	text := readText(t, filepath.Join(dir, "main.go"))
 	for _, edit := range [][2]string{
 		{"\t_ = noteAdded // noteAdded.Emit tells every subscriber\n", ""},
-		{"\t\t\treturn nil, nil, nil\n", `			return nil, nil, noteAdded.Emit(ctx, notes.NoteAddedPayload{
+		{"\t\t\treturn nil, nil, nil\n", `			err := noteAdded.Emit(ctx, notes.NoteAddedPayload{
 				ID:      n.ID,
 				Author:  notes.Author{Name: n.Author},
 				Text:    n.Text,
 				AddedAt: events.NewTime(time.Now()),
 			}, events.WithID("note-"+n.ID))
+			if err != nil {
+				log.Print(err) // the work is done, so the tool does not fail
+			}
+			return nil, nil, nil
 `},
 		{"\teventserver \"", "\t\"github.com/mcpe-gen/mcpe-gen/runtime/events\"\n\teventserver \""},
 	} {

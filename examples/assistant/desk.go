@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -24,6 +25,7 @@ const maxIncidents = 200
 type desk struct {
 	created  *assistant.IncidentCreatedEmitter
 	resolved *assistant.IncidentResolvedEmitter
+	log      *slog.Logger
 
 	mu        sync.Mutex
 	incidents []*incident
@@ -36,8 +38,8 @@ type incident struct {
 }
 
 // newDesk registers the event types and the tools.
-func newDesk(srv *mcp.Server, es *server.Server) (d *desk, err error) {
-	d = &desk{}
+func newDesk(srv *mcp.Server, es *server.Server, log *slog.Logger) (d *desk, err error) {
+	d = &desk{log: log}
 	if d.created, err = assistant.RegisterIncidentCreated(es, assistant.IncidentCreatedHooks{}); err != nil {
 		return nil, err
 	}
@@ -77,7 +79,7 @@ func (d *desk) raise(ctx context.Context, _ *mcp.CallToolRequest, in raising) (*
 	d.incidents = d.incidents[max(0, len(d.incidents)-maxIncidents):]
 	d.mu.Unlock()
 	if err := d.created.Emit(ctx, p); err != nil {
-		return nil, raised{}, err
+		d.unsaid(ctx, p.IncidentID, err)
 	}
 	return nil, raised{p.IncidentID}, nil
 }
@@ -92,8 +94,16 @@ func (d *desk) resolve(ctx context.Context, _ *mcp.CallToolRequest, in resolving
 	if err != nil {
 		return nil, raised{}, err
 	}
-	err = d.resolved.Emit(ctx, assistant.IncidentResolvedPayload{IncidentID: i, ResolvedAt: events.NewTime(time.Now().UTC())})
-	return nil, raised{i}, err
+	if err := d.resolved.Emit(ctx, assistant.IncidentResolvedPayload{IncidentID: i, ResolvedAt: events.NewTime(time.Now().UTC())}); err != nil {
+		d.unsaid(ctx, i, err)
+	}
+	return nil, raised{i}, nil
+}
+
+// unsaid logs that an event was not emitted. The tool has done its work and does not fail: a model that reads an error
+// does the work a second time.
+func (d *desk) unsaid(ctx context.Context, incident string, err error) {
+	d.log.ErrorContext(ctx, "subscribers were not told of an incident", "incident", incident, "error", err)
 }
 
 // end marks an incident as over and returns its id.

@@ -116,7 +116,7 @@ func assemble(ctx context.Context, o options, log *slog.Logger) (_ *assembled, e
 	if a.es, err = server.New(a.srv, so); err != nil { // MCP Events
 		return nil, err
 	}
-	d, err := newDesk(a.srv, a.es)
+	d, err := newDesk(a.srv, a.es, log)
 	if err != nil {
 		return nil, err
 	}

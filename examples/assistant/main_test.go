@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/mcpcclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpeclient"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -124,6 +126,32 @@ func TestTools(t *testing.T) {
 		if got := call(c.tool, c.args); !strings.Contains(got, c.want) {
 			t.Errorf("%s %v: %s", c.tool, c.args, got)
 		}
+	}
+}
+
+// SRV-2: a tool that has done its work does not fail because nobody was told of it: a model would do the work again.
+func TestToolsSurviveAFailedEmit(t *testing.T) {
+	var said bytes.Buffer
+	srv := mcp.NewServer(&mcp.Implementation{Name: "assistant", Version: "0.1.0"}, nil)
+	es, err := server.New(srv, server.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := newDesk(srv, es, slog.New(slog.NewTextHandler(&said, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := es.Shutdown(t.Context()); err != nil { // Emit fails from here on
+		t.Fatal(err)
+	}
+	if _, got, err := d.raise(t.Context(), nil, raising{}); err != nil || got.IncidentID != "INC-1" {
+		t.Errorf("raise_incident: %+v %v", got, err)
+	}
+	if _, got, err := d.resolve(t.Context(), nil, resolving{}); err != nil || got.IncidentID != "INC-1" {
+		t.Errorf("resolve_incident: %+v %v", got, err)
+	}
+	if n := strings.Count(said.String(), "incident=INC-1"); n != 2 {
+		t.Errorf("the log tells of %d events, want 2:\n%s", n, said.String())
 	}
 }
 

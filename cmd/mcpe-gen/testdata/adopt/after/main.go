@@ -48,12 +48,16 @@ func main() {
 	mcp.AddTool(server, &mcp.Tool{Name: "add_note", Description: "Add a note."},
 		func(ctx context.Context, _ *mcp.CallToolRequest, n note) (*mcp.CallToolResult, any, error) {
 			log.Printf("%s: %s", n.Author, n.Text)
-			return nil, nil, noteAdded.Emit(ctx, notes.NoteAddedPayload{
+			err := noteAdded.Emit(ctx, notes.NoteAddedPayload{
 				ID:      n.ID,
 				Author:  notes.Author{Name: n.Author},
 				Text:    n.Text,
 				AddedAt: events.NewTime(time.Now()),
 			}, events.WithID("note-"+n.ID))
+			if err != nil {
+				log.Print(err) // the work is done, so the tool does not fail
+			}
+			return nil, nil, nil
 		})
 
 	handler := transport.NewHandler(es, transport.HandlerOptions{})

@@ -47,12 +47,16 @@ func newServer() (*server.Server, error) {
 		func(ctx context.Context, _ *mcp.CallToolRequest, in todo) (*mcp.CallToolResult, any, error) {
 			user := server.PrincipalOf(ctx)
 			log.Printf("%s: %s", user, in.Text)
-			return nil, nil, noteAdded.Emit(ctx, notes.NoteAddedPayload{
+			err := noteAdded.Emit(ctx, notes.NoteAddedPayload{
 				ID:      in.ID,
 				Author:  notes.Author{Name: user},
 				Text:    in.Text,
 				AddedAt: events.NewTime(time.Now()),
 			})
+			if err != nil {
+				log.Print(err) // the work is done, so the tool does not fail
+			}
+			return nil, nil, nil
 		})
 	return es, nil
 }
