@@ -112,16 +112,18 @@ func rounded(v *source.Node) bool {
 // fillEnum declares a constant per value.
 func (b *builder) fillEnum(d *Decl, sh *shape) {
 	d.Base, d.Open = sh.base, sh.open
-	for _, v := range sh.values {
+	d.Values = make([]Value, 0, len(sh.values))
+	byName := make(map[string]int, len(sh.values))
+	for i, v := range sh.values {
 		value := Value{JSON: v.JSON(), Literal: literal(v, sh.base), Name: constantOfType(d.Name, constantName(v))}
-		prev := slices.IndexFunc(d.Values, func(w Value) bool { return w.Name == value.Name })
-		if prev >= 0 {
+		if prev, taken := byName[value.Name]; taken {
 			b.report(source.New("MCPE206", v.Range, "the values %s and %s of %s both become the Go name %s",
 				d.Values[prev].JSON, value.JSON, d.Name, value.Name).
 				WithRelated(sh.values[prev].Range, "the value %s is here", d.Values[prev].JSON).
 				WithHint("name the constants with x-enum-varnames beside enum"))
 			return
 		}
+		byName[value.Name] = i
 		b.declare(b.names, value.Name, "the value "+string(value.JSON)+" of "+d.Name, v.Range)
 		d.Values = append(d.Values, value)
 	}
@@ -153,10 +155,8 @@ func named(v *source.Node) bool {
 // else the rule's.
 func constantName(v *source.Node) string {
 	if list := v.Parent; list != nil && list.Kind == source.Array && list.Parent != nil {
-		for i, name := range itemsOf(list.Parent.Get("x-enum-varnames")) {
-			if i < len(list.Items) && list.Items[i] == v {
-				return name.Text
-			}
+		if names := itemsOf(list.Parent.Get("x-enum-varnames")); v.Index() >= 0 && v.Index() < len(names) {
+			return names[v.Index()].Text
 		}
 	} else if list != nil && list.Kind == source.Object && list.Parent != nil && list.Parent.Kind == source.Array {
 		if n := list.Get("x-go-name"); n != nil {

@@ -94,6 +94,14 @@ func (n *Node) current() bool {
 	return ok && last == len(n.Members)-1
 }
 
+// Index returns the place of n among the elements of its parent array; -1 if none holds it.
+func (n *Node) Index() int {
+	if p := n.Parent; p != nil && n.slot < len(p.Items) && p.Items[n.slot] == n {
+		return n.slot
+	}
+	return -1
+}
+
 // Key returns the name under which n stands in its parent object, and the place of that name. It is
 // empty, with n's own range, for elements of arrays and for the root.
 func (n *Node) Key() (string, Range) {
