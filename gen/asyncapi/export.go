@@ -86,11 +86,13 @@ func (x *exporter) event(e *schema.Event) {
 	}
 	at := "#/components/messages/" + source.EscapeToken(e.Name) + "/payload"
 	yaml.Set(message, "payload", x.schema(e, "payloadSchema", payload, at))
-	if v, ok := x.samples.Value(payload); ok && !looksReferring(parsed(v)) {
-		example := yaml.Object()
-		yaml.Set(example, "name", yaml.Text("generated"))
-		yaml.Set(example, "payload", parsed(v))
-		yaml.Set(message, "examples", yaml.List(example))
+	if v, ok := x.samples.Value(payload); ok {
+		if n := x.parsed(e, "the example", v); !looksReferring(n) {
+			example := yaml.Object()
+			yaml.Set(example, "name", yaml.Text("generated"))
+			yaml.Set(example, "payload", n)
+			yaml.Set(message, "examples", yaml.List(example))
+		}
 	}
 	yaml.Set(x.messages, e.Name, message)
 
@@ -117,9 +119,13 @@ func member(key string, v *source.Node) *source.Node {
 
 func reference(to string) *source.Node { return member("$ref", yaml.Text(to)) }
 
-// parsed is JSON of our own as a node.
-func parsed(raw json.RawMessage) *source.Node {
-	n, _ := source.Parse("json", raw)
+// parsed is JSON of an event as a node, an empty object with an error at the event where it cannot be read.
+func (x *exporter) parsed(e *schema.Event, what string, raw json.RawMessage) *source.Node {
+	n, found := source.Parse("json", raw)
+	if source.HasErrors(found) {
+		x.found = append(x.found, source.New(found[0].Code, e.NameRange, "%s of %s cannot be exported: %s", what, e.Name, found[0].Message))
+		return yaml.Object()
+	}
 	return n
 }
 
@@ -143,7 +149,7 @@ func (x *exporter) extension(e *schema.Event) *source.Node {
 		yaml.Set(n, "deprecated", dn)
 	}
 	if meta := e.PublishedMeta(); meta != nil {
-		yaml.Set(n, "_meta", parsed(meta))
+		yaml.Set(n, "_meta", x.parsed(e, "_meta", meta))
 	}
 	at := "#/channels/" + source.EscapeToken(e.Name) + "/" + extension + "/inputSchema"
 	yaml.Set(n, "inputSchema", x.schema(e, "inputSchema", x.set.Shared(e.Input), at))
@@ -164,7 +170,7 @@ func (x *exporter) extension(e *schema.Event) *source.Node {
 // schema converts a published schema that will stand at the pointer, moving its definitions into the
 // document's components.
 func (x *exporter) schema(e *schema.Event, part string, shared *published.Schema, at string) *source.Node {
-	root := parsed(shared.Short())
+	root := x.parsed(e, part, shared.Short())
 	c := &converter{root: root, at: at, draft07: isDraft07(root), defs: map[string]string{}}
 	fresh := map[string]*source.Node{} // the definitions of new components
 	var order []string
@@ -178,7 +184,7 @@ func (x *exporter) schema(e *schema.Event, part string, shared *published.Schema
 	}
 	for _, key := range definitionKeys {
 		if defs := root.Get(key); defs != nil && defs.Kind == source.Object && len(defs.Members) > 0 {
-			whole := parsed(shared.JSON())
+			whole := x.parsed(e, part, shared.JSON())
 			for _, m := range defs.Members {
 				add(key, m.Key, identity(whole, m.Value, e.Name+part), m.Value)
 			}
@@ -189,7 +195,11 @@ func (x *exporter) schema(e *schema.Event, part string, shared *published.Schema
 		key = "definitions"
 	}
 	for _, d := range shared.Definitions() {
-		add(key, d.Name, d, x.samples.Parsed.Definition(d))
+		n := x.samples.Parsed.Definition(d)
+		if n == nil {
+			n = x.parsed(e, part, d.Head) // says why
+		}
+		add(key, d.Name, d, n)
 	}
 	for _, name := range order {
 		yaml.Set(x.schemas, name, c.convert(fresh[name]))

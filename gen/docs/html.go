@@ -42,7 +42,7 @@ func (p *Page) HTML() ([]byte, error) {
 	if err := pageTemplate.Execute(&b, p); err != nil {
 		return nil, fmt.Errorf("writing the page: %w", err)
 	}
-	return b.Bytes(), nil
+	return []byte(source.Visible(b.String())), nil
 }
 
 // highlighted is JSON on several lines with its parts marked.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
 // Markdown writes the page for a code host.
@@ -33,7 +35,7 @@ func (p *Page) Markdown() []byte {
 	for _, o := range p.Overrides {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", code(o.File), code(o.At), cell(o.Does))
 	}
-	return b.Bytes()
+	return []byte(source.Visible(b.String()))
 }
 
 func (p *Page) markdownChanges(b *bytes.Buffer) {
@@ -193,6 +195,7 @@ func splitParagraphs(s string) []string {
 
 // code is text as code, in a cell too.
 func code(s string) string {
+	s = source.Visible(s)
 	s = strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`)
 	fence := "`"
 	for strings.Contains(s, fence) {

@@ -2,9 +2,9 @@ package golang
 
 import (
 	"strings"
-	"unicode"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
 // comment writes lines of text with // before each.
@@ -60,7 +60,7 @@ var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u
 func textLines(text string) []string {
 	text = lineEnds.Replace(text)
 	text = strings.Map(func(r rune) rune {
-		if r == '\uFEFF' || r != '\n' && r != '\t' && unicode.IsControl(r) {
+		if source.Hidden(r) && r != '\n' && r != '\t' {
 			return ' '
 		}
 		return r
@@ -78,5 +78,5 @@ func textLines(text string) []string {
 	return lines
 }
 
-// oneLine is a description as part of a sentence.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+// oneLine is a description, or JSON, as part of a sentence.
+func oneLine(text string) string { return strings.Join(strings.Fields(source.Visible(text)), " ") }

@@ -1,10 +1,10 @@
 package schema
 
 import (
-	"encoding/json"
 	"strconv"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/gen/yaml"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -99,12 +99,12 @@ func (e *Event) PublishedMeta() []byte {
 		own.Members = append(own.Members, e.Meta.Members...)
 	}
 	if e.Coalesce != nil {
-		text, err := json.Marshal(e.Coalesce)
-		if err != nil {
-			panic(err) // strings and numbers alone
-		}
-		n, _ := source.Parse("json", text)
-		own.Members = append(own.Members, source.Member{Key: wire.MetaCoalesce, Value: n})
+		said := yaml.Object()
+		yaml.Set(said, "key", yaml.Texts(e.Coalesce.Key))
+		yaml.Set(said, "quietSeconds", yaml.Number(e.Coalesce.QuietSeconds))
+		yaml.Set(said, "maxSeconds", yaml.Number(e.Coalesce.MaxSeconds))
+		yaml.Set(said, "keep", yaml.Text(e.Coalesce.Keep))
+		yaml.Set(own, wire.MetaCoalesce, said)
 	}
 	if len(own.Members) == 0 {
 		return nil

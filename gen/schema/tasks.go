@@ -165,7 +165,10 @@ func (l *loader) addMemories(at *source.Member) bool {
 		l.Report(source.New("MCPE155", m.KeyRange, "memories belongs to the protocol").WithHint("leave it out: every structured context has it"))
 		return false
 	}
-	made, _ := source.Parse("memories", []byte(memories))
+	made, found := source.Parse("memories", []byte(memories))
+	if source.HasErrors(found) {
+		panic("gen/schema: " + found[0].String()) // it is a constant and tested
+	}
 	made.Move(at.KeyRange)
 	properties.Add("memories", at.KeyRange, made)
 	return true

@@ -9,9 +9,9 @@ var textCodes = []Code{
 		"a colon followed by a space within an unquoted string (`description: Note: new` is written `description: \"Note: " +
 		"new\"`), a tab in the indentation, and lines that are indented differently from their siblings. The column is " +
 		"omitted if the parser does not know it."},
-	{ID: "MCPE102", Title: "character not allowed", Explanation: "The file is not UTF-8, or holds a control character or half of a surrogate " +
-		"pair, which no JSON text may hold unescaped. Save the file as UTF-8 without them; within a double-quoted string a control " +
-		"character is written as an escape such as \\u0007."},
+	{ID: "MCPE102", Title: "character not allowed", Explanation: "The file is not UTF-8, or holds half of a surrogate pair or a character that its " +
+		"format does not allow: U+0000 to U+001F in strings of JSON; in YAML also U+007F to U+009F, U+FFFE, U+FFFF, and U+FEFF outside of quotes. " +
+		"Save the file as UTF-8 without them; within a double-quoted string such a character is written as an escape such as \\u0007."},
 	{ID: "MCPE103", Title: "key given twice", Explanation: "An object has two members of the same name, for example two `properties:` in one " +
 		"schema. Parsers disagree about which of them counts, so neither does. Both places are shown: merge them or remove one."},
 	{ID: "MCPE104", Title: "key is not a string", Explanation: "The members of a JSON object are named by strings, but YAML reads `1:`, `true:` and " +

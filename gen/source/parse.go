@@ -16,7 +16,12 @@ const (
 	maxSize       = 1 << 26 // bytes of one file
 )
 
-// Parse reads a YAML document (every JSON text is one) into nodes. Path only labels positions.
+// tooDeep is the finding about a file that passes maxDepth.
+const tooDeep = "nested more than %d levels deep"
+
+// Parse reads a YAML or JSON document into nodes. Path only labels positions. A byte order mark at the
+// beginning is passed over. Each format has its rule for characters: JSON that of RFC 8259, section 7,
+// which refuses only U+0000 to U+001F in strings; YAML its printable characters, and U+FEFF within quotes.
 //
 // Scalars have the types of the JSON schema of YAML 1.2: dates, yes and no are strings, and a number
 // that JSON cannot write is an error. Aliases are replaced by copies of what they stand for. Where
@@ -29,11 +34,16 @@ func Parse(path string, data []byte) (*Node, []Diagnostic) {
 	}
 	src := strings.TrimPrefix(string(data), "\uFEFF")
 	p.text = newText(path, src)
-	if !p.readable() {
+	valid := json.Valid([]byte(src))
+	refused := refusedByYAML
+	if valid || p.namedJSON() {
+		refused = refusedByJSON
+	}
+	if !p.readable(refused) {
 		return nil, p.found
 	}
 	var root *Node
-	if json.Valid([]byte(src)) {
+	if valid {
 		root = p.json()
 	} else if !p.jsonError() {
 		root = p.yaml()
@@ -61,8 +71,19 @@ func (p *parser) report(d Diagnostic) {
 	}
 }
 
-// readable reports whether the text is UTF-8 without control characters.
-func (p *parser) readable() bool {
+// byteOrderMark is U+FEFF, which YAML allows only at the beginning of a text and within quoted scalars.
+const byteOrderMark = '\uFEFF'
+
+// refusedByJSON reports whether no JSON text has the character unescaped.
+func refusedByJSON(r rune) bool { return r < ' ' && r != '\t' && r != '\n' && r != '\r' }
+
+// refusedByYAML reports whether no YAML text has the character unescaped.
+func refusedByYAML(r rune) bool {
+	return refusedByJSON(r) || r >= 0x7F && r < 0xA0 && r != 0x85 || r == 0xFFFE || r == 0xFFFF
+}
+
+// readable reports whether the text is UTF-8 without characters that its format refuses.
+func (p *parser) readable(refused func(rune) bool) bool {
 	for i := 0; i < len(p.src); {
 		r, n := rune(p.src[i]), 1
 		if r >= utf8.RuneSelf {
@@ -73,14 +94,19 @@ func (p *parser) readable() bool {
 			p.report(New("MCPE102", p.span(i, i), "byte 0x%02X is not UTF-8", p.src[i]).
 				WithHint("save the file as UTF-8"))
 			return false
-		case r < ' ' && r != '\t' && r != '\n' && r != '\r', r == 0x7F, r >= 0x80 && r < 0xA0 && r != 0x85, r == 0xFEFF, r == 0xFFFE, r == 0xFFFF:
-			p.report(New("MCPE102", p.span(i, i+n), "control character U+%04X is not allowed", r).
-				WithHint("in a string, write it as an escape: \"\\u%04X\"", r))
+		case refused(r):
+			p.report(p.notAllowed(i, r))
 			return false
 		}
 		i += n
 	}
 	return true
+}
+
+// notAllowed is the finding about the character r at an offset.
+func (p *parser) notAllowed(offset int, r rune) Diagnostic {
+	return New("MCPE102", p.span(offset, offset+utf8.RuneLen(r)), "control character U+%04X is not allowed", r).
+		WithHint("in a string, write it as an escape: \"\\u%04X\"", r)
 }
 
 // finish gives children their parent and large objects their index.
@@ -143,7 +169,7 @@ func (p *parser) tooDeep(depth, offset int) bool {
 	}
 	if !p.deep {
 		p.deep, p.lost = true, true
-		p.report(New("MCPE111", p.span(offset, offset+1), "nested more than %d levels deep", maxDepth))
+		p.report(New("MCPE111", p.span(offset, offset+1), tooDeep, maxDepth))
 	}
 	return true
 }

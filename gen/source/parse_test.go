@@ -150,6 +150,11 @@ func TestUnreadableText(t *testing.T) {
 		"\xff\xfea\x00":                   `f.yaml:1:1: error MCPE102: byte 0xFF is not UTF-8`,
 		"ä: \"\x07\"":                     `f.yaml:1:5: error MCPE102: control character U+0007 is not allowed`,
 		"a: \uFEFFb":                      `f.yaml:1:4: error MCPE102: control character U+FEFF is not allowed`,
+		"a: 'b' # \uFEFF":                 `f.yaml:1:10: error MCPE102: control character U+FEFF is not allowed`,
+		"a: 1\n\uFEFFb: 2":                `f.yaml:2:1: error MCPE102: control character U+FEFF is not allowed`,
+		"\uFEFF\uFEFFa: 1":                `f.yaml:1:1: error MCPE102: control character U+FEFF is not allowed`,
+		"a: \"\u0080\"":                   `f.yaml:1:5: error MCPE102: control character U+0080 is not allowed`,
+		"{\"a\": \"\x1f\"}":               `f.yaml:1:8: error MCPE102: control character U+001F is not allowed`,
 		`{"a": "\ud83d"}`:                 `f.yaml:1:8: error MCPE102: \ud83d is half of a surrogate pair`,
 		"":                                `f.yaml:1:1: error MCPE108: the file is empty`,
 		"\r\n# c":                         `f.yaml:1:1: error MCPE108: the file is empty`,
@@ -166,6 +171,27 @@ func TestUnreadableText(t *testing.T) {
 		_, found := source.Parse("f.yaml", []byte(in))
 		if len(found) != 1 || found[0].String() != want {
 			t.Errorf("%.20q: got %v, want %s", in, found, want)
+		}
+	}
+}
+
+// JSON is judged by RFC 8259, section 7, and a byte order mark before it is passed over; YAML has a byte order
+// mark within quotes.
+func TestCharactersOfEachFormat(t *testing.T) {
+	const odd = "\u007f\u0080\u0085\u009f\u2028\ufeff\ufffe\uffff\U0010ffff"
+	for name, in := range map[string]string{
+		"JSON": `{"a` + odd + `": "` + odd + `"}`, "JSON after a mark": "\ufeff" + ` {"a` + odd + `": "` + odd + `"}`,
+		"escapes": `{"a\u007f\u0080\u0085\u009f\u2028\ufeff\ufffe\uffff\udbff\udfff": "\u007f\u0080\u0085\u009f\u2028\ufeff\ufffe\uffff\udbff\udfff"}`,
+	} {
+		n, found := source.Parse("f", []byte(in))
+		if len(found) > 0 || n.Get("a"+odd) == nil || n.Get("a"+odd).Text != odd {
+			t.Errorf("%s: %v", name, found)
+		}
+	}
+	for _, in := range []string{"\"a\ufeff\": 'b\ufeff\ufeff'\n", "a: &x \"\ufeffb\"\nc: [*x, '\ufeff']\n", "'\ufeff': 1"} {
+		n, found := source.Parse("f", []byte(in))
+		if len(found) > 0 || !strings.Contains(string(n.JSON()), "\ufeff") {
+			t.Errorf("%q: %v", in, found)
 		}
 	}
 }

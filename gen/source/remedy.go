@@ -15,7 +15,7 @@ const noComments = "JSON has no comments"
 // jsonError reports what is wrong with a file that is named as JSON and is none. YAML's parser would
 // read some of it with another meaning, comments as part of texts for one, or complain in words of YAML.
 func (p *parser) jsonError() bool {
-	if !strings.EqualFold(filepath.Ext(p.path), ".json") {
+	if !p.namedJSON() {
 		return false
 	}
 	var v json.RawMessage
@@ -44,6 +44,8 @@ func (p *parser) jsonError() bool {
 	}
 	return true
 }
+
+func (p *parser) namedJSON() bool { return strings.EqualFold(filepath.Ext(p.path), ".json") }
 
 // keyValue is a line with a key and an unquoted value: indentation, key and value.
 var keyValue = regexp.MustCompile(`^( *(?:- +)*)([^\s"'\[\]{},#&*!|>%@][^"'\[\]{},#]*?): +([^\s"'\[{|>&*!#].*?)\s*$`)

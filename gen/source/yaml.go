@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -18,6 +22,10 @@ func (p *parser) yaml() *Node {
 		p.report(New("MCPE108", p.span(0, 0), "the file is empty"))
 		return nil
 	case err != nil:
+		if at := p.markBeforeLine(); at >= 0 {
+			p.report(p.notAllowed(at, byteOrderMark))
+			return nil
+		}
 		p.syntaxError(err)
 		return nil
 	}
@@ -26,9 +34,39 @@ func (p *parser) yaml() *Node {
 		p.report(New("MCPE107", p.span(at, min(at+3, p.lineEnd(at))), "a second document begins here; a file holds one").
 			WithHint("put it into a file of its own"))
 	}
-	c := &converter{parser: p, open: make(map[*yaml.Node]bool)}
+	c := &converter{parser: p, open: make(map[*yaml.Node]bool), marks: make(map[int]bool)}
+	for at := range p.byteOrderMarks(0, len(p.src)) {
+		c.marks[at] = true
+	}
 	n, _ := c.node(doc.Content[0], 0)
+	if len(c.marks) > 0 && !p.lost {
+		p.report(p.notAllowed(slices.Min(slices.Collect(maps.Keys(c.marks))), byteOrderMark))
+	}
 	return n
+}
+
+// byteOrderMarks yields the offsets of the byte order marks from start to end.
+func (p *parser) byteOrderMarks(start, end int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := start; ; i += utf8.RuneLen(byteOrderMark) {
+			n := strings.IndexRune(p.src[i:end], byteOrderMark)
+			if n < 0 || !yield(i+n) {
+				return
+			}
+			i += n
+		}
+	}
+}
+
+// markBeforeLine returns the offset of the first byte order mark that begins a line, as where files were
+// joined; -1 if no line begins so.
+func (p *parser) markBeforeLine() int {
+	for _, start := range p.lines {
+		if strings.HasPrefix(p.src[start:], string(byteOrderMark)) {
+			return start
+		}
+	}
+	return -1
 }
 
 // decodeYAML returns the first document and, when there is one, the second. A panic of the parser
@@ -61,6 +99,8 @@ type converter struct {
 	open map[*yaml.Node]bool
 	// aliased is the number of aliases around the current node.
 	aliased int
+	// marks are the offsets of byte order marks that no quoted scalar was found to have.
+	marks map[int]bool
 }
 
 // node converts y and returns it with the offset at which its text ends.
@@ -167,6 +207,11 @@ func (c *converter) alias(y *yaml.Node, start, depth int) (*Node, int) {
 func (c *converter) scalar(n *Node, y *yaml.Node, start int) int {
 	n.Kind, n.Text = String, y.Value
 	end := c.scalarEnd(y, start)
+	if y.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 && c.aliased == 0 {
+		for at := range c.byteOrderMarks(start, end) {
+			delete(c.marks, at)
+		}
+	}
 	if y.Style&^yaml.TaggedStyle != 0 || explicitString(y) {
 		return end
 	}

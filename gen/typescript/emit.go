@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 	"github.com/mcpe-gen/mcpe-gen/gen/plugin"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
 // Header begins every file.
@@ -153,9 +154,9 @@ func (w *writer) comment(indent, text string, deprecated bool, t model.Type, def
 	}
 }
 
-// plainSpace makes a space of what an editor may take for the end of a line, or does not show.
+// plainSpace replaces by a space each character that an editor takes for a blank or the end of a line, or does not show.
 func plainSpace(r rune) rune {
-	if r > '~' && (unicode.IsSpace(r) || r == 0xfeff) {
+	if r != '\t' && source.Hidden(r) || r > '~' && unicode.IsSpace(r) {
 		return ' '
 	}
 	return r

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
 // quote writes a string literal.
@@ -20,7 +22,7 @@ func quote(s string) string {
 			b.WriteString(`\` + string(r))
 		case r == '\n':
 			b.WriteString(`\n`)
-		case r < 0x20 || r == 0x7f || r == 0x2028 || r == 0x2029 || r == 0xfeff:
+		case source.Hidden(r) || r == 0x2028 || r == 0x2029:
 			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
 			b.WriteRune(r)

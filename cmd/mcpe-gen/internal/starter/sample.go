@@ -24,7 +24,10 @@ func (s *Starter) Sample() ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("no sample of %s could be made", e.Name)
 	}
-	payload, _ := source.Parse("sample.json", raw)
+	payload, found := source.Parse("sample.json", raw)
+	if source.HasErrors(found) {
+		return nil, fmt.Errorf("the sample of %s: %s", e.Name, found[0])
+	}
 	body := payload
 	if len(e.From.Fields) > 0 {
 		body = yaml.Object()
