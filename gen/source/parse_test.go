@@ -2,6 +2,7 @@ package source_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -162,7 +163,10 @@ func TestUnreadableText(t *testing.T) {
 		"a: {b: c\nd: e\n":                `f.yaml:2:1: error MCPE101: ',' or '}' must be specified`,
 		"a: [1, 2\nb: 3\n":                `f.yaml:2:1: error MCPE101: ',' or ']' must be specified`,
 		"a: 'x\n":                         `f.yaml:1:4: error MCPE101: could not find end character of single-quoted text`,
-		strings.Repeat("[", 300):          `f.yaml:1:300: error MCPE101: sequence end token ']' not found`,
+		strings.Repeat("[", 100):          `f.yaml:1:100: error MCPE101: sequence end token ']' not found`,
+		strings.Repeat("[", 300):          `f.yaml:1:201: error MCPE111: nested more than 200 levels deep`,
+		"a: " + strings.Repeat("[", 1e5):  `f.yaml:1: error MCPE111: nested more than 200 levels deep`,
+		strings.Repeat("- ", 20000):       `f.yaml:1:401: error MCPE111: nested more than 200 levels deep`,
 		strings.Repeat("- ", 300):         `f.yaml:1:401: error MCPE111: nested more than 200 levels deep`,
 		nest(300):                         `f.yaml:1:201: error MCPE111: nested more than 200 levels deep`,
 		"a: " + nest(300):                 `f.yaml:1:203: error MCPE111: nested more than 200 levels deep`,
@@ -192,6 +196,27 @@ func TestCharactersOfEachFormat(t *testing.T) {
 		n, found := source.Parse("f", []byte(in))
 		if len(found) > 0 || !strings.Contains(string(n.JSON()), "\ufeff") {
 			t.Errorf("%q: %v", in, found)
+		}
+	}
+}
+
+// A text that cannot be read takes memory by its size, however it is nested.
+func TestMemoryOfUnreadableText(t *testing.T) {
+	r := strings.Repeat
+	for name, in := range map[string]string{
+		"brackets": "a: " + r("[", 1<<19) + r("]", 1<<19), "open brackets": r("[", 1<<20), "members": r("{a: ", 1<<18),
+		"pairs": r("[{a: ", 1<<18), "dashes": r("- ", 1<<19), "keys": r("? ", 1<<19), "less": r("[", 30_000) + r("]", 30_000), "lines": r("- ", 30_000) + "[",
+		"within a quote": r("[x 'y, [", 8_000), "an error behind": r("a: [1, 2]\n", 6_000) + "a: [",
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		n, found := source.Parse("f.yaml", []byte(in))
+		runtime.ReadMemStats(&after)
+		if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 200 {
+			t.Errorf("%s: %d bytes take %d MB", name, len(in), used)
+		}
+		if n != nil || len(found) != 1 || found[0].Range.Start.Line == 0 {
+			t.Errorf("%s: got %v", name, found)
 		}
 	}
 }

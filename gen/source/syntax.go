@@ -8,11 +8,14 @@ import (
 	"unicode/utf8"
 
 	goccy "github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/lexer"
 	goccyparser "github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 )
 
-// secondParser bounds the texts that are parsed a second time only to place a syntax error.
-const secondParser = 1 << 20
+// secondParser bounds the texts, in bytes, that are parsed a second time only to place a syntax error. That
+// parser takes memory by the square of the nesting, so that it sees no more than maxDepth levels of it.
+const secondParser = 1 << 16
 
 var unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 
@@ -48,8 +51,17 @@ func (p *parser) syntaxError(err error) {
 		at.Start.Line = min(line, len(p.lines))
 		at.End = at.Start
 	}
-	if found, why, ok := p.secondOpinion(); ok {
-		at, message = found, why
+	deep := strings.HasPrefix(message, "exceeded max depth")
+	if tokens, ok := p.tokens(); ok {
+		if beyond := deepToken(tokens); beyond != nil {
+			at, deep = p.place(beyond), true
+		} else if found, why, ok := p.secondOpinion(tokens); ok {
+			at, message = found, why
+		}
+	}
+	if deep {
+		p.report(New("MCPE111", at, tooDeep, maxDepth))
+		return
 	}
 	if at.Start.Line > 0 && at.Start.Column == 0 {
 		if m := keyValue.FindStringSubmatchIndex(p.lineText(at.Start.Line)); m != nil {
@@ -81,33 +93,69 @@ func (p *parser) tab(line int) (Diagnostic, bool) {
 	return Diagnostic{}, false
 }
 
-func (p *parser) secondOpinion() (at Range, message string, ok bool) {
+// tokens returns the words of a text that the second parser may see.
+func (p *parser) tokens() (list token.Tokens, ok bool) {
 	if len(p.src) > secondParser {
-		return at, "", false
+		return nil, false
 	}
 	defer func() {
 		if recover() != nil {
 			ok = false
 		}
 	}()
-	_, err := goccyparser.ParseBytes([]byte(p.src), 0)
+	return lexer.Tokenize(p.src), true
+}
+
+// deepToken returns the token that opens one level more than maxDepth, nil if none does. Each dash of a
+// line opens a level.
+func deepToken(tokens token.Tokens) *token.Token {
+	brackets, dashes, line := 0, 0, 0
+	for _, t := range tokens {
+		if t.Position.Line != line {
+			dashes, line = 0, t.Position.Line
+		}
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			brackets++
+		case token.SequenceEndType, token.MappingEndType:
+			brackets--
+		case token.SequenceEntryType, token.MappingKeyType:
+			dashes++
+		}
+		if brackets+dashes > maxDepth {
+			return t
+		}
+	}
+	return nil
+}
+
+// secondOpinion returns what the second parser says of a text, and where.
+func (p *parser) secondOpinion(tokens token.Tokens) (at Range, message string, ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	_, err := goccyparser.Parse(tokens, 0)
 	var e goccy.Error
 	if !errors.As(err, &e) || e.GetToken() == nil || e.GetToken().Position == nil {
 		return at, "", false
 	}
-	pos := e.GetToken().Position
-	if pos.Line < 1 || pos.Line > len(p.lines) {
+	if line := e.GetToken().Position.Line; line < 1 || line > len(p.lines) {
 		return at, "", false
 	}
-	start := p.lines[pos.Line-1]
-	width := len([]rune(p.src[start:p.lineEnd(start)]))
-	at = InFile(p.path)
-	at.Start.Line = pos.Line
-	if pos.Column >= 1 && pos.Column <= width+1 {
-		at.Start.Column = pos.Column
+	return p.place(e.GetToken()), e.GetMessage(), true
+}
+
+// place returns the position of a token, without a column that its line does not have.
+func (p *parser) place(t *token.Token) Range {
+	at := InFile(p.path)
+	at.Start.Line = min(t.Position.Line, len(p.lines))
+	if width := utf8.RuneCountInString(p.lineText(at.Start.Line)); t.Position.Column >= 1 && t.Position.Column <= width+1 {
+		at.Start.Column = t.Position.Column
 	}
 	at.End = at.Start
-	return at, e.GetMessage(), true
+	return at
 }
 
 // aliasOf returns the place of the only text that can be an alias of the name.
