@@ -36,6 +36,7 @@ var all = []Provider{
 	{Name: "standard-webhooks", Title: "Standard Webhooks", GoName: "StandardWebhooks"},
 	{Name: "hmac", Title: "signed webhooks", GoName: "HMAC", Actions: true, NeedsID: true, Eventless: true},
 	{Name: "cloudevents", Title: "CloudEvents", GoName: "CloudEvents"},
+	{Name: "custom", Title: "another service", GoName: "Custom", Actions: true},
 }
 
 // Names are the words of all providers.

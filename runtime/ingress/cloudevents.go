@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"mime"
 	"net/http"
@@ -25,11 +26,11 @@ type CloudEventsOptions struct {
 	Origins []string
 }
 
-// A CloudEvents takes CloudEvents 1.0 over HTTP in structured mode (application/cloudevents+json) and in binary mode
-// (attributes in ce-* headers, JSON data in the body), one event a request. The type is the event, the time the
-// time; source and id together are the id, as the specification has it.
+// A CloudEvents takes CloudEvents 1.0 over HTTP in structured mode (application/cloudevents+json), in batches
+// (application/cloudevents-batch+json) and in binary mode (attributes in ce-* headers, JSON data in the body). The type is
+// the event, the time the time; source and id together are the id, as the specification has it.
 //
-// What routes read is the event in its JSON format in both modes: /data/order/id, /subject, /source. Attributes that
+// Routes read the event in its JSON format in all modes: /data/order/id, /subject, /source. Attributes that
 // came in headers are strings.
 //
 // CloudEvents are not signed: the token is all that authenticates, so the URL must be https.
@@ -47,28 +48,53 @@ func NewCloudEvents(o CloudEventsOptions) (*CloudEvents, error) {
 	return &CloudEvents{s, slices.Clone(o.Origins)}, nil
 }
 
-// Verify checks the token; the body is not signed.
-func (c *CloudEvents) Verify(h http.Header, _ []byte) error {
-	text, err := header(h, "Authorization")
+// Receive checks the token and reads the events, and answers senders that ask by OPTIONS whether they may deliver.
+func (c *CloudEvents) Receive(r *http.Request) (Result, error) {
+	if r.Method == http.MethodOptions {
+		if a := c.allow(r.Header); a != nil {
+			return Result{Answer: a}, nil
+		}
+	}
+	// An event without data has neither a body nor its type.
+	headersAlone := r.Method == http.MethodPost && r.ContentLength == 0 && r.Header.Get("Content-Type") == ""
+	if err := CheckJSON(r); err != nil && !headersAlone {
+		return Result{}, err
+	}
+	text, err := header(r.Header, "Authorization")
 	if err != nil {
-		return err
+		return Result{}, err
 	}
 	scheme, token, ok := strings.Cut(text, " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return ErrHeaders
+		return Result{}, ErrHeaders
 	}
 	if !c.hasToken(token) {
-		return ErrSignature
+		return Result{}, ErrSignature
 	}
-	return nil
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return Result{}, err
+	}
+	if body, err = Unpack(r, body); err != nil {
+		return Result{}, err
+	}
+	documents, err := documents(r.Header, body)
+	if err != nil {
+		return Result{}, err
+	}
+	var result Result
+	for _, document := range documents {
+		d, err := readEvent(document)
+		if err != nil {
+			return Result{}, err
+		}
+		result.Deliveries = append(result.Deliveries, d)
+	}
+	return result, nil
 }
 
-// Delivery reads the event in either mode.
-func (c *CloudEvents) Delivery(h http.Header, body []byte) (Delivery, error) {
-	event, err := c.document(h, body)
-	if err != nil {
-		return Delivery{}, err
-	}
+// readEvent reads an event in its JSON format.
+func readEvent(document []byte) (Delivery, error) {
 	var e struct {
 		Version string         `json:"specversion"`
 		ID      string         `json:"id"`
@@ -76,33 +102,40 @@ func (c *CloudEvents) Delivery(h http.Header, body []byte) (Delivery, error) {
 		Type    string         `json:"type"`
 		Time    jsontext.Value `json:"time"`
 	}
-	if err := decode(event, &e); err != nil {
+	if err := decode(document, &e); err != nil {
 		return Delivery{}, err
 	}
-	d := Delivery{Provider: c.provider, Event: e.Type, Time: moment(e.Time)}
 	switch {
 	case e.Version != "1.0":
-		return d, errors.New("specversion is not 1.0")
+		return Delivery{}, errors.New("specversion is not 1.0")
 	case e.ID == "" || e.Source == "" || e.Type == "":
-		return d, errors.New("one of id, source and type is missing")
+		return Delivery{}, errors.New("one of id, source and type is missing")
 	}
 	// No URI has a bar, so that source and id can be told apart.
-	d.ID = strings.ReplaceAll(e.Source, "|", "%7C") + "|" + e.ID
-	return d, nil
+	id := strings.ReplaceAll(e.Source, "|", "%7C") + "|" + e.ID
+	return Delivery{ID: id, Event: e.Type, Time: moment(e.Time), Body: document}, nil
 }
 
 // prefix is what names of headers with attributes begin with.
 const prefix = "Ce-"
 
-// document is the event in its JSON format.
-func (c *CloudEvents) document(h http.Header, body []byte) ([]byte, error) {
+// documents are the events of a request in their JSON format.
+func documents(h http.Header, body []byte) ([]jsontext.Value, error) {
 	media, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
 	switch {
 	case media == "application/cloudevents+json":
-		return body, nil
+		return []jsontext.Value{body}, nil
+	case media == "application/cloudevents-batch+json":
+		return elements(body)
 	case strings.HasPrefix(media, "application/cloudevents"):
-		return nil, &refusal{http.StatusUnsupportedMediaType, "batches and other formats of CloudEvents than JSON are not taken"}
+		return nil, &Refusal{http.StatusUnsupportedMediaType, "the format of the CloudEvents is not JSON"}
 	}
+	event, err := binaryEvent(h, media, body)
+	return []jsontext.Value{event}, err
+}
+
+// binaryEvent makes the JSON format of an event whose attributes are headers.
+func binaryEvent(h http.Header, media string, body []byte) (jsontext.Value, error) {
 	out := jsontext.Value("{")
 	for _, name := range slices.Sorted(maps.Keys(h)) {
 		attribute, ok := strings.CutPrefix(name, prefix)
@@ -165,18 +198,18 @@ func attributeValue(text string) string {
 // unescaped takes away the backslashes of a quoted string.
 var unescaped = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 
-// allow answers a sender that asks by OPTIONS whether it may deliver here (HTTP 1.1 Web Hooks for Event Delivery, 4);
-// false where nobody asked or not this one. It tells no more than who is let in by a token.
-func (c *CloudEvents) allow(w http.ResponseWriter, h http.Header) bool {
+// allow answers a sender that asks by OPTIONS whether it may deliver here (HTTP 1.1 Web Hooks for Event Delivery, 4); nil
+// for a request that does not ask, or an origin that is not allowed. The token still decides who may deliver.
+func (c *CloudEvents) allow(h http.Header) *Answer {
 	origin, err := header(h, "WebHook-Request-Origin")
 	if err != nil || !slices.Contains(c.origins, origin) && !slices.Contains(c.origins, "*") {
-		return false
+		return nil
 	}
-	w.Header().Set("Allow", http.MethodPost)
-	w.Header().Set("WebHook-Allowed-Origin", origin)
+	a := &Answer{Header: http.Header{}}
+	a.Header.Set("Allow", http.MethodPost)
+	a.Header.Set("WebHook-Allowed-Origin", origin)
 	if h.Get("WebHook-Request-Rate") != "" {
-		w.Header().Set("WebHook-Allowed-Rate", "*")
+		a.Header.Set("WebHook-Allowed-Rate", "*")
 	}
-	w.WriteHeader(http.StatusOK)
-	return true
+	return a
 }

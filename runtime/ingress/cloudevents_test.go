@@ -48,6 +48,9 @@ func TestCloudEventsModes(t *testing.T) {
 		"structured": func(f *fixture) int { return f.post(structured, event) },
 		"binary":     func(f *fixture) int { return f.post(binary, `{"number":7}`) },
 		"quoted":     func(f *fixture) int { return f.post(headersOf(binary, "Ce-Repo", `"a %E2%82%AC/b"`), `{"number":7}`) },
+		"batch": func(f *fixture) int {
+			return f.post(headersOf(structured, "Content-Type", "application/cloudevents-batch+json"), "["+event+"]")
+		},
 		"suffix": func(f *fixture) int {
 			return f.post(headersOf(binary, "Content-Type", "application/issue+json"), "\n {\"number\":7}")
 		},
@@ -96,7 +99,10 @@ func TestCloudEventsAnswers(t *testing.T) {
 		"no JSON":                {binary, `{`, 400, false},
 		"two values":             {binary, `1 2`, 400, false},
 		"text":                   {headersOf(binary, "Content-Type", "text/plain"), `x`, 415, false},
-		"a batch":                {headersOf(structured, "Content-Type", "application/cloudevents-batch+json"), "[" + event + "]", 415, false},
+		"a batch":                {headersOf(structured, "Content-Type", "application/cloudevents-batch+json"), "[" + event + "," + event + "]", 202, true},
+		"an empty batch":         {headersOf(structured, "Content-Type", "application/cloudevents-batch+json"), "[]", 202, false},
+		"a batch of one wrong":   {headersOf(structured, "Content-Type", "application/cloudevents-batch+json"), "[" + event + ",{}]", 400, false},
+		"a batch that is one":    {headersOf(structured, "Content-Type", "application/cloudevents-batch+json"), event, 400, false},
 		"avro":                   {headersOf(structured, "Content-Type", "application/cloudevents+avro"), event, 415, false},
 		"data without a type":    {headersOf(binary, "Content-Type", ""), `{}`, 415, false},
 		"no id":                  {headersOf(binary, "Ce-Id", "-"), `{}`, 400, false},
@@ -126,14 +132,14 @@ func TestCloudEventsAnswers(t *testing.T) {
 // Values of headers are decoded once, and what nobody encoded stays. Source and id stay apart in the id.
 func TestCloudEventsValues(t *testing.T) {
 	for sent, want := range map[string]string{`a%20b`: "a b", `100%`: "100%", `%ff`: "%ff", `%2525`: "%25", `"q \" \\"`: `q " \`, `"`: `"`, `a"b`: `a"b`} {
-		d, err := cloudEvents(t, ingress.CloudEventsOptions{}).Delivery(headerOf(headersOf(binary, "Ce-Type", sent)), nil)
+		d, err := read(cloudEvents(t, ingress.CloudEventsOptions{}), headerOf(headersOf(binary, "Ce-Type", sent)), nil)
 		if err != nil || d.Event != want {
 			t.Errorf("%s: %q %v, want %q", sent, d.Event, err, want)
 		}
 	}
 	ids := map[string]bool{}
 	for _, pair := range [][2]string{{"/a|b", "c"}, {"/a", "b|c"}, {"/a", "b"}} {
-		d, err := cloudEvents(t, ingress.CloudEventsOptions{}).Delivery(headerOf(headersOf(binary, "Ce-Source", pair[0], "Ce-Id", pair[1])), nil)
+		d, err := read(cloudEvents(t, ingress.CloudEventsOptions{}), headerOf(headersOf(binary, "Ce-Source", pair[0], "Ce-Id", pair[1])), nil)
 		if err != nil || ids[d.ID] {
 			t.Errorf("%q: %q %v", pair, d.ID, err)
 		}
@@ -145,7 +151,7 @@ func TestCloudEventsValues(t *testing.T) {
 func TestCloudEventsHeaderTwice(t *testing.T) {
 	h := headerOf(binary)
 	h.Add("Ce-Id", "n/2")
-	if d, err := cloudEvents(t, ingress.CloudEventsOptions{}).Delivery(h, []byte("{}")); err == nil {
+	if d, err := read(cloudEvents(t, ingress.CloudEventsOptions{}), h, []byte("{}")); err == nil {
 		t.Errorf("%+v", d)
 	}
 }

@@ -1,16 +1,32 @@
-// Package ingress receives the webhooks of services and turns them into occurrences of typed events. It knows GitHub,
-// Stripe, Slack and GitLab, and services that follow Standard Webhooks, send CloudEvents or sign the body with an HMAC.
+// Package ingress receives the webhooks of services and emits them as occurrences of typed events.
 //
-// A [Service] verifies the webhooks of one service; [NewGitHub] and its siblings make them. A [Route] says which
-// webhooks become which event type; the generator writes it for event types with `from:` in the event file. [NewHandler] joins both to an http.Handler:
+// A [Service] verifies the requests of one service and reads the deliveries in them. [NewGitHub] and its siblings make
+// the services that the package knows; any other service is a type with two methods:
+//
+//	func (s *shop) Provider() string { return ingress.ProviderCustom }
+//
+//	func (s *shop) Receive(r *http.Request) (ingress.Result, error) {
+//		body, err := io.ReadAll(r.Body) // bounded by the Handler
+//		if err != nil {
+//			return ingress.Result{}, err
+//		}
+//		if !s.signed(r.Header.Get("X-Signature"), body) {
+//			return ingress.Result{}, ingress.ErrSignature
+//		}
+//		…
+//		return ingress.Result{Deliveries: []ingress.Delivery{{ID: id, Event: event, Body: body}}}, nil
+//	}
+//
+// A [Route] says which deliveries become which event type; the generator writes it for event types with `from:` in the
+// event file. [NewHandler] joins both to an http.Handler:
 //
 //	service, err := ingress.NewGitHub(ingress.GitHubOptions{Secrets: []string{os.Getenv("GITHUB_SECRET")}})
 //	…
 //	handler, err := hooks.GitHubIngress{Push: push}.Handler(service, ingress.Options{}) // generated
 //	…
-//	mux.Handle("POST /github", handler)
+//	mux.Handle("/github", handler)
 //
-// The service's id of a delivery becomes the eventId, so that what is delivered twice is emitted once while
-// the log retains it (OCC-5). Signatures and tokens are checked over the bytes as received, in constant time, before
-// anything is read from them.
+// The service's id of a delivery becomes the eventId, so that a repeated delivery is emitted once while the log retains
+// it (OCC-5). The services of this package check signatures and tokens in constant time over the bytes as received,
+// before they parse them.
 package ingress

@@ -66,6 +66,18 @@ func checkValue(body []byte) error {
 	}
 }
 
+// elements are the values of an array.
+func elements(body []byte) ([]jsontext.Value, error) {
+	if err := checkValue(body); err != nil {
+		return nil, err
+	}
+	var items []jsontext.Value
+	if jsonv2.Unmarshal(body, &items) != nil {
+		return nil, errors.New("the body is not a JSON array")
+	}
+	return items, nil
+}
+
 // digest is an id for a delivery to which the service gives none: equal bodies are one delivery.
 func digest(body []byte) string {
 	sum := sha256.Sum256(body)

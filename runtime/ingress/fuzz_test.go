@@ -57,11 +57,8 @@ func FuzzSignatureHeaders(f *testing.F) {
 			h.Set(name, id)
 		}
 		for _, s := range services {
-			if signature != unknown && s.Verify(h, body) == nil {
+			if signature != unknown && verify(s, h, body) == nil {
 				t.Errorf("%s lets it in", s.Provider())
-			}
-			if d, err := s.Delivery(h, body); err == nil && d.Provider != s.Provider() {
-				t.Errorf("%s reads %+v", s.Provider(), d)
 			}
 		}
 	})

@@ -1,15 +1,13 @@
 package ingress
 
 import (
-	"encoding/hex"
 	"errors"
 	"net/http"
-	"strings"
 )
 
 // GitHubOptions configure [NewGitHub].
 type GitHubOptions struct {
-	// Secrets are the accepted secrets; one of them must have signed. Several are for the time of a rotation.
+	// Secrets are the accepted secrets; one of them must have signed. Give several during a rotation.
 	Secrets []string
 }
 
@@ -17,7 +15,7 @@ type GitHubOptions struct {
 // X-Hub-Signature of SHA-1 is ignored. X-GitHub-Event is the event, the body's action the action,
 // X-GitHub-Delivery the id.
 //
-// GitHub signs neither a time nor these headers: whoever sees a message on its way could send it again under
+// GitHub signs neither a time nor these headers: anyone who sees a message in transit can send it again under
 // another id, so its URL must be https.
 type GitHub struct{ service }
 
@@ -30,34 +28,31 @@ func NewGitHub(o GitHubOptions) (*GitHub, error) {
 	return &GitHub{s}, nil
 }
 
-// Verify checks X-Hub-Signature-256.
-func (g *GitHub) Verify(h http.Header, body []byte) error {
-	text, err := header(h, "X-Hub-Signature-256")
-	if err != nil {
-		return err
-	}
-	coded, ok := strings.CutPrefix(text, "sha256=")
-	signature, err := hex.DecodeString(coded)
-	if !ok || err != nil || len(signature) == 0 {
-		return ErrHeaders
-	}
-	if !g.signed(newSHA256, [][]byte{signature}, body) {
-		return ErrSignature
-	}
-	return nil
-}
+// MaxBody returns 25 MB, the largest body that GitHub sends.
+func (*GitHub) MaxBody() int64 { return 25 << 20 }
 
-// Delivery reads the event and the id from their headers, the action from the body.
-func (g *GitHub) Delivery(h http.Header, body []byte) (Delivery, error) {
+// Receive checks X-Hub-Signature-256, and reads the event and the id from their headers and the action from the body.
+func (g *GitHub) Receive(r *http.Request) (Result, error) {
+	if err := CheckJSON(r); err != nil {
+		return Result{}, err
+	}
+	signature, err := hexHeader(r.Header, "X-Hub-Signature-256", "sha256=")
+	if err != nil {
+		return Result{}, err
+	}
+	body, err := g.open(r, newSHA256, [][]byte{signature}, "")
+	if err != nil {
+		return Result{}, err
+	}
 	var b struct {
 		Action string `json:"action"`
 	}
 	if err := decode(body, &b); err != nil {
-		return Delivery{}, err
+		return Result{}, err
 	}
-	d := Delivery{Provider: g.provider, ID: h.Get("X-GitHub-Delivery"), Event: h.Get("X-GitHub-Event"), Action: b.Action}
+	d := Delivery{ID: r.Header.Get("X-GitHub-Delivery"), Event: r.Header.Get("X-GitHub-Event"), Action: b.Action, Body: body}
 	if d.ID == "" || d.Event == "" {
-		return d, errors.New("X-GitHub-Delivery or X-GitHub-Event is missing")
+		return Result{}, errors.New("X-GitHub-Delivery or X-GitHub-Event is missing")
 	}
-	return d, nil
+	return delivered(d), nil
 }

@@ -1,7 +1,9 @@
 package ingress
 
 import (
+	"cmp"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -45,30 +47,19 @@ func NewGitLab(o GitLabOptions) (*GitLab, error) {
 	return g, nil
 }
 
-// Verify checks the signature where there is one and signing tokens are accepted, else X-Gitlab-Token.
-func (g *GitLab) Verify(h http.Header, body []byte) error {
-	if g.isSigned(h) {
-		return g.signing.Verify(h, body)
+// MaxBody returns 25 MB, the largest body that GitLab sends.
+func (*GitLab) MaxBody() int64 { return 25 << 20 }
+
+// Receive checks the signature if there is one and signing tokens are accepted, otherwise X-Gitlab-Token, and reads the
+// event from the body.
+func (g *GitLab) Receive(r *http.Request) (Result, error) {
+	if err := CheckJSON(r); err != nil {
+		return Result{}, err
 	}
-	if len(g.secrets) == 0 {
-		return ErrHeaders
-	}
-	token, err := header(h, "X-Gitlab-Token")
+	id, body, err := g.open(r)
 	if err != nil {
-		return err
+		return Result{}, err
 	}
-	if !g.hasToken(token) {
-		return ErrSignature
-	}
-	return nil
-}
-
-func (g *GitLab) isSigned(h http.Header) bool {
-	return g.signing != nil && h.Get(wire.HeaderWebhookSignature) != ""
-}
-
-// Delivery reads the event from the body.
-func (g *GitLab) Delivery(h http.Header, body []byte) (Delivery, error) {
 	var b struct {
 		Kind       string `json:"object_kind"`
 		Name       string `json:"event_name"`
@@ -77,22 +68,35 @@ func (g *GitLab) Delivery(h http.Header, body []byte) (Delivery, error) {
 		} `json:"object_attributes"`
 	}
 	if err := decode(body, &b); err != nil {
-		return Delivery{}, err
+		return Result{}, err
 	}
-	d := Delivery{Provider: g.provider, Event: b.Kind, Action: b.Attributes.Action}
+	d := Delivery{ID: cmp.Or(id, r.Header.Get("Idempotency-Key")), Event: cmp.Or(b.Kind, b.Name), Action: b.Attributes.Action, Body: body}
 	if d.Event == "" {
-		d.Event = b.Name
+		return Result{}, errors.New("object_kind is missing")
 	}
-	if d.Event == "" {
-		return d, errors.New("object_kind is missing")
-	}
-	switch key := h.Get("Idempotency-Key"); {
-	case g.isSigned(h):
-		d.ID = h.Get(wire.HeaderWebhookID)
-	case key != "":
-		d.ID = key
-	default: // X-Gitlab-Event-UUID is shared by what a webhook itself sets off
+	if d.ID == "" { // X-Gitlab-Event-UUID is shared by the events that a webhook itself sets off
 		d.ID = digest(body)
 	}
-	return d, nil
+	return delivered(d), nil
+}
+
+// open returns the body of a verified request, and the webhook-id of a signed one.
+func (g *GitLab) open(r *http.Request) (id string, body []byte, err error) {
+	if g.signing != nil && r.Header.Get(wire.HeaderWebhookSignature) != "" {
+		return g.signing.open(r)
+	}
+	if len(g.secrets) == 0 {
+		return "", nil, ErrHeaders
+	}
+	token, err := header(r.Header, "X-Gitlab-Token")
+	if err != nil {
+		return "", nil, err
+	}
+	if !g.hasToken(token) {
+		return "", nil, ErrSignature
+	}
+	if body, err = io.ReadAll(r.Body); err == nil {
+		body, err = Unpack(r, body)
+	}
+	return "", body, err
 }

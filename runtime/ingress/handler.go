@@ -1,18 +1,16 @@
 package ingress
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"mime"
+	"maps"
 	"net/http"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -26,7 +24,9 @@ import (
 
 // Options configure a [Handler]; the zero value works.
 type Options struct {
-	// MaxBody is the largest body in bytes; default 1 MiB. A larger one is answered 413.
+	// MaxBody is the largest body in bytes, as it comes and unpacked. The default is the limit of the service: 25 MB for
+	// GitHub and GitLab, 1 MiB for services without one. A larger body is answered 413. A handler holds each body in memory
+	// before it knows the sender.
 	MaxBody int64
 	// BodyTimeout is how long a body may take to arrive; default 10 s.
 	BodyTimeout time.Duration
@@ -48,16 +48,16 @@ const (
 	outcomeUnfit     = "unfit"     // it does not fit the payloadSchema of a route
 	outcomeFailed    = "failed"    // an event type could not take it now
 	outcomeRefused   = "refused"   // it was not verified, or is no delivery
-	outcomeChallenge = "challenge" // it asked for a text back
+	outcomeChallenge = "challenge" // it was answered, and has no events
 )
 
 // A Handler takes in the webhooks of one service. It is an http.Handler, safe for concurrent use.
 //
-// Answers, all without a body: 204 once every occurrence is in the log of its event type, and also when it was
-// there before (OCC-5); 202 when there was nothing to emit; 503 when an event type could not take it, so that the
-// service sends it again; 401 for whatever is not verified, without the reason; 400 for a verified body that is no
-// delivery; 422 by [Options.RefuseUnfit]; 413 for a body that is too large, 408 for one that is too slow, 415 for
-// other content than plain application/json, 405 for another method than POST. A challenge is answered 200.
+// It answers with the [Result.Answer] of the service, or without a body: 204 after every occurrence is in the log of its
+// event type, and also if it was there before (OCC-5); 202 if there was nothing to emit; 503 if an event type could
+// not take it, so that the service repeats the request; 401 for a request that is not verified, without the reason; 400 for a
+// verified body that is not a delivery; 422 by [Options.RefuseUnfit]; 413 for a body that is too large, 408 for a body
+// that is too slow, 415 for content that the service does not take, 405 for a method that it does not take.
 type Handler struct {
 	service    Service
 	routes     []Route
@@ -93,8 +93,11 @@ func NewHandler(s Service, o Options, routes ...Route) (*Handler, error) {
 			return nil, fmt.Errorf("ingress: the route to %s: payloadSchema: %w", r.event, err)
 		}
 	}
+	if limited, ok := s.(interface{ MaxBody() int64 }); ok && o.MaxBody <= 0 {
+		o.MaxBody = limited.MaxBody()
+	}
 	if o.MaxBody <= 0 {
-		o.MaxBody = 1 << 20
+		o.MaxBody = defaultMaxBody
 	}
 	if o.BodyTimeout <= 0 {
 		o.BodyTimeout = 10 * time.Second
@@ -111,53 +114,59 @@ func NewHandler(s Service, o Options, routes ...Route) (*Handler, error) {
 	return h, nil
 }
 
-// A refusal is an answer to a request that is not taken in, and the reason for the log.
-type refusal struct {
-	status int
-	reason string
-}
-
-func (r *refusal) Error() string { return r.reason }
-
 // ServeHTTP answers one request; see [Handler] for the statuses.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	inbound.Deadline(w, r, h.o.BodyTimeout)
-	if s, ok := h.service.(*CloudEvents); ok && r.Method == http.MethodOptions && s.allow(w, r.Header) {
-		h.count(r.Context(), outcomeChallenge)
+	if r.ContentLength > h.o.MaxBody {
+		w.Header().Set("Connection", "close") // rather than read on
+		h.refuse(r.Context(), w, tooLarge(h.o.MaxBody))
 		return
 	}
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		h.refuse(r.Context(), w, &refusal{http.StatusMethodNotAllowed, "the method is not POST"})
-		return
-	}
-	d, body, err := h.receive(w, r)
+	bounded := r.WithContext(r.Context())
+	bounded.Body = newLimitedBody(w, r, h.o.MaxBody)
+	result, err := h.service.Receive(bounded)
 	if err != nil {
-		refused, ok := errors.AsType[*refusal](err)
-		if !ok {
-			refused = &refusal{http.StatusBadRequest, err.Error()}
-		}
-		h.refuse(r.Context(), w, refused)
+		h.refuse(r.Context(), w, refusalOf(err))
 		return
 	}
-	if d.Challenge != "" {
+	if a := result.Answer; a != nil && a.Status != 0 && (a.Status < 200 || a.Status > 599) {
+		h.refuse(r.Context(), w, &Refusal{http.StatusInternalServerError, fmt.Sprintf("Answer.Status is %d, not 200 to 599", a.Status)})
+		return
+	}
+	if len(result.Deliveries) == 0 && result.Answer != nil {
 		h.count(r.Context(), outcomeChallenge)
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = io.WriteString(w, d.Challenge)
+	}
+	status := http.StatusAccepted
+	for _, d := range result.Deliveries {
+		outcome, s := h.deliver(r.Context(), r.Header, d)
+		h.count(r.Context(), outcome)
+		status = worse(status, s)
+	}
+	if result.Answer == nil || status >= http.StatusBadRequest {
+		w.WriteHeader(status)
 		return
 	}
-	outcome, status := h.deliver(r.Context(), r.Header, d, body)
-	h.count(r.Context(), outcome)
-	w.WriteHeader(status)
+	maps.Copy(w.Header(), result.Answer.Header)
+	w.WriteHeader(cmp.Or(result.Answer.Status, http.StatusOK))
+	_, _ = w.Write(result.Answer.Body)
 }
 
-func (h *Handler) refuse(ctx context.Context, w http.ResponseWriter, r *refusal) {
+// worse returns the status of a request of several deliveries: 503 if one should be sent again, 204 if one was emitted.
+func worse(a, b int) int {
+	rank := []int{http.StatusAccepted, http.StatusNoContent, http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusServiceUnavailable}
+	return rank[max(slices.Index(rank, a), slices.Index(rank, b))]
+}
+
+func (h *Handler) refuse(ctx context.Context, w http.ResponseWriter, r *Refusal) {
+	if r.Status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", http.MethodPost)
+	}
 	h.count(ctx, outcomeRefused)
 	h.o.Logger.WarnContext(ctx, "mcp events: a webhook was refused",
-		"provider", h.service.Provider(), "status", r.status, "reason", wire.Shown(r.reason))
-	w.WriteHeader(r.status)
+		"provider", h.service.Provider(), "status", r.Status, "reason", wire.Shown(r.Reason))
+	w.WriteHeader(r.Status)
 }
 
 func (h *Handler) count(ctx context.Context, outcome string) {
@@ -165,66 +174,10 @@ func (h *Handler) count(ctx context.Context, outcome string) {
 		telemetry.Provider.String(h.service.Provider()), telemetry.Outcome.String(outcome)))
 }
 
-// receive takes a request in and verifies it. An error that is no refusal is about the content of what was verified.
-func (h *Handler) receive(w http.ResponseWriter, r *http.Request) (Delivery, []byte, error) {
-	_, headersAlone := h.service.(*CloudEvents) // an event without data has neither a body nor its type
-	headersAlone = headersAlone && r.ContentLength == 0 && r.Header.Get("Content-Type") == ""
-	if !isPlainJSON(r.Header) && !headersAlone {
-		return Delivery{}, nil, &refusal{http.StatusUnsupportedMediaType, "the content is not plain application/json"}
-	}
-	if err := hopeless(h.service, r.Header); err != nil {
-		return Delivery{}, nil, &refusal{http.StatusUnauthorized, err.Error()}
-	}
-	body, err := h.readBody(w, r)
-	if err != nil {
-		return Delivery{}, nil, err
-	}
-	if err := h.service.Verify(r.Header, body); err != nil {
-		return Delivery{}, nil, &refusal{http.StatusUnauthorized, err.Error()}
-	}
-	d, err := h.service.Delivery(r.Header, body)
-	if s, ok := h.service.(*CloudEvents); ok && err == nil {
-		body, err = s.document(r.Header, body)
-	}
-	return d, body, err
-}
-
-// isPlainJSON checks the content's type, and that nothing has to be unpacked to get the bytes that were signed.
-func isPlainJSON(h http.Header) bool {
-	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	encoding := strings.ToLower(h.Get("Content-Encoding"))
-	isJSON := media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")
-	return err == nil && isJSON && (encoding == "" || encoding == "identity")
-}
-
-// readBody reads the bytes as they came, bounded in size and time.
-func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	tooLarge := func() error {
-		return &refusal{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes", h.o.MaxBody)}
-	}
-	if r.ContentLength > h.o.MaxBody {
-		w.Header().Set("Connection", "close") // rather than read on what is not wanted
-		return nil, tooLarge()
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.o.MaxBody))
-	switch _, large := errors.AsType[*http.MaxBytesError](err); {
-	case large:
-		return nil, tooLarge()
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, &refusal{http.StatusRequestTimeout, "the body came too slowly"}
-	case err != nil:
-		return nil, &refusal{http.StatusBadRequest, "the body broke off"}
-	}
-	inbound.Lift(w)
-	return body, nil
-}
-
 // deliver emits a delivery by every route that takes it. When an event type cannot take it now, the others keep
 // what they have: sent again, it is emitted by the ones that lack it (OCC-5).
-func (h *Handler) deliver(
-	ctx context.Context, header http.Header, d Delivery, body []byte,
-) (outcome string, status int) {
-	attrs := []any{"provider", d.Provider, "event", wire.Shown(d.Event), "action", wire.Shown(d.Action),
+func (h *Handler) deliver(ctx context.Context, header http.Header, d Delivery) (outcome string, status int) {
+	attrs := []any{"provider", h.service.Provider(), "event", wire.Shown(d.Event), "action", wire.Shown(d.Action),
 		"delivery", wire.Shown(d.ID)}
 	var doc *document
 	outcome, status = outcomeUnmapped, http.StatusAccepted
@@ -237,7 +190,8 @@ func (h *Handler) deliver(
 		outcome, status = outcomeEmitted, http.StatusNoContent
 		if doc == nil {
 			var err error
-			if doc, err = newDocument(body); err != nil { // a service of the author's own may not have looked
+			if doc, err = newDocument(d.Body); err != nil { // a service of another package may not have looked
+				h.o.Logger.WarnContext(ctx, "mcp events: a webhook is not a delivery", append(attrs, "reason", err.Error())...)
 				return outcomeRefused, http.StatusBadRequest
 			}
 		}
@@ -286,7 +240,7 @@ func (h *Handler) emit(ctx context.Context, header http.Header, r *Route, d Deli
 	case errors.Is(err, events.ErrIDReused):
 		// The same delivery, whose body says now what has changed since, such as how often it was sent.
 		h.o.Logger.WarnContext(ctx, "mcp events: a webhook was redelivered with another body",
-			"provider", d.Provider, "type", r.event, "delivery", wire.Shown(id))
+			"provider", h.service.Provider(), "type", r.event, "delivery", wire.Shown(id))
 		return nil
 	case err == nil:
 		return nil

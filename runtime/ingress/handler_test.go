@@ -115,7 +115,7 @@ func TestStatuses(t *testing.T) {
 		{"GET", http.MethodGet, "", nil, 405},
 		{"form", "POST", "payload=" + opened, map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, 415},
 		{"no type", "POST", opened, map[string]string{"Content-Type": ""}, 415},
-		{"packed", "POST", opened, map[string]string{"Content-Encoding": "gzip"}, 415},
+		{"packed", "POST", opened, map[string]string{"Content-Encoding": "zstd"}, 415},
 		{"charset", "POST", opened, map[string]string{"Content-Type": "application/json; charset=utf-8"}, 204},
 		{"cloud events", "POST", opened, map[string]string{"Content-Type": "application/cloudevents+json"}, 204},
 		{"not JSON", "POST", "{not json", nil, 400},
@@ -128,7 +128,7 @@ func TestStatuses(t *testing.T) {
 		{"no delivery id", "POST", opened, map[string]string{"X-GitHub-Delivery": ""}, 400},
 		{"nobody mapped", "POST", `{"action":"opened"}`, map[string]string{"X-GitHub-Event": "star"}, 202},
 		{"another action", "POST", `{"action":"closed"}`, nil, 202},
-		{"too large", "POST", `{"a":"` + strings.Repeat("a", 1<<20) + `"}`, nil, 413},
+		{"too large", "POST", `{"a":"` + strings.Repeat("a", 25<<20) + `"}`, nil, 413},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t, gitHub(t), ingress.Options{}, fromIssues())

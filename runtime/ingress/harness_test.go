@@ -2,11 +2,13 @@ package ingress_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -101,6 +103,10 @@ func (f *fixture) answer(header map[string]string, body string) *httptest.Respon
 	for k, v := range header {
 		r.Header.Set(k, v)
 	}
+	return f.do(r)
+}
+
+func (f *fixture) do(r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	f.ServeHTTP(w, r)
 	return w
@@ -166,6 +172,34 @@ func fromIssues() ingress.From {
 // gitHubHeader is what GitHub sends with a body.
 func gitHubHeader(id, body string) map[string]string {
 	return map[string]string{"X-GitHub-Event": "issues", "X-GitHub-Delivery": id, "X-Hub-Signature-256": "sha256=" + sum(secret, body)}
+}
+
+// request is a POST of JSON, unless the header has another type.
+func request(h http.Header, body []byte) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/hook", bytes.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	for name, values := range h {
+		r.Header[name] = values
+	}
+	return r
+}
+
+// read returns the one delivery of a request.
+func read(s ingress.Service, h http.Header, body []byte) (ingress.Delivery, error) {
+	result, err := s.Receive(request(h, body))
+	if err != nil || len(result.Deliveries) != 1 {
+		return ingress.Delivery{}, cmp.Or(err, fmt.Errorf("%d deliveries", len(result.Deliveries)))
+	}
+	return result.Deliveries[0], nil
+}
+
+// verify returns the error of a request that is not verified.
+func verify(s ingress.Service, h http.Header, body []byte) error {
+	_, err := s.Receive(request(h, body))
+	if errors.Is(err, ingress.ErrHeaders) || errors.Is(err, ingress.ErrStale) || errors.Is(err, ingress.ErrSignature) {
+		return err
+	}
+	return nil
 }
 
 func unix(d time.Duration) string { return fmt.Sprint(time.Now().Add(d).Unix()) }

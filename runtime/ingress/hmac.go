@@ -17,22 +17,23 @@ import (
 type HMACOptions struct {
 	// Secrets are the accepted secrets; one of them must have signed. Several are for the time of a rotation.
 	Secrets []string
-	// Header is the header that has the signature, such as "X-Shopify-Hmac-Sha256".
+	// Header is the header that has the signature, such as "X-Shopify-Hmac-Sha256", or several signatures separated by
+	// commas or spaces: one valid signature suffices.
 	Header string
-	// Prefix stands before the signature, such as "sha256=".
+	// Prefix stands before each signature, such as "sha256=". If it has a comma, only spaces separate signatures.
 	Prefix string
 	// Encoding is "hex" (the default) or "base64", which is the standard alphabet with padding.
 	Encoding string
 	// Hash is crypto.SHA256 (the default), crypto.SHA384 or crypto.SHA512.
 	Hash crypto.Hash
 	// Event and Action say where the body or the headers name what happened: a JSON Pointer (RFC 6901) when it
-	// begins with a slash, else the name of a header, such as "X-Shopify-Topic". Headers are not signed. Empty: no
+	// begins with a slash, otherwise the name of a header, such as "X-Shopify-Topic". Headers are not signed. Empty: no
 	// event is named, and only routes without one take the messages.
 	Event, Action string
 }
 
-// An HMAC verifies webhooks whose header has an HMAC over the body. Where the id of a delivery is, each route
-// says (see [From]).
+// An HMAC verifies webhooks whose header has an HMAC over the body. Each route names the place of the delivery's id
+// (see [From]).
 type HMAC struct {
 	service
 	o       HMACOptions
@@ -74,40 +75,58 @@ func NewHMAC(o HMACOptions) (*HMAC, error) {
 	return h, nil
 }
 
-// Verify checks the header.
-func (m *HMAC) Verify(h http.Header, body []byte) error {
-	text, err := header(h, m.o.Header)
+// Receive checks the header, and reads the event and the action from where the options say.
+func (m *HMAC) Receive(r *http.Request) (Result, error) {
+	if err := CheckJSON(r); err != nil {
+		return Result{}, err
+	}
+	signatures, err := m.signatures(r.Header)
 	if err != nil {
-		return err
+		return Result{}, err
 	}
-	coded, ok := strings.CutPrefix(text, m.o.Prefix)
-	if !ok || strings.ContainsAny(coded, "\r\n") {
-		return ErrHeaders
+	body, err := m.open(r, m.newHash, signatures, "")
+	if err != nil {
+		return Result{}, err
 	}
-	signature, err := m.decode(coded)
-	if err != nil || len(signature) == 0 {
-		return ErrHeaders
-	}
-	if !m.signed(m.newHash, [][]byte{signature}, body) {
-		return ErrSignature
-	}
-	return nil
-}
-
-// Delivery reads the event and the action from where the options say.
-func (m *HMAC) Delivery(h http.Header, body []byte) (Delivery, error) {
 	doc, err := newDocument(body)
 	if err != nil {
-		return Delivery{}, err
+		return Result{}, err
 	}
-	d := Delivery{Provider: m.provider}
+	d := Delivery{Body: body}
 	if m.o.Event != "" {
-		if d.Event = doc.text(h, m.o.Event); d.Event == "" {
-			return d, errors.New("there is no event at HMACOptions.Event")
+		if d.Event = doc.text(r.Header, m.o.Event); d.Event == "" {
+			return Result{}, errors.New("the request has no event at HMACOptions.Event")
 		}
 	}
 	if m.o.Action != "" {
-		d.Action = doc.text(h, m.o.Action)
+		d.Action = doc.text(r.Header, m.o.Action)
 	}
-	return d, nil
+	return delivered(d), nil
+}
+
+// signatures reads the signatures of a header. Services send several while they rotate a secret: "v1=a,v1=b". Parts
+// without the prefix, such as those of another scheme, and parts that are not in the encoding do not count.
+func (m *HMAC) signatures(h http.Header) ([][]byte, error) {
+	text, err := header(h, m.o.Header)
+	if err != nil {
+		return nil, err
+	}
+	separators := ", \t"
+	if strings.Contains(m.o.Prefix, ",") {
+		separators = " \t"
+	}
+	var signatures [][]byte
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(separators, r) }) {
+		coded, ok := strings.CutPrefix(part, m.o.Prefix)
+		if !ok || strings.ContainsAny(coded, "\r\n") { // which package base64 would skip
+			continue
+		}
+		if signature, err := m.decode(coded); err == nil && len(signature) > 0 {
+			signatures = append(signatures, signature)
+		}
+	}
+	if len(signatures) == 0 || len(signatures) > maxSignatures {
+		return nil, ErrHeaders
+	}
+	return signatures, nil
 }

@@ -181,14 +181,14 @@ func TestServices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := m.service(t, m.secrets[:]...)
-				verify := func(h map[string]string, body string) error { return s.Verify(headerOf(h), []byte(body)) }
+				verdict := func(h map[string]string, body string) error { return verify(s, headerOf(h), []byte(body)) }
 				for _, secret := range m.secrets { // both, as during a rotation
 					h := m.sign(t, secret, m.body, 0)
-					if err := verify(h, m.body); err != nil {
+					if err := verdict(h, m.body); err != nil {
 						t.Fatalf("what is signed is refused: %v", err)
 					}
-					d, err := s.Delivery(headerOf(h), []byte(m.body))
-					if err != nil || d.ID != m.id || d.Event != m.event || d.Action != m.action || d.Provider != s.Provider() {
+					d, err := read(s, headerOf(h), []byte(m.body))
+					if err != nil || d.ID != m.id || d.Event != m.event || d.Action != m.action || string(d.Body) != m.body {
 						t.Errorf("read %+v, %v", d, err)
 					}
 					if m.wantTime && d.Time.Unix() != 1700000000 {
@@ -200,44 +200,44 @@ func TestServices(t *testing.T) {
 				if m.secrets[0] == whsec {
 					third = "whsec_" + base64.StdEncoding.EncodeToString([]byte("a third key of 26 bytes .."))
 				}
-				if err := verify(m.sign(t, third, m.body, 0), m.body); !errors.Is(err, ingress.ErrSignature) {
+				if err := verdict(m.sign(t, third, m.body, 0), m.body); !errors.Is(err, ingress.ErrSignature) {
 					t.Errorf("another secret: %v", err)
 				}
 				one := m.service(t, m.secrets[0])
-				if one.Verify(headerOf(m.sign(t, m.secrets[1], m.body, 0)), []byte(m.body)) == nil {
+				if verify(one, headerOf(m.sign(t, m.secrets[1], m.body, 0)), []byte(m.body)) == nil {
 					t.Error("a secret that is no longer accepted is")
 				}
-				if err := verify(good, m.body+" "); err == nil != m.unsignedEnd {
+				if err := verdict(good, m.body+" "); err == nil != m.unsignedEnd {
 					t.Errorf("a changed body: %v", err)
 				}
 				for _, at := range []time.Duration{-6 * time.Minute, 6 * time.Minute} {
-					if err := verify(m.sign(t, m.secrets[0], m.body, at), m.body); m.timed != errors.Is(err, ingress.ErrStale) {
+					if err := verdict(m.sign(t, m.secrets[0], m.body, at), m.body); m.timed != errors.Is(err, ingress.ErrStale) {
 						t.Errorf("sent at %v from now: %v", at, err)
 					}
 				}
 				value := good[headerKey(good, m.signature)]
 				for _, wrong := range []string{"", "x", value + "0", value[:len(value)-1], strings.Replace(value, "=", "", 1), "sha256=", "sha256=zz", "t=1", "t=,v1=", ",", "=",
-					"v0=", "v1,", "v0=a=b," + value, strings.Repeat(value+",", 300)} {
+					"v0=", "v1,", strings.Repeat(value+",", 300)} {
 					if wrong == value {
 						continue
 					}
 					h := maps.Clone(good)
 					h[headerKey(good, m.signature)] = wrong
-					if verify(h, m.body) == nil {
+					if verdict(h, m.body) == nil {
 						t.Errorf("%s %.80q is accepted", m.signature, wrong)
 					}
 				}
 				h := headerOf(good)
 				h.Add(m.signature, value)
-				if err := s.Verify(h, []byte(m.body)); !errors.Is(err, ingress.ErrHeaders) {
+				if err := verify(s, h, []byte(m.body)); !errors.Is(err, ingress.ErrHeaders) {
 					t.Errorf("a header that is there twice: %v", err)
 				}
 				h.Del(m.signature)
-				if err := s.Verify(h, []byte(m.body)); !errors.Is(err, ingress.ErrHeaders) {
+				if err := verify(s, h, []byte(m.body)); !errors.Is(err, ingress.ErrHeaders) {
 					t.Errorf("a message without a signature: %v", err)
 				}
 				for _, body := range []string{"", "null", "[]", `"x"`, "{", "{}", `{"a":1,"a":2}`, "{}{}", "{\"a\":\"\xff\"}", strings.Repeat(`{"a":`, 2000)} {
-					if _, err := s.Delivery(headerOf(good), []byte(body)); err == nil && (body != "{}" || m.event == "") {
+					if _, err := read(s, headerOf(m.sign(t, m.secrets[0], body, 0)), []byte(body)); err == nil && (body != "{}" || m.event == "") {
 						if name == "github" && body == "{}" { // such as a ping of no action
 							continue
 						}
@@ -253,6 +253,26 @@ func TestServices(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Services that rotate a secret send several signatures in one header: one valid signature suffices.
+func TestSeveralSignatures(t *testing.T) {
+	const body = `{"id":"1"}`
+	good, wrong := sum(secret, body), sum("rolled over", body)
+	for _, c := range []struct {
+		prefix, value string
+		want          error
+	}{
+		{"v1=", "v1=" + wrong + ",v1=" + good, nil}, {"v1=", "v1=" + good + ", v1=" + wrong, nil}, {"v1=", "t=17,v1=" + wrong + ",v0=zz,v1=" + good, nil},
+		{"v1=", "v1=" + good + " v1=" + wrong, nil}, {"v1,", "v1," + wrong + " v1," + good, nil}, {"", wrong + "," + good, nil}, {"v1=", "v1=zz,v1=" + good, nil},
+		{"v1=", "v1=" + wrong + ",v1=" + wrong, ingress.ErrSignature}, {"v1=", "v0=" + good, ingress.ErrHeaders}, {"v1=", ",", ingress.ErrHeaders},
+		{"v1=", strings.Repeat("v1="+wrong+",", 17) + "v1=" + good, ingress.ErrHeaders}, {"v1,", "v1," + wrong + ",v1," + good, ingress.ErrHeaders},
+	} {
+		s := must[*ingress.HMAC](t)(ingress.NewHMAC(ingress.HMACOptions{Secrets: []string{secret}, Header: "X-Signature", Prefix: c.prefix}))
+		if err := verify(s, headerOf(map[string]string{"X-Signature": c.value}), []byte(body)); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+			t.Errorf("prefix %q, %.200s: %v, want %v", c.prefix, c.value, err, c.want)
+		}
 	}
 }
 
@@ -288,7 +308,7 @@ func TestCutSignatures(t *testing.T) {
 			}
 			for _, n := range []int{1, 2, 16, len(whole) - 1, len(whole)} {
 				h[key] = value[:start] + encode(whole[:n])
-				if err := s.Verify(headerOf(h), []byte(m.body)); (err == nil) != (n == len(whole)) {
+				if err := verify(s, headerOf(h), []byte(m.body)); (err == nil) != (n == len(whole)) {
 					t.Errorf("%d of %d bytes: %v", n, len(whole), err)
 				}
 			}
@@ -390,7 +410,7 @@ func TestServicesNeedSecrets(t *testing.T) {
 // GitHub's own example of its documentation, and Slack's.
 func TestPublishedSignatures(t *testing.T) {
 	h := headerOf(map[string]string{"X-Hub-Signature-256": "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"})
-	if err := gitHub(t).Verify(h, []byte("Hello, World!")); err != nil {
+	if err := verify(gitHub(t), h, []byte("Hello, World!")); err != nil {
 		t.Error(err)
 	}
 	slack, err := ingress.NewSlack(ingress.SlackOptions{Secrets: []string{"8f742231b10e8888abcd99yyyzzz85a5"}, Tolerance: 100 * 365 * 24 * time.Hour})
@@ -402,7 +422,7 @@ func TestPublishedSignatures(t *testing.T) {
 		"&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c"
 	h = headerOf(map[string]string{"X-Slack-Request-Timestamp": "1531420618",
 		"X-Slack-Signature": "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"})
-	if err := slack.Verify(h, []byte(body)); err != nil {
+	if err := verify(slack, h, []byte(body)); err != nil {
 		t.Error(err)
 	}
 }
@@ -411,19 +431,22 @@ func TestPublishedSignatures(t *testing.T) {
 // messages about the subscription one as well.
 func TestOtherForms(t *testing.T) {
 	stripe := must[*ingress.Stripe](t)(ingress.NewStripe(ingress.StripeOptions{Secrets: []string{secret}}))
-	d, err := stripe.Delivery(nil, []byte(`{"id":"evt_2","object":"v2.core.event","type":"v1.billing.meter.error_report_triggered","created":"2024-09-17T06:20:52.246Z"}`))
+	fromStripe := func(body string) (ingress.Delivery, error) {
+		return read(stripe, headerOf(messages()["stripe"].sign(t, secret, body, 0)), []byte(body))
+	}
+	d, err := fromStripe(`{"id":"evt_2","object":"v2.core.event","type":"v1.billing.meter.error_report_triggered","created":"2024-09-17T06:20:52.246Z"}`)
 	if err != nil || d.ID != "evt_2" || !d.Time.Equal(time.Date(2024, 9, 17, 6, 20, 52, 246e6, time.UTC)) {
 		t.Errorf("%+v %v", d, err)
 	}
 	for _, created := range []string{`"soon"`, `-5`, `1e99`, `999999999999999`, `{}`, `null`} {
-		if d, err := stripe.Delivery(nil, []byte(`{"id":"e","type":"t","created":`+created+`}`)); err != nil || !d.Time.IsZero() {
+		if d, err := fromStripe(`{"id":"e","type":"t","created":` + created + `}`); err != nil || !d.Time.IsZero() {
 			t.Errorf("created %s: %+v %v", created, d, err)
 		}
 	}
 	gitlab := must[*ingress.GitLab](t)(ingress.NewGitLab(ingress.GitLabOptions{Tokens: []string{secret}}))
 	ids := map[string]bool{}
 	for _, body := range []string{`{"object_kind":"push"}`, `{"object_kind":"push","ref":"a"}`, `{"object_kind":"push"}`} {
-		d, err := gitlab.Delivery(headerOf(map[string]string{"X-Gitlab-Event-UUID": "u", "webhook-id": "unsigned"}), []byte(body))
+		d, err := read(gitlab, headerOf(map[string]string{"X-Gitlab-Token": secret, "X-Gitlab-Event-UUID": "u", "webhook-id": "unsigned"}), []byte(body))
 		if err != nil || !strings.HasPrefix(d.ID, "sha256-") {
 			t.Errorf("%+v %v", d, err)
 		}
@@ -433,11 +456,14 @@ func TestOtherForms(t *testing.T) {
 		t.Errorf("two different bodies have the ids %v", ids)
 	}
 	slack := must[*ingress.Slack](t)(ingress.NewSlack(ingress.SlackOptions{Secrets: []string{secret}}))
-	if d, err := slack.Delivery(nil, []byte(`{"type":"app_rate_limited","minute_rate_limited":1518467820}`)); err != nil || d.Event != "app_rate_limited" || d.ID == "" {
+	fromSlack := func(body string) (ingress.Delivery, error) {
+		return read(slack, headerOf(messages()["slack"].sign(t, secret, body, 0)), []byte(body))
+	}
+	if d, err := fromSlack(`{"type":"app_rate_limited","minute_rate_limited":1518467820}`); err != nil || d.Event != "app_rate_limited" || d.ID == "" {
 		t.Errorf("%+v %v", d, err)
 	}
 	for _, body := range []string{`{"type":"url_verification"}`, `{"type":"url_verification","challenge":"` + strings.Repeat("x", 2000) + `"}`, `{"type":"url_verification","challenge":7}`} {
-		if _, err := slack.Delivery(nil, []byte(body)); err == nil {
+		if result, err := slack.Receive(request(headerOf(messages()["slack"].sign(t, secret, body, 0)), []byte(body))); err == nil || result.Answer != nil {
 			t.Errorf("%.60s is taken for a challenge", body)
 		}
 	}

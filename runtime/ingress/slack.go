@@ -1,10 +1,8 @@
 package ingress
 
 import (
-	"encoding/hex"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -36,39 +34,31 @@ func NewSlack(o SlackOptions) (*Slack, error) {
 	return &Slack{s, o.Tolerance}, nil
 }
 
-// Verify checks X-Slack-Request-Timestamp and X-Slack-Signature.
-func (s *Slack) Verify(h http.Header, body []byte) error {
-	stamp, err := header(h, "X-Slack-Request-Timestamp")
+// Receive checks X-Slack-Request-Timestamp and X-Slack-Signature, and reads the envelope of the Events API.
+func (s *Slack) Receive(r *http.Request) (Result, error) {
+	if err := CheckJSON(r); err != nil {
+		return Result{}, err
+	}
+	stamp, err := freshHeader(r.Header, "X-Slack-Request-Timestamp", s.tolerance)
 	if err != nil {
-		return err
+		return Result{}, err
 	}
-	text, err := header(h, "X-Slack-Signature")
+	signature, err := hexHeader(r.Header, "X-Slack-Signature", "v0=")
 	if err != nil {
-		return err
+		return Result{}, err
 	}
-	coded, ok := strings.CutPrefix(text, "v0=")
-	signature, err := hex.DecodeString(coded)
-	if !ok || err != nil || len(signature) == 0 {
-		return ErrHeaders
-	}
-	at, err := seconds(stamp)
+	body, err := s.open(r, newSHA256, [][]byte{signature}, "v0:"+stamp+":")
 	if err != nil {
-		return err
+		return Result{}, err
 	}
-	if err := fresh(at, s.tolerance); err != nil {
-		return err
-	}
-	if !s.signed(newSHA256, [][]byte{signature}, []byte("v0:"+stamp+":"), body) {
-		return ErrSignature
-	}
-	return nil
+	return slackEnvelope(body)
 }
 
 // maxChallenge bounds the text that a url_verification wants back.
 const maxChallenge = 1024
 
-// Delivery reads the envelope of the Events API.
-func (s *Slack) Delivery(_ http.Header, body []byte) (Delivery, error) {
+// slackEnvelope reads the body of a verified request.
+func slackEnvelope(body []byte) (Result, error) {
 	var b struct {
 		Type      string         `json:"type"`
 		Challenge string         `json:"challenge"`
@@ -80,27 +70,22 @@ func (s *Slack) Delivery(_ http.Header, body []byte) (Delivery, error) {
 		} `json:"event"`
 	}
 	if err := decode(body, &b); err != nil {
-		return Delivery{}, err
+		return Result{}, err
 	}
-	d := Delivery{Provider: s.provider}
-	switch b.Type {
-	case "url_verification":
-		if b.Challenge == "" || len(b.Challenge) > maxChallenge {
-			return d, errors.New("the challenge is missing or too long")
-		}
-		d.Event, d.Challenge = b.Type, b.Challenge
-		return d, nil
-	case "event_callback":
-		d.ID, d.Event, d.Action, d.Time = b.EventID, b.Event.Type, b.Event.Subtype, moment(b.EventTime)
-		if d.ID == "" || d.Event == "" {
-			return d, errors.New("event_id or the type of the event is missing")
-		}
-		return d, nil
+	d := Delivery{ID: b.EventID, Event: b.Event.Type, Action: b.Event.Subtype, Time: moment(b.EventTime), Body: body}
+	switch {
+	case b.Type == "":
+		return Result{}, errors.New("the type is missing")
+	case b.Type == "url_verification" && (b.Challenge == "" || len(b.Challenge) > maxChallenge):
+		return Result{}, errors.New("the challenge is missing or too long")
+	case b.Type == "url_verification":
+		plain := http.Header{"Content-Type": {"text/plain; charset=utf-8"}}
+		return Result{Answer: &Answer{Header: plain, Body: []byte(b.Challenge)}}, nil
+	case b.Type != "event_callback":
+		// Such as app_rate_limited: about the subscription, not about the workspace, and without an id.
+		return delivered(Delivery{ID: digest(body), Event: b.Type, Body: body}), nil
+	case d.ID == "" || d.Event == "":
+		return Result{}, errors.New("event_id or the type of the event is missing")
 	}
-	// Such as app_rate_limited: about the subscription, not about the workspace, and without an id.
-	if d.Event = b.Type; d.Event == "" {
-		return d, errors.New("the type is missing")
-	}
-	d.ID = digest(body)
-	return d, nil
+	return delivered(d), nil
 }

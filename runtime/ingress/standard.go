@@ -3,6 +3,7 @@ package ingress
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -75,39 +76,56 @@ func standardHeaders(h http.Header) (http.Header, error) {
 	return out, nil
 }
 
-// Verify checks the three headers.
-func (s *StandardWebhooks) Verify(h http.Header, body []byte) error {
-	h, err := standardHeaders(h)
+// Receive checks the three headers and reads the body as the specification recommends it: type, timestamp and data.
+func (s *StandardWebhooks) Receive(r *http.Request) (Result, error) {
+	if err := CheckJSON(r); err != nil {
+		return Result{}, err
+	}
+	id, body, err := s.open(r)
 	if err != nil {
-		return err
+		return Result{}, err
 	}
-	switch _, err = s.verifier.Verify(h, body); {
-	case errors.Is(err, webhook.ErrStale):
-		return ErrStale
-	case errors.Is(err, webhook.ErrSignature):
-		return ErrSignature
-	case err != nil:
-		return ErrHeaders
-	}
-	return nil
-}
-
-// Delivery reads the body as the specification recommends it: type, timestamp and data.
-func (s *StandardWebhooks) Delivery(h http.Header, body []byte) (Delivery, error) {
 	var b struct {
 		Type      string         `json:"type"`
 		Timestamp jsontext.Value `json:"timestamp"`
 	}
 	if err := decode(body, &b); err != nil {
-		return Delivery{}, err
+		return Result{}, err
 	}
-	h, err := standardHeaders(h)
+	if b.Type == "" {
+		return Result{}, errors.New("the type is missing")
+	}
+	return delivered(Delivery{ID: id, Event: b.Type, Time: moment(b.Timestamp), Body: body}), nil
+}
+
+// open returns the webhook-id and the body of a verified request.
+func (s *StandardWebhooks) open(r *http.Request) (id string, body []byte, err error) {
+	h, err := standardHeaders(r.Header)
 	if err != nil {
-		return Delivery{}, err
+		return "", nil, err
 	}
-	d := Delivery{Provider: s.provider, ID: h.Get(wire.HeaderWebhookID), Event: b.Type, Time: moment(b.Timestamp)}
-	if d.Event == "" {
-		return d, errors.New("the type is missing")
+	// Only the signature depends on the body.
+	if err := s.verify(h, nil); err != nil && !errors.Is(err, ErrSignature) {
+		return "", nil, err
 	}
-	return d, nil
+	if body, err = io.ReadAll(r.Body); err != nil {
+		return "", nil, err
+	}
+	if err := s.verify(h, body); err != nil {
+		return "", nil, err
+	}
+	body, err = Unpack(r, body)
+	return h.Get(wire.HeaderWebhookID), body, err
+}
+
+func (s *StandardWebhooks) verify(h http.Header, body []byte) error {
+	switch _, err := s.verifier.Verify(h, body); {
+	case err == nil:
+		return nil
+	case errors.Is(err, webhook.ErrStale):
+		return ErrStale
+	case errors.Is(err, webhook.ErrSignature):
+		return ErrSignature
+	}
+	return ErrHeaders
 }

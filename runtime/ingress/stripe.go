@@ -35,27 +35,38 @@ func NewStripe(o StripeOptions) (*Stripe, error) {
 	return &Stripe{s, o.Tolerance}, nil
 }
 
-// Verify checks Stripe-Signature.
-func (s *Stripe) Verify(h http.Header, body []byte) error {
-	text, err := header(h, "Stripe-Signature")
+// Receive checks Stripe-Signature and reads the event that the body is.
+func (s *Stripe) Receive(r *http.Request) (Result, error) {
+	if err := CheckJSON(r); err != nil {
+		return Result{}, err
+	}
+	text, err := header(r.Header, "Stripe-Signature")
 	if err != nil {
-		return err
+		return Result{}, err
 	}
 	stamp, signatures, err := stripeSignature(text)
 	if err != nil {
-		return err
+		return Result{}, err
 	}
-	at, err := seconds(stamp)
+	if err := fresh(stamp, s.tolerance); err != nil {
+		return Result{}, err
+	}
+	body, err := s.open(r, newSHA256, signatures, stamp+".")
 	if err != nil {
-		return err
+		return Result{}, err
 	}
-	if err := fresh(at, s.tolerance); err != nil {
-		return err
+	var b struct {
+		ID      string         `json:"id"`
+		Type    string         `json:"type"`
+		Created jsontext.Value `json:"created"`
 	}
-	if !s.signed(newSHA256, signatures, []byte(stamp), []byte("."), body) {
-		return ErrSignature
+	if err := decode(body, &b); err != nil {
+		return Result{}, err
 	}
-	return nil
+	if b.ID == "" || b.Type == "" {
+		return Result{}, errors.New("id or type of the event is missing")
+	}
+	return delivered(Delivery{ID: b.ID, Event: b.Type, Time: moment(b.Created), Body: body}), nil
 }
 
 // stripeSignature reads t=TIME,v1=HEX,…: one time, and signatures of which those of other schemes, and v1 ones
@@ -80,21 +91,4 @@ func stripeSignature(text string) (stamp string, signatures [][]byte, err error)
 		return "", nil, ErrHeaders
 	}
 	return stamp, signatures, nil
-}
-
-// Delivery reads the event that the body is.
-func (s *Stripe) Delivery(_ http.Header, body []byte) (Delivery, error) {
-	var b struct {
-		ID      string         `json:"id"`
-		Type    string         `json:"type"`
-		Created jsontext.Value `json:"created"`
-	}
-	if err := decode(body, &b); err != nil {
-		return Delivery{}, err
-	}
-	d := Delivery{Provider: s.provider, ID: b.ID, Event: b.Type, Time: moment(b.Created)}
-	if d.ID == "" || d.Event == "" {
-		return d, errors.New("id or type of the event is missing")
-	}
-	return d, nil
 }

@@ -107,7 +107,7 @@ func TestCloudEventsAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := header("Ce-Specversion", "1.0", "Ce-Id", "1", "Ce-Source", "/a", "Ce-Type", "t", "Content-Type", "application/json")
+	good := header("Ce-Specversion", "1.0", "Ce-Id", "1", "Ce-Source", "/a", "Ce-Type", "t", "Content-Type", "application/json", "Authorization", "Bearer "+secret)
 	for _, c := range [][]string{{}, {"Ce-Id", ""}, {"Ce-Source", ""}, {"Ce-Type", ""}, {"Ce-Specversion", "2.0"}, {"Ce-Specversion", ""},
 		{"Ce-Time", "2024-01-02T03:04:05Z"}, {"Ce-Subject", "a%20b"}, {"Ce-Traceparent", "00-1"}} {
 		h := good.Clone()
@@ -121,7 +121,7 @@ func TestCloudEventsAgree(t *testing.T) {
 			}
 			return e.Validate()
 		}()
-		_, ours := service.Delivery(h, []byte("{}"))
+		_, ours := service.Receive(request(h, "{}"))
 		if (theirs == nil) != (ours == nil) {
 			t.Errorf("%q: ours %v, theirs %v", c, ours, theirs)
 		}

@@ -4,9 +4,11 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +50,22 @@ func header(pairs ...string) http.Header {
 		h.Set(pairs[i], pairs[i+1])
 	}
 	return h
+}
+
+// verify returns the error of a request that is not verified.
+func verify(s ingress.Service, h http.Header, body string) error {
+	_, err := s.Receive(request(h, body))
+	if errors.Is(err, ingress.ErrHeaders) || errors.Is(err, ingress.ErrStale) || errors.Is(err, ingress.ErrSignature) {
+		return err
+	}
+	return nil
+}
+
+func request(h http.Header, body string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+	r.Header = h.Clone()
+	r.Header.Set("Content-Type", "application/json")
+	return r
 }
 
 var oracles = map[string]oracle{
@@ -163,7 +181,7 @@ func TestAgree(t *testing.T) {
 				{"another body", secret, body + " ", now}, {"ten minutes old", secret, body, now.Add(-10 * time.Minute)},
 			} {
 				h := o.sign(t, c.secret, c.at, []byte(body))
-				ours, theirs := s.Verify(h, []byte(c.body)), o.accept(secret, h, []byte(c.body))
+				ours, theirs := verify(s, h, c.body), o.accept(secret, h, []byte(c.body))
 				if (ours == nil) != (theirs == nil) {
 					t.Errorf("%s: ours %v, theirs %v", c.what, ours, theirs)
 				}
@@ -206,7 +224,7 @@ func TestNeverWeaker(t *testing.T) {
 					at := o.headers[r.IntN(len(o.headers))]
 					h.Set(at, mutate(h.Get(at)))
 				}
-				if s.Verify(h, []byte(body)) != nil {
+				if verify(s, h, body) != nil {
 					continue
 				}
 				accepted++
