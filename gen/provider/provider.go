@@ -36,6 +36,8 @@ var all = []Provider{
 	{Name: "standard-webhooks", Title: "Standard Webhooks", GoName: "StandardWebhooks"},
 	{Name: "hmac", Title: "signed webhooks", GoName: "HMAC", Actions: true, NeedsID: true, Eventless: true},
 	{Name: "cloudevents", Title: "CloudEvents", GoName: "CloudEvents"},
+	{Name: "sns", Title: "Amazon SNS", GoName: "SNS"},
+	{Name: "discord", Title: "Discord", GoName: "Discord", Actions: true},
 	{Name: "custom", Title: "another service", GoName: "Custom", Actions: true},
 }
 

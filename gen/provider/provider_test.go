@@ -13,7 +13,7 @@ import (
 // The words of event files are those that the runtime goes by.
 func TestNamesAreTheRuntimes(t *testing.T) {
 	want := []string{ingress.ProviderGitHub, ingress.ProviderStripe, ingress.ProviderSlack, ingress.ProviderGitLab, ingress.ProviderStandardWebhooks, ingress.ProviderHMAC, ingress.ProviderCloudEvents,
-		ingress.ProviderCustom}
+		ingress.ProviderSNS, ingress.ProviderDiscord, ingress.ProviderCustom}
 	if got := provider.Names(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -2,6 +2,7 @@ package ingress_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
@@ -33,6 +34,12 @@ func FuzzSignatureHeaders(f *testing.F) {
 		func() (ingress.Service, error) {
 			return ingress.NewCloudEvents(ingress.CloudEventsOptions{Tokens: []string{unknown}})
 		},
+		func() (ingress.Service, error) {
+			return ingress.NewDiscord(ingress.DiscordOptions{PublicKeys: []string{strings.Repeat("17", 32)}})
+		},
+		func() (ingress.Service, error) {
+			return ingress.NewSNS(ingress.SNSOptions{Topics: []string{topicARN}, Client: &http.Client{Transport: &awsHost{}}})
+		},
 	} {
 		s, err := make()
 		if err != nil {
@@ -46,11 +53,11 @@ func FuzzSignatureHeaders(f *testing.F) {
 	f.Add("v1,AAAA v1a,BBBB v1,", "-1", "é", []byte(`[`))
 	f.Fuzz(func(t *testing.T, signature, stamp, id string, body []byte) {
 		h := http.Header{}
-		for _, name := range []string{"X-Hub-Signature-256", "Stripe-Signature", "X-Slack-Signature", "X-Gitlab-Token", "Webhook-Signature", "Svix-Signature", "X-Signature"} {
+		for _, name := range []string{"X-Hub-Signature-256", "Stripe-Signature", "X-Slack-Signature", "X-Gitlab-Token", "Webhook-Signature", "Svix-Signature", "X-Signature", "X-Signature-Ed25519", "X-Amz-Sns-Message-Type"} {
 			h.Set(name, signature)
 		}
 		h.Set("Authorization", "Bearer "+signature)
-		for _, name := range []string{"X-Slack-Request-Timestamp", "Webhook-Timestamp", "Svix-Timestamp"} {
+		for _, name := range []string{"X-Slack-Request-Timestamp", "Webhook-Timestamp", "Svix-Timestamp", "X-Signature-Timestamp"} {
 			h.Set(name, stamp)
 		}
 		for _, name := range []string{"Webhook-Id", "Svix-Id", "X-Github-Delivery", "X-Github-Event", "Ce-Id", "Ce-Source", "Ce-Type"} {

@@ -15,6 +15,8 @@ const (
 	ProviderStandardWebhooks = "standard-webhooks"
 	ProviderHMAC             = "hmac"
 	ProviderCloudEvents      = "cloudevents"
+	ProviderSNS              = "sns"
+	ProviderDiscord          = "discord"
 	ProviderCustom           = "custom" // a Service of another package
 )
 

@@ -1,0 +1,136 @@
+package ingress
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"sync"
+	"time"
+)
+
+// Bounds of what an awsClient fetches and keeps.
+const (
+	awsTimeout      = 5 * time.Second
+	awsFetches      = 4        // requests at the same time
+	awsAnswer       = 64 << 10 // bytes of an answer
+	awsCertificates = 8        // SNS has one for a region and replaces it within the year
+)
+
+// An awsClient fetches the signing certificates of SNS and confirms subscriptions. Its requests go to hosts of SNS only.
+type awsClient struct {
+	http  *http.Client
+	slots chan struct{} // holds a value for each request under way
+
+	mu           sync.Mutex
+	certificates map[string]*x509.Certificate // by URL
+}
+
+func newAWSClient(c *http.Client) *awsClient {
+	own := *c
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &awsClient{http: &own, slots: make(chan struct{}, awsFetches), certificates: map[string]*x509.Certificate{}}
+}
+
+// Hosts of SNS, and the paths of its certificates.
+var (
+	snsHost            = regexp.MustCompile(`^sns\.[a-z0-9-]+\.amazonaws\.com(\.cn)?$`)
+	snsCertificatePath = regexp.MustCompile(`^/SimpleNotificationService-[A-Za-z0-9]+\.pem$`)
+)
+
+// isSNS reports whether text is the URL of a host of SNS: https, no port, no user.
+func isSNS(text string) (*url.URL, bool) {
+	u, err := url.Parse(text)
+	return u, err == nil && u.Scheme == "https" && u.User == nil && snsHost.MatchString(u.Host)
+}
+
+var (
+	errCertificate = &Refusal{http.StatusServiceUnavailable, "the certificate of the signature could not be fetched from SNS"}
+	errConfirm     = &Refusal{http.StatusServiceUnavailable, "SNS did not confirm the subscription"}
+)
+
+// certificate returns the certificate at a URL, which is fetched once.
+func (c *awsClient) certificate(ctx context.Context, at string) (*x509.Certificate, error) {
+	u, ok := isSNS(at)
+	if !ok || !snsCertificatePath.MatchString(u.Path) || u.RawQuery != "" {
+		return nil, ErrHeaders
+	}
+	c.mu.Lock()
+	certificate := c.certificates[at]
+	c.mu.Unlock()
+	if certificate == nil {
+		text, err := c.get(ctx, at)
+		if err != nil {
+			return nil, errCertificate
+		}
+		if certificate, err = parseCertificate(text); err != nil {
+			return nil, errCertificate
+		}
+		c.keep(at, certificate)
+	}
+	if now := time.Now(); now.Before(certificate.NotBefore) || now.After(certificate.NotAfter) {
+		return nil, ErrSignature
+	}
+	return certificate, nil
+}
+
+func parseCertificate(text []byte) (*x509.Certificate, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("not PEM")
+	}
+	return x509.ParseCertificate(block.Bytes)
+}
+
+// keep caches a certificate; if there are too many, another one goes.
+func (c *awsClient) keep(at string, certificate *x509.Certificate) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.certificates) >= awsCertificates {
+		for other := range c.certificates {
+			delete(c.certificates, other)
+			break
+		}
+	}
+	c.certificates[at] = certificate
+}
+
+// confirm visits the URL that confirms a subscription.
+func (c *awsClient) confirm(ctx context.Context, at string) error {
+	if _, ok := isSNS(at); !ok {
+		return errors.New("SubscribeURL is not a URL of SNS")
+	}
+	if _, err := c.get(ctx, at); err != nil {
+		return errConfirm
+	}
+	return nil
+}
+
+// get fetches a URL.
+func (c *awsClient) get(ctx context.Context, at string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, awsTimeout)
+	defer cancel()
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, errors.New(answer.Status)
+	}
+	return io.ReadAll(io.LimitReader(answer.Body, awsAnswer))
+}

@@ -1,0 +1,140 @@
+package ingress
+
+import (
+	"crypto/ed25519"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// DiscordOptions configure [NewDiscord].
+type DiscordOptions struct {
+	// PublicKeys are the accepted public keys of the application, in hex as Discord shows them; one of them must have
+	// signed.
+	PublicKeys []string
+	// Tolerance is how far the timestamp may be from this clock; 0 means DefaultTolerance.
+	Tolerance time.Duration
+}
+
+// A Discord verifies requests of Discord by the Ed25519 signature of X-Signature-Ed25519, and answers its PINGs. It
+// takes webhook events: the type of the inner event is the event, its timestamp the time, and the id is made of the
+// body, because Discord gives none. It also takes interactions: APPLICATION_COMMAND, MESSAGE_COMPONENT or MODAL_SUBMIT is
+// the event, the command's name or the component's custom_id the action, the interaction's id the id.
+//
+// An interaction is answered with a deferred response: to respond, send the text with the token of the body within 15
+// minutes. Autocompletion is answered without choices and is not an event.
+type Discord struct {
+	keys      []ed25519.PublicKey
+	tolerance time.Duration
+}
+
+// NewDiscord makes the service. No key, or one that is not 32 bytes in hex, is an error.
+func NewDiscord(o DiscordOptions) (*Discord, error) {
+	d := &Discord{tolerance: o.Tolerance}
+	if len(o.PublicKeys) == 0 {
+		return nil, errors.New("ingress: discord: no public key given: without one anybody could send events")
+	}
+	for i, text := range o.PublicKeys {
+		key, err := hex.DecodeString(text)
+		if err != nil || len(key) != ed25519.PublicKeySize {
+			return nil, fmt.Errorf("ingress: discord: public key %d of %d must be %d bytes in hex", i+1, len(o.PublicKeys), ed25519.PublicKeySize)
+		}
+		d.keys = append(d.keys, key)
+	}
+	return d, nil
+}
+
+// Provider returns the word that routes name the service by.
+func (*Discord) Provider() string { return ProviderDiscord }
+
+// Receive checks X-Signature-Ed25519 over X-Signature-Timestamp and the body, and reads the event or the interaction.
+func (d *Discord) Receive(r *http.Request) (Result, error) {
+	if err := CheckJSON(r); err != nil {
+		return Result{}, err
+	}
+	stamp, err := freshHeader(r.Header, "X-Signature-Timestamp", d.tolerance)
+	if err != nil {
+		return Result{}, err
+	}
+	signature, err := hexHeader(r.Header, "X-Signature-Ed25519", "")
+	if err != nil {
+		return Result{}, err
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return Result{}, err
+	}
+	if !d.signed(append([]byte(stamp), body...), signature) {
+		return Result{}, ErrSignature
+	}
+	if body, err = Unpack(r, body); err != nil {
+		return Result{}, err
+	}
+	return discordBody(body)
+}
+
+func (d *Discord) signed(message, signature []byte) bool {
+	for _, key := range d.keys {
+		if ed25519.Verify(key, message, signature) {
+			return true
+		}
+	}
+	return false
+}
+
+// An interaction is a type of interaction: its name and the answer that Discord waits for.
+type interaction struct{ event, answer string }
+
+// interactions are the types by their number in Discord's reference of interactions.
+var interactions = map[int]interaction{
+	1: {"", `{"type":1}`}, // PING
+	2: {"APPLICATION_COMMAND", `{"type":5}`},
+	3: {"MESSAGE_COMPONENT", `{"type":6}`},
+	4: {"", `{"type":8,"data":{"choices":[]}}`}, // APPLICATION_COMMAND_AUTOCOMPLETE
+	5: {"MODAL_SUBMIT", `{"type":5}`},
+}
+
+// discordBody reads the body of a verified request: a webhook event, which has an event unless it is a PING of type 0, or an
+// interaction.
+func discordBody(body []byte) (Result, error) {
+	var b struct {
+		Type int    `json:"type"`
+		ID   string `json:"id"`
+		Data struct {
+			Name     string `json:"name"`
+			CustomID string `json:"custom_id"`
+		} `json:"data"`
+		Event struct {
+			Type      string `json:"type"`
+			Timestamp string `json:"timestamp"`
+		} `json:"event"`
+	}
+	if err := decode(body, &b); err != nil {
+		return Result{}, err
+	}
+	if b.Event.Type != "" {
+		// Discord's documentation shows times without an offset, which are UTC.
+		at, _ := time.Parse("2006-01-02T15:04:05", strings.TrimSuffix(strings.TrimSuffix(b.Event.Timestamp, "Z"), "+00:00"))
+		return delivered(Delivery{ID: digest(body), Event: b.Event.Type, Time: at, Body: body}), nil
+	}
+	if b.Type == 0 {
+		return Result{Answer: &Answer{Status: http.StatusNoContent}}, nil
+	}
+	kind, ok := interactions[b.Type]
+	if !ok {
+		return Result{}, errors.New("the type of the interaction is unknown")
+	}
+	answer := &Answer{Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(kind.answer)}
+	if kind.event == "" {
+		return Result{Answer: answer}, nil
+	}
+	if b.ID == "" {
+		return Result{}, errors.New("the id of the interaction is missing")
+	}
+	d := Delivery{ID: b.ID, Event: kind.event, Action: b.Data.Name + b.Data.CustomID, Body: body}
+	return Result{Deliveries: []Delivery{d}, Answer: answer}, nil
+}

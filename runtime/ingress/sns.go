@@ -1,0 +1,169 @@
+package ingress
+
+import (
+	"cmp"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// SNSOptions configure [NewSNS].
+type SNSOptions struct {
+	// Topics are the ARNs of the accepted topics. Messages of all topics of all AWS accounts have valid signatures,
+	// so the topic is what authorizes.
+	Topics []string
+	// JSON says that the text of each Message is JSON, so that routes read its members, such as /Message/detail/state.
+	// Otherwise Message is a string.
+	JSON bool
+	// Client fetches signing certificates and confirms subscriptions; nil means http.DefaultClient. Redirects are not
+	// followed, and a request ends after 5 s.
+	Client *http.Client
+}
+
+// An SNS verifies messages of Amazon SNS by their signature of version 2 (RSA and SHA-256). The topic's name is the event,
+// the MessageId the id, the Timestamp the time. It confirms subscriptions of the accepted topics.
+//
+// Version 2 must be set: `aws sns set-topic-attributes --attribute-name SignatureVersion --attribute-value 2`. Messages of
+// subscriptions with raw message delivery have no signature and are refused.
+//
+// SNS signs the time of the publication and repeats a message for up to an hour, so that old messages are not refused:
+// the eventId keeps a repeated message from being emitted twice while the log retains it.
+type SNS struct {
+	topics []string
+	json   bool
+	aws    *awsClient
+}
+
+// NewSNS makes the service. No topic, or one that is not the ARN of an SNS topic, is an error.
+func NewSNS(o SNSOptions) (*SNS, error) {
+	if len(o.Topics) == 0 {
+		return nil, errors.New("ingress: sns: no topic given: without one anybody with an AWS account could send events")
+	}
+	for _, arn := range o.Topics {
+		if parts := strings.Split(arn, ":"); len(parts) != 6 || parts[0] != "arn" || parts[2] != "sns" || parts[5] == "" {
+			return nil, fmt.Errorf("ingress: sns: %q is not the ARN of a topic, such as arn:aws:sns:us-east-1:123456789012:orders", arn)
+		}
+	}
+	return &SNS{slices.Clone(o.Topics), o.JSON, newAWSClient(cmp.Or(o.Client, http.DefaultClient))}, nil
+}
+
+// Provider returns the word that routes name the service by.
+func (*SNS) Provider() string { return ProviderSNS }
+
+// MaxBody returns 2 MiB: a message has up to 256 KiB, and JSON may write a byte with six.
+func (*SNS) MaxBody() int64 { return 2 << 20 }
+
+// Types of messages, in the header and in the body.
+const (
+	snsNotification = "Notification"
+	snsConfirmation = "SubscriptionConfirmation"
+	snsUnsubscribed = "UnsubscribeConfirmation"
+)
+
+// An snsMessage is the body of a request.
+type snsMessage struct {
+	Type, MessageId, TopicArn, Message, Timestamp, Token, SubscribeURL string
+	SignatureVersion, Signature, SigningCertURL                        string
+	Subject                                                            *string
+}
+
+// Receive checks the topic and the signature, and reads the message or confirms the subscription.
+func (s *SNS) Receive(r *http.Request) (Result, error) {
+	if r.Method != http.MethodPost { // SNS sends JSON as text/plain
+		return Result{}, &Refusal{http.StatusMethodNotAllowed, "the method is not POST"}
+	}
+	kind, err := header(r.Header, "X-Amz-Sns-Message-Type")
+	if err != nil || !slices.Contains([]string{snsNotification, snsConfirmation, snsUnsubscribed}, kind) {
+		return Result{}, ErrHeaders
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return Result{}, err
+	}
+	if body, err = Unpack(r, body); err != nil {
+		return Result{}, err
+	}
+	var m snsMessage
+	if err := decode(body, &m); err != nil || m.Type != kind || !slices.Contains(s.topics, m.TopicArn) {
+		return Result{}, fmt.Errorf("%w: the body is not a message of an accepted topic", ErrHeaders)
+	}
+	if err := s.verify(r, &m); err != nil {
+		return Result{}, err
+	}
+	switch m.Type {
+	case snsConfirmation:
+		return Result{Answer: &Answer{}}, s.aws.confirm(r.Context(), m.SubscribeURL)
+	case snsUnsubscribed:
+		return Result{}, nil
+	}
+	if m.MessageId == "" {
+		return Result{}, errors.New("MessageId is missing")
+	}
+	if s.json {
+		if body, err = withJSONMessage(body, m.Message); err != nil {
+			return Result{}, err
+		}
+	}
+	at, _ := time.Parse(time.RFC3339Nano, m.Timestamp)
+	topic := m.TopicArn[strings.LastIndexByte(m.TopicArn, ':')+1:]
+	return delivered(Delivery{ID: m.MessageId, Event: topic, Time: at, Body: body}), nil
+}
+
+// verify checks the signature of a message.
+func (s *SNS) verify(r *http.Request, m *snsMessage) error {
+	signature, err := base64.StdEncoding.DecodeString(m.Signature)
+	if err != nil || m.SignatureVersion != "2" {
+		return fmt.Errorf("%w: the message has no signature of version 2", ErrHeaders)
+	}
+	certificate, err := s.aws.certificate(r.Context(), m.SigningCertURL)
+	if err != nil {
+		return err
+	}
+	if certificate.CheckSignature(x509.SHA256WithRSA, []byte(m.signed()), signature) != nil {
+		return ErrSignature
+	}
+	return nil
+}
+
+// signed is the text that SNS signs: the names and values of members in alphabetical order, each on a line.
+func (m *snsMessage) signed() string {
+	var text strings.Builder
+	line := func(name, value string) { text.WriteString(name + "\n" + value + "\n") }
+	line("Message", m.Message)
+	line("MessageId", m.MessageId)
+	if m.Type == snsNotification {
+		if m.Subject != nil {
+			line("Subject", *m.Subject)
+		}
+		line("Timestamp", m.Timestamp)
+	} else {
+		line("SubscribeURL", m.SubscribeURL)
+		line("Timestamp", m.Timestamp)
+		line("Token", m.Token)
+	}
+	line("TopicArn", m.TopicArn)
+	line("Type", m.Type)
+	return text.String()
+}
+
+// withJSONMessage replaces the text of Message by the JSON value that it is.
+func withJSONMessage(body []byte, message string) ([]byte, error) {
+	if err := checkValue([]byte(message)); err != nil {
+		return nil, errors.New("the Message is not JSON, as SNSOptions.JSON says")
+	}
+	var members map[string]jsontext.Value
+	if err := jsonv2.Unmarshal(body, &members); err != nil {
+		return nil, errBody
+	}
+	members["Message"] = jsontext.Value(message)
+	return jsonv2.Marshal(members, jsonv2.Deterministic(true))
+}
