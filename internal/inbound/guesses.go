@@ -88,7 +88,8 @@ func (g *Guesses) report() {
 	}
 }
 
-// Address returns the address that a request comes from; for IPv6 the network of 64 bits, since one host has all of it.
+// Address returns the address that sent a request, as this server sees it. Of an IPv6 address it is the network of 64 bits,
+// since one host has all of it.
 func Address(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
+	"github.com/mcpe-gen/mcpe-gen/runtime/oauth"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -208,7 +209,23 @@ func subjects(t *testing.T, s *failing) []subject {
 	must(err)
 	wellKnown, err := receiver.WellKnown("")
 	must(err)
+	tokens, err := oauth.New(oauth.Options{URL: "http://127.0.0.1/mcp", Issuer: "https://id.example.com", Logger: log,
+		Verify: func(_ context.Context, token string) (*auth.TokenInfo, error) {
+			switch token {
+			case "right":
+				return &auth.TokenInfo{UserID: "ann"}, nil
+			case "away":
+				return nil, errors.New(upstream)
+			}
+			return nil, auth.ErrInvalidToken
+		}})
+	must(err)
+	metadata := http.NewServeMux()
+	tokens.Register(metadata)
 	return []subject{
+		{"runtime/oauth Resource.RequireToken", "access tokens", tokens.RequireToken(transport.NewHandler(es, transport.HandlerOptions{Logger: log})), []request{{"POST", "/mcp", "{}", wrong}, {"POST", "/mcp", "{}", nil}},
+			append(calls, request{"POST", "/mcp", "{}", map[string]string{"Authorization": "Bearer away"}})},
+		{"runtime/oauth Resource.Register", "metadata of access tokens", metadata, []request{{"POST", oauth.MetadataPath, "{}", nil}, {"POST", oauth.MetadataPath + "/other", "{}", nil}}, nil},
 		{"runtime/transport handler.ServeHTTP", "MCP", bearer(transport.NewHandler(es, transport.HandlerOptions{Logger: log})), []request{{"POST", "/mcp", "{}", wrong}, {"POST", "/mcp", "{}", nil}}, calls},
 		{"runtime/transport handler.ServeHTTP", "MCP, direct", bearer(transport.NewHandler(es, transport.HandlerOptions{Logger: log, Direct: true})), []request{{"POST", "/mcp", "{}", wrong}}, calls},
 		{"runtime/transport sseHandler.ServeHTTP", "HTTP+SSE", transport.NewSSEHandler(srv, es, nil), []request{{"POST", "/sse?sessionid=guessed", "{}", wrong}}, nil},

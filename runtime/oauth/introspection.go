@@ -1,0 +1,161 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+)
+
+// maxAnswer bounds the body of an introspection response, in bytes.
+const maxAnswer = 64 << 10
+
+// An introspector asks the authorization server about tokens (RFC 7662).
+type introspector struct {
+	Options
+	client http.Client
+}
+
+// An introspectionError says what is wrong with the authorization server.
+type introspectionError struct {
+	url, what string
+	err       error
+}
+
+func (e *introspectionError) Error() string { return fmt.Sprintf("%s: %s: %v", e.url, e.what, e.err) }
+func (e *introspectionError) Unwrap() error { return e.err }
+
+func newIntrospector(o Options) (*introspector, error) {
+	at, err := url.Parse(o.Introspection)
+	if err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" {
+		return nil, fmt.Errorf("oauth: Options.Introspection is %q; set it to the http or https URL of the introspection endpoint, or set Options.Verify", o.Introspection)
+	}
+	in := &introspector{Options: o}
+	if o.HTTPClient != nil {
+		in.client = *o.HTTPClient
+	} else if t, ok := http.DefaultTransport.(*http.Transport); ok {
+		t = t.Clone()
+		t.MaxIdleConnsPerHost = maxAsking
+		in.client.Transport = t
+	}
+	// A redirect would carry the token elsewhere, and on the same host the client's secret.
+	in.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return in, nil
+}
+
+// verify introspects a token. Its error wraps auth.ErrInvalidToken or is an *introspectionError.
+func (in *introspector) verify(ctx context.Context, token string) (*auth.TokenInfo, error) {
+	failed := func(what string, err error) (*auth.TokenInfo, error) {
+		return nil, &introspectionError{in.Introspection, what, err}
+	}
+	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, in.Introspection, strings.NewReader(form.Encode()))
+	if err != nil {
+		return failed("the request cannot be made", err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Accept", "application/json")
+	if in.ClientID != "" {
+		r.SetBasicAuth(url.QueryEscape(in.ClientID), url.QueryEscape(in.ClientSecret))
+	}
+	resp, err := in.client.Do(r)
+	if err != nil {
+		return failed("no answer", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return failed("unexpected status", fmt.Errorf("status %d", resp.StatusCode))
+	}
+	said, err := readAnswer(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return failed("the answer cannot be read", err)
+	}
+	// A token for another server, or from another issuer, is not valid here.
+	if !said.active || said.sub == "" || !slices.Contains(said.aud, in.URL) || said.iss != "" && said.iss != in.Issuer {
+		return nil, auth.ErrInvalidToken
+	}
+	info := &auth.TokenInfo{UserID: said.sub, Scopes: strings.Fields(said.scope)}
+	if said.expires {
+		if info.Expiration = time.Unix(int64(min(said.exp, 1<<40)), 0); !info.Expiration.After(time.Now()) {
+			return nil, auth.ErrInvalidToken
+		}
+	}
+	return info, nil
+}
+
+// An introspected token.
+type introspected struct {
+	active          bool
+	sub, scope, iss string
+	aud             []string
+	exp             float64 // seconds since 1970, in any form of a number
+	expires         bool    // exp is present
+}
+
+// readAnswer reads the members of an introspection response. Names are case-sensitive and unique: the issuer may read an
+// ambiguous answer differently.
+func readAnswer(r io.Reader) (said introspected, err error) {
+	d := json.NewDecoder(r)
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return said, errors.New("it is not a JSON object")
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return said, err
+		}
+		name, _ := t.(string)
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return said, err
+		}
+		if seen[name] {
+			return said, fmt.Errorf("%q occurs twice", name)
+		}
+		if seen[name] = true; string(value) == "null" {
+			continue
+		}
+		if err := said.set(name, value); err != nil {
+			return said, fmt.Errorf("%q has another type", name)
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return said, err
+	}
+	if !seen["active"] {
+		return said, errors.New(`"active" is missing`)
+	}
+	return said, nil
+}
+
+// set reads one member.
+func (said *introspected) set(name string, value json.RawMessage) error {
+	switch name {
+	case "active":
+		return json.Unmarshal(value, &said.active)
+	case "sub":
+		return json.Unmarshal(value, &said.sub)
+	case "scope":
+		return json.Unmarshal(value, &said.scope)
+	case "iss":
+		return json.Unmarshal(value, &said.iss)
+	case "exp":
+		said.expires = true
+		return json.Unmarshal(value, &said.exp)
+	case "aud": // a string or several (RFC 7519, 4.1.3)
+		if value[0] == '"' {
+			value = slices.Concat([]byte{'['}, value, []byte{']'})
+		}
+		return json.Unmarshal(value, &said.aud)
+	}
+	return nil
+}

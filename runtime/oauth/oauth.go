@@ -1,0 +1,186 @@
+// Package oauth lets an MCP server accept OAuth access tokens: it is the resource server of RFC 6750, and the authorization
+// server stays the identity provider's.
+//
+// [New] takes the configuration, [Resource.RequireToken] wraps the MCP handler, and [Resource.Register] serves the metadata
+// (RFC 9728) by which clients find the authorization server:
+//
+//	resource, err := oauth.New(oauth.Options{
+//		URL:           "https://mcp.example.com/mcp",
+//		Issuer:        "https://id.example.com",
+//		Introspection: "https://id.example.com/introspect",
+//	})
+//	…
+//	resource.Register(mux)
+//	mux.Handle("/mcp", resource.RequireToken(transport.NewHandler(es, transport.HandlerOptions{})))
+//
+// Each token is introspected (RFC 7662) at most once a minute, or verified by [Options.Verify]. The subject becomes the
+// principal, and a stream ends when the token that opened it expires.
+//
+// # Junk tokens
+//
+// Guessed tokens cost their senders time, and cost users of good tokens as little as possible. Nobody is refused for
+// what others send: bad tokens are not counted by address, which behind a proxy would count everybody. Instead few
+// introspections run at a time, and further tokens wait. Tokens that were good a minute ago go first; then the senders of
+// unknown tokens take turns, so that a flood from one address delays its own tokens. Good and bad answers are cached
+// apart, so that junk evicts junk. Only a token that waited for 10 seconds gets status 503, as when the authorization
+// server is away.
+package oauth
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
+)
+
+// MetadataPath is the path of the metadata. The path of the resource may follow it.
+const MetadataPath = "/.well-known/oauth-protected-resource"
+
+// bodyTime limits how long the body of a request may take to arrive.
+const bodyTime = 30 * time.Second
+
+// Options configure a [Resource]. URL, Issuer, and either Introspection or Verify are required.
+type Options struct {
+	// URL is the public URL of the MCP endpoint. Tokens name it as their audience.
+	URL string
+	// Name is the resource_name in the metadata, "" for none.
+	Name string
+	// Issuer is the URL of the authorization server.
+	Issuer string
+
+	// Introspection is the URL of the authorization server's introspection endpoint.
+	Introspection string
+	// ClientID and ClientSecret authenticate this server there (HTTP Basic). An empty ClientID sends neither.
+	ClientID, ClientSecret string
+	// HTTPClient sends the introspection requests, nil for a client with default settings. Redirects are never followed:
+	// they would carry the token elsewhere.
+	HTTPClient *http.Client
+
+	// Verify replaces introspection, for example by checking the signature of a JWT. The token's audience and issuer are
+	// its business. It returns an error that wraps auth.ErrInvalidToken for a bad token; any other error is logged, and the
+	// caller gets status 503. A zero Expiration means that the token is checked again after 10 minutes.
+	Verify func(ctx context.Context, token string) (*auth.TokenInfo, error)
+
+	// Sender names who sent a request, so that senders of unknown tokens take turns. nil takes the address of the
+	// connection, with the last 64 bits of an IPv6 address left out. If a proxy connects to this server, return the address
+	// from the header that the proxy sets, such as X-Real-IP. Never use a header that clients can set.
+	Sender func(*http.Request) string
+
+	// Logger receives errors of the authorization server, once for each change. nil is slog.Default().
+	Logger *slog.Logger
+}
+
+// A Resource validates the access tokens of an MCP endpoint. It is safe for concurrent use.
+type Resource struct {
+	metadata http.Handler
+	path     string // of the endpoint's URL, without a slash at the end
+	require  func(http.Handler) http.Handler
+	sender   func(*http.Request) string
+	tokens   *tokens
+}
+
+// New returns a Resource, or an error that names the invalid option.
+func New(o Options) (*Resource, error) {
+	at, err := url.Parse(o.URL)
+	if err != nil || at.Host == "" {
+		return nil, fmt.Errorf("oauth: Options.URL is %q; set it to the public URL of the MCP endpoint", o.URL)
+	}
+	if o.Issuer == "" {
+		return nil, errors.New("oauth: Options.Issuer is empty; set it to the URL of the authorization server")
+	}
+	logger := cmp.Or(o.Logger, slog.Default())
+	verify := o.Verify
+	switch {
+	case verify != nil && o.Introspection != "":
+		return nil, errors.New("oauth: Options.Verify and Options.Introspection are both set; keep one")
+	case verify == nil:
+		in, err := newIntrospector(o)
+		if err != nil {
+			return nil, err
+		}
+		verify = in.verify
+	}
+	sender := o.Sender
+	if sender == nil {
+		sender = inbound.Address
+	}
+	below := MetadataPath + at.EscapedPath()
+	metadata := url.URL{Scheme: at.Scheme, Host: at.Host, Path: MetadataPath + at.Path, RawPath: below}
+	return &Resource{
+		path: strings.TrimSuffix(at.Path, "/"),
+		metadata: auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+			Resource:               o.URL,
+			AuthorizationServers:   []string{o.Issuer},
+			BearerMethodsSupported: []string{"header"},
+			ResourceName:           o.Name,
+		}),
+		require: auth.RequireBearerToken(verified, &auth.RequireBearerTokenOptions{ResourceMetadataURL: metadata.String()}),
+		sender:  sender,
+		tokens:  newTokens(verify, logger),
+	}, nil
+}
+
+// Register serves the metadata on mux, at [MetadataPath] and with the path of the MCP endpoint after it. The metadata
+// needs no token.
+func (r *Resource) Register(mux *http.ServeMux) {
+	serve := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		inbound.Deadline(w, q, bodyTime)
+		if below := strings.TrimPrefix(q.URL.Path, MetadataPath); strings.TrimSuffix(below, "/") != "" && below != r.path {
+			http.NotFound(w, q)
+			return
+		}
+		r.metadata.ServeHTTP(w, q)
+	})
+	mux.Handle(MetadataPath, serve)
+	mux.Handle(MetadataPath+"/", serve)
+}
+
+// RequireToken returns a handler that calls next for requests with a valid token, whose auth.TokenInfo is in the request's
+// context. Other requests get status 401 with the URL of the metadata, or 503 if the token cannot be checked now.
+func (r *Resource) RequireToken(next http.Handler) http.Handler {
+	next = r.require(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		inbound.Deadline(w, q, bodyTime)
+		if token := bearer(q); token != "" {
+			info, err := r.tokens.verify(q.Context(), token, r.sender(q))
+			if errors.Is(err, errUnavailable) { // the SDK would answer 500
+				w.Header().Set("Retry-After", "5")
+				http.Error(w, errUnavailable.Error(), http.StatusServiceUnavailable)
+				return
+			}
+			if err == nil {
+				q = q.WithContext(context.WithValue(q.Context(), infoKey{}, info))
+			}
+		}
+		next.ServeHTTP(w, q)
+	})
+}
+
+// bearer returns the token of a request, as auth.RequireBearerToken reads it, or "".
+func bearer(q *http.Request) string {
+	fields := strings.Fields(q.Header.Get("Authorization"))
+	if len(fields) != 2 || !strings.EqualFold(fields[0], "Bearer") {
+		return ""
+	}
+	return fields[1]
+}
+
+type infoKey struct{}
+
+// verified hands the SDK the result that RequireToken put into the context.
+func verified(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
+	if info, ok := ctx.Value(infoKey{}).(*auth.TokenInfo); ok {
+		return info, nil
+	}
+	return nil, auth.ErrInvalidToken
+}
