@@ -125,7 +125,11 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	failed := make(chan error, 1)
 	if o.http != "" {
 		mux := http.NewServeMux()
-		mux.Handle("/github", &receiver{secret: []byte(o.secret), emit: emit, log: log})
+		var hooks http.Handler = &receiver{secret: []byte(o.secret), emit: emit, log: log}
+		if o.secret == "" { // without signatures a web page could send events
+			hooks = transport.SameOrigin(hooks)
+		}
+		mux.Handle("/github", hooks)
 		mcpHandler, err := withTokens(o.tokens, transport.NewHandler(es, transport.HandlerOptions{Direct: true}))
 		if err != nil {
 			return err

@@ -95,7 +95,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 
 	public := http.NewServeMux()
 	public.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{Direct: true}))
-	public.HandleFunc("POST /tickets", func(w http.ResponseWriter, r *http.Request) {
+	public.Handle("POST /tickets", transport.SameOrigin(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := created.Emit(r.Context(), tickets.TicketCreatedPayload{
 			TicketID: rand.Text(), Title: r.FormValue("title"), Severity: tickets.SeverityNormal, OpenedAt: events.NewTime(time.Now().UTC())})
 		if err != nil {
@@ -103,7 +103,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 			return
 		}
 		w.WriteHeader(http.StatusCreated)
-	})
+	})))
 	private := http.NewServeMux()
 	private.Handle("GET /metrics", shown)
 

@@ -107,7 +107,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	mux := http.NewServeMux()
 	// Without sessions, clients of MCP's older revisions reach any process.
 	mux.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{Direct: true, Streamable: &mcp.StreamableHTTPOptions{Stateless: true}}))
-	mux.Handle("PUT /tickets/{id}", d)
+	mux.Handle("PUT /tickets/{id}", transport.SameOrigin(d))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	ln, err := net.Listen("tcp", o.http)
 	if err != nil {

@@ -138,6 +138,7 @@ var handlers = map[string]string{
 	"runtime/transport AllowOrigins":                             self,
 	"runtime/oauth Resource.Register":                            self,
 	"runtime/oauth Resource.RequireToken":                        self,
+	"runtime/transport SameOrigin":                               self,
 	"runtime/transport preflighted":                              "of AllowOrigins, and of handler.ServeHTTP",
 	"runtime/transport probe.ServeHTTP":                          self,
 	"runtime/transport sseHandler.ServeHTTP":                     self,

@@ -231,6 +231,8 @@ func subjects(t *testing.T, s *failing) []subject {
 		{"runtime/transport sseHandler.ServeHTTP", "HTTP+SSE", transport.NewSSEHandler(srv, es, nil), []request{{"POST", "/sse?sessionid=guessed", "{}", wrong}}, nil},
 		{"runtime/transport AllowOrigins", "pages", transport.AllowOrigins(bearer(transport.NewHandler(es, transport.HandlerOptions{Logger: log})), "https://app.example.com"),
 			[]request{{"POST", "/mcp", "{}", map[string]string{"Origin": "https://evil.example.com", "Authorization": "Bearer right"}}, {"POST", "/mcp", "{}", wrong}}, nil},
+		{"runtime/transport SameOrigin", "own pages", transport.SameOrigin(bearer(transport.NewHandler(es, transport.HandlerOptions{Logger: log}))),
+			[]request{{"POST", "/notes", "{}", map[string]string{"Origin": "https://evil.example.com", "Authorization": "Bearer right"}}, {"POST", "/notes", "{}", wrong}}, nil},
 		{"runtime/transport probe.ServeHTTP", "liveness", transport.HealthHandler(es), []request{{"POST", "/", "{}", nil}}, []request{{"GET", "/", "", nil}}},
 		{"runtime/transport probe.ServeHTTP", "readiness", transport.ReadyHandler(es), []request{{"POST", "/", "{}", nil}}, []request{{"GET", "/", "", nil}}},
 		{"runtime/admin handler.ServeHTTP", "operators", operators, []request{{"POST", "/api/revoke", "{}", wrong}, {"POST", "/revoke", "a=b", nil}, {"GET", "/api/subscriptions/sub_1", "", wrong},

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 
@@ -35,6 +36,29 @@ func AllowOrigins(next http.Handler, origins ...string) http.Handler {
 		if g.admits(w, r) {
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), admitted{}, true)))
 		}
+	})
+}
+
+// SameOrigin keeps web pages out of a handler of the author's that stands next to [NewHandler], as NewHandler keeps them
+// out of MCP (AUTH-5): only programs and pages of the server's own origin call next. A page of another origin gets 403, and
+// so does a request that arrives on loopback for a Host other than localhost or a loopback address, which is how a page
+// reaches this machine after its name was made to lead here (DNS rebinding). Put [AllowOrigins] around it to allow some
+// origins:
+//
+//	mux.Handle("POST /notes", transport.SameOrigin(authenticate(http.HandlerFunc(postNote))))
+func SameOrigin(next http.Handler) http.Handler {
+	g := newGate("SameOrigin", nil, nil)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		inbound.Deadline(w, r, defaultReadTimeout)
+		if !g.admits(w, r) {
+			return
+		}
+		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+		if local != nil && isLoopback(local.String()) && !isLoopback(r.Host) {
+			http.Error(w, fmt.Sprintf("Forbidden: this server is on loopback, and the Host %q is not; a proxy on the same machine must set Host", r.Host), http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -71,7 +95,7 @@ func (g *gate) admits(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Add("Vary", "Origin")
 	}
 	if g.rule.Check(r) != nil && (g.trusted == nil || g.trusted.Check(origin.Unsafe(r)) != nil) {
-		http.Error(w, "Forbidden: pages of this origin may not call this server (HandlerOptions.Origins)", http.StatusForbidden)
+		http.Error(w, "Forbidden: pages of this origin may not call this server (transport.AllowOrigins, HandlerOptions.Origins)", http.StatusForbidden)
 		return false
 	}
 	if named := g.rule.Named(r); named != "" {

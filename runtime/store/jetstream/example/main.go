@@ -108,7 +108,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{Direct: true}))
-	mux.Handle("PUT /tickets/{id}", &desk{created, log})
+	mux.Handle("PUT /tickets/{id}", transport.SameOrigin(&desk{created, log}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		if err := kept.Ping(r.Context()); err != nil {
 			http.Error(w, "the store does not answer", http.StatusServiceUnavailable)
