@@ -130,6 +130,18 @@ func TestAdoptPerCaller(t *testing.T) {
 	}
 }
 
+// E2: a server that a function value makes for each request, two constructors deep, gets no lines either. The module has the
+// shape of github/github-mcp-server, whose stdio command calls the same constructors.
+func TestAdoptPerRequest(t *testing.T) {
+	t.Parallel()
+	_, said := adoptCopy(t, "testdata/adopt/perrequest/before")
+	at, rest, _ := strings.Cut(said, "A server is made for each request here")
+	if !strings.Contains(at, "server/server.go") || !strings.Contains(at, "mcp.NewServer(") || strings.Contains(at, ".New(s, ") ||
+		!strings.Contains(rest, "docs/adopting.md, A server for each caller") || !strings.Contains(rest, "Make this handler once") {
+		t.Errorf("init says\n%s", said)
+	}
+}
+
 // E8: --store, --auth, --webhooks and --console in a module that is there: what init writes builds, asks for tokens, takes
 // webhook subscriptions, and keeps events in a file.
 func TestAdoptFlags(t *testing.T) {

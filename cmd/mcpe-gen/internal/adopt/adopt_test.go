@@ -247,6 +247,13 @@ func TestFactories(t *testing.T) {
 		"a function in a variable":       {"func run() {\n\tget := func(r *http.Request) *mcp.Server {\n\t\ts := mcp.NewServer(nil, nil)\n\t\treturn s\n\t}\n\tuse(mcp.NewStreamableHTTPHandler(get, nil))\n}\n", true},
 		"where a request is answered": {"func newServer() *mcp.Server {\n\tsrv := mcp.NewServer(nil, nil)\n\treturn srv\n}\nfunc handle(w http.ResponseWriter, r *http.Request) {\n\tserver := newServer()\n" +
 			"\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil).ServeHTTP(w, r)\n}\n", true},
+		"behind a function value":                                   {"func newServer() *mcp.Server {\n\tsrv := mcp.NewServer(nil, nil)\n\treturn srv\n}\nfunc (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {\n\tsrv, err := a.factory(r)\n\t_ = err\n\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil).ServeHTTP(w, r)\n}\n", true},
+		"behind a function value, assigned":                         {"func newServer() *mcp.Server {\n\tsrv := mcp.NewServer(nil, nil)\n\treturn srv\n}\nfunc (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {\n\tvar srv *mcp.Server\n\tsrv = a.factory(r)\n\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil).ServeHTTP(w, r)\n}\n", true},
+		"behind a function value, in a wrapper":                     {"func open() *session {\n\tsrv := mcp.NewServer(nil, nil)\n\treturn &session{srv}\n}\nfunc (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {\n\ts := a.factory(r)\n\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.server }, nil).ServeHTTP(w, r)\n}\n", true},
+		"behind a second hop":                                       {"func newServer() *mcp.Server { return bare(1) }\nfunc bare(n int) *mcp.Server {\n\tsrv := mcp.NewServer(nil, nil)\n\treturn srv\n}\nfunc handle(w http.ResponseWriter, r *http.Request) {\n\tsrv := newServer()\n\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil).ServeHTTP(w, r)\n}\n", true},
+		"one, that a handler for each request takes from a field":   {"func (a *app) start() {\n\tsrv := mcp.NewServer(nil, nil)\n\ta.srv = srv\n}\nfunc (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {\n\tsrv := a.srv\n\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil).ServeHTTP(w, r)\n}\n", false},
+		"one, that a handler for each request takes from a method":  {"func (a *app) start() {\n\tsrv := mcp.NewServer(nil, nil)\n\ta.srv = srv\n}\nfunc (a *app) server() *mcp.Server { return a.srv }\nfunc (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {\n\tsrv := a.server()\n\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil).ServeHTTP(w, r)\n}\n", false},
+		"one, that a handler for each request takes from around it": {"func newServer() *mcp.Server {\n\tsrv := mcp.NewServer(nil, nil)\n\treturn srv\n}\nfunc run() {\n\tsrv := newServer()\n\thttp.HandleFunc(\"/\", func(w http.ResponseWriter, r *http.Request) {\n\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil).ServeHTTP(w, r)\n})\n}\n", false},
 		"in a literal that answers": {"func run() {\n\thttp.HandleFunc(\"/\", func(w http.ResponseWriter, r *http.Request) {\n\t\tsrv := mcp.NewServer(nil, nil)\n" +
 			"\t\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil).ServeHTTP(w, r)\n\t})\n}\n", true},
 		"an alias": {"type Server = mcp.Server\ntype owned = *Server\n" + strings.Replace(makes, "*mcp.Server", "owned", 1) +
@@ -283,7 +290,7 @@ func TestFactories(t *testing.T) {
 			strings.Contains(served.Note, "refused callers") != (name == "one, by a method") {
 			t.Errorf("%s: what serves it is %+v", name, served)
 		}
-		if answering := name == "where a request is answered" || name == "in a literal that answers"; strings.Contains(steps[len(steps)-1].Note, "Make this handler once") != answering {
+		if answering := strings.Contains(c.text, ".ServeHTTP(w, r)"); strings.Contains(steps[len(steps)-1].Note, "Make this handler once") != answering {
 			t.Errorf("%s: the note is %q", name, steps[len(steps)-1].Note)
 		}
 		// E2: where a choice is lost that is none of a server for each request, the notes say so.

@@ -120,14 +120,14 @@ func (found *Found) functions(name string) []*ast.FuncDecl {
 	return all
 }
 
-// isFactory reports whether a NewServer makes a server for each request: in a function that answers one, or in one that
-// it calls; where a handler asks a function that chooses, in that function, in one that it calls, or in one that returns
-// a server.
+// isFactory reports whether a NewServer makes a server for each request: in a function that answers a request, or that such
+// a function calls; for a handler that is made for each request; and if a function chooses the handler's server, in that
+// function, in a function that it calls, or in a function that returns a server.
 func (found *Found) isFactory(p *Place) bool {
 	if madeOnce(p) {
 		return false
 	}
-	if found.reachedFrom(p, answers) {
+	if found.reachedFrom(p, answers) || found.isMadeForHandler(p) {
 		return true
 	}
 	fun, _ := declaration(p).(*ast.FuncDecl)
@@ -147,8 +147,8 @@ func (found *Found) isFactory(p *Place) bool {
 	return false
 }
 
-// calls reports whether what a body does calls a function, as far as names tell.
-func (found *Found) calls(body *ast.BlockStmt, fun *ast.FuncDecl, seen map[*ast.FuncDecl]bool) bool {
+// calls reports whether a piece of code calls a function, itself or through other functions, as far as names show.
+func (found *Found) calls(body ast.Node, fun *ast.FuncDecl, seen map[*ast.FuncDecl]bool) bool {
 	does := false
 	ast.Inspect(body, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)

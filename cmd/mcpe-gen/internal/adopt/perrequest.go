@@ -1,0 +1,129 @@
+package adopt
+
+import (
+	"go/ast"
+	"go/token"
+)
+
+// isMadeForHandler reports whether a NewServer makes the server of a handler that is made for each request. It follows
+// calls by name. If they end at a function value, every server that its function hands out is taken for the one.
+func (found *Found) isMadeForHandler(p *Place) bool {
+	for i := range found.Places {
+		call := found.serverCall(&found.Places[i])
+		if call == nil || found.isAccessor(call) {
+			continue
+		}
+		if found.leadsTo(call, p) {
+			return true
+		}
+		known := false
+		for j := range found.Places {
+			known = known || found.Places[j].Kind == NewServer && found.leadsTo(call, &found.Places[j])
+		}
+		if !known && found.isHandedOut(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// serverCall returns the call that gives the server of a handler, if both are made for each request.
+func (found *Found) serverCall(h *Place) *ast.CallExpr {
+	g, scope := found.getter(h), found.requestScope(h)
+	if g.body == nil || scope == nil {
+		return nil
+	}
+	var server token.Pos // of the variable's declaration
+	ast.Inspect(g.body, func(n ast.Node) bool {
+		if r, ok := n.(*ast.ReturnStmt); ok && len(r.Results) == 1 {
+			if id := variable(r.Results[0]); id != nil && id.Obj != nil {
+				server = id.Obj.Pos()
+			}
+		}
+		return true
+	})
+	if server < scope.Pos() || scope.End() <= server {
+		return nil
+	}
+	var call *ast.CallExpr
+	ast.Inspect(scope, func(n ast.Node) bool {
+		var names []ast.Expr
+		var value ast.Expr
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			names, value = n.Lhs, n.Rhs[0]
+		case *ast.ValueSpec:
+			for _, name := range n.Names {
+				names = append(names, name)
+			}
+			if len(n.Values) > 0 {
+				value = n.Values[0]
+			}
+		}
+		made, ok := value.(*ast.CallExpr)
+		if len(names) > 0 && ok {
+			if id, ok := names[0].(*ast.Ident); ok && id.Obj != nil && id.Obj.Pos() == server {
+				call = made
+			}
+		}
+		return true
+	})
+	return call
+}
+
+// requestScope returns the innermost function body around a handler that runs once for each request, or nil.
+func (found *Found) requestScope(h *Place) ast.Node {
+	var scope ast.Node
+	ast.Inspect(h.file.syntax, func(n ast.Node) bool {
+		if body := answers(n); body != nil && body.Pos() <= h.call.Pos() && h.call.End() <= body.End() {
+			scope = body
+		}
+		return true
+	})
+	if fun, ok := declaration(h).(*ast.FuncDecl); ok && scope == nil && found.reachedFrom(h, answers) {
+		scope = fun.Body
+	}
+	return scope
+}
+
+// leadsTo reports whether a call reaches the function with the NewServer of a place.
+func (found *Found) leadsTo(call *ast.CallExpr, p *Place) bool {
+	fun, ok := declaration(p).(*ast.FuncDecl)
+	return ok && found.calls(call, fun, map[*ast.FuncDecl]bool{})
+}
+
+// isAccessor reports whether a call is that of a known function that calls nothing: it returns a server that exists.
+func (found *Found) isAccessor(call *ast.CallExpr) bool {
+	name := ""
+	switch fun := ast.Unparen(call.Fun).(type) {
+	case *ast.Ident:
+		name = fun.Name
+	case *ast.SelectorExpr:
+		name = fun.Sel.Name
+	}
+	_, body := found.function(name)
+	if body == nil {
+		return false
+	}
+	calls := false
+	ast.Inspect(body, func(n ast.Node) bool {
+		_, ok := n.(*ast.CallExpr)
+		calls = calls || ok
+		return !calls
+	})
+	return !calls
+}
+
+// isHandedOut reports whether the function that makes a server leaves serving it to others. Function main runs once.
+func (found *Found) isHandedOut(p *Place) bool {
+	fun, ok := declaration(p).(*ast.FuncDecl)
+	if !ok || fun.Recv == nil && fun.Name.Name == "main" {
+		return false
+	}
+	for i := range found.Places {
+		if q := &found.Places[i]; q.Kind != NewServer && declaration(q) == fun {
+			return false
+		}
+	}
+	return true
+}
