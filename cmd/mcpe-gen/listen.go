@@ -51,7 +51,10 @@ it. Without either, events are not joined.
 
 --listen receives events by webhook if the server offers it. The server posts them to
 --public-url, which must lead to the address listened on. Servers call https only: give
---tls-cert and --tls-key, or put a tunnel or proxy in front.`
+--tls-cert and --tls-key, or put a tunnel or proxy in front. For a server on this
+machine --mode webhook is enough: listen receives on loopback, with a certificate that
+it makes. The server has to allow that, as with -dev of a server that init wrote or
+--dev of serve.`
 
 func newListen(c *command) *cobra.Command {
 	o := listen.Options{}
@@ -143,7 +146,7 @@ func receiverFlags(cmd *cobra.Command, r *peer.Receiver) {
 	flags := cmd.Flags()
 	flags.StringVar(&r.Listen, "listen", "", "`address` to receive webhooks on, such as :8443")
 	flags.StringVar(&r.PublicURL, "public-url", "", "https `URL` at which servers reach --listen (default: https:// and its address)")
-	flags.StringVar(&r.Cert, "tls-cert", "", "certificate `file` for --listen")
+	flags.StringVar(&r.Cert, "tls-cert", "", "certificate `file` for --listen (default: on loopback a new one)")
 	flags.StringVar(&r.Key, "tls-key", "", "key `file` for --tls-cert")
 	for _, file := range []string{"tls-cert", "tls-key"} {
 		_ = cmd.MarkFlagFilename(file)

@@ -63,7 +63,7 @@ func newServe(c *command) *cobra.Command {
 	flags.DurationVar(&o.Delay, "delay", 0, "delay each request by this `time`")
 	flags.StringVar(&o.Token, "token", "",
 		"bearer `token` that gives webhooks (default: the environment's "+tokenVariable+")")
-	flags.BoolVar(&o.Dev, "dev", false, "allow callbacks on loopback")
+	flags.BoolVar(&o.Dev, "dev", false, "allow callbacks on loopback, with any certificate")
 	flags.StringVar(&o.CallbackCA, "callback-ca", "",
 		"PEM `file` of certificates to trust at callbacks, beside the system's")
 	_ = cmd.MarkFlagFilename("replay")

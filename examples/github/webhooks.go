@@ -7,7 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -33,7 +32,7 @@ func (o *webhookOptions) flags(fs *flag.FlagSet) {
 	fs.StringVar(&o.db, "db", "", "SQLite file for events and subscriptions; without it they are kept in memory and lost at a restart")
 	fs.BoolVar(&o.on, "webhooks", false, "offer delivery by webhook to callers with a token, see -tokens")
 	fs.StringVar(&o.preset, "preset", "", "follow one document to the letter: chatgpt or sep")
-	fs.BoolVar(&o.dev, "dev", false, "allow callbacks on the loopback interface, for testing")
+	fs.BoolVar(&o.dev, "dev", false, "allow callbacks on the loopback interface, with any certificate, for testing")
 	fs.StringVar(&o.callbackCA, "callback-ca", "", "PEM file of an additional root to trust for callbacks")
 	fs.DurationVar(&o.minTTL, "min-ttl", 0, "shortest time until a webhook subscription must be refreshed; 0 means the default of 1 min")
 	fs.BoolVar(&o.noExpiry, "allow-no-expiry", false, "grant subscriptions without expiry to callers that send ttlMs: null; needs -db")
@@ -87,9 +86,7 @@ func (o *webhookOptions) server() (*server.WebhookOptions, error) {
 		return nil, nil
 	}
 	w := &server.WebhookOptions{MinTTL: o.minTTL, AllowNoExpiry: o.noExpiry, Retry: server.Retry{Schedule: o.retry}}
-	if o.dev {
-		w.Callbacks.AllowPrefixes = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
-	}
+	w.Callbacks.Loopback = o.dev
 	if o.callbackCA != "" {
 		roots, err := rootsWith(o.callbackCA)
 		if err != nil {

@@ -29,7 +29,7 @@ func TestWebhookFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(w.Retry.Schedule) != 3 || w.Retry.Schedule[2] != 2*time.Second || w.MinTTL != 5*time.Second || !w.AllowNoExpiry || len(w.Callbacks.AllowPrefixes) != 2 {
+	if len(w.Retry.Schedule) != 3 || w.Retry.Schedule[2] != 2*time.Second || w.MinTTL != 5*time.Second || !w.AllowNoExpiry || !w.Callbacks.Loopback {
 		t.Errorf("options %+v", w)
 	}
 }

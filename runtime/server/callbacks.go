@@ -35,6 +35,9 @@ type Callbacks struct {
 	// DenyPrefixes are blocks that may not be reached although they are public; they win over all
 	// Allow fields.
 	DenyPrefixes []netip.Prefix
+	// Loopback allows callbacks to the loopback interface, there with any certificate, to try a server and a receiver on
+	// one machine. Never set it for a server that others can reach: they could post to services of this machine.
+	Loopback bool
 
 	// Proxy is a forward proxy, http or https, that every connection is tunnelled through; its
 	// userinfo is sent as basic authentication. The proxy's own address is not checked. The

@@ -21,6 +21,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +34,7 @@ import (
 type Options struct {
 	AllowHosts, AllowOrigins    []string
 	AllowPrefixes, DenyPrefixes []netip.Prefix
+	Loopback                    bool
 
 	Proxy         *url.URL
 	ProxyResolves bool
@@ -48,6 +50,9 @@ type Options struct {
 	}
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }
+
+// loopback are the blocks of this machine.
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 // maxIdle is how many idle connections are kept to all hosts together.
 const maxIdle = 4096
@@ -89,6 +94,9 @@ func New(o Options) (*Guard, error) {
 		if !p.IsValid() {
 			return nil, errors.New("netguard: invalid allowed or denied prefix")
 		}
+	}
+	if o.Loopback {
+		o.AllowPrefixes = append(slices.Clone(o.AllowPrefixes), loopback...)
 	}
 	g := &Guard{o: o, hosts: map[string]bool{}, origins: map[string]int{}}
 	for _, h := range o.AllowHosts {

@@ -179,6 +179,9 @@ func (o Options) refused(err error, d client.Descriptor) error {
 	if mode, ok := errors.AsType[*client.NoCompatibleDeliveryModeError](err); ok {
 		return usagef("%s is not delivered by %s; the server offers %s", d.Name, strings.Join(mode.Supported, " or "), plain.Text(strings.Join(mode.Offered, ", ")))
 	}
+	if err := o.callbackRefused(err); err != nil {
+		return err
+	}
 	if errors.Is(err, events.ErrInvalidParams) {
 		return usagef("%s refuses the arguments: %s; %s takes %s", o.Target, explain(err), d.Name, peer.DescribeArguments(d.InputSchema))
 	}
@@ -187,12 +190,9 @@ func (o Options) refused(err error, d client.Descriptor) error {
 
 // explain adds what the server said about single arguments.
 func explain(err error) string {
-	var fields struct {
-		Errors []struct{ Path, Message string } `json:"errors"`
-	}
-	if e, ok := errors.AsType[*events.Error](err); ok && json.Unmarshal(e.Data, &fields) == nil && len(fields.Errors) > 0 {
+	if fields := fieldErrors(err); len(fields) > 0 {
 		var parts []string
-		for _, f := range fields.Errors {
+		for _, f := range fields {
 			parts = append(parts, plain.Text(strings.TrimSpace(f.Path+" "+f.Message)))
 		}
 		return strings.Join(parts, "; ")

@@ -1,19 +1,36 @@
 package listen
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
+
+// receiver returns where webhooks come in: if nothing else is said, on loopback for a server on this machine.
+func (o Options) receiver() peer.Receiver {
+	if o.Mode == wire.ModeWebhook && o.Receiver == (peer.Receiver{}) && o.Target.OnLoopback() {
+		return peer.Receiver{Listen: "127.0.0.1:0"}
+	}
+	return o.Receiver
+}
 
 // checkReceiver refuses a receiver that does not go with the mode.
 func (o Options) checkReceiver() error {
-	err := o.Receiver.Check()
+	r := o.receiver()
+	err := r.Check()
 	switch {
 	case err != nil:
 		return usagef("%v", err)
-	case o.Receiver.Listen == "" && o.Mode == wire.ModeWebhook:
-		return usagef("--mode webhook: needs --listen, the address to receive on")
-	case o.Receiver.Listen != "" && o.Mode != "auto" && o.Mode != wire.ModeWebhook:
+	case r.Listen == "" && o.Mode == wire.ModeWebhook:
+		return usagef("--mode webhook: needs --listen, the address to receive on; it is optional only for a server on this machine")
+	case r.Listen != "" && o.Mode != "auto" && o.Mode != wire.ModeWebhook:
 		return usagef("--listen is for --mode webhook, or auto, but --mode is %s", o.Mode)
 	}
 	return nil
@@ -21,9 +38,43 @@ func (o Options) checkReceiver() error {
 
 // receive listens; nil when there is nothing to receive.
 func (o Options) receive() (*client.WebhookOptions, error) {
-	door, err := o.Receiver.Open()
+	door, err := o.receiver().Open()
 	if door == nil || err != nil {
 		return nil, err
 	}
+	if door.Certificate != "" && !o.Quiet {
+		fmt.Fprintf(o.Stderr, "receiving on %s with a certificate made for this machine: %s\n", door.URL, door.Certificate)
+	}
 	return &client.WebhookOptions{PublicURL: door.URL, Listener: door.Listener, TLS: door.TLS}, nil
+}
+
+// callbackRefused explains why a server does not accept the URL at which webhooks are received. It returns nil for
+// subscriptions that were refused for other reasons.
+func (o Options) callbackRefused(err error) error {
+	if !errors.Is(err, events.ErrInvalidParams) {
+		return nil
+	}
+	for _, f := range fieldErrors(err) {
+		if f.Path != "/delivery/url" {
+			continue
+		}
+		hint := ""
+		if strings.Contains(f.Message, "blocked") {
+			hint = ". The server's author allows callbacks to the same machine with Callbacks.Loopback (the flag -dev of a server " +
+				"that mcpe-gen init wrote), and to other internal addresses with Callbacks.AllowPrefixes; or give --public-url"
+		}
+		return usagef("%s refuses the callback: %s %s%s", o.Target, f.Path, plain.Text(f.Message), hint)
+	}
+	return nil
+}
+
+// A fieldError is what a server says about one member of the params.
+type fieldError struct{ Path, Message string }
+
+func fieldErrors(err error) []fieldError {
+	var data struct{ Errors []fieldError }
+	if e, ok := errors.AsType[*events.Error](err); !ok || json.Unmarshal(e.Data, &data) != nil {
+		return nil
+	}
+	return data.Errors
 }

@@ -16,8 +16,27 @@ type Receiver struct {
 	Listen string
 	// PublicURL is the https URL at which servers reach Listen; empty means https:// and the address.
 	PublicURL string
-	// Cert and Key are files for TLS; without them something in front has to end TLS.
+	// Cert and Key are files for TLS. Without them a Receiver at PublicURL leaves TLS to a proxy or tunnel, and a Receiver on
+	// loopback makes a certificate.
 	Cert, Key string
+}
+
+// onLoopback reports whether the Receiver is for servers on this machine, with a certificate that it makes.
+func (r Receiver) onLoopback() bool {
+	host, _, err := net.SplitHostPort(r.Listen)
+	return err == nil && r.PublicURL == "" && r.Cert == "" && isLoopback(host)
+}
+
+// isLoopback reports whether a host is localhost or a loopback address.
+func isLoopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
+}
+
+// OnLoopback reports whether the server is on this machine, so that it can reach a Receiver on loopback.
+func (t Target) OnLoopback() bool {
+	u, err := url.Parse(t.URL)
+	return err == nil && t.URL != "" && isLoopback(u.Hostname())
 }
 
 // Check refuses what cannot work.
@@ -55,6 +74,8 @@ type Door struct {
 	TLS *tls.Config
 	// URL is where servers reach it.
 	URL string
+	// Certificate is the file with the certificate that was made for it, "" for a given one or none.
+	Certificate string
 }
 
 // Open listens; nil when there is nothing to receive.
@@ -71,6 +92,13 @@ func (r Receiver) Open() (*Door, error) {
 		d.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}}
 	}
 	var err error
+	if r.onLoopback() {
+		var pair tls.Certificate
+		if pair, d.Certificate, err = loopbackCertificate(); err != nil {
+			return nil, fmt.Errorf("making a certificate for %s: %w; give --tls-cert and --tls-key", r.Listen, err)
+		}
+		d.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}}
+	}
 	if d.Listener, err = net.Listen("tcp", r.Listen); err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}

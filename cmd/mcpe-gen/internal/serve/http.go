@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -42,9 +41,7 @@ func (o Options) webhooks() (*server.WebhookOptions, error) {
 		return nil, nil
 	}
 	w := &server.WebhookOptions{}
-	if o.Dev {
-		w.Callbacks.AllowPrefixes = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
-	}
+	w.Callbacks.Loopback = o.Dev
 	if o.CallbackCA == "" {
 		return w, nil
 	}
