@@ -6,10 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/procgroup"
 )
 
 // tokenVariable is where a token may stand instead of the command line, which other users can read.
-const tokenVariable = "MCPE_GEN_TOKEN"
+const tokenVariable = procgroup.TokenVariable
 
 const tokenUsage = "bearer `token` for the server (default: the environment's " + tokenVariable + ")"
 

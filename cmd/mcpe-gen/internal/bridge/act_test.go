@@ -32,6 +32,8 @@ const (
 	// actVar makes the test binary a program of a test, argVar tells it more.
 	actVar = "BRIDGE_TEST_ACT"
 	argVar = "BRIDGE_TEST_ARG"
+	// secretVar has a token of the server of actBridge, which its command must not see (BRIDGE-6).
+	secretVar = "BRIDGE_TEST_SECRET"
 	// patience bounds what a test waits for.
 	patience = time.Minute
 )
@@ -46,6 +48,8 @@ func runAct(act string) int {
 		err = actServer(args[0])
 	case "print":
 		_, err = os.Stdout.WriteString(os.Getenv(argVar))
+	case "environment":
+		err = os.WriteFile(args[0], []byte(strings.Join(os.Environ(), "\n")), 0o600)
 	case "command":
 		return actCommand(args[0])
 	default:
@@ -63,7 +67,9 @@ func actBridge(url, dir, command string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	c := config.New()
-	c.Servers = []config.Server{{Name: "ci", Target: peer.Target{URL: url}}}
+	os.Setenv(secretVar, "hush")
+	os.Setenv("MCPE_GEN_TOKEN", "hush")
+	c.Servers = []config.Server{{Name: "ci", Target: peer.Target{URL: url}, Token: config.Token{Env: secretVar}}}
 	ofDone(c)
 	c.Limits.EventsPerBatch, c.Limits.BatchesPerMinute = 5, 6000
 	if command != "" {
@@ -114,6 +120,10 @@ func actCommand(path string) int {
 	}
 	if err := json.NewDecoder(os.Stdin).Decode(&b); err != nil || b.Untrusted == "" || os.Getenv("MCPE_EVENT") != "ci.done" {
 		fmt.Fprintln(os.Stderr, "bad batch", err)
+		return 65
+	}
+	if os.Getenv(secretVar)+os.Getenv("MCPE_GEN_TOKEN") != "" {
+		fmt.Fprintln(os.Stderr, "the environment has a token")
 		return 65
 	}
 	seen, _ := os.ReadFile(path)

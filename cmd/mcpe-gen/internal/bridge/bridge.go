@@ -47,8 +47,8 @@ func Run(ctx context.Context, o Options) (err error) {
 			return err
 		}
 	}
-	if x := o.Config.Exec; x != nil {
-		if err := newCommand(x, o.Config.Dir).Check(); err != nil {
+	if o.Config.Exec != nil {
+		if err := newCommand(o.Config).Check(); err != nil {
 			return fmt.Errorf("wake.exec: %w", err)
 		}
 	}

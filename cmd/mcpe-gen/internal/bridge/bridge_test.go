@@ -641,7 +641,7 @@ func TestBRIDGE6Token(t *testing.T) {
 		{config.Token{Command: []string{filepath.Join(dir, "none")}}, "", "error: asking the command"},
 	} {
 		t.Setenv(argVar, test.arg)
-		got, err := readToken(t.Context(), test.token, dir)
+		got, err := readToken(t.Context(), test.token, dir, nil)
 		if err != nil {
 			if got = "error: " + err.Error(); strings.Contains(got, "secret") {
 				t.Error(got)
@@ -650,6 +650,33 @@ func TestBRIDGE6Token(t *testing.T) {
 		if got != test.want && (err == nil || !strings.HasPrefix(got, test.want)) {
 			t.Errorf("%+v: %.200q, want %q", test.token, got, test.want)
 		}
+	}
+}
+
+// BRIDGE-6: neither a server that is a command nor the command that prints a token gets the tokens of other servers from the
+// environment; they get everything else.
+func TestBRIDGE6TokensStayHome(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "environment")
+	for name, value := range map[string]string{secretVar: "hush", "MCPE_GEN_TOKEN": "hush", "BRIDGE_TEST_OTHER": "loud", actVar: "environment", argVar: file} {
+		t.Setenv(name, value)
+	}
+	c := config.New()
+	c.Servers = []config.Server{{Name: "ci", Token: config.Token{Env: secretVar}},
+		{Name: "program", Target: peer.Target{Command: []string{exe}}},
+		{Name: "helper", Target: peer.Target{URL: "http://127.0.0.1:1/mcp"}, Token: config.Token{Command: []string{exe}}}}
+	for _, s := range c.Servers[1:] {
+		if _, err := newUpstream(s, Options{Config: c}).client(t.Context()); err == nil {
+			t.Fatal("a program that ends at once is a server")
+		}
+		got, err := os.ReadFile(file)
+		if err != nil || strings.Contains(string(got), "hush") || !strings.Contains(string(got), "BRIDGE_TEST_OTHER=loud") {
+			t.Errorf("%s: %v, environment\n%s", s.Name, err, got)
+		}
+		os.Remove(file)
 	}
 }
 

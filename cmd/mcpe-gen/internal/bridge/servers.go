@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/config"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/procgroup"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
@@ -29,14 +30,16 @@ const (
 // An upstream is a server of the configuration and the connection to it, which its subscriptions share.
 type upstream struct {
 	config.Server
-	dir  string // that commands run in
-	dial func(context.Context, peer.Target, client.Options) (*client.Client, error)
-	turn chan struct{} // held by who connects or closes, and guards c
-	c    *client.Client
+	dir string // that commands run in
+	// secrets are the environment variables with tokens, which commands do not get.
+	secrets []string
+	dial    func(context.Context, peer.Target, client.Options) (*client.Client, error)
+	turn    chan struct{} // held while connecting or closing; guards c
+	c       *client.Client
 }
 
 func newUpstream(s config.Server, o Options) *upstream {
-	d := &upstream{Server: s, dir: o.Config.Dir, dial: o.dial, turn: make(chan struct{}, 1)}
+	d := &upstream{Server: s, dir: o.Config.Dir, secrets: o.Config.TokenVariables(), dial: o.dial, turn: make(chan struct{}, 1)}
 	if d.dial == nil {
 		d.dial = func(ctx context.Context, t peer.Target, o client.Options) (*client.Client, error) {
 			return t.Connect(ctx, o)
@@ -58,12 +61,12 @@ func (s *upstream) client(ctx context.Context) (*client.Client, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	token, err := readToken(ctx, s.Token, s.dir)
+	token, err := readToken(ctx, s.Token, s.dir, s.secrets)
 	if err != nil {
 		return nil, err
 	}
 	target := s.Target
-	target.Token = token
+	target.Token, target.Secrets = token, s.secrets
 	s.c, err = s.dial(ctx, target, client.Options{LongPoll: longPoll, MaxMessage: maxMessage})
 	return s.c, err
 }
@@ -89,7 +92,7 @@ func (s *upstream) close() {
 }
 
 // readToken reads a token from where the configuration says. Its errors hold nothing of it.
-func readToken(ctx context.Context, t config.Token, dir string) (string, error) {
+func readToken(ctx context.Context, t config.Token, dir string, secrets []string) (string, error) {
 	var text []byte
 	var from string
 	switch {
@@ -111,6 +114,7 @@ func readToken(ctx context.Context, t config.Token, dir string) (string, error) 
 		from = "the command " + t.Command[0]
 		cmd := exec.CommandContext(ctx, t.Command[0], t.Command[1:]...)
 		cmd.Dir, cmd.Stderr, cmd.WaitDelay = dir, os.Stderr, time.Second
+		cmd.Env = procgroup.WithoutTokens(cmd.Environ(), secrets...)
 		var out bounded
 		cmd.Stdout = &out
 		if err := cmd.Run(); err != nil {

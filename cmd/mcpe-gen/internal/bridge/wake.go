@@ -108,14 +108,15 @@ const (
 )
 
 // newCommand is the command as one subscription runs it.
-func newCommand(x *config.Exec, dir string) *wake.Command {
-	return &wake.Command{Argv: x.Command, Dir: dir, Timeout: x.Timeout, Drain: commandDrain, PerMinute: x.PerMinute}
+func newCommand(c *config.Config) *wake.Command {
+	x := c.Exec
+	return &wake.Command{Argv: x.Command, Dir: c.Dir, Secrets: c.TokenVariables(), Timeout: x.Timeout, Drain: commandDrain, PerMinute: x.PerMinute}
 }
 
 // command runs the command for each unread batch of the feed, the oldest first, until ctx is done.
 func (f *feed) command(ctx context.Context) {
 	box := f.e.state.box
-	run := newCommand(f.e.c.Exec, f.e.c.Dir)
+	run := newCommand(f.e.c)
 	for ctx.Err() == nil {
 		changed := box.Changed()
 		next, _ := box.Unread(1, func(b *inbox.Batch, m inbox.Mark) bool { return b.Subscription == f.id && !m.Commanded })

@@ -15,6 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/procgroup"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
@@ -28,6 +29,9 @@ type Target struct {
 	Dir string
 	// Token is a bearer token for URL; empty sends none.
 	Token string
+	// Secrets are environment variables that Command does not get, next to procgroup.TokenVariable: they have the tokens of
+	// other servers.
+	Secrets []string
 }
 
 // IsURL reports whether s is meant as the URL of a server rather than as a name or a file.
@@ -99,6 +103,7 @@ func (t Target) transport(log *slog.Logger) mcp.Transport {
 	if t.URL == "" {
 		p := client.Command(t.Command[0], t.Command[1:]...)
 		p.Logger, p.Cmd.Dir = log, t.Dir
+		p.Cmd.Env = procgroup.WithoutTokens(p.Cmd.Environ(), t.Secrets...)
 		return p
 	}
 	hc := &http.Client{}

@@ -52,7 +52,7 @@ func command(act string, args []string) int {
 		stdin, _ := io.ReadAll(os.Stdin)
 		var env []string
 		for _, v := range os.Environ() {
-			if strings.HasPrefix(v, "MCPE_") {
+			if strings.HasPrefix(v, "MCPE_") || strings.HasPrefix(v, "WAKE_TEST_SECRET") {
 				env = append(env, v)
 			}
 		}

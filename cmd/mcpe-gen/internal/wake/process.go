@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"os/exec"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/procgroup"
@@ -20,7 +19,7 @@ var grace = Grace
 func (c *Command) process(ctx context.Context, stdin []byte, env []string, out io.Writer) (int, error) {
 	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
 	cmd.Dir = c.Dir
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(procgroup.WithoutTokens(cmd.Environ(), c.Secrets...), env...)
 	cmd.Stdin = bytes.NewReader(stdin)
 	cmd.Stdout, cmd.Stderr = out, out // the same, so that one goroutine writes
 	procgroup.Lead(cmd)

@@ -36,7 +36,7 @@ const (
 	ExitDead = 65
 )
 
-// The command's environment is that of this program with these variables set.
+// The command's environment is that of this program, without tokens of servers and with these variables set.
 const (
 	// EnvEvent is the event type's name.
 	EnvEvent = "MCPE_EVENT"
@@ -73,6 +73,9 @@ type Command struct {
 	Argv []string
 	// Dir is where it runs; empty means this program's directory.
 	Dir string
+	// Secrets are environment variables that the program does not get, next to procgroup.TokenVariable: they have tokens of
+	// servers.
+	Secrets []string
 	// Timeout bounds one try; 0 means DefaultTimeout. Then the command and the processes that it has started get
 	// SIGTERM, and after Grace SIGKILL. Where there are no signals the command is killed at once.
 	Timeout time.Duration

@@ -50,7 +50,10 @@ func read[T any](t *testing.T, path string) (v T) {
 // has nothing else of the event; no shell reads any of it.
 func TestWhatTheCommandSees(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "seen")
+	t.Setenv("MCPE_GEN_TOKEN", "hush")
+	t.Setenv("WAKE_TEST_SECRET", "hush")
 	c := doing(t, "look", file, "$(exit 9); `exit 9` *")
+	c.Secrets = []string{"WAKE_TEST_SECRET"}
 	b := batch(`{"eventId":"1","data":{"text":"$(touch x) \u001b[2J \u202e <&>"}}`, `{"eventId":"2"}`)
 	b.Event = "run\x00.\x1b" + strings.Repeat("é", 4000)
 	b.Count = 7
@@ -62,6 +65,9 @@ func TestWhatTheCommandSees(t *testing.T) {
 	got := read[seen](t, file)
 	if !slices.Equal(got.Argv, c.Argv[1:]) {
 		t.Errorf("arguments %q", got.Argv)
+	}
+	if slices.ContainsFunc(got.Env, func(v string) bool { return strings.Contains(v, "hush") }) {
+		t.Errorf("the environment has a token: %q", got.Env)
 	}
 	got.Env = slices.DeleteFunc(got.Env, func(v string) bool { return slices.Contains(os.Environ(), v) }) // those of the test run
 	if len(got.Env) != 3 {

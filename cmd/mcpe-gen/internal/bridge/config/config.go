@@ -30,6 +30,17 @@ type Config struct {
 	Limits  Limits
 }
 
+// TokenVariables returns the environment variables that have tokens of servers. No program that the bridge starts gets them.
+func (c *Config) TokenVariables() []string {
+	var names []string
+	for _, s := range c.Servers {
+		if s.Token.Env != "" {
+			names = append(names, s.Token.Env)
+		}
+	}
+	return names
+}
+
 // A Server is a server that events come from.
 type Server struct {
 	Name   string
