@@ -215,7 +215,7 @@ func TestHOOK4HangingTransform(t *testing.T) {
 		}})
 		to := func(path string) string { return "http://receiver.test/" + path }
 		for i := range workers / 2 {
-			w.subscribe("alice", params(to(fmt.Sprint("slow", i)), secretA, fmt.Sprintf(`,"arguments":{"redact":true,"minLevel":%d}`, i+1)))
+			w.subscribe(fmt.Sprint("alice", i), params(to(fmt.Sprint("slow", i)), secretA, fmt.Sprintf(`,"arguments":{"redact":true,"minLevel":%d}`, i+1)))
 		}
 		w.subscribe("bob", params(to("bob"), secretA, ""))
 		w.settle(5 * time.Second)

@@ -306,7 +306,7 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 		if r.category == "" {
 			r.category = wire.Timeout
 		}
-		h.proven = false
+		h.class = slow
 	default:
 		r.category, r.status = answer.Category(), answer.Status
 		r.final = answer.Status == http.StatusGone || answer.Status == http.StatusRequestEntityTooLarge
@@ -314,7 +314,7 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 		if r.category != "" {
 			r.wish = retryAfter(answer.Header, now)
 		}
-		h.proven = r.took < soon
+		h.class = classOf(r.took)
 	}
 	t.failed = r.category
 	e.mu.Unlock()
@@ -380,7 +380,7 @@ func (h *Handle) succeeded(now time.Time) {
 }
 
 func (h *Handle) failed(now time.Time, r result) {
-	if h.width = 1; h.proven {
+	if h.width = 1; h.class == quick {
 		h.width = max(1, h.e.o.PerSubscription/4)
 	}
 	if h.failing == 0 {

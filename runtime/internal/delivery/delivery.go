@@ -217,6 +217,8 @@ func orDefault[T int | float64 | time.Duration](v *T, d T) {
 // Ended or Gapped needs the same ones; methods with a context may wait for the store.
 type Engine struct {
 	o       Options
+	perHost bounds
+	inAll   bounds
 	metrics metrics
 	pulse   *pulse.Recorder
 	base    context.Context // of all attempts
@@ -227,11 +229,13 @@ type Engine struct {
 	whole   *Shard              // what is left of shards that were given away: the last envelopes
 	shards  map[*Shard]struct{} // whole is one of them
 	hosts   map[string]*host
-	rings   [classes]queue // of hosts with ready handles and a free place
-	flip    bool           // which ring comes first
+	tenants map[string]*tenant
+	guests  map[visit]*guest
+	rings   [classes]queue[*host] // those with ready handles and a place for them
+	class   class                 // of the last turn
+	active  turns
 	workers int
 	flying  int // attempts under way
-	slow    int // turns of the slow class under way
 	due     timers
 	saver   saver
 	trimmer chore
@@ -246,7 +250,7 @@ func New(o Options) (*Engine, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	e := &Engine{o: o, shards: map[*Shard]struct{}{}, hosts: map[string]*host{}, again: map[againKey]struct{}{}, idle: make(chan struct{})}
+	e := &Engine{o: o, perHost: boundsOf(o.PerHost), inAll: boundsOf(o.Workers), shards: map[*Shard]struct{}{}, hosts: map[string]*host{}, tenants: map[string]*tenant{}, guests: map[visit]*guest{}, again: map[againKey]struct{}{}, idle: make(chan struct{})}
 	e.pulse = pulse.New(o.Now)
 	e.whole = e.NewShard(ShardOptions{})
 	e.due.now = o.Now

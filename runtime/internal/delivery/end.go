@@ -127,6 +127,8 @@ func (e *Engine) closeAll() {
 		clear(s.handles)
 	}
 	clear(e.hosts)
+	clear(e.tenants)
+	clear(e.guests)
 	e.mu.Unlock()
 	for _, r := range readers {
 		r.Close()

@@ -143,6 +143,70 @@ func TestHOOK4Bounds(t *testing.T) {
 	})
 }
 
+// TestHOOK4Shares has principals with slow endpoints on many hosts, and fewer workers than there is to do: each keeps to half
+// of the workers and of the hosts' places while there are others, and everything is delivered.
+func TestHOOK4Shares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tenants, hosts, workers, perHost = 4, 6, 8, 4
+		var mu sync.Mutex
+		flying, most := map[string]int{}, map[string]int{}
+		s := &script{}
+		s.answer = func(_ context.Context, g got) (int, http.Header, error) {
+			var tenant, host int
+			if _, err := fmt.Sscanf(g.sub, "sub_%d_%d", &tenant, &host); err != nil {
+				t.Error(err)
+			}
+			keys := []string{"all", fmt.Sprint("tenant ", tenant), fmt.Sprint("host ", host), fmt.Sprintf("tenant %d at host %d", tenant, host)}
+			mu.Lock()
+			for _, key := range keys {
+				flying[key]++
+				most[key] = max(most[key], flying[key])
+			}
+			mu.Unlock()
+			time.Sleep(2 * time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			for _, key := range keys {
+				flying[key]--
+			}
+			return 200, nil, nil
+		}
+		e := newEngine(t, Options{Sender: s, Workers: workers, PerHost: perHost})
+		defer shutdown(t, e)
+		top := newTopic(store.LogOptions{})
+		for tenant := range tenants {
+			for host := range hosts {
+				r := record(fmt.Sprintf("sub_%d_%d", tenant, host))
+				r.Principal, r.URL = fmt.Sprint(tenant), fmt.Sprintf("http://host%d.test/", host)
+				top.join(t, e, r, false)
+			}
+		}
+		synctest.Wait()
+		for i := range 10 {
+			top.emit(t, fmt.Sprint("evt_", i))
+		}
+		time.Sleep(5 * time.Minute)
+		if n := len(s.all()); n != tenants*hosts*10 {
+			t.Errorf("%d deliveries", n)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for tenant := range tenants {
+			if n := most[fmt.Sprint("tenant ", tenant)]; n == 0 || n > workers/2 {
+				t.Errorf("%d under way for one principal", n)
+			}
+			for host := range hosts {
+				if n := most[fmt.Sprintf("tenant %d at host %d", tenant, host)]; n == 0 || n > perHost/2 {
+					t.Errorf("%d under way for one principal at one host", n)
+				}
+			}
+		}
+		if n := most["all"]; n > workers*3/4 {
+			t.Errorf("%d under way, none of them quick", n)
+		}
+	})
+}
+
 // TestHOOK4Fair gives a subscription with one event its turn among others with thousands.
 func TestHOOK4Fair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 type Handle struct {
 	e          *Engine
 	shard      *Shard // under e.mu
-	host       *host
+	guest      *guest
 	log        *Log
 	reader     Reader
 	id         string
@@ -53,8 +53,8 @@ type Handle struct {
 	intake   intake
 	phase    phase
 
-	queued  bool // in host.ready
-	proven  bool // the last attempt was answered soon
+	class   class
+	queued  bool // in guest.ready
 	dirty   bool // in shard.dirty
 	row     bool // a concern is stored
 	touched bool // what is stored has to be replaced even if nothing is unsettled
@@ -92,6 +92,22 @@ type Entry struct {
 	// Hold is when an attempt may begin at the earliest, beside the record's NotBefore; see
 	// [Handle.HoldUntil].
 	Hold time.Time
+	// Answered is how long the endpoint took to answer its challenge a moment ago, 0 without a challenge.
+	Answered time.Duration
+}
+
+// class returns the class of the first turn, from the last attempt that was stored or from the challenge.
+func (n *Entry) class() class {
+	switch wire.Category(n.Subscription.Health.LastError) {
+	case wire.Timeout, wire.ConnectionRefused, wire.TLSError:
+		if !n.Subscription.Health.FailedSince.IsZero() {
+			return slow
+		}
+	}
+	if n.Answered > 0 {
+		return classOf(n.Answered)
+	}
+	return unknown
 }
 
 // maxHold bounds how long an attempt is held back, whatever the record says: clocks differ.
@@ -112,7 +128,7 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	h := &Handle{
 		e: e, shard: n.Shard, log: n.Log, reader: n.Reader, id: s.ID, event: s.Event, url: s.URL, generation: s.Generation, epoch: s.Progress.Epoch,
 		dialect: wire.Dialect(s.Codes), ring: keys, expires: instantOf(s.ExpiresAt), marks: NewWatermark(s.Progress), health: healthOf(s.Health),
-		gapped: s.Truncated, pausedAt: instantOf(s.PausedAt), slot: -1, width: startWidth(e.o.PerSubscription), intake: intake{woken: true},
+		gapped: s.Truncated, pausedAt: instantOf(s.PausedAt), slot: -1, width: startWidth(e.o.PerSubscription), intake: intake{woken: true}, class: n.class(),
 	}
 	switch {
 	case n.Log == nil:
@@ -143,8 +159,7 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 		return nil, ErrClosed
 	}
 	h.hold(now, s.NotBefore, n.Hold)
-	h.host = e.hostOf(strings.ToLower(u.Host))
-	h.host.handles++
+	h.guest = e.guestOf(strings.ToLower(u.Host), s.Principal)
 	h.shard.handles[h] = struct{}{}
 	if !n.Restored && !n.Concerned {
 		h.touched = true
@@ -415,7 +430,7 @@ func (h *Handle) release() {
 	if _, ok := h.shard.handles[h]; ok {
 		delete(h.shard.handles, h)
 		h.e.due.remove(h)
-		h.host.leave()
+		h.e.leave(h.guest)
 	}
 }
 

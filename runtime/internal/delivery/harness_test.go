@@ -217,16 +217,24 @@ func record(id string) store.Subscription {
 // join adds a subscription to the engine.
 func (t *topic) join(tb testing.TB, e *Engine, s store.Subscription, restored bool) (*Handle, *view) {
 	tb.Helper()
-	v := &view{t: t, id: s.ID}
+	return t.attend(tb, e, Entry{Subscription: s, Restored: restored})
+}
+
+// attend adds the entry's subscription to the engine.
+func (t *topic) attend(tb testing.TB, e *Engine, n Entry) (*Handle, *view) {
+	tb.Helper()
+	v := &view{t: t, id: n.Subscription.ID}
 	t.mu.Lock()
 	t.all[v] = struct{}{}
 	log := t.track
 	t.mu.Unlock()
-	h, err := e.Add(context.Background(), Entry{Subscription: s, Reader: v, Shard: e.whole, Log: log, Restored: restored, Begin: func(h *Handle) {
+	n.Reader, n.Shard, n.Log = v, e.whole, log
+	n.Begin = func(h *Handle) {
 		t.mu.Lock()
 		v.h = h
 		t.mu.Unlock()
-	}})
+	}
+	h, err := e.Add(context.Background(), n)
 	if err != nil {
 		tb.Fatal(err)
 	}

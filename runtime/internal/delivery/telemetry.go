@@ -123,7 +123,7 @@ func (e *Engine) census() census {
 		behind := int64(0)
 		if base, head := h.marks.Base(), heads[h.log]; !h.quiet() && head > base {
 			behind = int64(head - base)
-			s.hosts[h.host.name] = max(s.hosts[h.host.name], behind)
+			s.hosts[h.guest.host.name] = max(s.hosts[h.guest.host.name], behind)
 		}
 		s.lag[h.event] = max(s.lag[h.event], behind)
 	})
@@ -210,7 +210,7 @@ func (t *metrics) begin(ctx context.Context, h *Handle, kind string, number int)
 		if r.category != "" {
 			outcome = outcomeFailed
 		}
-		h.e.pulse.Attempt(h.event, h.host.name, r.category != "", r.took)
+		h.e.pulse.Attempt(h.event, h.guest.host.name, r.category != "", r.took)
 		h.e.mu.Lock()
 		count := t.attributes(counted{event: h.event, envelope: kind, outcome: outcome, category: string(r.category)})
 		timed := t.attributes(counted{category: string(r.category)})

@@ -6,101 +6,13 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Turns are of two classes, so that what is known to answer soon is not held up by what hangs: the
-// slow class has at most half of a host's places and half of the workers.
-const (
-	quick = iota // the last attempt of the subscription was answered soon
-	slow         // it was not, or there was none
-	classes
-)
-
-// soon is how quickly a subscription's endpoint has to answer to be quick.
-const soon = time.Second
-
-// A host is one destination, a host and port, with the subscriptions that wait for a turn.
-type host struct {
-	e       *Engine
-	name    string
-	handles int
-	active  int // turns under way
-	slow    int // those of the slow class
-	lines   [classes]struct {
-		ready  []*Handle
-		inRing bool
-	}
-	limiter *rate.Limiter
-}
-
-func (e *Engine) hostOf(name string) *host {
-	ho := e.hosts[name]
-	if ho == nil {
-		ho = &host{e: e, name: name}
-		e.hosts[name] = ho
-	}
-	return ho
-}
-
-func (ho *host) leave() {
-	if ho.handles--; ho.handles == 0 {
-		delete(ho.e.hosts, ho.name)
-	}
-}
-
-// free reports whether another turn of that class may begin.
-func (ho *host) free(class int) bool {
-	return ho.active < ho.e.o.PerHost && (class == quick || ho.slow < half(ho.e.o.PerHost))
-}
-
-func half(n int) int { return max(1, n/2) }
-
-// line puts the host in line for its turns.
-func (ho *host) line() {
-	for class := range ho.lines {
-		if l := &ho.lines[class]; !l.inRing && len(l.ready) > 0 && ho.free(class) {
-			l.inRing = true
-			ho.e.rings[class].push(ho)
-		}
-	}
-}
-
-// class is that of the handle's next turn.
-func (h *Handle) class() int {
-	if h.proven {
-		return quick
-	}
-	return slow
-}
-
-// A queue is a first-in-first-out list that reuses its memory.
-type queue struct {
-	hosts []*host
-	head  int
-}
-
-func (q *queue) push(ho *host) { q.hosts = append(q.hosts, ho) }
-
-func (q *queue) empty() bool { return q.head == len(q.hosts) }
-
-func (q *queue) pop() *host {
-	ho := q.hosts[q.head]
-	q.hosts[q.head] = nil
-	if q.head++; q.head == len(q.hosts) {
-		q.hosts, q.head = q.hosts[:0], 0
-	} else if q.head >= 64 && 2*q.head >= len(q.hosts) {
-		n := copy(q.hosts, q.hosts[q.head:])
-		clear(q.hosts[n:])
-		q.hosts, q.head = q.hosts[:n], 0
-	}
-	return ho
-}
-
 // A job is what one turn is about: one of the three.
 type job struct {
 	h       *Handle
 	read    bool
 	event   *unsettled
 	control *control
-	class   int
+	class   class
 	shard   *Shard // that the turn is counted for
 }
 
@@ -209,10 +121,7 @@ func (e *Engine) schedule(h *Handle, now time.Time) {
 	}
 	if !h.queued {
 		if _, ok := h.job(now); ok && e.admit(h, now) {
-			h.queued = true
-			l := &h.host.lines[h.class()]
-			l.ready = append(l.ready, h)
-			h.host.line()
+			e.enqueue(h)
 			e.spawn()
 		}
 	}
@@ -238,10 +147,10 @@ func (e *Engine) admit(h *Handle, now time.Time) bool {
 		at = now.Add(h.limiter.ReserveN(now, 1).DelayFrom(now))
 	}
 	if l := e.o.HostLimit; l.Rate > 0 {
-		if h.host.limiter == nil {
-			h.host.limiter = rate.NewLimiter(l.Rate, l.Burst)
+		if h.guest.host.limiter == nil {
+			h.guest.host.limiter = rate.NewLimiter(l.Rate, l.Burst)
 		}
-		if t := now.Add(h.host.limiter.ReserveN(now, 1).DelayFrom(now)); t.After(at) {
+		if t := now.Add(h.guest.host.limiter.ReserveN(now, 1).DelayFrom(now)); t.After(at) {
 			at = t
 		}
 	}
@@ -261,11 +170,17 @@ func (e *Engine) spawn() {
 }
 
 func (e *Engine) hasTurn() bool {
-	return !e.closing && (!e.rings[quick].empty() || e.hasSlowTurn())
+	for c := range classes {
+		if e.mayCall(c) {
+			return !e.closing
+		}
+	}
+	return false
 }
 
-func (e *Engine) hasSlowTurn() bool {
-	return !e.rings[slow].empty() && e.slow < half(e.o.Workers)
+// mayCall reports whether a turn of the class waits for nothing but a worker.
+func (e *Engine) mayCall(c class) bool {
+	return !e.rings[c].empty() && e.active.room(c, &e.inAll.all)
 }
 
 // work takes turns until there are none.
@@ -287,39 +202,31 @@ func (e *Engine) work() {
 	}
 }
 
-// next takes one turn: the next host's next subscription, of the two classes by turns.
+// next begins one turn. Classes take turns, then hosts of the class, principals of the host and subscriptions of the
+// principal.
 func (e *Engine) next() (job, bool) {
-	e.flip = !e.flip
-	class := quick
-	if e.rings[quick].empty() || e.flip && e.hasSlowTurn() {
-		class = slow
+	e.class = (e.class + 1) % classes
+	for !e.mayCall(e.class) {
+		e.class = (e.class + 1) % classes
 	}
-	ho := e.rings[class].pop()
-	l := &ho.lines[class]
-	l.inRing = false
-	if len(l.ready) == 0 || !ho.free(class) {
-		return job{}, false // comes back when a place is free
-	}
-	h := l.ready[0]
-	l.ready[0] = nil
-	if l.ready = l.ready[1:]; len(l.ready) == 0 {
-		l.ready = nil
+	class := e.class
+	h := e.call(class)
+	if h == nil {
+		return job{}, false
 	}
 	h.queued = false
 	now := e.now()
 	j, ok := h.job(now)
 	if !ok {
 		h.release()
-		ho.line()
+		e.lineUp(h.guest, class)
+		e.passOn(h.guest)
 		return j, false
 	}
 	j.shard = h.shard
 	j.shard.busy++
-	ho.active++
-	if j.class = class; class == slow {
-		ho.slow++
-		e.slow++
-	}
+	j.class = class
+	e.count(h.guest, class, 1)
 	switch {
 	case j.read:
 		h.intake.reading = true
@@ -334,7 +241,7 @@ func (e *Engine) next() (job, bool) {
 		}
 	}
 	e.schedule(h, now) // another turn, if there is more to do
-	ho.line()
+	e.lineUp(h.guest, class)
 	return j, true
 }
 
@@ -352,11 +259,6 @@ func (e *Engine) run(j job) {
 // finish gives back the places of a turn.
 func (e *Engine) finish(j job) {
 	h := j.h
-	h.host.active--
-	if j.class == slow {
-		h.host.slow--
-		e.slow--
-	}
 	if j.read {
 		h.intake.reading = false
 		if h.intake.parked {
@@ -369,7 +271,6 @@ func (e *Engine) finish(j job) {
 	j.shard.end()
 	e.scheduleNow(h)
 	h.release()
-	h.host.line()
-	// A place at this host or in the slow class may let another worker go on.
-	e.spawn()
+	e.vacate(h.guest, j.class)
+	e.spawn() // one of the places may be what another turn waits for
 }

@@ -109,7 +109,8 @@ func (w *Subscriptions) begin(ctx context.Context, q *Request, lapsed *store.Sub
 	keys := webhook.NewRing(q.Secret)
 	p := verify.Pair{Principal: q.Sub.Principal, URL: q.RawURL}
 	candidate := &verify.Candidate{Pair: p, ID: q.Sub.ID, At: q.URL, Ring: keys, Live: func() bool { return w.isLive(p) }}
-	if err := w.verifier.Verify(ctx, candidate); err != nil {
+	answered, err := w.verifier.Verify(ctx, candidate)
+	if err != nil {
 		return nil, err
 	}
 	if err := w.host.Join(ctx, q.Sub, q.Args); err != nil {
@@ -136,7 +137,7 @@ func (w *Subscriptions) begin(ctx context.Context, q *Request, lapsed *store.Sub
 		return nil, err
 	}
 	truncated := at.truncated
-	started, again, err := w.startHere(ctx, q, &r, at.cursor, owner)
+	started, again, err := w.startHere(ctx, q, &r, at.cursor, seat{part: owner, from: admitted, answered: answered})
 	if err == nil && !started {
 		if err = w.told(ctx, &r); err == nil {
 			w.host.Release(q.Sub, q.Args) // its owner becomes a member
@@ -250,18 +251,18 @@ func (w *Subscriptions) begun(r *store.Subscription, revision uint64, err error)
 	return err
 }
 
-// startHere starts a subscription whose record is stored if this process owns its shard; owner is the part that it had
-// of that before. The caller is a member.
+// startHere starts a subscription whose record is stored if this process owns its shard; the seat has the part that it
+// had of that before. The caller is a member.
 func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subscription,
-	cursor string, owner *part) (started, truncated bool, err error) {
+	cursor string, at seat) (started, truncated bool, err error) {
 	p := w.partOf(inShard(r))
 	if p == nil {
 		return false, false, nil
 	}
-	at := seat{part: p, from: late, hold: q.hold(w.Now()), fresh: true}
-	if p == owner {
-		at.from = admitted
+	if p != at.part {
+		at.part, at.from = p, late
 	}
+	at.hold, at.fresh = q.hold(w.Now()), true
 	h, truncated, err := w.start(ctx, q.Type, q.Args, *r, cursor, at)
 	if errors.Is(err, delivery.ErrClosed) && w.ctx.Err() == nil || p.lost(err) {
 		return false, false, nil // its owner is told

@@ -34,6 +34,8 @@ type seat struct {
 	fresh bool
 	// lost tells that what the record has come to is not in its log any more.
 	lost bool
+	// answered is how long the endpoint took for its challenge, 0 without a challenge.
+	answered time.Duration
 }
 
 // start hands a subscription whose record is stored to the engine. truncated tells that a check could not go on
@@ -63,7 +65,7 @@ func (w *Subscriptions) start(ctx context.Context, et eventtype.Type, a eventtyp
 	w.mu.Unlock()
 	h.Handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: h.reader, Log: log, Shard: at.part.shard,
 		Restored: at.from == stored || at.from == late, Late: at.from == late, Concerned: at.from == admitted,
-		Begin: h.reader.attach, Hold: at.hold, Gap: at.lost})
+		Begin: h.reader.attach, Hold: at.hold, Gap: at.lost, Answered: at.answered})
 	if err != nil {
 		h.reader.Close()
 		return nil, false, err

@@ -168,10 +168,11 @@ func (w *Subscriptions) verifyRefresh(ctx context.Context, q *Request, known *st
 	if err != nil {
 		return err
 	}
-	return w.verifier.Verify(ctx, &verify.Candidate{
+	_, err = w.verifier.Verify(ctx, &verify.Candidate{
 		Pair: verify.Pair{Principal: q.Sub.Principal, URL: q.RawURL}, ID: q.Sub.ID, At: q.URL,
 		Ring: keys.Rotate(q.Secret, w.Now(), w.o.Grace), Live: func() bool { return true },
 	})
+	return err
 }
 
 // lostPlace tells that the cursor of a refresh is of another life of the log than the subscription, which

@@ -130,49 +130,55 @@ type Candidate struct {
 	Live func() bool
 }
 
-// Verify returns nil when events may be delivered. One verification of a pair runs at a time, and
-// calls that waited for it use its result. Errors are CallbackEndpointError, ResourceExhausted, the
-// context's own or the store's.
-func (v *Verifier) Verify(ctx context.Context, c *Candidate) error {
+// Verify returns nil when events may be delivered, and how long the callback took to answer its challenge, 0 if it
+// got none. One verification of a pair runs at a time, and calls that waited for it use its result. Errors are
+// CallbackEndpointError, ResourceExhausted, the context's own or the store's.
+func (v *Verifier) Verify(ctx context.Context, c *Candidate) (answered time.Duration, err error) {
 	if v.Allows(c.At) {
-		return nil
+		return 0, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, verifyTime)
 	defer cancel()
-	unlock, err := v.flights.Lock(limited, c.Pair)
+	answered, err = v.verify(limited, c)
+	return answered, overTime(ctx, err)
+}
+
+func (v *Verifier) verify(ctx context.Context, c *Candidate) (answered time.Duration, err error) {
+	unlock, err := v.flights.Lock(ctx, c.Pair)
 	if err != nil {
-		return overTime(ctx, err)
+		return 0, err
 	}
 	defer unlock()
-	ok, err := v.recorded(limited, c)
+	ok, err := v.recorded(ctx, c)
 	if err != nil || ok {
-		return overTime(ctx, err)
+		return 0, err
 	}
-	giveBack, err := v.reserve(limited, c.Principal)
+	giveBack, err := v.reserve(ctx, c.Principal)
 	if err != nil {
 		v.count(ctx, byChallenge, "over_quota")
-		return overTime(ctx, err)
+		return 0, err
 	}
 	defer giveBack()
 	if v.receivers.cached(c.At) {
-		return v.remember(limited, c, byWellKnown)
+		return 0, v.remember(ctx, c, byWellKnown)
 	}
-	finish, err := v.budget.begin(limited, c.Principal, hostOf(c.At), v.o.Budget)
+	finish, err := v.budget.begin(ctx, c.Principal, hostOf(c.At), v.o.Budget)
 	if err != nil {
 		v.count(ctx, byChallenge, "over_budget")
-		return overTime(ctx, err)
+		return 0, err
 	}
-	if v.receivers.fetch(limited, v.guard, c.At) {
+	if v.receivers.fetch(ctx, v.guard, c.At) {
 		finish(true)
-		return v.remember(limited, c, byWellKnown)
+		return 0, v.remember(ctx, c, byWellKnown)
 	}
-	err = v.challenge(limited, c)
+	began := time.Now()
+	err = v.challenge(ctx, c)
 	finish(err == nil)
 	if err != nil {
 		v.count(ctx, byChallenge, outcomeOf(err))
-		return overTime(ctx, err)
+		return 0, err
 	}
-	return v.remember(limited, c, byChallenge)
+	return max(time.Since(began), 1), v.remember(ctx, c, byChallenge)
 }
 
 // overTime tells a time limit of ours from the caller's own end.

@@ -160,8 +160,9 @@ func (g *rig) verify(ctx context.Context, principal, callback string, live bool)
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	return g.Verify(ctx, &Candidate{Pair: Pair{principal, callback}, ID: "sub_1", At: at, Ring: webhook.NewRing(webhook.NewSecret()),
+	_, err = g.Verify(ctx, &Candidate{Pair: Pair{principal, callback}, ID: "sub_1", At: at, Ring: webhook.NewRing(webhook.NewSecret()),
 		Live: func() bool { return live }})
+	return err
 }
 
 // expect verifies and compares what the subscriber is told, "" for nothing wrong, and what the receiver was asked since.
