@@ -68,7 +68,8 @@ type Verify struct {
 	// over within 10 s. See VER-2.
 	Timeout time.Duration
 	// Budget is how many verifications of one destination host, and of one principal, may fail
-	// within a minute before further ones are refused; default 10. Successes do not count (VER-3).
+	// within a minute before further ones are refused; default 10. At one host a principal may fail half of them, and a
+	// host that was verified in the last 10 minutes may have four times as many. Successes do not count (VER-3).
 	Budget int
 	// CacheFor is how long a verified callback stays verified after its last subscription was
 	// refreshed; default 1 h. See VER-3.

@@ -22,8 +22,12 @@ func message(kind wire.Kind, reason string) string {
 	return kind.String() + ": " + reason
 }
 
-// ReasonUndecided is for who waited in vain for the outcome of others' verifications.
-const ReasonUndecided = "undecided"
+// Reasons in the data of a verification that was refused. ReasonUndecided is for a caller that waited in vain for the
+// outcome of others' verifications, ReasonOthers for a host at which others' verifications have failed.
+const (
+	ReasonUndecided = "undecided"
+	ReasonOthers    = "others"
+)
 
 // Reasons by the values that the data of such an error has here. Other values have none.
 var (
@@ -42,6 +46,7 @@ var (
 	}
 	verificationReasons = map[string]string{ // for a verification that has none (VER-3)
 		"":              "too many failed verifications",
+		ReasonOthers:    "too many failed verifications of this host, by other callers",
 		ReasonUndecided: "too many verifications are under way",
 	}
 	categories = []wire.Category{wire.ConnectionRefused, wire.Timeout, wire.TLSError, wire.HTTP4xx, wire.HTTP5xx, wire.ChallengeFailed}

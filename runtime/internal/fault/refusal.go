@@ -49,9 +49,9 @@ func Exhausted(limit string, max int) *events.Error {
 	}{limit, max})
 }
 
-// Undecided says that the outcome of other verifications was waited for in vain (VER-3).
-func Undecided() *events.Error {
-	return events.NewError(wire.ResourceExhausted, map[string]string{"limit": "verifications", "reason": ReasonUndecided})
+// Unverified refuses a verification because of others, for [ReasonUndecided] or [ReasonOthers] (VER-3).
+func Unverified(reason string) *events.Error {
+	return events.NewError(wire.ResourceExhausted, map[string]string{"limit": "verifications", "reason": reason})
 }
 
 // ErrShuttingDown says that the server is at its end (SRV-6).

@@ -11,39 +11,78 @@ import (
 )
 
 // A failureBudget bounds failed verifications per destination host and per principal in a sliding
-// minute (VER-3). Successes cost nothing, so that a busy receiver that many share is not
-// throttled; but as long as the outcome of those under way is open, no more of them run than may
-// still fail: the rest waits.
+// minute (VER-3). One principal has a share of a host's budget, so that its failures do not refuse the others. Successes
+// cost nothing, so that a busy receiver that many share is not throttled; but while the outcome of
+// verifications under way is open, at most as many of them run as may still fail: the rest waits.
 type failureBudget struct {
 	mu      sync.Mutex
 	byKey   map[budgetKey]*failures
 	sweepAt int
 }
 
-type budgetKey struct{ kind, name string }
+// A budgetKey is a principal, a host, or a principal at a host. It leaves the other member empty.
+type budgetKey struct {
+	kind            budgetKind
+	principal, host string
+}
 
+type budgetKind uint8
+
+const (
+	ofPrincipal budgetKind = iota
+	ofShare
+	ofHost
+	budgetKinds
+)
+
+// failures are those of a key.
 type failures struct {
-	at      []time.Time // ascending, within the window
-	running int
-	waiting []chan struct{} // closed when something has changed
+	at       []time.Time // ascending, within the window
+	running  int
+	waiting  []chan struct{} // closed when something has changed
+	verified time.Time       // when a verification succeeded last; of a host
 }
 
 const (
 	budgetWindow = time.Minute
+	// trustFor is how long a host counts as a receiver after a success, and trusted by how many times as many failures it
+	// may then have.
+	trustFor = 10 * time.Minute
+	trusted  = 4
 	// minSweep is how many keys are kept without a look at whether they still count.
 	minSweep = 1024
 )
 
 var errOverBudget = events.NewError(wire.ResourceExhausted, map[string]string{"limit": "verifications"})
 
-// begin takes part in the budget of both keys, waiting for others' outcomes where it has to. The
-// caller calls finish with the outcome.
-func (b *failureBudget) begin(ctx context.Context, principal, host string, limit int) (finish func(ok bool), err error) {
-	keys := [2]budgetKey{{"host", host}, {"principal", principal}}
+// bound returns how many failures a key may have, of the budget of a host and of a principal.
+func (f *failures) bound(kind budgetKind, budget int, now time.Time) int {
+	switch {
+	case kind == ofShare:
+		return max(1, budget/2)
+	case kind == ofHost && f.trusts(now):
+		return trusted * budget
+	default:
+		return budget
+	}
+}
+
+func (f *failures) trusts(now time.Time) bool {
+	return !f.verified.IsZero() && now.Sub(f.verified) < trustFor
+}
+
+// begin takes part in the budgets of the principal, the host and the principal's share of the host, waiting for others'
+// outcomes if it has to. The caller calls finish with the outcome.
+func (b *failureBudget) begin(ctx context.Context, principal, host string, budget int) (finish func(ok bool), err error) {
+	keys := [budgetKinds]budgetKey{
+		ofPrincipal: {kind: ofPrincipal, principal: principal},
+		ofShare:     {kind: ofShare, principal: principal, host: host},
+		ofHost:      {kind: ofHost, host: host},
+	}
 	for {
-		wait, over := b.enter(keys, limit)
-		if over {
-			return nil, errOverBudget
+		wait, err := b.enter(keys, budget)
+		if err != nil {
+			return nil, err
 		}
 		if wait == nil {
 			var once sync.Once
@@ -53,46 +92,54 @@ func (b *failureBudget) begin(ctx context.Context, principal, host string, limit
 		case <-wait:
 		case <-ctx.Done():
 			if ctx.Err() == context.DeadlineExceeded {
-				return nil, fault.Undecided()
+				return nil, fault.Unverified(fault.ReasonUndecided)
 			}
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// enter takes a place under both keys; wait is not nil when one of them has none yet.
-func (b *failureBudget) enter(keys [2]budgetKey, limit int) (wait chan struct{}, over bool) {
+// enter takes a place under all keys; wait is not nil while one of them is full. An error says whose failures are too
+// many: the caller's are looked at first.
+func (b *failureBudget) enter(keys [budgetKinds]budgetKey, budget int) (wait chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
 	b.sweep(now)
-	var both [2]*failures
+	var all [budgetKinds]*failures
 	for i, k := range keys {
 		f := b.get(k, now)
-		if len(f.at) >= limit {
-			return nil, true
-		}
-		if len(f.at)+f.running >= limit {
+		bound := f.bound(k.kind, budget, now)
+		switch {
+		case len(f.at) >= bound && k.kind == ofHost:
+			return nil, fault.Unverified(fault.ReasonOthers)
+		case len(f.at) >= bound:
+			return nil, errOverBudget
+		case len(f.at)+f.running >= bound:
 			wait = make(chan struct{})
 			f.waiting = append(f.waiting, wait)
-			return wait, false
+			return wait, nil
 		}
-		both[i] = f
+		all[i] = f
 	}
-	both[0].running++
-	both[1].running++
-	return nil, false
+	for _, f := range all {
+		f.running++
+	}
+	return nil, nil
 }
 
-func (b *failureBudget) leave(keys [2]budgetKey, ok bool) {
+func (b *failureBudget) leave(keys [budgetKinds]budgetKey, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
 	for _, k := range keys {
 		f := b.get(k, now)
 		f.running--
-		if !ok {
+		switch {
+		case !ok:
 			f.at = append(f.at, now)
+		case k.kind == ofHost:
+			f.verified = now
 		}
 		for _, w := range f.waiting {
 			close(w)
@@ -121,7 +168,7 @@ func (b *failureBudget) sweep(now time.Time) {
 		return
 	}
 	for k, f := range b.byKey {
-		if f.prune(now); len(f.at)+f.running+len(f.waiting) == 0 {
+		if f.prune(now); len(f.at)+f.running+len(f.waiting) == 0 && !f.trusts(now) {
 			delete(b.byKey, k)
 		}
 	}

@@ -27,7 +27,7 @@ func TestVER3Undecided(t *testing.T) {
 		}
 		finish(false)
 		_, err = b.begin(t.Context(), "bob", "host", 1)
-		if got, want := reason(err), "ResourceExhausted: too many failed verifications"; got != want {
+		if got, want := reason(err), "ResourceExhausted: too many failed verifications of this host, by other callers"; got != want {
 			t.Errorf("after a failure: %q, want %q", got, want)
 		}
 	})

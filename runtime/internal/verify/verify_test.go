@@ -306,7 +306,7 @@ func TestVER2OneAtATime(t *testing.T) {
 			})
 		}
 		time.Sleep(500 * time.Millisecond)
-		if h := g.Holding(); h.Flights != 1 || h.Total != 1 || h.Owned["ann"] != 1 || h.Open != 2 {
+		if h := g.Holding(); h.Flights != 1 || h.Total != 1 || h.Owned["ann"] != 1 || h.Open != 3 {
 			t.Errorf("under way: %+v", h)
 		}
 		wg.Wait()
@@ -317,17 +317,16 @@ func TestVER2OneAtATime(t *testing.T) {
 // VER-3: failures are bounded for a host and a principal within a minute, and records by principal and in all; what is
 // over makes room.
 func TestVER3Bounds(t *testing.T) {
-	verifying(t, "failures", func(t *testing.T, g *rig) {
+	verifying(t, "failures at many hosts", func(t *testing.T, g *rig) {
 		g.answer = func(w http.ResponseWriter, _ string) { w.WriteHeader(500) }
 		g.start()
 		for i := range g.o.Budget {
-			if err := g.verify(t.Context(), "ann", fmt.Sprint(hook, i), false); err == nil {
+			if err := g.verify(t.Context(), "ann", fmt.Sprintf("https://h%d.example.com/hooks/1", i), false); err == nil {
 				t.Error("a callback that fails is verified")
 			}
 		}
 		g.asked = nil
 		g.expect("one failure more", "ann", hook, false, "ResourceExhausted: too many failed verifications")
-		g.expect("of another at the host", "bob", hook, false, "ResourceExhausted: too many failed verifications")
 		time.Sleep(time.Minute)
 		g.answer = nil
 		g.expect("a minute later", "ann", hook, false, "", "GET", "/hooks/1")
@@ -361,6 +360,61 @@ func TestVER3Bounds(t *testing.T) {
 			t.Errorf("sweep: %v", err)
 		}
 	})
+}
+
+// VER-3: failures of one principal at a host that many share are its own, whatever it fails; only those of several close
+// the host to others, who learn that they are not theirs, and not a host that is known to be a receiver.
+func TestVER3OwnFailuresFirst(t *testing.T) {
+	const (
+		own    = "ResourceExhausted: too many failed verifications"
+		others = "ResourceExhausted: too many failed verifications of this host, by other callers"
+	)
+	failing := func(g *rig, principals, each int) {
+		g.answer = func(w http.ResponseWriter, _ string) { w.WriteHeader(500) }
+		for p := range principals {
+			for i := range each {
+				if err := g.verify(g.t.Context(), fmt.Sprint("mallory", p), fmt.Sprintf("%s/%d/%d", hook, p, i), false); err == nil {
+					g.t.Error("a callback that fails is verified")
+				}
+			}
+		}
+		g.answer, g.asked = nil, nil
+	}
+	for _, row := range []struct {
+		name             string
+		verified         bool // somebody was verified at the host before
+		principals, each int
+		self, newcomer   string
+	}{
+		{"one principal", false, 1, 12, own, ""},
+		{"one principal, a known receiver", true, 1, 12, own, ""},
+		{"many principals", false, 12, 1, others, others},
+		{"many principals, a known receiver", true, 12, 1, "", ""},
+		{"very many principals, a known receiver", true, 50, 1, others, others},
+	} {
+		verifying(t, row.name, func(t *testing.T, g *rig) {
+			g.o.Budget = 10
+			g.start()
+			if row.verified {
+				g.expect("the first", "ann", hook, false, "", "GET", "/hooks/1")
+			}
+			failing(g, row.principals, row.each)
+			for i := range 3 {
+				callback := fmt.Sprint(hook, "/good/", i)
+				want, asked := row.newcomer, []string{fmt.Sprint("/hooks/1/good/", i)}
+				if want != "" {
+					asked = nil
+				}
+				g.expect("a newcomer", fmt.Sprint("bob", i), callback, false, want, asked...)
+			}
+			asked := []string{"/hooks/1/again"}
+			if row.self != "" {
+				asked = nil
+			}
+			g.expect("who has failed", "mallory0", hook+"/again", false, row.self, asked...)
+			g.expect("elsewhere", "ann", "https://other.example.com/hooks/1", false, "", "GET", "/hooks/1")
+		})
+	}
 }
 
 // VER-3: what nobody needs is removed from time to time, in steps, until the end; a store that fails is tried again.
