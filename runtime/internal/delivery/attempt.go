@@ -55,14 +55,14 @@ func (e *Engine) read(h *Handle) {
 	case h.gone(), h.intake.outdated(turn):
 		return
 	case err != nil:
-		if first := h.intake.failed(e.now()); first && e.base.Err() == nil {
+		if first := h.intake.failed(e.clock()); first && e.base.Err() == nil {
 			e.note(slog.LevelError, "reading the log for a webhook subscription", h, slog.Any("error", err))
 		}
 		return
 	}
 	more := f.More || f.Gap
 	h.intake.found(more)
-	h.take(f, e.now())
+	h.take(f)
 	if f.Gap {
 		e.note(slog.LevelWarn, "webhook subscription fell behind the log's retention", h)
 	}
@@ -82,13 +82,13 @@ func (e *Engine) read(h *Handle) {
 }
 
 // take enters what was found.
-func (h *Handle) take(f Found, now time.Time) {
+func (h *Handle) take(f Found) {
 	for i := range f.Items {
 		it := &f.Items[i]
 		if h.marks.Open(it.Position) {
 			u := &unsettled{position: it.Position, item: it}
 			if wait := h.e.o.Schedule[0]; wait > 0 {
-				u.due = now.Add(h.e.o.spread(wait))
+				u.due = h.e.clock().plus(h.e.o.spread(wait))
 			}
 			h.window = append(h.window, u)
 		}
@@ -134,7 +134,7 @@ func (e *Engine) sendEvent(h *Handle, u *unsettled) {
 	}
 
 	e.mu.Lock()
-	if !u.dropped && e.o.spent(&u.try, e.now()) {
+	if !u.dropped && e.o.spent(&u.try, e.clock()) {
 		e.abandon(h, u, item.EventID)
 	}
 	if u.dropped {
@@ -181,7 +181,7 @@ func (e *Engine) reread(h *Handle, u *unsettled, item **Item) bool {
 	defer e.mu.Unlock()
 	u.busy = false
 	if err != nil {
-		u.due = e.now().Add(retryRead)
+		u.due = e.clock().plus(retryRead)
 		return false
 	}
 	h.settle(u) // it does not concern the subscription any more
@@ -234,8 +234,8 @@ func (e *Engine) sendControl(h *Handle, c *control) {
 	case r.aborted:
 	default:
 		h.untold = false
-		c.began(r.at)
-		if r.category == "" || r.final || !e.o.again(&c.try, e.now(), r.wish) {
+		c.began(r.began, r.at)
+		if r.category == "" || r.final || !e.o.again(&c.try, e.clock(), r.wish) {
 			h.drop(c)
 		}
 	}
@@ -244,12 +244,13 @@ func (e *Engine) sendControl(h *Handle, c *control) {
 
 // A result is what one attempt came to.
 type result struct {
-	at       time.Time     // of the signature
+	at       time.Time     // in the signature
+	began    moment        // of the signature
 	took     time.Duration // until the answer or the failure
 	status   int           // HTTP status, 0 without an answer
 	category wire.Category // "": acknowledged
 	final    bool          // not to be tried again
-	wish     time.Time     // of the endpoint, for the next attempt
+	wish     moment        // of the endpoint, for the next attempt
 	pause    bool          // the wish is for all that goes there
 	aborted  bool          // by us: says nothing about the endpoint
 	by       string        // who asked for it; "" for the schedule
@@ -269,7 +270,7 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 	}
 	now := e.now()
 	if !may {
-		h.held = max(h.held, instantOf(now.Add(closedGate)))
+		h.held = max(h.held, e.clock().plus(closedGate))
 	}
 	if !may || e.base.Err() != nil || h.shard.closed || h.gone() && kind != wire.EnvelopeTerminated || (h.phase == stopping || h.expired(now)) && !h.gone() {
 		e.mu.Unlock()
@@ -281,8 +282,7 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 
 	ctx, end := e.metrics.begin(ctx, h, kind, number)
 	defer func() { end(r) }()
-	began := time.Now()
-	at := e.now()
+	began, at := e.clock(), e.now()
 	req, err := webhook.Signer{Ring: ring, Identity: e.o.Identity}.NewRequestAt(ctx, h.url, m, at)
 	if err != nil {
 		return r, err // nothing was sent
@@ -291,10 +291,9 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 		req.Header.Set(wire.HeaderRetryNumber, strconv.Itoa(number-1))
 		req.Header.Set(wire.HeaderRetryReason, string(failed))
 	}
-	r.at = at
+	r.at, r.began = at, began
 	answer, sendErr := e.o.Sender.Send(req)
-	r.took = time.Since(began)
-	now = e.now()
+	r.took = time.Duration(e.clock() - began)
 
 	e.mu.Lock()
 	t.cancel = nil
@@ -311,8 +310,9 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 		r.category, r.status = answer.Category(), answer.Status
 		r.final = answer.Status == http.StatusGone || answer.Status == http.StatusRequestEntityTooLarge
 		r.pause = answer.Status == http.StatusTooManyRequests
-		if r.category != "" {
-			r.wish = retryAfter(answer.Header, now)
+		now := e.now()
+		if at := retryAfter(answer.Header, now); r.category != "" && !at.IsZero() {
+			r.wish = e.momentOf(at, now)
 		}
 		h.class = classOf(r.took)
 	}
@@ -333,7 +333,7 @@ func (e *Engine) conclude(h *Handle, u *unsettled, eventID string, r result) (ma
 		return made, false
 	}
 	defer func() { made = h.record(u, eventID, r) }()
-	u.began(r.at)
+	u.began(r.began, r.at)
 	if h.gone() || u.dropped {
 		return made, false
 	}
@@ -357,7 +357,7 @@ func (e *Engine) conclude(h *Handle, u *unsettled, eventID string, r result) (ma
 		e.abandon(h, u, eventID)
 	default:
 		h.failed(now, r)
-		if !e.o.again(&u.try, now, r.wish) {
+		if !e.o.again(&u.try, e.clock(), r.wish) {
 			e.abandon(h, u, eventID)
 		}
 		h.count(now, true)
@@ -393,8 +393,7 @@ func (h *Handle) failed(now time.Time, r result) {
 		h.health.failedSince = instantOf(now)
 	}
 	h.health.lastError = string(r.category)
-	if r.pause && !r.wish.IsZero() {
-		limit := instantOf(now.Add(h.e.o.RetryWindow))
-		h.notUntil = max(h.notUntil, min(instantOf(r.wish), limit))
+	if r.pause {
+		h.notUntil = max(h.notUntil, min(r.wish, h.e.clock().plus(h.e.o.RetryWindow)))
 	}
 }

@@ -217,6 +217,7 @@ func orDefault[T int | float64 | time.Duration](v *T, d T) {
 // Ended or Gapped needs the same ones; methods with a context may wait for the store.
 type Engine struct {
 	o       Options
+	born    time.Time // when the engine's clock began
 	perHost bounds
 	inAll   bounds
 	metrics metrics
@@ -250,10 +251,10 @@ func New(o Options) (*Engine, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	e := &Engine{o: o, perHost: boundsOf(o.PerHost), inAll: boundsOf(o.Workers), shards: map[*Shard]struct{}{}, hosts: map[string]*host{}, tenants: map[string]*tenant{}, guests: map[visit]*guest{}, again: map[againKey]struct{}{}, idle: make(chan struct{})}
+	e := &Engine{o: o, born: time.Now(), perHost: boundsOf(o.PerHost), inAll: boundsOf(o.Workers), shards: map[*Shard]struct{}{}, hosts: map[string]*host{}, tenants: map[string]*tenant{}, guests: map[visit]*guest{}, again: map[againKey]struct{}{}, idle: make(chan struct{})}
 	e.pulse = pulse.New(o.Now)
 	e.whole = e.NewShard(ShardOptions{})
-	e.due.now = o.Now
+	e.due.now = e.clock
 	e.due.fire, e.saver.batch = e.tick, maxBatch
 	e.base, e.abort = context.WithCancel(context.Background())
 	if err := e.metrics.init(e); err != nil {
@@ -280,7 +281,7 @@ func (e *Engine) Len() int {
 // Pulse has the results of the attempts of the last hour.
 func (e *Engine) Pulse() *pulse.Recorder { return e.pulse }
 
-// now is the time that everything is counted in.
+// now is the time that is stored, signed and compared with stored times.
 func (e *Engine) now() time.Time { return e.o.Now() }
 
 // all are the handles of all shards; e.mu is held.

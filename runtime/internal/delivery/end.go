@@ -16,7 +16,8 @@ func (e *Engine) tick() {
 		return
 	}
 	now := e.now()
-	for h := e.due.due(instantOf(now)); h != nil; h = e.due.due(instantOf(now)) {
+	clock := e.clock()
+	for h := e.due.due(clock); h != nil; h = e.due.due(clock) {
 		switch {
 		case !h.gone() && h.expired(now):
 			h.overdue = true

@@ -43,10 +43,10 @@ type Handle struct {
 	limiter  *rate.Limiter
 	health   health
 	failing  instant // first failure of the present run since this engine started
-	notUntil instant // no attempt before: a limit, or the endpoint asked for it
+	notUntil moment  // no attempt before: a limit, or the endpoint asked for it
 	pausedAt instant // since when an operator holds everything back; 0: nobody does
-	held     instant // no attempt before: the subscriber may not know the subscription yet
-	wakeAt   instant // place in e.due is kept for this time
+	held     moment  // no attempt before: the subscriber may not know the subscription yet
+	wakeAt   moment  // place in e.due is kept for this time
 	slot     int     // in e.due, -1 when not there
 	inFlight int
 	width    int // attempts that may be under way now
@@ -212,7 +212,7 @@ func (h *Handle) hold(now time.Time, times ...time.Time) {
 	h.held = 0
 	for _, t := range times {
 		if t.After(now) {
-			h.held = max(h.held, min(instantOf(t), instantOf(now.Add(maxHold))))
+			h.held = max(h.held, h.e.clock().plus(min(t.Sub(now), maxHold)))
 		}
 	}
 }

@@ -15,13 +15,13 @@ const (
 // An intake is how a handle reads its log: one turn at a time, while it is woken. It is a value without
 // any knowledge of the engine, whose lock guards it.
 type intake struct {
-	woken    bool    // there may be something to read
-	reading  bool    // a turn is at it
-	parked   bool    // the reader wakes the handle when there is more
-	stumbles uint8   // reads that failed one after another
-	notUntil instant // no read before: the log failed
-	turn     int     // counts rewinds: what was read in an earlier one counts for nothing
-	parkedIn int     // the turn of the last Park
+	woken    bool   // there may be something to read
+	reading  bool   // a turn is at it
+	parked   bool   // the reader wakes the handle when there is more
+	stumbles uint8  // reads that failed one after another
+	notUntil moment // no read before: the log failed
+	turn     int    // counts rewinds: results of reads of an earlier turn are dropped
+	parkedIn int    // the turn of the last Park
 }
 
 const (
@@ -70,8 +70,8 @@ func (in *intake) outdated(turn int) bool {
 }
 
 // failed has the log read again later. It reports whether this is the first failure in a row.
-func (in *intake) failed(now time.Time) (first bool) {
-	in.woken, in.notUntil = true, instantOf(now.Add(retryRead<<in.stumbles))
+func (in *intake) failed(now moment) (first bool) {
+	in.woken, in.notUntil = true, now.plus(retryRead<<in.stumbles)
 	first = in.stumbles == 0
 	in.stumbles = min(in.stumbles+1, maxStumbles)
 	return first

@@ -7,7 +7,7 @@ import (
 
 // Whatever happens while a handle reads, it reads again when there may be more, and only then (HOOK-4).
 func TestIntake(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	const now = moment(7)
 	type steps = func(in *intake)
 	fresh := intake{woken: true}
 	// read is a whole turn that meanwhile is interrupted by something.
@@ -56,18 +56,18 @@ func TestIntake(t *testing.T) {
 // A log that fails is asked less and less often, at least every 32 s, and at once after it has answered. The first
 // failure in a row is told.
 func TestIntakeOfAFailingLog(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	const now = moment(7)
 	in := intake{woken: true}
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 32} {
 		if first := in.failed(now); first != (i == 0) {
 			t.Errorf("failure %d is the first: %v", i, first)
 		}
-		if got := in.notUntil.time().Sub(now); got != want*time.Second {
+		if got := time.Duration(in.notUntil - now); got != want*time.Second {
 			t.Errorf("failure %d: again after %v, want %v s", i, got, int(want))
 		}
 	}
 	in.found(false)
-	if !in.failed(now) || in.notUntil != instantOf(now.Add(time.Second)) {
+	if !in.failed(now) || in.notUntil != now.plus(time.Second) {
 		t.Error("a failure after a success is not a first one")
 	}
 }

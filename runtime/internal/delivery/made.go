@@ -23,7 +23,7 @@ func (h *Handle) record(u *unsettled, eventID string, r result) operator.Attempt
 	}
 	a := operator.Attempt{EventID: eventID, Event: h.event, Position: u.position, Number: u.attempts, At: r.at, Took: r.took, Category: string(r.category), Status: r.status, AskedBy: by}
 	if !u.dropped {
-		a.NextAt = u.due
+		a.NextAt = h.e.timeOf(u.due)
 	}
 	if o.Attempts == nil || h.gone() {
 		return a

@@ -14,44 +14,37 @@ import (
 // A try is what attempts at one message have come to: an occurrence or a control envelope.
 type try struct {
 	attempts int
-	first    time.Time     // attempt; zero before it
-	last     time.Time     // attempt
-	due      time.Time     // next attempt
+	first    moment        // attempt; 0 before it
+	last     moment        // attempt
+	second   moment        // the second of the last attempt's signature is over
+	due      moment        // next attempt
 	busy     bool          // an attempt is under way
 	failed   wire.Category // what the last attempt came to, "" before it
 	cancel   context.CancelFunc
 }
 
-// began records an attempt that was signed at the given time.
-func (t *try) began(at time.Time) {
+// began records an attempt that was signed at the given moment, with the given time in its signature.
+func (t *try) began(at moment, signed time.Time) {
 	t.attempts++
-	t.last = at
-	if t.first.IsZero() {
+	t.last, t.second = at, at.plus(time.Second-time.Duration(signed.Nanosecond()))
+	if t.first == 0 {
 		t.first = at
 	}
 }
 
 // again sets when to try again; false when the schedule or the window is used up (HOOK-3). wish is
-// when the endpoint wants to be asked again, zero for no wish; it is honoured as far as the window
+// when the endpoint wants the next attempt, 0 for no wish; it is honoured as far as the window
 // reaches.
-func (o *Options) again(t *try, now, wish time.Time) bool {
+func (o *Options) again(t *try, now, wish moment) bool {
 	if t.attempts >= len(o.Schedule) {
 		return false
 	}
-	end := t.first.Add(o.RetryWindow)
-	due := t.last.Add(o.spread(o.Schedule[t.attempts]))
-	if wish.After(due) {
-		due = wish
-	}
-	if due.After(end) {
-		due = end
-	}
+	end := t.first.plus(o.RetryWindow)
+	due := min(max(t.last.plus(o.spread(o.Schedule[t.attempts])), wish), end)
 	// webhook-timestamp has whole seconds, and receivers may take two requests of one id and
 	// second for a replay.
-	if next := t.last.Truncate(time.Second).Add(time.Second); due.Before(next) {
-		due = next
-	}
-	if due.After(end) || now.After(end) {
+	due = max(due, t.second)
+	if due > end || now > end {
 		return false
 	}
 	t.due = due
@@ -63,8 +56,8 @@ func (o *Options) again(t *try, now, wish time.Time) bool {
 const maxLate = 10 * time.Second
 
 // spent reports whether the window closed while the try waited for its turn.
-func (o *Options) spent(t *try, now time.Time) bool {
-	return !t.first.IsZero() && now.After(t.first.Add(o.RetryWindow+maxLate))
+func (o *Options) spent(t *try, now moment) bool {
+	return t.first != 0 && now > t.first.plus(o.RetryWindow+maxLate)
 }
 
 func (o *Options) spread(d time.Duration) time.Duration {

@@ -48,12 +48,13 @@ func (h *Handle) status(now time.Time) Status {
 	if asked := h.replaying(); asked != nil {
 		s.Replaying, s.AskedBy = int64(asked.last-h.marks.Base()), asked.by
 	}
-	if until := h.notUntil.time(); until.After(now) && (len(h.window) > 0 || h.intake.woken) {
-		s.Throttled, s.RetryAfter = true, until.Sub(now)
+	clock := h.e.clock()
+	if h.notUntil > clock && (len(h.window) > 0 || h.intake.woken) {
+		s.Throttled, s.RetryAfter = true, time.Duration(h.notUntil-clock)
 	} else if len(h.window) >= h.e.o.MaxUnsettled {
 		s.Throttled = true
-		if due := h.nextDue(); due.After(now) {
-			s.RetryAfter = due.Sub(now)
+		if due := h.nextDue(); due > clock {
+			s.RetryAfter = time.Duration(due - clock)
 		}
 	}
 	return s

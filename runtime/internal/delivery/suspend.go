@@ -94,13 +94,13 @@ func (h *Handle) resume(now time.Time) {
 func (h *Handle) postpone(d time.Duration) {
 	d = max(d, 0)
 	for _, u := range h.window {
-		if !u.first.IsZero() {
-			u.first = u.first.Add(d)
+		if u.first != 0 {
+			u.first = u.first.plus(d)
 		}
 	}
 	for _, c := range h.controls {
-		if !c.first.IsZero() {
-			c.first = c.first.Add(d)
+		if c.first != 0 {
+			c.first = c.first.plus(d)
 		}
 	}
 }

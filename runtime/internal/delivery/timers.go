@@ -22,6 +22,25 @@ func (i instant) time() time.Time {
 	return time.Unix(0, int64(i))
 }
 
+// A moment is a time on the engine's own clock, which nobody sets: nanoseconds since the engine was made; 0 is no
+// moment. The engine waits for moments, so that a wall clock that is set back holds up nothing.
+type moment int64
+
+func (m moment) plus(d time.Duration) moment { return m + moment(d) }
+
+// clock returns the present moment.
+func (e *Engine) clock() moment { return moment(time.Since(e.born)) + 1 }
+
+// momentOf returns the moment at which the wall clock, which shows now, shows t if nobody sets it.
+func (e *Engine) momentOf(t, now time.Time) moment {
+	return max(1, e.clock().plus(t.Sub(now)))
+}
+
+// timeOf returns the time that the wall clock shows at m if nobody sets it.
+func (e *Engine) timeOf(m moment) time.Time {
+	return e.now().Add(time.Duration(m - e.clock()))
+}
+
 // byTime is a heap of handles by the time at which there is something to do for them.
 type byTime []*Handle
 
@@ -52,13 +71,13 @@ func (q *byTime) Pop() any {
 type timers struct {
 	queue byTime
 	timer *time.Timer
-	armed instant // what timer is set to, 0 for nothing
+	armed moment // what timer is set to, 0 for nothing
 	fire  func()
-	now   func() time.Time
+	now   func() moment
 }
 
 // set moves h to at; 0 takes it out.
-func (t *timers) set(h *Handle, at instant) {
+func (t *timers) set(h *Handle, at moment) {
 	switch {
 	case at == 0:
 		t.remove(h)
@@ -80,7 +99,7 @@ func (t *timers) remove(h *Handle) {
 }
 
 // due takes out and returns a handle whose time has come, or nil.
-func (t *timers) due(now instant) *Handle {
+func (t *timers) due(now moment) *Handle {
 	if len(t.queue) == 0 || t.queue[0].wakeAt > now {
 		return nil
 	}
@@ -100,7 +119,7 @@ func (t *timers) arm() {
 		return
 	}
 	t.armed = at
-	switch wait := at.time().Sub(t.now()); {
+	switch wait := time.Duration(at - t.now()); {
 	case wait <= 0:
 		go t.fire()
 	case t.timer == nil:

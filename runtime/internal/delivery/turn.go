@@ -24,12 +24,13 @@ func (h *Handle) job(now time.Time) (j job, ok bool) {
 	if h.shard.closing {
 		return j, false
 	}
-	if !h.gone() && (h.stopped() || h.phase == stopping || h.expired(now)) || instantOf(now) < max(h.notUntil, h.held) {
+	clock := h.e.clock()
+	if !h.gone() && (h.stopped() || h.phase == stopping || h.expired(now)) || clock < max(h.notUntil, h.held) {
 		return j, false
 	}
 	if h.inFlight < h.width {
 		for _, c := range h.controls {
-			if !c.busy && !now.Before(c.due) {
+			if !c.busy && clock >= c.due {
 				j.control = c
 				return j, true
 			}
@@ -40,7 +41,7 @@ func (h *Handle) job(now time.Time) (j job, ok bool) {
 	}
 	if h.inFlight < h.width {
 		for i, u := range h.window {
-			if !u.busy && !now.Before(u.due) {
+			if !u.busy && clock >= u.due {
 				j.event = u
 				return j, true
 			}
@@ -48,7 +49,7 @@ func (h *Handle) job(now time.Time) (j job, ok bool) {
 				break // in order
 			}
 		}
-		if h.mayRead() && instantOf(now) >= h.intake.notUntil {
+		if h.mayRead() && clock >= h.intake.notUntil {
 			j.read = true
 			return j, true
 		}
@@ -62,12 +63,13 @@ func (h *Handle) mayRead() bool {
 		(h.e.o.PerSubscription > 1 || len(h.window) == 0)
 }
 
-// nextDue is the first time at which something unsettled is tried again; zero for none.
-func (h *Handle) nextDue() time.Time {
-	var first time.Time
+// nextDue returns the moment of the first retry; 0 without one.
+func (h *Handle) nextDue() moment {
+	var first moment
+	found := false
 	for i, u := range h.window {
-		if !u.busy && (first.IsZero() || u.due.Before(first)) {
-			first = u.due
+		if !u.busy && (!found || u.due < first) {
+			first, found = u.due, true
 		}
 		if i == 0 && h.e.o.PerSubscription == 1 {
 			break
@@ -77,11 +79,11 @@ func (h *Handle) nextDue() time.Time {
 }
 
 // nextTime is when to look at h again although nothing happens; 0 for never.
-func (h *Handle) nextTime(now time.Time) instant {
-	next := instant(0)
-	sooner := func(t instant) {
+func (h *Handle) nextTime(now time.Time) moment {
+	next, clock := moment(0), h.e.clock()
+	sooner := func(t moment) {
 		t = max(t, h.notUntil, h.held)
-		if t <= instantOf(now) {
+		if t <= clock {
 			return // waits for a place, not for a time
 		}
 		if next == 0 || t < next {
@@ -90,7 +92,7 @@ func (h *Handle) nextTime(now time.Time) instant {
 	}
 	for _, c := range h.controls {
 		if !c.busy && (!h.stopped() || h.gone()) {
-			sooner(instantOf(c.due))
+			sooner(c.due)
 		}
 	}
 	if h.phase > delivering || h.overdue {
@@ -98,18 +100,20 @@ func (h *Handle) nextTime(now time.Time) instant {
 	}
 	if h.stopped() {
 		if h.expires == 0 && h.health.suspended {
-			next = h.failing + instant(h.e.o.NoExpiryRemoval)
+			next = h.e.momentOf(h.failing.time().Add(h.e.o.NoExpiryRemoval), now)
 		}
 	} else {
 		if len(h.window) > 0 {
-			sooner(instantOf(h.nextDue()))
+			sooner(h.nextDue())
 		}
 		if h.mayRead() {
 			sooner(h.intake.notUntil)
 		}
 	}
-	if h.expires != 0 && (next == 0 || h.expires < next) {
-		next = h.expires
+	if h.expires != 0 {
+		if at := h.e.momentOf(h.expires.time(), now); next == 0 || at < next {
+			next = at
+		}
 	}
 	return next
 }
@@ -139,23 +143,22 @@ func (e *Engine) admit(h *Handle, now time.Time) bool {
 		return true
 	}
 	h.granted = true
-	at := now
+	steady := time.Now() // limits count in it: nobody sets it back
+	var wait time.Duration
 	if l := e.o.SubscriptionLimit; l.Rate > 0 {
 		if h.limiter == nil {
 			h.limiter = rate.NewLimiter(l.Rate, l.Burst)
 		}
-		at = now.Add(h.limiter.ReserveN(now, 1).DelayFrom(now))
+		wait = h.limiter.ReserveN(steady, 1).DelayFrom(steady)
 	}
 	if l := e.o.HostLimit; l.Rate > 0 {
 		if h.guest.host.limiter == nil {
 			h.guest.host.limiter = rate.NewLimiter(l.Rate, l.Burst)
 		}
-		if t := now.Add(h.guest.host.limiter.ReserveN(now, 1).DelayFrom(now)); t.After(at) {
-			at = t
-		}
+		wait = max(wait, h.guest.host.limiter.ReserveN(steady, 1).DelayFrom(steady))
 	}
-	if at.After(now) {
-		h.notUntil = instantOf(at)
+	if wait > 0 {
+		h.notUntil = e.clock().plus(wait)
 		return false
 	}
 	return true
