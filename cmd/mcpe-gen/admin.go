@@ -45,7 +45,7 @@ connections and delivery attempts, and act on them.
   cluster                   the processes that share the store, and their problems
   end ID                    end a subscription, for good
   disconnect ID             end a stream or a poller's lease
-  revoke PRINCIPAL          end everything that a principal has, for good
+  revoke PRINCIPAL          end everything that a principal has; Authorize decides whether it may come back
   outbox                    events from transactions that were put aside as invalid
   putback ID, drop ID       try one of those again, or delete it
 

@@ -90,6 +90,8 @@ func (h operated) Refused(ctx context.Context, principal string, a eventtype.Arg
 	return h.s.refused(ctx, principal, a)
 }
 
+func (h operated) Deciding() { h.s.leases.Deciding() }
+
 func (h operated) ListChanged() { h.s.notifyListChanged() }
 
 // Describe and Close implement [operate.EventType], with what [eventtype.Type] has.

@@ -114,22 +114,22 @@ func (s *Server) refused(ctx context.Context, principal string, a eventtype.Argu
 	return nil
 }
 
-// Revoke ends the principal's live subscriptions to the named events, or to all when none are named: streams and
-// webhooks are terminated with Forbidden, or with what Authorize says now; poll leases end. It forbids nothing:
-// whether the principal may subscribe again is what the hooks say then. On a store that processes share, all of
+// Revoke ends the principal's live subscriptions to the named events, or to all when none are named: streams,
+// webhooks, and polls and tools that wait end with Forbidden, or with what Authorize says now; poll leases end. It
+// forbids nothing: the hooks decide about a new subscription. On a store that processes share, all of
 // them do so; an error says that some may not know of it (REP-13). See AUTH-2.
 func (s *Server) Revoke(ctx context.Context, principal string, names ...string) error {
 	return s.admin.Revoke(ctx, principal, names)
 }
 
-// Reauthorize asks the hooks again, now, for the principal's live streams and webhook subscriptions to the named
-// events, or to all when none are named, and ends those that are refused. Other processes on the same store do the
+// Reauthorize asks the hooks again, now, for the principal's live streams, pollers and webhook subscriptions to the
+// named events, or to all when none are named, and ends what they refuse, with polls and tools that wait. Other processes on the same store do the
 // same, as with [Server.Revoke]. See AUTH-2.
 func (s *Server) Reauthorize(ctx context.Context, principal string, names ...string) error {
 	return s.admin.Reauthorize(ctx, principal, names)
 }
 
-// RefreshVisibility asks the Visible hook again for every live stream and webhook subscription, ends those whose
+// RefreshVisibility asks the Visible hook again for every live stream, poller and webhook subscription, ends those whose
 // type is now hidden with NotFound, and tells clients that their lists may have changed. Other processes on the
 // same store do the same, as with [Server.Revoke]. See LIST-4, LIST-5.
 func (s *Server) RefreshVisibility(ctx context.Context) error { return s.admin.RefreshVisibility(ctx) }

@@ -64,6 +64,7 @@ func (s *Server) checkPoll(ctx context.Context, principal string, p *wire.PollPa
 	if !d.polls() {
 		return nil, fault.UnsupportedMode(wire.ModePoll)
 	}
+	decisions := s.leases.Decisions()
 	if err := et.Refuses(); err != nil {
 		return nil, err
 	}
@@ -77,12 +78,22 @@ func (s *Server) checkPoll(ctx context.Context, principal string, p *wire.PollPa
 		limit = int(min(*p.MaxEvents, int64(s.options.MaxEventsCap)))
 	}
 	sub := eventtype.Identify(wire.ModePoll, principal, "", args)
-	if err := s.leases.Renew(ctx, et, sub, args, wait+d.options.lease); err != nil {
+	l, err := s.leases.Renew(ctx, et, sub, args, wait+d.options.lease)
+	if err != nil {
 		return nil, fault.Typed(err)
+	}
+	enter := func(ctx context.Context, q *polling.Request) (leave func()) {
+		leave = l.Enter(q)
+		if s.leases.Decisions() != decisions { // since the hooks let it in
+			if e := s.refused(ctx, principal, args); e != nil {
+				q.End(e)
+			}
+		}
+		return leave
 	}
 	return &polling.Request{Type: et, Sub: sub, Args: args,
 		Replay: topic.ReplayOf(p.Cursor, p.MaxAgeMs), Head: head, Limit: limit, MaxPage: s.options.MaxPage, Scan: s.options.ScanLimit,
-		Wait: wait, Closing: s.closing, NextPoll: d.options.nextPoll}, nil
+		Wait: wait, Closing: s.closing, NextPoll: d.options.nextPoll, Enter: enter}, nil
 }
 
 // Hold and Polled implement [polling.Type], with what [eventtype.Type] has.

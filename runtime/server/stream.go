@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
@@ -106,6 +107,10 @@ func (h leaseHost) Unsubscribed(sub eventtype.Subscription, a eventtype.Argument
 	if err != nil {
 		h.s.log.Internal(ctx, "OnUnsubscribe", err)
 	}
+}
+
+func (h leaseHost) Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error {
+	return h.s.refused(hook.WithPrincipal(ctx, principal), principal, a)
 }
 
 func (h leaseHost) Take(principal string, n int) error { return h.s.holdings.take(principal, n) }

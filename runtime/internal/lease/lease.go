@@ -1,10 +1,12 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -29,6 +31,14 @@ type Lease struct {
 	ended   bool
 	passed  store.Position // of the type's log, by its last poll; guarded by Leases.mu
 	polled  bool           // passed is known
+	polls   []Poll         // under way; guarded by Leases.mu, as is reason
+	reason  *events.Error  // that it was terminated for
+}
+
+// A Poll is a request of a poller. Its values are comparable.
+type Poll interface {
+	// End ends the request with the error, at any time and more than once.
+	End(reason *events.Error)
 }
 
 // Leases are the pollers of a server.
@@ -38,20 +48,22 @@ type Leases struct {
 	mu     sync.Mutex
 	byID   map[string]*Lease
 	closed bool // for good: nobody would end another one
+
+	decisions atomic.Uint64
 }
 
 // overhead is what a lease keeps beside its arguments, in bytes: its names, its timer, its
 // membership and its places in maps.
 const overhead = 768
 
-// Renew takes or prolongs the lease of sub for at least d from now; the first time it joins as a member. What is kept is
-// charged to the principal (CAP-5).
-func (ls *Leases) Renew(ctx context.Context, et eventtype.Type, sub eventtype.Subscription, a eventtype.Arguments, d time.Duration) error {
+// Renew takes or prolongs the lease of sub for at least d from now; the first time it joins as a member. It returns nil
+// for a poller that nobody needs to remember. The lease is charged to the principal (CAP-5).
+func (ls *Leases) Renew(ctx context.Context, et eventtype.Type, sub eventtype.Subscription, a eventtype.Arguments, d time.Duration) (*Lease, error) {
 	until := time.Now().Add(d)
 	ls.mu.Lock()
 	if ls.closed {
 		ls.mu.Unlock()
-		return fault.ErrShuttingDown
+		return nil, fault.ErrShuttingDown
 	}
 	if l := ls.byID[sub.ID]; l != nil {
 		if until.After(l.expires) { // never shorter: polls of one subscription may overlap
@@ -61,15 +73,15 @@ func (ls *Leases) Renew(ctx context.Context, et eventtype.Type, sub eventtype.Su
 		select {
 		case <-l.ready:
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 		if l.err != nil && !errors.Is(l.err, context.Canceled) {
-			return l.err
+			return nil, l.err
 		}
 		if l.err != nil {
 			return ls.Renew(ctx, et, sub, a, d) // the first poller went away while its hook ran
 		}
-		return nil
+		return l, nil
 	}
 	host := ls.Members.Host
 	l := &Lease{of: ls, sub: sub, args: a.Bare(), et: et, since: time.Now(), expires: until, ready: make(chan struct{}),
@@ -77,9 +89,9 @@ func (ls *Leases) Renew(ctx context.Context, et eventtype.Type, sub eventtype.Su
 	if err := host.Take(sub.Principal, l.charge); err != nil {
 		ls.mu.Unlock()
 		if sub.Principal == "" && !host.Hears(a) {
-			return nil // nobody needs it to be remembered
+			return nil, nil
 		}
-		return err
+		return nil, err
 	}
 	if ls.byID == nil {
 		ls.byID = map[string]*Lease{}
@@ -100,8 +112,40 @@ func (ls *Leases) Renew(ctx context.Context, et eventtype.Type, sub eventtype.Su
 	if l.err == nil && over {
 		ls.Members.Leave(sub, a)
 	}
-	return l.err
+	if l.err != nil {
+		return nil, l.err
+	}
+	return l, nil
 }
+
+// Enter lets Terminate end the poll until leave is called. If the lease was terminated before, the poll ends now. A nil
+// lease ignores it.
+func (l *Lease) Enter(p Poll) (leave func()) {
+	if l == nil {
+		return func() {}
+	}
+	l.of.mu.Lock()
+	reason := l.reason
+	l.polls = append(l.polls, p)
+	l.of.mu.Unlock()
+	if reason != nil {
+		p.End(reason)
+	}
+	return func() {
+		l.of.mu.Lock()
+		defer l.of.mu.Unlock()
+		i := slices.Index(l.polls, p)
+		if l.polls = slices.Delete(l.polls, i, i+1); len(l.polls) == 0 {
+			l.polls = nil // a lease is kept for longer than its polls
+		}
+	}
+}
+
+// Deciding notes that the author's hooks may decide otherwise from now on.
+func (ls *Leases) Deciding() { ls.decisions.Add(1) }
+
+// Decisions returns how often [Leases.Deciding] was called. A request during which it has grown asks the hooks once more.
+func (ls *Leases) Decisions() uint64 { return ls.decisions.Load() }
 
 // Reached notes how far a poll of the type's own log came.
 func (ls *Leases) Reached(id string, p store.Position) {
@@ -209,5 +253,25 @@ func (l *Lease) Behind() *int64 {
 	return eventtype.Behind(l.et, passed)
 }
 
-// Terminate ends it. A poller hears of no error.
-func (l *Lease) Terminate(*events.Error) { l.of.end(l) }
+// Refused returns what the author's hooks refuse it with now; nil if they do not (AUTH-2).
+func (l *Lease) Refused(ctx context.Context) *events.Error {
+	args := l.args
+	if now := l.et.Current(); now != nil && now != args.Def {
+		if renewed, err := eventtype.Reparse(now, args.JSON); err == nil {
+			args = renewed
+		}
+	}
+	return l.of.Members.Host.Refused(ctx, l.sub.Principal, args)
+}
+
+// Terminate ends it, and the polls under way with the error.
+func (l *Lease) Terminate(reason *events.Error) {
+	l.of.end(l)
+	l.of.mu.Lock()
+	l.reason = cmp.Or(l.reason, reason)
+	polls := slices.Clone(l.polls)
+	l.of.mu.Unlock()
+	for _, p := range polls {
+		p.End(reason)
+	}
+}

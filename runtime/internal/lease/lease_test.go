@@ -60,6 +60,8 @@ func (b *bed) Subscribed(ctx context.Context, _ eventtype.Subscription, _ eventt
 
 func (b *bed) Unsubscribed(eventtype.Subscription, eventtype.Arguments) { b.hear("off") }
 
+func (b *bed) Refused(context.Context, string, eventtype.Arguments) *events.Error { return nil }
+
 func (b *bed) Take(principal string, n int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -220,7 +222,7 @@ func TestSRV3LateLeaveSparesTheNext(t *testing.T) {
 func TestPOLL8Lapses(t *testing.T) {
 	inBubble(t, func(b *bed, et *eventtypetest.Type, sub eventtype.Subscription, a eventtype.Arguments) {
 		for _, d := range []time.Duration{30 * time.Second, 5 * time.Second} {
-			if err := b.Renew(b.t.Context(), et, sub, a, d); err != nil {
+			if _, err := b.Renew(b.t.Context(), et, sub, a, d); err != nil {
 				b.t.Fatal(err)
 			}
 		}
@@ -229,7 +231,7 @@ func TestPOLL8Lapses(t *testing.T) {
 		}
 		time.Sleep(29 * time.Second)
 		b.want("before", "on")
-		if err := b.Renew(b.t.Context(), et, sub, a, 10*time.Second); err != nil {
+		if _, err := b.Renew(b.t.Context(), et, sub, a, 10*time.Second); err != nil {
 			b.t.Fatal(err)
 		}
 		time.Sleep(9 * time.Second)
@@ -255,7 +257,7 @@ func TestPOLL8EndedWhileBeginning(t *testing.T) {
 // of an ended lease is kept.
 func TestPOLL8EndedStaysEnded(t *testing.T) {
 	inBubble(t, func(b *bed, et *eventtypetest.Type, sub eventtype.Subscription, a eventtype.Arguments) {
-		if err := b.Renew(b.t.Context(), et, sub, a, time.Minute); err != nil {
+		if _, err := b.Renew(b.t.Context(), et, sub, a, time.Minute); err != nil {
 			b.t.Fatal(err)
 		}
 		l := b.Of(sub.ID)
@@ -278,7 +280,7 @@ func TestPOLL8Overlap(t *testing.T) {
 		var group sync.WaitGroup
 		for range 3 {
 			group.Go(func() {
-				if err := b.Renew(b.t.Context(), et, sub, a, time.Minute); !errors.Is(err, events.ErrForbidden) {
+				if _, err := b.Renew(b.t.Context(), et, sub, a, time.Minute); !errors.Is(err, events.ErrForbidden) {
 					b.t.Errorf("refused: %v", err)
 				}
 			})
@@ -290,7 +292,7 @@ func TestPOLL8Overlap(t *testing.T) {
 		b.refuse = nil
 		ctx, cancel := context.WithCancel(b.t.Context())
 		group.Go(func() {
-			if err := b.Renew(ctx, et, sub, a, time.Minute); !errors.Is(err, context.Canceled) {
+			if _, err := b.Renew(ctx, et, sub, a, time.Minute); !errors.Is(err, context.Canceled) {
 				b.t.Errorf("who went away: %v", err)
 			}
 		})
@@ -298,12 +300,12 @@ func TestPOLL8Overlap(t *testing.T) {
 		group.Go(func() {
 			short, cancel := context.WithTimeout(b.t.Context(), time.Millisecond)
 			defer cancel()
-			if err := b.Renew(short, et, sub, a, time.Minute); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := b.Renew(short, et, sub, a, time.Minute); !errors.Is(err, context.DeadlineExceeded) {
 				b.t.Errorf("who did not wait: %v", err)
 			}
 		})
 		group.Go(func() {
-			if err := b.Renew(b.t.Context(), et, sub, a, time.Minute); err != nil {
+			if _, err := b.Renew(b.t.Context(), et, sub, a, time.Minute); err != nil {
 				b.t.Errorf("the next one: %v", err)
 			}
 		})
@@ -320,12 +322,12 @@ func TestCAP5Leases(t *testing.T) {
 		b.bound = overhead
 		nobody, _ := subscription(b.t, et, "")
 		for _, s := range []eventtype.Subscription{sub, nobody} {
-			if err := b.Renew(b.t.Context(), et, s, a, time.Minute); !errors.Is(err, events.ErrResourceExhausted) {
+			if _, err := b.Renew(b.t.Context(), et, s, a, time.Minute); !errors.Is(err, events.ErrResourceExhausted) {
 				b.t.Errorf("%q: %v", s.Principal, err)
 			}
 		}
 		b.deaf = true
-		if err := b.Renew(b.t.Context(), et, nobody, a, time.Minute); err != nil {
+		if _, err := b.Renew(b.t.Context(), et, nobody, a, time.Minute); err != nil {
 			b.t.Error(err)
 		}
 	})
@@ -335,7 +337,7 @@ func TestCAP5Leases(t *testing.T) {
 func TestInfo(t *testing.T) {
 	inBubble(t, func(b *bed, et *eventtypetest.Type, sub eventtype.Subscription, a eventtype.Arguments) {
 		began := time.Now()
-		if err := b.Renew(b.t.Context(), et, sub, a, time.Minute); err != nil {
+		if _, err := b.Renew(b.t.Context(), et, sub, a, time.Minute); err != nil {
 			b.t.Fatal(err)
 		}
 		l := b.Of(sub.ID)
@@ -355,7 +357,7 @@ func TestInfo(t *testing.T) {
 		}
 		b.Close()
 		b.want("closed", "on", "off")
-		if err := b.Renew(b.t.Context(), et, sub, a, time.Minute); err == nil {
+		if _, err := b.Renew(b.t.Context(), et, sub, a, time.Minute); err == nil {
 			b.t.Error("a lease is taken after Close")
 		}
 		if b.Of(sub.ID) != nil {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 )
 
@@ -17,6 +18,8 @@ type Host interface {
 	// Subscribed asks OnSubscribe, whose error refuses the subscription. Unsubscribed calls OnUnsubscribe.
 	Subscribed(ctx context.Context, sub eventtype.Subscription, a eventtype.Arguments) error
 	Unsubscribed(sub eventtype.Subscription, a eventtype.Arguments)
+	// Refused asks the hooks again for a poller; nil when they let it be.
+	Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error
 	// Take charges a principal with n bytes, or refuses; Give takes a charge back (CAP-5).
 	Take(principal string, n int) error
 	Give(principal string, n int)

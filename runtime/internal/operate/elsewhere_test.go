@@ -254,7 +254,7 @@ func TestREP13Obey(t *testing.T) {
 		do(now(orders.Order{Kind: orders.Visibility}))
 		b.want(t, "nothing is hidden", "list changed")
 		do(now(orders.Order{Kind: orders.Revoke, Principal: "ann", Names: []string{"e"}}))
-		b.want(t, "revoked", `push ann ends: Forbidden {"reason":"access revoked"}`, "poll ann ends: nothing")
+		b.want(t, "revoked", `push ann ends: Forbidden {"reason":"access revoked"}`, `poll ann ends: Forbidden {"reason":"access revoked"}`)
 		r.want(t, "the webhook", `terminated {"reason":"access revoked"}`)
 		do(now(orders.To(operator.Target{ID: bobs.info.Subscription}, orders.Terminate, events.Forbidden("over"))))
 		b.want(t, "one stream", `push bob ends: Forbidden {"reason":"over"}`)

@@ -372,6 +372,8 @@ func (b host) Refused(_ context.Context, principal string, _ eventtype.Arguments
 	return b.refused[principal]
 }
 
+func (b host) Deciding() {}
+
 func (b host) ListChanged() { b.note("list changed") }
 
 // A connection is a poller, or a part of a stream.
@@ -385,6 +387,10 @@ type connection struct {
 func (c *connection) Info() operator.Connection { return c.info }
 func (c *connection) Type() eventtype.Type      { return c.et }
 func (c *connection) Behind() *int64            { return c.behind }
+
+func (c *connection) Refused(ctx context.Context) *events.Error {
+	return host{c.b}.Refused(ctx, c.info.Principal, eventtype.Arguments{})
+}
 
 func (c *connection) Terminate(e *events.Error) {
 	c.b.note("%s %s ends: %s", c.info.Mode, c.info.Principal, said(e))
@@ -409,10 +415,6 @@ type stream struct {
 func (s *stream) Number() uint64 { return s.number }
 
 func (s *stream) Raise(e *events.Error) { s.b.note("%s hears: %s", s.info.Principal, said(e)) }
-
-func (s *stream) Refused(ctx context.Context) *events.Error {
-	return host{s.b}.Refused(ctx, s.info.Principal, eventtype.Arguments{})
-}
 
 // An eventType is one with what operators know of it.
 type eventType struct {

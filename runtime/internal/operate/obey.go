@@ -37,7 +37,7 @@ func (o *Obeyer) Compare(ctx context.Context) error { return o.Admin.o.Webhooks.
 // RecheckAll implements [orders.Host].
 func (o *Obeyer) RecheckAll(ctx context.Context) {
 	o.Admin.refreshVisibility(ctx)
-	o.Admin.recheck(ctx, func(Stream) bool { return true }, anyWebhook)
+	o.Admin.recheck(ctx, func(Connection) bool { return true }, anyWebhook)
 }
 
 // Recall implements [orders.Host].

@@ -39,6 +39,9 @@ type Host interface {
 	// webhook subscription; nil when they let it be (LIST-4, AUTH-2).
 	Visible(ctx context.Context, principal, event string) (bool, error)
 	Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error
+	// Deciding comes before [Connection.Refused] of all that is live: a poll that the hooks let in a moment ago calls them
+	// once more.
+	Deciding()
 	// ListChanged tells clients that their lists may have changed.
 	ListChanged()
 }
@@ -61,7 +64,9 @@ type Connection interface {
 	Type() eventtype.Type
 	// Behind is how many entries of the type's log it has not passed; nil where that is not known.
 	Behind() *int64
-	// Terminate ends it, a stream with the error.
+	// Refused returns what the author's hooks refuse it with now; nil if they do not.
+	Refused(ctx context.Context) *events.Error
+	// Terminate ends it with the error: a stream, or the polls under way of a poller.
 	Terminate(e *events.Error)
 }
 
@@ -72,8 +77,6 @@ type Stream interface {
 	Number() uint64
 	// Raise tells it of an error, or of a gap where e is nil.
 	Raise(e *events.Error)
-	// Refused asks the author's hooks again; nil when they let it be.
-	Refused(ctx context.Context) *events.Error
 }
 
 // Processes are the processes that serve the store. An [orders.Log] is where they are several.

@@ -169,13 +169,13 @@ func TestAUTH2Revoke(t *testing.T) {
 		}
 		settle(time.Second)
 		const revoked = `Forbidden {"reason":"access revoked"}`
-		b.want(t, "revoked", "push ann ends: "+revoked, "push ann ends: "+revoked, "poll ann ends: nothing")
+		b.want(t, "revoked", "push ann ends: "+revoked, "push ann ends: "+revoked, `poll ann ends: Forbidden {"reason":"access revoked"}`)
 		r.want(t, "revoked", `terminated {"reason":"access revoked"}`)
 		b.told.want(t, "told", "tell revoke ann")
 		b.refused["bob"] = events.Forbidden("no more")
 		must(t, b.Revoke(t.Context(), "bob", nil))
 		settle(time.Second)
-		b.want(t, "refused", `push bob ends: Forbidden {"reason":"no more"}`, `push bob ends: Forbidden {"reason":"no more"}`, "poll bob ends: nothing")
+		b.want(t, "refused", `push bob ends: Forbidden {"reason":"no more"}`, `push bob ends: Forbidden {"reason":"no more"}`, `poll bob ends: Forbidden {"reason":"no more"}`)
 		r.want(t, "refused", `terminated {"reason":"no more"}`)
 		b.told.fails = errTest
 		for what, err := range map[string]error{"revoking": b.Revoke(t.Context(), "nobody", nil), "checking again": b.Reauthorize(t.Context(), "nobody", nil),

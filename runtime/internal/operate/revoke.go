@@ -40,15 +40,10 @@ func (a *Admin) Revoke(ctx context.Context, principal string, names []string) er
 }
 
 func (a *Admin) revokeConnected(ctx context.Context, principal string, names []string) {
-	for _, st := range a.o.Host.Streams() {
-		if !concerns(st, principal, names) {
-			continue
-		}
-		st.Terminate(cmp.Or(st.Refused(ctx), orders.Revoked()))
-	}
-	for _, c := range a.o.Host.Pollers() {
+	a.o.Host.Deciding()
+	for _, c := range a.connected() {
 		if concerns(c, principal, names) {
-			c.Terminate(nil)
+			c.Terminate(cmp.Or(c.Refused(ctx), orders.Revoked()))
 		}
 	}
 }
@@ -71,17 +66,18 @@ func (a *Admin) Reauthorize(ctx context.Context, principal string, names []strin
 }
 
 func (a *Admin) reauthorize(ctx context.Context, principal string, names []string) {
-	a.recheck(ctx, func(st Stream) bool { return concerns(st, principal, names) }, subscriber.OfPrincipal(principal, names))
+	a.recheck(ctx, func(c Connection) bool { return concerns(c, principal, names) }, subscriber.OfPrincipal(principal, names))
 }
 
 // recheck asks the author's hooks again for what is picked, and ends what they refuse.
-func (a *Admin) recheck(ctx context.Context, pick func(Stream) bool, which func(*subscriber.Live) bool) {
-	for _, st := range a.o.Host.Streams() {
-		if !pick(st) {
+func (a *Admin) recheck(ctx context.Context, pick func(Connection) bool, which func(*subscriber.Live) bool) {
+	a.o.Host.Deciding()
+	for _, c := range a.connected() {
+		if !pick(c) {
 			continue
 		}
-		if e := st.Refused(ctx); e != nil {
-			st.Terminate(e)
+		if e := c.Refused(ctx); e != nil {
+			c.Terminate(e)
 		}
 	}
 	if w := a.o.Webhooks; w != nil {
@@ -103,9 +99,10 @@ func (a *Admin) refreshVisibility(ctx context.Context) {
 		}
 		return err == nil && !ok
 	}
-	for _, st := range a.o.Host.Streams() {
-		if i := st.Info(); hidden(i.Principal, i.Event) {
-			st.Terminate(fault.NotFound("event"))
+	a.o.Host.Deciding()
+	for _, c := range a.connected() {
+		if i := c.Info(); hidden(i.Principal, i.Event) {
+			c.Terminate(fault.NotFound("event"))
 		}
 	}
 	if w := a.o.Webhooks; w != nil {

@@ -17,6 +17,16 @@ import (
 // rest, with the time until which it lasts, and gives an earlier one or the same. An error is that of the poll with the
 // number wrong; once something is found there is none but that of ctx.
 func Any(ctx context.Context, polls []*Request, tick func(until time.Time) time.Time) (found []topic.Outcome, each []Answer, wrong int, err error) {
+	ctx, leave := enter(ctx, polls...)
+	defer leave()
+	found, each, wrong, err = hold(ctx, polls, tick)
+	if e := endOf(ctx); e != nil {
+		return nil, nil, slices.Index(polls, e.q), e.reason
+	}
+	return found, each, wrong, err
+}
+
+func hold(ctx context.Context, polls []*Request, tick func(until time.Time) time.Time) (found []topic.Outcome, each []Answer, wrong int, err error) {
 	w := &waiting{ctx: ctx, limit: polls[0].Limit, bytes: polls[0].MaxPage - pageOverhead*len(polls), quiet: polls[0].Quiet, tick: tick}
 	defer w.Close()
 	wake, types, deadline := topic.NewWake(), map[Type]*member{}, time.Now().Add(polls[0].Wait)

@@ -8,10 +8,12 @@ package polling
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
@@ -44,6 +46,45 @@ type Request struct {
 	Quiet time.Duration
 	// NextPoll is when the caller is to come again, where a check does not say.
 	NextPoll time.Duration
+	// Enter is called when the poll begins, leave when it is over. In between [Request.End] may be called. Nil for a poll
+	// that nobody ends.
+	Enter func(ctx context.Context, q *Request) (leave func())
+
+	cancel context.CancelCauseFunc // of the poll under way
+}
+
+// End ends a poll that has been entered: its caller gets the error and nothing else, whatever it has found.
+func (q *Request) End(reason *events.Error) { q.cancel(&ended{q, reason}) }
+
+// An ended is the cause that the context of a poll has ended for.
+type ended struct {
+	q      *Request
+	reason *events.Error
+}
+
+func (e *ended) Error() string { return e.reason.Error() }
+
+// enter lets the polls, which have one context, be ended until leave is called.
+func enter(ctx context.Context, polls ...*Request) (under context.Context, leave func()) {
+	under, cancel := context.WithCancelCause(ctx)
+	leaves := []func(){func() { cancel(nil) }}
+	for _, q := range polls {
+		if q.cancel = cancel; q.Enter != nil {
+			leaves = append(leaves, q.Enter(under, q))
+		}
+	}
+	return under, func() {
+		for _, leave := range leaves {
+			leave()
+		}
+	}
+}
+
+// endOf returns how a poll of the context was ended; nil if none was.
+func endOf(ctx context.Context) *ended {
+	var e *ended
+	errors.As(context.Cause(ctx), &e)
+	return e
 }
 
 // An Answer is what a poll gets.
@@ -102,12 +143,17 @@ const pageOverhead = topic.MaxCursor + 256
 
 // Read reads what there is and waits for more where it may (POLL-9).
 func Read(ctx context.Context, q *Request) (*Answer, error) {
+	ctx, leave := enter(ctx, q)
+	defer leave()
 	r := newReader(ctx, q, nil)
 	if q.Wait > 0 {
 		r.wake = topic.NewWake()
 	}
 	r.limit, r.bytes = q.Limit, q.MaxPage-pageOverhead
 	err := r.read()
+	if e := endOf(ctx); e != nil {
+		err = e.reason
+	}
 	q.Type.Polled(ctx, q, &r.a, err)
 	if err != nil {
 		return nil, err
