@@ -63,7 +63,7 @@ func (s *sessions) reserve(p payer) (sess *session, full *payer) {
 			continue
 		}
 		oldest := a.idle.Front()
-		if oldest == nil || a.ending >= limit {
+		if oldest == nil || a.ending >= key.limit(max(s.max, defaultMaxSessions)) { // clients that restart often end many
 			return nil, &key
 		}
 		s.end(oldest.Value.(*session))
