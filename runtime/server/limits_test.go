@@ -196,6 +196,29 @@ var limits = map[string]limit{
 	"Live streams of a principal and type": {value: "none", exceed: func(t *testing.T) {
 		exceedStreams(t, Options{MaxStreamsPerType: 2})
 	}},
+	"Calls of an event type's check at once": {value: fmt.Sprint(defaultCalls), test: "internal/feed.TestCAP5ChecksTakeTurns"},
+	"The same for one principal":             {value: fmt.Sprint(defaultCallsEach), test: "internal/feed.TestCAP5ChecksTakeTurns"},
+	"Different arguments that a principal has a check called with, at once": {value: fmt.Sprint(defaultChecks), exceed: func(t *testing.T) {
+		s := newServer(t, Options{Checks: Checks{PerPrincipal: 2}})
+		check := func(context.Context, filterArgs, string) (events.Page[incident], error) {
+			return events.Page[incident]{Cursor: "c"}, nil
+		}
+		if err := RegisterCheck(s, incidentType("e"), check, Hooks[filterArgs, incident]{}); err != nil {
+			t.Fatal(err)
+		}
+		params := func(prefix string) string { return fmt.Sprintf(`{"name":"e","arguments":{"prefix":%q}}`, prefix) }
+		first := streamAs(t, s, "ada", params("a"))
+		streamAs(t, s, "ada", params("b"))
+		streamAs(t, s, "ada", params("b"))
+		_, rerr := openStream(s, "ada", params("c"))
+		wantError(t, rerr, -32013, `{"limit":"checks","max":2}`)
+		_, rerr = call(s, "ada", wire.MethodPoll, params("c"))
+		wantError(t, rerr, -32013, `{"limit":"checks","max":2}`)
+		streamAs(t, s, "ben", params("c"))
+		first.cancel()
+		<-first.done
+		streamAs(t, s, "ada", params("c"))
+	}},
 	"Requests of a principal open at once over HTTP":            {value: "4,096", test: "transport.TestCAP7OpenRequests"},
 	"Sessions of a principal, of revision 2025-11-25 or before": {value: "1,024", test: "transport.TestCAP7IdleSessionsMakeRoom"},
 	"Idle time of such a session":                               {value: "30 min", test: "transport.TestCAP7IdleSessionsEnd"},

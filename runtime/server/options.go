@@ -105,6 +105,8 @@ type Options struct {
 	// MaxStreams and MaxStreamsPerType cap the live streams of a principal, in all and per event
 	// type; 0 means no cap. See PUSH-10.
 	MaxStreams, MaxStreamsPerType int
+	// Checks bounds the calls of authors' checks.
+	Checks Checks
 	// ScanLimit bounds how many entries one poll looks at; default 4,096. See POLL-7.
 	ScanLimit int
 	// MaxPayload bounds an encoded payload in bytes. The default is 1 MiB (HOOK-1).
@@ -147,6 +149,20 @@ type Options struct {
 	emitOnly bool // see NewEmitOnly
 }
 
+// Checks bounds the calls of each event type's check, so that one principal does not use up what the upstream allows.
+// 0 means the default and a negative value no bound. See CAP-5.
+type Checks struct {
+	// Calls is how many calls may run at the same time; default 32. Others wait for their turn, which passes from one principal
+	// to the next.
+	Calls int
+	// CallsPerPrincipal is how many of these are of one principal; default 8. All callers without a principal count as one.
+	CallsPerPrincipal int
+	// PerPrincipal is how many different arguments the streams, held polls and webhook subscriptions of one principal
+	// may have the check called with; default 100. Callers without a principal have 16 times as many, all together.
+	// Further arguments are refused with ResourceExhausted and the limit "checks".
+	PerPrincipal int
+}
+
 func (o *Options) meter() metric.Meter {
 	return telemetry.Meter(o.Meter, "github.com/mcpe-gen/mcpe-gen/runtime/server")
 }
@@ -160,6 +176,8 @@ const (
 	defaultBytes    = 64 << 20
 	defaultAge      = time.Hour
 	defaultMaxBytes = 1 << 20
+	// Defaults of Checks.
+	defaultCalls, defaultCallsEach, defaultChecks = 32, 8, 100
 
 	defaultMaxArguments = 64 << 10
 	defaultMaxParams    = 256 << 10
@@ -189,6 +207,9 @@ func (o Options) withDefaults() Options {
 	o.MaxWait = cmp.Or(o.MaxWait, 30*time.Second)
 	o.MaxToolWait = cmp.Or(o.MaxToolWait, readtool.MaxWaitSeconds*time.Second)
 	o.Reauthorize = cmp.Or(o.Reauthorize, 5*time.Minute)
+	o.Checks.Calls = cmp.Or(o.Checks.Calls, defaultCalls)
+	o.Checks.CallsPerPrincipal = cmp.Or(o.Checks.CallsPerPrincipal, defaultCallsEach)
+	o.Checks.PerPrincipal = cmp.Or(o.Checks.PerPrincipal, defaultChecks)
 	setDefault(&o.ScanLimit, 4096)
 	setDefault(&o.MaxPayload, defaultMaxBytes)
 	setDefault(&o.MaxArguments, defaultMaxArguments)

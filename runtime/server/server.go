@@ -237,7 +237,7 @@ func (s *Server) register(d *definition) (*eventType, error) {
 		return back, s.revive(back, d)
 	}
 	et = &eventType{server: s, name: d.info.Name, def: d, counting: newCounting(d.info.Name)}
-	et.feeds.Init(et)
+	et.feeds.Init(et, feed.Bounds{Calls: s.options.Checks.Calls, CallsEach: s.options.Checks.CallsPerPrincipal, Checks: s.options.Checks.PerPrincipal})
 	et.feeds.Adopt(d.check)
 	if d.emits {
 		logs := s.options.Store

@@ -64,14 +64,20 @@ type Host interface {
 type Feeds struct {
 	host    Host
 	origins origins
+	turns   turns
+	checks  int // [Bounds.Checks]
 
 	mu    sync.Mutex
 	check *Check // of the present definition
 	byKey map[feedKey]*feed
+	used  map[string]map[string]int // readers by principal and arguments
 }
 
-// Init says whose feeds they are; it is called once, before anything else.
-func (f *Feeds) Init(h Host) { f.host = h }
+// Init says whose feeds they are and what bounds their check; it is called once, before anything else.
+func (f *Feeds) Init(h Host, b Bounds) {
+	f.host, f.checks = h, b.Checks
+	f.turns.calls, f.turns.each = b.Calls, b.CallsEach
+}
 
 // Adopt makes c the present check; nil for none. stop ends the loops of the one before it.
 func (f *Feeds) Adopt(c *Check) (stop func()) {
@@ -133,18 +139,23 @@ type Start struct {
 	topic.Replay
 	// Head is that of the type's log when the request arrived.
 	Head store.Position
-	// Later leaves asking an upstream to its feed's loop, which tells of what is lost.
+	// Later is for a subscription that was accepted before: its feed's loop asks the upstream and reports a gap, and no
+	// bound refuses it.
 	Later bool
 }
 
 // Open finds a subscription's start in the feed of its arguments. truncated tells that it is not the
 // one that was asked for.
 func Open(ctx context.Context, at Seat, c *Check, a *topic.Arguments, start Start) (_ Source, truncated bool, err error) {
+	release, err := at.Feeds.use(at.Principal, a, start.Later)
+	if err != nil {
+		return nil, false, err
+	}
 	u := at.Feeds.upstream(c, a, at.Principal)
 	w, place, stale := u.wish(start.Replay)
-	src := newSource(at, u)
+	src := newSource(at, u, release)
 	if truncated, err = src.start(ctx, place, w, start.Later); err != nil {
-		src.f.release()
+		src.free()
 		return nil, false, err
 	}
 	if !c.Emits {
@@ -171,6 +182,11 @@ const AskTime = 5 * time.Second
 // this moment (SUB-1); truncated when it is not the one that it asked for (CUR-7). A check that does
 // not answer in time is an error only where there is no cursor to begin at.
 func (f *Feeds) Fix(ctx context.Context, c *Check, a *topic.Arguments, principal string, head store.Position, w topic.Replay) (cursor string, truncated bool, err error) {
+	release, err := f.use(principal, a, false)
+	if err != nil {
+		return "", false, err
+	}
+	defer release()
 	u := f.upstream(c, a, principal)
 	asked, place, stale := u.wish(w)
 	limited, cancel := context.WithTimeout(ctx, AskTime)

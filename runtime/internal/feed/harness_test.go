@@ -60,7 +60,7 @@ func asking(t *testing.T, f func(t *testing.T, s *service)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.feeds.Init(s)
+		s.feeds.Init(s, Bounds{})
 		s.check = &Check{Ask: s.ask, Interval: interval, Shared: true}
 		s.feeds.Adopt(s.check)()
 		f(t, s)

@@ -20,12 +20,22 @@ type Poll struct {
 	checked int          // of what the last Fill gave, how many a check found
 	found   *step        // at hand; nil when the upstream is to be asked
 	next    time.Duration
+	release func() // of the place among the principal's checks
 }
 
 // Poll places a poll; truncated tells that its cursor could not be honoured. Where it has none, it
 // is at the upstream's head and there is nothing to read.
 func (f *Feeds) Poll(ctx context.Context, at Seat, c *Check, a *topic.Arguments, start Start) (p *Poll, truncated bool, err error) {
-	p = &Poll{walk: walk{u: f.upstream(c, a, at.Principal), id: at.ID}, emits: c.Emits}
+	release, err := f.use(at.Principal, a, false)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	p = &Poll{walk: walk{u: f.upstream(c, a, at.Principal), id: at.ID}, emits: c.Emits, release: release}
 	w, place, truncated := p.u.wish(start.Replay)
 	if c.Emits {
 		t := f.host.Topic()
@@ -157,6 +167,7 @@ func (p *Poll) Cursor() []byte {
 
 // Close implements [topic.Source].
 func (p *Poll) Close() {
+	p.release()
 	if p.emits {
 		p.emit.Close()
 	}

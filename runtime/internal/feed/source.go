@@ -23,11 +23,12 @@ type feedSource struct {
 	backoff time.Duration
 
 	failures, gaps uint64 // told to the subscription
+	release        func() // of the place among the principal's checks
 }
 
-func newSource(at Seat, u *upstream) *feedSource {
+func newSource(at Seat, u *upstream, release func()) *feedSource {
 	f := u.acquire()
-	return &feedSource{seat: at, f: f, reader: f.topic.Reader(u.args, at.ID, at.Bell, 0), walk: walk{u: f.upstream, id: at.ID, cursors: true}}
+	return &feedSource{seat: at, f: f, release: release, reader: f.topic.Reader(u.args, at.ID, at.Bell, 0), walk: walk{u: f.upstream, id: at.ID, cursors: true}}
 }
 
 // start places the reader; one stream of the feed at a time.
@@ -277,9 +278,13 @@ func (s *feedSource) Rebind(ctx context.Context, c *Check, a *topic.Arguments) e
 	if !ok {
 		return errors.New("the feed's cursor cannot be read back")
 	}
-	fresh := newSource(s.seat, s.seat.Feeds.upstream(c, a, s.seat.Principal))
+	release, err := s.seat.Feeds.use(s.seat.Principal, a, true)
+	if err != nil {
+		return err
+	}
+	fresh := newSource(s.seat, s.seat.Feeds.upstream(c, a, s.seat.Principal), release)
 	if _, err := fresh.start(ctx, &place, topic.Replay{}, false); err != nil {
-		fresh.f.release()
+		fresh.free()
 		return err
 	}
 	s.Close()
@@ -290,5 +295,11 @@ func (s *feedSource) Rebind(ctx context.Context, c *Check, a *topic.Arguments) e
 // Close implements [topic.Source].
 func (s *feedSource) Close() {
 	s.reader.Close()
+	s.free()
+}
+
+// free gives back the feed and the place among the principal's checks.
+func (s *feedSource) free() {
 	s.f.release()
+	s.release()
 }

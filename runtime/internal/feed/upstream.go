@@ -37,10 +37,12 @@ type upstream struct {
 	check     *Check
 	args      *topic.Arguments
 	principal string // "" when the check is shared
+	asker     string // whose turn a call takes
 	hash      uint64 // of the feed, for cursors
 }
 
 func (f *Feeds) upstream(c *Check, a *topic.Arguments, principal string) *upstream {
+	asker := principal
 	if c.Shared {
 		principal = ""
 	}
@@ -51,7 +53,7 @@ func (f *Feeds) upstream(c *Check, a *topic.Arguments, principal string) *upstre
 		h.Write(n[:])
 		h.Write([]byte(part))
 	}
-	return &upstream{feeds: f, check: c, args: a, principal: principal, hash: binary.BigEndian.Uint64(h.Sum(nil))}
+	return &upstream{feeds: f, check: c, args: a, principal: principal, asker: asker, hash: binary.BigEndian.Uint64(h.Sum(nil))}
 }
 
 // text is the cursor of a checkpoint.
@@ -101,8 +103,13 @@ type step struct {
 
 var errNoCursor = errors.New("the check returned a page without a cursor")
 
-// ask runs the check once. Its errors are presentable (PUSH-5).
+// ask runs the check once, when it is its turn. Its errors are presentable (PUSH-5).
 func (u *upstream) ask(ctx context.Context, cursor string) (p Page, err error) {
+	done, err := u.feeds.turns.take(ctx, u.asker)
+	if err != nil {
+		return p, fault.AsUpstream(ctx, err)
+	}
+	defer done()
 	p, err = u.check.Ask(hook.WithPrincipal(ctx, u.principal), u.args.Typed(), cursor)
 	switch {
 	case err != nil:

@@ -102,7 +102,7 @@ func New(t testing.TB, name string, o Options) *Type {
 			t.Fatal(err)
 		}
 	}
-	e.feeds.Init(e)
+	e.feeds.Init(e, feed.Bounds{})
 	e.feeds.Adopt(d.check)()
 	return e
 }
