@@ -36,6 +36,9 @@ func (s *Server) subscribe(ctx context.Context, r *port.Request) (json.RawMessag
 	}
 	q := &subscriber.Request{Type: et, RawURL: p.Delivery.URL, Dialect: s.dialect(r.DeclaresExtension),
 		Replay: topic.ReplayOf(p.Cursor, p.MaxAgeMs), Head: et.Head(), TTLMs: p.TTLMs, Forever: p.NoExpiry, Reply: r.AfterReply}
+	if s.options.Webhook.EndWithToken {
+		q.Expires = r.Expires
+	}
 	if err := s.webhooks.Read(ctx, q, d, &p); err != nil {
 		return nil, err
 	}

@@ -30,6 +30,10 @@ type WebhookOptions struct {
 	// AllowNoExpiry grants subscriptions without expiry to callers that send ttlMs: null; it needs a durable
 	// store. See SUB-6.
 	AllowNoExpiry bool
+	// EndWithToken grants a subscription, and each refresh, at most until the caller's token expires, also if that is
+	// before MinTTL. Without it deliveries go on until the grant ends, whatever becomes of the token. A token without
+	// an expiry bounds nothing. See SUB-6.
+	EndWithToken bool
 	// Grace is how long after a refresh with another secret deliveries are signed with the old one
 	// too; default 5 min, negative for not at all. See SUB-5.
 	Grace time.Duration

@@ -121,7 +121,7 @@ func (w *Subscriptions) begin(ctx context.Context, q *Request, lapsed *store.Sub
 		Arguments: q.Args.Canonical(),
 		Shard:     shardOf(q.Sub.Event, q.Args, q.Sub.Principal, n), Schema: q.Args.Def.Fingerprint(),
 		Secrets: ring.Stored(keys), Codes: int(q.Dialect), Generation: newGeneration(), Revision: lapsed.Revision,
-		CreatedAt: now, RefreshedAt: now, ExpiresAt: w.o.Terms.Until(q.TTLMs, q.Forever, now), Progress: at.progress,
+		CreatedAt: now, RefreshedAt: now, ExpiresAt: w.grant(q, now), Progress: at.progress,
 		NotBefore: now.Add(ReplyTime)}
 	owner := w.partOf(inShard(&r))
 	if err := w.admit(ctx, &r); err != nil {

@@ -92,3 +92,17 @@ func (t *Terms) Until(ms *int64, forever bool, now time.Time) time.Time {
 	// The response tells it in milliseconds: what is told is what holds.
 	return now.Add(ttl).Truncate(time.Millisecond)
 }
+
+// grant returns the end of the request's grant: that of the terms, or of the caller's token if the token ends earlier.
+// now is by the store's clock, and tokens expire by this process's.
+func (w *Subscriptions) grant(q *Request, now time.Time) time.Time {
+	until := w.o.Terms.Until(q.TTLMs, q.Forever, now)
+	if q.Expires.IsZero() {
+		return until
+	}
+	expires := now.Add(time.Until(q.Expires)).Truncate(time.Millisecond)
+	if until.IsZero() || expires.Before(until) {
+		return expires
+	}
+	return until
+}

@@ -35,6 +35,8 @@ type Request struct {
 	// TTLMs is the wish for the time until the next refresh, nil for none; Forever asks for no expiry.
 	TTLMs   *int64
 	Forever bool
+	// Expires ends the grant before its time: it is when the caller's token expires; zero for never.
+	Expires time.Time
 	// Reply calls f when the response has been written; false when nobody will tell. Nil: the carrier
 	// never does.
 	Reply func(f func()) bool
@@ -195,7 +197,7 @@ func (w *Subscriptions) renew(r *store.Subscription, q *Request) error {
 	}
 	r.Truncated = false
 	r.Secrets = ring.Stored(keys.Rotate(q.Secret, now, w.o.Grace))
-	r.Codes, r.RefreshedAt, r.ExpiresAt = int(q.Dialect), now, w.o.Terms.Until(q.TTLMs, q.Forever, now)
+	r.Codes, r.RefreshedAt, r.ExpiresAt = int(q.Dialect), now, w.grant(q, now)
 	r.NotBefore, r.Schema = now.Add(ReplyTime), q.Args.Def.Fingerprint()
 	return nil
 }
