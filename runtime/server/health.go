@@ -31,7 +31,7 @@ func (s *Server) Healthy(ctx context.Context) error {
 }
 
 // Ready returns nil when this process should be sent requests, or why not: it is shutting down or not
-// healthy, the store cannot be reached, it has not seen what other processes have appended, or webhook
+// healthy, the store cannot be reached or did not take the last writes, it has not seen what other processes have appended, or webhook
 // subscriptions wait to be taken up after its start. It takes at most 5 s. Package transport has a
 // handler of it for readiness probes.
 func (s *Server) Ready(ctx context.Context) error {
@@ -46,6 +46,9 @@ func (s *Server) Ready(ctx context.Context) error {
 	types := s.all()
 	if err := s.reach(ctx, types); err != nil {
 		return fmt.Errorf("server: the store cannot be reached: %w", err)
+	}
+	if err := s.writes.failing(); err != nil {
+		return fmt.Errorf("server: the store does not take writes: %w", err)
 	}
 	for _, et := range types {
 		if et.topic == nil {

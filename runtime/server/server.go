@@ -79,6 +79,7 @@ type Server struct {
 	tools    waittool.Tools
 	history  *history.Memory
 	vitals   vitals
+	writes   writes
 	metrics  *metrics
 
 	port *port.Port // for carriers and adapters

@@ -135,7 +135,7 @@ func countFrames(ctx context.Context, t eventtype.Type, frames, events int) {
 	}
 }
 
-// asked measures what a durable store took; nil for one in memory.
+// asked measures what a durable store took, and notes whether it takes writes; nil for one in memory.
 func (s *Server) asked() func(ctx context.Context, what topic.Asked, took time.Duration, err error) {
 	if !s.options.Store.Durable() {
 		return nil
@@ -148,6 +148,9 @@ func (s *Server) asked() func(ctx context.Context, what topic.Asked, took time.D
 				telemetry.ErrorType.String(telemetry.ErrorTypeOf(err)))}
 		}
 		m.store.Record(ctx, took.Seconds(), with...)
+		if what != topic.AskedRead {
+			s.writes.note(ctx, err)
+		}
 	}
 }
 
