@@ -19,8 +19,9 @@ import (
 const doctorHelp = `Check the PostgreSQL database of a cluster of servers: the server's settings, above all
 those that can lose acknowledged events; the role's privileges; the version and
 generation of the schema; leases, and shards without an owner; how long the outbox has
-waited; who holds the oldest snapshot; dead rows; clocks. An outbox whose events are in
-another store (package pgoutbox) is looked at too: its rows, privileges and relay.
+waited; who holds the oldest snapshot; dead rows; clocks; notifications. An outbox whose
+events are in another store (package pgoutbox) is looked at too: its rows, privileges and
+relay.
 
 Each line says what was found and, if something is wrong, what to do. doctor writes
 nothing, and does not read payloads, arguments or secrets.

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/doctor"
 	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
@@ -161,7 +164,7 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 	}
-	for _, check := range []string{"server", "connections", "schema", "rights", "generation", "lease", "round trip", "shards", "outbox", "put aside", "bloat", "clock"} {
+	for _, check := range []string{"server", "connections", "schema", "rights", "generation", "lease", "round trip", "shards", "outbox", "put aside", "bloat", "clock", "notifications"} {
 		says(t, r, check, checkup.OK)
 	}
 	r, _ = examined(t, db, "--lease", "1h")
@@ -379,4 +382,79 @@ func (s standing) AppendGroup(context.Context, string, []store.Outgoing) ([]engi
 	close(s.stands)
 	<-s.goes
 	return nil, engine.ErrNoLog
+}
+
+// Behind a pooler in transaction mode, which drops notifications, doctor says so.
+func TestDoctorHearsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: no database")
+	}
+	server := throwawayPostgres(t)
+	if server == "" {
+		t.Skip("no PostgreSQL")
+	}
+	t.Setenv("NO_COLOR", "1")
+	db := ownDatabase(t, server, "deaf")
+	r, _ := examined(t, db)
+	says(t, r, "notifications", checkup.OK)
+	r, _ = examined(t, unnotified(t, db))
+	says(t, r, "notifications", checkup.Warn, "pooler in transaction mode")
+}
+
+// unnotified returns the connection string of a proxy for the database that drops notifications.
+func unnotified(t *testing.T, db string) string {
+	t.Helper()
+	u, err := url.Parse(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	t.Cleanup(func() { l.Close(); wg.Wait() })
+	target := u.Host
+	wg.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			upstream, err := net.Dial("tcp", target)
+			if err != nil {
+				t.Error(err)
+				client.Close()
+				continue
+			}
+			wg.Go(func() { defer upstream.Close(); io.Copy(upstream, client) })
+			wg.Go(func() { defer client.Close(); copyUnnotified(client, upstream) })
+		}
+	})
+	u.Host = l.Addr().String()
+	q := u.Query()
+	q.Set("sslmode", "disable")
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// copyUnnotified copies what a server says, except notifications, until either end is closed.
+func copyUnnotified(client io.Writer, server io.Reader) {
+	messages := pgproto3.NewFrontend(server, nil)
+	for {
+		m, err := messages.Receive()
+		if err != nil {
+			return
+		}
+		if _, ok := m.(*pgproto3.NotificationResponse); ok {
+			continue
+		}
+		text, err := m.Encode(nil)
+		if err != nil {
+			return
+		}
+		if _, err := client.Write(text); err != nil {
+			return
+		}
+	}
 }

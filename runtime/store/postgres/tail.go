@@ -28,6 +28,8 @@ const (
 	lookEvery = 5 * time.Millisecond
 	lookMore  = 100 * time.Microsecond
 	lookMost  = 25 * time.Millisecond
+	// hearTime is how long the first notification may take that a replica sends to itself.
+	hearTime = 3 * time.Second
 	// readers bounds how many logs are followed at once.
 	readers = 4
 )
@@ -47,6 +49,8 @@ type tail struct {
 	all     bool           // look at all of them
 	changed chan struct{}  // capacity 1: marked has something
 	wake    chan struct{}  // capacity 1: wanted has something
+
+	warnOnce sync.Once // that LISTEN hears nothing
 }
 
 func newTail(s *Store) *tail {
@@ -173,13 +177,37 @@ func (t *tail) listenOnce(config *pgx.ConnConfig) error {
 		return err
 	}
 	t.hear(" " + everything) // what was notified before LISTEN is lost
+	heard := t.callSelf()
+	defer heard()
 	for {
 		n, err := conn.WaitForNotification(t.s.ctx)
 		if err != nil {
 			return err
 		}
+		heard()
 		t.hear(n.Payload)
 	}
+}
+
+// callSelf notifies this replica, which shows whether LISTEN hears anything: without a call of heard for a while it warns.
+// Log 0 does not exist, so other replicas do nothing.
+func (t *tail) callSelf() (heard func()) {
+	ctx, cancel := context.WithTimeout(t.s.ctx, 5*time.Second)
+	defer cancel()
+	if _, err := t.s.pool.Exec(ctx, "SELECT pg_notify($1, $2)", t.s.channel, t.name+" 0"); err != nil {
+		return func() {} // nothing was sent that could be heard
+	}
+	timer := time.AfterFunc(hearTime, t.deaf)
+	return func() { timer.Stop() }
+}
+
+// deaf warns once that LISTEN hears nothing: a pooler in transaction mode accepts it and drops the notifications.
+func (t *tail) deaf() {
+	t.warnOnce.Do(func() {
+		t.s.options.Logger.Warn("mcp events: LISTEN hears nothing, so appends of other processes are seen every "+t.s.options.Poll.String()+
+			" only: the connection may lead through a pooler in transaction mode, or to another database; set postgres.Options.Listen to a "+
+			"connection string that leads to the server itself, and Pooled", "waited", hearTime)
+	})
 }
 
 // run looks for what others have appended: at once where a notification tells, and everywhere from

@@ -78,6 +78,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.notifications(ctx, conn, config)
 	r := &Report{o.Schema, p.Report}
 	if o.JSON {
 		return r, checkup.JSON(o.Stdout, r)
