@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/gen/yaml"
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
 )
 
@@ -34,10 +35,10 @@ func (b *builder) sizes(all []*Event) {
 		who = fmt.Sprintf("%d event types publish more than %d KB of schemas each, %s the most: %d KB", count, maxPublished>>10, largest.Schema.Name, most>>10)
 	}
 	d := source.New("MCPE218", largest.Schema.NameRange, "%s, which every peer that lists the event types reads", who)
-	if name, without := heaviest(largest.PayloadSchema); name != "" {
-		kept := without + sizeOf(largest.InputSchema, nil)
-		d = d.WithHint("of what the payload refers to, %s brings in most: without it there are %d KB; an override in mcpe.yaml cuts it off: {file: %s, at: /schemas/%s, replace: {type: object}}",
-			name, kept>>10, largest.Schema.File.Path, source.EscapeToken(name))
+	if def, without := heaviest(largest.PayloadSchema); def != nil {
+		kept, at := without+sizeOf(largest.InputSchema, nil), b.set.Origin(def)
+		d = d.WithHint("of the definitions that the payload refers to, %s brings in most: without it there are %d KB; an override in mcpe.yaml cuts it off: {file: %s, at: %s, replace: {type: object}}",
+			def.Name, kept>>10, yaml.Scalar(at.Root().Range.Start.File), yaml.Scalar(at.Pointer()))
 	} else {
 		d = d.WithHint("carry what a receiver needs to decide, and an ID for the rest")
 	}
@@ -59,9 +60,9 @@ func sizeOf(s *published.Schema, without *published.Schema) int {
 	return size
 }
 
-// heaviest is the one of the definitions that the payload itself refers to without which the schema is smallest, and
-// how large it is then; "" where there is none.
-func heaviest(s *published.Schema) (name string, size int) {
+// heaviest returns the definition that the payload itself refers to without which the schema is smallest, and its size
+// then; nil if the payload refers to no definition.
+func heaviest(s *published.Schema) (def *published.Schema, size int) {
 	candidates := s.Refs
 	for range 10 { // where the payload is another schema, what that refers to
 		if len(candidates) == 1 {
@@ -69,9 +70,9 @@ func heaviest(s *published.Schema) (name string, size int) {
 		}
 	}
 	for _, d := range candidates {
-		if rest := sizeOf(s, d); name == "" || rest < size {
-			name, size = d.Name, rest
+		if rest := sizeOf(s, d); def == nil || rest < size {
+			def, size = d, rest
 		}
 	}
-	return name, size
+	return def, size
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/config"
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
@@ -53,5 +54,43 @@ func TestVeryLargeSchemas(t *testing.T) {
 	cut := strings.Replace(file(60_000), "  Big: {type: object, properties: {more: {$ref: '#/schemas/More'}}}", "  Big: {type: object}", 1)
 	if found := warned(cut, nil); len(found) != 0 {
 		t.Errorf("cut off: %v", found)
+	}
+}
+
+// The override that the warning about very large schemas proposes names the place of the definition, in whichever file
+// it is, and cuts it off there.
+func TestVeryLargeSchemasElsewhere(t *testing.T) {
+	files := map[string]string{
+		"events.yaml": "version: 1\nevents:\n" +
+			"  - {name: a, description: Fires., inputSchema: {type: object, additionalProperties: false}, payloadSchema: {type: object, properties: {r: {$ref: 'fhir.json#/definitions/Resource~1List'}, s: {$ref: 'fhir.json#/definitions/Small'}}}}\n",
+		"fhir.json": `{"definitions": {"Resource/List": {"type": "object", "description": "` + strings.Repeat("word ", 60_000) + `"}, "Small": {"type": "object"}}}`,
+	}
+	read := func(path string) ([]byte, error) { return []byte(files[path]), nil }
+	warned := func(o *schema.Overrides) (hints []string) {
+		set, diags := schema.Load([]string{"events.yaml"}, schema.Options{Overrides: o, ReadFile: read})
+		if source.HasErrors(diags) {
+			t.Fatal(diags)
+		}
+		_, diags = ir.Build(set, ir.Options{Package: "p"})
+		for _, d := range diags {
+			if d.Code == "MCPE218" {
+				hints = append(hints, d.Hint)
+			}
+		}
+		return hints
+	}
+	const proposed = "{file: fhir.json, at: '/definitions/Resource~1List', replace: {type: object}}"
+	if hints := warned(nil); len(hints) != 1 || !strings.HasSuffix(hints[0], proposed) {
+		t.Fatalf("got %q", hints)
+	}
+	cfg, found := config.Load("mcpe.yaml", func(string) ([]byte, error) {
+		return []byte("version: 1\npackages: [{schemas: [events.yaml], out: p}]\noverrides: [" + proposed + "]\n"), nil
+	})
+	if len(found) > 0 {
+		t.Fatal(found)
+	}
+	o := cfg.Reading().Overrides
+	if hints := warned(o); len(hints) > 0 {
+		t.Errorf("with the override: %q", hints)
 	}
 }

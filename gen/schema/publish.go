@@ -50,18 +50,28 @@ func (s *Set) Shared(n *source.Node) *published.Schema {
 	return out
 }
 
+// Origin returns the schema that a definition of a published schema is a copy of, where the author wrote it.
+func (s *Set) Origin(d *published.Schema) *source.Node {
+	s.published.mu.Lock()
+	defer s.published.mu.Unlock()
+	return s.published.origins[d]
+}
+
 // publications are what a set has published so far, so that each schema is written once.
 type publications struct {
 	mu     sync.Mutex
 	tops   map[*source.Node]*published.Schema
 	units  map[unitKey]*writing
 	copies map[copyKey]*published.Schema
+	// origins are the schemas that copies are made of.
+	origins map[*published.Schema]*source.Node
 	// canonical are the canonical forms of copies.
 	canonical sync.Map
 }
 
 func newPublications() *publications {
-	return &publications{tops: map[*source.Node]*published.Schema{}, units: map[unitKey]*writing{}, copies: map[copyKey]*published.Schema{}}
+	return &publications{tops: map[*source.Node]*published.Schema{}, units: map[unitKey]*writing{}, copies: map[copyKey]*published.Schema{},
+		origins: map[*published.Schema]*source.Node{}}
 }
 
 // A unitKey is what is copied, and for which dialect.
@@ -272,6 +282,7 @@ func (b *bundle) share(texts []*writing) map[*source.Node]*published.Schema {
 		n := b.copies[i]
 		all[n] = &published.Schema{Name: b.names[n]}
 		all[n].Head, _ = b.fill(texts[i], -1)
+		b.set.published.origins[all[n]] = n
 	}
 	known := maps.Clone(all)
 	for i, n := range b.copies {
