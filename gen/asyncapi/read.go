@@ -18,7 +18,7 @@ import (
 // gives an error diagnostic (MCPE510, or one of its text); messages that cannot be event types are left
 // out with a warning (MCPE511).
 func Read(path string, data []byte) (importer.Document, []source.Diagnostic) {
-	doc, found := source.Parse(path, data)
+	doc, found := source.ParseForeign(path, data)
 	if source.HasErrors(found) {
 		return importer.Document{}, found
 	}

@@ -112,7 +112,7 @@ func Read(dir fs.FS, shown, from string, overrides *schema.Overrides) (importer.
 }
 
 func (r *reader) add(p, shown string, data []byte) {
-	root, found := source.Parse(shown, data)
+	root, found := source.ParseForeign(shown, data)
 	switch {
 	case source.HasErrors(found):
 		r.found = append(r.found, source.New("MCPE511", found[0].Range, "%s is left out: %s", p, found[0].Message))

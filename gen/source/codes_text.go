@@ -15,7 +15,8 @@ var textCodes = []Code{
 	{ID: "MCPE103", Title: "key given twice", Explanation: "An object has two members of the same name, for example two `properties:` in one " +
 		"schema. Parsers disagree about which of them counts, so neither does. Both places are shown: merge them or remove one."},
 	{ID: "MCPE104", Title: "key is not a string", Explanation: "The members of a JSON object are named by strings, but YAML reads `1:`, `true:` and " +
-		"`null:` as a number, a boolean and null. Quote the key: `\"1\":`. Arrays and objects cannot be keys at all."},
+		"`null:` as a number, a boolean and null. Quote the key: `\"1\":`. Documents that import reads may have such " +
+		"keys, which stand for their text. Arrays and objects cannot be keys at all."},
 	{ID: "MCPE105", Title: "number that is not valid JSON", Explanation: "YAML versions read 0x10, 010, +1, 1_000, .5, .inf and .nan as numbers, but not all as the same ones; JSON has " +
 		"none of them. Write the number in decimal (16 for 0x10, 10 or 8 for 010, which only YAML 1.1 reads as octal, 1, " +
 		"1000, 0.5), or quote the value if it is a string: `enum: [\"+1\", \"-1\"]`. Numbers of more than 400 digits or an " +

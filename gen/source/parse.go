@@ -27,8 +27,14 @@ const tooDeep = "nested more than %d levels deep"
 // that JSON cannot write is an error. Aliases are replaced by copies of what they stand for. Where
 // the document as a whole cannot be read the node is nil; other findings leave out or replace by
 // null only what they are about.
-func Parse(path string, data []byte) (*Node, []Diagnostic) {
-	p := &parser{}
+func Parse(path string, data []byte) (*Node, []Diagnostic) { return parse(path, data, false) }
+
+// ParseForeign is [Parse] for documents that others wrote: a key that is not a string, such as the 200 of an OpenAPI
+// response, stands for its text.
+func ParseForeign(path string, data []byte) (*Node, []Diagnostic) { return parse(path, data, true) }
+
+func parse(path string, data []byte, foreign bool) (*Node, []Diagnostic) {
+	p := &parser{foreign: foreign}
 	if len(data) > maxSize {
 		return nil, []Diagnostic{New("MCPE111", InFile(path), "the file has %d bytes, at most %d are allowed", len(data), maxSize)}
 	}
@@ -58,6 +64,8 @@ func Parse(path string, data []byte) (*Node, []Diagnostic) {
 type parser struct {
 	*text
 	found []Diagnostic
+	// foreign is set if keys may be any scalars.
+	foreign bool
 	// copied counts the nodes made for aliases; deep is set once the nesting was found too deep.
 	copied int
 	deep   bool

@@ -200,6 +200,28 @@ func TestCharactersOfEachFormat(t *testing.T) {
 	}
 }
 
+// A key that is not a string is an error in files of our own formats; in documents of others it is its text, which
+// does not change.
+func TestKeysThatAreNotStrings(t *testing.T) {
+	const in = "200: a\n010: b\n1.50: c\ntrue: d\nNull: e\n2027-01-01: f\n-1: g\n0x10: h\n&k 7: i\nx: {*k : j}\n"
+	if _, found := source.Parse("f.yaml", []byte(in)); len(found) < 8 || found[0].String() != "f.yaml:1:1: error MCPE104: a key must be a string; this is read as a number" {
+		t.Errorf("got %v", found)
+	}
+	n, found := source.ParseForeign("f.yaml", []byte(in))
+	if want := `{"200":"a","010":"b","1.50":"c","true":"d","Null":"e","2027-01-01":"f","-1":"g","0x10":"h","7":"i","x":{"7":"j"}}`; len(found) > 0 || string(n.JSON()) != want {
+		t.Errorf("got %v", found)
+	}
+	for in, want := range map[string]string{
+		"200: a\n'200': b\n": `f.yaml:2:1: error MCPE103: key "200" is given twice`,
+		"? [a]\n: b\n":       `f.yaml:1:3: error MCPE104: an array cannot be a key`,
+		"a: 010\n":           `f.yaml:1:4: error MCPE105: 010 is not a number of JSON`,
+	} {
+		if _, found := source.ParseForeign("f.yaml", []byte(in)); len(found) != 1 || found[0].String() != want {
+			t.Errorf("%q: got %v", in, found)
+		}
+	}
+}
+
 // A text that cannot be read takes memory by its size, however it is nested.
 func TestMemoryOfUnreadableText(t *testing.T) {
 	r := strings.Repeat

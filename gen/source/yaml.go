@@ -99,6 +99,8 @@ type converter struct {
 	open map[*yaml.Node]bool
 	// aliased is the number of aliases around the current node.
 	aliased int
+	// asText is set if the next scalar is a string, however it is written.
+	asText bool
 	// marks are the offsets of byte order marks that no quoted scalar was found to have.
 	marks map[int]bool
 }
@@ -150,7 +152,9 @@ func (c *converter) mapping(n *Node, y *yaml.Node, start, depth int) int {
 	end := start
 	for i := 0; i+1 < len(y.Content); i += 2 {
 		ky := y.Content[i]
+		c.asText = c.foreign && ky.Kind != yaml.SequenceNode && ky.Kind != yaml.MappingNode
 		key, keyEnd := c.node(ky, depth+1)
+		c.asText = false
 		var value *Node
 		value, end = c.node(y.Content[i+1], depth+1)
 		end = max(end, keyEnd)
@@ -212,7 +216,7 @@ func (c *converter) scalar(n *Node, y *yaml.Node, start int) int {
 			delete(c.marks, at)
 		}
 	}
-	if y.Style&^yaml.TaggedStyle != 0 || explicitString(y) {
+	if y.Style&^yaml.TaggedStyle != 0 || explicitString(y) || c.asText {
 		return end
 	}
 	kind, text, fault := plain(y.Value)
