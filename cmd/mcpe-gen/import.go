@@ -38,9 +38,10 @@ advertise the same ones, and a generated client notices when the server changes.
 Parts that several event types have in common become a shared schema. What an event
 file cannot express is left out, with a warning and a comment in the file.
 
-References to other files are followed, relative to the file that has them. URLs are
-never fetched: refs in mcpe.yaml maps them to files. Its dialect and overrides apply
-too.
+References to other files are followed, relative to the file that has them, within
+the directory of the document; --ref-root names another directory, such as one above
+it. URLs are never fetched: refs in mcpe.yaml maps them to files, which may be
+anywhere. Its dialect and overrides also apply.
 
 For a directory, --event-from says how the events are named: "filename" after the
 file (files that others refer to become shared schemas), "title" after its title, and
@@ -58,6 +59,7 @@ type imports struct {
 	from     string
 	force    bool
 	dialect  string
+	refRoot  string
 }
 
 func newImport(c *command) *cobra.Command {
@@ -88,9 +90,11 @@ func newImport(c *command) *cobra.Command {
 	completeWords(cmd, "event-from", schemadir.ByFilename, schemadir.ByTitle)
 	flags.StringVar(&i.dialect, "dialect", "", "`dialect` of schemas that name none, or an unsupported one: "+strings.Join(schema.Dialects, " or "))
 	completeWords(cmd, "dialect", schema.Dialects...)
+	flags.StringVar(&i.refRoot, "ref-root", "", "`directory` in which files may be that the document refers to (default: that of the document)")
 	flags.StringVar(&i.target.Token, "token", os.Getenv(tokenVariable), tokenUsage)
 	hideDefault(cmd, "token")
 	_ = cmd.MarkFlagFilename("out", "yaml", "yml")
+	_ = cmd.MarkFlagDirname("ref-root")
 	return cmd
 }
 
@@ -110,6 +114,9 @@ func (i *imports) read(args []string, dash int) error {
 		if len(i.target.Command) == 0 {
 			return usagef("no command after --")
 		}
+	}
+	if i.refRoot != "" && (len(args) != 1 || peer.IsURL(args[0])) {
+		return usagef("--ref-root is for a document")
 	}
 	switch {
 	case len(args) > 1:
@@ -135,11 +142,16 @@ func (c *command) importEvents(ctx context.Context, i imports) error {
 			return refuse(err)
 		}
 	}
-	if i.out != "" && !i.force {
-		if _, err := os.Lstat(i.out); err == nil {
-			return refuse(fmt.Errorf("%s exists; give --force to overwrite it, or another -o", i.out))
-		} else if !errors.Is(err, fs.ErrNotExist) {
+	if i.out != "" {
+		info, err := os.Lstat(i.out)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
 			return err
+		case info.Mode()&fs.ModeSymlink != 0:
+			return refuse(fmt.Errorf("%s is a symbolic link, and import does not write through links; give the file itself to -o", i.out))
+		case !i.force:
+			return refuse(fmt.Errorf("%s exists; give --force to overwrite it, or another -o", i.out))
 		}
 	}
 	reading, err := c.importing()
@@ -233,6 +245,8 @@ func (i imports) file(reading schema.Options) (doc importer.Document, from strin
 		return doc, "", nil, err
 	}
 	switch {
+	case info.IsDir() && i.refRoot != "":
+		return doc, "", nil, usagef("--ref-root is for a document, and %s is a directory", i.path)
 	case info.IsDir() && i.from == "":
 		return doc, "", nil, usagef("%s is a directory: say with --event-from what names its events: filename, title or a JSON Pointer into each file", i.path)
 	case info.IsDir():
@@ -248,7 +262,7 @@ func (i imports) file(reading schema.Options) (doc importer.Document, from strin
 	if err != nil {
 		return doc, "", nil, err
 	}
-	doc, found = foreign.Read(i.path, data, reading)
+	doc, found = foreign.Read(i.path, data, foreign.Options{Options: reading, RefRoot: i.refRoot})
 	from = filepath.Base(i.path)
 	if doc.Title != "" {
 		from = doc.Title + " (" + from + ")"

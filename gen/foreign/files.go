@@ -17,126 +17,209 @@ import (
 // A collector puts the files that a document refers to into the document itself, so that every reference in it is
 // local.
 type collector struct {
-	o schema.Options
-	// files are what was read, by path, each with the pointer at which it stands; nil for what cannot be read.
+	o Options
+	// files are what was read, by path; nil for what cannot be read.
 	files map[string]*collected
 	taken map[string]bool
 	into  *source.Node
-	found []source.Diagnostic
+	// seen are the objects whose references were rewritten, waiting the places that references lead to.
+	seen    map[*source.Node]bool
+	waiting []place
+	found   []source.Diagnostic
 }
 
-type collected struct{ pointer string }
+// A collected is a file that was read.
+type collected struct {
+	path string
+	root *source.Node
+	// fragment is that of a reference to the file, within the document.
+	fragment string
+	// within is the directory that the file's references may not leave.
+	within string
+}
 
-// collect follows the references of the document at a path to other files. What cannot be read is told (MCPE511), and
-// stays a reference to elsewhere.
-func collect(doc *source.Node, at string, o schema.Options) []source.Diagnostic {
-	c := &collector{o: o, files: map[string]*collected{filepath.Clean(at): {}}, taken: map[string]bool{}, into: yaml.Object()}
-	c.visit(doc, filepath.Clean(at), "", false)
+// A place is a node of a file.
+type place struct {
+	file *collected
+	node *source.Node
+}
+
+// collect follows the references of the document at a path to other files, from the given parts of it. A reference to a
+// file that cannot be read gives a warning (MCPE511) and stays.
+func collect(doc *source.Node, at string, roots []openapi.Root, o Options) []source.Diagnostic {
+	at = filepath.Clean(at)
+	main := &collected{path: at, root: doc, within: filepath.Dir(at)}
+	if o.RefRoot != "" {
+		main.within = filepath.Clean(o.RefRoot)
+	}
+	c := &collector{o: o, files: map[string]*collected{at: main}, taken: map[string]bool{}, into: yaml.Object(), seen: map[*source.Node]bool{}}
+	for _, r := range roots {
+		c.visit(r.Node, main, r.Names)
+	}
+	for len(c.waiting) > 0 {
+		p := c.waiting[0]
+		c.waiting = c.waiting[1:]
+		c.visit(p.node, p.file, false)
+	}
 	if len(c.into.Members) > 0 {
 		yaml.Set(doc, openapi.Elsewhere, c.into)
 	}
 	return c.found
 }
 
-// data are the keywords whose values are no schemas, in which a $ref is nothing but a member.
+// data are the keywords whose values are data, not schemas.
 var data = []string{"example", "examples", "default", "const", "enum"}
 
 // named are the keywords whose members have names of the author's own.
-var named = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "schemas", "messages", "channels", "mapping"}
+var named = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "schemas", "messages", "channels", "mapping",
+	"callbacks", "content"}
 
-// visit rewrites the references below n, which stands in the file at a path, itself at a pointer of the document.
-// Names tells that the members of n are names.
-func (c *collector) visit(n *source.Node, at, pointer string, names bool) {
+// ignored reports whether the value of a key never becomes part of an event type: data, extensions other than ours, and
+// the members of an operation of OpenAPI other than its body.
+func ignored(key string) bool {
+	return slices.Contains(data, key) || key == "responses" || key == "parameters" || strings.HasPrefix(key, "x-") && !strings.HasPrefix(key, "x-mcp-")
+}
+
+// visit rewrites the references below n, which stands in a file. If names is set, the members of n have names of the
+// author's own.
+func (c *collector) visit(n *source.Node, file *collected, names bool) {
+	if c.seen[n] {
+		return
+	}
+	c.seen[n] = true
 	for i, m := range n.Members {
 		v := m.Value
 		switch {
-		case !names && slices.Contains(data, m.Key):
+		case !names && ignored(m.Key):
 		case !names && m.Key == "$ref" && v.Kind == source.String:
-			n.Members[i].Value = c.moved(v, at, pointer)
-		case !names && m.Key == "discriminator" && v.Get("mapping") != nil:
-			for j, e := range v.Get("mapping").Members {
-				if text := e.Value; text.Kind == source.String && strings.ContainsAny(text.Text, "/#.") {
-					v.Get("mapping").Members[j].Value = c.moved(text, at, pointer)
-				}
-			}
+			n.Members[i].Value = c.moved(v, file)
+		case !names && m.Key == "discriminator" && v.Kind == source.Object:
+			c.mapping(n, v.Get("mapping"), file)
 		default:
-			c.visit(v, at, pointer, !names && slices.Contains(named, m.Key))
+			c.visit(v, file, !names && slices.Contains(named, m.Key))
 		}
 	}
 	for _, item := range n.Items {
-		c.visit(item, at, pointer, false)
+		c.visit(item, file, false)
 	}
 }
 
 // moved is a reference as it is to be within the document.
-func (c *collector) moved(ref *source.Node, at, pointer string) *source.Node {
+func (c *collector) moved(ref *source.Node, from *collected) *source.Node {
 	name, fragment, _ := strings.Cut(ref.Text, "#")
-	if name == "" {
-		if pointer == "" || fragment != "" && !strings.HasPrefix(fragment, "/") {
+	to, why := from, ""
+	if name != "" {
+		if to, why = c.file(name, from); to == nil {
+			c.found = append(c.found, source.New("MCPE511", ref.Range, "the reference to %s is not followed: %s", ref.Text, why))
 			return ref
 		}
-		return within(ref, pointer+fragment)
 	}
-	file, why := c.path(name, at)
-	if why == "" {
-		var to *collected
-		if to, why = c.read(file); to != nil {
-			return within(ref, to.pointer+fragment)
-		}
+	if n := to.root.Lookup(openapi.Unescaped(fragment)); n != nil {
+		c.waiting = append(c.waiting, place{to, n})
 	}
-	c.found = append(c.found, source.New("MCPE511", ref.Range, "the reference to %s is not followed: %s", ref.Text, why))
-	return ref
-}
-
-// within is a reference into the document itself, where another one stands.
-func within(ref *source.Node, pointer string) *source.Node {
-	n := yaml.Text("#" + pointer)
+	if name == "" && (from.fragment == "" || fragment != "" && !strings.HasPrefix(fragment, "/")) {
+		return ref
+	}
+	n := yaml.Text("#" + to.fragment + fragment)
 	n.Range = ref.Range
 	return n
 }
 
-// path is the file that a reference names, or why there is none.
-func (c *collector) path(name, at string) (file, why string) {
-	u, err := url.Parse(name)
-	if err != nil {
-		return "", "it is not a URL"
+// mapping rewrites the mapping of the discriminator of n, and visits the schemas that it chooses from.
+func (c *collector) mapping(n, mapping *source.Node, file *collected) {
+	if mapping == nil {
+		return
 	}
-	if u.Scheme != "" && len(u.Scheme) > 1 || u.Host != "" {
-		if file, ok := schema.Mapped(c.o.Refs, u); ok {
-			return file, ""
+	for i, e := range mapping.Members {
+		text := e.Value
+		if text.Kind != source.String {
+			continue
 		}
-		return "", "nothing is fetched from the network; refs in mcpe.yaml can name a file for it"
+		if sub := n.Parent.Get(text.Text); sub != nil { // the name of a schema next to n
+			c.waiting = append(c.waiting, place{file, sub})
+		} else if strings.ContainsAny(text.Text, "/#.") {
+			mapping.Members[i].Value = c.moved(text, file)
+		}
 	}
-	return filepath.Join(filepath.Dir(at), filepath.FromSlash(u.Path)), ""
 }
 
-// read takes a file in once.
-func (c *collector) read(file string) (*collected, string) {
-	if to, known := c.files[file]; known {
+// file is the file that a reference names, read once, or why it is not followed.
+func (c *collector) file(name string, from *collected) (*collected, string) {
+	path, within, why := c.path(name, from)
+	if why != "" {
+		return nil, why
+	}
+	if to, known := c.files[path]; known {
 		if to == nil {
 			return nil, "it could not be read"
 		}
 		return to, ""
 	}
+	if why := c.outside(path, within); why != "" {
+		return nil, why
+	}
+	return c.read(path, within)
+}
+
+// path returns the file that a reference names and the directory that it has to be in, or why it names no file.
+func (c *collector) path(name string, from *collected) (file, within, why string) {
+	u, err := url.Parse(name)
+	if err != nil {
+		return "", "", "it is not a URL"
+	}
+	if u.Scheme != "" && len(u.Scheme) > 1 || u.Host != "" {
+		if file, ok := schema.Mapped(c.o.Refs, u); ok {
+			return filepath.Clean(file), filepath.Dir(file), "" // the configuration allows it
+		}
+		return "", "", "nothing is fetched from the network; refs in mcpe.yaml can name a file for it"
+	}
+	return filepath.Join(filepath.Dir(from.path), filepath.FromSlash(u.Path)), from.within, ""
+}
+
+// outside says why a file may not be read: it is not in the directory, or is a link out of it. Others wrote the
+// reference, and the content of the file would be published.
+func (c *collector) outside(file, within string) string {
+	dir, path := within, file
+	for _, p := range []*string{&dir, &path} {
+		if abs, err := filepath.Abs(*p); err == nil {
+			*p = abs
+		}
+		if real, err := filepath.EvalSymlinks(*p); err == nil && c.o.ReadFile == nil {
+			*p = real
+		}
+	}
+	if rel, err := filepath.Rel(dir, path); err != nil || !filepath.IsLocal(rel) {
+		return fmt.Sprintf("the file is not in %s; --ref-root names a directory whose files may be read", within)
+	}
+	return ""
+}
+
+// read takes a file in.
+func (c *collector) read(file, within string) (*collected, string) {
 	c.files[file] = nil
-	content, err := c.o.ReadFile(file)
+	readFile := c.o.ReadFile
+	if readFile == nil {
+		readFile = source.ReadFile
+	}
+	content, err := readFile(file)
 	if err != nil {
 		return nil, schema.Reason(err)
 	}
-	root, found := source.Parse(file, content)
+	root, found := source.ParseForeign(file, content)
 	if source.HasErrors(found) {
 		c.found = append(c.found, found...)
 		return nil, "it cannot be read"
 	}
 	c.o.Overrides.Apply(file, root)
-	key := strings.TrimSuffix(path.Base(filepath.ToSlash(file)), path.Ext(file))
+	stem := strings.TrimSuffix(path.Base(filepath.ToSlash(file)), path.Ext(file))
+	key := stem
 	for i := 2; c.taken[key]; i++ {
-		key = fmt.Sprintf("%s-%d", strings.TrimSuffix(path.Base(filepath.ToSlash(file)), path.Ext(file)), i)
+		key = fmt.Sprintf("%s-%d", stem, i)
 	}
 	c.taken[key] = true
-	to := &collected{pointer: "/" + openapi.Elsewhere + "/" + source.EscapeToken(key)}
+	pointer := url.URL{Fragment: "/" + openapi.Elsewhere + "/" + source.EscapeToken(key)}
+	to := &collected{path: file, root: root, fragment: pointer.EscapedFragment(), within: within}
 	c.files[file] = to
 	yaml.Set(c.into, key, root)
-	c.visit(root, file, to.pointer, false)
 	return to, ""
 }

@@ -42,7 +42,7 @@ func TestOtherFiles(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clear(reads)
-			doc, found := foreign.Read("api/doc.yaml", []byte(c.text), o)
+			doc, found := foreign.Read("api/doc.yaml", []byte(c.text), foreign.Options{Options: o})
 			file, more, err := importer.Write(doc, importer.Options{})
 			if err != nil {
 				t.Fatal(err, found, more)

@@ -13,16 +13,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
-// Read returns what an AsyncAPI or OpenAPI document describes, with what it refers to in other files. Of the options
-// ReadFile, Refs and Overrides count. Anything else gives an error diagnostic (MCPE510, or one of its text) that says
+// Options say how a document is read; of those of package schema ReadFile, Refs and Overrides count.
+type Options struct {
+	schema.Options
+	// RefRoot is the directory that references to files may not leave; empty for that of the document. Refs may name
+	// files elsewhere, which refer to files next to them.
+	RefRoot string
+}
+
+// Read returns the event types of an AsyncAPI or OpenAPI document, with the files that these refer to. Anything else gives an error diagnostic (MCPE510, or one of its text) that says
 // what to do with it.
-func Read(path string, data []byte, o schema.Options) (importer.Document, []source.Diagnostic) {
-	doc, found := source.Parse(path, data)
+func Read(path string, data []byte, o Options) (importer.Document, []source.Diagnostic) {
+	doc, found := source.ParseForeign(path, data)
 	if source.HasErrors(found) {
 		return importer.Document{}, found
-	}
-	if o.ReadFile == nil {
-		o.ReadFile = source.ReadFile
 	}
 	o.Overrides.Apply(path, doc)
 	has := func(keys ...string) bool {
@@ -40,10 +44,10 @@ func Read(path string, data []byte, o schema.Options) (importer.Document, []sour
 	var more []source.Diagnostic
 	switch {
 	case has("asyncapi"):
-		found = append(found, collect(doc, path, o)...)
+		found = append(found, collect(doc, path, []openapi.Root{{Node: doc}}, o)...)
 		out, more = asyncapi.ReadDocument(doc)
 	case has("openapi", "swagger"):
-		found = append(found, collect(doc, path, o)...)
+		found = append(found, collect(doc, path, openapi.Roots(doc), o)...)
 		out, more = openapi.Read(doc)
 	case has("version") && has("events", "schemas"):
 		return refuse("this is an event file already", "give it to generate as it is")

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/foreign"
-	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 )
 
 // Each format is read by its own reader, and anything else is refused with what to do instead.
@@ -22,7 +21,7 @@ func TestRead(t *testing.T) {
 		{"a: [\n", "", "error MCPE"},
 		{"[]\n", "", "error MCPE510"},
 	} {
-		doc, found := foreign.Read("d.yaml", []byte(c.text), schema.Options{})
+		doc, found := foreign.Read("d.yaml", []byte(c.text), foreign.Options{})
 		var all []string
 		for _, d := range found {
 			all = append(all, d.String()+" ("+d.Hint+")")

@@ -8,9 +8,9 @@
 package openapi
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -23,7 +23,7 @@ import (
 // Read returns the event types of an OpenAPI 3 document. One that is none gives an error diagnostic
 // (MCPE510); what cannot be an event type is left out with a warning (MCPE511).
 func Read(doc *source.Node) (importer.Document, []source.Diagnostic) {
-	r := &reader{doc: doc, names: map[string]bool{}, wanted: map[string]string{}, called: map[string]bool{}}
+	r := &reader{doc: doc, names: map[string]bool{}, wanted: map[wanted]string{}, called: map[string]bool{}, families: map[string]*family{}}
 	version := doc.Get("openapi")
 	if version == nil || !strings.HasPrefix(version.Text, "3.") {
 		at := doc.Range
@@ -61,27 +61,59 @@ func Read(doc *source.Node) (importer.Document, []source.Diagnostic) {
 	}
 	out.Events = r.events
 	for i := 0; i < len(r.order); i++ { // one schema may ask for more
-		ref := r.order[i]
-		to, _ := r.lookup(ref) // want is asked for what is there alone
+		w := r.order[i]
+		to := r.doc.Lookup(w.pointer)
 		at := to.Range
 		if _, key := to.Key(); key.Start.Line > 0 {
 			at = key
 		}
-		n, err := r.schema(to)
+		n, err := r.shared(w)
 		if err != nil {
-			r.leaveOut(at, "schema "+r.wanted[ref], err.Error())
+			r.leaveOut(at, "schema "+r.wanted[w], err.Error())
 			continue
 		}
-		out.Schemas = append(out.Schemas, importer.Schema{Name: r.wanted[ref], Node: n, At: at})
+		out.Schemas = append(out.Schemas, importer.Schema{Name: r.wanted[w], Node: n, At: at})
 	}
 	if len(r.untyped) > 0 {
-		first := slices.MinFunc(r.untyped, func(a, b source.Range) int {
-			return cmp.Or(a.Start.Line-b.Start.Line, a.Start.Column-b.Start.Column)
-		})
-		r.found = append(r.found, source.New("MCPE502", first,
+		slices.SortFunc(r.untyped, func(a, b source.Range) int { return a.Start.Compare(b.Start) })
+		r.untyped = slices.Compact(r.untyped) // a base is written more than once
+		r.found = append(r.found, source.New("MCPE502", r.untyped[0],
 			"the document is changed: %d of its schemas, of which this is the first, do not say that they describe an object or an array; their type is added", len(r.untyped)))
 	}
 	return out, source.Sort(r.found)
+}
+
+// A Root is a part of a document from which event types come.
+type Root struct {
+	Node *source.Node
+	// Names is set if the members of the node have names of the author's own.
+	Names bool
+}
+
+// Roots returns the parts of an OpenAPI document from which event types come; their references may lead elsewhere.
+func Roots(doc *source.Node) []Root {
+	var all []Root
+	add := func(n *source.Node) {
+		if n != nil {
+			all = append(all, Root{n, true})
+		}
+	}
+	add(doc.Get("webhooks"))
+	add(doc.Get("x-webhooks"))
+	add(doc.Get("components").Get("callbacks"))
+	for _, path := range members(doc.Get("paths")) {
+		for _, m := range path.Value.Members {
+			if slices.Contains(methods, m.Key) {
+				add(m.Value.Get("callbacks"))
+			}
+		}
+	}
+	for _, m := range members(doc.Get("components").Get("schemas")) {
+		if m.Value.Get("x-stripeEvent") != nil {
+			all = append(all, Root{Node: m.Value})
+		}
+	}
+	return all
 }
 
 type reader struct {
@@ -91,12 +123,19 @@ type reader struct {
 	events []importer.Event
 	names  map[string]bool
 	found  []source.Diagnostic
-	// order are the references to shared schemas that are needed, wanted what they are called in the event file.
-	order  []string
-	wanted map[string]string
+	// order are the shared schemas that are needed, wanted what they are called in the event file.
+	order  []wanted
+	wanted map[wanted]string
 	called map[string]bool
-	// inlined are the references being followed.
+	// inlined are the pointers of the schemas being written in the place of their references.
 	inlined []string
+	// families are those of the bases that were met, by pointer.
+	families map[string]*family
+	// bases are the schemas that others extend; nil before the first question.
+	bases map[*source.Node]bool
+	// top is the shared schema that is being written, subtype that it extends those of its allOf.
+	top     *source.Node
+	subtype bool
 	// untyped are the places of schemas whose type was added.
 	untyped []source.Range
 	// asking is above 0 within not, if, then and else, where a type would change what is asked.
@@ -131,14 +170,29 @@ func (r *reader) follow(n *source.Node) (*source.Node, error) {
 }
 
 func (r *reader) lookup(ref string) (*source.Node, error) {
-	pointer, local := strings.CutPrefix(ref, "#")
+	_, to, err := r.resolve(ref)
+	return to, err
+}
+
+// resolve returns the JSON Pointer that a reference has as its fragment, and the node there.
+func (r *reader) resolve(ref string) (string, *source.Node, error) {
+	fragment, local := strings.CutPrefix(ref, "#")
 	if !local {
-		return nil, fmt.Errorf("it refers to %s, another document, which was not read", ref)
+		return "", nil, fmt.Errorf("it refers to %s, another document, which was not read", ref)
 	}
+	pointer := Unescaped(fragment)
 	if to := r.doc.Lookup(pointer); pointer != "" && to != nil {
-		return to, nil
+		return pointer, to, nil
 	}
-	return nil, fmt.Errorf("it refers to %s, which does not exist", ref)
+	return "", nil, fmt.Errorf("it refers to %s, which does not exist", ref)
+}
+
+// Unescaped undoes the percent-encoding of a URI fragment, as far as it is one.
+func Unescaped(fragment string) string {
+	if plain, err := url.PathUnescape(fragment); err == nil {
+		return plain
+	}
+	return fragment
 }
 
 var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
@@ -244,7 +298,7 @@ func (r *reader) callbacks() {
 	collect := func(of string, list *source.Node) {
 		for _, m := range members(list) {
 			if ref := m.Value.Get("$ref"); ref != nil {
-				named[ref.Text] = true
+				named[Unescaped(ref.Text)] = true
 			}
 			expressions, err := r.follow(m.Value)
 			if err != nil {

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -16,9 +17,16 @@ func (r *reader) schema(n *source.Node) (*source.Node, error) {
 		return n, nil
 	}
 	out := yaml.Object()
-	nullable := false
+	nullable, subtype := false, r.subtype
+	r.subtype = false
 	for _, m := range n.Members {
 		switch {
+		case m.Key == "allOf" && subtype && m.Value.Kind == source.Array:
+			bases, err := r.extending(m.Value)
+			if err != nil {
+				return nil, err
+			}
+			yaml.Set(out, m.Key, bases)
 		case m.Key == "$ref" && m.Value.Kind == source.String:
 			to, err := r.reference(m.Value.Text)
 			if err != nil {
@@ -30,6 +38,10 @@ func (r *reader) schema(n *source.Node) (*source.Node, error) {
 			out.Members = append(out.Members, to.Members...)
 		case m.Key == "nullable":
 			nullable = m.Value.True()
+		case m.Key == "discriminator" && !chooses(n):
+			if n != r.top && m.Value.Get("mapping") != nil { // otherwise family says what becomes of it
+				r.changed(m.Value.Range, "a schema that is not shared", fmt.Errorf("no schema can have it in its allOf"))
+			}
 		case m.Key == "discriminator":
 			if err := r.discriminator(out, m.Value); err != nil {
 				return nil, err
@@ -116,32 +128,30 @@ func (r *reader) keyword(m source.Member) (*source.Node, error) {
 	return m.Value, nil
 }
 
-const shared = "#/components/schemas/"
+// components is where the schemas are that a document shares.
+const components = "/components/schemas/"
 
-// reference writes a $ref: to a shared schema, or what it leads to where that is none.
+// reference writes a $ref: to a shared schema, or what it leads to if that is not shared.
 func (r *reader) reference(ref string) (*source.Node, error) {
-	if rest, ok := strings.CutPrefix(ref, shared); ok {
-		name, below, nested := strings.Cut(rest, "/")
-		if _, err := r.lookup(shared + name); err != nil {
-			return nil, fmt.Errorf("it refers to %s, which does not exist", ref)
-		}
-		to := r.want(shared + name)
-		if nested {
-			to += "/" + below
-		}
-		return toShared(to), nil
-	}
-	to, err := r.lookup(ref)
+	pointer, to, err := r.resolve(ref)
 	if err != nil {
 		return nil, err
 	}
-	if strings.HasPrefix(ref, "#/"+Elsewhere+"/") {
-		return toShared(r.want(ref)), nil
+	if rest, ok := strings.CutPrefix(pointer, components); ok {
+		name, below, nested := strings.Cut(rest, "/")
+		as := r.want(wanted{pointer: components + name})
+		if nested {
+			as += "/" + (&url.URL{Fragment: below}).EscapedFragment()
+		}
+		return toShared(as), nil
 	}
-	if slices.Contains(r.inlined, ref) {
+	if strings.HasPrefix(pointer, "/"+Elsewhere+"/") {
+		return toShared(r.want(wanted{pointer: pointer})), nil
+	}
+	if slices.Contains(r.inlined, pointer) {
 		return nil, fmt.Errorf("it refers to %s, which refers to itself", ref)
 	}
-	r.inlined = append(r.inlined, ref)
+	r.inlined = append(r.inlined, pointer)
 	defer func() { r.inlined = r.inlined[:len(r.inlined)-1] }()
 	return r.schema(to)
 }
@@ -156,23 +166,25 @@ func toShared(name string) *source.Node {
 	return n
 }
 
-// want notes that the schema at a reference is needed and returns what it is called in the event file: by its last
-// token, unless that is too long or holds other characters.
-func (r *reader) want(ref string) string {
-	if as := r.wanted[ref]; as != "" {
+// want notes that a shared schema is needed and returns what it is called in the event file: by the last token of its
+// pointer, unless that is too long or holds other characters.
+func (r *reader) want(w wanted) string {
+	if as := r.wanted[w]; as != "" {
 		return as
 	}
-	name := strings.NewReplacer("~1", "/", "~0", "~").Replace(ref[strings.LastIndexByte(ref, '/')+1:])
+	name := unescape.Replace(w.pointer[strings.LastIndexByte(w.pointer, '/')+1:]) + w.version.suffix()
 	as := importer.CleanName(name)
 	for i := 2; r.called[as]; i++ {
 		suffix := fmt.Sprintf("_%d", i)
 		as = importer.CleanName(name)
 		as = as[:min(len(as), importer.MaxName-len(suffix))] + suffix
 	}
-	r.called[as], r.wanted[ref] = true, as
-	r.order = append(r.order, ref)
+	r.called[as], r.wanted[w] = true, as
+	r.order = append(r.order, w)
 	return as
 }
+
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
 // discriminator writes a discriminator whose mapping names shared schemas.
 func (r *reader) discriminator(out, d *source.Node) error {
@@ -185,7 +197,7 @@ func (r *reader) discriminator(out, d *source.Node) error {
 			mapping := yaml.Object()
 			for _, e := range m.Value.Members {
 				to := e.Value
-				if strings.HasPrefix(to.Text, shared) {
+				if pointer := Unescaped(to.Text); strings.HasPrefix(pointer, "#"+components) || strings.HasPrefix(pointer, "#/"+Elsewhere+"/") {
 					ref, err := r.reference(to.Text)
 					if err != nil {
 						return err
