@@ -62,7 +62,7 @@ func openAPI(path string) func(t *testing.T, sources, dir string) map[string]int
 		if err != nil {
 			t.Fatal(err)
 		}
-		doc, found := formats.Read(path, text, schema.Options{})
+		doc, found := formats.Read(path, text, formats.Options{})
 		if source.HasErrors(found) {
 			t.Fatal(diagnosticText(onlyErrors(found)))
 		}

@@ -11,7 +11,7 @@ import (
 
 // OpenAPI describes inheritance by a base schema with a discriminator, and subtypes that have the base in their allOf.
 // A reference to the base stands for any of the subtypes, except for that of a subtype. In an event file the base
-// becomes two schemas, so that neither leads back to the other: the union of the subtypes, and what they have in common.
+// becomes two schemas, so that neither leads back to the other: the union of the subtypes, and the members that they share.
 
 // A wanted is a shared schema in one of its versions.
 type wanted struct {
@@ -26,7 +26,7 @@ const (
 	whole version = iota
 	// common is what a base says of its subtypes.
 	common
-	// itself is a base that its own mapping names: what is common, with its own tag.
+	// itself is a base that its own mapping names: the common part, with its own tag.
 	itself
 )
 
@@ -43,8 +43,8 @@ type family struct {
 // chooses reports whether a schema lists the variants that its discriminator chooses from.
 func chooses(n *source.Node) bool { return n.Get("oneOf") != nil || n.Get("anyOf") != nil }
 
-// family returns the family of the base at a pointer; nil if it is not one, or has no subtypes. What cannot be a union
-// is told.
+// family returns the family of the base at a pointer; nil if it is not one, or has no subtypes. It
+// reports a base that cannot become a union.
 func (r *reader) family(pointer string) *family {
 	if f, known := r.families[pointer]; known {
 		return f
@@ -134,7 +134,7 @@ func (r *reader) parents(n *source.Node) []parent {
 	return all
 }
 
-// extends reports whether n has base in its allOf, or in that of what it has there.
+// extends reports whether n has base in its allOf, or a schema there does.
 func (r *reader) extends(n, base *source.Node, seen map[*source.Node]bool) bool {
 	if seen[n] {
 		return false
@@ -287,7 +287,7 @@ func (r *reader) extending(list *source.Node) (*source.Node, error) {
 	return out, nil
 }
 
-// changed tells that the discriminator of a schema has no effect.
+// changed reports that the discriminator of a schema has no effect.
 func (r *reader) changed(at source.Range, name string, why error) {
 	r.found = append(r.found, source.New("MCPE502", at, "the discriminator of %s is left out, and its subtypes are not told apart: %v", name, why))
 }

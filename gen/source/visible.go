@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// Hidden reports whether JSON may have r in a string and what is generated may not have it as it is: control
+// Hidden reports whether JSON may have r in a string and generated code has to escape it: control
 // characters, the byte order mark and noncharacters.
 func Hidden(r rune) bool {
 	return unicode.IsControl(r) || r == byteOrderMark || r == 0xFFFE || r == 0xFFFF

@@ -78,7 +78,10 @@ func scenes() []scene {
 	)
 }
 
-// play runs the scene for 30 s with an event a second and returns how long the deliveries to the others took to begin:
+// rounds is how many events a scene has, one a second.
+const rounds = 12
+
+// play runs the scene and returns how long the deliveries to the others took to begin:
 // to 20 principals that were there before, or to one more each second.
 func (c scene) play(t *testing.T) []time.Duration {
 	var mu sync.Mutex
@@ -135,7 +138,7 @@ func (c scene) play(t *testing.T) []time.Duration {
 		emit("evt_warm")
 		time.Sleep(10 * time.Second)
 	}
-	for i := range 30 {
+	for i := range rounds {
 		if !c.restored {
 			others(i)
 		}
@@ -159,9 +162,9 @@ func (c scene) delays(t *testing.T, s *script, emitted map[string]time.Time) []t
 			all = append(all, g.at.Sub(emitted[g.id]))
 		}
 	}
-	want := 30 * 31 // one principal more for each event, with two subscriptions
+	want := rounds * (rounds + 1) // one principal more for each event, with two subscriptions
 	if c.restored {
-		want = 31 * 40
+		want = (rounds + 1) * 40
 	}
 	if len(all) != want {
 		t.Errorf("%d deliveries to the others, want %d", len(all), want)

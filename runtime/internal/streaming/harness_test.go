@@ -85,9 +85,10 @@ func (b *bed) Subscribed(context.Context, eventtype.Subscription, eventtype.Argu
 	return b.refuse
 }
 
-func (b *bed) Unsubscribed(eventtype.Subscription, eventtype.Arguments) { b.note("off") }
-func (b *bed) Take(string, int) error                                   { return nil }
-func (b *bed) Give(string, int)                                         {}
+func (b *bed) Unsubscribed(eventtype.Subscription, eventtype.Arguments)           { b.note("off") }
+func (b *bed) Take(string, int) error                                             { return nil }
+func (b *bed) Refused(context.Context, string, eventtype.Arguments) *events.Error { return nil }
+func (b *bed) Give(string, int)                                                   {}
 
 func (b *bed) note(line string) {
 	b.mu.Lock()
