@@ -5,10 +5,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
 // lineWidth bounds what is written in one line as {…} or […], in characters.
@@ -192,4 +192,4 @@ func printable(s, also string) bool {
 
 // Shown reports whether r is a character that can be seen, or a space: not what an editor or a
 // terminal would hide or obey, such as controls of direction.
-func Shown(r rune) bool { return r == ' ' || unicode.IsGraphic(r) && !unicode.IsSpace(r) }
+func Shown(r rune) bool { return !plain.Hidden(r) }

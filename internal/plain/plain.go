@@ -1,4 +1,4 @@
-// Package plain makes text of others safe for the terminal: mcpe-gen prints what a server sends only through it.
+// Package plain makes text of others safe to show to people and models: mcpe-gen prints what a server sends only through it.
 package plain
 
 import (
@@ -11,7 +11,7 @@ import (
 )
 
 // Text is s in one line, with everything that does not show escaped as in Go: controls of both sets,
-// line ends, marks of direction, bytes that are no UTF-8.
+// line ends, marks of direction, invisible characters, more than [MaxMarks] combining marks in a row, bytes that are not UTF-8.
 func Text(s string) string { return escape(s, Hidden) }
 
 // Lines is Text that leaves line ends and tabs as they are, for texts of several lines.
@@ -31,38 +31,46 @@ func Cut(s string, most int) string {
 }
 
 // Hidden reports whether r does not show as itself.
-func Hidden(r rune) bool { return r != ' ' && (!unicode.IsGraphic(r) || unicode.IsSpace(r)) }
+func Hidden(r rune) bool {
+	return r != ' ' && (!unicode.IsGraphic(r) || unicode.IsSpace(r) || Invisible(r))
+}
 
 func escape(s string, hidden func(rune) bool) string {
-	if strings.IndexFunc(s, hidden) < 0 && utf8.ValidString(s) {
-		return s
-	}
 	var b strings.Builder
+	var marks Marks
+	copied := 0
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case hidden(r):
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		default:
-			b.WriteRune(r)
+		broken, stacked := r == utf8.RuneError && n == 1, marks.TooMany(r)
+		if broken || stacked || hidden(r) {
+			b.WriteString(s[copied:i])
+			copied = i + n
+			if broken {
+				fmt.Fprintf(&b, `\x%02x`, s[i])
+			} else {
+				b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+			}
 		}
 		i += n
 	}
-	return b.String()
+	if copied == 0 {
+		return s
+	}
+	return b.String() + s[copied:]
 }
 
 // JSON is a JSON text that means the same, with what does not show escaped. Line ends, blanks and tabs
 // stay: they stand between values only.
 func JSON(text []byte) []byte {
 	var b strings.Builder
+	var marks Marks
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRune(text[i:])
+		stacked := marks.TooMany(r)
 		switch {
 		case r == utf8.RuneError && n == 1:
 			b.WriteString(`\ufffd`)
-		case r == '\n' || r == '\t' || !Hidden(r):
+		case r == '\n' || r == '\t' || !Hidden(r) && !stacked:
 			b.WriteRune(r)
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)

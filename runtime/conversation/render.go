@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
 // preamble stands before the contributions and says what they are (CONV-6).
@@ -22,13 +23,18 @@ func mark(server string) (opening, closing string) {
 }
 
 // escape makes text harmless inside a mark and bounds it to limit bytes: markup characters become
-// entities, control and formatting characters that could hide or reorder text are dropped.
+// entities; characters that could hide or reorder text are dropped: controls, format characters, invisible characters, and
+// combining marks after the fourth in a row.
 func escape(text string, limit int) (escaped string, truncated bool) {
 	var b strings.Builder
 	room := max(limit-len(cut), 0)
 	fits := 0 // length of the longest prefix that leaves room for the cut mark
+	var marks plain.Marks
 	for _, r := range text {
 		piece := escapeRune(r)
+		if piece != "" && marks.TooMany(r) { // a dropped character separates no marks
+			piece = ""
+		}
 		if b.Len()+len(piece) > limit {
 			return b.String()[:fits] + cut[:min(len(cut), limit-fits)], true
 		}
@@ -52,7 +58,7 @@ func escapeRune(r rune) string {
 		return string(r)
 	case r == utf8.RuneError:
 		return "\uFFFD"
-	case unicode.IsControl(r), unicode.Is(unicode.Cf, r):
+	case plain.Invisible(r):
 		return ""
 	}
 	return string(r)
