@@ -39,11 +39,10 @@ func AllowOrigins(next http.Handler, origins ...string) http.Handler {
 	})
 }
 
-// SameOrigin keeps web pages out of a handler of the author's that stands next to [NewHandler], as NewHandler keeps them
-// out of MCP (AUTH-5): only programs and pages of the server's own origin call next. A page of another origin gets 403, and
-// so does a request that arrives on loopback for a Host other than localhost or a loopback address, which is how a page
-// reaches this machine after its name was made to lead here (DNS rebinding). Put [AllowOrigins] around it to allow some
-// origins:
+// SameOrigin keeps web pages of other origins out of a handler next to [NewHandler]. Only programs and pages of the
+// server's own origin reach next, as they reach MCP (AUTH-5). A page of another origin gets 403, and so does a request that
+// arrives on loopback for a Host other than localhost or a loopback address, which is how a page reaches this machine after
+// its name was made to lead here (DNS rebinding). Put [AllowOrigins] around it to allow some origins:
 //
 //	mux.Handle("POST /notes", transport.SameOrigin(authenticate(http.HandlerFunc(postNote))))
 func SameOrigin(next http.Handler) http.Handler {
