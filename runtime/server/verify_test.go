@@ -266,19 +266,19 @@ func TestVER3Budget(t *testing.T) {
 			host := []string{"receiver.test", "RECEIVER.test", "receiver.test.", "receiver.test:444", fmt.Sprint("receiver.test:", 1000+i)}[i%5]
 			ask(i, fmt.Sprint("p", i), fmt.Sprintf("https://%s/hooks/%d", host, i))
 		}
-		if n := len(w.r.challenges()); n != 10 || over != 30 || w.r.fetched > 10 {
+		if n := len(w.r.challenges()); n != 20 || over != 20 || w.r.fetched > 20 {
 			t.Errorf("one host: %d challenges, %d refused, %d documents", n, over, w.r.fetched)
 		}
 		w.settle(time.Minute)
 		for i := range 40 {
 			ask(i, "mallory", fmt.Sprintf("https://h%d.test/", i))
 		}
-		if n := len(w.r.challenges()); n != 20 || over != 60 {
+		if n := len(w.r.challenges()); n != 30 || over != 50 {
 			t.Errorf("one principal: %d challenges, %d refused", n, over)
 		}
 		w.settle(time.Minute)
 		ask(0, "mallory", "https://h0.test/")
-		if n := len(w.r.challenges()); n != 21 {
+		if n := len(w.r.challenges()); n != 31 {
 			t.Errorf("after a minute: %d challenges", n)
 		}
 		w.nothingLeft(nil)
@@ -312,7 +312,7 @@ func TestVER3BudgetAtOnce(t *testing.T) {
 			}
 			wg.Wait()
 			n := len(w.r.challenges())
-			if good && (n != 200 || len(refused) != 0) || !good && (n != 10 || len(refused) != 200) {
+			if good && (n != 200 || len(refused) != 0) || !good && (n != 20 || len(refused) != 200) {
 				t.Errorf("good %v: %d challenges, %d refused", good, n, len(refused))
 			}
 		})

@@ -71,9 +71,9 @@ type Verify struct {
 	// Timeout bounds the handshake; default 5 s, at most 6 s, since a subscribe call has to be
 	// over within 10 s. See VER-2.
 	Timeout time.Duration
-	// Budget is how many verifications of one destination host, and of one principal, may fail
-	// within a minute before further ones are refused; default 10. At one host a principal may fail half of them, and a
-	// host that was verified in the last 10 minutes may have four times as many. Successes do not count (VER-3).
+	// Budget is how many verifications of one principal may fail within a minute before further ones are refused;
+	// default 10. A destination host has twice as many, and four times if a verification succeeded there in the last 10
+	// minutes. Successes do not count (VER-3).
 	Budget int
 	// CacheFor is how long a verified callback stays verified after its last subscription was
 	// refreshed; default 1 h. See VER-3.

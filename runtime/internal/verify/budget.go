@@ -11,7 +11,7 @@ import (
 )
 
 // A failureBudget bounds failed verifications per destination host and per principal in a sliding
-// minute (VER-3). One principal has a share of a host's budget, so that its failures do not refuse the others. Successes
+// minute (VER-3). A host has the budget of several principals, so that the failures of one do not refuse the others. Successes
 // cost nothing, so that a busy receiver that many share is not throttled; but while the outcome of
 // verifications under way is open, at most as many of them run as may still fail: the rest waits.
 type failureBudget struct {
@@ -20,17 +20,16 @@ type failureBudget struct {
 	sweepAt int
 }
 
-// A budgetKey is a principal, a host, or a principal at a host. It leaves the other member empty.
+// A budgetKey is a principal or a host.
 type budgetKey struct {
-	kind            budgetKind
-	principal, host string
+	kind budgetKind
+	name string
 }
 
 type budgetKind uint8
 
 const (
 	ofPrincipal budgetKind = iota
-	ofShare
 	ofHost
 	budgetKinds
 )
@@ -45,25 +44,26 @@ type failures struct {
 
 const (
 	budgetWindow = time.Minute
-	// trustFor is how long a host counts as a receiver after a success, and trusted by how many times as many failures it
-	// may then have.
-	trustFor = 10 * time.Minute
-	trusted  = 4
+	// unknownHost and knownHost are how many times the budget of a principal a host has. A host is known for trustFor after
+	// a success.
+	unknownHost = 2
+	knownHost   = 4
+	trustFor    = 10 * time.Minute
 	// minSweep is how many keys are kept without a look at whether they still count.
 	minSweep = 1024
 )
 
 var errOverBudget = events.NewError(wire.ResourceExhausted, map[string]string{"limit": "verifications"})
 
-// bound returns how many failures a key may have, of the budget of a host and of a principal.
+// bound returns how many failures a key may have, given the budget of a principal.
 func (f *failures) bound(kind budgetKind, budget int, now time.Time) int {
 	switch {
-	case kind == ofShare:
-		return max(1, budget/2)
-	case kind == ofHost && f.trusts(now):
-		return trusted * budget
-	default:
+	case kind == ofPrincipal:
 		return budget
+	case f.trusts(now):
+		return knownHost * budget
+	default:
+		return unknownHost * budget
 	}
 }
 
@@ -71,13 +71,11 @@ func (f *failures) trusts(now time.Time) bool {
 	return !f.verified.IsZero() && now.Sub(f.verified) < trustFor
 }
 
-// begin takes part in the budgets of the principal, the host and the principal's share of the host, waiting for others'
-// outcomes if it has to. The caller calls finish with the outcome.
+// begin takes part in the budgets of the principal and the host, waiting for others' outcomes if it has to. The caller calls finish with the outcome.
 func (b *failureBudget) begin(ctx context.Context, principal, host string, budget int) (finish func(ok bool), err error) {
 	keys := [budgetKinds]budgetKey{
-		ofPrincipal: {kind: ofPrincipal, principal: principal},
-		ofShare:     {kind: ofShare, principal: principal, host: host},
-		ofHost:      {kind: ofHost, host: host},
+		ofPrincipal: {ofPrincipal, principal},
+		ofHost:      {ofHost, host},
 	}
 	for {
 		wait, err := b.enter(keys, budget)
