@@ -37,7 +37,7 @@ func newWebhooks(s *Server) (*subscriber.Subscriptions, error) {
 		deliveries.Attempts, deliveries.AttemptBounds = attempts, engine.AttemptBounds(o.Attempts)
 	}
 	w, err := subscriber.New(subscriber.Options{
-		Host: webhookHost{s}, Store: notedRecords{records, &s.writes}, Cluster: cluster, Durable: st.Durable(), Guard: guard,
+		Host: webhookHost{s}, Store: records, Admitted: s.writes.note, Cluster: cluster, Durable: st.Durable(), Guard: guard,
 		Terms: o.terms(), Grace: o.Grace, Quota: subscriber.Quota(o.Quota),
 		Verify:   verify.Options{Limits: verify.Limits(o.Verify), Allow: o.AllowReceivers, Identity: o.Identity, Meter: s.options.meter()},
 		Delivery: deliveries, Reauthorize: s.options.Reauthorize, Log: &s.log,

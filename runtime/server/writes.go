@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -55,22 +54,4 @@ func (w *writes) failing() error {
 		return nil
 	}
 	return w.err
-}
-
-// notedRecords note what becomes of the writes of subscribe requests.
-type notedRecords struct {
-	subscriber.Records
-	writes *writes
-}
-
-func (r notedRecords) PutSubscription(ctx context.Context, s store.Subscription) (revision uint64, err error) {
-	revision, err = r.Records.PutSubscription(ctx, s)
-	r.writes.note(ctx, err)
-	return revision, err
-}
-
-func (r notedRecords) Admit(ctx context.Context, s store.Subscription, q engine.Quota) (revision uint64, err error) {
-	revision, err = r.Records.Admit(ctx, s, q)
-	r.writes.note(ctx, err)
-	return revision, err
 }

@@ -229,6 +229,9 @@ func (w *Subscriptions) room(ctx context.Context, principal string) error {
 func (w *Subscriptions) admit(ctx context.Context, r *store.Subscription) error {
 	quota := engine.Quota{Own: max(w.o.Quota.PerPrincipal, 0), All: max(w.o.Quota.Total, 0)}
 	revision, err := w.store.Admit(ctx, *r, quota)
+	if w.o.Admitted != nil {
+		w.o.Admitted(ctx, err)
+	}
 	return w.begun(r, revision, err)
 }
 

@@ -43,9 +43,11 @@ func identityOf(r *store.Subscription) eventtype.Subscription {
 
 // Options configure [Subscriptions].
 type Options struct {
-	Host    Host
-	Store   Records
-	Cluster *Cluster
+	Host  Host
+	Store Records
+	// Admitted, unless nil, gets the result of each write of a new record.
+	Admitted func(ctx context.Context, err error)
+	Cluster  *Cluster
 	// Durable tells that the store outlives the process.
 	Durable bool
 	// Guard sends everything; Shutdown closes it.
