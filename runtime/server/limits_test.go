@@ -256,7 +256,7 @@ var limits = map[string]limit{
 	"Lifetime of a webhook subscription": {value: "1 min to 24 h", test: "server.TestSUB6TTL"},
 	"Verified callbacks of a principal":  {value: "2,000", test: "server.TestVER3Quota"},
 	"Verified callbacks":                 {value: "200,000", test: "server.TestVER3Quota"},
-	"Failed verifications a minute, of a host and of a principal": {value: "10", test: "server.TestVER3Budget"},
+	"Failed verifications a minute, of a principal; twice as many of a host": {value: "10", test: "server.TestVER3Budget"},
 	"Document of a receiver's consent":                            {value: fmt.Sprint("8 KiB and ", verify.MaxReceivers, " entries"), test: "server.TestVER1DocumentBounds"},
 	"Answer of an endpoint":                                       {value: "8 KiB", test: "internal/netguard.TestSSRF2BoundedBodies"},
 	"Retry-After of an endpoint":                                  {value: "15 min", test: "internal/delivery.TestHOOK3Schedule"},
