@@ -46,6 +46,7 @@ func TestRun(t *testing.T) {
 	file := t.TempDir() + "/said"
 	t.Setenv(member, file)
 	t.Setenv(Variable, "")
+	t.Setenv(running, "")
 	if code, err := Run([]string{program}); code != 7 || err != nil {
 		t.Fatalf("%d, %v", code, err)
 	}
