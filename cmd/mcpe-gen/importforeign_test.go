@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -230,6 +231,14 @@ func TestImportOfOtherInheritance(t *testing.T) {
 		if _, code := runIn(t, dir, "import", "--strict", "api.yaml", "-o", "strict.yaml"); code != 3 {
 			t.Errorf("with --strict: exit %d", code)
 		}
+	}
+	chain := base + "{propertyName: k, mapping: {s: S200}}}\n    S0: {allOf: [{$ref: '#/components/schemas/B'}]}\n"
+	for i := range 200 {
+		chain += fmt.Sprintf("    S%d: {allOf: [{$ref: '#/components/schemas/S%d'}]}\n", i+1, i)
+	}
+	deep := writeFiles(t, map[string]string{"api.yaml": oneWebhook("{$ref: '#/components/schemas/B'}", chain)})
+	if out, _ := runIn(t, deep, "import", "api.yaml", "-o", "events.yaml"); !strings.Contains(out, "S200 of its mapping does not have it in its allOf, at most 100 schemas up") {
+		t.Errorf("of many generations: %s", out)
 	}
 	dir := writeFiles(t, map[string]string{"api.yaml": oneWebhook("{$ref: '#/components/schemas/B'}", base+"{propertyName: k}}\n")})
 	if out, code := runIn(t, dir, "import", "api.yaml", "-o", "events.yaml"); code != 0 || out != "" {

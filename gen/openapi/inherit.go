@@ -84,7 +84,7 @@ func (r *reader) newFamily(pointer string, n, d *source.Node) (*family, error) {
 			return nil, fmt.Errorf("its mapping of %q: %w", e.Key, err)
 		case sub == n:
 		case !r.extends(sub, n, map[*source.Node]bool{}):
-			return nil, fmt.Errorf("%s of its mapping does not have it in its allOf", e.Value.Text)
+			return nil, fmt.Errorf("%s of its mapping does not have it in its allOf, at most %d schemas up", e.Value.Text, maxAncestors)
 		case !chooses(sub) && sub.Get("discriminator").Get("propertyName") != nil && sub.Get("discriminator").Get("propertyName").Text != tag.Text:
 			return nil, fmt.Errorf("%s of its mapping has another discriminator", e.Value.Text)
 		}
@@ -134,9 +134,12 @@ func (r *reader) parents(n *source.Node) []parent {
 	return all
 }
 
+// maxAncestors bounds the schemas that one extends, directly or not, which keeps the work proportional to the document.
+const maxAncestors = 100
+
 // extends reports whether n has base in its allOf, or a schema there does.
 func (r *reader) extends(n, base *source.Node, seen map[*source.Node]bool) bool {
-	if seen[n] {
+	if seen[n] || len(seen) > maxAncestors {
 		return false
 	}
 	seen[n] = true
@@ -168,7 +171,7 @@ func (r *reader) tags(pointer string) []tagged {
 	seen := map[*source.Node]bool{}
 	var visit func(p parent)
 	visit = func(p parent) {
-		if seen[p.node] {
+		if seen[p.node] || len(seen) > maxAncestors {
 			return
 		}
 		seen[p.node] = true
