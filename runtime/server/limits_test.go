@@ -257,13 +257,13 @@ var limits = map[string]limit{
 	"Verified callbacks of a principal":  {value: "2,000", test: "server.TestVER3Quota"},
 	"Verified callbacks":                 {value: "200,000", test: "server.TestVER3Quota"},
 	"Failed verifications a minute, of a principal; twice as many of a host": {value: "10", test: "server.TestVER3Budget"},
-	"Document of a receiver's consent":                            {value: fmt.Sprint("8 KiB and ", verify.MaxReceivers, " entries"), test: "server.TestVER1DocumentBounds"},
-	"Answer of an endpoint":                                       {value: "8 KiB", test: "internal/netguard.TestSSRF2BoundedBodies"},
-	"Retry-After of an endpoint":                                  {value: "15 min", test: "internal/delivery.TestHOOK3Schedule"},
-	"Found by a check for a webhook subscription and unsettled":   {value: fmt.Sprintf("2,048 occurrences, %s", bytesText(subscriber.MaxFoundBytes)), test: "server.TestFoundIsBounded"},
-	"Unsettled occurrences of a subscription":                     {value: "1,024", test: "internal/delivery.TestHOOK8UnsettledBound"},
-	"Waiting for a check in events/subscribe":                     {value: secondsText(feed.AskTime), test: "server.TestSUB1HangingCheck"},
-	"Waiting for the response before the first delivery":          {value: secondsText(subscriber.MaxReplyTime), test: "server.TestSUB1ResponseFirst"},
+	"Document of a receiver's consent":                                       {value: fmt.Sprint("8 KiB and ", verify.MaxReceivers, " entries"), test: "server.TestVER1DocumentBounds"},
+	"Answer of an endpoint":                                                  {value: "8 KiB", test: "internal/netguard.TestSSRF2BoundedBodies"},
+	"Retry-After of an endpoint":                                             {value: "15 min", test: "internal/delivery.TestHOOK3Schedule"},
+	"Found by a check for a webhook subscription and unsettled":              {value: fmt.Sprintf("2,048 occurrences, %s", bytesText(subscriber.MaxFoundBytes)), test: "server.TestFoundIsBounded"},
+	"Unsettled occurrences of a subscription":                                {value: "1,024", test: "internal/delivery.TestHOOK8UnsettledBound"},
+	"Waiting for a check in events/subscribe":                                {value: secondsText(feed.AskTime), test: "server.TestSUB1HangingCheck"},
+	"Waiting for the response before the first delivery":                     {value: secondsText(subscriber.MaxReplyTime), test: "server.TestSUB1ResponseFirst"},
 }
 
 // Every limit that docs/limits.md gives is the code's, and going beyond it is answered as a test
