@@ -4,7 +4,6 @@ GO ?= go
 # Linters have a go.mod of their own, so that users of the module never see their requirements.
 STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
 HAVE_CC := $(shell command -v "$$($(GO) env CC)" 2>/dev/null)
-RACE := $(if $(HAVE_CC),-race,)
 
 .PHONY: help
 help: ## List the targets.
@@ -19,14 +18,22 @@ test: lint drift unit oracle-here ## Run every check: format, vet, staticcheck, 
 PACKAGES ?= $(shell expr 2 + $$(getconf _NPROCESSORS_ONLN))
 ALONE = ./runtime/internal/campaign/postgres ./runtime/internal/clustertest ./runtime/server
 
-# The race detector makes tests five to ten times slower. It has nothing to look for where one goroutine does the work, and
-# in SQLite, which is C translated to Go, it looks at a library. PLAIN runs without it; of these packages RACY runs the tests
-# in which goroutines of ours meet, and SERVES the commands that serve. `make night` repeats the packages that wait or race.
-PLAIN = ./docs/... ./gen/... ./templates/... ./internal/evolve ./internal/pattern ./internal/validate ./internal/repocheck ./examples/demo \
-  ./cmd/mcpe-gen ./cmd/mcpe-gen/internal/conform/... ./cmd/mcpe-gen/internal/starter ./cmd/mcpe-gen/internal/adopt ./runtime/store/sqlite
-RACY = -run '^Test(Do|Golden|Plugin.*|ExamplePlugin|RightServer|Right|Interrupted|.*(Beside|While|AtOnce|TakeTurns|WaitsFor).*)$$' \
+# The race detector makes tests five to ten times slower. Every test runs without it, and a quarter of the packages in which
+# goroutines of ours meet also with it: another quarter with each commit. `make race` runs all of them; PART=1 to 4 runs
+# a quarter. The longest packages are first, so that each is in another part.
+RACE_PACKAGES = ./runtime/client ./runtime/server ./runtime/transport ./runtime/internal/clustertest
+# It has nothing to look for where one goroutine does the work or other processes do, and in SQLite, which is C
+# translated to Go, it looks at a library.
+NO_RACE = ./bench/... ./docs/... ./examples/... ./gen/... ./golden/... ./templates/... ./cmd/mcpe-gen ./cmd/mcpe-gen/internal/adopt \
+  ./cmd/mcpe-gen/internal/conform/... ./cmd/mcpe-gen/internal/deadletters ./cmd/mcpe-gen/internal/operate ./cmd/mcpe-gen/internal/peer \
+  ./cmd/mcpe-gen/internal/starter ./internal/evolve ./internal/freeport ./internal/pattern ./internal/pglock ./internal/plain \
+  ./internal/repocheck ./internal/sampletest ./internal/validate ./internal/wire ./runtime/impl/... ./runtime/internal/actor \
+  ./runtime/internal/campaign/... ./runtime/internal/coalesce ./runtime/internal/recent ./runtime/internal/ring \
+  ./runtime/internal/scalar ./runtime/internal/sealed ./runtime/mcpc/task ./runtime/mcpe/cron ./runtime/operator ./runtime/store/sqlite
+# Of those, these tests have goroutines of ours that meet.
+RACE_TESTS = -run '^Test(Do|Plugin.*|ExamplePlugin|RightServer|Right|Interrupted|.*(Beside|While|AtOnce|TakeTurns|WaitsFor).*)$$' \
   ./gen ./gen/internal/parallel ./cmd/mcpe-gen/internal/conform/... ./runtime/store/sqlite
-SERVES = -run '^TestScript$$/^(bridge|listen|listenexec|listenhook|serve|tasks|watch)$$' ./cmd/mcpe-gen
+RACE_SCRIPTS = -run '^TestScript$$/^(bridge|listen|listenexec|listenhook|serve|tasks|watch)$$' ./cmd/mcpe-gen
 
 # make lint vets all packages.
 TEST = $(GO) test -vet=off
@@ -39,20 +46,32 @@ export GORACE ?= atexit_sleep_ms=0
 
 .PHONY: unit
 unit:
-ifeq ($(HAVE_CC),)
-	@echo "no C compiler found: running the tests without the race detector"
-endif
 	@mkdir -p bin
 	@$(GO) build -o bin/ ./runtime/internal/pgtest/throwaway
 	./bin/throwaway $(MAKE) --no-print-directory unit-here
 
 .PHONY: unit-here
 unit-here:
-	$(TEST) -p $(PACKAGES) -timeout 30m $(PLAIN)
-	CGO_ENABLED=$(if $(HAVE_CC),1,0) $(TEST) $(RACE) -p $(PACKAGES) -timeout 30m \
-	  $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE) $(PLAIN))")
-	CGO_ENABLED=$(if $(HAVE_CC),1,0) $(TEST) $(RACE) -p 2 -timeout 30m $(ALONE)
-	$(if $(RACE),CGO_ENABLED=1 $(TEST) $(RACE) -timeout 30m $(RACY) && CGO_ENABLED=1 $(TEST) $(RACE) -timeout 30m $(SERVES))
+	$(TEST) -p $(PACKAGES) -timeout 30m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE))")
+	$(TEST) -p 2 -timeout 30m $(ALONE)
+	$(MAKE) --no-print-directory race-here PART=$$(expr 1 + $$(printf %s "$(MCPE_TEST_SEED)" | cksum | cut -d ' ' -f 1) % 4)
+
+.PHONY: race
+race: ## Run the tests with the race detector (10 minutes); PART=1 to 4 runs a quarter of the packages.
+	@mkdir -p bin
+	@$(GO) build -o bin/ ./runtime/internal/pgtest/throwaway
+	./bin/throwaway $(MAKE) --no-print-directory race-here PART=$(PART)
+
+.PHONY: race-here
+race-here:
+ifeq ($(HAVE_CC),)
+	@echo "NOT RUN: the race detector needs a C compiler"
+else
+	CGO_ENABLED=1 $(TEST) -race -p 2 -timeout 30m $$( ($(GO) list $(RACE_PACKAGES); $(GO) list ./... | grep -vxF "$$($(GO) list $(RACE_PACKAGES) $(NO_RACE))") \
+	  | awk '!"$(PART)" || NR % 4 + 1 == "$(PART)"')
+	$(if $(filter 2 3 4,$(PART)),,CGO_ENABLED=1 $(TEST) -race -timeout 30m $(RACE_TESTS))
+	$(if $(filter 1 2 3,$(PART)),,CGO_ENABLED=1 $(TEST) -race -timeout 30m $(RACE_SCRIPTS))
+endif
 
 .PHONY: quick
 quick: ## Run the tests without the race detector, databases and builds of generated code, and samples of long ones (while working).

@@ -97,17 +97,17 @@ func TestGzip(t *testing.T) {
 		}
 		f.wants(1)
 	}
-	bomb := gzipped(t, io.LimitReader(&endless{}, 200<<20))
+	bomb := gzipped(t, io.LimitReader(&endless{}, 4<<20))
 	cut := gzipped(t, strings.NewReader(opened))
 	cut = cut[:len(cut)-9]
 	for name, c := range map[string]struct {
 		body, encoding string
 		want           int
 	}{
-		"unpacks to 200 MB": {bomb, "gzip", 413}, "not gzip": {opened, "gzip", 400}, "cut off": {cut, "gzip", 400},
+		"unpacks to 4 MiB": {bomb, "gzip", 413}, "not gzip": {opened, "gzip", 400}, "cut off": {cut, "gzip", 400},
 		"packed twice": {bomb, "gzip, gzip", 415}, "another": {opened, "br", 415}, "named as it is": {opened, "identity", 204},
 	} {
-		f := newFixture(t, gitHub(t), ingress.Options{}, fromIssues())
+		f := newFixture(t, gitHub(t), ingress.Options{MaxBody: 1 << 20}, fromIssues())
 		if status := f.post(headersOf(gitHubHeader("d-1", c.body), "Content-Encoding", c.encoding), c.body); status != c.want {
 			t.Errorf("%s: status %d, want %d: %s", name, status, c.want, &f.log)
 		}

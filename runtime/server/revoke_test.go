@@ -159,11 +159,12 @@ func TestAUTH2PollsThatBegin(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newServer(t, Options{})
-				lost, once := false, sync.Once{}
+				var lost atomic.Bool
+				var once sync.Once
 				during := func(hook string) {
 					if c.in == hook {
 						once.Do(func() {
-							lost = true
+							lost.Store(true)
 							if err := c.do(s); err != nil {
 								t.Error(err)
 							}
@@ -173,7 +174,7 @@ func TestAUTH2PollsThatBegin(t *testing.T) {
 				armed := false
 				e := register(t, s, "e", Hooks[filterArgs, incident]{
 					Authorize: func(context.Context, string, *filterArgs) error {
-						if lost {
+						if lost.Load() {
 							return events.Forbidden("not any more")
 						}
 						if armed {

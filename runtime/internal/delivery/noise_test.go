@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/sampletest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -28,15 +29,16 @@ type scene struct {
 	then     func(*testing.T, *Handle)                       // what an operator does to each noisy subscription after the first event
 }
 
-// after answers with the status after a time.
+// after answers with the status after a time. A context ends the wait without a timer if the time is 0; CONTRIBUTING.md says why.
 func after(d time.Duration, status int) func(context.Context) (int, http.Header, error) {
 	return func(ctx context.Context) (int, http.Header, error) {
-		select {
-		case <-time.After(d):
-			return status, nil, nil
-		case <-ctx.Done():
+		waiting, cancel := context.WithTimeout(ctx, d)
+		defer cancel()
+		<-waiting.Done()
+		if ctx.Err() != nil {
 			return 0, nil, ctx.Err()
 		}
+		return status, nil, nil
 	}
 }
 
@@ -179,7 +181,15 @@ func TestHOOK4Noise(t *testing.T) {
 	const floor = 50 * time.Millisecond
 	p99 := func(all []time.Duration) time.Duration { return all[len(all)*99/100] }
 	silent := map[bool]time.Duration{}
+	var quiet, noisy []scene
 	for _, c := range scenes() {
+		if c.answer == nil {
+			quiet = append(quiet, c)
+		} else {
+			noisy = append(noisy, c)
+		}
+	}
+	for _, c := range slices.Concat(quiet, sampletest.Draw(t, noisy, 6)) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				all := c.play(t)

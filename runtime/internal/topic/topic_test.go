@@ -276,7 +276,7 @@ func TestFormsAreBounded(t *testing.T) {
 	typ := newType(t)
 	topic := open(t, typ, nil, store.LogOptions{})
 	r := topic.Reader(parse(t, typ, `{}`), "sub", nil, 0)
-	const entries, size = 40, 1 << 20
+	const entries, size = 20, 1 << 20
 	for i := range entries {
 		add(t, topic, incident{ID: fmt.Sprint("x", i), Text: strings.Repeat("x", size)})
 		p, err := r.Next(t.Context(), nil, Batch(10))
