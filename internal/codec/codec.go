@@ -2,7 +2,11 @@
 // need it and which does not export it; events sets the functions when it is initialized.
 package codec
 
-import "strings"
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
 
 var (
 	// Decode reads JSON into v as generated types need it. Member names match in their exact case and
@@ -23,6 +27,49 @@ func Clip(s string) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// ReplaceLoneSurrogates returns JSON with \ufffd in the place of each escape of a lone surrogate, as encoding/json reads
+// it: JavaScript writes half of a cut emoji as \ud83d, which the codec refuses. Without such an escape it returns data.
+func ReplaceLoneSurrogates(data []byte) []byte {
+	out, cloned := data, false
+	for i := 0; ; {
+		n := bytes.IndexByte(data[i:], '\\')
+		if n < 0 {
+			return out
+		}
+		i += n
+		switch unit := escaped(data[i:]); {
+		case unit < 0:
+			i += min(2, len(data)-i)
+			continue
+		case 0xd800 <= unit && unit < 0xdc00:
+			if low := escaped(data[i+6:]); 0xdc00 <= low && low < 0xe000 {
+				i += 12
+				continue
+			}
+		case unit < 0xdc00 || unit >= 0xe000:
+			i += 6
+			continue
+		}
+		if !cloned {
+			out, cloned = bytes.Clone(data), true
+		}
+		copy(out[i:], `\ufffd`)
+		i += 6
+	}
+}
+
+// escaped returns the UTF-16 code unit of an escape that text begins with, -1 if it begins with something else.
+func escaped(text []byte) int64 {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return -1
+	}
+	unit, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return int64(unit)
 }
 
 // Deeper reports whether JSON is nested deeper than so many levels.

@@ -5,15 +5,36 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 )
 
 // Decode reads raw, a document of a peer, into v by the one rule of all modes: member names count in
 // their exact case, unknown members are ignored, a repeated one is refused wherever it is, and so is
-// invalid UTF-8. The error names the place and holds no value of the peer's.
-func Decode(raw []byte, v any) error { return decodeAt("", raw, v) }
+// invalid UTF-8. The escape of a lone surrogate is read as U+FFFD, except in the identifiers eventId, name, cursor and
+// nextCursor, where it is refused: two of them could become one. The error names the place and holds no value of the
+// peer's.
+func Decode(raw []byte, v any) error {
+	whole := codec.ReplaceLoneSurrogates(raw)
+	if !bytes.Equal(whole, raw) {
+		if members, err := DecodeMembers(raw); err == nil {
+			for _, name := range identifiers {
+				var value jsontext.Value
+				if err := members.Read(name, &value); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return decodeAt("", whole, v)
+}
+
+// identifiers are the members whose text has to stay as it is.
+var identifiers = []string{"eventId", "name", "cursor", "nextCursor"}
 
 // decodeAt is [Decode] of what is at a place of a document.
 func decodeAt(base string, raw []byte, v any) error {
@@ -83,6 +104,9 @@ func (m Members) Read(name string, v any) error {
 	raw, ok := m[name]
 	if !ok {
 		return nil
+	}
+	if !slices.Contains(identifiers, name) {
+		raw = codec.ReplaceLoneSurrogates(raw)
 	}
 	return decodeAt(Pointer(name), raw, v)
 }

@@ -41,7 +41,7 @@ func DecodeDescriptor(raw json.RawMessage) (Descriptor, error) {
 		return Descriptor{}, err
 	}
 	var d Descriptor
-	if err := Decode(members["name"], &d.Name); err != nil || d.Name == "" {
+	if err := members.Read("name", &d.Name); err != nil || d.Name == "" {
 		return Descriptor{}, errors.New("/name is not a string with content")
 	}
 	if n := utf8.RuneCountInString(d.Name); n > MaxEventName {

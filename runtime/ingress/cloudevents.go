@@ -156,7 +156,8 @@ func binaryEvent(h http.Header, media string, body []byte) (jsontext.Value, erro
 		out = appendMember(out, "datacontenttype", h.Get("Content-Type"))
 	}
 	if len(bytes.TrimSpace(body)) > 0 {
-		if err := checkValue(body); err != nil {
+		body, err := checkValue(body)
+		if err != nil {
 			return nil, err
 		}
 		if len(out) > 1 {

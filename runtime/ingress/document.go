@@ -14,6 +14,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -23,10 +24,11 @@ var errBody = errors.New("the body is not a JSON object of distinct members")
 
 // decode reads the members of v from a body. A member of another type than v wants is an error that names it.
 func decode(body []byte, v any) error {
-	if err := checkBody(body); err != nil {
+	body, err := checkBody(body)
+	if err != nil {
 		return err
 	}
-	err := jsonv2.Unmarshal(body, v)
+	err = jsonv2.Unmarshal(body, v)
 	if err == nil {
 		return nil
 	}
@@ -39,36 +41,39 @@ func decode(body []byte, v any) error {
 // maxDepth bounds the nesting of a body.
 const maxDepth = 512
 
-// checkBody refuses what is no JSON object, or nested too deep, before anything recurses into it.
-func checkBody(body []byte) error {
+// checkBody refuses a body that is not a JSON object, or is nested too deep, before anything recurses into it. It returns
+// the body with U+FFFD for the escape of a lone surrogate.
+func checkBody(body []byte) ([]byte, error) {
 	if jsontext.NewDecoder(bytes.NewReader(body)).PeekKind() != '{' {
-		return errBody
+		return nil, errBody
 	}
 	return checkValue(body)
 }
 
 // checkValue does the same for a JSON value of any kind.
-func checkValue(body []byte) error {
+func checkValue(body []byte) ([]byte, error) {
+	body = codec.ReplaceLoneSurrogates(body)
 	dec := jsontext.NewDecoder(bytes.NewReader(body))
 	for {
 		if _, err := dec.ReadToken(); err != nil {
-			return errBody
+			return nil, errBody
 		}
 		switch depth := dec.StackDepth(); {
 		case depth > maxDepth:
-			return fmt.Errorf("the body is nested deeper than %d levels", maxDepth)
+			return nil, fmt.Errorf("the body is nested deeper than %d levels", maxDepth)
 		case depth == 0:
 			if len(bytes.TrimLeft(body[dec.InputOffset():], " \t\r\n")) > 0 {
-				return errBody
+				return nil, errBody
 			}
-			return nil
+			return body, nil
 		}
 	}
 }
 
 // elements are the values of an array.
 func elements(body []byte) ([]jsontext.Value, error) {
-	if err := checkValue(body); err != nil {
+	body, err := checkValue(body)
+	if err != nil {
 		return nil, err
 	}
 	var items []jsontext.Value
@@ -110,7 +115,8 @@ type document struct {
 }
 
 func newDocument(body []byte) (*document, error) {
-	if err := checkBody(body); err != nil {
+	body, err := checkBody(body)
+	if err != nil {
 		return nil, err
 	}
 	return &document{body: body, objects: map[string]map[string]jsontext.Value{}}, nil

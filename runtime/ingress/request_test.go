@@ -3,6 +3,7 @@ package ingress_test
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -110,6 +111,21 @@ func TestGzip(t *testing.T) {
 		f := newFixture(t, gitHub(t), ingress.Options{MaxBody: 1 << 20}, fromIssues())
 		if status := f.post(headersOf(gitHubHeader("d-1", c.body), "Content-Encoding", c.encoding), c.body); status != c.want {
 			t.Errorf("%s: status %d, want %d: %s", name, status, c.want, &f.log)
+		}
+	}
+}
+
+// Half of a cut emoji, as JSON.stringify of JavaScript writes it, becomes U+FFFD; the signature is over the bytes as they came.
+func TestLoneSurrogates(t *testing.T) {
+	for _, fields := range [][]ingress.Field{nil, {{Target: "/repo", Source: "/repo"}, {Target: "/number", Source: "/number"}, {Target: "/note", Source: "/note"}}} {
+		f := newFixture(t, gitHub(t), ingress.Options{}, ingress.From{Provider: "github", Fields: fields})
+		body := `{"action":"\ude00","repo":"a","number":1,"note":"cut \ud83d"}`
+		if status := f.post(gitHubHeader("d-1", body), body); status != http.StatusNoContent {
+			t.Errorf("status %d: %s", status, &f.log)
+		}
+		var payload issue
+		if got := f.received(); len(got) != 1 || json.Unmarshal(got[0].Data, &payload) != nil || payload.Note == nil || *payload.Note != "cut \ufffd" {
+			t.Errorf("received %+v", got)
 		}
 	}
 }

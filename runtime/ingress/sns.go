@@ -157,13 +157,14 @@ func (m *snsMessage) signed() string {
 
 // withJSONMessage replaces the text of Message by the JSON value that it is.
 func withJSONMessage(body []byte, message string) ([]byte, error) {
-	if err := checkValue([]byte(message)); err != nil {
+	value, err := checkValue([]byte(message))
+	if err != nil {
 		return nil, errors.New("the Message is not JSON, as SNSOptions.JSON says")
 	}
 	var members map[string]jsontext.Value
-	if err := jsonv2.Unmarshal(body, &members); err != nil {
-		return nil, errBody
+	if err := decode(body, &members); err != nil {
+		return nil, err
 	}
-	members["Message"] = jsontext.Value(message)
+	members["Message"] = jsontext.Value(value)
 	return jsonv2.Marshal(members, jsonv2.Deterministic(true))
 }

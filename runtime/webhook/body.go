@@ -152,7 +152,8 @@ func (d *Delivery) key() string {
 }
 
 // ParseDelivery reads a body whose signature was verified before: exact member names, no duplicates,
-// valid UTF-8. A body whose top-level type is a string that is not empty is a control envelope,
+// valid UTF-8; the escape of a lone surrogate, such as half of a cut emoji, is read as U+FFFD, except in eventId, name and
+// cursor, where it is refused. A body whose top-level type is a string that is not empty is a control envelope,
 // whatever else it has; anything else has to be an occurrence, whose eventId, 1 to 256 bytes of any text,
 // need not be the webhook-id (CLI-5, D10), and whose name may be missing, as in a poll: the subscription tells. The error says no more than what is wrong.
 func ParseDelivery(stamp Stamp, body []byte) (Delivery, error) {
@@ -163,7 +164,7 @@ func ParseDelivery(stamp Stamp, body []byte) (Delivery, error) {
 		EventID jsontext.Value `json:"eventId"`
 		Type    jsontext.Value `json:"type"`
 	}
-	if err := jsonv2.Unmarshal(body, &head); err != nil {
+	if err := wire.Decode(body, &head); err != nil {
 		return d, errBody
 	}
 	if head.Type.Kind() == '"' {
@@ -173,7 +174,7 @@ func ParseDelivery(stamp Stamp, body []byte) (Delivery, error) {
 	}
 	if d.Type == "" {
 		o := &d.Occurrence
-		if len(head.EventID) == 0 || jsonv2.Unmarshal(body, o) != nil {
+		if len(head.EventID) == 0 || wire.Decode(body, o) != nil {
 			return d, errBody
 		}
 		if n := len(o.EventID); n > wire.MaxEventID {
@@ -186,7 +187,7 @@ func ParseDelivery(stamp Stamp, body []byte) (Delivery, error) {
 	}
 	switch d.Type {
 	case wire.EnvelopeVerification, wire.EnvelopeGap, wire.EnvelopeTerminated:
-		if err := jsonv2.Unmarshal(body, &d.Envelope); err != nil {
+		if err := wire.Decode(body, &d.Envelope); err != nil {
 			return d, errBody
 		}
 	default:

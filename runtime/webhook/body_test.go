@@ -13,6 +13,30 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
+// A lone surrogate is read as U+FFFD in data and in messages, not in identifiers and not as raw bytes; the body stays as signed.
+func TestParseLoneSurrogates(t *testing.T) {
+	for body, ok := range map[string]bool{
+		`{"eventId":"1","name":"n","timestamp":"t","data":{"a":"\ud83d"},"cursor":null}`:            true,
+		`{"type":"terminated","error":{"code":-32011,"message":"cut \ud83d"}}`:                      true,
+		`{"eventId":"\ud83d","name":"n","timestamp":"t","data":{},"cursor":null}`:                   false,
+		`{"eventId":"1","name":"n","timestamp":"t","data":{},"cursor":"\ud83d"}`:                    false,
+		`{"type":"gap","cursor":"\ud83d"}`:                                                          false,
+		"{\"eventId\":\"1\",\"timestamp\":\"t\",\"data\":{\"a\":\"\xed\xa0\xbd\"},\"cursor\":null}": false,
+	} {
+		d, err := ParseDelivery(Stamp{ID: "1"}, []byte(body))
+		if (err == nil) != ok || string(d.Body) != body {
+			t.Errorf("%s: %v, %s", body, err, d.Body)
+		}
+		text := string(d.Occurrence.Data)
+		if d.Envelope.Error != nil {
+			text = d.Envelope.Error.Message
+		}
+		if ok && !strings.Contains(text, "\ufffd") && !strings.Contains(text, `\ufffd`) {
+			t.Errorf("%s: %s", body, text)
+		}
+	}
+}
+
 // TestHOOK1Bodies is what is posted, byte for byte (HOOK-1, HOOK-7, VER-2).
 func TestHOOK1Bodies(t *testing.T) {
 	cursor := "AQJr0w"
