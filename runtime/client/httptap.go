@@ -16,6 +16,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
 )
 
 const (
@@ -84,7 +86,10 @@ func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
 			}
 		}
 	}
-	resp, gone, err := t.ask(req.WithContext(ctx), of)
+	named := req.WithContext(ctx)
+	named.Header = named.Header.Clone()
+	useragent.Set(named.Header, useragent.Default())
+	resp, gone, err := t.ask(named, of)
 	if method != "" {
 		t.board.handshake(method, gone)
 	}

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"sync"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
 )
 
 // Bounds of what an awsClient fetches and keeps.
@@ -124,6 +126,7 @@ func (c *awsClient) get(ctx context.Context, at string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.Header.Set("User-Agent", useragent.Default())
 	answer, err := c.http.Do(r)
 	if err != nil {
 		return nil, err

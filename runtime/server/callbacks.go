@@ -63,6 +63,10 @@ type Callbacks struct {
 	// DialContext connects to a checked address, "192.0.2.1:443", or to the proxy.
 	// Nil means a net.Dialer; tests put an in-memory network here.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// UserAgent names the server in every request to callbacks, such as "tickets/1.2 (+https://tickets.example.com)".
+	// Default "mcpe-gen/VERSION (+https://github.com/mcpe-gen/mcpe-gen)".
+	UserAgent string
 }
 
 // Retry says when deliveries are attempted, how many at a time, and when they are given up or held

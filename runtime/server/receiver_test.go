@@ -78,9 +78,13 @@ type receiver struct {
 	handle   func(w http.ResponseWriter, d *delivered) bool // true when it has answered
 	document func(w http.ResponseWriter)                    // the well-known one; nil for none
 	fetched  int
+	agents   []string // the User-Agent of each request
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.mu.Lock()
+	r.agents = append(r.agents, req.UserAgent())
+	r.mu.Unlock()
 	if req.URL.Path == wire.PathReceivers {
 		r.mu.Lock()
 		r.fetched++

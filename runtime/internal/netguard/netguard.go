@@ -26,6 +26,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -49,6 +50,8 @@ type Options struct {
 		LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 	}
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+
+	UserAgent string
 }
 
 // loopback are the blocks of this machine.
@@ -83,6 +86,12 @@ func New(o Options) (*Guard, error) {
 	}
 	if o.DialContext == nil {
 		o.DialContext = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
+	}
+	if o.UserAgent == "" {
+		o.UserAgent = useragent.Default()
+	}
+	if strings.ContainsFunc(o.UserAgent, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return nil, fmt.Errorf("netguard: user agent %q must be printable ASCII", o.UserAgent)
 	}
 	if p := o.Proxy; p != nil && (p.Scheme != "http" && p.Scheme != "https" || p.Hostname() == "") {
 		return nil, errors.New("netguard: proxy must be an http or https URL with a host")

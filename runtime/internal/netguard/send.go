@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -76,7 +77,9 @@ func (g *Guard) do(req *http.Request, read func(context.Context, *http.Response,
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), g.o.Timeout)
 	defer cancel()
-	resp, err := g.roundTrip(req.WithContext(ctx))
+	req = req.Clone(ctx)
+	useragent.Set(req.Header, g.o.UserAgent)
+	resp, err := g.roundTrip(req)
 	if err != nil {
 		return nil, classify(ctx, StageExchange, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
@@ -68,7 +69,7 @@ func (f *forwarder) send(ctx context.Context, o events.Occurrence) (int, error) 
 		return 0, err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("User-Agent", "mcpe-gen listen")
+	r.Header.Set("User-Agent", useragent.Default())
 	res, err := f.hc.Do(r)
 	if err != nil {
 		return 0, fmt.Errorf("forwarding: %w", err)
