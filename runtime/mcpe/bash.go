@@ -16,16 +16,23 @@ import (
 )
 
 // BashOptions allow handlers that run commands. A command is executed as it is given, with its
-// arguments as they are: no shell reads them, whatever they hold. Allow a shell or an interpreter
-// only if you mean to let subscribers run anything. See MCPE-HAN-1.
+// arguments as they are: no shell reads them, whatever they hold. The subscriber, often a model, chooses the arguments
+// among those of Args. Many commands can run another one or write a file by an option (find -exec, tar
+// --checkpoint-action, sort -o), and a shell or an interpreter runs anything. See MCPE-HAN-1.
 type BashOptions struct {
 	// Allow are the commands that may be run, as subscribers name them; each is looked up when the
-	// adapter is made.
+	// adapter is made. Without Args a command takes no arguments.
 	Allow []string
+	// Args are patterns of the whole list of arguments, by the command's name in Allow. "*" stands for one argument that does
+	// not begin with "-", "**" at the end of a pattern for any number of them, and every other word for itself:
+	//
+	//	Args: map[string][][]string{"deploy": {{"--dry-run", "*"}, {"status"}}}
+	Args map[string][][]string
 	// Remote lets callers over HTTP have such handlers, not only the process that started this one.
 	Remote bool
-	// Dirs are the directories in which, or below which, a handler may run; the first is the
-	// default. Empty means the root directory for all.
+	// Dirs are the directories in which, or below which, a command may start; the first is the
+	// default. Empty means the root directory for all. Dirs does not confine a command: it reads and writes wherever the
+	// server's user may.
 	Dirs []string
 	// Env is the environment of every command, as "NAME=value"; the server's own is not passed on.
 	// Default a PATH alone.
@@ -73,7 +80,12 @@ func newBash(o BashOptions) (*bash, error) {
 		}
 		b.paths[name] = path
 	}
+	args, err := b.patterns(o.Args)
+	if err != nil {
+		return nil, err
+	}
 	// The caller's slices stay the caller's.
+	b.o.Args = args
 	b.o.Dirs, b.o.Env, b.o.AllowEnv = slices.Clone(o.Dirs), slices.Clone(o.Env), slices.Clone(o.AllowEnv)
 	if len(o.Dirs) == 0 {
 		b.o.Dirs = []string{"/"}
@@ -126,6 +138,9 @@ func (b *bash) check(o object, h *mcpewire.Handler, local bool) (err *refusal) {
 	if len(h.Args) > maxArgs || slices.ContainsFunc(h.Args, func(s string) bool { return strings.ContainsRune(s, 0) }) {
 		return invalid(o.path("args"), "must be at most %d strings without zero bytes", maxArgs)
 	}
+	if !b.allowsArgs(h) {
+		return invalid(o.path("args"), "%.64q does not take these arguments here", h.Command)
+	}
 	if h.Cwd, err = o.text("cwd"); err != nil {
 		return err
 	}
@@ -151,6 +166,50 @@ func (b *bash) check(o object, h *mcpewire.Handler, local bool) (err *refusal) {
 	}
 	return nil
 }
+
+// Words of BashOptions.Args that stand for arguments of the subscriber.
+const (
+	anyArg  = "*"
+	anyArgs = "**"
+)
+
+// patterns copies Args. It refuses patterns of a command that is not allowed, and "**" before the end of a pattern.
+func (b *bash) patterns(given map[string][][]string) (map[string][][]string, error) {
+	copied := map[string][][]string{}
+	for name, patterns := range given {
+		if b.paths[name] == "" {
+			return nil, fmt.Errorf("arguments are given for %q, which is not an allowed command", name)
+		}
+		for _, pattern := range patterns {
+			if i := slices.Index(pattern, anyArgs); i >= 0 && i < len(pattern)-1 {
+				return nil, fmt.Errorf("arguments of %q: ** must be the last word of a pattern", name)
+			}
+			copied[name] = append(copied[name], slices.Clone(pattern))
+		}
+	}
+	return copied, nil
+}
+
+// allowsArgs reports whether a handler's arguments match a pattern of its command.
+func (b *bash) allowsArgs(h *mcpewire.Handler) bool {
+	matches := func(pattern []string) bool { return matchArgs(pattern, h.Args) }
+	return len(h.Args) == 0 && len(b.o.Args[h.Command]) == 0 || slices.ContainsFunc(b.o.Args[h.Command], matches)
+}
+
+func matchArgs(pattern, args []string) bool {
+	for i, word := range pattern {
+		rest := args[min(i, len(args)):]
+		switch {
+		case word == anyArgs:
+			return !slices.ContainsFunc(rest, isOption)
+		case len(rest) == 0 || word == anyArg && isOption(rest[0]) || word != anyArg && word != rest[0]:
+			return false
+		}
+	}
+	return len(args) == len(pattern)
+}
+
+func isOption(arg string) bool { return strings.HasPrefix(arg, "-") }
 
 // dir resolves a working directory, links included, and checks that it is within the allowed ones.
 func (b *bash) dir(cwd string) (string, error) {
@@ -178,6 +237,9 @@ func (b *bash) run(ctx context.Context, r *run) error {
 	path := b.paths[h.Command]
 	if path == "" {
 		return fmt.Errorf("%q is no longer an allowed command", h.Command)
+	}
+	if !b.allowsArgs(h) {
+		return fmt.Errorf("%q no longer takes the arguments of the handler", h.Command)
 	}
 	dir, err := b.dir(h.Cwd)
 	if err != nil {

@@ -93,7 +93,7 @@ func TestBashDirectories(t *testing.T) {
 		t.Fatal(err)
 	}
 	given := []string{filepath.Join(root, "alias"), second}
-	b, err := newBash(BashOptions{Allow: []string{"touch"}, Dirs: given})
+	b, err := newBash(BashOptions{Allow: []string{"touch"}, Args: map[string][][]string{"touch": {{"*"}}}, Dirs: given})
 	if err != nil {
 		t.Skip(err)
 	}
@@ -124,7 +124,7 @@ func TestBashDirectories(t *testing.T) {
 // into the subscription's. bash.run carries it.
 func TestBashSharesNothing(t *testing.T) {
 	env := append(make([]string, 0, 100), "PATH=/usr/bin:/bin")
-	b, err := newBash(BashOptions{Allow: []string{"true"}, Env: env})
+	b, err := newBash(BashOptions{Allow: []string{"true"}, Args: map[string][][]string{"true": {{"**"}}}, Env: env})
 	if err != nil {
 		t.Skip(err)
 	}
@@ -141,5 +141,45 @@ func TestBashSharesNothing(t *testing.T) {
 	}
 	if got := env[:2][1]; got != "" {
 		t.Errorf("behind the environment stands %q", got)
+	}
+}
+
+// MCPE-HAN-1: a subscriber chooses arguments within the patterns of the command, and options only if a pattern has them: find,
+// tar and sort do not write where they are not meant to.
+func TestBashArgs(t *testing.T) {
+	b, err := newBash(BashOptions{Allow: []string{"find", "tar", "sort", "true"}, Dirs: []string{t.TempDir()},
+		Args: map[string][][]string{"find": {{"**"}}, "tar": {{"-t", "-f", "*"}}, "sort": {{}, {"--", "*", "x"}}}})
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, c := range []struct {
+		line string
+		want bool
+	}{
+		{"find", true}, {"find a b", true}, {"find . -maxdepth 0 -exec touch OUT ;", false}, {"find - a", false},
+		{"tar -t -f a.tar", true}, {"tar", false}, {"tar -t -f -a", false}, {"tar -t -f a.tar --checkpoint=1 --checkpoint-action=exec=touch\tOUT", false}, {"tar cf OUT .", false},
+		{"sort", true}, {"sort -- a x", true}, {"sort -o OUT", false}, {"sort a", false}, {"sort -- -oOUT x", false}, {"true", true}, {"true a", false},
+	} {
+		dir := t.TempDir()
+		words := strings.Fields(c.line)
+		for i, word := range words {
+			words[i] = strings.ReplaceAll(strings.ReplaceAll(word, "OUT", filepath.Join(dir, "out")), "\t", " ")
+		}
+		h := &mcpewire.Handler{Command: words[0], Args: words[1:], Input: inputStdin}
+		if got := b.allowsArgs(h); got != c.want {
+			t.Errorf("%s: allowed %v, want %v", c.line, got, c.want)
+		}
+		err := b.run(t.Context(), &run{handler: h})
+		if refused := err != nil && strings.Contains(err.Error(), "no longer takes"); refused == c.want {
+			t.Errorf("%s: %v", c.line, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "out")); err == nil {
+			t.Errorf("%s has written", c.line)
+		}
+	}
+	for _, args := range []map[string][][]string{{"ls": {{"*"}}}, {"find": {{"**", "a"}}}} {
+		if _, err := newBash(BashOptions{Allow: []string{"find"}, Args: args}); err == nil {
+			t.Errorf("%q is accepted", args)
+		}
 	}
 }

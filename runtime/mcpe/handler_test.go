@@ -71,7 +71,7 @@ env > "$2.env"
 mv "$2.tmp" "$2"`)
 	for _, input := range []string{"stdin", "env", "args"} {
 		t.Run(input, func(t *testing.T) {
-			g := newRig(t, server.Options{}, mcpe.Options{Bash: &mcpe.BashOptions{Allow: []string{cmd}, Dirs: []string{dir}, AllowEnv: []string{"EXTRA"}}})
+			g := newRig(t, server.Options{}, mcpe.Options{Bash: &mcpe.BashOptions{Allow: []string{cmd}, Args: map[string][][]string{cmd: {{"**"}}}, Dirs: []string{dir}, AllowEnv: []string{"EXTRA"}}})
 			defer g.stop()
 			p := g.dial(legacy)
 			file := out + "-" + input
@@ -120,7 +120,7 @@ fail) exit 3 ;;
 esac`)
 	var log bytes.Buffer
 	var mu sync.Mutex
-	g := newRig(t, server.Options{}, mcpe.Options{Bash: &mcpe.BashOptions{Allow: []string{cmd}, MaxOutput: 100}, MaxHandlersPerClient: 8,
+	g := newRig(t, server.Options{}, mcpe.Options{Bash: &mcpe.BashOptions{Allow: []string{cmd}, Args: map[string][][]string{cmd: {{"**"}}}, MaxOutput: 100}, MaxHandlersPerClient: 8,
 		Logger: slog.New(slog.NewTextHandler(&locked{mu: &mu, w: &log}, nil))})
 	defer g.stop()
 	p := g.dial(legacy)
@@ -189,7 +189,7 @@ func TestBashRefusals(t *testing.T) {
 	if err := os.Symlink("/", filepath.Join(dir, "out")); err != nil {
 		t.Fatal(err)
 	}
-	bubble(t, mcpe.Options{Bash: &mcpe.BashOptions{Allow: []string{cmd}, Dirs: []string{dir}}}, func(g *rig) {
+	bubble(t, mcpe.Options{Bash: &mcpe.BashOptions{Allow: []string{cmd}, Args: map[string][][]string{cmd: {{"**"}}}, Dirs: []string{dir}}}, func(g *rig) {
 		p := g.dial(legacy)
 		for args, field := range map[string]string{
 			`"command":"/bin/sh"`:                                   "handler.command",
@@ -215,7 +215,7 @@ func TestBashRefusals(t *testing.T) {
 func TestBashIsNotForRemoteClients(t *testing.T) {
 	cmd := script(t, `exit 0`)
 	for _, remote := range []bool{false, true} {
-		g := newRig(t, server.Options{Principal: as("ann")}, mcpe.Options{Bash: &mcpe.BashOptions{Allow: []string{cmd}, Remote: remote}})
+		g := newRig(t, server.Options{Principal: as("ann")}, mcpe.Options{Bash: &mcpe.BashOptions{Allow: []string{cmd}, Args: map[string][][]string{cmd: {{"**"}}}, Remote: remote}})
 		ts := httptest.NewServer(handlerOf(g))
 		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"events_subscribe","arguments":{"handler":{"type":"bash","command":` + quote(cmd) + `}},` + modernMeta + `}}}`
 		req, _ := http.NewRequest(http.MethodPost, ts.URL, strings.NewReader(body))
@@ -274,7 +274,7 @@ func TestWebhook(t *testing.T) {
 		Event     event
 		Timestamp string
 	}
-	if err := json.Unmarshal(second.body, &body); err != nil || body.Event.Data.N != 1 || body.Timestamp == "" || second.header.Get("X-Team") != "ops" {
+	if err := json.Unmarshal(second.body, &body); err != nil || body.Event.Data.N != 1 || body.Timestamp == "" || second.header.Get("X-Team") != "ops" || !strings.HasPrefix(second.header.Get("User-Agent"), "mcpe-gen") {
 		t.Errorf("%v: %s", err, second.body)
 	}
 	if _, err := (&webhook.Verifier{Secrets: []webhook.Secret{secret}}).Verify(second.header, second.body); err != nil {
