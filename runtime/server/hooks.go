@@ -59,6 +59,18 @@ type PointerHooks[PA, PP any] struct {
 // the page's Cursor counts, its Items are not delivered (CUR-2). Items must come in the same order
 // whenever the same cursor is asked. An *events.Error is shown to the caller, any other error is
 // logged and reported as UpstreamError (PUSH-5).
+//
+// # Callers write the cursor
+//
+// The runtime checks that a cursor belongs to the event type, the arguments and the principal of the request, but a caller can
+// put any text into its own cursor: cursors are not signed. A check that passes the cursor on, as the URL of a request
+// or into SQL, validates it first. It answers a text that it has not made with a page that is Truncated and has the Cursor of
+// "now":
+//
+//	seen, err := strconv.ParseUint(cursor, 10, 64)
+//	if err != nil || seen > last {
+//		return events.Page[P]{Cursor: strconv.FormatUint(last, 10), Truncated: true}, nil
+//	}
 type Check[A, P any] func(ctx context.Context, args A, cursor string) (events.Page[P], error)
 
 // Register adds an event type whose occurrences the author emits. Registering a name again
