@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
 )
 
-// Bounds of what an awsClient fetches and keeps.
+// Bounds of the requests and the cache of an awsClient.
 const (
 	awsTimeout      = 5 * time.Second
 	awsFetches      = 4        // requests at the same time

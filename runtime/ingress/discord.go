@@ -32,7 +32,7 @@ type Discord struct {
 	tolerance time.Duration
 }
 
-// NewDiscord makes the service. No key, or one that is not 32 bytes in hex, is an error.
+// NewDiscord makes the service. It needs a key, and each key must be 32 bytes in hex.
 func NewDiscord(o DiscordOptions) (*Discord, error) {
 	d := &Discord{tolerance: o.Tolerance}
 	if len(o.PublicKeys) == 0 {

@@ -43,7 +43,7 @@ type SNS struct {
 	aws    *awsClient
 }
 
-// NewSNS makes the service. No topic, or one that is not the ARN of an SNS topic, is an error.
+// NewSNS makes the service. It needs a topic, and each topic must be the ARN of an SNS topic.
 func NewSNS(o SNSOptions) (*SNS, error) {
 	if len(o.Topics) == 0 {
 		return nil, errors.New("ingress: sns: no topic given: without one anybody with an AWS account could send events")
