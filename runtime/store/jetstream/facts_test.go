@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -34,9 +35,15 @@ func raw(t *testing.T, url string) (*nats.Conn, natsjs.JetStream) {
 	return c, js
 }
 
-// ask returns the answer's sequence, and the code of its error.
+// ask returns the answer's sequence, and the code of its error. Servers learn of a new stream one after the other, so it
+// repeats a request that no server answers.
 func ask(t *testing.T, c *nats.Conn, m *nats.Msg) (sequence uint64, code int, text string) {
-	r, err := c.RequestMsg(m, 5*time.Second)
+	var r *nats.Msg
+	var err error
+	eventually(t, "a server knows the stream", func() bool {
+		r, err = c.RequestMsg(m, time.Minute)
+		return !errors.Is(err, nats.ErrNoResponders)
+	})
 	if err != nil {
 		t.Error(err)
 		return 0, 0, ""
