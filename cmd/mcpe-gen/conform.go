@@ -66,9 +66,12 @@ it loses a message that it accepted. The run ends with a termination.
 --badge writes an SVG image with the result, for a README. It needs no external service,
 so it works for private projects too.
 
+A run that its time limit ends, or that judges next to nothing, is not finished: a line
+after the summary, a member of the JSON and a case of the JUnit file say why.
+
 Exit codes: 0 when nothing failed; 1 when there is no MCP server with events, the
 receiver's URL does not answer, or the client sends no request; 6 when a requirement does
-not hold.`
+not hold; 8 when nothing failed and the run was not finished.`
 
 func newConform(c *command) *cobra.Command {
 	var o conform.Options
@@ -251,6 +254,8 @@ func (c *command) judged(ctx context.Context, what string, written files, judge 
 		return errors.New("interrupted: not all requirements were tried")
 	case report.Failed > 0:
 		return silent(exitConform)
+	case report.Unfinished != nil:
+		return silent(exitUnfinished)
 	}
 	return nil
 }
@@ -270,9 +275,9 @@ func writeTo(flag, file string, write func(io.Writer) error) error {
 	return nil
 }
 
-// outcomeColors are ANSI's: green, red, yellow; what was skipped is dim.
+// outcomeColors are ANSI's: green, red, yellow; skipped and unjudged checks are dim.
 var outcomeColors = map[verdict.Outcome]string{verdict.Pass: "32", verdict.Fail: "31", verdict.Advice: "33",
-	verdict.Skip: "2"}
+	verdict.Skip: "2", verdict.Unjudged: "2"}
 
 // paintOutcome marks an outcome where standard output is looked at by a person.
 func (c *command) paintOutcome(o verdict.Outcome, text string) string {

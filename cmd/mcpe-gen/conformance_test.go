@@ -205,6 +205,9 @@ func (j judged) judge(t *testing.T, dir, peers string) string {
 		return ""
 	}
 	t.Logf("%s: %s", j.what, report.Summary())
+	if report.Unfinished != nil {
+		t.Errorf("%s: %s", j.what, report.Unfinished)
+	}
 	shown := func(words string) string { return strings.NewReplacer("BIN/", "", "PEERS/", "").Replace(words) }
 	how := "`mcpe-gen " + shown(j.conform) + "`"
 	if j.serve != "" {

@@ -18,6 +18,7 @@ const (
 	exitBreaking    = 5 // breaking found changes that break somebody
 	exitConform     = 6 // conform found a requirement that does not hold
 	exitDoctor      = 7 // doctor found something that fails; with --strict also warnings
+	exitUnfinished  = 8 // conform found nothing wrong, and ended before it had judged what it could
 )
 
 // An exit ends a run with a code. A nil err means that everything worth saying has been said.

@@ -83,27 +83,35 @@ func (r *run) finding(ctx context.Context, c check, lacks error) verdict.Finding
 	err := lacks
 	if err == nil {
 		r.last = nil
-		err = c.run(ctx, r)
+		if err = c.run(ctx, r); ctx.Err() != nil {
+			err = r.interrupt()
+		}
 	}
-	var found *verdict.Violation
-	var why verdict.Skipped
-	switch {
-	case err == nil || errors.As(err, &why):
-	case ctx.Err() != nil:
-		err = skipf("the run ended before")
-	case !errors.As(err, &found) && r.last != nil:
+	_, violated := errors.AsType[*verdict.Violation](err)
+	_, skipped := errors.AsType[verdict.Skipped](err)
+	_, unjudged := errors.AsType[verdict.UnjudgedError](err)
+	if c.needs&(needPoll|needPush|needWebhook) != 0 && !skipped && !unjudged {
+		r.tried = true
+	}
+	if err != nil && !violated && !skipped && !unjudged && r.last != nil {
 		// The server did not answer, or with what is no message.
 		err = &verdict.Violation{Expected: "an answer", Got: err.Error(), Request: r.last.request, Answer: r.last.answer.raw}
 	}
 	return r.Finding(c.id, c.title, c.advice, err)
 }
 
+// interrupt notes the request that had no answer when the run ended, and returns the error of the check that sent it.
+func (r *run) interrupt() error {
+	if r.hung == nil && r.last != nil && r.last.answer.raw == nil {
+		r.hung = r.last.request
+	}
+	return verdict.ErrRunEnded
+}
+
 // lacks says why a check cannot be made.
 func (r *run) lacks(ctx context.Context, c check) error {
 	has := func(n need) bool { return c.needs&n != 0 }
 	switch {
-	case ctx.Err() != nil:
-		return skipf("the run ended before")
 	case has(needStdio) && r.o.Target.URL != "":
 		return skipf("only for a server on standard input and output")
 	case has(needHTTP) && r.o.Target.URL == "":
@@ -126,11 +134,16 @@ func (r *run) lacks(ctx context.Context, c check) error {
 		return skipf("needs --token")
 	case has(needOther) && r.o.OtherToken == "":
 		return skipf("needs --other-token")
+	case ctx.Err() != nil:
+		return verdict.ErrRunEnded
 	case has(needReceiver) && r.nobody:
 		return skipf("the server knows no principal for this caller; give --token")
 	case has(needMain) && r.main == nil:
 		return skipf("there is no webhook subscription to try it on")
 	case has(needOccurred) && !r.occurred(ctx, c.needs):
+		if ctx.Err() != nil {
+			return verdict.ErrRunEnded
+		}
 		return skipf("nothing occurred within %v", r.o.Wait)
 	case has(needWitness) && r.witness == nil:
 		return skipf("nothing was followed")

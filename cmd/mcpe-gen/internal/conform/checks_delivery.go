@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -282,7 +283,7 @@ func checkUnsubscribeRefused(ctx context.Context, r *run) error {
 		select {
 		case <-r.retrial.done:
 		case <-ctx.Done():
-			return skipf("the run ended before")
+			return verdict.ErrRunEnded
 		}
 		for _, id := range r.retrial.plain {
 			if list := r.retrial.callback.attempts(id); len(list) > 1 {

@@ -31,7 +31,7 @@ func retried(try func(context.Context, *run, *retrial) error) func(context.Conte
 		case <-r.retrial.done:
 			return try(ctx, r, r.retrial)
 		case <-ctx.Done():
-			return skipf("the run ended before")
+			return verdict.ErrRunEnded
 		}
 	}
 }

@@ -149,6 +149,9 @@ type run struct {
 	families map[wire.Dialect]*exchange
 	// made are the webhook subscriptions that may exist.
 	made map[string]map[string]any
+	// tried is set by the first check of a delivery mode, and hung is the request without an answer when the run ended.
+	tried bool
+	hung  []byte
 	// last is the latest exchange, for a check that ends without an answer.
 	last *exchange
 
@@ -255,6 +258,10 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 		return lacks
 	}
 	lackSlow, lackRestart := lacking(slow), lacking(restarts)
+	limit := o.pace.run
+	if trying.Err() == nil {
+		limit = o.pace.slow.run
+	}
 	stop()
 	watchers.Wait()
 	report.Findings = append(report.Findings, r.slowly(ctx, slow, lackSlow)...)
@@ -263,6 +270,9 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	}
 	report.Seconds = time.Since(began).Seconds()
 	report.Count()
+	if report.End(ctx, limit, r.Shown(r.hung)); !r.tried && report.Unfinished == nil {
+		report.Unfinished = &verdict.Unfinished{Reason: "no delivery mode of an event type was tried"}
+	}
 	return report, ctx.Err()
 }
 

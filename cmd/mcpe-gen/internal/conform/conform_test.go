@@ -168,7 +168,11 @@ func TestNoFault(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				for _, found := range judge(t, wrong(t, f)).Findings {
+				report := judge(t, wrong(t, f))
+				if report.Unfinished != nil {
+					t.Error(report.Unfinished)
+				}
+				for _, found := range report.Findings {
 					webhook := strings.Contains(found.Got, "--listen") || strings.Contains(found.Got, "webhook") ||
 						strings.Contains(found.Got, "--ssrf")
 					only := strings.HasPrefix(found.Got, "only for a server") || strings.HasPrefix(found.Got,

@@ -2,7 +2,6 @@ package conform
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -52,12 +51,9 @@ func (r *run) slowly(ctx context.Context, all []check, lacks []error) []verdict.
 		trying.Go(func() {
 			err := lacks[i]
 			if err == nil {
-				err = c.run(ctx, r)
-			}
-			_, found := errors.AsType[*verdict.Violation](err)
-			_, skipped := errors.AsType[verdict.Skipped](err)
-			if err != nil && !found && !skipped && ctx.Err() != nil {
-				err = skipf("the run ended before")
+				if err = c.run(ctx, r); ctx.Err() != nil {
+					err = verdict.ErrRunEnded
+				}
 			}
 			findings[i] = r.Finding(c.id, c.title, c.advice, err)
 		})
@@ -133,7 +129,7 @@ func checkGrantEnds(ctx context.Context, r *run) error {
 	late := time.Now()
 	pause(ctx, slow.late)
 	if ctx.Err() != nil {
-		return skipf("the run ended before")
+		return verdict.ErrRunEnded
 	}
 	if n := c.occurredAt(late, time.Now()); n > 0 {
 		return x.wrong("no delivery "+slow.late.String()+" after refreshBefore", "%d", n)
@@ -162,7 +158,7 @@ func checkOutlives(ctx context.Context, r *run) error {
 	for time.Now().Before(first.Add(r.o.pace.slow.late)) {
 		pause(ctx, time.Until(ends)*2/3)
 		if ctx.Err() != nil {
-			return skipf("the run ended before")
+			return verdict.ErrRunEnded
 		}
 		if x, ends, err = r.shortest(ctx, c); err != nil {
 			return err
@@ -188,7 +184,7 @@ func checkGraceEnds(ctx context.Context, r *run) error {
 		return err
 	}
 	if !r.keep(ctx, c) {
-		return skipf("the run ended before")
+		return verdict.ErrRunEnded
 	}
 	p, ok := c.await(ctx, len(c.received()), r.o.Wait, isOccurrence)
 	if !ok {
@@ -265,7 +261,7 @@ func checkAttemptsEnd(ctx context.Context, r *run) error {
 		return err
 	}
 	if !r.keep(ctx, c) {
-		return skipf("the run ended before")
+		return verdict.ErrRunEnded
 	}
 	list := c.attempts(id)
 	if len(list) > r.o.pace.slow.many {
@@ -355,7 +351,7 @@ func checkStreamLives(ctx context.Context, r *run) error {
 	defer f.stop()
 	kept, ended, broken := f.messages()
 	if ctx.Err() != nil {
-		return skipf("the run ended before")
+		return verdict.ErrRunEnded
 	}
 	if ended && !slices.ContainsFunc(kept, message.isResponse) {
 		why := "it ended without"

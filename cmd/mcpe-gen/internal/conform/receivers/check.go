@@ -56,33 +56,42 @@ func (r *run) try(ctx context.Context, c check) verdict.Finding {
 		}
 	} else if err == nil {
 		r.last = nil
-		err = c.run(ctx, r)
+		if err = c.run(ctx, r); ctx.Err() != nil {
+			err = r.interrupt()
+		}
 	}
 	_, violated := errors.AsType[*verdict.Violation](err)
 	_, skipped := errors.AsType[verdict.Skipped](err)
-	switch {
-	case err == nil || skipped:
-	case ctx.Err() != nil:
-		err = verdict.Skipf("the run ended before")
-	case !violated && r.last != nil:
+	_, unjudged := errors.AsType[verdict.UnjudgedError](err)
+	if err != nil && !violated && !skipped && !unjudged && r.last != nil {
 		err = &verdict.Violation{Expected: "an answer", Got: err.Error(), Request: r.last.request, Answer: r.last.answer}
 	}
 	return r.Finding(c.id, c.title, c.advice, err)
 }
 
+// interrupt notes the message that had no answer when the run ended, and returns the error of the check that sent it.
+func (r *run) interrupt() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.hung == nil && r.last != nil && r.last.answer == nil {
+		r.hung = r.last.request
+	}
+	return verdict.ErrRunEnded
+}
+
 // lacks says why a check cannot be made.
 func (r *run) lacks(ctx context.Context, c check) error {
 	switch {
-	case ctx.Err() != nil:
-		return verdict.Skipf("the run ended before")
-	case r.unanswered > 0 && r.program != nil && r.program.HasEnded():
-		return verdict.Skipf("%s has ended: %s", filepath.Base(r.o.Command[0]), r.program.Status())
-	case r.unanswered >= maxUnanswered:
-		return verdict.Skipf("%d requests in a row had no answer in time", r.unanswered)
 	case c.handled && r.o.Handled == "":
 		return verdict.Skipf("needs --handled")
 	case c.command && r.program == nil:
 		return verdict.Skipf("needs the command that starts the program, after --")
+	case ctx.Err() != nil:
+		return verdict.ErrRunEnded
+	case r.unanswered > 0 && r.program != nil && r.program.HasEnded():
+		return verdict.Unjudgedf("%s has ended: %s", filepath.Base(r.o.Command[0]), r.program.Status())
+	case r.unanswered >= maxUnanswered:
+		return verdict.Unjudgedf("%d requests in a row had no answer in time", r.unanswered)
 	}
 	return nil
 }

@@ -62,7 +62,9 @@ func (r *run) settle(ctx context.Context, all []check, findings []verdict.Findin
 		}
 		switch {
 		case err != nil:
-			*f = r.Finding(c.id, c.title, c.advice, verdict.Skipf("--handled: %v", err))
+			*f = r.Finding(c.id, c.title, c.advice, verdict.Unjudgedf("--handled: %v", err))
+		case n < p.least && ctx.Err() != nil:
+			*f = r.Finding(c.id, c.title, c.advice, verdict.ErrRunEnded)
 		case n < p.least && !some && blamed:
 			*f = r.Finding(c.id, c.title, c.advice, verdict.Skipf("%s has nothing of this run", r.o.Handled))
 		case n < p.least:

@@ -154,6 +154,8 @@ type run struct {
 	mu sync.Mutex
 	// last is the latest exchange, for a check that ends without an answer.
 	last *exchange
+	// hung is the message that had no answer when the run ended.
+	hung []byte
 	// slow and endless are the first answers that came late and that did not end.
 	slow, endless *exchange
 	// unanswered counts the requests in a row that got no answer.
@@ -207,5 +209,8 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	r.settle(trying, all, report.Findings)
 	report.Seconds = time.Since(began).Seconds()
 	report.Count()
+	if trying.Err() != nil {
+		report.End(ctx, o.pace.run, r.Shown(r.hung))
+	}
 	return report, ctx.Err()
 }

@@ -444,7 +444,7 @@ func TestCrashes(t *testing.T) {
 			w.ServeHTTP(out, req)
 		}))
 		report := judge(t, o)
-		if report.Failed != maxUnanswered || report.Skipped < len(checks())/2 {
+		if report.Failed != maxUnanswered || report.Unjudged < len(checks())/2 || report.Unfinished == nil {
 			t.Errorf("%+v", report)
 		}
 	})
@@ -465,8 +465,8 @@ func TestProgramCrashes(t *testing.T) {
 	if report.Failed != 1 {
 		t.Errorf("%+v", found(report))
 	}
-	if f := report.Findings[len(checks())-1]; f.Outcome != verdict.Skip || f.Got != "env has ended: exit status 3" {
-		t.Errorf("%+v", f)
+	if report.Unjudged == 0 || report.Unfinished == nil || report.Unfinished.Reason != "env has ended: exit status 3" {
+		t.Errorf("%d not judged, %v", report.Unjudged, report.Unfinished)
 	}
 }
 
@@ -493,4 +493,27 @@ func TestCheckOptions(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
+}
+
+// TestLimit judges a receiver that answers after 4 s: the run's limit ends it, and the report says so and names the message
+// (HOOK-4).
+func TestLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := options(t)
+		w := &wrong{}
+		w.key, _ = keyOf(o.Secret)
+		w.path, w.subscription, w.file = "/hook", o.Subscription, o.Handled
+		serve(t, &o, http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+			sleep(r.Context(), 4*time.Second)
+			w.ServeHTTP(out, r)
+		}))
+		report := judge(t, o)
+		if u := report.Unfinished; u == nil || u.Reason != "its limit of 1m50s ended the run" || !strings.HasPrefix(u.Request, "POST /hook") || report.Unjudged == 0 {
+			t.Errorf("%d not judged, %+v", report.Unjudged, u)
+		}
+		if report.Failed > 0 {
+			t.Errorf("%+v", found(report))
+		}
+	})
 }

@@ -15,14 +15,14 @@ const (
 )
 
 // WriteBadge writes the report as a small picture in SVG for a README: what was judged, and how many checks passed or
-// failed. It needs no service that draws it, so that it can be kept beside the report, in private projects too.
+// failed, or that the run was not finished. No service draws it, so that private projects can keep it next to the report.
 func (r *Report) WriteBadge(w io.Writer, what string) error {
 	label, result, color := "MCP Events "+what, fmt.Sprintf("%d passed, %d skipped", r.Passed, r.Skipped), badgeGreen
 	switch {
 	case r.Failed > 0:
 		result, color = fmt.Sprintf("%d failed of %d", r.Failed, r.Failed+r.Passed), badgeRed
-	case r.Passed == 0:
-		result, color = "nothing tried", badgeGrey
+	case r.Unfinished != nil:
+		result, color = "not finished", badgeGrey
 	}
 	var title strings.Builder
 	if err := xml.EscapeText(&title, []byte(label+", "+r.Target+": "+r.Summary())); err != nil {

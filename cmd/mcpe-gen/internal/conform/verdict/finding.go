@@ -13,12 +13,14 @@ import (
 // An Outcome says how a check ended.
 type Outcome string
 
-// The outcomes. Advice is what no document demands of everybody and is better otherwise.
+// The outcomes. Advice is what no document demands of everybody and is better otherwise. Unjudged is a check that the run
+// could not finish; a check that does not apply is a Skip.
 const (
-	Pass   Outcome = "pass"
-	Fail   Outcome = "fail"
-	Skip   Outcome = "skip"
-	Advice Outcome = "advice"
+	Pass     Outcome = "pass"
+	Fail     Outcome = "fail"
+	Skip     Outcome = "skip"
+	Advice   Outcome = "advice"
+	Unjudged Outcome = "unjudged"
 )
 
 // A Finding is how one requirement was found. Its texts are bounded, in one line, without what does not
@@ -29,7 +31,7 @@ type Finding struct {
 	// Title says what holds when it passes.
 	Title   string  `json:"title"`
 	Outcome Outcome `json:"outcome"`
-	// Expected and Got say what is wrong; of a skip, Got says why.
+	// Expected and Got say what is wrong; of a skip and of an unjudged check, Got says why.
 	Expected string `json:"expected,omitempty"`
 	Got      string `json:"got,omitempty"`
 	// Request and Answer are what was sent and what came back.

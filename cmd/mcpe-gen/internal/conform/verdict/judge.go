@@ -26,6 +26,18 @@ func (s Skipped) Error() string { return string(s) }
 // Skipf makes a Skipped.
 func Skipf(format string, args ...any) error { return Skipped(fmt.Sprintf(format, args...)) }
 
+// UnjudgedError says why the run could not finish a check that applies.
+type UnjudgedError string
+
+// Error returns the reason.
+func (e UnjudgedError) Error() string { return string(e) }
+
+// Unjudgedf makes an UnjudgedError.
+func Unjudgedf(format string, args ...any) error { return UnjudgedError(fmt.Sprintf(format, args...)) }
+
+// ErrRunEnded is the error of a check that the run did not reach, or ended in the middle.
+const ErrRunEnded = UnjudgedError("the run ended before")
+
 // A UsageError tells that what was asked for cannot be done, such as an event that does not exist.
 type UsageError struct{ Message string }
 
@@ -36,7 +48,7 @@ func (e *UsageError) Error() string { return e.Message }
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
 // Finding is what a check of a requirement found by the error it ended with: nil, a *Violation, a Skipped,
-// or any other, which stands for no answer. Advice tells that no document demands what the check tries.
+// an UnjudgedError, or any other, which stands for no answer. Advice is true of a check that no document demands.
 func (r *Redactor) Finding(id, title string, advice bool, err error) Finding {
 	f := Finding{ID: id, Title: title, Outcome: Pass}
 	if err == nil {
@@ -44,6 +56,10 @@ func (r *Redactor) Finding(id, title string, advice bool, err error) Finding {
 	}
 	if why, ok := errors.AsType[Skipped](err); ok {
 		f.Outcome, f.Got = Skip, r.Shown([]byte(why))
+		return f
+	}
+	if why, ok := errors.AsType[UnjudgedError](err); ok {
+		f.Outcome, f.Got = Unjudged, r.Shown([]byte(why))
 		return f
 	}
 	found, ok := errors.AsType[*Violation](err)

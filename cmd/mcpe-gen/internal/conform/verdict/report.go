@@ -2,28 +2,43 @@ package verdict
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // A Report is what a run found.
 type Report struct {
 	Target string `json:"target"`
 	// Revision is the protocol revision that was spoken; "" where none was agreed on.
-	Revision string    `json:"revision,omitempty"`
-	Seconds  float64   `json:"seconds"`
-	Passed   int       `json:"passed"`
-	Failed   int       `json:"failed"`
-	Skipped  int       `json:"skipped"`
-	Advised  int       `json:"advised"`
-	Findings []Finding `json:"findings"`
+	Revision string  `json:"revision,omitempty"`
+	Seconds  float64 `json:"seconds"`
+	Passed   int     `json:"passed"`
+	Failed   int     `json:"failed"`
+	Skipped  int     `json:"skipped"`
+	Advised  int     `json:"advised"`
+	Unjudged int     `json:"unjudged"`
+	// Unfinished is nil if the run judged what it could.
+	Unfinished *Unfinished `json:"unfinished,omitempty"`
+	Findings   []Finding   `json:"findings"`
 }
 
-// Count counts the findings by outcome, once all are there.
+// Unfinished says why a run proves less than its findings: it ended early, or judged next to nothing.
+type Unfinished struct {
+	Reason string `json:"reason"`
+	// Request had no answer when the run ended; "" for none.
+	Request string `json:"request,omitempty"`
+}
+
+// Count counts the findings by outcome, once all are there. If a finding is unjudged or none is a judgement, the report
+// becomes unfinished.
 func (r *Report) Count() {
-	r.Passed, r.Failed, r.Skipped, r.Advised = 0, 0, 0, 0
+	r.Passed, r.Failed, r.Skipped, r.Advised, r.Unjudged = 0, 0, 0, 0, 0
+	why := ""
 	for _, f := range r.Findings {
 		switch f.Outcome {
 		case Pass:
@@ -34,16 +49,37 @@ func (r *Report) Count() {
 			r.Skipped++
 		case Advice:
 			r.Advised++
+		case Unjudged:
+			r.Unjudged++
+			why = cmp.Or(why, f.Got)
 		}
+	}
+	if r.Passed+r.Failed == 0 {
+		why = cmp.Or(why, "no check passed or failed")
+	}
+	if why != "" && r.Unfinished == nil {
+		r.Unfinished = &Unfinished{Reason: why}
 	}
 }
 
-// WriteText writes a line for each finding, with what is wrong below it; quiet leaves out what passed
-// and what was skipped.
+// End says that findings are unjudged since ctx was cancelled, or else since the run reached its limit; request had no
+// answer then; "" for none. It changes nothing if every finding is judged.
+func (r *Report) End(ctx context.Context, limit time.Duration, request string) {
+	switch {
+	case r.Unjudged == 0:
+	case ctx.Err() != nil:
+		r.Unfinished = &Unfinished{Reason: "it was interrupted"}
+	default:
+		r.Unfinished = &Unfinished{Reason: fmt.Sprintf("its limit of %v ended the run", limit), Request: request}
+	}
+}
+
+// WriteText writes a line for each finding, with its expectation and the answer below it; quiet leaves out findings that
+// passed, were skipped or are unjudged.
 func (r *Report) WriteText(w io.Writer, quiet bool, paint func(Outcome, string) string) error {
 	var b bytes.Buffer
 	for _, f := range r.Findings {
-		if quiet && (f.Outcome == Pass || f.Outcome == Skip) {
+		if quiet && (f.Outcome == Pass || f.Outcome == Skip || f.Outcome == Unjudged) {
 			continue
 		}
 		fmt.Fprintf(&b, "%s  %-7s  %s\n", paint(f.Outcome, fmt.Sprintf("%-6s", f.Outcome)), f.ID, f.Title)
@@ -52,7 +88,7 @@ func (r *Report) WriteText(w io.Writer, quiet bool, paint func(Outcome, string) 
 			if line.text == "" {
 				continue
 			}
-			if f.Outcome == Skip {
+			if f.Outcome == Skip || f.Outcome == Unjudged {
 				line.name = "because"
 			}
 			fmt.Fprintf(&b, "        %-8s %s\n", line.name, line.text)
@@ -63,6 +99,9 @@ func (r *Report) WriteText(w io.Writer, quiet bool, paint func(Outcome, string) 
 		b.WriteString(", revision " + r.Revision)
 	}
 	fmt.Fprintf(&b, ": %s\n", r.Summary())
+	if u := r.Unfinished; u != nil {
+		fmt.Fprintf(&b, "%s\n", u)
+	}
 	_, err := w.Write(b.Bytes())
 	return err
 }
@@ -73,7 +112,19 @@ func (r *Report) Summary() string {
 	if r.Advised > 0 {
 		text += fmt.Sprintf(", %d advised", r.Advised)
 	}
+	if r.Unjudged > 0 {
+		text += fmt.Sprintf(", %d not judged", r.Unjudged)
+	}
 	return text + fmt.Sprintf(" in %.1f s", r.Seconds)
+}
+
+// String says it in a line.
+func (u *Unfinished) String() string {
+	text := "not finished: " + u.Reason
+	if u.Request != "" {
+		text += "; no answer came to " + u.Request
+	}
+	return text
 }
 
 // The elements of JUnit's format as CI systems read it.
@@ -83,6 +134,7 @@ type (
 		Name     string      `xml:"name,attr"`
 		Tests    int         `xml:"tests,attr"`
 		Failures int         `xml:"failures,attr"`
+		Errors   int         `xml:"errors,attr"`
 		Skipped  int         `xml:"skipped,attr"`
 		Time     string      `xml:"time,attr"`
 		Cases    []junitCase `xml:"testcase"`
@@ -91,6 +143,7 @@ type (
 		Class   string     `xml:"classname,attr"`
 		Name    string     `xml:"name,attr"`
 		Failure *junitNote `xml:"failure,omitempty"`
+		Error   *junitNote `xml:"error,omitempty"`
 		Skipped *junitNote `xml:"skipped,omitempty"`
 		Output  string     `xml:"system-out,omitempty"`
 	}
@@ -101,11 +154,10 @@ type (
 )
 
 // WriteJUnit writes the report as a test suite: a requirement is a class, a check a case, and an advice
-// a case that passed with output.
+// a case that passed with output. A check that was not judged is an error, and so is a case of an unfinished run itself.
 func (r *Report) WriteJUnit(w io.Writer) error {
-	suite := junitSuite{Name: "mcpe-gen conform " + r.Target, Tests: len(r.Findings), Failures: r.Failed,
-		Skipped: r.Skipped,
-		Time:    fmt.Sprintf("%.3f", r.Seconds)}
+	suite := junitSuite{Name: "mcpe-gen conform " + r.Target, Tests: len(r.Findings), Failures: r.Failed, Errors: r.Unjudged,
+		Skipped: r.Skipped, Time: fmt.Sprintf("%.3f", r.Seconds)}
 	for _, f := range r.Findings {
 		c := junitCase{Class: f.ID, Name: f.Title}
 		text := strings.Join([]string{"expected " + f.Expected, "got " + f.Got, "request " + f.Request,
@@ -115,10 +167,17 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 			c.Failure = &junitNote{Message: "expected " + f.Expected + ", got " + f.Got, Text: text}
 		case Skip:
 			c.Skipped = &junitNote{Message: f.Got}
+		case Unjudged:
+			c.Error = &junitNote{Message: f.Got}
 		case Advice:
 			c.Output = text
 		}
 		suite.Cases = append(suite.Cases, c)
+	}
+	if r.Unfinished != nil {
+		suite.Tests++
+		suite.Errors++
+		suite.Cases = append(suite.Cases, junitCase{Class: "run", Name: "the run is finished", Error: &junitNote{Message: r.Unfinished.String()}})
 	}
 	b, err := xml.MarshalIndent(suite, "", "  ")
 	if err != nil {

@@ -2,7 +2,9 @@ package verdict
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"strings"
 	"testing"
 )
@@ -83,7 +85,8 @@ func TestBadge(t *testing.T) {
 	}{
 		{Report{Passed: 93, Skipped: 2}, "93 passed, 2 skipped", badgeGreen},
 		{Report{Passed: 91, Failed: 2, Advised: 5}, "2 failed of 93", badgeRed},
-		{Report{Skipped: 4}, "nothing tried", badgeGrey},
+		{Report{Passed: 15, Unjudged: 151, Unfinished: &Unfinished{Reason: "its limit ended the run"}}, "not finished", badgeGrey},
+		{Report{Passed: 15, Failed: 1, Unjudged: 151, Unfinished: &Unfinished{Reason: "its limit ended the run"}}, "1 failed of 16", badgeRed},
 	} {
 		tt.r.Target = `a"<b>&`
 		var b bytes.Buffer
@@ -107,6 +110,51 @@ func TestBadge(t *testing.T) {
 		if len(svg.Rect) != 2 || svg.Rect[1].Fill != tt.color || svg.Rect[1].X+svg.Rect[1].Width != svg.Width ||
 			len(svg.Text) != 2 || svg.Text[0] != "MCP Events client" || svg.Text[1] != tt.text || !strings.Contains(svg.Title, tt.r.Target+": ") {
 			t.Errorf("%s", b.String())
+		}
+	}
+}
+
+// TestUnfinished counts findings that were not judged: every form of the report says that the run was not finished.
+func TestUnfinished(t *testing.T) {
+	pass, skip := Finding{ID: "D2", Title: "t", Outcome: Pass}, Finding{ID: "D3", Title: "t", Outcome: Skip, Got: "no type"}
+	ended := new(Redactor).Finding("POLL-3", "t", false, ErrRunEnded)
+	for _, tt := range []struct {
+		findings []Finding
+		says     string
+	}{
+		{[]Finding{pass, skip}, ""},
+		{[]Finding{pass, skip, ended}, "not finished: the run ended before"},
+		{[]Finding{skip}, "not finished: no check passed or failed"},
+		{nil, "not finished: no check passed or failed"},
+		{[]Finding{{ID: "D2", Title: "t", Outcome: Fail, Expected: "x", Got: "y"}, skip}, ""},
+	} {
+		r := Report{Target: "http://a.example/", Findings: tt.findings}
+		r.Count()
+		var text, junit, badge bytes.Buffer
+		if err := errors.Join(r.WriteText(&text, false, func(_ Outcome, s string) string { return s }), r.WriteJUnit(&junit), r.WriteBadge(&badge, "server")); err != nil {
+			t.Fatal(err)
+		}
+		object, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var suite junitSuite
+		if err := xml.Unmarshal(junit.Bytes(), &suite); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+		is := tt.says != ""
+		if got := lines[len(lines)-1] == tt.says; got != is {
+			t.Errorf("%q: text: %s", tt.says, text.String())
+		}
+		if got := strings.Contains(string(object), `"unfinished":{"reason":"`); got != is {
+			t.Errorf("%q: JSON: %s", tt.says, object)
+		}
+		if got := suite.Errors > 0 && suite.Cases[len(suite.Cases)-1].Error.Message == tt.says; got != is || suite.Tests != len(suite.Cases) {
+			t.Errorf("%q: JUnit: %s", tt.says, junit.String())
+		}
+		if strings.Contains(badge.String(), badgeGreen) && (is || r.Failed > 0) {
+			t.Errorf("%q: a green badge", tt.says)
 		}
 	}
 }
