@@ -48,7 +48,7 @@ func skipf(format string, args ...any) error { return verdict.Skipf(format, args
 // checks are all of them, in the order in which they run.
 func checks() []check {
 	var all []check
-	for _, group := range [][]check{listChecks, errorChecks, pollChecks, pushChecks, occurrenceChecks,
+	for _, group := range [][]check{parallelChecks, listChecks, errorChecks, pollChecks, pushChecks, occurrenceChecks,
 		subscribeChecks, deliveryChecks, witnessChecks, retryChecks, endChecks, challengeChecks, ssrfChecks, observedChecks, lastChecks, slowChecks, restartChecks} {
 		all = append(all, group...)
 	}

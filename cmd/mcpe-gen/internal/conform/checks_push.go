@@ -229,54 +229,6 @@ func checkNullHeld(ctx context.Context, r *run) error {
 	return err
 }
 
-// checkHeldAnswers holds a poll, and sees by others when there is something to answer it with.
-func checkHeldAnswers(ctx context.Context, r *run) error {
-	_, result, err := r.polled(ctx, r.poll, map[string]any{"cursor": nil})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	type answer struct {
-		x   *exchange
-		err error
-	}
-	held := make(chan answer, 1)
-	defer func() { cancel(); <-held }() // the call ends with ctx
-	go func() {
-		defer close(held)
-		x, err := r.quiet(ctx, wire.MethodPoll, r.poll.params(map[string]any{"cursor": result.Cursor, "timeoutMs": 60_000}))
-		held <- answer{x, err}
-	}()
-	w := &witness{r: r, s: r.poll}
-	for end := time.Now().Add(min(r.o.Wait, r.o.pace.call/2)); time.Now().Before(end) && ctx.Err() == nil; {
-		x, page, ok := w.poll(ctx, result.Cursor, 0)
-		if !ok || page.truncated {
-			return skipf("a poll beside it was not answered, or was truncated")
-		}
-		if len(page.events) == 0 {
-			select {
-			case <-held: // before anything occurred, which a server may do
-				return nil
-			case <-time.After(r.o.pace.poll):
-			}
-			continue
-		}
-		select {
-		case got := <-held:
-			if got.err != nil {
-				return skipf("the poll that was held was not answered") // has a check of its own
-			}
-			return nil
-		case <-time.After(2 * lateBy):
-		case <-ctx.Done():
-		}
-		if ctx.Err() == nil {
-			return x.wrong("the answer to a poll that is held at the same cursor, since there is something to return", "none within %v of it", 2*lateBy)
-		}
-	}
-	return skipf("nothing occurred while it was held")
-}
-
 func checkCancelled(ctx context.Context, r *run) error {
 	f, x, err := r.active(ctx, r.nextID(), map[string]any{"cursor": nil})
 	if err != nil {

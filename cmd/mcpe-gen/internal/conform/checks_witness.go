@@ -17,9 +17,11 @@ var witnessChecks = []check{
 	{id: "POLL-7", title: "polls bring everything that other modes bring", needs: needWitness, run: complete(wire.ModePoll, false)},
 	{id: "PUSH-3", title: "every stream brings everything that other modes bring", needs: needWitness, run: complete(wire.ModePush, false)},
 	{id: "HOOK-6", title: "every callback gets everything that other modes bring", needs: needWitness | needHook, run: complete(wire.ModeWebhook, false)},
+	{id: "PUSH-10", title: "every poll next to open streams is answered", needs: needWitness, run: checkWindowAnswered},
 	{id: "PUSH-3", title: "streams keep the order of polls", needs: needWitness, run: checkSameOrder},
 	{id: "POLL-4", title: "pages of every size bring the same", needs: needWitness, run: complete(wire.ModePoll, true)},
 	{id: "PUSH-1", title: "a stream that is opened later replays all of it", needs: needWitness, run: complete(wire.ModePush, true)},
+	{id: "PUSH-1", title: "a stream loses nothing between its replay and later events", needs: needWitness, run: checkSeam},
 	{id: "HOOK-1", title: "what a callback has taken is not sent again", needs: needWitness | needHook, run: checkTakenOnce},
 	{id: "PUSH-1", title: "the cursor of active leads to what comes next", needs: needWitness, run: leads("PUSH-1")},
 	{id: "PUSH-3", title: "the cursor of an event in a stream leads to what comes next", needs: needWitness, run: leads("PUSH-3")},
@@ -30,16 +32,16 @@ var witnessChecks = []check{
 	{id: "SUB-7", title: "the cursor of a subscription passes nothing that is delivered", needs: needWitness | needHook, run: leads("SUB-7")},
 }
 
-// seen waits for the witness, and says why it has nothing to compare.
+// seen waits for the witness, which is nil if the run ended before, and says why it has nothing to compare.
 func (r *run) seen(ctx context.Context) (*witness, error) {
 	select {
 	case <-r.witness.done:
 	case <-ctx.Done():
-		return nil, skipf("the run ended before")
+		return nil, verdict.ErrRunEnded
 	}
 	w := r.witness
 	if w.why != "" {
-		return nil, verdict.Skipped(w.why)
+		return w, verdict.Skipped(w.why)
 	}
 	return w, nil
 }
@@ -219,6 +221,18 @@ func complete(mode string, again bool) func(context.Context, *run) error {
 		return nil
 	})
 }
+
+var checkSeam = sees(func(w *witness) error {
+	if w.seam == nil {
+		return skipf("nothing occurred in time after a stream was opened with a cursor")
+	}
+	for _, other := range w.ordered() {
+		if id := missing(w.seam, other, w.seamEnd); id != "" {
+			return other.byID[id].wrong(fmt.Sprintf("%s to bring %s, as %s did", w.seam.name, wire.Shown(id), other.name), "others before and after it")
+		}
+	}
+	return nil
+})
 
 var checkSameOrder = sees(func(w *witness) error {
 	var polls *track

@@ -41,6 +41,11 @@ type witness struct {
 	// young is a poll whose cursor, just given, was answered with truncated, while one from before was good, or another
 	// one fared no better.
 	young *exchange
+	// seam is a stream that was opened with a cursor and then brought what occurred, up to seamEnd; nil if nothing occurred.
+	seam    *track
+	seamEnd string
+	// unanswered is a poll that had no answer.
+	unanswered *exchange
 	// begin is the cursor of the first poll.
 	begin *string
 }
@@ -70,36 +75,6 @@ func (t *track) add(o occurrence) {
 		t.order = append(t.order, id)
 		t.byID[id], t.data[id] = o, canonical(member(o.raw, "data"))
 	}
-}
-
-// A place is a cursor that was given, and how much had been brought when it was.
-type place struct {
-	what   string
-	id     string // the requirement that it breaks when it is wrong
-	cursor string
-	from   *exchange
-	// at is how many occurrences of the track had come before.
-	track *track
-	at    int
-	// lagging tells that the cursor may be before that.
-	lagging bool
-	// tried is set where the cursor was used; got are the eventIds that it led to.
-	tried *exchange
-	got   []string
-	// astray is the answer to it, where it was truncated and an older one is not.
-	astray *exchange
-}
-
-// must are the eventIds of the window that came after the cursor.
-func (p *place) must(newest string) []string {
-	list := p.track.order[p.at:]
-	if i := slices.Index(list, newest); i >= 0 {
-		return list[:i+1]
-	}
-	if slices.Contains(p.track.order[:p.at], newest) {
-		return nil
-	}
-	return list
 }
 
 // quiet sends a request that is none of a check's.
@@ -180,6 +155,9 @@ func (r *run) occurring(ctx context.Context, hooks bool) *subject {
 	}
 }
 
+// lostWindow says that the polls of the window cannot be compared.
+const lostWindow = "a poll of the window was not answered, or was truncated"
+
 // follow makes the window.
 func (w *witness) follow(ctx context.Context, hooks bool) {
 	r, s := w.r, w.s
@@ -225,6 +203,10 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 	var polls *track
 	if s.has(wire.ModePoll) {
 		x, result, ok := w.poll(ctx, nil, 0)
+		if w.unanswered != nil {
+			w.why = lostWindow
+			return
+		}
 		if ok {
 			polls = newTrack("polls", wire.ModePoll)
 			polls.from = x
@@ -297,7 +279,6 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 			}
 		}
 		if !ok || result.truncated && w.young == nil {
-			w.why = "a poll of the window was not answered, or was truncated"
 			return false
 		}
 		for _, raw := range result.events {
@@ -316,6 +297,7 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 	t, n := longest()
 	for ; n < witnessed && time.Now().Before(until) && ctx.Err() == nil; t, n = longest() {
 		if !turn() {
+			w.why = lostWindow
 			return
 		}
 		pause(ctx, r.o.pace.poll)
@@ -332,6 +314,7 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 	began := time.Now()
 	for ctx.Err() == nil && time.Since(began) < max(r.o.pace.arrive, r.o.Wait) {
 		if !turn() {
+			w.why = lostWindow
 			return
 		}
 		if read(); w.agree(w.live) || time.Since(began) > r.o.pace.arrive && !w.whole(w.ordered()) {
@@ -353,10 +336,8 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 			w.page(ctx, begin, size)
 		}
 	}
-	for i, f := range streams {
-		if i == 0 {
-			w.replay(ctx, f.active)
-		}
+	if len(streams) > 0 {
+		w.replay(ctx, streams[0].active, func() bool { read(); return turn() })
 	}
 	w.tryCursors(ctx)
 }
@@ -403,6 +384,9 @@ func (w *witness) poll(ctx context.Context, cursor *string, size int64) (*exchan
 		params["maxEvents"] = size
 	}
 	x, err := w.r.quiet(ctx, wire.MethodPoll, w.s.params(params))
+	if err != nil && ctx.Err() == nil && w.unanswered == nil {
+		w.unanswered = x
+	}
 	if err != nil || x.answer.err != nil {
 		return x, polledPage{}, false
 	}
@@ -414,187 +398,6 @@ func (w *witness) poll(ctx context.Context, cursor *string, size int64) (*exchan
 	}
 	ok := json.Unmarshal(x.answer.result, &in) == nil
 	return x, polledPage{in.Events, in.Cursor, in.Truncated, in.HasMore}, ok
-}
-
-// drain polls from the cursor on until there is no more, or enough has come.
-func (w *witness) drain(ctx context.Context, cursor string, size int64, t *track) (from *exchange) {
-	newest, most, empty := w.end, 2*len(longestOf(w.live)), 0
-	for range maxWitnessed {
-		x, result, ok := w.poll(ctx, &cursor, size)
-		if from == nil {
-			from = x
-		}
-		if !ok || result.truncated {
-			return nil
-		}
-		for _, raw := range result.events {
-			t.add(occurrence{raw, x})
-		}
-		if _, all := t.byID[newest]; all || len(t.order) > most || result.Cursor == nil || !result.more && len(result.events) == 0 || !result.more && size != 1 && size != 2 {
-			return from
-		}
-		// A server may say for ever that there is more.
-		if empty++; len(result.events) > 0 || *result.Cursor != cursor {
-			empty = 0
-		}
-		if cursor = *result.Cursor; empty >= emptyPages {
-			return from
-		}
-	}
-	return from
-}
-
-// page reads the window again, by pages of a size.
-func (w *witness) page(ctx context.Context, begin *string, size int64) {
-	t := newTrack("pages of "+string(encode(size)), wire.ModePoll)
-	if t.from = w.drain(ctx, *begin, size, t); t.from != nil {
-		w.again = append(w.again, t)
-	}
-}
-
-// replay reads the window again, by a stream from where another one began.
-func (w *witness) replay(ctx context.Context, active *exchange) {
-	at := (occurrence{raw: active.answer.params}).cursor()
-	if at == nil {
-		return
-	}
-	if t := w.streamed(ctx, *at, "a stream that is opened later"); t != nil {
-		w.again = append(w.again, t)
-	}
-}
-
-// streamed reads from a cursor by a stream until all of the window has come.
-func (w *witness) streamed(ctx context.Context, cursor, name string) *track {
-	f, x, ok := w.r.quietly(ctx, w.s.params(map[string]any{"cursor": cursor}))
-	if !ok {
-		return nil
-	}
-	defer f.stop()
-	if truncated, _ := boolean(x, x.answer.params, "truncated"); truncated {
-		return nil
-	}
-	t := newTrack(name, wire.ModePush)
-	t.from = x
-	waiting, cancel := context.WithTimeout(ctx, w.r.o.pace.arrive)
-	defer cancel()
-	last := w.end
-	f.await(waiting, func(m message) bool {
-		if m.method != wire.NotificationEvent {
-			return false
-		}
-		t.add(occurrence{m.params, &exchange{request: x.request, answer: m}})
-		_, done := t.byID[last]
-		return done
-	})
-	for _, m := range mustMessages(f) {
-		if m.method == wire.NotificationEvent {
-			t.add(occurrence{m.params, &exchange{request: x.request, answer: m}})
-		}
-	}
-	if name != "" {
-		// Where replayed events say that the stream is.
-		for i, id := range t.order {
-			if c := t.byID[id].cursor(); c != nil {
-				w.places = append(w.places, &place{what: "the cursor of a replayed event", id: "PUSH-3", cursor: *c, from: t.byID[id].from, track: t, at: i + 1})
-			}
-		}
-	}
-	return t
-}
-
-// placesOf are the cursors of a stream.
-func (w *witness) placesOf(f *flow, active *exchange, t *track) {
-	at := 0
-	for _, m := range mustMessages(f) {
-		if m.isResponse() {
-			continue
-		}
-		o := occurrence{raw: m.params}
-		p := &place{from: &exchange{request: active.request, answer: m}, track: t}
-		switch m.method {
-		case wire.NotificationActive:
-			p.what, p.id = "the cursor of active", "PUSH-1"
-		case wire.NotificationEvent:
-			p.what, p.id = "the cursor of an event in a stream", "PUSH-3"
-			if i := slices.Index(t.order, o.eventID()); i >= 0 {
-				at = max(at, i+1)
-			}
-		case wire.NotificationHeartbeat:
-			p.what, p.id = "the cursor of a heartbeat", "PUSH-4"
-		}
-		if c := o.cursor(); c != nil && p.what != "" {
-			p.cursor, p.at = *c, at
-			w.places = append(w.places, p)
-		}
-	}
-}
-
-// placesOfCallback are the cursors of a callback that refuses nothing.
-func (w *witness) placesOfCallback(c *callback, t *track) {
-	if at := resultCursor(t.from); at != nil {
-		w.places = append(w.places, &place{what: "the cursor of events/subscribe", id: "SUB-7", cursor: *at, from: t.from, track: t, lagging: true})
-	}
-	for _, p := range c.received() {
-		o := occurrence{p.body, p.exchange(t.from)}
-		if at, i := o.cursor(), slices.Index(t.order, o.eventID()); isOccurrence(p) && at != nil && i >= 0 {
-			w.places = append(w.places, &place{what: "the cursor of a delivery", id: "HOOK-6", cursor: *at, from: o.from, track: t, at: i + 1, lagging: true})
-		}
-	}
-}
-
-// resultCursor is the cursor of a result.
-func resultCursor(x *exchange) *string {
-	var c *string
-	_ = json.Unmarshal(member(x.answer.result, "cursor"), &c)
-	return c
-}
-
-// triedOfEach is how many cursors of each kind are tried.
-const triedOfEach = 4
-
-// tryCursors uses cursors of each kind once, those that have something of the window behind them.
-func (w *witness) tryCursors(ctx context.Context) {
-	newest := w.end
-	kinds := map[string][]*place{}
-	for _, p := range w.places {
-		if len(p.must(newest)) > 0 {
-			kinds[p.what] = append(kinds[p.what], p)
-		}
-	}
-	byPoll := w.s.has(wire.ModePoll)
-	if !byPoll && !w.s.has(wire.ModePush) {
-		return
-	}
-	for _, list := range kinds {
-		for i := range list {
-			// From the first on, at equal distances.
-			if len(list) > triedOfEach && i%((len(list)+triedOfEach-1)/triedOfEach) != 0 {
-				continue
-			}
-			p := list[i]
-			if byPoll {
-				t := newTrack("", wire.ModePoll)
-				p.tried = w.drain(ctx, p.cursor, 100, t)
-				if p.got = t.order; p.tried == nil {
-					p.astray = w.astray(ctx, p.cursor)
-				}
-			} else if t := w.streamed(ctx, p.cursor, ""); t != nil {
-				p.tried, p.got = t.from, t.order
-			}
-		}
-	}
-}
-
-// astray is the answer to a cursor that is truncated, although one from before is not: retention has nothing to do with it.
-func (w *witness) astray(ctx context.Context, cursor string) *exchange {
-	x, result, ok := w.poll(ctx, &cursor, 1)
-	if !ok || !result.truncated || w.begin == nil {
-		return nil
-	}
-	if _, older, good := w.poll(ctx, w.begin, 1); !good || older.truncated {
-		return nil
-	}
-	return x
 }
 
 // longestOf is the order of the way of following, with an order, that brought most.

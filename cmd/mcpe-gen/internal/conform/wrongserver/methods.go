@@ -321,6 +321,7 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 	if err != nil || s.is("timeoutMs is an error") && wait > 0 {
 		return nil, s32602
 	}
+	s.block(ctx)
 	cursor := c.cursor()
 	if cursor != nil {
 		if _, known := position(name, *cursor); !known {
@@ -362,8 +363,15 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 			if s.is("a held poll never ends") {
 				appended, wait = nil, 1<<30
 			}
+			if wait > 30_000 {
+				s.hold(1)
+				defer s.hold(-1)
+			}
 			select {
 			case <-appended:
+				if s.is("a held poll loses the event that wakes it") {
+					from++
+				}
 			case <-ctx.Done():
 			case <-time.After(time.Duration(wait) * time.Millisecond):
 			}
@@ -375,6 +383,13 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 		}
 	}
 	return s.page(name, cursor, from, int(min(limit, 1000)), truncated), nil
+}
+
+// hold counts the polls that are held long.
+func (s *Server) hold(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held += n
 }
 
 // page is a poll's result.

@@ -31,6 +31,24 @@ func (s *Server) mayStream(c call) error {
 	return nil
 }
 
+// block delays a poll next to open streams or held polls, with the faults that do.
+func (s *Server) block(ctx context.Context) {
+	s.mu.Lock()
+	open, held := s.streams, s.held
+	s.mu.Unlock()
+	switch {
+	case held > 0 && s.is("a poll that is held long blocks others"):
+		<-ctx.Done()
+	case open > 0 && s.is("polls wait while a stream is open"):
+		select {
+		case <-ctx.Done():
+		case <-time.After(8 * time.Second):
+		}
+	case open > 2 && s.is("three streams block polls"):
+		<-ctx.Done()
+	}
+}
+
 // stream writes notifications until ctx ends.
 func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 	s.mu.Lock()
@@ -101,7 +119,8 @@ func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 		for _, e := range list {
 			from = max(from, e.position)
 			if s.is("streams leave events out") && e.position%3 == 0 || s.is("a second stream gets less") && second && e.position%3 == 0 ||
-				s.is("a replay leaves events out") && e.position <= replayed && e.position%2 == 0 {
+				s.is("a replay leaves events out") && e.position <= replayed && e.position%2 == 0 ||
+				s.is("the last event before a stream is lost") && e.position == replayed {
 				continue
 			}
 			sent++

@@ -53,6 +53,7 @@ type Server struct {
 	polls    int
 	passed   int // the largest position that a poll asked from
 	streams  int
+	held     int
 	broken   bool
 	subs     map[string]*subscription
 }
