@@ -22,6 +22,13 @@ var alwaysChecks = []always{
 	{check{id: "CLI-2", title: "no answer ends it by a signal"}, crashed},
 	{check{id: "CAP-6", title: "requests are messages of JSON-RPC"}, odd("no message of JSON-RPC",
 		"an object with jsonrpc 2.0, a method, params that are an object, and an id that is a number or a string")},
+	{check{id: "CAP-9", title: "a request is application/json"}, header(headerContentType, "Content-Type: application/json")},
+	{check{id: "CAP-9", title: "a request accepts both JSON and a stream"}, header(headerAccept, "Accept: application/json, text/event-stream")},
+	{check{id: "CAP-9", title: "a request names its revision in MCP-Protocol-Version"}, header(headerVersion,
+		"MCP-Protocol-Version with the revision of the session, or that of _meta in the stateless revision")},
+	{check{id: "CAP-9", title: "a request of the stateless revision names its method in Mcp-Method"}, header(headerMethod, "Mcp-Method with the method of the body")},
+	{check{id: "CAP-9", title: "a request about a tool, prompt or resource names it in Mcp-Name"}, header(headerName,
+		"Mcp-Name with the name or uri in the body, of tools/call, prompts/get and resources/read")},
 	{check{id: "D14", title: "no two requests at once have one id"}, odd("an id that another request has", "another id")},
 	{check{id: "CUR-1", title: "cursors are sent as they came"}, odd("a cursor that no answer has given", "a cursor that an answer has given")},
 	{check{id: "CUR-2", title: "it begins without a cursor"}, beginsAnew},
@@ -39,7 +46,7 @@ func (r *run) judgeAll(stages []*stage) []verdict.Finding {
 		var err error
 		tried := false
 		for _, s := range stages {
-			if s.unplayed != "" || len(s.all("")) == 0 {
+			if s.unplayed != nil || len(s.all("")) == 0 {
 				continue
 			}
 			tried = true

@@ -71,8 +71,9 @@ type program interface {
 // How long is waited where nothing but time can tell. A slow machine may take its time: what has to come may come
 // late, and what must not come is waited for long enough to see it from a client that is quick.
 const (
-	// connectTime is how long a program may take until it asks something, and modeTime until it asks for events.
-	connectTime, modeTime = 20 * time.Second, 15 * time.Second
+	// connectTime is how long a program may take until it asks something, and modeTime from its last request until it asks
+	// for events; slowModeTime bounds that from its first request.
+	connectTime, modeTime, slowModeTime = 20 * time.Second, 15 * time.Second, 30 * time.Second
 	// settleTime is how long what was sent may take to be handled.
 	settleTime = 4 * time.Second
 	// runTime bounds all of it.
@@ -113,6 +114,8 @@ type run struct {
 	mu sync.Mutex
 	// follows tells by which modes the client can follow, as the first scenes have shown.
 	follows map[string]bool
+	// unseen are the modes whose first scene saw no request, so that nothing is known of them.
+	unseen map[string]bool
 	// deaf tells that its callback has not answered a challenge.
 	deaf bool
 }
@@ -120,7 +123,7 @@ type run struct {
 // Run judges the client. It fails with a *verdict.UsageError, with *Unreachable when the command asks no server
 // anything, and when it cannot be started. What was found before ctx ended is in the report, with ctx's error.
 func Run(ctx context.Context, o Options) (*verdict.Report, error) {
-	r := &run{o: o, follows: map[string]bool{}}
+	r := &run{o: o, follows: map[string]bool{}, unseen: map[string]bool{}}
 	if o.rig != nil {
 		r.rig = *o.rig
 	} else {
@@ -150,6 +153,9 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 		return nil, &Unreachable{r.name() + " asked nothing of " + stages[0].url + stages[0].ending()}
 	}
 	for _, s := range stages {
+		if s.capability != nowhere && len(s.all("")) == 0 {
+			r.unseen[s.mode] = true
+		}
 		_, answered := s.when("challenged")
 		r.deaf = r.deaf || s.mode == wire.ModeWebhook && !answered
 	}
@@ -165,6 +171,9 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	report.Findings = append(report.Findings, r.judgeAll(stages)...)
 	report.Seconds = time.Since(began).Seconds()
 	report.Count()
+	if trying.Err() != nil {
+		report.End(ctx, runTime, "")
+	}
 	return report, ctx.Err()
 }
 

@@ -32,6 +32,8 @@ var faults = map[string]string{
 	"nextPollMs 0 is no loop":                                                    "no floor",
 	"the cursor of a truncated page is the next one":                             "keeps old cursors",
 	"what a poll says is lost is reported":                                       "no gaps",
+	"every page is read until hasMore is false":                                  "reads one page",
+	"each event of full pages with hasMore is handled once":                      "drops the last event of a page with more after it",
 	"a null or absent cursor is not sent again as one":                           "null as text",
 	"a poll that failed upstream is made again":                                  "no failures",
 	"there is a pause after a failure":                                           "no pause",
@@ -98,6 +100,11 @@ var faults = map[string]string{
 	"no answer makes it ask in a flood":                                          "floods",
 	"no answer ends it by a signal":                                              "crashes",
 	"requests are messages of JSON-RPC":                                          "ids are objects",
+	"a request is application/json":                                              "plain text",
+	"a request accepts both JSON and a stream":                                   "accepts JSON alone",
+	"a request names its revision in MCP-Protocol-Version":                       "no revision",
+	"a request of the stateless revision names its method in Mcp-Method":         "no method",
+	"a request about a tool, prompt or resource names it in Mcp-Name":            "no name of a tool",
 	"no two requests at once have one id":                                        "one id",
 	"cursors are sent as they came":                                              "changes cursors",
 	"it begins without a cursor":                                                 "begins at 0",
@@ -121,8 +128,8 @@ func TestRight(t *testing.T) {
 		for _, f := range found(report) {
 			t.Errorf("%+v", f)
 		}
-		if report.Skipped > 0 {
-			t.Errorf("%d skipped", report.Skipped)
+		if report.Skipped > 0 || report.Unfinished != nil {
+			t.Errorf("%d skipped, %v", report.Skipped, report.Unfinished)
 		}
 	})
 }

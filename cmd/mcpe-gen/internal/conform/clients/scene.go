@@ -18,6 +18,8 @@ type scene struct {
 	mode string
 	// first scenes show what the client can do, before all others. They have a mode of their own.
 	first bool
+	// early is set if the scene misbehaves before the client follows, so that a client which never does is judged.
+	early bool
 	// within bounds the scene, from the first request that follows; it is over before when it has seen what it wants.
 	within time.Duration
 
@@ -126,14 +128,18 @@ func (s *stage) judge(ctx context.Context) []verdict.Finding {
 // lacks says why a check cannot be made.
 func (s *stage) lacks(ctx context.Context, c check) error {
 	switch {
-	case ctx.Err() != nil || s.cutShort:
-		return verdict.Skipf("the run ended before")
-	case s.unplayed != "":
-		return verdict.Skipf("%s", s.unplayed)
 	case c.handled && s.run.o.Handled == "":
 		return verdict.Skipf("needs --handled")
+	case ctx.Err() != nil || s.cutShort:
+		return verdict.ErrRunEnded
+	case s.unplayed != nil:
+		return s.unplayed
+	case len(s.all("")) == 0:
+		return verdict.UnjudgedError("the client asked nothing of this server in time" + s.ending())
+	case !s.first && !s.early && len(s.own()) == 0:
+		return verdict.UnjudgedError("the client asked this server for no events in time" + s.ending())
 	case s.handledErr != nil && c.handled:
-		return verdict.Skipf("--handled: %v", s.handledErr)
+		return verdict.Unjudgedf("--handled: %v", s.handledErr)
 	}
 	return nil
 }

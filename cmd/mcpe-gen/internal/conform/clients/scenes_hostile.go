@@ -58,7 +58,7 @@ func hostile(name, mode, method string, harmless bool, id, title string) scene {
 	case wire.MethodPoll:
 		last = fmt.Sprint("spoiled ", len(spread)-1)
 	}
-	sc := scene{name: name, mode: mode, within: 60 * time.Second, grant: 3 * time.Second, lax: true,
+	sc := scene{name: name, mode: mode, early: method == wire.MethodList, within: 60 * time.Second, grant: 3 * time.Second, lax: true,
 		turn: func(s *stage, a *ask, n int) reply {
 			i := n - first
 			if a.method != method || i < 0 || i%step != 0 || i/step >= len(spread) {

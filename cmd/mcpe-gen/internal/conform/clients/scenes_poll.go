@@ -19,6 +19,9 @@ var pollScenes = []scene{
 		{id: "CLI-3", title: "nextPollMs 0 is no loop", advice: true, run: pauses(3, 900*time.Millisecond, 0, "nextPollMs is 0")},
 		{id: "CLI-3", title: "the cursor of a truncated page is the next one", run: resumes(5, func(s *stage) int { return s.head() })},
 		{id: "CLI-2", title: "what a poll says is lost is reported", advice: true, run: reports("truncated")}}},
+	{name: "full pages", mode: wire.ModePoll, within: 25 * time.Second, turn: onPoll(fullPages), live: after("last page"), checks: []check{
+		{id: "CLI-3", title: "every page is read until hasMore is false", run: goesOn},
+		{id: "CLI-2", title: "each event of full pages with hasMore is handled once", handled: true, run: handledOnce}}},
 	{name: "polls without cursors", mode: wire.ModePoll, replayless: true, within: 15 * time.Second, turn: onPoll(cursorless), checks: []check{
 		{id: "CLI-6", title: "a null or absent cursor is not sent again as one", run: withoutCursor(3)}}},
 	{name: "polls that fail", mode: wire.ModePoll, within: 40 * time.Second, turn: onPoll(failing), live: after("failed 4"), checks: []check{
@@ -69,6 +72,25 @@ func paces(s *stage, a *ask, n int) reply {
 		s.finish()
 	}
 	return nil
+}
+
+// pageSize is how many events a full page has, and fullOnes how many such pages with hasMore there are.
+const pageSize, fullOnes = 3, 3
+
+// fullPages brings full pages with hasMore, and a last one without.
+func fullPages(s *stage, a *ask, n int) reply {
+	pos, stale := s.from(a)
+	if n == 1 {
+		first := s.page(a, pos, stale, pageOptions{nextPollMs: 100})
+		for range (fullOnes + 1) * pageSize {
+			s.emit()
+		}
+		return first
+	}
+	if pos+pageSize >= (fullOnes+1)*pageSize {
+		s.mark("last page")
+	}
+	return s.page(a, pos, stale, pageOptions{most: pageSize})
 }
 
 // hears listens to what the program says of a truncated page.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/handled"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -41,7 +42,9 @@ type ask struct {
 	raw    []byte
 	legacy bool // it is of a revision with sessions
 
-	// The rest is under the stage's mutex. left is when it was answered or given up; gone tells that the client gave
+	// The rest is under the stage's mutex. refused is set if a header was the reason to refuse it.
+	refused bool
+	// left is when it was answered or given up; gone is set if the client gave
 	// it up.
 	left time.Duration
 	done bool
@@ -78,11 +81,12 @@ type stage struct {
 	log      []entry
 	origin   string // the cursor before the first entry
 	known    map[string]int
-	sessions map[string]bool
+	sessions map[string]string // the revision of each
 	down     bool
 	conns    map[net.Conn]bool
 	flooded  bool
 	odd      map[string]*ask
+	headers  map[string]*badRequest // by the name of the header
 	hooks    map[string]*hook
 	counts   map[string]int
 	marks    map[string]time.Duration
@@ -97,14 +101,14 @@ type stage struct {
 	exited     string // how the program ended by itself, "" when it did not
 	obeyed     bool   // it ended when it was asked to
 	cutShort   bool
-	unplayed   string
+	unplayed   error // why it was not played
 	handledErr error
 	taken      map[string]int
 }
 
 func newStage(r *run, sc scene) *stage {
 	s := &stage{scene: sc, run: r, over: make(chan struct{}), changed: make(chan struct{}), known: map[string]int{},
-		sessions: map[string]bool{}, conns: map[net.Conn]bool{}, odd: map[string]*ask{}, hooks: map[string]*hook{},
+		sessions: map[string]string{}, conns: map[net.Conn]bool{}, odd: map[string]*ask{}, headers: map[string]*badRequest{}, hooks: map[string]*hook{},
 		counts: map[string]int{}, marks: map[string]time.Duration{}, marked: map[string]int{}, taken: map[string]int{}, origin: token()}
 	s.known[s.origin] = 0
 	s.out.isEvent, s.diag.isEvent = s.isEvent, s.isEvent
@@ -121,11 +125,14 @@ func (s *stage) play(ctx context.Context) error {
 	case ctx.Err() != nil:
 		s.cutShort = true
 		return nil
+	case !s.first && !s.run.canFollow(s.mode) && s.run.unseen[s.mode]:
+		s.unplayed = verdict.UnjudgedError("the client asked nothing of the server that offers " + s.mode + " in time")
+		return nil
 	case !s.first && !s.run.canFollow(s.mode):
-		s.unplayed = "the client does not follow by " + s.mode
+		s.unplayed = verdict.Skipf("the client does not follow by %s", s.mode)
 		return nil
 	case !s.first && s.mode == wire.ModeWebhook && s.run.deaf:
-		s.unplayed = "the callback of the client has answered no challenge"
+		s.unplayed = verdict.Skipf("the callback of the client has answered no challenge")
 		return nil
 	}
 	l, url, err := s.run.rig.listen()
@@ -167,7 +174,13 @@ func (s *stage) play(ctx context.Context) error {
 func (s *stage) wait(ctx context.Context, p program) {
 	end := time.NewTimer(connectTime)
 	defer end.Stop()
-	connected, asked := false, false
+	// patience is how long the client may take from its last request until it asks for events, and most from its first.
+	patience, most := modeTime, slowModeTime
+	if s.capability == nowhere || s.lax {
+		patience, most = s.within, s.within
+	}
+	seen, asked := 0, false
+	var latest time.Time
 	for {
 		s.mu.Lock()
 		changed := s.changed
@@ -177,11 +190,12 @@ func (s *stage) wait(ctx context.Context, p program) {
 			asked = true
 			s.run.noteMode(s.mode)
 			end.Reset(s.within)
-		case !connected && len(s.all("")) > 0:
-			connected = true
-			if end.Reset(modeTime); s.capability == nowhere || s.lax {
-				end.Reset(s.within)
+		case !asked && len(s.all("")) > seen:
+			if seen == 0 {
+				latest = time.Now().Add(most)
 			}
+			seen = len(s.all(""))
+			end.Reset(min(patience, time.Until(latest)))
 		}
 		select {
 		case <-changed:
@@ -290,7 +304,7 @@ func (s *stage) since(mark, method string) (all []*ask) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.asks[s.marked[mark]:] {
-		if a.method == method {
+		if a.method == method && !a.refused {
 			all = append(all, a)
 		}
 	}
@@ -384,11 +398,12 @@ func (s *stage) note(what string, a *ask) {
 	}
 }
 
-// all are the requests of a method, or all of them for "". Notifications are among them by their name.
+// all are the requests of a method that were not refused for a header, or all requests for "". Notifications are among them
+// by their name.
 func (s *stage) all(method string) []*ask {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.asks), func(a *ask) bool { return method != "" && a.method != method })
+	return slices.DeleteFunc(slices.Clone(s.asks), func(a *ask) bool { return method != "" && (a.method != method || a.refused) })
 }
 
 // nth is the nth request of a method, from 1, or nil.
@@ -516,9 +531,9 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r) // such as documents at well-known places
 		return
 	}
-	session := r.Header.Get("Mcp-Session-Id")
+	session := r.Header.Get(headerSession)
 	s.mu.Lock()
-	known := s.sessions[session]
+	_, known := s.sessions[session]
 	s.mu.Unlock()
 	switch {
 	case session != "" && !known:
@@ -529,18 +544,19 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		delete(s.sessions, session)
 		s.mu.Unlock()
 		return
+	case r.Method == http.MethodGet && badAccept(r.Header) != nil:
+		fault, a := badAccept(r.Header), &ask{raw: []byte("GET " + endpoint)}
+		s.noteHeader(fault, a)
+		fault.refuse(w, a)
+		return
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", "POST, DELETE")
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest+1))
+	a, body := s.readPost(w, r)
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a stream lasts longer
-	a := s.read(body, r, err)
 	if a == nil {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusBadRequest)
-		io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"ParseError"}}`)
 		return
 	}
 	if a.method == "" || a.id == nil {
@@ -557,11 +573,12 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answer(a)(w, r)
 }
 
-// read reads a message and counts it; nil is none.
-func (s *stage) read(body []byte, r *http.Request, failed error) *ask {
+// parse reads a message; bad is true of anything but a message of JSON-RPC. It keeps the secret of a subscription out of the
+// report.
+func (s *stage) parse(body []byte, failed error) (a *ask, bad bool) {
 	var m map[string]json.RawMessage
-	a := &ask{raw: body}
-	bad := failed != nil || len(body) > maxRequest || json.Unmarshal(body, &m) != nil
+	a = &ask{raw: body}
+	bad = failed != nil || len(body) > maxRequest || json.Unmarshal(body, &m) != nil
 	if !bad && m["method"] != nil {
 		bad = json.Unmarshal(m["method"], &a.method) != nil
 	}
@@ -583,18 +600,25 @@ func (s *stage) read(body []byte, r *http.Request, failed error) *ask {
 		s.run.Hide(secret.Delivery.Secret)
 		s.run.Hide(strings.TrimPrefix(secret.Delivery.Secret, wire.SecretPrefix))
 	}
+	return a, bad || string(m["jsonrpc"]) != `"2.0"`
+}
+
+// record counts a message that has come; refused is true if a header is the reason to refuse it.
+func (s *stage) record(a *ask, bad, refused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a.at = s.now()
-	a.legacy = r.Header.Get("Mcp-Protocol-Version") < wire.RevisionStateless
+	a.at, a.refused = s.now(), refused
+	if a.refused {
+		a.done, a.left = true, a.at
+	}
 	if s.asks = append(s.asks, a); len(s.asks) > flood && !s.flooded {
 		s.flooded = true
 		s.finish()
 	}
 	s.touch()
-	if bad || string(m["jsonrpc"]) != `"2.0"` {
+	if bad {
 		s.note("no message of JSON-RPC", a)
-		return nil
+		return
 	}
 	for _, other := range s.asks[:len(s.asks)-1] {
 		if a.id != nil && a.method != "" && !other.done && other.id != nil && bytes.Equal(other.id, a.id) && other.legacy == a.legacy {
@@ -608,7 +632,6 @@ func (s *stage) read(body []byte, r *http.Request, failed error) *ask {
 			}
 		}
 	}
-	return a
 }
 
 // answer is the reply to a request: that of the scene, or the orderly one.
@@ -685,11 +708,11 @@ func (s *stage) orderly(a *ask) reply {
 		}
 		session := token()
 		s.mu.Lock()
-		s.sessions[session] = true
+		s.sessions[session] = version
 		s.mu.Unlock()
 		answer := s.result(a, `{"protocolVersion":"`+version+`","capabilities":`+s.capabilities()+`,`+serverInfo+`}`)
 		return func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Mcp-Session-Id", session)
+			w.Header().Set(headerSession, session)
 			answer(w, r)
 		}
 	case "ping":
@@ -733,6 +756,8 @@ func (s *stage) occurrence(e entry, pos int, cursor string) string {
 type pageOptions struct {
 	nextPollMs int
 	more       bool
+	// most bounds the positions of a page; 0 means no bound. A page with more after it has hasMore.
+	most int
 	// twice has each event two times.
 	twice bool
 	// from begins at an earlier position than was asked for, but not when it is 0.
@@ -744,6 +769,9 @@ func (s *stage) page(a *ask, pos int, truncated bool, o pageOptions) reply {
 	head := s.head()
 	if o.from > 0 {
 		pos = o.from - 1
+	}
+	if o.most > 0 && head > pos+o.most {
+		head, o.more = pos+o.most, true
 	}
 	var events []string
 	for i := pos + 1; i <= head; i++ {

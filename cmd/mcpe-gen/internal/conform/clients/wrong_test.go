@@ -41,12 +41,15 @@ func (w *wrongClient) is(faults ...string) bool { return slices.Contains(faults,
 // wrongly is a program with a fault; "" is none.
 func wrongly(fault string) client1 {
 	return func(ctx context.Context, n *site, url string, stdout, stderr io.Writer) error {
-		transport := &http.Transport{DialContext: n.DialContext}
-		defer transport.CloseIdleConnections()
-		w := &wrongClient{fault: fault, n: n, url: url, http: &http.Client{Transport: transport}, stdout: stdout, stderr: stderr,
-			seen: map[string]bool{}, cursor: json.RawMessage("null")}
+		w := newWrong(fault, n, url, stdout, stderr)
+		defer w.http.CloseIdleConnections()
 		return w.run(ctx)
 	}
+}
+
+func newWrong(fault string, n *site, url string, stdout, stderr io.Writer) *wrongClient {
+	return &wrongClient{fault: fault, n: n, url: url, http: &http.Client{Transport: &http.Transport{DialContext: n.DialContext}},
+		stdout: stdout, stderr: stderr, seen: map[string]bool{}, cursor: json.RawMessage("null")}
 }
 
 // A rpcError is what a server answered instead of a result; status is that of HTTP, when it is not 200.
@@ -66,8 +69,10 @@ func (w *wrongClient) send(ctx context.Context, method string, params map[string
 	if w.is("undeclared") {
 		capabilities = map[string]any{}
 	}
-	params["_meta"] = map[string]any{"io.modelcontextprotocol/protocolVersion": wire.RevisionStateless,
-		"io.modelcontextprotocol/clientCapabilities": capabilities}
+	params["_meta"] = map[string]any{metaVersion: wire.RevisionStateless, "io.modelcontextprotocol/clientCapabilities": capabilities}
+	if w.is("no revision in _meta") {
+		params["_meta"] = map[string]any{}
+	}
 	id := any(w.ids.Add(1))
 	switch {
 	case w.is("one id"):
@@ -80,9 +85,25 @@ func (w *wrongClient) send(ctx context.Context, method string, params map[string
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
-	req.Header.Set("Mcp-Protocol-Version", wire.RevisionStateless)
+	setHeaders(req, method)
+	switch w.fault {
+	case "plain text":
+		req.Header.Set("Content-Type", "text/plain")
+	case "accepts JSON alone":
+		req.Header.Set("Accept", "application/json")
+	case "accepts no JSON":
+		req.Header.Set("Accept", "text/event-stream")
+	case "no revision":
+		req.Header.Del("Mcp-Protocol-Version")
+	case "an unknown revision":
+		req.Header.Set("Mcp-Protocol-Version", "2025-01-01")
+	case "another revision":
+		req.Header.Set("Mcp-Protocol-Version", "2027-01-01")
+	case "no method":
+		req.Header.Del("Mcp-Method")
+	case "another method":
+		req.Header.Set("Mcp-Method", "tools/list")
+	}
 	res, err := w.http.Do(req)
 	if err != nil {
 		return nil, err
@@ -93,6 +114,14 @@ func (w *wrongClient) send(ctx context.Context, method string, params map[string
 		return nil, &rpcError{status: res.StatusCode, after: time.Duration(seconds) * time.Second}
 	}
 	return res, nil
+}
+
+// setHeaders sets the headers of a request of the stateless revision.
+func setHeaders(req *http.Request, method string) {
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	req.Header.Set("Mcp-Protocol-Version", wire.RevisionStateless)
+	req.Header.Set("Mcp-Method", method)
 }
 
 func (w *wrongClient) call(ctx context.Context, method string, params map[string]any) (map[string]json.RawMessage, error) {
@@ -136,6 +165,9 @@ func (w *wrongClient) run(ctx context.Context) error {
 	if !top && !below && !w.is("asks anyway") {
 		<-ctx.Done()
 		return nil
+	}
+	if w.is("no name of a tool") {
+		_, _ = w.call(ctx, "tools/call", map[string]any{"name": "look", "arguments": map[string]any{}})
 	}
 	var mode string
 	for mode == "" {
@@ -331,8 +363,15 @@ func (w *wrongClient) poll(ctx context.Context) error {
 		var all []json.RawMessage
 		_ = json.Unmarshal(got["events"], &all)
 		odd := got["events"] == nil
+		more := string(got["hasMore"]) == "true" && len(all) > 0
+		if more && w.is("drops the last event of a page with more after it") {
+			all = all[:len(all)-1]
+		}
 		for _, raw := range all {
 			odd = !w.take(raw) || odd
+		}
+		if more && w.is("reads one page") {
+			<-ctx.Done()
 		}
 		if odd && w.is("fragile") {
 			<-ctx.Done()
