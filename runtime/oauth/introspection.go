@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
 )
 
 // maxAnswer bounds the body of an introspection response, in bytes.
@@ -63,6 +65,7 @@ func (in *introspector) verify(ctx context.Context, token string) (*auth.TokenIn
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "application/json")
+	r.Header.Set("User-Agent", useragent.Default())
 	if in.ClientID != "" {
 		r.SetBasicAuth(url.QueryEscape(in.ClientID), url.QueryEscape(in.ClientSecret))
 	}

@@ -56,6 +56,9 @@ func (i *issuer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if id, secret, _ := r.BasicAuth(); id != "events" || secret != "s3cret" {
 		return answering(http.StatusUnauthorized, "who asks?")(r)
 	}
+	if !strings.HasPrefix(r.UserAgent(), "mcpe-gen") {
+		return answering(http.StatusForbidden, "which program asks?")(r)
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err

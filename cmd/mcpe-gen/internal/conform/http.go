@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -67,6 +68,7 @@ func (l *httpLink) post(ctx context.Context, method, token string, body []byte) 
 	l.mu.Unlock()
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("User-Agent", useragent.Default())
 	if revision != "" && method != "initialize" {
 		r.Header.Set("Mcp-Protocol-Version", revision)
 	}
@@ -197,6 +199,7 @@ func (l *httpLink) close() {
 		defer cancel()
 		if r, err := http.NewRequestWithContext(ctx, http.MethodDelete, l.url, nil); err == nil {
 			r.Header.Set("Mcp-Session-Id", session)
+			r.Header.Set("User-Agent", useragent.Default())
 			if l.token != "" {
 				r.Header.Set("Authorization", "Bearer "+l.token)
 			}

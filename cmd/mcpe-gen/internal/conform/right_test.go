@@ -122,5 +122,11 @@ func right(t *testing.T, n *site, direct bool) http.Handler {
 			t.Error(err)
 		}
 	})
-	return transport.NewHandler(es, transport.HandlerOptions{Direct: direct})
+	h := transport.NewHandler(es, transport.HandlerOptions{Direct: direct})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.UserAgent(), "mcpe-gen") {
+			t.Errorf("%s comes from %q", r.Method, r.UserAgent())
+		}
+		h.ServeHTTP(w, r)
+	})
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
 )
 
 // A UsageError is a mistake of the command line.
@@ -369,6 +370,7 @@ func (o *Options) send(ctx context.Context, method, target string, q url.Values,
 	if err != nil {
 		return nil, err
 	}
+	req.Header.Set("User-Agent", useragent.Default())
 	if o.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+o.Token)
 	}

@@ -21,6 +21,9 @@ func peer(t *testing.T, answers map[string]string) (*httptest.Server, *[]string)
 		if (r.Method == "POST") != (r.Header.Get("Idempotency-Key") != "") {
 			t.Errorf("%s has the key %q", line, r.Header.Get("Idempotency-Key"))
 		}
+		if !strings.HasPrefix(r.UserAgent(), "mcpe-gen") {
+			t.Errorf("%s comes from %q", line, r.UserAgent())
+		}
 		answer, ok := answers[strings.TrimSpace(line)]
 		if !ok {
 			w.Header().Set("Content-Type", "application/problem+json")

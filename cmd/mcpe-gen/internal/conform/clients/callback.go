@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -287,6 +288,7 @@ func (s *stage) post(ctx context.Context, h *hook, id string, body []byte) (stat
 		wire.HeaderWebhookSignature: strings.Join(signatures, " "), wire.HeaderSubscriptionID: h.id} {
 		req.Header.Set(name, value)
 	}
+	req.Header.Set("User-Agent", useragent.Default())
 	// The callback is the client's own, and who it is does not matter here: its certificate may be anybody's.
 	transport := &http.Transport{DialContext: s.run.rig.dial, DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}

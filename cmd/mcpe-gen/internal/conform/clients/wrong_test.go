@@ -650,6 +650,10 @@ func (w *wrongClient) hook(ctx context.Context) error {
 
 // called answers a callback. Signatures are the business of another judge.
 func (w *wrongClient) called(out http.ResponseWriter, r *http.Request, again chan struct{}) {
+	if !strings.HasPrefix(r.UserAgent(), "mcpe-gen") { // as firewalls do
+		out.WriteHeader(http.StatusForbidden)
+		return
+	}
 	body, _ := io.ReadAll(r.Body)
 	for text := ""; w.is("hanging callback", "dripping callback", "flooding callback"); {
 		switch {

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -154,6 +155,7 @@ func (r *run) post(ctx context.Context, m message) (*exchange, error) {
 	for name, value := range m.header {
 		req.Header[name] = []string{value} // as it is spelled
 	}
+	useragent.Set(req.Header, useragent.Default())
 	began := time.Now()
 	res, err := r.client.Do(req)
 	late := time.Since(began) > r.o.pace.answer

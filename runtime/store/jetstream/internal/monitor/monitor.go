@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
 )
 
 const (
@@ -28,6 +30,7 @@ func Get(ctx context.Context, url string, answer any) error {
 	if err != nil {
 		return err
 	}
+	req.Header.Set("User-Agent", useragent.Default())
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err

@@ -13,6 +13,9 @@ import (
 // TestGet: JS-43, an answer is decoded, and a refusal is an error with what the server says.
 func TestGet(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.UserAgent(), "mcpe-gen") {
+			t.Errorf("asked by %q", r.UserAgent())
+		}
 		switch r.URL.Path {
 		case "/jsz":
 			io.WriteString(w, `{"disabled": true}`)
