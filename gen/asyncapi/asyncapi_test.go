@@ -139,6 +139,7 @@ func TestReadForeign(t *testing.T) {
 		"streetlights.yaml:30:7: warning MCPE511: message avro is left out: its payload is written in application/vnd.apache.avro;version=1.9.0, not in JSON Schema",
 		"streetlights.yaml:34:7: warning MCPE511: message elsewhere is left out: it refers to ./other.yaml#/Light, another document, which was not read",
 		"streetlights.yaml:36:7: warning MCPE511: message empty is left out: it has no payload",
+		`streetlights.yaml:61:22: warning MCPE502: the discriminator "kind" is left out, and its subtypes are not told apart: the schema does not list them`,
 	}
 	for _, w := range wanted {
 		if !strings.Contains(strings.Join(lines, "\n"), w) {
@@ -147,6 +148,35 @@ func TestReadForeign(t *testing.T) {
 	}
 	if len(lines) != len(wanted)+1 || !strings.Contains(lines[len(lines)-1], `event "text" is left out`) {
 		t.Error(strings.Join(lines, "\n"))
+	}
+}
+
+// Inheritance by a discriminator has no list of the subtypes to make a union of: what is not taken over is reported once,
+// at its place. A discriminator next to the variants is a hint that nothing depends on.
+func TestReadInheritance(t *testing.T) {
+	const text = `asyncapi: 3.0.0
+channels:
+  pets: {messages: {adopted: {payload: {$ref: '#/components/schemas/Pet'}}, lost: {payload: {$ref: '#/components/schemas/Cat'}}, any: {payload: {$ref: '#/components/schemas/Any'}}}}
+components:
+  schemas:
+    Pet:
+      type: object
+      discriminator: petType
+      properties: {name: {type: string}, petType: {type: string}}
+      required: [name, petType]
+    Cat: {allOf: [{$ref: '#/components/schemas/Pet'}, {type: object, properties: {huntingSkill: {enum: [lazy, adventurous]}}, required: [huntingSkill]}]}
+    Any:
+      type: object
+      discriminator: kind
+      oneOf: [{properties: {kind: {const: a}}, required: [kind]}, {properties: {kind: {const: b}}, required: [kind]}]
+`
+	doc, found := asyncapi.Read("pets.yaml", []byte(text))
+	if len(doc.Events) != 3 || len(found) != 1 {
+		t.Fatalf("%d events, found %v", len(doc.Events), found)
+	}
+	want := `pets.yaml:8:22: warning MCPE502: the discriminator "petType" is left out, and its subtypes are not told apart`
+	if !strings.HasPrefix(found[0].String(), want) {
+		t.Errorf("got %s, want %s", found[0], want)
 	}
 }
 

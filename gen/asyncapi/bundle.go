@@ -27,14 +27,16 @@ type bundle struct {
 	names  map[*source.Node]string
 	copies []*source.Node
 	taken  map[string]bool
-	err    error
+	// inherited are the discriminators of schemas that do not list their subtypes.
+	inherited []*source.Node
+	err       error
 }
 
-// standalone returns the schema at n for an event file.
-func standalone(doc, n *source.Node) (*source.Node, error) {
-	n, err := follow(doc, n)
+// standalone returns the schema at n for an event file, and the discriminators of schemas that do not list their subtypes.
+func standalone(doc, n *source.Node) (schema *source.Node, inherited []*source.Node, err error) {
+	n, err = follow(doc, n)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	b := &bundle{doc: doc, top: n, defs: "$defs", names: map[*source.Node]string{}, taken: map[string]bool{}}
 	old := needsDraft07(n, doc, map[*source.Node]bool{})
@@ -57,7 +59,7 @@ func standalone(doc, n *source.Node) (*source.Node, error) {
 			yaml.Set(out, b.defs, defs)
 		}
 	}
-	return out, b.err
+	return out, b.inherited, b.err
 }
 
 func members(n *source.Node) []source.Member {
@@ -120,6 +122,9 @@ func (b *bundle) schema(n *source.Node) *source.Node {
 		case m.Key == "discriminator" && m.Value.Kind == source.String:
 			// Of AsyncAPI, where names of schemas are the tags; ours are constants, which are found
 			// without it.
+			if n.Get("oneOf") == nil && n.Get("anyOf") == nil {
+				b.inherited = append(b.inherited, m.Value)
+			}
 		case m.Key == "externalDocs", strings.HasPrefix(m.Key, "x-"):
 		case holdsList[m.Key] && m.Value.Kind == source.Array, m.Key == "prefixItems":
 			list := yaml.List()

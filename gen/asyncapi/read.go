@@ -116,10 +116,12 @@ type reader struct {
 	sent, received map[*source.Node]bool
 	// texts are the schemas that were referred to.
 	texts map[*source.Node]*schemaText
+	// reported are the discriminators that are left out.
+	reported map[*source.Node]bool
 }
 
 func newReader(doc *source.Node) *reader {
-	return &reader{doc: doc, names: map[string]bool{}, texts: map[*source.Node]*schemaText{}}
+	return &reader{doc: doc, names: map[string]bool{}, texts: map[*source.Node]*schemaText{}, reported: map[*source.Node]bool{}}
 }
 
 func (r *reader) leaveOut(at source.Range, what, why string) {
@@ -231,7 +233,7 @@ func (d *sent) describe(message, channel *source.Node) {
 
 // schemas adds the schemas, each standing by itself.
 func (r *reader) schemas(d *sent) error {
-	payload, err := standalone(r.doc, d.payload)
+	payload, inherited, err := standalone(r.doc, d.payload)
 	if err != nil {
 		return err
 	}
@@ -244,17 +246,32 @@ func (r *reader) schemas(d *sent) error {
 	d.event.PayloadSchema = payload.JSON()
 	d.event.InputSchema = json.RawMessage(`{"type":"object","additionalProperties":false}`)
 	if d.input != nil {
-		n, err := standalone(r.doc, d.input)
+		n, more, err := standalone(r.doc, d.input)
 		if err != nil {
 			return err
 		}
+		inherited = append(inherited, more...)
 		d.event.InputSchema = n.JSON()
 	}
 	input, kept := textOf(d.exact.Get("inputSchema")), textOf(d.exact.Get("payloadSchema"))
 	if json.Valid([]byte(input)) && json.Valid([]byte(kept)) {
 		d.event.InputSchema, d.event.PayloadSchema = json.RawMessage(input), json.RawMessage(kept)
+		return nil
+	}
+	for _, discriminator := range inherited {
+		r.untold(discriminator)
 	}
 	return nil
+}
+
+// untold reports, once, a discriminator whose subtypes the document does not list: schemas that have the base in their
+// allOf.
+func (r *reader) untold(discriminator *source.Node) {
+	if !r.reported[discriminator] {
+		r.reported[discriminator] = true
+		r.found = append(r.found, source.New("MCPE502", discriminator.Range, "the discriminator %q is left out, and its subtypes are not told apart: the schema does not list them", discriminator.Text).
+			WithHint("give the schema a oneOf of its subtypes, each with a const for %s", discriminator.Text))
+	}
 }
 
 // A schemaText is the sum of a schema, and the schemas that it refers to.

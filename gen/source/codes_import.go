@@ -7,7 +7,7 @@ var importCodes = []Code{
 		"that generates: its name has other characters than letters, digits, '_', '.' and '-', or a schema is invalid, refers to other documents, or uses what has no type in " +
 		"Go. The rest is imported, and a comment in the file repeats the reason. With --strict the import fails instead."},
 	{ID: "MCPE502", Title: "event changed by the import", Severity: Warning, Explanation: "An event type was imported with a change, because the event file requires more than the server or document " +
-		"declared: a description, or schemas that say `type: object`. Or a discriminator of OpenAPI has subtypes that no union can list, for " +
+		"declared: a description, or schemas that say `type: object`. Or a discriminator of OpenAPI or AsyncAPI has subtypes that no union can list, for " +
 		"example without a mapping; then values of all subtypes have the type of the base. A server that is generated from the file advertises " +
 		"the change, and a client reports it as drift."},
 	{ID: "MCPE503", Title: "Go name chosen by the import", Severity: Note, Explanation: "Two names of the imported event types would become one Go identifier, such as `a-b` and `a_b`. The import gave the " +
