@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -22,10 +21,10 @@ how they filter, the payload with a valid example, delivery modes with diagrams,
 deprecations, and with --since the changes.
 
 Files are chosen as with generate: FILE arguments, or else those of mcpe.yaml.
--o writes NAME.md and NAME.html for each package to the directory. --markdown and
---html write one page for all files. Without any of the three, the Markdown goes to
-standard output. The HTML page loads nothing from other hosts and has light and dark
-colors.
+-o writes NAME.md and NAME.html for each package to the directory, and does not follow
+symbolic links out of it. --markdown and --html write one page for all files. Without
+any of the three, the Markdown goes to standard output. The HTML page loads nothing from
+other hosts and has light and dark colors.
 
 --since compares with git:REF, a directory or an event file; breaking changes are
 marked.`
@@ -91,7 +90,8 @@ func (c *command) docs(ctx context.Context, files []string, d docPages) error {
 		for i, s := range sets {
 			name := pageName(s.request, s.set)
 			page := docs.New(packages[i:i+1], docs.Options{Title: d.titleOf(s.set), Since: d.since, Changes: changes[i]})
-			if err := c.writePages(page, filepath.Join(d.out, name+".md"), filepath.Join(d.out, name+".html")); err != nil {
+			below := func(name string, text []byte) error { return c.writeBelow(d.out, name, text) }
+			if err := writePages(page, name+".md", name+".html", below); err != nil {
 				return err
 			}
 		}
@@ -103,7 +103,7 @@ func (c *command) docs(ctx context.Context, files []string, d docPages) error {
 	if d.html == "" && d.markdown == "" {
 		return c.print(page.Markdown())
 	}
-	return c.writePages(page, d.markdown, d.html)
+	return writePages(page, d.markdown, d.html, c.write)
 }
 
 // documented is a set with the model of its types. What Go makes of them is nothing that pages show: only errors are
@@ -180,9 +180,9 @@ func pageName(r gen.Request, set *schema.Set) string {
 	return set.Files[0].Stem
 }
 
-func (c *command) writePages(page *docs.Page, markdown, html string) error {
+func writePages(page *docs.Page, markdown, html string, write func(name string, text []byte) error) error {
 	if markdown != "" {
-		if err := c.write(markdown, page.Markdown()); err != nil {
+		if err := write(markdown, page.Markdown()); err != nil {
 			return err
 		}
 	}
@@ -193,5 +193,5 @@ func (c *command) writePages(page *docs.Page, markdown, html string) error {
 	if err != nil {
 		return err
 	}
-	return c.write(html, text)
+	return write(html, text)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -151,6 +152,27 @@ func (c *command) write(path string, text []byte) error {
 	}
 	if err := os.WriteFile(path, text, 0o666); err != nil {
 		return err
+	}
+	return c.printf("%s written\n", path)
+}
+
+// writeBelow writes a file of a name that the verb chose. A symbolic link of that name, which the user did not name, leads
+// to no file outside of dir.
+func (c *command) writeBelow(dir, name string, text []byte) error {
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if old, err := root.ReadFile(name); err == nil && string(old) == string(text) {
+		return c.printf("%s is current\n", path)
+	}
+	if err := root.WriteFile(name, text, 0o666); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return c.printf("%s written\n", path)
 }

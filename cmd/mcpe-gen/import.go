@@ -250,8 +250,13 @@ func (i imports) file(reading schema.Options) (doc importer.Document, from strin
 	case info.IsDir() && i.from == "":
 		return doc, "", nil, usagef("%s is a directory: say with --event-from what names its events: filename, title or a JSON Pointer into each file", i.path)
 	case info.IsDir():
+		root, err := os.OpenRoot(i.path) // others may have made links in it
+		if err != nil {
+			return doc, "", nil, err
+		}
+		defer root.Close()
 		from = filepath.Base(filepath.Clean(i.path))
-		doc, found, err = schemadir.Read(os.DirFS(i.path), i.path, i.from, reading.Overrides)
+		doc, found, err = schemadir.Read(root.FS(), i.path, i.from, reading.Overrides)
 		return doc, from, found, err
 	case i.from != "":
 		return doc, "", nil, usagef("--event-from is for a directory, and %s is a file", i.path)

@@ -65,9 +65,14 @@ func Read(dir fs.FS, shown, from string, overrides *schema.Overrides) (importer.
 		if err != nil || d.IsDir() || !slices.Contains([]string{".json", ".yaml", ".yml"}, path.Ext(p)) {
 			return err
 		}
+		shown := filepath.Join(shown, filepath.FromSlash(p))
+		if info, err := fs.Stat(dir, p); !d.Type().IsRegular() && (err != nil || !info.Mode().IsRegular()) {
+			r.found = append(r.found, source.New("MCPE511", source.InFile(shown), "%s is left out: it is neither a regular file nor a symbolic link to one in the directory", p))
+			return nil
+		}
 		data, err := fs.ReadFile(dir, p)
 		if err == nil {
-			r.add(p, filepath.Join(shown, filepath.FromSlash(p)), data)
+			r.add(p, shown, data)
 		}
 		return err
 	})
