@@ -48,6 +48,14 @@ func init() {
 			text = string(r.Options)
 		}
 		fmt.Print(text)
+	case "environment": // a file for each variable of interest
+		var list []string
+		for _, name := range []string{"MCPE_GEN_TOKEN", "MCPE_GEN_SECRET", "MCPE_ADMIN_TOKEN", "MCPE_TEST_OTHER"} {
+			if os.Getenv(name) != "" {
+				list = append(list, name)
+			}
+		}
+		fmt.Print(files(list...))
 	case "fails":
 		fmt.Println(`{"files": [{"path": "half.md", "text": "half"}]}`)
 		fmt.Fprintln(os.Stderr, "line 7: no such column")
@@ -242,6 +250,17 @@ func TestPluginFaults(t *testing.T) {
 	_, err := planned(t, t.TempDir()).Plugins(t.Context(), "", []gen.Plugin{{Name: "p", Out: "pages", Program: plugin.Program{Command: []string{"no-such-program-here"}}}})
 	if !errors.Is(err, exec.ErrNotFound) {
 		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
+// A plugin gets the environment of the command without the command's secrets (PLUG-2).
+func TestPluginsGetNoSecrets(t *testing.T) {
+	for _, name := range []string{"MCPE_GEN_TOKEN", "MCPE_GEN_SECRET", "MCPE_ADMIN_TOKEN", "MCPE_TEST_OTHER"} {
+		t.Setenv(name, "hush")
+	}
+	answer, err := testProgram(t, "environment").Run(t.Context(), plugin.Request{})
+	if err != nil || len(answer.Files) != 1 || answer.Files[0].Path != "MCPE_TEST_OTHER" {
+		t.Errorf("a plugin sees %+v, %v", answer.Files, err)
 	}
 }
 

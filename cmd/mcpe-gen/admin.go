@@ -12,10 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/operate"
+	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 )
 
 // adminTokenVariable is where the operator's token stands. It is never the token of listen.
-const adminTokenVariable = "MCPE_ADMIN_TOKEN"
+const adminTokenVariable = childenv.AdminToken
 
 const adminHelp = `Use the operator API of a server (package runtime/admin): list subscriptions,
 connections and delivery attempts, and act on them.

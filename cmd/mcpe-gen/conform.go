@@ -19,6 +19,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/clients"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/receivers"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -60,8 +61,9 @@ challenges, events, gaps and a termination to the URL, some of them wrong, signe
 --secret. The receiver must know --subscription. --handled names the file to which the
 receiver appends a line for each message that it handled: the eventId of an event, the
 webhook-id of a gap or a termination. Without --handled only responses are judged. A
-COMMAND after -- starts the receiver; it is killed once and started again to see whether
-it loses a message that it accepted. The run ends with a termination.
+COMMAND after -- starts the receiver, with the secret in MCPE_GEN_SECRET; it is killed
+once and started again to see whether it loses a message that it accepted. The run ends
+with a termination.
 
 --badge writes an SVG image with the result, for a README. It needs no external service,
 so it works for private projects too.
@@ -184,7 +186,7 @@ func newConform(c *command) *cobra.Command {
 }
 
 // secretVariable is where --secret is looked for, so that it need not stand in a list of processes.
-const secretVariable = "MCPE_GEN_SECRET"
+const secretVariable = childenv.Secret
 
 // The flags that are about one role only.
 var (

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 )
 
 // enter are the commands that come before all others for a module in dir, and the go.work that the go command finds
@@ -26,7 +28,7 @@ func enter(ctx context.Context, dir string) (next []string, work string) {
 func workspaceOf(ctx context.Context, dir string) string {
 	cmd := exec.CommandContext(ctx, "go", "env", "GOWORK")
 	cmd.Dir = dir
-	cmd.Env = append(cmd.Environ(), "GOTOOLCHAIN=local") // any version can say it, so none is fetched
+	cmd.Env = append(childenv.WithoutSecrets(cmd.Environ()), "GOTOOLCHAIN=local") // any version can say it, so none is fetched
 	out, err := cmd.Output()
 	work := strings.TrimRight(string(out), "\r\n")
 	if err != nil || work == "off" {

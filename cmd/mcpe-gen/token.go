@@ -6,11 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/procgroup"
+	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 )
 
 // tokenVariable is where a token may stand instead of the command line, which other users can read.
-const tokenVariable = procgroup.TokenVariable
+const tokenVariable = childenv.Token
 
 const tokenUsage = "bearer `token` for the server (default: the environment's " + tokenVariable + ")"
 

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 )
 
 // Limits of what a plugin may do before it is refused.
@@ -26,7 +28,7 @@ const (
 	maxErrors = 16 << 10
 )
 
-// A Program is a plugin of a user's choice. It runs with the user's rights.
+// A Program is a plugin of a user's choice. It runs with the user's rights and environment, without the command's secrets.
 type Program struct {
 	// Command is the program and its arguments. A program that is named by a path is found from Dir, where it also runs.
 	Command []string
@@ -55,6 +57,7 @@ func (p Program) Run(ctx context.Context, r Request) (Response, error) {
 	out, complaints := &bounded{max: MaxOutput, full: cancel}, &tail{}
 	cmd := exec.CommandContext(limited, name, p.Command[1:]...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Dir, bytes.NewReader(input), out, complaints
+	cmd.Env = childenv.WithoutSecrets(cmd.Environ())
 	cmd.WaitDelay = time.Second // a child of it may hold its output open
 	group(cmd)
 	err = cmd.Run()

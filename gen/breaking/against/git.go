@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen/breaking"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 )
 
 // A RevisionError tells that a revision was named that git does not have, or outside a repository.
@@ -122,7 +123,7 @@ func openGit(ctx context.Context, ref, spec string) (*revision, error) {
 // git runs git without anything that could ask or write.
 func git(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Env = append(cmd.Environ(), "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C")
+	cmd.Env = append(childenv.WithoutSecrets(cmd.Environ()), "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/config"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/procgroup"
+	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
@@ -114,7 +114,7 @@ func readToken(ctx context.Context, t config.Token, dir string, secrets []string
 		from = "the command " + t.Command[0]
 		cmd := exec.CommandContext(ctx, t.Command[0], t.Command[1:]...)
 		cmd.Dir, cmd.Stderr, cmd.WaitDelay = dir, os.Stderr, time.Second
-		cmd.Env = procgroup.WithoutTokens(cmd.Environ(), secrets...)
+		cmd.Env = childenv.WithoutSecrets(cmd.Environ(), secrets...)
 		var out bounded
 		cmd.Stdout = &out
 		if err := cmd.Run(); err != nil {

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/procgroup"
+	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -61,7 +61,7 @@ func (r *run) start(stderr io.Writer) (*process, error) {
 
 func startProcess(command []string, stderr io.Writer) (*process, error) {
 	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Env = procgroup.WithoutTokens(cmd.Environ())
+	cmd.Env = childenv.WithoutSecrets(cmd.Environ())
 	cmd.Stderr, cmd.WaitDelay = stderr, stdioGrace
 	// Pipes of our own: exec's would stay open as long as a grandchild holds it.
 	out, childOut, err := os.Pipe()

@@ -15,7 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/procgroup"
+	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
@@ -29,8 +29,8 @@ type Target struct {
 	Dir string
 	// Token is a bearer token for URL; empty sends none.
 	Token string
-	// Secrets are environment variables that Command does not get, next to procgroup.TokenVariable: they have the tokens of
-	// other servers.
+	// Secrets are more environment variables that Command does not get, next to those of package childenv: they have the
+	// tokens of other servers.
 	Secrets []string
 }
 
@@ -103,7 +103,7 @@ func (t Target) transport(log *slog.Logger) mcp.Transport {
 	if t.URL == "" {
 		p := client.Command(t.Command[0], t.Command[1:]...)
 		p.Logger, p.Cmd.Dir = log, t.Dir
-		p.Cmd.Env = procgroup.WithoutTokens(p.Cmd.Environ(), t.Secrets...)
+		p.Cmd.Env = childenv.WithoutSecrets(p.Cmd.Environ(), t.Secrets...)
 		return p
 	}
 	hc := &http.Client{}

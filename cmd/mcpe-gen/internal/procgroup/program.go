@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 )
 
 // grace is how long a program may take to end when it is asked to.
@@ -22,7 +24,7 @@ type Program struct {
 // Start starts the command with more of an environment than this process has. The caller calls End or Kill.
 func Start(command, env []string, stdout, stderr io.Writer) (*Program, error) {
 	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Env = append(WithoutTokens(cmd.Environ()), env...)
+	cmd.Env = append(childenv.WithoutSecrets(cmd.Environ()), env...)
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdout, stderr, grace
 	Lead(cmd)
 	p := &Program{Name: filepath.Base(command[0]), cmd: cmd, exited: make(chan struct{})}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/procgroup"
+	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 )
 
 // grace is Grace, shorter in tests.
@@ -19,7 +20,7 @@ var grace = Grace
 func (c *Command) process(ctx context.Context, stdin []byte, env []string, out io.Writer) (int, error) {
 	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
 	cmd.Dir = c.Dir
-	cmd.Env = append(procgroup.WithoutTokens(cmd.Environ(), c.Secrets...), env...)
+	cmd.Env = append(childenv.WithoutSecrets(cmd.Environ(), c.Secrets...), env...)
 	cmd.Stdin = bytes.NewReader(stdin)
 	cmd.Stdout, cmd.Stderr = out, out // the same, so that one goroutine writes
 	procgroup.Lead(cmd)

@@ -73,8 +73,8 @@ type Command struct {
 	Argv []string
 	// Dir is where it runs; empty means this program's directory.
 	Dir string
-	// Secrets are environment variables that the program does not get, next to procgroup.TokenVariable: they have tokens of
-	// servers.
+	// Secrets are more environment variables that the program does not get, next to those of package childenv: they have
+	// tokens of servers.
 	Secrets []string
 	// Timeout bounds one try; 0 means DefaultTimeout. Then the command and the processes that it has started get
 	// SIGTERM, and after Grace SIGKILL. Where there are no signals the command is killed at once.

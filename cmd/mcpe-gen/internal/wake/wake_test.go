@@ -50,7 +50,9 @@ func read[T any](t *testing.T, path string) (v T) {
 // has nothing else of the event; no shell reads any of it.
 func TestWhatTheCommandSees(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "seen")
-	t.Setenv("MCPE_GEN_TOKEN", "hush")
+	for _, secret := range []string{"MCPE_GEN_TOKEN", "MCPE_GEN_SECRET", "MCPE_ADMIN_TOKEN"} {
+		t.Setenv(secret, "hush")
+	}
 	t.Setenv("WAKE_TEST_SECRET", "hush")
 	c := doing(t, "look", file, "$(exit 9); `exit 9` *")
 	c.Secrets = []string{"WAKE_TEST_SECRET"}

@@ -23,6 +23,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/procgroup"
+	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -179,7 +180,9 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 		o.dial = new(net.Dialer).DialContext
 	}
 	if o.start == nil {
-		o.start = func() (program, error) { return procgroup.Start(o.Command, nil, o.Stderr, o.Stderr) }
+		o.start = func() (program, error) {
+			return procgroup.Start(o.Command, []string{childenv.Secret + "=" + o.Secret}, o.Stderr, o.Stderr)
+		}
 	}
 	r := &run{o: o, key: key, client: newClient(o.dial)}
 	r.Hide(o.Secret)

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	if address == "" {
 		os.Exit(m.Run())
 	}
-	key, err := keyOf(os.Getenv("CONFORM_SECRET"))
+	key, err := keyOf(os.Getenv("MCPE_GEN_SECRET"))
 	if err != nil {
 		panic(err)
 	}
@@ -66,7 +66,13 @@ func options(t *testing.T) Options {
 // serve serves h for the options until the test ends. It is called in a bubble.
 func serve(t *testing.T, o *Options, h http.Handler) *memnet.Network {
 	l, served := memnet.New(), make(chan struct{})
-	s := &http.Server{Handler: h, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+	named := http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
+		if !strings.HasPrefix(req.UserAgent(), "mcpe-gen") {
+			t.Errorf("a request comes from %q", req.UserAgent())
+		}
+		h.ServeHTTP(out, req)
+	})
+	s := &http.Server{Handler: named, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, casingKey{}, c.(casing).text)
 	}}
 	go func() {
@@ -335,7 +341,7 @@ func freeAddress(t *testing.T) string {
 
 // ownCommand starts this test as the receiver.
 func ownCommand(o Options, env ...string) []string {
-	return slices.Concat([]string{"/usr/bin/env", "CONFORM_SECRET=" + o.Secret, "CONFORM_HANDLED=" + o.Handled}, env, []string{os.Args[0]})
+	return slices.Concat([]string{"/usr/bin/env", "CONFORM_HANDLED=" + o.Handled}, env, []string{os.Args[0]})
 }
 
 // TestNoReceiver tries what is no receiver at all: the run ends in time, with a report or in one clear line.
