@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/mod/modfile"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
 // A home is where an output directory belongs.
@@ -53,17 +55,18 @@ func isNotDirectory(p string) bool {
 	return err != nil || !info.IsDir()
 }
 
-// name is how headers name the file at p: relative to the base, with slashes.
+// name is how headers name the file at p: relative to the base, with slashes, and with hidden characters escaped. A
+// header is a comment, which a line end would end.
 func (h home) name(p string) string {
 	abs, err := filepath.Abs(p)
 	if err != nil {
-		return filepath.ToSlash(filepath.Base(p))
+		return plain.Text(filepath.Base(p))
 	}
 	rel, err := filepath.Rel(h.base, abs)
 	if err != nil { // another volume
-		return filepath.ToSlash(filepath.Base(p))
+		return plain.Text(filepath.Base(p))
 	}
-	return filepath.ToSlash(rel)
+	return plain.Text(filepath.ToSlash(rel))
 }
 
 // exists reports whether the file that a header names is there.

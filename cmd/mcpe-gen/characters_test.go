@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,6 +83,63 @@ func TestCharactersByEscape(t *testing.T) {
 	}
 	if text := readText(t, filepath.Join(dir, "pages/odd.md")); !strings.Contains(text, `"text": "example `+oddEscapes+`"`) {
 		t.Errorf("the page has no example:\n%s", text)
+	}
+}
+
+// No character that turns the direction of a line or shows nothing is raw in a comment or a page, so that generated files
+// read as they compile. Nor does the name of a directory end the line of a header.
+func TestHiddenCharacters(t *testing.T) {
+	const (
+		turning = "\u202e\u202b\u2066\u2067\u061c\u200f"
+		hidden  = turning + "\u200b\u00ad\ufe0f\u3164\u2060\U000e0041"
+	)
+	dir := t.TempDir()
+	in := "in" + hidden
+	if runtime.GOOS != "windows" {
+		in += "\nvar X = 1"
+	}
+	if err := os.Mkdir(filepath.Join(dir, in), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(in, "odd.yaml")
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.ReplaceAll(oddEvents, "~", "a"+hidden+"b")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"generate", name, "-o", "code", "--typescript", "code"}, {"docs", name, "-o", "pages"}, {"generate", name, "-o", "code", "--typescript", "code", "--check"}} {
+		if out, code := runIn(t, dir, args...); code != 0 {
+			t.Fatalf("%q: exit %d\n%s", args, code, out)
+		}
+	}
+	for _, name := range []string{"code/odd.mcpe.go", "code/mcpe.go", "code/events.ts", "pages/odd.md", "pages/odd.html"} {
+		text := readText(t, filepath.Join(dir, name))
+		raw := hidden
+		if strings.HasSuffix(name, ".go") { // in strings strconv.Quote escapes what turns, and leaves letters and marks
+			raw = turning
+		}
+		if i := strings.IndexAny(text, raw); i >= 0 {
+			t.Errorf("%s has %+q", name, text[max(i-40, 0):min(i+40, len(text))])
+		}
+		if !strings.HasSuffix(name, ".go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok && strings.ContainsAny(id.Name, hidden) {
+				t.Errorf("%s has the name %+q", name, id.Name)
+			}
+			return true
+		})
+		for _, c := range f.Comments {
+			if strings.ContainsAny(c.Text(), hidden) {
+				t.Errorf("%s has the comment %+q", name, c.Text())
+			}
+		}
+	}
+	if text := readText(t, filepath.Join(dir, "code/odd.mcpe.go")); !strings.Contains(text, "// kind ab\n") {
+		t.Errorf("no description:\n%s", text)
 	}
 }
 

@@ -162,7 +162,7 @@ func (p Package) given() map[string]*schema.Event {
 
 func (all types) event(e model.Event, anchor string) Event {
 	out := Event{
-		Anchor: anchor, Name: e.Name, Description: strings.TrimSpace(e.Description), GoName: e.Go.Prefix, Delivery: e.Delivery,
+		Anchor: anchor, Name: e.Name, Description: strings.TrimSpace(source.Prose(e.Description)), GoName: e.Go.Prefix, Delivery: e.Delivery,
 		Source: e.Source, Replay: e.Replay, Experimental: e.Stability == "experimental", Deprecated: e.Deprecated,
 		Arguments: all.rows(e.Arguments), Payload: all.rows(e.Payload), From: from(e.From), Coalesce: joined(e.Coalesce),
 		Fingerprint: e.Fingerprint,

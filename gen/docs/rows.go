@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
 // A Row describes one member of the arguments or of a payload.
@@ -149,7 +150,7 @@ func (t *table) member(m model.Member, path string, depth int, open []*model.Def
 			row.Description = d.Description
 		}
 	}
-	row.Description = strings.TrimSpace(row.Description)
+	row.Description = strings.TrimSpace(source.Prose(row.Description))
 	t.rows = append(t.rows, row)
 	t.inside(m.Type, row.Path, depth+1, open)
 }

@@ -12,7 +12,7 @@ func (w *writer) comment(lines ...string) { w.body = appendComment(w.body, lines
 
 func appendComment(out []byte, lines []string) []byte {
 	for _, l := range lines {
-		out = append(append(out, strings.TrimRight("// "+l, " ")...), '\n')
+		out = append(append(out, strings.TrimRight("// "+source.Visible(l), " ")...), '\n')
 	}
 	return out
 }
@@ -58,14 +58,7 @@ var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u
 
 // textLines returns the lines of a description without what a Go comment cannot hold.
 func textLines(text string) []string {
-	text = lineEnds.Replace(text)
-	text = strings.Map(func(r rune) rune {
-		if source.Hidden(r) && r != '\n' && r != '\t' {
-			return ' '
-		}
-		return r
-	}, text)
-	lines := strings.Split(strings.Trim(text, "\n\t "), "\n")
+	lines := strings.Split(strings.Trim(source.Prose(lineEnds.Replace(text)), "\n\t "), "\n")
 	if len(lines) == 1 && lines[0] == "" {
 		return nil
 	}

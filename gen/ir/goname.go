@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
 // initialisms are the words that Go writes in one case.
@@ -91,7 +93,7 @@ func split(s string) []word {
 		}
 	}
 	for i, r := range runes {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+		if isWord(r) {
 			if start < 0 {
 				start = i
 			}
@@ -165,8 +167,11 @@ func spell(r rune) string {
 	if s := separators[r]; s != "" {
 		return s
 	}
-	if unicode.IsLetter(r) || unicode.IsDigit(r) {
+	if isWord(r) {
 		return string(r)
 	}
 	return fmt.Sprintf("U%04X", r)
 }
+
+// isWord reports whether r may be in an identifier as it is. Fillers of Hangul are letters to Go, and show nothing.
+func isWord(r rune) bool { return (unicode.IsLetter(r) || unicode.IsDigit(r)) && !plain.Invisible(r) }

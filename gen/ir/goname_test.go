@@ -16,7 +16,7 @@ func TestGoName(t *testing.T) {
 		"+1": "Plus1", "-1": "Minus1", "C#": "CHash", "C++": "CPlusPlus", "a-1": "A1", "@id": "AtID", "$ref": "DollarRef", "branch_rule$created": "BranchRuleCreated", "cost$": "CostDollar", "1$2": "X1_2", "$": "Dollar",
 		"type": "Type", "func": "Func", "2fa": "X2fa", "1.5": "X1_5", "2026-07-28": "X2026_07_28", "v1.0": "V1_0", "v10": "V10",
 		"P1": "P1", "OPEN": "Open", "IN_PROGRESS": "InProgress", "in progress": "InProgress", "": "Empty", "-": "Minus", "...": "DotDotDot",
-		"größe": "Größe", "ähnlich": "Ähnlich", "日本": "X日本", "ß": "Xß", "\U0001F600": "U1F600", "a\u0301": "AU0301",
+		"größe": "Größe", "ähnlich": "Ähnlich", "日本": "X日本", "ß": "Xß", "\U0001F600": "U1F600", "a\u0301": "AU0301", "a\u3164b": "AU3164B", "\uffa0": "UFFA0",
 		"_private": "Private", "__": "UnderscoreUnderscore", "text/html": "TextHTML", "a[0]": "AOpenBracket0CloseBracket",
 		"UTF8": "UTF8", "utf8": "UTF8", "X-Y": "XY", "[]": "OpenBracketCloseBracket", "sAB": "SAB", "ABs": "ABs",
 	} {

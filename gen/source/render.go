@@ -6,7 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode"
 )
 
 // A Format is a way to print diagnostics.
@@ -89,7 +88,7 @@ func (p *printer) color(code, s string) string {
 
 func (p *printer) text(d Diagnostic) {
 	tint := map[Severity]string{Error: red, Warning: yellow, Note: cyan}[d.Severity]
-	fmt.Fprintf(p, "%s: %s: %s", p.color(bold, d.Range.Start.String()), p.color(tint, d.Severity.String()+" "+d.Code), oneLine(d.Message))
+	fmt.Fprintf(p, "%s: %s: %s", p.color(bold, oneLine(d.Range.Start.String())), p.color(tint, d.Severity.String()+" "+d.Code), oneLine(d.Message))
 	if d.Hint != "" && !p.o.Excerpt {
 		fmt.Fprintf(p, " (%s)", oneLine(d.Hint))
 	}
@@ -101,19 +100,20 @@ func (p *printer) text(d Diagnostic) {
 		}
 	}
 	for _, r := range d.Related {
-		fmt.Fprintf(p, "  %s: %s\n", r.Range.Start, oneLine(r.Message))
+		fmt.Fprintf(p, "  %s: %s\n", oneLine(r.Range.Start.String()), oneLine(r.Message))
 	}
 }
 
-// oneLine keeps text from the user's file from breaking the line or reaching the terminal's controls.
+// oneLine keeps text from the user's file, and its name, from breaking the line, turning it or reaching the terminal's
+// controls.
 func oneLine(s string) string {
-	if strings.IndexFunc(s, unicode.IsControl) < 0 {
+	if strings.IndexFunc(s, Hidden) < 0 {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if unicode.IsControl(r) {
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		if Hidden(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
 		} else {
 			b.WriteRune(r)
 		}
@@ -156,7 +156,7 @@ func (p *printer) excerpt(r Range, tint string) {
 	to = min(to, last)
 	shown := []rune(t.src[t.advance(start, first):t.advance(start, last)])
 	for i, c := range shown {
-		if unicode.IsControl(c) {
+		if Hidden(c) {
 			shown[i] = ' '
 		}
 	}

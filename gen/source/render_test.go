@@ -44,12 +44,12 @@ func TestWrite(t *testing.T) {
 }
 
 func TestWriteHintAndControls(t *testing.T) {
-	d := source.New("MCPE123", source.InFile("f.yaml"), "bad \x1b[31m\nvalue").WithHint("good")
+	d := source.New("MCPE123", source.InFile("\x1b[31mf\u202e.yaml"), "bad \x1b[31m\nvalue\u2066").WithHint("good")
 	var got bytes.Buffer
 	if err := source.Write(&got, []source.Diagnostic{d}, source.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "f.yaml: error MCPE123: bad \\x1b[31m\\nvalue (good)\n"; got.String() != want {
+	if want := "\\x1b[31mf\\u202e.yaml: error MCPE123: bad \\x1b[31m\\nvalue\\u2066 (good)\n"; got.String() != want {
 		t.Errorf("got %q, want %q", got.String(), want)
 	}
 }

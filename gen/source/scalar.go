@@ -13,8 +13,8 @@ var (
 	otherNumber = regexp.MustCompile(`^[-+]?(0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?|\.[0-9][0-9_]*([eE][-+]?[0-9]+)?|\.(inf|Inf|INF|nan|NaN|NAN))$`)
 )
 
-// plain gives an unquoted scalar its kind. A number that is not valid JSON comes with a complaint.
-func plain(text string) (Kind, string, string) {
+// plainScalar gives an unquoted scalar its kind. A number that is not valid JSON comes with a complaint.
+func plainScalar(text string) (Kind, string, string) {
 	switch text {
 	case "", "~", "null", "Null", "NULL":
 		return Null, "", ""

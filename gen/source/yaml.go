@@ -219,7 +219,7 @@ func (c *converter) scalar(n *Node, y *yaml.Node, start int) int {
 	if y.Style&^yaml.TaggedStyle != 0 || explicitString(y) || c.asText {
 		return end
 	}
-	kind, text, fault := plain(y.Value)
+	kind, text, fault := plainScalar(y.Value)
 	if fault != "" {
 		c.report(New("MCPE105", c.span(start, end), "%s", fault).WithHint("%s", numberHint(y.Value)))
 		text = "0" // still a number, so that nothing else is found wrong with it
@@ -241,7 +241,7 @@ func (c *converter) tag(y *yaml.Node, start int) {
 	case y.Kind == yaml.MappingNode && y.Tag == "!!map", y.Kind == yaml.SequenceNode && y.Tag == "!!seq":
 		return
 	case y.Kind == yaml.ScalarNode:
-		kind, _, _ := plain(y.Value)
+		kind, _, _ := plainScalar(y.Value)
 		if y.Style&^yaml.TaggedStyle != 0 {
 			kind = String
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 	"github.com/mcpe-gen/mcpe-gen/gen/plugin"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
 // Header begins every file.
@@ -85,12 +86,7 @@ func newWriter(p *model.Package) *writer {
 	}
 	w.line(Header)
 	for _, s := range p.Sources {
-		w.line(SourcePrefix+"%s", strings.Map(func(r rune) rune {
-			if r < ' ' || r == 0x2028 || r == 0x2029 {
-				return ' '
-			}
-			return r
-		}, s))
+		w.line(SourcePrefix+"%s", plain.Text(s))
 	}
 	return w
 }
@@ -106,7 +102,7 @@ func (w *writer) line(format string, args ...any) {
 
 // prose is an author's text for a comment, in which a line begins no tag.
 func prose(text string) string {
-	lines := strings.Split(text, "\n")
+	lines := strings.Split(source.Prose(text), "\n")
 	for i, l := range lines {
 		if at := strings.TrimLeft(l, " \t"); strings.HasPrefix(at, "@") {
 			lines[i] = `\` + at
@@ -139,7 +135,7 @@ func (w *writer) comment(indent, text string, deprecated bool, t model.Type, def
 		lines = append(lines, "@deprecated")
 	}
 	for i, l := range lines {
-		lines[i] = strings.Map(plainSpace, strings.ReplaceAll(l, "*/", `*\/`))
+		lines[i] = strings.Map(plainSpace, strings.ReplaceAll(source.Visible(l), "*/", `*\/`))
 	}
 	switch {
 	case len(lines) == 0:
@@ -154,9 +150,9 @@ func (w *writer) comment(indent, text string, deprecated bool, t model.Type, def
 	}
 }
 
-// plainSpace replaces by a space each character that an editor takes for a blank or the end of a line, or does not show.
+// plainSpace replaces by a space each character that an editor takes for a blank or the end of a line.
 func plainSpace(r rune) rune {
-	if r != '\t' && source.Hidden(r) || r > '~' && unicode.IsSpace(r) {
+	if r == '\r' || r == '\n' || r > '~' && unicode.IsSpace(r) {
 		return ' '
 	}
 	return r

@@ -22,10 +22,10 @@ func quote(s string) string {
 			b.WriteString(`\` + string(r))
 		case r == '\n':
 			b.WriteString(`\n`)
-		case source.Hidden(r) || r == 0x2028 || r == 0x2029:
+		case r == '\r' || r == '\t' || r == 0x2028 || r == 0x2029:
 			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
-			b.WriteRune(r)
+			b.WriteString(source.Visible(string(r)))
 		}
 	}
 	b.WriteByte('\'')
