@@ -9,6 +9,7 @@ package sample
 
 import (
 	"encoding/json"
+	"strconv"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/internal/parsed"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
@@ -39,22 +40,47 @@ type Maker struct {
 
 // Value is [Value] of a schema whose definitions are apart.
 func (m *Maker) Value(s *published.Schema) (json.RawMessage, bool) {
+	if values := m.Values(s, 1); len(values) > 0 {
+		return values[0], true
+	}
+	return nil, false
+}
+
+// Values returns at most so many different values: that of [Maker.Value], then valid values with the next element of each
+// enum, and the other boolean. It returns nil if no valid value was found.
+func (m *Maker) Values(s *published.Schema, most int) []json.RawMessage {
 	schema, ok := m.Parsed.Of(s)
 	if !ok || schema.Objects() > maxObjects {
-		return nil, false
+		return nil
 	}
 	valid, err := m.library.Compile(s)
 	if err != nil {
-		return nil, false
+		return nil
 	}
-	for i := range attempts {
-		m := &maker{schema: schema, sparse: i%2 == 1, branch: i / 2, budget: 20_000, open: map[*source.Node]int{}}
-		v, ok := m.value([]*source.Node{schema.Root}, place{})
-		if ok && valid.Validate(v) == nil {
-			return v, true
+	var values []json.RawMessage
+	seen := map[string]bool{}
+	for turn := range most {
+		v := candidate(schema, valid, turn)
+		if v == nil && turn == 0 {
+			return nil
+		}
+		if v != nil && !seen[string(v)] {
+			seen[string(v)] = true
+			values = append(values, v)
 		}
 	}
-	return nil, false
+	return values
+}
+
+// candidate returns the first valid value among the attempts, or nil. Turn is how far enums and booleans are turned.
+func candidate(schema *parsed.Schema, valid *validate.Schema, turn int) json.RawMessage {
+	for i := range attempts {
+		m := &maker{schema: schema, sparse: i%2 == 1, branch: i / 2, turn: turn, budget: 20_000, open: map[*source.Node]int{}}
+		if v, ok := m.value([]*source.Node{schema.Root}, place{}); ok && valid.Validate(v) == nil {
+			return v
+		}
+	}
+	return nil
 }
 
 // A maker makes one candidate.
@@ -64,6 +90,8 @@ type maker struct {
 	sparse bool
 	// branch turns every choice by that much.
 	branch int
+	// turn is how far enums and booleans are turned.
+	turn int
 	// budget bounds the work.
 	budget int
 	// open are the schemas whose values are in the making.
@@ -116,7 +144,7 @@ func (m *maker) value(schemas []*source.Node, at place) (json.RawMessage, bool) 
 	case "integer", "number":
 		return number(views, at, m.kind(views) == "integer")
 	case "boolean":
-		return json.RawMessage("true"), true
+		return json.RawMessage(strconv.FormatBool(m.turn%2 == 0)), true
 	case "null":
 		return json.RawMessage("null"), true
 	}
@@ -224,7 +252,7 @@ func (m *maker) given(views []*source.Node, at place) (json.RawMessage, bool) {
 	}
 	for _, v := range views {
 		if e := v.Get("enum"); e != nil && len(e.Items) > 0 {
-			return e.Items[(m.branch+at.nth)%len(e.Items)].JSON(), true
+			return e.Items[(m.branch+m.turn+at.nth)%len(e.Items)].JSON(), true
 		}
 	}
 	if at.nth > 0 || m.branch > 1 {

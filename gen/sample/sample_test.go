@@ -2,13 +2,16 @@ package sample_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/sample"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 
@@ -48,6 +51,27 @@ func TestValuesAreValidAndTheSame(t *testing.T) {
 	}
 	if n < 40 {
 		t.Errorf("only %d schemas were tried", n)
+	}
+}
+
+// Values begin with that of Value and bring every value of an enum and of a boolean; all are valid.
+func TestValuesGoThroughEnums(t *testing.T) {
+	schema := json.RawMessage(`{"type":"object","properties":{"title":{"type":"string"},"priority":{"enum":["low","normal","high"]},"open":{"type":"boolean"}},"required":["title","priority"]}`)
+	values := new(sample.Maker).Values(&published.Schema{Head: schema}, 12)
+	if first, ok := sample.Value(schema); !ok || len(values) != 6 || string(values[0]) != string(first) {
+		t.Errorf("values %s, the first one must be %s", values, first)
+	}
+	all := fmt.Sprintf("%s", values)
+	for _, want := range []string{`"low"`, `"normal"`, `"high"`, `"open":true`, `"open":false`} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %s in %s", want, all)
+		}
+	}
+	for _, v := range values {
+		check(t, schema, v)
+	}
+	if values := new(sample.Maker).Values(&published.Schema{Head: json.RawMessage(`false`)}, 12); values != nil {
+		t.Errorf("%s is valid under false", values)
 	}
 }
 

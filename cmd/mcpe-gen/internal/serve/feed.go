@@ -8,29 +8,34 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// sample emits a made-up occurrence of every type at each interval.
+// maxSamples bounds the made-up payloads of a type, and so the values of an enum that occur in them.
+const maxSamples = 24
+
+// sample emits a made-up occurrence of every type at each interval. The payloads of a type take turns.
 func (t *trial) sample(ctx context.Context) {
 	tick := time.NewTicker(t.o.Sample)
 	defer tick.Stop()
-	for {
+	for n := 0; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
 		for _, typ := range t.types {
-			if typ.sample == nil {
+			if len(typ.samples) == 0 {
 				continue
 			}
-			if err := typ.emit.Emit(ctx, typ.sample); err != nil && ctx.Err() == nil {
+			i := n % len(typ.samples)
+			if err := typ.emit.Emit(ctx, typ.samples[i]); err != nil && ctx.Err() == nil {
 				t.warn("%s: %s", typ.name, plain.Text(err.Error()))
-				typ.sample = nil // it would fail each time
+				typ.samples = slices.Delete(typ.samples, i, i+1) // it would fail each time
 			}
 		}
 	}

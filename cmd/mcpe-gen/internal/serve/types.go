@@ -18,8 +18,8 @@ import (
 type eventType struct {
 	name string
 	emit *server.Emitter[json.RawMessage]
-	// sample is a made-up payload; nil when none was found.
-	sample json.RawMessage
+	// samples are made-up payloads.
+	samples []json.RawMessage
 }
 
 // TypeOf is an event type of an event file for arguments and payloads that stay JSON. Whatever its
@@ -98,9 +98,10 @@ func (t *trial) add(set *schema.Set, e *schema.Event) error {
 	if s.emit, err = server.Register(t.es, typ, server.Hooks[json.RawMessage, json.RawMessage]{}, more...); err != nil {
 		return fmt.Errorf("%s: %w", e.File.Path, err)
 	}
-	if v, ok := t.samples.Value(set.Shared(e.Payload)); ok {
-		s.sample = v
-	} else if t.o.Sample > 0 {
+	if t.o.Sample > 0 {
+		s.samples = t.samples.Values(set.Shared(e.Payload), maxSamples)
+	}
+	if t.o.Sample > 0 && len(s.samples) == 0 {
 		t.warn("%s has no samples: none was found that fits its payloadSchema", e.Name)
 	}
 	if tool, ok := readTool(e, typ.Info); ok {

@@ -2,8 +2,10 @@ package starter
 
 import (
 	"bytes"
+	"embed"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/sample"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
@@ -11,8 +13,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/yaml"
 )
 
-// Sample is the body of a webhook that becomes the first event type: what its payload asks for, in the places that
-// `from:` names, and what the service puts around it.
+// bodyFiles has bodies of webhooks by their service: SERVICE/EVENT.json, or SERVICE/EVENT.ACTION.json. They are written by
+// hand, with the members that event types of the starter read and values as the service sends them.
+//
+//go:embed bodies
+var bodyFiles embed.FS
+
+// Sample returns the body of a webhook that becomes the first event type: one of bodyFiles, or otherwise a made-up payload in
+// the places that `from:` names, with the members that the service puts around it.
 func (s *Starter) Sample() ([]byte, error) {
 	read := func(string) ([]byte, error) { return s.Content, nil }
 	set, found := schema.Load([]string{"events.yaml"}, schema.Options{ReadFile: read})
@@ -20,6 +28,9 @@ func (s *Starter) Sample() ([]byte, error) {
 		return nil, fmt.Errorf("the event types of %s: %s", s.Provider.Name, found[0])
 	}
 	e := set.Files[0].Events[0]
+	if body := written(s.Provider.Name, e.From.Event, e.From.Action); body != nil {
+		return body, nil
+	}
 	raw, ok := sample.Value(set.Published(e.Payload))
 	if !ok {
 		return nil, fmt.Errorf("no sample of %s could be made", e.Name)
@@ -70,6 +81,23 @@ func (s *Starter) Sample() ([]byte, error) {
 	}
 	out.WriteByte('\n')
 	return out.Bytes(), nil
+}
+
+// written returns the body of an event and an action, or of an event and any action if that is "". It returns nil if
+// bodyFiles has none.
+func written(service, event, action string) []byte {
+	dir := "bodies/" + service
+	files, _ := bodyFiles.ReadDir(dir) // other services have no directory
+	for _, f := range files {
+		name, of, _ := strings.Cut(strings.TrimSuffix(f.Name(), ".json"), ".")
+		if name != event || action != "" && of != action {
+			continue
+		}
+		if body, err := bodyFiles.ReadFile(dir + "/" + f.Name()); err == nil {
+			return body
+		}
+	}
+	return nil
 }
 
 // put sets the value at a pointer whose way leads through objects.

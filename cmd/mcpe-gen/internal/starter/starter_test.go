@@ -9,6 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/lint"
 	"github.com/mcpe-gen/mcpe-gen/gen/provider"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 
 func load(t *testing.T, s *Starter) *schema.Set {
@@ -47,6 +48,33 @@ func TestDefaults(t *testing.T) {
 		}
 		if body, err := s.Sample(); err != nil || len(body) < 20 {
 			t.Errorf("%s: a sample %s, %v", service, body, err)
+		}
+	}
+}
+
+// The samples of GitHub's common events are as GitHub sends them, and fit their event types. Of an action without one, the
+// sample is made up.
+func TestSamplesOfGitHub(t *testing.T) {
+	for name, want := range map[string]string{
+		"push": `"ref": "refs/heads/main"`, "issues": `"action": "opened"`, "issues.opened": `"title": "Search returns no results for two words"`,
+		"pull_request": `"merged": false`, "issue_comment.created": `"action": "created"`, "release.published": `"tag_name": "v1.5.0"`,
+		"workflow_run": `"conclusion": "failure"`, "issues.closed": `"action": "closed"`,
+	} {
+		s, err := New("github", []string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := s.Sample()
+		if err != nil || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %v, no %s in %s", name, err, want, body)
+		}
+		set := load(t, s)
+		payload, err := validate.Compile(set.Published(set.Files[0].Events[0].Payload))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := payload.Validate(body); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
