@@ -18,17 +18,24 @@ func discordHeader(key ed25519.PrivateKey, body string, at time.Duration) map[st
 	return map[string]string{"X-Signature-Timestamp": stamp, "X-Signature-Ed25519": hex.EncodeToString(ed25519.Sign(key, []byte(stamp+body)))}
 }
 
-func discord(t *testing.T) (*ingress.Discord, ed25519.PrivateKey) {
+func discord(t testing.TB) (*ingress.Discord, ed25519.PrivateKey) {
 	t.Helper()
-	public, private, err := ed25519.GenerateKey(nil)
+	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := ingress.NewDiscord(ingress.DiscordOptions{PublicKeys: []string{strings.Repeat("17", 32), hex.EncodeToString(public)}})
+	return discordOf(t, private), private
+}
+
+// discordOf accepts a key, and another one before it.
+func discordOf(t testing.TB, key ed25519.PrivateKey) *ingress.Discord {
+	t.Helper()
+	public := hex.EncodeToString(key.Public().(ed25519.PublicKey))
+	s, err := ingress.NewDiscord(ingress.DiscordOptions{PublicKeys: []string{strings.Repeat("17", 32), public}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, private
+	return s
 }
 
 // Discord's PINGs are answered, its events and interactions emitted, and an interaction has an answer after it is in

@@ -233,7 +233,7 @@ func (h *Handler) emit(ctx context.Context, header http.Header, r *Route, d Deli
 		return err
 	}
 	o := []events.EmitOption{events.WithID(id)}
-	if !d.Time.IsZero() {
+	if _, err := events.NewTime(d.Time).MarshalText(); err == nil { // neither zero nor beyond what RFC 3339 writes
 		o = append(o, events.WithTimestamp(d.Time))
 	}
 	switch err = r.emit(ctx, payload, o); {

@@ -24,7 +24,7 @@ func fromShop() ingress.From {
 	return ingress.From{Provider: "custom", Event: "made", Fields: []ingress.Field{{Target: "/repo", Source: "/r"}, {Target: "/number", Source: "/n"}}}
 }
 
-func gzipped(t *testing.T, content io.Reader) string {
+func gzipped(t testing.TB, content io.Reader) string {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)

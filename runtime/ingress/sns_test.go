@@ -40,7 +40,7 @@ type awsHost struct {
 	asked    []string
 }
 
-func newAWSHost(t *testing.T, until time.Duration) *awsHost {
+func newAWSHost(t testing.TB, until time.Duration) *awsHost {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
