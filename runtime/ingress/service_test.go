@@ -256,6 +256,25 @@ func TestServices(t *testing.T) {
 	}
 }
 
+// Senders show the base64 of a secret with or without whsec_, and the reference libraries of Standard Webhooks take both.
+func TestSecretsWithoutPrefix(t *testing.T) {
+	m := messages()["standard"]
+	for _, text := range []string{whsec, strings.TrimPrefix(whsec, "whsec_")} {
+		h := headerOf(m.sign(t, whsec, m.body, 0))
+		if err := verify(m.service(t, text), h, []byte(m.body)); err != nil {
+			t.Errorf("a secret of %d bytes: %v", len(text), err)
+		}
+		if err := verify(m.service(t, strings.TrimPrefix(otherKey, "whsec_")), h, []byte(m.body)); !errors.Is(err, ingress.ErrSignature) {
+			t.Errorf("another secret: %v", err)
+		}
+	}
+	for _, text := range []string{"", "whsec_", "MfKQ9r8GKYqrTwjU", "not base64 at all, and long"} {
+		if _, err := ingress.NewStandardWebhooks(ingress.StandardWebhooksOptions{Secrets: []string{text}}); err == nil || len(text) > len("whsec_") && strings.Contains(err.Error(), text) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // Services that rotate a secret send several signatures in one header: one valid signature suffices.
 func TestSeveralSignatures(t *testing.T) {
 	const body = `{"id":"1"}`

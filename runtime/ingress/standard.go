@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,8 +16,8 @@ import (
 
 // StandardWebhooksOptions configure [NewStandardWebhooks].
 type StandardWebhooksOptions struct {
-	// Secrets are the accepted secrets (whsec_ and base64 of 24 to 64 bytes). When any is given, one of them must
-	// have made a v1 signature. Several are for the time of a rotation.
+	// Secrets are the accepted secrets: base64 of 24 to 64 bytes, with or without whsec_ before it. If any is given, one
+	// of them must have made a v1 signature. Give several during a rotation.
 	Secrets []string
 	// Keys are the accepted public keys. When any is given, one of them must have made a v1a signature.
 	Keys []webhook.PublicKey
@@ -40,7 +41,7 @@ func NewStandardWebhooks(o StandardWebhooksOptions) (*StandardWebhooks, error) {
 func newStandard(provider string, o StandardWebhooksOptions) (*StandardWebhooks, error) {
 	s := &StandardWebhooks{service{provider: provider}, webhook.Verifier{Keys: o.Keys, Tolerance: o.Tolerance}}
 	for i, text := range o.Secrets {
-		secret, err := webhook.ParseSecret(text)
+		secret, err := webhook.ParseSecret(wire.SecretPrefix + strings.TrimPrefix(text, wire.SecretPrefix))
 		if err != nil {
 			return nil, fmt.Errorf("ingress: %s: secret %d of %d: %w", provider, i+1, len(o.Secrets), err)
 		}
