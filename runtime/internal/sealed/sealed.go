@@ -25,10 +25,8 @@ var (
 // The forms: the first byte.
 const (
 	formPlain = 0
-	// formOld is nonce, then ciphertext, bound to the record's id. It is read and not written any more.
-	formOld = 1
 	// formSealed is the key's name, nonce, then ciphertext, bound to what stands before the nonce and to the record's id.
-	formSealed = 2
+	formSealed = 1
 )
 
 // check is sealed where a store is made, so that a wrong key is noticed when it is opened.
@@ -130,14 +128,13 @@ func (b Box) Renew(id string, in []byte, plain bool) ([]byte, error) {
 // SealCheck makes what Check compares a later key with.
 func (b Box) SealCheck() []byte { return b.encrypt("", []byte(check)) }
 
-// Check reports whether SealCheck was called with one of the box's keys. early tells that it was made by a build
-// that took secrets without a key beside those with one.
-func (b Box) Check(in []byte) (early bool, err error) {
+// Check returns an error unless SealCheck was called with one of the box's keys.
+func (b Box) Check(in []byte) error {
 	text, err := b.decrypt("", in)
 	if err == nil && string(text) != check {
-		err = fmt.Errorf("%w: the store's check value is malformed", ErrForm)
+		return fmt.Errorf("%w: the store's check value is malformed", ErrForm)
 	}
-	return len(in) > 0 && in[0] == formOld, err
+	return err
 }
 
 func (b Box) encrypt(id string, text []byte) []byte {
@@ -161,18 +158,14 @@ func (b Box) decrypt(id string, in []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: the store was written with a key", ErrKey)
 	}
 	for _, k := range b.keys {
-		header, bound := 1, []byte(id)
-		if in[0] == formSealed {
-			if !bytes.HasPrefix(in, k.prefix) {
-				continue
-			}
-			header, bound = PrefixSize, append(bytes.Clone(k.prefix), id...)
+		if !bytes.HasPrefix(in, k.prefix) {
+			continue
 		}
-		n := header + k.aead.NonceSize()
+		n := PrefixSize + k.aead.NonceSize()
 		if len(in) < n {
 			return nil, fmt.Errorf("%w: secrets of %s", ErrForm, id)
 		}
-		if text, err := k.aead.Open(nil, in[header:n], in[n:], bound); err == nil {
+		if text, err := k.aead.Open(nil, in[PrefixSize:n], in[n:], append(bytes.Clone(k.prefix), id...)); err == nil {
 			return text, nil
 		}
 	}

@@ -194,7 +194,7 @@ func (s *Store) keyFits(l *life) (write bool, err error) {
 	case l.Sealed == nil:
 		return false, nil
 	}
-	if _, err := s.box.Check(l.Sealed); err != nil {
+	if err := s.box.Check(l.Sealed); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrKey, err)
 	}
 	return string(l.Sealed[:sealed.PrefixSize]) != string(s.box.Prefix()), nil

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -22,57 +23,43 @@ var sealedTables = []sealedTable{
 	{"callbacks", "key", "key", func(key []byte) any { return key }, sealed.CallbackID},
 }
 
-// checkKey compares the keys with the one that the store's check was made with. A store that has none, or one of an
-// early build, takes the key: all that lies there plainly is sealed, in this step and never again. The check names
-// the key that secrets are to be under; a store that is opened with it as an old key takes the new one.
+// checkKey compares the keys with the key of the store's check. A store without a check takes the first key: this step,
+// and no later one, seals secrets that are in plain text. The check names the key that seals secrets; a store that is
+// opened with it as an old key takes the new one.
 func (s *Store) checkKey(ctx context.Context) error {
 	if !s.box.Keyed() {
 		var check []byte
 		if err := s.pool.QueryRow(ctx, s.in(`SELECT sealed FROM @.store`)).Scan(&check); err != nil || check == nil {
 			return err
 		}
-		_, err := s.box.Check(check)
-		return err
+		return s.box.Check(check)
 	}
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var check []byte
 		if err := tx.QueryRow(ctx, s.in(`SELECT sealed FROM @.store FOR UPDATE`)).Scan(&check); err != nil {
 			return err
 		}
-		early := false
-		if check != nil {
-			var err error
-			if early, err = s.box.Check(check); err != nil {
+		if check == nil {
+			if err := s.adopt(ctx, tx); err != nil {
 				return err
 			}
-		}
-		switch {
-		case check == nil:
-			if err := s.adopt(ctx, tx, 0); err != nil {
-				return err
-			}
-		case early:
-			if err := s.adopt(ctx, tx, 1); err != nil {
-				return err
-			}
-		case string(check[:sealed.PrefixSize]) == string(s.box.Prefix()):
-			return nil
+		} else if err := s.box.Check(check); err != nil || bytes.HasPrefix(check, s.box.Prefix()) {
+			return err
 		}
 		_, err := tx.Exec(ctx, s.in(`UPDATE @.store SET sealed = $1`), s.box.SealCheck())
 		return err
 	})
 }
 
-// adopt seals everything, plain or not, for a store that takes its key. highest is the highest form that can be there
-// then: somebody took the store's check away, or put an earlier one in its place, where there is another.
-func (s *Store) adopt(ctx context.Context, tx pgx.Tx, highest int) error {
+// adopt seals all secrets of a store that takes its first key.
+func (s *Store) adopt(ctx context.Context, tx pgx.Tx) error {
 	for _, t := range sealedTables {
-		var later bool
-		err := tx.QueryRow(ctx, s.in(`SELECT EXISTS (SELECT 1 FROM @.`+t.name+` WHERE length(secrets) > 0 AND get_byte(secrets, 0) BETWEEN $1 AND 2)`), int32(highest+1)).Scan(&later)
+		var keyed bool // somebody removed the check
+		err := tx.QueryRow(ctx, s.in(`SELECT EXISTS (SELECT 1 FROM @.`+t.name+` WHERE substring(secrets FROM 1 FOR 1) = '\x01')`)).Scan(&keyed)
 		if err != nil {
 			return err
 		}
-		if later {
+		if keyed {
 			return fmt.Errorf("%w: table %s holds encrypted secrets, but the store's check value for the key is missing", ErrKey, t.name)
 		}
 		after := []byte{}

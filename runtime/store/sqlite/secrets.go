@@ -10,47 +10,42 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 )
 
-// checkKey compares the keys with the one that the file's check was made with. A file that has none, or one of an
-// early build, takes the key: all that lies there plainly is sealed, in this step and never again. What lies under old
-// keys is sealed with the present one before the store is used: one process has the file.
+// checkKey compares the keys with the key of the file's check. A file without a check takes the first key: this step, and
+// no later one, seals secrets that are in plain text. Secrets under old keys are sealed with the present one before the
+// store is used, since one process has the file.
 func (s *Store) checkKey(ctx context.Context, conn *sql.Conn) error {
 	var check []byte
 	err := conn.QueryRowContext(ctx, "SELECT sealed FROM key_check").Scan(&check)
-	none := errors.Is(err, sql.ErrNoRows)
-	early := false
 	switch {
-	case none && !s.box.Keyed():
-		return nil
-	case none:
+	case errors.Is(err, sql.ErrNoRows):
+		if !s.box.Keyed() {
+			return nil
+		}
+		return s.adopt(ctx, conn)
 	case err != nil:
 		return err
-	default:
-		if early, err = s.box.Check(check); err != nil {
-			return err
-		}
 	}
-	switch {
-	case !none && !early && bytes.HasPrefix(check, s.box.Prefix()):
-		return s.renewAll(ctx, conn) // one that was interrupted, or a page put back
-	case !none && !early:
+	if err := s.box.Check(check); err != nil {
+		return err
+	}
+	if !bytes.HasPrefix(check, s.box.Prefix()) {
 		if err := setCheck(ctx, conn, s.box.SealCheck()); err != nil {
 			return err
 		}
-		return s.renewAll(ctx, conn)
 	}
+	return s.renewAll(ctx, conn) // the last time may have been interrupted, or somebody put a page back
+}
+
+// adopt seals all secrets of a file that takes its first key.
+func (s *Store) adopt(ctx context.Context, conn *sql.Conn) error {
 	return inTransaction(ctx, conn, func() error {
 		for _, t := range sealedTables {
-			// Somebody took the check away, or put an earlier one in its place, where there is a later form.
-			var later bool
-			lowest := "01"
-			if early {
-				lowest = "02"
-			}
-			err := conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM "+t.name+" WHERE substr(secrets, 1, 1) BETWEEN x'"+lowest+"' AND x'02')").Scan(&later)
+			var keyed bool // somebody removed the check
+			err := conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM "+t.name+" WHERE substr(secrets, 1, 1) = x'01')").Scan(&keyed)
 			if err != nil {
 				return err
 			}
-			if later {
+			if keyed {
 				return fmt.Errorf("%w: table %s holds encrypted secrets, but the file's check value for the key is missing", sealed.ErrKey, t.name)
 			}
 			after := ""
