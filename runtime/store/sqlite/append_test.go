@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
@@ -147,54 +146,6 @@ func TestSynchronous(t *testing.T) {
 		}
 		if got, err := s.Pragma("journal_mode"); got != "wal" || err != nil {
 			t.Errorf("journal_mode is %s, %v", got, err)
-		}
-	}
-}
-
-// OCC-5: a file of an earlier release is migrated; duplicates that it holds are tolerated, and its
-// entries count.
-func TestOnceInOlderFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "events.db")
-	if err := sqlite.OldFile(path, 3,
-		`INSERT INTO logs (id, name, epoch, head) VALUES (1, 'log', 7, 5)`,
-		`INSERT INTO entries (log, position, appended, event_id, timestamp, data, targets, cursor) VALUES
-			(1, 1, 1, 'x', '2026-11-20T08:00:00Z', x'7b226e223a317d', NULL, ''),
-			(1, 2, 1, 'x', '2026-11-20T08:00:00Z', x'7b226e223a317d', NULL, ''),
-			(1, 3, 1, 'x', '2026-11-20T08:00:00Z', x'7b226e223a317d', '["t","s"]', ''),
-			(1, 4, 1, 'x', '2026-11-20T08:00:00Z', x'7b226e223a317d', '[]', ''),
-			(1, 5, 1, 'y', '2026-11-20T08:00:00Z', x'7b226e223a317d', '["t","s"]', '')`); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 { // and again when it is migrated
-		s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := openLog(t, s, store.LogOptions{})
-		if l.Epoch() != 7 {
-			t.Errorf("epoch %d", l.Epoch())
-		}
-		for _, tc := range []struct {
-			id      string
-			targets []string
-			want    store.Position
-		}{{"x", nil, 2}, {"x", []string{"s", "t"}, 3}, {"x", []string{}, 4}, {"y", []string{"t", "s", "s"}, 5}, {"y", nil, 6}} {
-			e := entry(tc.id)
-			e.Targets = tc.targets
-			if p, _, err := l.AppendOnce(t.Context(), e, 0); err != nil || p != tc.want {
-				t.Errorf("%s for %q: %d, %v; want %d", tc.id, tc.targets, p, err, tc.want)
-			}
-		}
-		other := entry("x")
-		other.Data = json.RawMessage(`{"n":2}`)
-		if _, _, err := l.AppendOnce(t.Context(), other, 0); !errors.Is(err, events.ErrIDReused) {
-			t.Errorf("other data: %v", err)
-		}
-		if got := ids(t, l, 0); fmt.Sprint(got) != "[x x x x y y]" {
-			t.Errorf("the log holds %v", got)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
 		}
 	}
 }

@@ -252,12 +252,33 @@ func TestCorruptFiles(t *testing.T) {
 		t.Errorf("a database of another program: %v", err)
 	}
 	newer := filepath.Join(dir, "newer.db")
+	if err := open(t, newer, sqlite.Options{}).Close(); err != nil {
+		t.Fatal(err)
+	}
 	exec1(t, newer, "PRAGMA user_version = 99")
-	if _, err := sqlite.Open(t.Context(), newer, sqlite.Options{}); !errors.Is(err, sqlite.ErrVersion) {
+	if _, err := sqlite.Open(t.Context(), newer, sqlite.Options{}); !errors.Is(err, sqlite.ErrVersion) ||
+		!strings.Contains(err.Error(), "a newer release wrote it (version 99, this release knows 1); upgrade mcpe-gen") {
 		t.Errorf("a file of a newer release: %v", err)
+	}
+	exec1(t, newer, "PRAGMA user_version = 0")
+	if _, err := sqlite.Open(t.Context(), newer, sqlite.Options{}); !errors.Is(err, sqlite.ErrCorrupt) {
+		t.Errorf("a file without a version: %v", err)
 	}
 	if _, err := sqlite.Open(t.Context(), filepath.Join(dir, "no", "such", "dir.db"), sqlite.Options{}); err == nil {
 		t.Error("a directory that does not exist was accepted")
+	}
+}
+
+// Nothing was released before version 1: a file of a build from then is refused, and stays as it is.
+func TestUnreleasedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	exec1(t, path, "CREATE TABLE logs (id INTEGER PRIMARY KEY); CREATE TABLE key_check (one INTEGER PRIMARY KEY); PRAGMA user_version = 13")
+	const want = "it was made by an unreleased build of mcpe-gen (schema 13); use a new file"
+	for range 2 {
+		_, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+		if !errors.Is(err, sqlite.ErrVersion) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }
 

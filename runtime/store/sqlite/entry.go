@@ -20,7 +20,7 @@ type row struct {
 	id, timestamp, cursor string
 	data, meta            []byte // meta nil for none
 	targets               sql.NullString
-	sum                   sql.NullInt64 // of what stands before it; none in rows of earlier releases
+	sum                   int64 // checksum
 }
 
 func newRow(e *store.Entry, appended int64) (row, error) {
@@ -74,11 +74,8 @@ func (l *Log) scanEntry(from interface{ Scan(...any) error }) (e store.Entry, er
 	corrupt := func(why any) (store.Entry, error) {
 		return store.Entry{}, fmt.Errorf("%w: entry %d of %s: %v", ErrCorrupt, r.position, l.name, why)
 	}
-	switch {
-	case r.sum.Valid && r.sum.Int64 != r.checksum(l.name):
+	if r.sum != r.checksum(l.name) {
 		return corrupt("it is not what was written")
-	case !r.sum.Valid && r.position > l.unsummed:
-		return corrupt("it has no checksum")
 	}
 	e = store.Entry{Position: store.Position(r.position), EventID: r.id, Data: r.data, Meta: r.meta, Cursor: r.cursor}
 	if e.Timestamp, err = events.ParseTime(r.timestamp); err != nil {

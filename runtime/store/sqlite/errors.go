@@ -24,8 +24,8 @@ var (
 	ErrBusy = errors.New("sqlite: file is in use")
 	// ErrKey says that the key is missing, wrong, or of a bad length.
 	ErrKey = errors.New("sqlite: wrong or missing encryption key")
-	// ErrVersion says that a newer release has written the file.
-	ErrVersion = errors.New("sqlite: file was written by a newer release")
+	// ErrVersion says that a newer release, or a build before the first one, wrote the file.
+	ErrVersion = errors.New("sqlite: the version of the file is not supported")
 )
 
 // classify adds the nature of a failure to the driver's error.

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -11,29 +10,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
-
-// OldFile makes a file as the release that knew that many migrations left it.
-func OldFile(path string, version int, queries ...string) error {
-	if err := create(path); err != nil {
-		return err
-	}
-	db, err := sql.Open("sqlite", dsn(path, "journal_mode(WAL)"))
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	var all []string
-	for _, m := range migrations[:version] {
-		all = append(all, m.sql)
-	}
-	all = append(all, fmt.Sprintf("PRAGMA user_version = %d", version))
-	for _, q := range append(all, queries...) {
-		if _, err := db.Exec(q); err != nil {
-			return fmt.Errorf("%s: %w", q, err)
-		}
-	}
-	return nil
-}
 
 // Plan is how SQLite would run the query.
 func (s *Store) Plan(query string, args ...any) (plan []string, err error) {
@@ -138,7 +114,7 @@ func (s *Store) FailCommit() (visible bool, err error) {
 		if err := (&appending{log: s.logs["log"], entry: e, audience: audience(nil)}).apply(ctx, w); err != nil {
 			return err
 		}
-		_, err := w.exec(ctx, "INSERT INTO entries (log, position, appended, event_id, timestamp, data, cursor) VALUES (999, 1, 1, '', '', x'', '')")
+		_, err := w.exec(ctx, "INSERT INTO entries (log, position, appended, event_id, timestamp, data, cursor, audience, sum) VALUES (999, 1, 1, '', '', x'', '', x'', 0)")
 		return err
 	}, func() { visible = true })
 	return visible, err

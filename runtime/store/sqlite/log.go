@@ -15,11 +15,10 @@ import (
 
 // A Log is a [store.EventLog] in a [Store].
 type Log struct {
-	s        *Store
-	id       int64
-	name     string
-	epoch    uint64
-	unsummed int64 // entries up to this position may be without a checksum
+	s     *Store
+	id    int64
+	name  string
+	epoch uint64
 
 	mu      sync.Mutex
 	options store.LogOptions
@@ -63,7 +62,7 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 
 func (l *Log) open(ctx context.Context, w *session) error {
 	var epoch, head int64
-	err := w.row(ctx, "SELECT id, epoch, head, unsummed, evicted FROM logs WHERE name = ?", []any{l.name}, &l.id, &epoch, &head, &l.unsummed, &l.proof)
+	err := w.row(ctx, "SELECT id, epoch, head, evicted FROM logs WHERE name = ?", []any{l.name}, &l.id, &epoch, &head, &l.proof)
 	if errors.Is(err, sql.ErrNoRows) {
 		for epoch == 0 {
 			epoch = int64(rand.Uint64())

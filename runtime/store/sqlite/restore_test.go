@@ -117,25 +117,3 @@ func TestCUR8PutBackUnderAProcess(t *testing.T) {
 		t.Errorf("appended: %v", err)
 	}
 }
-
-// CUR-8: a file of the build before proofs is migrated: its epoch goes on, its entries prove what they are, and
-// what was deleted before is not known.
-func TestCUR8OldFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "events.db")
-	if err := sqlite.OldFile(path, 10, `INSERT INTO logs (id, name, epoch, head, unsummed) VALUES (1, 'log', 7, 2, 2)`,
-		`INSERT INTO entries (log, position, appended, event_id, timestamp, data, cursor) VALUES (1, 2, 1, 'x', '2026-11-20T08:00:00Z', x'7b7d', '')`); err != nil {
-		t.Fatal(err)
-	}
-	s := open(t, path, sqlite.Options{})
-	defer s.Close()
-	l := openLog(t, s, store.LogOptions{})
-	b, err := l.Read(t.Context(), 1, 1)
-	if err != nil || len(b.Entries) != 1 || l.Epoch() != 7 {
-		t.Fatal(b, l.Epoch(), err)
-	}
-	for p, want := range map[store.Position]uint32{1: 0, 2: b.Entries[0].Proof()} {
-		if got, err := l.Proof(t.Context(), p); got != want || err != nil {
-			t.Errorf("proof of %d: %d, %v; want %d", p, got, err, want)
-		}
-	}
-}

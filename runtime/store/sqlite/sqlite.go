@@ -135,7 +135,7 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := migrate(ctx, conn); err != nil {
+	if err := prepare(ctx, conn); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	if err := s.checkKey(ctx, conn); err != nil {

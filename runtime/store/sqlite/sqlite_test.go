@@ -128,16 +128,3 @@ func TestDamagedSubscription(t *testing.T) {
 		}
 	}
 }
-
-// The attempts in a file of commit c52a99c are read, and none of them was made by hand (E12).
-func TestAttemptsOfOlderFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "events.db")
-	if err := sqlite.OldFile(path, 10, `INSERT INTO attempts (subscription, last, count, made) VALUES
-		('sub_1', 500000007, 1, x'018e94ebdc03020006000e056576745f310470696e670774696d656f7574')`); err != nil {
-		t.Fatal(err)
-	}
-	got, err := open(t, path, sqlite.Options{}).Attempts(t.Context(), "sub_1", 10)
-	if err != nil || len(got) != 1 || got[0].EventID != "evt_1" || got[0].Number != 3 || got[0].AskedBy != "" {
-		t.Errorf("%+v, %v", got, err)
-	}
-}

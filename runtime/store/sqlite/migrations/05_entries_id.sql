@@ -1,1 +1,0 @@
-CREATE INDEX entries_id ON entries (log, event_id, audience, position);
