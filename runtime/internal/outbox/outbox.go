@@ -35,8 +35,7 @@ const (
 	maxWaiting = 16 << 20
 )
 
-// Tables makes the tables of version 1, in a schema that stands for "@" before a ".". Package postgres has come to the
-// same ones by its migrations.
+// Tables makes the tables, in a schema that stands for "@" before a ".".
 //
 //go:embed tables.sql
 var Tables string

@@ -24,8 +24,9 @@ var (
 	ErrUnreachable = errors.New("postgres: cannot connect")
 	// ErrRights says that the role lacks a right, which it names.
 	ErrRights = errors.New("postgres: the role lacks a right")
-	// ErrVersion says that a newer release has changed the schema so that this one must not use it.
-	ErrVersion = errors.New("postgres: schema was changed by a newer release")
+	// ErrVersion says that this build must not use the schema: a newer release changed it, or a build before the first
+	// release made it.
+	ErrVersion = errors.New("postgres: the version of the schema is not supported")
 	// ErrServer says that the server is too old or its database unfit.
 	ErrServer = errors.New("postgres: unsupported server version or encoding")
 	// ErrReadOnly says that the server takes no writes: it is a standby, or read-only by a setting.

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -104,28 +103,6 @@ func (s *Store) DeleteBlocks(t testing.TB, log string) float64 {
 		t.Fatal(err)
 	}
 	return s.blocks(t, deleteSQL, id, kept)
-}
-
-// OldSchema makes a schema as the build that knew that many migrations left it.
-func OldSchema(t testing.TB, dsn, schema string, version int) {
-	t.Helper()
-	ctx := context.Background()
-	s := &Store{schema: schema}
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
-	all := []string{"CREATE SCHEMA " + schema, storeTable,
-		fmt.Sprintf(`INSERT INTO @.store VALUES (1, %d, 1, 1, '', '', 3)`, version)}
-	for _, m := range migrations[:version] {
-		all = append(all, m.sql)
-	}
-	for _, sql := range all {
-		if _, err := conn.PgConn().Exec(ctx, s.in(sql)).ReadAll(); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // Look lets the tail look at every log, as a notification that names none does.

@@ -67,8 +67,8 @@ func (s *Store) identity(ctx context.Context) (system, timeline string, err erro
 	return system, timeline, nil
 }
 
-// mayMigrate names the rights that a migration lacks, and tells whether the schema is there.
-func (s *Store) mayMigrate(ctx context.Context, tx pgx.Tx, version int) (exists bool, err error) {
+// mayMake reports whether the schema exists, and names the rights that the role lacks to make its tables.
+func (s *Store) mayMake(ctx context.Context, tx pgx.Tx) (exists bool, err error) {
 	var create, use bool
 	var role, database string
 	err = tx.QueryRow(ctx, `SELECT current_user, current_database(), has_database_privilege(current_database(), 'CREATE'),
@@ -88,7 +88,7 @@ func (s *Store) mayMigrate(ctx context.Context, tx pgx.Tx, version int) (exists 
 		return false, err
 	}
 	if !create || !use {
-		return false, fmt.Errorf("%w: %q needs USAGE and CREATE on schema %q to bring it from version %d to %d", ErrRights, role, s.name, version, len(migrations))
+		return false, fmt.Errorf("%w: %q needs USAGE and CREATE on schema %q to make its tables", ErrRights, role, s.name)
 	}
 	return true, nil
 }

@@ -86,7 +86,7 @@ func TestOpenRights(t *testing.T) {
 	refused(t, dsn, o, postgres.ErrRights, "CREATE on database")
 	pgtest.Exec(t, pgtest.URL(t), "CREATE SCHEMA "+schema)
 	refused(t, dsn, o, postgres.ErrRights, "USAGE and CREATE on schema", schema)
-	open(t, schema, postgres.Options{}) // somebody else migrates
+	open(t, schema, postgres.Options{}) // somebody else makes the tables
 	refused(t, dsn, o, postgres.ErrRights, "USAGE")
 	grant := func(what string) { pgtest.Exec(t, pgtest.URL(t), "GRANT "+what+" TO "+schema+"_r") }
 	grant("USAGE ON SCHEMA " + schema)
@@ -130,8 +130,24 @@ func TestOpenVersions(t *testing.T) {
 	// A newer release that this one can work beside, and one that it cannot (REP-16).
 	pgtest.Exec(t, pgtest.URL(t), "UPDATE "+schema+".store SET version = 1000")
 	open(t, schema, postgres.Options{}).Close()
-	pgtest.Exec(t, pgtest.URL(t), "UPDATE "+schema+".store SET compatible = 999")
-	refused(t, pgtest.URL(t), postgres.Options{Schema: schema}, postgres.ErrVersion, "1000", "999")
+	pgtest.Exec(t, pgtest.URL(t), "UPDATE "+schema+".store SET min_version = 999")
+	refused(t, pgtest.URL(t), postgres.Options{Schema: schema}, postgres.ErrVersion,
+		"a newer release changed the schema to version 1000, which needs a build that knows version 999; this one knows 1; upgrade mcpe-gen")
+}
+
+// Nothing was released before version 1: a schema of a build from then is refused, and stays as it is.
+func TestOpenUnreleased(t *testing.T) {
+	schema := pgtest.Schema(t)
+	pgtest.Exec(t, pgtest.URL(t), "CREATE SCHEMA "+schema,
+		"CREATE TABLE "+schema+".store (one integer PRIMARY KEY, version integer NOT NULL, compatible integer NOT NULL, generation bigint NOT NULL)",
+		"INSERT INTO "+schema+".store VALUES (1, 14, 7, 1)")
+	for range 2 {
+		refused(t, pgtest.URL(t), postgres.Options{Schema: schema}, postgres.ErrVersion,
+			"the schema was made by an unreleased build of mcpe-gen (schema 14); use a new one")
+	}
+	if n := pgtest.Query(t, pgtest.URL(t), "SELECT count(*) FROM pg_tables WHERE schemaname = '"+schema+"'"); n != "1" {
+		t.Errorf("the schema has %s tables", n)
+	}
 }
 
 func TestOpenForeign(t *testing.T) {
@@ -184,8 +200,8 @@ func TestOpenKey(t *testing.T) {
 	}
 }
 
-// TestMigrateTogether opens a new schema in many processes at once.
-func TestMigrateTogether(t *testing.T) {
+// TestOpenTogether opens a new schema in many processes at once.
+func TestOpenTogether(t *testing.T) {
 	schema := pgtest.Schema(t)
 	var wg sync.WaitGroup
 	for range 5 {
@@ -350,18 +366,5 @@ func TestREP19IdentityFails(t *testing.T) {
 	}
 	if !strings.Contains(err.Error(), "identifying the server") {
 		t.Error(err)
-	}
-}
-
-// The attempts in a database of commit c52a99c are read, and none of them was made by hand (E12). Its build
-// goes on beside this one: the schema is the same.
-func TestAttemptsOfOlderDatabase(t *testing.T) {
-	schema := pgtest.Schema(t)
-	s := open(t, schema, postgres.Options{})
-	pgtest.Exec(t, pgtest.URL(t), "INSERT INTO "+schema+`.attempts (subscription, last, count, made) VALUES
-		('sub_1', 500000007, 1, '\x018e94ebdc03020006000e056576745f310470696e670774696d656f7574')`)
-	got, err := s.Attempts(t.Context(), "sub_1", 10)
-	if err != nil || len(got) != 1 || got[0].EventID != "evt_1" || got[0].Number != 3 || got[0].AskedBy != "" {
-		t.Errorf("%+v, %v", got, err)
 	}
 }

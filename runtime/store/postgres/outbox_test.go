@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -264,47 +263,5 @@ func TestREP20StuckLog(t *testing.T) {
 	}
 	if all, err := o.Rejected(ctx, 0, 10); err != nil || len(all) != 0 {
 		t.Fatalf("%v, %v", all, err)
-	}
-}
-
-// A database of c52a99c opens: what lies in its outbox arrives, as do its entries and its subscription.
-func TestREP16OpenOfC52a99c(t *testing.T) {
-	schema := pgtest.Schema(t)
-	text, err := os.ReadFile("testdata/c52a99c.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	load(t, strings.ReplaceAll(string(text), "mcpe_of_c52a99c", schema))
-	s := open(t, schema, postgres.Options{})
-	l := named(t, s, "log")
-	sub, ok, err := s.Subscription(t.Context(), "sub_1")
-	if err != nil || !ok || string(sub.Secrets[0].Key) != "a-secret-of-32-bytes------------" {
-		t.Fatalf("%+v, %v", sub, err)
-	}
-	o := newOutbox(t, s)
-	done, err := o.Sequence(t.Context(), o.hold, 512, func(_ context.Context, o store.Outgoing) (fault, err error) {
-		if strings.Contains(o.Entry.EventID, " ") {
-			return errors.New("a blank"), nil
-		}
-		return nil, nil
-	})
-	if err != nil || done.Rejected != 1 {
-		t.Fatalf("%+v, %v", done, err)
-	}
-	if got := fmt.Sprint(ids(t, l)); got != "[e0 e1 e2 by-lib-pq-1.10 waits]" {
-		t.Fatalf("%s", got)
-	}
-}
-
-// load runs a dump.
-func load(t *testing.T, sql string) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), pgtest.URL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.WithoutCancel(t.Context()))
-	if _, err := conn.PgConn().Exec(t.Context(), sql).ReadAll(); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -116,7 +116,7 @@ var (
 )
 
 // Open connects to the database that the connection string names (a URL, or key=value pairs as libpq
-// takes them), makes or migrates the schema and begins to tail. Errors match [ErrConfig],
+// takes them), makes the schema unless it is there, and begins to tail. Errors match [ErrConfig],
 // [ErrUnreachable], [ErrServer], [ErrReadOnly], [ErrRights], [ErrVersion], [ErrForeign] or [ErrKey]
 // where they are of that nature, and never hold the password.
 func Open(ctx context.Context, connString string, o Options) (_ *Store, err error) {
@@ -148,7 +148,7 @@ func Open(ctx context.Context, connString string, o Options) (_ *Store, err erro
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, err
 	}
-	for _, step := range []func(context.Context) error{s.examine, s.migrate, s.checkTables, s.checkKey, s.enter} {
+	for _, step := range []func(context.Context) error{s.examine, s.prepare, s.checkTables, s.checkKey, s.enter} {
 		limited, cancel := context.WithTimeout(ctx, s.options.Timeout)
 		err := step(limited)
 		cancel()

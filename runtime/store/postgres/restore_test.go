@@ -1,8 +1,6 @@
 package postgres_test
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -343,33 +341,6 @@ func TestCUR8LeaseWhileEpochsBegin(t *testing.T) {
 	}
 	if err := s.Owned(h).SaveProgress(t.Context(), nil); !errors.Is(err, engine.ErrFenced) {
 		t.Errorf("the shard's owner of before writes: %v", err)
-	}
-}
-
-// CUR-8, REP-16: a schema of the build before proofs is migrated: the epoch goes on, its entries prove what they
-// are, and what was deleted before is not known. That build refuses the schema from then on.
-func TestCUR8OldSchema(t *testing.T) {
-	schema := pgtest.Schema(t)
-	const before = 6
-	postgres.OldSchema(t, pgtest.URL(t), schema, before)
-	pgtest.Exec(t, pgtest.URL(t), `INSERT INTO `+schema+`.logs (name, epoch, head, kept, max_age, max_count) VALUES ('log', 7, 3, 1, 0, 0)`,
-		`INSERT INTO `+schema+`.entries SELECT 1, g, now(), ('e' || g)::bytea, 0, '', '2026-11-20T08:00:00.5Z', '{"n":1}', NULL, NULL, '' FROM generate_series(2, 3) g`)
-	l := openLog(t, open(t, schema, postgres.Options{}), store.LogOptions{})
-	sum := sha256.Sum256([]byte{7: 7, 15: 1})
-	if want := binary.BigEndian.Uint64(sum[:]); l.Epoch() != want {
-		t.Errorf("epoch %d, before it was %d", l.Epoch(), want)
-	}
-	b, err := l.Read(t.Context(), 1, 5)
-	if err != nil || len(b.Entries) != 2 {
-		t.Fatal(b, err)
-	}
-	for p, want := range map[store.Position]uint32{1: 0, 2: b.Entries[0].Proof(), 3: b.Entries[1].Proof()} {
-		if got, err := l.Proof(t.Context(), p); got != want || err != nil {
-			t.Errorf("proof of %d: %d, %v; want %d", p, got, err, want)
-		}
-	}
-	if compatible := pgtest.Query(t, pgtest.URL(t), "SELECT compatible FROM "+schema+".store"); compatible <= fmt.Sprint(before) {
-		t.Errorf("a build that knows %d versions may use the schema: compatible is %s", before, compatible)
 	}
 }
 

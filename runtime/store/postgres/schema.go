@@ -3,79 +3,31 @@ package postgres
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/pglock"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/outbox"
 )
 
-// A migration brings a schema from one version to the next. Builds run side by side and are rolled
-// back (REP-16): what a build needs must stay as long as breaks does not say otherwise.
-type migration struct {
-	sql string
-	// breaks tells that builds which know only the versions before must not use the schema.
-	breaks bool
-}
-
-// migrations are only ever added to. The schema's name stands for "@" before a ".".
-//
-// What users and authors name is kept as bytes: it is compared by them, and PostgreSQL's text takes
-// neither every byte nor, in every database, every character. Times are Unix nanoseconds where they
-// come from a caller, 0 for none, and timestamps where they are the database's.
-var migrations = []migration{
-	{sql: tables, breaks: true},
-	{sql: attemptsTable},
-	{sql: pausedColumn},
-	{sql: actionsTable},
-	{sql: schemaColumn},
-	{sql: appendPlan},
-	{sql: proofs, breaks: true},
-	{sql: rejectedTable},
-	{sql: holdOfGeneration},
-	{sql: outboxTransactions},
-	{sql: appendUnseen},
-	{sql: appendAll},
-	{sql: lookFunctions},
-	{sql: appendGone},
-}
+// schemaVersion is the version of the schema that this build makes. A release that changes the schema raises it and
+// brings lower versions up to date in prepare. Builds run side by side and are rolled back (REP-16), so the release
+// leaves min_version as it is if builds that know that version can continue to use the schema.
+const schemaVersion = 1
 
 var (
-	//go:embed migrations/00_store.sql
-	storeTable string
-	//go:embed migrations/01_tables.sql
+	//go:embed tables.sql
 	tables string
-	//go:embed migrations/02_attempts.sql
-	attemptsTable string
-	//go:embed migrations/03_paused.sql
-	pausedColumn string
-	//go:embed migrations/04_actions.sql
-	actionsTable string
-	//go:embed migrations/05_schema.sql
-	schemaColumn string
-	//go:embed migrations/06_plan.sql
-	appendPlan string
-	//go:embed migrations/07_proofs.sql
-	proofs string
-	//go:embed migrations/08_rejected.sql
-	rejectedTable string
-	//go:embed migrations/09_holds.sql
-	holdOfGeneration string
-	//go:embed migrations/10_outbox.sql
-	outboxTransactions string
-	//go:embed migrations/11_append.sql
-	appendUnseen string
-	//go:embed migrations/12_appends.sql
-	appendAll string
-	//go:embed migrations/13_look.sql
-	lookFunctions string
-	//go:embed migrations/14_gone.sql
-	appendGone string
+	//go:embed functions.sql
+	functions string
 )
 
-// SchemaVersion is the version that [Open] brings a schema to.
-func SchemaVersion() int { return len(migrations) }
+// SchemaVersion is the version of the schema that [Open] makes.
+func SchemaVersion() int { return schemaVersion }
 
 // The SQLSTATEs that our functions raise, no_data_found for a log that is gone, and lock_not_available, which follows from
 // lock_timeout.
@@ -89,18 +41,17 @@ const (
 // in puts the schema's name, quoted, in place of each "@" before a "." of a statement; others name arguments.
 func (s *Store) in(sql string) string { return strings.ReplaceAll(sql, "@.", s.schema+".") }
 
-// migrate brings the schema to this build's version in one transaction, under a lock that other
-// processes which migrate wait for.
-func (s *Store) migrate(ctx context.Context) error {
+// prepare makes the schema unless it is there, in one transaction, under a lock that other processes wait for. It
+// refuses a schema that this build cannot use.
+func (s *Store) prepare(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", pglock.StoreSchema(s.schema)); err != nil {
 			return err
 		}
-		version, err := s.version(ctx, tx)
-		if err != nil || version >= len(migrations) {
+		if made, err := s.checkSchema(ctx, tx); made || err != nil {
 			return err
 		}
-		exists, err := s.mayMigrate(ctx, tx, version)
+		exists, err := s.mayMake(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -109,72 +60,57 @@ func (s *Store) migrate(ctx context.Context) error {
 				return err
 			}
 		}
-		if version == 0 {
-			if _, err := tx.Exec(ctx, s.in(storeTable)); err != nil {
-				return err
-			}
-			if _, err := tx.Exec(ctx, s.in(`INSERT INTO @.store VALUES (1, 0, 0, 1, $1, $2, 0)`), s.system, s.timeline); err != nil {
-				return err
+		for _, sql := range []string{tables, outbox.Tables, functions} {
+			if _, err := tx.Conn().PgConn().Exec(ctx, s.in(sql)).ReadAll(); err != nil { // several statements
+				return fmt.Errorf("making the schema: %w", err)
 			}
 		}
-		compatible := 0
-		for i := version; i < len(migrations); i++ {
-			if migrations[i].breaks {
-				compatible = i + 1
-			}
-			if _, err := tx.Conn().PgConn().Exec(ctx, s.in(migrations[i].sql)).ReadAll(); err != nil { // several statements
-				return fmt.Errorf("migrating to version %d: %w", i+1, err)
-			}
-		}
-		_, err = tx.Exec(ctx, s.in(`UPDATE @.store SET version = $1, compatible = greatest(compatible, $2)`), len(migrations), compatible)
+		_, err = tx.Exec(ctx, s.in(`INSERT INTO @.store (one, version, min_version, generation, system, timeline, last_fence)
+			VALUES (1, $1, $1, 1, $2, $3, 0)`), schemaVersion, s.system, s.timeline)
 		return err
 	})
 }
 
-// version reads the version of the schema, 0 when there is none, and refuses one that this build
-// cannot use.
-func (s *Store) version(ctx context.Context, tx pgx.Tx) (version int, err error) {
-	var store, others bool
-	err = tx.QueryRow(ctx, `SELECT coalesce(bool_or(c.relname = 'store'), false), coalesce(bool_or(c.relname <> 'store'), false)
-		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')`, s.name).Scan(&store, &others)
+// checkSchema reports whether the schema has its tables, and returns an error if this build cannot use them.
+func (s *Store) checkSchema(ctx context.Context, tx pgx.Tx) (made bool, err error) {
+	var relations int
+	var columns []string // of the table store
+	var readable bool
+	err = tx.QueryRow(ctx, `SELECT (SELECT count(*) FROM pg_catalog.pg_class c WHERE c.relnamespace = n.oid AND c.relkind IN ('r', 'p', 'v', 'm', 'f')),
+			(SELECT coalesce(array_agg(a.attname::text), '{}') FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
+				WHERE c.relnamespace = n.oid AND c.relname = 'store' AND a.attnum > 0 AND NOT a.attisdropped),
+			has_schema_privilege(n.oid, 'USAGE') AND coalesce((SELECT has_table_privilege(c.oid, 'SELECT') FROM pg_catalog.pg_class c
+				WHERE c.relnamespace = n.oid AND c.relname = 'store'), false)
+		FROM pg_catalog.pg_namespace n WHERE n.nspname = $1`, s.name).Scan(&relations, &columns, &readable)
+	ours := slices.Contains(columns, "min_version")
+	unreleased := slices.Contains(columns, "compatible") && slices.Contains(columns, "generation") // of builds before the first release
 	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return false, nil
 	case err != nil:
-		return 0, err
-	case !store && others:
-		return 0, fmt.Errorf("%w: it holds tables of another program", ErrForeign)
-	case !store:
-		return 0, nil
+		return false, err
+	case relations == 0:
+		return false, nil
+	case len(columns) == 0:
+		return false, fmt.Errorf("%w: it holds tables of another program", ErrForeign)
+	case !ours && !unreleased:
+		return false, fmt.Errorf("%w: its table \"store\" belongs to another program", ErrForeign)
+	case !readable:
+		return false, fmt.Errorf("%w: USAGE on the schema and SELECT, INSERT, UPDATE, DELETE on its tables", ErrRights)
 	}
-	var ours bool
-	err = tx.QueryRow(ctx, `SELECT count(*) = 2 FROM information_schema.columns
-		WHERE table_schema = $1 AND table_name = 'store' AND column_name IN ('compatible', 'generation')`, s.name).Scan(&ours)
-	if err != nil {
-		return 0, err
-	}
-	if !ours {
-		// The columns of a table without any right on it are not shown.
-		var readable bool
-		if err := tx.QueryRow(ctx, "SELECT has_schema_privilege($1, 'USAGE')", s.name).Scan(&readable); err != nil {
-			return 0, err
+	var version, least int
+	if unreleased {
+		if err := tx.QueryRow(ctx, s.in(`SELECT version FROM @.store`)).Scan(&version); err != nil {
+			return false, err
 		}
-		if readable {
-			if err := tx.QueryRow(ctx, "SELECT has_table_privilege($1, 'SELECT')", s.schema+".store").Scan(&readable); err != nil {
-				return 0, err
-			}
-		}
-		if !readable {
-			return 0, fmt.Errorf("%w: USAGE on the schema and SELECT, INSERT, UPDATE, DELETE on its tables", ErrRights)
-		}
-		return 0, fmt.Errorf("%w: its table \"store\" belongs to another program", ErrForeign)
+		return false, fmt.Errorf("%w: the schema was made by an unreleased build of mcpe-gen (schema %d); use a new one", ErrVersion, version)
 	}
-	var compatible int
-	if err := tx.QueryRow(ctx, s.in(`SELECT version, compatible FROM @.store`)).Scan(&version, &compatible); err != nil {
-		return 0, err
+	if err := tx.QueryRow(ctx, s.in(`SELECT version, min_version FROM @.store`)).Scan(&version, &least); err != nil {
+		return false, err
 	}
-	if compatible > len(migrations) {
-		return 0, fmt.Errorf("%w: it has version %d, which needs a build that knows version %d; this one knows %d",
-			ErrVersion, version, compatible, len(migrations))
+	if least > schemaVersion {
+		return false, fmt.Errorf("%w: a newer release changed the schema to version %d, which needs a build that knows version %d; this one knows %d; upgrade mcpe-gen",
+			ErrVersion, version, least, schemaVersion)
 	}
-	return version, nil
+	return true, nil
 }

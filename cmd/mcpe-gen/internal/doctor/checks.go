@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
 // What is worth a word.
@@ -25,16 +26,13 @@ const (
 	trips                      = 5
 	countMax                   = 10_000
 	minServer                  = 130000
-	// Versions of the schema that brought what is looked at.
-	versionRejected, versionOutbox = 8, 10
 )
 
 // A patient is the database with what is known of it by now.
 type patient struct {
 	Options
-	quoted  string // the schema
-	known   int    // versions of the schema that this build knows
-	version int    // of the schema; 0 where there is none
+	quoted string // the schema
+	usable bool   // the schema is there, and this build can use it
 	checkup.Report
 }
 
@@ -49,26 +47,26 @@ func of(schema, sql string) string {
 // says so and keeps none of the others from being made.
 func (p *patient) examine(ctx context.Context, tx pgx.Tx) error {
 	for _, c := range []struct {
-		name  string
-		needs int // version of the schema
-		make  func(context.Context, pgx.Tx) error
+		name   string
+		schema bool // needs a schema that is usable
+		make   func(context.Context, pgx.Tx) error
 	}{
-		{"server", 0, p.server},
-		{"settings", 0, p.settings},
-		{"connections", 0, p.connections},
-		{"schema", 0, p.schema},
-		{"rights", 1, p.rights},
-		{"generation", 1, p.generation},
-		{"lease", 1, p.leases},
-		{"shards", 1, p.shards},
-		{"outbox", 1, p.outbox},
-		{"put aside", versionRejected, p.rejected},
-		{"relay", 0, p.relayed},
-		{"oldest snapshot", 0, p.snapshots},
-		{"bloat", 0, p.bloat},
-		{"clock", 0, p.clock},
+		{"server", false, p.server},
+		{"settings", false, p.settings},
+		{"connections", false, p.connections},
+		{"schema", false, p.schema},
+		{"rights", true, p.rights},
+		{"generation", true, p.generation},
+		{"lease", true, p.leases},
+		{"shards", true, p.shards},
+		{"outbox", true, p.outbox},
+		{"put aside", true, p.rejected},
+		{"relay", false, p.relayed},
+		{"oldest snapshot", false, p.snapshots},
+		{"bloat", false, p.bloat},
+		{"clock", false, p.clock},
 	} {
-		if p.version < c.needs {
+		if c.schema && !p.usable {
 			continue
 		}
 		err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { return c.make(ctx, tx) })
@@ -178,12 +176,13 @@ func (p *patient) connections(ctx context.Context, tx pgx.Tx) error {
 }
 
 func (p *patient) schema(ctx context.Context, tx pgx.Tx) error {
-	var there, use, read, create, relays bool
+	var there, use, read, create, unreleased, relays bool
 	err := tx.QueryRow(ctx, `SELECT n.oid IS NOT NULL, coalesce(has_schema_privilege(n.oid, 'USAGE'), false),
 			coalesce((SELECT has_table_privilege(c.oid, 'SELECT') FROM pg_class c WHERE c.relnamespace = n.oid AND c.relname = 'store'), false),
-			CASE WHEN n.oid IS NULL THEN has_database_privilege(current_database(), 'CREATE') ELSE has_schema_privilege(n.oid, 'CREATE') END,
+			has_database_privilege(current_database(), 'CREATE'),
+			EXISTS (SELECT FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid WHERE c.relnamespace = n.oid AND c.relname = 'store' AND a.attname = 'compatible'),
 			EXISTS (SELECT FROM pg_namespace WHERE nspname = $2)
-		FROM (VALUES (1)) AS one LEFT JOIN pg_namespace n ON n.nspname = $1`, p.Schema, p.Outbox).Scan(&there, &use, &read, &create, &relays)
+		FROM (VALUES (1)) AS one LEFT JOIN pg_namespace n ON n.nspname = $1`, p.Schema, p.Outbox).Scan(&there, &use, &read, &create, &unreleased, &relays)
 	switch {
 	case err != nil:
 		return err
@@ -196,27 +195,25 @@ func (p *patient) schema(ctx context.Context, tx pgx.Tx) error {
 	case !there:
 		p.Add(checkup.Fail, "schema", fmt.Sprintf("there is no schema %s, and the role may not make it", p.quoted), "GRANT CREATE ON DATABASE, or CREATE SCHEMA … AUTHORIZATION the role; or give --schema")
 		return nil
+	case unreleased:
+		p.Add(checkup.Fail, "schema", fmt.Sprintf("schema %s was made by an unreleased build of mcpe-gen", p.quoted), "use a new schema")
+		return nil
 	case !use || !read:
 		p.Add(checkup.Fail, "schema", fmt.Sprintf("the role may not read %s.store", p.quoted), "GRANT USAGE on the schema and SELECT, INSERT, UPDATE, DELETE on its tables, or ask as the servers' role")
 		return nil
 	}
-	var version, compatible int
-	if err := tx.QueryRow(ctx, p.in(`SELECT version, compatible FROM @.store`)).Scan(&version, &compatible); err != nil {
+	var version, least int
+	if err := tx.QueryRow(ctx, p.in(`SELECT version, min_version FROM @.store`)).Scan(&version, &least); err != nil {
 		return err
 	}
-	p.version = version
-	found := fmt.Sprintf("version %d; builds that know %d can use it, this one knows %d", version, compatible, p.known)
-	switch {
-	case compatible > p.known:
-		p.version = 0 // what it has is not known
+	known := postgres.SchemaVersion()
+	found := fmt.Sprintf("version %d; builds that know %d can use it, this one knows %d", version, least, known)
+	if least > known {
 		p.Add(checkup.Fail, "schema", found, "use a newer build")
-	case version < p.known && !create:
-		p.Add(checkup.Fail, "schema", found, "GRANT CREATE on the schema, and ownership of its tables, to the role that opens it first after the upgrade")
-	case version < p.known:
-		p.Add(checkup.Warn, "schema", found, "the next server of this release brings it up to date")
-	default:
-		p.Add(checkup.OK, "schema", found, "")
+		return nil
 	}
+	p.usable = true
+	p.Add(checkup.OK, "schema", found, "")
 	return nil
 }
 
@@ -350,20 +347,16 @@ func (p *patient) shards(ctx context.Context, tx pgx.Tx) error {
 }
 
 func (p *patient) outbox(ctx context.Context, tx pgx.Tx) error {
-	return p.waits(ctx, tx, "outbox", p.Schema, p.version >= versionOutbox,
+	return p.waits(ctx, tx, "outbox", p.Schema,
 		"see whether the shard /outbox has an owner, and its log for `it cannot be appended to its log`: somebody may have locked a row of logs")
 }
 
-// waits says how much waits in the outbox of a schema, and for how long where its rows have times.
-func (p *patient) waits(ctx context.Context, tx pgx.Tx, check, schema string, timed bool, advice string) error {
-	age := "NULL"
-	if timed {
-		age = "extract(epoch FROM clock_timestamp() - min(at))"
-	}
+// waits says how much waits in the outbox of a schema, and for how long.
+func (p *patient) waits(ctx context.Context, tx pgx.Tx, check, schema, advice string) error {
 	var n int
 	var oldest *float64
 	var log *string
-	err := tx.QueryRow(ctx, of(schema, `SELECT count(*)::int, (`+age+`)::float8, (array_agg(left(log, 128) ORDER BY id))[1]
+	err := tx.QueryRow(ctx, of(schema, `SELECT count(*)::int, extract(epoch FROM clock_timestamp() - min(at))::float8, (array_agg(left(log, 128) ORDER BY id))[1]
 		FROM (SELECT * FROM @.outbox ORDER BY id LIMIT $1) AS o`), countMax).Scan(&n, &oldest, &log)
 	switch {
 	case err != nil:
@@ -372,16 +365,12 @@ func (p *patient) waits(ctx context.Context, tx pgx.Tx, check, schema string, ti
 		p.Add(checkup.OK, check, "empty", "")
 		return nil
 	}
-	found, state := fmt.Sprintf("%d occurrences wait", n), checkup.Warn
+	found := fmt.Sprintf("%d occurrences wait", n)
 	if n == countMax {
 		found = fmt.Sprintf("%d or more occurrences wait", n)
 	}
-	if oldest != nil {
-		waits := seconds(*oldest)
-		found += fmt.Sprintf(", the oldest for %v", waits.Round(time.Second))
-		state = checkup.Worse(waits, waitsWarn, waitsFail)
-	}
-	p.Add(state, check, fmt.Sprintf("%s, for %q", found, *log), advice)
+	waits := seconds(*oldest)
+	p.Add(checkup.Worse(waits, waitsWarn, waitsFail), check, fmt.Sprintf("%s, the oldest for %v, for %q", found, waits.Round(time.Second), *log), advice)
 	return nil
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
 // Options are what the verb was given.
@@ -66,7 +65,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, fmt.Errorf("connecting: %s", strings.NewReplacer(":\n\t", ": ", "\n\t", "; ").Replace(err.Error()))
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	p := &patient{Options: o, quoted: pgx.Identifier{o.Schema}.Sanitize(), known: postgres.SchemaVersion()}
+	p := &patient{Options: o, quoted: pgx.Identifier{o.Schema}.Sanitize()}
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		for name, value := range map[string]string{"statement_timeout": statementTime, "lock_timeout": lockTime} {
 			if _, err := tx.Exec(ctx, "SELECT set_config($1, $2, true)", name, value); err != nil {

@@ -76,7 +76,7 @@ func (p *patient) relayWaits(ctx context.Context, tx pgx.Tx) error {
 	if err != nil || !reads { // the line of rights says so
 		return err
 	}
-	err = p.waits(ctx, tx, "relay outbox", p.Outbox, true, "see whether the shard /outbox has an owner in the store of the events, with its doctor, and the owner's log for the reason; "+
+	err = p.waits(ctx, tx, "relay outbox", p.Outbox, "see whether the shard /outbox has an owner in the store of the events, with its doctor, and the owner's log for the reason; "+
 		"while that store is away rows wait, and nothing is lost")
 	if err == nil {
 		err = p.putAside(ctx, tx, "relay put aside", p.Outbox)

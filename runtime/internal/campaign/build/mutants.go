@@ -2,7 +2,7 @@ package main
 
 // ofPostgres are found by the campaign on PostgreSQL.
 var ofPostgres = []mutant{
-	{"no fence check", []change{{"runtime/store/postgres/migrations/09_holds.sql",
+	{"no fence check", []change{{"runtime/store/postgres/functions.sql",
 		"generation FROM @.store) FOR SHARE;\n	IF NOT FOUND THEN\n		RAISE EXCEPTION 'shard % of % is not held by %'",
 		"generation FROM @.store) FOR SHARE;\n	IF false THEN\n		RAISE EXCEPTION 'shard % of % is not held by %'"}}, test{}, nil},
 	{"lease clock disarmed", []change{{"runtime/internal/shard/lease.go",
