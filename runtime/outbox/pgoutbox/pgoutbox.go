@@ -90,7 +90,7 @@ func Open(ctx context.Context, connString string, o Options) (_ *Outbox, err err
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
-	if err := pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error { return b.migrate(ctx, tx) }); err != nil {
+	if err := pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error { return b.prepare(ctx, tx) }); err != nil {
 		b.pool.Close()
 		return nil, fmt.Errorf("open outbox: %w", err)
 	}
@@ -100,16 +100,19 @@ func Open(ctx context.Context, connString string, o Options) (_ *Outbox, err err
 // Close ends the connections. A relay's calls fail from then on.
 func (b *Outbox) Close() { b.pool.Close() }
 
-// migrations are only ever added to. The schema's name stands for "@" before a ".".
-var migrations = []string{`CREATE TABLE @.version (number integer NOT NULL);
-INSERT INTO @.version VALUES (0);
-` + outbox.Tables}
+// schemaVersion is the version of the schema that this build makes. A release that changes the schema raises it and
+// brings lower versions up to date in prepare.
+const schemaVersion = 1
+
+// tables makes the tables. The schema's name stands for "@" before a ".".
+var tables = "CREATE TABLE @.version (schema_version integer NOT NULL);\n" + outbox.Tables
 
 // in puts the schema in place of each "@" before a ".".
 func (b *Outbox) in(sql string) string { return strings.ReplaceAll(sql, "@.", b.table.Schema+".") }
 
-// migrate brings the schema to this build's version, under a lock that other processes which do so wait for.
-func (b *Outbox) migrate(ctx context.Context, tx pgx.Tx) error {
+// prepare makes the schema unless it is there, under a lock that other processes wait for. It refuses a schema that
+// this build cannot use.
+func (b *Outbox) prepare(ctx context.Context, tx pgx.Tx) error {
 	var server int
 	var encoding string
 	err := tx.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding')`).Scan(&server, &encoding)
@@ -124,39 +127,37 @@ func (b *Outbox) migrate(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", pglock.OutboxSchema(b.name)); err != nil {
 		return err
 	}
-	var exists, ours, others bool
-	err = tx.QueryRow(ctx, `SELECT count(n.oid) > 0, coalesce(bool_or(c.relname = 'version'), false), coalesce(bool_or(c.relname <> 'version'), false)
+	var exists, ours, others, unreleased bool
+	err = tx.QueryRow(ctx, `SELECT count(n.oid) > 0, coalesce(bool_or(c.relname = 'version'), false), coalesce(bool_or(c.relname <> 'version'), false),
+			coalesce(bool_or(c.relname = 'version' AND EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'number')), false)
 		FROM pg_catalog.pg_namespace n LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
-		WHERE n.nspname = $1`, b.name).Scan(&exists, &ours, &others)
-	if err != nil {
+		WHERE n.nspname = $1`, b.name).Scan(&exists, &ours, &others, &unreleased)
+	switch {
+	case err != nil:
 		return err
-	}
-	if !ours && others {
+	case unreleased:
+		return fmt.Errorf("schema %q was made by an unreleased build of mcpe-gen; use a new one", b.name)
+	case !ours && others:
 		return fmt.Errorf("schema %q holds tables of another program", b.name)
+	case ours:
+		var version int
+		if err := tx.QueryRow(ctx, b.in(`SELECT schema_version FROM @.version`)).Scan(&version); err != nil {
+			return fmt.Errorf("reading the version of schema %q: %w", b.name, err)
+		}
+		if version > schemaVersion {
+			return fmt.Errorf("schema %q was changed by a newer release: it has version %d, but this build knows only %d; upgrade mcpe-gen", b.name, version, schemaVersion)
+		}
+		return nil
 	}
 	if !exists {
 		if _, err := tx.Exec(ctx, "CREATE SCHEMA "+b.table.Schema); err != nil {
 			return fmt.Errorf("making schema %q: %w", b.name, err)
 		}
 	}
-	version := 0
-	if ours {
-		if err := tx.QueryRow(ctx, b.in(`SELECT number FROM @.version`)).Scan(&version); err != nil {
-			return fmt.Errorf("reading the version of schema %q: %w", b.name, err)
-		}
+	if _, err := tx.Conn().PgConn().Exec(ctx, b.in(tables)).ReadAll(); err != nil { // several statements
+		return fmt.Errorf("making the tables of schema %q: %w", b.name, err)
 	}
-	if version > len(migrations) {
-		return fmt.Errorf("schema %q was changed by a newer release: it has version %d, but this build knows only %d", b.name, version, len(migrations))
-	}
-	if version == len(migrations) {
-		return nil
-	}
-	for i, text := range migrations[version:] {
-		if _, err := tx.Conn().PgConn().Exec(ctx, b.in(text)).ReadAll(); err != nil { // several statements
-			return fmt.Errorf("migrating schema %q to version %d: %w", b.name, version+i+1, err)
-		}
-	}
-	_, err = tx.Exec(ctx, b.in(`UPDATE @.version SET number = $1`), len(migrations))
+	_, err = tx.Exec(ctx, b.in(`INSERT INTO @.version VALUES ($1)`), schemaVersion)
 	return err
 }
 

@@ -625,18 +625,20 @@ func TestOB5StoreAway(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.URL(t)
-	foreign, newer := pgtest.Schema(t), pgtest.Schema(t)
+	foreign, newer, unreleased := pgtest.Schema(t), pgtest.Schema(t), pgtest.Schema(t)
 	pgtest.Exec(t, dsn, "CREATE SCHEMA "+foreign, "CREATE TABLE "+foreign+".tickets (id text)")
 	openBox(t, dsn, newer, nil)
 	openBox(t, dsn, newer, nil) // which is there
-	pgtest.Exec(t, dsn, "UPDATE "+newer+".version SET number = 99")
+	pgtest.Exec(t, dsn, "UPDATE "+newer+".version SET schema_version = 99",
+		"CREATE SCHEMA "+unreleased, "CREATE TABLE "+unreleased+".version (number integer NOT NULL)", "INSERT INTO "+unreleased+".version VALUES (1)")
 	for _, c := range []struct {
 		dsn  string
 		o    pgoutbox.Options
 		want string
 	}{
 		{dsn, pgoutbox.Options{Schema: foreign}, "tables of another program"},
-		{dsn, pgoutbox.Options{Schema: newer}, "newer release"},
+		{dsn, pgoutbox.Options{Schema: newer}, "was changed by a newer release: it has version 99, but this build knows only 1; upgrade mcpe-gen"},
+		{dsn, pgoutbox.Options{Schema: unreleased}, "was made by an unreleased build of mcpe-gen; use a new one"},
 		{dsn, pgoutbox.Options{Schema: "pg_outbox"}, "Schema"},
 		{dsn, pgoutbox.Options{Schema: strings.Repeat("x", 49)}, "Schema"},
 		{dsn, pgoutbox.Options{Connections: -1}, "Connections"},
