@@ -225,7 +225,7 @@ func (e *examination) streams(ctx context.Context) {
 		case errors.Is(err, ErrReplicas):
 			e.Add(checkup.Fail, "stream", err.Error(), "nats stream edit "+name+" --replicas 3, when all servers are there")
 		case errors.Is(err, ErrVersion):
-			e.Add(checkup.Fail, "stream", err.Error(), "use the newer release")
+			e.Add(checkup.Fail, "stream", err.Error(), "upgrade mcpe-gen, or take another Namespace")
 		case err != nil:
 			e.Add(checkup.Fail, "stream", err.Error(), "another program made it or somebody changed it: change it back, or take another Namespace")
 		case e.current(info):

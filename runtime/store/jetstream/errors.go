@@ -22,8 +22,8 @@ var (
 	ErrReplicas = errors.New("jetstream: wrong number of replicas")
 	// ErrForeign says that a stream of our name is another program's, or was changed by hand.
 	ErrForeign = errors.New("jetstream: stream is another program's, or was changed")
-	// ErrVersion says that a newer release has made the stream in a form that this one does not know.
-	ErrVersion = errors.New("jetstream: stream was made by a newer release")
+	// ErrVersion says that a newer release, or a build before the first one, made the stream.
+	ErrVersion = errors.New("jetstream: the version of the stream is not supported")
 	// ErrKey says that the key is missing, wrong, or of a bad length.
 	ErrKey = errors.New("jetstream: encryption key does not fit")
 	// ErrCorrupt says that something in a stream is not what was written.

@@ -42,7 +42,7 @@ func putBack(t *testing.T, url, stream string, n int) {
 	// A backup is there at once: until all of it is, the stream is not taken for ours.
 	whole := config.Metadata
 	config.Metadata = maps.Clone(whole)
-	delete(config.Metadata, "mcpe.form")
+	delete(config.Metadata, "mcpe.version")
 	eventually(t, "the servers have forgotten what they had under that name", func() bool {
 		_, err := js.CreateStream(t.Context(), config)
 		return err == nil
@@ -228,6 +228,18 @@ func TestHole(t *testing.T) {
 	}
 }
 
+// unreleased makes a stream one that a build before the first release made.
+func unreleased(c *natsjs.StreamConfig) {
+	delete(c.Metadata, "mcpe.version")
+	c.Metadata["mcpe.form"] = "1"
+}
+
+// sentences say what to do with a stream of another version.
+var sentences = map[string]string{
+	"of a newer release": "(version 2, this release knows 1); upgrade mcpe-gen",
+	"of no release":      "was made by an unreleased build of mcpe-gen; delete it or use another Namespace",
+}
+
 // What is not as this package makes it is refused by name, at OpenLog and, when it changes later, by Ping (JS-42).
 func TestForeign(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -235,7 +247,8 @@ func TestForeign(t *testing.T) {
 		want   error
 	}{
 		"of another program":   {func(c *natsjs.StreamConfig) { c.Metadata = nil }, jetstream.ErrForeign},
-		"of a newer release":   {func(c *natsjs.StreamConfig) { c.Metadata["mcpe.form"] = "2" }, jetstream.ErrVersion},
+		"of a newer release":   {func(c *natsjs.StreamConfig) { c.Metadata["mcpe.version"] = "2" }, jetstream.ErrVersion},
+		"of no release":        {unreleased, jetstream.ErrVersion},
 		"of another log":       {func(c *natsjs.StreamConfig) { c.Metadata["mcpe.log"] = "other" }, jetstream.ErrForeign},
 		"with more subjects":   {func(c *natsjs.StreamConfig) { c.Subjects = append(c.Subjects, c.Subjects[0]+".more") }, jetstream.ErrForeign},
 		"with a bound of size": {func(c *natsjs.StreamConfig) { c.MaxBytes = 1 << 20 }, jetstream.ErrForeign},
@@ -255,7 +268,7 @@ func TestForeign(t *testing.T) {
 			config := stream.CachedInfo().Config
 			tc.change(&config)
 			check.Must(js.UpdateStream(t.Context(), config))(t)
-			if _, err := open(t, urls(cluster...), o).OpenLog(t.Context(), "log", bounded); !errors.Is(err, tc.want) {
+			if _, err := open(t, urls(cluster...), o).OpenLog(t.Context(), "log", bounded); !errors.Is(err, tc.want) || !strings.Contains(err.Error(), sentences[name]) {
 				t.Errorf("OpenLog: %v", err)
 			}
 			if !slices.Contains([]string{"of another program", "of another log"}, name) { // those lose the epoch as well

@@ -31,7 +31,7 @@ const (
 
 // Keys of a stream's metadata.
 const (
-	metaForm    = "mcpe.form"    // streamForm
+	metaVersion = "mcpe.version" // streamVersion
 	metaLog     = "mcpe.log"     // the whole name
 	metaEpoch   = "mcpe.epoch"   // the token of its subjects
 	metaGroup   = "mcpe.group"   // the raft group that the epoch began in; none of a server without cluster
@@ -40,8 +40,9 @@ const (
 	metaCount   = "mcpe.count"   // LogOptions.MaxCount of it
 )
 
-// streamForm is that of the streams that this release makes.
-const streamForm = "1"
+// streamVersion is the version of the streams that this release makes. A release that changes their form raises it and
+// brings streams of lower versions up to date when it opens them.
+const streamVersion = "1"
 
 // A Log is an [engine.Log] in a [Store].
 type Log struct {
@@ -204,7 +205,7 @@ func (s *Store) config(name, short, stream, token string, o store.LogOptions) je
 	c := jetstream.StreamConfig{
 		Name: stream, Storage: jetstream.FileStorage, Replicas: replicas, Discard: jetstream.DiscardOld, Retention: jetstream.LimitsPolicy,
 		AllowDirect: true, AllowAtomicPublish: true, DenyPurge: true, MaxMsgsPerSubject: -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1,
-		Metadata: map[string]string{metaForm: streamForm, metaLog: name},
+		Metadata: map[string]string{metaVersion: streamVersion, metaLog: name},
 	}
 	if s.o.Single {
 		c.Replicas = 1
@@ -234,6 +235,19 @@ func limit(c *jetstream.StreamConfig, o store.LogOptions) {
 	}
 }
 
+// checkVersion refuses a stream of another version.
+func checkVersion(c *jetstream.StreamConfig) error {
+	switch version := c.Metadata[metaVersion]; {
+	case version == streamVersion:
+		return nil
+	case version != "":
+		return fmt.Errorf("%w: a newer release made %s (version %s, this release knows %s); upgrade mcpe-gen", ErrVersion, c.Name, version, streamVersion)
+	case c.Metadata["mcpe.form"] != "": // what builds before the first release wrote
+		return fmt.Errorf("%w: %s was made by an unreleased build of mcpe-gen; delete it or use another Namespace", ErrVersion, c.Name)
+	}
+	return fmt.Errorf("%w: %s has metadata %v", ErrForeign, c.Name, c.Metadata)
+}
+
 // ours refuses a stream that is not as this package makes them.
 func (s *Store) ours(name, short string, info *jetstream.StreamInfo) error {
 	c := &info.Config
@@ -245,11 +259,10 @@ func (s *Store) ours(name, short string, info *jetstream.StreamInfo) error {
 		want = replicas
 	}
 	subject := s.o.Namespace + ".l." + short + "." + c.Metadata[metaEpoch] + ".*"
+	if err := checkVersion(c); err != nil {
+		return err
+	}
 	switch {
-	case c.Metadata[metaForm] == "":
-		return foreign("metadata", c.Metadata)
-	case c.Metadata[metaForm] != streamForm:
-		return fmt.Errorf("%w: %s has form %s", ErrVersion, c.Name, c.Metadata[metaForm])
 	case c.Metadata[metaLog] != name:
 		return foreign("the log", c.Metadata[metaLog])
 	case c.Metadata[metaEpoch] == "" || len(c.Subjects) != 1 || c.Subjects[0] != subject:

@@ -51,7 +51,7 @@ func (s *Store) keeping(c *records, kind string) jetstream.StreamConfig {
 	config := jetstream.StreamConfig{
 		Name: c.stream, Subjects: []string{c.prefix + ">"}, Storage: jetstream.FileStorage, Replicas: replicas, Discard: jetstream.DiscardOld,
 		Retention: jetstream.LimitsPolicy, AllowDirect: true, AllowAtomicPublish: true, AllowMsgTTL: true, MaxMsgsPerSubject: 1,
-		MaxMsgs: -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1, Metadata: map[string]string{metaForm: streamForm, metaKind: kind},
+		MaxMsgs: -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1, Metadata: map[string]string{metaVersion: streamVersion, metaKind: kind},
 	}
 	if s.o.Single {
 		config.Replicas = 1
@@ -78,11 +78,12 @@ func keeps(want, c *jetstream.StreamConfig) error {
 	foreign := func(what string, v any) error {
 		return fmt.Errorf("%w: %s has %s %v", ErrForeign, c.Name, what, v)
 	}
+	if err := checkVersion(c); err != nil {
+		return err
+	}
 	switch {
-	case c.Metadata[metaForm] == "" || c.Metadata[metaKind] != want.Metadata[metaKind]:
+	case c.Metadata[metaKind] != want.Metadata[metaKind]:
 		return foreign("metadata", c.Metadata)
-	case c.Metadata[metaForm] != streamForm:
-		return fmt.Errorf("%w: %s has form %s", ErrVersion, c.Name, c.Metadata[metaForm])
 	case len(c.Subjects) != 1 || c.Subjects[0] != want.Subjects[0]:
 		return foreign("the subjects", c.Subjects)
 	case c.Storage != jetstream.FileStorage:

@@ -425,7 +425,8 @@ func TestForeignState(t *testing.T) {
 		want   error
 	}{
 		"of another program":    {func(c *natsjs.StreamConfig) { c.Metadata = nil }, jetstream.ErrForeign},
-		"of a newer release":    {func(c *natsjs.StreamConfig) { c.Metadata["mcpe.form"] = "2" }, jetstream.ErrVersion},
+		"of a newer release":    {func(c *natsjs.StreamConfig) { c.Metadata["mcpe.version"] = "2" }, jetstream.ErrVersion},
+		"of no release":         {unreleased, jetstream.ErrVersion},
 		"with other subjects":   {func(c *natsjs.StreamConfig) { c.Subjects = append(c.Subjects, "else."+c.Name) }, jetstream.ErrForeign},
 		"that drops its oldest": {func(c *natsjs.StreamConfig) { c.MaxMsgs = 1000 }, jetstream.ErrForeign},
 		"that drops by age":     {func(c *natsjs.StreamConfig) { c.MaxAge = time.Hour }, jetstream.ErrForeign},
@@ -441,7 +442,7 @@ func TestForeignState(t *testing.T) {
 			config := check.Must(js.Stream(t.Context(), stateOf(o)))(t).CachedInfo().Config
 			tc.change(&config)
 			check.Must(js.UpdateStream(t.Context(), config))(t)
-			if again, err := jetstream.Open(t.Context(), urls(cluster...), quiet(o)); !errors.Is(err, tc.want) {
+			if again, err := jetstream.Open(t.Context(), urls(cluster...), quiet(o)); !errors.Is(err, tc.want) || !strings.Contains(err.Error(), sentences[name]) {
 				t.Errorf("Open: %v", err)
 				if err == nil {
 					again.Close()
