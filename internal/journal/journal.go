@@ -29,19 +29,34 @@ type Entry struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// A Format is what files of a program look like.
-type Format struct {
-	// Version is in the first line of the file; another one is refused.
-	Version int
-	// Older reads a file that is no journal: how the program kept its values before.
-	Older func(content []byte) ([]Entry, error)
-	// Check refuses an entry that was read; nil refuses none.
-	Check func(Entry) error
+// A Header is the first line of a file: the name and the version of its format. A release that changes the format raises
+// the version and reads files of lower ones.
+type Header struct {
+	Format  string `json:"format"`
+	Version int    `json:"version"`
 }
 
-// header is the first line.
-type header struct {
-	Version int `json:"version"`
+// Accept returns an error unless found is the header h.
+func (h Header) Accept(found Header) error {
+	switch {
+	case found == h:
+		return nil
+	case found.Format == "" && found.Version > 0:
+		return fmt.Errorf("it was made by an unreleased build of mcpe-gen (version %d); use a new file", found.Version)
+	case found.Format != h.Format:
+		return fmt.Errorf("it is not a file of %s", h.Format)
+	case found.Version > h.Version:
+		return fmt.Errorf("a newer release wrote it (version %d, this release knows %d); upgrade mcpe-gen", found.Version, h.Version)
+	}
+	return fmt.Errorf("corrupted: version %d", found.Version)
+}
+
+// A Format is the form of a program's files.
+type Format struct {
+	// Header is the first line.
+	Header Header
+	// Check refuses an entry that was read; nil refuses none.
+	Check func(Entry) error
 }
 
 // slack is how many bytes of superseded lines a small file may have.
@@ -90,7 +105,7 @@ func Open(ctx context.Context, path string, f Format) (_ *Journal, err error) {
 		return nil, err
 	}
 	j := &Journal{path: path, values: map[id]line{}}
-	if j.header, err = encode(header{f.Version}); err != nil {
+	if j.header, err = encode(f.Header); err != nil {
 		return nil, err
 	}
 	if j.lock, err = filelock.Acquire(ctx, path, filelock.DefaultWait); err != nil {
@@ -109,25 +124,19 @@ func Open(ctx context.Context, path string, f Format) (_ *Journal, err error) {
 	return j, nil
 }
 
-// read takes the entries of a file. It is written anew at the first change when it is of an older format, or when its
-// last line was cut off, which a process did that was killed before anybody was told that the line is kept.
+// read takes the entries of a file. The first change rewrites a file whose last line was cut off: the process that wrote
+// the line was killed before its Put returned.
 func (j *Journal) read(content []byte, f Format) error {
-	first, rest, _ := bytes.Cut(content, []byte("\n"))
-	var h header
-	if !bytes.Equal(append(first, '\n'), j.header) {
-		if json.Unmarshal(first, &h) == nil && h.Version > f.Version {
-			return fmt.Errorf("version %d, want %d", h.Version, f.Version)
-		}
-		entries, err := f.Older(content)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			if err := j.take(e, f); err != nil {
-				return err
-			}
-		}
-		return nil
+	var h Header
+	if err := json.NewDecoder(bytes.NewReader(content)).Decode(&h); err != nil {
+		return fmt.Errorf("corrupted in line 1: %w", err)
+	}
+	if err := f.Header.Accept(h); err != nil {
+		return err
+	}
+	rest, ok := bytes.CutPrefix(content, j.header)
+	if !ok {
+		return errors.New("corrupted in line 1")
 	}
 	j.size = int64(len(content))
 	for n := 2; len(rest) > 0; n++ {

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-var format = Format{Version: 1, Older: func([]byte) ([]Entry, error) { return nil, errors.New("is no journal") }}
+var format = Format{Header: Header{"test", 1}}
 
 func open(t *testing.T, path string) *Journal {
 	t.Helper()
@@ -198,9 +198,16 @@ func TestDamaged(t *testing.T) {
 	j.Close()
 	text, _ := os.ReadFile(path)
 	for damaged, said := range map[string]string{
-		strings.Replace(string(text), `"key":"a"`, `"key":a`, 1):       "line 2",
-		strings.Replace(string(text), `"version":1`, `"version":2`, 1): "version 2",
-		"": "no journal",
+		strings.Replace(string(text), `"key":"a"`, `"key":a`, 1):           "line 2",
+		strings.Replace(string(text), `"version":1`, `"version":2`, 1):     "a newer release wrote it (version 2, this release knows 1); upgrade mcpe-gen",
+		strings.Replace(string(text), `"version":1`, `"version":0`, 1):     "version 0",
+		strings.Replace(string(text), `"version":1`, `"version": 1`, 1):    "line 1",
+		strings.Replace(string(text), `"format":"test"`, `"format":""`, 1): "it was made by an unreleased build of mcpe-gen (version 1); use a new file",
+		strings.Replace(string(text), `"test"`, `"else"`, 1):               "it is not a file of test",
+		"{\"version\":2}\n":                            "it was made by an unreleased build of mcpe-gen (version 2); use a new file",
+		"{\n  \"version\": 1,\n  \"cursors\": {}\n}\n": "it was made by an unreleased build of mcpe-gen (version 1); use a new file",
+		"{}": "it is not a file of test",
+		"":   "line 1",
 	} {
 		if err := os.WriteFile(path, []byte(damaged), 0o600); err != nil {
 			t.Fatal(err)

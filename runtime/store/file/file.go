@@ -40,7 +40,7 @@ type Cursors struct {
 // process to close the file; then the error matches [ErrBusy]. A file that cannot be decoded is an error that names it:
 // cursors are never thrown away silently. Close it after use.
 func OpenCursors(path string) (*Cursors, error) {
-	j, err := journal.Open(context.Background(), path, journal.Format{Version: version, Older: older, Check: check})
+	j, err := journal.Open(context.Background(), path, format)
 	if err != nil {
 		if held := (*filelock.HeldError)(nil); errors.As(err, &held) {
 			err = fmt.Errorf("%w: %w", ErrBusy, err)
@@ -57,31 +57,8 @@ func OpenCursors(path string) (*Cursors, error) {
 // Close gives the file up. Changes that come later fail with [store.ErrClosed].
 func (c *Cursors) Close() error { return c.journal.Close() }
 
-// version is the format of the file; another one is refused rather than guessed at.
-const version = 2
-
-// older reads files of version 1, which were one JSON object.
-func older(text []byte) ([]journal.Entry, error) {
-	var f struct {
-		Version   int                        `json:"version"`
-		Cursors   map[string]json.RawMessage `json:"cursors"`
-		Callbacks map[string]json.RawMessage `json:"callbacks"`
-	}
-	if err := json.Unmarshal(text, &f); err != nil {
-		return nil, fmt.Errorf("corrupted: %w", err)
-	}
-	if f.Version != 1 {
-		return nil, fmt.Errorf("version %d, want %d", f.Version, version)
-	}
-	var entries []journal.Entry
-	for key, value := range f.Cursors {
-		entries = append(entries, journal.Entry{Kind: kindCursor, Key: key, Value: value})
-	}
-	for key, value := range f.Callbacks {
-		entries = append(entries, journal.Entry{Kind: kindCallback, Key: key, Value: value})
-	}
-	return entries, nil
-}
+// format is the form of the file; another one is refused rather than guessed at.
+var format = journal.Format{Header: journal.Header{Format: "mcpe-gen cursors", Version: 1}, Check: check}
 
 // check refuses what Load and Callback could not return.
 func check(e journal.Entry) error {

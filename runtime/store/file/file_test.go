@@ -67,9 +67,10 @@ func TestReopened(t *testing.T) {
 
 // A file that cannot be read is an error that names it, and stays as it is.
 func TestCorrupted(t *testing.T) {
-	for _, text := range []string{"", "{", `{"version":3}`, `{"version":1,"cursors":{"k":{}}}`, `[]`, "{\"version\":2}\n{}}\n",
-		"{\"version\":2}\n{\"kind\":\"cursor\",\"key\":\"k\",\"value\":{}}\n", "{\"version\":2}\n{\"kind\":\"callback\",\"key\":\"k\",\"value\":5}\n",
-		"{\"version\":2}\n{\"kind\":\"deadLetter\",\"key\":\"1\",\"value\":{\"sequence\":2}}\n"} {
+	const header = `{"format":"mcpe-gen cursors","version":1}` + "\n"
+	for _, text := range []string{"", "{", `{"format":"mcpe-gen cursors","version":3}`, `[]`, header + "{}}\n",
+		header + "{\"kind\":\"cursor\",\"key\":\"k\",\"value\":{}}\n", header + "{\"kind\":\"callback\",\"key\":\"k\",\"value\":5}\n",
+		header + "{\"kind\":\"deadLetter\",\"key\":\"1\",\"value\":{\"sequence\":2}}\n"} {
 		path := filepath.Join(t.TempDir(), "cursors.json")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -178,41 +179,23 @@ func TestDeadLettersReopened(t *testing.T) {
 	}
 }
 
-// A file that c52a99c wrote opens, and stays as it is until the first change.
-func TestOlderFile(t *testing.T) {
-	const older = `{
-  "version": 1,
-  "cursors": {
-    "k": {"cursor": "c", "eventIds": ["a"]}
-  },
-  "callbacks": {
-    "k": {"url": "u", "path": "/p", "secrets": null}
-  }
-}
-`
-	path := filepath.Join(t.TempDir(), "cursors.json")
-	if err := os.WriteFile(path, []byte(older), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c := open(t, path)
-	for range 2 {
-		s, _, err := c.Load(t.Context(), "k")
-		cb, _, err2 := c.Callback(t.Context(), "k")
-		if s.Cursor != "c" || len(s.EventIDs) != 1 || cb.URL != "u" || err != nil || err2 != nil {
-			t.Fatalf("%+v, %v, %+v, %v", s, err, cb, err2)
+// Nothing was released before version 1: files of builds from then are refused, and stay as they are.
+func TestUnreleasedFile(t *testing.T) {
+	const want = "it was made by an unreleased build of mcpe-gen (version %d); use a new file"
+	for version, text := range map[int]string{
+		1: "{\n  \"version\": 1,\n  \"cursors\": {\n    \"k\": {\"cursor\": \"c\"}\n  }\n}\n",
+		2: "{\"version\":2}\n{\"kind\":\"cursor\",\"key\":\"k\",\"value\":{\"cursor\":\"c\"}}\n",
+	} {
+		path := filepath.Join(t.TempDir(), "cursors.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		if text, _ := os.ReadFile(path); string(text) != older {
-			t.Fatalf("it was changed to %s", text)
+		_, err := file.OpenCursors(path)
+		if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), fmt.Sprintf(want, version)) {
+			t.Errorf("version %d: %v", version, err)
 		}
-		c = reopen(t, c, path)
-	}
-	if err := c.Save(t.Context(), "l", clientstore.Saved{Cursor: "d"}); err != nil {
-		t.Fatal(err)
-	}
-	c = reopen(t, c, path)
-	for key, want := range map[string]string{"k": "c", "l": "d"} {
-		if s, _, err := c.Load(t.Context(), key); s.Cursor != want || err != nil {
-			t.Errorf("%s: %+v, %v", key, s, err)
+		if left, _ := os.ReadFile(path); string(left) != text {
+			t.Errorf("version %d: it was changed to %q", version, left)
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"sync"
 
@@ -55,9 +54,7 @@ func Open(ctx context.Context, path string, o Options) (*Inbox, error) {
 	if o.Remember <= 0 {
 		o.Remember = 8192
 	}
-	j, err := journal.Open(ctx, path, journal.Format{Version: version, Older: func([]byte) ([]journal.Entry, error) {
-		return nil, fmt.Errorf("%s is not the inbox of a bridge", filepath.Base(path))
-	}})
+	j, err := journal.Open(ctx, path, journal.Format{Header: header})
 	if err != nil {
 		return nil, fmt.Errorf("opening the inbox %s: %w", path, err)
 	}

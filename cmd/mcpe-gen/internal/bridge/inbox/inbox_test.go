@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -365,6 +366,15 @@ func TestKeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Open(t.Context(), other, Options{}); err == nil || string(content(t, other)) != "my notes\n" {
+		t.Error(err)
+	}
+	// Nothing was released before version 1.
+	const unreleased = "{\"version\":1}\n{\"kind\":\"last\",\"key\":\"\",\"value\":3}\n"
+	if err := os.WriteFile(other, []byte(unreleased), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), other, Options{})
+	if err == nil || !strings.Contains(err.Error(), other+": it was made by an unreleased build of mcpe-gen (version 1); use a new file") || string(content(t, other)) != unreleased {
 		t.Error(err)
 	}
 }

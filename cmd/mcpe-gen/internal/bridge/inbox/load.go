@@ -17,7 +17,8 @@ const (
 	kindSubscription = "subscription"
 )
 
-const version = 1
+// header begins the file.
+var header = journal.Header{Format: "mcpe-gen inbox", Version: 1}
 
 // load reads what the journal has. A write that a crash has cut short has left its first entries alone: a batch that is
 // read already is no longer unread, and a mark of no batch means nothing.
