@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/atomicfile"
 	"github.com/mcpe-gen/mcpe-gen/internal/filelock"
+	"github.com/mcpe-gen/mcpe-gen/internal/journal"
 )
 
 // A Consent is what the user lets one server see. See CONV-5.
@@ -52,10 +53,10 @@ type FileConsents struct {
 	closed bool
 }
 
-const consentsVersion = 1
+var consentsHeader = journal.Header{Format: "mcpe-gen consents", Version: 1}
 
 type consentsFile struct {
-	Version  int                `json:"version"`
+	journal.Header
 	Consents map[string]Consent `json:"consents"`
 }
 
@@ -97,8 +98,8 @@ func (f *FileConsents) read() error {
 	if err := json.Unmarshal(data, &c); err != nil {
 		return fmt.Errorf("corrupted: %w", err)
 	}
-	if c.Version != consentsVersion {
-		return fmt.Errorf("version %d, want %d", c.Version, consentsVersion)
+	if err := consentsHeader.Accept(c.Header); err != nil {
+		return err
 	}
 	for name, consent := range c.Consents {
 		consent.Server = name
@@ -163,7 +164,7 @@ func (f *FileConsents) change(apply func(map[string]Consent)) error {
 	next := maps.Clone(f.all)
 	apply(next)
 	if f.path != "" {
-		data, err := json.MarshalIndent(consentsFile{consentsVersion, next}, "", "  ")
+		data, err := json.MarshalIndent(consentsFile{consentsHeader, next}, "", "  ")
 		if err != nil {
 			return err
 		}

@@ -108,12 +108,17 @@ func TestFileConsents(t *testing.T) {
 	if err := f.Grant(t.Context(), Consent{Server: "c"}); err == nil {
 		t.Error("granted in a file that is closed")
 	}
-	for _, bad := range []string{"{", `{"version": 2}`} {
+	for bad, want := range map[string]string{
+		"{": "corrupted",
+		`{"format": "mcpe-gen consents", "version": 2}`: "a newer release wrote it (version 2, this release knows 1); upgrade mcpe-gen",
+		`{"version": 1, "consents": {}}`:                "it was made by an unreleased build of mcpe-gen (version 1); use a new file",
+		`{"format": "mcpe-gen cursors", "version": 1}`:  "it is not a file of mcpe-gen consents",
+	} {
 		if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenConsents(path); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v", bad, err)
+		if _, err := OpenConsents(path); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", bad, err, want)
 		}
 	}
 }
