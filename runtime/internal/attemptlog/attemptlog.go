@@ -3,16 +3,13 @@
 package attemptlog
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -24,10 +21,8 @@ const form = 1
 // ErrMalformed is returned for bytes that Encode has not written.
 var ErrMalformed = errors.New("attempts are malformed")
 
-// Encode writes the attempts in order: of each its times in Unix nanoseconds, 0 for none, its
-// numbers, and its texts with their lengths before them. The number of one that somebody asked for is
-// negative, and its event type is followed by a zero byte and who that was: builds that do not know the difference run
-// beside this one.
+// Encode writes the attempts in order: of each its times in Unix nanoseconds, 0 for none, its numbers, and its texts with
+// their lengths before them.
 func Encode(attempts []operator.Attempt) []byte {
 	b := make([]byte, 0, 1+80*len(attempts))
 	b = append(b, form)
@@ -36,18 +31,10 @@ func Encode(attempts []operator.Attempt) []byte {
 		b = binary.AppendVarint(b, scalar.Nanos(a.At))
 		b = binary.AppendVarint(b, int64(a.Took))
 		b = binary.AppendVarint(b, scalar.Nanos(a.NextAt))
-		number := int64(a.Number)
-		event := a.Event
-		if a.AskedBy != "" {
-			number = -number
-			if a.AskedBy != actor.Nobody {
-				event += "\x00" + a.AskedBy
-			}
-		}
-		b = binary.AppendVarint(b, number)
+		b = binary.AppendVarint(b, int64(a.Number))
 		b = binary.AppendVarint(b, int64(a.Status))
 		b = binary.AppendVarint(b, int64(a.Position))
-		for _, text := range [...]string{a.EventID, event, a.Category} {
+		for _, text := range [...]string{a.EventID, a.Event, a.Category, a.AskedBy} {
 			b = binary.AppendUvarint(b, uint64(len(text)))
 			b = append(b, text...)
 		}
@@ -69,7 +56,7 @@ func Decode(b []byte) (attempts []operator.Attempt, err error) {
 			}
 			b = b[n:]
 		}
-		var texts [3]string
+		var texts [4]string
 		for i := range texts {
 			size, n := binary.Uvarint(b)
 			if n <= 0 || size > uint64(len(b)-n) {
@@ -78,14 +65,9 @@ func Decode(b []byte) (attempts []operator.Attempt, err error) {
 			texts[i] = string(b[n : n+int(size)])
 			b = b[n+int(size):]
 		}
-		askedBy := ""
-		if numbers[3] < 0 {
-			texts[1], askedBy, _ = strings.Cut(texts[1], "\x00")
-			askedBy = cmp.Or(askedBy, actor.Nobody)
-		}
 		attempts = append(attempts, operator.Attempt{At: scalar.Time(numbers[0]), Took: time.Duration(numbers[1]), NextAt: scalar.Time(numbers[2]),
-			Number: clamp(max(numbers[3], -numbers[3])), Status: clamp(numbers[4]), Position: store.Position(numbers[5]), EventID: texts[0], Event: texts[1], Category: texts[2],
-			AskedBy: askedBy})
+			Number: clamp(numbers[3]), Status: clamp(numbers[4]), Position: store.Position(numbers[5]), EventID: texts[0], Event: texts[1], Category: texts[2],
+			AskedBy: texts[3]})
 	}
 	return attempts, nil
 }
