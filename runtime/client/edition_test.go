@@ -3,9 +3,7 @@ package client
 import (
 	"fmt"
 	"testing"
-	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -61,37 +59,6 @@ func TestD10WebhookIDOfTheMessage(t *testing.T) {
 			read(t, s).want("e4")
 		})
 	}
-}
-
-// D10: what an earlier build stored, by eventId and by an envelope's bare webhook-id, is handed out and
-// recognized without a migration.
-func TestD10StoredByAnEarlierBuild(t *testing.T) {
-	eachCarrier(t, func(t *testing.T, c carrier) {
-		o, cursors, received, _ := kept(true)
-		h, cl := hooked(t, c, o)
-		subscribe(t, cl, WithCursorKey("k")) // leaves a callback behind
-		h.crash(cl)
-		h.emit(4)
-		if err := cursors.Save(t.Context(), "k", clientstore.Saved{Cursor: "c1", EventIDs: []string{"e1"}}); err != nil {
-			t.Fatal(err)
-		}
-		gap, _ := webhook.Gap(new("c2"))
-		for _, b := range []clientstore.Received{{EventID: "e2", Body: []byte(eventJSON("e2", "c2"))}, {EventID: "msg_gap_1", Body: gap}} {
-			if fresh, err := received.PutReceived(t.Context(), "k", b); err != nil || !fresh {
-				t.Fatal(fresh, err)
-			}
-		}
-		cl = h.client(c, o)
-		s := subscribe(t, cl, WithCursorKey("k"))
-		for n := 1; n <= 3; n++ { // resumed from c1 and, being generous, before it
-			h.message(h.sub(), fmt.Sprint("msg_", n), n)
-		}
-		r := read(t, s)
-		r.want("e2", "gap:c2", "e3")
-		time.Sleep(time.Second)
-		h.message(h.sub(), "msg_4", 4)
-		r.want("e4")
-	})
 }
 
 // D10: what waits in the store is there once under whatever webhook-ids it came, over a restart too.

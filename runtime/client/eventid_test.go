@@ -93,7 +93,7 @@ func TestEventIDs(t *testing.T) {
 }
 
 // V9: an occurrence never takes the place of an envelope in the store, nor the other way round, whatever it is
-// called, and what an earlier build stored is recognized.
+// called, and what an earlier process stored is recognized.
 func TestEventIDLikeAnEnvelope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, _, received, _ := kept(true)
@@ -108,7 +108,7 @@ func TestEventIDLikeAnEnvelope(t *testing.T) {
 		s := subscribe(t, cl, WithCursorKey("k"))
 		sub := h.sub()
 		for _, m := range []struct{ id, body string }{
-			{"msg_0", string(gap)}, // of the earlier build
+			{"msg_0", string(gap)}, // of the earlier process
 			{"msg_a", occurrenceOf("envelope msg_1", "c2")}, {"msg_1", string(gap)},
 			{"msg_2", string(gap)}, {"msg_b", occurrenceOf("envelope msg_2", "c3")},
 			{"msg_c", occurrenceOf("event envelope msg_1", "c4")},

@@ -42,8 +42,7 @@ func (cb *callback) keep(ctx context.Context, d webhook.Delivery) error {
 	return nil
 }
 
-// Marks of what is stored that is not a plain eventId. Neither was ever the beginning of an eventId in a
-// store of an earlier build, which took none with a blank.
+// Marks of the ids under which messages are stored, unless the id is a plain eventId.
 const (
 	markEnvelope = "envelope "
 	markEvent    = "event "

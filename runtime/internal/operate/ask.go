@@ -64,9 +64,6 @@ func (a *Admin) askAndWait(ctx context.Context, o orders.Order) (answer string, 
 
 // answer tells who has given the order what came of it. Nobody waits any more for an action that is gone.
 func (a *Admin) answer(ctx context.Context, o orders.Order, answer string) error {
-	if o.Answer == "" {
-		return nil // an earlier build does not wait
-	}
 	if err := a.actions().FinishAction(ctx, o.Answer, []byte(answer)); err != nil && !errors.Is(err, engine.ErrActionGone) {
 		return fmt.Errorf("answering another process: %w", err)
 	}
