@@ -245,9 +245,9 @@ func TestCUR8RestoredDatabase(t *testing.T) {
 	})
 }
 
-// CUR-8: cursors of the build before proofs go on, at the head, in the log and at the last evicted entry, and
-// come back proven.
-func TestCUR8CursorsOfBefore(t *testing.T) {
+// CUR-8: cursors without a proof, which are given out while the store does not answer, go on, at the head, in the log and
+// at the last evicted entry, and come back proven.
+func TestCUR8CursorsWithoutProof(t *testing.T) {
 	s := newServer(t, Options{})
 	e := register(t, s, "e", Hooks[filterArgs, incident]{}, WithRetention(Retention{MaxCount: 2}))
 	for i := range 4 {

@@ -144,7 +144,7 @@ func TestStrangeCursors(t *testing.T) {
 	}
 	at := func(epoch, pos uint64) string {
 		c := now
-		c.Epoch, c.Position, c.Proof = epoch, pos, 0 // as builds of before proofs gave them out
+		c.Epoch, c.Position, c.Proof = epoch, pos, 0 // as they are given out while the store does not answer
 		return c.String()
 	}
 	proven := func(pos uint64, change uint32) string {

@@ -87,7 +87,7 @@ type EventLog interface {
 	// AppendOnce is Append for an occurrence that its author may emit again. When an entry with e's
 	// EventID for e's Targets (a set: [Audience]) is retained after position above, however it was
 	// appended, nothing is appended: fresh is false, the position is that entry's, and the error is
-	// what [Repeats] says of the two. Of several such entries, which older files may hold, the last
+	// what [Repeats] says of the two. Of several such entries, as Append leaves them, the last
 	// counts. Looking and appending are one step: of concurrent calls with one id one appends. Its
 	// cost does not grow with the log. What it reports is as durable as an append: fresh is false
 	// only when the entry that stands is. See OCC-5.

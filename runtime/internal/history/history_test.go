@@ -127,7 +127,7 @@ func TestLatest(t *testing.T) {
 	})
 	restart(func(b *build) {
 		want(t, "what was raised", b.register(tighter, narrow), " 5")
-		// Stored data: the log and the members of its newest entry are those of earlier releases.
+		// Stored data: the log and the members of its newest entry are those that other builds read and write.
 		r, err := b.memory.Recall(t.Context(), wire.Descriptor{Name: "other"}, nil)
 		if err != nil || r.Changed != "" || r.Commit(t.Context()) != nil {
 			t.Errorf("a type without a log: %v", err)

@@ -104,7 +104,7 @@ func (r *feedReader) notAfter(cursor string) string {
 	return cursor
 }
 
-// bare is the cursor without its proof: builds of before gave out none.
+// bare is the cursor without its proof, which a cursor lacks that was made while the store did not answer.
 func bare(cursor string) string {
 	c, err := wire.ParseCursor(cursor)
 	if err != nil {

@@ -146,7 +146,7 @@ func testOnceAge(t *testing.T, s store.Store, c clock) {
 func testOnceAfterAppend(t *testing.T, s store.Store) {
 	l := check.OpenLog(t, s, "a", store.LogOptions{})
 	data := []string{`{"n":1}`, `{"n":1}`, `{"n":2}`}
-	for _, d := range data { // as an older file may hold them
+	for _, d := range data {
 		if _, err := l.Append(t.Context(), check.With(check.Entry("x"), d)); err != nil {
 			t.Fatal(err)
 		}
