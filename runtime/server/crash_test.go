@@ -44,7 +44,7 @@ const (
 func crashPoints() []string {
 	var points []string
 	for _, step := range []string{"append before", "append after", "read before", "read after", "send at", "acknowledge at", "save before", "save after",
-		"dispatched before", "dispatched after", "put before", "put after", "verification before", "verification after"} {
+		"mark before", "mark after", "put before", "put after", "verification before", "verification after"} {
 		for n := 1; n <= 3; n++ {
 			if os.Getenv("MCPE_TEST_CRASH_ALL") != "" || n == 1+len(points)%3 {
 				points = append(points, fmt.Sprint(step, " ", n))
@@ -103,10 +103,10 @@ func (s *crashingStore) SaveAttempts(ctx context.Context, u []store.Update, made
 	return s.Store.SaveAttempts(ctx, u, made)
 }
 
-func (s *crashingStore) Dispatched(ctx context.Context, log string, to store.Position, c []store.Concern) error {
-	s.c.at("dispatched", "before")
-	defer s.c.at("dispatched", "after")
-	return s.Store.Dispatched(ctx, log, to, c)
+func (s *crashingStore) SaveMark(ctx context.Context, log string, to store.Position) error {
+	s.c.at("mark", "before")
+	defer s.c.at("mark", "after")
+	return s.Store.SaveMark(ctx, log, to)
 }
 
 func (s *crashingStore) PutSubscription(ctx context.Context, r store.Subscription) (uint64, error) {

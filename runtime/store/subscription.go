@@ -32,6 +32,10 @@ type Progress struct {
 	Base  Position
 	// Settled are disjoint, ascending and above Base.
 	Settled []Span
+	// Open reports that something above Base that the subscription is to get is not settled, so that
+	// delivery begins at Base after a restart. Otherwise it begins at the larger of Base and the mark
+	// of the log. See REP-10.
+	Open bool
 	// Upstream is the cursor text that stands for Base where positions mean nothing after a
 	// restart: subscriptions of a check source. See CUR-1.
 	Upstream string
@@ -91,18 +95,6 @@ type Update struct {
 	Generation uint64
 	Progress   Progress
 	Health     Health
-	// Idle tells that nothing that concerns the subscription is unsettled: its [Concern] is
-	// forgotten.
-	Idle bool
-}
-
-// A Concern says that a log holds something for a subscription that is not settled yet.
-type Concern struct {
-	// ID and Generation name the subscription.
-	ID         string
-	Generation uint64
-	// First is the first position that concerns it.
-	First Position
 }
 
 // A Verification records that a principal may have events sent to a URL. See VER-3.
@@ -122,14 +114,14 @@ type SubscriptionStore interface {
 	// PutSubscription stores s when the stored revision equals s.Revision, 0 meaning that there is
 	// none, and returns the new revision; otherwise it returns ErrConflict and changes nothing. When
 	// the generation stays the same, the stored Progress and Health stay too: only SaveProgress
-	// changes those of a live subscription, so that a refresh never takes deliveries back. A new
-	// generation gets a [Concern] with the log of its event from just after its base, in the same
-	// step: a crash before anything else is recorded loses nothing.
+	// changes those of a live subscription, so that a refresh never takes deliveries back. The
+	// Progress of a new generation is stored as Open whatever s says: a crash before anything else is
+	// stored loses nothing.
 	PutSubscription(ctx context.Context, s Subscription) (revision uint64, err error)
 	// Subscription returns the record of that id and whether there is one.
 	Subscription(ctx context.Context, id string) (Subscription, bool, error)
-	// DeleteSubscription removes the record and its concern when the generation matches; anything
-	// else is no error.
+	// DeleteSubscription removes the record when the generation matches; otherwise it does nothing and
+	// returns nil.
 	DeleteSubscription(ctx context.Context, id string, generation uint64) error
 	// Subscriptions returns up to limit records with ids above after, in order of id.
 	Subscriptions(ctx context.Context, after string, limit int) ([]Subscription, error)
@@ -138,12 +130,12 @@ type SubscriptionStore interface {
 	// SaveProgress stores the updates in one step; those of unknown ids or other generations are
 	// passed over. The revision does not change.
 	SaveProgress(ctx context.Context, updates []Update) error
-	// Dispatched records that everything up to position to of the named log was offered to the subscriptions, and
-	// which of them it concerns; an existing concern of a subscription keeps its lower position.
-	Dispatched(ctx context.Context, log string, to Position, concerned []Concern) error
-	// Resume returns what Dispatched recorded: a subscription without a concern begins at the
-	// larger of its base and to, one with a concern at its base.
-	Resume(ctx context.Context, log string) (to Position, concerned []Concern, err error)
+	// SaveMark stores the mark of the named log: everything up to position to was offered to the
+	// subscriptions, and each that has something unsettled there is stored as Open. A mark never
+	// moves back.
+	SaveMark(ctx context.Context, log string, to Position) error
+	// Mark returns the mark of the named log, 0 if none was stored.
+	Mark(ctx context.Context, log string) (Position, error)
 	// Verification returns the record of the pair and whether there is one.
 	Verification(ctx context.Context, principal, url string) (Verification, bool, error)
 	// PutVerification replaces the record of the pair.

@@ -32,10 +32,9 @@ type recorder struct {
 
 // A state is what a crash leaves behind.
 type state struct {
-	subs     []store.Subscription
-	to       store.Position
-	concerns []store.Concern
-	acked    map[string]bool // "sub event"
+	subs  []store.Subscription
+	mark  store.Position
+	acked map[string]bool // "sub event"
 }
 
 func (r *recorder) snapshot(known func() map[string]bool) {
@@ -43,7 +42,7 @@ func (r *recorder) snapshot(known func() map[string]bool) {
 	var s state
 	var err1, err2 error
 	s.subs, err1 = r.SubscriptionStore.Subscriptions(ctx, "", 1000)
-	s.to, s.concerns, err2 = r.SubscriptionStore.Resume(ctx, r.log)
+	s.mark, err2 = r.SubscriptionStore.Mark(ctx, r.log)
 	if err := errors.Join(err1, err2); err != nil {
 		r.t.Error(err)
 	}
@@ -61,9 +60,9 @@ func (s *state) restore(t testing.TB, log string) *memory.Store {
 	for _, sub := range s.subs {
 		sub.Revision = 0
 		_, e := m.PutSubscription(ctx, sub)
-		err = errors.Join(err, e)
+		err = errors.Join(err, e, m.SaveProgress(ctx, []store.Update{{ID: sub.ID, Generation: sub.Generation, Progress: sub.Progress, Health: sub.Health}}))
 	}
-	if err = errors.Join(err, m.Dispatched(ctx, log, s.to, s.concerns)); err != nil {
+	if err = errors.Join(err, m.SaveMark(ctx, log, s.mark)); err != nil {
 		t.Error(err)
 	}
 	return m
@@ -88,7 +87,7 @@ func (w *writeSpy) SaveProgress(ctx context.Context, u []store.Update) error {
 	return w.Owned.SaveProgress(ctx, u)
 }
 
-func (w *writeSpy) Dispatched(ctx context.Context, log string, to store.Position, c []store.Concern) error {
+func (w *writeSpy) SaveMark(ctx context.Context, log string, to store.Position) error {
 	w.count.Add(1)
 	if w.fail != nil {
 		if err := w.fail(); err != nil {
@@ -96,13 +95,13 @@ func (w *writeSpy) Dispatched(ctx context.Context, log string, to store.Position
 		}
 	}
 	defer w.after()
-	return w.Owned.Dispatched(ctx, log, to, c)
+	return w.Owned.SaveMark(ctx, log, to)
 }
 
 // TestTrap1Crash cuts the process off after every writing, under random orders of success, failure
 // and abandonment, and starts again from what was stored: what was acknowledged before and after
 // is everything that matched, and every cursor that went out was safe (HOOK-6, section 13).
-// [Engine.Flush] carries it with collect and write, [Engine.Add] with pin, and [Watermark.At].
+// [Engine.Flush] carries it with collect and write, [Engine.Add], and [Watermark.At].
 func TestTrap1Crash(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(rt, "events")
@@ -297,7 +296,7 @@ func restart(t *testing.T, top *topic, st *state, matching map[string]store.Posi
 			return fmt.Errorf("%s at %d was delivered again although it is stored as settled", key, p)
 		}
 		if !st.acked[key] && after[key] == 0 {
-			return fmt.Errorf("%s was lost: dispatched to %d, concerns %v, records %v", key, st.to, st.concerns, st.subs)
+			return fmt.Errorf("%s was lost: the mark is %d, the records %v", key, st.mark, st.subs)
 		}
 	}
 	return nil

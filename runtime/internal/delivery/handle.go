@@ -56,7 +56,7 @@ type Handle struct {
 	class   class
 	queued  bool // in guest.ready
 	dirty   bool // in shard.dirty
-	row     bool // a concern is stored
+	open    bool // stored as open; never without a log
 	touched bool // what is stored has to be replaced even if nothing is unsettled
 	granted bool // the limits have been asked for the next attempt
 	gapped  bool // a gap that no subscribe response has reported
@@ -66,24 +66,19 @@ type Handle struct {
 
 // An Entry is what [Engine.Add] needs to know of a subscription.
 type Entry struct {
-	// Subscription is the record; its Progress counts in the Reader's positions.
+	// Subscription is the record as stored; its Progress counts in the Reader's positions.
 	Subscription store.Subscription
 	Reader       Reader
 	// Begin, when set, is called with the handle before any method of Reader, so that the reader
 	// knows which handle to wake.
 	Begin func(*Handle)
 	// Log is the log that Progress counts in, when its positions mean something after a restart;
-	// nil for others, such as feeds of a check, whose progress is kept as Progress.Upstream.
+	// nil for others, such as feeds of a check, whose progress is kept as Progress.Upstream. Delivery
+	// begins at Progress.Base if Progress.Open is set, otherwise at the larger of it and Log's mark.
 	Log *Log
-	// Restored tells that the record was there when the process began: delivery then begins where
-	// Log knows that it has to. For any other the engine stores a concern before Add returns, so
-	// that a restart begins at its base and not at the place up to which the log is dispatched.
-	Restored bool
-	// Late tells of a restored record that its store had from elsewhere after Log was opened, or that it
-	// may have had: its concern is with the record, unless somebody has found it settled.
-	Late bool
-	// Concerned tells that nobody has done anything for the record since it was stored with its concern.
-	Concerned bool
+	// Moved reports that the stored progress differs from Progress because it counts in another epoch:
+	// the engine replaces it soon. With a Log, the stored record is open.
+	Moved bool
 	// Gap tells of a gap that nobody was told of: an envelope goes out with the first events. The record's
 	// Truncated is set. Until an attempt has told of it, progress is not stored: the next owner finds the gap again.
 	Gap bool
@@ -121,6 +116,9 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	if err != nil || u.Host == "" {
 		return nil, fmt.Errorf("delivery: subscription %s has no usable URL", s.ID)
 	}
+	if n.Log != nil && !s.Progress.Open {
+		s.Progress.Base = max(s.Progress.Base, n.Log.from)
+	}
 	keys, err := ring.Of(s.Secrets)
 	if err != nil {
 		return nil, fmt.Errorf("delivery: subscription %s: %w", s.ID, err)
@@ -128,21 +126,8 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	h := &Handle{
 		e: e, shard: n.Shard, log: n.Log, reader: n.Reader, id: s.ID, event: s.Event, url: s.URL, generation: s.Generation, epoch: s.Progress.Epoch,
 		dialect: wire.Dialect(s.Codes), ring: keys, expires: instantOf(s.ExpiresAt), marks: NewWatermark(s.Progress), health: healthOf(s.Health),
+		open: n.Log != nil && s.Progress.Open, touched: n.Moved,
 		gapped: s.Truncated, pausedAt: instantOf(s.PausedAt), slot: -1, width: startWidth(e.o.PerSubscription), intake: intake{woken: true}, class: n.class(),
-	}
-	switch {
-	case n.Log == nil:
-	case n.Concerned:
-		h.row = true
-	case n.Restored:
-		if err := n.Log.restore(ctx, h, s.Progress, n.Late); err != nil {
-			return nil, err
-		}
-	default:
-		if err := n.Log.note(ctx, h.concern()); err != nil {
-			return nil, err
-		}
-		h.row = true
 	}
 	now := e.now()
 	if h.health.suspended {
@@ -161,8 +146,8 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	h.hold(now, s.NotBefore, n.Hold)
 	h.guest = e.guestOf(strings.ToLower(u.Host), s.Principal)
 	h.shard.handles[h] = struct{}{}
-	if !n.Restored && !n.Concerned {
-		h.touched = true
+	if n.Log != nil && n.Log.ready {
+		h.touched = true // the record may be older than what an earlier handle has stored
 	}
 	if gap {
 		h.untold = true
@@ -275,7 +260,7 @@ func (h *Handle) Concerned(ctx context.Context, p store.Position) (concerned, se
 }
 
 func (h *Handle) progress() store.Progress {
-	return store.Progress{Epoch: h.epoch, Base: h.marks.Base(), Settled: h.marks.Spans()}
+	return store.Progress{Epoch: h.epoch, Base: h.marks.Base(), Settled: h.marks.Spans(), Open: h.open}
 }
 
 // withUpstream adds the cursor text of subscriptions whose positions end with the process.

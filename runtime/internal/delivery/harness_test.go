@@ -214,10 +214,11 @@ func record(id string) store.Subscription {
 		Secrets: []store.Secret{{Key: oldKey}}, CreatedAt: now, RefreshedAt: now, ExpiresAt: now.Add(time.Hour)}
 }
 
-// join adds a subscription to the engine.
+// join adds a subscription to the engine; one that is not restored was stored a moment ago, as open.
 func (t *topic) join(tb testing.TB, e *Engine, s store.Subscription, restored bool) (*Handle, *view) {
 	tb.Helper()
-	return t.attend(tb, e, Entry{Subscription: s, Restored: restored})
+	s.Progress.Open = s.Progress.Open || !restored
+	return t.attend(tb, e, Entry{Subscription: s})
 }
 
 // attend adds the entry's subscription to the engine.

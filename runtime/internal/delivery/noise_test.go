@@ -107,9 +107,9 @@ func (c scene) play(t *testing.T) []time.Duration {
 		r := record(id)
 		r.Principal, r.URL = principal, "http://"+host+"/"+id
 		if !c.restored {
-			r.Progress.Base = top.Head()
+			r.Progress = store.Progress{Base: top.Head(), Open: true}
 		}
-		h, _ := top.attend(t, e, Entry{Subscription: r, Restored: c.restored, Answered: answered})
+		h, _ := top.attend(t, e, Entry{Subscription: r, Answered: answered})
 		return h
 	}
 	if c.restored {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,33 +15,30 @@ import (
 )
 
 // A Log is an event log as far as a shard has to do with it: its name in the store, where its head is,
-// and what was left to do when the shard was taken up.
+// and its mark, the position up to which it was offered to the shard's subscriptions (REP-10).
 type Log struct {
 	shard *Shard
 	name  string
 	head  func() store.Position
+	// from is the mark when the log was opened. A record that is stored as closed has nothing unsettled
+	// up to the mark that was stored when the record was read, nor up to an earlier mark such as from.
+	from store.Position
 
 	advanced atomic.Bool
 
 	// Under the engine's lock.
-	ready    bool
-	recorded store.Position           // stored as dispatched
-	marked   time.Time                // when that was stored
-	concerns map[string]store.Concern // until ready
+	ready  bool
+	marked time.Time // when the mark was stored
 }
 
-// OpenLog makes a log known and loads what was left to do. head returns the last position for which
-// every Wake has been called; it may take the append lock. Then add the restored subscriptions and
-// call [Log.Ready].
+// OpenLog opens a log and reads its mark. head returns the last position for which every Wake has been
+// called; it may take the append lock. Then add the stored subscriptions and call [Log.Ready].
 func (s *Shard) OpenLog(ctx context.Context, name string, head func() store.Position) (*Log, error) {
-	to, concerns, err := s.o.Store.Resume(ctx, name)
+	from, err := s.o.Store.Mark(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("delivery: resume log %s: %w", name, err)
+		return nil, fmt.Errorf("delivery: read the mark of log %s: %w", name, err)
 	}
-	l := &Log{shard: s, name: name, head: head, recorded: to, concerns: map[string]store.Concern{}}
-	for _, c := range concerns {
-		l.concerns[c.ID] = c
-	}
+	l := &Log{shard: s, name: name, head: head, from: from}
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
 	if !s.closed {
@@ -51,13 +47,13 @@ func (s *Shard) OpenLog(ctx context.Context, name string, head func() store.Posi
 	return l, nil
 }
 
-// Ready says that all restored subscriptions of the log are added: from now on the engine records
-// how far the log is dispatched, so that a restart scans nothing before it again.
+// Ready tells the engine that each stored subscription of the log is added or stored as open: from now on
+// the mark moves, so that a restart does not scan the entries before it.
 func (l *Log) Ready() {
 	e := l.shard.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l.ready, l.concerns = true, nil
+	l.ready = true
 	l.advanced.Store(true)
 	l.shard.arm()
 }
@@ -74,58 +70,19 @@ func (l *Log) Advanced() {
 	l.shard.arm()
 }
 
-// Leave stores that everything concerns a subscription from where a restored one would begin: it is
-// not added, and when it is added later, delivery must not begin where the log is dispatched to by then. It comes
-// before [Log.Ready].
-func (l *Log) Leave(ctx context.Context, s store.Subscription) error {
-	e := l.shard.e
-	e.mu.Lock()
-	from := max(s.Progress.Base, l.recorded)
-	if c, ok := l.concerns[s.ID]; ok && c.Generation == s.Generation {
-		from = max(s.Progress.Base, c.First-1)
+// StoreOpen stores a subscription as open, at the position at which its delivery would begin, unless it is open
+// already. It is for subscriptions that are not added: the mark then passes nothing that they are to get.
+func (l *Log) StoreOpen(ctx context.Context, s *store.Subscription) error {
+	if s.Progress.Open {
+		return nil
 	}
-	e.mu.Unlock()
-	return l.note(ctx, store.Concern{ID: s.ID, Generation: s.Generation, First: from + 1})
-}
-
-// note stores a concern.
-func (l *Log) note(ctx context.Context, c store.Concern) error {
-	if err := l.shard.o.Store.Dispatched(ctx, l.name, 0, []store.Concern{c}); err != nil {
-		return fmt.Errorf("delivery: subscription %s: %w", c.ID, err)
+	p := s.Progress
+	p.Base, p.Open = max(p.Base, l.from), true
+	u := store.Update{ID: s.ID, Generation: s.Generation, Progress: p, Health: s.Health}
+	if err := l.shard.o.Store.SaveProgress(ctx, []store.Update{u}); err != nil {
+		return fmt.Errorf("delivery: subscription %s: %w", s.ID, err)
 	}
-	return nil
-}
-
-// restore sets where a subscription begins that was there before: with a concern at its base or
-// just before the concern, without one after everything dispatched.
-func (l *Log) restore(ctx context.Context, h *Handle, p store.Progress, late bool) error {
-	e := l.shard.e
-	e.mu.Lock()
-	c, ok := l.concerns[h.id]
-	ok = ok && c.Generation == h.generation
-	recorded := l.recorded
-	e.mu.Unlock()
-	if late && !ok && p.Base < recorded {
-		_, concerns, err := l.shard.o.Store.Resume(ctx, l.name)
-		if err != nil {
-			return fmt.Errorf("delivery: resume log %s: %w", l.name, err)
-		}
-		i := slices.IndexFunc(concerns, func(c store.Concern) bool { return c.ID == h.id && c.Generation == h.generation })
-		if ok = i >= 0; ok {
-			c = concerns[i]
-		}
-	}
-	switch {
-	case ok:
-		h.row = true
-		p.Base = max(p.Base, c.First-1)
-	case p.Base < recorded:
-		p.Base = recorded
-	default:
-		// A late one has a concern unless somebody found it settled: what is open is stored, what is not deletes it.
-		h.touched = late
-	}
-	h.marks = NewWatermark(p)
+	s.Progress = p
 	return nil
 }
 
@@ -196,11 +153,6 @@ func (e *Engine) save() {
 	}
 }
 
-// concern says that everything after h's base concerns it.
-func (h *Handle) concern() store.Concern {
-	return store.Concern{ID: h.id, Generation: h.generation, First: h.marks.Base() + 1}
-}
-
 // quiet reports whether nothing is left to do for h and its reader will say when there is.
 func (h *Handle) quiet() bool {
 	return h.intake.idle() && len(h.window) == 0 && len(h.controls) == 0 && !h.health.suspended
@@ -212,16 +164,15 @@ type snapshot struct {
 	updates  []store.Update
 	attempts [][]operator.Attempt // beside updates
 	owners   []*Handle            // beside updates
-	concerns map[*Log][]store.Concern
-	to       map[*Log]store.Position
+	marks    map[*Log]store.Position
 	made     bool // there are attempts
 }
 
 // Flush stores now what has changed. Whatever cannot be stored is tried again later.
 //
-// The order is what makes a crash harmless: a log's head is asked first, then the subscriptions,
-// so that whatever concerns one at or before that head shows in its state; that concern is stored
-// with the head, in one step, and the removal of concerns before it.
+// The order makes a crash harmless: save reads a log's head first and looks at the subscriptions then, so
+// that whatever one is to get at or before that head shows in its state. It stores their progress next,
+// with the open bits, and the head as the log's mark only after all of it (REP-10).
 func (e *Engine) Flush(ctx context.Context) error {
 	e.mu.Lock()
 	e.saver.armed, e.saver.was = false, e.saver.pause
@@ -278,9 +229,6 @@ func (s *Shard) save(ctx context.Context, marks bool) error {
 	defer e.mu.Unlock()
 	if err == nil {
 		e.saver.pause = 0
-		for l, to := range snap.to {
-			l.recorded = max(l.recorded, to)
-		}
 		if snap.made {
 			e.trimmer.hasten(trimSoon)
 		}
@@ -294,10 +242,10 @@ func (s *Shard) save(ctx context.Context, marks bool) error {
 		h.giveBackMade(snap.attempts[i])
 	}
 	for _, h := range snap.handles {
-		h.row, h.touched = false, true
+		h.touched = true
 		e.changed(h)
 	}
-	for l := range snap.to {
+	for l := range snap.marks {
 		l.advanced.Store(true)
 	}
 	s.arm()
@@ -307,7 +255,7 @@ func (s *Shard) save(ctx context.Context, marks bool) error {
 // collect takes a snapshot.
 func (s *Shard) collect(marks bool) *snapshot {
 	e := s.e
-	snap := &snapshot{concerns: map[*Log][]store.Concern{}, to: map[*Log]store.Position{}}
+	snap := &snapshot{marks: map[*Log]store.Position{}}
 	now := time.Now()
 	e.mu.Lock()
 	var logs []*Log
@@ -320,12 +268,12 @@ func (s *Shard) collect(marks bool) *snapshot {
 	e.mu.Unlock()
 	for _, l := range logs {
 		if l.advanced.Swap(false) {
-			snap.to[l] = l.head()
+			snap.marks[l] = l.head()
 		}
 	}
 	e.mu.Lock()
 	if len(s.handles) == 0 && s.owned() {
-		clear(snap.to) // nobody would begin there
+		clear(snap.marks) // nobody would begin there
 	}
 	snap.handles, s.dirty = s.dirty, nil
 	for _, h := range snap.handles {
@@ -340,24 +288,18 @@ func (s *Shard) collect(marks bool) *snapshot {
 		if h.gone() || h.untold {
 			continue
 		}
-		quiet := h.quiet()
-		if quiet && !h.row && !h.touched {
-			continue // what is dispatched covers it
+		open := !h.quiet()
+		if !open && !h.open && !h.touched {
+			continue // the mark covers it
 		}
+		h.open = open && h.log != nil
 		snap.updates = append(snap.updates, store.Update{ID: h.id, Generation: h.generation, Progress: h.progress(),
-			Health: h.health.stored(), Idle: quiet})
+			Health: h.health.stored()})
 		made := h.takeMade()
 		snap.attempts = append(snap.attempts, made)
 		snap.made = snap.made || len(made) > 0
 		snap.owners = append(snap.owners, h)
 		h.touched = false
-		switch {
-		case quiet:
-			h.row = false
-		case h.log != nil && !h.row:
-			h.row = true
-			snap.concerns[h.log] = append(snap.concerns[h.log], h.concern())
-		}
 	}
 	e.mu.Unlock()
 	for i, h := range snap.owners {
@@ -388,23 +330,9 @@ func (s *Shard) write(ctx context.Context, snap *snapshot) error {
 			return fmt.Errorf("delivery: save progress: %w", err)
 		}
 	}
-	for l := range snap.concerns {
-		if _, ok := snap.to[l]; !ok {
-			snap.to[l] = 0
-		}
-	}
-	for l, to := range snap.to {
-		concerns := snap.concerns[l]
-		for first := true; first || len(concerns) > 0; first = false {
-			n := min(len(concerns), batch)
-			upto := to
-			if n < len(concerns) {
-				upto = 0 // with the last ones
-			}
-			if err := s.o.Store.Dispatched(ctx, l.name, upto, concerns[:n]); err != nil {
-				return fmt.Errorf("delivery: record which subscriptions get log %s: %w", l.name, err)
-			}
-			concerns = concerns[n:]
+	for l, to := range snap.marks {
+		if err := s.o.Store.SaveMark(ctx, l.name, to); err != nil {
+			return fmt.Errorf("delivery: save the mark of log %s: %w", l.name, err)
 		}
 	}
 	return nil

@@ -40,7 +40,7 @@ func (h *Handle) Rewind(ctx context.Context, p, last store.Position) error {
 	h.forget()
 	h.marks = NewWatermark(again)
 	h.intake.rewind()
-	h.row, h.touched, h.untold = false, true, false
+	h.touched, h.untold = true, false
 	e.changed(h)
 	e.scheduleNow(h)
 	e.mu.Unlock()

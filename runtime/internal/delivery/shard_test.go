@@ -38,14 +38,12 @@ func (s *ownedStore) SaveProgress(ctx context.Context, u []store.Update) error {
 	return s.Store.SaveProgress(ctx, u)
 }
 
-func (s *ownedStore) Dispatched(ctx context.Context, log string, to store.Position, c []store.Concern) error {
+func (s *ownedStore) SaveMark(ctx context.Context, log string, to store.Position) error {
 	if s.fenced.Load() {
 		return fmt.Errorf("in a test: %w", engine.ErrFenced)
 	}
-	if to > 0 {
-		s.marks.Add(1)
-	}
-	return s.Store.Dispatched(ctx, log, to, c)
+	s.marks.Add(1)
+	return s.Store.SaveMark(ctx, log, to)
 }
 
 // A lane is a shard with its log, as an owner of it has them.
@@ -84,24 +82,24 @@ func (t *topic) openLane(tb testing.TB, e *Engine, name string, db *memory.Store
 			continue
 		}
 		if left != nil && left(s) {
-			if err := l.log.Leave(context.Background(), s); err != nil {
+			if err := l.log.StoreOpen(context.Background(), &s); err != nil {
 				tb.Fatal(err)
 			}
 			continue
 		}
-		t.enter(tb, e, l, s, false)
+		t.enter(tb, e, l, s)
 	}
 	l.log.Ready()
 	return l
 }
 
-func (t *topic) enter(tb testing.TB, e *Engine, l *lane, s store.Subscription, late bool) *Handle {
+func (t *topic) enter(tb testing.TB, e *Engine, l *lane, s store.Subscription) *Handle {
 	tb.Helper()
 	v := &view{t: t, id: s.ID}
 	t.mu.Lock()
 	t.all[v] = struct{}{}
 	t.mu.Unlock()
-	h, err := e.Add(context.Background(), Entry{Subscription: s, Reader: v, Shard: l.Shard, Log: l.log, Restored: true, Late: late, Begin: func(h *Handle) {
+	h, err := e.Add(context.Background(), Entry{Subscription: s, Reader: v, Shard: l.Shard, Log: l.log, Begin: func(h *Handle) {
 		t.mu.Lock()
 		v.h = h
 		t.mu.Unlock()
@@ -121,7 +119,18 @@ func admit(tb testing.TB, db *memory.Store, name, id string, base store.Position
 	if s.Revision, err = db.PutSubscription(context.Background(), s); err != nil {
 		tb.Fatal(err)
 	}
+	s.Progress.Open = true // as it was stored
 	return s
+}
+
+// stored are all records.
+func stored(tb testing.TB, db store.SubscriptionStore) []store.Subscription {
+	tb.Helper()
+	subs, err := db.Subscriptions(context.Background(), "", 1000)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return subs
 }
 
 func (s *script) ids(sub string) (ids []string) {
@@ -223,9 +232,9 @@ func TestREP9DrainOfOneShard(t *testing.T) {
 	})
 }
 
-// REP-10: a record that is added late, since somebody refreshed it while its shard was taken up, may have no concern:
-// its last owner found it settled. What is open when the shard is given away is not lost then.
-func TestREP10LateWithoutAConcern(t *testing.T) {
+// REP-10: a record that is added late, after the mark has begun to move, may be stored as closed: its last owner found it
+// settled. What is open when the shard is given away is not lost then.
+func TestREP10LateAndClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		top, db := newTopic(store.LogOptions{}), memory.New()
 		s := &script{answer: refuse(500)}
@@ -234,10 +243,11 @@ func TestREP10LateWithoutAConcern(t *testing.T) {
 		a := top.openLane(t, e, "a", db, ShardOptions{}, nil)
 		top.emit(t, "settled")
 		r := admit(t, db, "a", "a1", top.Head())
-		if err := db.SaveProgress(t.Context(), []store.Update{{ID: r.ID, Generation: r.Generation, Progress: r.Progress, Idle: true}}); err != nil {
+		r.Progress.Open = false
+		if err := db.SaveProgress(t.Context(), []store.Update{{ID: r.ID, Generation: r.Generation, Progress: r.Progress}}); err != nil {
 			t.Fatal(err)
 		}
-		top.enter(t, e, a, r, true)
+		top.enter(t, e, a, r)
 		top.emit(t, "open") // before anything was stored of it here
 		time.Sleep(time.Second)
 		if err := a.Drain(t.Context()); err != nil {
@@ -340,7 +350,7 @@ func TestREP7FencedWriteEndsTheShard(t *testing.T) {
 		var told atomic.Int64
 		a := top.openLane(t, e, "a", db, ShardOptions{Fenced: func() { told.Add(1) }}, nil)
 		b := top.openLane(t, e, "b", db, ShardOptions{}, nil)
-		h := top.enter(t, e, a, admit(t, db, "a", "a2", 0), true)
+		h := top.enter(t, e, a, admit(t, db, "a", "a2", 0))
 		top.emit(t, "hangs")
 		time.Sleep(time.Second)
 		a.db.fenced.Store(true)
@@ -360,7 +370,7 @@ func TestREP7FencedWriteEndsTheShard(t *testing.T) {
 		if _, ok := h.Refresh(one, time.Time{}); ok {
 			t.Error("it can be refreshed")
 		}
-		if _, err := e.Add(t.Context(), Entry{Subscription: one, Reader: &view{t: top, id: "a1"}, Shard: a.Shard, Log: a.log, Restored: true}); !errors.Is(err, ErrClosed) {
+		if _, err := e.Add(t.Context(), Entry{Subscription: one, Reader: &view{t: top, id: "a1"}, Shard: a.Shard, Log: a.log}); !errors.Is(err, ErrClosed) {
 			t.Errorf("Add: %v", err)
 		}
 		time.Sleep(time.Minute)
@@ -487,17 +497,22 @@ func TestREP10MarksOfAShard(t *testing.T) {
 		if n := b.db.marks.Load(); n != 0 {
 			t.Errorf("%d marks of a shard without subscriptions", n)
 		}
-		top.enter(t, e, a, admit(t, db, "a", "a2", top.Head()), true)
-		if _, concerned, err := db.Resume(t.Context(), "a"); len(concerned) != 1 || err != nil {
-			t.Errorf("of a new subscription %v, %v", concerned, err)
+		top.enter(t, e, a, admit(t, db, "a", "a2", top.Head()))
+		if new, _, err := db.Subscription(t.Context(), "a2"); !new.Progress.Open || err != nil {
+			t.Errorf("a new subscription is %+v, %v", new.Progress, err)
 		}
 		time.Sleep(time.Second)
 		top.emit(t, "last", "nobody")
 		if err := a.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if to, concerned, err := db.Resume(t.Context(), "a"); to != top.Head() || len(concerned) != 0 || err != nil {
-			t.Errorf("offered up to %d of %d, %v, %v", to, top.Head(), concerned, err)
+		if mark, err := db.Mark(t.Context(), "a"); mark != top.Head() || err != nil {
+			t.Errorf("the mark is %d of %d, %v", mark, top.Head(), err)
+		}
+		for _, s := range stored(t, db) {
+			if s.Event == "a" && s.Progress.Open {
+				t.Errorf("stored: %+v", s.Progress)
+			}
 		}
 	})
 }
@@ -619,7 +634,7 @@ func TestREP10OwnersByTurns(t *testing.T) {
 							want[id] = nil
 							emit() // before its owner hears of it
 							time.Sleep(time.Duration(r.IntN(1500)) * time.Millisecond)
-							top.enter(t, e, l, sub, true)
+							top.enter(t, e, l, sub)
 						}
 						time.Sleep(time.Duration(r.IntN(1500)) * time.Millisecond)
 					}

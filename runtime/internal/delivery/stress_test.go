@@ -114,15 +114,14 @@ func TestStress(t *testing.T) {
 			}
 		}
 	}
-	to, concerns, err := db.Resume(ctx, "test")
-	if err != nil || to != events {
-		t.Errorf("dispatched to %d, %v", to, err)
+	mark, err := db.Mark(ctx, "test")
+	if err != nil || mark != events {
+		t.Errorf("the mark is %d, %v", mark, err)
 	}
-	for _, c := range concerns {
-		for _, h := range handles {
-			if c.ID == h.ID() {
-				t.Errorf("a concern is left: %+v", c)
-			}
+	for _, h := range handles {
+		r, _, err := db.Subscription(ctx, h.ID())
+		if err != nil || r.Progress.Open {
+			t.Errorf("%s is stored as %+v, %v", h.ID(), r.Progress, err)
 		}
 	}
 }

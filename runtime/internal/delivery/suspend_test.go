@@ -104,14 +104,7 @@ func TestTrap13RestoredSuspended(t *testing.T) {
 		for i := range 3 {
 			e := newEngine(t, Options{Sender: s}, db)
 			top.track, _ = e.whole.OpenLog(ctx, "test", top.Head)
-			if i == 0 {
-				// As it was suspended it had a concern.
-				if err := db.Dispatched(ctx, "test", 0, []store.Concern{{ID: r.ID, Generation: 1, First: 1}}); err != nil {
-					t.Fatal(err)
-				}
-				top.track, _ = e.whole.OpenLog(ctx, "test", top.Head)
-			}
-			h, _ := top.join(t, e, r, true)
+			h, _ := top.join(t, e, stored(t, db)[0], true)
 			top.track.Ready()
 			top.emit(t, fmt.Sprint("evt_", i))
 			time.Sleep(time.Minute)

@@ -59,9 +59,9 @@ func (t *topic) tap(tb testing.TB, e *Engine, s store.Subscription, v *tapped) *
 	return h
 }
 
-// TestTrap15HeadFirst appends while progress is written down: what is recorded as dispatched never
-// covers an occurrence whose concern is not recorded with it. [Engine.collect] carries this: it asks
-// each log's head before it looks at the subscriptions (trap 15, SUB-11).
+// TestTrap15HeadFirst appends while progress is written down: the mark never covers an occurrence that a
+// subscription which is stored as closed is to get. [Shard.collect] carries this: it asks each log's head before it
+// looks at the subscriptions (trap 15, SUB-11).
 func TestTrap15HeadFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answer: func(context.Context, got) (int, http.Header, error) { return 503, nil, nil }}
@@ -86,22 +86,22 @@ func TestTrap15HeadFirst(t *testing.T) {
 		}
 		h, _ := top.join(t, e, r, false)
 		synctest.Wait()
-		// Nothing is left to do for it, so that its concern goes with the first writing.
-		if err := db.SaveProgress(t.Context(), []store.Update{{ID: r.ID, Generation: r.Generation, Idle: true}}); err != nil {
+		// Nothing is left to do for it: it is stored as closed.
+		if err := db.SaveProgress(t.Context(), []store.Update{{ID: r.ID, Generation: r.Generation}}); err != nil {
 			t.Fatal(err)
 		}
 		e.mu.Lock()
-		h.row = false
+		h.open = false
 		e.mu.Unlock()
 		if err := e.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		to, concerns, err := db.Resume(t.Context(), "test")
+		mark, err := db.Mark(t.Context(), "test")
 		if err != nil || emitted == 0 {
 			t.Fatalf("%d %v", emitted, err)
 		}
-		if to >= emitted && (len(concerns) != 1 || concerns[0].First > emitted) {
-			t.Errorf("dispatched to %d with the concerns %v: a crash now would lose %d", to, concerns, emitted)
+		if p := stored(t, db)[0].Progress; mark >= emitted && (!p.Open || p.Base >= emitted) {
+			t.Errorf("the mark is %d and the progress %+v: a crash now would lose %d", mark, p, emitted)
 		}
 	})
 }

@@ -99,18 +99,14 @@ func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [
 	return s.change(ctx, "SaveProgress", nil, func(c *Cluster) error { return c.db.SaveAttempts(ctx, updates, made) })
 }
 
-// Dispatched implements [store.SubscriptionStore].
-func (s *Store) Dispatched(ctx context.Context, log string, to store.Position, concerned []store.Concern) error {
-	return s.do(ctx, "Dispatched", func(c *Cluster) error { return c.db.Dispatched(ctx, log, to, concerned) })
+// SaveMark implements [store.SubscriptionStore].
+func (s *Store) SaveMark(ctx context.Context, log string, to store.Position) error {
+	return s.do(ctx, "SaveMark", func(c *Cluster) error { return c.db.SaveMark(ctx, log, to) })
 }
 
-// Resume implements [store.SubscriptionStore].
-func (s *Store) Resume(ctx context.Context, log string) (to store.Position, concerned []store.Concern, err error) {
-	err = s.do(ctx, "Resume", func(c *Cluster) (err error) {
-		to, concerned, err = c.db.Resume(ctx, log)
-		return err
-	})
-	return to, concerned, err
+// Mark implements [store.SubscriptionStore].
+func (s *Store) Mark(ctx context.Context, log string) (store.Position, error) {
+	return ask(ctx, s, "Mark", func(c *Cluster) (store.Position, error) { return c.db.Mark(ctx, log) })
 }
 
 // Attempts implements [engine.Attempts].
@@ -268,30 +264,21 @@ func (o owned) SaveAttempts(ctx context.Context, updates []store.Update, made []
 	})
 }
 
-// Dispatched implements [engine.Owned].
-func (o owned) Dispatched(ctx context.Context, log string, to store.Position, concerned []store.Concern) error {
-	return o.s.do(ctx, "Owned.Dispatched", func(c *Cluster) error {
+// SaveMark implements [engine.Owned].
+func (o owned) SaveMark(ctx context.Context, log string, to store.Position) error {
+	return o.s.do(ctx, "Owned.SaveMark", func(c *Cluster) error {
 		if err := c.held(o.h); err != nil {
 			return err
 		}
 		m := mark{log, o.h.Shard}
 		c.marks[m] = max(c.marks[m], to)
-		return c.db.Dispatched(ctx, log, 0, slices.DeleteFunc(slices.Clone(concerned), func(x store.Concern) bool { return !o.knows(ctx, c, x.ID) }))
+		return nil
 	})
 }
 
-// Resume implements [engine.Owned].
-func (o owned) Resume(ctx context.Context, log string) (to store.Position, concerned []store.Concern, err error) {
-	err = o.s.do(ctx, "Owned.Resume", func(c *Cluster) (err error) {
-		to = c.marks[mark{log, o.h.Shard}]
-		_, concerned, err = c.db.Resume(ctx, log)
-		concerned = slices.DeleteFunc(concerned, func(x store.Concern) bool { return !o.knows(ctx, c, x.ID) })
-		return err
-	})
-	if len(concerned) == 0 {
-		concerned = nil
-	}
-	return to, concerned, err
+// Mark implements [engine.Owned].
+func (o owned) Mark(ctx context.Context, log string) (store.Position, error) {
+	return ask(ctx, o.s, "Owned.Mark", func(c *Cluster) (store.Position, error) { return c.marks[mark{log, o.h.Shard}], nil })
 }
 
 // States implements [engine.Shared].

@@ -32,7 +32,7 @@ const lateRecord = 10 * time.Minute
 
 // Handoff reads what was ordered since the owners of a shard have stored how far they were.
 func (l *Log) Handoff(ctx context.Context, owned engine.Owned, none bool) (subscriber.Orders, error) {
-	from, _, err := owned.Resume(ctx, engine.ControlLog)
+	from, err := owned.Mark(ctx, engine.ControlLog)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (h *handoff) Mark(ctx context.Context, owned engine.Owned, atOnce bool) err
 	if to <= h.marked || !atOnce && lasting <= h.marked && time.Since(h.markedAt) < markOrders {
 		return nil
 	}
-	if err := owned.Dispatched(ctx, engine.ControlLog, to, nil); err != nil {
+	if err := owned.SaveMark(ctx, engine.ControlLog, to); err != nil {
 		return err
 	}
 	h.marked, h.markedAt = to, time.Now()

@@ -24,11 +24,11 @@ type taken struct {
 	fails error
 }
 
-func (s *taken) Resume(context.Context, string) (store.Position, []store.Concern, error) {
-	return s.mark, nil, s.fails
+func (s *taken) Mark(context.Context, string) (store.Position, error) {
+	return s.mark, s.fails
 }
 
-func (s *taken) Dispatched(_ context.Context, log string, to store.Position, _ []store.Concern) error {
+func (s *taken) SaveMark(_ context.Context, log string, to store.Position) error {
 	if log != engine.ControlLog {
 		return fmt.Errorf("log %q", log)
 	}

@@ -61,8 +61,7 @@ func (r *Records) ListSubscription(ctx context.Context, id string) (engine.Liste
 	return engine.ListOne(ctx, r.SubscriptionStore, id)
 }
 
-// Admit is [engine.Shared]'s. The store adds the concern of a new record in the step that stores it, so that a crash
-// after it loses nothing.
+// Admit is [engine.Shared]'s. The store stores a new record as open, so that a crash after it loses nothing.
 func (r *Records) Admit(ctx context.Context, s store.Subscription, q engine.Quota) (revision uint64, err error) {
 	if s.Revision == 0 {
 		done, err := r.subscriptions.take(ctx, s.Principal, q, r.CountSubscriptions)

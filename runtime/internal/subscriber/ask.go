@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
@@ -78,7 +77,7 @@ func (w *Subscriptions) find(ctx context.Context, id string) (r store.Subscripti
 	if p == nil || !p.waits(&r) {
 		return r, true, nil
 	}
-	if err := w.takeUpRecord(ctx, p, &r, late); err != nil && !errors.Is(err, errPartClosed) {
+	if err := w.takeUpRecord(ctx, p, &r); err != nil && !errors.Is(err, errPartClosed) {
 		return r, true, fault.Typed(err)
 	}
 	r, ok, err = w.store.Subscription(ctx, id)
@@ -136,8 +135,9 @@ func (w *Subscriptions) begin(ctx context.Context, q *Request, lapsed *store.Sub
 		w.host.Leave(q.Sub, q.Args)
 		return nil, err
 	}
+	r.Progress.Open = true // as it was stored
 	truncated := at.truncated
-	started, again, err := w.startHere(ctx, q, &r, at.cursor, seat{part: owner, from: admitted, answered: answered})
+	started, again, err := w.startHere(ctx, q, &r, at.cursor, seat{part: owner, answered: answered})
 	if err == nil && !started {
 		if err = w.told(ctx, &r); err == nil {
 			w.host.Release(q.Sub, q.Args) // its owner becomes a member
@@ -262,8 +262,11 @@ func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subs
 	if p == nil {
 		return false, false, nil
 	}
-	if p != at.part {
-		at.part, at.from = p, late
+	if p != at.part { // another process may have owned it meanwhile, and delivered
+		if there, err := w.readProgress(ctx, r); !there || err != nil {
+			return false, false, err
+		}
+		at.part = p
 	}
 	at.hold, at.fresh = q.hold(w.Now()), true
 	h, truncated, err := w.start(ctx, q.Type, q.Args, *r, cursor, at)
@@ -292,6 +295,17 @@ func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subs
 		}
 	}
 	return true, truncated, nil
+}
+
+// readProgress reads what has become of a subscription since its record was stored. It reports whether the record is
+// still there.
+func (w *Subscriptions) readProgress(ctx context.Context, r *store.Subscription) (there bool, err error) {
+	now, ok, err := w.store.Subscription(ctx, r.ID)
+	if err != nil || !ok || now.Generation != r.Generation {
+		return false, err
+	}
+	r.Progress, r.Health = now.Progress, now.Health
+	return true, nil
 }
 
 // refresh prolongs a subscription (SUB-5).
@@ -362,17 +376,25 @@ func (w *Subscriptions) storedCursor(ctx context.Context, et eventtype.Type, d e
 		return &r.Progress.Upstream, nil
 	}
 	t := et.Topic()
-	base := r.Progress.Base
 	if r.Progress.Epoch != t.Epoch() {
 		oldest, _ := t.Bounds()
 		return cursorText(t.Cursor(d.Kernel(), oldest-1)), nil
 	}
-	to, concerns, err := w.store.Owned(engine.Hold{Shard: inShard(r)}).Resume(ctx, r.Event)
-	if err != nil {
-		return nil, err
-	}
-	if !slices.ContainsFunc(concerns, func(c store.Concern) bool { return c.ID == r.ID && c.Generation == r.Generation }) {
-		base = max(base, to)
+	base := r.Progress.Base
+	if !r.Progress.Open {
+		// The mark first: if it passes something that the subscription is to get, the record read after it is open.
+		mark, err := w.store.Owned(engine.Hold{Shard: inShard(r)}).Mark(ctx, r.Event)
+		if err != nil {
+			return nil, err
+		}
+		now := *r
+		there, err := w.readProgress(ctx, &now)
+		if err != nil {
+			return nil, err
+		}
+		if base = now.Progress.Base; there && !now.Progress.Open {
+			base = max(base, mark)
+		}
 	}
 	if base > t.Head() {
 		head, err := t.Latest(ctx)

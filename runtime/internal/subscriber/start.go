@@ -11,25 +11,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// An origin says where a subscription that starts comes from.
-type origin int
-
-const (
-	// stored before the part was opened: its log knows what it has been offered.
-	stored origin = iota
-	// moved is stored with progress that is none of its log's.
-	moved
-	// late is stored perhaps after its log was opened.
-	late
-	// admitted was stored a moment ago, with its concern, and nobody else has owned its shard since.
-	admitted
-)
-
 // A seat is where a subscription is started.
 type seat struct {
 	part *part
-	from origin
 	hold time.Time // nothing is delivered before
+	// moved: the record is stored with progress of another epoch of the log.
+	moved bool
 	// fresh tells that it was asked for just now although its record is stored.
 	fresh bool
 	// lost tells that what the record has come to is not in its log any more.
@@ -64,8 +51,7 @@ func (w *Subscriptions) start(ctx context.Context, et eventtype.Type, a eventtyp
 	log := at.part.log
 	w.mu.Unlock()
 	h.Handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: h.reader, Log: log, Shard: at.part.shard,
-		Restored: at.from == stored || at.from == late, Late: at.from == late, Concerned: at.from == admitted,
-		Begin: h.reader.attach, Hold: at.hold, Gap: at.lost, Answered: at.answered})
+		Moved: at.moved, Begin: h.reader.attach, Hold: at.hold, Gap: at.lost, Answered: at.answered})
 	if err != nil {
 		h.reader.Close()
 		return nil, false, err

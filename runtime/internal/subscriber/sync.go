@@ -155,7 +155,7 @@ func (w *Subscriptions) syncOne(ctx context.Context, id string) error {
 	case !ok || p == nil:
 		return nil
 	case h == nil:
-		return w.takeUpRecord(p.tenure.Context(), p, &r, late)
+		return w.takeUpRecord(p.tenure.Context(), p, &r)
 	}
 	w.apply(h, &r)
 	return nil

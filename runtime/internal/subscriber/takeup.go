@@ -184,8 +184,8 @@ func (p *part) read(ctx context.Context) (records []store.Subscription, err erro
 	return records, p.begin(ctx, len(records) == 0)
 }
 
-// begin opens the part with its log and reads what of that concerns its records: what is stored from now on it hears
-// of. none tells that it has no records. What is open stays so.
+// begin opens the part, unless it is open, and its log, which reads the mark. From then on the part learns of each change
+// of its records. none: it has no records.
 func (p *part) begin(ctx context.Context, none bool) error {
 	w := p.w
 	w.mu.Lock()
@@ -274,9 +274,9 @@ func (p *part) takeUpOne(ctx context.Context, r store.Subscription) error {
 		if !ok || !p.holds(&now) {
 			return nil
 		}
-		return w.takeUpRecord(ctx, p, &now, late)
+		return w.takeUpRecord(ctx, p, &now)
 	}
-	return w.takeUpRecord(ctx, p, &r, stored)
+	return w.takeUpRecord(ctx, p, &r)
 }
 
 // holds reports whether the record is of the part.
@@ -286,9 +286,8 @@ func (p *part) holds(r *store.Subscription) bool {
 
 // takeUpRecord makes a stored subscription live. OnSubscribe comes before its delivery goes on
 // (REP-17); what would end a live subscription ends it now, but a build that does not understand it
-// leaves it to others (REP-16). It is stored, or late where it may be newer than what was read of the log.
-// The caller holds the key.
-func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subscription, from origin) error {
+// leaves it to others (REP-16). The caller holds the key.
+func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subscription) error {
 	if w.forged(ctx, r) {
 		return nil
 	}
@@ -336,7 +335,7 @@ func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subs
 		}
 		return err
 	}
-	h, err := w.startStored(ctx, p, a, *r, from)
+	h, err := w.startStored(ctx, p, a, *r)
 	if err != nil {
 		w.host.Release(sub, a)
 		return err
@@ -360,16 +359,15 @@ func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subs
 
 // startStored starts a subscription whose record is stored. Nothing is delivered before the caller says so. It
 // holds the key and is a member.
-func (w *Subscriptions) startStored(ctx context.Context, p *part, a eventtype.Arguments, r store.Subscription,
-	from origin) (*Live, error) {
+func (w *Subscriptions) startStored(ctx context.Context, p *part, a eventtype.Arguments, r store.Subscription) (*Live, error) {
 	if r.RefreshedAt.After(r.Health.SuspendedAt) {
 		r.Health.Suspended, r.Health.SuspendedAt = false, time.Time{} // its owner did not get to know (SUB-5)
 	}
-	cursor, from, lost, err := w.resume(ctx, p.et, a.Def, &r, from)
+	cursor, moved, lost, err := w.resume(ctx, p, a.Def, &r)
 	if err != nil {
-		return nil, err
+		return nil, p.ended(err)
 	}
-	h, _, err := w.start(ctx, p.et, a, r, cursor, seat{part: p, from: from, lost: lost, hold: w.Now().Add(changeTime)})
+	h, _, err := w.start(ctx, p.et, a, r, cursor, seat{part: p, moved: moved, lost: lost, hold: w.Now().Add(changeTime)})
 	if errors.Is(err, delivery.ErrClosed) {
 		return nil, errPartClosed
 	}
@@ -377,36 +375,50 @@ func (w *Subscriptions) startStored(ctx context.Context, p *part, a eventtype.Ar
 }
 
 // resume makes the record's progress that of the log as it is now, which others may append to: what is known of it
-// here may be old.
-func (w *Subscriptions) resume(ctx context.Context, et eventtype.Type, d eventtype.Definition, r *store.Subscription,
-	from origin) (cursor string, now origin, lost bool, err error) {
+// here may be old. moved reports that it is not the progress that is stored.
+func (w *Subscriptions) resume(ctx context.Context, p *part, d eventtype.Definition, r *store.Subscription) (cursor string, moved, lost bool, err error) {
 	if d.Check() != nil {
 		cursor = r.Progress.Upstream
 		r.Progress = store.Progress{Upstream: cursor}
-		return cursor, from, false, nil
+		return cursor, false, false, nil
 	}
-	t := et.Topic()
+	t := p.et.Topic()
 	if r.Progress.Epoch != t.Epoch() {
 		if err := t.Renew(ctx); err != nil {
-			return "", from, false, err
+			return "", false, false, err
 		}
 	}
 	head := t.Head()
 	if r.Progress.Base > head {
 		if head, err = t.Latest(ctx); err != nil {
-			return "", from, false, err
+			return "", false, false, err
 		}
 	}
 	if r.Progress.Epoch == t.Epoch() && r.Progress.Base <= head {
-		return "", from, false, nil
+		return "", false, false, nil
 	}
 	if t.Apart() {
 		r.Progress = store.Progress{Epoch: t.Epoch(), Base: head}
-		return "", moved, false, nil
+		return "", true, false, nil
+	}
+	// Its new progress is stored after an attempt at the gap envelope.
+	if err := p.storeOpen(ctx, r); err != nil {
+		return "", false, false, err
 	}
 	oldest, _ := t.Bounds()
-	r.Progress = store.Progress{Epoch: t.Epoch(), Base: oldest - 1}
-	return "", moved, true, nil
+	r.Progress = store.Progress{Epoch: t.Epoch(), Base: oldest - 1, Open: true}
+	return "", true, true, nil
+}
+
+// storeOpen stores a record of the part as open, so that the mark of its log passes nothing that it is to get.
+func (p *part) storeOpen(ctx context.Context, r *store.Subscription) error {
+	p.w.mu.Lock()
+	log := p.log
+	p.w.mu.Unlock()
+	if log == nil { // it has no mark
+		return nil
+	}
+	return log.StoreOpen(ctx, r)
 }
 
 // ended makes a fenced ending one of the part.
@@ -419,13 +431,8 @@ func (p *part) ended(err error) error {
 
 // leaveToOthers notes that a record is for builds that understand it.
 func (w *Subscriptions) leaveToOthers(ctx context.Context, p *part, r *store.Subscription) error {
-	w.mu.Lock()
-	log := p.log
-	w.mu.Unlock()
-	if log != nil {
-		if err := log.Leave(ctx, *r); err != nil {
-			return p.ended(err)
-		}
+	if err := p.storeOpen(ctx, r); err != nil {
+		return p.ended(err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -456,7 +463,7 @@ func (w *Subscriptions) endRecord(ctx context.Context, p *part, r *store.Subscri
 		return err
 	}
 	r.Progress = store.Progress{}
-	h, err := w.engine.Add(ctx, delivery.Entry{Subscription: *r, Reader: endedReader{}, Shard: p.shard, Restored: true})
+	h, err := w.engine.Add(ctx, delivery.Entry{Subscription: *r, Reader: endedReader{}, Shard: p.shard})
 	if err != nil {
 		return nil // it has ended all the same
 	}

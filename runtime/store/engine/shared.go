@@ -99,8 +99,9 @@ type Owned interface {
 	SaveProgress(ctx context.Context, updates []store.Update) error
 	// SaveAttempts is that of [Attempts]; an owner that keeps none passes them over.
 	SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error
-	Dispatched(ctx context.Context, log string, to store.Position, concerned []store.Concern) error
-	Resume(ctx context.Context, log string) (to store.Position, concerned []store.Concern, err error)
+	// SaveMark and Mark are those of a SubscriptionStore, with a separate mark for each shard.
+	SaveMark(ctx context.Context, log string, to store.Position) error
+	Mark(ctx context.Context, log string) (store.Position, error)
 }
 
 // A Log is a [store.EventLog] that other processes append to as well. Appended is told of their
@@ -148,7 +149,7 @@ type SchemaVersion struct {
 // [Log]s. No step of it spans two shards, or a shard and a log.
 //
 // As a [store.SubscriptionStore] it may be asked by any replica: subscriptions are put with [Shared.Admit]
-// or, where they exist, with PutSubscription, and deleted. SaveProgress, Dispatched and Resume of the
+// or, where they exist, with PutSubscription, and deleted. SaveProgress, SaveMark and Mark of the
 // store itself are for a process that uses it alone; replicas have those of [Shared.Owned].
 type Shared interface {
 	store.Store

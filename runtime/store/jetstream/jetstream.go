@@ -18,10 +18,10 @@
 // its hold besides, so that a claim comes before it or after it.
 //
 // Leases have to outlast the crash of a server, so Options.Replica.Lease of a server should be 30 s. The servers'
-// clocks have to agree. A subscription takes five messages: its record, its progress, what concerns it, its use of a
-// URL, and a part of two counters, which new subscriptions of a whole cluster take turns at. Whoever puts back an older
-// copy of the streams stops the replicas and calls [Store.BeginEpochs] before they serve again; one stream alone that is
-// put back is noticed: in a cluster at once, on one server if it lacks what was seen of it 10 s before the end.
+// clocks have to agree. A subscription takes four messages: its record, its progress, its use of a URL, and a part of
+// two counters, which new subscriptions of a whole cluster take turns at. To put back an older copy of the streams, stop
+// the replicas, put it back and call [Store.BeginEpochs] before you start them. The store notices if only one stream was
+// put back: in a cluster immediately, on one server if it lacks what was seen of it 10 s before the end.
 //
 // The package makes no promise of compatibility.
 package jetstream

@@ -54,9 +54,7 @@ func TestLateWrites(t *testing.T) {
 			return o.SaveAttempts(ctx, []store.Update{{ID: sub.ID, Generation: sub.Generation, Progress: sub.Progress}},
 				[][]operator.Attempt{{{EventID: "e", At: check.At(1)}}})
 		},
-		"Dispatched": func(o engine.Owned, sub store.Subscription) error {
-			return o.Dispatched(ctx, "log", 90, []store.Concern{{ID: sub.ID, Generation: sub.Generation, First: 80}})
-		},
+		"SaveMark": func(o engine.Owned, _ store.Subscription) error { return o.SaveMark(ctx, "log", 90) },
 		"PutSubscription": func(o engine.Owned, sub store.Subscription) error {
 			sub.Truncated = !sub.Truncated
 			_, err := o.PutSubscription(ctx, sub)
@@ -69,16 +67,12 @@ func TestLateWrites(t *testing.T) {
 			_, err := o.Subscriptions(ctx, "", 9)
 			return err
 		},
-		"Resume": func(o engine.Owned, _ store.Subscription) error {
-			_, _, err := o.Resume(ctx, "log")
-			return err
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := twoAlone(t)
 			sub := check.Put(t, b, inShard("sub_1", 0))
 			h := owns(t, a, 0)
-			if err := a.Owned(h).Dispatched(ctx, "log", 8, nil); err != nil {
+			if err := a.Owned(h).SaveMark(ctx, "log", 8); err != nil {
 				t.Fatal(err)
 			}
 			stands, goes := make(chan struct{}), make(chan struct{})
@@ -102,8 +96,8 @@ func TestLateWrites(t *testing.T) {
 				t.Errorf("the late write: %v", err)
 			}
 			check.Equal(t, check.Must(heir.Subscriptions(ctx, "", 9))(t), []store.Subscription{sub})
-			if to, concerned, err := heir.Resume(ctx, "log"); to != 8 || len(concerned) != 0 || err != nil {
-				t.Errorf("Resume = %d, %v, %v", to, concerned, err)
+			if mark, err := heir.Mark(ctx, "log"); mark != 8 || err != nil {
+				t.Errorf("Mark = %d, %v", mark, err)
 			}
 			if made, err := b.Attempts(ctx, sub.ID, 9); len(made) != 0 || err != nil {
 				t.Errorf("attempts %v, %v", made, err)
@@ -112,14 +106,15 @@ func TestLateWrites(t *testing.T) {
 	}
 }
 
-// How far a log was offered comes after what it concerns: an owner that ends in between has said nothing of it (JS-26).
-func TestMarkComesLast(t *testing.T) {
+// Progress that is stored in several steps, and ends in between, is an error: each record has the old progress or the new
+// one, and the owner moves no mark (JS-26, REP-10).
+func TestProgressEndsBetween(t *testing.T) {
 	s := single(t)
 	const n = 250 // one step has 200
-	var concerned []store.Concern
+	var updates []store.Update
 	for i := range n {
 		sub := check.Put(t, s, inShard(fmt.Sprintf("sub_%03d", i), 0))
-		concerned = append(concerned, store.Concern{ID: sub.ID, Generation: sub.Generation, First: 5})
+		updates = append(updates, store.Update{ID: sub.ID, Generation: sub.Generation, Progress: store.Progress{Epoch: 1, Base: 90}})
 	}
 	owner := s.Owned(owns(t, s, 0))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -130,16 +125,21 @@ func TestMarkComesLast(t *testing.T) {
 			cancel()
 		}
 	})
-	if err := owner.Dispatched(ctx, "log", 9, concerned); err == nil {
+	if err := owner.SaveProgress(ctx, updates); err == nil {
 		t.Fatal("it has not ended in between")
 	}
 	s.Between(func() {})
-	to, found, err := owner.Resume(t.Context(), "log")
-	if err != nil || len(found) == 0 || len(found) == n {
-		t.Fatalf("%d concerns, %v", len(found), err)
+	stored := 0
+	for _, sub := range check.Must(owner.Subscriptions(t.Context(), "", n))(t) {
+		switch p := sub.Progress; {
+		case p.Base == 90 && !p.Open:
+			stored++
+		case p.Base == 90 || !p.Open:
+			t.Errorf("%s is stored as %+v", sub.ID, p)
+		}
 	}
-	if to != 0 {
-		t.Errorf("offered up to %d, with %d of %d concerns", to, len(found), n)
+	if stored == 0 || stored == n {
+		t.Errorf("%d of %d updates are stored", stored, n)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -132,9 +131,6 @@ func (s *Store) saveSome(ctx context.Context, some []saving, h *engine.Hold) err
 	var read []string
 	for _, u := range some {
 		read = append(read, recordAt(at, u.ID), progressAt(at, u.ID, u.Generation))
-		if u.Idle {
-			read = append(read, at+"d.*."+token(u.ID)+"."+strconv.FormatUint(u.Generation, 16))
-		}
 	}
 	var grew map[string]int
 	err := s.one(ctx, turnOf(h), func(ctx context.Context) error {
@@ -168,11 +164,6 @@ func (s *Store) saveSome(ctx context.Context, some []saving, h *engine.Hold) err
 						return nil, err
 					}
 					writes = append(writes, put(r.of(progressAt(of, u.ID, u.Generation)), b))
-					if u.Idle {
-						for _, c := range r.under(of + "d.*." + token(u.ID) + "." + strconv.FormatUint(u.Generation, 16)) {
-							writes = append(writes, remove(c))
-						}
-					}
 				}
 			}
 			return writes, nil
@@ -188,97 +179,33 @@ func (s *Store) saveSome(ctx context.Context, some []saving, h *engine.Hold) err
 	return nil
 }
 
-// Dispatched implements [store.SubscriptionStore].
-func (s *Store) Dispatched(ctx context.Context, log string, to store.Position, concerned []store.Concern) error {
-	return s.dispatched(ctx, log, to, concerned, nil)
+// SaveMark implements [store.SubscriptionStore].
+func (s *Store) SaveMark(ctx context.Context, log string, to store.Position) error {
+	return s.saveMark(ctx, engine.Shard{}, log, to, nil)
 }
 
-// dispatched records concerns, and in the last step the mark, which is never before them.
-func (s *Store) dispatched(ctx context.Context, log string, to store.Position, concerned []store.Concern, h *engine.Hold) error {
+// saveMark moves the mark of a log in a shard, never back.
+func (s *Store) saveMark(ctx context.Context, of engine.Shard, log string, to store.Position, h *engine.Hold) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	at, mark := anyShard, markAt(within(engine.Shard{}), log)
-	if h != nil {
-		at = within(h.Shard)
-		mark = markAt(at, log)
-	}
-	lowest := map[string]store.Concern{}
-	for _, c := range concerned {
-		k := concernAt("", log, c.ID, c.Generation)
-		if old, ok := lowest[k]; !ok || c.First < old.First {
-			lowest[k] = c
-		}
-	}
-	concerned = concerned[:0:0]
-	for _, c := range lowest {
-		concerned = append(concerned, c)
-	}
-	for last := false; !last; {
-		some := concerned[:min(len(concerned), saved)]
-		concerned = concerned[len(some):]
-		last = len(concerned) == 0
-		read := []string{mark}
-		for _, c := range some {
-			read = append(read, recordAt(at, c.ID), concernAt(at, log, c.ID, c.Generation))
-		}
-		err := s.one(ctx, turnOf(h), func(ctx context.Context) error {
-			_, err := s.changeHeld(ctx, h, read, func(r *reading) (writes []write, err error) {
-				for _, c := range some {
-					found := r.under(recordAt(at, c.ID))
-					if len(found) == 0 && !r.proven {
-						return nil, errLook
-					}
-					for _, rec := range found {
-						x, err := subscribedIn(rec)
-						if err != nil {
-							return nil, err
-						}
-						if x.Generation != c.Generation {
-							if !r.proven {
-								return nil, errLook
-							}
-							continue
-						}
-						w, err := lower(r.of(concernAt(strings.TrimSuffix(rec.subject, "r."+token(c.ID)), log, c.ID, c.Generation)), c.First)
-						if err != nil {
-							return nil, err
-						}
-						writes = append(writes, w...)
-					}
-				}
-				if last {
-					is := r.of(mark)
-					now, err := position(is)
-					if err != nil {
-						return nil, err
-					}
-					if now < to || h != nil { // an owner's write is fenced, whatever it changes
-						b, err := json.Marshal(max(now, to))
-						if err != nil {
-							return nil, err
-						}
-						writes = append(writes, put(is, b))
-					}
-				}
-				return writes, nil
-			})
-			return err
+	mark := markAt(within(of), log)
+	err := s.one(ctx, turnOf(h), func(ctx context.Context) error {
+		_, err := s.changeHeld(ctx, h, []string{mark}, func(r *reading) ([]write, error) {
+			is := r.of(mark)
+			now, err := position(is)
+			if err != nil || now >= to && h == nil { // an owner's write is fenced, whatever it changes
+				return nil, err
+			}
+			b, err := json.Marshal(max(now, to))
+			return []write{put(is, b)}, err
 		})
-		if err != nil {
-			return fmt.Errorf("recording how far log %s was offered: %w", log, err)
-		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("saving the mark of log %s: %w", log, err)
 	}
 	return nil
-}
-
-// lower writes a concern, unless one with a lower position stands.
-func lower(r record, first store.Position) ([]write, error) {
-	if now, err := position(r); err != nil || r.there() && now <= first {
-		return nil, err
-	}
-	b, err := json.Marshal(first)
-	return []write{put(r, b)}, err
 }
 
 func position(r record) (p store.Position, err error) {
@@ -290,91 +217,23 @@ func position(r record) (p store.Position, err error) {
 	return p, nil
 }
 
-// Resume implements [store.SubscriptionStore].
-func (s *Store) Resume(ctx context.Context, log string) (store.Position, []store.Concern, error) {
-	return s.resume(ctx, log, nil)
+// Mark implements [store.SubscriptionStore].
+func (s *Store) Mark(ctx context.Context, log string) (store.Position, error) {
+	return s.mark(ctx, engine.Shard{}, log)
 }
 
-func (s *Store) resume(ctx context.Context, log string, h *engine.Hold) (to store.Position, concerned []store.Concern, err error) {
+func (s *Store) mark(ctx context.Context, of engine.Shard, log string) (store.Position, error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
-		return 0, nil, err
+		return 0, err
 	}
 	defer done()
-	at, own := anyShard, within(engine.Shard{})
-	if h != nil {
-		at = within(h.Shard)
-		own = at
-	}
-	to, concerned, err = s.resumed(ctx, log, at, own, h)
+	mark := markAt(within(of), log)
+	r, err := s.state.read(ctx, true, mark)
 	if err != nil {
-		return 0, nil, s.because(fmt.Errorf("resuming log %s: %w", log, err))
+		return 0, s.because(fmt.Errorf("reading the mark of log %s: %w", log, err))
 	}
-	return to, concerned, nil
-}
-
-func (s *Store) resumed(ctx context.Context, log, at, own string, h *engine.Hold) (to store.Position, concerned []store.Concern, err error) {
-	found, err := s.scan(ctx, h, at+"d."+logToken(log)+".>", s.proofIn(own+"d."+logToken(log)+"."))
-	if err != nil {
-		return 0, nil, err
-	}
-	latest := map[string]record{}
-	for _, r := range found {
-		latest[r.subject] = r
-	}
-	if to, err = position(latest[markAt(own, log)]); err != nil {
-		return 0, nil, err
-	}
-	// What concerns a subscription that is not, or not in that generation, concerns nobody (JS-25).
-	var all []record
-	var read []string
-	for _, r := range latest {
-		if part := strings.Split(r.subject, "."); r.there() && len(part) == 7 {
-			all, read = append(all, r), append(read, recordOf(part))
-		}
-	}
-	if len(all) == 0 {
-		return to, nil, nil
-	}
-	r, err := s.state.read(ctx, true, read...)
-	if err != nil {
-		return 0, nil, err
-	}
-	var stale []record
-	for _, c := range all {
-		part := strings.Split(c.subject, ".")
-		rec := r.of(recordOf(part))
-		generation, err := strconv.ParseUint(part[6], 16, 64)
-		if err != nil {
-			return 0, nil, fmt.Errorf("%w: %s", ErrCorrupt, c.subject)
-		}
-		is := rec.there()
-		if is {
-			x, err := subscribedIn(rec)
-			if err != nil {
-				return 0, nil, err
-			}
-			is = x.Generation == generation
-		}
-		if !is {
-			stale = append(stale, c)
-			continue
-		}
-		first, err := position(c)
-		if err != nil {
-			return 0, nil, err
-		}
-		concerned = append(concerned, store.Concern{ID: detoken(part[5]), Generation: generation, First: first})
-	}
-	slices.SortFunc(concerned, func(a, b store.Concern) int { return cmp.Compare(a.ID, b.ID) })
-	s.sweep(ctx, h, stale)
-	return to, concerned, nil
-}
-
-// recordOf is the subject of the record that a concern is of, by the parts of the concern's:
-// o.<topic>.<number>.d.<log>.<id>.<generation>.
-func recordOf(part []string) string {
-	return strings.Join(part[:3], ".") + ".r." + part[5]
+	return position(r.of(mark))
 }
 
 // sweep deletes what nobody reads any more, for the owner of the shard; what it cannot delete stays for the next time.
@@ -494,10 +353,10 @@ func (o *owned) SaveAttempts(ctx context.Context, updates []store.Update, made [
 	return o.s.saveProgress(ctx, updates, made, &o.h)
 }
 
-func (o *owned) Dispatched(ctx context.Context, log string, to store.Position, concerned []store.Concern) error {
-	return o.s.dispatched(ctx, log, to, concerned, &o.h)
+func (o *owned) SaveMark(ctx context.Context, log string, to store.Position) error {
+	return o.s.saveMark(ctx, o.h.Shard, log, to, &o.h)
 }
 
-func (o *owned) Resume(ctx context.Context, log string) (store.Position, []store.Concern, error) {
-	return o.s.resume(ctx, log, &o.h)
+func (o *owned) Mark(ctx context.Context, log string) (store.Position, error) {
+	return o.s.mark(ctx, o.h.Shard, log)
 }

@@ -32,7 +32,7 @@ func stateOf(o jetstream.Options) string { return jetstream.StateStream(o.Namesp
 // inShard is a record of a shard.
 func inShard(id string, n int) store.Subscription {
 	s := check.Subscription(id)
-	s.Shard, s.Progress, s.Health = n, store.Progress{Epoch: 1, Base: 7}, store.Health{}
+	s.Shard, s.Progress, s.Health = n, store.Progress{Epoch: 1, Base: 7, Open: true}, store.Health{}
 	return s
 }
 
@@ -152,11 +152,11 @@ func TestServerBehind(t *testing.T) {
 		if _, all, err := s.CountSubscriptions(ctx, "alice"); all != len(subs) || err != nil {
 			t.Fatalf("%d are counted, %v", all, err)
 		}
-		if err := owner.Dispatched(ctx, "log", base, []store.Concern{{ID: "sub_1", Generation: subs[1].Generation, First: 5}}); err != nil {
+		if err := owner.SaveMark(ctx, "log", base); err != nil {
 			t.Fatal(err)
 		}
-		if to, concerned, err := owner.Resume(ctx, "log"); to != base || len(concerned) != 1 || err != nil {
-			t.Fatalf("Resume = %d, %v, %v", to, concerned, err)
+		if mark, err := owner.Mark(ctx, "log"); mark != base || err != nil {
+			t.Fatalf("Mark = %d, %v", mark, err)
 		}
 		if c := check.Must(s.Cluster(ctx))(t); len(c.Replicas) != 1 || len(c.Shards) != 4 || c.Shards[0] != h {
 			t.Fatalf("%+v", c)
@@ -182,7 +182,7 @@ func TestBusyShard(t *testing.T) {
 				u := store.Update{ID: sub.ID, Generation: sub.Generation, Progress: store.Progress{Epoch: 1, Base: store.Position(i)}}
 				err = owner.SaveProgress(t.Context(), []store.Update{u})
 			} else {
-				err = owner.Dispatched(t.Context(), "log", store.Position(i), nil)
+				err = owner.SaveMark(t.Context(), "log", store.Position(i))
 			}
 			if err != nil {
 				t.Error(err)
@@ -190,8 +190,8 @@ func TestBusyShard(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if to, _, err := owners[0].Resume(t.Context(), "log"); to != 199 || err != nil {
-		t.Errorf("Resume = %d, %v", to, err)
+	if mark, err := owners[0].Mark(t.Context(), "log"); mark != 199 || err != nil {
+		t.Errorf("Mark = %d, %v", mark, err)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestLateCopiesOfState(t *testing.T) {
 		if err := owner.SaveProgress(t.Context(), []store.Update{{ID: sub.ID, Generation: sub.Generation, Progress: sub.Progress}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := owner.Dispatched(t.Context(), "log", 10+base, nil); err != nil {
+		if err := owner.SaveMark(t.Context(), "log", 10+base); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -237,8 +237,8 @@ func TestLateCopiesOfState(t *testing.T) {
 	}
 	replay(t, alone.ClientURL(), frames)
 	check.Equal(t, check.Get(t, s, sub.ID), sub)
-	if to, _, err := owner.Resume(t.Context(), "log"); to != 12 || err != nil {
-		t.Errorf("Resume = %d, %v", to, err)
+	if mark, err := owner.Mark(t.Context(), "log"); mark != 12 || err != nil {
+		t.Errorf("Mark = %d, %v", mark, err)
 	}
 	if all := check.Must(s.States(t.Context(), "", "", 9))(t); len(all) != 1 || all[0].Revision != state || string(all[0].Value) != `2` {
 		t.Errorf("%+v", all)
@@ -703,18 +703,15 @@ func TestManyRecords(t *testing.T) {
 			t.Errorf("%s: %d ids", name, len(ids))
 		}
 	}
-	if to, concerned, err := owner.Resume(t.Context(), inShard("", 0).Event); to != 0 || len(concerned) != n || err != nil {
-		t.Errorf("Resume = %d, %d concerns, %v", to, len(concerned), err)
-	}
 	var updates []store.Update
 	for i := range n {
 		sub := inShard(fmt.Sprintf("sub_%04d", i), 0)
-		updates = append(updates, store.Update{ID: sub.ID, Generation: sub.Generation, Progress: store.Progress{Epoch: 1, Base: 9}, Idle: true})
+		updates = append(updates, store.Update{ID: sub.ID, Generation: sub.Generation, Progress: store.Progress{Epoch: 1, Base: 9}})
 	}
 	if err := owner.SaveProgress(t.Context(), updates); err != nil {
 		t.Fatal(err)
 	}
-	if _, concerned, err := owner.Resume(t.Context(), inShard("", 0).Event); len(concerned) != 0 || err != nil {
-		t.Errorf("after all were idle: %d concerns, %v", len(concerned), err)
+	for _, sub := range check.Must(owner.Subscriptions(t.Context(), "", n))(t) {
+		check.Equal(t, sub.Progress, store.Progress{Epoch: 1, Base: 9})
 	}
 }

@@ -43,6 +43,7 @@ type subscribed struct {
 type progressed struct {
 	Epoch, Base                            uint64
 	Settled                                []store.Span
+	Open                                   bool
 	Upstream                               []byte
 	Suspended                              bool
 	SuspendedAt, FailedSince, LastDelivery int64
@@ -50,7 +51,7 @@ type progressed struct {
 }
 
 func progressOf(p store.Progress, h store.Health) ([]byte, error) {
-	return json.Marshal(progressed{Epoch: p.Epoch, Base: uint64(p.Base), Settled: p.Settled, Upstream: []byte(p.Upstream),
+	return json.Marshal(progressed{Epoch: p.Epoch, Base: uint64(p.Base), Settled: p.Settled, Open: p.Open, Upstream: []byte(p.Upstream),
 		Suspended: h.Suspended, SuspendedAt: scalar.Nanos(h.SuspendedAt), FailedSince: scalar.Nanos(h.FailedSince), LastDelivery: scalar.Nanos(h.LastDeliveryAt), LastError: h.LastError})
 }
 
@@ -94,7 +95,7 @@ func (s *Store) subscription(r, progress record) (sub store.Subscription, err er
 	if err := json.Unmarshal(progress.body, &p); err != nil {
 		return sub, fmt.Errorf("%w: %s: %w", ErrCorrupt, progress.subject, err)
 	}
-	sub.Progress = store.Progress{Epoch: p.Epoch, Base: store.Position(p.Base), Settled: p.Settled, Upstream: string(p.Upstream)}
+	sub.Progress = store.Progress{Epoch: p.Epoch, Base: store.Position(p.Base), Settled: p.Settled, Open: p.Open, Upstream: string(p.Upstream)}
 	sub.Health = store.Health{Suspended: p.Suspended, SuspendedAt: scalar.Time(p.SuspendedAt), FailedSince: scalar.Time(p.FailedSince),
 		LastDeliveryAt: scalar.Time(p.LastDelivery), LastError: p.LastError}
 	return sub, nil
@@ -119,19 +120,15 @@ func within(s engine.Shard) string {
 // anyShard is within of every shard.
 const anyShard = "o.*.*."
 
-// Subjects of a subscription, below those of its shard: of its record, its progress in a generation, and what concerns it.
+// Subjects of a subscription, below those of its shard: of its record, and of its progress in a generation.
 func recordAt(at, id string) string { return at + "r." + token(id) }
 
 func progressAt(at, id string, generation uint64) string {
 	return recordAt(at, id) + "." + strconv.FormatUint(generation, 16)
 }
 
-func concernAt(at, log, id string, generation uint64) string {
-	return at + "d." + logToken(log) + "." + token(id) + "." + strconv.FormatUint(generation, 16)
-}
-
-// markAt is how far a log was offered to a shard.
-func markAt(at, log string) string { return at + "d." + logToken(log) + ".-mark" }
+// markAt is the mark of a log in a shard.
+func markAt(at, log string) string { return at + "m." + logToken(log) }
 
 // pair stands for a principal and a URL.
 func pair(principal, url string) string {
@@ -223,7 +220,7 @@ func (s *Store) one(ctx context.Context, key string, f func(ctx context.Context)
 
 // belongs are the subjects of all that there is of a subscription, wherever it is.
 func belongs(id string) []string {
-	return []string{recordAt(anyShard, id), recordAt(anyShard, id) + ".*", anyShard + "d.*." + token(id) + ".*"}
+	return []string{recordAt(anyShard, id), recordAt(anyShard, id) + ".*"}
 }
 
 // stands is the record among what belongs to a subscription.
@@ -241,6 +238,7 @@ func (s *Store) admit(ctx context.Context, sub store.Subscription, q engine.Quot
 	if err != nil {
 		return 0, err
 	}
+	sub.Progress.Open = true // stored for a new generation only
 	progress, err := progressOf(sub.Progress, sub.Health)
 	if err != nil {
 		return 0, err
@@ -252,7 +250,7 @@ func (s *Store) admit(ctx context.Context, sub store.Subscription, q engine.Quot
 	at := within(shard)
 	own, all := counters(subscriptionQuota, sub.Principal)
 	use := "u." + pair(sub.Principal, sub.URL) + "." + token(sub.ID)
-	read := append(belongs(sub.ID), recordAt(at, sub.ID), progressAt(at, sub.ID, sub.Generation), concernAt(at, sub.Event, sub.ID, sub.Generation), use, own, all)
+	read := append(belongs(sub.ID), recordAt(at, sub.ID), progressAt(at, sub.ID, sub.Generation), use, own, all)
 	var old *subscribed
 	step := func(r *reading) (writes []write, err error) {
 		old = nil
@@ -271,12 +269,7 @@ func (s *Store) admit(ctx context.Context, sub store.Subscription, q engine.Quot
 			b, err := json.Marshal(next)
 			return []write{put(rec, b)}, err
 		}
-		first, err := json.Marshal(sub.Progress.Base + 1)
-		if err != nil {
-			return nil, err
-		}
-		writes = []write{put(r.of(recordAt(at, sub.ID)), body), put(r.of(progressAt(at, sub.ID, sub.Generation)), progress),
-			put(r.of(concernAt(at, sub.Event, sub.ID, sub.Generation)), first)}
+		writes = []write{put(r.of(recordAt(at, sub.ID)), body), put(r.of(progressAt(at, sub.ID, sub.Generation)), progress)}
 		if rec.sequence == 0 {
 			counts, err := reserve(r, subscriptionQuota, sub.Principal, q)
 			return append(append(writes, put(r.of(use), nil)), counts...), err

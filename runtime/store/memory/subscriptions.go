@@ -14,10 +14,9 @@ import (
 // guards it.
 type subscriptions struct {
 	records       map[string]store.Subscription
-	ids           []string       // of records, in order; nil when one was added or removed since somebody asked
-	owned         map[string]int // records of a principal
-	dispatched    map[string]store.Position
-	concerns      map[string]map[string]store.Concern // by log, then by subscription
+	ids           []string                  // of records, in order; nil when one was added or removed since somebody asked
+	owned         map[string]int            // records of a principal
+	marks         map[string]store.Position // by log
 	verifications map[[2]string]store.Verification
 	attempts      attempts
 }
@@ -33,7 +32,7 @@ func (s *Store) do(ctx context.Context, f func(*subscriptions)) error {
 		return store.ErrClosed
 	}
 	if s.subs.records == nil {
-		s.subs = subscriptions{map[string]store.Subscription{}, nil, map[string]int{}, map[string]store.Position{}, map[string]map[string]store.Concern{}, map[[2]string]store.Verification{}, attempts{}}
+		s.subs = subscriptions{map[string]store.Subscription{}, nil, map[string]int{}, map[string]store.Position{}, map[[2]string]store.Verification{}, attempts{}}
 	}
 	f(&s.subs)
 	return nil
@@ -50,10 +49,7 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (re
 		if old.Revision > 0 && old.Generation == sub.Generation {
 			sub.Progress, sub.Health = old.Progress, old.Health
 		} else {
-			for _, log := range x.concerns {
-				delete(log, sub.ID)
-			}
-			x.concern(sub.Event, store.Concern{ID: sub.ID, Generation: sub.Generation, First: sub.Progress.Base + 1})
+			sub.Progress.Open = true
 		}
 		sub.Revision++
 		revision = sub.Revision
@@ -89,9 +85,6 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 			x.ids = nil
 			x.own(sub.Principal, -1)
 			x.attempts.forget(id)
-			for _, log := range x.concerns {
-				delete(log, id)
-			}
 		}
 	})
 }
@@ -137,26 +130,19 @@ func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [
 			sub.Progress, sub.Health = u.Progress, u.Health
 			x.records[u.ID] = clone(sub)
 			x.attempts.add(u.ID, made[i])
-			if u.Idle {
-				for _, log := range x.concerns {
-					delete(log, u.ID)
-				}
-			}
 		}
 	})
 }
 
-// Dispatched implements [store.SubscriptionStore].
-func (s *Store) Dispatched(ctx context.Context, log string, to store.Position, concerned []store.Concern) error {
-	return s.do(ctx, func(x *subscriptions) {
-		x.dispatched[log] = max(x.dispatched[log], to)
-		for _, c := range concerned {
-			if sub, ok := x.records[c.ID]; !ok || sub.Generation != c.Generation {
-				continue
-			}
-			x.concern(log, c)
-		}
-	})
+// SaveMark implements [store.SubscriptionStore].
+func (s *Store) SaveMark(ctx context.Context, log string, to store.Position) error {
+	return s.do(ctx, func(x *subscriptions) { x.marks[log] = max(x.marks[log], to) })
+}
+
+// Mark implements [store.SubscriptionStore].
+func (s *Store) Mark(ctx context.Context, log string) (to store.Position, err error) {
+	err = s.do(ctx, func(x *subscriptions) { to = x.marks[log] })
+	return to, err
 }
 
 // own counts records of a principal.
@@ -164,27 +150,6 @@ func (x *subscriptions) own(principal string, n int) {
 	if x.owned[principal] += n; x.owned[principal] <= 0 {
 		delete(x.owned, principal)
 	}
-}
-
-// concern records c unless a lower position of the same generation is there.
-func (x *subscriptions) concern(log string, c store.Concern) {
-	if x.concerns[log] == nil {
-		x.concerns[log] = map[string]store.Concern{}
-	}
-	if old, ok := x.concerns[log][c.ID]; !ok || old.Generation != c.Generation || c.First < old.First {
-		x.concerns[log][c.ID] = c
-	}
-}
-
-// Resume implements [store.SubscriptionStore].
-func (s *Store) Resume(ctx context.Context, log string) (to store.Position, concerned []store.Concern, err error) {
-	err = s.do(ctx, func(x *subscriptions) {
-		to = x.dispatched[log]
-		for _, id := range slices.Sorted(maps.Keys(x.concerns[log])) {
-			concerned = append(concerned, x.concerns[log][id])
-		}
-	})
-	return to, concerned, err
 }
 
 // Verification implements [store.SubscriptionStore].

@@ -46,10 +46,10 @@ func (o owned) SaveAttempts(ctx context.Context, updates []store.Update, made []
 	return o.s.saveProgress(ctx, updates, made, &o.h)
 }
 
-func (o owned) Dispatched(ctx context.Context, log string, to store.Position, concerned []store.Concern) error {
-	return o.s.dispatched(ctx, log, to, concerned, &o.h)
+func (o owned) SaveMark(ctx context.Context, log string, to store.Position) error {
+	return o.s.saveMark(ctx, o.h.Shard, log, to, &o.h)
 }
 
-func (o owned) Resume(ctx context.Context, log string) (store.Position, []store.Concern, error) {
-	return o.s.resume(ctx, log, &o.h)
+func (o owned) Mark(ctx context.Context, log string) (store.Position, error) {
+	return o.s.mark(ctx, o.h.Shard, log)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 const subscriptionColumns = "id, event, shard, principal, url, arguments, secrets, codes, generation, revision, created, refreshed, expires, " +
-	"not_before, truncated, epoch, base, settled, upstream, suspended, suspended_at, failed_since, last_delivery, last_error, paused_at, schema"
+	"not_before, truncated, epoch, base, settled, open, upstream, suspended, suspended_at, failed_since, last_delivery, last_error, paused_at, schema"
 
 // subscriptionValues names the columns as arguments.
 var subscriptionValues = "@" + strings.ReplaceAll(subscriptionColumns, ", ", ", @")
@@ -26,7 +26,7 @@ type subscriptionRow struct {
 	Principal, URL, Arguments, Secrets               []byte
 	Generation, Revision                             int64
 	Created, Refreshed, Expires, NotBefore, PausedAt int64
-	Truncated, Suspended                             bool
+	Truncated, Open, Suspended                       bool
 	Epoch, Base                                      int64
 	Settled                                          string
 	Upstream                                         []byte
@@ -43,7 +43,7 @@ func subscriptionArgs(sub store.Subscription, secrets []byte) pgx.NamedArgs {
 		"generation": int64(sub.Generation), "revision": int64(sub.Revision + 1), "truncated": sub.Truncated,
 		"created": scalar.Nanos(sub.CreatedAt), "refreshed": scalar.Nanos(sub.RefreshedAt), "expires": scalar.Nanos(sub.ExpiresAt),
 		"not_before": scalar.Nanos(sub.NotBefore), "paused_at": scalar.Nanos(sub.PausedAt),
-		"epoch": int64(p.Epoch), "base": int64(p.Base), "settled": scalar.Spans(p.Settled), "upstream": []byte(p.Upstream),
+		"epoch": int64(p.Epoch), "base": int64(p.Base), "settled": scalar.Spans(p.Settled), "open": p.Open, "upstream": []byte(p.Upstream),
 		"suspended": h.Suspended, "suspended_at": scalar.Nanos(h.SuspendedAt), "failed_since": scalar.Nanos(h.FailedSince),
 		"last_delivery": scalar.Nanos(h.LastDeliveryAt), "last_error": h.LastError,
 	}
@@ -91,9 +91,6 @@ func (s *Store) put(ctx context.Context, sub store.Subscription, q engine.Quota,
 			if _, err := tx.Exec(ctx, s.in(`DELETE FROM @.subscriptions WHERE id = $1`), sub.ID); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, s.in(`DELETE FROM @.concerns WHERE subscription = $1`), sub.ID); err != nil {
-				return err
-			}
 		}
 		return s.insertSubscription(ctx, tx, sub, secrets, q, stored == 0)
 	})
@@ -103,8 +100,9 @@ func (s *Store) put(ctx context.Context, sub store.Subscription, q engine.Quota,
 	return sub.Revision + 1, nil
 }
 
-// insertSubscription inserts a record with its first concern; counted tells that it takes of the quota.
+// insertSubscription inserts a record as open; if counted is set, it takes of the quota.
 func (s *Store) insertSubscription(ctx context.Context, tx pgx.Tx, sub store.Subscription, secrets []byte, q engine.Quota, counted bool) error {
+	sub.Progress.Open = true
 	tag, err := tx.Exec(ctx, s.in(`INSERT INTO @.subscriptions (`+subscriptionColumns+`) VALUES (`+subscriptionValues+`) ON CONFLICT (id) DO NOTHING`),
 		subscriptionArgs(sub, secrets))
 	if err != nil {
@@ -112,10 +110,6 @@ func (s *Store) insertSubscription(ctx context.Context, tx pgx.Tx, sub store.Sub
 	}
 	if tag.RowsAffected() == 0 { // inserted by somebody else meanwhile
 		return store.ErrConflict
-	}
-	if _, err := tx.Exec(ctx, s.in(`INSERT INTO @.concerns (subscription, log, generation, first) VALUES ($1, $2, $3, $4)`),
-		sub.ID, sub.Event, int64(sub.Generation), int64(sub.Progress.Base)+1); err != nil {
-		return err
 	}
 	if !counted {
 		return nil
@@ -140,7 +134,7 @@ func (s *Store) scanSubscription(row pgx.CollectableRow) (store.Subscription, er
 		Generation: uint64(r.Generation), Revision: uint64(r.Revision), Truncated: r.Truncated,
 		CreatedAt: scalar.Time(r.Created), RefreshedAt: scalar.Time(r.Refreshed), ExpiresAt: scalar.Time(r.Expires),
 		NotBefore: scalar.Time(r.NotBefore), PausedAt: scalar.Time(r.PausedAt),
-		Progress: store.Progress{Epoch: uint64(r.Epoch), Base: store.Position(r.Base), Upstream: string(r.Upstream)},
+		Progress: store.Progress{Epoch: uint64(r.Epoch), Base: store.Position(r.Base), Open: r.Open, Upstream: string(r.Upstream)},
 		Health: store.Health{Suspended: r.Suspended, SuspendedAt: scalar.Time(r.SuspendedAt), FailedSince: scalar.Time(r.FailedSince),
 			LastDeliveryAt: scalar.Time(r.LastDelivery), LastError: r.LastError},
 	}
@@ -233,9 +227,6 @@ func (s *Store) delete(ctx context.Context, id string, generation uint64, h *eng
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, s.in(`DELETE FROM @.concerns WHERE subscription = $1`), id); err != nil {
-			return err
-		}
 		if _, err := tx.Exec(ctx, s.in(`DELETE FROM @.attempts WHERE subscription = $1`), id); err != nil {
 			return err
 		}
@@ -277,20 +268,15 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [
 		}
 		// Locked in the order of their ids, so that nobody waits in a circle.
 		b.Queue(s.in(`SELECT 1 FROM @.subscriptions WHERE id = ANY ($1) ORDER BY id FOR UPDATE`), u.ids)
-		b.Queue(s.in(`UPDATE @.subscriptions s SET epoch = u.epoch, base = u.base, settled = u.settled, upstream = u.upstream, suspended = u.suspended,
+		b.Queue(s.in(`UPDATE @.subscriptions s SET epoch = u.epoch, base = u.base, settled = u.settled, open = u.open, upstream = u.upstream, suspended = u.suspended,
 			suspended_at = u.suspended_at, failed_since = u.failed_since, last_delivery = u.last_delivery, last_error = u.last_error
-			FROM unnest(@ids::text[], @generations::bigint[], @epochs::bigint[], @bases::bigint[], @settled::text[], @upstream::bytea[],
+			FROM unnest(@ids::text[], @generations::bigint[], @epochs::bigint[], @bases::bigint[], @settled::text[], @open::boolean[], @upstream::bytea[],
 				@suspended::boolean[], @suspended_at::bigint[], @failed_since::bigint[], @last_delivery::bigint[], @last_error::text[])
-				AS u (id, generation, epoch, base, settled, upstream, suspended, suspended_at, failed_since, last_delivery, last_error)
+				AS u (id, generation, epoch, base, settled, open, upstream, suspended, suspended_at, failed_since, last_delivery, last_error)
 			WHERE s.id = u.id AND s.generation = u.generation AND (@topic::text IS NULL OR s.event = @topic AND s.shard = @number::integer)`),
-			pgx.NamedArgs{"ids": u.ids, "generations": u.generations, "epochs": u.epochs, "bases": u.bases, "settled": u.settled, "upstream": u.upstream,
+			pgx.NamedArgs{"ids": u.ids, "generations": u.generations, "epochs": u.epochs, "bases": u.bases, "settled": u.settled, "open": u.open, "upstream": u.upstream,
 				"suspended": u.suspended, "suspended_at": u.suspendedAt, "failed_since": u.failedSince, "last_delivery": u.lastDelivery,
 				"last_error": u.lastError, "topic": topic, "number": number})
-		if len(u.idle) > 0 {
-			b.Queue(s.in(`DELETE FROM @.concerns c USING unnest($1::text[], $2::bigint[]) AS u (id, generation), @.subscriptions s
-				WHERE c.subscription = u.id AND s.id = u.id AND s.generation = u.generation
-					AND ($3::text IS NULL OR s.event = $3 AND s.shard = $4::integer)`), u.idle, u.idleGenerations, topic, number)
-		}
 		s.saveAttempts(b, &attempts, topic, number)
 	})
 	for i, id := range attempts.ids {
@@ -301,20 +287,17 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [
 
 // progressRows are updates, one array a column.
 type progressRows struct {
-	ids, settled, lastError, idle                                                       []string
-	generations, epochs, bases, suspendedAt, failedSince, lastDelivery, idleGenerations []int64
-	upstream                                                                            [][]byte
-	suspended                                                                           []bool
+	ids, settled, lastError                                            []string
+	generations, epochs, bases, suspendedAt, failedSince, lastDelivery []int64
+	upstream                                                           [][]byte
+	open, suspended                                                    []bool
 }
 
 func (u *progressRows) add(x store.Update) {
 	p, h := x.Progress, x.Health
 	u.ids, u.generations = append(u.ids, x.ID), append(u.generations, int64(x.Generation))
 	u.epochs, u.bases, u.settled = append(u.epochs, int64(p.Epoch)), append(u.bases, int64(p.Base)), append(u.settled, scalar.Spans(p.Settled))
-	u.upstream, u.suspended = append(u.upstream, []byte(p.Upstream)), append(u.suspended, h.Suspended)
+	u.open, u.upstream, u.suspended = append(u.open, p.Open), append(u.upstream, []byte(p.Upstream)), append(u.suspended, h.Suspended)
 	u.suspendedAt, u.failedSince = append(u.suspendedAt, scalar.Nanos(h.SuspendedAt)), append(u.failedSince, scalar.Nanos(h.FailedSince))
 	u.lastDelivery, u.lastError = append(u.lastDelivery, scalar.Nanos(h.LastDeliveryAt)), append(u.lastError, h.LastError)
-	if x.Idle {
-		u.idle, u.idleGenerations = append(u.idle, x.ID), append(u.idleGenerations, int64(x.Generation))
-	}
 }

@@ -58,6 +58,7 @@ CREATE TABLE @.subscriptions (
 	epoch bigint NOT NULL,
 	base bigint NOT NULL,
 	settled text NOT NULL, -- JSON array of [from, to]
+	open boolean NOT NULL, -- something above base is not settled
 	upstream bytea NOT NULL,
 	suspended boolean NOT NULL,
 	suspended_at bigint NOT NULL,
@@ -76,14 +77,6 @@ CREATE TABLE @.marks (
 	position bigint NOT NULL,
 	PRIMARY KEY (log, topic, shard)
 ) WITH (fillfactor = 50);
-CREATE TABLE @.concerns (
-	subscription text COLLATE "C" NOT NULL,
-	log text NOT NULL,
-	generation bigint NOT NULL,
-	first bigint NOT NULL,
-	PRIMARY KEY (subscription, log)
-);
-CREATE INDEX concerns_log ON @.concerns (log, subscription);
 CREATE TABLE @.verifications (
 	principal bytea NOT NULL,
 	url bytea NOT NULL,

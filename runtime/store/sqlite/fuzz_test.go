@@ -80,7 +80,7 @@ func makeSample(wal bool) (sample, error) {
 		_, err2 := s.PutReceived(ctx, "key", clientstore.Received{EventID: id, Body: []byte(`{}`)})
 		err := errors.Join(err1, err2, s.PutVerification(ctx, store.Verification{Principal: "p", URL: id}), s.Save(ctx, id, clientstore.Saved{Cursor: "c", EventIDs: []string{"a"}}),
 			s.PutCallback(ctx, id, clientstore.Callback{URL: "u"}), s.PutSchedule(ctx, engine.Schedule{ID: id, Owner: "o", Record: []byte(`{}`)}),
-			s.Dispatched(ctx, "log", 3, []store.Concern{{ID: id, Generation: 1, First: 2}}))
+			s.SaveMark(ctx, "log", 3))
 		if err != nil {
 			return sample{}, err
 		}
@@ -211,7 +211,7 @@ func readRest(t *testing.T, s *sqlite.Store) {
 	ctx := t.Context()
 	s.Subscriptions(ctx, "", 100)
 	s.CountSubscriptions(ctx, "p")
-	s.Resume(ctx, "log")
+	s.Mark(ctx, "log")
 	s.Received(ctx, "key", 0, 100)
 	s.Schedules(ctx, "", 100)
 	s.Queue(ctx, "sub_1", 0, 100)

@@ -38,6 +38,7 @@ CREATE TABLE subscriptions (
 	epoch INTEGER NOT NULL,
 	base INTEGER NOT NULL,
 	settled TEXT NOT NULL, -- JSON array of [from, to]
+	open INTEGER NOT NULL, -- 1 if something above base is not settled
 	upstream TEXT NOT NULL,
 	suspended INTEGER NOT NULL,
 	suspended_at INTEGER NOT NULL,
@@ -48,18 +49,10 @@ CREATE TABLE subscriptions (
 	paused_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX subscriptions_callback ON subscriptions (principal, url);
-CREATE TABLE dispatched (
+CREATE TABLE marks (
 	log TEXT PRIMARY KEY,
 	position INTEGER NOT NULL
 ) STRICT;
-CREATE TABLE concerns (
-	subscription TEXT NOT NULL,
-	log TEXT NOT NULL,
-	generation INTEGER NOT NULL,
-	first INTEGER NOT NULL,
-	PRIMARY KEY (subscription, log)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX concerns_log ON concerns (log, subscription);
 CREATE TABLE verifications (
 	principal TEXT NOT NULL,
 	url TEXT NOT NULL,

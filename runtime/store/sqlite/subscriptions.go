@@ -14,7 +14,7 @@ import (
 )
 
 const subscriptionColumns = "id, principal, url, event, arguments, codes, generation, revision, created, refreshed, expires, truncated, " +
-	"suspended, suspended_at, failed_since, last_delivery, last_error, not_before, paused_at, secrets, epoch, base, settled, upstream"
+	"suspended, suspended_at, failed_since, last_delivery, last_error, not_before, paused_at, secrets, epoch, base, settled, open, upstream"
 
 // PutSubscription implements [store.SubscriptionStore].
 func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {
@@ -39,18 +39,11 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 				secrets, sub.Codes, int64(sub.Revision+1), scalar.Nanos(sub.RefreshedAt), scalar.Nanos(sub.ExpiresAt), sub.Truncated, scalar.Nanos(sub.NotBefore), scalar.Nanos(sub.PausedAt), sub.ID)
 			return err
 		}
-		_, err = w.exec(ctx, "INSERT OR REPLACE INTO subscriptions ("+subscriptionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		_, err = w.exec(ctx, "INSERT OR REPLACE INTO subscriptions ("+subscriptionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			sub.ID, sub.Principal, sub.URL, sub.Event, []byte(sub.Arguments), sub.Codes, int64(sub.Generation), int64(sub.Revision+1),
 			scalar.Nanos(sub.CreatedAt), scalar.Nanos(sub.RefreshedAt), scalar.Nanos(sub.ExpiresAt), sub.Truncated,
 			h.Suspended, scalar.Nanos(h.SuspendedAt), scalar.Nanos(h.FailedSince), scalar.Nanos(h.LastDeliveryAt), h.LastError, scalar.Nanos(sub.NotBefore), scalar.Nanos(sub.PausedAt),
-			secrets, int64(p.Epoch), int64(p.Base), settled, p.Upstream)
-		if err != nil {
-			return err
-		}
-		if _, err := w.exec(ctx, "DELETE FROM concerns WHERE subscription = ?", sub.ID); err != nil {
-			return err
-		}
-		_, err = w.exec(ctx, "INSERT INTO concerns (subscription, log, generation, first) VALUES (?, ?, ?, ?)", sub.ID, sub.Event, int64(sub.Generation), int64(p.Base)+1)
+			secrets, int64(p.Epoch), int64(p.Base), settled, true, p.Upstream)
 		return err
 	}, nil)
 	if err == nil && conflict {
@@ -68,22 +61,22 @@ type scanner interface{ Scan(...any) error }
 func (s *Store) scan(row scanner) (sub store.Subscription, err error) {
 	var arguments, secrets []byte
 	var generation, revision, created, refreshed, expires, suspendedAt, failedSince, lastDelivery, notBefore, pausedAt, epoch, base int64
-	var settled, upstream string
-	h := &sub.Health
+	var settled string
+	p, h := &sub.Progress, &sub.Health
 	if err := row.Scan(&sub.ID, &sub.Principal, &sub.URL, &sub.Event, &arguments, &sub.Codes, &generation, &revision, &created, &refreshed, &expires,
 		&sub.Truncated, &h.Suspended, &suspendedAt, &failedSince, &lastDelivery, &h.LastError, &notBefore, &pausedAt,
-		&secrets, &epoch, &base, &settled, &upstream); err != nil {
+		&secrets, &epoch, &base, &settled, &p.Open, &p.Upstream); err != nil {
 		return sub, err
 	}
 	sub.Arguments, sub.Generation, sub.Revision = arguments, uint64(generation), uint64(revision)
 	sub.CreatedAt, sub.RefreshedAt, sub.ExpiresAt = scalar.Time(created), scalar.Time(refreshed), scalar.Time(expires)
 	sub.NotBefore, sub.PausedAt = scalar.Time(notBefore), scalar.Time(pausedAt)
 	h.SuspendedAt, h.FailedSince, h.LastDeliveryAt = scalar.Time(suspendedAt), scalar.Time(failedSince), scalar.Time(lastDelivery)
-	sub.Progress = store.Progress{Epoch: uint64(epoch), Base: store.Position(base), Upstream: upstream}
+	p.Epoch, p.Base = uint64(epoch), store.Position(base)
 	if sub.Secrets, err = s.box.Open(sub.ID, secrets); err != nil {
 		return sub, err
 	}
-	if sub.Progress.Settled, err = scalar.ParseSpans(settled); err != nil {
+	if p.Settled, err = scalar.ParseSpans(settled); err != nil {
 		return sub, fmt.Errorf("%w: positions of %s: %w", ErrCorrupt, sub.ID, err)
 	}
 	return sub, nil
@@ -110,9 +103,6 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 			return err
 		}
 		if n, err := r.RowsAffected(); err != nil || n == 0 {
-			return err
-		}
-		if _, err = w.exec(ctx, "DELETE FROM concerns WHERE subscription = ?", id); err != nil {
 			return err
 		}
 		_, err = w.exec(ctx, "DELETE FROM attempts WHERE subscription = ?", id)
@@ -198,8 +188,8 @@ func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [
 		kept = nil // it may be the second time
 		for i, u := range updates {
 			p, h := u.Progress, u.Health
-			r, err := w.exec(ctx, "UPDATE subscriptions SET epoch = ?, base = ?, settled = ?, upstream = ?, suspended = ?, suspended_at = ?, failed_since = ?, last_delivery = ?, last_error = ? WHERE id = ? AND generation = ?",
-				int64(p.Epoch), int64(p.Base), settled[i], p.Upstream, h.Suspended, scalar.Nanos(h.SuspendedAt), scalar.Nanos(h.FailedSince), scalar.Nanos(h.LastDeliveryAt), h.LastError, u.ID, int64(u.Generation))
+			r, err := w.exec(ctx, "UPDATE subscriptions SET epoch = ?, base = ?, settled = ?, open = ?, upstream = ?, suspended = ?, suspended_at = ?, failed_since = ?, last_delivery = ?, last_error = ? WHERE id = ? AND generation = ?",
+				int64(p.Epoch), int64(p.Base), settled[i], p.Open, p.Upstream, h.Suspended, scalar.Nanos(h.SuspendedAt), scalar.Nanos(h.FailedSince), scalar.Nanos(h.LastDeliveryAt), h.LastError, u.ID, int64(u.Generation))
 			if err != nil {
 				return err
 			}
@@ -210,20 +200,15 @@ func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [
 			if n == 0 {
 				continue
 			}
-			if encoded[i] != nil {
-				last := made[i][len(made[i])-1].At
-				if _, err := w.exec(ctx, "INSERT INTO attempts (subscription, last, count, made) VALUES (?, ?, ?, ?)",
-					u.ID, scalar.Nanos(last), len(made[i]), encoded[i]); err != nil {
-					return err
-				}
-				kept = append(kept, i)
-			}
-			if !u.Idle {
+			if encoded[i] == nil {
 				continue
 			}
-			if _, err := w.exec(ctx, "DELETE FROM concerns WHERE subscription = ?", u.ID); err != nil {
+			last := made[i][len(made[i])-1].At
+			if _, err := w.exec(ctx, "INSERT INTO attempts (subscription, last, count, made) VALUES (?, ?, ?, ?)",
+				u.ID, scalar.Nanos(last), len(made[i]), encoded[i]); err != nil {
 				return err
 			}
+			kept = append(kept, i)
 		}
 		return nil
 	}, func() {
@@ -233,41 +218,17 @@ func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [
 	})
 }
 
-// Dispatched implements [store.SubscriptionStore].
-func (s *Store) Dispatched(ctx context.Context, log string, to store.Position, concerned []store.Concern) error {
-	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		if _, err := w.exec(ctx, "INSERT INTO dispatched (log, position) VALUES (?, ?) ON CONFLICT (log) DO UPDATE SET position = max(position, excluded.position)", log, int64(to)); err != nil {
-			return err
-		}
-		for _, c := range concerned {
-			// A concern of an earlier generation gives way whatever its position.
-			if _, err := w.exec(ctx, `INSERT INTO concerns (subscription, log, generation, first)
-				SELECT id, ?, generation, ? FROM subscriptions WHERE id = ? AND generation = ?
-				ON CONFLICT (subscription, log) DO UPDATE SET
-					first = CASE WHEN generation = excluded.generation THEN min(first, excluded.first) ELSE excluded.first END,
-					generation = excluded.generation`, log, int64(c.First), c.ID, int64(c.Generation)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, nil)
+// SaveMark implements [store.SubscriptionStore].
+func (s *Store) SaveMark(ctx context.Context, log string, to store.Position) error {
+	_, err := s.change(ctx, "INSERT INTO marks (log, position) VALUES (?, ?) ON CONFLICT (log) DO UPDATE SET position = max(position, excluded.position)", log, int64(to))
+	return err
 }
 
-// Resume implements [store.SubscriptionStore].
-func (s *Store) Resume(ctx context.Context, log string) (to store.Position, concerned []store.Concern, err error) {
+// Mark implements [store.SubscriptionStore].
+func (s *Store) Mark(ctx context.Context, log string) (store.Position, error) {
 	var position int64
-	if _, err := s.first(ctx, "SELECT position FROM dispatched WHERE log = ?", []any{log}, &position); err != nil {
-		return 0, nil, err
-	}
-	err = s.each(ctx, func(rows *sql.Rows) error {
-		var c store.Concern
-		var generation, first int64
-		err := rows.Scan(&c.ID, &generation, &first)
-		c.Generation, c.First = uint64(generation), store.Position(first)
-		concerned = append(concerned, c)
-		return err
-	}, "SELECT subscription, generation, first FROM concerns WHERE log = ? ORDER BY subscription", log)
-	return store.Position(position), concerned, err
+	_, err := s.first(ctx, "SELECT position FROM marks WHERE log = ?", []any{log}, &position)
+	return store.Position(position), err
 }
 
 // Verification implements [store.SubscriptionStore].

@@ -25,10 +25,10 @@ func TestSubscriptions(t *testing.T, open func(t *testing.T) store.SubscriptionS
 		{"compare and swap", testCompareAndSwap},
 		{"a refresh never takes deliveries back", testRefreshKeepsProgress},
 		{"trap 6 generations fence late answers", testGenerations},
-		{"a new generation concerns its log at once", testFirstConcern},
+		{"REP-10 a new generation is stored as open", testOpen},
 		{"paging", testPaging},
 		{"SUB-8 counts", testCounts},
-		{"dispatched and concerns", testDispatched},
+		{"REP-10 marks of logs", testMarks},
 		{"VER-3 verifications", testVerifications},
 		{"VER-3 unused verifications are swept", testSweep},
 		{"one of many swappers wins", testConcurrentSwap},
@@ -44,7 +44,7 @@ func testRecord(t *testing.T, s store.SubscriptionStore) {
 		t.Error("revision 0 means that there is no record")
 	}
 	check.Equal(t, check.Get(t, s, "sub_1"), want)
-	bare := check.Put(t, s, store.Subscription{ID: "sub_2", Generation: 1, Arguments: json.RawMessage(`{}`), Secrets: []store.Secret{{Key: []byte("k")}}})
+	bare := check.Put(t, s, store.Subscription{ID: "sub_2", Generation: 1, Arguments: json.RawMessage(`{}`), Secrets: []store.Secret{{Key: []byte("k")}}, Progress: store.Progress{Open: true}})
 	check.Equal(t, check.Get(t, s, "sub_2"), bare)
 	if _, ok, err := s.Subscription(t.Context(), "sub_3"); ok || err != nil {
 		t.Errorf("unknown id: found %v, error %v", ok, err)
@@ -86,7 +86,7 @@ func testRefreshKeepsProgress(t *testing.T, s store.SubscriptionStore) {
 	sub.Progress, sub.Health = progress, health
 	check.Equal(t, check.Get(t, s, sub.ID), sub)
 	sub.Generation++
-	sub.Progress, sub.Health = store.Progress{Epoch: 6, Base: 1}, store.Health{}
+	sub.Progress, sub.Health = store.Progress{Epoch: 6, Base: 1, Open: true}, store.Health{}
 	sub = check.Put(t, s, sub)
 	check.Equal(t, check.Get(t, s, sub.ID), sub)
 }
@@ -103,13 +103,7 @@ func testGenerations(t *testing.T, s store.SubscriptionStore) {
 	if err := s.DeleteSubscription(t.Context(), sub.ID, other); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Dispatched(t.Context(), "log", 1, []store.Concern{{ID: sub.ID, Generation: other, First: 1}}); err != nil {
-		t.Fatal(err)
-	}
 	check.Equal(t, check.Get(t, s, sub.ID), sub)
-	if _, concerned, err := s.Resume(t.Context(), "log"); err != nil || len(concerned) != 0 {
-		t.Errorf("concerns of another generation were kept: %v, %v", concerned, err)
-	}
 	if err := s.DeleteSubscription(t.Context(), sub.ID, sub.Generation); err != nil {
 		t.Fatal(err)
 	}
@@ -121,34 +115,32 @@ func testGenerations(t *testing.T, s store.SubscriptionStore) {
 	}
 }
 
-func testFirstConcern(t *testing.T, s store.SubscriptionStore) {
+func testOpen(t *testing.T, s store.SubscriptionStore) {
 	sub := check.Subscription("sub_1")
-	sub.Progress = store.Progress{Epoch: 1, Base: 7}
-	sub = check.Put(t, s, sub)
-	resume := func(want ...store.Concern) {
+	save := func(u store.Update) {
 		t.Helper()
-		_, concerned, err := s.Resume(t.Context(), sub.Event)
-		if err != nil {
+		if err := s.SaveProgress(t.Context(), []store.Update{u}); err != nil {
 			t.Fatal(err)
 		}
-		check.Equal(t, concerned, want)
 	}
-	resume(store.Concern{ID: sub.ID, Generation: sub.Generation, First: 8})
-	idle := store.Update{ID: sub.ID, Generation: sub.Generation, Progress: store.Progress{Epoch: 1, Base: 9}, Idle: true}
-	if err := s.SaveProgress(t.Context(), []store.Update{idle}); err != nil {
-		t.Fatal(err)
-	}
-	resume()
-	sub = check.Put(t, s, sub) // a refresh brings no concern back
-	resume()
-	sub.Generation++
-	sub.Progress.Base = 3
+	sub.Progress, sub.Health = store.Progress{Epoch: 1, Base: 7}, store.Health{}
 	sub = check.Put(t, s, sub)
-	resume(store.Concern{ID: sub.ID, Generation: sub.Generation, First: 4})
-	if err := s.SaveProgress(t.Context(), []store.Update{idle}); err != nil { // word of the one before, come late
-		t.Fatal(err)
-	}
-	resume(store.Concern{ID: sub.ID, Generation: sub.Generation, First: 4})
+	sub.Progress.Open = true // whatever was put
+	check.Equal(t, check.Get(t, s, sub.ID), sub)
+	closed := store.Update{ID: sub.ID, Generation: sub.Generation, Progress: store.Progress{Epoch: 1, Base: 9}}
+	save(closed)
+	sub = check.Put(t, s, sub) // a refresh opens nothing
+	sub.Progress = closed.Progress
+	check.Equal(t, check.Get(t, s, sub.ID), sub)
+	sub.Progress = store.Progress{Epoch: 1, Base: 12, Open: true}
+	save(store.Update{ID: sub.ID, Generation: sub.Generation, Progress: sub.Progress})
+	check.Equal(t, check.Get(t, s, sub.ID), sub)
+	save(closed)
+	sub.Generation++
+	sub.Progress = store.Progress{Epoch: 1, Base: 3}
+	sub = check.Put(t, s, sub)
+	sub.Progress.Open = true
+	save(closed) // of the generation before, late
 	check.Equal(t, check.Get(t, s, sub.ID), sub)
 }
 
@@ -188,53 +180,19 @@ func testCounts(t *testing.T, s store.SubscriptionStore) {
 	}
 }
 
-func testDispatched(t *testing.T, s store.SubscriptionStore) {
-	a, b := check.Put(t, s, check.Subscription("sub_a")), check.Put(t, s, check.Subscription("sub_b"))
-	concern := func(sub store.Subscription, first store.Position) store.Concern {
-		return store.Concern{ID: sub.ID, Generation: sub.Generation, First: first}
-	}
-	ctx := t.Context()
-	for _, step := range []struct {
-		to        store.Position
-		concerned []store.Concern
-	}{
-		{5, []store.Concern{concern(a, 3)}},
-		{9, []store.Concern{concern(a, 8), concern(b, 9), {ID: "sub_unknown", Generation: 1, First: 9}}},
-		{7, nil}, // out of order: the larger position holds
-	} {
-		if err := s.Dispatched(ctx, "log", step.to, step.concerned); err != nil {
+func testMarks(t *testing.T, s store.SubscriptionStore) {
+	sub := check.Put(t, s, check.Subscription("sub_1"))
+	for _, to := range []store.Position{5, 9, 7} { // out of order: the larger position holds
+		if err := s.SaveMark(t.Context(), sub.Event, to); err != nil {
 			t.Fatal(err)
 		}
 	}
-	to, concerned, err := s.Resume(ctx, "log")
-	if err != nil {
-		t.Fatal(err)
+	for log, want := range map[string]store.Position{sub.Event: 9, "other log": 0} {
+		if mark, err := s.Mark(t.Context(), log); mark != want || err != nil {
+			t.Errorf("the mark of %s is %d, want %d, error %v", log, mark, want, err)
+		}
 	}
-	check.Equal(t, to, store.Position(9))
-	check.Equal(t, concerned, []store.Concern{concern(a, 3), concern(b, 9)})
-	if to, concerned, err := s.Resume(ctx, "other log"); to != 0 || concerned != nil || err != nil {
-		t.Errorf("another log: %d, %v, %v", to, concerned, err)
-	}
-	if err := s.SaveProgress(ctx, []store.Update{{ID: a.ID, Generation: a.Generation, Progress: store.Progress{Base: 9}, Idle: true}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.DeleteSubscription(ctx, b.ID, b.Generation); err != nil {
-		t.Fatal(err)
-	}
-	if _, concerned, err = s.Resume(ctx, "log"); err != nil || len(concerned) != 0 {
-		t.Errorf("settled and deleted subscriptions still concern the log: %v, %v", concerned, err)
-	}
-	// A concern of an earlier generation gives way, whatever its position.
-	again := check.Subscription("sub_b")
-	again.Generation += 10
-	check.Put(t, s, again)
-	if err := s.Dispatched(ctx, "log", 20, []store.Concern{{ID: again.ID, Generation: again.Generation, First: 15}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, concerned, err = s.Resume(ctx, "log"); err != nil {
-		t.Fatal(err)
-	}
-	check.Equal(t, concerned, []store.Concern{{ID: again.ID, Generation: again.Generation, First: 15}})
+	check.Equal(t, check.Get(t, s, sub.ID), sub) // a mark changes no subscription
 }
 
 func testVerifications(t *testing.T, s store.SubscriptionStore) {

@@ -61,8 +61,11 @@ var ofJetStream = []mutant{
 	{"the count of all not in the batch", []change{{js + "subscriptions.go",
 		"	w, err := count(r.of(all), total)\n	return append(writes, w), err\n", "	w, err := count(r.of(all), total)\n	w.blind = true\n	return append(writes, w), err\n"}},
 		module("^TestShared$/^as_it_is$"), nil},
-	{"mark before concerns", []change{{js + "owned.go", "				if last {\n					is := r.of(mark)\n", "				{\n					is := r.of(mark)\n"}},
-		module("^TestMarkComesLast$"), nil},
+	{"mark before progress", []change{{"runtime/internal/delivery/persist.go",
+		"	for i := 0; i < len(snap.updates); i += batch {\n",
+		"	for l, to := range snap.marks {\n		if err := s.o.Store.SaveMark(ctx, l.name, to); err != nil {\n			return err\n		}\n	}\n" +
+			"	for i := 0; i < len(snap.updates); i += batch {\n"}},
+		test{".", "./runtime/internal/delivery", "^TestREP10MarkComesLast$"}, nil},
 	{"epoch not in the subjects", []change{
 		{js + "log.go", "	c.Subjects = []string{s.o.Namespace + \".l.\" + short + \".\" + token + \".*\"}\n", "	c.Subjects = []string{s.o.Namespace + \".l.\" + short + \".x.*\"}\n"},
 		{js + "log.go", "	subject := s.o.Namespace + \".l.\" + short + \".\" + c.Metadata[metaEpoch] + \".*\"\n", "	subject := s.o.Namespace + \".l.\" + short + \".x.*\"\n"},

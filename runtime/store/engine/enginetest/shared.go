@@ -58,7 +58,7 @@ func TestShared(t *testing.T, o Shared) {
 		{"REP-6: one of many claims of a shard wins", sharedClaim},
 		{"REP-7: every write of an owner whose hold is not current is fenced", sharedFences},
 		{"REP-8: the time is the store's", sharedNow},
-		{"REP-10: marks and concerns are kept per log and shard", sharedMarks},
+		{"REP-10: marks are kept per log and shard, open bits with the records", sharedMarks},
 		{"REP-13: states are swapped", sharedStates},
 		{"REP-13: what two openers claim at once one does", sharedActions},
 		{"REP-16: histories of schemas grow by one at a time", sharedHistory},

@@ -187,10 +187,11 @@ func hold(t *testing.T, s engine.Shared, lease engine.Lease, topic string, numbe
 // ofShard is a record in a shard of its event.
 func ofShard(id string, shard int) store.Subscription {
 	s := check.Subscription(id)
-	s.Shard, s.Schema, s.Progress, s.Health = shard, "f1", store.Progress{Epoch: 1, Base: 7}, store.Health{}
+	s.Shard, s.Schema, s.Progress, s.Health = shard, "f1", store.Progress{Epoch: 1, Base: 7, Open: true}, store.Health{}
 	return s
 }
 
+// progress is an update after which nothing is open.
 func progress(s store.Subscription, base store.Position) store.Update {
 	return store.Update{ID: s.ID, Generation: s.Generation, Progress: store.Progress{Epoch: 1, Base: base}}
 }
@@ -204,7 +205,7 @@ func sharedFences(t *testing.T, a, b engine.Shared) {
 	h, keeper := hold(t, a, old, sub.Event, 1), hold(t, a, old, engine.RetentionTopic, 0)
 	owner := a.Owned(h)
 	ok(t, owner.SaveProgress(ctx, []store.Update{progress(sub, 8)}))
-	ok(t, owner.Dispatched(ctx, sub.Event, 8, nil))
+	ok(t, owner.SaveMark(ctx, sub.Event, 8))
 	sub.Truncated, sub.Schema = !sub.Truncated, "f2"
 	sub.Revision = check.Must(owner.PutSubscription(ctx, sub))(t)
 	check.Must(a.Retain(ctx, keeper, 10))(t)
@@ -216,7 +217,6 @@ func sharedFences(t *testing.T, a, b engine.Shared) {
 	other := check.Put(t, a, ofShard("sub_2", 0))
 	ok(t, owner.SaveProgress(ctx, []store.Update{progress(other, 99)}))
 	ok(t, owner.DeleteSubscription(ctx, other.ID, other.Generation))
-	ok(t, owner.Dispatched(ctx, sub.Event, 8, []store.Concern{{ID: other.ID, Generation: other.Generation, First: 1}}))
 	_, err := owner.PutSubscription(ctx, other)
 	is(t, err, engine.ErrFenced)
 	check.Equal(t, check.Get(t, b, other.ID), other)
@@ -227,15 +227,15 @@ func sharedFences(t *testing.T, a, b engine.Shared) {
 	hold(t, b, heir, engine.RetentionTopic, 0)
 	before := check.Get(t, b, sub.ID)
 	is(t, owner.SaveProgress(ctx, []store.Update{progress(sub, 9)}), engine.ErrFenced)
-	is(t, owner.Dispatched(ctx, sub.Event, 99, []store.Concern{{ID: sub.ID, Generation: sub.Generation, First: 1}}), engine.ErrFenced)
+	is(t, owner.SaveMark(ctx, sub.Event, 99), engine.ErrFenced)
 	is(t, owner.DeleteSubscription(ctx, sub.ID, sub.Generation), engine.ErrFenced)
 	_, err = owner.PutSubscription(ctx, before)
 	is(t, err, engine.ErrFenced)
 	_, err = a.Retain(ctx, keeper, 10)
 	is(t, err, engine.ErrFenced)
 	check.Equal(t, check.Get(t, b, sub.ID), before)
-	if to, _, err := b.Owned(heirs).Resume(ctx, sub.Event); to != 8 || err != nil {
-		t.Fatalf("Resume = %d, %v", to, err)
+	if mark, err := b.Owned(heirs).Mark(ctx, sub.Event); mark != 8 || err != nil {
+		t.Fatalf("Mark = %d, %v", mark, err)
 	}
 }
 
@@ -285,40 +285,41 @@ func sharedMarks(t *testing.T, a, b engine.Shared) {
 	check.Must(a.Establish(ctx, x.Event, 2))(t)
 	la, lb := join(t, a, "a"), join(t, b, "b")
 	ha, hb := hold(t, a, la, x.Event, 0), hold(t, b, lb, x.Event, 1)
-	concern := func(s store.Subscription, first store.Position) store.Concern {
-		return store.Concern{ID: s.ID, Generation: s.Generation, First: first}
-	}
-	expect := func(o engine.Owned, log string, want store.Position, concerns ...store.Concern) {
+	expect := func(o engine.Owned, log string, want store.Position, records ...store.Subscription) {
 		t.Helper()
-		to, concerned, err := o.Resume(ctx, log)
-		if to != want || err != nil {
-			t.Errorf("%s was offered up to %d (%v), want %d", log, to, err, want)
+		if mark, err := o.Mark(ctx, log); mark != want || err != nil {
+			t.Errorf("the mark of %s is %d (%v), want %d", log, mark, err, want)
 		}
-		check.Equal(t, concerned, concerns)
+		check.Equal(t, check.Must(o.Subscriptions(ctx, "", 10))(t), records)
 	}
-	// The record alone says from where on it is concerned, before anybody dispatches.
-	expect(a.Owned(ha), x.Event, 0, concern(x, 8))
-	expect(b.Owned(hb), x.Event, 0, concern(y, 8))
-	idle := progress(x, 20)
-	idle.Idle = true
-	ok(t, a.Owned(ha).SaveProgress(ctx, []store.Update{idle}))
-	ok(t, a.Owned(ha).Dispatched(ctx, x.Event, 20, nil))
-	expect(a.Owned(ha), x.Event, 20)
-	expect(b.Owned(hb), x.Event, 0, concern(y, 8))
-	ok(t, b.Owned(hb).Dispatched(ctx, x.Event, 12, []store.Concern{concern(y, 11)}))
-	ok(t, b.Owned(hb).Dispatched(ctx, "another log", 3, nil))
-	expect(b.Owned(hb), x.Event, 12, concern(y, 8))
-	expect(b.Owned(hb), "another log", 3)
-	ok(t, a.Owned(ha).Dispatched(ctx, x.Event, 25, []store.Concern{concern(x, 23)}))
+	// A record is open before anybody has delivered.
+	expect(a.Owned(ha), x.Event, 0, x)
+	expect(b.Owned(hb), x.Event, 0, y)
+	closed := progress(x, 20)
+	x.Progress = closed.Progress
+	ok(t, a.Owned(ha).SaveProgress(ctx, []store.Update{closed}))
+	ok(t, a.Owned(ha).SaveMark(ctx, x.Event, 20))
+	expect(a.Owned(ha), x.Event, 20, x)
+	expect(b.Owned(hb), x.Event, 0, y)
+	ok(t, b.Owned(hb).SaveMark(ctx, x.Event, 12))
+	ok(t, b.Owned(hb).SaveMark(ctx, x.Event, 11)) // late: the larger position holds
+	ok(t, b.Owned(hb).SaveMark(ctx, "another log", 3))
+	expect(b.Owned(hb), x.Event, 12, y)
+	expect(b.Owned(hb), "another log", 3, y)
+	open := progress(x, 22)
+	open.Progress.Open = true
+	x.Progress = open.Progress
+	ok(t, a.Owned(ha).SaveProgress(ctx, []store.Update{open}))
+	ok(t, a.Owned(ha).SaveMark(ctx, x.Event, 25))
 	// A third takes over both.
 	ok(t, a.Leave(ctx, la.Fence))
 	ok(t, b.Leave(ctx, lb.Fence))
 	lc := join(t, b, "c")
-	expect(b.Owned(hold(t, b, lc, x.Event, 0)), x.Event, 25, concern(x, 23))
-	expect(b.Owned(hold(t, b, lc, x.Event, 1)), x.Event, 12, concern(y, 8))
-	// Made at any replica whenever: it is concerned although its shard's mark is beyond its base.
+	expect(b.Owned(hold(t, b, lc, x.Event, 0)), x.Event, 25, x)
+	expect(b.Owned(hold(t, b, lc, x.Event, 1)), x.Event, 12, y)
+	// Made at any replica whenever: it is open although its shard's mark is beyond its base.
 	z := check.Put(t, a, ofShard("sub_z", 0))
-	expect(b.Owned(hold(t, b, joinAfter(t, b, lc), x.Event, 0)), x.Event, 25, concern(x, 23), concern(z, 8))
+	expect(b.Owned(hold(t, b, joinAfter(t, b, lc), x.Event, 0)), x.Event, 25, x, z)
 }
 
 func joinAfter(t *testing.T, s engine.Shared, old engine.Lease) engine.Lease {

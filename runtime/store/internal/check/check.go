@@ -39,12 +39,13 @@ func Subscription(id string) store.Subscription {
 		Codes:      1,
 		Generation: 1<<63 + 5, // generations use all 64 bits
 		CreatedAt:  At(0), RefreshedAt: At(1), ExpiresAt: At(2), Truncated: true, NotBefore: At(6), PausedAt: At(7),
-		Progress: store.Progress{Epoch: 1<<64 - 1, Base: 7, Settled: []store.Span{{From: 9, To: 9}, {From: 12, To: 20}}, Upstream: "u7"},
+		Progress: store.Progress{Epoch: 1<<64 - 1, Base: 7, Settled: []store.Span{{From: 9, To: 9}, {From: 12, To: 20}}, Open: true, Upstream: "u7"},
 		Health:   store.Health{Suspended: true, SuspendedAt: At(3), FailedSince: At(4), LastDeliveryAt: At(5), LastError: "timeout"},
 	}
 }
 
-// Put stores the record and returns it with its revision.
+// Put stores the record and returns it with its revision. Its progress has to be that of a new generation, open, or what
+// is stored.
 func Put(t *testing.T, s store.SubscriptionStore, sub store.Subscription) store.Subscription {
 	t.Helper()
 	revision, err := s.PutSubscription(t.Context(), sub)
