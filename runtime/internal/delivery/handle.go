@@ -62,6 +62,8 @@ type Handle struct {
 	gapped  bool // a gap that no subscribe response has reported
 	untold  bool // a gap of before that no attempt has told of: what is stored stays in front of it
 	overdue bool // its expiry was told of
+	// detached: the record goes on without the handle and is to be stored as open.
+	detached bool
 }
 
 // An Entry is what [Engine.Add] needs to know of a subscription.
@@ -147,7 +149,7 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	h.guest = e.guestOf(strings.ToLower(u.Host), s.Principal)
 	h.shard.handles[h] = struct{}{}
 	if n.Log != nil && n.Log.ready {
-		h.touched = true // the record may be older than what an earlier handle has stored
+		h.touched = true // the record may be older than the last update of an earlier handle
 	}
 	if gap {
 		h.untold = true
@@ -344,6 +346,20 @@ func (h *Handle) Stop() {
 func (h *Handle) Remove() {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
+	h.end()
+	h.release()
+}
+
+// Detach does what [Handle.Remove] does for a subscription whose record stays and is to be added again later: it
+// is stored as open before the log's mark moves, so that nothing is passed over meanwhile.
+func (h *Handle) Detach() {
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	h.passParked()
+	if !h.gone() && !h.untold && h.log != nil {
+		h.detached = true
+		h.e.changed(h)
+	}
 	h.end()
 	h.release()
 }

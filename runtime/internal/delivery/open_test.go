@@ -133,6 +133,96 @@ func TestREP10StoreOpen(t *testing.T) {
 	}
 }
 
+// REP-10: a subscription that is given up although its record stays, such as one that another process has prolonged, is
+// passed over by no mark until it is added again: by the same owner, whatever record it has read, or by the next one.
+func TestREP10DetachedIsNotPassedOver(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		for _, away := range []bool{false, true} {
+			t.Run(fmt.Sprintf("crash %v, store away %v", crash, away), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { testDetached(t, crash, away) })
+			})
+		}
+	}
+}
+
+func testDetached(t *testing.T, crash, away bool) {
+	top, db := newTopic(store.LogOptions{}), memory.New()
+	s := &script{}
+	e := newEngine(t, Options{Sender: s})
+	defer shutdown(t, e)
+	admit(t, db, "a", "a1", 0)
+	admit(t, db, "a", "a2", 0)
+	a := top.openLane(t, e, "a", db, ShardOptions{}, nil)
+	top.emit(t, "before")
+	time.Sleep(10 * time.Second)
+	closed := stored(t, db)[0]
+	if closed.Progress.Open {
+		t.Fatalf("stored: %+v", closed.Progress)
+	}
+	for _, h := range a.all() {
+		if h.ID() == "a1" {
+			h.Detach()
+			h.Detach()
+		}
+	}
+	a.db.away.Store(away)
+	top.emit(t, "meanwhile")
+	time.Sleep(10 * time.Second)
+	a.db.away.Store(false)
+	time.Sleep(10 * time.Second)
+	if got := stored(t, db)[0].Progress; !got.Open || got.Base != 1 {
+		t.Errorf("stored: %+v", got)
+	}
+	if mark, err := db.Mark(t.Context(), "a"); mark != 2 || err != nil {
+		t.Errorf("the mark is %d, %v", mark, err)
+	}
+	if crash {
+		a.Drop()
+		top.openLane(t, e, "a", db, ShardOptions{}, nil)
+	} else {
+		top.enter(t, e, a, closed) // as it was read before the mark moved
+	}
+	time.Sleep(10 * time.Second)
+	if got := s.ids("a1"); !same(got, "before", "meanwhile") {
+		t.Errorf("a1 got %v", got)
+	}
+	if got := stored(t, db)[0].Progress; got.Open {
+		t.Errorf("afterwards %+v", got)
+	}
+}
+
+// REP-10: what is stored of a subscription that was given up and added again is what its new handle knows, although it
+// was added with an older record and has nothing to do, and although a turn of the old handle ends late.
+func TestREP10AddedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		top, db := newTopic(store.LogOptions{}), memory.New()
+		e := newEngine(t, Options{Sender: &script{}})
+		defer shutdown(t, e)
+		admit(t, db, "a", "a1", 0)
+		a := top.openLane(t, e, "a", db, ShardOptions{}, nil)
+		top.emit(t, "before")
+		time.Sleep(10 * time.Second)
+		closed, old := stored(t, db)[0], a.all()[0]
+		old.Detach()
+		time.Sleep(time.Second)
+		if got := stored(t, db)[0].Progress; !got.Open {
+			t.Errorf("given up, it is stored as %+v", got)
+		}
+		top.enter(t, e, a, closed)
+		time.Sleep(time.Second)
+		if got := stored(t, db)[0].Progress; got.Open {
+			t.Errorf("added again, it is stored as %+v", got)
+		}
+		e.mu.Lock()
+		e.changed(old) // as when its reader has parked
+		e.mu.Unlock()
+		time.Sleep(time.Second)
+		if got := stored(t, db)[0].Progress; got.Open {
+			t.Errorf("after the late turn it is stored as %+v", got)
+		}
+	})
+}
+
 // REP-10, SRV-8: what a replay has moved back is stored with its open bit in one step, however far the mark is.
 func TestREP10RewindOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -112,7 +112,7 @@ func (e *Engine) touch(h *Handle) {
 // changed notes that h's progress or state is not what is stored.
 func (e *Engine) changed(h *Handle) {
 	s := h.shard
-	if s.closed || h.dirty || h.gone() {
+	if s.closed || h.dirty || h.gone() && !h.detached {
 		return
 	}
 	h.dirty = true
@@ -229,6 +229,9 @@ func (s *Shard) save(ctx context.Context, marks bool) error {
 	defer e.mu.Unlock()
 	if err == nil {
 		e.saver.pause = 0
+		for _, h := range snap.owners {
+			h.detached = h.detached && h.dirty
+		}
 		if snap.made {
 			e.trimmer.hasten(trimSoon)
 		}
@@ -285,10 +288,10 @@ func (s *Shard) collect(marks bool) *snapshot {
 			e.mu.Lock()
 		}
 		h.passParked()
-		if h.gone() || h.untold {
+		if h.gone() && !h.detached || h.untold {
 			continue
 		}
-		open := !h.quiet()
+		open := h.detached || !h.quiet()
 		if !open && !h.open && !h.touched {
 			continue // the mark covers it
 		}

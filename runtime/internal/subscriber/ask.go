@@ -62,7 +62,7 @@ func (w *Subscriptions) find(ctx context.Context, id string) (r store.Subscripti
 	switch {
 	case h != nil && over:
 		w.delist(h)
-		h.Handle.Remove()
+		h.Handle.Detach() // another process may have prolonged it
 		if ok {
 			if err := h.part.deleteLapsed(ctx, &r); err != nil && !errors.Is(err, errAgain) && !h.part.lost(err) {
 				w.o.Log.Internal(ctx, "deleting webhook subscription "+id, err)
@@ -284,7 +284,7 @@ func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subs
 	q.letGo(h, w.Now)
 	switch {
 	case err != nil && w.delist(h):
-		h.Handle.Remove()
+		h.Handle.Detach()
 		return false, false, nil
 	case e != nil:
 		w.End(h, e)

@@ -344,7 +344,7 @@ func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subs
 	e, err := p.ends(ctx, r)
 	switch {
 	case err != nil && w.delist(h):
-		h.Handle.Remove()
+		h.Handle.Detach()
 		w.host.Release(sub, a)
 	case e != nil:
 		w.End(h, e)
