@@ -65,11 +65,11 @@ func (r *reader) want(words ...string) {
 	}
 }
 
-// eachCarrier runs a test in a bubble for every carrier and era; under the race detector for one, which changes with the
-// commit.
+// eachCarrier runs a test in a bubble for every carrier and era; in short tests and under the race detector for one, which
+// changes with the commit.
 func eachCarrier(t *testing.T, test func(t *testing.T, c carrier)) {
 	some := carriers
-	if racetest.Enabled {
+	if racetest.Enabled || testing.Short() {
 		some = sampletest.Draw(t, carriers, 1)
 	}
 	for _, c := range some {
