@@ -293,7 +293,7 @@ func (c *Campaign) drive(ctx context.Context) (*Report, error) {
 		s.Lock()
 		if s.running() == nil {
 			if err := s.restart(ctx); err != nil {
-				c.fail(err)
+				c.fail(fmt.Errorf("restarting a replica after the faults: %w", err))
 			}
 		}
 		s.Unlock()
@@ -315,7 +315,7 @@ func (c *Campaign) drive(ctx context.Context) (*Report, error) {
 		if found {
 			s.dump()
 		} else if err := s.end(); err != nil {
-			c.fail(err)
+			c.fail(fmt.Errorf("ending a replica: %w", err))
 		}
 	}
 	r.failures = c.failures

@@ -59,7 +59,7 @@ func (c *Campaign) faults(ctx context.Context, wg *sync.WaitGroup) {
 					return
 				}
 				if err := c.roll(context.WithoutCancel(ctx), i == 0); err != nil {
-					c.fail(err)
+					c.fail(fmt.Errorf("rolling deploy: %w", err))
 					return
 				}
 				c.happened(rolled)

@@ -72,7 +72,7 @@ func (c *Campaign) judge(ctx context.Context, took time.Duration) *Report {
 	r.maybe, r.retries = len(c.ledger.tickets)-r.acknowledged, c.ledger.retries
 	log, err := c.db.Log(ctx)
 	if err != nil {
-		c.fail(err)
+		c.fail(fmt.Errorf("reading the log after the faults: %w", err))
 	}
 	r.logged = len(log)
 	for _, x := range c.consumers {
