@@ -65,6 +65,15 @@ const (
 	RevisionLegacy = "2025-11-25"
 )
 
+// Headers of Streamable HTTP, in Go's canonical form, and the member of _meta that repeats the revision (D3).
+const (
+	HeaderProtocolVersion = "Mcp-Protocol-Version"
+	HeaderMethod          = "Mcp-Method"
+	HeaderName            = "Mcp-Name"
+	HeaderSessionID       = "Mcp-Session-Id"
+	MetaProtocolVersion   = "io.modelcontextprotocol/protocolVersion"
+)
+
 // ResultComplete is the resultType of every result on RevisionStateless and later (D3).
 const ResultComplete = "complete"
 

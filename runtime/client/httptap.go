@@ -18,10 +18,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 const (
-	sessionHeader = "Mcp-Session-Id"
+	sessionHeader = wire.HeaderSessionID
 	typeJSON      = "application/json"
 	typeSSE       = "text/event-stream"
 	// maxRefusal bounds what is read of a refusal's body.

@@ -21,10 +21,10 @@ import (
 
 // Headers that decide where a request goes.
 const (
-	headerVersion     = "Mcp-Protocol-Version"
-	headerMethod      = "Mcp-Method"
+	headerVersion     = wire.HeaderProtocolVersion
+	headerMethod      = wire.HeaderMethod
 	headerLastEventID = "Last-Event-Id"
-	headerSession     = "Mcp-Session-Id"
+	headerSession     = wire.HeaderSessionID
 )
 
 // Methods of MCP itself that this package has to recognize.

@@ -70,13 +70,13 @@ func (l *httpLink) post(ctx context.Context, method, token string, body []byte) 
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	r.Header.Set("User-Agent", useragent.Default())
 	if revision != "" && method != "initialize" {
-		r.Header.Set("Mcp-Protocol-Version", revision)
+		r.Header.Set(wire.HeaderProtocolVersion, revision)
 	}
 	if revision >= wire.RevisionStateless {
-		r.Header.Set("Mcp-Method", method)
+		r.Header.Set(wire.HeaderMethod, method)
 	}
 	if session != "" {
-		r.Header.Set("Mcp-Session-Id", session)
+		r.Header.Set(wire.HeaderSessionID, session)
 	}
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
@@ -100,7 +100,7 @@ func (l *httpLink) start(ctx context.Context, q request, body []byte) (*flow, er
 	}
 	f := newFlow(q.id, cancel, l.observe)
 	f.date, _ = http.ParseTime(res.Header.Get("Date"))
-	f.status, f.contentType, f.session = res.StatusCode, res.Header.Get("Content-Type"), res.Header.Get("Mcp-Session-Id")
+	f.status, f.contentType, f.session = res.StatusCode, res.Header.Get("Content-Type"), res.Header.Get(wire.HeaderSessionID)
 	l.flows.Go(func() {
 		defer cancel()
 		defer res.Body.Close()
@@ -198,7 +198,7 @@ func (l *httpLink) close() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		if r, err := http.NewRequestWithContext(ctx, http.MethodDelete, l.url, nil); err == nil {
-			r.Header.Set("Mcp-Session-Id", session)
+			r.Header.Set(wire.HeaderSessionID, session)
 			r.Header.Set("User-Agent", useragent.Default())
 			if l.token != "" {
 				r.Header.Set("Authorization", "Bearer "+l.token)

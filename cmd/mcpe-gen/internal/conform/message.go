@@ -30,7 +30,7 @@ var clientInfo = map[string]any{"name": "mcpe-gen conform", "version": "1"}
 
 // Keys of _meta by which the stateless revision does without a handshake.
 const (
-	metaRevision     = "io.modelcontextprotocol/protocolVersion"
+	metaRevision     = wire.MetaProtocolVersion
 	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
 	metaClient       = "io.modelcontextprotocol/clientInfo"
 )

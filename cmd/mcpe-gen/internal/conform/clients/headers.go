@@ -17,10 +17,10 @@ import (
 const (
 	headerAccept      = "Accept"
 	headerContentType = "Content-Type"
-	headerSession     = "Mcp-Session-Id"
-	headerVersion     = "Mcp-Protocol-Version"
-	headerMethod      = "Mcp-Method"
-	headerName        = "Mcp-Name"
+	headerSession     = wire.HeaderSessionID
+	headerVersion     = wire.HeaderProtocolVersion
+	headerMethod      = wire.HeaderMethod
+	headerName        = wire.HeaderName
 )
 
 // legacyRevisions begin with initialize. From versionedFrom on, each request of a session names its revision.
@@ -28,10 +28,7 @@ var legacyRevisions = []string{"2024-11-05", "2025-03-26", versionedFrom, wire.R
 
 const versionedFrom = "2025-06-18"
 
-// metaVersion is the member of _meta in which a request of the stateless revision names it.
-const metaVersion = "io.modelcontextprotocol/protocolVersion"
-
-// codeHeaderMismatch is that of MCP for a header that is missing or says something else than the body.
+// codeHeaderMismatch is MCP's code for a header that is missing or differs from the body.
 const codeHeaderMismatch = -32020
 
 // nameMembers are the members of params that Mcp-Name repeats, by method.
@@ -60,7 +57,7 @@ func (f *headerFault) refuse(w http.ResponseWriter, a *ask) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`, id, f.code, f.reason)
 }
 
-// badVersion finds a revision that no server of this project serves.
+// badVersion returns the fault of a revision that no server of this project serves, or nil.
 func badVersion(h http.Header) *headerFault {
 	version := h.Get(headerVersion)
 	if version == "" || version >= wire.RevisionStateless || slices.Contains(legacyRevisions, version) {
@@ -97,21 +94,21 @@ func badStanding(h http.Header, a *ask) *headerFault {
 	var meta map[string]json.RawMessage
 	_ = json.Unmarshal(a.params["_meta"], &meta)
 	var version string
-	_ = json.Unmarshal(meta[metaVersion], &version)
+	_ = json.Unmarshal(meta[wire.MetaProtocolVersion], &version)
 	mismatch := func(name, reason string, args ...any) *headerFault {
 		return &headerFault{name: name, got: sent(h, name), status: http.StatusBadRequest, code: codeHeaderMismatch, reason: fmt.Sprintf(reason, args...)}
 	}
 	header := h.Get(headerVersion)
 	switch {
 	case version >= wire.RevisionStateless && header == "":
-		return mismatch(headerVersion, "%s header is required for requests carrying %q", headerVersion, metaVersion)
+		return mismatch(headerVersion, "%s header is required for requests carrying %q", headerVersion, wire.MetaProtocolVersion)
 	case version != "" && version != header:
-		return mismatch(headerVersion, "%s header %q does not match request %s %q", headerVersion, header, metaVersion, version)
+		return mismatch(headerVersion, "%s header %q does not match request %s %q", headerVersion, header, wire.MetaProtocolVersion, version)
 	case header < wire.RevisionStateless || a.method == "":
 		return nil
 	case version == "" && a.id != nil:
-		return &headerFault{name: headerVersion, got: fmt.Sprintf("%s, and no %q in _meta", sent(h, headerVersion), metaVersion),
-			status: http.StatusBadRequest, code: wire.Sketch.Code(wire.InvalidParams), reason: fmt.Sprintf("missing or invalid _meta field %q", metaVersion)}
+		return &headerFault{name: headerVersion, got: fmt.Sprintf("%s, and no %q in _meta", sent(h, headerVersion), wire.MetaProtocolVersion),
+			status: http.StatusBadRequest, code: wire.Sketch.Code(wire.InvalidParams), reason: fmt.Sprintf("missing or invalid _meta field %q", wire.MetaProtocolVersion)}
 	case h.Get(headerMethod) == "":
 		return mismatch(headerMethod, "missing required Mcp-Method header")
 	case h.Get(headerMethod) != a.method:
@@ -147,7 +144,7 @@ func accepts(h http.Header, mediaType string) bool {
 	return false
 }
 
-// sent is a header as it was sent, for a report.
+// sent returns a header as it was sent, for a report.
 func sent(h http.Header, name string) string {
 	if values := h.Values(name); len(values) > 0 {
 		return name + ": " + strings.Join(values, ", ")

@@ -69,7 +69,7 @@ func TestHeadersAsOurs(t *testing.T) {
 	standing := map[string]string{headerContentType: "application/json", headerAccept: "application/json, text/event-stream",
 		headerVersion: wire.RevisionStateless, headerMethod: wire.MethodList}
 	session := map[string]string{headerContentType: "application/json", headerAccept: "application/json, text/event-stream", headerVersion: wire.RevisionLegacy}
-	meta := fmt.Sprintf(`"_meta":{%q:%q,"io.modelcontextprotocol/clientCapabilities":{}}}`, metaVersion, wire.RevisionStateless)
+	meta := fmt.Sprintf(`"_meta":{%q:%q,"io.modelcontextprotocol/clientCapabilities":{}}}`, wire.MetaProtocolVersion, wire.RevisionStateless)
 	for name, tt := range map[string]struct {
 		legacy bool
 		body   string // of the message, without its id

@@ -69,7 +69,7 @@ func (w *wrongClient) send(ctx context.Context, method string, params map[string
 	if w.is("undeclared") {
 		capabilities = map[string]any{}
 	}
-	params["_meta"] = map[string]any{metaVersion: wire.RevisionStateless, "io.modelcontextprotocol/clientCapabilities": capabilities}
+	params["_meta"] = map[string]any{wire.MetaProtocolVersion: wire.RevisionStateless, "io.modelcontextprotocol/clientCapabilities": capabilities}
 	if w.is("no revision in _meta") {
 		params["_meta"] = map[string]any{}
 	}
