@@ -33,12 +33,12 @@ func main() {
 		}
 		return
 	}
-	outages := flag.Int("outages", 0, "kill all nats-servers at once so often, in the place of their other faults")
+	outages := flag.Int("outages", 0, "kill all nats-servers at once so many times in 20 minutes, fewer in less time, instead of their other faults")
 	relay := flag.Bool("relay", false, "have the author's data in a PostgreSQL, with an outbox and a relay (OB-1 to OB-5)")
 	campaign.Main(func(d time.Duration) campaign.Settings {
 		f := fullFaults(d)
 		if *outages > 0 {
-			f = faults{outages: *outages}
+			f = faults{outages: scale(*outages, d)}
 		}
 		s := settings(d, f)
 		if *relay {
