@@ -57,7 +57,7 @@ var subscribeChecks = []check{
 	{id: "VER-3", title: "a callback that another caller has verified is challenged again", needs: needHook | needOther | needHTTP, run: checkOtherChallenge},
 	{id: "SUB-6", title: "a lifetime is granted within bounds, never refused", needs: needHook, run: checkLifetime},
 	{id: "SUB-6", title: "a ttlMs that is no integer is InvalidParams", needs: needHook, run: checkTTLForm},
-	{id: "SUB-1", title: "a subscription with a cursor begins behind it", needs: needHook | needReplay, run: checkBeginsBehind},
+	{id: "SUB-1", title: "a subscription with a cursor begins after it", needs: needHook | needReplay, run: checkBeginsBehind},
 	{id: "SUB-1", title: "a subscription with a cursor loses nothing between its replay and later events", needs: needHook | needReplay, run: checkHookSeam},
 	{id: "CUR-5", title: "maxAgeMs of a subscription leaves out what is older, and says truncated", needs: needHook | needReplay, run: checkSubscribeMaxAge},
 	{id: "SUB-5", title: "the cursor of a refresh changes nothing of a live subscription", needs: needHook | needReplay, run: checkRefreshAt},

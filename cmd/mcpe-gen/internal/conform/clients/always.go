@@ -36,7 +36,7 @@ var alwaysChecks = []always{
 	{check{id: "CAP-3", title: "it declares the extension", advice: true}, declares},
 	{check{id: "SUB-3", title: "a callback is an absolute https URL without user and fragment"}, callbacks},
 	{check{id: "SUB-3", title: "a secret is whsec_ and the base64 of 24 to 64 bytes"}, secrets},
-	{check{id: "CLI-1", title: "it ends when it is asked to", advice: true}, obeys},
+	{check{id: "CLI-1", title: "it ends on SIGTERM", advice: true}, obeys},
 }
 
 // judgeAll holds what is true in every scene against all of them, and names the first that breaks it.

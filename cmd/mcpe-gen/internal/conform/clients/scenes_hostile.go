@@ -17,12 +17,12 @@ import (
 // for if it says so. Each spoiled answer is followed by one that is right.
 var hostileScenes = []scene{
 	hostile("odd pages", wire.ModePoll, wire.MethodPoll, true, "CLI-3", "odd pages that lose nothing are borne"),
-	hostile("pages that are none", wire.ModePoll, wire.MethodPoll, false, "CLI-3", "pages that are none are borne, or reported"),
+	hostile("malformed pages", wire.ModePoll, wire.MethodPoll, false, "CLI-3", "malformed pages are survived, or reported"),
 	hostile("odd streams", wire.ModePush, wire.MethodStream, true, "CLI-4", "odd streams that lose nothing are borne"),
-	hostile("streams that are none", wire.ModePush, wire.MethodStream, false, "CLI-4", "streams that are none are borne, or reported"),
+	hostile("malformed streams", wire.ModePush, wire.MethodStream, false, "CLI-4", "malformed streams are survived, or reported"),
 	hostile("odd subscriptions", wire.ModeWebhook, wire.MethodSubscribe, true, "CLI-5", "odd grants that lose nothing are borne"),
-	hostile("subscriptions that are none", wire.ModeWebhook, wire.MethodSubscribe, false, "CLI-5", "grants that are none are borne, or reported"),
-	hostile("lists that are none", "", wire.MethodList, false, "CLI-1", "lists that are none are borne, or reported"),
+	hostile("malformed subscriptions", wire.ModeWebhook, wire.MethodSubscribe, false, "CLI-5", "malformed grants are survived, or reported"),
+	hostile("malformed lists", "", wire.MethodList, false, "CLI-1", "malformed lists are survived, or reported"),
 }
 
 // maxSpoiled is how many answers of a scene are spoiled.

@@ -13,14 +13,14 @@ var plainScenes = []scene{
 		{id: "CAP-2", title: "a server that advertises no events is asked for none", run: asksNothing}}},
 	{name: "poll", mode: wire.ModePoll, first: true, within: 20 * time.Second, live: occur(3), checks: []check{
 		{id: "CLI-1", title: "a type that offers poll is polled", run: followsIt},
-		{id: "CLI-2", title: "what polls bring is handled once", handled: true, run: ifFollowed(handledOnce)}}},
+		{id: "CLI-2", title: "each polled event is handled once", handled: true, run: ifFollowed(handledOnce)}}},
 	{name: "push", mode: wire.ModePush, first: true, within: 20 * time.Second, live: occur(3), checks: []check{
 		{id: "CLI-1", title: "a type that offers push is streamed", run: followsIt},
-		{id: "CLI-2", title: "what a stream brings is handled once", handled: true, run: ifFollowed(handledOnce)}}},
+		{id: "CLI-2", title: "each event of a stream is handled once", handled: true, run: ifFollowed(handledOnce)}}},
 	{name: "webhook", mode: wire.ModeWebhook, first: true, within: 25 * time.Second, live: occur(3), checks: []check{
 		{id: "CLI-1", title: "a type that offers webhook is subscribed to", run: followsIt},
 		{id: "VER-2", title: "a challenge is answered", run: challengeAnswered},
-		{id: "CLI-2", title: "what webhooks bring is handled once", handled: true, run: ifFollowed(handledOnce)}}},
+		{id: "CLI-2", title: "each event of a webhook is handled once", handled: true, run: ifFollowed(handledOnce)}}},
 }
 
 // toleranceScenes are servers that are right in another way.

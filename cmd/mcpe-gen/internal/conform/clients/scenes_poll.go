@@ -16,7 +16,7 @@ var pollScenes = []scene{
 	{name: "pages and paces", mode: wire.ModePoll, within: 25 * time.Second, turn: onPoll(paces), live: hears, checks: []check{
 		{id: "CLI-3", title: "hasMore is drained at once", advice: true, run: pauses(1, 0, 2*time.Second, "there is more")},
 		{id: "CLI-3", title: "nextPollMs is kept", advice: true, run: pauses(2, 1800*time.Millisecond, 0, "nextPollMs is 2000")},
-		{id: "CLI-3", title: "nextPollMs 0 is no loop", advice: true, run: pauses(3, 900*time.Millisecond, 0, "nextPollMs is 0")},
+		{id: "CLI-3", title: "nextPollMs 0 does not make it poll in a loop", advice: true, run: pauses(3, 900*time.Millisecond, 0, "nextPollMs is 0")},
 		{id: "CLI-3", title: "the cursor of a truncated page is the next one", run: resumes(5, func(s *stage) int { return s.head() })},
 		{id: "CLI-2", title: "what a poll says is lost is reported", advice: true, run: reports("truncated")}}},
 	{name: "full pages", mode: wire.ModePoll, within: 25 * time.Second, turn: onPoll(fullPages), live: after("last page"), checks: []check{
@@ -29,13 +29,13 @@ var pollScenes = []scene{
 		{id: "CLI-3", title: "there is a pause after a failure", run: pausesBetween(2, 5)},
 		{id: "CLI-3", title: "pauses grow with each failure", advice: true, run: pausesGrow},
 		{id: "CLI-2", title: "nothing is lost by polls that fail", handled: true, run: handledOnce}}},
-	{name: "a server that is busy", mode: wire.ModePoll, within: 30 * time.Second, turn: onPoll(busy), live: after("busy"), checks: []check{
-		{id: "CLI-3", title: "a server that is busy is asked again", run: goesOn},
+	{name: "a busy server", mode: wire.ModePoll, within: 30 * time.Second, turn: onPoll(busy), live: after("busy"), checks: []check{
+		{id: "CLI-3", title: "polls go on after a busy server", run: goesOn},
 		{id: "CLI-3", title: "Retry-After is kept", advice: true, run: pauses(2, 2900*time.Millisecond, 0, "Retry-After is 3")}}},
 	{name: "a poll that is held", mode: wire.ModePoll, within: 25 * time.Second, turn: onPoll(held), live: after("held"), checks: []check{
 		{id: "CLI-3", title: "there is no second poll while one is held", run: oneAtATime}}},
 	{name: "polls that repeat", mode: wire.ModePoll, within: 20 * time.Second, turn: onPoll(repeating), live: occur(2), checks: []check{
-		{id: "CLI-2", title: "what polls bring again is handled once", handled: true, run: handledOnce}}},
+		{id: "CLI-2", title: "an event that polls repeat is handled once", handled: true, run: handledOnce}}},
 	{name: "polled over a restart", mode: wire.ModePoll, within: 40 * time.Second, live: restarting, checks: []check{
 		{id: "CLI-3", title: "polls go on after a restart", run: goesOn},
 		{id: "CLI-3", title: "after a restart polls go on from the last cursor", run: resumesAfter("down")},

@@ -34,12 +34,12 @@ var pushScenes = []scene{
 		{id: "CLI-4", title: "a stream that fell silent is opened again at the last cursor", run: resumes(2, position(3))},
 		{id: "PUSH-8", title: "a stream that is given up is cancelled", run: cancelled}}},
 	{name: "a stream of comments", mode: wire.ModePush, within: deadAfter + 15*time.Second, live: after("again"), turn: onStream(comments), checks: []check{
-		{id: "CLI-4", title: "a comment is no heartbeat", run: noticed(deadAfter)}}},
+		{id: "CLI-4", title: "a comment is not a heartbeat", run: noticed(deadAfter)}}},
 	{name: "streams without cursors", mode: wire.ModePush, replayless: true, within: 25 * time.Second, live: after("left"),
 		turn: onStream(ending((*channel).cut)), checks: []check{
 			{id: "CLI-6", title: "a stream without cursors is opened again without one", run: withoutCursor(2)}}},
 	{name: "streams that repeat", mode: wire.ModePush, within: 25 * time.Second, live: after("left"), turn: onStream(repeats), checks: []check{
-		{id: "CLI-2", title: "what streams bring again is handled once", handled: true, run: handledOnce}}},
+		{id: "CLI-2", title: "an event that streams repeat is handled once", handled: true, run: handledOnce}}},
 	{name: "a gap in a stream", mode: wire.ModePush, within: 25 * time.Second, live: after("gap over"), turn: onStream(gap), checks: []check{
 		{id: "CLI-2", title: "a gap does not end a stream", run: sameStream},
 		{id: "CLI-2", title: "a gap in a stream is reported", advice: true, run: reports("gap")},

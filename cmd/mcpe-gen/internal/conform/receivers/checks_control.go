@@ -10,7 +10,7 @@ import (
 )
 
 var controlChecks = []check{
-	{id: "CLI-5", title: "what has a type is never an event", run: typeFirst},
+	{id: "CLI-5", title: "a body with a type is never an event", run: typeFirst},
 	{id: "CLI-5", title: "a control envelope of an unknown type is taken", advice: true, run: unknownType},
 	{id: "HOOK-7", title: "a gap is taken, and handled once", run: gap},
 	{id: "HOOK-7", title: "a gap without a cursor is taken", run: gapWithoutCursor},

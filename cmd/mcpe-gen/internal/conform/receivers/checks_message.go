@@ -27,7 +27,7 @@ var messageChecks = []check{
 	{id: "HOOK-1", title: "a body of more than 256 KiB is 413", advice: true, run: tooLarge},
 	{id: "HOOK-1", title: "another method than POST is 405", advice: true, run: otherMethods},
 	{id: "HOOK-1", title: "another content than application/json is refused", advice: true, run: otherContent},
-	{id: "CLI-5", title: "a body that is no message is refused", run: noMessage},
+	{id: "CLI-5", title: "a body that is not a message is refused", run: noMessage},
 	{id: "CLI-5", title: "an event of a subscription that nobody knows is not taken", advice: true, run: unknownSubscription},
 }
 
