@@ -4,8 +4,9 @@
 //
 // Start with [Run]. A scene (scene.go) is one server that misbehaves in one way, and a program of its own to face it;
 // the scenes, with the checks that judge what the program did, are in the files scenes_*.go, each check with the ID of its
-// requirement in docs/requirements.md. stage.go is the server, stream.go and callback.go what it sends by itself. What
-// holds in every scene is judged in always.go. Answers that are no answers are those of internal/hostileserver.
+// requirement in docs/requirements.md. stage.go plays a scene. serve.go, headers.go and answers.go are its server, and
+// stream.go and callback.go send what nobody has requested. always.go judges what holds in every scene. Malformed answers
+// come from internal/hostileserver.
 package clients
 
 import (
