@@ -35,6 +35,9 @@ func cpuTime() time.Duration {
 // The CPU time of an enum grows with the number of its values: 8 times the values take less than 24 times as long, far
 // from the 64 times of a comparison of each value with each other.
 func TestCPUOfLargeEnums(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: it generates large enums")
+	}
 	spent := func(values int) time.Duration {
 		var enum, names strings.Builder
 		for i := range values {

@@ -15,6 +15,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // BRIDGE-8: a scripted agent over the bridge waits for CI, acts by a tool, and misses nothing over a restart.
 func TestAgent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: it builds the command")
+	}
 	program := filepath.Join(t.TempDir(), "mcpe-gen")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/mcpe-gen").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -238,6 +238,9 @@ func TestRun(t *testing.T) {
 // The client program shows every protocol against the server as a process, and fails when there is
 // no such server.
 func TestPrograms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: it builds programs")
+	}
 	bin := t.TempDir()
 	if out, err := exec.Command("go", "build", "-o", bin, ".", "../assistantclient").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
