@@ -68,12 +68,24 @@ func start(ctx context.Context, dir string, f faults) (_ *database, err error) {
 	if d.js, err = js.New(d.conn); err != nil {
 		return nil, err
 	}
-	if _, err := d.js.CreateStream(ctx, js.StreamConfig{Name: plainStream, Subjects: []string{"plain.>"}, Replicas: nodes, Storage: js.FileStorage}); err != nil {
+	if err := d.makePlain(ctx); err != nil {
 		return nil, err
 	}
 	d.publishing, d.stop = context.WithCancel(context.WithoutCancel(ctx))
 	d.plain.Go(func() { d.publish(d.publishing) })
 	return d, nil
+}
+
+// makePlain creates the stream of publish if it does not exist. While no server leads, they refuse it: it tries again
+// for up to healthTime.
+func (d *database) makePlain(ctx context.Context) error {
+	config := js.StreamConfig{Name: plainStream, Subjects: []string{"plain.>"}, Replicas: nodes, Storage: js.FileStorage}
+	for end := time.Now().Add(healthTime); ; campaign.Sleep(ctx, 100*time.Millisecond) {
+		_, err := d.js.CreateOrUpdateStream(ctx, config)
+		if err == nil || ctx.Err() != nil || time.Now().After(end) {
+			return err
+		}
+	}
 }
 
 // Stop implements [campaign.Database].

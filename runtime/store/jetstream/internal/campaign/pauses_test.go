@@ -48,7 +48,7 @@ func TestPauses(t *testing.T) {
 		if d.js, err = js.New(conn); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.js.CreateOrUpdateStream(ctx, js.StreamConfig{Name: plainStream, Subjects: []string{"plain.>"}, Replicas: nodes}); err != nil {
+		if err := d.makePlain(ctx); err != nil {
 			t.Fatal(err)
 		}
 		leader := d.leads(ctx, plainStream)
