@@ -266,14 +266,16 @@ func (d *Server) anyLine() *line {
 	return all[rand.IntN(len(all))]
 }
 
-// Lock locks a table for everybody and returns when it has been locked, and until when.
-func (d *Server) Lock(ctx context.Context, table string, during time.Duration) (from, to time.Time, err error) {
+// Lock locks a table for everybody and returns when it asked for the lock, from when it had it, and until when. From asked
+// on, statements that use the table wait behind the request.
+func (d *Server) Lock(ctx context.Context, table string, during time.Duration) (asked, from, to time.Time, err error) {
 	err = d.With(ctx, func(c *pgx.Conn) error {
 		tx, err := c.Begin(ctx)
 		if err != nil {
 			return err
 		}
 		defer tx.Rollback(context.WithoutCancel(ctx))
+		asked = time.Now()
 		if _, err := tx.Exec(ctx, "LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE"); err != nil {
 			return err
 		}
@@ -282,7 +284,7 @@ func (d *Server) Lock(ctx context.Context, table string, during time.Duration) (
 		to = time.Now()
 		return nil
 	})
-	return from, to, err
+	return asked, from, to, err
 }
 
 // Crowd takes all connections that there are for a while.

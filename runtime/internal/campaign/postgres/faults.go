@@ -64,8 +64,8 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 			Do: alone(func(ctx context.Context) error { return d.lockLeases(ctx, c) })},
 		{Name: "other tables locked", Count: d.faults.locks, Do: alone(func(ctx context.Context) error {
 			tables := []string{"entries", "logs", "subscriptions", "outbox", "shards", "attempts"}
-			from, to, err := d.Lock(ctx, "mcpe."+tables[rand.IntN(len(tables))], time.Second)
-			c.Window("a table was locked", nil, from, to)
+			asked, _, to, err := d.Lock(ctx, "mcpe."+tables[rand.IntN(len(tables))], time.Second)
+			c.Window("a table was locked", nil, asked, to)
 			return err
 		})},
 		{Name: "database without a free connection (max_connections)", Count: d.faults.crowds, Do: alone(func(ctx context.Context) error {
@@ -114,8 +114,8 @@ func (d *database) lockLeases(ctx context.Context, c *campaign.Campaign) error {
 	if err := d.owned(ctx, 4*c.Lease); err != nil {
 		return err
 	}
-	from, to, err := d.Lock(ctx, "mcpe.leases", c.Lease+lockTime)
-	c.Window("leases were locked", nil, from.Add(-c.Lease), to)
+	asked, from, to, err := d.Lock(ctx, "mcpe.leases", c.Lease+lockTime)
+	c.Window("leases were locked", nil, asked.Add(-c.Lease), to)
 	c.Unleased(from.Add(c.Lease), to)
 	return err
 }

@@ -141,7 +141,7 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 		{Name: "author's connections cut, an answer lost", Count: d.counts.Cuts, Do: func(context.Context) error { d.authors.Cut(); return nil }},
 		{Name: "author's backends ended (pg_terminate_backend)", Count: d.counts.Terminations, Do: alone(d.authors.Terminate)},
 		{Name: "outbox locked (LOCK TABLE)", Count: d.counts.Locks, Do: alone(func(ctx context.Context) error {
-			_, _, err := d.authors.Lock(ctx, "mcpe_outbox.outbox", time.Second)
+			_, _, _, err := d.authors.Lock(ctx, "mcpe_outbox.outbox", time.Second)
 			return err
 		})},
 		{Name: "author's connections half-open for seconds", Count: d.counts.Hushes, Do: func(context.Context) error { d.authors.Hush(5 * time.Second); return nil }},
