@@ -106,6 +106,28 @@ func TestLateWrites(t *testing.T) {
 	}
 }
 
+// An admission that is counted after another one has taken the last place is refused, though it read the count before (REP-12).
+func TestLateAdmission(t *testing.T) {
+	a, b := twoAlone(t)
+	q := engine.Quota{All: 1}
+	first, late := inShard("sub_1", 0), inShard("sub_2", 0)
+	first.Principal, late.Principal = "p1", "p2"
+	var once atomic.Bool
+	a.Between(func() {
+		if once.CompareAndSwap(false, true) {
+			if _, err := b.Admit(t.Context(), first, q); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if _, err := a.Admit(t.Context(), late, q); !errors.Is(err, engine.ErrQuota) {
+		t.Errorf("the late admission: %v", err)
+	}
+	if !once.Load() {
+		t.Error("no admission came in between")
+	}
+}
+
 // Progress that is stored in several steps, and ends in between, is an error: each record has the old progress or the new
 // one, and the owner moves no mark (JS-26, REP-10).
 func TestProgressEndsBetween(t *testing.T) {

@@ -60,7 +60,7 @@ var ofJetStream = []mutant{
 		module("^TestMinority$"), nil},
 	{"the count of all not in the batch", []change{{js + "subscriptions.go",
 		"	w, err := count(r.of(all), total)\n	return append(writes, w), err\n", "	w, err := count(r.of(all), total)\n	w.blind = true\n	return append(writes, w), err\n"}},
-		module("^TestShared$/^as_it_is$"), nil},
+		module("^TestLateAdmission$"), nil},
 	{"mark before progress", []change{{"runtime/internal/delivery/persist.go",
 		"	for i := 0; i < len(snap.updates); i += batch {\n",
 		"	for l, to := range snap.marks {\n		if err := s.o.Store.SaveMark(ctx, l.name, to); err != nil {\n			return err\n		}\n	}\n" +
