@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ErrConflict is returned by a compare-and-swap whose expectation does not hold.
+// ErrConflict is returned by a compare-and-swap whose expectation does not hold; each [ConflictError] matches it.
 var ErrConflict = errors.New("store: changed concurrently")
 
 // A Secret is one key of a subscription's signatures.
