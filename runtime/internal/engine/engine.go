@@ -9,6 +9,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -83,6 +84,27 @@ type Append struct {
 	// [store.EventLog.AppendOnce].
 	Once  bool
 	Above store.Position
+}
+
+// CheckGroup returns an error that names the first entry that makes a group invalid; see [Log.Append].
+func CheckGroup(group []Append) error {
+	if len(group) > MaxGroup {
+		return fmt.Errorf("engine: a group of %d entries; %d are the most", len(group), MaxGroup)
+	}
+	if len(group) < 2 {
+		return nil
+	}
+	type occurrence struct{ id, audience string }
+	first := make(map[occurrence]int, len(group))
+	for i := range group {
+		e := &group[i].Entry
+		o := occurrence{e.EventID, store.Audience(e.Targets)}
+		if j, twice := first[o]; twice {
+			return fmt.Errorf("engine: entries %d and %d of the group both have the id %q and the same targets", j, i, e.EventID)
+		}
+		first[o] = i
+	}
+	return nil
 }
 
 // Appended is the result of an [Append].

@@ -4,12 +4,10 @@ package memory
 
 import (
 	"context"
-	"math/rand/v2"
-	"sort"
 	"sync"
-	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/recent"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memlog"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -41,12 +39,7 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 		s.logs[name] = l
 		return l, nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.options = o
-	now := time.Now()
-	l.evict(now)
-	l.await(now)
+	l.log.Configure(nil, o)
 	return l, nil
 }
 
@@ -72,198 +65,64 @@ func (s *Store) Close() error {
 	defer s.mu.Unlock()
 	s.closed = true
 	for _, l := range s.logs {
-		l.mu.Lock()
-		l.closed = true
-		if l.expiry != nil {
-			l.expiry.Stop()
-		}
-		l.mu.Unlock()
+		l.log.Close()
 	}
 	return nil
 }
 
 // A Log is a [store.EventLog] in memory, bounded by age, count and bytes.
-//
-// Entries live in a slice that only ever grows at its end; evicting moves start, and what is
-// evicted is dropped by copying the rest to a new slice. So a Read hands out a part of the slice
-// without copying, and that part never changes.
-type Log struct {
-	epoch uint64
+type Log struct{ log *memlog.Log }
 
-	mu      sync.Mutex
-	options store.LogOptions
-	entries []store.Entry
-	stamps  []time.Time // of appending, beside entries
-	start   int         // first retained one in entries
-	bytes   int         // of those that are retained
-	dead    int         // bytes of those before them
-	evicted uint32      // proof of the entry before entries[0]; 0 where there was none
-	head    store.Position
-	closed  bool
-	expiry  *time.Timer    // while entries wait for their age; nil otherwise
-	ids     *idIndex       // nil until the first AppendOnce
-	one     [1]store.Entry // what Appended is given
-}
-
-// NewLog returns an empty log of its own, outside any store.
-func NewLog(o store.LogOptions) *Log {
-	epoch := rand.Uint64()
-	for epoch == 0 {
-		epoch = rand.Uint64()
-	}
-	return &Log{epoch: epoch, options: o}
-}
+// NewLog returns an empty log outside any store.
+func NewLog(o store.LogOptions) *Log { return &Log{memlog.New(o)} }
 
 // Append implements [store.EventLog].
 func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.usable(ctx); err != nil {
-		return 0, err
-	}
-	l.add(&e, time.Now())
-	return e.Position, nil
+	done, err := l.append(ctx, engine.Append{Entry: e})
+	return done.Position, err
 }
 
-// usable reports why nothing can be appended or read; l.mu is held.
-func (l *Log) usable(ctx context.Context) error {
-	if l.closed {
-		return store.ErrClosed
+// AppendOnce implements [store.EventLog].
+func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
+	done, err := l.append(ctx, engine.Append{Entry: e, Once: true, Above: above})
+	if err == nil {
+		err = done.Err
 	}
-	return ctx.Err()
+	return done.Position, done.Fresh, err
 }
 
-// add is the append step: position, entry and Appended in one; l.mu is held.
-func (l *Log) add(e *store.Entry, now time.Time) {
-	l.head++
-	e.Position = l.head
-	if l.ids != nil {
-		l.ids.put(keyOf(e), e.Position, len(l.entries)-l.start)
+func (l *Log) append(ctx context.Context, a engine.Append) (engine.Appended, error) {
+	if err := ctx.Err(); err != nil {
+		return engine.Appended{}, err
 	}
-	l.entries = append(l.entries, *e)
-	l.stamps = append(l.stamps, now)
-	l.bytes += recent.Size(e)
-	l.evict(now)
-	l.await(now)
-	if l.options.Appended != nil {
-		l.one[0] = *e
-		l.options.Appended(l.one[:])
-		l.one[0] = store.Entry{}
+	done, err := l.log.Append(a)
+	if err != nil {
+		return engine.Appended{}, err
 	}
+	return done[0], nil
 }
 
 // Read implements [store.EventLog].
 func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.usable(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return store.Batch{}, err
 	}
-	oldest := l.bounds()
-	b := store.Batch{Oldest: oldest, Head: l.head}
-	if after >= l.head {
-		return b, nil
-	}
-	if after+1 < oldest {
-		b.Gap = true
-		after = oldest - 1
-	}
-	from := l.start + int(after+1-oldest)
-	to := min(from+max(limit, 0), len(l.entries))
-	b.Entries = l.entries[from:to:to]
-	return b, nil
+	return l.log.Read(after, limit)
 }
 
 // Bounds implements [store.EventLog]; it never fails.
 func (l *Log) Bounds(context.Context) (oldest, head store.Position, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.bounds(), l.head, nil
+	oldest, head = l.log.Bounds()
+	return oldest, head, nil
 }
 
 // Proof implements [store.EventLog].
 func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.usable(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	oldest := l.bounds()
-	switch at := l.start + int(p-oldest); {
-	case p == 0 || p > l.head || p+1 < oldest:
-		return 0, nil
-	case at < 0:
-		return l.evicted, nil
-	default:
-		return l.entries[at].Proof(), nil
-	}
+	return l.log.Proof(p)
 }
 
 // Epoch implements [store.EventLog].
-func (l *Log) Epoch() uint64 { return l.epoch }
-
-func (l *Log) bounds() store.Position {
-	if l.options.MaxAge > 0 {
-		l.evict(time.Now())
-	}
-	return l.oldest()
-}
-
-// oldest is the first position that is retained, without another look at the clock.
-func (l *Log) oldest() store.Position { return l.head - store.Position(len(l.entries)-l.start) + 1 }
-
-// await has what is too old dropped, also when nobody appends or reads any more: not at once, but
-// at most a sixteenth of MaxAge and a second late. The timer lives while there are entries.
-func (l *Log) await(now time.Time) {
-	age := l.options.MaxAge
-	if l.expiry != nil || age <= 0 || l.closed || l.start == len(l.entries) {
-		return
-	}
-	due := max(l.stamps[l.start].Add(age).Sub(now), 0) + min(age/16, time.Hour) + time.Second
-	l.expiry = time.AfterFunc(due, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		now := time.Now()
-		l.expiry = nil
-		if !l.closed {
-			l.evict(now)
-			l.await(now)
-		}
-	})
-}
-
-// deadBytes is how much of what is evicted may stay, whatever is retained.
-const deadBytes = 1 << 20
-
-// evict moves start past what retention no longer covers and compacts when half is dead.
-func (l *Log) evict(now time.Time) {
-	start := l.start
-	if n := l.options.MaxCount; n > 0 && len(l.entries)-l.start > n {
-		l.start = len(l.entries) - n
-	}
-	if age := l.options.MaxAge; age > 0 {
-		limit := now.Add(-age)
-		if live := l.stamps[l.start:]; len(live) > 0 && live[0].Before(limit) {
-			l.start += sort.Search(len(live), func(i int) bool { return !live[i].Before(limit) })
-		}
-	}
-	for i := start; i < len(l.entries); i++ {
-		if i >= l.start {
-			if l.options.MaxBytes <= 0 || l.bytes <= l.options.MaxBytes || i == len(l.entries)-1 {
-				break
-			}
-			l.start++
-		}
-		n := recent.Size(&l.entries[i])
-		l.bytes, l.dead = l.bytes-n, l.dead+n
-	}
-	if dead := l.start; dead > 0 && (dead >= len(l.entries)-dead || l.dead > l.bytes/4 && l.dead > deadBytes) {
-		l.evicted = l.entries[dead-1].Proof()
-		l.entries = append(make([]store.Entry, 0, 2*(len(l.entries)-dead)+8), l.entries[dead:]...)
-		l.stamps = append(make([]time.Time, 0, 2*(len(l.stamps)-dead)+8), l.stamps[dead:]...)
-		l.start, l.dead = 0, 0
-	}
-	if l.ids != nil && len(l.entries) == 0 {
-		*l.ids = idIndex{}
-	}
-}
+func (l *Log) Epoch() uint64 { return l.log.Epoch() }

@@ -1,10 +1,11 @@
-package memory
+package memlog
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -18,18 +19,13 @@ func (l *Log) held() int {
 // Entries that are too old leave the memory although nobody appends or reads any more.
 func TestExpiredLeaveTheMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New()
-		opened, err := s.OpenLog(t.Context(), "a", store.LogOptions{MaxAge: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := opened.(*Log)
+		l := New(store.LogOptions{MaxAge: time.Hour})
 		for i := range 100 {
-			l.AppendOnce(t.Context(), store.Entry{EventID: string(rune('a' + i))}, 0)
+			once(l, store.Entry{EventID: string(rune('a' + i))})
 			time.Sleep(time.Second)
 		}
 		time.Sleep(30 * time.Minute)
-		l.Append(t.Context(), store.Entry{EventID: "younger"})
+		l.Append(engine.Append{Entry: store.Entry{EventID: "younger"}})
 		time.Sleep(36 * time.Minute)
 		synctest.Wait()
 		if n := l.held(); n != 1 {
@@ -40,29 +36,22 @@ func TestExpiredLeaveTheMemory(t *testing.T) {
 		if n := l.held(); n != 0 || l.expiry != nil || l.ids.young != nil {
 			t.Errorf("%d entries are held after all expired, timer %v, ids %v", n, l.expiry, l.ids)
 		}
-		// A bound that comes later counts for what is there; Close ends the timer.
-		b, err := s.OpenLog(t.Context(), "b", store.LogOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.Append(t.Context(), store.Entry{EventID: "x"})
+		// A bound that is set later applies to entries that exist; Close ends the timer.
+		b := New(store.LogOptions{})
+		b.Append(engine.Append{Entry: store.Entry{EventID: "x"}})
 		time.Sleep(time.Minute)
-		if _, err := s.OpenLog(t.Context(), "b", store.LogOptions{MaxAge: 2 * time.Minute}); err != nil {
-			t.Fatal(err)
-		}
-		if oldest, _, _ := b.Bounds(t.Context()); oldest != 1 {
+		b.Configure(nil, store.LogOptions{MaxAge: 2 * time.Minute})
+		if oldest, _ := b.Bounds(); oldest != 1 {
 			t.Error("an entry that is a minute old counts as older than two")
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if n := b.(*Log).held(); n != 0 {
+		if n := b.held(); n != 0 {
 			t.Error("a bound that came later is not kept")
 		}
-		b.Append(t.Context(), store.Entry{EventID: "y"})
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if b.(*Log).expiry.Stop() {
+		b.Append(engine.Append{Entry: store.Entry{EventID: "y"}})
+		b.Close()
+		if b.expiry.Stop() {
 			t.Error("the timer goes on after Close")
 		}
 	})

@@ -1,24 +1,32 @@
-package memory
+package memlog
 
 import (
-	"context"
 	"encoding/json"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
+
+func once(l *Log, e store.Entry) (p store.Position, fresh bool, err error) {
+	done, err := l.Append(engine.Append{Entry: e, Once: true})
+	if err != nil {
+		return 0, false, err
+	}
+	return done[0].Position, done[0].Fresh, done[0].Err
+}
 
 // OCC-5: the index of ids finds all that is retained and keeps little more, over many evictions.
 func TestIndexBounded(t *testing.T) {
 	const count = 2000
-	l := NewLog(store.LogOptions{MaxCount: count})
+	l := New(store.LogOptions{MaxCount: count})
 	id := func(i int) string { return "n" + strconv.Itoa(i) }
 	data := json.RawMessage(`{}`)
 	for i := 1; i <= 30_000; i++ {
-		p, fresh, err := l.AppendOnce(t.Context(), store.Entry{EventID: id(i), Data: data}, 0)
+		p, fresh, err := once(l, store.Entry{EventID: id(i), Data: data})
 		if err != nil || !fresh || int(p) != i {
 			t.Fatalf("append %d: %d, %v, %v", i, p, fresh, err)
 		}
@@ -26,7 +34,7 @@ func TestIndexBounded(t *testing.T) {
 			if i <= back {
 				continue
 			}
-			if p, fresh, err := l.AppendOnce(t.Context(), store.Entry{EventID: id(i - back), Data: data}, 0); err != nil || fresh || int(p) != i-back {
+			if p, fresh, err := once(l, store.Entry{EventID: id(i - back), Data: data}); err != nil || fresh || int(p) != i-back {
 				t.Fatalf("at %d, %d back: %d, %v, %v", i, back, p, fresh, err)
 			}
 		}
@@ -38,26 +46,26 @@ func TestIndexBounded(t *testing.T) {
 
 // OCC-5: logs without an author's ids have no index, and an expired log keeps none.
 func TestIndexOnlyWhereNeeded(t *testing.T) {
-	l := NewLog(store.LogOptions{MaxAge: time.Nanosecond})
-	l.Append(t.Context(), store.Entry{EventID: "a"})
+	l := New(store.LogOptions{MaxAge: time.Nanosecond})
+	l.Append(engine.Append{Entry: store.Entry{EventID: "a"}})
 	if l.ids != nil {
 		t.Fatal("an index without need")
 	}
-	l.AppendOnce(t.Context(), store.Entry{EventID: "a"}, 0)
+	once(l, store.Entry{EventID: "a"})
 	time.Sleep(time.Millisecond) // longer than MaxAge, by the clock of the machine
-	l.Bounds(t.Context())
+	l.Bounds()
 	if l.ids.young != nil || l.ids.old != nil {
 		t.Fatal("an empty log keeps ids")
 	}
 }
 
 func BenchmarkAppendOnce(b *testing.B) {
-	l := NewLog(store.LogOptions{MaxCount: 10_000, MaxAge: time.Hour})
+	l := New(store.LogOptions{MaxCount: 10_000, MaxAge: time.Hour})
 	e := store.Entry{Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(`{}`)}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		e.EventID = strconv.Itoa(i)
-		if _, fresh, err := l.AppendOnce(context.Background(), e, 0); !fresh {
+		if _, fresh, err := once(l, e); !fresh {
 			b.Fatal(err)
 		}
 	}
