@@ -31,7 +31,7 @@ type Log struct {
 	start     int         // first retained one in entries
 	bytes     int         // size of the retained entries
 	dead      int         // size of the entries before them
-	evicted   uint32      // proof of the entry before entries[0]; 0 if there was none
+	evicted   uint32      // proof of the entry before entries[0]; 0 if there was never one
 	head      store.Position
 	closed    bool
 	expiry    *time.Timer // while entries wait for their age; nil otherwise

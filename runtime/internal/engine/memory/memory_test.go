@@ -140,7 +140,9 @@ func TestMemoryOfRecords(t *testing.T) {
 	}
 }
 
-func key(i int) string { return fmt.Sprintf("pro/incident.created/%d/sub_%020d", i%16, i*7919%1_000_003) }
+func key(i int) string {
+	return fmt.Sprintf("pro/incident.created/%d/sub_%020d", i%16, i*7919%1_000_003)
+}
 
 // bytesPerRecord measures the memory of n records, with their keys and without their values.
 func bytesPerRecord(t testing.TB, n int) int64 {
