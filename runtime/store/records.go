@@ -71,7 +71,8 @@ type Write struct {
 	// deletion.
 	Once bool
 	// Until is when the store may delete the record without a commit; the zero time means never. The store deletes it
-	// within a minute after that, unless it was replaced.
+	// within a minute after that, unless it was replaced. That is a deletion like any other: without Once, the store
+	// remembers it.
 	Until time.Time
 }
 
@@ -82,8 +83,8 @@ type Commit struct {
 	// Guards and Writes name each key once, and [MaxCommit] keys together at most.
 	Guards []Guard
 	Writes []Write
-	// Tell lists names that the store reports to each process after the commit is applied, by convention keys. A store
-	// for one process may ignore them.
+	// Tell lists names that the store reports to each process after the commit is applied, by convention keys: up to
+	// [MaxCommit] names of 1 to [MaxKey] bytes. A store for one process may ignore them.
 	Tell []string
 }
 
@@ -111,6 +112,14 @@ func (c *Commit) Validate() error {
 		}
 		if w.Value == nil && w.On == 0 {
 			return fmt.Errorf("store: the deletion of %q names no revision", w.Key)
+		}
+	}
+	if len(c.Tell) > MaxCommit {
+		return fmt.Errorf("store: the commit tells %d names; %d are the most", len(c.Tell), MaxCommit)
+	}
+	for i, name := range c.Tell {
+		if len(name) == 0 || len(name) > MaxKey {
+			return fmt.Errorf("store: name %d that the commit tells has %d bytes; a name has 1 to %d", i, len(name), MaxKey)
 		}
 	}
 	return nil
@@ -178,8 +187,8 @@ type Records interface {
 	// exist. The records are from one moment.
 	Get(ctx context.Context, c Consistency, keys ...string) ([]Record, error)
 	// Scan returns the existing records whose keys begin with prefix and are greater than after, in byte order of keys,
-	// up to limit: fewer if they are large, but at least one if there is one. It includes each commit that was answered
-	// before the call began. The records of a call are from one moment.
+	// up to limit: fewer if they are large or many, but at least one if there is one. It includes each commit that was
+	// answered before the call began. The records of a call are from one moment.
 	Scan(ctx context.Context, prefix, after string, limit int) ([]Record, error)
 	// Commit applies c if all its guards and writes name the current revisions, and returns the new revision of each
 	// write; otherwise it returns a [*ConflictError]. Commits are linearizable, and durable when they are answered.

@@ -16,11 +16,12 @@ import (
 )
 
 var (
-	// ErrNewLife is returned if the store has begun a new life since [Engine.Enter]. Records and entries that the caller
-	// has read may be gone.
+	// ErrNewLife is returned if the store has begun a new life since [Engine.Enter], and before the first Enter. Records
+	// and entries that the caller has read may be gone.
 	ErrNewLife = errors.New("engine: the store has begun a new life")
-	// ErrCompacted is returned by [Engine.Changes] for a mark that is older than [ChangesAge]. The caller scans the
-	// records instead.
+	// ErrCompacted is returned by [Engine.Changes] for a mark that is older than [ChangesAge], that the engine did not
+	// issue in this life, or after which commits have told more names than the engine keeps. The caller scans the records
+	// instead.
 	ErrCompacted = errors.New("engine: the changes since the mark are no longer known")
 	// ErrRefused is returned by [Log.Append] for an entry that the store can never hold; nothing was appended.
 	ErrRefused = errors.New("engine: the entry cannot be stored")
@@ -29,7 +30,8 @@ var (
 const (
 	// LivePrefix begins the keys of the records that a new life deletes: leases and the holders of shards.
 	LivePrefix = "live/"
-	// ChangesAge is the minimum time for which an engine remembers changes.
+	// ChangesAge is the time for which an engine remembers changes. An engine may bound their number, too, by 10,000 names
+	// or more.
 	ChangesAge = time.Hour
 	// MaxGroup bounds the entries of one [Log.Append].
 	MaxGroup = 512
@@ -48,8 +50,9 @@ type Engine interface {
 	// Clock returns the time of the store, by which processes judge leases. It never goes back while the engine is open
 	// (REP-8).
 	Clock(ctx context.Context) (time.Time, error)
-	// Enter joins the current life of the store and returns its number. After a new life has begun, Commit, Changes and
-	// logs return [ErrNewLife] until the process calls Enter.
+	// Enter joins the current life of the store and returns its number, which identifies the life. After a new life has
+	// begun, Commit and Changes return [ErrNewLife] until the process calls Enter. Logs that were opened before return
+	// it for good; the process must reopen them.
 	Enter(ctx context.Context) (life uint64, err error)
 	// NewLife begins a new life: it deletes the records under [LivePrefix], and each log begins a new epoch. Operators
 	// call it after they have restored a backup. The engine calls it if it detects that the store lacks commits that
