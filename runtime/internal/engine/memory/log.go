@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memlog"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/recent"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -76,12 +77,23 @@ func (l *log) Append(ctx context.Context, group ...engine.Append) ([]engine.Appe
 	return l.shared.Append(group...)
 }
 
-// Read implements [engine.Log].
+// Read implements [engine.Log]. An engine of several processes bounds the bytes of a batch, as durable ones do.
 func (l *log) Read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
 	if err := l.usable(ctx); err != nil {
 		return store.Batch{}, err
 	}
-	return l.shared.Read(after, limit)
+	b, err := l.shared.Read(after, limit)
+	if l.e.db.exclusive {
+		return b, err
+	}
+	size := 0
+	for i := range b.Entries {
+		if size += recent.Size(&b.Entries[i]); i > 0 && size > recent.Bytes {
+			b.Entries = b.Entries[:i:i]
+			break
+		}
+	}
+	return b, err
 }
 
 // Bounds implements [engine.Log].

@@ -118,7 +118,7 @@ func TestClock(t *testing.T) {
 }
 
 // A typed value cannot be encoded.
-type typed struct{ numbers [4]uint64 }
+type typed struct{ _ [4]uint64 }
 
 func (typed) Bytes() []byte { panic("memory: a value was encoded") }
 
