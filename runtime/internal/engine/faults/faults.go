@@ -1,5 +1,5 @@
 // Package faults wraps an engine and injects failures, for tests: calls that do not reach the store, lost answers,
-// delayed copies of commits, a skewed clock, and crashes. Start with [Wrap].
+// delayed copies of commits, late notifications of logs, a skewed clock, and crashes. Start with [Wrap].
 //
 // The package makes no promise of compatibility.
 package faults
@@ -96,12 +96,16 @@ type Engine struct {
 	late    []*store.Commit
 	skew    time.Duration
 	latest  time.Time // answer of Clock
+	lag     time.Duration
+	logs    map[string]*log // as opened last
 }
 
 var _ engine.Engine = (*Engine)(nil)
 
 // Wrap returns e with the faults of a plan.
-func Wrap(e engine.Engine, p Plan) *Engine { return &Engine{inner: e, plan: p} }
+func Wrap(e engine.Engine, p Plan) *Engine {
+	return &Engine{inner: e, plan: p, logs: map[string]*log{}}
+}
 
 // Calls returns the number of calls so far.
 func (e *Engine) Calls() int {

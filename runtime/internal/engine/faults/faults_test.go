@@ -16,14 +16,89 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// Without faults, an engine keeps all promises.
+// Without faults, an engine keeps all promises. So it does if its logs lag.
 func TestEngine(t *testing.T) {
-	enginetest.Run(t, enginetest.Config{
-		Fresh: func(*testing.T) func() engine.Engine {
-			db := memory.NewDB()
-			return func() engine.Engine { return faults.Wrap(db.Open(), faults.Plan{}) }
-		},
-		Durable: true,
+	for name, lag := range map[string]time.Duration{"plain": 0, "lag": 3 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			enginetest.Run(t, enginetest.Config{
+				Fresh: func(*testing.T) func() engine.Engine {
+					db := memory.NewDB()
+					return func() engine.Engine {
+						e := faults.Wrap(db.Open(), faults.Plan{})
+						e.Lag(lag)
+						return e
+					}
+				},
+				Durable: true,
+			})
+		})
+	}
+}
+
+// Entries of other processes come after the lag, or when the process looks; without notifications only then.
+func TestLag(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		a := newAccount(t)
+		var got []string
+		mine, err := a.OpenLog(ctx, "log", store.LogOptions{Appended: func(entries []store.Entry) {
+			for _, e := range entries {
+				got = append(got, e.EventID)
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		others, err := a.other.OpenLog(ctx, "log", store.LogOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		add := func(l engine.Log, id string) {
+			t.Helper()
+			if _, err := l.Append(ctx, engine.Append{Entry: store.Entry{EventID: id}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := func(after time.Duration, ids ...string) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			b, err := mine.Read(ctx, 0, 100)
+			oldest, head, err2 := mine.Bounds(ctx)
+			if !slices.Equal(got, ids) || len(b.Entries) != len(ids) || b.Head != store.Position(len(ids)) || head != b.Head || oldest != 1 || err != nil || err2 != nil {
+				t.Errorf("Appended got %v, want %v; Read has %d entries up to %d, Bounds are %d, %d; %v, %v", got, ids, len(b.Entries), b.Head, oldest, head, err, err2)
+			}
+		}
+		add(others, "1")
+		want(0, "1")
+		a.Lag(time.Second)
+		add(others, "2")
+		began := time.Now()
+		add(others, "3")
+		want(999*time.Millisecond, "1")
+		if seen := mine.Seen(); !seen.Equal(began) {
+			t.Errorf("seen %v after the first entry arrived", seen.Sub(began))
+		}
+		want(time.Millisecond, "1", "2", "3")
+		if seen := mine.Seen(); !seen.Equal(time.Now()) {
+			t.Errorf("seen %v ago", time.Since(seen))
+		}
+		add(others, "4")
+		add(mine, "5")
+		want(0, "1", "2", "3", "4", "5")
+		a.Lag(-1)
+		add(others, "6")
+		want(time.Hour, "1", "2", "3", "4", "5")
+		if seen := mine.Seen(); time.Since(seen) < time.Hour {
+			t.Errorf("seen %v ago", time.Since(seen))
+		}
+		if head, err := mine.CatchUp(ctx, 6); head != 6 || err != nil {
+			t.Errorf("CatchUp = %d, %v", head, err)
+		}
+		want(0, "1", "2", "3", "4", "5", "6")
+		add(others, "7")
+		a.Lag(0)
+		want(0, "1", "2", "3", "4", "5", "6", "7")
 	})
 }
 
