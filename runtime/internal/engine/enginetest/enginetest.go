@@ -226,6 +226,9 @@ func scan(t *testing.T, e engine.Engine, prefix string, limit int) (all []store.
 		if len(page) == 0 {
 			return all
 		}
+		if page[0].Key <= after {
+			t.Fatalf("Scan after %q returns %q", after, page[0].Key)
+		}
 		all, after = append(all, page...), page[len(page)-1].Key
 	}
 }

@@ -151,7 +151,8 @@ func testGroupVisible(t *testing.T, w *world) {
 	for head := store.Position(0); head < groups*size; {
 		var err error
 		if head, err = lb.CatchUp(t.Context(), head+1); err != nil || head%size != 0 {
-			t.Fatalf("the head is %d in the middle of a group, %v", head, err)
+			t.Errorf("the head is %d in the middle of a group, %v", head, err)
+			break
 		}
 	}
 	wg.Wait()

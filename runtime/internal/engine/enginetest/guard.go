@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/engine"
@@ -35,12 +36,18 @@ func testGuards(t *testing.T, w *world) {
 	for round := range 20 {
 		var wg sync.WaitGroup
 		var last, next, seen uint64 // revisions of work after the guarded writes, of hold and of work after the claim
+		var claimed atomic.Bool
 		started := make(chan struct{})
 		wg.Go(func() {
 			last = get(t, a, "work").Revision
 			for n := 0; ; n++ {
+				late := claimed.Load()
 				revisions, applied := try(t, a, &store.Commit{Guards: []store.Guard{{Key: "hold", Revision: hold}}, Writes: []store.Write{{Key: "work", On: last, Value: text("v")}}})
 				if !applied {
+					return
+				}
+				if late {
+					t.Error("a guarded write follows a claim")
 					return
 				}
 				if last = revisions[0]; n == round {
@@ -55,6 +62,7 @@ func testGuards(t *testing.T, w *world) {
 				t.Error("a claim is refused because of guards")
 				return
 			}
+			claimed.Store(true)
 			next, seen = revisions[0], get(t, b, "work").Revision
 		})
 		wg.Wait()
