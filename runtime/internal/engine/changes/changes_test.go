@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,9 +87,13 @@ func TestCompacted(t *testing.T) {
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := changes.New()
-		mark := since(t, l, "").Next
-		var closed error
-		check := func() error { return closed }
+		var closed atomic.Bool
+		check := func() error {
+			if closed.Load() {
+				return errors.New("closed")
+			}
+			return nil
+		}
 		for name, test := range map[string]struct {
 			act   func()
 			after time.Duration
@@ -98,11 +103,11 @@ func TestWait(t *testing.T) {
 			"told":  {act: func() { l.Tell("a") }, after: time.Second, names: 1},
 			"over":  {act: func() {}, after: time.Minute},
 			"reset": {act: l.Reset, after: time.Second, err: engine.ErrCompacted},
-			"check": {act: func() { closed = errors.New("closed"); l.Wake() }, after: time.Second, err: errors.New("closed")},
+			"check": {act: func() { closed.Store(true); l.Wake() }, after: time.Second, err: errors.New("closed")},
 			"wake":  {act: l.Wake, after: time.Minute},
 		} {
-			closed = nil
-			mark = since(t, l, "").Next
+			closed.Store(false)
+			mark := since(t, l, "").Next
 			began := time.Now()
 			time.AfterFunc(time.Second, test.act)
 			c, err := l.Wait(t.Context(), mark, time.Minute, check)
@@ -112,7 +117,7 @@ func TestWait(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		closed = nil
+		closed.Store(false)
 		if _, err := l.Wait(ctx, since(t, l, "").Next, time.Minute, check); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a context: %v", err)
 		}
