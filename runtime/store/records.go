@@ -38,6 +38,13 @@ type Bytes []byte
 // Bytes implements [Value].
 func (b Bytes) Bytes() []byte { return b }
 
+// A Damaged is the [Value] of a record that the store cannot read, such as after a fault of the disk. It has no Bytes, so
+// nothing decodes it by mistake. The record can be replaced and deleted by its revision, as any other one.
+type Damaged struct{ Err error }
+
+// Bytes implements [Value]. It returns nil.
+func (d Damaged) Bytes() []byte { return nil }
+
 // A Record is a key with its value.
 type Record struct {
 	// Key has 1 to [MaxKey] bytes: segments of ASCII letters, digits and "-_.=", joined by "/".
