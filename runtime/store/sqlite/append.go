@@ -8,69 +8,98 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
 // Append implements [store.EventLog]. Appends that wait together are committed together.
 func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
-	a := appending{log: l, entry: e}
-	err := a.do(ctx)
-	return a.entry.Position, err
+	done, err := l.appendGroup(ctx, engine.Append{Entry: e})
+	if err != nil {
+		return 0, err
+	}
+	return done[0].Position, nil
 }
 
 // AppendOnce implements [store.EventLog]. It looks for the id in the transaction that appends, so
 // that it finds the members of its own group, and is answered after its COMMIT.
 func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
-	a := appending{log: l, entry: e, once: true, above: above}
-	if err := a.do(ctx); err != nil {
+	done, err := l.appendGroup(ctx, engine.Append{Entry: e, Once: true, Above: above})
+	if err != nil {
 		return 0, false, err
 	}
-	if a.stands == nil {
-		return a.entry.Position, true, nil
-	}
-	return a.stands.Position, false, store.Repeats(a.stands.Position, a.stands.Data, e.Data)
+	return done[0].Position, done[0].Fresh, done[0].Err
 }
 
-// An appending is one call of Append or AppendOnce.
+// appendGroup appends entries in order, all of them or none.
+func (l *Log) appendGroup(ctx context.Context, group ...engine.Append) ([]engine.Appended, error) {
+	a := appending{log: l, group: make([]member, len(group)), done: make([]engine.Appended, len(group))}
+	for i, m := range group {
+		a.group[i] = member{m, audience(m.Entry.Targets)}
+	}
+	if err := l.s.writer.doRows(ctx, len(group), a.apply, a.committed); err != nil {
+		return nil, err
+	}
+	return a.done, nil
+}
+
+// An appending is one call of appendGroup.
 type appending struct {
 	log   *Log
-	entry store.Entry
-	once  bool
-	above store.Position
+	group []member
 
-	audience []byte
-	now      time.Time
-	stands   *store.Entry // the entry that stands already
+	// Results of the latest transaction.
+	now   time.Time
+	done  []engine.Appended
+	fresh []store.Entry
 }
 
-func (a *appending) do(ctx context.Context) error {
-	a.audience = audience(a.entry.Targets)
-	if err := a.log.s.writer.do(ctx, a.apply, a.committed); err != nil {
-		a.entry.Position = 0
-		return err
-	}
-	return nil
+// A member is an entry of an appending.
+type member struct {
+	engine.Append
+	audience []byte
 }
 
 // apply is the append step. It may run again in another transaction.
 func (a *appending) apply(ctx context.Context, w *session) error {
-	a.now, a.stands = time.Now(), nil
+	a.now, a.fresh = time.Now(), nil
 	// What an earlier, failed transaction of the group assigned is void: the file is the truth.
-	var head int64
+	var head store.Position
 	if err := w.row(ctx, "SELECT head FROM logs WHERE id = ?", []any{a.log.id}, &head); err != nil {
 		return err
 	}
-	if told := a.log.told(); store.Position(head) < told {
+	if told := a.log.told(); head < told {
 		return fmt.Errorf("%w: the file was restored to an older state while it was open: %s has %d entries of %d; restart the process (docs/deployment.md)",
 			ErrCorrupt, a.log.name, head, told)
 	}
-	if a.once {
-		if err := a.find(ctx, w, store.Position(head)); err != nil || a.stands != nil {
+	for i := range a.group {
+		m := &a.group[i]
+		stands, err := a.log.find(ctx, w, m, head)
+		switch {
+		case err != nil:
+			return err
+		case stands != nil:
+			a.done[i] = engine.Appended{Position: stands.Position, Err: store.Repeats(stands.Position, stands.Data, m.Entry.Data)}
+			continue
+		}
+		head++
+		m.Entry.Position = head
+		if err := a.log.insert(ctx, w, m, a.now); err != nil {
 			return err
 		}
+		a.done[i] = engine.Appended{Position: head, Fresh: true}
+		a.fresh = append(a.fresh, m.Entry)
 	}
-	a.entry.Position = store.Position(head) + 1
-	r, err := newRow(&a.entry, a.now.UnixNano())
+	if len(a.fresh) == 0 {
+		return nil
+	}
+	_, err := w.exec(ctx, "UPDATE logs SET head = ? WHERE id = ?", int64(head), a.log.id)
+	return err
+}
+
+// insert writes the row of an entry.
+func (l *Log) insert(ctx context.Context, w *session, m *member, now time.Time) error {
+	r, err := newRow(&m.Entry, now.UnixNano())
 	if err != nil {
 		return err
 	}
@@ -78,11 +107,8 @@ func (a *appending) apply(ctx context.Context, w *session) error {
 	if r.meta != nil {
 		meta = r.meta
 	}
-	if _, err := w.exec(ctx, "INSERT INTO entries (log, "+entryColumns+", audience) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		a.log.id, r.position, r.appended, r.id, r.timestamp, r.data, meta, r.targets, r.cursor, r.checksum(a.log.name), a.audience); err != nil {
-		return err
-	}
-	_, err = w.exec(ctx, "UPDATE logs SET head = ? WHERE id = ?", r.position, a.log.id)
+	_, err = w.exec(ctx, "INSERT INTO entries (log, "+entryColumns+", audience) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		l.id, r.position, r.appended, r.id, r.timestamp, r.data, meta, r.targets, r.cursor, r.checksum(l.name), m.audience)
 	return err
 }
 
@@ -93,33 +119,35 @@ func (l *Log) told() store.Position {
 	return l.head
 }
 
-// find looks for the last retained entry that the new one would repeat (OCC-5).
-func (a *appending) find(ctx context.Context, w *session, head store.Position) error {
-	after := max(a.above, a.log.evicted(head))
+// find returns the last retained entry that m would repeat, or nil (OCC-5).
+func (l *Log) find(ctx context.Context, w *session, m *member, head store.Position) (*store.Entry, error) {
+	if !m.Once {
+		return nil, nil
+	}
+	after := max(m.Above, l.evicted(head))
 	if after >= head {
-		return nil
+		return nil, nil
 	}
 	st, err := w.stmt(ctx, "SELECT "+entryColumns+` FROM entries WHERE log = ? AND event_id = ? AND audience = ? AND position > ?
 		ORDER BY position DESC LIMIT 1`)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	e, err := a.log.scanEntry(st.QueryRowContext(ctx, a.log.id, a.entry.EventID, a.audience, int64(after)))
+	e, err := l.scanEntry(st.QueryRowContext(ctx, l.id, m.Entry.EventID, m.audience, int64(after)))
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return nil
+		return nil, nil
 	case err != nil:
-		return err
-	case e.EventID != a.entry.EventID || store.Audience(e.Targets) != store.Audience(a.entry.Targets):
-		return fmt.Errorf("%w: the id index of %s does not match entry %d", ErrCorrupt, a.log.name, e.Position)
+		return nil, err
+	case e.EventID != m.Entry.EventID || store.Audience(e.Targets) != store.Audience(m.Entry.Targets):
+		return nil, fmt.Errorf("%w: the id index of %s does not match entry %d", ErrCorrupt, l.name, e.Position)
 	}
-	a.stands = &e
-	return nil
+	return &e, nil
 }
 
 func (a *appending) committed() {
-	if a.stands == nil {
-		a.log.visible(a.entry, a.now)
+	if len(a.fresh) > 0 {
+		a.log.visible(a.fresh, a.now)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -111,7 +112,7 @@ func (s *Store) FailCommit() (visible bool, err error) {
 		}
 		// To those who come after it in the group, it seems to have appended.
 		e := store.Entry{EventID: "unstored", Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(`{"n":1}`)}
-		if err := (&appending{log: s.logs["log"], entry: e, audience: audience(nil)}).apply(ctx, w); err != nil {
+		if err := (&appending{log: s.logs["log"], group: []member{{engine.Append{Entry: e}, audience(nil)}}, done: make([]engine.Appended, 1)}).apply(ctx, w); err != nil {
 			return err
 		}
 		_, err := w.exec(ctx, "INSERT INTO entries (log, position, appended, event_id, timestamp, data, cursor, audience, sum) VALUES (999, 1, 1, '', '', x'', '', x'', 0)")

@@ -92,15 +92,15 @@ func (l *Log) open(ctx context.Context, w *session) error {
 	return err
 }
 
-// visible moves the head and tells the observer; it runs in the order of the positions.
-func (l *Log) visible(e store.Entry, now time.Time) {
+// visible moves the head and calls the observer; it runs in the order of the positions.
+func (l *Log) visible(entries []store.Entry, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.head = e.Position
-	l.tail.Add(e)
-	if l.oldest == e.Position {
+	if l.oldest == entries[0].Position {
 		l.stamp = now
 	}
+	l.head = entries[len(entries)-1].Position
+	l.tail.Add(entries...)
 	if n := l.options.MaxCount; n > 0 && l.head-l.oldest+1 > store.Position(n) {
 		l.oldest = l.head - store.Position(n) + 1
 		if l.oldest > l.deleted+sweepSoon {
@@ -108,7 +108,7 @@ func (l *Log) visible(e store.Entry, now time.Time) {
 		}
 	}
 	if l.options.Appended != nil {
-		l.options.Appended([]store.Entry{e})
+		l.options.Appended(entries)
 	}
 }
 

@@ -11,8 +11,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// groupMax bounds how many writes one transaction takes.
-const groupMax = 512
+// A transaction takes up to groupMax writes, and more than one only if they change up to groupRows rows together.
+const (
+	groupMax  = 512
+	groupRows = 4096
+)
 
 // While another connection writes, each try to begin a transaction waits that long in SQLite, and a
 // write fails with [ErrBusy] after so many tries. Both make 5 s.
@@ -27,6 +30,7 @@ const (
 type write struct {
 	apply     func(context.Context, *session) error
 	committed func()
+	rows      int // that it changes at most
 
 	state atomic.Int32 // one of the states
 	tries int32        // to begin a transaction while it waited; of the writer's goroutine
@@ -89,7 +93,7 @@ type writer struct {
 }
 
 func newWriter(conn *sql.Conn) *writer {
-	w := &writer{session: &session{conn, map[string]*sql.Stmt{}}, ended: make(chan struct{}), wake: make(chan struct{}, 1)}
+	w := &writer{session: &session{conn: conn, stmts: map[string]*sql.Stmt{}}, ended: make(chan struct{}), wake: make(chan struct{}, 1)}
 	w.patience.Store(busyTries)
 	go w.run()
 	return w
@@ -99,10 +103,15 @@ func newWriter(conn *sql.Conn) *writer {
 // its transaction has begun is withdrawn: it does not happen. So a context is honoured however long
 // another connection keeps writing.
 func (w *writer) do(ctx context.Context, apply func(context.Context, *session) error, committed func()) error {
+	return w.doRows(ctx, 1, apply, committed)
+}
+
+// doRows is do for a write of several rows.
+func (w *writer) doRows(ctx context.Context, rows int, apply func(context.Context, *session) error, committed func()) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	x := &write{apply: apply, committed: committed, done: make(chan struct{})}
+	x := &write{apply: apply, committed: committed, rows: rows, done: make(chan struct{})}
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -205,12 +214,16 @@ func (w *writer) undone(err error) (failed []*write) {
 	return failed
 }
 
-// take claims up to groupMax writes that wait.
+// take claims writes that wait, as many as one transaction takes.
 func (w *writer) take() (group []*write) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := min(len(w.queue), groupMax)
-	for _, x := range w.queue[:n] {
+	n, rows := 0, 0
+	for ; n < min(len(w.queue), groupMax); n++ {
+		x := w.queue[n]
+		if rows += x.rows; n > 0 && rows > groupRows {
+			break
+		}
 		if x.state.CompareAndSwap(waiting, taken) {
 			group = append(group, x)
 		}
