@@ -93,7 +93,7 @@ func (a *appending) apply(ctx context.Context, w *session) error {
 	if len(a.fresh) == 0 {
 		return nil
 	}
-	_, err := w.exec(ctx, "UPDATE logs SET head = ? WHERE id = ?", int64(head), a.log.id)
+	_, err := w.exec(ctx, "UPDATE logs SET head = ?, oldest = ? WHERE id = ?", int64(head), int64(a.log.evicted(head)+1), a.log.id)
 	return err
 }
 
@@ -156,7 +156,7 @@ func (a *appending) committed() {
 func (l *Log) evicted(head store.Position) store.Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.age()
+	l.retain()
 	after := l.oldest - 1
 	if n := store.Position(max(l.options.MaxCount, 0)); n > 0 && head > n {
 		after = max(after, head-n)

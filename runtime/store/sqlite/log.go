@@ -61,19 +61,17 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 }
 
 func (l *Log) open(ctx context.Context, w *session) error {
-	var epoch, head int64
-	err := w.row(ctx, "SELECT id, epoch, head, evicted FROM logs WHERE name = ?", []any{l.name}, &l.id, &epoch, &head, &l.proof)
+	var epoch, head, oldest int64
+	err := w.row(ctx, "SELECT id, epoch, head, oldest, evicted FROM logs WHERE name = ?", []any{l.name}, &l.id, &epoch, &head, &oldest, &l.proof)
 	if errors.Is(err, sql.ErrNoRows) {
-		for epoch == 0 {
-			epoch = int64(rand.Uint64())
-		}
+		oldest, epoch = 1, int64(rand.Uint64()|1)
 		err = w.row(ctx, "INSERT INTO logs (name, epoch) VALUES (?, ?) RETURNING id", []any{l.name, epoch}, &l.id)
 	}
 	if err != nil {
 		return err
 	}
-	if head < 0 || epoch == 0 {
-		return fmt.Errorf("%w: %s has head %d and epoch %d", ErrCorrupt, l.name, head, epoch)
+	if head < 0 || epoch == 0 || oldest < 1 || oldest > head+1 {
+		return fmt.Errorf("%w: %s has head %d, oldest %d and epoch %d", ErrCorrupt, l.name, head, oldest, epoch)
 	}
 	l.epoch, l.head = uint64(epoch), store.Position(head)
 	var first, last, stamp int64
@@ -81,15 +79,15 @@ func (l *Log) open(ctx context.Context, w *session) error {
 		[]any{l.id}, &first, &stamp, &last)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		l.oldest, err = l.head+1, nil
+		l.oldest, l.deleted = l.head+1, l.head
+		return nil
 	case err != nil:
+		return err
 	case last != head:
-		err = fmt.Errorf("%w: %s holds entry %d and its head is %d", ErrCorrupt, l.name, last, head)
-	default:
-		l.oldest, l.stamp = store.Position(first), time.Unix(0, stamp)
+		return fmt.Errorf("%w: %s holds entry %d and its head is %d", ErrCorrupt, l.name, last, head)
 	}
-	l.deleted = l.oldest - 1
-	return err
+	l.oldest, l.deleted, l.stamp = store.Position(max(first, oldest)), store.Position(first-1), time.Unix(0, stamp)
+	return nil
 }
 
 // visible moves the head and calls the observer; it runs in the order of the positions.
@@ -101,12 +99,7 @@ func (l *Log) visible(entries []store.Entry, now time.Time) {
 	}
 	l.head = entries[len(entries)-1].Position
 	l.tail.Add(entries...)
-	if n := l.options.MaxCount; n > 0 && l.head-l.oldest+1 > store.Position(n) {
-		l.oldest = l.head - store.Position(n) + 1
-		if l.oldest > l.deleted+sweepSoon {
-			l.s.sweeper.hurry()
-		}
-	}
+	l.count()
 	if l.options.Appended != nil {
 		l.options.Appended(entries)
 	}
@@ -119,13 +112,26 @@ func (l *Log) Epoch() uint64 { return l.epoch }
 func (l *Log) Bounds(context.Context) (oldest, head store.Position, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.age()
+	l.retain()
 	return l.oldest, l.head, nil
 }
 
-// age moves oldest past what is too old; l.mu is held. The file is asked only when the entry that
-// was oldest has expired.
-func (l *Log) age() {
+// count moves oldest past what is too much; l.mu is held.
+func (l *Log) count() {
+	n := store.Position(max(l.options.MaxCount, 0))
+	if n == 0 || l.head-l.oldest+1 <= n {
+		return
+	}
+	l.oldest = l.head - n + 1
+	if l.oldest > l.deleted+sweepSoon {
+		l.s.sweeper.hurry()
+	}
+}
+
+// retain moves oldest past what retention does not cover; l.mu is held. It reads the file only after the oldest entry has
+// expired.
+func (l *Log) retain() {
+	l.count()
 	if l.options.MaxAge <= 0 || l.oldest > l.head {
 		return
 	}
@@ -153,7 +159,7 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 	}
 	for {
 		l.mu.Lock()
-		l.age()
+		l.retain()
 		b := store.Batch{Oldest: l.oldest, Head: l.head}
 		from := max(after, l.oldest-1)
 		b.Gap = from > after
@@ -195,10 +201,11 @@ func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
 		return 0, err
 	}
 	l.mu.Lock()
-	head, deleted, proof, tail := l.head, l.deleted, l.proof, l.tail.All()
+	l.retain()
+	head, oldest, deleted, proof, tail := l.head, l.oldest, l.deleted, l.proof, l.tail.All()
 	l.mu.Unlock()
 	switch first := head - store.Position(len(tail)) + 1; {
-	case p == 0 || p > head || p < deleted:
+	case p == 0 || p > head || p+1 < oldest:
 		return 0, nil
 	case p >= first:
 		return tail[p-first].Proof(), nil

@@ -3,6 +3,7 @@ CREATE TABLE logs (
 	name TEXT NOT NULL UNIQUE,
 	epoch INTEGER NOT NULL,
 	head INTEGER NOT NULL DEFAULT 0,
+	oldest INTEGER NOT NULL DEFAULT 1, -- that retention covered at the last append; earlier entries stay evicted
 	evicted INTEGER NOT NULL DEFAULT 0 -- proof of the last entry that was deleted, 0 for none
 ) STRICT;
 CREATE TABLE entries (

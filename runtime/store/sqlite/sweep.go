@@ -83,7 +83,7 @@ func (l *Log) sweep(ctx context.Context) error {
 // sweepSome deletes up to sweepStep evicted entries and tells whether there may be more.
 func (l *Log) sweepSome(ctx context.Context) (more bool, err error) {
 	l.mu.Lock()
-	l.age()
+	l.retain()
 	upTo := min(l.oldest-1, l.deleted+sweepStep)
 	none := upTo <= l.deleted
 	l.mu.Unlock()

@@ -103,6 +103,31 @@ func TestEvictedLeaveTheFile(t *testing.T) {
 	})
 }
 
+// OCC-5: an entry that was evicted stays evicted though the log is opened with larger bounds before it was deleted, so
+// its id is in the log once. Smaller bounds hold from the opening on.
+func TestOCC5EvictedStaysEvicted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	for i, c := range []struct {
+		count int
+		want  string
+	}{{3, "[c d a]"}, {10, "[c d a]"}, {2, "[d a]"}} {
+		s := open(t, path, sqlite.Options{})
+		l := openLog(t, s, store.LogOptions{MaxCount: c.count})
+		if i == 0 {
+			appendAll(t, l, "a", "b", "c", "d")
+		}
+		if _, fresh, err := l.AppendOnce(t.Context(), entry("a"), 0); fresh != (i == 0) || err != nil {
+			t.Errorf("opening %d: appended %v, %v", i, fresh, err)
+		}
+		if got := fmt.Sprint(ids(t, l, 0)); got != c.want {
+			t.Errorf("opening %d: %s, want %s", i, got, c.want)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A reader of the file beside eviction and deletion sees every entry once and in order, or a gap.
 func TestReadBesideSweep(t *testing.T) {
 	t.Parallel()
