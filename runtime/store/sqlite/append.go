@@ -14,7 +14,7 @@ import (
 
 // Append implements [store.EventLog]. Appends that wait together are committed together.
 func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
-	done, err := l.appendGroup(ctx, engine.Append{Entry: e})
+	done, err := l.appendGroup(ctx, nil, engine.Append{Entry: e})
 	if err != nil {
 		return 0, err
 	}
@@ -24,16 +24,17 @@ func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error)
 // AppendOnce implements [store.EventLog]. It looks for the id in the transaction that appends, so
 // that it finds the members of its own group, and is answered after its COMMIT.
 func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
-	done, err := l.appendGroup(ctx, engine.Append{Entry: e, Once: true, Above: above})
+	done, err := l.appendGroup(ctx, nil, engine.Append{Entry: e, Once: true, Above: above})
 	if err != nil {
 		return 0, false, err
 	}
 	return done[0].Position, done[0].Fresh, done[0].Err
 }
 
-// appendGroup appends entries in order, all of them or none.
-func (l *Log) appendGroup(ctx context.Context, group ...engine.Append) ([]engine.Appended, error) {
-	a := appending{log: l, group: make([]member, len(group)), done: make([]engine.Appended, len(group))}
+// appendGroup appends entries in order, all of them or none. If may is not nil, the transaction calls it first and
+// appends nothing after an error.
+func (l *Log) appendGroup(ctx context.Context, may func(*session) error, group ...engine.Append) ([]engine.Appended, error) {
+	a := appending{log: l, may: may, group: make([]member, len(group)), done: make([]engine.Appended, len(group))}
 	for i, m := range group {
 		a.group[i] = member{m, audience(m.Entry.Targets)}
 	}
@@ -46,6 +47,7 @@ func (l *Log) appendGroup(ctx context.Context, group ...engine.Append) ([]engine
 // An appending is one call of appendGroup.
 type appending struct {
 	log   *Log
+	may   func(*session) error
 	group []member
 
 	// Results of the latest transaction.
@@ -62,6 +64,11 @@ type member struct {
 
 // apply is the append step. It may run again in another transaction.
 func (a *appending) apply(ctx context.Context, w *session) error {
+	if a.may != nil {
+		if err := a.may(w); err != nil {
+			return err
+		}
+	}
 	a.now, a.fresh = time.Now(), nil
 	// What an earlier, failed transaction of the group assigned is void: the file is the truth.
 	var head store.Position

@@ -282,6 +282,22 @@ func TestUnreleasedFile(t *testing.T) {
 	}
 }
 
+// A file of an unreleased build that had the present version and fewer tables is refused by the same sentence.
+func TestUnreleasedFileWithoutRecords(t *testing.T) {
+	for _, table := range []string{"records", "life"} {
+		path := filepath.Join(t.TempDir(), "events.db")
+		if err := open(t, path, sqlite.Options{}).Close(); err != nil {
+			t.Fatal(err)
+		}
+		exec1(t, path, "DROP TABLE "+table)
+		const want = "it was made by an unreleased build of mcpe-gen (schema 1); use a new file"
+		_, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+		if !errors.Is(err, sqlite.ErrVersion) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), want) {
+			t.Errorf("without %s: %v, want %q", table, err, want)
+		}
+	}
+}
+
 func exec1(t *testing.T, path, query string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)

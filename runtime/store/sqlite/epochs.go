@@ -10,6 +10,7 @@ import (
 // subscriptions too. It comes before the server is made: with a log open it changes nothing and
 // returns an error. See CUR-8.
 func (s *Store) BeginEpochs(ctx context.Context) error {
+	x := renewing{e: s.engine}
 	err := s.writer.do(ctx, func(ctx context.Context, w *session) error {
 		s.mu.Lock()
 		n := len(s.logs)
@@ -17,9 +18,8 @@ func (s *Store) BeginEpochs(ctx context.Context) error {
 		if n > 0 {
 			return fmt.Errorf("%d logs are open", n)
 		}
-		_, err := w.exec(ctx, "UPDATE logs SET epoch = random()")
-		return err
-	}, nil)
+		return x.apply(ctx, w)
+	}, x.committed)
 	if err != nil {
 		return fmt.Errorf("begin new epochs: %w", err)
 	}

@@ -56,6 +56,8 @@ func classify(err error) error {
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
 		return fmt.Errorf("%w: %w", ErrBusy, err)
+	case codes.SQLITE_READONLY:
+		return fmt.Errorf("sqlite: file is read-only, make it and its directory writable: %w", err)
 	}
 	return err
 }

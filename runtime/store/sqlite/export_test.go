@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	driver "modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -134,6 +137,45 @@ func (s *Store) CheckReferences() error {
 	_, err := s.writer.session.conn.ExecContext(context.Background(), "PRAGMA foreign_keys = ON")
 	return err
 }
+
+// Transactions returns the number of transactions that have begun.
+func (s *Store) Transactions() (n uint64, err error) {
+	err = s.writer.do(context.Background(), func(_ context.Context, w *session) error {
+		n = w.transaction
+		return nil
+	}, nil)
+	return n, err
+}
+
+// Exec runs a statement by the connection that writes, while nothing else does.
+func (s *Store) Exec(statement string) error {
+	_, err := s.writer.session.conn.ExecContext(context.Background(), statement)
+	return err
+}
+
+// LimitLength makes SQLite refuse values of more than n bytes.
+func (s *Store) LimitLength(n int) error {
+	_, err := driver.Limit(s.writer.session.conn, codes.SQLITE_LIMIT_LENGTH, n)
+	return err
+}
+
+// SweepRecords deletes one step of the records whose time has come.
+func (s *Store) SweepRecords() (more bool, err error) {
+	return s.engine.sweepSome(context.Background())
+}
+
+// RecordRows returns how many records and tombstones are in the file.
+func (s *Store) RecordRows() (n int, err error) {
+	err = s.read.QueryRow("SELECT count(*) FROM records").Scan(&n)
+	return n, err
+}
+
+// Statements of records.
+const (
+	GetRecords  = getRecords
+	ScanRecords = scanRecords
+	MovedKeys   = movedKeys
+)
 
 // CountSQL is what quotas ask.
 const CountSQL = countSQL

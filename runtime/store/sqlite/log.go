@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -15,12 +14,12 @@ import (
 
 // A Log is a [store.EventLog] in a [Store].
 type Log struct {
-	s     *Store
-	id    int64
-	name  string
-	epoch uint64
+	s    *Store
+	id   int64
+	name string
 
 	mu      sync.Mutex
+	epoch   uint64
 	options store.LogOptions
 	head    store.Position
 	oldest  store.Position // first in the file that retention covered when last looked at
@@ -64,7 +63,7 @@ func (l *Log) open(ctx context.Context, w *session) error {
 	var epoch, head, oldest int64
 	err := w.row(ctx, "SELECT id, epoch, head, oldest, evicted FROM logs WHERE name = ?", []any{l.name}, &l.id, &epoch, &head, &oldest, &l.proof)
 	if errors.Is(err, sql.ErrNoRows) {
-		oldest, epoch = 1, int64(rand.Uint64()|1)
+		oldest, epoch = 1, int64(newNumber())
 		err = w.row(ctx, "INSERT INTO logs (name, epoch) VALUES (?, ?) RETURNING id", []any{l.name, epoch}, &l.id)
 	}
 	if err != nil {
@@ -106,7 +105,11 @@ func (l *Log) visible(entries []store.Entry, now time.Time) {
 }
 
 // Epoch implements [store.EventLog].
-func (l *Log) Epoch() uint64 { return l.epoch }
+func (l *Log) Epoch() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.epoch
+}
 
 // Bounds implements [store.EventLog]; it never fails.
 func (l *Log) Bounds(context.Context) (oldest, head store.Position, err error) {

@@ -7,7 +7,8 @@
 // reader, before its COMMIT has returned. The driver is modernc.org/sqlite, which needs no C compiler.
 //
 // Every entry of a log has a checksum: where a byte of it has changed on the disk, reading it is
-// [ErrCorrupt], as is an entry that is missing. Encrypted secrets are authenticated. Damage
+// [ErrCorrupt], as is an entry that is missing. So has every record of [Store.Engine], whose value is a [store.Damaged]
+// then. Encrypted secrets are authenticated. Damage
 // elsewhere in the file is found only where SQLite notices it or a value cannot be decoded. Damage within
 // the journal that a killed process left undoes the commits from there on: SQLite takes it for a
 // write that was torn.
@@ -60,7 +61,7 @@ type Options struct {
 	// default 10 s, negative: not at all. Then it returns [ErrBusy].
 	Wait time.Duration
 	// Logger is told of files that others than their owner may read, of subscriptions that cannot be read,
-	// and when expired entries cannot be deleted; default slog.Default().
+	// and when expired entries or records cannot be deleted; default slog.Default().
 	Logger *slog.Logger
 }
 
@@ -72,11 +73,14 @@ type Store struct {
 	write   *sql.DB
 	writer  *writer
 	sweeper *sweeper
+	engine  *storeEngine
 	box     sealed.Box
 	logger  *slog.Logger
 
 	attempts   attemptlog.Trimmer
 	attemptsOf *sql.Stmt // of read
+
+	closing sync.Once
 
 	mu     sync.Mutex
 	logs   map[string]*Log
@@ -155,6 +159,9 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	if s.attemptsOf, err = s.read.PrepareContext(ctx, attemptsOf); err != nil {
 		return nil, errors.Join(classify(err), conn.Close())
 	}
+	if err := openEngine(ctx, s, conn); err != nil {
+		return nil, errors.Join(classify(err), conn.Close())
+	}
 	s.writer = newWriter(conn)
 	s.sweeper = newSweeper(s, o.Logger)
 	warnOfModes(o.Logger, path)
@@ -188,17 +195,17 @@ func (s *Store) Ping(ctx context.Context) error {
 }
 
 // Close commits what is under way and closes the file; later calls return [store.ErrClosed]. It is
-// idempotent.
-func (s *Store) Close() error {
-	s.mu.Lock()
-	if s.closed {
+// idempotent, and each call returns after the file is closed.
+func (s *Store) Close() (err error) {
+	s.closing.Do(func() {
+		s.mu.Lock()
+		s.closed = true
 		s.mu.Unlock()
-		return nil
-	}
-	s.closed = true
-	s.mu.Unlock()
-	s.sweeper.close()
-	return errors.Join(s.writer.close(), s.closeDatabases())
+		s.engine.changes.Wake()
+		s.sweeper.close()
+		err = errors.Join(s.writer.close(), s.closeDatabases())
+	})
+	return err
 }
 
 // closeDatabases closes the connections and then gives up the lock.

@@ -55,6 +55,9 @@ func (w *sweeper) run(ctx context.Context) {
 				w.logger.Warn("mcp events: deleting expired entries failed", "log", l.name, "error", err)
 			}
 		}
+		if err := w.store.engine.sweep(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			w.logger.Warn("mcp events: deleting expired records failed", "error", err)
+		}
 	}
 }
 

@@ -48,8 +48,9 @@ const (
 
 // A session is the writer's connection with its prepared statements.
 type session struct {
-	conn  *sql.Conn
-	stmts map[string]*sql.Stmt
+	conn        *sql.Conn
+	stmts       map[string]*sql.Stmt
+	transaction uint64 // number of the latest transaction
 }
 
 func (s *session) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
@@ -78,6 +79,27 @@ func (s *session) row(ctx context.Context, query string, args []any, dest ...any
 		return err
 	}
 	return st.QueryRowContext(ctx, args...).Scan(dest...)
+}
+
+// collect returns the rows of a query of one column.
+func collect[T any](ctx context.Context, s *session, query string, args ...any) (all []T, err error) {
+	st, err := s.stmt(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := st.QueryContext(ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var one T
+		if err := rows.Scan(&one); err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, rows.Err()
 }
 
 // writer owns the connection that writes and the goroutine that uses it.
@@ -266,6 +288,7 @@ func (x *write) settle() {
 // A transaction is not bound to a caller's context: once begun it is finished.
 
 func (w *writer) begin() error {
+	w.session.transaction++
 	_, err := w.session.exec(context.Background(), "BEGIN IMMEDIATE")
 	return err
 }
