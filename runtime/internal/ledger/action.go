@@ -92,7 +92,7 @@ func (l *Ledger) FinishAction(ctx context.Context, key string, outcome []byte) e
 	return err
 }
 
-// ForgetAction forgets an action that was not carried out, so that it can be claimed again.
+// ForgetAction forgets an action that was not carried out. It can then be claimed a second time.
 func (l *Ledger) ForgetAction(ctx context.Context, key string) error {
 	k := actionKey(key)
 	_, err := l.change(ctx, []string{k}, func(r reading) (*store.Commit, error) {

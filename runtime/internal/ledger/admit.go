@@ -84,8 +84,8 @@ func (a *admission) step(r reading) (*store.Commit, error) {
 
 // Change calls f to change a subscription. If f returns true, Change stores the result and tells the owner of the shard.
 // It returns the subscription as it is stored, and false if it does not exist or has ended. f may not change the
-// Generation or the fields of which the ID consists. It can be called several times, even after its change was stored, so
-// it must recognize its own change.
+// Generation or the fields that the ID is derived from. It can be called several times, even after its change was stored,
+// so it must recognize its own change.
 func (l *Ledger) Change(ctx context.Context, id string, f func(s *Subscription) bool) (s Subscription, ok bool, err error) {
 	key := subKey(id)
 	revisions, err := l.change(ctx, []string{key}, func(r reading) (*store.Commit, error) {

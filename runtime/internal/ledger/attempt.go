@@ -93,12 +93,12 @@ func (l *Ledger) Attempts(ctx context.Context, id string, limit int) ([]operator
 var errEnough = errors.New("ledger: enough was read")
 
 // DeleteAttempts deletes the attempts of a subscription. A process that has removed the subscription calls it afterwards,
-// outside any request; [Ledger.Retain] deletes those that remain.
+// outside any request. [Ledger.Retain] deletes what remains.
 func (l *Ledger) DeleteAttempts(ctx context.Context, id string) error {
 	return l.pages(ctx, attemptPrefix(id), func(page []store.Record) error { return l.deleteOnce(ctx, page) })
 }
 
-// deleteOnce deletes records that were written with [store.Write.Once], except those that exist no longer.
+// deleteOnce deletes records that were written with [store.Write.Once]. It passes over a record that no longer exists.
 func (l *Ledger) deleteOnce(ctx context.Context, records []store.Record) error {
 	for some := range slices.Chunk(records, store.MaxCommit) {
 		c := &store.Commit{}
@@ -154,7 +154,7 @@ func (o *Owned) trim(ctx context.Context, id string) error {
 // An attemptCount estimates how many attempts the store has.
 type attemptCount struct {
 	mu    sync.Mutex
-	all   int       // as counted last, and those that this process has written since
+	all   int       // the latest count, plus the attempts of this process since
 	until time.Time // when to count again
 }
 
@@ -177,8 +177,8 @@ func (c *attemptCount) set(n int, until time.Time) {
 	c.all, c.until = n, until
 }
 
-// TrimAttempts deletes the attempts of all subscriptions that are beyond the bounds at a time: those that are too old, the
-// oldest of a subscription that has too many, the oldest if there are too many in all, and those without a subscription.
+// TrimAttempts deletes the attempts that are beyond the bounds at a time: attempts that are too old, the oldest ones of a
+// subscription that has too many, the oldest ones if there are too many in all, and attempts without a subscription.
 func (l *Ledger) TrimAttempts(ctx context.Context, b AttemptBounds, now time.Time) error {
 	t := trimming{l: l, b: b, now: now, byHour: map[int64]int{}}
 	if err := l.pages(ctx, familyAttempt+"/", func(page []store.Record) error { return t.page(ctx, page) }); err != nil {

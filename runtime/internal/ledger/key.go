@@ -43,7 +43,7 @@ var ErrName = errors.New("ledger: the name cannot be stored")
 // checkName returns an error that matches [ErrName] unless the name fits in a segment of a key.
 func checkName(what, name string) error {
 	if n := escapedLen(name); name == "" || n > maxSegment {
-		return fmt.Errorf("%w: %s %.40q… has %d bytes, of which each one other than letters, digits and \"-_.\" counts three times; use 1 to %d",
+		return fmt.Errorf("%w: %s %.40q… has %d bytes; use 1 to %d, where each byte other than letters, digits and \"-_.\" counts three times",
 			ErrName, what, name, n, maxSegment)
 	}
 	return nil
@@ -134,7 +134,7 @@ func topicKey(family, topic string) string { return family + "/" + escape(topic)
 
 func revokedKey(principal string) string { return join(familyRevoked, hash(principal)) }
 
-// A Change is a parsed name of [engine.Changed]: what a commit has changed.
+// A Change is a change of a record, as a name of [engine.Changed] reports it.
 type Change struct {
 	Kind ChangeKind
 	// Topic is the event type, for the changes of one.
@@ -152,7 +152,7 @@ type ChangeKind int
 const (
 	// OtherChange is of a kind that this build does not know.
 	OtherChange ChangeKind = iota
-	// SubscriptionChanged tells the owner of a shard to read a subscription again.
+	// SubscriptionChanged tells the owner of a shard to reread a subscription.
 	SubscriptionChanged
 	// PrincipalRevoked means that subscriptions of a principal were revoked; see [Change.Revokes].
 	PrincipalRevoked

@@ -16,7 +16,7 @@ import (
 
 // A Member is a running process, as its lease describes it to the others.
 type Member struct {
-	// ID is that of the lease. It is never used again.
+	// ID identifies the lease. No other lease gets it later.
 	ID string `json:"id"`
 	// Name is for people.
 	Name string `json:"name"`
@@ -53,7 +53,8 @@ type Lease struct {
 
 func leaseKey(id string) string { return leasePrefix + escape(id) }
 
-// Join begins a lease with a new ID, unless m has one that was never used. It sets the times of m.
+// Join begins a lease for m. It chooses an ID if m has none; an ID of the caller must never have been used. Join sets the
+// times of the member.
 func (l *Ledger) Join(ctx context.Context, m Member) (*Lease, error) {
 	m.ID, m.revision = cmp.Or(m.ID, strings.ToLower(rand.Text())), 0
 	x := l.Lease(m)
@@ -179,7 +180,7 @@ type Cluster struct {
 }
 
 // Cluster returns the running processes and all shards. It ends the leases that have expired by the clock of the store;
-// they never become current again.
+// they are over for good.
 func (l *Ledger) Cluster(ctx context.Context) (c Cluster, err error) {
 	now, err := l.e.Clock(ctx)
 	if err != nil {

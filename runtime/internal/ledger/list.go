@@ -52,10 +52,9 @@ func (s Selection) prefix() string {
 	return join(familyUse, hash(s.Principal), hash(s.URL)) + "/"
 }
 
-// List returns up to limit of the selected subscriptions after a place in their order, "" for the first ones, and the
-// place of the last one that it has looked at, "" after the last one. The place in a list of all subscriptions is the ID,
-// and all are in order of their IDs. List returns subscriptions that have ended, and those that cannot be read, but no
-// secrets.
+// List returns up to limit of the selected subscriptions after a place in their order, "" for the start, and the place at
+// which the next page begins, "" at the end. The place in a list of all subscriptions is an ID, and that list is in order
+// of the IDs. List includes subscriptions that have ended or cannot be read. It returns no secrets.
 func (l *Ledger) List(ctx context.Context, which Selection, after string, limit int) (page []State, next string, err error) {
 	prefix := which.prefix()
 	at := ""

@@ -81,8 +81,8 @@ func (o *Owned) setCheckpoint(r store.Record) (Checkpoint, error) {
 	return *c, nil
 }
 
-// Each calls f with the subscriptions of the shard, some at a time, also with those that have ended and those that cannot
-// be read. The owner stores the status of the latter as Open at the checkpoint, so that the checkpoint may move on.
+// Each calls f with the subscriptions of the shard, some at a time. They include subscriptions that have ended or cannot be
+// read. The owner stores the status of an unreadable one as Open at the checkpoint, so that the checkpoint may move on.
 func (o *Owned) Each(ctx context.Context, f func(states []State) error) error {
 	return o.l.pages(ctx, o.prefix(), func(page []store.Record) error {
 		ids := make([]string, 0, len(page))
@@ -99,7 +99,7 @@ func (o *Owned) Each(ctx context.Context, f func(states []State) error) error {
 	})
 }
 
-// States returns the subscriptions of the shard with the IDs, without those that do not exist.
+// States returns the existing subscriptions of the shard with the IDs.
 func (o *Owned) States(ctx context.Context, ids ...string) ([]State, error) {
 	var states []State
 	for some := range slices.Chunk(ids, scanPage) {
@@ -142,7 +142,7 @@ func (o *Owned) read(ctx context.Context, ids []string) ([]State, error) {
 	return states, nil
 }
 
-// learn remembers a status record, or forgets one that does not exist. The caller holds o.mu.
+// learn remembers a status record, or forgets it if it does not exist. The caller holds o.mu.
 func (o *Owned) learn(id string, r store.Record) {
 	if r.Value == nil {
 		delete(o.known, id)
@@ -156,9 +156,9 @@ func (o *Owned) learn(id string, r store.Record) {
 	o.known[id] = k
 }
 
-// End ends a subscription that is over, unless it has changed since s was read: its change was told, and the owner judges
-// it again. With a reason the record remains, as [Subscription.Ended], until [Owned.Remove]; without one the subscription
-// is deleted. End reports whether it has done that.
+// End ends a subscription that is over and reports whether it has done that. It leaves a subscription that has changed
+// since s was read; Changes reports the change, and the owner decides by the new state. With a reason the record remains,
+// as [Subscription.Ended], until [Owned.Remove]; otherwise End deletes the subscription.
 func (o *Owned) End(ctx context.Context, s State, reason *wire.ErrorObject) (ended bool, err error) {
 	ended, err = o.l.finish(ctx, s.ID, reason, func(now *Subscription) bool { return now.Revision == s.Revision }, o.hold.Guard())
 	if err != nil {

@@ -171,7 +171,7 @@ func (v *reservation) count(l *Ledger, writes []store.Write, r reading) ([]store
 }
 
 // reserve calls try with stripes that no other commit of this process is using. As long as try returns errElsewhere,
-// reserve looks for stripes that have room, and returns a [*QuotaError] if there are none.
+// reserve looks for stripes that have room, and returns a [*QuotaError] if all are full.
 func (l *Ledger) reserve(ctx context.Context, counters [2]counter, try func(v *reservation) error) error {
 	var mine int
 	select {
@@ -197,7 +197,7 @@ func (l *Ledger) reserve(ctx context.Context, counters [2]counter, try func(v *r
 	}
 }
 
-// findRoom reads all stripes of a counter and chooses one that has room.
+// findRoom reads all stripes of a counter and chooses one with room.
 func (l *Ledger) findRoom(ctx context.Context, v *reservation, i int) error {
 	c := &v.counters[i]
 	if c.limit <= 0 {

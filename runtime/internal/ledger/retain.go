@@ -61,7 +61,7 @@ func (l *Ledger) trimActions(ctx context.Context) error {
 	return nil
 }
 
-// delete deletes a record that nobody tells of, unless it has changed.
+// delete deletes a record unless it has changed. It notifies nobody.
 func (l *Ledger) delete(ctx context.Context, key string, revision uint64) error {
 	_, err := l.commit(ctx, &store.Commit{Writes: []store.Write{{Key: key, On: revision}}})
 	if errors.Is(err, store.ErrConflict) {

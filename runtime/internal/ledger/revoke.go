@@ -50,7 +50,7 @@ func (r *Revocations) until() (until time.Time) {
 }
 
 // Revoke ends the principal's subscriptions to the event types, or to all if none is named, with a reason. It writes one
-// record, whatever their number. Owners obey when they are told and when they take over a shard; see [Over].
+// record, whatever their number. Owners obey when Changes reports it and when they take over a shard; see [Over].
 func (l *Ledger) Revoke(ctx context.Context, principal string, reason wire.ErrorObject, topics ...string) error {
 	now, err := l.e.Clock(ctx)
 	if err != nil {

@@ -21,9 +21,9 @@ type Update struct {
 // saveBatch bounds the writes of a commit, next to the guard of the hold and the checkpoint.
 const saveBatch = store.MaxCommit - 2
 
-// SaveProgress stores updates and, if to is not nil, the checkpoint. It can need several commits, each of which stores an
-// update completely with its attempts; the last one has the checkpoint, so no crash moves the checkpoint past an entry
-// whose update was not stored. A checkpoint that is before the stored one in its epoch does not replace it. SaveProgress
+// SaveProgress stores updates and, if to is not nil, the checkpoint. It can need several commits. Each commit stores its
+// updates completely, with their attempts, and the last one has the checkpoint, so no crash moves the checkpoint past an
+// entry whose update was not stored. A checkpoint that is before the stored one in its epoch does not replace it. SaveProgress
 // returns the IDs of subscriptions that do not exist in this generation, whose updates it passes over.
 func (o *Owned) SaveProgress(ctx context.Context, updates []Update, to *Checkpoint) (gone []string, err error) {
 	if err := o.turn.take(ctx); err != nil {
@@ -156,7 +156,7 @@ func (o *Owned) saved(b *batch, revisions []uint64, to *Checkpoint) {
 	}
 }
 
-// know reads the revisions of subscriptions that the owner has not read so far, such as one that was admitted just now.
+// know reads the revisions of subscriptions that the owner has not read so far, such as a new one.
 func (o *Owned) know(ctx context.Context, updates []Update) error {
 	var unknown []Update
 	o.mu.Lock()

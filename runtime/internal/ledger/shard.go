@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Hold says which lease holds a shard. One that [Lease.Claim] has returned is the fencing token of the owner.
+// A Hold says which lease holds a shard. A Hold that [Lease.Claim] has returned is the fencing token of the owner.
 type Hold struct {
 	Shard Shard
 	// Lease is the ID of the lease, "" if the shard is free. A shard whose lease has ended is free as well.
@@ -36,8 +36,8 @@ func (h *holder) Bytes() []byte { return encode(h) }
 // fit one Get.
 const claimBatch = (store.MaxGet - 1) / 2
 
-// Claim gives shards to the lease: those that are still held as given, by no lease or by one that has ended. It returns
-// the holds that it has won, also next to an error. It returns [ErrFenced] if the claiming lease is over.
+// Claim gives shards to the lease if their holders are still as given and have ended. It returns the holds that it has
+// won, also next to an error. It returns [ErrFenced] if the claiming lease is over.
 func (x *Lease) Claim(ctx context.Context, free ...Hold) (won []Hold, err error) {
 	if err := x.turn.take(ctx); err != nil {
 		return nil, err

@@ -66,7 +66,7 @@ type Rewind struct {
 	// Until is the last position of the replay; 0 means no end. Canceled ends a replay that is in progress.
 	Until    store.Position `json:"until,omitempty"`
 	Canceled bool           `json:"canceled,omitempty"`
-	// Truncated reports that the log no longer has all that was to be delivered again.
+	// Truncated reports that the log no longer has some entries of the replay.
 	Truncated bool   `json:"truncated,omitempty"`
 	Actor     string `json:"actor,omitempty"`
 }
@@ -104,26 +104,6 @@ func (s *Subscription) OrderAgain(a Again, done uint64) (number uint64, ok bool)
 func (s *Subscription) keys() [3]string {
 	return [3]string{subKey(s.ID), progressKey(s.Shard, s.ID), useKey(s.Principal, s.URL, s.ID)}
 }
-
-// A Status is the state of deliveries to a subscription.
-type Status struct {
-	// Generation is that of the subscription.
-	Generation uint64 `json:"generation"`
-	// Progress is stored as Open in or before the commit that moves the shard's checkpoint past an entry that matches
-	// the subscription. If it is not open, everything up to the checkpoint is settled, too.
-	Progress store.Progress `json:"progress"`
-	Health   store.Health   `json:"health,omitzero"`
-	// Rewound is the Number of the latest [Rewind] that was carried out, AgainDone that of the latest [Again], and
-	// GapDone the [Subscription.Gap] of the latest envelope about a gap. TopicGapDone is the [Order.Number] of the
-	// event type's.
-	Rewound      uint64 `json:"rewound,omitempty"`
-	AgainDone    uint64 `json:"againDone,omitempty"`
-	GapDone      uint64 `json:"gapDone,omitempty"`
-	TopicGapDone uint64 `json:"topicGapDone,omitempty"`
-}
-
-// Bytes implements [store.Value].
-func (s *Status) Bytes() []byte { return encode(s) }
 
 // A use is the value of an index record.
 type use struct{}

@@ -48,7 +48,7 @@ type Topic struct {
 	Shards int
 	// Closed is the error with which the type was terminated, nil if it is open.
 	Closed *wire.ErrorObject
-	// Gap, Raised and Recheck are the latest orders, with the Number 0 if there was none.
+	// Gap, Raised and Recheck are the latest orders. Their Number is 0 before the first one.
 	Gap, Raised, Recheck Order
 }
 

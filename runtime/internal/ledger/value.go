@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,13 +23,16 @@ type envelope[T any] struct {
 	Value T   `json:"value"`
 }
 
-// encode returns the bytes of a value. Values consist of types that can always be encoded.
+// encode returns the bytes of a value. Values consist of types that can always be encoded. Raw JSON in them, such as
+// canonical arguments, keeps its bytes.
 func encode[T any](v *T) []byte {
-	b, err := json.Marshal(envelope[*T]{form, v})
-	if err != nil {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(envelope[*T]{form, v}); err != nil {
 		panic(fmt.Sprintf("ledger: encoding a %T: %v", v, err))
 	}
-	return b
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // decode returns the value of a record, or nil if the record does not exist. An engine in memory returns the value that
