@@ -17,12 +17,14 @@ import (
 // second time. It returns an error that matches [store.ErrConflict] if there is another one, and a [*QuotaError] if a
 // quota is used up.
 func (l *Ledger) Admit(ctx context.Context, s Subscription, p store.Progress, q Quota) (Subscription, error) {
-	if err := errors.Join(checkName("the event type", s.Shard.Topic), checkName("the subscription", s.ID)); err != nil {
+	err := errors.Join(checkName("the event type", s.Shard.Topic), checkName("the subscription", s.ID), checkTexts(s.Principal, s.URL))
+	if err != nil {
 		return Subscription{}, err
 	}
-	p.Open, p.Settled = true, slices.Clone(p.Settled)
+	s.Arguments, s.Secrets, s.Again = own(s.Arguments), own(s.Secrets), own(s.Again)
+	p.Open, p.Settled = true, own(p.Settled)
 	a := admission{l: l, s: s, expected: s.Revision, status: &Status{Generation: s.Generation, Progress: p}}
-	err := l.reserve(ctx, countersOf(countSubscriptions, s.Principal, q), func(v *reservation) error {
+	err = l.reserve(ctx, countersOf(countSubscriptions, s.Principal, q), func(v *reservation) error {
 		a.v = v
 		keys, counted := a.s.keys(), v.keys()
 		revisions, err := l.change(ctx, append(keys[:], counted[:]...), a.step)
@@ -36,6 +38,9 @@ func (l *Ledger) Admit(ctx context.Context, s Subscription, p store.Progress, q 
 	}
 	return a.s, nil
 }
+
+// own returns a copy of a slice whose original the caller may change. Appending to it copies it.
+func own[S ~[]E, E any](s S) S { return slices.Clip(slices.Clone(s)) }
 
 // An admission is a call of [Ledger.Admit].
 type admission struct {
@@ -94,7 +99,7 @@ func (l *Ledger) Change(ctx context.Context, id string, f func(s *Subscription) 
 			return nil, err
 		}
 		s = old
-		s.Secrets, s.Again = slices.Clone(s.Secrets), slices.Clone(s.Again)
+		s.Secrets, s.Again = own(s.Secrets), own(s.Again)
 		if !f(&s) {
 			s = old
 			return nil, nil

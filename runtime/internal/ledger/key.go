@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/engine"
 )
@@ -37,7 +38,7 @@ const (
 // maxSegment bounds a segment that names something: two of them fit in a key with room to spare.
 const maxSegment = 150
 
-// ErrName is returned for the name of an event type, or the ID of a subscription, that does not fit in a key.
+// ErrName is returned for a name, an ID or a text that records cannot contain.
 var ErrName = errors.New("ledger: the name cannot be stored")
 
 // checkName returns an error that matches [ErrName] unless the name fits in a segment of a key.
@@ -45,6 +46,14 @@ func checkName(what, name string) error {
 	if n := escapedLen(name); name == "" || n > maxSegment {
 		return fmt.Errorf("%w: %s %.40q… has %d bytes; use 1 to %d, where each byte other than letters, digits and \"-_.\" counts three times",
 			ErrName, what, name, n, maxSegment)
+	}
+	return nil
+}
+
+// checkTexts returns an error that matches [ErrName] unless JSON can contain the principal and the URL.
+func checkTexts(principal, url string) error {
+	if !utf8.ValidString(principal) || !utf8.ValidString(url) {
+		return fmt.Errorf("%w: the principal %.40q… or the URL %.40q… is not valid UTF-8", ErrName, principal, url)
 	}
 	return nil
 }

@@ -36,10 +36,10 @@ func (s *scripted) Get(ctx context.Context, c store.Consistency, keys ...string)
 	return s.Engine.Get(ctx, c, keys...)
 }
 
-// An encoded engine keeps the bytes of values, as a durable one does.
-type encoded struct{ engine.Engine }
+// An Encoded engine keeps the bytes of values, as a durable one does.
+type Encoded struct{ engine.Engine }
 
-func (e encoded) Commit(ctx context.Context, c *store.Commit) ([]uint64, error) {
+func (e Encoded) Commit(ctx context.Context, c *store.Commit) ([]uint64, error) {
 	sent := *c
 	sent.Writes = slices.Clone(c.Writes)
 	for i := range sent.Writes {

@@ -120,7 +120,7 @@ func (o *Owned) batch(updates []Update, to *Checkpoint) batch {
 			continue
 		}
 		status := u.Status
-		status.Progress.Settled = slices.Clone(status.Progress.Settled)
+		status.Progress.Settled = own(status.Progress.Settled)
 		b.saved = append(b.saved, u)
 		b.commit.Writes = append(b.commit.Writes, store.Write{Key: o.prefix() + escape(u.ID), On: k.revision, Value: &status})
 	}

@@ -47,7 +47,7 @@ var values = map[string]struct {
 	"mark":    {&Checkpoint{1<<64 - 1, 9}, decoder[Checkpoint]},
 	"act":     {&actionRecord{[]byte("request"), []byte{}, at(1)}, decoder[actionRecord]},
 	"lease":   {&Member{ID: "x", Name: "n", Types: map[string]string{"a": "f"}, Joined: at(1), Renewed: at(2), TTL: time.Second}, decoder[Member]},
-	"shard":   {&holder{Shard{"a", 1}, "x"}, decoder[holder]},
+	"shard":   {&holder{Shard{Topic: "a", Number: 1}, "x"}, decoder[holder]},
 	"check":   {&keyCheck{[]byte("sealed"), true}, decoder[keyCheck]},
 	"att": {&attemptRecord{[]operator.Attempt{{EventID: "evt_1", Number: 2, At: at(1).Local()}}}, func(r store.Record) (any, error) {
 		made, err := attemptsOf(r)

@@ -38,6 +38,9 @@ func (l *Ledger) Verification(ctx context.Context, principal, url string) (v sto
 // AdmitVerification stores a verification. It replaces the one of the same principal and URL, and counts a new one; it
 // returns a [*QuotaError] if a quota is used up (REP-12).
 func (l *Ledger) AdmitVerification(ctx context.Context, v store.Verification, q Quota) error {
+	if err := checkTexts(v.Principal, v.URL); err != nil {
+		return err
+	}
 	key := verificationKey(v.Principal, v.URL)
 	err := l.reserve(ctx, countersOf(countVerifications, v.Principal, q), func(at *reservation) error {
 		counted := at.keys()
