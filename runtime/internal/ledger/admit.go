@@ -176,11 +176,8 @@ func (l *Ledger) finish(ctx context.Context, id string, reason *wire.ErrorObject
 			}
 		}
 		for i := range counters {
-			if record.Ended != nil {
-				break
-			}
-			if c.Writes, err = counters[i].subtract(c.Writes, r, s.Counted[i]); err != nil {
-				return nil, err
+			if record.Ended == nil {
+				c.Writes = l.subtract(&counters[i], c.Writes, r, s.Counted[i])
 			}
 		}
 		return c, nil

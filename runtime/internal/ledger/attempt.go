@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
@@ -25,11 +25,11 @@ type attemptRecord struct {
 // Bytes implements [store.Value].
 func (a *attemptRecord) Bytes() []byte { return attemptlog.Encode(a.made) }
 
-// attemptsOf returns the attempts of a record.
+// attemptsOf returns the attempts of a record. The caller may change the slice.
 func attemptsOf(r store.Record) ([]operator.Attempt, error) {
 	switch v := r.Value.(type) {
 	case *attemptRecord:
-		return v.made, nil
+		return slices.Clone(v.made), nil
 	case store.Bytes:
 		made, err := attemptlog.Decode(v)
 		if err != nil {
@@ -74,20 +74,26 @@ func (l *Ledger) Attempts(ctx context.Context, id string, limit int) ([]operator
 		return nil, err
 	}
 	var attempts []operator.Attempt
-	err = l.each(ctx, attemptPrefix(id), func(r store.Record) error {
-		made, err := attemptsOf(r)
-		for _, a := range slices.Backward(made) {
-			if len(attempts) >= limit || a.At.Before(s.CreatedAt) { // those of an earlier subscription come last
-				return errEnough
-			}
-			attempts = append(attempts, a)
+	for after := ""; len(attempts) < limit; {
+		page, err := l.e.Scan(ctx, attemptPrefix(id), after, min(limit-len(attempts), scanPage))
+		if err != nil {
+			return nil, fmt.Errorf("reading the attempts of subscription %s: %w", id, err)
 		}
-		return err
-	})
-	if err != nil && !errors.Is(err, errEnough) {
-		return nil, fmt.Errorf("reading the attempts of subscription %s: %w", id, err)
+		for _, r := range page {
+			made, err := attemptsOf(r)
+			if err != nil && !l.passOver(r.Key, err) {
+				return nil, err
+			}
+			slices.Reverse(made)
+			attempts, after = append(attempts, made...), r.Key
+		}
+		if len(page) == 0 {
+			break
+		}
 	}
-	return attempts, nil
+	// The attempts of an earlier subscription come last.
+	attempts = slices.DeleteFunc(attempts, func(a operator.Attempt) bool { return a.At.Before(s.CreatedAt) })
+	return attempts[:min(len(attempts), max(limit, 0))], nil
 }
 
 var errEnough = errors.New("ledger: enough was read")
@@ -151,31 +157,12 @@ func (o *Owned) trim(ctx context.Context, id string) error {
 	})
 }
 
-// An attemptCount estimates how many attempts the store has.
-type attemptCount struct {
-	mu    sync.Mutex
-	all   int       // the latest count, plus the attempts of this process since
-	until time.Time // when to count again
-}
+// An attemptCount estimates how many attempts the store has: the latest count, and the attempts of this process since.
+type attemptCount struct{ n atomic.Int64 }
 
-func (c *attemptCount) grew(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all += n
-}
-
-// due reports whether to count.
-func (c *attemptCount) due(now time.Time, bound int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return !now.Before(c.until) || c.all > bound
-}
-
-func (c *attemptCount) set(n int, until time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all, c.until = n, until
-}
+func (c *attemptCount) grew(n int)             { c.n.Add(int64(n)) }
+func (c *attemptCount) exceeds(bound int) bool { return c.n.Load() > int64(bound) }
+func (c *attemptCount) set(n int)              { c.n.Store(int64(n)) }
 
 // TrimAttempts deletes the attempts that are beyond the bounds at a time: attempts that are too old, the oldest ones of a
 // subscription that has too many, the oldest ones if there are too many in all, and attempts without a subscription.
@@ -187,6 +174,6 @@ func (l *Ledger) TrimAttempts(ctx context.Context, b AttemptBounds, now time.Tim
 	if err := t.total(ctx); err != nil {
 		return fmt.Errorf("deleting the oldest attempts: %w", err)
 	}
-	l.attempts.set(min(t.all, b.Total), now.Add(time.Hour))
+	l.attempts.set(min(t.all, b.Total))
 	return nil
 }

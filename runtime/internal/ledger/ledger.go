@@ -40,6 +40,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/engine"
@@ -55,6 +56,10 @@ type Ledger struct {
 	bounds   AttemptBounds
 	stripes  *stripeSet
 	attempts attemptCount
+	hourly   hourly
+
+	mu     sync.Mutex
+	logged map[string]struct{} // keys of records that cannot be read
 }
 
 // Options configure a [Ledger].
@@ -77,7 +82,7 @@ func Open(ctx context.Context, e engine.Engine, o Options) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{e: e, box: box, log: o.Logger, bounds: o.Attempts, stripes: newStripeSet()}
+	l := &Ledger{e: e, box: box, log: o.Logger, bounds: o.Attempts, stripes: newStripeSet(), logged: map[string]struct{}{}}
 	if l.log == nil {
 		l.log = slog.Default()
 	}
@@ -283,12 +288,24 @@ func (l *Ledger) each(ctx context.Context, prefix string, f func(r store.Record)
 	})
 }
 
-// passOver logs an error that only the named record has, and reports whether it is such an error.
+// maxLogged bounds the keys that a process remembers to have logged.
+const maxLogged = 1000
+
+// passOver logs an error that only the named record has, once, and reports whether it is such an error.
 func (l *Ledger) passOver(key string, err error) bool {
 	if unreadable(err) == "" {
 		return false
 	}
-	l.log.Error("mcp events: a record of the store cannot be read and is left out", "key", key, "error", err)
+	l.mu.Lock()
+	_, known := l.logged[key]
+	if len(l.logged) >= maxLogged {
+		clear(l.logged)
+	}
+	l.logged[key] = struct{}{}
+	l.mu.Unlock()
+	if !known {
+		l.log.Error("mcp events: a record of the store cannot be read and is left out", "key", key, "error", err)
+	}
 	return true
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -78,35 +79,43 @@ func (c *count) Bytes() []byte { return encode(c) }
 // errElsewhere is returned by a step that needs other keys than it has read.
 var errElsewhere = errors.New("ledger: the step needs other records")
 
+// damaged is the count of a stripe that cannot be read. It admits nothing and stays as it is.
+const damaged = -1
+
+// used returns the count of a stripe.
+func (l *Ledger) used(r store.Record) int {
+	n, err := decode[count](r)
+	switch {
+	case err != nil:
+		l.passOver(r.Key, err)
+		return damaged
+	case n == nil:
+		return 0
+	}
+	return n.Used
+}
+
 // add returns a write that adds one record to a stripe, or errElsewhere if the stripe is full.
-func (c *counter) add(r reading, stripe int) (w store.Write, err error) {
+func (l *Ledger) add(c *counter, r reading, stripe int) (w store.Write, err error) {
 	k := c.stripe(stripe)
-	n, err := decode[count](r.of(k))
-	if err != nil {
-		return w, err
-	}
-	if n == nil {
-		n = &count{}
-	}
-	if c.limit > 0 && n.Used >= c.share(stripe) {
+	n := l.used(r.of(k))
+	if n == damaged || c.limit > 0 && n >= c.share(stripe) {
 		return w, errElsewhere
 	}
-	return r.write(k, &count{n.Used + 1}), nil
+	return r.write(k, &count{n + 1}), nil
 }
 
 // subtract appends a write that takes one record from a stripe. The stripe is deleted with its last record.
-func (c *counter) subtract(writes []store.Write, r reading, stripe int) ([]store.Write, error) {
+func (l *Ledger) subtract(c *counter, writes []store.Write, r reading, stripe int) []store.Write {
 	k := c.stripe(stripe)
-	n, err := decode[count](r.of(k))
-	switch {
-	case err != nil:
-		return nil, err
-	case n == nil:
-		return writes, nil
-	case n.Used <= 1:
-		return append(writes, r.write(k, nil)), nil
+	switch n := l.used(r.of(k)); n {
+	case damaged, 0:
+		return writes
+	case 1:
+		return append(writes, r.write(k, nil))
+	default:
+		return append(writes, r.write(k, &count{n - 1}))
 	}
-	return append(writes, r.write(k, &count{n.Used - 1})), nil
 }
 
 // A stripeSet hands out stripes, so that concurrent commits of a process use different ones, and remembers the counters
@@ -161,7 +170,7 @@ func (v *reservation) count(l *Ledger, writes []store.Write, r reading) ([]store
 		if c.limit > 0 && !v.checked && !l.stripes.isSound(*c) {
 			return nil, errElsewhere
 		}
-		w, err := c.add(r, v.at[i])
+		w, err := l.add(c, r, v.at[i])
 		if err != nil {
 			return nil, err
 		}
@@ -200,29 +209,30 @@ func (l *Ledger) reserve(ctx context.Context, counters [2]counter, try func(v *r
 // findRoom reads all stripes of a counter and chooses one with room.
 func (l *Ledger) findRoom(ctx context.Context, v *reservation, i int) error {
 	c := &v.counters[i]
-	if c.limit <= 0 {
-		return nil
-	}
 	used, err := l.counts(ctx, c)
 	if err != nil {
 		return err
 	}
-	sum, over := 0, false
+	sum, sound := 0, true
 	var room []int
 	for stripe, n := range used {
+		if n == damaged {
+			continue
+		}
 		sum += n
-		over = over || n > c.share(stripe)
-		if n < c.share(stripe) {
+		if c.limit <= 0 || n < c.share(stripe) {
 			room = append(room, stripe)
+		} else if n > c.share(stripe) {
+			sound = false
 		}
 	}
-	if !over {
+	if sound {
 		l.stripes.setSound(*c)
 	}
-	if sum >= c.limit || len(room) == 0 {
+	if c.limit > 0 && sum >= c.limit || len(room) == 0 {
 		return &QuotaError{Own: c.own, Limit: c.limit}
 	}
-	if used[v.at[i]] >= c.share(v.at[i]) {
+	if !slices.Contains(room, v.at[i]) {
 		v.at[i] = room[rand.IntN(len(room))]
 	}
 	return nil
@@ -239,13 +249,7 @@ func (l *Ledger) counts(ctx context.Context, c *counter) (used [stripes]int, err
 		return used, err
 	}
 	for i, r := range found {
-		n, err := decode[count](r)
-		if err != nil {
-			return used, err
-		}
-		if n != nil {
-			used[i] = n.Used
-		}
+		used[i] = l.used(r)
 	}
 	return used, nil
 }
@@ -259,7 +263,7 @@ func (l *Ledger) total(ctx context.Context, kind, principal string) (own, all in
 			return 0, 0, err
 		}
 		for _, n := range used {
-			sums[i] += n
+			sums[i] += max(n, 0)
 		}
 	}
 	return sums[0], sums[1], nil

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -16,22 +17,48 @@ import (
 // revocationAge is for how long a revocation is kept at least. A request that began before the revocation is over by then.
 const revocationAge = time.Hour
 
-// Retain makes one pass over the records that nothing else deletes: verifications that have expired, actions and attempts
-// beyond their numbers, revocations without a subscription that they concern, and records that belong to no subscription.
-// It also encrypts secrets with the current key; see [Ledger.Reseal]. The owner of the shard of retention calls it every
-// minute. A part that fails does not keep the others from their work, nor does a record that cannot be read.
+// Retain makes one pass over the records that nothing else deletes. The owner of the shard of retention calls it every
+// minute. A pass deletes actions beyond their number, revocations that concern no subscription, and attempts if there may
+// be too many. The first pass of a process, and one every hour, also deletes verifications that have expired, attempts
+// beyond all bounds, and records without a subscription, and encrypts secrets with the current key; see [Ledger.Reseal].
+// A part that fails does not keep the others from their work, nor does a record that cannot be read.
 func (l *Ledger) Retain(ctx context.Context) error {
 	now, err := l.e.Clock(ctx)
 	if err != nil {
 		return err
 	}
-	_, verifications := l.SweepVerifications(ctx, now, math.MaxInt)
-	errs := []error{verifications, l.trimActions(ctx), l.trimRevocations(ctx, now), l.deleteOrphans(ctx)}
-	if l.attempts.due(now, l.bounds.Total) {
+	hourly := l.hourly.due(now)
+	errs := []error{l.trimActions(ctx), l.trimRevocations(ctx, now)}
+	if hourly || l.attempts.exceeds(l.bounds.Total) {
 		errs = append(errs, l.TrimAttempts(ctx, l.bounds, now))
 	}
-	_, err = l.Reseal(ctx)
-	return errors.Join(append(errs, err)...)
+	if hourly {
+		_, verifications := l.SweepVerifications(ctx, now, math.MaxInt)
+		_, sealed := l.Reseal(ctx)
+		errs = append(errs, verifications, sealed, l.deleteOrphans(ctx))
+	}
+	if err = errors.Join(errs...); err == nil && hourly {
+		l.hourly.done(now)
+	}
+	return err
+}
+
+// An hourly is work that is due once an hour, and immediately as long as it fails.
+type hourly struct {
+	mu   sync.Mutex
+	next time.Time
+}
+
+func (h *hourly) due(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !now.Before(h.next)
+}
+
+func (h *hourly) done(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.next = now.Add(time.Hour)
 }
 
 // trimActions deletes the oldest actions beyond the number that is remembered.

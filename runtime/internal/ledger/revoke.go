@@ -59,7 +59,7 @@ func (l *Ledger) Revoke(ctx context.Context, principal string, reason wire.Error
 	key := revokedKey(principal)
 	_, err = l.change(ctx, []string{key}, func(r reading) (*store.Commit, error) {
 		old, err := decode[Revocations](r.of(key))
-		if err != nil {
+		if err != nil && !l.passOver(key, err) {
 			return nil, err
 		}
 		next := &Revocations{ByTopic: map[string]Revocation{}}
@@ -79,7 +79,8 @@ func (l *Ledger) Revoke(ctx context.Context, principal string, reason wire.Error
 	return nil
 }
 
-// Revoked returns the revocations of principals that have any.
+// Revoked returns the revocations of principals that have any. It leaves out a record that cannot be read, so that it
+// holds up no other principal; [Ledger.Revoke] replaces it.
 func (l *Ledger) Revoked(ctx context.Context, principals ...string) (map[string]*Revocations, error) {
 	principals = slices.Compact(slices.Sorted(slices.Values(principals)))
 	keys := make([]string, len(principals))
@@ -93,7 +94,7 @@ func (l *Ledger) Revoked(ctx context.Context, principals ...string) (map[string]
 	revoked := map[string]*Revocations{}
 	for i, r := range found {
 		x, err := decode[Revocations](r)
-		if err != nil {
+		if err != nil && !l.passOver(r.Key, err) {
 			return nil, err
 		}
 		if x != nil {

@@ -89,9 +89,7 @@ func (l *Ledger) deleteVerification(ctx context.Context, key string, judge func(
 		}
 		c := &store.Commit{Writes: []store.Write{r.write(key, nil)}}
 		for i := range counters {
-			if c.Writes, err = counters[i].subtract(c.Writes, r, v.Counted[i]); err != nil {
-				return nil, err
-			}
+			c.Writes = l.subtract(&counters[i], c.Writes, r, v.Counted[i])
 		}
 		return c, nil
 	})

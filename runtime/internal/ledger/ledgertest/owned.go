@@ -285,6 +285,15 @@ func testUnreadable(t *testing.T, c Config) {
 			t.Errorf("%s is stored as %+v", id, p)
 		}
 	}
+	must(t, p.Revoke(t.Context(), "ann", revoked))
+	w.damage(t, w.keys(t, "revoked/")[0])
+	if o := ok(w.process(t).takeOver(t.Context()))(t); len(o.live) != 3 {
+		t.Errorf("with a damaged revocation live are %d", len(o.live))
+	}
+	must(t, p.Revoke(t.Context(), "ann", revoked, topic))
+	if r := ok(p.Revoked(t.Context(), "ann"))(t); len(r["ann"].ByTopic) != 1 {
+		t.Errorf("revoked are %v", r)
+	}
 	must(t, p.Retain(t.Context()))
 	if err := p.Remove(t.Context(), "sub_0001", 1<<32+1); !errors.Is(err, ledger.ErrDamaged) {
 		t.Errorf("removing a damaged one: %v", err)

@@ -15,6 +15,7 @@ var quotaTests = []test{
 	{"REP-12: processes together admit exactly the quota", testQuota},
 	{"REP-12: a quota that was lowered is not exceeded any further", testLowered},
 	{"REP-12: verifications are counted, too", testVerificationQuota},
+	{"A stripe that cannot be read admits nothing and holds up nothing", testDamagedStripe},
 }
 
 func testQuota(t *testing.T, c Config) {
@@ -145,5 +146,28 @@ func testVerificationQuota(t *testing.T, c Config) {
 	}
 	if own, all, err := a.Count(t.Context(), "bob"); own+all != 0 || err != nil {
 		t.Errorf("%d of %d subscriptions, %v", own, all, err)
+	}
+}
+
+func testDamagedStripe(t *testing.T, c Config) {
+	w := c.world(t)
+	t.Cleanup(func() { w.purge(t) })
+	p := w.process(t)
+	const all = 16 // one for each stripe
+	admit := func(i int) error {
+		_, err := p.Admit(t.Context(), subscription(t, p, i, "ann"), store.Progress{}, ledger.Quota{All: all})
+		return err
+	}
+	must(t, admit(0))
+	s := p.stored(t, "sub_0000")
+	w.damage(t, fmt.Sprint("quota/sub/all/", s.Counted[1]))
+	for i := 1; i < all; i++ {
+		must(t, admit(i))
+	}
+	is(t, admit(all), ledger.ErrQuota)
+	must(t, p.Remove(t.Context(), s.ID, s.Generation))
+	is(t, admit(all), ledger.ErrQuota)
+	if _, sum, err := p.Count(t.Context(), "ann"); sum != all-1 || err != nil {
+		t.Errorf("%d are counted, %v", sum, err)
 	}
 }

@@ -183,6 +183,7 @@ func testOrphans(t *testing.T, c Config) {
 	}
 	use := w.keys(t, "use/")[0]
 	c2 := &store.Commit{Call: 1}
+	p.faults.Skew(time.Hour)
 	for _, key := range []string{"pro/" + topic + "/1/sub_none", strings.Replace(use, s.ID, "sub_none", 1)} {
 		c2.Writes = append(c2.Writes, store.Write{Key: key, Value: store.Bytes(`{"form":1,"value":{}}`)})
 	}
