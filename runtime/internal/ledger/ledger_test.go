@@ -202,6 +202,22 @@ func TestChangeReadsLatest(t *testing.T) {
 	if n := get(t, s.Engine, "a").Value.(*count); n.Used != 2 || stale != 1 {
 		t.Errorf("%d after %d stale reads", n.Used, stale)
 	}
+	// So does a step that another process has overtaken.
+	reads := []store.Consistency{}
+	s.get = func(ctx context.Context, c store.Consistency, keys ...string) ([]store.Record, error) {
+		reads = append(reads, c)
+		found, err := s.Engine.Get(ctx, c, keys...)
+		if len(reads) == 1 {
+			found[0].Revision++
+		}
+		return found, err
+	}
+	_, err = l.change(t.Context(), []string{"a"}, func(r reading) (*store.Commit, error) {
+		return &store.Commit{Writes: []store.Write{r.write("a", &count{9})}}, nil
+	})
+	if must(t, err); !slices.Equal(reads, []store.Consistency{store.Stale, store.Latest}) {
+		t.Errorf("reads %v", reads)
+	}
 	// A guard that has moved is not for change to repair.
 	s.get = nil
 	_, err = l.change(t.Context(), []string{"a"}, func(r reading) (*store.Commit, error) {

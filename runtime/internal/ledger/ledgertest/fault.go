@@ -28,7 +28,7 @@ var faultTests = []test{
 // during runs f once for each call that a process makes between arm and finish. The process that f starts with the plan
 // calls act before this call.
 func during(t *testing.T, f func(t *testing.T, before func(act func()) (plan faults.Plan, arm, finish func()))) {
-	for call, more := 0, true; more; call++ {
+	for call, more := 0, true; more && !t.Failed(); call++ {
 		t.Run(fmt.Sprint("call ", call), func(t *testing.T) {
 			f(t, func(act func()) (faults.Plan, func(), func()) {
 				armed, n, acted := false, 0, false
@@ -220,7 +220,7 @@ func (s *script) run(t *testing.T, w *world, plan faults.Plan) error {
 
 func testCrash(t *testing.T, c Config) {
 	for _, crash := range []faults.Fault{faults.CrashBefore, faults.CrashAfter} {
-		for call, crashed := 0, true; crashed; call++ {
+		for call, crashed := 0, true; crashed && !t.Failed(); call++ {
 			t.Run(fmt.Sprintf("crash %d at call %d", crash, call), func(t *testing.T) {
 				w := c.world(t)
 				s := &script{}

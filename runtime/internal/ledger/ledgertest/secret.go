@@ -121,7 +121,7 @@ func testNewKey(t *testing.T, c Config) {
 
 func testFirstKeyCrash(t *testing.T, c Config) {
 	for _, crash := range []faults.Fault{faults.CrashBefore, faults.CrashAfter} {
-		for call, crashed := 0, true; crashed; call++ {
+		for call, crashed := 0, true; crashed && !t.Failed(); call++ {
 			t.Run(fmt.Sprint(crash, " ", call), func(t *testing.T) {
 				w := c.world(t)
 				p := w.process(t)
