@@ -57,7 +57,8 @@ func (o *Owned) markKey() string { return familyMark + "/" + shardSegments(o.hol
 // prefix begins the keys of the shard's status records.
 func (o *Owned) prefix() string { return familyProgress + "/" + shardSegments(o.hold.Shard) + "/" }
 
-// Checkpoint reads the checkpoint of the shard; it is zero if none was stored.
+// Checkpoint reads the checkpoint of the shard. It is zero if none was stored or if it cannot be read: delivery then goes
+// on at the base of each subscription.
 func (o *Owned) Checkpoint(ctx context.Context) (Checkpoint, error) {
 	found, err := o.l.e.Get(ctx, store.Latest, o.markKey())
 	if err != nil {
@@ -69,7 +70,7 @@ func (o *Owned) Checkpoint(ctx context.Context) (Checkpoint, error) {
 // setCheckpoint remembers the record of the checkpoint.
 func (o *Owned) setCheckpoint(r store.Record) (Checkpoint, error) {
 	c, err := decode[Checkpoint](r)
-	if err != nil {
+	if err != nil && !o.l.passOver(r.Key, err) {
 		return Checkpoint{}, err
 	}
 	o.mu.Lock()
@@ -133,7 +134,7 @@ func (o *Owned) read(ctx context.Context, ids []string) ([]State, error) {
 		if err != nil {
 			return nil, err
 		}
-		if found[2*i+1].Value == nil || s.Revision == 0 || s.Unreadable == "" && s.Shard != o.hold.Shard {
+		if found[2*i+1].Value == nil || s.Revision == 0 {
 			continue // it does not exist, or not in this shard
 		}
 		o.l.setStatus(&s, found[2*i+1])

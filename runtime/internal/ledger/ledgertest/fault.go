@@ -17,6 +17,7 @@ import (
 var faultTests = []test{
 	{"REP-10: a take-over misses no change that is made at any of its calls", testTakeOver},
 	{"An expiry and a refresh at the same time agree", testExpiryMeetsRefresh},
+	{"A list shows a subscription with its own status", testListMeetsChanges},
 	{"A process that crashes at any call leaves all that was answered", testCrash},
 	{"The checkpoint is stored last, wherever a save ends", testCheckpointComesLast},
 	{"Each operation takes effect once, whatever becomes of its answers", testAnswers},
@@ -134,6 +135,30 @@ func testExpiryMeetsRefresh(t *testing.T, c Config) {
 			})
 		})
 	}
+}
+
+func testListMeetsChanges(t *testing.T, c Config) {
+	during(t, func(t *testing.T, before func(func()) (faults.Plan, func(), func())) {
+		w := c.world(t)
+		other := w.process(t)
+		s, gone := other.admit(t, 1, "ann"), other.admit(t, 2, "ann")
+		plan, arm, finish := before(func() {
+			next := s
+			next.Generation = 99
+			ok(other.Admit(t.Context(), next, store.Progress{}, ledger.Quota{}))(t)
+			must(t, other.Remove(t.Context(), gone.ID, gone.Generation))
+		})
+		p := w.faulty(t, plan)
+		arm()
+		page, _, err := p.List(t.Context(), ledger.Selection{}, "", 10)
+		must(t, err)
+		finish()
+		for _, x := range page {
+			if x.Unreadable != "" || x.Status.Generation != x.Generation || x.ID == "" {
+				t.Errorf("%+v", x)
+			}
+		}
+	})
 }
 
 // A script records the operations that were answered before a process crashed.

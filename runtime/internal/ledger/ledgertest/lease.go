@@ -1,12 +1,14 @@
 package ledgertest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/engine/faults"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ledger"
 )
 
@@ -16,6 +18,7 @@ var leaseTests = []test{
 	{"An exclusive store has leases that do not expire", testExclusiveLease},
 	{"REP-6: the number of shards is fixed when it is first stored", testEstablish},
 	{"REP-6: one of many claims of a shard wins", testClaim},
+	{"REP-7: a lease that ends at any call of a claim wins nothing", testClaimOfEnded},
 	{"A release frees the hold that it names, and no later one", testRelease},
 	{"REP-19: a new life ends leases and holds", testNewLife},
 }
@@ -212,6 +215,31 @@ func testClaim(t *testing.T, c Config) {
 			break
 		}
 	}
+}
+
+func testClaimOfEnded(t *testing.T, c Config) {
+	during(t, func(t *testing.T, before func(func()) (faults.Plan, func(), func())) {
+		w := c.world(t)
+		other := w.process(t)
+		var p *process
+		ended := false
+		plan, arm, finish := before(func() {
+			ended = true
+			for _, m := range ok(other.Cluster(t.Context()))(t).Members {
+				if m.ID == p.lease.ID() {
+					must(t, other.Lease(m).Leave(t.Context()))
+				}
+			}
+		})
+		p = w.faulty(t, plan)
+		free := holdOf(t, p, shard)
+		arm()
+		won, err := p.lease.Claim(t.Context(), free)
+		if ended != errors.Is(err, ledger.ErrFenced) || ended != (len(won) == 0) {
+			t.Errorf("ended %v, won %v, %v", ended, won, err)
+		}
+		finish()
+	})
 }
 
 func testRelease(t *testing.T, c Config) {

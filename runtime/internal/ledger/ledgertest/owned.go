@@ -290,10 +290,16 @@ func testUnreadable(t *testing.T, c Config) {
 	if o := ok(w.process(t).takeOver(t.Context()))(t); len(o.live) != 3 {
 		t.Errorf("with a damaged revocation live are %d", len(o.live))
 	}
-	must(t, p.Revoke(t.Context(), "ann", revoked, topic))
+	must(t, p.Revoke(t.Context(), "ann", revoked, "other"))
 	if r := ok(p.Revoked(t.Context(), "ann"))(t); len(r["ann"].ByTopic) != 1 {
 		t.Errorf("revoked are %v", r)
 	}
+	w.damage(t, "mark/"+topic+"/1")
+	next := ok(w.process(t).takeOver(t.Context()))(t)
+	if base, live := next.base("sub_0000"); base != 20 || !live || next.checkpoint != (ledger.Checkpoint{}) {
+		t.Errorf("without a checkpoint it goes on after %d, %v", base, live)
+	}
+	must(t, next.save(t.Context(), 30))
 	must(t, p.Retain(t.Context()))
 	if err := p.Remove(t.Context(), "sub_0001", 1<<32+1); !errors.Is(err, ledger.ErrDamaged) {
 		t.Errorf("removing a damaged one: %v", err)
@@ -371,8 +377,14 @@ func testAttempts(t *testing.T, c Config) {
 	if got := ok(p.Attempts(t.Context(), s.ID, 10))(t); got != nil {
 		t.Errorf("an unknown one has %v", got)
 	}
+	s.Revision, s.CreatedAt = 0, s.CreatedAt.Add(10*time.Second)
+	ok(p.Admit(t.Context(), s, store.Progress{}, ledger.Quota{}))(t)
+	if got := seconds(t, p, s, 10); got != nil {
+		t.Errorf("a subscription that was created later has %v", got)
+	}
+	must(t, p.Remove(t.Context(), s.ID, s.Generation))
 	must(t, p.DeleteAttempts(t.Context(), s.ID))
-	s.Revision = 0
+	s.CreatedAt = s.CreatedAt.Add(-10 * time.Second)
 	ok(p.Admit(t.Context(), s, store.Progress{}, ledger.Quota{}))(t)
 	if got := seconds(t, p, s, 10); got != nil {
 		t.Errorf("a new one has %v", got)

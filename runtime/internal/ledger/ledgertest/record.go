@@ -165,6 +165,10 @@ func testActions(t *testing.T, c Config) {
 			t.Errorf("%q became %q", outcome, got.Outcome)
 		}
 	}
+	must(t, a.FinishAction(t.Context(), "a", nil))
+	if got := claim(t, b, "a", "request", false); got.Outcome == nil {
+		t.Error("it looks as if it were in progress")
+	}
 	is(t, a.FinishAction(t.Context(), "unknown", nil), ledger.ErrActionGone)
 	for _, key := range []string{"A", "a ", "a\x00\xff"} {
 		claim(t, b, key, "", true)

@@ -100,6 +100,7 @@ func testNewKey(t *testing.T, c Config) {
 	w := c.world(t)
 	a := w.keyed(t, oneKey)
 	a.admit(t, 1, "ann")
+	behind := w.keyed(t, oneKey, anotherKey)
 	b := w.keyed(t, anotherKey, oneKey)
 	b.stored(t, "sub_0001")
 	a.admit(t, 2, "ann") // under the old key
@@ -108,6 +109,7 @@ func testNewKey(t *testing.T, c Config) {
 	}
 	ok(a.Reseal(t.Context()))(t) // it does not have the present key
 	must(t, b.Retain(t.Context()))
+	ok(behind.Reseal(t.Context()))(t) // its key is not the present one
 	last := w.keyed(t, anotherKey)
 	for _, id := range []string{"sub_0001", "sub_0002"} {
 		if got := last.stored(t, id); got.Unreadable != "" || len(got.Secrets) != 1 {
