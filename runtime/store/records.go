@@ -188,7 +188,8 @@ const (
 	Stale
 )
 
-// Records is a key-value store with compare-and-set. Implementations are safe for concurrent use.
+// Records is a key-value store with compare-and-set. Implementations are safe for concurrent use. The runtime does not use
+// the Records of a store of your own so far: such a store needs a [SubscriptionStore] for webhooks.
 type Records interface {
 	// Get returns a record for each of up to [MaxGet] keys, in their order, without a Value if the record does not
 	// exist. The records are from one moment.

@@ -46,6 +46,8 @@ func decode[T any, P interface {
 		return nil, nil
 	case P:
 		return v, nil
+	case store.Damaged:
+		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, r.Key, v.Err)
 	case store.Bytes:
 		var e envelope[*T]
 		if err := json.Unmarshal(v, &e); err != nil {
