@@ -300,12 +300,7 @@ FUZZTIME ?= 1m
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME, by default a minute (long; not part of test).
-	@set -e; for d in $$(git ls-files --cached --others --exclude-standard '*_test.go' | xargs grep -l '^func Fuzz' | xargs -n 1 dirname | sort -u | sed 's,^,./,'); do \
-	  for f in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$d/*_test.go); do \
-	    echo "$$d $$f"; \
-	    $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5x $$d; \
-	  done; \
-	done
+	@.ci/fuzz $(FUZZTIME)
 
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities that our code reaches (needs the vulnerability database on the network).
