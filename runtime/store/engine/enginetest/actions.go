@@ -153,6 +153,11 @@ func testActionContext(t *testing.T, s engine.Actions) {
 	}
 }
 
+// A retainer is an [engine.Actions] that forgets the actions beyond the bound in passes, not at a claim.
+type retainer interface {
+	RetainActions(ctx context.Context) error
+}
+
 func testActionBound(t *testing.T, s engine.Actions) {
 	var wg sync.WaitGroup
 	var next atomic.Int64
@@ -170,6 +175,10 @@ func testActionBound(t *testing.T, s engine.Actions) {
 	wg.Wait()
 	claim(t, s, "first", "", false)
 	claim(t, s, "one more", "", true)
+	if r, passes := s.(retainer); passes {
+		claim(t, s, "first", "", false)
+		ok(t, r.RetainActions(t.Context()))
+	}
 	claim(t, s, "first", "", true)
 	claim(t, s, "one more", "", false)
 }

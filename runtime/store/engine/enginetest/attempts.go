@@ -19,19 +19,32 @@ type Attempts interface {
 	engine.Attempts
 }
 
+// An attemptTest is a test of the suite of [engine.Attempts].
+type attemptTest struct {
+	name string
+	run  func(*testing.T, Attempts)
+}
+
 // TestAttempts runs the suite of [engine.Attempts]; open returns an empty store.
 func TestAttempts(t *testing.T, open func(t *testing.T) Attempts) {
-	for _, c := range []struct {
-		name string
-		run  func(*testing.T, Attempts)
-	}{
+	runAttempts(t, open, attemptTest{"trimming takes bounded steps", testAttemptSteps})
+}
+
+// TestAttemptPasses runs the suite on a store whose TrimAttempts makes a complete pass, in bounded steps inside of it. The
+// store ignores the limit and never reports more.
+func TestAttemptPasses(t *testing.T, open func(t *testing.T) Attempts) {
+	runAttempts(t, open, attemptTest{"trimming is complete after a pass", testAttemptPass})
+}
+
+func runAttempts(t *testing.T, open func(t *testing.T) Attempts, trims attemptTest) {
+	for _, c := range []attemptTest{
 		{"attempts survive whole, the latest first", testAttempts},
 		{"attempts of another generation are not kept", testAttemptGenerations},
 		{"attempts go with their subscription", testAttemptsEnd},
 		{"attempts are bounded per subscription", testAttemptsPerSubscription},
 		{"attempts are bounded in age", testAttemptAge},
 		{"attempts are bounded in all, the oldest go first", testAttemptTotal},
-		{"trimming takes bounded steps", testAttemptSteps},
+		trims,
 		{"a cancelled context stores and trims nothing", testAttemptContext},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
@@ -193,6 +206,23 @@ func testAttemptSteps(t *testing.T, s Attempts) {
 	b.Total = 0
 	trim(t, s, b, check.At(20), 1)
 	check.Equal(t, len(attemptsOf(t, s, sub.ID, 20)), 0)
+}
+
+// More attempts than a step has room for are beyond the bounds.
+func testAttemptPass(t *testing.T, s Attempts) {
+	sub := check.Put(t, s, check.Subscription("sub_1"))
+	for n := range 500 {
+		record(t, s, sub, attempt(n))
+	}
+	b := wide
+	b.PerSubscription = 2
+	if steps := trim(t, s, b, check.At(500), 1); steps != 1 {
+		t.Errorf("trimming took %d calls", steps)
+	}
+	check.Equal(t, attemptsOf(t, s, sub.ID, 1000), []operator.Attempt{attempt(499), attempt(498)})
+	b.Total = 0
+	trim(t, s, b, check.At(500), 1)
+	check.Equal(t, len(attemptsOf(t, s, sub.ID, 1000)), 0)
 }
 
 func testAttemptContext(t *testing.T, s Attempts) {
