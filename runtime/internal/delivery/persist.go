@@ -217,8 +217,15 @@ func (s *Shard) unsaved() bool {
 // moment ago.
 func (s *Shard) save(ctx context.Context, marks bool) error {
 	e := s.e
-	s.flush.Lock()
-	defer s.flush.Unlock()
+	select {
+	case s.flush <- struct{}{}:
+		defer func() { <-s.flush }()
+	case <-ctx.Done():
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		s.arm()
+		return ctx.Err()
+	}
 	snap := s.collect(marks)
 	err := s.write(ctx, snap)
 	if errors.Is(err, engine.ErrFenced) && s.owned() {

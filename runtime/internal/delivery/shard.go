@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"maps"
-	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -16,7 +15,7 @@ type Shard struct {
 	e *Engine
 	o ShardOptions
 
-	flush sync.Mutex // held during one writing
+	flush chan struct{} // held during one writing; not a mutex, because a store may take long
 
 	// Under e.mu.
 	handles map[*Handle]struct{}
@@ -56,7 +55,7 @@ const (
 
 // NewShard makes an empty shard.
 func (e *Engine) NewShard(o ShardOptions) *Shard {
-	s := &Shard{e: e, o: o, handles: map[*Handle]struct{}{}, logs: map[*Log]struct{}{}}
+	s := &Shard{e: e, o: o, flush: make(chan struct{}, 1), handles: map[*Handle]struct{}{}, logs: map[*Log]struct{}{}}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.shards[s] = struct{}{}

@@ -25,6 +25,7 @@ type ownedStore struct {
 	*memory.Store
 	fenced atomic.Bool
 	away   atomic.Bool
+	stuck  atomic.Bool // SaveProgress does not answer before its context ends
 	marks  atomic.Int64
 }
 
@@ -34,6 +35,10 @@ func (s *ownedStore) SaveProgress(ctx context.Context, u []store.Update) error {
 	}
 	if s.away.Load() {
 		return errors.New("in a test: the store is away")
+	}
+	if s.stuck.Load() {
+		<-ctx.Done()
+		return ctx.Err()
 	}
 	return s.Store.SaveProgress(ctx, u)
 }
@@ -292,6 +297,26 @@ func TestREP9DrainLeavesWhatIsQueued(t *testing.T) {
 		time.Sleep(time.Second)
 		if n := len(s.all()); n != 4 {
 			t.Fatalf("%d attempts", n)
+		}
+	})
+}
+
+// REP-9: a shard is given away in time although the store does not answer a write that began before.
+func TestREP9DrainBesideWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		top, db := newTopic(store.LogOptions{}), memory.New()
+		e := newEngine(t, Options{Sender: &script{}})
+		defer shutdown(t, e)
+		admit(t, db, "a", "a1", 0)
+		a := top.openLane(t, e, "a", db, ShardOptions{}, nil)
+		a.db.stuck.Store(true)
+		top.emit(t, "1")
+		time.Sleep(5 * time.Second) // the write has begun, and ends after saveTime
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := a.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > time.Second+2*graceTime {
+			t.Fatalf("%v after %v", err, time.Since(began))
 		}
 	})
 }
