@@ -95,16 +95,16 @@ type Engine struct {
 	crashed bool
 	late    []*store.Commit
 	skew    time.Duration
-	latest  time.Time // answer of Clock
-	lag     time.Duration
-	logs    map[string]*log // as opened last
+	latest  time.Time                // answer of Clock
+	lag     map[string]time.Duration // by log; "" is that of the other ones
+	logs    map[string]*log          // as opened last
 }
 
 var _ engine.Engine = (*Engine)(nil)
 
 // Wrap returns e with the faults of a plan.
 func Wrap(e engine.Engine, p Plan) *Engine {
-	return &Engine{inner: e, plan: p, logs: map[string]*log{}}
+	return &Engine{inner: e, plan: p, lag: map[string]time.Duration{}, logs: map[string]*log{}}
 }
 
 // Calls returns the number of calls so far.

@@ -99,6 +99,14 @@ func TestLag(t *testing.T) {
 		add(others, "7")
 		a.Lag(0)
 		want(0, "1", "2", "3", "4", "5", "6", "7")
+		a.Lag(-1, "another log")
+		add(others, "8")
+		want(0, "1", "2", "3", "4", "5", "6", "7", "8")
+		a.Lag(-1, "log")
+		add(others, "9")
+		want(0, "1", "2", "3", "4", "5", "6", "7", "8")
+		a.Lag(0)
+		want(0, "1", "2", "3", "4", "5", "6", "7", "8", "9")
 	})
 }
 

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -12,13 +13,21 @@ import (
 
 // Lag delays the entries of other processes: a log passes them to Appended after d, or earlier when the process appends
 // to the log or calls CatchUp. If d is negative, the log waits for these calls, as one whose notifications are lost.
-// Read and Bounds show what was passed. 0 ends the lag.
-func (e *Engine) Lag(d time.Duration) {
+// Read and Bounds show what was passed. 0 ends the lag. It concerns the named logs, or all logs if none is named.
+func (e *Engine) Lag(d time.Duration, names ...string) {
 	e.mu.Lock()
-	e.lag = d
+	if len(names) == 0 {
+		clear(e.lag)
+		e.lag[""] = d
+	}
+	for _, name := range names {
+		e.lag[name] = d
+	}
 	var logs []*log
-	for _, l := range e.logs {
-		logs = append(logs, l)
+	for name, l := range e.logs {
+		if len(names) == 0 || slices.Contains(names, name) {
+			logs = append(logs, l)
+		}
 	}
 	e.mu.Unlock()
 	if d >= 0 {
@@ -28,10 +37,14 @@ func (e *Engine) Lag(d time.Duration) {
 	}
 }
 
-func (e *Engine) lagging() time.Duration {
+// lagging returns the lag of a log.
+func (e *Engine) lagging(name string) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.lag
+	if d, ok := e.lag[name]; ok {
+		return d
+	}
+	return e.lag[""]
 }
 
 // OpenLog implements [engine.Engine].
@@ -67,7 +80,7 @@ type log struct {
 
 // arrive gets entries in the step that appends them.
 func (l *log) arrive(entries []store.Entry) {
-	lag := l.e.lagging()
+	lag := l.e.lagging(l.name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.pending) == 0 {
@@ -166,7 +179,7 @@ func (l *log) CatchUp(ctx context.Context, p store.Position) (store.Position, er
 
 // Seen implements [engine.Log].
 func (l *log) Seen() time.Time {
-	lag := l.e.lagging()
+	lag := l.e.lagging(l.name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
