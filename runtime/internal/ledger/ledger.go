@@ -135,8 +135,8 @@ type needError struct{ keys []string }
 func (e *needError) Error() string { return fmt.Sprintf("ledger: the step needs %q", e.keys) }
 
 // change reads keys, calls s and sends the commit that s returns, until the commit is applied. It starts over if another
-// process has changed one of the keys meanwhile. It returns the conflict if another key has moved, whose revision s knew
-// from elsewhere. A decision not to commit is made by [store.Latest] records. change returns the revisions of the commit,
+// process has changed one of the keys meanwhile. It returns the conflict if only other keys have moved, whose revisions s
+// knew from elsewhere. A decision not to commit is made by [store.Latest] records. change returns the revisions of the commit,
 // or nil if s has decided not to commit.
 func (l *Ledger) change(ctx context.Context, keys []string, s step) ([]uint64, error) {
 	for c, wait := store.Stale, firstWait; ; {
@@ -158,7 +158,7 @@ func (l *Ledger) change(ctx context.Context, keys []string, s step) ([]uint64, e
 		}
 		revisions, err := l.commit(ctx, commit)
 		var conflict *store.ConflictError
-		if !errors.As(err, &conflict) || slices.ContainsFunc(conflict.Keys, func(k string) bool { return !slices.Contains(keys, k) }) {
+		if !errors.As(err, &conflict) || !slices.ContainsFunc(conflict.Keys, func(k string) bool { return slices.Contains(keys, k) }) {
 			return revisions, err
 		}
 		if err := pause(ctx, wait); err != nil {
