@@ -106,24 +106,11 @@ func (l *Ledger) DeleteAttempts(ctx context.Context, id string) error {
 
 // deleteOnce deletes records that were written with [store.Write.Once]. It passes over a record that no longer exists.
 func (l *Ledger) deleteOnce(ctx context.Context, records []store.Record) error {
-	for some := range slices.Chunk(records, store.MaxCommit) {
-		c := &store.Commit{}
-		for _, r := range some {
-			c.Writes = append(c.Writes, store.Write{Key: r.Key, On: r.Revision, Once: true})
-		}
-		for len(c.Writes) > 0 {
-			_, err := l.commit(ctx, c)
-			var conflict *store.ConflictError
-			if !errors.As(err, &conflict) {
-				if err != nil {
-					return err
-				}
-				break
-			}
-			c.Writes = slices.DeleteFunc(c.Writes, func(w store.Write) bool { return slices.Contains(conflict.Keys, w.Key) })
-		}
+	deletions := make([]store.Write, len(records))
+	for i, r := range records {
+		deletions[i] = store.Write{Key: r.Key, On: r.Revision, Once: true}
 	}
-	return nil
+	return l.deleteAll(ctx, deletions)
 }
 
 // trim deletes the attempts of a subscription that are beyond the bound, once the owner has written as many as the bound

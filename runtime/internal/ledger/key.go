@@ -29,6 +29,13 @@ const (
 	familyMark     = "mark"
 	familyAttempt  = "att"
 	familyAction   = "act"
+	familyCursor   = "cur"
+	familyCallback = "cb"
+	familyReceived = "rcv"
+	familyLetter   = "dl"
+	familySource   = "src"
+	familySchedule = "sch"
+	familyQueue    = "que"
 
 	leasePrefix = engine.LivePrefix + "lease/"
 	shardPrefix = engine.LivePrefix + "shard/"

@@ -121,31 +121,39 @@ func (l *Ledger) Reseal(ctx context.Context) (left int, err error) {
 
 // reseal seals all secrets with the current key, including those in plain text if plain is set.
 func (l *Ledger) reseal(ctx context.Context, plain bool) (left int, err error) {
-	err = l.pages(ctx, familySub+"/", func(page []store.Record) error {
-		for _, r := range page {
-			next, err := l.resealed(r, plain)
-			if next == nil {
-				if err != nil && l.passOver(r.Key, err) {
-					left, err = left+1, nil
+	for _, of := range [...]struct {
+		family string
+		renew  func(r store.Record, plain bool) (store.Value, error)
+	}{{familySub, l.resealed}, {familyCallback, l.resealedCallback}} {
+		err := l.pages(ctx, of.family+"/", func(page []store.Record) error {
+			for _, r := range page {
+				next, err := of.renew(r, plain)
+				switch {
+				case err != nil && l.passOver(r.Key, err):
+					left++
+					continue
+				case err != nil:
+					return err
+				case next == nil:
+					continue
 				}
-				if err != nil {
+				// The process that changes a record at this moment seals it.
+				_, err = l.commit(ctx, &store.Commit{Writes: []store.Write{{Key: r.Key, On: r.Revision, Value: next}}})
+				if err != nil && !errors.Is(err, store.ErrConflict) {
 					return err
 				}
-				continue
 			}
-			// The process that changes a subscription at this moment seals it.
-			_, err = l.commit(ctx, &store.Commit{Writes: []store.Write{{Key: r.Key, On: r.Revision, Value: next}}})
-			if err != nil && !errors.Is(err, store.ErrConflict) {
-				return err
-			}
+			return nil
+		})
+		if err != nil {
+			return left, err
 		}
-		return nil
-	})
-	return left, err
+	}
+	return left, nil
 }
 
 // resealed returns a record with its secrets sealed by the current key, or nil if that is how they are.
-func (l *Ledger) resealed(r store.Record, plain bool) (*subscriptionRecord, error) {
+func (l *Ledger) resealed(r store.Record, plain bool) (store.Value, error) {
 	record, err := decode[subscriptionRecord](r)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -49,6 +50,13 @@ var values = map[string]struct {
 	"lease":   {&Member{ID: "x", Name: "n", Types: map[string]string{"a": "f"}, Joined: at(1), Renewed: at(2), TTL: time.Second}, decoder[Member]},
 	"shard":   {&holder{Shard{Topic: "a", Number: 1}, "x"}, decoder[holder]},
 	"check":   {&keyCheck{[]byte("sealed"), true}, decoder[keyCheck]},
+	"cur":     {&cursorRecord{[]byte("c\xff"), [][]byte{[]byte("e1"), []byte("e\xff")}, 7}, decoder[cursorRecord]},
+	"cb": {&callbackRecord{Key: []byte("k\xff"), URL: "https://r.example/<&>", Path: "/p", Secrets: []store.Secret{{Key: []byte("key"), NotAfter: at(9)}},
+		Sealed: []byte("sealed"), Subscription: "sub_1", Start: []byte("c"), EventIDs: [][]byte{[]byte("e1")}}, decoder[callbackRecord]},
+	"rcv":      {&bodyRecord{[]byte("e\xff"), []byte("{ \"a\" : 1 }")}, decoder[bodyRecord]},
+	"sequence": {&sequence{1<<64 - 1}, decoder[sequence]},
+	"dl": {&letterRecord{Key: []byte("k\xff"), Event: "note.added", EventID: []byte("e1"), Timestamp: events.NewTime(at(1)), Data: []byte("[\xff"), Meta: []byte("{}"),
+		Error: "no", Tries: 5, First: at(2), Last: at(3), Due: true}, decoder[letterRecord]},
 	"att": {&attemptRecord{[]operator.Attempt{{EventID: "evt_1", Number: 2, At: at(1).Local()}}}, func(r store.Record) (any, error) {
 		made, err := attemptsOf(r)
 		return &attemptRecord{made}, err

@@ -28,7 +28,7 @@ type Config struct {
 
 // Run tests the ledger on an engine.
 func Run(t *testing.T, c Config) {
-	for _, tests := range [][]test{subscriptionTests, quotaTests, leaseTests, ownerTests, recordTests, retentionTests, secretTests, faultTests} {
+	for _, tests := range [][]test{subscriptionTests, quotaTests, leaseTests, ownerTests, recordTests, retentionTests, secretTests, faultTests, clientTests} {
 		for _, tc := range tests {
 			t.Run(tc.name, func(t *testing.T) { tc.run(t, c) })
 		}
@@ -56,6 +56,7 @@ func (c *Config) world(t *testing.T) *world {
 	_, err := w.raw.Enter(t.Context())
 	must(t, err)
 	t.Cleanup(func() { w.audit(t) })
+	t.Cleanup(func() { w.auditClients(t) })
 	return w
 }
 
