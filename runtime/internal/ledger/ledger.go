@@ -17,6 +17,9 @@
 //	mark/<topic>/<n>                  the position up to which the log was offered to a shard
 //	att/<id>/<time>                   the attempts of one update, the latest first
 //	act/<key>                         an operator's action, so that a repeated request is done once
+//	src/<source>                      how far MCPE has read a source of occurrences
+//	sch/<id>                          a schedule of MCPE, with the bounds of its queue
+//	que/<queue>/<sequence>            occurrences in the queue of a schedule
 //	cur/<key>                         the cursor of a client's subscription, and what of rcv the application has taken
 //	cb/<key>                          the callback of a client's webhook subscription
 //	rcv/<key>/...                     webhook bodies of a client, their latest sequence, and an index of event IDs
@@ -25,7 +28,7 @@
 //	live/shard/<topic>/<n>            the lease that holds a shard
 //	key/check                         a text that was encrypted with the key of the store
 //
-// Principals, URLs, and the keys of actions and clients are hashed. A subscription has two records, as a Kubernetes object has spec and
+// Principals, URLs, sources, and the keys of actions and clients are hashed. A subscription has two records, as a Kubernetes object has spec and
 // status. A commit that changes sub tells the key of pro, which names the shard.
 //
 // # Ownership
@@ -34,7 +37,8 @@
 // next claim or is refused with [ErrFenced]. The owner alone writes pro, mark and att of its shard, except that a
 // subscription begins and ends with both records.
 //
-// Start with [Open], [Ledger.Admit] and [Owned]; [Ledger.Client] returns the state of clients.
+// Start with [Open], [Ledger.Admit] and [Owned]; [Ledger.Client] and [Ledger.Schedules] return the state of clients and of
+// MCPE.
 package ledger
 
 import (

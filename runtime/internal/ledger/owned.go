@@ -177,11 +177,13 @@ func (o *Owned) Remove(ctx context.Context, id string, generation uint64) error 
 	return nil
 }
 
+func (o *Owned) fenced(err error) error { return o.hold.fenced(err) }
+
 // fenced returns [ErrFenced] for a conflict with the hold, and other errors as they are.
-func (o *Owned) fenced(err error) error {
+func (h Hold) fenced(err error) error {
 	var conflict *store.ConflictError
-	if errors.As(err, &conflict) && slices.Contains(conflict.Keys, o.hold.Guard().Key) {
-		return fmt.Errorf("%v: %w", o.hold.Shard, ErrFenced)
+	if errors.As(err, &conflict) && slices.Contains(conflict.Keys, h.Guard().Key) {
+		return fmt.Errorf("%v: %w", h.Shard, ErrFenced)
 	}
 	return err
 }

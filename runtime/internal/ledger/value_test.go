@@ -57,6 +57,9 @@ var values = map[string]struct {
 	"sequence": {&sequence{1<<64 - 1}, decoder[sequence]},
 	"dl": {&letterRecord{Key: []byte("k\xff"), Event: "note.added", EventID: []byte("e1"), Timestamp: events.NewTime(at(1)), Data: []byte("[\xff"), Meta: []byte("{}"),
 		Error: "no", Tries: 5, First: at(2), Last: at(3), Due: true}, decoder[letterRecord]},
+	"src": {&sourceRecord{[]byte("c\xff")}, decoder[sourceRecord]},
+	"sch": {&scheduleRecord{Owner: []byte("ann"), NextRun: -5, Record: []byte("{ }"), Queue: 1<<64 - 1, Done: 3, Last: 9, Deleted: true}, decoder[scheduleRecord]},
+	"que": {&chunk{[][]byte{[]byte("{ }"), []byte("2")}}, decoder[chunk]},
 	"att": {&attemptRecord{[]operator.Attempt{{EventID: "evt_1", Number: 2, At: at(1).Local()}}}, func(r store.Record) (any, error) {
 		made, err := attemptsOf(r)
 		return &attemptRecord{made}, err

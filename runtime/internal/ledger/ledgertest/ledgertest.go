@@ -28,7 +28,7 @@ type Config struct {
 
 // Run tests the ledger on an engine.
 func Run(t *testing.T, c Config) {
-	for _, tests := range [][]test{subscriptionTests, quotaTests, leaseTests, ownerTests, recordTests, retentionTests, secretTests, faultTests, clientTests} {
+	for _, tests := range [][]test{subscriptionTests, quotaTests, leaseTests, ownerTests, recordTests, retentionTests, secretTests, faultTests, clientTests, scheduleTests} {
 		for _, tc := range tests {
 			t.Run(tc.name, func(t *testing.T) { tc.run(t, c) })
 		}
