@@ -25,6 +25,7 @@ var clientTests = []test{
 	{"CLI-5, CON-4: of two processes that put the same at once one is fresh", testClientWriters},
 	{"CLI-5, CON-4: a process that puts at any call of another one competes with it", testPutMeetsPut},
 	{"CLI-5: a body that is put while others are taken is not lost", testPutMeetsTake},
+	{"CLI-5: bodies that were taken do not come back if their deletion fails", testTakenStays},
 	{"CLI-5, CON-4: the store refuses values that are larger than it can hold", testClientBounds},
 	{"S5: the secrets of callbacks are sealed like those of subscriptions", testCallbackKeys},
 	{"A record of a client that cannot be read does not hold up others", testClientDamage},
@@ -182,6 +183,31 @@ func testPutMeetsTake(t *testing.T, c Config) {
 				}
 			})
 		})
+	}
+}
+
+func testTakenStays(t *testing.T, c Config) {
+	ctx := t.Context()
+	commits := 0
+	client := c.world(t).faulty(t, faults.Plan{Before: func(c faults.Call) faults.Fault {
+		if c.Commit != nil && commits > 0 {
+			if commits++; commits == 3 { // the deletion after the cursor
+				return faults.Unsent
+			}
+		}
+		return faults.None
+	}}).Client()
+	for _, id := range []string{"a", "b"} {
+		ok(client.PutReceived(ctx, "k", clientstore.Received{EventID: id, Body: []byte(id)}))(t)
+	}
+	commits = 1
+	must(t, client.TakeReceived(ctx, "k", 1, clientstore.Saved{Cursor: "1"}))
+	must(t, client.Delete(ctx, "k"))
+	if got := ok(client.Received(ctx, "k", 0, 9))(t); commits != 4 || len(got) != 1 || got[0].EventID != "b" {
+		t.Errorf("after %d commits there are %+v", commits-1, got)
+	}
+	if !ok(client.PutReceived(ctx, "k", clientstore.Received{EventID: "a", Body: []byte("a")}))(t) {
+		t.Error("an event that was taken cannot be put again")
 	}
 }
 
