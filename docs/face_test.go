@@ -15,7 +15,7 @@ var faces = map[string]int{
 	"runtime/eventstest":        26,
 	"runtime/operator":          269, // with records that cannot be read, ErrUnanswered of other processes, ends of replays, replays under way and their ends, who asks, the processes that share the store, the last hour, the audit log, test events, Attempt and Rejected, which operators see and which were in store; what lists and tasks are asked
 	"runtime/server":            172, // with Options.Outbox, Retry.Headers, Callbacks.Loopback, Callbacks.UserAgent, Options.Checks, WebhookOptions.EndWithToken
-	"runtime/store":             152, // with Records; the names of SubscriptionStore go when the runtime keeps its state as records
+	"runtime/store":             151, // with Records; the names of SubscriptionStore go when the runtime keeps its state as records
 	"runtime/store/clientstore": 48,  // what clients keep, which authors of servers do not read
 }
 

@@ -133,7 +133,7 @@ func (c *Commit) Validate() error {
 }
 
 func addKey(keys map[string]struct{}, key string) error {
-	if err := CheckKey(key); err != nil {
+	if err := checkKey(key); err != nil {
 		return err
 	}
 	if _, twice := keys[key]; twice {
@@ -143,8 +143,8 @@ func addKey(keys map[string]struct{}, key string) error {
 	return nil
 }
 
-// CheckKey returns an error if key is malformed; see [Record.Key].
-func CheckKey(key string) error {
+// checkKey returns an error if key is malformed; see [Record.Key].
+func checkKey(key string) error {
 	if len(key) == 0 || len(key) > MaxKey {
 		return fmt.Errorf("store: a key has 1 to %d bytes, this one has %d", MaxKey, len(key))
 	}
@@ -192,7 +192,7 @@ const (
 // the Records of a store of your own so far: such a store needs a [SubscriptionStore] for webhooks.
 type Records interface {
 	// Get returns a record for each of up to [MaxGet] keys, in their order, without a Value if the record does not
-	// exist. The records are from one moment.
+	// exist; a malformed key has no record. The records are from one moment.
 	Get(ctx context.Context, c Consistency, keys ...string) ([]Record, error)
 	// Scan returns the existing records whose keys begin with prefix and are greater than after, in byte order of keys,
 	// up to limit: fewer if they are large or many, but at least one if there is one. It includes each commit that was

@@ -99,11 +99,6 @@ func (e *storeEngine) Get(ctx context.Context, _ store.Consistency, keys ...stri
 	if len(keys) > store.MaxGet {
 		return nil, fmt.Errorf("sqlite: a get has at most %d keys, this one has %d", store.MaxGet, len(keys))
 	}
-	for _, k := range keys {
-		if err := store.CheckKey(k); err != nil {
-			return nil, err
-		}
-	}
 	found := make(map[string]store.Record, len(keys))
 	list, err := json.Marshal(keys)
 	if err == nil {

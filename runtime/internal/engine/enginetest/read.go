@@ -44,6 +44,12 @@ func testGet(t *testing.T, w *world) {
 			t.Fatalf("after write %d was answered: %+v", i, r)
 		}
 	}
+	malformed := []string{"", "k/", "/k", "k//k", "k k", "k\x00", "\xff", strings.Repeat("k", store.MaxKey+1)}
+	for i, r := range getAll(t, a, store.Latest, malformed...) {
+		if r.Key != malformed[i] || r.Value != nil || r.Revision != 0 {
+			t.Errorf("Get of the malformed key %q: %+v", malformed[i], r)
+		}
+	}
 	put(t, a, "j", "J", 0)
 	for _, c := range []store.Consistency{store.Latest, store.Stale} {
 		found := getAll(t, a, c, "none", "k", "j", "k")
