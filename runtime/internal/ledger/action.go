@@ -95,11 +95,6 @@ func (l *Ledger) FinishAction(ctx context.Context, key string, outcome []byte) e
 // ForgetAction forgets an action that was not carried out. It can then be claimed a second time.
 func (l *Ledger) ForgetAction(ctx context.Context, key string) error {
 	k := actionKey(key)
-	_, err := l.change(ctx, []string{k}, func(r reading) (*store.Commit, error) {
-		if r.of(k).Value == nil {
-			return nil, nil
-		}
-		return &store.Commit{Writes: []store.Write{r.write(k, nil)}}, nil
-	})
+	_, err := l.change(ctx, []string{k}, deletion(k))
 	return err
 }

@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -37,7 +36,7 @@ func attemptsOf(r store.Record) ([]operator.Attempt, error) {
 		}
 		return made, nil
 	}
-	return nil, fmt.Errorf("%w: %s is a %T", ErrDamaged, r.Key, r.Value)
+	return nil, unexpected(r)
 }
 
 func attemptPrefix(id string) string { return familyAttempt + "/" + escape(id) + "/" }
@@ -57,7 +56,7 @@ func (l *Ledger) writeAttempts(id string, made []operator.Attempt) store.Write {
 // lastAttempt returns the time in the key of a record of attempts.
 func lastAttempt(key string) (at time.Time, ok bool) {
 	var inverted int64
-	if _, err := fmt.Sscanf(key[strings.LastIndexByte(key, '/')+1:], "%16x", &inverted); err != nil {
+	if _, err := fmt.Sscanf(lastSegment(key), "%16x", &inverted); err != nil {
 		return at, false
 	}
 	return time.Unix(0, math.MaxInt64-inverted), true

@@ -125,13 +125,7 @@ func (c *Client) PutCallback(ctx context.Context, key string, cb clientstore.Cal
 // DeleteCallback implements [clientstore.CallbackStore].
 func (c *Client) DeleteCallback(ctx context.Context, key string) error {
 	at := callbackKey(key)
-	_, err := c.l.change(ctx, []string{at}, func(r reading) (*store.Commit, error) {
-		if r.of(at).Value == nil {
-			return nil, nil
-		}
-		return &store.Commit{Writes: []store.Write{r.write(at, nil)}}, nil
-	})
-	if err != nil {
+	if _, err := c.l.change(ctx, []string{at}, deletion(at)); err != nil {
 		return fmt.Errorf("deleting callback %q: %w", key, err)
 	}
 	return nil

@@ -134,6 +134,8 @@ func hash(texts ...string) string {
 
 func join(segments ...string) string { return strings.Join(segments, "/") }
 
+func lastSegment(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
+
 func subKey(id string) string { return familySub + "/" + escape(id) }
 
 func progressKey(s Shard, id string) string {

@@ -176,6 +176,16 @@ func (l *Ledger) change(ctx context.Context, keys []string, s step) ([]uint64, e
 	}
 }
 
+// deletion returns a step that deletes the record of a key, if it exists.
+func deletion(key string) step {
+	return func(r reading) (*store.Commit, error) {
+		if r.of(key).Value == nil {
+			return nil, nil
+		}
+		return &store.Commit{Writes: []store.Write{r.write(key, nil)}}, nil
+	}
+}
+
 // firstWait and maxWait bound the pauses between two tries of a commit.
 const (
 	firstWait = time.Millisecond

@@ -73,7 +73,7 @@ func (l *Ledger) List(ctx context.Context, which Selection, after string, limit 
 		}
 		ids := make([]string, 0, len(found))
 		for _, r := range found {
-			if id, ok := unescape(r.Key[strings.LastIndexByte(r.Key, '/')+1:]); ok {
+			if id, ok := unescape(lastSegment(r.Key)); ok {
 				ids = append(ids, id)
 			}
 		}

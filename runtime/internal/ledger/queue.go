@@ -238,13 +238,7 @@ func (s *Schedules) IntakeCursor(ctx context.Context, source string) (cursor str
 // ForgetIntake implements [domain.Schedules].
 func (s *Schedules) ForgetIntake(ctx context.Context, source string) error {
 	key := sourceKey(source)
-	_, err := s.change(ctx, []string{key}, func(r reading) (*store.Commit, error) {
-		if r.of(key).Value == nil {
-			return nil, nil
-		}
-		return &store.Commit{Writes: []store.Write{r.write(key, nil)}}, nil
-	})
-	if err != nil {
+	if _, err := s.change(ctx, []string{key}, deletion(key)); err != nil {
 		return fmt.Errorf("deleting the cursor of source %q: %w", source, err)
 	}
 	return nil

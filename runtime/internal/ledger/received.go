@@ -27,15 +27,15 @@ type bodyRecord struct {
 // Bytes implements [store.Value].
 func (b *bodyRecord) Bytes() []byte { return encode(b) }
 
-// A box has the keys of the bodies of a client's key.
-type box struct{ of string }
+// bodyKeys has the keys of the bodies of a client's key.
+type bodyKeys struct{ prefix string }
 
-func boxOf(key string) box { return box{join(familyReceived, hash(key))} }
+func bodyKeysOf(key string) bodyKeys { return bodyKeys{join(familyReceived, hash(key))} }
 
-func (b box) last() string                       { return join(b.of, "last") }
-func (b box) bodies() string                     { return b.of + "/body/" }
-func (b box) body(n uint64, event string) string { return b.bodies() + ordinal(n) + "." + event }
-func (b box) id(event string) string             { return join(b.of, "id", event) }
+func (b bodyKeys) last() string                       { return join(b.prefix, "last") }
+func (b bodyKeys) bodies() string                     { return b.prefix + "/body/" }
+func (b bodyKeys) body(n uint64, event string) string { return b.bodies() + ordinal(n) + "." + event }
+func (b bodyKeys) id(event string) string             { return join(b.prefix, "id", event) }
 
 // PutReceived implements [clientstore.ReceivedStore]. It returns an error that matches [ErrTooLarge] for a body that is
 // larger than the store can hold.
@@ -44,8 +44,8 @@ func (c *Client) PutReceived(ctx context.Context, key string, e clientstore.Rece
 	if err := fits("a webhook body with its event ID", len(e.EventID)+len(e.Body), record); err != nil {
 		return false, err
 	}
-	b, event := boxOf(key), hash(e.EventID)
-	unlock, err := c.bodies.Lock(ctx, b.of) // otherwise calls for one key would conflict in last
+	b, event := bodyKeysOf(key), hash(e.EventID)
+	unlock, err := c.bodies.Lock(ctx, b.prefix) // otherwise calls for one key would conflict in last
 	if err != nil {
 		return false, err
 	}
@@ -84,7 +84,7 @@ func (c *Client) PutReceived(ctx context.Context, key string, e clientstore.Rece
 func (c *Client) Received(ctx context.Context, key string, after uint64, limit int) (bodies []clientstore.Received, err error) {
 	cursor, err := c.cursor(ctx, key)
 	if err == nil && limit > 0 {
-		err = c.l.above(ctx, boxOf(key).bodies(), max(after, cursor.taken()), limit, func(n uint64, r store.Record) error {
+		err = c.l.above(ctx, bodyKeysOf(key).bodies(), max(after, cursor.taken()), limit, func(n uint64, r store.Record) error {
 			record, err := decode[bodyRecord](r)
 			if err != nil {
 				return err
@@ -105,7 +105,7 @@ func (c *Client) Received(ctx context.Context, key string, after uint64, limit i
 // TakeReceived implements [clientstore.ReceivedStore]. The record of the cursor has the sequence up to which bodies were
 // taken; the bodies are deleted after it is written.
 func (c *Client) TakeReceived(ctx context.Context, key string, upTo uint64, s clientstore.Saved) error {
-	b := boxOf(key)
+	b := bodyKeysOf(key)
 	found, err := c.l.e.Get(ctx, store.Latest, b.last())
 	if err != nil {
 		return fmt.Errorf("reading the latest webhook body of %q: %w", key, err)
@@ -125,7 +125,7 @@ func (c *Client) TakeReceived(ctx context.Context, key string, upTo uint64, s cl
 }
 
 // deleteTaken deletes the bodies up to a sequence, with their index records.
-func (c *Client) deleteTaken(ctx context.Context, b box, taken uint64) error {
+func (c *Client) deleteTaken(ctx context.Context, b bodyKeys, taken uint64) error {
 	var deletions []store.Write
 	var ids []string
 	err := c.l.above(ctx, b.bodies(), 0, scanPage, func(n uint64, r store.Record) error {

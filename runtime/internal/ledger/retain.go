@@ -142,8 +142,6 @@ func (l *Ledger) trimRevocations(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-func lastSegment(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
-
 // deleteOrphans deletes and logs status and index records without a subscription. There should be none.
 func (l *Ledger) deleteOrphans(ctx context.Context) error {
 	for _, family := range [...]string{familyProgress, familyUse} {

@@ -46,8 +46,6 @@ func decode[T any, P interface {
 		return nil, nil
 	case P:
 		return v, nil
-	case store.Damaged:
-		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, r.Key, v.Err)
 	case store.Bytes:
 		var e envelope[*T]
 		if err := json.Unmarshal(v, &e); err != nil {
@@ -58,7 +56,15 @@ func decode[T any, P interface {
 		}
 		return e.Value, nil
 	}
-	return nil, fmt.Errorf("%w: %s is a %T", ErrDamaged, r.Key, r.Value)
+	return nil, unexpected(r)
+}
+
+// unexpected returns the error for a record that has neither the expected value nor bytes.
+func unexpected(r store.Record) error {
+	if d, ok := r.Value.(store.Damaged); ok {
+		return fmt.Errorf("%w: %s: %w", ErrDamaged, r.Key, d.Err)
+	}
+	return fmt.Errorf("%w: %s is a %T", ErrDamaged, r.Key, r.Value)
 }
 
 // unreadable returns a sentence for operators if an error means that one record cannot be read, and otherwise "".

@@ -92,21 +92,37 @@ func (l *Log) Close() {
 
 // Append appends a group in one step; see [engine.Log.Append].
 func (l *Log) Append(group ...engine.Append) ([]engine.Appended, error) {
-	keys := make([]idKey, len(group))
+	done := make([]engine.Appended, len(group))
+	if err := l.appendGroup(group, make([]idKey, len(group)), done); err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+// AppendOne appends an entry in one step. Unlike Append it allocates nothing for its result.
+func (l *Log) AppendOne(a engine.Append) (engine.Appended, error) {
+	group, keys, done := [1]engine.Append{a}, [1]idKey{}, [1]engine.Appended{}
+	if err := l.appendGroup(group[:], keys[:], done[:]); err != nil {
+		return engine.Appended{}, err
+	}
+	return done[0], nil
+}
+
+// appendGroup appends a group. keys and done are empty and have its length; it fills done.
+func (l *Log) appendGroup(group []engine.Append, keys []idKey, done []engine.Appended) error {
 	for i := range group {
 		if group[i].Once {
 			keys[i] = keyOf(&group[i].Entry)
 		}
 	}
-	done := make([]engine.Appended, len(group))
 	repeated, err := l.append(group, keys, done)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, r := range repeated { // entries never change, so their data are compared without the lock
 		done[r.index].Err = store.Repeats(r.stands.Position, r.stands.Data, group[r.index].Entry.Data)
 	}
-	return done, nil
+	return nil
 }
 
 // A repetition is an entry of a group that the log already has.

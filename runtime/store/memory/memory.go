@@ -95,11 +95,7 @@ func (l *Log) append(ctx context.Context, a engine.Append) (engine.Appended, err
 	if err := ctx.Err(); err != nil {
 		return engine.Appended{}, err
 	}
-	done, err := l.log.Append(a)
-	if err != nil {
-		return engine.Appended{}, err
-	}
-	return done[0], nil
+	return l.log.AppendOne(a)
 }
 
 // Read implements [store.EventLog].

@@ -20,12 +20,12 @@ type List struct {
 	mu    sync.Mutex
 	life  string // begins each mark
 	first uint64 // number of names[0], counted from the beginning of the life
-	names []told
+	names []change
 	bell  chan struct{} // closed at the next Tell, Reset or Wake; nil if nobody waits
 }
 
-// A told is a name and when a commit told it.
-type told struct {
+// A change is a name with the time of the commit that told it.
+type change struct {
 	name string
 	at   time.Time
 }
@@ -42,7 +42,7 @@ func (l *List) Tell(names ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, n := range names {
-		l.names = append(l.names, told{n, now})
+		l.names = append(l.names, change{n, now})
 	}
 	l.drop(max(len(l.names)-MaxNames, 0))
 	l.ring()
@@ -104,12 +104,12 @@ func (l *List) Since(since engine.Mark) (c engine.Changed, more <-chan struct{},
 }
 
 // unique returns each name once.
-func unique(all []told) (names []string) {
+func unique(all []change) (names []string) {
 	seen := make(map[string]struct{}, len(all))
-	for _, t := range all {
-		if _, twice := seen[t.name]; !twice {
-			seen[t.name] = struct{}{}
-			names = append(names, t.name)
+	for _, c := range all {
+		if _, twice := seen[c.name]; !twice {
+			seen[c.name] = struct{}{}
+			names = append(names, c.name)
 		}
 	}
 	return names

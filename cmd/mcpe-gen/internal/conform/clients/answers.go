@@ -30,7 +30,7 @@ func (s *stage) answer(a *ask) reply {
 	return s.orderly(a)
 }
 
-// status answers with a status of HTTP alone.
+// status answers with an HTTP status and an empty body.
 func status(code int, retryAfter string) reply {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if retryAfter != "" {
@@ -138,7 +138,7 @@ type pageOptions struct {
 	most int
 	// twice has each event two times.
 	twice bool
-	// from begins at an earlier position than was asked for, but not when it is 0.
+	// from is the first position of the page, whatever cursor the client named; 0 means the position after that cursor.
 	from int
 }
 
