@@ -18,7 +18,7 @@ var pollScenes = []scene{
 		{id: "CLI-3", title: "nextPollMs is kept", advice: true, run: pauses(2, 1800*time.Millisecond, 0, "nextPollMs is 2000")},
 		{id: "CLI-3", title: "nextPollMs 0 does not make it poll in a loop", advice: true, run: pauses(3, 900*time.Millisecond, 0, "nextPollMs is 0")},
 		{id: "CLI-3", title: "the cursor of a truncated page is the next one", run: resumes(5, func(s *stage) int { return s.head() })},
-		{id: "CLI-2", title: "what a poll says is lost is reported", advice: true, run: reports("truncated")}}},
+		{id: "CLI-2", title: "a gap in a poll is reported", advice: true, run: reports("truncated")}}},
 	{name: "full pages", mode: wire.ModePoll, within: 25 * time.Second, turn: onPoll(fullPages), live: after("last page"), checks: []check{
 		{id: "CLI-3", title: "every page is read until hasMore is false", run: goesOn},
 		{id: "CLI-2", title: "each event of full pages with hasMore is handled once", handled: true, run: handledOnce}}},
@@ -33,7 +33,7 @@ var pollScenes = []scene{
 		{id: "CLI-3", title: "polls go on after a busy server", run: goesOn},
 		{id: "CLI-3", title: "Retry-After is kept", advice: true, run: pauses(2, 2900*time.Millisecond, 0, "Retry-After is 3")}}},
 	{name: "a poll that is held", mode: wire.ModePoll, within: 25 * time.Second, turn: onPoll(held), live: after("held"), checks: []check{
-		{id: "CLI-3", title: "there is no second poll while one is held", run: oneAtATime}}},
+		{id: "CLI-3", title: "polls do not overlap", run: oneAtATime}}},
 	{name: "polls that repeat", mode: wire.ModePoll, within: 20 * time.Second, turn: onPoll(repeating), live: occur(2), checks: []check{
 		{id: "CLI-2", title: "an event that polls repeat is handled once", handled: true, run: handledOnce}}},
 	{name: "polled over a restart", mode: wire.ModePoll, within: 40 * time.Second, live: restarting, checks: []check{

@@ -17,7 +17,7 @@ var controlChecks = []check{
 }
 
 var crashChecks = []check{
-	{id: "CLI-5", title: "what was taken is handled although the program is killed", handled: true, command: true, run: killed},
+	{id: "CLI-5", title: "an accepted event is handled although the program is killed", handled: true, command: true, run: killed},
 }
 
 var lastChecks = []check{
