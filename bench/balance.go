@@ -28,15 +28,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// What stands behind the balancer, beside the kills of settings.
+// The setup behind the balancer, in addition to the kills of settings.
 const (
-	balancedClients = 10 // of a mode
+	balancedClients = 10 // per mode
 	balancedLease   = time.Second
 	balancedHooks   = 30
 )
 
-// benchBalance measures how long after a kill behind a round-robin balancer without health checks clients with
-// default options get the next delivery.
+// benchBalance measures how long clients with default options wait for the next delivery after a server is killed. The
+// servers are behind a round-robin balancer without health checks.
 func benchBalance(ctx context.Context, s settings) ([]row, error) {
 	took := map[string][]time.Duration{}
 	for range s.kills {
@@ -46,7 +46,7 @@ func benchBalance(ctx context.Context, s settings) ([]row, error) {
 	}
 	rows := []row{
 		killRow("streams", took[wire.ModePush], time.Second),
-		// A poller asks once a second.
+		// A poller polls once a second.
 		killRow("polls", took[wire.ModePoll], 2*time.Second),
 	}
 	hooks, err := killHooks(ctx, s)
@@ -60,7 +60,7 @@ func benchBalance(ctx context.Context, s settings) ([]row, error) {
 	return append(rows, killRow(fmt.Sprintf("webhooks (lease %v)", balancedLease), hooks, balancedLease+2*time.Second)), nil
 }
 
-// killRow shows a distribution beside the longest time that is allowed.
+// killRow shows a distribution next to the longest time allowed.
 func killRow(what string, took []time.Duration, limit time.Duration) row {
 	slices.Sort(took)
 	n := len(took)
@@ -72,7 +72,7 @@ func killRow(what string, took []time.Duration, limit time.Duration) row {
 		limit.String(), ours, worst.Seconds() / limit.Seconds(), "≤ 1.00"}
 }
 
-// A balanced server is one of two that stand behind a balancer; both have the same store.
+// A balanced is one of two servers behind a balancer; both have the same store.
 type balanced struct {
 	*httptest.Server
 	streams atomic.Int64
@@ -83,7 +83,7 @@ func (b *balanced) kill() {
 	b.CloseClientConnections()
 }
 
-// killHalf kills the server that has most of the streams and adds what each client waited.
+// killHalf kills the server with most of the streams and adds each client's waiting time.
 func killHalf(ctx context.Context, took map[string][]time.Duration) error {
 	quiet := slog.New(slog.DiscardHandler)
 	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil),
@@ -96,7 +96,7 @@ func killHalf(ctx context.Context, took map[string][]time.Duration) error {
 	if err != nil {
 		return err
 	}
-	handler := transport.NewHandler(es, transport.HandlerOptions{Direct: true})
+	handler := transport.NewHandler(es, transport.HandlerOptions{})
 	both := []*balanced{{}, {}}
 	for _, b := range both {
 		b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -112,7 +112,7 @@ func killHalf(ctx context.Context, took map[string][]time.Duration) error {
 	defer front.Close()
 	defer front.CloseClientConnections()
 
-	var killed atomic.Int64 // when, as nanoseconds; 0 before
+	var killed atomic.Int64 // time of the kill in nanoseconds; 0 before it
 	var mu sync.Mutex
 	var failed error
 	var clients sync.WaitGroup
@@ -171,7 +171,7 @@ func killHalf(ctx context.Context, took map[string][]time.Duration) error {
 	return failed
 }
 
-// roundRobin gives each request to the next server, whether or not that lives.
+// roundRobin gives each request to the next server, even a dead one.
 func roundRobin(servers []*balanced) http.Handler {
 	var next atomic.Uint64
 	return &httputil.ReverseProxy{
@@ -183,8 +183,8 @@ func roundRobin(servers []*balanced) http.Handler {
 	}
 }
 
-// killHooks kills one of two replicas on PostgreSQL and measures when each webhook gets what the other emits
-// at once.
+// killHooks kills one of two replicas on PostgreSQL and measures when each webhook receives an event that the other
+// replica emits immediately afterwards.
 func killHooks(ctx context.Context, s settings) (took []time.Duration, err error) {
 	address, stop, err := database()
 	if err != nil {
@@ -214,7 +214,7 @@ func killHooks(ctx context.Context, s settings) (took []time.Duration, err error
 		return nil, err
 	}
 	for i := range max(4, s.kills/2) {
-		// Until then the replicas have divided the webhooks.
+		// By then the replicas have divided the webhooks.
 		time.Sleep(2 * balancedLease)
 		survivor := both[(i+1)%2]
 		if err := survivor.emit(1); err != nil {

@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// clusterReplicas are those of the measurements of replicas.
+	// clusterReplicas is the number of replicas.
 	clusterReplicas = 3
-	// outboxRest is longer than the time after which an outbox that nobody uses is looked at less often.
+	// outboxRest is longer than the time after which an idle outbox is polled less often.
 	outboxRest = 11 * time.Second
-	// countTime is how long transactions are counted. PostgreSQL's counters are up to a second late.
+	// countTime is how long transactions are counted. PostgreSQL's counters may lag by a second.
 	countTime = 15 * time.Second
 )
 
@@ -81,14 +81,14 @@ func benchCluster(ctx context.Context, s settings) ([]row, error) {
 	return append(rows, rest, failover, fan), err
 }
 
-// arrivals are when a stream got each payload, by the payload's time.
+// An arrivals records when a stream received each payload, by the payload's time.
 type arrivals struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
 	mu   sync.Mutex
 	at   map[int64]int64
-	more chan struct{} // closed and replaced at each
+	more chan struct{} // closed and replaced on every arrival
 }
 
 // follow opens a stream and returns when it is active.
@@ -142,7 +142,7 @@ func (a *arrivals) close() {
 	<-a.done
 }
 
-// of waits for the payload of that time and returns when it came.
+// of waits for the payload with the given time and returns its arrival time.
 func (a *arrivals) of(t int64) (int64, error) {
 	timer := time.NewTimer(30 * time.Second)
 	defer timer.Stop()
@@ -174,7 +174,7 @@ func (p *process) transactions(n int, every time.Duration) (commits map[int64]in
 	return commits, json.Unmarshal([]byte(text), &commits)
 }
 
-// ageRow says how old what was delivered was, beside what its p99 may be.
+// ageRow reports the age of events at delivery, next to the limit of its p99.
 func ageRow(what string, took []time.Duration, target time.Duration) row {
 	slices.Sort(took)
 	p50, p99 := took[len(took)/2], took[len(took)*99/100]
@@ -182,7 +182,7 @@ func ageRow(what string, took []time.Duration, target time.Duration) row {
 	return row{what, target.String(), ours, float64(p99) / float64(target), "≤ 1.00"}
 }
 
-// benchRest counts what replicas that nobody uses ask the database. PostgreSQL counts transactions; most are one statement.
+// benchRest counts the transactions that idle replicas cause. Most are one statement.
 func benchRest(ctx context.Context, database string, replicas int) (row, error) {
 	count := func() (n int64, err error) {
 		conn, err := pgx.Connect(ctx, database)
@@ -283,7 +283,7 @@ func benchFailover(ctx context.Context, s settings, all []*process, place string
 	return row{what, "12 s", fmt.Sprintf("%.1f s", m), m / target, "≤ 1.00"}, nil
 }
 
-// ownerOf is which process owns the topic's only shard, by the name that replicas have without another.
+// ownerOf returns the process that owns the topic's only shard, by its replica name.
 func ownerOf(all []*process, topic string) (int, error) {
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		text, err := all[0].get("/admin/cluster")
@@ -316,7 +316,7 @@ const (
 	fanEmits         = 100
 )
 
-// ages waits for n deliveries at a receiver and returns how old what they brought was.
+// ages waits for n deliveries at a receiver and returns the age of their events.
 func ages(receiver *process, n int) (took []time.Duration, err error) {
 	for end := time.Now().Add(30 * time.Second); len(took) < n; time.Sleep(10 * time.Millisecond) {
 		text, err := receiver.get("/admin/ages")
@@ -342,7 +342,7 @@ func benchFan(ctx context.Context, all []*process, receiver *process, database s
 	if _, err := all[0].get(fmt.Sprint("/admin/subscribe?n=", fanSubscriptions)); err != nil {
 		return row{}, err
 	}
-	if err := worker.emit(1); err != nil { // until then owners take up what is new
+	if err := worker.emit(1); err != nil { // until then owners take new subscriptions up
 		return row{}, err
 	}
 	if _, err := ages(receiver, fanSubscriptions); err != nil {

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
-	"github.com/mcpe-gen/mcpe-gen/gen/golang"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/golang"
 )
 
-// benchCompile measures what the compiler takes for a generated package of 1,000 event types, its
-// dependencies compiled before, against the same package with its types alone.
+// benchCompile measures the compiler's CPU time for a generated package of 1,000 event types, without its dependencies,
+// against the same package with only its types.
 func benchCompile(ctx context.Context, s settings) ([]row, error) {
 	dir, err := os.MkdirTemp("", "mcpe-bench-")
 	if err != nil {
@@ -54,13 +54,13 @@ func benchCompile(ctx context.Context, s settings) ([]row, error) {
 	return rows, nil
 }
 
-// A compilation is a call of the compiler for one package.
+// A compilation compiles one package.
 type compilation struct {
 	args []string
-	peak int64 // the most memory that a run took, in bytes; 0 where it is not known
+	peak int64 // peak memory of a run in bytes; 0 if unknown
 }
 
-// newCompilation generates a package below dir and compiles what it imports.
+// newCompilation generates a package below dir and compiles its imports.
 func newCompilation(ctx context.Context, dir, file string, emit ...string) (*compilation, error) {
 	out := filepath.Join(dir, emit[0])
 	plan, found, err := gen.Generate(ctx, gen.Request{Files: []string{file}, Out: out, Package: "bench", Emit: emit})
@@ -111,7 +111,7 @@ func newCompilation(ctx context.Context, dir, file string, emit ...string) (*com
 	return c, nil
 }
 
-// run returns the CPU time that it took.
+// run compiles the package and returns the CPU time.
 func (c *compilation) run(ctx context.Context) (time.Duration, error) {
 	cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
 	if out, err := cmd.CombinedOutput(); err != nil {

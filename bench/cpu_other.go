@@ -6,5 +6,5 @@ import "time"
 
 var began = time.Now()
 
-// cpuTime is the time that has passed, where that of the processor is not asked for.
+// cpuTime returns the elapsed time on systems whose CPU time is not measured.
 func cpuTime() time.Duration { return time.Since(began) }

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
 )
 
-// emitWriters emit at once, in all; they are divided among the replicas and among the types.
+// emitWriters is the number of concurrent writers, divided among the replicas and the types.
 const emitWriters = 48
 
 var (
@@ -20,15 +20,16 @@ var (
 	emitReplicas = []int{1, 3, 6}
 )
 
-// emitTargets are the least ratios to the limit, by types and replicas.
+// emitTargets are the minimum ratios to the limit, by types and replicas.
 var emitTargets = map[[2]int]string{{1, 1}: "≥ 0.40", {1, 3}: "≥ 0.33"}
 
-// emitting is so many replicas on a PostgreSQL of their own, and as many processes that insert there: a replica that does not
+// An emitting is a set of replicas on a dedicated PostgreSQL, with as many processes that insert there. A replica that
+// does not emit would read the events of the others.
 // emit would read what the others do.
 type emitting struct{ raw, replicas []*process }
 
-// benchEmits measures emits of event types at replicas, beside as many processes that insert the same rows for the same
-// writers, those that wait in one statement.
+// benchEmits measures emits at replicas, against as many processes that insert the same rows for the same writers,
+// batching waiting rows into one statement.
 func benchEmits(ctx context.Context, s settings) ([]row, error) {
 	clusters := map[int]*emitting{}
 	for _, n := range emitReplicas {
@@ -77,7 +78,7 @@ func benchEmits(ctx context.Context, s settings) ([]row, error) {
 	return append(rows, row{what, perSecond(one), perSecond(more), more / one, "≥ 1.00"}), err
 }
 
-// inTurns measures two rates in turns and returns their medians.
+// inTurns measures two rates alternately and returns their medians.
 func inTurns(rounds int, limit, ours func() (float64, error)) (l, o float64, err error) {
 	var limits, own []float64
 	for range rounds {

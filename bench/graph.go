@@ -14,10 +14,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
-	"github.com/mcpe-gen/mcpe-gen/gen/breaking"
-	"github.com/mcpe-gen/mcpe-gen/gen/importer"
-	"github.com/mcpe-gen/mcpe-gen/gen/openapi"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/breaking"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/importer"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/openapi"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
@@ -110,7 +110,7 @@ func withMember(content []byte, before string) []byte {
 	return []byte(strings.Replace(string(content), before, member+before, 1))
 }
 
-// additive compares two versions, of which the second must break nobody.
+// additive compares two versions; the second must not have breaking changes.
 func additive(old, now string) error {
 	before, err := load(old)
 	if err != nil {
@@ -126,7 +126,7 @@ func additive(old, now string) error {
 	return nil
 }
 
-// serveGraph registers what a generated package describes, with its read tools.
+// serveGraph registers the event types of a generated package, with its read tools.
 func serveGraph(schemas string) error {
 	s, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil), server.Options{})
 	if err != nil {
@@ -145,7 +145,7 @@ func serveGraph(schemas string) error {
 	return s.Shutdown(context.Background())
 }
 
-// ringFile is an event file of n types over n schemas, each of which refers to two others.
+// ringFile returns an event file of n types over n schemas, where each schema refers to two others.
 func ringFile(n int) []byte {
 	var schemas, types []string
 	ref := func(i int) string { return fmt.Sprintf(`{"$ref":"#/schemas/S%d"}`, i%n) }

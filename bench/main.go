@@ -1,15 +1,14 @@
-// Command bench measures the runtime and the generator beside their plain-Go limits and prints a
-// table of limit, ours and ratio.
+// Command bench measures the runtime and the generator against plain-Go limits and prints a table of limit, ours and
+// ratio.
 //
 // The limit of polling is net/http answering prebuilt bytes; that of streaming is net/http writing
 // one prebuilt frame and flushing it; that of webhooks is signing and posting prebuilt bytes over
 // keep-alive connections; that of emitting at replicas is inserting the same rows into PostgreSQL, those
-// that wait in one statement; that of generating is go/format over the bytes we generate;
-// that of compiling what is generated is compiling its types alone;
-// that of a large input is the same work on an input of half or a quarter of its size;
-// that of schemas that lead to each other is what people may be made to wait.
-// Limit and ours run in one invocation, each server in a process of its own, turn by turn, so that
-// a machine whose speed drifts moves both. Everything stays on the loopback interface.
+// that wait in one statement; that of generating is go/format over the bytes we generate; that of compiling generated
+// code is compiling only its types; that of a large input is the same work on an input of half or a quarter of its
+// size; that of schemas that lead to each other is the time that people accept to wait.
+// Limit and ours run alternately in one invocation, each server in a separate process, so that a machine whose speed
+// drifts affects both. Everything stays on the loopback interface.
 package main
 
 import (
@@ -33,7 +32,7 @@ type row struct {
 	target            string
 }
 
-// settings bound a run.
+// A settings holds the limits of a run.
 type settings struct {
 	rounds   int
 	duration time.Duration
@@ -47,10 +46,12 @@ var parts = []struct {
 }{
 	{"poll", benchPoll},
 	{"push", benchPush},
+	{"private", benchPrivate},
 	{"idle", benchIdle},
 	{"webhook", benchWebhook},
 	{"attempts", benchAttempts},
 	{"subscriptions", benchSubscriptions},
+	{"filters", benchFilters},
 	{"restart", benchRestart},
 	{"emits", benchEmits},
 	{"cluster", benchCluster},
@@ -70,7 +71,7 @@ func main() {
 		return
 	}
 	var s settings
-	only := flag.String("only", "", "comma-separated parts to run: poll, push, idle, webhook, attempts, subscriptions, restart, emits, cluster, balancer, generate, compile, size, graph; default all")
+	only := flag.String("only", "", "comma-separated parts to run: poll, push, private, idle, webhook, attempts, subscriptions, filters, restart, emits, cluster, balancer, generate, compile, size, graph; default all")
 	flag.IntVar(&s.rounds, "rounds", 3, "paired rounds; the median is shown")
 	flag.DurationVar(&s.duration, "duration", 3*time.Second, "length of one measurement")
 	flag.IntVar(&s.streams, "streams", 1000, "open streams of push and idle")
@@ -99,7 +100,7 @@ func run(ctx context.Context, s settings, only, page string) error {
 		r, err := p.run(ctx, s)
 		if err != nil {
 			failed = fmt.Errorf("%s: %w", p.name, err)
-			break // what was measured before is shown
+			break // show the earlier measurements
 		}
 		rows = append(rows, r...)
 	}
@@ -116,7 +117,7 @@ func run(ctx context.Context, s settings, only, page string) error {
 	return writePage(page, about, rows)
 }
 
-// median sorts xs and returns its middle.
+// median sorts xs and returns the median.
 func median(xs []float64) float64 {
 	if len(xs) == 0 {
 		return 0

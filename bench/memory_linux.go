@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// peakMemory returns the most memory that a process had in use, in bytes.
+// peakMemory returns the peak memory of a process in bytes.
 func peakMemory(p *os.ProcessState) int64 {
 	if u, ok := p.SysUsage().(*syscall.Rusage); ok {
 		return int64(u.Maxrss) << 10

@@ -26,7 +26,7 @@ func serveOperators(mux *http.ServeMux, es *server.Server) error {
 	return err
 }
 
-// servePostgres is serveWebhook on the database that the connection string names.
+// servePostgres does the work of serveWebhook on the database that the connection string names.
 func servePostgres(mux *http.ServeMux, dsn string) error {
 	st, err := postgres.Open(context.Background(), dsn, postgres.Options{Schema: fmt.Sprintf("bench_%d", os.Getpid())})
 	if err != nil {
@@ -35,7 +35,7 @@ func servePostgres(mux *http.ServeMux, dsn string) error {
 	return serveWebhook(mux, st)
 }
 
-// benchAttempts measures what keeping each attempt costs deliveries, for each durable store.
+// benchAttempts measures the cost of recording each attempt, for each durable store.
 func benchAttempts(ctx context.Context, s settings) ([]row, error) {
 	r, err := attemptsIn(ctx, s, "SQLite", "stored", func() (string, func(), error) {
 		dir, err := os.MkdirTemp("", "mcpe-bench-")
@@ -64,7 +64,7 @@ func attemptsIn(ctx context.Context, s settings, store, kind string, place func(
 		return row{}, err
 	}
 	defer receiver.stop()
-	var rates [2][]float64 // without, with
+	var rates [2][]float64 // without and with attempts
 	var servers [2]*process
 	for i, attempts := range []int{-1, 0} {
 		dir, remove, err := place()
@@ -95,7 +95,7 @@ func attemptsIn(ctx context.Context, s settings, store, kind string, place func(
 	return row{"webhook deliveries in " + store + " with attempts kept, against none kept", perSecond(without), perSecond(with), with / without, "≥ 0.90"}, nil
 }
 
-// firstBytes measures how long the console's pages take to begin.
+// firstBytes measures the time to the first byte of the console's pages.
 func firstBytes(p *process, rounds int, of string) (rows []row, err error) {
 	for _, page := range []struct{ name, path string }{{"overview", "/ops/"}, {"list", "/ops/subscriptions"}} {
 		var took []float64
@@ -131,7 +131,7 @@ func firstByte(url string) (took time.Duration, err error) {
 	return took, err
 }
 
-// storedFirstBytes is firstBytes for what SQLite keeps in dir.
+// storedFirstBytes does the work of firstBytes for a SQLite store in dir.
 func storedFirstBytes(ctx context.Context, rounds int, dir, register string) ([]row, error) {
 	p, err := startIn(ctx, "stored", dir)
 	if err != nil {

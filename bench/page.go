@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// What writePage replaces stands between these lines.
+// writePage replaces the text between these lines.
 const (
 	pageBegin = "<!-- rows: written by make bench UPDATE=1 -->\n"
 	pageEnd   = "<!-- end of rows -->\n"
 )
 
-// chartFile is the chart's path, seen from the page.
+// chartFile is the chart's path relative to the page.
 const chartFile = "images/benchmarks.svg"
 
-// writePage puts the rows into a Markdown page, between the two lines that mark the place, with about, which says how they were measured, and
-// writes a chart of them beside it. Without the lines nothing is written.
+// writePage writes the rows into a Markdown page, between the two marker lines, with about, which says how they were
+// measured. It writes a chart of them to chartFile. Without the markers it writes nothing.
 func writePage(path, about string, rows []row) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -43,12 +43,13 @@ func writePage(path, about string, rows []row) error {
 	return errors.Join(os.WriteFile(image, []byte(chart(rows)), 0o666), os.WriteFile(path, []byte(b.String()), 0o666))
 }
 
-// cell keeps a text within its cell of a table.
+// cell makes a text fit for a cell of a table.
 func cell(text string) string {
 	return strings.NewReplacer("|", "\\|", "\n", " ").Replace(text)
 }
 
-// reached is a ratio against its target: 1 is the target, more is better. false: the row has no target of a ratio.
+// reached returns a ratio relative to its target: 1 meets the target, and more is better. It returns false if the row
+// has no target ratio.
 func reached(r row) (float64, bool) {
 	sign, number, _ := strings.Cut(r.target, " ")
 	target, err := strconv.ParseFloat(number, 64)
@@ -64,7 +65,7 @@ func reached(r row) (float64, bool) {
 	return 0, false
 }
 
-// The measures of the chart, in pixels.
+// The dimensions of the chart in pixels.
 const (
 	chartWidth = 860
 	labelWidth = 500
@@ -101,7 +102,7 @@ func chart(rows []row) string {
 		"<rect class=\"back\" width=\"100%%\" height=\"100%%\"/>\n%[3]s<line x1=\"%[4]d\" x2=\"%[4]d\" y1=\"0\" y2=\"%[2]d\"/></svg>\n", chartWidth, max(height, rowHeight), b.String(), labelWidth+unit)
 }
 
-// short is a label that fits.
+// short returns a label that fits.
 func short(text string) string {
 	if r := []rune(text); len(r) > 76 {
 		return string(r[:75]) + "…"

@@ -26,17 +26,17 @@ import (
 )
 
 const (
-	// loadPath is where a process is asked to write under load.
+	// loadPath is the path that makes a process write under load.
 	loadPath = "/admin/load"
-	// manyTypes is how many event types a replica can emit then.
+	// manyTypes is the number of event types that a replica can then emit.
 	manyTypes = 16
 )
 
-// writeBatch is how many rows one INSERT of the limit takes at most, as many as an append of the store's.
+// writeBatch is the maximum number of rows in one INSERT of the limit, as in an append of the store.
 const writeBatch = 512
 
-// onLoad lets so many writers call f in turns for the time that a GET asks for, each with one of the types, and answers
-// how often they did.
+// onLoad makes concurrent writers call f in turns for the duration in a GET, each with one of the types, and answers
+// with the number of calls.
 func onLoad(mux *http.ServeMux, f func(ctx context.Context, of int) error) {
 	mux.HandleFunc("GET "+loadPath, func(w http.ResponseWriter, r *http.Request) {
 		types, err := strconv.Atoi(r.URL.Query().Get("types"))
@@ -70,7 +70,7 @@ func onLoad(mux *http.ServeMux, f func(ctx context.Context, of int) error) {
 	})
 }
 
-// serveWorker is a process that only emits.
+// serveWorker serves a process that only emits.
 func serveWorker(mux *http.ServeMux, database string) error {
 	log := slog.New(slog.DiscardHandler)
 	kept, err := postgres.Open(context.Background(), database, postgres.Options{Logger: log})
@@ -89,8 +89,8 @@ func serveWorker(mux *http.ServeMux, database string) error {
 	return nil
 }
 
-// serveReplica is a server on the database that the place begins with; behind a space is where its webhooks
-// go, if it has any, and behind another one its lease, where it is not the default.
+// serveReplica serves a server on the database at the start of place. After a space follows the URL of its webhooks, if
+// any, and after another space its lease, if not the default.
 func serveReplica(mux *http.ServeMux, place string) error {
 	database, receiver, _ := strings.Cut(place, " ")
 	receiver, text, ok := strings.Cut(receiver, " ")
@@ -128,7 +128,7 @@ func serveReplica(mux *http.ServeMux, place string) error {
 	mux.HandleFunc("GET /admin/subscribe", func(w http.ResponseWriter, r *http.Request) {
 		n, err := strconv.Atoi(r.URL.Query().Get("n"))
 		for i := 0; i < n && err == nil; i++ {
-			// Of principals of their own, so that they are in different shards.
+			// Use a separate principal for each, so that they are in different shards.
 			_, err = es.Admin().Subscribe(r.Context(), operator.SubscribeRequest{SubscriptionKey: operator.SubscriptionKey{
 				Principal: fmt.Sprint("bench", i), Event: sample.BenchSampleEventName,
 				URL: fmt.Sprintf("%s/hooks/%d", receiver, i), Arguments: json.RawMessage(`{}`)}})
@@ -137,7 +137,7 @@ func serveReplica(mux *http.ServeMux, place string) error {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
 	})
-	mux.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{Direct: true, MaxOpen: -1, MaxSessions: -1}))
+	mux.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{MaxOpen: -1, MaxSessions: -1}))
 	var many []*server.Emitter[sample.BenchSamplePayload]
 	for i := range manyTypes {
 		t := events.Type[sample.BenchSampleArguments, sample.BenchSamplePayload]{Info: events.Info{Name: fmt.Sprint("bench.many", i), Description: "One of many.",
@@ -184,8 +184,7 @@ func serveReplica(mux *http.ServeMux, place string) error {
 	return nil
 }
 
-// serveRaw is the limit of appending: the rows of occurrences go into a table, those that wait in one
-// INSERT.
+// serveRaw is the limit of appending: it inserts the rows of occurrences, batching waiting rows into one INSERT.
 func serveRaw(mux *http.ServeMux, database string) error {
 	ctx := context.Background()
 	config, err := pgxpool.ParseConfig(database)
@@ -255,7 +254,7 @@ func insertRaw(ctx context.Context, pool *pgxpool.Pool, group []rawRow) {
 	}
 }
 
-// serveClock is a receiver that notes how old each occurrence is when it comes.
+// serveClock is a receiver that records the age of each occurrence on arrival.
 func serveClock(mux *http.ServeMux) {
 	var mu sync.Mutex
 	ages := []time.Duration{}

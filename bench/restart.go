@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
-// serveStored is serveWebhook on a SQLite store below dir.
+// serveStored does the work of serveWebhook on a SQLite store below dir.
 func serveStored(mux *http.ServeMux, dir string) error {
 	st, err := sqlite.Open(context.Background(), filepath.Join(dir, "events.db"), sqlite.Options{})
 	if err != nil {
@@ -25,9 +25,9 @@ func serveStored(mux *http.ServeMux, dir string) error {
 	return serveWebhook(mux, st)
 }
 
-// benchRestart measures the start of a server with 100,000 webhook subscriptions in SQLite, of which
-// ten match what is emitted: how long until its event type is registered, and until the first
-// delivery of an event that is emitted then.
+// benchRestart measures the start of a server with 100,000 webhook subscriptions in SQLite; ten of them match the
+// emitted events. It measures the time until the event type is registered, and until the first delivery of an event
+// emitted then.
 func benchRestart(ctx context.Context, s settings) ([]row, error) {
 	receiver, err := start(ctx, "receiver")
 	if err != nil {
@@ -98,7 +98,7 @@ func restart(ctx context.Context, receiver *process, dir, register string) (up, 
 		return 0, 0, err
 	}
 	first = time.Since(begin).Seconds()
-	// The others' are not to be counted as the next restart's.
+	// Do not count the other deliveries as those of the next restart.
 	if err := receiver.reached(before.Requests + 10); err != nil {
 		return 0, 0, err
 	}

@@ -23,16 +23,21 @@ import (
 
 const token = "bench-token"
 
-// serve is the main function of a server process: it prints its address and serves until killed. A
-// server that keeps a store keeps it in that place, a directory or a database.
+// serve is the main function of a server process: it prints its address and serves until killed. The place of a
+// server's store is a directory or a database.
 func serve(kind, place string) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /admin/memory", reportMemory)
 	switch kind {
 	case "limit":
 		serveLimit(mux)
-	case "ours", "direct":
-		if err := serveOurs(mux, kind == "direct"); err != nil {
+	case "ours", "private":
+		srv := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+		if err := serveOurs(mux, srv, kind == "private"); err != nil {
+			return err
+		}
+	case "middleware":
+		if err := serveOurs(mux, newServer(), false); err != nil {
 			return err
 		}
 	case "sdk":
@@ -43,6 +48,8 @@ func serve(kind, place string) error {
 		if err := serveWebhook(mux, nil); err != nil {
 			return err
 		}
+	case "filters":
+		serveFilters(mux)
 	case "stored":
 		if err := serveStored(mux, place); err != nil {
 			return err
@@ -78,7 +85,7 @@ func serve(kind, place string) error {
 	return http.Serve(ln, mux)
 }
 
-// onEmit calls f as often as a GET of /admin/emit asks.
+// onEmit calls f as often as a GET of /admin/emit requests.
 func onEmit(mux *http.ServeMux, f func() error) {
 	mux.HandleFunc("GET /admin/emit", func(w http.ResponseWriter, r *http.Request) {
 		n, err := strconv.Atoi(r.URL.Query().Get("n"))
@@ -98,22 +105,28 @@ func payload() sample.BenchSamplePayload {
 	}
 }
 
-func serveOurs(mux *http.ServeMux, direct bool) error {
-	srv := newServer()
+func serveOurs(mux *http.ServeMux, srv *mcp.Server, private bool) error {
 	es, err := server.New(srv, server.Options{})
 	if err != nil {
 		return err
 	}
-	emitter, err := sample.RegisterBenchSample(es, sample.BenchSampleHooks{})
+	var hooks sample.BenchSampleHooks
+	if private {
+		hooks.PerPrincipal = func(_ context.Context, principal string, p *sample.BenchSamplePayload, _ *sample.BenchSampleArguments) (*sample.BenchSamplePayload, error) {
+			p.Title += " for " + principal
+			return p, nil
+		}
+	}
+	emitter, err := sample.RegisterBenchSample(es, hooks)
 	if err != nil {
 		return err
 	}
-	mux.Handle("/mcp", authorized(transport.NewHandler(es, transport.HandlerOptions{Direct: direct, MaxOpen: -1, MaxSessions: -1})))
+	mux.Handle("/mcp", authorized(transport.NewHandler(es, transport.HandlerOptions{MaxOpen: -1, MaxSessions: -1})))
 	onEmit(mux, func() error { return emitter.Emit(context.Background(), payload()) })
 	return nil
 }
 
-// newServer is a server of the SDK with a receiving middleware that passes every call on.
+// newServer returns an SDK server with a receiving middleware that passes every call on.
 func newServer() *mcp.Server {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
 	srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
@@ -138,17 +151,17 @@ func authorized(h http.Handler) http.Handler {
 // emptyPoll is the answer to a poll that finds nothing.
 const emptyPoll = `{"resultType":"complete","events":[],"cursor":"AQJr0wAAAAAAAAABAAAAAAAAAAE","truncated":false,"hasMore":false,"nextPollMs":5000}`
 
-// pollParams are not read.
+// The server ignores pollParams.
 type pollParams struct {
 	mcp.ParamsBase
 }
 
-// A pollResult is emptyPoll as the SDK writes it.
+// A pollResult is emptyPoll as written by the SDK.
 type pollResult struct{ mcp.ResultBase }
 
 func (pollResult) MarshalJSON() ([]byte, error) { return []byte(emptyPoll), nil }
 
-// serveSDK answers polls with prebuilt bytes by a custom method of the SDK: what the SDK itself allows.
+// serveSDK answers polls with prebuilt bytes in a custom method of the SDK, which is the limit of the SDK.
 func serveSDK(mux *http.ServeMux) error {
 	srv := newServer()
 	err := mcp.AddReceivingCustomMethod(srv, "events/poll", func(context.Context, *mcp.ServerSession, *pollParams) (*pollResult, error) {
@@ -218,7 +231,7 @@ func serveLimit(mux *http.ServeMux) {
 	})
 }
 
-// firstCursor bootstraps a poll; the limit answers with its prebuilt one.
+// firstCursor bootstraps a poll; the limit answers with a prebuilt cursor.
 func firstCursor(ctx context.Context, url string) (string, error) {
 	resp, err := http.DefaultClient.Do(request(ctx, url, "events/poll", `"name":"bench.sample","arguments":{"severity":"P1","service":"checkout"},"cursor":null,`))
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
-	"github.com/mcpe-gen/mcpe-gen/gen/asyncapi"
-	"github.com/mcpe-gen/mcpe-gen/gen/breaking"
-	"github.com/mcpe-gen/mcpe-gen/gen/docs"
-	"github.com/mcpe-gen/mcpe-gen/gen/ir"
-	"github.com/mcpe-gen/mcpe-gen/gen/lint"
-	"github.com/mcpe-gen/mcpe-gen/gen/schema"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/asyncapi"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/breaking"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/docs"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/lint"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
 // benchSize measures how the verbs of the generator grow with their input: event files of 1,250, 2,500
@@ -47,7 +47,7 @@ func benchSize(ctx context.Context, _ settings) ([]row, error) {
 		for _, verb := range sizedVerbs {
 			var times []float64
 			for i, file := range files {
-				runtime.GC() // what the last size left behind is no concern of this one
+				runtime.GC() // the garbage of the previous size does not count
 				begin := time.Now()
 				if err := verb.run(ctx, file, filepath.Join(dir, "out")); err != nil {
 					return nil, fmt.Errorf("%s of %d× %s: %w", verb.name, 1<<i, in.what, err)
@@ -84,7 +84,7 @@ func benchExport(ctx context.Context, dir string) (row, error) {
 	return row{"export asyncapi of 1,000 event types against generate (target 3 s)", seconds(times[0]), seconds(times[1]), times[1] / times[0], ""}, nil
 }
 
-// generate is the verb, up to what it would write.
+// generate runs the verb without writing files.
 func generate(ctx context.Context, file, out string) error {
 	plan, found, err := gen.Generate(ctx, gen.Request{Files: []string{file}, Out: out, Package: "bench"})
 	if err == nil && plan == nil {
@@ -93,7 +93,7 @@ func generate(ctx context.Context, file, out string) error {
 	return err
 }
 
-// export is `export asyncapi`, up to the printing.
+// export runs `export asyncapi` without printing.
 func export(_ context.Context, file, _ string) error {
 	set, err := load(file)
 	if err != nil {
@@ -107,7 +107,7 @@ func export(_ context.Context, file, _ string) error {
 	return err
 }
 
-// sizedVerbs are what the command does with an event file, without the printing.
+// sizedVerbs run the verbs of the command on an event file, without printing.
 var sizedVerbs = []struct {
 	name string
 	run  func(ctx context.Context, file, out string) error
@@ -154,7 +154,7 @@ func load(file string) (*schema.Set, error) {
 	return set, firstError(found)
 }
 
-// firstError is the first error among diagnostics, nil when there is none.
+// firstError returns the first error among diagnostics, or nil.
 func firstError(found []source.Diagnostic) error {
 	for _, d := range found {
 		if d.Severity == source.Error {
@@ -164,7 +164,7 @@ func firstError(found []source.Diagnostic) error {
 	return nil
 }
 
-// oneLine is an event file of about size bytes without a line break, as programs write JSON.
+// oneLine returns an event file of about size bytes without a line break, as programs write JSON.
 func oneLine(size int) []byte {
 	var members strings.Builder
 	for i := range 20 {

@@ -28,20 +28,20 @@ import (
 )
 
 const (
-	hookSubscriptions = 64 // of the measurement of deliveries, at one receiver
+	hookSubscriptions = 64 // for measuring deliveries, at one receiver
 	hookWorkers       = 16 // concurrent posts to one host, on both sides
 )
 
-// counts is what a receiver has seen.
+// A counts has the totals of a receiver.
 type counts struct {
 	Requests    int64 `json:"requests"`
 	Connections int64 `json:"connections"`
 }
 
-// serveReceiver is a process that takes every POST, counts it and the connections it came by.
+// serveReceiver accepts every POST, and counts requests and their connections.
 func serveReceiver() error {
 	var requests, connections atomic.Int64
-	type seenKey struct{} // a connection's *atomic.Bool: it has brought a POST
+	type seenKey struct{} // a connection's *atomic.Bool: it has carried a POST
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /admin/counts", func(w http.ResponseWriter, _ *http.Request) {
 		json.NewEncoder(w).Encode(counts{requests.Load(), connections.Load()})
@@ -73,10 +73,9 @@ func (p *process) counts() (c counts, err error) {
 	return c, json.NewDecoder(resp.Body).Decode(&c)
 }
 
-// serveWebhook is a server whose subscriptions are made by /admin/subscribe?n=…&url=…&matching=…:
-// n of them, the first ones asking for the incident that is emitted.
-// They are kept in st, by default in memory. &attempts=N bounds how many attempts of each are kept, -1 for
-// none. The operators' console is on /ops/.
+// serveWebhook serves a server on which /admin/subscribe?n=…&url=…&matching=… creates n subscriptions. The first ones
+// match the emitted incident. They are kept in st, by default in memory. &attempts=N limits the stored attempts of
+// each, -1 for none. The operators' console is on /ops/.
 func serveWebhook(mux *http.ServeMux, st store.Store) error {
 	var emitter *sample.BenchSampleEmitter
 	var es *server.Server
@@ -99,21 +98,43 @@ func serveWebhook(mux *http.ServeMux, st store.Store) error {
 		}
 	})
 	onEmit(mux, func() error { return emitter.Emit(context.Background(), payload()) })
+	onEmitCost(mux, func() error { return emitter.Emit(context.Background(), payload()) })
+	return nil
+}
+
+// onEmitCost serves the cost of an emit, in nanoseconds.
+func onEmitCost(mux *http.ServeMux, emit func() error) {
 	mux.HandleFunc("GET /admin/emitcost", func(w http.ResponseWriter, _ *http.Request) {
 		const n = 300
 		var spent time.Duration
 		for range n {
 			begin := time.Now()
-			if err := emitter.Emit(context.Background(), payload()); err != nil {
+			if err := emit(); err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)
 				return
 			}
 			spent += time.Since(begin)
-			time.Sleep(3 * time.Millisecond) // lets the deliveries of this one go out
+			time.Sleep(3 * time.Millisecond) // let the deliveries of this emit finish
 		}
 		fmt.Fprint(w, spent.Nanoseconds()/n)
 	})
-	return nil
+}
+
+// emitCost returns the median cost of an emit at a server, in nanoseconds.
+func (p *process) emitCost(rounds int) (float64, error) {
+	var costs []float64
+	for range rounds {
+		text, err := p.get("/admin/emitcost")
+		if err != nil {
+			return 0, err
+		}
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return 0, err
+		}
+		costs = append(costs, x)
+	}
+	return median(costs), nil
 }
 
 // register adds n subscriptions, many at a time, since a store may write them in one step.
@@ -121,7 +142,7 @@ func register(ctx context.Context, es *server.Server, url string, n, matching in
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(64)
 	for i := range n {
-		incident := "INC-1234" // that of payload
+		incident := "INC-1234" // the incident in payload
 		if i >= matching {
 			incident = fmt.Sprint("INC-x", i)
 		}
@@ -135,6 +156,16 @@ func register(ctx context.Context, es *server.Server, url string, n, matching in
 }
 
 func webhookServer(receiver string, st store.Store, attempts int) (*server.Server, *sample.BenchSampleEmitter, error) {
+	es, err := hookServer(receiver, st, attempts)
+	if err != nil {
+		return nil, nil, err
+	}
+	emitter, err := sample.RegisterBenchSample(es, sample.BenchSampleHooks{})
+	return es, emitter, err
+}
+
+// hookServer returns a server without event types, whose webhooks go to one receiver.
+func hookServer(receiver string, st store.Store, attempts int) (*server.Server, error) {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
 	o := server.Options{
 		Store:       st,
@@ -149,15 +180,10 @@ func webhookServer(receiver string, st store.Store, attempts int) (*server.Serve
 		},
 	}
 	o.Webhook.Retry.PerHost = hookWorkers
-	es, err := server.New(srv, o)
-	if err != nil {
-		return nil, nil, err
-	}
-	emitter, err := sample.RegisterBenchSample(es, sample.BenchSampleHooks{})
-	return es, emitter, err
+	return server.New(srv, o)
 }
 
-// get asks a server for something and returns the answer's text.
+// get sends a GET request to a server and returns the text of the answer.
 func (p *process) get(path string) (string, error) {
 	resp, err := http.Get(p.base + path)
 	if err != nil {
@@ -227,7 +253,7 @@ func deliver(ours, receiver *process, d time.Duration) (float64, error) {
 			return 0, err
 		}
 		want += 32 * hookSubscriptions
-		// The next burst goes out while a quarter of this one is still under way.
+		// The next burst starts while a quarter of this one is in flight.
 		if err := receiver.reached(want - 8*hookSubscriptions); err != nil {
 			return 0, err
 		}
@@ -238,7 +264,7 @@ func deliver(ours, receiver *process, d time.Duration) (float64, error) {
 	return float64(want-first.Requests) / time.Since(begin).Seconds(), nil
 }
 
-// reached waits until the receiver has taken n requests.
+// reached waits until the receiver has accepted n requests.
 func (p *process) reached(n int64) error {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		c, err := p.counts()
@@ -303,8 +329,7 @@ func post(ctx context.Context, hc *http.Client, url string, body, key []byte) er
 	return resp.Body.Close()
 }
 
-// benchSubscriptions measures the memory of idle webhook subscriptions and what an emit costs when
-// few of many match.
+// benchSubscriptions measures the memory of idle webhook subscriptions, and the cost of an emit if few of many match.
 func benchSubscriptions(ctx context.Context, s settings) ([]row, error) {
 	receiver, err := start(ctx, "receiver")
 	if err != nil {
@@ -341,19 +366,9 @@ func benchSubscriptions(ctx context.Context, s settings) ([]row, error) {
 			}
 			rows = append(rows, r...)
 		}
-		var costs []float64
-		for range s.rounds {
-			text, err := p.get("/admin/emitcost")
-			if err != nil {
-				return nil, err
-			}
-			x, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				return nil, err
-			}
-			costs = append(costs, x)
+		if cost[n], err = p.emitCost(s.rounds); err != nil {
+			return nil, err
 		}
-		cost[n] = median(costs)
 		if n > matching {
 			each := float64(after.Heap-before.Heap) / float64(n)
 			rows = append(rows, row{fmt.Sprintf("memory of an idle webhook subscription of %d (limit: target)", n), "1.2 KB", fmt.Sprintf("%.2f KB", each/1024), each / 1024 / 1.2, "≤ 1.00"})

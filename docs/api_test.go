@@ -284,14 +284,8 @@ func (w *walk) args(list *types.TypeList) {
 // methods of a store take and return for it, and the interfaces by which an option takes a store, which
 // authors pass on as they got it.
 func (w *walk) engine(obj *types.TypeName) bool {
-	ofStore := strings.HasPrefix(w.pkgPath, w.main+"/runtime/store/")
-	switch obj.Pkg().Path() {
-	case w.main + "/runtime/store/engine":
-		return ofStore || types.IsInterface(obj.Type())
-	case w.main + "/runtime/internal/engine": // method Engine of a store
-		return ofStore && types.IsInterface(obj.Type())
-	}
-	return false
+	return obj.Pkg().Path() == w.main+"/runtime/store/engine" &&
+		(types.IsInterface(obj.Type()) || strings.HasPrefix(w.pkgPath, w.main+"/runtime/store/"))
 }
 
 // refused notes a leak if the package of obj is not promised.

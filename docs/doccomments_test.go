@@ -84,3 +84,32 @@ func commented(file *ast.File, f func(name string, c *ast.CommentGroup)) {
 		}
 	}
 }
+
+// maxFirstWords is the largest number of words in the first sentence of a doc comment of a promised package.
+const maxFirstWords = 20
+
+// TestFirstSentencesAreShort is run by make lint.
+func TestFirstSentencesAreShort(t *testing.T) {
+	for _, pkg := range promisedPackages(t) {
+		files, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(pkg), "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s has no files: %v", pkg, err)
+		}
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			set := token.NewFileSet()
+			f, err := parser.ParseFile(set, name, nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			commented(f, func(name string, c *ast.CommentGroup) {
+				first := new(doc.Package).Synopsis(c.Text())
+				if n := len(strings.Fields(first)); n > maxFirstWords {
+					t.Errorf("%s: the first sentence about %s has %d words, more than %d", set.Position(c.Pos()), name, n, maxFirstWords)
+				}
+			})
+		}
+	}
+}

@@ -65,7 +65,8 @@ func naming(packages []string) *regexp.Regexp {
 	var paths, names []string
 	for _, pkg := range packages {
 		paths = append(paths, regexp.QuoteMeta(pkg))
-		if !strings.Contains(pkg, "/internal/") {
+		// Programs have packages schema, docs and provider too.
+		if !strings.Contains(pkg, "/internal/") && !strings.HasPrefix(pkg, "internal/gen/") {
 			names = append(names, regexp.QuoteMeta(path.Base(pkg)))
 		}
 	}

@@ -13,11 +13,11 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
-	"github.com/mcpe-gen/mcpe-gen/gen/asyncapi"
-	"github.com/mcpe-gen/mcpe-gen/gen/importer"
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
-	"github.com/mcpe-gen/mcpe-gen/gen/schema"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/asyncapi"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/importer"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
 // A package that is exported to AsyncAPI and imported again, its files merged into one, has an equal

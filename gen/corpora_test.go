@@ -16,12 +16,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
-	formats "github.com/mcpe-gen/mcpe-gen/gen/foreign"
-	"github.com/mcpe-gen/mcpe-gen/gen/importer"
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
-	"github.com/mcpe-gen/mcpe-gen/gen/sample"
-	"github.com/mcpe-gen/mcpe-gen/gen/schema"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	formats "github.com/mcpe-gen/mcpe-gen/internal/gen/foreign"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/importer"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/sample"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 

@@ -1,12 +1,12 @@
-// Package gen generates typed Go and TypeScript from event files. It is what the command mcpe-gen, the tests and
-// the golden cases call.
+// Package gen generates typed Go and TypeScript from event files. The mcpe-gen command, the tests and the golden
+// cases call it.
 //
-// [Generate] reads event files and returns a [Plan]: which files of the output directory are to be
-// created, updated and deleted. A plan is compared, shown, verified or applied; everything that
-// the flags of `mcpe-gen generate` do starts from it. [Inspect] returns the model instead.
+// [Generate] reads event files and returns a [Plan], which lists the files to create, update and delete in the output
+// directory. A plan can be compared, printed, verified or applied; every mode of `mcpe-gen generate` starts with a
+// plan. [Inspect] returns the model instead.
 //
-// The kind of an error says where to fix it: diagnostics of severity error are about the event files, a
-// [UsageError] is about the arguments of the call, and any other error is a failure to read or write.
+// The kind of an error says what to fix. Diagnostics of severity error concern the event files, a [UsageError]
+// concerns the arguments of the call, and any other error is a failure to read or write.
 package gen
 
 import (
@@ -21,53 +21,55 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/diagnostic"
-	"github.com/mcpe-gen/mcpe-gen/gen/golang"
-	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 	"github.com/mcpe-gen/mcpe-gen/gen/plugin"
-	"github.com/mcpe-gen/mcpe-gen/gen/schema"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/gen/typescript"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/golang"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/typescript"
 )
 
 // A Request describes one Go package to generate.
 type Request struct {
 	// Dir is the directory that relative paths start from; empty means the working directory.
 	Dir string
-	// Files are the event files of the package, Out is its directory. Without Out no Go is written, only what
-	// TypeScript asks for.
+	// Files lists the event files of the package, and Out is its output directory. If Out is empty, Generate writes no
+	// Go, only the TypeScript that TypeScript requests.
 	Files []string
 	Out   string
-	// TypeScript asks for TypeScript of the package; nil means none. See TS-1.
+	// TypeScript requests TypeScript for the package; nil means none. See TS-1.
 	TypeScript *TypeScript
-	// Package is the Go package's name. When empty the event files' own `package` is used, and
-	// without one the name of Out.
+	// Package is the name of the Go package. If it is empty, the `package` of the event files is used, and otherwise
+	// the base name of Out.
 	Package string
-	// Emit lists what is written beside the types: "server", "client", "tools" and "ingress"; empty means
-	// the first three, "types" alone means none of them, and "ingress" brings "server" with it.
+	// Emit lists the parts to write in addition to the types. The parts are "server", "client", "tools" and "ingress".
+	// An empty list means the first three, "types" by itself means none, and "ingress" implies "server".
 	Emit []string
 	// Types maps a schema's format to the Go type of its values, such as
 	// uuid → github.com/google/uuid.UUID.
 	Types map[string]string
-	// Refs says which files stand for remote schemas: the beginning of a URL to a path. A beginning
-	// that ends in a slash stands for a directory.
+	// Imports maps a schema file that Files refer to, to the import path of the Go package for it. The generated
+	// package declares aliases for the types of that package, so values of both packages have identical types.
+	Imports map[string]string
+	// Refs maps URL prefixes of remote schemas to local paths. A prefix that ends in a slash stands for a directory.
 	Refs map[string]string
-	// Dialect is the dialect of schemas for which nothing else says one: 2020-12, which is also what empty
-	// means, draft-07, or the URI of either.
+	// Dialect is the dialect of schemas that do not declare one. It is 2020-12 (the default), draft-07, or the URI of
+	// either.
 	Dialect string
-	// Overrides change schemas as they are read; nil means none. They come from [ReadOverrides].
+	// Overrides change schemas as they are read; nil means none. [ReadOverrides] returns them.
 	Overrides Overrides
 }
 
-// A TypeScript says where the TypeScript of a package goes.
+// A TypeScript describes the TypeScript output of a package.
 type TypeScript struct {
 	// Out is the output directory.
 	Out string
-	// Emit lists what is written beside events.ts: ai-sdk, client, webhook, schemas. See TS-2.
+	// Emit lists the parts to write in addition to events.ts: ai-sdk, client, webhook, schemas. See TS-2.
 	Emit []string
 }
 
-// Place is the directory by which the package is known: Out, or that of the TypeScript where there is no Go.
+// Place returns the directory that identifies the package: Out, or the TypeScript directory if Out is empty.
 func (r Request) Place() string {
 	if r.Out == "" && r.TypeScript != nil {
 		return r.TypeScript.Out
@@ -75,8 +77,8 @@ func (r Request) Place() string {
 	return r.Out
 }
 
-// A UsageError tells that a run was asked for in a way that cannot be done, whatever the event
-// files say. The command exits with 2.
+// A UsageError reports a call with invalid arguments. The content of the event files does not matter. The command
+// exits with status 2.
 type UsageError struct{ Message string }
 
 // Error returns the message.
@@ -84,14 +86,14 @@ func (e *UsageError) Error() string { return e.Message }
 
 func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// Generate plans the package that r describes. The plan is nil when a diagnostic is an error or
-// when an error is returned; nothing is written.
+// Generate plans the package that r describes and writes nothing. The plan is nil if a diagnostic has severity error
+// or the returned error is not nil.
 func Generate(ctx context.Context, r Request) (*Plan, []diagnostic.Diagnostic, error) {
 	if r.Place() == "" {
 		return nil, nil, usage("no output directory is given")
 	}
 	if r.Out == "" {
-		r.Emit = []string{"types"} // of the other parts only Go has something
+		r.Emit = []string{"types"} // the other parts exist only for Go
 	}
 	m, diags, err := modelOf(ctx, r)
 	if m == nil {
@@ -139,11 +141,7 @@ func (p *Plan) golang(r Request, m *modelled) ([]source.Diagnostic, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := output{name: m.pkg.Name, dir: home.dir, shown: r.Out, base: home.base}
-	for _, f := range r.Files {
-		out.sources = append(out.sources, home.name(r.path(f)))
-	}
-	p.packages = append(p.packages, out)
+	p.packages = append(p.packages, output{name: m.pkg.Name, dir: home.dir, shown: r.Out, base: home.base})
 	return strangers(r, home, m.pkg.Name, present), nil
 }
 
@@ -183,7 +181,7 @@ func (r Request) path(p string) string {
 	return filepath.Join(r.Dir, p)
 }
 
-// A modelled package is what Generate and Inspect share.
+// A modelled package is the loaded input that Generate and Inspect share.
 type modelled struct {
 	request Request
 	set     *schema.Set
@@ -191,7 +189,7 @@ type modelled struct {
 	emit    map[string]bool
 }
 
-// modelOf loads the event files and types them; nil when that is not possible.
+// modelOf loads the event files and builds their types. The result is nil if that fails or a diagnostic is an error.
 func modelOf(ctx context.Context, r Request) (*modelled, []source.Diagnostic, error) {
 	if len(r.Files) == 0 {
 		return nil, nil, usage("no event file is given")
@@ -237,15 +235,57 @@ func modelOf(ctx context.Context, r Request) (*modelled, []source.Diagnostic, er
 			return nil, diags, err
 		}
 	}
-	pkg, more := ir.Build(set, ir.Options{Package: name, Formats: formats, Tools: emit["tools"]})
+	imports, err := importsOf(r, set)
+	if err != nil {
+		return nil, diags, err
+	}
+	importable, err := r.importable()
+	if err != nil {
+		return nil, diags, err
+	}
+	pkg, more := ir.Build(set, ir.Options{Package: name, Formats: formats, Importable: importable, Tools: emit["tools"], Imports: imports})
 	diags = source.Sort(append(diags, more...))
 	if source.HasErrors(diags) {
 		return nil, diags, nil
 	}
 	if emit["ingress"] && len(pkg.Ingress) == 0 {
-		return nil, diags, usage("emit: ingress, and no event of package %s has from", name)
+		return nil, diags, usage("emit lists ingress, but no event of package %s has `from`; add one or remove ingress", name)
 	}
 	return &modelled{request: r, set: set, pkg: pkg, emit: emit}, diags, nil
+}
+
+// importsOf maps the files of set whose types live in another package to the import path of that package.
+func importsOf(r Request, set *schema.Set) (map[*schema.File]string, error) {
+	if len(r.Imports) == 0 {
+		return nil, nil
+	}
+	home, err := locate(r.path(r.Out))
+	if err != nil {
+		return nil, err
+	}
+	imports := make(map[*schema.File]string, len(r.Imports))
+	for _, name := range slices.Sorted(maps.Keys(r.Imports)) {
+		i := slices.IndexFunc(set.Files, func(f *schema.File) bool { return sameFile(r.path(f.Path), r.path(name)) })
+		switch {
+		case r.Imports[name] == home.importPath:
+			return nil, usage("import of %s: %s is the output package", name, home.importPath)
+		case i < 0:
+			return nil, usage("import of %s: no $ref of the package refers to the file", name)
+		case set.Files[i].Given:
+			return nil, usage("import of %s: the file is an event file of the output package", name)
+		case len(set.Files[i].Events)+len(set.Files[i].Tasks) > 0 || set.Files[i].Conversation != nil:
+			return nil, usage("import of %s: the file contains more than schemas; move the shared schemas to a separate file", name)
+		}
+		imports[set.Files[i]] = r.Imports[name]
+	}
+	return imports, nil
+}
+
+// sameFile reports whether two paths name the same file once they are absolute and clean.
+func sameFile(a, b string) bool {
+	a, errA := filepath.Abs(a)
+	b, errB := filepath.Abs(b)
+	return errA == nil && errB == nil && a == b
 }
 
 func emits(words []string) (map[string]bool, error) {
@@ -258,16 +298,17 @@ func emits(words []string) (map[string]bool, error) {
 		case "server", "client", "tools", "ingress", "types":
 			set[w] = true
 		default:
-			return nil, usage("emit knows server, client, tools, ingress and types, not %q", w)
+			return nil, usage("unknown value %q of emit; use server, client, tools, ingress or types", w)
 		}
 	}
 	if set["ingress"] {
-		set["server"] = true // whose emitters it uses
+		set["server"] = true // ingress uses the emitters of the server
 	}
 	return set, nil
 }
 
-// packageName decides the Go package: the request, else the event files, else the directory.
+// packageName returns the name of the Go package, taken from the request, the event files or the directory, in this
+// order.
 func packageName(r Request, set *schema.Set) (string, []source.Diagnostic, error) {
 	if r.Package != "" {
 		if err := schema.CheckPackage(r.Package); err != nil {
@@ -282,8 +323,8 @@ func packageName(r Request, set *schema.Set) (string, []source.Diagnostic, error
 		case first == nil:
 			first = f
 		case first.Package != f.Package:
-			d := source.New("MCPE301", packageRange(f), "%s asks for package %s, %s for package %s", f.Path, f.Package, first.Path, first.Package)
-			return "", []source.Diagnostic{d.WithRelated(packageRange(first), "package %s is here", first.Package).WithHint("give --package")}, nil
+			d := source.New("MCPE301", packageRange(f), "%s declares package %s, but %s declares package %s", f.Path, f.Package, first.Path, first.Package)
+			return "", []source.Diagnostic{d.WithRelated(packageRange(first), "package %s is here", first.Package).WithHint("pass --package")}, nil
 		}
 	}
 	if first != nil {
@@ -297,9 +338,9 @@ func packageName(r Request, set *schema.Set) (string, []source.Diagnostic, error
 		return name, nil, nil
 	}
 	if r.Out == "" {
-		return "events", nil, nil // only plugins of Go ask for it
+		return "events", nil, nil // only Go plugins use the name
 	}
-	return "", nil, usage("the directory %s is not named like a Go package: give --package", r.Out)
+	return "", nil, usage("the name of directory %s is not a valid Go package name: pass --package", r.Out)
 }
 
 func packageRange(f *schema.File) source.Range {
@@ -309,8 +350,8 @@ func packageRange(f *schema.File) source.Range {
 	return source.InFile(f.Path)
 }
 
-// CheckStem refuses the event file at a path whose output go build would leave out, as that of ev_linux.yaml; stem is
-// its name without the extension. The error is a [UsageError].
+// CheckStem returns a [UsageError] if go build would ignore the output of the event file at path. The output of
+// ev_linux.yaml is an example. The stem is the base name without the extension.
 func CheckStem(path, stem string) error {
 	if built(stem + golang.Suffix) {
 		return nil
@@ -318,8 +359,7 @@ func CheckStem(path, stem string) error {
 	return usage("%s would be written to %s%s, which go build leaves out because of its name: rename the file", path, stem, golang.Suffix)
 }
 
-// checkStems refuses event files whose outputs would meet in one file, or in one that go build
-// leaves out.
+// checkStems returns an error if two event files have the same output, or if go build would ignore an output.
 func checkStems(set *schema.Set) error {
 	stems := map[string]*schema.File{}
 	for _, f := range set.Files {
@@ -335,7 +375,7 @@ func checkStems(set *schema.Set) error {
 	return nil
 }
 
-// built reports whether go build takes a file of this name on every platform.
+// built reports whether go build compiles a file with this name on every platform.
 func built(name string) bool {
 	c := build.Default
 	c.GOOS, c.GOARCH = "none", "none"

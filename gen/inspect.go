@@ -5,10 +5,10 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen/diagnostic"
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
-	"github.com/mcpe-gen/mcpe-gen/gen/typescript"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/typescript"
 )
 
-// Inspect returns the model of the package that r describes; nil when a diagnostic is an error. See MODEL-1.
+// Inspect returns the model of the package that r describes, or nil if a diagnostic is an error. See MODEL-1.
 func Inspect(ctx context.Context, r Request) (*model.Package, []diagnostic.Diagnostic, error) {
 	m, diags, err := modelOf(ctx, r)
 	if m == nil {
@@ -19,8 +19,8 @@ func Inspect(ctx context.Context, r Request) (*model.Package, []diagnostic.Diagn
 	return p, diags, ctx.Err()
 }
 
-// describe is the package's model with the names of every language. Its sources are named as headers of files in
-// that place name them.
+// describe returns the model with the names of every language. It names sources in the same way as headers of files
+// in at.
 func (m *modelled) describe(at home) *model.Package {
 	p := m.pkg.Describe()
 	typescript.Name(p)
@@ -30,7 +30,7 @@ func (m *modelled) describe(at home) *model.Package {
 	return p
 }
 
-// sources are the event files, those that only a $ref reaches included.
+// sources returns the event files, including files that only a $ref reaches.
 func (m *modelled) sources() []string {
 	var all []string
 	for _, f := range m.pkg.Files {

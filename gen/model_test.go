@@ -17,8 +17,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen"
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 	"github.com/mcpe-gen/mcpe-gen/gen/plugin"
-	"github.com/mcpe-gen/mcpe-gen/gen/sample"
-	"github.com/mcpe-gen/mcpe-gen/gen/typescript"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/sample"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/typescript"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 

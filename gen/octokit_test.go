@@ -9,8 +9,9 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
-	"github.com/mcpe-gen/mcpe-gen/gen/schema"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/provider"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 
@@ -68,7 +69,7 @@ func TestOctokit(t *testing.T) {
 		names = append(names, e.Event)
 	}
 	names = slices.Compact(names)
-	content, err := os.ReadFile("provider/github/webhooks.schema.json")
+	content, err := provider.GitHubSchema()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,23 +1,22 @@
 package gen
 
 import (
-	"github.com/mcpe-gen/mcpe-gen/gen/config"
 	"github.com/mcpe-gen/mcpe-gen/gen/diagnostic"
-	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/config"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 )
 
-// Overrides are changes to schemas, made as they are read, so that schemas of others can be used as
-// they are published. They come from [ReadOverrides] and remember where they had an effect, over all
-// requests that have them; they are not for use by several goroutines at a time.
+// Overrides change schemas as they are read, so that third-party schemas can be used as published. [ReadOverrides]
+// returns them. They record which overrides had an effect in all requests that use them, and are not safe for
+// concurrent use.
 type Overrides interface {
-	// Unused reports the overrides that had no effect: they name a place that is not there, most often
-	// because it has moved. Where some says that only some of the files were read, those about other
-	// files are left out.
+	// Unused reports the overrides that had no effect. Usually the place that they name has moved. If some is true,
+	// only some of the files were read, and overrides for other files are not reported.
 	Unused(some bool) []diagnostic.Diagnostic
 }
 
-// ReadOverrides reads the overrides of the configuration file at path, an mcpe.yaml; they are nil
-// when it has none, or when a diagnostic is an error.
+// ReadOverrides reads the overrides from the configuration file at path, an mcpe.yaml. The result is nil if the file
+// has no overrides or a diagnostic is an error.
 func ReadOverrides(path string) (Overrides, []diagnostic.Diagnostic) {
 	cfg, found := config.Load(path, nil)
 	if cfg == nil || cfg.Overrides == nil || diagnostic.HasErrors(found) {
@@ -26,7 +25,7 @@ func ReadOverrides(path string) (Overrides, []diagnostic.Diagnostic) {
 	return cfg.Overrides, found
 }
 
-// overridesOf returns what a request holds, nil for none.
+// overridesOf returns the overrides of a request, or nil for none.
 func overridesOf(o Overrides) (*schema.Overrides, error) {
 	switch o := o.(type) {
 	case nil:
@@ -34,6 +33,6 @@ func overridesOf(o Overrides) (*schema.Overrides, error) {
 	case *schema.Overrides:
 		return o, nil
 	default:
-		return nil, usage("Request.Overrides is a %T: overrides come from ReadOverrides", o)
+		return nil, usage("Request.Overrides has type %T: use the result of ReadOverrides", o)
 	}
 }

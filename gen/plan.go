@@ -12,22 +12,21 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpe-gen/mcpe-gen/gen/golang"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/golang"
 )
 
 // A File is one file of a [Plan].
 type File struct {
-	// Path is the file's path as the request spells its output directory.
+	// Path is the path of the file, below the output directory as the request spells it.
 	Path string
-	// Content is what the file is to hold, nil for one to delete. Old is what it holds now, nil
-	// for one to create.
+	// Content is the planned content, nil for a file to delete. Old is the present content, nil for a file to create.
 	Content, Old []byte
 
 	at string // where it is written
 }
 
-// A Plan is the difference between what a request generates and what its output directory holds.
-// Each list is ordered by path.
+// A Plan is the difference between the generated files and the content of the output directory. Each list is sorted
+// by path.
 type Plan struct {
 	Create, Update, Delete, Unchanged []File
 
@@ -35,16 +34,14 @@ type Plan struct {
 	models   []*modelled
 }
 
-// An output is a package that the plan writes whole.
+// An output is a package whose files the plan writes completely.
 type output struct {
 	name, dir, shown string
-	// base is the directory that headers name sources from, sources are the given event files as headers
-	// name them.
-	base    string
-	sources []string
+	// base is the module root, or dir outside a module.
+	base string
 }
 
-// Merge joins the plans of several packages into one that is applied as a whole.
+// Merge combines the plans of several packages into one plan.
 func Merge(plans ...*Plan) *Plan {
 	all := &Plan{}
 	for _, p := range plans {
@@ -59,7 +56,7 @@ func Merge(plans ...*Plan) *Plan {
 	return all
 }
 
-// Clean reports whether the output directory already holds what is generated.
+// Clean reports whether the output directory already holds the generated files.
 func (p *Plan) Clean() bool { return len(p.Create)+len(p.Update)+len(p.Delete) == 0 }
 
 func (p *Plan) sort() {
@@ -68,22 +65,22 @@ func (p *Plan) sort() {
 	}
 }
 
-// A target is one output directory: what is to be in it and what is there.
+// A target is one output directory with its generated and present files.
 type target struct {
 	request Request
-	name    string // the package's
-	// out is the directory as the request spells it, home where it is.
+	name    string // of the package
+	// out is the directory as the request spells it, and home its place in the module.
 	out  string
 	home home
-	// files are what is generated and present what is there, by their paths below the directory.
+	// files and present hold the generated and the present files, by path below the directory.
 	files, present map[string][]byte
-	// ours reports whether what is there was generated.
+	// ours reports whether a present file was generated.
 	ours func(name string) bool
-	// sources are the event files of this run, nil where what is there does not name those that it was made of.
+	// sources lists the event files of this run, nil if the present files do not name their sources.
 	sources []string
 }
 
-// compare enters the differences between what is generated and what is there.
+// compare adds the differences between the generated and the present files to the plan.
 func (p *Plan) compare(t target) error {
 	for _, name := range slices.Sorted(maps.Keys(t.files)) {
 		f := t.file(name)
@@ -111,9 +108,9 @@ func (t target) file(name string) File {
 	return File{Path: filepath.Join(t.out, name), at: filepath.Join(t.home.dir, name)}
 }
 
-// orphans plans the deletion of what an earlier run wrote and this one does not. A file whose
-// event file still exists means that this run was not given the whole package; one that this run would not write of
-// all its event files is one that the configuration asks for no more.
+// orphans plans the deletion of generated files that this run does not write. If the event file of such a file still
+// exists but is not part of the run, the caller passed only some event files of the package, and orphans returns an
+// error. If all event files are part of the run, the configuration no longer requests the file.
 func (p *Plan) orphans(t target) error {
 	current := map[string]bool{}
 	for _, s := range t.sources {
@@ -135,7 +132,7 @@ func (p *Plan) orphans(t target) error {
 	return nil
 }
 
-// readOutput reads the files of an output directory that could be generated ones.
+// readOutput reads the files of an output directory whose names could accepts.
 func readOutput(dir string, could func(name string) bool) (map[string][]byte, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -147,7 +144,7 @@ func readOutput(dir string, could func(name string) bool) (map[string][]byte, er
 	present := map[string][]byte{}
 	for _, e := range entries {
 		if !could(e.Name()) || e.IsDir() {
-			continue // a directory in the place of a file is met when writing
+			continue // writing reports a directory in place of a file
 		}
 		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		if err != nil {
@@ -158,14 +155,15 @@ func readOutput(dir string, could func(name string) bool) (map[string][]byte, er
 	return present, nil
 }
 
-// besides are the generated files that have no room for a header. Such a one is ours when our package file
-// beside it has the line that belongs to it: the list of read tools, and what embeds the schemas.
+// besides maps generated files that cannot have a header to a line of the package file next to them. The file was
+// generated by us if the package file has that line: the function that lists the read tools, or the embed directive
+// for the schemas.
 var besides = map[string]string{
 	golang.ToolsFile:   "\nfunc ReadTools(",
 	golang.SchemasFile: "\n//go:embed " + golang.SchemasFile + "\n",
 }
 
-// ours reports whether a file of the output directory is a generated one.
+// ours reports whether a file of the output directory was generated.
 func ours(name string, content []byte, present map[string][]byte) bool {
 	mark := besides[name]
 	if mark == "" {
@@ -176,7 +174,7 @@ func ours(name string, content []byte, present map[string][]byte) bool {
 	return ours(golang.PackageFile, beside, nil) && bytes.Contains(bytes.ReplaceAll(beside, []byte("\r\n"), []byte("\n")), []byte(mark))
 }
 
-// sourcesOf returns the event files that a header names.
+// sourcesOf returns the event files that the header of a file names.
 func sourcesOf(content []byte) []string {
 	var sources []string
 	lines := strings.Split(string(content), "\n")
@@ -190,9 +188,9 @@ func sourcesOf(content []byte) []string {
 	return sources
 }
 
-// Apply brings the output directory into the planned state. Every file is first written under a
-// temporary name beside its place; only when all are written are they renamed and orphans removed.
-// When a rename fails the ones before it are undone.
+// Apply writes the planned state to the output directory. It first writes every file under a temporary name in the
+// same directory. Only after all writes succeed does it rename the files and remove orphans. If a rename fails, Apply
+// undoes the earlier renames.
 func (p *Plan) Apply() (err error) {
 	changed := slices.Concat(p.Create, p.Update)
 	var temps []string
@@ -229,7 +227,7 @@ func (p *Plan) Apply() (err error) {
 	return nil
 }
 
-// undo brings a file that was renamed into place back to what it was, as far as that is possible.
+// undo restores the old content of a renamed file, on a best-effort basis.
 func undo(f File) {
 	if f.Old == nil {
 		os.Remove(f.at)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
 const oneEvent = `version: 1
@@ -204,10 +204,10 @@ func TestUsageErrors(t *testing.T) {
 	for text, change := range map[string]func(*gen.Request){
 		"no event file":           func(r *gen.Request) { r.Files = nil },
 		"no output directory":     func(r *gen.Request) { r.Out = "" },
-		`not "servers"`:           func(r *gen.Request) { r.Emit = []string{"servers"} },
+		`unknown value "servers"`: func(r *gen.Request) { r.Emit = []string{"servers"} },
 		`"my-pkg" cannot name`:    func(r *gen.Request) { r.Package = "my-pkg" },
 		"main cannot be imported": func(r *gen.Request) { r.Package = "main" },
-		"give --package":          func(r *gen.Request) { r.Out = "my-out" },
+		"pass --package":          func(r *gen.Request) { r.Out = "my-out" },
 		"the Go type of format x": func(r *gen.Request) { r.Types = map[string]string{"x": "any"} },
 	} {
 		r := ok

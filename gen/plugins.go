@@ -18,23 +18,23 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/diagnostic"
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 	"github.com/mcpe-gen/mcpe-gen/gen/plugin"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// A Plugin is a program of the user's that writes files of the model.
+// A Plugin is a user's program that generates files from the model.
 type Plugin struct {
-	// Name is the user's word for it.
+	// Name is the name of the plugin in the configuration.
 	Name string
-	// Program is what runs, Options what it is sent.
+	// Program is the command to run, and Options is the configuration to send to it.
 	Program plugin.Program
 	Options json.RawMessage
-	// Out is the directory below which its files go; what an earlier run of it wrote there and this one does not is
+	// Out is the output directory. Files that an earlier run of the plugin wrote there and this run does not write are
 	// deleted.
 	Out string
 }
 
-// Plugins runs plugins on the model of all packages of the plan and plans what they answer. An error of one of them
-// leaves nothing planned to be written: the plan is not to be used then. See PLUG-1 and PLUG-2.
+// Plugins runs plugins on the model of all packages of the plan and plans their answers. If a diagnostic of a plugin
+// is an error, the plan is incomplete and must not be applied. See PLUG-1 and PLUG-2.
 func (p *Plan) Plugins(ctx context.Context, dir string, plugins []Plugin) ([]diagnostic.Diagnostic, error) {
 	var found []source.Diagnostic
 	for _, of := range plugins {
@@ -97,7 +97,7 @@ func (p *Plan) plugin(ctx context.Context, dir string, of Plugin) ([]source.Diag
 	return found, p.compare(t)
 }
 
-// A list is what the file in an output directory says about who wrote what is there.
+// A list is the content of plugin.ListFile: the plugin that owns an output directory, and the files it wrote there.
 type list struct {
 	Plugin string   `json:"plugin"`
 	Files  []string `json:"files"`
@@ -106,12 +106,12 @@ type list struct {
 func encodeList(l list) []byte {
 	text, err := json.MarshalIndent(l, "", "  ")
 	if err != nil {
-		panic(err) // strings
+		panic(err) // strings always encode
 	}
 	return append(text, '\n')
 }
 
-// writtenBefore are the files that the plugin wrote before.
+// writtenBefore returns the files that earlier runs of the plugin wrote.
 func writtenBefore(dir, name string) ([]string, error) {
 	text, err := below(dir, plugin.ListFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,7 +135,8 @@ func writtenBefore(dir, name string) ([]string, error) {
 	return l.Files, nil
 }
 
-// below reads a file below a directory. No symbolic link may be on the way: what is written there would be elsewhere.
+// below reads a file below dir. It refuses symbolic links in the path, because a write through them would land
+// elsewhere.
 func below(dir, name string) ([]byte, error) {
 	at := dir
 	for _, part := range strings.Split(name, "/") {
@@ -145,24 +146,24 @@ func below(dir, name string) ([]byte, error) {
 			return nil, err
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
-			return nil, usage("%q leads out of its output directory by a symbolic link", name)
+			return nil, usage("the path %q contains a symbolic link, which may lead out of the output directory", name)
 		}
 		if info.Mode().IsRegular() {
 			continue
 		}
 		if !info.IsDir() || at == filepath.Join(dir, filepath.FromSlash(name)) {
-			return nil, usage("%q is in the way and no file", name)
+			return nil, usage("%q exists but is not a regular file", name)
 		}
 	}
 	return os.ReadFile(at)
 }
 
-// distinct refuses a plan in which two write one file.
+// distinct returns an error if the plan writes a file twice.
 func (p *Plan) distinct() error {
 	seen := map[string]bool{}
 	for _, f := range slices.Concat(p.Create, p.Update, p.Unchanged) {
 		if seen[f.at] {
-			return usage("%s is written twice: give the plugins, Go and TypeScript directories of their own", f.Path)
+			return usage("%s is written twice: use separate directories for each plugin, Go and TypeScript", f.Path)
 		}
 		seen[f.at] = true
 	}
@@ -171,7 +172,7 @@ func (p *Plan) distinct() error {
 
 var position = regexp.MustCompile(`^(.+):([0-9]+):([0-9]+)$`)
 
-// diagnosticsOf makes diagnostics of what a plugin says.
+// diagnosticsOf converts the diagnostics of a plugin.
 func diagnosticsOf(name string, said []plugin.Diagnostic) []source.Diagnostic {
 	severities := map[string]source.Severity{"error": source.Error, "warning": source.Warning, "note": source.Note}
 	var found []source.Diagnostic

@@ -15,8 +15,8 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
 	"github.com/mcpe-gen/mcpe-gen/gen/plugin"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/gen/typescript"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/typescript"
 )
 
 // pluginMode makes a plugin of the test's program: what it does instead of testing.
@@ -192,11 +192,11 @@ func TestPluginFaults(t *testing.T) {
 	}{
 		"fails":              {mode: "fails", want: "exit status 3; its standard error:\nline 7: no such column"},
 		"hangs":              {mode: "hangs", want: "it has not answered within 3s; its standard error:\nwaiting"},
-		"floods":             {mode: "floods", want: "it answers more than 64 MB"},
+		"floods":             {mode: "floods", want: "its answer is longer than 64 MB"},
 		"no JSON":            {answer: `"hello"`, want: `its answer is not {"files"`},
-		"no files":           {answer: `{}`, want: "its answer has no files"},
+		"no files":           {answer: `{}`, want: "its answer has no member files"},
 		"misspelt":           {answer: `{"file": []}`, want: `unknown field "file"`},
-		"more":               {answer: `"{\"files\": []} {}"`, want: "something follows its answer"},
+		"more":               {answer: `"{\"files\": []} {}"`, want: "its output continues after the answer"},
 		"no UTF-8":           {mode: "latin", want: "its answer is not UTF-8"},
 		"upwards":            {answer: files("../x.md"), want: `"../x.md" is not a path below`},
 		"upwards within":     {answer: files("a/../../x.md"), want: "is not a path below"},
@@ -204,12 +204,12 @@ func TestPluginFaults(t *testing.T) {
 		"drive":              {answer: files("c:x.md"), want: "is not a path below"},
 		"backslash":          {answer: files(`..\\x.md`), want: "is not a path below"},
 		"empty":              {answer: files(""), want: "is not a path below"},
-		"the list":           {answer: files(".mcpe-gen.json"), want: "is where mcpe-gen lists"},
-		"twice":              {answer: files("a.md", "A.md"), want: "are one"},
+		"the list":           {answer: files(".mcpe-gen.json"), want: "is reserved for the list"},
+		"twice":              {answer: files("a.md", "A.md"), want: "have the same name if case is ignored"},
 		"file and directory": {answer: files("a", "a/b"), want: "and the directory of"},
-		"severity":           {answer: `{"files": [], "diagnostics": [{"severity": "fatal", "message": "m"}]}`, want: `the severity "fatal"`},
+		"severity":           {answer: `{"files": [], "diagnostics": [{"severity": "fatal", "message": "m"}]}`, want: `severity "fatal"`},
 		"mute":               {answer: `{"files": [], "diagnostics": [{"severity": "note"}]}`, want: "a diagnostic has no message"},
-		"a link": {answer: files("link/x.md"), want: "by a symbolic link", prepare: func(dir string) {
+		"a link": {answer: files("link/x.md"), want: "contains a symbolic link", prepare: func(dir string) {
 			if err := os.Symlink(outside, filepath.Join(dir, "pages", "link")); err != nil {
 				t.Fatal(err)
 			}

@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
 var names = rapid.OneOf(

@@ -12,7 +12,7 @@ const suiteDocs = "../docs/json-schema.md"
 // suiteReasons groups the lines of refused.txt by how their reasons begin.
 var suiteReasons = []struct{ prefix, kind, text string }{
 	{"MCPE132", "refused", "a dialect of the suite's own, or draft 2019-09"},
-	{"MCPE136", "refused", "`$dynamicRef` and `$dynamicAnchor`: what they mean depends on how validation came there"},
+	{"MCPE136", "refused", "`$dynamicRef` and `$dynamicAnchor`: their meaning depends on the path of validation"},
 	{"MCPE141", "refused", "a `$ref` to a `$dynamicAnchor`"},
 	{"MCPE142", "refused", "a `$ref` to the metaschema"},
 	{"MCPE143", "refused", "a `$ref` into a keyword that nobody knows, or into an example"},

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
-	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 

@@ -17,9 +17,9 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
-	"github.com/mcpe-gen/mcpe-gen/gen/sample"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/templates"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/provider"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/sample"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
 // typescriptTools names the directory with the packages of testdata/typescript/package.json installed.
@@ -98,7 +98,7 @@ func (p *tsProject) node(t *testing.T, input []byte, program string, args ...str
 
 // What is generated of the golden cases, the examples, GitHub's set and thousands of event types is clean under the
 // strictest flags; the files for the SDKs compile against them, and the lint finds nothing (TS-2, TS-3). What narrows
-// and what must not compile is in testdata/typescript/types.ts (TS-1).
+// and what must not compile is in testdata/typescript/types.ts (TS-1, TS-10).
 func TestTypeScriptCompiles(t *testing.T) {
 	p := newProject(t)
 	inspect := func(name string, r gen.Request, adapters bool) {
@@ -121,11 +121,7 @@ func TestTypeScriptCompiles(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(f), ".yaml")
 		inspect(name, gen.Request{Dir: filepath.Dir(f), Files: []string{filepath.Base(f)}, Out: "want"}, true)
 	}
-	types, err := os.ReadFile("testdata/typescript/types.ts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.write(t, "types.ts", types)
+	p.addTests(t)
 	p.compile(t)
 	if out, err := p.node(t, nil, "node_modules/eslint/bin/eslint.js", "run/"+t.Name()); err != nil {
 		t.Errorf("eslint: %v\n%.10000s", err, out)
@@ -136,7 +132,7 @@ func TestTypeScriptCompiles(t *testing.T) {
 func TestTypeScriptLarge(t *testing.T) {
 	for name, prepare := range map[string]func(dir string) gen.Request{
 		"github": func(dir string) gen.Request {
-			content, err := os.ReadFile("provider/github/webhooks.schema.json")
+			content, err := provider.GitHubSchema()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -196,66 +192,6 @@ func TestTypeScriptSuite(t *testing.T) {
 		t.Errorf("only %d instances were tried", tried)
 	}
 	t.Logf("%d instances", tried)
-	p.compile(t)
-}
-
-// What init writes with --typescript compiles beside what is generated of its event file, on each transport (TS-7).
-func TestTypeScriptScaffold(t *testing.T) {
-	p := newProject(t)
-	dir := t.TempDir()
-	for _, transport := range templates.Transports {
-		files, err := templates.Render(templates.Scaffold{
-			Module: "example.com/demo", Name: "demo", Transport: transport, Source: "emit", GoVersion: "1.26.0", Version: "v0.1.0", TypeScript: true,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range files {
-			if strings.HasSuffix(f.Path, ".ts") {
-				p.write(t, transport+"/"+f.Path, f.Content)
-			}
-			if f.Path == "events/notes.yaml" {
-				write(t, dir, "notes.yaml", string(f.Content))
-			}
-		}
-		m, found, err := gen.Inspect(t.Context(), gen.Request{Dir: dir, Files: []string{"notes.yaml"}, Out: "notes"})
-		if err != nil || m == nil {
-			t.Fatal(diagnosticText(found), err)
-		}
-		p.add(t, transport+"/web/src/notes", m, true)
-	}
-	p.compile(t)
-}
-
-// The code of docs/typescript.md compiles against the TypeScript of examples/schemas/github.yaml (TS-7).
-func TestTypeScriptGuide(t *testing.T) {
-	p := newProject(t)
-	guide, err := os.ReadFile("../docs/typescript.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, found, err := gen.Inspect(t.Context(), gen.Request{Dir: "../examples/schemas", Files: []string{"github.yaml"}, Out: "github"})
-	if err != nil || m == nil {
-		t.Fatal(diagnosticText(found), err)
-	}
-	p.add(t, "events", m, true)
-	p.write(t, "around.d.ts", []byte(`// What the guide's code stands in.
-declare let kept: string | null;
-declare const url: string, repo: string, callback: string;
-declare const store: import('@ai-sdk/mcp').Experimental_MCPEventStore;
-declare const queue: { add(id: string, event: unknown): Promise<void> };
-declare function deploy(ref: string): Promise<void>;
-declare function secretsOf(subscription: string | null): string[];
-`))
-	_, uses, _ := strings.Cut(string(guide), "\n## With the official SDK\n")
-	blocks := strings.Split(uses, "\n```ts\n")[1:]
-	for i, b := range blocks {
-		code, _, _ := strings.Cut(b, "\n```\n")
-		p.write(t, fmt.Sprintf("block%d.ts", i), []byte(code+"\n"))
-	}
-	if len(blocks) != 4 {
-		t.Errorf("the guide has %d blocks of code", len(blocks))
-	}
 	p.compile(t)
 }
 

@@ -15,18 +15,17 @@ import (
 	"golang.org/x/tools/go/packages"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/diagnostic"
-	"github.com/mcpe-gen/mcpe-gen/gen/golang"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/golang"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// Verify type-checks the planned packages as part of the module that holds them, as if the plan
-// were applied. Errors of the code are diagnostics; the returned error is a failure to load the
-// module.
+// Verify type-checks the planned packages in their module, as if the plan had been applied. It reports errors in the
+// code as diagnostics; the returned error is a failure to load the module.
 func (p *Plan) Verify(ctx context.Context) ([]diagnostic.Diagnostic, error) {
 	overlay := map[string][]byte{}
 	for _, list := range [][]File{p.Create, p.Update} {
 		for _, f := range list {
-			if filepath.Ext(f.at) == ".go" || filepath.Base(f.at) == golang.SchemasFile { // which is embedded
+			if filepath.Ext(f.at) == ".go" || filepath.Base(f.at) == golang.SchemasFile { // the schemas are embedded
 				overlay[f.at] = f.Content
 			}
 		}
@@ -58,10 +57,10 @@ func (p *Plan) packageOf(file string) string {
 
 func (o output) check(ctx context.Context, overlay map[string][]byte) ([]source.Diagnostic, error) {
 	if _, err := os.Stat(filepath.Join(o.base, "go.mod")); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("verify %s: it is not in a module: there is no go.mod in the directory or above; create one with go mod init", o.shown)
+		return nil, fmt.Errorf("verify %s: found no go.mod in the directory or its parents; create one with go mod init", o.shown)
 	}
 	dir := o.dir
-	for { // the go command needs a directory that exists
+	for { // the go command needs an existing directory
 		if info, err := os.Stat(dir); err == nil && info.IsDir() {
 			break
 		}
@@ -76,7 +75,7 @@ func (o output) check(ctx context.Context, overlay map[string][]byte) ([]source.
 	}
 	loaded, err := packages.Load(&packages.Config{
 		Context: ctx, Dir: dir, Overlay: overlay,
-		// Without NeedDeps the imports come from export data, so that their sources are not checked.
+		// Without NeedDeps, imports come from export data, and the sources of imported packages are not checked.
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
 			packages.NeedTypes | packages.NeedTypesSizes | packages.NeedTypesInfo | packages.NeedSyntax,
 	}, "./"+filepath.ToSlash(rel))
@@ -86,7 +85,8 @@ func (o output) check(ctx context.Context, overlay map[string][]byte) ([]source.
 	var diags []source.Diagnostic
 	missing := map[string]bool{}
 	for _, pkg := range loaded {
-		// The go command compiles to get export data, and says in one text what the type checker says by place.
+		// The go command compiles to get export data. Its single error repeats the errors that the type checker reports
+		// one by one.
 		typed := slices.ContainsFunc(pkg.Errors, func(e packages.Error) bool { return e.Kind == packages.TypeError })
 		for _, e := range pkg.Errors {
 			if e.Kind == packages.ListError && typed {
@@ -100,13 +100,13 @@ func (o output) check(ctx context.Context, overlay map[string][]byte) ([]source.
 			if m := notImported.FindStringSubmatch(e.Msg); m != nil {
 				module := m[1]
 				if module == golang.RuntimeModule || strings.HasPrefix(module, golang.RuntimeModule+"/") {
-					module = golang.RuntimeModule // one requirement for all of its packages
+					module = golang.RuntimeModule // one requirement covers all packages of the module
 				}
 				if missing[module] {
 					continue
 				}
 				missing[module] = true
-				message, hint = "go.mod requires no module that has "+module, "go get "+module
+				message, hint = "no module in go.mod provides "+module, "go get "+module
 			}
 			diags = append(diags, source.New("MCPE302", o.rangeOf(e.Pos), "%s", message).WithHint("%s", hint))
 		}
@@ -114,10 +114,10 @@ func (o output) check(ctx context.Context, overlay map[string][]byte) ([]source.
 	return diags, nil
 }
 
-// notImported matches what the type checker says of an import that could not be loaded.
+// notImported matches the type checker's error for an import that could not be loaded.
 var notImported = regexp.MustCompile(`^could not import (\S+) \(invalid package name: ""\)$`)
 
-// rangeOf reads the file:line:column of a compiler message.
+// rangeOf parses the file:line:column of a compiler message.
 func (o output) rangeOf(pos string) source.Range {
 	parts := strings.Split(pos, ":")
 	var numbers []int

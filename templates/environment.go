@@ -1,32 +1,32 @@
 package templates
 
-// A Variable is one of the environment that the program of a scaffold reads.
+// A Variable is an environment variable that the program of a scaffold reads.
 type Variable struct {
 	Name string
-	// Example is a value that can stand in its place, and About what it is.
+	// Example is a sample value, and About describes the variable.
 	Example, About string
-	// Needed tells that the program does not start without it.
+	// Needed reports that the program does not start without the variable.
 	Needed bool
 }
 
-// Variables are those that the program reads.
+// Variables returns the environment variables that the program reads.
 func (s Scaffold) Variables() (all []Variable) {
 	if s.From != nil {
 		all = append(all, Variable{s.From.Env(), s.From.Secret(), "what the webhooks are signed with", true})
 	}
 	if s.Store == "postgres" {
-		all = append(all, Variable{"DATABASE_URL", "postgres://localhost/postgres", "a database in which it may make the schema mcpe", true})
+		all = append(all, Variable{"DATABASE_URL", "postgres://localhost/postgres", "a database in which it may create the schema mcpe", true})
 	}
 	if s.Store == "jetstream" {
 		all = append(all, Variable{"NATS_URL", "nats://127.0.0.1:4222", "the nats-servers", true},
-			Variable{Name: "NATS_MONITORS", About: "the URLs of their monitoring, with commas between them"},
+			Variable{Name: "NATS_MONITORS", About: "their monitoring URLs, separated by commas"},
 			Variable{Name: "NATS_SINGLE", About: "whether one nats-server is enough, for development"})
 	}
 	if s.Auth == "oauth" {
-		all = append(all, Variable{"OAUTH_RESOURCE", "http://127.0.0.1:8080/mcp", "the public URL of /mcp, which tokens are made for", true},
+		all = append(all, Variable{"OAUTH_RESOURCE", "http://127.0.0.1:8080/mcp", "the public URL of /mcp, the audience of tokens", true},
 			Variable{"OAUTH_ISSUER", "https://id.example.com", "your authorization server", true},
 			Variable{"OAUTH_INTROSPECTION", "https://id.example.com/introspect", "its introspection endpoint (RFC 7662)", true},
-			Variable{Name: "OAUTH_CLIENT_ID", About: "who asks there"}, Variable{Name: "OAUTH_CLIENT_SECRET", About: "the secret of who asks there"})
+			Variable{Name: "OAUTH_CLIENT_ID", About: "the client id for introspection"}, Variable{Name: "OAUTH_CLIENT_SECRET", About: "the client secret for introspection"})
 	}
 	if s.Webhooks && s.Store != "memory" {
 		all = append(all, Variable{Name: "EVENTS_KEY", About: "what secrets are encrypted with in the store"})
@@ -37,7 +37,7 @@ func (s Scaffold) Variables() (all []Variable) {
 	return all
 }
 
-// Exports are commands for a shell that set what the program needs, one a variable.
+// Exports returns shell commands that set the needed variables, one per variable.
 func (s Scaffold) Exports() (lines []string) {
 	for _, v := range s.Variables() {
 		if v.Needed {
@@ -47,7 +47,7 @@ func (s Scaffold) Exports() (lines []string) {
 	return lines
 }
 
-// Secret is one that the webhooks of the service could be signed with.
+// Secret returns a sample secret for signing the service's webhooks.
 func (f From) Secret() string {
 	if f.Service == "standard-webhooks" {
 		return "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

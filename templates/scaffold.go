@@ -22,8 +22,8 @@ var (
 	majorSuffix = regexp.MustCompile(`^v[0-9]+$`)
 )
 
-// CheckModule says what is wrong with a module path, if anything is. It refuses what the go command
-// would refuse, and this module's own path.
+// CheckModule returns an error for an invalid module path. It rejects the paths that the go command
+// rejects, and this module's path.
 func CheckModule(p string) error {
 	if err := module.CheckImportPath(p); err != nil {
 		return fmt.Errorf("%q is not a module path: %w", p, errors.Unwrap(err))
@@ -34,8 +34,8 @@ func CheckModule(p string) error {
 	return nil
 }
 
-// ProgramName is what "go build" calls the program of a module, for example "demo" for
-// example.com/demo/v2. Of any other string it is what a file may be called.
+// ProgramName returns the name that "go build" gives to the program of a module, for example "demo"
+// for example.com/demo/v2. For any other string, it returns a valid file name.
 func ProgramName(module string) string {
 	name := path.Base(module)
 	if majorSuffix.MatchString(name) && strings.Contains(module, "/") {
@@ -48,8 +48,8 @@ func ProgramName(module string) string {
 	return name
 }
 
-// Replacement is the right side of the replace line in the go.mod of dir that names checkout: an
-// absolute path as given, a relative one as seen from dir. It is an error when checkout does not
+// Replacement returns the target of a replace line for checkout in the go.mod of dir. An absolute
+// path stays unchanged; a relative one becomes relative to dir. It is an error if checkout does not
 // hold this module.
 func Replacement(dir, checkout string) (string, error) {
 	data, err := os.ReadFile(filepath.Join(checkout, "go.mod"))
@@ -75,7 +75,7 @@ func Replacement(dir, checkout string) (string, error) {
 	return modfile.AutoQuote(p), nil
 }
 
-// relative is target as seen from dir.
+// relative returns target relative to dir.
 func relative(dir, target string) (string, error) {
 	from, err := filepath.Abs(dir)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package templates holds what `mcpe-gen init` writes: the files of a small MCP server with one event type, on
-// stdio or on Streamable HTTP, whose events are emitted or found by a check, or of one that makes the webhooks of a
-// service events. They are written once and then belong to the author.
+// Package templates holds the files that `mcpe-gen init` writes. They make a small MCP server with one event type, on
+// stdio or on Streamable HTTP, whose events are emitted or found by a check, or a server that turns the webhooks of a
+// service into events. The files are written once and then belong to the author.
 //
-// Start at [Render]. The files lie in common/, in one directory for each transport, in those of what the server
-// is about: notes/ with one for each source, or webhooks/; and in one for each thing that is chosen: store/, bearer/,
-// oauth/, console/, typescript/. What several of them share is in partial/. They are text templates over [Scaffold]; every one ends in
-// .tmpl, so that neither the go command nor an editor takes go.mod.tmpl for a module or main.go.tmpl for Go.
+// Start at [Render]. The files are in common/, in one directory for each transport, in notes/ with one directory for
+// each source, or in webhooks/, and in one directory for each option: store/, bearer/, oauth/, console/, typescript/.
+// Shared parts are in partial/. The files are text templates over [Scaffold]. Their names end in .tmpl, so that
+// neither the go command nor an editor treats go.mod.tmpl as a module or main.go.tmpl as Go.
 //
 // This package makes no compatibility promise.
 package templates
@@ -30,57 +30,58 @@ import (
 //go:embed all:store all:bearer all:oauth all:console all:setup all:typescript all:partial
 var tree embed.FS
 
-// Transports are the values that Scaffold.Transport may have.
+// Transports lists the valid values of Scaffold.Transport.
 var Transports = []string{"stdio", "http"}
 
-// Stores are the values that Scaffold.Store may have, and Auths those of Scaffold.Auth.
+// Stores lists the valid values of Scaffold.Store, and Auths the valid values of Scaffold.Auth.
 var (
 	Stores = []string{"memory", "sqlite", "postgres", "jetstream"}
 	Auths  = []string{"none", "bearer", "oauth"}
 )
 
-// Sources are the values that Scaffold.Source may have.
+// Sources lists the valid values of Scaffold.Source.
 var Sources = []string{"emit", "check"}
 
-// A Scaffold is what the templates need to know.
+// A Scaffold is the input of the templates.
 type Scaffold struct {
 	// Module is the module path of the new module, for example "example.com/demo".
 	Module string
-	// Name is what the program and the MCP server are called, for example "demo".
+	// Name is the name of the program and the MCP server, for example "demo".
 	Name string
 	// Transport is one of Transports.
 	Transport string
-	// Source is where events come from, one of Sources: "emit" when the program tells of each,
-	// "check" when the server asks an upstream for new ones.
+	// Source is the origin of events, one of Sources: "emit" if the program emits them, "check" if the server polls an
+	// upstream for new ones.
 	Source string
-	// Store is what events are kept in, one of Stores; "" for memory.
+	// Store is the store of events, one of Stores; "" means memory.
 	Store string
-	// Auth is how callers say who they are, one of Auths; "" for bearer on HTTP, and for none on stdio.
+	// Auth is the authentication of callers, one of Auths; "" means bearer on HTTP and none on stdio.
 	Auth string
 	// Webhooks offers delivery by webhook, Console serves the operators' console; both on HTTP only.
 	Webhooks, Console bool
-	// TypeScript adds the TypeScript of the event types, and a program that listens, in web/.
+	// TypeScript adds TypeScript code for the event types and a listening program in web/.
 	TypeScript bool
 	// GoVersion is the go line of go.mod, for example "1.26.0".
 	GoVersion string
 	// Version is the version of this module that go.mod requires, for example "v0.1.0".
 	Version string
-	// Replace is a file path, as a go.mod has it, that this module is replaced by; "" for none.
+	// Replace is the file path of a replace line for this module in go.mod; "" means no such line.
 	Replace string
-	// From is the service whose webhooks become events, nil for the server of notes.
+	// From is the service whose webhooks become events; nil means the notes server.
 	From *From
-	// Adopted says that the module is there, with its server, for [RenderInto]. RootPackage is then the Go package in the
-	// module's directory, and OwnEventFile says that mcpe.yaml names the scaffold's event file alone, not all in events/.
+	// Adopted means that the module and its server already exist, for [RenderInto]. RootPackage is then the Go package
+	// in the module's directory, and OwnEventFile means that mcpe.yaml names only the scaffold's event file, not all
+	// in events/.
 	Adopted      bool
 	RootPackage  string
 	OwnEventFile bool
 }
 
-// SetupPackage is the name of the package, below internal/, that has what a server which is there needs beside events:
-// its store, who its callers are, what operators see.
+// SetupPackage is the name of a package below internal/ for an existing server. The package configures the store, the
+// authentication of callers and the operators' console.
 const SetupPackage = "eventsetup"
 
-// GoPackage is the package of the files that [SetupPackage] has in a module that is there.
+// GoPackage returns the Go package of the files that are in [SetupPackage] in an existing module.
 func (s Scaffold) GoPackage() string {
 	if s.Adopted {
 		return SetupPackage
@@ -88,7 +89,7 @@ func (s Scaffold) GoPackage() string {
 	return "main"
 }
 
-// Go is the name of a function of those files: exported where another package calls it.
+// Go returns the name of a function in these files, exported if another package calls it.
 func (s Scaffold) Go(name string) string {
 	if s.Adopted {
 		return strings.ToUpper(name[:1]) + name[1:]
@@ -96,7 +97,7 @@ func (s Scaffold) Go(name string) string {
 	return name
 }
 
-// StoreFlag is the flag that says where events are kept, and its variable.
+// StoreFlag returns the name of the flag for the store, and of its variable.
 func (s Scaffold) StoreFlag() string {
 	if s.Store == "jetstream" {
 		return "nats"
@@ -107,7 +108,8 @@ func (s Scaffold) StoreFlag() string {
 // Shared reports whether several processes can serve from the store.
 func (s Scaffold) Shared() bool { return s.Store == "postgres" || s.Store == "jetstream" }
 
-// Modules are what go.mod requires beside this module: directories below its root, in the same version.
+// Modules returns the further modules in go.mod's requirements: directories below this module's root, with the same
+// version.
 func (s Scaffold) Modules() []string {
 	if s.Store == "jetstream" {
 		return []string{"runtime/store/jetstream"}
@@ -115,7 +117,7 @@ func (s Scaffold) Modules() []string {
 	return nil
 }
 
-// ReplaceOf is what one of Modules is replaced by, where this module is.
+// ReplaceOf returns the replacement of one of Modules, if this module is replaced.
 func (s Scaffold) ReplaceOf(module string) string {
 	checkout, err := strconv.Unquote(s.Replace)
 	if err != nil {
@@ -124,17 +126,17 @@ func (s Scaffold) ReplaceOf(module string) string {
 	return modfile.AutoQuote(strings.TrimSuffix(checkout, "/") + "/" + module)
 }
 
-// HasSetup reports whether anything of [SetupPackage] is wanted.
+// HasSetup reports whether the scaffold needs [SetupPackage].
 func (s Scaffold) HasSetup() bool {
 	return s.Adopted && (s.Store != "memory" || s.Auth != "none" || s.Console)
 }
 
-// A From is a service whose webhooks become events, and the event types that it starts with.
+// A From is a service whose webhooks become events, with its initial event types.
 type From struct {
-	// Service is its word, for example "standard-webhooks", Title what people call it, GoName what Go names begin
-	// with.
+	// Service is its name in event files, for example "standard-webhooks", Title its display name, and GoName the
+	// prefix of Go names.
 	Service, Title, GoName string
-	// Package is the generated package, and the name of the event file.
+	// Package is the name of the generated package and of the event file.
 	Package string
 	// EventFile is the event file, Sample the body of a webhook that becomes the first of Events.
 	EventFile, Sample []byte
@@ -143,16 +145,16 @@ type From struct {
 
 // A FromEvent is one event type of a [From].
 type FromEvent struct {
-	// Name is the event type's, GoName what Go names of it begin with, Event what the service calls it.
+	// Name is the event type's name, GoName the prefix of its Go names, and Event the service's name for it.
 	Name, GoName, Event string
 }
 
-// Env is the environment variable with the secret of the webhooks.
+// Env returns the name of the environment variable with the webhook secret.
 func (f From) Env() string {
 	return strings.ToUpper(strings.ReplaceAll(f.Service, "-", "_")) + "_SECRET"
 }
 
-// Package is the name of the generated package, which is below internal/.
+// Package returns the name of the generated package, which is below internal/.
 func (s Scaffold) Package() string {
 	if s.From != nil {
 		return s.From.Package
@@ -160,7 +162,7 @@ func (s Scaffold) Package() string {
 	return "notes"
 }
 
-// directories are those whose files make the scaffold.
+// directories returns the directories whose files make up the scaffold.
 func (s Scaffold) directories() []string {
 	dirs := []string{"common", s.Transport}
 	if s.From != nil {
@@ -189,14 +191,14 @@ func (s Scaffold) directories() []string {
 	return dirs
 }
 
-// Settle chooses what was left open, and refuses what does not go together. Its errors name the flags of init.
+// Settle sets defaults and returns an error for incompatible choices. Its errors name the flags of init.
 func (s *Scaffold) Settle() error {
 	if s.Store == "" {
 		s.Store = "memory"
 	}
 	if s.Auth == "" {
 		s.Auth = "bearer"
-		if s.Transport == "stdio" || s.Adopted { // who is there has its own way, or none
+		if s.Transport == "stdio" || s.Adopted { // an existing server keeps its authentication
 			s.Auth = "none"
 		}
 	}
@@ -223,20 +225,20 @@ func (s *Scaffold) Settle() error {
 	return nil
 }
 
-// GoRelease is the Go release that GoVersion belongs to, for example "1.26". The container image of
-// this tag has the newest patch.
+// GoRelease returns the Go release of GoVersion, for example "1.26". The container image with this tag has the latest
+// patch.
 func (s Scaffold) GoRelease() string {
 	return strings.TrimPrefix(version.Lang("go"+s.GoVersion), "go")
 }
 
-// A File is one file to write.
+// A File is a file to write.
 type File struct {
 	// Path is relative to the directory of the new module, with slashes.
 	Path    string
 	Content []byte
 }
 
-// Render gives the files of a scaffold in the order of their paths. It writes nothing.
+// Render returns the files of a scaffold, sorted by path. It writes nothing.
 func Render(s Scaffold) ([]File, error) {
 	if err := s.Settle(); err != nil {
 		return nil, err
@@ -266,8 +268,8 @@ func Render(s Scaffold) ([]File, error) {
 	return files, nil
 }
 
-// RenderInto gives the files that a module which is there needs for the events of a scaffold, in the order of their
-// paths: the event file, mcpe.yaml, generate.go, what is in web/, and [SetupPackage]. It writes nothing.
+// RenderInto returns the files that an existing module needs for a scaffold's events, sorted by path. These are the
+// event file, mcpe.yaml, generate.go, the files in web/, and [SetupPackage]. It writes nothing.
 func RenderInto(s Scaffold) ([]File, error) {
 	if s.RootPackage == "" {
 		return nil, errors.New("the package of generate.go is not known")
@@ -291,11 +293,11 @@ func RenderInto(s Scaffold) ([]File, error) {
 	return files, nil
 }
 
-// hidden are names that begin with a dot in a scaffold. The dot is left out of the template's name,
-// because a .gitignore here would be obeyed here.
+// hidden lists names that begin with a dot in a scaffold. The template's name omits the dot, because git would obey a
+// .gitignore in this directory.
 var hidden = []string{"gitignore", "gitattributes", "dockerignore", "github"}
 
-// target turns common/gitignore.tmpl into .gitignore and http/main.go.tmpl into main.go.
+// target returns the path of a template's file: .gitignore for common/gitignore.tmpl, main.go for http/main.go.tmpl.
 func target(dir, name string) string {
 	p := strings.TrimSuffix(strings.TrimPrefix(name, dir+"/"), ".tmpl")
 	if first, _, _ := strings.Cut(p, "/"); slices.Contains(hidden, first) {

@@ -196,6 +196,20 @@ func TestGoModHasToolRequireAndReplace(t *testing.T) {
 	}
 }
 
+// A scaffold whose go.mod names a checkout says in its Dockerfile and CI, in one line, how to take a released version.
+func TestContainersAndCIWithReplace(t *testing.T) {
+	const line = "# go.mod replaces mcpe-gen by a checkout that is not here; before you use this file: " +
+		"go mod edit -dropreplace github.com/mcpe-gen/mcpe-gen && go get github.com/mcpe-gen/mcpe-gen@latest && go mod tidy\n"
+	for _, name := range []string{"Dockerfile", ".github/workflows/ci.yml"} {
+		s := scaffold("http", "emit")
+		released := content(t, s, name)
+		s.Replace = "../mcpegen"
+		if got := content(t, s, name); got != line+released || strings.Contains(released, "dropreplace") {
+			t.Errorf("%s begins with\n%.200s", name, got)
+		}
+	}
+}
+
 func TestRenderRefusesUnknownChoices(t *testing.T) {
 	if _, err := Render(scaffold("pigeon", "emit")); err == nil || !strings.Contains(err.Error(), "stdio, http") {
 		t.Errorf("got %v, want an error that names the transports", err)

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// An ExistsError tells which files are in the way of a scaffold.
+// An ExistsError lists existing files that conflict with a scaffold.
 type ExistsError struct {
 	Dir   string
 	Paths []string
@@ -21,21 +21,22 @@ func (e *ExistsError) Error() string {
 	return fmt.Sprintf("%s already has %s; nothing was written", e.Dir, strings.Join(e.Paths, ", "))
 }
 
-// theirs are the files that a new repository of a forge has. They stay; the lists get the lines that they lack.
+// theirs lists the files of a new repository on a forge. They stay; those marked true, which are lists, get the
+// missing lines.
 var theirs = map[string]bool{"README.md": false, ".gitignore": true, ".gitattributes": true}
 
-// Present is what [Write] found of the files that a new repository of a forge has.
+// Present lists the existing files that [Write] kept or extended.
 type Present struct {
-	// Kept are the paths of files that stay as they are, Extended of those that got lines.
+	// Kept holds the paths of unchanged files, and Extended the paths of files that got lines.
 	Kept, Extended []string
 }
 
-// Write creates files in dir, which need not exist, and calls then, which may make what is in the paths of taken. If one of
-// the files is there already, or one of taken is, it writes nothing and returns an [ExistsError] that names them all. A
-// README.md that is there stays, and .gitignore and .gitattributes get the lines that they lack.
+// Write creates files in dir, which need not exist, and calls then, which may create the paths in taken. If one of the
+// files or of taken already exists, it writes nothing and returns an [ExistsError] that lists them all. An existing
+// README.md stays, and an existing .gitignore or .gitattributes gets the missing lines.
 //
-// Nothing is written through a symbolic link that leads out of dir, nor to a list that is one. When something cannot be
-// written, or then fails, what was written is removed and the lists are as they were.
+// Write does not follow a symbolic link out of dir, and does not extend a list that is a symbolic link. If a write or
+// then fails, it removes the new files and restores the lists.
 func Write(dir string, files []File, then func() error, taken ...string) (present Present, err error) {
 	w := &writing{dir: dir}
 	defer func() { err = w.end(err) }()
@@ -99,23 +100,24 @@ func Write(dir string, files []File, then func() error, taken ...string) (presen
 	return present, then()
 }
 
-// A writing is what [Write] has done, so that it can be undone.
+// A writing records the changes of [Write], so that they can be undone.
 type writing struct {
 	dir  string
 	root *os.Root
-	// above are the directories that were made for dir, made the files and directories below it, each in its order.
+	// above lists the directories created for dir, and made the files and directories below it, each in order of
+	// creation.
 	above, made, taken []string
 	lists              []list
 }
 
-// A list is a file that gets lines.
+// A list is a file to append lines to.
 type list struct {
 	file *os.File
 	size int64 // without them
 	more string
 }
 
-// open makes the directory, and opens it.
+// open creates the directory and opens it.
 func (w *writing) open() (err error) {
 	for at := filepath.Clean(w.dir); ; at = filepath.Dir(at) {
 		if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at) {
@@ -145,7 +147,8 @@ func (w *writing) has(name string) (bool, error) {
 	return true, nil
 }
 
-// addList finds the lines that a list lacks, comments aside, and opens it for them; false when it has them all.
+// addList finds the missing lines of a list, ignoring comments, and opens it to append them. It returns false if no
+// line is missing.
 func (w *writing) addList(f File) (bool, error) {
 	info, err := w.root.Lstat(f.Path)
 	if err == nil && !info.Mode().IsRegular() {
@@ -182,7 +185,7 @@ func (w *writing) addList(f File) (bool, error) {
 	return true, nil
 }
 
-// create writes a file that must not exist: what appeared since the check is not overwritten either.
+// create writes a file that must not exist, so that it does not overwrite a file created since the check.
 func (w *writing) create(f File) error {
 	if err := w.makeDir(path.Dir(f.Path)); err != nil {
 		return err
@@ -196,7 +199,7 @@ func (w *writing) create(f File) error {
 	return errors.Join(err, to.Close())
 }
 
-// makeDir makes a directory below the root, and those above it.
+// makeDir creates a directory below the root, with its parents.
 func (w *writing) makeDir(name string) error {
 	if name == "." {
 		return nil
@@ -214,8 +217,7 @@ func (w *writing) makeDir(name string) error {
 	return err
 }
 
-// end closes what is open. After an error it removes what was written first; directories in which somebody else has put
-// something stay.
+// end closes all open files. After an error it first removes the created files; directories with other content stay.
 func (w *writing) end(err error) error {
 	var left []error
 	for _, l := range w.lists {
@@ -241,7 +243,7 @@ func (w *writing) end(err error) error {
 	return err
 }
 
-// remove removes what was made below the root. Its error names files that are left.
+// remove removes the created files below the root. Its error lists the remaining ones.
 func (w *writing) remove() error {
 	var left []error
 	for _, name := range w.taken {

@@ -6,141 +6,238 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/operate"
 	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 )
 
-// adminTokenVariable is where the operator's token stands. It is never the token of listen.
+// adminTokenVariable is the environment variable with the operator's token, which differs from the token of listen.
 const adminTokenVariable = childenv.AdminToken
 
 const adminHelp = `Use the operator API of a server (package runtime/admin): list subscriptions,
-connections and delivery attempts, and act on them.
+connections and delivery attempts, and act on them. URL is that of the API's handler.
 
-  types                     the event types
-  subscriptions             webhook subscriptions, by the filters below
-  endpoints                 totals per host, or per URL of one --host
-  activity                  results of this process's attempts in the last hour, per minute,
-                            for one --event or --host or for all
-  show ID                   one subscription
-  attempts ID               what was sent to it, and what came back
-  connections               open streams and pollers
-  tail                      occurrences as they happen, of one --event or of all
-  event EVENT-ID            where an event is, in the log of one --event or in all logs
-  occurrence TYPE POSITION  one occurrence, and its delivery to each subscription
-  test ID PAYLOAD           emit an event with this JSON for one subscription alone
-  retry ID EVENT-ID         send one event again
-  pause ID, unpause ID      pause deliveries, and continue them
-  resume ID                 end a suspension
-  replay ID [CURSOR]        deliver everything after a cursor again, or everything from --since,
-                            --position or --event-id on; --until a time
-  endreplay ID              end a running replay
-  bulk VERB                 pause, unpause, resume or endreplay every subscription that matches the
-                            filters, in the background; replay, or resend failed events, --since a time
-  tasks, cancel TASK        running bulk tasks, and cancel one
-  audit                     who did what, newest first, --since a time, by one --actor or by all
-  cluster                   the processes that share the store, and their problems
-  end ID                    end a subscription, for good
-  disconnect ID             end a stream or a poller's lease
-  revoke PRINCIPAL          end everything that a principal has; Authorize decides whether it may come back
-  outbox                    events from transactions that were put aside as invalid
-  putback ID, drop ID       try one of those again, or delete it
+Without an ID, pause, unpause, resume, endreplay, replay --since and retry --since act on each
+subscription that matches the filters, or with --all on every one; retry resends each event that was
+given up since then. They first count the subscriptions, skip those that need nothing, and print a
+summary; they stop after 20 consecutive failures. An interrupt stops them after the current item, and
+the summary says how to continue. --dry-run prints what would be done.
 
-On a terminal bulk, end, revoke, drop and a replay without a cursor ask first; --yes does not.
+On a terminal, end, revoke, drop, a replay without a cursor and all verbs that act on many
+subscriptions ask for confirmation; --yes skips it.
+
+ID may be the beginning of an id that no other id has.
 
 The token comes from --token-file or the environment's ` + adminTokenVariable + `. It goes to
 the URL's origin only: redirects are refused, and plain http reaches loopback only.`
 
+// An adminVerb is a verb below admin, implemented by package operate.
+type adminVerb struct {
+	use, short string
+	flags      [][]string
+}
+
+// The flags of admin verbs.
+var (
+	ofSubscriptions = []string{"principal", "event", "state", "url", "host", "late", "min-behind", "failing"}
+	ofMany          = append([]string{"all", "dry-run", "rate", "after", "yes"}, ofSubscriptions...)
+)
+
+var adminVerbs = []adminVerb{
+	{"types URL", "List the event types", nil},
+	{"subscriptions URL", "List webhook subscriptions", [][]string{ofSubscriptions}},
+	{"endpoints URL", "List totals per host, or per URL of one --host", [][]string{ofSubscriptions}},
+	{"activity URL", "List the results per minute of the last hour's attempts by the process you query", [][]string{{"event", "host"}}},
+	{"show URL ID", "Show a subscription", nil},
+	{"attempts URL ID", "List the attempts to deliver to a subscription, and the answers", nil},
+	{"connections URL", "List open streams and pollers", [][]string{{"principal", "event", "mode"}}},
+	{"tail URL", "Show occurrences as they happen", [][]string{{"event"}}},
+	{"events URL", "List what happened between two times, and the results of the deliveries", [][]string{{"event", "since", "until"}}},
+	{"latency URL", "List how long endpoints and event types take, the slowest first", [][]string{ofSubscriptions}},
+	{"why URL ID", "Say why a subscription is late, and the command that helps", nil},
+	{"event URL EVENT-ID", "Find an event, in the log of one --event or in all logs, with its deliveries", [][]string{{"event"}}},
+	{"occurrence URL TYPE POSITION", "Show an occurrence, and its delivery to each subscription", nil},
+	{"test URL ID PAYLOAD", "Emit an event with this JSON for one subscription only", nil},
+	{"retry URL [ID EVENT-ID]", "Send an event again, or all that were given up since a time", [][]string{ofMany, {"since", "until"}}},
+	{"pause URL [ID]", "Pause deliveries", [][]string{ofMany}},
+	{"unpause URL [ID]", "Continue paused deliveries", [][]string{ofMany}},
+	{"resume URL [ID]", "End a suspension", [][]string{ofMany}},
+	{"replay URL [ID [CURSOR]]", "Redeliver everything after a cursor, or from --since, --position or --event-id on",
+		[][]string{ofMany, {"since", "until", "position", "event-id"}}},
+	{"endreplay URL [ID]", "End a running replay", [][]string{ofMany}},
+	{"audit URL", "List who did what, newest first", [][]string{{"since", "actor", "subscription", "principal", "event"}}},
+	{"cluster URL", "List the processes that share the store, and their problems", nil},
+	{"end URL ID", "End a subscription, for good", [][]string{{"yes"}}},
+	{"disconnect URL ID", "End a stream, or the lease of a poller", nil},
+	{"revoke URL PRINCIPAL", "End everything that a principal has; Authorize decides whether it may come back", [][]string{{"yes"}}},
+	{"outbox URL", "List events from transactions that were put aside as invalid", nil},
+	{"putback URL ID", "Retry an event that was put aside", nil},
+	{"drop URL ID", "Delete an event that was put aside", [][]string{{"yes"}}},
+}
+
 func newAdmin(c *command) *cobra.Command {
-	var o operate.Options
-	var tokenFile string
-	var yes, failing, all bool
-	filters, from := map[string]*string{}, map[string]*string{}
-	cmd := &cobra.Command{
-		Use:   "admin URL VERB [ARGUMENT...]",
+	group := &cobra.Command{
+		Use:   "admin",
 		Short: "Operate a server: subscriptions, attempts, retries",
 		Long:  adminHelp,
-		Example: `  mcpe-gen admin https://ops.example.com/events subscriptions --state suspended
-  mcpe-gen admin https://ops.example.com/events subscriptions --failing
-  mcpe-gen admin https://ops.example.com/events attempts sub_4f0c
-  mcpe-gen admin https://ops.example.com/events retry sub_4f0c evt_1 --token-file token`,
+		Example: `  mcpe-gen admin subscriptions https://ops.example.com/events --state suspended
+  mcpe-gen admin attempts https://ops.example.com/events sub_4f0c
+  mcpe-gen admin events https://ops.example.com/events --event order.created --since 14:00 --until 14:10
+  mcpe-gen admin why https://ops.example.com/events sub_4f0c
+  mcpe-gen admin retry https://ops.example.com/events sub_4f0c evt_1 --token-file token
+  mcpe-gen admin pause https://ops.example.com/events --host hooks.example.com --dry-run
+  mcpe-gen admin retry https://ops.example.com/events --host hooks.example.com --since 90m`,
+	}
+	cli.Group(group)
+	group.Args = urlFirst
+	tokenFile := group.PersistentFlags().String("token-file", "", "`file` that holds the operator's token (default: the environment's "+adminTokenVariable+")")
+	_ = group.MarkPersistentFlagFilename("token-file")
+	for _, v := range adminVerbs {
+		group.AddCommand(c.newAdminVerb(v, tokenFile))
+	}
+	return group
+}
+
+// urlFirst refuses arguments before a verb of admin. A verb after the URL is in the wrong place.
+func urlFirst(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 && peer.IsURL(args[0]) && slices.Contains(operate.Verbs, args[1]) {
+		return cli.Usagef("the verb comes before the URL: %s", strings.Join(append([]string{cmd.CommandPath(), args[1], args[0]}, args[2:]...), " "))
+	}
+	return cli.UnknownVerb(cmd, args)
+}
+
+func (c *command) newAdminVerb(v adminVerb, tokenFile *string) *cobra.Command {
+	f := &adminFlags{command: c, values: map[string]*string{}}
+	cmd := &cobra.Command{
+		Use:               v.use,
+		Short:             v.short,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return usagef("admin needs a URL and a verb: %s", strings.Join(operate.Verbs, ", "))
+			if len(args) == 0 {
+				return cli.Usagef("%s needs the URL of the operator's API", cmd.Name())
 			}
-			o.URL, o.Verb, o.Args = args[0], args[1], args[2:]
-			o.Token = os.Getenv(adminTokenVariable)
-			if tokenFile != "" {
-				b, err := os.ReadFile(tokenFile)
-				if err != nil {
-					return refuse(fmt.Errorf("--token-file: %w", err))
-				}
-				o.Token = strings.TrimSpace(string(b))
+			if cmd.Flags().Changed("rate") && f.options.Rate == 0 {
+				return cli.Usagef("--rate must be above 0")
 			}
-			o.Filters = map[string]string{}
-			for name, value := range filters {
-				if *value != "" {
-					o.Filters[name] = *value
-				}
+			o := f.options
+			o.URL, o.Verb, o.Args = args[0], cmd.Name(), args[1:]
+			if !cmd.Flags().Changed("rate") {
+				o.Rate = 0
 			}
-			o.From = map[string]string{}
-			for name, value := range from {
-				if *value != "" {
-					o.From[name] = *value
-				}
-			}
-			for name, set := range map[string]bool{"failing": failing, "all": all} {
-				if set {
-					o.Filters[name] = "true"
-				}
-			}
-			o.JSON, o.Stdout = c.format == "json", c.stdout
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			context.AfterFunc(ctx, stop)
-			if !yes && isTerminal(os.Stdin) && isTerminal(c.stderr) {
-				o.Confirm = c.confirm
-			}
-			err := operate.Run(ctx, o)
-			if wrong, ok := errors.AsType[*operate.UsageError](err); ok {
-				return refuse(wrong)
-			}
-			return err
+			return f.run(cmd.Context(), o, *tokenFile)
 		},
 	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
-	flags.StringVar(&tokenFile, "token-file", "", "`file` that holds the operator's token (default: the environment's "+adminTokenVariable+")")
-	flags.BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation before bulk, drop, end, revoke and replay")
-	for _, f := range []struct{ flag, name, usage string }{
-		{"principal", "principal", "of this `principal` only"},
-		{"event", "event", "to this `event` type only"},
-		{"state", "state", "in this `state` only: active, suspended, paused or unreadable"},
-		{"url", "url", "with a callback whose URL has this `part`"},
-		{"host", "host", "with a callback on this `host`"},
-		{"late", "late", "of the asked process, with an entry that has waited for this `time`, such as 5m"},
-		{"min-behind", "minBehind", "at least this `number` of entries behind"},
-		{"actor", "actor", "audit: what this `operator` did"},
-		{"subscription", "subscription", "audit: what was done to the subscription of this `id`"},
-		{"mode", "mode", "connections of this `mode` only: push or poll"},
-	} {
-		filters[f.name] = flags.String(f.flag, "", f.usage)
+	cmd.Flags().SortFlags = false
+	for _, names := range v.flags {
+		for _, name := range names {
+			f.add(cmd, name)
+		}
 	}
-	for _, f := range []struct{ flag, name, usage string }{
-		{"since", "since", "replay, bulk and audit: from this `time` on, such as 2026-11-22T14:00:00Z, or how long ago it was, such as 90m"},
-		{"until", "until", "replay and bulk: leave out what happened from this `time` on"},
-		{"position", "position", "replay: from this `position` of the log on"},
-		{"event-id", "eventId", "replay: from the event of this `id` on"},
-	} {
-		from[f.name] = flags.String(f.flag, "", f.usage)
-	}
-	flags.BoolVar(&failing, "failing", false, "whose last attempt failed, suspended or not, or whose record cannot be read; those that have failed for longest first")
-	flags.BoolVar(&all, "all", false, "bulk without a filter: all subscriptions")
-	_ = cmd.MarkFlagFilename("token-file")
 	return cmd
+}
+
+// adminFlags holds the values of the flags of a verb below admin.
+type adminFlags struct {
+	*command
+	options operate.Options
+	values  map[string]*string // values of text flags, by operate's names
+	failing bool
+	all     bool
+	yes     bool
+}
+
+// A textFlag is a flag whose value goes to operate under a name, as a filter or as a start or end.
+type textFlag struct{ name, usage string }
+
+var textFlags = map[string]textFlag{
+	"principal":    {"principal", "only this `principal`"},
+	"event":        {"event", "only this `event` type"},
+	"state":        {"state", "only this `state`: active, suspended, paused, unreadable or failing"},
+	"url":          {"url", "only callbacks whose URL contains this `part`"},
+	"host":         {"host", "only callbacks on this `host`"},
+	"late":         {"late", "only subscriptions with an entry waiting at least this `time`, such as 5m, as seen by the process you query"},
+	"min-behind":   {"minBehind", "only subscriptions at least this `number` of entries behind"},
+	"actor":        {"actor", "only verbs of this `operator`"},
+	"subscription": {"subscription", "only verbs that acted on the subscription with this `id`"},
+	"mode":         {"mode", "only this `mode`: push or poll"},
+	"since":        {"since", "start at this `time`, such as 2026-11-22T14:00:00Z, 14:00 (today, in this machine's zone) or 90m (ago)"},
+	"until":        {"until", "end before this `time`"},
+	"position":     {"position", "start at this `position` of the log (one subscription)"},
+	"event-id":     {"eventId", "start at the event with this `id` (one subscription)"},
+}
+
+// beginnings are the names of the text flags that set where a verb starts or ends; the others are filters.
+var beginnings = []string{"since", "until", "position", "eventId"}
+
+// add adds a flag to a verb.
+func (f *adminFlags) add(cmd *cobra.Command, name string) {
+	flags := cmd.Flags()
+	switch name {
+	case "failing":
+		flags.BoolVar(&f.failing, name, false, "only failing subscriptions (last attempt failed, suspended or not, or unreadable record), longest-failing first")
+	case "all":
+		flags.BoolVar(&f.all, name, false, "all subscriptions, instead of filters")
+	case "yes":
+		flags.BoolVarP(&f.yes, name, "y", false, "do not ask for confirmation")
+	case "dry-run":
+		flags.BoolVar(&f.options.DryRun, name, false, "for many: print what would be done, and send nothing")
+	case "rate":
+		flags.Float64Var(&f.options.Rate, name, 100, "for many: at most this `number` of subscriptions or events per second")
+	case "after":
+		flags.StringVar(&f.options.After, name, "", "for many: start after the subscription with this `id`")
+	default:
+		f.values[textFlags[name].name] = flags.String(name, "", textFlags[name].usage)
+	}
+	switch name {
+	case "state":
+		cli.CompleteWords(cmd, name, "active", "suspended", "paused", "unreadable", "failing")
+	case "mode":
+		cli.CompleteWords(cmd, name, "push", "poll")
+	}
+}
+
+// run sends the request and prints the answer.
+func (f *adminFlags) run(ctx context.Context, o operate.Options, tokenFile string) error {
+	o.Token = os.Getenv(adminTokenVariable)
+	if tokenFile != "" {
+		b, err := os.ReadFile(tokenFile)
+		if err != nil {
+			return cli.Refuse(fmt.Errorf("--token-file: %w", err))
+		}
+		o.Token = strings.TrimSpace(string(b))
+	}
+	o.Filters, o.From = map[string]string{}, map[string]string{}
+	for name, value := range f.values {
+		switch {
+		case *value == "":
+		case slices.Contains(beginnings, name):
+			o.From[name] = *value
+		default:
+			o.Filters[name] = *value
+		}
+	}
+	for name, set := range map[string]bool{"failing": f.failing, "all": f.all} {
+		if set {
+			o.Filters[name] = "true"
+		}
+	}
+	o.JSON, o.Stdout, o.Stderr, o.Terminal = f.Format == "json", f.Stdout, f.Stderr, cli.IsTerminal(f.Stderr)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	if !f.yes && cli.IsTerminal(os.Stdin) && cli.IsTerminal(f.Stderr) {
+		o.Confirm = f.confirm
+	}
+	err := operate.Run(ctx, o)
+	if wrong, ok := errors.AsType[*operate.UsageError](err); ok {
+		return cli.Refuse(wrong)
+	}
+	return err
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/clitest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
@@ -36,7 +38,7 @@ func TestAdopt(t *testing.T) {
 	}
 	var stdout, stderr bytes.Buffer
 	args := []string{"init", dir, "--write", "--replace", checkout}
-	if code := run(args, &stdout, &stderr, versionOf(nil)); code != exitOK {
+	if code := run(args, &stdout, &stderr, cli.VersionOf(nil)); code != cli.OK {
 		t.Fatalf("init: exit code %d\n%s", code, &stderr)
 	}
 	_, diff, _ := strings.Cut(stdout.String(), "\n--- main.go\n")
@@ -83,7 +85,7 @@ func TestAdopt(t *testing.T) {
 	}
 	goRun(t, dir, "list", "-deps", "./...", "tool") // what "go mod tidy" does with the network
 	goRun(t, dir, "build", "-o", "server.exe", ".")
-	if out, code := runIn(t, dir, "generate", "--check"); code != exitOK {
+	if out, code := runIn(t, dir, "generate", "--check"); code != cli.OK {
 		t.Errorf("generate --check: exit code %d\n%s", code, out)
 	}
 	callAndReceive(t, filepath.Join(dir, "server.exe"))
@@ -92,7 +94,7 @@ func TestAdopt(t *testing.T) {
 // callAndReceive calls the tool of the server and expects its event.
 func callAndReceive(t *testing.T, program string) {
 	cmd := exec.CommandContext(t.Context(), program, "-http", "127.0.0.1:0")
-	var log lines
+	var log clitest.Lines
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -101,7 +103,7 @@ func callAndReceive(t *testing.T, program string) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}()
-	url := log.find(t, regexp.MustCompile(`http://[^ ]+/mcp`))
+	url := log.Find(t, regexp.MustCompile(`http://[^ ]+/mcp`))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(ctx,
@@ -134,6 +136,6 @@ func runIn(t *testing.T, dir string, args ...string) (string, int) {
 	t.Helper()
 	t.Chdir(dir)
 	var stderr bytes.Buffer
-	code := run(args, io.Discard, &stderr, versionOf(nil))
+	code := run(args, io.Discard, &stderr, cli.VersionOf(nil))
 	return stderr.String(), code
 }

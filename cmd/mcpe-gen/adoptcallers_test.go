@@ -15,6 +15,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/clitest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
@@ -30,7 +32,7 @@ func adoptCopy(t *testing.T, from string, flags ...string) (dir, said string) {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	if code := run(append([]string{"init", dir, "--replace", checkout}, flags...), &stdout, &stderr, versionOf(nil)); code != exitOK {
+	if code := run(append([]string{"init", dir, "--replace", checkout}, flags...), &stdout, &stderr, cli.VersionOf(nil)); code != cli.OK {
 		t.Fatalf("init: exit code %d\n%s", code, &stderr)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "go.sum"), []byte(readText(t, "../../go.sum")), 0o666); err != nil {
@@ -45,7 +47,7 @@ func buildAdopted(t *testing.T, dir string) string {
 	goRun(t, dir, "list", "-deps", "./...", "tool") // what "go mod tidy" does with the network
 	goRun(t, dir, "build", "-o", "server.exe", ".")
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "server.exe"), "-http", "127.0.0.1:0")
-	var log lines
+	var log clitest.Lines
 	cmd.Dir, cmd.Stderr = dir, &log
 	cmd.Env = append(os.Environ(), "OPERATOR_TOKEN=0123456789abcdef")
 	if err := cmd.Start(); err != nil {
@@ -55,7 +57,7 @@ func buildAdopted(t *testing.T, dir string) string {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	return log.find(t, regexp.MustCompile(`http://[^ ]+/mcp`))
+	return log.Find(t, regexp.MustCompile(`http://[^ ]+/mcp`))
 }
 
 // callTool calls a tool as somebody.
@@ -82,7 +84,7 @@ func TestAdoptPerCaller(t *testing.T) {
 	dir, said := adoptCopy(t, "testdata/adopt/percaller/before")
 	page := readText(t, "../../docs/adopting.md")
 	before, after := readText(t, "testdata/adopt/percaller/before/main.go"), readText(t, "testdata/adopt/percaller/after/main.go")
-	at, rest, _ := strings.Cut(said, "A server is made for each request here")
+	at, rest, _ := strings.Cut(said, "A server is created for each request here")
 	if !strings.Contains(at, "mcp.NewServer(") || strings.Contains(at, "server.New(") || !strings.Contains(rest, "docs/adopting.md, A server for each caller") {
 		t.Errorf("init says\n%s", said)
 	}
@@ -135,7 +137,7 @@ func TestAdoptPerCaller(t *testing.T) {
 func TestAdoptPerRequest(t *testing.T) {
 	t.Parallel()
 	_, said := adoptCopy(t, "testdata/adopt/perrequest/before")
-	at, rest, _ := strings.Cut(said, "A server is made for each request here")
+	at, rest, _ := strings.Cut(said, "A server is created for each request here")
 	if !strings.Contains(at, "server/server.go") || !strings.Contains(at, "mcp.NewServer(") || strings.Contains(at, ".New(s, ") ||
 		!strings.Contains(rest, "docs/adopting.md, A server for each caller") || !strings.Contains(rest, "Make this handler once") {
 		t.Errorf("init says\n%s", said)

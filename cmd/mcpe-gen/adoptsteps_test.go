@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/adopt"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/starter"
 )
@@ -80,7 +81,7 @@ func TestAdoptLines(t *testing.T) {
 			}
 			var stdout, stderr bytes.Buffer
 			args := append([]string{"init", dir, "--replace", checkout, "--format", "json"}, source...)
-			if code := run(args, &stdout, &stderr, versionOf(nil)); code != exitOK {
+			if code := run(args, &stdout, &stderr, cli.VersionOf(nil)); code != cli.OK {
 				t.Fatalf("init: exit code %d\n%s", code, &stderr)
 			}
 			var result struct{ Steps []adopt.Step }

@@ -9,9 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mcpe-gen/mcpe-gen/gen/breaking"
-	"github.com/mcpe-gen/mcpe-gen/gen/breaking/against"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/breaking"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/breaking/against"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
 const breakingHelp = `Compare event files with an older version and report breaking changes: arguments
@@ -53,7 +54,7 @@ ones for what was removed. The exit code is 5 if there are any, 3 if the older v
 cannot be read, and 2 if the revision does not exist. "mcpe-gen rules breaking" lists
 the rules, and "mcpe-gen explain RULE" explains one.`
 
-// comparing is what the verb was asked for.
+// A comparing holds the flags of breaking.
 type comparing struct {
 	against    string
 	categories []string
@@ -78,17 +79,17 @@ func newBreaking(c *command) *cobra.Command {
 	flags.SortFlags = false
 	flags.StringVar(&o.against, "against", "", "the `old` version: git:REF, git:REF:PATH, a directory or a file")
 	flags.StringSliceVar(&o.categories, "category", nil, "the `categories` that count, of WIRE,SOURCE,STRICT (default the config's, else WIRE)")
-	completeWords(cmd, "category", breaking.Categories...)
+	cli.CompleteWords(cmd, "category", breaking.Categories...)
 	return cmd
 }
 
 func (c *command) breaking(ctx context.Context, files []string, o comparing) error {
 	if o.against == "" {
-		return usagef("breaking needs --against: git:REF, a directory or a file")
+		return cli.Usagef("breaking needs --against: git:REF, a directory or a file")
 	}
 	for _, category := range o.categories {
 		if !slices.Contains(breaking.Categories, category) {
-			return usagef("--category %s: must be of %s", category, strings.Join(breaking.Categories, ", "))
+			return cli.Usagef("--category %s: must be of %s", category, strings.Join(breaking.Categories, ", "))
 		}
 	}
 	sets, err := c.sets(files)
@@ -121,12 +122,12 @@ func (c *command) breaking(ctx context.Context, files []string, o comparing) err
 	changes := breaking.Compare(old, new, breaking.Options{Rules: rules, Now: now()})
 	code := exitBreaking
 	if slices.ContainsFunc(changes, func(d source.Diagnostic) bool { return strings.HasPrefix(d.Code, "MCPE") }) {
-		code = exitDiagnostics // part of it could not be compared
+		code = exitDiagnostics // some changes could not be compared
 	}
 	return c.result(source.Sort(append(found, changes...)), code)
 }
 
-// newVersion is what the old version is looked for by.
+// newVersion returns the new version, which against compares with the old one.
 func (c *command) newVersion(files []string, sets []loaded) against.New {
 	if len(files) == 0 {
 		return against.New{Config: c.settings()}
@@ -135,7 +136,7 @@ func (c *command) newVersion(files []string, sets []loaded) against.New {
 	return against.New{Files: files, Types: r.Types, Refs: r.Refs, Dialect: r.Dialect, Overrides: c.settings().Overrides}
 }
 
-// emits reports whether a part is among those to emit, of which none means all.
+// emits reports whether a part is emitted; no parts means all of them.
 func emits(parts []string, part string) bool {
 	return len(parts) == 0 || slices.Contains(parts, part)
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen"
 )
 
-// A change is what a plan does to one file, as it is listed.
+// A change is the effect of a plan on one file, as listed.
 type change struct {
 	Path string `json:"path"`
 	// Action is create, update, delete or unchanged.
 	Action string `json:"action"`
-	// Diff is a unified diff, only when it was asked for.
+	// Diff is a unified diff, set only if requested.
 	Diff string `json:"diff,omitempty"`
 }
 
@@ -50,7 +50,7 @@ func drifted(changes []change) int {
 	return n
 }
 
-// unified is a diff as patch(1) and git apply read it, with /dev/null for the side that does not exist.
+// unified returns a diff that patch(1) and git apply can read, with /dev/null for a missing side.
 func unified(action string, f gen.File) string {
 	before, after := f.Path, f.Path
 	var old, now []byte
@@ -63,14 +63,14 @@ func unified(action string, f gen.File) string {
 		after, old = "/dev/null", f.Old
 	}
 	text := diff.Diff(before, old, after, now)
-	_, text, _ = bytes.Cut(text, []byte("\n")) // its first line is a command line that names /dev/null
+	_, text, _ = bytes.Cut(text, []byte("\n")) // the first line is a command line that names /dev/null
 	return string(text)
 }
 
-// printChanges prints what a plan does, leaving out what it leaves alone.
+// printChanges prints the changes of a plan, without unchanged files.
 func (c *command) printChanges(changes []change, asDiff bool) error {
-	if c.format == "json" {
-		return c.printJSON(map[string]any{"files": changes})
+	if c.Format == "json" {
+		return c.PrintJSON(map[string]any{"files": changes})
 	}
 	var b bytes.Buffer
 	for _, ch := range changes {
@@ -82,7 +82,7 @@ func (c *command) printChanges(changes []change, asDiff bool) error {
 			fmt.Fprintf(&b, "%s %s\n", ch.Action, ch.Path)
 		}
 	}
-	return c.print(b.Bytes())
+	return c.Print(b.Bytes())
 }
 
 func count(n int, one, many string) string {

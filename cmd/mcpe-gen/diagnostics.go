@@ -7,13 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/gen"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// each calls the library once a request and judges all that it found together: every diagnostic of a
-// run is shown, and one that two packages share only once.
+// each calls the library once per request and judges all diagnostics together: it shows every diagnostic of a run, and
+// only once if several packages share it.
 func (c *command) each(requests []gen.Request, call func(gen.Request) ([]source.Diagnostic, error)) error {
 	var all []source.Diagnostic
 	var failed error
@@ -28,8 +29,8 @@ func (c *command) each(requests []gen.Request, call func(gen.Request) ([]source.
 	return c.judge(source.Sort(all), failed, exitDiagnostics)
 }
 
-// judge reports what a library call found and turns it into the outcome of the verb. An err comes
-// before diagnostics, whose exit code is the one given.
+// judge reports the diagnostics of a library call and returns the verb's outcome. An err takes precedence over
+// diagnostics, whose exit code is the given one.
 func (c *command) judge(ds []source.Diagnostic, err error, code int) error {
 	c.report(ds)
 	if err != nil {
@@ -38,20 +39,20 @@ func (c *command) judge(ds []source.Diagnostic, err error, code int) error {
 	return c.verdict(ds, code)
 }
 
-// result prints what a verb was asked to find. Findings are its result, not its trouble: they go to
-// standard output.
+// result prints the diagnostics that the verb was run to find. They are its result rather than its errors, so they go
+// to standard output.
 func (c *command) result(ds []source.Diagnostic, code int) error {
 	var b bytes.Buffer
-	if err := c.diagnose(&b, ds, c.writing(c.stdout)); err != nil {
+	if err := c.diagnose(&b, ds, c.writing(c.Stdout)); err != nil {
 		return err
 	}
-	if err := c.print(b.Bytes()); err != nil {
+	if err := c.Print(b.Bytes()); err != nil {
 		return err
 	}
 	return c.verdict(ds, code)
 }
 
-// verdict is the outcome of a run whose diagnostics have been shown.
+// verdict returns the outcome of a run after its diagnostics were printed.
 func (c *command) verdict(ds []source.Diagnostic, code int) error {
 	failing := 0
 	for _, d := range ds {
@@ -63,11 +64,11 @@ func (c *command) verdict(ds []source.Diagnostic, code int) error {
 	case failing == 0:
 		return nil
 	case !slices.ContainsFunc(ds, func(d source.Diagnostic) bool { return d.Severity == source.Error && !ofConfig(d) }) && source.HasErrors(ds):
-		return silent(exitUsage)
+		return cli.Silent(cli.Usage)
 	case source.HasErrors(ds):
-		return silent(code)
+		return cli.Silent(code)
 	}
-	return &exit{code: exitDiagnostics, err: fmt.Errorf("stopped by --strict: %s", count(failing, "warning", "warnings"))}
+	return &cli.Exit{Code: exitDiagnostics, Err: fmt.Errorf("stopped by --strict: %s", count(failing, "warning", "warnings"))}
 }
 
 // ofConfig reports whether a diagnostic is about mcpe.yaml.
@@ -82,21 +83,21 @@ func (c *command) fails(d source.Diagnostic) bool {
 func (c *command) report(ds []source.Diagnostic) {
 	ds = slices.Clone(ds)
 	for i := range ds {
-		ds[i].Message = plain.Lines(ds[i].Message) // names of an imported server may be in it
+		ds[i].Message = plain.Lines(ds[i].Message) // they may contain names from an imported server
 	}
-	o := c.writing(c.stderr)
+	o := c.writing(c.Stderr)
 	if o.Format == source.SARIF {
-		o.Format = source.Text // the log is on standard output
+		o.Format = source.Text // standard output has the log
 	}
-	// A failure to write has nowhere to go: standard error is where it would be told.
-	_ = c.diagnose(c.stderr, ds, o)
+	// There is nowhere to report a failure to write to standard error.
+	_ = c.diagnose(c.Stderr, ds, o)
 }
 
 func (c *command) writing(to io.Writer) source.WriteOptions {
 	return source.WriteOptions{
-		Format:   source.Format(c.format),
-		Excerpt:  c.excerpts(to),
-		Color:    c.coloredOn(to),
+		Format:   source.Format(c.Format),
+		Excerpt:  c.Excerpts(to),
+		Color:    c.Colored(to),
 		ReadFile: source.ReadFile,
 		Describe: describe,
 	}

@@ -8,12 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/gen"
-	"github.com/mcpe-gen/mcpe-gen/gen/breaking/against"
-	"github.com/mcpe-gen/mcpe-gen/gen/docs"
-	"github.com/mcpe-gen/mcpe-gen/gen/ir"
-	"github.com/mcpe-gen/mcpe-gen/gen/schema"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/breaking/against"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/docs"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
 const docsHelp = `Write reference pages for event files: what each event type means, its arguments and
@@ -29,7 +30,7 @@ other hosts and has light and dark colors.
 --since compares with git:REF, a directory or an event file; breaking changes are
 marked.`
 
-// docPages is what the verb was asked for.
+// A docPages holds the flags of docs.
 type docPages struct {
 	out, html, markdown, title, since string
 }
@@ -65,7 +66,7 @@ func (c *command) docs(ctx context.Context, files []string, d docPages) error {
 		return err
 	}
 	if d.out != "" && len(sets) > 1 && d.title != "" {
-		return usagef("--title with -o needs event files or a config with one package")
+		return cli.Usagef("--title with -o needs event files or a config with one package")
 	}
 	var packages []docs.Package
 	var found []source.Diagnostic
@@ -101,13 +102,12 @@ func (c *command) docs(ctx context.Context, files []string, d docPages) error {
 	}
 	page := docs.New(packages, docs.Options{Title: d.titleOf(sets[0].set), Since: d.since, Changes: slices.Concat(changes...)})
 	if d.html == "" && d.markdown == "" {
-		return c.print(page.Markdown())
+		return c.Print(page.Markdown())
 	}
 	return writePages(page, d.markdown, d.html, c.write)
 }
 
-// documented is a set with the model of its types. What Go makes of them is nothing that pages show: only errors are
-// told.
+// documented returns a set with the model of its types. Pages do not show Go names, so it reports only errors.
 func (c *command) documented(set *schema.Set) (docs.Package, error) {
 	p, found := ir.Build(set, ir.Options{})
 	found = slices.DeleteFunc(found, func(d source.Diagnostic) bool { return d.Severity != source.Error })
@@ -117,7 +117,7 @@ func (c *command) documented(set *schema.Set) (docs.Package, error) {
 	return docs.Package{Set: set, Model: p.Describe()}, nil
 }
 
-// since are the changes of each package, and behind them those of packages that have gone.
+// since adds the changes of each package, followed by those of removed packages.
 func (c *command) since(ctx context.Context, files []string, sets []loaded, packages []docs.Package, since string) ([][]docs.Change, error) {
 	changes := make([][]docs.Change, len(sets))
 	if since == "" {
@@ -127,7 +127,7 @@ func (c *command) since(ctx context.Context, files []string, sets []loaded, pack
 	if err != nil {
 		err = fmt.Errorf("--since %w", err)
 		if _, wrong := errors.AsType[*against.RevisionError](err); wrong {
-			err = refuse(err)
+			err = cli.Refuse(err)
 		}
 	}
 	if err := c.judge(found, err, exitDiagnostics); err != nil {
@@ -161,7 +161,7 @@ func (c *command) since(ctx context.Context, files []string, sets []loaded, pack
 	return changes, nil
 }
 
-// titleOf is the title of a page that begins with the set.
+// titleOf returns the title of a page whose first set is set.
 func (d docPages) titleOf(set *schema.Set) string {
 	if d.title != "" {
 		return d.title
@@ -169,7 +169,7 @@ func (d docPages) titleOf(set *schema.Set) string {
 	return titleOf(set)
 }
 
-// pageName is the base name of a package's pages.
+// pageName returns the base name of a package's pages.
 func pageName(r gen.Request, set *schema.Set) string {
 	switch {
 	case r.Package != "":

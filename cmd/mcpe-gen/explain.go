@@ -8,20 +8,21 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/tools/txtar"
 
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// An explanation is what is known about a code or a rule.
+// An explanation describes a code or a rule.
 type explanation struct {
 	ID       string          `json:"id"`
 	Title    string          `json:"title"`
 	Severity source.Severity `json:"severity"`
-	// Verb and Category belong to a rule.
+	// Verb and Category are set only for a rule.
 	Verb     string `json:"verb,omitempty"`
 	Category string `json:"category,omitempty"`
-	// Cause is a paragraph.
+	// Cause is one paragraph.
 	Cause string `json:"cause"`
-	// Examples are files, each with what it shows.
+	// Examples are files with labels.
 	Examples []example `json:"examples"`
 }
 
@@ -46,7 +47,7 @@ example that triggers it, and a corrected one.`,
 		},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("explain takes one argument: a code such as MCPE141, or a rule")
+				return cli.Usagef("explain takes one argument: a code such as MCPE141, or a rule")
 			}
 			return nil
 		},
@@ -58,12 +59,12 @@ func (c *command) explain(id string) error {
 	e, ok := explain(strings.ToUpper(id))
 	if !ok {
 		if near := source.Suggest(strings.ToUpper(id), explainable()); near != "" {
-			return usagef("there is no code or rule %q; did you mean %s?", id, near)
+			return cli.Usagef("%q is not a code or rule; did you mean %s?", id, near)
 		}
-		return usagef("there is no code or rule %q; codes are MCPE and three digits, and \"mcpe-gen rules\" lists the rules", id)
+		return cli.Usagef("%q is not a code or rule; codes are MCPE and three digits, and \"mcpe-gen rules\" lists the rules", id)
 	}
-	if c.format == "json" {
-		return c.printJSON(e)
+	if c.Format == "json" {
+		return c.PrintJSON(e)
 	}
 	var b bytes.Buffer
 	about := e.Severity.String()
@@ -74,10 +75,10 @@ func (c *command) explain(id string) error {
 	for _, x := range e.Examples {
 		fmt.Fprintf(&b, "\n%s\n\n%s", x.Label, indent(x.Text))
 	}
-	return c.print(b.Bytes())
+	return c.Print(b.Bytes())
 }
 
-// explain finds a code or a rule.
+// explain returns the explanation of a code or a rule.
 func explain(id string) (explanation, bool) {
 	if code, ok := source.Lookup(id); ok {
 		e := explanation{ID: id, Title: code.Title, Severity: code.Severity, Cause: code.Explanation}
@@ -103,7 +104,7 @@ func explain(id string) (explanation, bool) {
 	return explanation{}, false
 }
 
-// examplesIn reads a txtar archive; labels are by the name of a file or of its directory.
+// examplesIn reads a txtar archive; labels are keyed by the name of a file or of its directory.
 func examplesIn(archive []byte, labels map[string]string) []example {
 	list := []example{}
 	for _, f := range txtar.Parse(archive).Files {
@@ -120,7 +121,7 @@ func examplesIn(archive []byte, labels map[string]string) []example {
 	return list
 }
 
-// describe is what SARIF says about a code or a rule.
+// describe returns the SARIF description of a code or a rule.
 func describe(id string) (source.Code, bool) {
 	e, ok := explain(id)
 	return source.Code{ID: e.ID, Title: e.Title, Severity: e.Severity, Explanation: e.Cause}, ok

@@ -9,7 +9,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
 // Every code explains itself with a cause, an example that gives it, and a remedy that does not; the
@@ -18,7 +19,7 @@ func TestExplainEveryCode(t *testing.T) {
 	for _, code := range source.Codes() {
 		t.Run(code.ID, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			if exit := run([]string{"explain", code.ID}, &out, &errs, versionOf(nil)); exit != exitOK {
+			if exit := run([]string{"explain", code.ID}, &out, &errs, cli.VersionOf(nil)); exit != cli.OK {
 				t.Fatalf("explain: exit code %d\n%s", exit, &errs)
 			}
 			if text := out.String(); !strings.HasPrefix(text, code.ID+": "+code.Title+" (") || !strings.Contains(text, "What gives it") || !strings.Contains(text, "What does not") {
@@ -38,7 +39,7 @@ func TestExplainEveryCode(t *testing.T) {
 				dir := unpack(t, archive, top)
 				out.Reset()
 				errs.Reset()
-				run(append([]string{"-C", dir}, args...), &out, &errs, versionOf(nil))
+				run(append([]string{"-C", dir}, args...), &out, &errs, cli.VersionOf(nil))
 				shown := out.String() + errs.String()
 				if got := strings.Contains(shown, `"`+code.ID+`"`); got != (top == "wrong") {
 					t.Errorf("%s/ of examples/%s.txtar: reported is %v\n%s", top, code.ID, got, shown)

@@ -10,9 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mcpe-gen/mcpe-gen/gen/asyncapi"
-	"github.com/mcpe-gen/mcpe-gen/gen/schema"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/asyncapi"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
 const exportHelp = `Write an AsyncAPI 3.0 document for event files.
@@ -26,7 +27,7 @@ the same types, schemas, package and comments.
 
 The document is YAML, or JSON when the file's name ends in .json.`
 
-// exports is what the verb was asked for.
+// An exports holds the flags of export.
 type exports struct {
 	out string
 	asyncapi.Options
@@ -39,11 +40,11 @@ func newExport(c *command) *cobra.Command {
 		Long:  "Describe event files in another format: asyncapi.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("export knows asyncapi, not %q", args[0])
+				return cli.Usagef("export knows asyncapi, not %q", args[0])
 			}
 			return nil
 		},
-		RunE: func(*cobra.Command, []string) error { return usagef("export to what? It knows asyncapi") },
+		RunE: func(*cobra.Command, []string) error { return cli.Usagef("export to what? It knows asyncapi") },
 	}
 	cmd.AddCommand(newExportAsyncAPI(c))
 	return cmd
@@ -64,7 +65,7 @@ func newExportAsyncAPI(c *command) *cobra.Command {
 	flags.SortFlags = false
 	flags.StringVarP(&e.out, "out", "o", "", "`file` to write to (default: standard output)")
 	flags.StringVar(&e.Title, "title", "", "`title` of the document (default: made of the package or file)")
-	flags.StringVar(&e.Version, "api-version", "1.0.0", "`version` of what the document describes")
+	flags.StringVar(&e.Version, "api-version", "1.0.0", "`version` of the described API")
 	_ = cmd.MarkFlagFilename("out", "yaml", "yml", "json")
 	return cmd
 }
@@ -87,12 +88,12 @@ func (c *command) exportAsyncAPI(ctx context.Context, files []string, e exports)
 		return err
 	}
 	if e.out == "" {
-		return c.print(text)
+		return c.Print(text)
 	}
 	return c.write(e.out, text)
 }
 
-// load reads the event files that a verb is about: all of them as one set.
+// load reads the event files of a verb as one set.
 func (c *command) load(ctx context.Context, files []string) (*schema.Set, error) {
 	requests, err := c.requests(files, outputs{})
 	if err != nil {
@@ -121,7 +122,7 @@ func (c *command) load(ctx context.Context, files []string) (*schema.Set, error)
 	return set, nil
 }
 
-// titleOf names a set: by the package that it asks for, or by its first file.
+// titleOf returns a title for a set: its package's name, or the name of its first file.
 func titleOf(set *schema.Set) string {
 	if len(set.Files) == 0 {
 		return "Events"
@@ -136,16 +137,16 @@ func titleOf(set *schema.Set) string {
 	return strings.ToUpper(name[:1]) + name[1:] + " events"
 }
 
-// overwriteHelp is the one rule of all verbs that write to a file.
+// overwriteHelp describes the rule for all verbs that write to a file.
 const overwriteHelp = `
 
 export and docs overwrite their output files, which they can always write again. import
 overwrites an event file, which is yours to edit, only with --force.`
 
-// write writes a file that holds nothing but a verb's result.
+// write writes a file that contains only a verb's result.
 func (c *command) write(path string, text []byte) error {
 	if old, err := os.ReadFile(path); err == nil && string(old) == string(text) {
-		return c.printf("%s is current\n", path)
+		return c.Printf("%s is current\n", path)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
@@ -153,11 +154,11 @@ func (c *command) write(path string, text []byte) error {
 	if err := os.WriteFile(path, text, 0o666); err != nil {
 		return err
 	}
-	return c.printf("%s written\n", path)
+	return c.Printf("%s written\n", path)
 }
 
-// writeBelow writes a file of a name that the verb chose. A symbolic link of that name, which the user did not name, leads
-// to no file outside of dir.
+// writeBelow writes a file whose name the verb chose. If that name is a symbolic link, which the user did not name,
+// writeBelow does not follow it out of dir.
 func (c *command) writeBelow(dir, name string, text []byte) error {
 	path := filepath.Join(dir, name)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -169,10 +170,10 @@ func (c *command) writeBelow(dir, name string, text []byte) error {
 	}
 	defer root.Close()
 	if old, err := root.ReadFile(name); err == nil && string(old) == string(text) {
-		return c.printf("%s is current\n", path)
+		return c.Printf("%s is current\n", path)
 	}
 	if err := root.WriteFile(name, text, 0o666); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	return c.printf("%s written\n", path)
+	return c.Printf("%s written\n", path)
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 )
 
 // What a verb may take for a text of at most maxFuzzed bytes: memory, all that is ever allocated, and time on a busy
@@ -26,12 +28,12 @@ var readers = []struct {
 	args  []string
 	codes []int
 }{
-	{[]string{"lint"}, []int{exitOK, exitDiagnostics}},
-	{[]string{"generate", "-o", "code", "--typescript", "types"}, []int{exitOK, exitUsage, exitDiagnostics}},
-	{[]string{"breaking", "--against", "old.yaml"}, []int{exitOK, exitDiagnostics, exitBreaking}},
-	{[]string{"import", "-o", "imported.yaml", "--force"}, []int{exitOK, exitDiagnostics}},
-	{[]string{"export", "asyncapi", "-o", "exported.json"}, []int{exitOK, exitDiagnostics}},
-	{[]string{"docs", "-o", "pages"}, []int{exitOK, exitDiagnostics}},
+	{[]string{"lint"}, []int{cli.OK, exitDiagnostics}},
+	{[]string{"generate", "-o", "code", "--typescript", "types"}, []int{cli.OK, cli.Usage, exitDiagnostics}},
+	{[]string{"breaking", "--against", "old.yaml"}, []int{cli.OK, exitDiagnostics, exitBreaking}},
+	{[]string{"import", "-o", "imported.yaml", "--force"}, []int{cli.OK, exitDiagnostics}},
+	{[]string{"export", "asyncapi", "-o", "exported.json"}, []int{cli.OK, exitDiagnostics}},
+	{[]string{"docs", "-o", "pages"}, []int{cli.OK, exitDiagnostics}},
 }
 
 // readAll runs every reader on a file of dir.

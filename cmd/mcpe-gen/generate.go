@@ -6,10 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/gen"
 	"github.com/mcpe-gen/mcpe-gen/gen/plugin"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/gen/typescript"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/typescript"
 )
 
 const generateHelp = `Write a Go package for event files.
@@ -22,6 +23,8 @@ only when -c names it.
 A package is written whole: one NAME.mcpe.go for each event file, those reached
 by $ref included, plus mcpe.go, mcpe.schemas.json and tools.json. Files that mcpe-gen wrote earlier
 and whose event file is gone are deleted; your own files are never touched.
+Generated files in other directories below mcpe.yaml, such as those of a package that
+was renamed, stay; a warning names them.
 Nothing is written when anything is wrong, and a file that would not change
 keeps its time stamp.
 
@@ -41,11 +44,11 @@ that receives them: ai-sdk, client, webhook, schemas.
 Plugins in mcpe.yaml are programs that write more files from the same model. They run
 with your privileges, unless FILE arguments or --no-plugins are given.`
 
-// generateFlags are what the verb takes beside the global flags.
+// A generateFlags holds the flags of generate, apart from the global flags.
 type generateFlags struct {
 	outputs
 	check, diff, dryRun, verify, watch bool
-	// noPlugins leaves out the plugins of the config.
+	// noPlugins skips the plugins of the config.
 	noPlugins bool
 }
 
@@ -79,11 +82,11 @@ func newGenerate(c *command) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(f.emitTypeScript) > 0 && f.typescript == "":
-				return usagef("--emit-typescript goes with --typescript")
+				return cli.Usagef("--emit-typescript goes with --typescript")
 			case !f.watch:
 				return c.generate(cmd.Context(), args, f)
 			case f.check || f.diff || f.dryRun:
-				return usagef("--watch writes; it cannot be combined with --check, --diff or --dry-run")
+				return cli.Usagef("--watch writes; it cannot be combined with --check, --diff or --dry-run")
 			}
 			return c.watch(cmd.Context(), args, f)
 		},
@@ -94,15 +97,15 @@ func newGenerate(c *command) *cobra.Command {
 	flags.StringVar(&f.pkg, "package", "", "`name` of the Go package (default: the config's, the event file's, the directory's)")
 	flags.StringSliceVar(&f.emit, "emit", nil, "`parts` to write, of server,client,tools,ingress (default the first three)")
 	flags.StringVar(&f.typescript, "typescript", "", "`dir` to write TypeScript to; with FILE arguments and without -o, nothing else")
-	flags.StringSliceVar(&f.emitTypeScript, "emit-typescript", nil, "`parts` to write beside events.ts, of ai-sdk,client,webhook,schemas")
+	flags.StringSliceVar(&f.emitTypeScript, "emit-typescript", nil, "`parts` to write in addition to events.ts, of ai-sdk,client,webhook,schemas")
 	flags.BoolVar(&f.check, "check", false, "write nothing; list what is not current and exit with code 4")
 	flags.BoolVar(&f.diff, "diff", false, "write nothing; print what would change as a unified diff")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "write nothing; list what would change")
 	flags.BoolVar(&f.watch, "watch", false, "write again whenever an event file, the config or a plugin changes, until Ctrl-C")
 	flags.BoolVar(&f.verify, "verify", false, "type-check the code before writing it (needs the module's dependencies)")
 	flags.BoolVar(&f.noPlugins, "no-plugins", false, "do not run the plugins of the config")
-	completeWords(cmd, "emit", "server", "client", "tools", "ingress", "types")
-	completeWords(cmd, "emit-typescript", typescript.Parts...)
+	cli.CompleteWords(cmd, "emit", "server", "client", "tools", "ingress", "types")
+	cli.CompleteWords(cmd, "emit-typescript", typescript.Parts...)
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagDirname("typescript")
 	return cmd
@@ -123,9 +126,9 @@ func (c *command) generate(ctx context.Context, files []string, f generateFlags)
 			return err
 		}
 	}
-	if len(files) == 0 && f.out == "" {
-		// Only a config says which packages there are.
-		ds, err := plan.Abandoned()
+	if len(files) == 0 && f.out == "" && f.typescript == "" {
+		// Only a config names all packages.
+		ds, err := plan.Abandoned(c.settings().Dir, c.plugins())
 		if err := c.judge(ds, err, exitDiagnostics); err != nil {
 			return err
 		}
@@ -146,7 +149,7 @@ func (c *command) generate(ctx context.Context, files []string, f generateFlags)
 	return c.showWritten(changes)
 }
 
-// plugins are those of the config that the run has read.
+// plugins returns the plugins of the config that the run has read.
 func (c *command) plugins() []gen.Plugin {
 	var all []gen.Plugin
 	cfg := c.settings()
@@ -159,7 +162,7 @@ func (c *command) plugins() []gen.Plugin {
 	return all
 }
 
-// plan generates every request. What is planned is applied together or not at all.
+// plan generates every request. The plan is applied as a whole or not at all.
 func (c *command) plan(ctx context.Context, requests []gen.Request) (*gen.Plan, error) {
 	var plans []*gen.Plan
 	err := c.each(requests, func(r gen.Request) ([]source.Diagnostic, error) {
@@ -173,7 +176,7 @@ func (c *command) plan(ctx context.Context, requests []gen.Request) (*gen.Plan, 
 	return gen.Merge(plans...), nil
 }
 
-// showChanges is the outcome of a run that writes nothing.
+// showChanges returns the outcome of a run that writes nothing.
 func (c *command) showChanges(changes []change, f generateFlags) error {
 	drift := drifted(changes)
 	if drift == 0 && !f.check && !f.diff {
@@ -185,22 +188,22 @@ func (c *command) showChanges(changes []change, f generateFlags) error {
 	if !f.check || drift == 0 {
 		return nil
 	}
-	if c.format == "json" {
-		return silent(exitDrift)
+	if c.Format == "json" {
+		return cli.Silent(exitDrift)
 	}
-	return &exit{code: exitDrift, err: fmt.Errorf("%s not current; run \"mcpe-gen generate\"", count(drift, "generated file is", "generated files are"))}
+	return &cli.Exit{Code: exitDrift, Err: fmt.Errorf("%s not current; run \"mcpe-gen generate\"", count(drift, "generated file is", "generated files are"))}
 }
 
-// showWritten is the outcome of a run that wrote, or had nothing to write.
+// showWritten returns the outcome of a run that wrote files or had nothing to write.
 func (c *command) showWritten(changes []change) error {
-	if c.format == "json" {
-		return c.printJSON(map[string]any{"files": changes})
+	if c.Format == "json" {
+		return c.PrintJSON(map[string]any{"files": changes})
 	}
-	if c.quiet {
+	if c.Quiet {
 		return nil
 	}
 	if drifted(changes) == 0 {
-		return c.printf("%s\n", count(len(changes), "file is current", "files are current"))
+		return c.Printf("%s\n", count(len(changes), "file is current", "files are current"))
 	}
 	return c.printChanges(changes, false)
 }

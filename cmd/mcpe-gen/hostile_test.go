@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
@@ -126,7 +127,7 @@ func printsPlain(t *testing.T, verb, format string, answers map[string]string, s
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		run(args, &stdout, &stderr, version{})
+		run(args, &stdout, &stderr, cli.Version{})
 	}()
 	select {
 	case <-done:

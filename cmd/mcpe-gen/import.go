@@ -6,20 +6,22 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/gen"
-	"github.com/mcpe-gen/mcpe-gen/gen/config"
-	"github.com/mcpe-gen/mcpe-gen/gen/foreign"
-	"github.com/mcpe-gen/mcpe-gen/gen/importer"
-	"github.com/mcpe-gen/mcpe-gen/gen/schema"
-	"github.com/mcpe-gen/mcpe-gen/gen/schemadir"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/config"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/foreign"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/importer"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schemadir"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
@@ -29,8 +31,8 @@ const importHelp = `Write an event file for existing event types.
 
 import reads them from a live server, named by its URL or started by the command
 after "--"; from a document: AsyncAPI 2 or 3, or OpenAPI 3 (webhooks,
-callbacks, and the schemas that Stripe marks with x-stripeEvent); or from a
-directory of JSON Schema files. "mcpe-gen generate" then writes a client from the
+callbacks, the schemas that Stripe marks with x-stripeEvent, and with --components
+schemas by their names); or from a directory of JSON Schema files. "mcpe-gen generate" then writes a client from the
 event file, as it does for your own events.
 
 A server's schemas are kept as published: a server generated from the file would
@@ -51,7 +53,7 @@ file.`
 // importTimeout bounds reading all event types of a server.
 const importTimeout = time.Minute
 
-// imports is what the verb was asked for.
+// An imports holds the flags of import.
 type imports struct {
 	target   peer.Target
 	path     string
@@ -60,6 +62,8 @@ type imports struct {
 	force    bool
 	dialect  string
 	refRoot  string
+	// components are patterns for the names of OpenAPI schemas.
+	components []string
 }
 
 func newImport(c *command) *cobra.Command {
@@ -72,6 +76,7 @@ func newImport(c *command) *cobra.Command {
   mcpe-gen import -o events/local.yaml -- ./server -stdio
   mcpe-gen import asyncapi.yaml -o events/lights.yaml
   mcpe-gen import openapi.json -o events/github.yaml
+  mcpe-gen import openapi.json --components '*Event' -o events/shop.yaml
   mcpe-gen import schemas --event-from /properties/type/const -o events/cloud.yaml`,
 		ValidArgsFunction: completeEventFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -87,51 +92,59 @@ func newImport(c *command) *cobra.Command {
 	flags.BoolVar(&i.force, "force", false, "overwrite an existing file")
 	flags.StringVar(&i.pkg, "package", "", "`name` of the Go package that the event file asks for")
 	flags.StringVar(&i.from, "event-from", "", "what names the events of a directory: filename, title or a JSON `pointer`")
-	completeWords(cmd, "event-from", schemadir.ByFilename, schemadir.ByTitle)
+	cli.CompleteWords(cmd, "event-from", schemadir.ByFilename, schemadir.ByTitle)
 	flags.StringVar(&i.dialect, "dialect", "", "`dialect` of schemas that name none, or an unsupported one: "+strings.Join(schema.Dialects, " or "))
-	completeWords(cmd, "dialect", schema.Dialects...)
+	cli.CompleteWords(cmd, "dialect", schema.Dialects...)
 	flags.StringVar(&i.refRoot, "ref-root", "", "`directory` in which files may be that the document refers to (default: that of the document)")
-	flags.StringVar(&i.target.Token, "token", os.Getenv(tokenVariable), tokenUsage)
-	hideDefault(cmd, "token")
+	flags.StringArrayVar(&i.components, "components", nil, "`pattern` of names: schemas of OpenAPI's components that are event types, such as '*Event'; may be repeated")
+	peer.TokenFlag(cmd, &i.target.Token)
 	_ = cmd.MarkFlagFilename("out", "yaml", "yml")
 	_ = cmd.MarkFlagDirname("ref-root")
 	return cmd
 }
 
-// read takes the arguments; dash is how many stand before "--", or negative.
+// read parses the arguments; dash is the number of arguments before "--", or negative.
 func (i *imports) read(args []string, dash int) error {
 	if i.from != "" {
 		if err := schemadir.CheckFrom(i.from); err != nil {
-			return usagef("--event-from: %v", err)
+			return cli.Usagef("--event-from: %v", err)
 		}
 	}
 	if i.dialect != "" && !schema.ValidDialect(i.dialect) {
-		return usagef("--dialect %s: must be %s", i.dialect, strings.Join(schema.Dialects, " or "))
+		return cli.Usagef("--dialect %s: must be %s", i.dialect, strings.Join(schema.Dialects, " or "))
 	}
 	if dash >= 0 {
 		i.target.Command = args[dash:]
 		args = args[:dash]
 		if len(i.target.Command) == 0 {
-			return usagef("no command after --")
+			return cli.Usagef("no command after --")
+		}
+	}
+	if len(i.components) > 0 && (len(args) != 1 || peer.IsURL(args[0])) {
+		return cli.Usagef("--components is for a document")
+	}
+	for _, p := range i.components {
+		if _, err := path.Match(p, ""); err != nil {
+			return cli.Usagef("--components %q is not a pattern: * stands for any characters, ? for one, [a-z] for one of these", p)
 		}
 	}
 	if i.refRoot != "" && (len(args) != 1 || peer.IsURL(args[0])) {
-		return usagef("--ref-root is for a document")
+		return cli.Usagef("--ref-root is for a document")
 	}
 	switch {
 	case len(args) > 1:
-		return usagef("import takes one server or document, got %d", len(args))
+		return cli.Usagef("import takes one server or document, got %d", len(args))
 	case len(args) == 1 && peer.IsURL(args[0]):
 		i.target.URL = args[0]
 	case len(args) == 1 && len(i.target.Command) > 0:
-		return usagef("import takes one server or document, got %s and a command", args[0])
+		return cli.Usagef("import takes one server or document, got %s and a command", args[0])
 	case len(args) == 1:
 		i.path = args[0]
 		return nil
 	}
-	i.target.Token = tokenFor(i.target)
+	i.target.Token = peer.TokenFor(i.target)
 	if err := i.target.Check(); err != nil {
-		return usagef("%v", err)
+		return cli.Usagef("%v", err)
 	}
 	return nil
 }
@@ -139,7 +152,7 @@ func (i *imports) read(args []string, dash int) error {
 func (c *command) importEvents(ctx context.Context, i imports) error {
 	if stem := strings.TrimSuffix(filepath.Base(i.out), filepath.Ext(i.out)); i.out != "" {
 		if err := gen.CheckStem(i.out, stem); err != nil {
-			return refuse(err)
+			return cli.Refuse(err)
 		}
 	}
 	if i.out != "" {
@@ -149,9 +162,9 @@ func (c *command) importEvents(ctx context.Context, i imports) error {
 		case err != nil:
 			return err
 		case info.Mode()&fs.ModeSymlink != 0:
-			return refuse(fmt.Errorf("%s is a symbolic link, and import does not write through links; give the file itself to -o", i.out))
+			return cli.Refuse(fmt.Errorf("%s is a symbolic link, and import does not write through links; give the file itself to -o", i.out))
 		case !i.force:
-			return refuse(fmt.Errorf("%s exists; give --force to overwrite it, or another -o", i.out))
+			return cli.Refuse(fmt.Errorf("%s exists; give --force to overwrite it, or another -o", i.out))
 		}
 	}
 	reading, err := c.importing()
@@ -167,13 +180,13 @@ func (c *command) importEvents(ctx context.Context, i imports) error {
 	}
 	text, more, err := importer.Write(doc, importer.Options{From: from, Package: i.pkg, Dialect: reading.Dialect})
 	if errors.Is(err, importer.ErrNothing) {
-		err = &exit{code: exitDiagnostics, err: fmt.Errorf("%s: %w", from, err)}
+		err = &cli.Exit{Code: exitDiagnostics, Err: fmt.Errorf("%s: %w", from, err)}
 	}
 	if err := c.judge(append(found, more...), err, exitDiagnostics); err != nil {
 		return err
 	}
 	if i.out == "" {
-		return c.print(text)
+		return c.Print(text)
 	}
 	if err := os.MkdirAll(filepath.Dir(i.out), 0o777); err != nil {
 		return err
@@ -181,13 +194,13 @@ func (c *command) importEvents(ctx context.Context, i imports) error {
 	if err := os.WriteFile(i.out, text, 0o666); err != nil {
 		return err
 	}
-	if c.format == "json" {
-		return c.printJSON(map[string]any{"file": i.out, "events": len(doc.Events)})
+	if c.Format == "json" {
+		return c.PrintJSON(map[string]any{"file": i.out, "events": len(doc.Events)})
 	}
-	return c.printf("%s written; next: mcpe-gen generate %s -o DIR\n", i.out, i.out)
+	return c.Printf("%s written; next: mcpe-gen generate %s -o DIR\n", i.out, i.out)
 }
 
-// importing is how mcpe.yaml wants schemas to be read, where there is one.
+// importing returns the options for reading schemas, from mcpe.yaml if there is one.
 func (c *command) importing() (schema.Options, error) {
 	path := c.config
 	if path == "" {
@@ -198,13 +211,13 @@ func (c *command) importing() (schema.Options, error) {
 		path = found
 	}
 	cfg, ds := config.Load(path, nil)
-	if err := c.judge(ds, nil, exitUsage); err != nil {
+	if err := c.judge(ds, nil, cli.Usage); err != nil {
 		return schema.Options{}, err
 	}
 	return cfg.Reading(), nil
 }
 
-// document reads the event types and says where they come from.
+// document reads the event types and returns their source.
 func (i imports) document(ctx context.Context, reading schema.Options) (doc importer.Document, from string, found []source.Diagnostic, err error) {
 	if i.path != "" {
 		return i.file(reading)
@@ -229,7 +242,7 @@ func (i imports) document(ctx context.Context, reading schema.Options) (doc impo
 	return importer.Events(published(descriptors)), i.target.String(), found, nil
 }
 
-// published are descriptors as the protocol has them.
+// published converts descriptors to their wire form.
 func published(list []client.Descriptor) []wire.Descriptor {
 	ds := make([]wire.Descriptor, len(list))
 	for i, d := range list {
@@ -246,11 +259,13 @@ func (i imports) file(reading schema.Options) (doc importer.Document, from strin
 	}
 	switch {
 	case info.IsDir() && i.refRoot != "":
-		return doc, "", nil, usagef("--ref-root is for a document, and %s is a directory", i.path)
+		return doc, "", nil, cli.Usagef("--ref-root is for a document, and %s is a directory", i.path)
+	case info.IsDir() && len(i.components) > 0:
+		return doc, "", nil, cli.Usagef("--components is for a document, and %s is a directory", i.path)
 	case info.IsDir() && i.from == "":
-		return doc, "", nil, usagef("%s is a directory: say with --event-from what names its events: filename, title or a JSON Pointer into each file", i.path)
+		return doc, "", nil, cli.Usagef("%s is a directory: say with --event-from what names its events: filename, title or a JSON Pointer into each file", i.path)
 	case info.IsDir():
-		root, err := os.OpenRoot(i.path) // others may have made links in it
+		root, err := os.OpenRoot(i.path) // other users may have created links in it
 		if err != nil {
 			return doc, "", nil, err
 		}
@@ -259,15 +274,15 @@ func (i imports) file(reading schema.Options) (doc importer.Document, from strin
 		doc, found, err = schemadir.Read(root.FS(), i.path, i.from, reading.Overrides)
 		return doc, from, found, err
 	case i.from != "":
-		return doc, "", nil, usagef("--event-from is for a directory, and %s is a file", i.path)
+		return doc, "", nil, cli.Usagef("--event-from is for a directory, and %s is a file", i.path)
 	case !info.Mode().IsRegular():
-		return doc, "", nil, usagef("%s is not a regular file", i.path)
+		return doc, "", nil, cli.Usagef("%s is not a regular file", i.path)
 	}
 	data, err := os.ReadFile(i.path)
 	if err != nil {
 		return doc, "", nil, err
 	}
-	doc, found = foreign.Read(i.path, data, foreign.Options{Options: reading, RefRoot: i.refRoot})
+	doc, found = foreign.Read(i.path, data, foreign.Options{Options: reading, RefRoot: i.refRoot, Components: i.components})
 	from = filepath.Base(i.path)
 	if doc.Title != "" {
 		from = doc.Title + " (" + from + ")"

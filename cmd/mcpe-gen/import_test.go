@@ -10,8 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/gen/importer"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/clitest"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/importer"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
@@ -51,18 +52,18 @@ func TestImportRoundTrip(t *testing.T) {
 func advertised(t *testing.T, file string) []client.Descriptor {
 	t.Helper()
 	// A type that is offered by webhook alone needs a server with webhooks.
-	p, err := newPeer(file, server.Options{Webhook: &server.WebhookOptions{}})
+	p, err := clitest.NewPeer(file, server.Options{Webhook: &server.WebhookOptions{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mine, theirs := mcp.NewInMemoryTransports()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- transport.Run(ctx, p.events, theirs) }()
+	go func() { ended <- transport.Run(ctx, p.Events, theirs) }()
 	defer func() {
 		cancel()
 		<-ended
-		if err := p.events.Shutdown(context.Background()); err != nil {
+		if err := p.Events.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -10,8 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/starter"
-	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/templates"
 )
 
@@ -37,7 +38,8 @@ JetStream, which several processes can share. --webhooks offers delivery by webh
 has tools for clients that do not support events, one of which waits for events.
 
 --typescript adds the types of the events for TypeScript and a small program that
-listens to them, in web/. This also works in an existing module.
+follows them across restarts of the server, in web/, with a lock file. This also works
+in an existing module.
 
 With --from, the events are the webhooks of a service. The server receives them over
 HTTP and verifies them. --events chooses the event types to start with. Those of GitHub
@@ -61,30 +63,30 @@ checkout has no released version; then --replace must name the checkout:
 
   mcpe-gen init demo --replace ~/src/mcpe-gen`
 
-// goVersion is the go line of a new module: that of this one, whose packages it compiles.
+// goVersion is the go line of a new module: the one of this module, whose packages the new module compiles.
 const goVersion = "1.26.0"
 
-// A start is what init was asked for.
+// A start holds the flags and answers of init.
 type start struct {
 	dir, module, transport, source, replace string
-	// from is the service whose webhooks become events, "" for none, and events are the event types to start with.
+	// from is the service whose webhooks become events, or "", and events are the initial event types.
 	from   string
 	events []string
-	// store, auth, webhooks and console are what the new server has.
+	// store, auth, webhooks and console choose the features of the new server.
 	store, auth       string
 	webhooks, console bool
-	// typescript adds TypeScript, also in a module that is there.
+	// typescript adds TypeScript, which also works in an existing module.
 	typescript bool
-	// write lets init edit the server that is there. adopted says that there is a module.
+	// write lets init edit the existing server. adopted reports whether the module exists.
 	write, adopted bool
-	// chosen is events as somebody has answered, by commas; "" where nobody was asked.
+	// chosen is the answer to the question for events, separated by commas; "" if it was not asked.
 	chosen string
 }
 
-// generatedDir is the out of the scaffold's mcpe.yaml.
+// generatedDir returns the out directory in the scaffold's mcpe.yaml.
 func generatedDir(t templates.Scaffold) string { return "internal/" + t.Package() }
 
-// generatedDirs are all directories that generating makes: that one, and that of the TypeScript.
+// generatedDirs returns all directories of generated code, including that of TypeScript.
 func generatedDirs(t templates.Scaffold) []string {
 	dirs := []string{generatedDir(t)}
 	if t.TypeScript {
@@ -93,7 +95,15 @@ func generatedDirs(t templates.Scaffold) []string {
 	return dirs
 }
 
-// typescriptDir is the out of the scaffold's TypeScript.
+// webCommands returns the commands that install and run the program in web/.
+func webCommands(t templates.Scaffold) []string {
+	if !t.TypeScript {
+		return nil
+	}
+	return []string{"npm --prefix web ci", "npm --prefix web run listen"}
+}
+
+// typescriptDir returns the out directory of the scaffold's TypeScript.
 func typescriptDir(t templates.Scaffold) string { return "web/src/" + t.Package() }
 
 func newInit(c *command) *cobra.Command {
@@ -114,7 +124,7 @@ func newInit(c *command) *cobra.Command {
 		},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("init takes one directory, got %d", len(args))
+				return cli.Usagef("init takes one directory, got %d", len(args))
 			}
 			return nil
 		},
@@ -125,24 +135,24 @@ func newInit(c *command) *cobra.Command {
 			}
 			given := cmd.Flags().Changed
 			if err := s.fromService(given); err != nil {
-				return refuse(err)
+				return cli.Refuse(err)
 			}
 			module, err := moduleIn(s.dir)
 			if err != nil {
 				return err
 			}
 			if module == nil && s.write {
-				return refuse(fmt.Errorf("--write edits the server of a module that is there, and %s has no go.mod", s.dir))
+				return cli.Refuse(fmt.Errorf("--write edits the server of a module that is there, and %s has no go.mod", s.dir))
 			}
 			if module != nil && given("transport") {
-				return refuse(errors.New("--transport is for a new module, and the server of this one is there already; leave the flag out"))
+				return cli.Refuse(errors.New("--transport is for a new module, and the server of this one is there already; leave the flag out"))
 			}
 			all := initQuestions
 			if s.from != "" {
 				all = fromQuestions(s.from)
 			}
 			if module != nil {
-				// The go.mod names the module, and its server the transport.
+				// An existing go.mod names the module, and its server determines the transport.
 				all = slices.DeleteFunc(slices.Clone(all), func(q question) bool {
 					return q.flag == "module" || q.flag == "transport"
 				})
@@ -160,21 +170,21 @@ func newInit(c *command) *cobra.Command {
 	flags.BoolVar(&s.webhooks, "webhooks", false, "offer delivery by webhook")
 	flags.StringVar(&s.auth, "auth", "", "how callers authenticate: `"+strings.Join(templates.Auths, "|")+"` (default bearer on HTTP)")
 	flags.BoolVar(&s.console, "console", false, "serve the operators' console")
-	flags.BoolVar(&s.typescript, "typescript", false, "also write TypeScript, and a program in web/ that listens")
+	flags.BoolVar(&s.typescript, "typescript", false, "also write TypeScript, and a program in web/ that follows the events")
 	flags.StringVar(&s.from, "from", "", "service whose webhooks become events: `"+strings.Join(starter.Services, "|")+"`")
 	flags.StringSliceVar(&s.events, "events", nil, "event types of the --from service to start with: `a,b`")
 	flags.StringVar(&s.replace, "replace", "", "`path` of a checkout of mcpe-gen to use instead of a released version")
 	flags.BoolVar(&s.write, "write", false, "in an existing module: edit its server too")
-	completeWords(cmd, "transport", templates.Transports...)
-	completeWords(cmd, "source", templates.Sources...)
-	completeWords(cmd, "store", templates.Stores...)
-	completeWords(cmd, "auth", templates.Auths...)
-	completeWords(cmd, "from", starter.Services...)
+	cli.CompleteWords(cmd, "transport", templates.Transports...)
+	cli.CompleteWords(cmd, "source", templates.Sources...)
+	cli.CompleteWords(cmd, "store", templates.Stores...)
+	cli.CompleteWords(cmd, "auth", templates.Auths...)
+	cli.CompleteWords(cmd, "from", starter.Services...)
 	_ = cmd.MarkFlagDirname("replace")
 	return cmd
 }
 
-// fromService settles what follows from --from, and refuses what contradicts it.
+// fromService sets the options that follow from --from, and refuses contradictory ones.
 func (s *start) fromService(given func(flag string) bool) error {
 	switch {
 	case s.from == "" && len(s.events) > 0:
@@ -197,15 +207,15 @@ func (s *start) fromService(given func(flag string) bool) error {
 }
 
 func (c *command) init(ctx context.Context, s start, ask []question) error {
-	// What is wrong with the flags is said before anything is asked.
-	scaffold, err := s.scaffold(c.version)
+	// Report mistakes in the flags before asking questions.
+	scaffold, err := s.scaffold(c.Version)
 	if err == nil && len(ask) > 0 {
 		if err = c.ask(ctx, &s, scaffold, ask); err == nil {
-			scaffold, err = s.scaffold(c.version)
+			scaffold, err = s.scaffold(c.Version)
 		}
 	}
 	if err != nil {
-		return refuse(err)
+		return cli.Refuse(err)
 	}
 	files, err := templates.Render(scaffold)
 	if err != nil {
@@ -219,7 +229,7 @@ func (c *command) init(ctx context.Context, s start, ask []question) error {
 	}, generatedDirs(scaffold)...)
 	if err != nil {
 		if _, ok := errors.AsType[*templates.ExistsError](err); ok {
-			return refuse(err)
+			return cli.Refuse(err)
 		}
 		return err
 	}
@@ -231,8 +241,8 @@ func (c *command) init(ctx context.Context, s start, ask []question) error {
 	return c.showStarted(ctx, s, scaffold, generated, present)
 }
 
-// scaffold checks what was asked for against the version of this binary.
-func (s start) scaffold(v version) (templates.Scaffold, error) {
+// scaffold checks the options against the version of this binary.
+func (s start) scaffold(v cli.Version) (templates.Scaffold, error) {
 	t := templates.Scaffold{Module: s.module, Transport: s.transport, Source: s.source, GoVersion: goVersion, Version: v.Text,
 		Store: s.store, Auth: s.auth, Webhooks: s.webhooks, Console: s.console, TypeScript: s.typescript,
 		Adopted: s.adopted}
@@ -270,7 +280,7 @@ func (s start) scaffold(v version) (templates.Scaffold, error) {
 		if s.replace == "" {
 			return t, fmt.Errorf("this mcpe-gen is a development build, %s, which no go.mod can require; name its checkout with --replace PATH", v.Text)
 		}
-		// With a replace line any version does.
+		// The replace line makes any version valid.
 		t.Version = "v0.0.0"
 	}
 	if s.replace != "" {
@@ -282,13 +292,13 @@ func (s start) scaffold(v version) (templates.Scaffold, error) {
 	return t, nil
 }
 
-// orOf lists choices: "a, b or c".
+// orOf formats choices as "a, b or c".
 func orOf(choices []string) string {
 	last := len(choices) - 1
 	return strings.Join(choices[:last], ", ") + " or " + choices[last]
 }
 
-// startFrom is the service whose webhooks become events, for the templates.
+// startFrom returns the service whose webhooks become events, for the templates.
 func startFrom(service string, events []string) (*templates.From, error) {
 	st, err := starter.New(service, events)
 	if err != nil {
@@ -301,7 +311,7 @@ func startFrom(service string, events []string) (*templates.From, error) {
 	f := &templates.From{Service: service, Title: st.Provider.Title, GoName: st.Provider.GoName, Package: st.Package,
 		EventFile: st.Content, Sample: body}
 	if st.Provider.Eventless {
-		f.Title = "your service" // any that signs its bodies
+		f.Title = "your service" // any service that signs its bodies
 	}
 	for _, e := range st.Events {
 		f.Events = append(f.Events, templates.FromEvent{Name: e.Name, GoName: e.GoName, Event: e.Event})
@@ -309,14 +319,15 @@ func startFrom(service string, events []string) (*templates.From, error) {
 	return f, nil
 }
 
-// generateIn generates what the config in dir describes, and gives the files relative to dir.
+// generateIn generates the code for the config in dir, and returns the files relative to dir.
 func (c *command) generateIn(ctx context.Context, dir string) (written []string, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("generating the code of %s: %w", dir, err)
 		}
 	}()
-	in := &command{stdout: c.stdout, stderr: c.stderr, format: c.format, color: c.color, quiet: true, config: filepath.Join(dir, "mcpe.yaml")}
+	in := newCommand(c.Stdout, c.Stderr, c.Version)
+	in.Format, in.Color, in.Quiet, in.config = c.Format, c.Color, true, filepath.Join(dir, "mcpe.yaml")
 	requests, err := in.requests(nil, outputs{})
 	if err != nil {
 		return nil, err
@@ -338,18 +349,19 @@ func (c *command) generateIn(ctx context.Context, dir string) (written []string,
 	return written, nil
 }
 
-// showStarted lists what was written and what to run next.
+// showStarted lists the written files and the commands to run next.
 func (c *command) showStarted(ctx context.Context, s start, scaffold templates.Scaffold, files []string, present templates.Present) error {
 	slices.Sort(files)
 	next, _ := enter(ctx, s.dir)
 	next = append(next, "go mod tidy", "go test ./...")
 	next = append(append(next, scaffold.Exports()...), "go run .")
+	next = append(next, webCommands(scaffold)...)
 	from := s.source
 	if s.from != "" {
 		from = "from " + s.from
 	}
-	if c.format == "json" {
-		return c.printJSON(map[string]any{"from": s.from, "module": scaffold.Module, "directory": s.dir, "transport": s.transport, "source": s.source,
+	if c.Format == "json" {
+		return c.PrintJSON(map[string]any{"from": s.from, "module": scaffold.Module, "directory": s.dir, "transport": s.transport, "source": s.source,
 			"store": scaffold.Store, "auth": scaffold.Auth, "webhooks": scaffold.Webhooks, "console": scaffold.Console, "files": files,
 			"kept": append([]string{}, present.Kept...), "extended": append([]string{}, present.Extended...), "next": next})
 	}
@@ -363,6 +375,6 @@ func (c *command) showStarted(ctx context.Context, s start, scaffold templates.S
 	if theirs != "" {
 		theirs += "\n"
 	}
-	return c.printf("Module %s in %s (%s, %s):\n  %s\n%s\nNext:\n  %s\n",
+	return c.Printf("Module %s in %s (%s, %s):\n  %s\n%s\nNext:\n  %s\n",
 		scaffold.Module, s.dir, s.transport, from, strings.Join(files, "\n  "), theirs, strings.Join(next, "\n  "))
 }

@@ -14,13 +14,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/adopt"
 	"github.com/mcpe-gen/mcpe-gen/gen"
-	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/templates"
 )
 
-// moduleIn is the module whose go.mod is in dir, nil when there is none.
+// moduleIn returns the module whose go.mod is in dir, or nil if dir has no go.mod.
 func moduleIn(dir string) (*adopt.Module, error) {
 	name := filepath.Join(dir, "go.mod")
 	data, err := os.ReadFile(name)
@@ -32,44 +33,44 @@ func moduleIn(dir string) (*adopt.Module, error) {
 	}
 	m, err := adopt.ParseModule(name, data)
 	if err != nil {
-		return nil, refuse(err)
+		return nil, cli.Refuse(err)
 	}
 	return m, nil
 }
 
-// adoption checks what init was asked for against the module that is there, and gives the scaffold of what is added.
-func (s start) adoption(m *adopt.Module, v version) (templates.Scaffold, adopt.Requirement, error) {
+// adoption checks the options of init against the existing module, and returns the scaffold of the additions.
+func (s start) adoption(m *adopt.Module, v cli.Version) (templates.Scaffold, adopt.Requirement, error) {
 	if s.module != "" && s.module != m.Path {
-		return templates.Scaffold{}, adopt.Requirement{}, &exit{code: exitUsage,
-			err: fmt.Errorf("--module %s: %s says module %s; leave --module out, or write by hand what its go.mod needs",
+		return templates.Scaffold{}, adopt.Requirement{}, &cli.Exit{Code: cli.Usage,
+			Err: fmt.Errorf("--module %s: %s says module %s; leave --module out, or write by hand what its go.mod needs",
 				s.module, filepath.Join(s.dir, "go.mod"), m.Path),
-			lines: adopt.Requirement{GoVersion: goVersion, Version: required(v), Replace: s.replace, Modules: templates.Scaffold{Store: s.store}.Modules()}.Lines()}
+			Lines: adopt.Requirement{GoVersion: goVersion, Version: required(v), Replace: s.replace, Modules: templates.Scaffold{Store: s.store}.Modules()}.Lines()}
 	}
 	s.module = m.Path
 	checked := v
 	if m.Replaced && s.replace == "" {
-		checked.Devel = false // the go.mod has named a checkout already
+		checked.Devel = false // the go.mod already names a checkout
 	}
 	t, err := s.scaffold(checked)
 	if err != nil {
-		return t, adopt.Requirement{}, refuse(err)
+		return t, adopt.Requirement{}, cli.Refuse(err)
 	}
 	t.Version = required(v)
 	if bare, err := strconv.Unquote(t.Replace); err == nil {
-		t.Replace = bare // modfile quotes it again
+		t.Replace = bare // modfile adds the quotes
 	}
 	return t, adopt.Requirement{GoVersion: goVersion, Version: t.Version, Replace: t.Replace, Modules: t.Modules()}, nil
 }
 
-// required is the version that a go.mod requires: with a replace line any does.
-func required(v version) string {
+// required returns the version that a go.mod requires: with a replace line any version is valid.
+func required(v cli.Version) string {
 	if v.Devel {
 		return "v0.0.0"
 	}
 	return v.Text
 }
 
-// adopt adds events to the module in s.dir. Everything that can be wrong is found before the first file is written.
+// adopt adds events to the module in s.dir. It detects every error before it writes the first file.
 func (c *command) adopt(ctx context.Context, s start, m *adopt.Module, ask []question) error {
 	found, err := adopt.Find(s.dir)
 	if err != nil {
@@ -77,29 +78,29 @@ func (c *command) adopt(ctx context.Context, s start, m *adopt.Module, ask []que
 	}
 	s.adopted = true
 	if err := s.servedBy(found); err != nil {
-		return refuse(err)
+		return cli.Refuse(err)
 	}
-	scaffold, requirement, err := s.adoption(m, c.version)
+	scaffold, requirement, err := s.adoption(m, c.Version)
 	if err != nil {
 		return err
 	}
 	if len(ask) > 0 {
 		if err := c.ask(ctx, &s, scaffold, ask); err != nil {
-			return refuse(err)
+			return cli.Refuse(err)
 		}
-		if scaffold, requirement, err = s.adoption(m, c.version); err != nil {
+		if scaffold, requirement, err = s.adoption(m, c.Version); err != nil {
 			return err
 		}
 	}
 	generateFile := "generate.go"
 	if scaffold.RootPackage, err = rootPackage(s.dir, scaffold.Name); err != nil {
-		return refuse(err)
+		return cli.Refuse(err)
 	}
 	if _, err := os.Lstat(filepath.Join(s.dir, "generate.go")); err == nil {
-		generateFile = "generate_events.go" // theirs stays
+		generateFile = "generate_events.go" // keep the user's file
 	}
 	if others, _ := filepath.Glob(filepath.Join(s.dir, "events", "*.yaml")); len(others) > 0 {
-		scaffold.OwnEventFile = true // what else is in events/ may be anything
+		scaffold.OwnEventFile = true // events/ may contain other files
 	}
 	files, err := templates.RenderInto(scaffold)
 	if err != nil {
@@ -111,8 +112,8 @@ func (c *command) adopt(ctx context.Context, s start, m *adopt.Module, ask []que
 		}
 	}
 	if _, err := os.Lstat(filepath.Join(s.dir, "mcpe.yaml")); err == nil {
-		return &exit{code: exitUsage, err: fmt.Errorf("%s already has mcpe.yaml; nothing was written. Add to its packages",
-			s.dir), lines: packageLines(scaffold)}
+		return &cli.Exit{Code: cli.Usage, Err: fmt.Errorf("%s already has mcpe.yaml; nothing was written. Add to its packages",
+			s.dir), Lines: packageLines(scaffold)}
 	}
 	files = append(files, templates.File{Path: "events/mcpe-events.schema.json", Content: schema.EventFileSchema()})
 	gomod, err := os.ReadFile(filepath.Join(s.dir, "go.mod"))
@@ -121,18 +122,18 @@ func (c *command) adopt(ctx context.Context, s start, m *adopt.Module, ask []que
 	}
 	changed, err := m.Require(requirement)
 	if err != nil {
-		return refuse(err)
+		return cli.Refuse(err)
 	}
 	wiring := wiringOf(scaffold)
 	steps, err := wiring.Steps(s.dir, found)
 	if err != nil {
-		return refuse(err)
+		return cli.Refuse(err)
 	}
 	edits := []adopt.Edit{{Path: "go.mod", Old: gomod, New: changed}}
 	server, err := adopt.Write(s.dir, found, wiring)
 	if s.write {
 		if err != nil {
-			return refuse(fmt.Errorf("--write: %w; nothing was written. Without --write init says which lines go where", err))
+			return cli.Refuse(fmt.Errorf("--write: %w; nothing was written. Without --write init says which lines go where", err))
 		}
 		edits = append(edits, *server)
 	}
@@ -145,7 +146,7 @@ func (c *command) adopt(ctx context.Context, s start, m *adopt.Module, ask []que
 	}, generatedDirs(scaffold)...)
 	if err != nil {
 		if _, ok := errors.AsType[*templates.ExistsError](err); ok {
-			return refuse(err)
+			return cli.Refuse(err)
 		}
 		return err
 	}
@@ -155,7 +156,7 @@ func (c *command) adopt(ctx context.Context, s start, m *adopt.Module, ask []que
 	return c.showAdopted(ctx, s, adopted{scaffold, written, edits, server, found, steps})
 }
 
-// servedBy takes the transport from the server that is there, and refuses what it has no use for.
+// servedBy takes the transport from the existing server, and refuses options that it cannot use.
 func (s *start) servedBy(found *adopt.Found) error {
 	var run *adopt.Place
 	for i, p := range found.Places {
@@ -180,7 +181,7 @@ func (s *start) servedBy(found *adopt.Found) error {
 	return nil
 }
 
-// replaceFiles changes files that are there: all of them, or none.
+// replaceFiles changes existing files: all of them, or none.
 func replaceFiles(dir string, edits []adopt.Edit) (err error) {
 	files := make([]*os.File, len(edits))
 	for i, e := range edits {
@@ -207,7 +208,7 @@ func overwrite(f *os.File, content []byte) error {
 	return f.Truncate(int64(len(content)))
 }
 
-// packageLines are what mcpe.yaml needs for the scaffold's event file.
+// packageLines returns the lines that mcpe.yaml needs for the scaffold's event file.
 func packageLines(t templates.Scaffold) []string {
 	emit := "server, client, tools"
 	if t.From != nil {
@@ -221,7 +222,7 @@ func packageLines(t templates.Scaffold) []string {
 	return lines
 }
 
-// wiringOf is what a server has to do with the scaffold's events.
+// wiringOf returns the wiring of a server to the scaffold's events.
 func wiringOf(t templates.Scaffold) adopt.Wiring {
 	w := adopt.Wiring{Import: t.Module + "/" + generatedDir(t), Package: t.Package(), Events: []string{"NoteAdded"},
 		Check: t.Source == "check", Webhooks: t.Webhooks, Console: t.Console}
@@ -250,8 +251,7 @@ func wiringOf(t templates.Scaffold) adopt.Wiring {
 	return w
 }
 
-// rootPackage is the package that a Go file in dir belongs to: that of the files that are there, or one named after
-// the module.
+// rootPackage returns the package of the Go files in dir, or a name made from the module's if dir has no Go files.
 func rootPackage(dir, name string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -288,36 +288,37 @@ func rootPackage(dir, name string) (string, error) {
 	return name, nil
 }
 
-// An adopted is what init did to a module that is there.
+// An adopted describes the changes of init to an existing module.
 type adopted struct {
 	scaffold templates.Scaffold
 	files    []string
-	// edits are the changes of existing files; server is the one that --write makes, nil when it cannot.
+	// edits are the changes of existing files; server is the edit that --write makes, or nil if it cannot.
 	edits  []adopt.Edit
 	server *adopt.Edit
 	found  *adopt.Found
-	// steps are what is left to a person where server is nil.
+	// steps are the manual changes that remain if server is nil.
 	steps []adopt.Step
 }
 
-// diffOf is what an edit changes.
+// diffOf returns the diff of an edit.
 func diffOf(e adopt.Edit) string {
 	return unified("update", gen.File{Path: e.Path, Old: e.Old, Content: e.New})
 }
 
-// showAdopted says what was written, what changed, which lines go into the server, and what to run next.
+// showAdopted prints the written files, the changes, the lines to add to the server, and the commands to run next.
 func (c *command) showAdopted(ctx context.Context, s start, a adopted) error {
 	slices.Sort(a.files)
 	next, work := enter(ctx, s.dir)
 	next = append(append(append(next, "go mod tidy"), vendoring(s.dir, work)...), "go build ./...")
+	next = append(next, webCommands(a.scaffold)...)
 	changes := []change{}
 	for _, e := range a.edits {
 		if string(e.Old) != string(e.New) {
 			changes = append(changes, change{Path: e.Path, Action: "update", Diff: diffOf(e)})
 		}
 	}
-	if c.format == "json" {
-		return c.printJSON(map[string]any{"adopted": true, "from": s.from, "module": a.scaffold.Module, "directory": s.dir,
+	if c.Format == "json" {
+		return c.PrintJSON(map[string]any{"adopted": true, "from": s.from, "module": a.scaffold.Module, "directory": s.dir,
 			"source": s.source, "files": a.files, "changes": changes, "places": append([]adopt.Place{}, a.found.Places...),
 			"steps": a.steps, "next": next})
 	}
@@ -331,10 +332,10 @@ func (c *command) showAdopted(ctx context.Context, s start, a adopted) error {
 	}
 	b.WriteString(a.remarks())
 	fmt.Fprintf(&b, "\nNext:\n  %s\n", strings.Join(next, "\n  "))
-	return c.printf("%s", b.String())
+	return c.Printf("%s", b.String())
 }
 
-// serverLines says which lines go where in the server that is there.
+// serverLines prints the lines to add to the existing server, with their places.
 func (a adopted) serverLines(b *strings.Builder) {
 	if a.server != nil {
 		b.WriteString("\nThe server is at\n")
@@ -348,7 +349,7 @@ func (a adopted) serverLines(b *strings.Builder) {
 	b.WriteString("\nBefore an HTTP server is shut down, es.Shutdown(ctx) ends its event streams.\n")
 }
 
-// remarks are what the flags ask of somebody beside the lines.
+// remarks returns the manual steps of the flags, apart from the lines.
 func (a adopted) remarks() string {
 	var b strings.Builder
 	if a.scaffold.Store != "memory" {
@@ -366,8 +367,7 @@ func (a adopted) remarks() string {
 	return ""
 }
 
-// byHand says where which lines go when the end of the function, or how things are handed on, is for somebody to
-// decide.
+// byHand prints the lines and their places if the user has to decide how the function ends or how values are passed on.
 func (a adopted) byHand(b *strings.Builder) {
 	indented := func(lines []string) string { return "    " + strings.Join(lines, "\n    ") + "\n" }
 	served := 0

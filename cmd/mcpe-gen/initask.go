@@ -9,28 +9,30 @@ import (
 	"os/signal"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/starter"
 	"github.com/mcpe-gen/mcpe-gen/templates"
 )
 
-// A question is one that init asks where no flag has answered it.
+// A question is a question that init asks if no flag has answered it.
 type question struct {
 	flag, text string
-	// choices are the possible answers; none means any that check accepts.
+	// choices are the possible answers; if empty, any answer that check accepts.
 	choices []string
 	check   func(answer string) error
-	// answer is where the answer goes.
+	// answer returns the field that stores the answer.
 	answer func(*start) *string
 }
 
-// initQuestions are all of them, in the order in which they are asked.
+// initQuestions are all questions in the order in which init asks them.
 var initQuestions = []question{
 	{flag: "module", text: "Name of the module", check: templates.CheckModule, answer: func(s *start) *string { return &s.module }},
 	{flag: "transport", text: "What the server speaks", choices: templates.Transports, answer: func(s *start) *string { return &s.transport }},
 	{flag: "source", text: "Where events come from", choices: templates.Sources, answer: func(s *start) *string { return &s.source }},
 }
 
-// fromQuestions are those of init --from: webhooks come by HTTP and are emitted, so that the event types remain.
+// fromQuestions are the questions of init --from. Webhooks arrive over HTTP and are emitted, so only the event types
+// remain open.
 func fromQuestions(service string) []question {
 	known := starter.Names(service)
 	text := fmt.Sprintf("Event types of %s, by commas", service)
@@ -46,7 +48,7 @@ func fromQuestions(service string) []question {
 		}}}
 }
 
-// splitEvents reads names that commas separate.
+// splitEvents splits names at commas.
 func splitEvents(text string) []string {
 	var names []string
 	for name := range strings.SplitSeq(text, ",") {
@@ -57,9 +59,9 @@ func splitEvents(text string) []string {
 	return names
 }
 
-// questions are those to ask: none unless a person is there to answer, and no flag twice.
+// questions returns the questions to ask: none if nobody can answer, and none that a flag has answered.
 func (c *command) questions(all []question, given func(flag string) bool) []question {
-	if c.quiet || c.format != "text" || !isTerminal(os.Stdin) || !isTerminal(c.stderr) {
+	if c.Quiet || c.Format != "text" || !cli.IsTerminal(os.Stdin) || !cli.IsTerminal(c.Stderr) {
 		return nil
 	}
 	var open []question
@@ -71,8 +73,8 @@ func (c *command) questions(all []question, given func(flag string) bool) []ques
 	return open
 }
 
-// ask reads an answer to each question from standard input. An empty one is the default, which
-// scaffold has; a wrong one is asked for again.
+// ask reads an answer to each question from standard input. An empty answer selects the default in scaffold; after a
+// wrong answer it repeats the question.
 func (c *command) ask(ctx context.Context, s *start, defaults templates.Scaffold, questions []question) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
@@ -86,8 +88,8 @@ func (c *command) ask(ctx context.Context, s *start, defaults templates.Scaffold
 	return nil
 }
 
-// answers are the lines of standard input. A read that has begun cannot be given up; after an interrupt the process
-// ends soon.
+// answers returns the lines of standard input. A read that has started cannot be cancelled; after an interrupt the
+// process ends soon.
 func answers(ctx context.Context) <-chan string {
 	lines := make(chan string)
 	go func() {
@@ -103,12 +105,12 @@ func answers(ctx context.Context) <-chan string {
 	return lines
 }
 
-// confirm asks whether to do what cannot be taken back. Anything but yes is an error.
+// confirm asks for confirmation of an irreversible action. Any answer but yes is an error.
 func (c *command) confirm(ctx context.Context, what string) error {
-	fmt.Fprintf(c.stderr, "%s? [y/N]: ", what)
+	fmt.Fprintf(c.Stderr, "%s? [y/N]: ", what)
 	select {
 	case <-ctx.Done():
-		fmt.Fprintln(c.stderr)
+		fmt.Fprintln(c.Stderr)
 	case line := <-answers(ctx):
 		if line = strings.ToLower(line); line == "y" || line == "yes" {
 			return nil
@@ -117,33 +119,33 @@ func (c *command) confirm(ctx context.Context, what string) error {
 	return errors.New("nothing was done")
 }
 
-// askOne asks until the answer fits.
+// askOne repeats a question until the answer is valid.
 func (c *command) askOne(ctx context.Context, q question, answer *string, lines <-chan string) error {
 	text := q.text
 	if len(q.choices) > 0 {
 		text += " (" + strings.Join(q.choices, " or ") + ")"
 	}
 	for {
-		fmt.Fprintf(c.stderr, "%s [%s]: ", text, *answer)
+		fmt.Fprintf(c.Stderr, "%s [%s]: ", text, *answer)
 		select {
 		case <-ctx.Done():
-			fmt.Fprintln(c.stderr)
+			fmt.Fprintln(c.Stderr)
 			return errors.New("interrupted; nothing was written")
 		case line, ok := <-lines:
 			if !ok {
-				fmt.Fprintln(c.stderr)
+				fmt.Fprintln(c.Stderr)
 				return fmt.Errorf("no answer; nothing was written (--%s says it beforehand)", q.flag)
 			}
 			err := q.accept(line, answer)
 			if err == nil {
 				return nil
 			}
-			fmt.Fprintf(c.stderr, "%v\n", err)
+			fmt.Fprintf(c.Stderr, "%v\n", err)
 		}
 	}
 }
 
-// accept takes an answer: for a choice a beginning is enough, and nothing at all keeps the default.
+// accept stores an answer: a prefix selects a choice, and an empty line keeps the default.
 func (q question) accept(line string, answer *string) error {
 	if line == "" {
 		return nil

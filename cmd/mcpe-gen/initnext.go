@@ -12,8 +12,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 )
 
-// enter are the commands that come before all others for a module in dir, and the go.work that the go command finds
-// there, "" for none. A workspace has to know of the module and of its version of Go, or no other command works.
+// enter returns the commands to run before all others for a module in dir, and the go.work that the go command finds
+// there, or "". A workspace must include the module and support its Go version, or no other command works.
 func enter(ctx context.Context, dir string) (next []string, work string) {
 	if dir != "." {
 		next = append(next, "cd "+shellWord(dir))
@@ -24,11 +24,11 @@ func enter(ctx context.Context, dir string) (next []string, work string) {
 	return next, work
 }
 
-// workspaceOf asks the go command, which also reads GOWORK from a file of its own.
+// workspaceOf asks the go command, which also reads GOWORK from its configuration file.
 func workspaceOf(ctx context.Context, dir string) string {
 	cmd := exec.CommandContext(ctx, "go", "env", "GOWORK")
 	cmd.Dir = dir
-	cmd.Env = append(childenv.WithoutSecrets(cmd.Environ()), "GOTOOLCHAIN=local") // any version can say it, so none is fetched
+	cmd.Env = append(childenv.WithoutSecrets(cmd.Environ()), "GOTOOLCHAIN=local") // any version answers this, so do not download one
 	out, err := cmd.Output()
 	work := strings.TrimRight(string(out), "\r\n")
 	if err != nil || work == "off" {
@@ -37,9 +37,9 @@ func workspaceOf(ctx context.Context, dir string) string {
 	return work
 }
 
-// vendoring is the command that brings the vendor directory of the module in dir up to date, or that of its workspace;
-// none where neither has one. In a workspace Go refuses "go mod vendor", and uses a vendor directory that is marked as the
-// workspace's alone.
+// vendoring returns the command that updates the vendor directory of the module in dir or of its workspace, or nothing
+// if neither has one. In a workspace Go refuses "go mod vendor" and uses only a vendor directory that is marked as the
+// workspace's.
 func vendoring(dir, work string) []string {
 	is, shared := vendored(dir)
 	if work == "" {
@@ -58,13 +58,13 @@ func vendoring(dir, work string) []string {
 	return next
 }
 
-// vendored reports whether dir has a vendor directory, and whether it is that of a workspace.
+// vendored reports whether dir has a vendor directory, and whether it belongs to a workspace.
 func vendored(dir string) (is, shared bool) {
 	list, err := os.ReadFile(filepath.Join(dir, "vendor", "modules.txt"))
 	return err == nil, bytes.HasPrefix(list, []byte("## workspace"))
 }
 
-// shellWord is a path as a POSIX shell takes it for one word.
+// shellWord quotes a path as one word for a POSIX shell.
 func shellWord(path string) string {
 	if strings.HasPrefix(path, "-") {
 		path = "./" + path

@@ -7,7 +7,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
 func newInspect(c *command) *cobra.Command {
@@ -47,5 +47,5 @@ func (c *command) inspect(ctx context.Context, files []string) error {
 	if err != nil {
 		return err
 	}
-	return c.printJSON(doc)
+	return c.PrintDocument(doc)
 }

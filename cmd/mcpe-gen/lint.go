@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mcpe-gen/mcpe-gen/gen/lint"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/lint"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
 const lintHelp = `Check event files for what is valid but regretted later: inconsistent names, arguments
@@ -40,7 +40,7 @@ func newLint(c *command) *cobra.Command {
 		Example: `  mcpe-gen lint
   mcpe-gen lint incidents.yaml
   mcpe-gen --strict lint                       # warnings count too
-  mcpe-gen --format github lint                # notes beside the lines of a pull request
+  mcpe-gen --format github lint                # annotations in a pull request
   mcpe-gen --format sarif lint > lint.sarif    # for code scanning`,
 		Annotations:       map[string]string{"sarif": "yes"},
 		ValidArgsFunction: completeEventFiles,

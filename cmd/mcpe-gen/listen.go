@@ -11,8 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/listen"
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/wake"
 )
 
@@ -36,8 +37,8 @@ reads one JSON document on standard input: server, event, count, first, last and
 events. MCPE_EVENT, MCPE_SERVER and MCPE_COUNT are in its environment. Exit code 0
 settles the event; 65 makes it a dead letter at once. After any other code, such as 75,
 or a timeout, the event is tried again; after --exec-tries it becomes a dead letter.
-With --cursor-file progress and dead letters survive a restart, and "mcpe-gen
-deadletters FILE" shows them. Separate the words of the command by spaces, or write
+With --cursor-file progress and dead letters survive a restart, and "mcpe-ops
+deadletters list FILE" shows them. Separate the words of the command by spaces, or write
 ["my program", "an argument"]. When listen ends, a running command has 10 seconds to
 finish.
 
@@ -81,7 +82,7 @@ func newListen(c *command) *cobra.Command {
 				return err
 			}
 			if quiet := cmd.Flags().Changed("quiet-seconds"); quiet && o.Burst.Quiet < 0 {
-				return usagef("--quiet-seconds %d: must not be negative", o.Burst.Quiet)
+				return cli.Usagef("--quiet-seconds %d: must not be negative", o.Burst.Quiet)
 			} else if !quiet {
 				o.Burst.Quiet = -1
 			}
@@ -92,8 +93,8 @@ func newListen(c *command) *cobra.Command {
 	flags.SortFlags = false
 	flags.StringArrayVar(&o.Args, "arg", nil, "argument of the subscription as `KEY=VALUE`; may be repeated")
 	flags.StringVar(&o.Mode, "mode", "auto", "delivery mode: `"+strings.Join(listen.Modes, "|")+"`")
-	receiverFlags(cmd, &o.Receiver)
-	flags.StringVar(&o.Target.Token, "token", os.Getenv(tokenVariable), tokenUsage)
+	o.Receiver.AddFlags(cmd)
+	peer.TokenFlag(cmd, &o.Target.Token)
 	flags.BoolVar(&o.JSON, "json", false, "print one JSON object per line (as --format json does)")
 	flags.StringVar(&o.Forward, "forward", "", "post every event to this `URL`")
 	flags.StringVar(&run.words, "exec", "", "run this `command` for every event")
@@ -106,24 +107,23 @@ func newListen(c *command) *cobra.Command {
 	flags.IntVar(&o.Burst.Max, "max-seconds", 0, "hand it over after this `time` at the latest (default: as the type says, or ten times --quiet-seconds)")
 	flags.StringVar(&o.CursorFile, "cursor-file", "", "`file` that keeps the position and dead letters between runs")
 	flags.IntVarP(&o.Count, "count", "n", 0, "end after this `number` of events (default: never)")
-	hideDefault(cmd, "token")
-	completeWords(cmd, "mode", listen.Modes...)
+	cli.CompleteWords(cmd, "mode", listen.Modes...)
 	_ = cmd.MarkFlagFilename("cursor-file")
 	return cmd
 }
 
-// execFlags are the flags of a command that is run for events.
+// An execFlags holds the flags of a command that runs for events.
 type execFlags struct {
 	wake.Command
 	words string
 }
 
-// command is what --exec says; nil when it was not given.
+// command returns the command of --exec, or nil if it was not given.
 func (f *execFlags) command(given func(flag string) bool) (*wake.Command, error) {
 	if !given("exec") {
 		for _, name := range []string{"exec-timeout", "exec-per-minute", "exec-tries"} {
 			if given(name) {
-				return nil, usagef("--%s is for --exec", name)
+				return nil, cli.Usagef("--%s is for --exec", name)
 			}
 		}
 		return nil, nil
@@ -132,81 +132,55 @@ func (f *execFlags) command(given func(flag string) bool) (*wake.Command, error)
 	if strings.HasPrefix(strings.TrimSpace(f.words), "[") {
 		f.Argv = nil
 		if err := json.Unmarshal([]byte(f.words), &f.Argv); err != nil {
-			return nil, usagef("--exec %s: must be words, or a JSON array of strings", f.words)
+			return nil, cli.Usagef("--exec %s: must be words, or a JSON array of strings", f.words)
 		}
 	}
 	if f.Timeout <= 0 || f.Attempts <= 0 || given("exec-per-minute") && f.PerMinute <= 0 {
-		return nil, usagef("--exec-timeout, --exec-tries and --exec-per-minute must be more than 0")
+		return nil, cli.Usagef("--exec-timeout, --exec-tries and --exec-per-minute must be more than 0")
 	}
 	return &f.Command, nil
 }
 
-// receiverFlags are the flags of the verbs that receive webhooks.
-func receiverFlags(cmd *cobra.Command, r *peer.Receiver) {
-	flags := cmd.Flags()
-	flags.StringVar(&r.Listen, "listen", "", "`address` to receive webhooks on, such as :8443")
-	flags.StringVar(&r.PublicURL, "public-url", "", "https `URL` at which servers reach --listen (default: https:// and its address)")
-	flags.StringVar(&r.Cert, "tls-cert", "", "certificate `file` for --listen (default: on loopback a new one)")
-	flags.StringVar(&r.Key, "tls-key", "", "key `file` for --tls-cert")
-	for _, file := range []string{"tls-cert", "tls-key"} {
-		_ = cmd.MarkFlagFilename(file)
-	}
-}
-
-// addressed takes the arguments; dash is how many stand before "--", or negative.
+// addressed parses the arguments; dash is the number of arguments before "--", or negative.
 func addressed(o *listen.Options, args []string, dash int) error {
 	if dash >= 0 {
 		o.Target.Command = args[dash:]
 		args = args[:dash]
 		if len(o.Target.Command) == 0 {
-			return usagef("no command after --")
+			return cli.Usagef("no command after --")
 		}
 	} else if len(args) > 0 {
 		o.Target.URL = args[0]
 		args = args[1:]
 	}
 	if len(args) > 1 {
-		return usagef("listen takes one event type, got %q and %q", args[0], args[1])
+		return cli.Usagef("listen takes one event type, got %q and %q", args[0], args[1])
 	}
 	if len(args) == 1 {
 		if dash >= 0 && peer.IsURL(args[0]) {
-			return usagef("name one server, by URL or by command")
+			return cli.Usagef("name one server, by URL or by command")
 		}
 		o.Event = args[0]
 	}
-	o.Target.Token = tokenFor(o.Target)
+	o.Target.Token = peer.TokenFor(o.Target)
 	return nil
 }
 
 func (c *command) listen(ctx context.Context, o listen.Options) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// A second Ctrl-C ends the process at once, should the server keep the first one waiting.
+	// A second Ctrl-C ends the process immediately, in case the server delays the shutdown.
 	context.AfterFunc(ctx, stop)
-	o.Stdout, o.Stderr, o.Quiet = c.stdout, c.stderr, c.quiet
-	o.JSON = o.JSON || c.format == "json"
-	o.Live = isTerminal(c.stdout) && isTerminal(c.stderr) && os.Getenv("TERM") != "dumb"
-	o.Color = c.colored() && (isTerminal(c.stdout) || c.color == "always")
-	if isTerminal(os.Stdin) && isTerminal(c.stderr) {
+	o.Stdout, o.Stderr, o.Quiet = c.Stdout, c.Stderr, c.Quiet
+	o.JSON = o.JSON || c.Format == "json"
+	o.Live = cli.IsTerminal(c.Stdout) && cli.IsTerminal(c.Stderr) && os.Getenv("TERM") != "dumb"
+	o.Color = c.Colored(c.Stderr) && (cli.IsTerminal(c.Stdout) || c.Color == "always")
+	if cli.IsTerminal(os.Stdin) && cli.IsTerminal(c.Stderr) {
 		o.Stdin = os.Stdin
 	}
 	err := listen.Run(ctx, o)
 	if wrong, ok := errors.AsType[*listen.UsageError](err); ok {
-		return refuse(wrong)
+		return cli.Refuse(wrong)
 	}
 	return err
-}
-
-// isTerminal reports whether a person is at the other end.
-func isTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(info, null)
 }

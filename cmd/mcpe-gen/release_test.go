@@ -11,7 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 )
 
 // readYAML decodes a file of the repository's root.
@@ -31,7 +33,7 @@ func checkedOut(t *testing.T) string {
 	}
 	dir := t.TempDir()
 	args := []string{"-q", "init", filepath.Join(dir, "sub"), "--module", "example.com/demo", "--replace", checkout}
-	if code := run(args, io.Discard, io.Discard, versionOf(nil)); code != exitOK {
+	if code := run(args, io.Discard, io.Discard, cli.VersionOf(nil)); code != cli.OK {
 		t.Fatalf("init: exit code %d", code)
 	}
 	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "."}, {"commit", "-q", "-m", "Start"},
@@ -145,17 +147,20 @@ func TestReleased(t *testing.T) {
 		Signs    []struct{ Artifacts, Cmd string }
 	}
 	readYAML(t, ".goreleaser.yaml", &config)
-	if len(config.Builds) != 1 {
-		t.Fatalf("%d builds", len(config.Builds))
+	dist := readText(t, "../../.ci/dist")
+	commands, err := filepath.Glob("../*/main.go")
+	if err != nil || len(config.Builds) != len(commands) {
+		t.Fatalf("%d builds of %d commands, error: %v", len(config.Builds), len(commands), err)
 	}
-	b := config.Builds[0]
-	if _, err := os.Stat(filepath.Join("..", "..", b.Main, "main.go")); err != nil {
-		t.Error(err)
-	}
-	if !slices.Equal(b.Goos, []string{"linux", "darwin", "windows"}) || !slices.Equal(b.Goarch, []string{"amd64", "arm64"}) ||
-		!slices.Contains(b.Env, "CGO_ENABLED=0") || !slices.Contains(b.Flags, "-trimpath") ||
-		!slices.Contains(b.Flags, "-buildvcs=true") || config.Checksum.Algorithm != "sha256" {
-		t.Errorf("the configuration is %+v", config)
+	for _, b := range config.Builds {
+		if _, err := os.Stat(filepath.Join("..", "..", b.Main, "main.go")); err != nil || !strings.Contains(dist, b.Main) {
+			t.Errorf("%s is not a command, or .ci/dist does not build it: %v", b.Main, err)
+		}
+		if !slices.Equal(b.Goos, []string{"linux", "darwin", "windows"}) || !slices.Equal(b.Goarch, []string{"amd64", "arm64"}) ||
+			!slices.Contains(b.Env, "CGO_ENABLED=0") || !slices.Contains(b.Flags, "-trimpath") ||
+			!slices.Contains(b.Flags, "-buildvcs=true") || config.Checksum.Algorithm != "sha256" {
+			t.Errorf("the configuration is %+v", config)
+		}
 	}
 	// What builds a release is said once, and is the same here.
 	if !regexp.MustCompile(`(?m)^toolchain go1\.\d+\.\d+$`).MatchString(readText(t, "../../go.mod")) {

@@ -6,21 +6,22 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/gen"
-	"github.com/mcpe-gen/mcpe-gen/gen/config"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/config"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// outputs are the flags that say where a package goes and what is in it.
+// An outputs holds the flags that select the directory and the parts of a package.
 type outputs struct {
 	out, pkg string
 	emit     []string
-	// typescript is where TypeScript goes, with what of emitTypeScript beside events.ts.
+	// typescript is the directory for TypeScript, and emitTypeScript names the parts to write in addition to events.ts.
 	typescript     string
 	emitTypeScript []string
 }
 
-// forTypeScript is what the flags say about TypeScript, nil when that is nothing.
+// forTypeScript returns the TypeScript options of the flags, or nil if no flag sets any.
 func (o outputs) forTypeScript() *gen.TypeScript {
 	if o.typescript == "" {
 		return nil
@@ -28,9 +29,9 @@ func (o outputs) forTypeScript() *gen.TypeScript {
 	return &gen.TypeScript{Out: o.typescript, Emit: o.emitTypeScript}
 }
 
-// requests turns FILE arguments or the config into one request a package. With FILE arguments the
-// config is read only when -c names it; its types then apply, and the package that has all the files
-// gives what the flags leave open.
+// requests turns FILE arguments or the config into one request per package. With FILE arguments it reads the config
+// only if -c names it. The config's types then apply, and the package that contains all the files supplies the values
+// that the flags leave open.
 func (c *command) requests(files []string, o outputs) ([]gen.Request, error) {
 	rs, err := c.resolve(files, o)
 	if c.own == nil {
@@ -71,7 +72,7 @@ func (c *command) resolve(files []string, o outputs) ([]gen.Request, error) {
 	return []gen.Request{r}, nil
 }
 
-// configured gives a request for every package of the config.
+// configured returns a request for every package of the config.
 func (c *command) configured(o outputs) ([]gen.Request, error) {
 	path := c.config
 	if path == "" {
@@ -81,7 +82,7 @@ func (c *command) configured(o outputs) ([]gen.Request, error) {
 			if err != nil {
 				return nil, err
 			}
-			return nil, refuse(fmt.Errorf("no event files given, and no %s in %s or above; name files or run \"mcpe-gen init\"", config.Name, dir))
+			return nil, cli.Refuse(fmt.Errorf("no event files given, and no %s in %s or above; name files or run \"mcpe-gen init\"", config.Name, dir))
 		}
 		path = found
 	}
@@ -91,9 +92,9 @@ func (c *command) configured(o outputs) ([]gen.Request, error) {
 	}
 	switch {
 	case len(cfg.Packages) == 0:
-		return nil, refuse(fmt.Errorf("%s has no packages, and no event files are given", cfg.Path))
+		return nil, cli.Refuse(fmt.Errorf("%s has no packages, and no event files are given", cfg.Path))
 	case len(cfg.Packages) > 1 && (o.out != "" || o.pkg != "" || o.typescript != ""):
-		return nil, refuse(fmt.Errorf("-o, --typescript and --package need event files or a config with one package; %s has %d", cfg.Path, len(cfg.Packages)))
+		return nil, cli.Refuse(fmt.Errorf("-o, --typescript and --package need event files or a config with one package; %s has %d", cfg.Path, len(cfg.Packages)))
 	}
 	var rs []gen.Request
 	for i, p := range cfg.Packages {
@@ -107,15 +108,15 @@ func (c *command) configured(o outputs) ([]gen.Request, error) {
 
 func (c *command) loadConfig(path string) (*config.Config, error) {
 	cfg, ds := config.Load(path, nil)
-	if err := c.judge(ds, nil, exitUsage); err != nil {
+	if err := c.judge(ds, nil, cli.Usage); err != nil {
 		return nil, err
 	}
 	c.loaded = cfg
 	return cfg, nil
 }
 
-// loadPackages loads the config with the event files of each package, so that what is wrong with its
-// keys and with its patterns comes in one run.
+// loadPackages loads the config with the event files of each package, so that one run reports the errors of its keys
+// and of its patterns.
 func (c *command) loadPackages(path string) (*config.Config, [][]string, error) {
 	cfg, ds := config.Load(path, nil)
 	var members [][]string
@@ -125,14 +126,14 @@ func (c *command) loadPackages(path string) (*config.Config, [][]string, error) 
 			members, ds = append(members, files), append(ds, found...)
 		}
 	}
-	if err := c.judge(source.Sort(ds), nil, exitUsage); err != nil {
+	if err := c.judge(source.Sort(ds), nil, cli.Usage); err != nil {
 		return nil, nil, err
 	}
 	c.loaded = cfg
 	return cfg, members, nil
 }
 
-// read sets how the config wants event files to be read and typed.
+// read sets the config's options for reading and typing event files.
 func read(r *gen.Request, cfg *config.Config) {
 	r.Types, r.Refs, r.Dialect = cfg.Types, cfg.Refs, cfg.Dialect
 	if cfg.Overrides != nil {
@@ -140,7 +141,7 @@ func read(r *gen.Request, cfg *config.Config) {
 	}
 }
 
-// fill sets from the config what the flags left open.
+// fill sets the values that the flags left open from the config.
 func fill(r *gen.Request, p config.Package) {
 	if r.Out == "" {
 		r.Out = p.Out
@@ -151,15 +152,16 @@ func fill(r *gen.Request, p config.Package) {
 	if len(r.Emit) == 0 && p.Out != "" {
 		r.Emit = p.Emit
 	}
+	r.Imports = p.Import
 	if r.TypeScript == nil && p.TypeScript != nil {
 		r.TypeScript = &gen.TypeScript{Out: p.TypeScript.Out, Emit: p.TypeScript.Emit}
 	}
 }
 
-// holding is the package of cfg that all files belong to, or nil.
+// holding returns the package of cfg that contains all files, or nil.
 func holding(cfg *config.Config, files []string) *config.Package {
 	for i, p := range cfg.Packages {
-		// What a pattern gets wrong matters only to a run that depends on it.
+		// An invalid pattern matters only to a run that depends on it.
 		members, _ := cfg.Files(p)
 		foreign := func(f string) bool {
 			return !slices.ContainsFunc(members, func(m string) bool { return same(f, m) })

@@ -9,12 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mcpe-gen/mcpe-gen/gen/breaking"
-	"github.com/mcpe-gen/mcpe-gen/gen/lint"
-	"github.com/mcpe-gen/mcpe-gen/gen/rule"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/breaking"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/lint"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/rule"
 )
 
-// rulebooks are the verbs that have rules, in the order in which they are listed.
+// rulebooks are the verbs with rules, in the order of the list.
 var rulebooks = []struct {
 	verb    string
 	rules   func() []rule.Rule
@@ -24,7 +25,7 @@ var rulebooks = []struct {
 	{"breaking", breaking.Rules, breaking.Example},
 }
 
-// listed is one line of the table.
+// A listed is one line of the table.
 type listed struct {
 	Verb string `json:"verb"`
 	rule.Rule
@@ -38,14 +39,14 @@ func newRules(c *command) *cobra.Command {
 		Long: `List the rules of lint and breaking, each with its ID, category, severity and
 requirement. "mcpe-gen explain RULE" gives the reason and an example.
 
-With --format json the list is one JSON document.`,
+With --format json the list is one JSON document on one line.`,
 		Example: `  mcpe-gen rules
   mcpe-gen rules breaking
   mcpe-gen --format json rules | jq -r '.rules[] | select(.category == "WIRE") | .id'`,
 		ValidArgs: verbs,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && !slices.Contains(verbs, args[0]) {
-				return usagef("rules takes at most one argument: %s", strings.Join(verbs, " or "))
+				return cli.Usagef("rules takes at most one argument: %s", strings.Join(verbs, " or "))
 			}
 			return nil
 		},
@@ -62,8 +63,8 @@ func (c *command) rules(args []string) error {
 			}
 		}
 	}
-	if c.format == "json" {
-		return c.printJSON(map[string]any{"rules": list})
+	if c.Format == "json" {
+		return c.PrintJSON(map[string]any{"rules": list})
 	}
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -74,5 +75,5 @@ func (c *command) rules(args []string) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return c.print(b.Bytes())
+	return c.Print(b.Bytes())
 }

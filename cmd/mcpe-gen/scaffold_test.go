@@ -16,9 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.yaml.in/yaml/v4"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
@@ -89,7 +90,7 @@ func scaffold(t *testing.T, flags ...string) string {
 	dir := filepath.Join(t.TempDir(), "demo")
 	var stderr bytes.Buffer
 	args := append([]string{"init", dir, "--module", "example.com/demo", "--replace", checkout}, flags...)
-	if code := run(args, io.Discard, &stderr, versionOf(nil)); code != exitOK {
+	if code := run(args, io.Discard, &stderr, cli.VersionOf(nil)); code != cli.OK {
 		t.Fatalf("init: exit code %d\n%s", code, &stderr)
 	}
 	sum, err := os.ReadFile(filepath.Join(checkout, "go.sum"))

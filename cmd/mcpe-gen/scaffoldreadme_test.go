@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/clitest"
 	"github.com/mcpe-gen/mcpe-gen/internal/freeport"
 	"github.com/mcpe-gen/mcpe-gen/templates"
 )
@@ -79,7 +80,7 @@ func (r *running) followReadme(t *testing.T, dir string) {
 	release()
 	mine := map[string]string{}
 	if r.store == "postgres" {
-		mine["DATABASE_URL"] = ownDatabase(t, r.postgres, "readme_"+filepath.Base(r.program))
+		mine["DATABASE_URL"] = clitest.OwnDatabase(t, r.postgres, "readme_"+filepath.Base(r.program))
 	}
 	if r.auth == "oauth" {
 		url := issuer(t, "http://"+addr+"/mcp")
@@ -104,8 +105,8 @@ func (r *running) followReadme(t *testing.T, dir string) {
 	if len(blocks) < 2 {
 		t.Fatalf("README.md has the commands %q", blocks)
 	}
-	sh := func(script string) (*exec.Cmd, *lines) {
-		cmd, out := exec.CommandContext(t.Context(), "sh", "-ec", script), &lines{}
+	sh := func(script string) (*exec.Cmd, *clitest.Lines) {
+		cmd, out := exec.CommandContext(t.Context(), "sh", "-ec", script), &clitest.Lines{}
 		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
 		cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
 			name, _, _ := strings.Cut(v, "=")
@@ -125,7 +126,7 @@ func (r *running) followReadme(t *testing.T, dir string) {
 		return
 	}
 	server, said := sh(blocks[0])
-	said.find(t, regexp.MustCompile(`MCP on http://`))
+	said.Find(t, regexp.MustCompile(`MCP on http://`))
 	listener, heard := sh(blocks[1])
 	if slices.Contains(templates.Sources, r.about) || r.about == "github" || r.about == "gitlab" || r.about == "hmac" || r.about == "cloudevents" {
 		if len(blocks) < 3 {
@@ -153,7 +154,7 @@ func (r *running) followReadme(t *testing.T, dir string) {
 			t.Errorf("an event of somebody else: %s", heard)
 		}
 	} else {
-		heard.find(t, regexp.MustCompile(`by push from`))
+		heard.Find(t, regexp.MustCompile(`by push from`))
 	}
 	_ = listener.Process.Kill()
 	_ = listener.Wait()

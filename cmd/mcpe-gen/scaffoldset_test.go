@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,8 +18,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/clitest"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/starter"
-	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
@@ -149,8 +149,8 @@ func TestCombinations(t *testing.T) {
 }
 
 // TestScaffolds builds, tests and runs what init writes for some combinations, and vets it for the services that are not
-// among them; with MCPE_GEN_SCAFFOLDS=all, as `make scaffolds` sets it, it runs all, and with other text those whose flags
-// contain it. They are directories of one module, so that the go command loads and builds what they share once.
+// among them; with MCPE_GEN_SCAFFOLDS=all, as `make scaffolds` sets it, it runs all, with none nothing, and with
+// other text those whose flags contain it. They are directories of one module, so that the go command loads and builds what they share once.
 func TestScaffolds(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -162,6 +162,8 @@ func TestScaffolds(t *testing.T) {
 		for _, service := range starter.Services {
 			vetted = append(vetted, combination{service, "http", "memory", "bearer", false, false})
 		}
+	case "none":
+		t.Skip("MCPE_GEN_SCAFFOLDS=none: `make scaffolds` runs all of them")
 	case "all":
 		set = all
 	default:
@@ -180,14 +182,14 @@ func TestScaffolds(t *testing.T) {
 		dir := filepath.Join(root, name(i))
 		var stdout, stderr bytes.Buffer
 		args := append([]string{"init", dir, "--module", "example.com/demo/" + name(i), "--replace", checkout}, c.flags()...)
-		if code := run(args, &stdout, &stderr, versionOf(nil)); code != exitOK {
+		if code := run(args, &stdout, &stderr, cli.VersionOf(nil)); code != cli.OK {
 			t.Fatalf("%s: exit code %d\n%s", c, code, &stderr)
 		}
 		_, commands, _ := strings.Cut(stdout.String(), "\nNext:\n")
 		next = append(next, commands)
 		for _, args := range [][]string{{"-c", filepath.Join(dir, "mcpe.yaml"), "generate", "--check"}, {"-c", filepath.Join(dir, "mcpe.yaml"), "lint"}} {
 			stdout.Reset()
-			if code := run(args, &stdout, &stderr, versionOf(nil)); code != exitOK || stdout.Len() > 0 {
+			if code := run(args, &stdout, &stderr, cli.VersionOf(nil)); code != cli.OK || stdout.Len() > 0 {
 				t.Errorf("%s: %v: exit code %d\n%s%s", c, args, code, &stdout, &stderr)
 			}
 		}
@@ -216,7 +218,7 @@ func TestScaffolds(t *testing.T) {
 	goRun(t, root, build...)
 	db := ""
 	if slices.ContainsFunc(set, func(c combination) bool { return c.store == "postgres" }) {
-		db = throwawayPostgres(t)
+		db = clitest.Postgres(t)
 	}
 	for i, c := range set {
 		t.Run(c.String(), func(t *testing.T) {
@@ -239,37 +241,13 @@ func TestScaffolds(t *testing.T) {
 
 func name(i int) string { return fmt.Sprintf("s%02d", i) }
 
-// throwawayPostgres is the connection string of a PostgreSQL for the test, "" where there is none.
-func throwawayPostgres(t *testing.T) string {
-	if url := os.Getenv("MCPE_TEST_POSTGRES"); url != "" {
-		return url
-	}
-	program := filepath.Join(t.TempDir(), "throwaway")
-	if out, err := exec.Command("go", "build", "-o", program, "../../runtime/internal/pgtest/throwaway").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	url, stop, err := throwaway.Start(program)
-	if errors.Is(err, throwaway.ErrMissing) && os.Getenv("MCPE_TEST_POSTGRES_REQUIRED") == "" {
-		return ""
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return url
-}
-
 // running is a server that was built.
 type running struct {
 	combination
 	program, dir, postgres string
 
 	cmd    *exec.Cmd
-	stderr *lines
+	stderr *clitest.Lines
 	base   string
 }
 
@@ -281,7 +259,7 @@ func (r *running) database(t *testing.T) []string {
 	case "postgres":
 		// Each test is alone in a database of its own: the scaffold's schema has one name.
 		name := "scaffold_" + regexp.MustCompile(`\W`).ReplaceAllString(strings.ToLower(filepath.Base(r.program)), "_")
-		return []string{"-db", ownDatabase(t, r.postgres, name)}
+		return []string{"-db", clitest.OwnDatabase(t, r.postgres, name)}
 	}
 	return nil
 }
@@ -291,13 +269,13 @@ const operatorToken = "only of the operators"
 // start starts the server and waits until it is ready.
 func (r *running) start(t *testing.T, args, env []string) {
 	t.Helper()
-	r.stderr = &lines{}
+	r.stderr = &clitest.Lines{}
 	r.cmd = exec.CommandContext(t.Context(), r.program, append([]string{"-http", "127.0.0.1:0"}, args...)...)
 	r.cmd.Env, r.cmd.Stderr, r.cmd.Dir = append(os.Environ(), env...), r.stderr, r.dir
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	r.base = r.stderr.find(t, regexp.MustCompile(`http://[^/ ]+`))
+	r.base = r.stderr.Find(t, regexp.MustCompile(`http://[^/ ]+`))
 	for _, path := range []string{"/readyz", "/healthz"} {
 		if code := status(t, r.base+path, "", ""); code != http.StatusOK {
 			t.Errorf("%s: status %d\n%s", path, code, r.stderr)
@@ -412,7 +390,7 @@ func (r *running) operate(t *testing.T) {
 	if !r.console {
 		return
 	}
-	at := strings.TrimPrefix(r.stderr.find(t, regexp.MustCompile(`console is on http://\S+`)), "console is on ")
+	at := strings.TrimPrefix(r.stderr.Find(t, regexp.MustCompile(`console is on http://\S+`)), "console is on ")
 	if code := status(t, at, "", ""); code != http.StatusUnauthorized {
 		t.Errorf("the console without a token: status %d", code)
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/clitest"
 )
 
 func (r *running) note(t *testing.T, token string) {
@@ -28,13 +30,13 @@ func (r *running) webhooksHere(t *testing.T, token, event string, args, env []st
 		r.start(t, args, env)
 		listen := exec.CommandContext(t.Context(), filepath.Join(filepath.Dir(r.program), "mcpe-gen"), "listen", r.base+"/mcp", event,
 			"--mode", "webhook", "--token", token, "-n", "1", "--json")
-		heard := &lines{}
+		heard := &clitest.Lines{}
 		listen.Env, listen.Stdout, listen.Stderr = append(os.Environ(), "XDG_CACHE_HOME="+r.dir), heard, heard
 		if err := listen.Start(); err != nil {
 			t.Fatal(err)
 		}
 		if slices.Contains(args, "-dev") {
-			heard.find(t, regexp.MustCompile(event+` by webhook from`))
+			heard.Find(t, regexp.MustCompile(event+` by webhook from`))
 			r.note(t, token)
 			if err := listen.Wait(); err != nil || !strings.Contains(heard.String(), `"mode":"webhook"`) || !strings.Contains(heard.String(), filepath.Join(r.dir, "mcpe-gen", "loopback.pem")) {
 				t.Errorf("by webhook: %v\n%s", err, heard)

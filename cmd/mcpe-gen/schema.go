@@ -5,9 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mcpe-gen/mcpe-gen/gen/config"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
-	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/config"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 )
 
 func newSchema(c *command) *cobra.Command {
@@ -29,10 +30,10 @@ reads its location from the first line of a file:
 		ValidArgs: kinds,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(kinds, args[0]) {
-				return usagef("schema takes one argument: %s", "events, config or model")
+				return cli.Usagef("schema takes one argument: %s", "events, config or model")
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return c.print(schemas[args[0]]()) },
+		RunE: func(_ *cobra.Command, args []string) error { return c.Print(schemas[args[0]]()) },
 	}
 }

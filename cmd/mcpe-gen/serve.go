@@ -9,8 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/serve"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/serve"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
 const serveHelp = `Serve event files as an MCP server without generated code, to try event types before
@@ -62,10 +64,10 @@ func newServe(c *command) *cobra.Command {
 	flags.Float64Var(&o.Drop, "drop", 0, "`share` of polls, streams and subscriptions to cut off, such as 0.2")
 	flags.DurationVar(&o.Delay, "delay", 0, "delay each request by this `time`")
 	flags.StringVar(&o.Token, "token", "",
-		"bearer `token` that gives webhooks (default: the environment's "+tokenVariable+")")
+		"bearer `token` that gives webhooks (default: the environment's "+peer.TokenVariable+")")
 	flags.BoolVar(&o.Dev, "dev", false, "allow callbacks on loopback, with any certificate")
 	flags.StringVar(&o.CallbackCA, "callback-ca", "",
-		"PEM `file` of certificates to trust at callbacks, beside the system's")
+		"PEM `file` of certificates to trust at callbacks, in addition to the system's")
 	_ = cmd.MarkFlagFilename("replay")
 	_ = cmd.MarkFlagFilename("callback-ca")
 	return cmd
@@ -73,10 +75,10 @@ func newServe(c *command) *cobra.Command {
 
 func (c *command) serve(ctx context.Context, files []string, o serve.Options) error {
 	if o.HTTP != "" && o.Token == "" {
-		o.Token = os.Getenv(tokenVariable)
+		o.Token = os.Getenv(peer.TokenVariable)
 	}
 	if err := o.Check(); err != nil {
-		return refuse(err)
+		return cli.Refuse(err)
 	}
 	all, err := c.sets(files)
 	if err != nil {
@@ -92,12 +94,12 @@ func (c *command) serve(ctx context.Context, files []string, o serve.Options) er
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// A second Ctrl-C ends the process at once, should a client keep the first one waiting.
+	// A second Ctrl-C ends the process immediately, in case a client delays the shutdown.
 	context.AfterFunc(ctx, stop)
-	o.Stdin, o.Stdout, o.Stderr, o.Quiet = os.Stdin, os.Stdout, c.stderr, c.quiet
+	o.Stdin, o.Stdout, o.Stderr, o.Quiet = os.Stdin, os.Stdout, c.Stderr, c.Quiet
 	err = serve.Run(ctx, o)
 	if wrong, ok := errors.AsType[*serve.UsageError](err); ok {
-		return refuse(wrong)
+		return cli.Refuse(wrong)
 	}
 	return err
 }

@@ -7,18 +7,18 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// What text shows unless --notes asks for all. The other formats are read by programs and are complete.
+// Limits of the text format without --notes. Programs read the other formats, which are complete.
 const (
 	maxPerCode = 3  // notes and warnings of one code
 	maxErrors  = 50 // errors of a run
 )
 
-// diagnose writes diagnostics: in text those that a person wants to read, with a count of the others.
+// diagnose writes diagnostics. The text format has the ones that matter to a person, and a count of the others.
 func (c *command) diagnose(w io.Writer, ds []source.Diagnostic, o source.WriteOptions) error {
-	if c.quiet {
+	if c.Quiet {
 		ds = slices.DeleteFunc(slices.Clone(ds), func(d source.Diagnostic) bool { return !c.fails(d) })
 	}
 	if o.Format != source.Text {
@@ -36,7 +36,7 @@ func (c *command) diagnose(w io.Writer, ds []source.Diagnostic, o source.WriteOp
 	return nil
 }
 
-// excused marks what the config silences.
+// excused marks the diagnostics that the config silences.
 func (c *command) excused(ds []source.Diagnostic) []source.Diagnostic {
 	if len(c.settings().Silences) == 0 {
 		return ds
@@ -48,7 +48,7 @@ func (c *command) excused(ds []source.Diagnostic) []source.Diagnostic {
 	return ds
 }
 
-// silenced returns the reason for which the config wants a diagnostic not to be shown.
+// silenced returns the config's reason to hide a diagnostic.
 func (c *command) silenced(d source.Diagnostic) (string, bool) {
 	for _, s := range c.settings().Silences {
 		if s.Covers(d) {
@@ -58,7 +58,7 @@ func (c *command) silenced(d source.Diagnostic) (string, bool) {
 	return "", false
 }
 
-// A tally counts what of one code is not shown.
+// A tally counts the hidden diagnostics of one code.
 type tally struct {
 	severity source.Severity
 	code     string
@@ -66,7 +66,7 @@ type tally struct {
 	files    map[string]bool
 }
 
-// String is the line that stands for what is not shown.
+// String returns the line that replaces the hidden diagnostics.
 func (t *tally) String() string {
 	what := t.severity.String()
 	if t.code != "" {
@@ -75,9 +75,9 @@ func (t *tally) String() string {
 	return fmt.Sprintf("%s: %d more in %s (--notes shows all)", what, t.hidden, count(len(t.files), "file", "files"))
 }
 
-// shown returns what is shown in text, and counts of what is not. Not shown and not counted are notes
-// about files of others, which nobody here can follow, and what the config silences; what --strict
-// stops on is never left out of the count.
+// shown returns the diagnostics to print in the text format, and counts of the hidden ones. It neither prints nor
+// counts notes about foreign files, which the user cannot change, and diagnostics that the config silences. It always
+// counts the diagnostics that fail a run with --strict.
 func (c *command) shown(ds []source.Diagnostic) ([]source.Diagnostic, []*tally) {
 	var shown []source.Diagnostic
 	var more []*tally
@@ -116,7 +116,7 @@ func (c *command) shown(ds []source.Diagnostic) ([]source.Diagnostic, []*tally) 
 	return shown, more
 }
 
-// foreign reports whether a file is none of the event files of the run: a $ref led to it.
+// foreign reports whether a file is not one of the run's event files, but was reached by a $ref.
 func (c *command) foreign(path string) bool {
 	return len(c.own) > 0 && !c.own[absolute(path)]
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/clitest"
 )
 
 var servedAt = regexp.MustCompile(`at (http://[^ ]+)/mcp, for testing only`)
@@ -19,7 +21,7 @@ var servedAt = regexp.MustCompile(`at (http://[^ ]+)/mcp, for testing only`)
 // startTrial is the script command "trial ARGS…": mcpe-gen serve in the background, whose address it puts
 // into $TRIAL, and what it writes to standard error into the file trial.log when the script ends it.
 func startTrial(ts *testscript.TestScript, neg bool, args []string) {
-	var log lines
+	var log clitest.Lines
 	cmd := program(ts, append([]string{"serve"}, args...))
 	cmd.Stderr = &log
 	ts.Check(cmd.Start())

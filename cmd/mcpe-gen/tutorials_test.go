@@ -15,7 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/clitest"
 	"github.com/mcpe-gen/mcpe-gen/internal/freeport"
+	"github.com/mcpe-gen/mcpe-gen/internal/procgroup"
 )
 
 var (
@@ -62,12 +64,17 @@ func follow(t *testing.T, page string) {
 	page = ownPorts(t, page)
 	page = strings.NewReplacer(
 		"$ git clone https://github.com/mcpe-gen/mcpe-gen\n", "$ test -d mcpe-gen\n",
-		"go install ./cmd/mcpe-gen", "go list ./cmd/mcpe-gen > /dev/null",
+		"go install ./cmd/mcpe-gen ./cmd/mcpe-conform", "go list ./cmd/mcpe-gen ./cmd/mcpe-conform > /dev/null",
 		"$ go mod tidy\n", "$ cp "+checkout+"/go.sum . && go list -deps -test ./... > /dev/null\n",
 	).Replace(page)
+	if bin := filepath.Join(dir, "bin"); strings.Contains(page, "$ mcpe-conform ") {
+		if out, err := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "../mcpe-conform").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
 	terminals := map[string]*shell{}
 	blocks := 0
-	for _, m := range block.FindAllStringSubmatch(page, -1) {
+	for _, m := range clitest.Block.FindAllStringSubmatch(page, -1) {
 		blocks++
 		language, text := m[1], m[2]
 		if file := fileName.FindStringSubmatch(text); file != nil {
@@ -124,7 +131,7 @@ type shell struct {
 	name  string
 	dir   string // where it is when it starts; where it was when ^C ended it
 	stdin io.WriteCloser
-	out   *lines
+	out   *clitest.Lines
 	seen  int // bytes of out that were waited for
 	done  int // commands that were typed
 	cmd   *exec.Cmd
@@ -132,7 +139,7 @@ type shell struct {
 }
 
 func newShell(t *testing.T, dir, name string) *shell {
-	s := &shell{name: name, dir: dir, out: &lines{}}
+	s := &shell{name: name, dir: dir, out: &clitest.Lines{}}
 	s.start(t)
 	t.Cleanup(func() { s.interrupt() })
 	return s
@@ -142,9 +149,9 @@ func (s *shell) start(t *testing.T) {
 	s.cmd = exec.Command("bash", "--norc", "--noprofile")
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.dir, s.out, s.out
 	s.cmd.WaitDelay = 10 * time.Second
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	procgroup.Lead(s.cmd)
 	state := filepath.Join(t.TempDir(), "state")
-	s.cmd.Env = append(os.Environ(), goFlags(), "GOPROXY=off", "GOWORK=off",
+	s.cmd.Env = append(os.Environ(), "PATH="+filepath.Join(s.dir, "bin")+string(filepath.ListSeparator)+os.Getenv("PATH"), goFlags(), "GOPROXY=off", "GOWORK=off",
 		"XDG_STATE_HOME="+state, "GORACE=atexit_sleep_ms=0")
 	var err error
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
@@ -166,7 +173,7 @@ func (s *shell) interrupt() {
 	case <-s.ended:
 	case <-time.After(time.Minute):
 	}
-	_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
+	_ = procgroup.Kill(s.cmd.Process)
 	<-s.ended
 }
 

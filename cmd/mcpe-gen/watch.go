@@ -11,21 +11,21 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/gen/config"
 	"github.com/mcpe-gen/mcpe-gen/gen/plugin"
-	"github.com/mcpe-gen/mcpe-gen/gen/schema"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/config"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
 const (
-	// watchEvery is how often files are looked at.
+	// watchEvery is the interval between two looks at the files.
 	watchEvery = 300 * time.Millisecond
-	// watchSettle is how long they must have stayed the same before a run: editors write in steps.
+	// watchSettle is how long the files must stay unchanged before a run, since editors write in steps.
 	watchSettle = 150 * time.Millisecond
 )
 
-// watch runs generate now and after each change of a file that it reads, until Ctrl-C. Mistakes in
-// event files and the config are printed and waited out.
+// watch runs generate now and after each change of a file that it reads, until Ctrl-C. It prints errors in event files
+// and the config, and waits for the next change.
 func (c *command) watch(ctx context.Context, files []string, f generateFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -34,8 +34,8 @@ func (c *command) watch(ctx context.Context, files []string, f generateFlags) er
 		if err := c.watched(ctx, files, f); err != nil {
 			return err
 		}
-		if !c.quiet && c.format != "json" {
-			fmt.Fprintf(c.stderr, "watching %s; Ctrl-C ends\n", count(len(w.seen), "file", "files"))
+		if !c.Quiet && c.Format != "json" {
+			fmt.Fprintf(c.Stderr, "watching %s; Ctrl-C ends\n", count(len(w.seen), "file", "files"))
 		}
 		if !w.changed(ctx) {
 			return nil
@@ -43,35 +43,35 @@ func (c *command) watch(ctx context.Context, files []string, f generateFlags) er
 	}
 }
 
-// watched is one run. Only what no edit of a file can mend ends the watching.
+// watched performs one run. Only an error that no edit of a file can fix ends the watching.
 func (c *command) watched(ctx context.Context, files []string, f generateFlags) error {
 	err := c.generate(ctx, files, f)
-	e := asExit(err)
+	e := c.ExitOf(err)
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return nil
-	case e.misused:
+	case e.Misused:
 		return err
-	case e.err != nil:
-		fmt.Fprintf(c.stderr, "mcpe-gen: %v\n", e)
+	case e.Err != nil:
+		fmt.Fprintf(c.Stderr, "mcpe-gen: %v\n", e)
 	}
 	return nil
 }
 
-// A watching is what a run depends on, as it was before the run.
+// A watching records the files on which a run depends, as they were before the run.
 type watching struct {
-	// config is the path of the config, empty when the run reads none; globbed tells that it names the
-	// event files.
+	// config is the path of the config, or empty if the run reads none; globbed reports whether it names the event
+	// files.
 	config  string
 	globbed bool
-	// plugins tells that the plugins of the config run.
+	// plugins reports whether the plugins of the config run.
 	plugins bool
-	// paths are the event files and those that they refer to, also in vain.
+	// paths are the event files and the files that they refer to, even if those do not exist.
 	paths []string
 	seen  map[string]stamp
 }
 
-// discover finds the files that a run reads. It reads the event files; looking at them later does not.
+// discover finds the files that a run reads. Only discover reads the event files; later looks do not.
 func (c *command) discover(files []string, plugins bool) *watching {
 	w := &watching{config: c.config, globbed: len(files) == 0, plugins: plugins && len(files) == 0}
 	if w.globbed && w.config == "" {
@@ -84,7 +84,7 @@ func (c *command) discover(files []string, plugins bool) *watching {
 	var reading schema.Options
 	if w.config != "" {
 		if cfg, _ := config.Load(w.config, nil); cfg != nil {
-			reading = cfg.Reading() // what refs maps is read, too
+			reading = cfg.Reading() // including the files that refs maps to
 		}
 	}
 	reading.ReadFile = func(p string) ([]byte, error) {
@@ -96,7 +96,7 @@ func (c *command) discover(files []string, plugins bool) *watching {
 	return w
 }
 
-// loaded is the config as it is now; nil where the run reads none, or it is wrong, which the run tells.
+// loaded returns the current config, or nil if the run reads none or it is invalid, which the run reports.
 func (w *watching) loaded() *config.Config {
 	if !w.globbed {
 		return nil
@@ -105,7 +105,7 @@ func (w *watching) loaded() *config.Config {
 	return cfg
 }
 
-// eventFiles are those that the config names now.
+// eventFiles returns the files that the config names now.
 func (w *watching) eventFiles() []string {
 	cfg := w.loaded()
 	if cfg == nil {
@@ -119,7 +119,7 @@ func (w *watching) eventFiles() []string {
 	return all
 }
 
-// pluginFiles are the files that the plugins are made of now. What a plugin writes is none of them.
+// pluginFiles returns the files that the plugins currently consist of, without the files that a plugin writes.
 func (w *watching) pluginFiles() []string {
 	cfg := w.loaded()
 	if cfg == nil || !w.plugins {
@@ -136,7 +136,7 @@ func (w *watching) pluginFiles() []string {
 	return all
 }
 
-// look is the state of every file.
+// look returns the state of every file.
 func (w *watching) look() map[string]stamp {
 	now := map[string]stamp{}
 	for _, p := range slices.Concat(w.eventFiles(), w.pluginFiles(), w.paths) {
@@ -148,7 +148,7 @@ func (w *watching) look() map[string]stamp {
 	return now
 }
 
-// changed waits until the files differ from what was seen and have settled; false when ctx ended.
+// changed waits until the files differ from the last state and have settled; it returns false if ctx ended.
 func (w *watching) changed(ctx context.Context) bool {
 	last := w.seen
 	wait := watchEvery
@@ -170,7 +170,7 @@ func (w *watching) changed(ctx context.Context) bool {
 	}
 }
 
-// A stamp tells two states of a file apart. The zero stamp is that of a file that is not there.
+// A stamp identifies the state of a file. The zero stamp stands for a missing file.
 type stamp struct{ size, modified int64 }
 
 func stampOf(path string) stamp {

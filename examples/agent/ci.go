@@ -17,7 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// A ciServer is a CI system in small: an MCP server over HTTP with the event type run.completed and the tool rerun_job.
+// A ciServer is a small CI system: an MCP server over HTTP with the event type run.completed and the tool rerun_job.
 type ciServer struct {
 	url     string
 	es      *server.Server
@@ -26,7 +26,7 @@ type ciServer struct {
 
 	mu      sync.Mutex
 	runs    map[string]ci.RunCompletedPayload
-	started []ci.RunCompletedPayload // by rerun_job
+	started []ci.RunCompletedPayload // started by rerun_job
 }
 
 // startCI serves on a free port of the loopback interface until close.
@@ -47,21 +47,21 @@ func startCI(log *slog.Logger) (*ciServer, error) {
 	}
 	s.url = "http://" + ln.Addr().String() + "/mcp"
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", transport.NewHandler(s.es, transport.HandlerOptions{Direct: true}))
+	mux.Handle("/mcp", transport.NewHandler(s.es, transport.HandlerOptions{}))
 	s.web = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	go s.web.Serve(ln)
 	return s, nil
 }
 
-// close ends subscriptions first, so that nobody's stream holds the listener.
+// close ends subscriptions first, so that no open stream blocks closing the listener.
 func (s *ciServer) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	return errors.Join(s.es.Shutdown(ctx), s.web.Shutdown(ctx))
 }
 
-// complete ends a run and tells of it.
+// complete ends a run and emits its event.
 func (s *ciServer) complete(ctx context.Context, r ci.RunCompletedPayload) error {
 	s.mu.Lock()
 	s.runs[r.RunID] = r
@@ -69,7 +69,7 @@ func (s *ciServer) complete(ctx context.Context, r ci.RunCompletedPayload) error
 	return s.emitter.Emit(ctx, r)
 }
 
-// finish completes what rerun_job has started.
+// finish completes the runs that rerun_job has started.
 func (s *ciServer) finish(ctx context.Context) error {
 	s.mu.Lock()
 	started := s.started
@@ -88,7 +88,7 @@ type rerunInput struct {
 	RunID string `json:"runId" jsonschema:"id of the failed run"`
 }
 
-// rerun is the tool: the job will succeed this time.
+// rerun implements the tool: the job will succeed this time.
 func (s *ciServer) rerun(_ context.Context, _ *mcp.CallToolRequest, in rerunInput) (*mcp.CallToolResult, any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

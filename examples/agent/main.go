@@ -1,12 +1,12 @@
-// Command agent shows what a coding agent gets by `mcpe-gen bridge` (docs/agents.md), without a model and without a
-// network:
+// Command agent shows how a coding agent receives events through `mcpe-gen bridge` (docs/agents.md). It needs neither a
+// model nor a network:
 //
 //	go build -o bin/ ./cmd/mcpe-gen ./examples/agent && ./bin/agent -bridge bin/mcpe-gen
 //
-// It plays an agent with two MCP servers in its configuration: a CI system (ci.go), and the bridge, which is subscribed to
-// that system's events. The agent waits, gets three runs of one commit as one batch, has the failed one run again by a
-// tool of the CI system, and ends. That run completes while neither the agent nor the bridge is there. When they are back
-// the agent waits once more and gets what it has missed, and nothing twice.
+// It plays an agent with two configured MCP servers: a CI system (ci.go), and the bridge, which subscribes to that
+// system's events. The agent waits, receives three runs of one commit in one batch, reruns the failed one with a tool
+// of the CI system, and exits. The rerun completes while neither the agent nor the bridge is running. After a restart
+// the agent waits once more and receives the missed event, without duplicates.
 package main
 
 import (
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// run plays everything once and tells of it.
+// run plays the whole scenario once and prints it.
 func run(ctx context.Context, program string, out io.Writer) (err error) {
 	state, err := os.MkdirTemp("", "agent-")
 	if err != nil {
@@ -91,7 +91,7 @@ func run(ctx context.Context, program string, out io.Writer) (err error) {
 // An agent is connected to its two servers.
 type agent struct{ bridge, ci *mcp.ClientSession }
 
-// begin starts the bridge as an agent starts a server of its configuration, and waits until it receives.
+// begin starts the bridge as an agent starts a configured server, and waits until the bridge receives events.
 func begin(ctx context.Context, program, state, url string) (*agent, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "0.1.0"}, nil)
 	cmd := exec.Command(program, "bridge", "--state", state, url, "run.completed")
@@ -122,7 +122,7 @@ func begin(ctx context.Context, program, state, url string) (*agent, error) {
 
 func (a *agent) end() error { return errors.Join(a.ci.Close(), a.bridge.Close()) }
 
-// wait waits for so many runs, and returns the ids of those that have failed.
+// wait waits for that number of runs, and returns the ids of the failed ones.
 func (a *agent) wait(ctx context.Context, runs int, out io.Writer) (failed []string, err error) {
 	for runs > 0 {
 		var found struct {
@@ -148,7 +148,7 @@ func (a *agent) wait(ctx context.Context, runs int, out io.Writer) (failed []str
 	return failed, nil
 }
 
-// act has what has failed run again.
+// act reruns the failed runs.
 func (a *agent) act(ctx context.Context, failed []string, out io.Writer) error {
 	for _, id := range failed {
 		text, err := callText(ctx, a.ci, "rerun_job", map[string]any{"runId": id})
@@ -160,7 +160,7 @@ func (a *agent) act(ctx context.Context, failed []string, out io.Writer) error {
 	return nil
 }
 
-// call calls a tool whose result is JSON.
+// call calls a tool with a JSON result.
 func call(ctx context.Context, s *mcp.ClientSession, tool string, args map[string]any, result any) error {
 	text, err := callText(ctx, s, tool, args)
 	if err != nil {

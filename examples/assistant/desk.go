@@ -17,11 +17,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// maxIncidents is how many incidents the desk remembers; the oldest are forgotten.
+// maxIncidents is the number of incidents that the desk remembers; it forgets the oldest.
 const maxIncidents = 200
 
-// A desk keeps the incidents and emits what becomes of them. It is the example's stand-in for an
-// incident system: it begins empty, and numbers incidents anew, at every start.
+// A desk keeps the incidents and emits their events. It is the example's stand-in for an incident system: it starts
+// empty, and numbers incidents from 1, at every start.
 type desk struct {
 	created  *assistant.IncidentCreatedEmitter
 	resolved *assistant.IncidentResolvedEmitter
@@ -101,12 +101,12 @@ func (d *desk) resolve(ctx context.Context, _ *mcp.CallToolRequest, in resolving
 }
 
 // unsaid logs that an event was not emitted. The tool has done its work and does not fail: a model that reads an error
-// does the work a second time.
+// would repeat the work.
 func (d *desk) unsaid(ctx context.Context, incident string, err error) {
 	d.log.ErrorContext(ctx, "subscribers were not told of an incident", "incident", incident, "error", err)
 }
 
-// end marks an incident as over and returns its id.
+// end marks an incident as resolved and returns its id.
 func (d *desk) end(id string) (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,7 +119,7 @@ func (d *desk) end(id string) (string, error) {
 	return "", errors.New("there is no such open incident")
 }
 
-// all returns a copy of the incidents, of one service or, when it is empty, of all.
+// all returns a copy of the incidents of a service, or of all if service is empty.
 func (d *desk) all(service string) (all []incident) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,14 +1,13 @@
-// Command assistant is an MCP server for incidents that speaks all four protocols at once: MCP
-// Events, MCPE, MCPC and conversation events. It serves MCP on /mcp (Streamable HTTP, both protocol
+// Command assistant is an MCP server for incidents that speaks four protocols: MCP Events, MCPE, MCPC and conversation
+// events. It serves MCP on /mcp (Streamable HTTP, both protocol
 // eras), on stdio, or on both:
 //
 //	assistant -stdio
 //	assistant -http 127.0.0.1:8080 -db assistant.db -tokens tokens.json
 //
-// With -db events, and the MCPE subscriptions of authenticated callers, survive a restart. On stdio
-// alone there is one user, who needs no token. The event types come from
-// examples/schemas/assistant.yaml. desk.go has the tools and the one Emit that reaches everybody,
-// report.go the task that works in the background, memory.go the answers to a user's messages.
+// With -db, events and the MCPE subscriptions of authenticated callers survive a restart. With stdio only, there is one
+// user, who needs no token. The event types come from examples/schemas/assistant.yaml. desk.go has the tools and the
+// one Emit that reaches all clients, report.go the background task, and memory.go the answers to a user's messages.
 package main
 
 import (
@@ -38,11 +37,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// shutdownTime bounds an orderly end. It is more than the 6 s that http.Server.Shutdown waits for a
-// connection that has sent nothing.
+// shutdownTime limits an orderly shutdown. It exceeds the 6 s that http.Server.Shutdown waits for a connection that has
+// sent nothing.
 const shutdownTime = 8 * time.Second
 
-// localUser owns everything where the server has no caller but the process that started it.
+// localUser owns all subscriptions if the only caller is the process that started the server.
 const localUser = "local"
 
 type options struct {
@@ -86,7 +85,7 @@ func parse(argv []string, stderr io.Writer) (o options, err error) {
 	return o, nil
 }
 
-// An assembled server with the protocols on it.
+// An assembled is a server with its protocols.
 type assembled struct {
 	srv  *mcp.Server
 	es   *server.Server
@@ -95,7 +94,7 @@ type assembled struct {
 	db   *sqlite.Store // nil in memory
 }
 
-// assemble puts the four protocols on one server.
+// assemble adds the four protocols to one server.
 func assemble(ctx context.Context, o options, log *slog.Logger) (_ *assembled, err error) {
 	a := &assembled{srv: mcp.NewServer(&mcp.Implementation{Name: "assistant", Version: "0.1.0"}, nil)}
 	defer func() {
@@ -127,7 +126,7 @@ func assemble(ctx context.Context, o options, log *slog.Logger) (_ *assembled, e
 	if err := mcpc.RegisterTask(a.mcpc, report.Task, d.write); err != nil {
 		return nil, err
 	}
-	// MCPE, after all event types: its tools name them, and change when types come later.
+	// Add MCPE after all event types: its tools list them, and change if types are added later.
 	if a.mcpe, err = mcpe.New(a.es, mo); err != nil {
 		return nil, err
 	}
@@ -135,8 +134,7 @@ func assemble(ctx context.Context, o options, log *slog.Logger) (_ *assembled, e
 	return a, conversation.Register(a.es, conversation.Handler[conversation.Memories]{OnUserMessage: d.remember}, conversation.Options{})
 }
 
-// close ends streams and tasks first, since http.Server.Shutdown waits for open requests, and the
-// store last.
+// close ends streams and tasks first, since http.Server.Shutdown waits for open requests. It closes the store last.
 func (a *assembled) close(ctx context.Context, web *http.Server) (err error) {
 	if a.es != nil {
 		err = a.es.Shutdown(ctx)
@@ -158,7 +156,7 @@ func (a *assembled) close(ctx context.Context, web *http.Server) (err error) {
 	return err
 }
 
-// run serves until ctx ends or, on stdio, the client goes away.
+// run serves until ctx ends or, on stdio, the client disconnects.
 func run(ctx context.Context, o options, stderr io.Writer) error {
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	a, err := assemble(ctx, o, log)
@@ -212,14 +210,14 @@ func listen(a *assembled, o options, log *slog.Logger, stderr io.Writer, failed 
 	return web, nil
 }
 
-// end closes everything in bounded time.
+// end closes everything within shutdownTime.
 func end(a *assembled, web *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
 	return a.close(ctx, web)
 }
 
-// withTokens asks for a bearer token of the file, whose principal owns the subscriptions.
+// withTokens requires a bearer token from the file. The token's principal owns the subscriptions.
 func withTokens(file string, next http.Handler) (http.Handler, error) {
 	if file == "" {
 		return next, nil
@@ -239,5 +237,5 @@ func withTokens(file string, next http.Handler) (http.Handler, error) {
 		}
 		return &auth.TokenInfo{UserID: principal}, nil
 	}
-	return auth.RequireBearerToken(verify, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(next), nil
+	return transport.Challenge(auth.RequireBearerToken(verify, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(next)), nil
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/conversation"
 )
 
-// notes are what the assistant knows without any incident, by service.
+// notes are the assistant's knowledge about services, independent of incidents.
 var notes = []struct{ service, text string }{
 	{"checkout", "The checkout service belongs to team Payments; its runbook starts with the payment gateway's status page."},
 	{"search", "The search service belongs to team Discovery; a reindex takes 40 minutes."},
 }
 
-// maxMemories bounds an answer; the most relevant stay.
+// maxMemories limits the memories in an answer; the most relevant are kept.
 const maxMemories = 10
 
-// remember answers a user's message with what the desk knows about it: the notes on services and
-// the incidents whose words it mentions. It keeps nothing of the message.
+// remember answers a user's message with the desk's knowledge about it: the notes on services and the incidents that
+// share words with the message. It does not store the message.
 func (d *desk) remember(_ context.Context, m conversation.Message) (a conversation.Answer[conversation.Memories], err error) {
 	said := words(m.Content)
 	var found []conversation.Memory
@@ -47,7 +47,7 @@ func (d *desk) remember(_ context.Context, m conversation.Message) (a conversati
 	return conversation.Answer[conversation.Memories]{Structured: &conversation.Memories{Memories: found[:min(len(found), maxMemories)]}}, nil
 }
 
-// relevance of an incident to what was said; 0 when it is beside the point.
+// relevance returns how relevant an incident is to a message; 0 if it is not.
 func relevance(said []string, i incident) float64 {
 	r := 0.0
 	switch about := words(i.IncidentID + " " + i.Title); {

@@ -10,18 +10,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
 )
 
-// step is how long one incident takes in a report.
+// step is the time that one incident takes in a report.
 const step = 150 * time.Millisecond
 
-// write does the work of write_report. It takes at least three steps, so that there is something to
-// see without incidents, too.
+// write does the work of write_report. It takes at least three steps, so that progress is visible even without
+// incidents.
 func (d *desk) write(ctx context.Context, args report.Arguments, t *mcpc.Task[report.Progress]) (r report.Report, err error) {
 	all := d.all(args.Service)
 	of := max(len(all), 3)
 	var text strings.Builder
 	for n := range of {
 		select {
-		case <-ctx.Done(): // the caller went away, or somebody stopped the task
+		case <-ctx.Done(): // the caller has disconnected, or the task was stopped
 			return r, context.Cause(ctx)
 		case <-time.After(step):
 		}

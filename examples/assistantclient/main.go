@@ -1,11 +1,10 @@
-// Command assistantclient shows what each protocol brings a client: it starts the assistant server
-// (examples/assistant) on stdio, subscribes by MCP Events and by MCPE, raises an incident, lets a
-// report be written in the background (MCPC) and asks for context on a user's message (conversation
-// events):
+// Command assistantclient shows what each protocol offers a client. It starts the assistant server (examples/assistant)
+// on stdio, subscribes by MCP Events and by MCPE, raises an incident, runs a report in the background (MCPC) and
+// requests context for a user's message (conversation events):
 //
 //	assistantclient path/to/assistant -stdio
 //
-// It prints a few lines for each and exits with 1 when something is missing.
+// It prints a few lines for each and exits with 1 if a result is missing.
 package main
 
 import (
@@ -52,8 +51,7 @@ func main() {
 	}
 }
 
-// run shows the protocols one after the other. Each connection that it makes over server is a
-// process of its own.
+// run shows the protocols one after the other. Each connection to the server starts a separate process.
 func run(ctx context.Context, server mcp.Transport, out io.Writer) error {
 	sdk := mcp.NewClient(&mcp.Implementation{Name: "assistantclient", Version: "0.1.0"}, nil)
 	if err := conversation.Install(sdk); err != nil {
@@ -70,13 +68,13 @@ func run(ctx context.Context, server mcp.Transport, out io.Writer) error {
 	return background(ctx, server, out)
 }
 
-// An item is what a subscription's iteration brings.
+// An item is an element of a subscription's iteration.
 type item struct {
 	payload assistant.IncidentCreatedPayload
 	err     error
 }
 
-// received reads a subscription until it ends, with the next item always at hand.
+// received reads a subscription until it ends, and keeps the next item ready.
 func received(sub *assistant.IncidentCreatedSubscription) <-chan item {
 	items := make(chan item, 16)
 	go func() {
@@ -191,7 +189,7 @@ func memories(ctx context.Context, c *client.Client, out io.Writer) error {
 	return nil
 }
 
-// background has a report written and hears of an incident meanwhile.
+// background runs a report in the background and receives an incident in the meantime.
 func background(ctx context.Context, server mcp.Transport, out io.Writer) error {
 	sdk := mcp.NewClient(&mcp.Implementation{Name: "assistantclient", Version: "0.1.0"}, nil)
 	c, err := mcpcclient.Connect(ctx, sdk, server, mcpcclient.Options{})
@@ -223,7 +221,7 @@ func background(ctx context.Context, server mcp.Transport, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	// Its answer is the message "created"; that of a call that was kept open is the result.
+	// The call returns the message "created"; the result follows.
 	if answer, _ := running.Answer.StructuredContent.(map[string]any); answer["event"] != "created" {
 		return errors.New("MCPC: the tool did not answer at once")
 	}

@@ -3,9 +3,9 @@
 //
 //	MCP_CONFORMANCE_SCENARIO=events-client-poll MCP_CONFORMANCE_CONTEXT='{"durationMs":10000}' conformance-client http://127.0.0.1:3000/mcp
 //
-// It connects to the URL in its last argument with default options, lists the event types, subscribes to all of
-// them in the one mode that each offers, goes on for durationMs and exits. A server without the extension is
-// asked nothing. What is received and what goes wrong is a line on standard error.
+// It connects to the URL in its last argument with default options, lists the event types, subscribes to each in its
+// only mode, runs for durationMs and exits. It does not send requests to a server without the extension. It prints
+// events and errors to standard error, one per line.
 package main
 
 import (
@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// defaultDuration is how long the client goes on when the suite does not say.
+// defaultDuration is how long the client runs if the suite does not set a duration.
 const defaultDuration = 10 * time.Second
 
 // duration reads MCP_CONFORMANCE_CONTEXT.
@@ -67,7 +67,7 @@ func run(ctx context.Context, args []string, env func(string) string, out io.Wri
 	if err != nil {
 		return err
 	}
-	// The suite grades what is asked for, and posts nothing to the callback.
+	// The suite grades the subscription request, and posts nothing to the callback.
 	o := client.Options{Webhook: &client.WebhookOptions{PublicURL: "https://" + listener.Addr().String(), Listener: listener}}
 	c, err := client.Connect(ctx, client.HTTP(args[len(args)-1], nil), o)
 	if err != nil {
@@ -88,12 +88,12 @@ func run(ctx context.Context, args []string, env func(string) string, out io.Wri
 	<-ctx.Done()
 	subscribed.Wait()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return nil // the time is over
+		return nil // the time is up
 	}
 	return ctx.Err()
 }
 
-// receive takes what comes of one type until the time is over.
+// receive prints the events of one type until the time is up.
 func receive(ctx context.Context, c *client.Client, name string, out io.Writer) {
 	sub, err := client.Subscribe(ctx, c, client.Dynamic(name), json.RawMessage(nil))
 	if err != nil {

@@ -8,10 +8,12 @@ import (
 	"os"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// authentication checks bearer tokens where there are any; callers without pass, and are whoever
-// -anonymous-as says.
+// authentication checks the bearer token of a request that has one. Requests without a token have the principal of
+// -anonymous-as.
 func authentication(file string) (func(http.Handler) http.Handler, error) {
 	principals := map[string]string{}
 	if file != "" {
@@ -32,7 +34,7 @@ func authentication(file string) (func(http.Handler) http.Handler, error) {
 	}
 	require := auth.RequireBearerToken(verify, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
 	return func(next http.Handler) http.Handler {
-		checked := require(next)
+		checked := transport.Challenge(require(next))
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Authorization") == "" {
 				next.ServeHTTP(w, r)

@@ -32,7 +32,7 @@ type (
 	}
 )
 
-// control adds a tool whose answer is one text block; an error declines.
+// control adds a tool whose result is one text block; an error becomes a tool error.
 func control[A any](srv *mcp.Server, name, description string, f func(context.Context, A) (string, error)) {
 	mcp.AddTool(srv, &mcp.Tool{Name: "events_conformance_" + name, Description: description},
 		func(ctx context.Context, _ *mcp.CallToolRequest, a A) (*mcp.CallToolResult, any, error) {
@@ -44,7 +44,7 @@ func control[A any](srv *mcp.Server, name, description string, f func(context.Co
 		})
 }
 
-// addControls adds the diagnostic controls of a generation.
+// addControls adds the diagnostic controls to a generation.
 func (f *fixture) addControls(srv *mcp.Server, g *generation) {
 	admin := g.es.Admin()
 	const ok = "ok"

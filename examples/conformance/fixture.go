@@ -20,14 +20,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// Facts of the catalogue that controls report too.
+// Parts of the catalogue that controls also reports.
 const (
 	cappedName    = "conformance.capped"
 	cappedStreams = 2
 	allowListed   = "https://conformance.invalid/mcp-events"
 )
 
-// A fixture serves one generation of the server after the other over one store.
+// A fixture serves successive generations of the server over one store.
 type fixture struct {
 	options options
 	store   *sqlite.Store
@@ -56,7 +56,7 @@ func newFixture(o options, s *sqlite.Store, log *slog.Logger) *fixture {
 	return &fixture{options: o, store: s, log: log}
 }
 
-// ServeHTTP serves the present generation.
+// ServeHTTP serves the current generation.
 func (f *fixture) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g := f.current.Load()
 	if g == nil {
@@ -74,9 +74,9 @@ func (f *fixture) start(ctx context.Context) error {
 	return f.build(ctx)
 }
 
-// build makes a generation and lets it serve; f.mu is held.
+// build creates a generation and starts serving it. f.mu must be held.
 func (f *fixture) build(ctx context.Context) (err error) {
-	srv := mcp.NewServer(&mcp.Implementation{Name: "mcpe-gen conformance fixture", Version: "0.1.0"}, nil)
+	srv := mcp.NewServer(&mcp.Implementation{Name: "mcpe-conformance fixture", Version: "0.1.0"}, nil)
 	es, err := server.New(srv, server.Options{
 		Store: f.store, PageSize: 3, NextPoll: 500 * time.Millisecond, Heartbeat: f.options.heartbeat, Logger: f.log,
 		Retention: server.Retention{MaxAge: 10 * time.Minute, MaxCount: 100_000},
@@ -144,12 +144,12 @@ func (f *fixture) build(ctx context.Context) (err error) {
 	return nil
 }
 
-// everyNth is what the argument every asks for.
+// everyNth reports whether the argument every selects the event.
 func everyNth(_ context.Context, p *conformance.ConformanceTickPayload, a *conformance.ConformanceTickArguments) bool {
 	return a.Every == nil || p.Seq%*a.Every == 0
 }
 
-// emit sends an event of each firing type at every cadence.
+// emit emits an event of each firing type at every cadence.
 func (f *fixture) emit(ctx context.Context, tick *conformance.ConformanceTickEmitter, hook *conformance.ConformanceHookEmitter) {
 	ticker := time.NewTicker(f.options.cadence)
 	defer ticker.Stop()
@@ -171,7 +171,7 @@ func (f *fixture) emit(ctx context.Context, tick *conformance.ConformanceTickEmi
 	}
 }
 
-// end ends the present generation; f.mu is held.
+// end ends the current generation. f.mu must be held.
 func (f *fixture) end() error {
 	g := f.current.Swap(nil)
 	if g == nil {
@@ -188,7 +188,7 @@ func shutdown(es *server.Server) error {
 	return es.Shutdown(ctx)
 }
 
-// restart replaces the present generation after a moment in which its answer goes out.
+// restart replaces the current generation after a moment, so that the response can be sent.
 func (f *fixture) restart() (next int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,11 +1,11 @@
-// Command conformance is the fixture server for the public conformance suite of the Events
-// extension: a small catalogue, hardened defaults, and diagnostic controls as ordinary tools that
-// let a suite provoke what no request of the protocol can ask for.
+// Command conformance is the fixture server for the public conformance suite of the Events extension. It has a small
+// catalogue, hardened defaults, and diagnostic controls: ordinary tools that let a suite trigger behaviour that the
+// protocol has no request for.
 //
 //	conformance -addr 127.0.0.1:8080 -controls
 //
-// Start reading at fixture.go, which builds one generation of the server; controls.go holds the
-// tools. Every control only pulls a trigger: what happens then is the runtime's own behaviour.
+// Start reading at fixture.go, which builds one generation of the server; controls.go has the tools. A control only
+// triggers an action: the runtime does the rest.
 package main
 
 import (
@@ -26,8 +26,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
-// shutdownTime bounds an orderly end. It is more than the 6 s that http.Server.Shutdown waits for a
-// connection that has sent nothing.
+// shutdownTime limits an orderly shutdown. It exceeds the 6 s that http.Server.Shutdown waits for a connection that has
+// sent nothing.
 const shutdownTime = 8 * time.Second
 
 type options struct {
@@ -80,7 +80,7 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 	return o, nil
 }
 
-// loopback reports whether an address to listen on can be reached from this machine only.
+// loopback reports whether a listen address can only be reached from this machine.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -1,13 +1,12 @@
-// Command consumer calls people for what happens to incidents. It loses no event, whatever becomes of it, of the server
-// and of the pager in between:
+// Command consumer pages people about incidents. It does not lose an event if it, the server or the pager fails:
 //
 //	MCP_URL=https://example.com/mcp PAGER_URL=https://pager.example.com/calls consumer
 //
-// It keeps its place and its dead letters in consumer.db of the working directory; while it does not run,
-// `mcpe-gen deadletters consumer.db` lists, retries and drops them. docs/consuming.md has the rules of it all.
+// It stores its position and its dead letters in consumer.db in the working directory. While it is stopped, `mcpe-ops
+// deadletters` lists, retries and drops them. See docs/consuming.md.
 //
-// It is a module of its own and imports what a program elsewhere would: generated types, the client and a store. A test
-// counts this file's lines, so that a consumer stays as short as this.
+// It is a separate module and imports what an external program would: generated types, the client and a store. A test
+// counts this file's lines, to keep consumers short.
 package main
 
 import (

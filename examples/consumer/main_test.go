@@ -244,8 +244,8 @@ func (p *program) end(t *testing.T, signal os.Signal) error {
 func build(t *testing.T) (consumer, command string) {
 	t.Helper()
 	dir := t.TempDir()
-	consumer, command = filepath.Join(dir, "consumer"), filepath.Join(dir, "mcpe-gen")
-	for _, args := range [][]string{{"build", "-o", consumer, "."}, {"build", "-C", "../..", "-o", command, "./cmd/mcpe-gen"}} {
+	consumer, command = filepath.Join(dir, "consumer"), filepath.Join(dir, "mcpe-ops")
+	for _, args := range [][]string{{"build", "-o", consumer, "."}, {"build", "-C", "../..", "-o", command, "./cmd/mcpe-ops"}} {
 		if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -337,11 +337,11 @@ func TestNothingIsLost(t *testing.T) {
 	t.Logf("%d events, %d changes in %d calls", len(all)+1, changes, bursts)
 
 	// The operator sees what was given up, mends the pager and has it tried again.
-	operate := func(args ...string) string {
+	operate := func(verb string, args ...string) string {
 		t.Helper()
-		out, err := exec.CommandContext(t.Context(), command, append([]string{"deadletters", filepath.Join(dir, "consumer.db")}, args...)...).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), command, append([]string{"deadletters", verb, filepath.Join(dir, "consumer.db")}, args...)...).CombinedOutput()
 		if err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
+			t.Fatalf("%s %v: %v\n%s", verb, args, err, out)
 		}
 		return string(out)
 	}

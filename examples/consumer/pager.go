@@ -12,7 +12,8 @@ import (
 
 var pager = &http.Client{Timeout: 10 * time.Second}
 
-// call has the pager call somebody. The key lets it leave out what it has had: an event may be handled more than once.
+// call makes the pager call somebody. The pager uses the key to drop duplicates: an event may be handled more than
+// once.
 func call(ctx context.Context, key, text string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, os.Getenv("PAGER_URL"), strings.NewReader(url.Values{"key": {key}, "text": {text}}.Encode()))
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// woken are the lines without which the agent has missed something.
+// woken are the lines that the agent must print.
 var woken = []string{"  test of 4f2a91c: failure", "agent: calls rerun_job: started run-2-again", "  test of 4f2a91c: success"}
 
-// codingAgent shows what a coding agent gets of a server's events by the bridge.
+// codingAgent shows how a coding agent receives a server's events through the bridge.
 func codingAgent(ctx context.Context, w io.Writer, bin string) error {
 	agent, err := spawn(filepath.Join(bin, "agent"), "-bridge", filepath.Join(bin, "mcpe-gen"))
 	if err != nil {

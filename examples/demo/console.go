@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// consolePause is how often GitHub sends a webhook while the console is looked at.
+	// consolePause is the interval at which GitHub sends webhooks while the console is served.
 	consolePause = 2 * time.Second
-	// consoleRefresh is how often the subscription is refreshed, well before it expires.
+	// consoleRefresh is the interval at which the subscription is refreshed, well before it expires.
 	consoleRefresh = 10 * time.Minute
 )
 
-// console serves the operators' console of a GitHub events server on loopback until ctx ends: an endpoint
-// that refuses some deliveries and a stream get what GitHub sends every 2 seconds. It says where, and the
-// token, which is made anew each time.
+// console serves the operators' console of a GitHub events server on loopback until ctx ends. GitHub sends a webhook
+// every 2 seconds to a stream and to an endpoint that refuses some deliveries. console prints the URL and the token,
+// which is new each time.
 func console(ctx context.Context, bin, bodies, tokens string, out io.Writer) (err error) {
 	e, err := newEndpoint()
 	if err != nil {
@@ -35,16 +35,11 @@ func console(ctx context.Context, bin, bodies, tokens string, out io.Writer) (er
 		return err
 	}
 	defer os.RemoveAll(dir)
-	ca, operators, operatorToken := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "operators.json"), rand.Text()
-	who, err := json.Marshal(map[string]string{operatorToken: "demo"})
+	argv, operatorToken, err := operated(dir, tokens, e)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.WriteFile(ca, e.caPEM, 0o600), os.WriteFile(operators, who, 0o600)); err != nil {
-		return err
-	}
-	server, base, err := startServer(ctx, filepath.Join(bin, "github"), []string{"-http", "127.0.0.1:0", "-github-secret", secret, "-tokens", tokens,
-		"-webhooks", "-dev", "-db", filepath.Join(dir, "events.db"), "-callback-ca", ca, "-operators", operators, "-operator-payloads"})
+	server, base, err := startServer(ctx, filepath.Join(bin, "github"), append(argv, "-http", "127.0.0.1:0", "-operator-payloads"))
 	if err != nil {
 		return err
 	}
@@ -63,7 +58,7 @@ func console(ctx context.Context, bin, bodies, tokens string, out io.Writer) (er
 		return err
 	}
 	fmt.Fprintf(out, "\nThe console is on %s/ops/ until you press Ctrl-C: any user, password %s\n", base, operatorToken)
-	fmt.Fprintf(out, "In a shell: MCPE_ADMIN_TOKEN=%s mcpe-gen admin %s/ops tail\n", operatorToken, base)
+	fmt.Fprintf(out, "In a shell: MCPE_ADMIN_TOKEN=%s mcpe-gen admin tail %s/ops\n", operatorToken, base)
 	refreshed := time.Now()
 	for n := 1; ; n++ {
 		if n%7 == 0 {
@@ -86,4 +81,19 @@ func console(ctx context.Context, bin, bodies, tokens string, out io.Writer) (er
 		case <-time.After(consolePause):
 		}
 	}
+}
+
+// operated prepares dir for a GitHub events server with a console and webhooks to e. It returns the server's arguments
+// without an address, and the operator's token.
+func operated(dir, tokens string, e *endpoint) (argv []string, operatorToken string, err error) {
+	ca, operators, operatorToken := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "operators.json"), rand.Text()
+	who, err := json.Marshal(map[string]string{operatorToken: "demo"})
+	if err != nil {
+		return nil, "", err
+	}
+	if err := errors.Join(os.WriteFile(ca, e.caPEM, 0o600), os.WriteFile(operators, who, 0o600)); err != nil {
+		return nil, "", err
+	}
+	return []string{"-github-secret", secret, "-tokens", tokens, "-webhooks", "-dev", "-db", filepath.Join(dir, "events.db"),
+		"-callback-ca", ca, "-operators", operators}, operatorToken, nil
 }

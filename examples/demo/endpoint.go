@@ -24,8 +24,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// An endpoint is a callback of the demo: a TLS server on loopback that verifies every signature and
-// can be told to fail.
+// An endpoint is a callback of the demo: a TLS server on loopback that verifies every signature and can be made to
+// fail.
 type endpoint struct {
 	url    string
 	caPEM  []byte
@@ -33,9 +33,10 @@ type endpoint struct {
 
 	mu       sync.Mutex
 	secrets  []webhook.Secret // every one of them must have signed
-	failures int              // how many of the next deliveries are refused
+	failures int              // the number of deliveries to refuse next
 	verified int
-	taken    []string // webhook-ids in order of first acceptance
+	taken    []string        // webhook-ids in order of first acceptance
+	onTaken  func(id string) // if not nil, called for each id while mu is held
 	refused  []string
 	bad      []error
 	change   chan struct{} // closed and replaced at every request
@@ -56,7 +57,7 @@ func newEndpoint() (*endpoint, error) {
 	return e, nil
 }
 
-// selfSigned makes a certificate for loopback and its PEM form for the server's -callback-ca.
+// selfSigned creates a certificate for loopback, and its PEM form for the server's -callback-ca.
 func selfSigned() (tls.Certificate, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -74,9 +75,9 @@ func selfSigned() (tls.Certificate, []byte, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
 }
 
-// ServeHTTP verifies, answers the challenge, and takes or refuses a delivery.
+// ServeHTTP verifies the request, answers the challenge, and accepts or refuses a delivery.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost { // for example the well-known document, which we do not publish
+	if r.Method != http.MethodPost { // for example for the well-known document, which we do not publish
 		http.NotFound(w, r)
 		return
 	}
@@ -115,10 +116,13 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not now", http.StatusServiceUnavailable)
 		return
 	}
-	// Delivery is at least once: what a killed server had not noted as taken comes again, under the
+	// Delivery is at least once: a delivery that a killed server had not recorded as accepted is repeated under the
 	// same id.
 	if !slices.Contains(e.taken, stamp.ID) {
 		e.taken = append(e.taken, stamp.ID)
+		if e.onTaken != nil {
+			e.onTaken(stamp.ID)
+		}
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -137,7 +141,7 @@ func (e *endpoint) accept(secrets ...webhook.Secret) {
 	e.secrets = secrets
 }
 
-// until waits for a condition that looks at the endpoint under its lock.
+// until waits for a condition, which is evaluated with the lock held.
 func (e *endpoint) until(ctx context.Context, what string, holds func() bool) error {
 	for {
 		e.mu.Lock()

@@ -1,9 +1,9 @@
-// Command demo shows the main job end to end with real processes: it starts the GitHub events server
-// over HTTP and over stdio, subscribes by poll and by push with different filters, replays real
-// bodies of GitHub's webhooks and shows what each subscriber received; then it subscribes by webhook
-// with a receiver that fails, rotates the secret and kills the server. It shows what MCPE, MCPC and
-// conversation events add to one server, and what a coding agent gets by the bridge, and kills one of
-// two replicas on PostgreSQL, where that is installed. All of it happens side by side. It exits with 1 when an event is missing, doubled or not asked for.
+// Command demo shows the project's main features end to end with real processes. It starts the GitHub events server
+// over HTTP and stdio, subscribes by poll and push with different filters, replays real GitHub webhook bodies and shows
+// the events that each subscriber received. Then it subscribes by webhook with a receiver that fails, rotates the
+// secret and kills the server. It also shows what MCPE, MCPC and conversation events add to a server, how a coding
+// agent uses the bridge, and, if PostgreSQL is installed, how a replica is killed. The parts run concurrently. The
+// command exits with 1 if an event is missing, duplicate or unexpected.
 package main
 
 import (
@@ -24,31 +24,37 @@ import (
 const (
 	secret = "demo-secret" // shared by GitHub and the server
 	token  = "demo-token"  // of the subscribers
-	// bound is how long the whole demo may take, on a machine that is busy with other things.
+	// bound limits the time for the whole demo, on a busy machine.
 	bound = 2 * time.Minute
 )
 
 func main() {
 	bin := flag.String("bin", "bin", "directory of the built github, watch, assistant, assistantclient, agent, mcpe-gen, tickets and throwaway programs")
 	bodies := flag.String("bodies", "examples/github/testdata", "directory of GitHub's webhook bodies")
+	onPage := flag.Bool("page", false, "serve a web page on loopback, on which events go out by poll, push and webhook, in place of the demo")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := func() error {
-		ctx, cancel := context.WithTimeout(ctx, bound)
-		defer cancel()
-		return run(ctx, *bin, *bodies)
-	}()
-	if err == nil && os.Getenv("DEMO_CONSOLE") != "" {
-		err = withTokens(func(tokens string) error { return console(ctx, *bin, *bodies, tokens, os.Stdout) })
-	}
-	if err != nil {
+	if err := do(ctx, *bin, *bodies, *onPage); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-// withTokens calls f with a file of the subscribers' tokens.
+// do serves the page; otherwise it runs all parts and, with DEMO_CONSOLE, serves the console.
+func do(ctx context.Context, bin, bodies string, onPage bool) error {
+	if onPage {
+		return withTokens(func(tokens string) error { return page(ctx, bin, bodies, tokens, os.Stdout) })
+	}
+	bounded, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	if err := run(bounded, bin, bodies); err != nil || os.Getenv("DEMO_CONSOLE") == "" {
+		return err
+	}
+	return withTokens(func(tokens string) error { return console(ctx, bin, bodies, tokens, os.Stdout) })
+}
+
+// withTokens calls f with the path of a file with the subscribers' tokens.
 func withTokens(f func(file string) error) error {
 	tokens, err := os.CreateTemp("", "mcpe-demo-tokens-*.json")
 	if err != nil {
@@ -68,10 +74,10 @@ func run(ctx context.Context, bin, bodies string) error {
 	return withTokens(func(tokens string) error { return show(ctx, bin, bodies, tokens) })
 }
 
-// A part shows one thing: it starts what it needs, prints to w and ends what it started.
+// A part demonstrates one feature: it starts its processes, prints to w and stops the processes.
 type part func(ctx context.Context, w io.Writer) error
 
-// show runs the parts side by side, since most of their time is waiting, and prints them one after the other.
+// show runs the parts concurrently, since they mostly wait, and prints them one after the other.
 func show(ctx context.Context, bin, bodies, tokens string) error {
 	github := filepath.Join(bin, "github")
 	parts := []part{

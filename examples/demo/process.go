@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// endTime is how long an example may take to end after SIGTERM.
+// endTime limits the time in which an example must exit after SIGTERM.
 const endTime = 10 * time.Second
 
 // A process is a started program whose output lines are kept.
@@ -26,7 +26,7 @@ type process struct {
 
 	mu     sync.Mutex
 	stdout []string
-	came   []time.Time // of the lines of stdout
+	came   []time.Time // arrival times of the lines of stdout
 	stderr []string
 	more   chan struct{} // closed and replaced at each line of stderr
 }
@@ -92,14 +92,14 @@ func (p *process) waitFor(ctx context.Context, mark string) (string, error) {
 	}
 }
 
-// lines returns what the process wrote to stdout.
+// lines returns the lines that the process wrote to stdout.
 func (p *process) lines() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stdout
 }
 
-// ended waits until the process has ended by itself, prints to w what it wrote and reports its failure.
+// ended waits until the process exits by itself, prints its output to w and returns its failure.
 func (p *process) ended(ctx context.Context, w io.Writer, heading string) error {
 	select {
 	case <-p.done:
@@ -116,7 +116,7 @@ func (p *process) ended(ctx context.Context, w io.Writer, heading string) error 
 	return nil
 }
 
-// next is when the first line of stdout after at came.
+// next returns when the first line of stdout after at arrived.
 func (p *process) next(at time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,9 +130,9 @@ func (p *process) next(at time.Time) time.Time {
 
 func (p *process) count() int { return len(p.lines()) }
 
-// end asks the process to end and reports anything but exit code 0 in time.
+// end stops the process. It returns an error unless the process exits with code 0 in time.
 func (p *process) end() error {
-	// A terminal's Ctrl-C has reached it by itself.
+	// Ctrl-C in a terminal has already reached the process.
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("%s: %w", p.name, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// shown is what the assistant's client has to print of each protocol, whatever else it prints.
+// shown is the output that the assistant's client must print for each protocol, among other lines.
 var shown = []struct{ heading, line string }{
 	{"MCP Events:", "  INC-2 P1 checkout: Payments fail"},
 	{"MCPE:", "  INC-1 P3 search: Slow search"},
@@ -20,7 +20,7 @@ var shown = []struct{ heading, line string }{
 	{"MCPC:", "  server event incident.created: INC-1"},
 }
 
-// protocols shows what each of the four protocols brings a client of one server, on stdio.
+// protocols shows the benefit of each of the four protocols to a client of one server, on stdio.
 func protocols(ctx context.Context, w io.Writer, bin string) error {
 	client, err := spawn(filepath.Join(bin, "assistantclient"), filepath.Join(bin, "assistant"), "-stdio")
 	if err != nil {

@@ -21,11 +21,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
 )
 
-// deskTickets are opened before a replica is killed, and as many after.
+// deskTickets is the number of tickets opened before a replica is killed, and again after.
 const deskTickets = 20
 
-// replicas shows two processes of one server on PostgreSQL behind a balancer: one is killed, and nobody
-// misses anything. Where PostgreSQL is not installed it says so.
+// replicas shows two processes of one server on PostgreSQL behind a load balancer. One is killed, and no subscriber
+// misses an event. If PostgreSQL is not installed, replicas says so.
 func replicas(ctx context.Context, w io.Writer, bin string) (err error) {
 	fmt.Fprintln(w, "\nTwo replicas on PostgreSQL; one is killed")
 	url, stop, err := throwaway.Start(filepath.Join(bin, "throwaway"))
@@ -97,13 +97,13 @@ func replicas(ctx context.Context, w io.Writer, bin string) (err error) {
 	return desks[1].end()
 }
 
-// roundRobin gives each request to the next server, whether or not that lives.
+// roundRobin sends each request to the next server, whether or not it is up.
 func roundRobin(bases []string) http.Handler {
 	var urls []*url.URL
 	for _, b := range bases {
 		u, err := url.Parse(b)
 		if err != nil {
-			panic(err) // the servers printed them
+			panic(err) // the servers printed these URLs
 		}
 		urls = append(urls, u)
 	}
@@ -115,7 +115,7 @@ func roundRobin(bases []string) http.Handler {
 	}
 }
 
-// openTicket asks until the ticket is open: when there was no answer, the next server is asked the same.
+// openTicket retries until the ticket is open: if a server does not answer, it sends the same request to the next one.
 func openTicket(ctx context.Context, base, id string) error {
 	for {
 		body := strings.NewReader(`{"title":"The printer is on fire","severity":"high"}`)
@@ -137,7 +137,7 @@ func openTicket(ctx context.Context, base, id string) error {
 	}
 }
 
-// gotOnce waits until a watcher has printed all the ids and expects each once and no others.
+// gotOnce waits until a watcher has printed all ids. It returns an error for a duplicate or unexpected one.
 func gotOnce(ctx context.Context, w *process, want []string) error {
 	for w.count() < len(want) {
 		select {

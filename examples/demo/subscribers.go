@@ -20,8 +20,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/github"
 )
 
-// deliveries are the webhooks that GitHub sends, in order. The last one repeats an earlier delivery,
-// as GitHub does when an answer was lost.
+// deliveries are the webhooks that GitHub sends, in order. The last one repeats an earlier delivery, as GitHub does if
+// a response was lost.
 var deliveries = []struct{ id, event, file string }{
 	{"d-pr-1", "pull_request", "pull_request.opened.json"},
 	{"d-pr-2", "pull_request", "pull_request.opened.2.json"},
@@ -35,20 +35,21 @@ var deliveries = []struct{ id, event, file string }{
 	{"d-pr-2", "pull_request", "pull_request.opened.2.json"},
 }
 
-// quiet is how long the demo waits for events that should not come; two poll intervals.
+// quiet is how long the demo waits for unexpected events: two poll intervals.
 const quiet = 2500 * time.Millisecond
 
-// A subscriber is one watch process, what it asks for and the delivery ids that it must receive.
+// A subscriber is a watch process, its subscription, and the delivery ids that it must receive.
 type subscriber struct {
 	mode, event string
 	args        []string
-	connect     []string // the part of the command line that says where the server is
+	connect     []string // the command-line arguments for the server
 	ownServer   bool     // the server is a child of the subscriber, on stdio
 	want        []string
 	process     *process
 }
 
-// subscribers shows that each subscriber by poll and push, over HTTP and stdio, gets what it asks for, and nothing else.
+// subscribers shows that each subscriber by poll and push, over HTTP and stdio, gets exactly the events that it
+// subscribed to.
 func subscribers(ctx context.Context, w io.Writer, bin, github, bodies, tokens string) error {
 	server, base, err := startServer(ctx, github, []string{"-http", "127.0.0.1:0", "-github-secret", secret, "-tokens", tokens})
 	if err != nil {
@@ -95,8 +96,8 @@ func subscribers(ctx context.Context, w io.Writer, bin, github, bodies, tokens s
 	return errors.Join(append(failures, server.end())...)
 }
 
-// await returns when every subscriber has what it expects and a quiet time has passed, in which
-// what should not come would have come.
+// await returns once every subscriber has its expected events and a quiet time has passed, in which unexpected events
+// would have arrived.
 func await(ctx context.Context, all []*subscriber) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -145,7 +146,7 @@ func (s *subscriber) argv() []string {
 	return append(argv, s.connect...)
 }
 
-// report prints what s received and says what is missing, doubled or not asked for.
+// report prints the events that s received, and the missing, duplicate and unexpected ones.
 func (s *subscriber) report(w io.Writer) error {
 	carrier := "HTTP"
 	if s.ownServer {
@@ -198,7 +199,7 @@ func count(ids []string, id string) (n int) {
 	return n
 }
 
-// describe decodes a payload into its generated type and says it in words.
+// describe decodes a payload into its generated type and describes it in words.
 func describe(event string, data []byte) (string, error) {
 	switch event {
 	case "issues.opened":
@@ -221,7 +222,7 @@ func describe(event string, data []byte) (string, error) {
 	return "", fmt.Errorf("no words for %s", event)
 }
 
-// post sends one webhook as GitHub signs it.
+// post sends one webhook, signed as GitHub signs it.
 func post(ctx context.Context, url, file, event, id string) error {
 	body, err := os.ReadFile(file)
 	if err != nil {

@@ -66,7 +66,7 @@ func webhooks(ctx context.Context, w io.Writer, github, bodies, tokens string) (
 	if _, err := subscribe(ctx, base, e.url, second); err != nil {
 		return err
 	}
-	e.accept(first, second) // in the window after a rotation both must have signed
+	e.accept(first, second) // in the window after a rotation both secrets must have signed
 	if err := send("w-issue-2", "issues.opened.2.json"); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func startServer(ctx context.Context, program string, argv []string) (*process, 
 	return p, base, nil
 }
 
-// A subscription is the part of the answer to events/subscribe that the demo shows.
+// A subscription has the fields of the events/subscribe response that the demo shows.
 type subscription struct {
 	ID            string `json:"id"`
 	RefreshBefore string `json:"refreshBefore"`
@@ -170,7 +170,7 @@ func subscribe(ctx context.Context, base, callback string, s webhook.Secret) (*s
 	return answer.Result, nil
 }
 
-// dataOf returns the JSON of an answer, which may come as one server-sent event.
+// dataOf returns the JSON of a response, which may be a server-sent event.
 func dataOf(answer []byte) []byte {
 	for line := range bytes.Lines(answer) {
 		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok && len(bytes.TrimSpace(data)) > 0 {

@@ -1,16 +1,15 @@
-// Command github is an MCP server whose event types are those of a GitHub repository.
+// Command github is an MCP server with the events of a GitHub repository.
 //
-// It takes GitHub's own webhooks on POST /github and serves MCP on /mcp (Streamable HTTP, both
+// It receives GitHub's own webhooks on POST /github and serves MCP on /mcp (Streamable HTTP, both
 // protocol eras) or on stdio:
 //
 //	github -http 127.0.0.1:8080 -github-secret S -tokens tokens.json
 //
-// With -db events and subscriptions survive a restart; with -webhooks subscribers may have events
-// posted to them; with -tools clients that do not support events have tools for them; with -operators their
-// operators have a console on /ops/. Probes ask /healthz and /readyz. The event types come from
-// examples/schemas/github.yaml; what this program adds is in receive.go (GitHub's endpoint), payloads.go
-// (GitHub's bodies to typed payloads), webhooks.go (the options of delivery by webhook) and operators.go
-// (the console).
+// With -db, events and subscriptions survive a restart. -webhooks enables delivery by webhook, -tools adds tools for
+// clients that do not support events, and -operators adds an operators' console on /ops/. Probes use /healthz and
+// /readyz. The event types come from examples/schemas/github.yaml. The code is in receive.go (GitHub's endpoint),
+// payloads.go (GitHub's bodies to typed payloads), webhooks.go (options of webhook delivery) and operators.go (the
+// console).
 package main
 
 import (
@@ -36,8 +35,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// shutdownTime bounds an orderly end. It is more than the 6 s that http.Server.Shutdown waits for a
-// connection that has sent nothing.
+// shutdownTime limits an orderly shutdown. It exceeds the 6 s that http.Server.Shutdown waits for a connection that has
+// sent nothing.
 const shutdownTime = 8 * time.Second
 
 type options struct {
@@ -90,7 +89,7 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 	return o, errors.Join(o.webhooks.check(), o.operators.check(o.http))
 }
 
-// run serves until ctx ends or, on stdio, the client goes away.
+// run serves until ctx ends or, on stdio, the client disconnects.
 func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	kept, err := o.webhooks.openStore(ctx)
@@ -130,7 +129,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 			hooks = transport.SameOrigin(hooks)
 		}
 		mux.Handle("/github", hooks)
-		mcpHandler, err := withTokens(o.tokens, transport.NewHandler(es, transport.HandlerOptions{Direct: true}))
+		mcpHandler, err := withTokens(o.tokens, transport.NewHandler(es, transport.HandlerOptions{}))
 		if err != nil {
 			return err
 		}
@@ -180,7 +179,7 @@ func shutdown(es *server.Server, web *http.Server) error {
 	return err
 }
 
-// withTokens asks for a bearer token of the file, whose principal owns the subscriptions.
+// withTokens requires a bearer token from the file. The token's principal owns the subscriptions.
 func withTokens(file string, next http.Handler) (http.Handler, error) {
 	if file == "" {
 		return next, nil
@@ -200,6 +199,6 @@ func withTokens(file string, next http.Handler) (http.Handler, error) {
 		}
 		return &auth.TokenInfo{UserID: principal}, nil
 	}
-	// Tokens of a file do not expire; streams opened with one that does would end with it.
-	return auth.RequireBearerToken(verify, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(next), nil
+	// Tokens from a file do not expire; a stream opened with an expiring token would end with it.
+	return transport.Challenge(auth.RequireBearerToken(verify, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(next)), nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// register registers the event types and returns what emits them, by the name in X-GitHub-Event.
+// register registers the event types and returns their emitters, by the name in X-GitHub-Event.
 func register(es *server.Server) (map[string]emitFunc, error) {
 	pullRequest, err := github.RegisterPullRequestOpened(es, github.PullRequestOpenedHooks{})
 	if err != nil {
@@ -47,13 +47,13 @@ func register(es *server.Server) (map[string]emitFunc, error) {
 	}, nil
 }
 
-// An emitter is that of one event type, or what is wrapped around it.
+// An emitter emits occurrences of one event type, possibly wrapped.
 type emitter[P any] interface {
 	Emit(ctx context.Context, p P, o ...events.EmitOption) error
 }
 
-// emitAs decodes a body, passes over other actions than the one, maps it and emits the payload.
-// The delivery's id is the eventId, so that a redelivery is recognized by subscribers.
+// emitAs decodes a body, skips all actions but the given one, maps the body and emits the payload. The delivery's id is
+// the eventId, so that subscribers recognize a redelivery.
 func emitAs[P any](e emitter[P], action string, payload func(*body) (P, error)) emitFunc {
 	return func(ctx context.Context, delivery string, raw []byte) error {
 		var b body
@@ -71,7 +71,7 @@ func emitAs[P any](e emitter[P], action string, payload func(*body) (P, error)) 
 	}
 }
 
-// body is what we read of GitHub's bodies.
+// body has the fields that we read from GitHub's bodies.
 type body struct {
 	Action     string `json:"action"`
 	Repository struct {

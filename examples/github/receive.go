@@ -15,14 +15,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// maxBody bounds a webhook body; GitHub sends none above 25 MB.
+// maxBody limits a webhook body; GitHub does not send more than 25 MB.
 const maxBody = 25 << 20
 
-// An emitFunc maps the body of one GitHub event to a payload and emits it under the delivery's id.
-// It reports errSkip for bodies that are of no event type of ours.
+// An emitFunc maps the body of a GitHub event to a payload and emits it under the delivery's id. It returns errSkip for
+// bodies without a matching event type.
 type emitFunc func(ctx context.Context, delivery string, body []byte) error
 
-// errSkip marks a body whose action no event type covers.
+// errSkip reports a body whose action no event type covers.
 var errSkip = errors.New("no event type covers this action")
 
 // receiver is the endpoint of GitHub's own webhooks.
@@ -32,8 +32,8 @@ type receiver struct {
 	log    *slog.Logger
 }
 
-// ServeHTTP checks the signature, emits, and only then answers 2xx, so that GitHub redelivers what
-// was not taken.
+// ServeHTTP checks the signature, emits, and only then answers 2xx, so that GitHub redelivers bodies that were not
+// accepted.
 func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -43,7 +43,7 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var signature []byte
 	if len(rc.secret) > 0 {
 		var ok bool
-		if signature, ok = signatureOf(r.Header); !ok { // known before a byte of the body is read
+		if signature, ok = signatureOf(r.Header); !ok { // checked before the body is read
 			http.Error(w, "X-Hub-Signature-256 is missing or wrong", http.StatusUnauthorized)
 			return
 		}
@@ -69,7 +69,7 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	emit, ok := rc.emit[event]
 	if !ok {
-		w.WriteHeader(http.StatusNoContent) // for example ping: nothing of ours, and nothing to retry
+		w.WriteHeader(http.StatusNoContent) // for example ping, which needs no retry
 		return
 	}
 	switch err := emit(r.Context(), delivery, body); {
@@ -78,7 +78,7 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, errSkip):
 		w.WriteHeader(http.StatusNoContent)
 	case errors.As(err, new(*bodyError)), errors.Is(err, events.ErrInvalidPayload):
-		// Sending it again would not help.
+		// Resending it would not help.
 		rc.log.Warn("webhook body not understood", "event", event, "delivery", delivery, "error", err)
 		http.Error(w, "body not understood", http.StatusBadRequest)
 	default:
@@ -101,7 +101,7 @@ func signed(secret, body, sum []byte) bool {
 	return hmac.Equal(sum, mac.Sum(nil))
 }
 
-// A bodyError is a body that is not what GitHub documents for its event.
+// A bodyError reports a body that does not match GitHub's documentation of its event.
 type bodyError struct{ err error }
 
 func (e *bodyError) Error() string { return fmt.Sprintf("read body: %v", e.err) }

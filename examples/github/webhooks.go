@@ -18,7 +18,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
-// webhookOptions are the flags of delivery by webhook and of what it is kept in.
+// webhookOptions are the flags of delivery by webhook and of its store.
 type webhookOptions struct {
 	db, callbackCA string
 	preset         string
@@ -61,7 +61,7 @@ func (o *webhookOptions) check() error {
 	return nil
 }
 
-// openStore opens what the server keeps its state in.
+// openStore opens the store of the server's state.
 func (o *webhookOptions) openStore(ctx context.Context) (store.Store, error) {
 	if o.db == "" {
 		return memory.New(), nil
@@ -69,7 +69,7 @@ func (o *webhookOptions) openStore(ctx context.Context) (store.Store, error) {
 	return sqlite.Open(ctx, o.db, sqlite.Options{})
 }
 
-// apply makes the server's options follow the preset.
+// apply applies the preset to the server's options.
 func (o *webhookOptions) apply(so server.Options) server.Options {
 	switch o.preset {
 	case "chatgpt":
@@ -80,7 +80,7 @@ func (o *webhookOptions) apply(so server.Options) server.Options {
 	return so
 }
 
-// server gives the server's options; nil when webhooks are off.
+// server returns the server's options; nil if webhooks are off.
 func (o *webhookOptions) server() (*server.WebhookOptions, error) {
 	if !o.on {
 		return nil, nil
@@ -97,7 +97,7 @@ func (o *webhookOptions) server() (*server.WebhookOptions, error) {
 	return w, nil
 }
 
-// rootsWith returns the system's roots and those of a PEM file.
+// rootsWith returns the system's root certificates and the ones in a PEM file.
 func rootsWith(file string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(file)
 	if err != nil {

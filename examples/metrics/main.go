@@ -1,13 +1,12 @@
-// Command metrics is an MCP server whose measurements Prometheus reads:
+// Command metrics is an MCP server that exposes its metrics to Prometheus:
 //
 //	metrics -http 127.0.0.1:8080 -metrics 127.0.0.1:9464
 //
-// MCP is served on /mcp, and POST /tickets?title=… opens a ticket, which emits ticket.created. GET /metrics is on an
-// address of its own, for Prometheus alone. alerts.yaml beside it has the alerts of docs/observability.md as rules for
-// Prometheus, and dashboard.json draws the same metrics in Grafana.
+// It serves MCP on /mcp. POST /tickets?title=… opens a ticket and emits ticket.created. GET /metrics has a separate
+// address, for Prometheus only. alerts.yaml in this directory has the alerts of docs/observability.md as Prometheus
+// rules, and dashboard.json shows the same metrics in Grafana.
 //
-// It is a module of its own, so that nobody who uses mcpe-gen downloads the OpenTelemetry SDK and an exporter that they
-// did not choose.
+// It is a separate module, so that users of mcpe-gen need not download the OpenTelemetry SDK and an exporter.
 package main
 
 import (
@@ -38,7 +37,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// shutdownTime bounds an orderly end.
+// shutdownTime limits an orderly shutdown.
 const shutdownTime = 8 * time.Second
 
 type options struct{ http, metrics string }
@@ -56,8 +55,8 @@ func main() {
 	}
 }
 
-// newMeters returns a provider whose measurements handler shows to Prometheus, as names of letters, digits and _ with
-// the unit and _total at their end.
+// newMeters returns a meter provider whose metrics handler exposes to Prometheus. Metric names consist of letters,
+// digits and _, and end in the unit and _total.
 func newMeters() (provider *sdkmetric.MeterProvider, handler http.Handler, err error) {
 	registry := prometheus.NewRegistry()
 	exporter, err := otelprometheus.New(
@@ -94,7 +93,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	}
 
 	public := http.NewServeMux()
-	public.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{Direct: true}))
+	public.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{}))
 	public.Handle("POST /tickets", transport.SameOrigin(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := created.Emit(r.Context(), tickets.TicketCreatedPayload{
 			TicketID: rand.Text(), Title: r.FormValue("title"), Severity: tickets.SeverityNormal, OpenedAt: events.NewTime(time.Now().UTC())})
@@ -130,7 +129,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	return errors.Join(err, stopAll(stop))
 }
 
-// stopAll ends streams and then the servers that carry them.
+// stopAll ends the streams first, and then the servers that carry them.
 func stopAll(stop []func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()

@@ -23,7 +23,7 @@ import (
 // noArguments is the inputSchema of every relayed type: the relay's own arguments are the filter.
 const noArguments = `{"type":"object","properties":{},"additionalProperties":false}`
 
-// A downstream is the relay as a server.
+// A downstream is the server side of the relay.
 type downstream struct {
 	events *server.Server
 	web    *http.Server
@@ -31,7 +31,7 @@ type downstream struct {
 	log    *slog.Logger
 }
 
-// serve registers what the upstream relays and begins to listen.
+// serve registers the relayed types and starts to listen.
 func serve(ctx context.Context, o options, up *upstream, log *slog.Logger, failed context.CancelCauseFunc) (*downstream, error) {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "mcpe-relay", Version: "0.1.0"}, nil)
 	es, err := server.New(srv, server.Options{NextPoll: o.interval, SkipPayloadValidation: true, Logger: log})
@@ -44,7 +44,7 @@ func serve(ctx context.Context, o options, up *upstream, log *slog.Logger, faile
 			return nil, err
 		}
 	}
-	handler, err := withTokens(o.tokens, transport.NewHandler(es, transport.HandlerOptions{Direct: true}))
+	handler, err := withTokens(o.tokens, transport.NewHandler(es, transport.HandlerOptions{}))
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +65,7 @@ func serve(ctx context.Context, o options, up *upstream, log *slog.Logger, faile
 	return d, nil
 }
 
-// register serves the log of a relayed type as a check: what the log has is all that there is, for
-// every client.
+// register serves the log of a relayed type as a check: every client gets all events of the log.
 func (d *downstream) register(r *relayed) error {
 	in := json.RawMessage(noArguments)
 	t := events.Type[json.RawMessage, json.RawMessage]{Info: events.Info{Name: r.descriptor.Name, Description: r.descriptor.Description,
@@ -77,7 +76,7 @@ func (d *downstream) register(r *relayed) error {
 	return server.RegisterCheck(d.events, t, check, server.Hooks[json.RawMessage, json.RawMessage]{}, server.WithSharedCheck())
 }
 
-// terminate passes on that the upstream ended an event type.
+// terminate forwards the upstream's termination of an event type.
 func (d *downstream) terminate(event string, reason *events.Error) {
 	_, err := d.events.Admin().Terminate(context.Background(), operator.Target{Event: event}, events.NewError(reason.Kind, reason.Data))
 	if err != nil {
@@ -96,7 +95,7 @@ func (d *downstream) close() error {
 	return err
 }
 
-// withTokens asks for a bearer token of the file.
+// withTokens requires a bearer token from the file.
 func withTokens(file string, next http.Handler) (http.Handler, error) {
 	if file == "" {
 		return next, nil
@@ -114,8 +113,8 @@ func withTokens(file string, next http.Handler) (http.Handler, error) {
 		if !ok {
 			return nil, auth.ErrInvalidToken
 		}
-		// Tokens of a file do not expire; the SDK asks for a date all the same.
+		// Tokens from a file do not expire, but the SDK requires an expiration.
 		return &auth.TokenInfo{UserID: principal, Expiration: time.Now().AddDate(1, 0, 0)}, nil
 	}
-	return auth.RequireBearerToken(verify, nil)(next), nil
+	return transport.Challenge(auth.RequireBearerToken(verify, nil)(next)), nil
 }

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// pageSize is how many events a client's request gets at once from the log.
+	// pageSize is the number of events that a client's request gets from the log.
 	pageSize = 256
-	// recentIDs is how many of the last events are looked at for one that comes again. After a
-	// crash that is the one event whose commit was missing; the rest is for generous upstreams.
+	// recentIDs is the number of recent events that are checked for duplicates. After a crash the only duplicate is the
+	// event whose commit was missing; the rest is for upstreams that repeat more.
 	recentIDs = 1024
-	// gapTarget marks the entry that stands for a gap: its only target, which nothing has.
+	// gapTarget is the only target of an entry that stands for a gap. No subscription has it.
 	gapTarget = "gap"
 )
 
@@ -70,7 +70,7 @@ func (l *eventLog) remember(id string) {
 	}
 }
 
-// append stores an event unless it is there already.
+// append stores an event unless it is already stored.
 func (l *eventLog) append(ctx context.Context, e store.Entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +84,7 @@ func (l *eventLog) append(ctx context.Context, e store.Entry) error {
 	return nil
 }
 
-// gap stores that events may be missing here.
+// gap records that events may be missing at this point.
 func (l *eventLog) gap(ctx context.Context) error {
 	_, err := l.log.Append(ctx, store.Entry{EventID: gapTarget, Timestamp: events.NewTime(time.Now().UTC()), Data: json.RawMessage(`{}`), Targets: []string{gapTarget}})
 	if err != nil {
@@ -93,18 +93,18 @@ func (l *eventLog) gap(ctx context.Context) error {
 	return nil
 }
 
-// cursor is the text of a position. Another life of the log has another epoch, and the proof tells the
-// entry there from another one that came when an older copy of the file had been put back.
+// cursor returns the text of a position. Its epoch identifies the incarnation of the log. Its proof tells the entry
+// from another one at the same position, written after an older copy of the file was restored.
 func (l *eventLog) cursor(ctx context.Context, p store.Position) (string, error) {
 	proof, err := l.log.Proof(ctx, p)
 	return fmt.Sprintf("%x.%d.%x", l.log.Epoch(), p, proof), err
 }
 
-// place is the position of a cursor; false when the log has none of it.
+// place returns the position of a cursor; false if the cursor does not match the log.
 func (l *eventLog) place(ctx context.Context, cursor string, head store.Position) (p store.Position, ok bool, err error) {
 	var epoch uint64
 	var proof uint32
-	n, _ := fmt.Sscanf(cursor, "%x.%d.%x", &epoch, &p, &proof) // the proof came later
+	n, _ := fmt.Sscanf(cursor, "%x.%d.%x", &epoch, &p, &proof) // older cursors lack the proof
 	if n < 2 || epoch != l.log.Epoch() || p > head {
 		return 0, false, nil
 	}
@@ -112,8 +112,8 @@ func (l *eventLog) place(ctx context.Context, cursor string, head store.Position
 	return p, proof == 0 || known == 0 || proof == known, err
 }
 
-// page is what follows the cursor. A gap, or a cursor that means nothing any more, is a page of its
-// own without events, so that a client that takes a page in parts is told once.
+// page returns the events after the cursor. For a gap, or an unknown cursor, it returns a separate page without events,
+// so that a client that reads a page in parts sees the gap only once.
 func (l *eventLog) page(ctx context.Context, cursor string) (page events.Page[json.RawMessage], err error) {
 	oldest, head, err := l.log.Bounds(ctx)
 	if err != nil {

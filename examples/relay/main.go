@@ -1,6 +1,5 @@
-// Command relay receives the events of an MCP server by webhook and serves them on by poll and by
-// push, for clients that no server can reach: programs behind a firewall, on a laptop, in a browser's
-// sandbox.
+// Command relay receives the events of an MCP server by webhook and serves them by poll and push. It is for clients
+// that a server cannot reach: programs behind a firewall, on a laptop, or in a browser's sandbox.
 //
 //	relay -upstream https://events.example/mcp -token T \
 //	      -listen :8443 -public-url https://relay.example:8443 -tls-cert cert.pem -tls-key key.pem \
@@ -11,12 +10,12 @@
 // -event 'NAME?argument=value' only those named, with these subscription arguments. The filter is
 // the relay's: its clients subscribe without arguments.
 //
-// Everything goes through the file of -db before the upstream is told that it arrived: a relay that
-// is killed loses nothing and takes up its callbacks when it comes back. eventId, timestamp and data
-// are forwarded as they came. A gap of the upstream is truncated for every client that was before
-// it, and a type that the upstream ends is ended here for the same reason (CLI-11).
+// The relay stores every event in the -db file before it acknowledges the event to the upstream. A relay that is killed
+// does not lose events, and reuses its callbacks after a restart. It forwards eventId, timestamp and data unchanged. A
+// gap of the upstream becomes truncated for every client whose position precedes it, and if the upstream terminates a
+// type, the relay does so with the same reason (CLI-11).
 //
-// main.go is the command line, upstream.go the receiving half, downstream.go the serving half.
+// main.go has the command line, upstream.go receives, and downstream.go serves.
 package main
 
 import (
@@ -33,7 +32,7 @@ import (
 	"time"
 )
 
-// shutdownTime bounds an orderly end.
+// shutdownTime limits an orderly shutdown.
 const shutdownTime = 10 * time.Second
 
 type options struct {
@@ -68,7 +67,7 @@ func main() {
 	}
 }
 
-// parse reads the command line.
+// parse parses the command line.
 func parse(argv []string, stderr io.Writer) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("relay", flag.ContinueOnError)
@@ -130,7 +129,7 @@ func (o *options) check(rest []string) error {
 	return nil
 }
 
-// run relays until ctx ends, or something that it cannot do without fails.
+// run relays until ctx ends or a fatal error occurs.
 func run(ctx context.Context, o options, stderr io.Writer) error {
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -159,7 +158,7 @@ func run(ctx context.Context, o options, stderr io.Writer) error {
 	return errors.Join(err, down.close(), up.close())
 }
 
-// unlessEnded drops the error of a start that a signal ended.
+// unlessEnded drops the error of a start that a signal interrupted.
 func unlessEnded(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil

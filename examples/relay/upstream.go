@@ -21,7 +21,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
-// An upstream is the relay as a client: it receives, and keeps what it received in the database.
+// An upstream is the client side of the relay: it receives events and stores them in the database.
 type upstream struct {
 	o         options
 	log       *slog.Logger
@@ -32,7 +32,7 @@ type upstream struct {
 	receiving sync.WaitGroup
 }
 
-// A relayed is one event type on its way through.
+// A relayed is an event type that is relayed.
 type relayed struct {
 	descriptor client.Descriptor
 	args       json.RawMessage
@@ -49,7 +49,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// connect opens the database, connects to the upstream server, and finds what is to be relayed.
+// connect opens the database, connects to the upstream server, and finds the event types to relay.
 func connect(ctx context.Context, o options, log *slog.Logger) (_ *upstream, err error) {
 	up := &upstream{o: o, log: log}
 	defer func() {
@@ -68,7 +68,7 @@ func connect(ctx context.Context, o options, log *slog.Logger) (_ *upstream, err
 	if o.token != "" {
 		hc.Transport = bearer(o.token)
 	}
-	// The database is everything that the client keeps: cursors, bodies and callbacks.
+	// The database stores all of the client's state: cursors, bodies and callbacks.
 	if up.client, err = client.Connect(ctx, client.HTTP(o.upstream, hc), client.Options{Cursors: up.db, Webhook: hooks, Logger: log}); err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func connect(ctx context.Context, o options, log *slog.Logger) (_ *upstream, err
 }
 
 func (up *upstream) webhooks() (*client.WebhookOptions, error) {
-	// A relay that ends will be back: its subscriptions stay, and the upstream goes on trying.
+	// A relay that ends will restart: its subscriptions stay, and the upstream keeps retrying.
 	w := &client.WebhookOptions{PublicURL: up.o.publicURL, Received: up.db, Keep: true}
 	if up.o.cert != "" {
 		pair, err := tls.LoadX509KeyPair(up.o.cert, up.o.key)
@@ -100,7 +100,7 @@ func (up *upstream) webhooks() (*client.WebhookOptions, error) {
 	return w, nil
 }
 
-// choose finds the descriptors of what is to be relayed and opens their logs.
+// choose finds the descriptors of the types to relay and opens their logs.
 func (up *upstream) choose(ctx context.Context, catalog []client.Descriptor) error {
 	selections := up.o.selections
 	if len(selections) == 0 {
@@ -126,12 +126,11 @@ func (up *upstream) choose(ctx context.Context, catalog []client.Descriptor) err
 	return nil
 }
 
-// key names what the database has of an event type: one database may serve relays of several
-// servers, one after the other.
+// key returns the database key of an event type. One database may serve relays of several servers, one after the other.
 func (up *upstream) key(event string) string { return "relay " + up.o.upstream + " " + event }
 
-// arguments makes the JSON arguments of a selection. A value is a string where the schema asks for
-// one, else JSON.
+// arguments encodes the arguments of a selection as JSON. A value is a string if the schema requires one, otherwise
+// JSON.
 func arguments(values url.Values, inputSchema json.RawMessage) (json.RawMessage, error) {
 	var schema struct {
 		Properties map[string]struct {
@@ -139,9 +138,9 @@ func arguments(values url.Values, inputSchema json.RawMessage) (json.RawMessage,
 		} `json:"properties"`
 	}
 	if len(inputSchema) == 0 {
-		inputSchema = json.RawMessage(`{}`) // a server that publishes none takes anything
+		inputSchema = json.RawMessage(`{}`) // a server without a schema accepts any arguments
 	}
-	// A schema that is no object, such as true, says nothing of single arguments.
+	// A schema that is not an object, such as true, does not describe single arguments.
 	if err := json.Unmarshal(inputSchema, &schema); err != nil && inputSchema[0] == '{' {
 		return nil, fmt.Errorf("read inputSchema: %w", err)
 	}
@@ -165,7 +164,7 @@ func arguments(values url.Values, inputSchema json.RawMessage) (json.RawMessage,
 	return json.Marshal(args)
 }
 
-// subscribe subscribes to everything and starts moving events into the logs.
+// subscribe subscribes to all selected types and starts moving events into the logs.
 func (up *upstream) subscribe(ctx context.Context, failed context.CancelCauseFunc, terminated func(event string, reason *events.Error)) error {
 	for _, r := range up.relayed {
 		var err error
@@ -191,8 +190,8 @@ func (up *upstream) subscribe(ctx context.Context, failed context.CancelCauseFun
 	return nil
 }
 
-// receive appends what arrives to the log. The next item is asked for, and with that this one
-// committed, only when the log has it.
+// receive appends incoming events to the log. It requests the next item, which commits this one, only after the log has
+// stored this one.
 func (r *relayed) receive(ctx context.Context, log *slog.Logger) error {
 	for ev, err := range r.sub.Events() {
 		switch {
@@ -201,12 +200,12 @@ func (r *relayed) receive(ctx context.Context, log *slog.Logger) error {
 		case errors.As(err, new(*client.GapError)):
 			err = r.log.gap(ctx)
 		case errors.As(err, new(*client.PayloadError)):
-			// What is no occurrence cannot be passed on; the relay's clients learn that it is missing.
+			// An invalid occurrence cannot be relayed; the relay's clients get a gap.
 			log.Warn("not relayed", "event", r.descriptor.Name, "err", err)
 			err = r.log.gap(ctx)
 		case err != nil:
 			log.Warn("the upstream has trouble", "event", r.descriptor.Name, "err", err)
-			continue // what is missing comes later
+			continue // the missing events come later
 		default:
 			err = r.log.append(ctx, store.Entry{EventID: relayedID(ev.ID), Timestamp: ev.Timestamp, Data: ev.Raw})
 		}
@@ -217,8 +216,8 @@ func (r *relayed) receive(ctx context.Context, log *slog.Logger) error {
 	return nil
 }
 
-// relayedID is the id under which the relay emits an event. A server may use any text; what it posts to
-// webhooks has to fit a header, so whatever does not is replaced by its hash.
+// relayedID returns the id under which the relay emits an event. Servers may use any text as an id, but an id in a
+// webhook must fit a header: other ids are replaced by their hash.
 func relayedID(id string) string {
 	if strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(id)))
@@ -226,7 +225,7 @@ func relayedID(id string) string {
 	return id
 }
 
-// close ends receiving and then the database.
+// close stops receiving and then closes the database.
 func (up *upstream) close() error {
 	var err error
 	if up.client != nil {

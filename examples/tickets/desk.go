@@ -25,10 +25,10 @@ type desk struct {
 	log     *slog.Logger
 }
 
-// deskLock keeps processes that start at once from making the table at once.
+// deskLock prevents processes that start simultaneously from creating the table concurrently.
 const deskLock = 7241
 
-// prepare makes the desk's table.
+// prepare creates the desk's table.
 func (d *desk) prepare(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, d.db, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", deskLock); err != nil {
@@ -40,11 +40,11 @@ func (d *desk) prepare(ctx context.Context) error {
 	})
 }
 
-// maxTicket bounds a ticket's JSON in bytes.
+// maxTicket limits a ticket's JSON, in bytes.
 const maxTicket = 64 << 10
 
-// ServeHTTP opens the ticket of the path: 201 when it is new, 200 when it was there already, so that who got
-// no answer may ask again, of any process.
+// ServeHTTP opens the ticket in the path: 201 if it is new, 200 if it already exists, so that a client without a
+// response may retry with any process.
 func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var t struct {
 		Title    string           `json:"title"`
@@ -67,9 +67,9 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// open inserts the ticket and emits that it was opened, both or neither.
+// open inserts the ticket and emits its event in one transaction.
 func (d *desk) open(ctx context.Context, t tickets.TicketCreatedPayload) (fresh bool, err error) {
-	// Validated before anything is written.
+	// Validate before any write.
 	occurrence, err := server.Prepare(ctx, d.created, t, events.WithID("ticket-"+t.TicketID))
 	if err != nil {
 		return false, err

@@ -1,11 +1,11 @@
-// Command tickets is an MCP server for a help desk of which any number run at once, on one PostgreSQL and
-// behind any load balancer:
+// Command tickets is an MCP server for a help desk. Any number of replicas can share one PostgreSQL database behind a
+// load balancer:
 //
 //	tickets -http 127.0.0.1:8080 -database postgres://localhost/desk
 //
-// PUT /tickets/{id} opens a ticket and emits ticket.created in the same transaction (desk.go), so that there
-// is never the one without the other. MCP is served on /mcp, GET /healthz tells whether the process serves.
-// The event type comes from examples/schemas/tickets.yaml.
+// PUT /tickets/{id} opens a ticket and emits ticket.created in the same transaction (desk.go), so that neither happens
+// without the other. It serves MCP on /mcp; GET /healthz reports whether the process is healthy. The event type comes
+// from examples/schemas/tickets.yaml.
 package main
 
 import (
@@ -31,8 +31,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// shutdownTime bounds an orderly end. It is more than the 6 s that http.Server.Shutdown waits for a
-// connection that has sent nothing.
+// shutdownTime limits an orderly shutdown. It exceeds the 6 s that http.Server.Shutdown waits for a connection that has
+// sent nothing.
 const shutdownTime = 8 * time.Second
 
 type options struct {
@@ -106,7 +106,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	}
 	mux := http.NewServeMux()
 	// Without sessions, clients of MCP's older revisions reach any process.
-	mux.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{Direct: true, Streamable: &mcp.StreamableHTTPOptions{Stateless: true}}))
+	mux.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{Streamable: &mcp.StreamableHTTPOptions{Stateless: true}}))
 	mux.Handle("PUT /tickets/{id}", transport.SameOrigin(d))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	ln, err := net.Listen("tcp", o.http)

@@ -5,17 +5,15 @@
 //
 // It goes on where it was when the server comes back. The event types come from examples/schemas/github.yaml, the files
 // below github are generated.
-import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createMCPClient, type Experimental_MCPEventSubscription } from '@ai-sdk/mcp';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import * as z from 'zod';
 import { createEventWebhook, subscribe } from './github/ai-sdk.js';
 import { poll, stream } from './github/client.js';
 import type { Events, Occurrence } from './github/events.js';
-import { receiver } from './github/webhook.js';
+import { nodeListener, Subscriptions } from './github/webhook.js';
 
 const [mode = '', url = '', token = '', count = '1', port = '0', cert = '', key = ''] = process.argv.slice(2);
 const headers = { Authorization: `Bearer ${token}` };
@@ -44,8 +42,8 @@ async function connect(): Promise<Client> {
   return client;
 }
 
-/** By poll or stream: what is kept over a failure is the cursor. */
-async function follow(receive: typeof stream<'push'>): Promise<void> {
+/** By poll or stream: the cursor is kept over a failure. follow.ts leaves this to follow. */
+async function keepReceiving(receive: typeof stream<'push'>): Promise<void> {
   let cursor: string | null = null;
   while (seen.size < Number(count)) {
     try {
@@ -67,29 +65,23 @@ async function follow(receive: typeof stream<'push'>): Promise<void> {
 
 /** Serves a handler of the Fetch API over TLS. */
 async function serve(handle: (request: Request) => Promise<Response>): Promise<{ origin: string; close: () => void }> {
-  const server = createServer({ cert: readFileSync(cert), key: readFileSync(key) }, (req, res) => {
-    void (async () => {
-      const body: Buffer[] = [];
-      for await (const chunk of req) body.push(chunk as Buffer);
-      const at = new URL(req.url ?? '/', origin);
-      const method = req.method ?? 'GET';
-      const answer = await handle(new Request(at, { method, headers: req.headers as Record<string, string>, ...(method === 'POST' && { body: Buffer.concat(body) }) }));
-      res.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text());
-    })();
-  });
+  const server = createServer({ cert: readFileSync(cert), key: readFileSync(key) }, nodeListener(handle));
   await new Promise<void>((resolve) => server.listen(Number(port), '127.0.0.1', resolve));
-  const origin = `https://127.0.0.1:${port}`;
-  return { origin, close: () => server.close(() => server.closeAllConnections()) };
+  return { origin: `https://127.0.0.1:${port}`, close: () => server.close(() => server.closeAllConnections()) };
 }
 
 async function byWebhook(): Promise<void> {
-  const secret = `whsec_${randomBytes(32).toString('base64')}`;
-  const { origin, close } = await serve(receiver({ secrets: () => [secret], onEvent: async (event) => show(event), onError: console.error }));
   const client = await connect();
-  const params = { name: 'push', arguments: wanted, delivery: { mode: 'webhook', url: origin, secret }, cursor: null };
-  await client.request({ method: 'events/subscribe', params }, z.looseObject({ id: z.string() }));
+  const hooks = new Subscriptions({ client, url: `https://127.0.0.1:${port}`, ttlMs: 10_000, onError: (error) => console.error('renewal', String(error)) });
+  const onEvent = async (event: Occurrence) => {
+    show(event);
+    if (seen.size === 10) await hooks.rotate('push', wanted);
+  };
+  const { close } = await serve(hooks.receiver({ onEvent, onError: console.error }));
+  await hooks.subscribe('push', { arguments: wanted });
   console.log('ready');
   await all;
+  await hooks.unsubscribe('push', wanted);
   await client.close();
   close();
 }
@@ -117,10 +109,10 @@ async function byAISDK(): Promise<void> {
 
 switch (mode) {
   case 'poll':
-    await follow((client, name, options) => poll(client, name, { ...options, waitMs: 1000 }));
+    await keepReceiving((client, name, options) => poll(client, name, { ...options, waitMs: 1000 }));
     break;
   case 'stream':
-    await follow((client, name, options) => stream(client, name, { ...options, idleMs: 4000 }));
+    await keepReceiving((client, name, options) => stream(client, name, { ...options, idleMs: 4000 }));
     break;
   case 'webhook':
     await byWebhook();

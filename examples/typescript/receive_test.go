@@ -1,4 +1,4 @@
-// Package typescript holds the example in TypeScript, examples/typescript/receive.ts, to a server in Go.
+// Package typescript tests the examples in TypeScript, receive.ts and follow.ts, with a server in Go.
 package typescript
 
 import (
@@ -20,6 +20,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -32,20 +33,13 @@ func TestReceives(t *testing.T) {
 		t.Skipf("NOT RUN: %s; `make typescript` installs what it needs and runs it", t.Name())
 	}
 	dir := t.TempDir()
-	program := compile(t, tools)
+	program := compile(t, tools, "receive.ts")
 	cert, key := certificate(t, dir)
-	tokens := filepath.Join(dir, "tokens.json")
-	if err := os.WriteFile(tokens, []byte(`{"tok": "alice"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	server := filepath.Join(dir, "github")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", server, "../github").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	server, tokens := buildServer(t, dir)
 	address := freeAddress(t)
 	start := func() *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), server, "-http", address, "-tokens", tokens, "-webhooks", "-dev",
-			"-db", filepath.Join(dir, "events.db"), "-callback-ca", cert, "-retry", "0s,500ms,1s,2s", "-heartbeat", "1s")
+			"-db", filepath.Join(dir, "events.db"), "-callback-ca", cert, "-retry", "0s,500ms,1s,2s", "-heartbeat", "1s", "-min-ttl", "1s")
 		cmd.Stderr = os.Stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -84,10 +78,25 @@ func TestReceives(t *testing.T) {
 	t.Logf("100 events four times and a restart took %v", time.Since(begun).Round(time.Millisecond))
 }
 
-// compile makes JavaScript of the example beside the installed packages.
-func compile(t *testing.T, tools string) string {
+// buildServer builds the server of the example and writes the tokens of its callers.
+func buildServer(t *testing.T, dir string) (server, tokens string) {
 	t.Helper()
-	dir := filepath.Join(tools, "run", "receive")
+	tokens = filepath.Join(dir, "tokens.json")
+	if err := os.WriteFile(tokens, []byte(`{"tok": "alice"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server = filepath.Join(dir, "github")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", server, "../github").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return server, tokens
+}
+
+// compile makes JavaScript of a program beside the installed packages.
+func compile(t *testing.T, tools, program string) string {
+	t.Helper()
+	name := strings.TrimSuffix(program, ".ts")
+	dir := filepath.Join(tools, "run", name)
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -96,12 +105,12 @@ func compile(t *testing.T, tools string) string {
 	}
 	cmd := exec.CommandContext(t.Context(), "node", filepath.Join(tools, "node_modules/typescript/bin/tsc"), "--ignoreConfig",
 		"--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess", "--skipLibCheck", "--target", "es2023", "--module", "nodenext",
-		"--types", "node", "--rootDir", "src", "--outDir", "out", "src/receive.ts")
+		"--types", "node", "--rootDir", "src", "--outDir", "out", "src/"+program)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return filepath.Join(dir, "out", "receive.js")
+	return filepath.Join(dir, "out", name+".js")
 }
 
 // A receiving is a program that prints what it receives.
@@ -118,6 +127,12 @@ func receive(t *testing.T, tools, mode, program string, args ...string) *receivi
 	if _, err := os.Stat(node); err != nil {
 		node = "node"
 	}
+	return start(t, node, mode, program, args...)
+}
+
+// start starts a program under a Node.
+func start(t *testing.T, node, mode, program string, args ...string) *receiving {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), node, append([]string{program}, args...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -186,27 +201,31 @@ func id(i int) string { return "push-" + strconv.Itoa(i) }
 // emit posts webhooks as GitHub does.
 func emit(t *testing.T, address string, from, to int) {
 	t.Helper()
-	body, err := os.ReadFile("../github/testdata/push.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for i := from; i < to; i++ {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/github", bytes.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("X-GitHub-Event", "push")
-		req.Header.Set("X-GitHub-Delivery", id(i))
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(res.Body)
-		res.Body.Close()
-		if res.StatusCode/100 != 2 {
-			t.Fatalf("%s: %s", res.Status, text)
+		if status, err := post("http://"+address, "push", "push.json", id(i)); err != nil || status/100 != 2 {
+			t.Fatal(status, err)
 		}
 	}
+}
+
+// post posts a webhook with the body of one of GitHub's examples.
+func post(origin, event, body, id string) (status int, err error) {
+	content, err := os.ReadFile(filepath.Join("../github/testdata", body))
+	if err != nil {
+		return 0, err
+	}
+	req, err := http.NewRequest(http.MethodPost, origin+"/github", bytes.NewReader(content))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("X-GitHub-Event", event)
+	req.Header.Set("X-GitHub-Delivery", id)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	_, _ = io.Copy(io.Discard, res.Body)
+	return res.StatusCode, res.Body.Close()
 }
 
 // ready waits until the server answers its probe.

@@ -1,14 +1,14 @@
-// Command watch subscribes to one event type of any MCP server that speaks the Events extension and
-// prints one JSON line an event.
+// Command watch subscribes to an event type of any MCP server that speaks the Events extension. It prints one JSON line
+// per event.
 //
 //	watch -url http://127.0.0.1:8080/mcp -event push -arg repo=octo/hello
 //	watch -event push -- ./github -stdio
 //	watch -url https://events.example/mcp -event push -listen :8443 -public-url https://me.example:8443 -tls-cert c.pem -tls-key k.pem
 //
-// The last form receives by webhook, for which the server has to reach this program. With
-// -cursor-file it keeps its callback too, so that the next run takes the subscription up.
+// The last form receives by webhook, so the server must be able to reach this program. With -cursor-file it also keeps
+// its callback, so that the next run continues the subscription.
 //
-// It knows no event type at compile time: it reads the server's descriptors and uses the client's
+// It does not know the event types at compile time: it reads the server's descriptors and uses the client's
 // dynamic subscription. Programs that know their events use generated stubs instead.
 package main
 
@@ -35,7 +35,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
 )
 
-// options are the flags and what follows "--".
+// options are the flags and the arguments after "--".
 type options struct {
 	url, token, event, mode, cursorFile string
 	args                                []string
@@ -62,7 +62,7 @@ func main() {
 	}
 }
 
-// parse reads the command line.
+// parse parses the command line.
 func parse(argv []string, stderr io.Writer) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("watch", flag.ContinueOnError)
@@ -134,7 +134,7 @@ func run(ctx context.Context, argv []string, stdout, stderr io.Writer) error {
 	return ended(ctx, watch(ctx, c, o, stdout, stderr))
 }
 
-// ended drops the error of a run that a signal ended.
+// ended drops the error of a run that a signal interrupted.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -153,8 +153,7 @@ func (o options) transport() mcp.Transport {
 	return client.HTTP(o.url, hc)
 }
 
-// A bearer sends the token with requests to the server's own origin, so that a redirect does not
-// carry it to another.
+// A bearer sends the token with requests to the server's own origin, so that a redirect does not leak it to another.
 type bearer struct{ token, home string }
 
 func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -165,7 +164,7 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// line is what watch prints for an event.
+// A line is the output for one event.
 type line struct {
 	Mode    string          `json:"mode"`
 	EventID string          `json:"eventId"`
@@ -212,7 +211,7 @@ func watch(ctx context.Context, c *client.Client, o options, stdout, stderr io.W
 			return err
 		}
 		if err != nil {
-			fmt.Fprintln(stderr, "watch:", err) // a gap, for example; the subscription goes on
+			fmt.Fprintln(stderr, "watch:", err) // a gap, for example; the subscription continues
 			continue
 		}
 		if err := out.Encode(line{sub.Subscription().Mode(), ev.ID, ev.Name, ev.Raw}); err != nil {
@@ -225,8 +224,7 @@ func watch(ctx context.Context, c *client.Client, o options, stdout, stderr io.W
 	return nil
 }
 
-// arguments makes the JSON arguments of key=value pairs. A value is taken as a string where the
-// schema asks for one, else as JSON.
+// arguments encodes key=value pairs as JSON arguments. A value is a string if the schema requires one, otherwise JSON.
 func arguments(pairs []string, inputSchema json.RawMessage) (json.RawMessage, error) {
 	var schema struct {
 		Properties map[string]struct {
@@ -234,9 +232,9 @@ func arguments(pairs []string, inputSchema json.RawMessage) (json.RawMessage, er
 		} `json:"properties"`
 	}
 	if len(inputSchema) == 0 {
-		inputSchema = json.RawMessage(`{}`) // a server that publishes none takes anything
+		inputSchema = json.RawMessage(`{}`) // a server without a schema accepts any arguments
 	}
-	// A schema that is no object, such as true, says nothing of single arguments.
+	// A schema that is not an object, such as true, does not describe single arguments.
 	if err := json.Unmarshal(inputSchema, &schema); err != nil && inputSchema[0] == '{' {
 		return nil, fmt.Errorf("read inputSchema: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
-// receiverOptions say how servers reach this program for webhooks.
+// receiverOptions describe how servers reach this program for webhooks.
 type receiverOptions struct {
 	listen, publicURL, cert, key string
 }
@@ -31,7 +31,7 @@ func (o *receiverOptions) check() error {
 	return nil
 }
 
-// open listens for webhooks; without -listen there is nothing to do.
+// open listens for webhooks if -listen is set.
 func (o *receiverOptions) open() (*client.WebhookOptions, error) {
 	if o.listen == "" {
 		return nil, nil

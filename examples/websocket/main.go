@@ -1,6 +1,6 @@
-// Command websocket serves events over WebSockets, which are no transport of the SDK, by an mcp.Transport of its own:
-// socket.go has it, for servers and for clients. It is a module of its own, so that nobody else requires the WebSocket
-// library.
+// Command websocket serves events over WebSockets, for which the SDK does not have a transport. socket.go implements an
+// mcp.Transport for servers and clients. The command is a separate module, so that the main module does not require the
+// WebSocket library.
 //
 //	go run .            # serves ws://127.0.0.1:8080/mcp, a ticket every second
 //	go run . -follow ws://127.0.0.1:8080/mcp
@@ -44,7 +44,7 @@ func main() {
 	}
 }
 
-// serve makes tickets until ctx ends.
+// serve emits tickets until ctx ends.
 func serve(ctx context.Context, addr string) error {
 	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "websocket", Version: "v1.0.0"}, nil), server.Options{})
 	if err != nil {
@@ -60,7 +60,7 @@ func serve(ctx context.Context, addr string) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", newHandler(es))
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second} // a WebSocket has none of them
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second} // timeouts do not apply to a WebSocket
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }()
 	log.Printf("MCP on ws://%s/mcp", listener.Addr())
@@ -73,7 +73,7 @@ func serve(ctx context.Context, addr string) error {
 		case <-ctx.Done():
 			ending, cancel := context.WithTimeout(context.Background(), 4*time.Second)
 			defer cancel()
-			// Shutdown of the web server does not wait for WebSockets; that of the events ends them.
+			// Shutting down the web server does not wait for WebSockets; shutting down the events server ends them.
 			return errors.Join(es.Shutdown(ending), web.Shutdown(ending))
 		case <-tick.C:
 			id := strconv.Itoa(n)
@@ -88,9 +88,9 @@ func ticket(id string) tickets.TicketCreatedPayload {
 	return tickets.TicketCreatedPayload{TicketID: "T-" + id, Title: "ticket " + id, Severity: tickets.SeverityLow, OpenedAt: events.NewTime(time.Now())}
 }
 
-// follow hands on each ticket until ctx ends, over losses of the connection.
+// follow prints each ticket until ctx ends. It reconnects if the connection is lost.
 func follow(ctx context.Context, to dialer, each func(*tickets.TicketCreatedPayload)) error {
-	dial := func(context.Context) (mcp.Transport, error) { return to, nil } // Connect makes the handshake
+	dial := func(context.Context) (mcp.Transport, error) { return to, nil } // Connect performs the handshake
 	c, err := client.Connect(ctx, client.Dial(dial), client.Options{})
 	if err != nil {
 		return err

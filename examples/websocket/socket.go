@@ -15,20 +15,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// subprotocol is what both sides agree on in the handshake. MCP specifies none.
+// subprotocol is the WebSocket subprotocol that both sides offer in the handshake. MCP does not specify one.
 const subprotocol = "mcp"
 
-// maxMessage bounds a message in bytes.
+// maxMessage limits a message, in bytes.
 const maxMessage = 4 << 20
 
-// A socket is one WebSocket as an mcp.Connection: a text message is a message of JSON-RPC.
+// A socket is a WebSocket as an mcp.Connection. Each text message is a JSON-RPC message.
 type socket struct {
 	*websocket.Conn
-	// caller is who made the handshake, nil for nobody. All requests of the connection are that one's.
+	// caller is the authenticated sender of the handshake and of all requests on the connection; nil if anonymous.
 	caller *auth.TokenInfo
 }
 
-// Read reads the next message; a close by the peer is the end.
+// Read reads the next message. It returns io.EOF if the peer has closed the connection.
 func (s *socket) Read(ctx context.Context) (jsonrpc.Message, error) {
 	kind, data, err := s.Conn.Read(ctx)
 	if websocket.CloseStatus(err) != -1 {
@@ -56,24 +56,24 @@ func (s *socket) Write(ctx context.Context, message jsonrpc.Message) error {
 	return s.Conn.Write(ctx, websocket.MessageText, data)
 }
 
-// Close says goodbye to the peer.
+// Close sends a close frame to the peer and closes the connection.
 func (s *socket) Close() error { return s.Conn.Close(websocket.StatusNormalClosure, "") }
 
 // SessionID is empty: the connection is the session.
 func (s *socket) SessionID() string { return "" }
 
-// accepted is the transport of a handshake that a server has accepted.
+// accepted is the transport of a handshake that the server has accepted.
 type accepted struct{ *socket }
 
 func (a accepted) Connect(context.Context) (mcp.Connection, error) { return a.socket, nil }
 
-// newHandler serves es to every WebSocket. It belongs behind what authenticates, such as auth.RequireBearerToken: a
-// browser cannot send its header, and Accept lets pages of this host in only.
+// newHandler serves es to every WebSocket. Wrap it in authentication middleware such as auth.RequireBearerToken:
+// browsers cannot send its header, and Accept only admits pages of this host.
 func newHandler(es *server.Server) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{subprotocol}})
 		if err != nil {
-			return // answered by Accept
+			return // Accept has written the response
 		}
 		defer conn.CloseNow()
 		conn.SetReadLimit(maxMessage)
@@ -81,7 +81,7 @@ func newHandler(es *server.Server) http.Handler {
 	})
 }
 
-// A dialer is the client's transport: each Connect is a handshake.
+// A dialer is the client's transport. Each Connect performs a handshake.
 type dialer struct {
 	url    string
 	header http.Header

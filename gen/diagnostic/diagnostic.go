@@ -1,6 +1,6 @@
-// Package diagnostic has what the generator reports about the user's files: a [Diagnostic] with
-// its [Severity], a stable code and the [Range] of the file that it is about. gen.Generate and its
-// siblings return them; `mcpe-gen explain CODE` says what a code means.
+// Package diagnostic describes the findings of the generator about the user's files. A [Diagnostic] has a [Severity],
+// a stable code and a [Range] in a file. gen.Generate and its siblings return diagnostics; `mcpe-gen explain CODE`
+// explains a code.
 package diagnostic
 
 import (
@@ -20,7 +20,7 @@ const (
 
 var severityNames = [...]string{"error", "warning", "note"}
 
-// String returns the word that stands in rendered diagnostics.
+// String returns the word for the severity in rendered diagnostics.
 func (s Severity) String() string { return severityNames[s] }
 
 // MarshalText writes the severity's word.
@@ -33,11 +33,11 @@ type Diagnostic struct {
 	Severity Severity `json:"severity"`
 	Range    Range    `json:"range"`
 	Message  string   `json:"message"`
-	// Hint says what to do about it, when that is known.
+	// Hint says how to fix the problem, if known.
 	Hint string `json:"hint,omitempty"`
-	// Related are further places that the finding is about.
+	// Related lists other places that the finding concerns.
 	Related []Related `json:"related,omitempty"`
-	// Silenced is the reason for which the configuration wants it not to be shown, empty when it does not.
+	// Silenced is the reason that the configuration gives for hiding the finding, empty if it is not hidden.
 	Silenced string `json:"silenced,omitempty"`
 }
 
@@ -64,7 +64,7 @@ func (d Diagnostic) String() string {
 	return fmt.Sprintf("%s: %s %s: %s", d.Range.Start, d.Severity, d.Code, d.Message)
 }
 
-// HasErrors reports whether any diagnostic is of severity [Error].
+// HasErrors reports whether any diagnostic has severity [Error].
 func HasErrors(ds []Diagnostic) bool {
 	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == Error })
 }

@@ -15,7 +15,7 @@ type Position struct {
 	Column int `json:"column,omitempty"`
 }
 
-// String returns file:line:col, without the parts that are not known.
+// String returns file:line:col, without the unknown parts.
 func (p Position) String() string {
 	s := p.File
 	if p.Line > 0 {
@@ -32,11 +32,11 @@ func (p Position) Compare(q Position) int {
 	return cmp.Or(cmp.Compare(p.File, q.File), cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
 }
 
-// A Range is the text from Start up to, not including, End.
+// A Range is the text from Start up to, but not including, End.
 type Range struct {
 	Start Position `json:"start"`
 	End   Position `json:"end"`
 }
 
-// String returns the place where the range begins.
+// String returns the start of the range.
 func (r Range) String() string { return r.Start.String() }

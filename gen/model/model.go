@@ -1,8 +1,9 @@
-// Package model is what a generator of any language works from: the event types of a package, and every type of
-// theirs as JSON Schema and as data. `mcpe-gen inspect` prints a [Document], and a plugin is sent its packages.
+// Package model describes event types for generators of any language. It has the events of a package, and every type
+// they use, both as JSON Schema and as data. `mcpe-gen inspect` prints a [Document], and a plugin receives its
+// packages.
 //
-// Its compatibility is promised: within a [Version] members are added, and none is changed or removed (MODEL-2). It
-// does not depend on Go: what concerns one language is below a member of that language's name.
+// Compatibility is promised: within a [Version], members may be added, but no member is changed or removed (MODEL-2).
+// The model does not depend on Go: data for one language is below a member with the name of that language.
 package model
 
 import (
@@ -11,7 +12,7 @@ import (
 	"slices"
 )
 
-// Version is that of the document. It grows when a member changes its meaning or goes.
+// Version is the version of the document. It increases when a member is removed or changes its meaning.
 const Version = 1
 
 //go:embed model.schema.json
@@ -26,23 +27,23 @@ type Document struct {
 	Packages []*Package `json:"packages"`
 }
 
-// A Package is what some event files describe together.
+// A Package holds the descriptions of a set of event files.
 type Package struct {
 	// Name is the name of the Go package, which other languages may use too.
 	Name string `json:"name"`
-	// Sources are the event files, those that only a $ref reaches included, as they were given.
+	// Sources lists the event files as they were given, including files that only a $ref reaches.
 	Sources []string `json:"sources"`
 	Events  []Event  `json:"events"`
-	// Tasks are the tools that work in the background.
+	// Tasks lists the tools that work in the background.
 	Tasks []Task `json:"tasks,omitempty"`
-	// Conversation is the server's part in the conversation.
+	// Conversation describes how the server takes part in the conversation.
 	Conversation *Conversation `json:"conversation,omitempty"`
-	// Types are all types that have a name. A type refers to another by it.
+	// Types lists all named types. Types refer to each other by name.
 	Types []Definition `json:"types"`
-	// Defs are the JSON Schemas. A $ref of theirs is a pointer into Defs, as in #/$defs/Person/properties/name, so
-	// that a schema stands by itself with these $defs beside it.
+	// Defs holds the JSON Schemas. A $ref in them is a pointer into Defs, such as #/$defs/Person/properties/name. A
+	// schema is complete together with these $defs.
 	Defs map[string]json.RawMessage `json:"$defs"`
-	// Overrides are the changes that the configuration makes to the schemas of others.
+	// Overrides lists the changes that the configuration makes to third-party schemas.
 	Overrides []Override `json:"overrides,omitempty"`
 }
 
@@ -50,7 +51,7 @@ type Package struct {
 type Event struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
-	// Source says how occurrences arise: emit, check or both.
+	// Source says how events arise: emit, check or both.
 	Source string `json:"source"`
 	// Delivery lists the modes that the event type allows: poll, push, webhook.
 	Delivery []string `json:"delivery"`
@@ -62,49 +63,53 @@ type Event struct {
 	Fingerprint string `json:"fingerprint"`
 	Arguments   Use    `json:"arguments"`
 	Payload     Use    `json:"payload"`
-	// Match are the rules of x-match.
+	// Match holds the rules of x-match.
 	Match []Match `json:"match,omitempty"`
-	// Coalesce says which events a consumer may join.
+	// Actor is the x-actor: the path in the payload, as in [Match], of the actor that caused the event.
+	Actor string `json:"actor,omitempty"`
+	// Coalesce says which events a consumer may merge.
 	Coalesce *Coalesce `json:"coalesce,omitempty"`
-	// From says which webhooks of a service become occurrences.
+	// From says which webhooks of a service become events.
 	From *From `json:"from,omitempty"`
-	// Tool is the event type's read tool, absent where none is generated.
+	// Tool is the read tool of the event type, absent if none is generated.
 	Tool *Tool           `json:"tool,omitempty"`
 	MCPE *MCPE           `json:"mcpe,omitempty"`
 	Meta json.RawMessage `json:"_meta,omitempty"`
 	Go   *GoNames        `json:"go,omitempty"`
-	// Pos is file:line:col of the name, as every Pos is of what it belongs to.
+	// Pos is the position of the name, as file:line:col. Every Pos in the model is the position of its owner.
 	Pos string `json:"pos"`
 }
 
-// Deprecated says by what and when an event type goes away.
+// Deprecated names the replacement of an event type and the date of its removal.
 type Deprecated struct {
 	ReplacedBy  string `json:"replacedBy,omitempty"`
 	RemoveAfter string `json:"removeAfter,omitempty"`
 }
 
-// A Use names a type and says where its JSON Schema is.
+// A Use refers to a type and to its JSON Schema.
 type Use struct {
 	// Type is the name of a [Definition].
 	Type string `json:"type"`
-	// Schema is a pointer as a $ref has it.
+	// Schema is a JSON Pointer in the form of a $ref.
 	Schema string `json:"schema"`
 }
 
-// A Match is one rule of x-match: by which member of the payload a subscriber chooses.
+// A Match is one rule of x-match: a member of the payload that a subscriber can filter by.
 type Match struct {
 	Argument string `json:"argument"`
-	// Op is equal, in, glob, prefix, min or max.
-	Op string `json:"op"`
-	// Path is a JSON Pointer into the payload, Places are the schemas of what is there.
+	// Op is equal, in, glob, prefix, lt, lte, gt, gte, min or max. Not negates the rule.
+	Op  string `json:"op"`
+	Not bool   `json:"not,omitempty"`
+	// Path is a JSON Pointer into the payload, with * for every element of an array. Places holds the schemas of the
+	// values there.
 	Path   string   `json:"path"`
 	Places []string `json:"places"`
 	Pos    string   `json:"pos"`
 }
 
-// A Coalesce is an x-coalesce: which events are about the same thing, and when a consumer may hand them over.
+// A Coalesce is an x-coalesce: which events concern the same subject, and when a consumer may deliver them.
 type Coalesce struct {
-	// Key holds JSON Pointers into the payload. Events with equal values there are about the same thing.
+	// Key holds JSON Pointers into the payload. Events with equal values there concern the same subject.
 	Key          []string `json:"key"`
 	QuietSeconds int      `json:"quietSeconds"`
 	MaxSeconds   int      `json:"maxSeconds"`
@@ -119,17 +124,17 @@ type From struct {
 	Event    string `json:"event,omitempty"`
 	Action   string `json:"action,omitempty"`
 	ID       string `json:"id,omitempty"`
-	// Fields are in the order of the event file; absent where the body is the payload.
+	// Fields keeps the order of the event file; absent if the body is the payload.
 	Fields []FromField `json:"fields,omitempty"`
 }
 
-// A FromField says where a member of the payload comes from.
+// A FromField says where the value of a payload member comes from.
 type FromField struct {
 	Target string `json:"target"`
 	Source string `json:"source"`
 }
 
-// A Tool is a read tool: its name and the names of its own arguments.
+// A Tool is a read tool, with the names of its arguments.
 type Tool struct {
 	Name         string `json:"name"`
 	Cursor       string `json:"cursor"`
@@ -158,19 +163,19 @@ type Task struct {
 	Pos         string   `json:"pos"`
 }
 
-// A Conversation is the server's part in the conversation.
+// A Conversation describes how the server takes part in the conversation.
 type Conversation struct {
 	OnUserMessage       bool `json:"onUserMessage"`
 	OnAssistantResponse bool `json:"onAssistantResponse"`
-	// Context is the structured context; absent where it has memories alone.
+	// Context is the structured context; absent if the conversation has only memories.
 	Context *Use   `json:"context,omitempty"`
 	Pos     string `json:"pos"`
 }
 
-// An Override is one change that the configuration makes.
+// An Override is one change that the configuration makes to a schema.
 type Override struct {
 	File string `json:"file"`
-	// At is a JSON Pointer from the top of the file.
+	// At is a JSON Pointer from the root of the file.
 	At string `json:"at"`
 	// Does names the change: remove, replace, x-go-name NAME, x-go-type TYPE.
 	Does string `json:"does"`
@@ -184,10 +189,10 @@ type Definition struct {
 	Role        string `json:"role"`
 	Description string `json:"description,omitempty"`
 	Deprecated  bool   `json:"deprecated,omitempty"`
-	// Schema is a pointer as a $ref has it. Where several schemas meet in the type it leads to the first.
+	// Schema is a JSON Pointer in the form of a $ref. If the type combines several schemas, it points to the first.
 	Schema string `json:"schema"`
 	Type   Type   `json:"type"`
-	// Go is absent where Go keeps the value as JSON, so that it has no type for it.
+	// Go is absent if Go has no type for the value and keeps it as JSON.
 	Go  *GoType `json:"go,omitempty"`
 	TS  *TSType `json:"ts,omitempty"`
 	Pos string  `json:"pos"`
@@ -212,16 +217,16 @@ const (
 	Ref     = "ref"
 )
 
-// A Type describes values. Its kind says which other members it has.
+// A Type describes a set of values. Its kind determines which other members are set.
 type Type struct {
 	Kind string `json:"kind"`
-	// Nullable says that null is a value too.
+	// Nullable reports whether null is also a value.
 	Nullable bool `json:"nullable,omitempty"`
 
-	// Ref names the definition that a ref stands for.
+	// Ref is the name of the definition that the ref refers to.
 	Ref string `json:"ref,omitempty"`
-	// Reason says why any value may be there. Known are types of which the values of an any are, if they are of the
-	// same JSON type: what the schema says about objects, say, where it allows other values too.
+	// Reason says why the type is any. Known lists types that apply to values of the same JSON type. For example, a
+	// schema may describe objects and also allow other values.
 	Reason string `json:"reason,omitempty"`
 	Known  []Type `json:"known,omitempty"`
 
@@ -240,39 +245,40 @@ type Type struct {
 
 	// Value is the only value of a const.
 	Value json.RawMessage `json:"value,omitempty"`
-	// Base is what the values of an enum are, string, number, boolean or json, and Values those that are listed. An
-	// enum is open: a later version of a server may send others.
+	// Base is the type of the values of an enum: string, number, boolean or json. Values lists the known ones. An enum
+	// is open: a later version of a server may send others.
 	Base   string  `json:"base,omitempty"`
 	Values []Value `json:"values,omitempty"`
-	// AnyOther says that the schema allows, beside the values of an enum, any other one of the base.
+	// AnyOther reports whether the schema also allows values of the base that the enum does not list.
 	AnyOther bool `json:"anyOther,omitempty"`
 
 	// Items are the elements of an array or the values of a map.
 	Items *Type `json:"items,omitempty"`
-	// Elements are the first elements of a tuple, Rest those behind them: none where it is absent.
+	// Elements holds the first elements of a tuple, and Rest the type of further elements; absent means none are
+	// allowed.
 	Elements []Type      `json:"elements,omitempty"`
 	Rest     *Type       `json:"rest,omitempty"`
 	MinItems json.Number `json:"minItems,omitempty"`
 	MaxItems json.Number `json:"maxItems,omitempty"`
-	// UniqueItems says that no element of an array or tuple is there twice.
+	// UniqueItems reports whether the elements of an array or tuple must differ.
 	UniqueItems bool `json:"uniqueItems,omitempty"`
 
-	// Members are those of an object. Extra is the type of members that have no name of their own; absent where the
-	// schema says nothing about such, or forbids them.
+	// Members holds the named members of an object. Extra is the type of all other members; absent if the schema does
+	// not mention them or forbids them.
 	Members []Member `json:"members,omitempty"`
 	Extra   *Type    `json:"extra,omitempty"`
-	// Patterns tell those of an object or a map apart that have no name of their own, where the schema does; Extra and
-	// Items hold all of them.
+	// Patterns describes members without a name by the pattern of their names, if the schema does. Extra and Items
+	// cover all of those members.
 	Patterns []Pattern `json:"patterns,omitempty"`
-	// Choices are what a schema says of an object beside its members, by oneOf or anyOf: at least one variant of each is
-	// so. A variant is an object that has the members that it describes.
+	// Choices holds the oneOf and anyOf of an object. At least one variant of each choice applies. A variant is an
+	// object with the members that it describes.
 	Choices []Choice `json:"choices,omitempty"`
-	// MinProperties and MaxProperties bound how many members an object or a map has.
+	// MinProperties and MaxProperties limit the number of members of an object or a map.
 	MinProperties json.Number `json:"minProperties,omitempty"`
 	MaxProperties json.Number `json:"maxProperties,omitempty"`
 
-	// Variants are those of a union. Discriminator is the member whose value tells them apart, absent where their
-	// form does.
+	// Variants holds the alternatives of a union. Discriminator is the member whose value selects the variant; absent
+	// if the variants differ only in form.
 	Discriminator string    `json:"discriminator,omitempty"`
 	Variants      []Variant `json:"variants,omitempty"`
 }
@@ -285,19 +291,19 @@ type Member struct {
 	Default     json.RawMessage `json:"default,omitempty"`
 	Description string          `json:"description,omitempty"`
 	Deprecated  bool            `json:"deprecated,omitempty"`
-	// Go is absent where the Go struct has no field for the member.
+	// Go is absent if the Go struct has no field for the member.
 	Go  *GoMember `json:"go,omitempty"`
 	Pos string    `json:"pos"`
 }
 
 // A Pattern describes the members whose names match it.
 type Pattern struct {
-	// Pattern is a regular expression, absent for members that match no other.
+	// Pattern is a regular expression, absent for members that match none of the others.
 	Pattern string `json:"pattern,omitempty"`
 	Type    Type   `json:"type"`
 }
 
-// A Choice is one oneOf or anyOf.
+// A Choice is a oneOf or anyOf.
 type Choice struct {
 	Variants []Variant `json:"variants"`
 }
@@ -306,24 +312,24 @@ type Choice struct {
 type Value struct {
 	Value       json.RawMessage `json:"value"`
 	Description string          `json:"description,omitempty"`
-	// Go is the constant, absent where the enum has no Go type.
+	// Go is the name of the constant, absent if the enum has no Go type.
 	Go string `json:"go,omitempty"`
 }
 
 // A Variant is one alternative of a union.
 type Variant struct {
-	// Tags are the values of the discriminator that mean this variant.
+	// Tags holds the discriminator values that select this variant.
 	Tags []json.RawMessage `json:"tags,omitempty"`
-	// Title is what the schema calls the variant: the name that its $ref ends in, or its title.
+	// Title is the schema's name for the variant: the last element of its $ref, or its title.
 	Title string `json:"title,omitempty"`
-	// Has is the member that this variant alone has, where that tells it from other objects.
+	// Has is a member that only this variant has, if it tells the variant from other objects.
 	Has  string `json:"has,omitempty"`
 	Type Type   `json:"type"`
-	// Go is the Go type that holds the variant, absent where that is the type's own.
+	// Go is the Go type that holds the variant, absent if it is the type of Type itself.
 	Go string `json:"go,omitempty"`
 }
 
-// GoNames says how the names of an event type or a task begin in Go.
+// GoNames holds the prefix of the Go names of an event type or a task.
 type GoNames struct {
 	Prefix string `json:"prefix"`
 }
@@ -333,20 +339,20 @@ type GoType struct {
 	Name string `json:"name"`
 	// Form is alias, defined, struct, enum or union.
 	Form string `json:"form"`
-	// Type is what an alias or defined type stands for, with its import path.
+	// Type is the target of an alias or defined type, with its import path.
 	Type string `json:"type,omitempty"`
 }
 
 // A GoMember is a field of a Go struct.
 type GoMember struct {
 	Name string `json:"name"`
-	// Type has the import path of a type of another package.
+	// Type is the type of the field, with the import path of its package.
 	Type string `json:"type"`
 }
 
 // A TSType is a TypeScript type.
 type TSType struct {
 	Name string `json:"name"`
-	// OrUnknown is the type that holds variants of other tags too; absent where the type is no union with tags.
+	// OrUnknown is the type that also holds variants with unknown tags. It is absent unless the type is a tagged union.
 	OrUnknown string `json:"orUnknown,omitempty"`
 }

@@ -1,7 +1,7 @@
-// Package plugin defines the messages between mcpe-gen and a plugin, which is a program that reads one [Request] from
-// standard input and writes one [Response] to standard output, as JSON. See PLUG-1.
+// Package plugin defines the messages between mcpe-gen and its plugins. A plugin is a program that reads one
+// [Request] from standard input and writes one [Response] to standard output, both as JSON. See PLUG-1.
 //
-// Its compatibility is promised like that of package model: within a version members are added, and none is changed.
+// Compatibility is promised as for package model: within a version, members may be added, but none is changed.
 package plugin
 
 import (
@@ -10,16 +10,16 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 )
 
-// A Request is what a plugin is asked.
+// A Request is the input of a plugin.
 type Request struct {
-	// Version is that of the model.
+	// Version is the version of the model.
 	Version int `json:"version"`
-	// Options are those of the configuration, null where it gives none.
+	// Options holds the plugin options from the configuration, or null.
 	Options  json.RawMessage  `json:"options"`
 	Packages []*model.Package `json:"packages"`
 }
 
-// A Response is what a plugin answers.
+// A Response is the output of a plugin.
 type Response struct {
 	Files       []File       `json:"files"`
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
@@ -32,13 +32,13 @@ type File struct {
 	Text string `json:"text"`
 }
 
-// A Diagnostic is something that the plugin has to say about the event files.
+// A Diagnostic is a finding of the plugin about the event files.
 type Diagnostic struct {
-	// Severity is error, warning or note. With an error nothing is written.
+	// Severity is error, warning or note. After an error, mcpe-gen writes no files.
 	Severity string `json:"severity"`
-	// Code is the plugin's own word for what is wrong.
+	// Code is the plugin's code for the finding.
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message"`
-	// Pos is a position of the model, empty where the message is about none.
+	// Pos is a position from the model, empty if the message has none.
 	Pos string `json:"pos,omitempty"`
 }

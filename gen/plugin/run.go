@@ -16,29 +16,31 @@ import (
 	"unicode/utf8"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
+	"github.com/mcpe-gen/mcpe-gen/internal/procgroup"
 )
 
-// Limits of what a plugin may do before it is refused.
+// Limits of a plugin run.
 const (
-	// DefaultTimeout is how long it may take.
+	// DefaultTimeout is the time limit of a run.
 	DefaultTimeout = 30 * time.Second
-	// MaxOutput is how much it may answer, in bytes.
+	// MaxOutput is the largest answer, in bytes.
 	MaxOutput = 64 << 20
-	// maxErrors is how much of what it writes to standard error is shown.
+	// maxErrors is the number of bytes of standard error that an error message shows.
 	maxErrors = 16 << 10
 )
 
-// A Program is a plugin of a user's choice. It runs with the user's rights and environment, without the command's secrets.
+// A Program is a plugin command. It runs with the user's rights and environment, without the command's secrets.
 type Program struct {
-	// Command is the program and its arguments. A program that is named by a path is found from Dir, where it also runs.
+	// Command is the program and its arguments. A program with a path is looked up relative to Dir, its working
+	// directory.
 	Command []string
 	Dir     string
 	// Timeout replaces DefaultTimeout when positive.
 	Timeout time.Duration
 }
 
-// Run asks the program. An error says what is wrong with the program or its answer, with what it wrote to standard
-// error. See PLUG-1 and PLUG-2.
+// Run runs the program and returns its answer. An error describes the failure of the program or the fault in its
+// answer, and includes the program's standard error. See PLUG-1 and PLUG-2.
 func (p Program) Run(ctx context.Context, r Request) (Response, error) {
 	input, err := json.Marshal(r)
 	if err != nil {
@@ -58,12 +60,13 @@ func (p Program) Run(ctx context.Context, r Request) (Response, error) {
 	cmd := exec.CommandContext(limited, name, p.Command[1:]...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Dir, bytes.NewReader(input), out, complaints
 	cmd.Env = childenv.WithoutSecrets(cmd.Environ())
-	cmd.WaitDelay = time.Second // a child of it may hold its output open
-	group(cmd)
+	cmd.WaitDelay = time.Second // a child process may hold the output open
+	procgroup.Lead(cmd)         // a plugin is often a script that wraps the real program
+	cmd.Cancel = func() error { return procgroup.Kill(cmd.Process) }
 	err = cmd.Run()
 	switch {
 	case out.over:
-		return Response{}, complaints.to(fmt.Errorf("it answers more than %d MB", MaxOutput>>20))
+		return Response{}, complaints.to(fmt.Errorf("its answer is longer than %d MB", MaxOutput>>20))
 	case limited.Err() != nil:
 		return Response{}, complaints.to(context.Cause(limited))
 	case err != nil:
@@ -76,7 +79,7 @@ func (p Program) Run(ctx context.Context, r Request) (Response, error) {
 	return answer, nil
 }
 
-// name is the program as it is run: one that is named by a path is found from Dir.
+// name returns the program to run. A relative path is resolved against Dir.
 func (p Program) name() (string, error) {
 	name := p.Command[0]
 	if strings.ContainsAny(name, `/\`) && !filepath.IsAbs(name) {
@@ -85,12 +88,12 @@ func (p Program) name() (string, error) {
 	return name, nil
 }
 
-// maxListed bounds the files of a directory that Files returns.
+// maxListed limits the number of files per directory that Files returns.
 const maxListed = 1000
 
-// Files are those that the program is made of, as far as its command tells: the program itself, and each argument that
-// is a file, or a directory with files, as in go run ./tools/dataclasses. A program that is named by a path is among
-// them even if it is not there.
+// Files returns the files of the program, as far as its command shows them. These are the program itself and each
+// argument that is a file or a directory with files, as in go run ./tools/dataclasses. A program with a path is
+// included even if the file does not exist.
 func (p Program) Files() []string {
 	var all []string
 	if name, err := p.name(); err == nil {
@@ -122,8 +125,8 @@ func (p Program) Files() []string {
 	return all
 }
 
-// decode reads an answer. It must have files, even if there are none: an answer of another form would delete all that
-// an earlier one wrote.
+// decode reads an answer. The answer must have the member files, even if it is empty: otherwise a malformed answer
+// would delete all files of earlier runs.
 func decode(text []byte) (Response, error) {
 	if !utf8.Valid(text) {
 		return Response{}, errors.New("its answer is not UTF-8")
@@ -135,14 +138,14 @@ func decode(text []byte) (Response, error) {
 		return Response{}, fmt.Errorf(`its answer is not {"files": […], "diagnostics": […]}: %w`, err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Response{}, errors.New("something follows its answer")
+		return Response{}, errors.New("its output continues after the answer; write one JSON object")
 	}
 	if answer.Files == nil {
-		return Response{}, errors.New("its answer has no files")
+		return Response{}, errors.New("its answer has no member files")
 	}
 	for _, d := range answer.Diagnostics {
 		if d.Severity != "error" && d.Severity != "warning" && d.Severity != "note" {
-			return Response{}, fmt.Errorf("a diagnostic has the severity %q, which is error, warning or note", d.Severity)
+			return Response{}, fmt.Errorf("a diagnostic has severity %q; use error, warning or note", d.Severity)
 		}
 		if d.Message == "" {
 			return Response{}, errors.New("a diagnostic has no message")
@@ -151,7 +154,7 @@ func decode(text []byte) (Response, error) {
 	return answer, checkPaths(answer.Files)
 }
 
-// checkPaths refuses files outside of the output directory, and two that cannot be side by side.
+// checkPaths refuses files outside of the output directory, and files that cannot exist together.
 func checkPaths(files []File) error {
 	seen, dirs := map[string]string{}, map[string]string{}
 	for _, f := range files {
@@ -160,7 +163,7 @@ func checkPaths(files []File) error {
 		}
 		folded := strings.ToLower(f.Path) // file systems may fold case
 		if seen[folded] != "" {
-			return fmt.Errorf("the files %q and %q are one", seen[folded], f.Path)
+			return fmt.Errorf("the files %q and %q have the same name if case is ignored", seen[folded], f.Path)
 		}
 		seen[folded] = f.Path
 		for dir := path.Dir(folded); dir != "."; dir = path.Dir(dir) {
@@ -169,28 +172,28 @@ func checkPaths(files []File) error {
 	}
 	for folded, name := range seen {
 		if dirs[folded] != "" {
-			return fmt.Errorf("%q is a file, and the directory of %q", name, dirs[folded])
+			return fmt.Errorf("%q is both a file and the directory of %q", name, dirs[folded])
 		}
 	}
 	return nil
 }
 
-// CheckPath refuses what is no path of a file below a directory, on any system.
+// CheckPath returns an error if name is not a valid path below a directory on every system.
 func CheckPath(name string) error {
 	switch {
 	case name == "" || name == "." || path.Clean(name) != name || strings.ContainsAny(name, "\\:\x00") || !filepath.IsLocal(filepath.FromSlash(name)):
 		return fmt.Errorf("%q is not a path below its output directory", name)
 	case strings.EqualFold(path.Base(name), ListFile):
-		return fmt.Errorf("%q is where mcpe-gen lists what it has written", name)
+		return fmt.Errorf("%q is reserved for the list of generated files", name)
 	}
 	return nil
 }
 
-// ListFile is the name of the list of what a plugin has written.
+// ListFile is the name of the file that lists the files a plugin wrote.
 const ListFile = ".mcpe-gen.json"
 
-// bounded keeps what is written up to a bound, and then tells. It has no other method: by ReadFrom of a buffer what is
-// copied to it would know no bound.
+// bounded keeps up to max bytes and then calls full. It embeds no buffer, because the ReadFrom method of a buffer
+// would bypass the limit.
 type bounded struct {
 	text []byte
 	max  int
@@ -208,7 +211,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tail keeps the end of what is written.
+// tail keeps the last bytes of standard error.
 type tail struct{ text []byte }
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -219,7 +222,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// to adds to an error what was written.
+// to appends the kept text to an error.
 func (t *tail) to(err error) error {
 	if text := strings.TrimSpace(strings.ToValidUTF8(string(t.text), "?")); text != "" {
 		return fmt.Errorf("%w; its standard error:\n%s", err, text)

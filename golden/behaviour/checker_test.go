@@ -2,6 +2,7 @@ package behaviour
 
 import (
 	"context"
+	"iter"
 	"strings"
 	"testing"
 
@@ -31,7 +32,26 @@ func TestNilChecker(t *testing.T) {
 	if e, err := sources.RegisterMailMoved(s, nil, sources.MailMovedHooks{}); e != nil || err == nil || !strings.Contains(err.Error(), "the check is nil") {
 		t.Errorf("both: %v", err)
 	}
+	if err := sources.RegisterMailReceived(s, sources.MailReceivedYield(nil), sources.MailReceivedHooks{}); err == nil || !strings.Contains(err.Error(), "the check is nil") {
+		t.Errorf("a function: %v", err)
+	}
 	if err := sources.RegisterMailReceived(s, mailbox{}, sources.MailReceivedHooks{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// SRV-1: the generated type of a function that yields is a checker.
+func TestYieldIsAChecker(t *testing.T) {
+	type found = events.Found[sources.MailReceivedPayload]
+	var c sources.MailReceivedChecker = sources.MailReceivedYield(func(_ context.Context, _ sources.MailReceivedArguments, cursor string) iter.Seq2[found, error] {
+		return func(yield func(found, error) bool) {
+			if yield(found{Item: &events.Item[sources.MailReceivedPayload]{ID: "m"}, Cursor: cursor + "1"}, nil) {
+				yield(found{Cursor: cursor + "2"}, nil)
+			}
+		}
+	})
+	p, err := c.CheckMailReceived(t.Context(), sources.MailReceivedArguments{}, "c")
+	if err != nil || len(p.Items) != 1 || p.Items[0].ID != "m" || p.Items[0].Cursor != "c1" || p.Cursor != "c2" || p.HasMore {
+		t.Errorf("%+v, %v", p, err)
 	}
 }

@@ -47,7 +47,7 @@ func TestGeneratedIngress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	carrier := transport.NewHandler(es, transport.HandlerOptions{Direct: true})
+	carrier := transport.NewHandler(es, transport.HandlerOptions{})
 	poll := func(name string, cursor any) (r wire.PollResult) {
 		params, _ := json.Marshal(map[string]any{"name": name, "cursor": cursor, "_meta": map[string]any{
 			mcp.MetaKeyProtocolVersion: wire.RevisionStateless, mcp.MetaKeyClientInfo: &mcp.Implementation{Name: "c", Version: "1"}, mcp.MetaKeyClientCapabilities: map[string]any{}}})

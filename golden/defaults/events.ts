@@ -30,10 +30,10 @@ export interface ListReadPayload {
 }
 
 /** The member level of ListReadArguments. */
-export type ListReadArgumentsLevel = 1 | 2 | (number & {});
+export type ListReadArgumentsLevel = 1 | 2;
 
 /** The shared type Order. */
-export type Order = 'asc' | 'desc' | (string & {});
+export type Order = 'asc' | 'desc';
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

@@ -3,8 +3,8 @@
 
 /** The arguments of reaction.added. */
 export interface ReactionAddedArguments {
-  reaction?: Reaction;
-  level?: Level;
+  reaction?: ReactionArgument;
+  level?: LevelArgument;
 }
 
 /** Enums of each kind. */
@@ -47,8 +47,21 @@ export type Reaction =
   | '😀'
   | (string & {});
 
+/** Reaction in arguments: the server refuses a value that an enum does not list. */
+export type ReactionArgument =
+  | '+1'
+  | '-1'
+  | 'C#'
+  | 'heart'
+  | 'in progress'
+  | '1st'
+  | '😀';
+
 /** The shared type Level. */
 export type Level = 0 | 1 | 2 | (number & {});
+
+/** Level in arguments: the server refuses a value that an enum does not list. */
+export type LevelArgument = 0 | 1 | 2;
 
 /** The shared type Ratio. */
 export type Ratio = 0.5 | 1 | 2.25 | (number & {});

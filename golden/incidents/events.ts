@@ -3,7 +3,7 @@
 
 /** The arguments of incident.created. */
 export interface IncidentCreatedArguments {
-  severity?: Severity;
+  severity?: SeverityArgument;
   service?: string;
   /**
    * Leave personal data out.
@@ -24,6 +24,9 @@ export interface IncidentCreatedPayload {
 
 /** The shared type Severity. */
 export type Severity = 'P1' | 'P2' | 'P3' | 'P4' | (string & {});
+
+/** Severity in arguments: the server refuses a value that an enum does not list. */
+export type SeverityArgument = 'P1' | 'P2' | 'P3' | 'P4';
 
 /** The shared type Person. */
 export interface Person {

@@ -10,7 +10,7 @@ export type UserJoinedPayload = Person;
 
 /** The arguments of user.moved. */
 export interface UserMovedArguments {
-  kind?: LocalPlaceKind;
+  kind?: LocalPlaceKindArgument;
   zone?: UserMovedArgumentsZone;
 }
 
@@ -25,7 +25,7 @@ export interface UserMovedPayload {
 }
 
 /** The schema Zone of UserMovedArguments. */
-export type UserMovedArgumentsZone = 'north' | 'south' | (string & {});
+export type UserMovedArgumentsZone = 'north' | 'south';
 
 /** The schema Point of UserMovedPayload. */
 export interface UserMovedPayloadPoint {
@@ -36,7 +36,7 @@ export interface UserMovedPayloadPoint {
 /** The shared type Local. */
 export interface Local {
   id: ID;
-  place?: LocalPlace;
+  place?: LocalPlaceArgument;
 }
 
 /** The shared type Aliased. */
@@ -48,10 +48,19 @@ export type Names = (Name | null)[];
 /** The member kind of LocalPlace. */
 export type LocalPlaceKind = 'home' | 'work' | (string & {});
 
+/** LocalPlaceKind in arguments: the server refuses a value that an enum does not list. */
+export type LocalPlaceKindArgument = 'home' | 'work';
+
 /** The member place of Local. */
 export interface LocalPlace {
   city?: string;
   kind?: LocalPlaceKind;
+}
+
+/** LocalPlace in arguments: the server refuses a value that an enum does not list. */
+export interface LocalPlaceArgument {
+  city?: string;
+  kind?: LocalPlaceKindArgument;
 }
 
 /** Identifies a person. */

@@ -1,5 +1,4 @@
-// Package atomicfile replaces a file as a whole: a reader, also one after a crash, finds the old
-// content or the new one, never a part.
+// Package atomicfile replaces files atomically. A reader finds either the old or the new content, even after a crash.
 package atomicfile
 
 import (
@@ -7,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Write writes data to a temporary file beside path, syncs it and renames it over path. On an error
-// path is as before and no temporary file is left.
+// Write writes data to a temporary file next to path, syncs it and renames it to path. On an error it removes the
+// temporary file and path is unchanged.
 func Write(path string, data []byte) (err error) {
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
@@ -33,8 +32,7 @@ func Write(path string, data []byte) (err error) {
 	if err = os.Rename(tmp.Name(), path); err != nil {
 		return err
 	}
-	// The rename itself is durable only when the directory is synced. Some systems cannot sync a
-	// directory; there the rename is as durable as it gets.
+	// The rename is durable only after the directory is synced. Some systems cannot sync a directory.
 	if d, derr := os.Open(dir); derr == nil {
 		_ = d.Sync()
 		d.Close()

@@ -1,5 +1,5 @@
-// Package checkup has the report of a program that examines a store: a line for each check, with its result and what to
-// do. `mcpe-gen doctor` and `mcpe-jetstream doctor` write it.
+// Package checkup writes the report of a program that examines a store. The report has a line for each check, with
+// its result and advice. `mcpe-ops doctor` and `mcpe-jetstream doctor` use it.
 package checkup
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// A State is how serious a line is.
+// A State is the severity of a line.
 type State string
 
 // The states of lines.
@@ -21,7 +21,7 @@ const (
 	Fail State = "fail"
 )
 
-// Worse is the state of a value that has two bounds.
+// Worse returns the state of a value with two limits.
 func Worse[T ~int | ~int64 | ~uint64 | ~float64](v, warn, fail T) State {
 	switch {
 	case v >= fail:
@@ -32,7 +32,7 @@ func Worse[T ~int | ~int64 | ~uint64 | ~float64](v, warn, fail T) State {
 	return OK
 }
 
-// A Line is one check, what was found, and what to do about it; that is empty where all is well.
+// A Line is a check with its finding and advice. Advice is empty if all is well.
 type Line struct {
 	Check  string `json:"check"`
 	State  State  `json:"state"`
@@ -40,14 +40,14 @@ type Line struct {
 	Advice string `json:"advice,omitempty"`
 }
 
-// A Report is what all checks have found.
+// A Report holds the results of all checks.
 type Report struct {
 	Lines  []Line `json:"checks"`
 	Warned int    `json:"warned"`
 	Failed int    `json:"failed"`
 }
 
-// Add adds a line. Advice of one where all is well is left out.
+// Add adds a line. It drops the advice if the state is good.
 func (r *Report) Add(state State, check, found, advice string) {
 	switch state {
 	case OK:
@@ -60,11 +60,11 @@ func (r *Report) Add(state State, check, found, advice string) {
 	r.Lines = append(r.Lines, Line{check, state, found, advice})
 }
 
-// Text writes the report for people. Paint marks a state.
+// Text writes the report as text. paint highlights a state.
 func (r *Report) Text(to io.Writer, paint func(s State, text string) string) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, l := range r.Lines {
-		// The width of what is painted is counted: all states are painted alike.
+		// Painting adds the same width to all states, so columns stay aligned.
 		fmt.Fprintf(w, "%s\t%s\t%s\n", paint(l.State, fmt.Sprintf("%-4s", l.State)), l.Check, plain.Text(l.Found))
 		if l.Advice != "" {
 			fmt.Fprintf(w, "%s\t\t→ %s\n", paint(l.State, "    "), plain.Text(l.Advice))
@@ -74,7 +74,7 @@ func (r *Report) Text(to io.Writer, paint func(s State, text string) string) err
 	return w.Flush()
 }
 
-// JSON writes a report, or what contains one, as a document.
+// JSON writes a report, or a value that contains one, as JSON.
 func JSON(to io.Writer, report any) error {
 	e := json.NewEncoder(to)
 	e.SetEscapeHTML(false)

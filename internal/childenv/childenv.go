@@ -1,4 +1,4 @@
-// Package childenv makes the environment of the programs that the command starts.
+// Package childenv builds the environment of child programs.
 package childenv
 
 import (
@@ -9,16 +9,16 @@ import (
 
 // Environment variables with secrets of the command.
 const (
-	// Token has the bearer token of the verbs with the flag --token.
+	// Token holds the bearer token for commands with the flag --token.
 	Token = "MCPE_GEN_TOKEN"
-	// Secret has the secret of a webhook receiver that conform judges.
+	// Secret holds the secret of the webhook receiver that conform tests.
 	Secret = "MCPE_GEN_SECRET"
-	// AdminToken has the operator's token of the verb admin.
+	// AdminToken holds the operator's token for the admin command.
 	AdminToken = "MCPE_ADMIN_TOKEN"
 )
 
-// WithoutSecrets returns an environment for a child program. It leaves out the secrets of the command and the given
-// variables: they are for servers, and not for the programs that run next to them.
+// WithoutSecrets returns an environment for a child program, without the secrets of the command and the given
+// variables. Secrets are for servers, not for helper programs.
 func WithoutSecrets(env []string, variables ...string) []string {
 	secrets := append([]string{Token, Secret, AdminToken}, variables...)
 	return slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
@@ -27,7 +27,7 @@ func WithoutSecrets(env []string, variables ...string) []string {
 	})
 }
 
-// sameVariable reports whether two names are those of one variable.
+// sameVariable reports whether two names denote the same variable.
 func sameVariable(a, b string) bool {
 	return a == b || runtime.GOOS == "windows" && strings.EqualFold(a, b)
 }

@@ -1,5 +1,5 @@
-// Package codec gives the other packages the JSON codec of generated types. The code is in package events, whose types
-// need it and which does not export it; events sets the functions when it is initialized.
+// Package codec gives other packages access to the JSON codec of generated types. Package events implements it for
+// its types and does not export it; it sets the functions on initialization.
 package codec
 
 import (
@@ -9,18 +9,17 @@ import (
 )
 
 var (
-	// Decode reads JSON into v as generated types need it. Member names match in their exact case and
-	// unknown ones are ignored, unless a field tagged `json:",embed,unknown"` keeps them; duplicate
-	// names and invalid UTF-8 are refused; integers of any size accept 1.0 and 1e2 but not 1.5;
-	// json.Number keeps the number's text; []byte is base64. Errors are of type *events.DecodeError.
+	// Decode decodes JSON into v by the rules of generated types. Member names must match exactly. Unknown members are
+	// ignored, unless a field tagged `json:",embed,unknown"` keeps them. Duplicate names and invalid UTF-8 are errors.
+	// Integers of any size accept 1.0 and 1e2 but not 1.5, json.Number keeps the text of the number, and []byte is
+	// base64. Errors have type *events.DecodeError.
 	Decode func(data []byte, v any) error
-	// Encode writes v as generated types need it: nil slices and maps as [] and {}, map members sorted,
-	// no HTML escaping, json.Number as it is. An events.Time that was never set is refused. Errors are of
-	// type *events.EncodeError.
+	// Encode encodes v by the rules of generated types: nil slices and maps as [] and {}, map members sorted, no HTML
+	// escaping, json.Number unchanged. The zero events.Time is an error. Errors have type *events.EncodeError.
 	Encode func(v any) ([]byte, error)
 )
 
-// Clip keeps error messages short whatever was sent.
+// Clip truncates long error messages.
 func Clip(s string) string {
 	const most = 64
 	if len(s) <= most {
@@ -29,8 +28,8 @@ func Clip(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// ReplaceLoneSurrogates returns JSON with \ufffd in the place of each escape of a lone surrogate, as encoding/json reads
-// it: JavaScript writes half of a cut emoji as \ud83d, which the codec refuses. Without such an escape it returns data.
+// ReplaceLoneSurrogates replaces each escape of a lone surrogate in JSON with \ufffd, as encoding/json decodes it.
+// JavaScript writes half of a cut emoji as \ud83d, which the codec rejects. Without such an escape it returns data.
 func ReplaceLoneSurrogates(data []byte) []byte {
 	out, cloned := data, false
 	for i := 0; ; {
@@ -60,7 +59,7 @@ func ReplaceLoneSurrogates(data []byte) []byte {
 	}
 }
 
-// escaped returns the UTF-16 code unit of an escape that text begins with, -1 if it begins with something else.
+// escaped returns the UTF-16 code unit of the escape at the start of text, or -1.
 func escaped(text []byte) int64 {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return -1
@@ -72,10 +71,10 @@ func escaped(text []byte) int64 {
 	return int64(unit)
 }
 
-// Deeper reports whether JSON is nested deeper than so many levels.
+// Deeper reports whether the JSON is nested more than levels deep.
 func Deeper(data []byte, levels int) bool {
 	if len(data) <= levels {
-		return false // too short to be that deep
+		return false // too short to be so deep
 	}
 	depth, inString := 0, false
 	for i := 0; i < len(data); i++ {

@@ -5,7 +5,7 @@ import (
 	"math/big"
 )
 
-// A bound is one end of a range; the zero bound is none.
+// A bound is one end of a range; the zero value means no bound.
 type bound struct {
 	at     *big.Rat
 	strict bool
@@ -44,7 +44,7 @@ func (b bound) overIntegers(sign int) bound {
 	return bound{at: new(big.Rat).SetInt(floor)}
 }
 
-// tighter reports whether b excludes something that other allows.
+// tighter reports whether b excludes a value that other allows.
 func (b bound) tighter(other bound, sign int) bool {
 	switch {
 	case b.at == nil:
@@ -58,12 +58,12 @@ func (b bound) tighter(other bound, sign int) bool {
 	return b.strict && !other.strict
 }
 
-// bounds are the keywords that limit from one side; a lower bound is tighter the higher it is.
+// bounds lists the keywords for one-sided limits. A higher lower bound is tighter.
 var bounds = []struct {
 	inclusive, exclusive string
 	sign                 int
 	of                   types
-	free                 int64 // where the bound has no effect: nothing is shorter than 0
+	free                 int64 // where the bound has no effect: no length is below 0
 }{
 	{"minimum", "exclusiveMinimum", +1, integer | fraction, -1},
 	{"maximum", "exclusiveMaximum", -1, integer | fraction, -1},
@@ -76,7 +76,7 @@ var bounds = []struct {
 	{"maxContains", "", -1, array, -1},
 }
 
-// moved reports the bounds by which narrow is tighter than wide.
+// moved reports the bounds that are tighter in narrow than in wide.
 func moved(wide, narrow place, report func(keyword string, wide, narrow bound)) {
 	common := wide.types() & narrow.types()
 	for _, b := range bounds {
@@ -93,7 +93,7 @@ func moved(wide, narrow place, report func(keyword string, wide, narrow bound)) 
 	}
 }
 
-// within reports whether the listed values of p all keep a bound on them.
+// within reports whether all listed values of p satisfy a bound.
 func (p place) within(keyword string, limit bound, sign int) bool {
 	values, limited := p.values()
 	for _, v := range values {
@@ -115,7 +115,7 @@ func (p place) within(keyword string, limit bound, sign int) bool {
 	return limited
 }
 
-// steps reports the multipleOf of narrow that values of wide need not keep.
+// steps reports the multipleOf of narrow that values of wide may violate.
 func steps(wide, narrow place, report func(step *big.Rat)) {
 	if wide.types()&narrow.types()&(integer|fraction) == 0 {
 		return
@@ -137,7 +137,7 @@ func steps(wide, narrow place, report func(step *big.Rat)) {
 	}
 }
 
-// unique reports whether narrow alone asks that items differ.
+// unique reports whether only narrow requires unique items.
 func unique(wide, narrow place) bool {
 	return wide.types()&narrow.types()&array != 0 && narrow.texts("uniqueItems")["true"] && !wide.texts("uniqueItems")["true"]
 }
@@ -170,7 +170,7 @@ func payloadBoundRelaxed(p pair, report func(string, string)) {
 	steps(p.new, p.old, func(step *big.Rat) { report("", "need not be a multiple of "+decimal(step)+" any more") })
 }
 
-// String writes the bound as a schema would.
+// String returns the bound in schema notation.
 func (b bound) String() string {
 	s := decimal(b.at)
 	if b.strict {

@@ -4,26 +4,27 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// maxPairs bounds the pairs of variants that one comparison looks at, beside pairsPerSchema for each schema in the
-// two documents.
+// maxPairs limits the pairs of variants that one comparison visits, in addition to pairsPerSchema for each schema in
+// the two documents.
 const (
 	maxPairs       = 10_000
-	pairsPerSchema = 10
+	pairsPerSchema = 40
 )
 
-// A comparison is the state of holding one schema against another.
+// A comparison is the state of comparing one schema with another.
 type comparison struct {
 	feature string
-	// live leaves only the rules of EVOL-2.
+	// live selects only the rules of EVOL-2.
 	live bool
-	// backward tells that the first schema is the new one and the second the old one.
+	// backward reports whether the first schema is the new one.
 	backward bool
 	budget   int
-	// active are the findings of the pairs of places that are being compared, so that recursion ends; known are the
-	// verdicts so far, and resting those of them that are not final. rests is what the pair being compared rests on.
+	// active holds the findings of the pairs under comparison, which ends recursion. known holds the results so far,
+	// and resting the keys of results that are not final. rests is the depth on which the current pair depends.
 	active  map[string]*findings
 	known   map[string]verdict
 	resting []string
@@ -34,7 +35,7 @@ func (c *comparison) incomparable(path, reason string) Change {
 	return Change{Feature: c.feature, Path: path, Reason: reason, Rule: Incomparable, Category: Wire}
 }
 
-// asks reports whether a rule takes part in the comparison.
+// asks reports whether a rule applies in the comparison.
 func (c *comparison) asks(r rule) bool {
 	if c.live && !r.Live || !r.covers(c.feature) {
 		return false
@@ -42,12 +43,12 @@ func (c *comparison) asks(r rule) bool {
 	return c.backward && r.backward || !c.backward && !r.onlyBackward
 }
 
-// contains reports whether the comparison asks if every value of the first schema is one of the
-// second. A live change of a payload asks only what was lost.
+// contains reports whether the comparison checks that the second schema accepts every value of the first. A live
+// comparison of payloads checks only for lost values.
 func (c *comparison) contains() bool { return c.backward || c.feature == InputSchema }
 
-// compare returns the changes between two places, each pair of which is compared once. In a recursive schema a
-// pair that is being compared already is taken to be without any further ones.
+// compare returns the changes between two places. It compares each pair once. In a recursive schema it assumes that a
+// pair under comparison has no further changes.
 func (c *comparison) compare(from, to place) *findings {
 	key := from.key() + "\n" + to.key()
 	if v, ok := c.known[key]; ok {
@@ -81,7 +82,7 @@ func (c *comparison) places(from, to place, found *findings) {
 		return
 	}
 	if len(first) == 0 {
-		return // there is no such value
+		return // no such value exists
 	}
 	u := union{old: first, new: second, feature: c.feature, live: c.live, backward: c.backward, from: from, to: to}
 	if c.backward {
@@ -98,7 +99,7 @@ func (c *comparison) places(from, to place, found *findings) {
 	if found.firm > 0 || len(second) == 0 {
 		return
 	}
-	known := tags(second)
+	known, kept := tags(second), keptTags(first, second)
 	var strange map[string]bool
 	if c.backward {
 		strange = strangers(to, from)
@@ -108,16 +109,23 @@ func (c *comparison) places(from, to place, found *findings) {
 			found.add(Change{Feature: c.feature, Reason: "the union has a new variant", Rule: variantAdded, Category: Strict})
 			continue
 		}
+		if !c.backward && kept.excludes(variant) {
+			lost := c.compare(variant.property(kept.property), objects(second)[0].property(kept.property))
+			if lost.breaks() { // variants with other tags may have different members with the same names
+				found.put(wire.Pointer("properties", kept.property), lost)
+				continue
+			}
+		}
 		found.put("", c.fit(variant, i, second))
 	}
 }
 
-// fit returns the changes from a variant of the first schema to the one of the second that it fits
-// best. A variant that fits none as a whole may do so in parts: string or null into a variant for
-// each. The search begins at index, where an unchanged union has the variant itself.
+// fit returns the changes from a variant of the first schema to the variant of the second that suits it best. If a
+// variant does not fit as a whole, its parts may: string or null fits two variants. The search starts at index, which
+// is the variant itself in an unchanged union.
 func (c *comparison) fit(v place, index int, among []place) *findings {
 	if of := unionTypes(among); c.backward && of.several() && v.types()&^strange(of) == 0 {
-		return nil // a new variant, which a rule has found
+		return nil // a new variant, reported by a rule
 	}
 	if len(among) == 1 {
 		return c.pair(v, among[0])
@@ -126,7 +134,7 @@ func (c *comparison) fit(v place, index int, among []place) *findings {
 	for i := range among {
 		candidate := among[(index+i)%len(among)]
 		if v.types()&^candidate.types() != 0 {
-			continue // holds a part only
+			continue // matches only a part
 		}
 		found := c.pair(v, candidate)
 		if found.none() {
@@ -154,7 +162,7 @@ func (c *comparison) fit(v place, index int, among []place) *findings {
 	return best
 }
 
-// split divides a variant by its values or else by its types.
+// split divides a variant by its values, or otherwise by its types.
 func split(p place) (parts []place, byType bool) {
 	with := func(keyword string, v any) place {
 		return append(slices.Clip(p), node{pointer: keyword + "=" + text(v), schema: map[string]any{keyword: v}, doc: p.document()})
@@ -167,7 +175,7 @@ func split(p place) (parts []place, byType bool) {
 	}
 	all := p.types()
 	for _, name := range []string{"null", "boolean", "integer", "string", "array", "object"} {
-		if t := typeNames[name]; t == integer && all&fraction != 0 {
+		if t := types(schematree.Named(name)); t == integer && all&fraction != 0 {
 			parts = append(parts, with("type", "number"))
 		} else if all&t != 0 {
 			parts = append(parts, with("type", name))
@@ -176,7 +184,7 @@ func split(p place) (parts []place, byType bool) {
 	return parts, true
 }
 
-// pair returns the changes from one variant to another, and from their parts to the parts.
+// pair returns the changes between two variants and between their parts.
 func (c *comparison) pair(from, to place) *findings {
 	found := newFindings()
 	if c.budget--; c.budget <= 0 {

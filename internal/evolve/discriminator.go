@@ -4,26 +4,27 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// OpenAPI's discriminator constrains no value, but readers choose the variant by it. Which tags a
-// variant has follows from the constants of its tag member, else from the mapping, else from the name
-// that its $ref ends in.
+// OpenAPI's discriminator does not constrain values, but readers choose the variant by it. The tags of a variant are
+// the constants of its tag member, the entries of the mapping, or otherwise the last element of its $ref.
 
-// A discrimination is the tags of a union.
+// A discrimination holds the tags of a union.
 type discrimination struct {
 	property string
-	// declared tells that a discriminator says so, rather than constants alone.
+	// declared reports whether a discriminator declares the tags, instead of constants only.
 	declared bool
-	// order are the tags as they are written, variants what each leads to.
+	// order holds the tags in source order, and variants their variants.
 	order    []string
 	variants map[string]node
 }
 
-// discriminated finds the one union with a discriminator that p comes down to.
+// discriminated returns the discrimination of the only union with a discriminator in p.
 func discriminated(p place) (discrimination, bool) {
 	var found []node
-	for _, n := range reached(p, nil) {
+	for _, n := range p.views(schematree.Unconditional) {
 		if property, _ := n.child("discriminator", "propertyName"); property.schema != nil && len(n.alternatives()) > 0 {
 			found = append(found, n)
 		}
@@ -64,7 +65,7 @@ func (d *discrimination) add(tag string, to node) {
 	}
 }
 
-// tagsOf returns the tags of a variant as the texts of their JSON.
+// tagsOf returns the tags of a variant as JSON texts.
 func tagsOf(a node, property string, mapping map[string]string) []string {
 	if values := (place{a}).listedMember(property); len(values) > 0 {
 		return sortedKeys(values)
@@ -88,7 +89,7 @@ func tagsOf(a node, property string, mapping map[string]string) []string {
 	return tags
 }
 
-// byConstants finds tags of a union that has no discriminator: the constants of the member property.
+// byConstants finds the tags of a union without a discriminator: the constants of the member property.
 func byConstants(p place, property string) (discrimination, bool) {
 	d := discrimination{property: property, variants: map[string]node{}}
 	variants, ok := expand(p)
@@ -110,7 +111,7 @@ func byConstants(p place, property string) (discrimination, bool) {
 	return d, len(d.order) > 0
 }
 
-// listedMember returns the values that the member may have where they are listed, required or not.
+// listedMember returns the listed values of a member, whether or not it is required.
 func (p place) listedMember(name string) map[string]any {
 	variants, ok := expand(p)
 	if !ok || len(variants) == 0 {
@@ -135,26 +136,7 @@ func (p place) listedMember(name string) map[string]any {
 	return out
 }
 
-// reached returns the schemas of p with those that its references and allOf lead to.
-func reached(p place, within []string) []node {
-	var out []node
-	for _, n := range p {
-		if slices.Contains(within, n.pointer) {
-			continue
-		}
-		inner := append(slices.Clip(within), n.pointer)
-		out = append(out, n)
-		if ref, ok := n.object()["$ref"].(string); ok {
-			if target, ok := n.resolve(ref); ok {
-				out = append(out, reached(place{target}, inner)...)
-			}
-		}
-		out = append(out, reached(n.list("allOf"), inner)...)
-	}
-	return out
-}
-
-// alternatives are the variants of the oneOf or anyOf of n itself.
+// alternatives returns the variants of the oneOf or anyOf of n.
 func (n node) alternatives() []node {
 	if list := n.list("oneOf"); len(list) > 0 {
 		return list
@@ -164,8 +146,8 @@ func (n node) alternatives() []node {
 
 func lastToken(ref string) string { return ref[strings.LastIndexAny(ref, "/#")+1:] }
 
-// tagged compares two unions tag by tag when the old one has a discriminator: a reader made from it
-// goes by the tag alone, whatever variant a value would fit.
+// tagged compares two unions by tag if the old one has a discriminator. Readers of the old schema look only at the
+// tag, whichever variant a value would match.
 func (c *comparison) tagged(from, to place) *findings {
 	if c.live {
 		return nil
@@ -214,7 +196,7 @@ func (c *comparison) tagged(from, to place) *findings {
 	return found
 }
 
-// tagOf returns a tag of d, which was has not, of the variant that was before.
+// tagOf returns a tag of d that was does not have, for the variant before.
 func (d discrimination) tagOf(before node, was discrimination) string {
 	name := func(n node) string { ref, _ := n.object()["$ref"].(string); return lastToken(ref) }
 	for _, tag := range d.order {
@@ -222,15 +204,15 @@ func (d discrimination) tagOf(before node, was discrimination) string {
 		if _, old := was.variants[tag]; old {
 			continue
 		}
-		if name(before) != "" && name(before) == name(after) || before.closure(map[string]bool{}) == after.closure(map[string]bool{}) {
+		if name(before) != "" && name(before) == name(after) || before.closure() == after.closure() {
 			return tag
 		}
 	}
 	return ""
 }
 
-// strangers returns the variants of the new union, by their pointers, that have only tags which the
-// old one does not know: readers keep such a value as it is.
+// strangers returns the pointers of the new variants whose tags are all unknown to the old union. Readers keep values
+// of such variants as JSON.
 func strangers(old, new place) map[string]bool {
 	was, ok := discriminated(old)
 	if !ok {
@@ -256,7 +238,7 @@ func strangers(old, new place) map[string]bool {
 	return out
 }
 
-// holdsAny reports whether a schema of p is one of the marked.
+// holdsAny reports whether any schema of p is marked.
 func (p place) holdsAny(marked map[string]bool) bool {
 	return slices.ContainsFunc(p, func(n node) bool { return marked[n.pointer] })
 }

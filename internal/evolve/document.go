@@ -3,31 +3,33 @@ package evolve
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math/big"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A document is one schema with everything that a reference in it can name.
+// A document is a schema with everything that its references can name.
 type document struct {
 	root    node
 	draft07 bool
-	size    int             // schemas, about
+	size    int             // number of schemas
 	named   map[string]node // by absolute URI, with "#name" for anchors
 }
 
 // A node is one schema in a document: an object or a boolean.
 type node struct {
-	pointer string // where it is in its document; identifies it
+	pointer string // place in the document; identifies the node
 	schema  any
 	base    *url.URL // of its schema resource
 	doc     *document
-	home    *home // of a schema whose definitions are apart
+	home    *home // of a schema with separate definitions
 }
 
 func (n node) object() map[string]any {
@@ -55,7 +57,7 @@ func (n node) child(tokens ...string) (node, bool) {
 	return n, true
 }
 
-// ownBase is the base URI inside n, which its $id may change.
+// ownBase returns the base URI inside n, which its $id may change.
 func (n node) ownBase() *url.URL {
 	id, _ := n.object()["$id"].(string)
 	if id == "" || strings.HasPrefix(id, "#") {
@@ -88,7 +90,57 @@ func (n node) names(keyword string) []string {
 	return slices.Sorted(mapKeys(m))
 }
 
-func readDocument(raw json.RawMessage) (*document, error) {
+// Find returns the member key.
+func (n node) Find(name string) (node, bool) {
+	if n.object() == nil {
+		return node{}, false
+	}
+	return n.child(name)
+}
+
+// Elements returns the elements of an array; false if n is not an array.
+func (n node) Elements() (all []node, ok bool) {
+	items, ok := n.schema.([]any)
+	for i := range items {
+		c, _ := n.child(strconv.Itoa(i))
+		all = append(all, c)
+	}
+	return all, ok
+}
+
+// All yields the members of an object with their names.
+func (n node) All() iter.Seq2[string, node] {
+	return func(yield func(string, node) bool) {
+		for _, name := range sortedKeys(n.object()) {
+			if c, ok := n.child(name); ok && !yield(name, c) {
+				return
+			}
+		}
+	}
+}
+
+// Value returns the schema.
+func (n node) Value() any { return n.schema }
+
+// Identity returns the pointer of n.
+func (n node) Identity() any { return n.pointer }
+
+// A resolver resolves references.
+type resolver struct{}
+
+// Target returns the schema that a keyword of n refers to.
+func (resolver) Target(n node, keyword string) (node, bool) {
+	if ref, ok := n.object()[keyword].(string); ok {
+		return n.resolve(ref)
+	}
+	return node{}, false
+}
+
+// RefAlone reports whether n is in draft-07.
+func (resolver) RefAlone(n node) bool { return n.doc != nil && n.doc.draft07 }
+
+// readDocument parses a schema. at is the pointer of its root.
+func readDocument(raw json.RawMessage, at string) (*document, error) {
 	v, err := validate.Decode(raw)
 	if err != nil {
 		return nil, err
@@ -99,17 +151,20 @@ func readDocument(raw json.RawMessage) (*document, error) {
 		return nil, fmt.Errorf("a schema is an object or a boolean")
 	}
 	d := &document{named: map[string]node{}}
-	d.root = node{schema: v, base: &url.URL{Scheme: "mcpe", Path: "/schema"}, doc: d}
-	dialect, _ := d.root.object()["$schema"].(string)
-	d.draft07 = strings.Contains(dialect, "draft-07")
+	d.root = node{pointer: at, schema: v, base: &url.URL{Scheme: "mcpe", Path: "/schema"}, doc: d}
+	d.draft07 = dialectOf(v) == schematree.Draft07
 	d.named[d.root.base.String()] = d.root
 	d.root.base = d.root.ownBase()
 	d.index(d.root)
 	return d, nil
 }
 
-// literals are keywords whose values are no schemas.
-var literals = map[string]bool{"enum": true, "const": true, "default": true, "examples": true}
+// dialectOf returns the supported dialect that a schema names, or nil.
+func dialectOf(schema any) *schematree.Dialect {
+	m, _ := schema.(map[string]any)
+	uri, _ := m["$schema"].(string)
+	return schematree.DialectOf(uri)
+}
 
 func (d *document) index(n node) {
 	n.each(func(n node) {
@@ -128,12 +183,7 @@ func (d *document) index(n node) {
 	})
 }
 
-var unescape = strings.NewReplacer("~1", "/", "~0", "~")
-
-// references are the keywords that lead to another schema.
-var references = []string{"$ref", "$dynamicRef", "$recursiveRef"}
-
-// resolve finds what a reference in n names; false when that is not in the document.
+// resolve returns the target of a reference in n, or false if the document does not contain it.
 func (n node) resolve(ref string) (node, bool) {
 	d := n.doc
 	if d == nil {
@@ -155,103 +205,30 @@ func (n node) resolve(ref string) (node, bool) {
 	}
 	target, ok := d.named[u.String()]
 	if ok && fragment != "" {
-		for _, token := range strings.Split(fragment[1:], "/") {
-			if target, ok = target.child(unescape.Replace(token)); !ok {
-				return node{}, false
-			}
-		}
+		return schematree.At(target, fragment)
 	}
 	return target, ok
 }
 
-// closure is the text of n and of all that its references lead to, so that equal closures mean the
-// same.
-func (n node) closure(seen map[string]bool) string {
-	var out strings.Builder
-	n.writeClosure(&out, seen)
-	return out.String()
+// only returns n with a single keyword.
+func (n node) only(keyword string) node {
+	n.schema, n.pointer = map[string]any{keyword: n.object()[keyword]}, n.pointer+wire.Pointer(keyword)
+	return n
 }
 
-func (n node) writeClosure(out *strings.Builder, seen map[string]bool) {
-	if seen[n.pointer] {
-		out.WriteString(n.pointer)
-		return
-	}
-	seen[n.pointer] = true
-	out.WriteString(text(meaning(n.schema)))
-	n.each(func(inner node) {
-		for _, keyword := range references {
-			if ref, ok := inner.object()[keyword].(string); ok {
-				if target, ok := inner.resolve(ref); ok {
-					out.WriteString("\n" + ref + " ")
-					target.writeClosure(out, seen)
-				}
-			}
-		}
-	})
+// annotates reports whether a keyword has no effect on validity. Definitions have an effect only through references.
+func annotates(keyword string) bool {
+	k, _ := schematree.Any.Keyword(keyword)
+	return k.Role == schematree.Annotates || strings.HasPrefix(keyword, "x-")
 }
 
-// annotations are the keywords that allow and forbid nothing. Definitions count where they are
-// referred to.
-var annotations = map[string]bool{
-	"title": true, "description": true, "default": true, "examples": true, "deprecated": true, "readOnly": true, "writeOnly": true,
-	"$comment": true, "$defs": true, "definitions": true,
-}
-
-// named are the keywords whose members are named freely.
-var named = map[string]bool{"properties": true, "patternProperties": true, "dependentSchemas": true, "dependencies": true, "dependentRequired": true}
-
-// meaning is a schema, or a list of them, without annotations.
-func meaning(v any) any {
-	switch v := v.(type) {
-	case []any:
-		out := make([]any, len(v))
-		for i, item := range v {
-			out[i] = meaning(item)
-		}
-		return out
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for key, inner := range v {
-			switch members, isMap := inner.(map[string]any); {
-			case annotations[key] || strings.HasPrefix(key, "x-"):
-			case literals[key]:
-				out[key] = inner
-			case named[key] && isMap:
-				list := make(map[string]any, len(members))
-				for name, member := range members {
-					list[name] = meaning(member)
-				}
-				out[key] = list
-			default:
-				out[key] = meaning(inner)
-			}
-		}
-		return out
-	}
-	return v
-}
-
-// each calls f for n and everything in it, in a fixed order.
+// each calls f for n and the schemas in it, in a fixed order.
 func (n node) each(f func(node)) {
 	f(n)
-	switch v := n.schema.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(mapKeys(v)) {
-			if c, ok := n.child(key); ok && !literals[key] {
-				c.each(f)
-			}
-		}
-	case []any:
-		for i := range v {
-			if c, ok := n.child(strconv.Itoa(i)); ok {
-				c.each(f)
-			}
-		}
-	}
+	schematree.Each(schematree.Any, n, func(_, _ string, inner node) { inner.each(f) })
 }
 
-// text writes a JSON value so that equal values are equal texts: members sorted, numbers reduced.
+// text returns a JSON value in a canonical form: members sorted, numbers reduced.
 func text(v any) string {
 	b, err := json.Marshal(reduce(v))
 	if err != nil {

@@ -5,27 +5,27 @@ import (
 	"slices"
 )
 
-// findings are what comparing two places found: changes at the places themselves, and what was found at pairs of
-// places that they lead to. Those are shared between all that lead there, so that a definition is compared once.
-// Nobody changes findings that somebody else holds.
+// findings holds the result of comparing two places: changes at the places, and results for pairs of places below
+// them. All users of a pair share its result, so that a definition is compared once. Shared findings must not be
+// modified.
 type findings struct {
 	items []finding
-	// wires, firm and all count the changes: those of category WIRE, those of them that could be compared, and all.
+	// wires, firm and all count the changes: those of category WIRE, the comparable ones among them, and all.
 	wires, firm, all int
-	// depth is that of a pair that is being compared, -1 of any other. leads tells that findings of such a pair are
-	// among the items: what more is found of it counts here too, when the changes are listed.
+	// depth is the depth of a pair under comparison, and -1 otherwise. leads reports whether items contain findings of
+	// such a pair. Changes added to these later also count here when the changes are listed.
 	depth int
 	leads bool
 }
 
-// A finding is a change, with its path from the place, or the findings of another pair and the path that leads there.
+// A finding is a change with its path from the place, or the path to another pair with its findings.
 type finding struct {
 	change Change
 	path   string
 	of     *findings
 }
 
-// maxCount bounds the counts: findings that share others may count more changes than there are atoms.
+// maxCount limits the counts, because shared findings may contribute more changes than there are atoms.
 const maxCount = math.MaxInt32
 
 func newFindings() *findings { return &findings{depth: -1} }
@@ -41,7 +41,7 @@ func (f *findings) add(c Change) {
 	}
 }
 
-// put adds what was found at the end of a path.
+// put adds findings at the end of a path.
 func (f *findings) put(path string, of *findings) {
 	if of == nil || of.none() && !of.leads && of.depth < 0 {
 		return
@@ -53,7 +53,7 @@ func (f *findings) put(path string, of *findings) {
 
 func (f *findings) none() bool { return f == nil || f.all == 0 }
 
-// breaks reports whether one of the changes is of category WIRE.
+// breaks reports whether any change has category WIRE.
 func (f *findings) breaks() bool { return f != nil && f.wires > 0 }
 
 // lighter reports whether f breaks less than other.
@@ -64,11 +64,11 @@ func (f *findings) lighter(other *findings) bool {
 	return f.all < other.all
 }
 
-// maxPaths bounds the paths on which one comparison reports changes again.
+// maxPaths limits the number of paths on which a comparison repeats changes.
 const maxPaths = 64
 
-// changes are the changes with their paths: on each path that does not come by one pair twice, or, where there are
-// very many of those, on one of the shortest.
+// changes returns the changes with their paths: one for each path without a repeated pair, or one of the shortest
+// paths if there are very many.
 func (f *findings) changes() []Change {
 	if f.none() {
 		return nil
@@ -119,25 +119,25 @@ func (f *findings) changes() []Change {
 	return out
 }
 
-// A verdict is what is known of a pair of places. It is final, unless it rests on pairs that were still being
-// compared and taken to be without changes: the outermost of those is at the depth.
+// A verdict is the result for a pair of places. It is final unless it depends on pairs that were still under
+// comparison and assumed to have no changes; the outermost of them is at the depth.
 type verdict struct {
 	found *findings
 	rests int
 }
 
-// final is the depth of a verdict that rests on nothing.
+// final is the depth of a verdict that depends on no other pair.
 const final = math.MaxInt
 
-// settle keeps the verdict about a pair that was compared at a depth, and settles those that rested on it. A pair
-// with changes has them whatever else is found; one that is without rests on others until they are.
+// settle records the result of a pair compared at a depth, and finishes the results that depend on it. A pair with
+// changes keeps them whatever follows. A pair without changes depends on other pairs until they are finished.
 func (c *comparison) settle(key string, f *findings, depth, since int) {
 	resting := c.resting[since:]
 	switch {
 	case !f.none():
 		for _, k := range resting {
 			if c.known[k].rests <= depth {
-				delete(c.known, k) // it took the pair to be without changes
+				delete(c.known, k) // it assumed that the pair has no changes
 			}
 		}
 		c.known[key] = verdict{f, final}
@@ -162,7 +162,7 @@ func (c *comparison) settle(key string, f *findings, depth, since int) {
 	}
 }
 
-// once leaves out what was found twice: by tag and by fit.
+// once removes changes found twice: by tag and by fit.
 func once(changes []Change) []Change {
 	seen := make(map[Change]bool, len(changes))
 	return slices.DeleteFunc(changes, func(c Change) bool {

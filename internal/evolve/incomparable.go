@@ -3,10 +3,11 @@ package evolve
 import (
 	"maps"
 	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// incomparable finds what changed and has no order: keywords like not and if, and references that
-// lead out of the schema.
+// incomparable reports changes without an order: keywords such as not and if, and references that leave the schema.
 func incomparable(p pair, report func(string, string)) {
 	narrow, wide := p.new, p.old
 	if p.backward {
@@ -27,53 +28,42 @@ func incomparable(p pair, report func(string, string)) {
 	}
 }
 
-// ambiguous finds a oneOf of arguments that was changed and whose variants may overlap: what
-// matches two of them is not valid. It is no tightening in the sense of EVOL-2.
+// ambiguous reports a changed oneOf of arguments whose variants may overlap, because a value that matches two of them
+// is not valid. EVOL-2 does not treat this as tightening.
 func ambiguous(u union, report func(string)) {
 	if !u.live && u.feature == InputSchema && len(u.new) > 0 && overlaps(u.from, u.to) {
 		report("oneOf has changed, and what matches two of its variants is not valid; give each a required property with another const")
 	}
 }
 
-// overlaps reports whether to has a oneOf that from does not have and whose alternatives may overlap.
+// overlaps reports whether to has a new oneOf whose alternatives may overlap.
 func overlaps(from, to place) bool {
 	known := map[string]bool{}
-	for _, n := range exclusive(from, nil) {
+	for _, n := range exclusive(from) {
 		c, _ := n.child("oneOf")
-		known[c.closure(map[string]bool{})] = true
+		known[c.closure()] = true
 	}
-	return slices.ContainsFunc(exclusive(to, nil), func(n node) bool {
+	return slices.ContainsFunc(exclusive(to), func(n node) bool {
 		c, _ := n.child("oneOf")
-		return !known[c.closure(map[string]bool{})] && !disjoint(n)
+		return !known[c.closure()] && !disjoint(n) && !slices.ContainsFunc(exclusive(from), func(m node) bool { return widened(m, n) })
 	})
 }
 
 // exclusive returns the schemas with a oneOf that apply to a value of p.
-func exclusive(p place, within []string) []node {
-	var out []node
-	for _, n := range p {
-		if slices.Contains(within, n.pointer) {
-			continue
-		}
-		inner := append(slices.Clip(within), n.pointer)
-		if len(n.list("oneOf")) > 1 {
-			out = append(out, n)
-		}
-		for _, keyword := range references {
-			if ref, ok := n.object()[keyword].(string); ok {
-				if target, ok := n.resolve(ref); ok {
-					out = append(out, exclusive(place{target}, inner)...)
-				}
-			}
-		}
-		for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
-			out = append(out, exclusive(n.list(keyword), inner)...)
-		}
-	}
-	return out
+func exclusive(p place) []node {
+	return slices.DeleteFunc(p.views(schematree.Alternative), func(n node) bool { return len(n.list("oneOf")) < 2 })
 }
 
-// disjoint reports whether no value can match two alternatives of the oneOf of n.
+// views returns the schemas of p and all schemas that the keywords apply to the same value.
+func (p place) views(keywords []string) []node {
+	var all []node
+	for _, n := range p {
+		all = append(all, schematree.Views(resolver{}, n, keywords)...)
+	}
+	return all
+}
+
+// disjoint reports whether no value matches two alternatives of the oneOf of n.
 func disjoint(n node) bool {
 	rest := maps.Clone(n.object())
 	delete(rest, "oneOf")
@@ -95,8 +85,8 @@ func disjoint(n node) bool {
 	return true
 }
 
-// apart reports whether v and w have no value in common: by type, by their listed values, or by a
-// required member whose values are apart.
+// apart reports whether v and w have no common value. They may differ by type, by their listed values, by a required
+// member that the other forbids, or by a required member without a common value.
 func apart(v, w place) bool {
 	common := v.types() & w.types()
 	if common == 0 {
@@ -109,6 +99,12 @@ func apart(v, w place) bool {
 	}
 	if common != object {
 		return false
+	}
+	forbids := func(p, q place) bool {
+		return slices.ContainsFunc(sortedKeys(p.required()), func(name string) bool { return forbidden(q.property(name)) })
+	}
+	if forbids(v, w) || forbids(w, v) {
+		return true
 	}
 	for name := range v.required() {
 		a, b := v.tag(name), w.tag(name)

@@ -8,9 +8,9 @@ import (
 	"strconv"
 )
 
-// The rule here is about integers that the Go type made from the old schema, an int64, cannot hold. A
-// schema without a bound does not ask for more than its type holds, so only bounds and values that are
-// written count. Numbers beyond float64 cannot be published at all.
+// The rule here concerns integers that do not fit into int64, the Go type generated from the old schema. A schema
+// without a bound does not exceed its type, so only explicit bounds and values count. Numbers beyond float64 cannot
+// be published.
 
 var (
 	minInt64 = new(big.Rat).SetInt64(math.MinInt64)
@@ -19,7 +19,7 @@ var (
 
 func fitsInt64(v *big.Rat) bool { return v.Cmp(minInt64) >= 0 && v.Cmp(maxInt64) <= 0 }
 
-// beyondInt64 returns the numbers that are written in p and do not fit: its bounds, or its listed values.
+// beyondInt64 returns the bounds or listed values of p that do not fit into int64.
 func beyondInt64(p place) []*big.Rat {
 	var out []*big.Rat
 	if values, limited := p.values(); limited {
@@ -38,8 +38,8 @@ func beyondInt64(p place) []*big.Rat {
 	return out
 }
 
-// listedAsFloats reports whether variants list numbers of type number, for which the Go type is a float64 unless that
-// rounds one of them.
+// listedAsFloats reports whether variants list numbers of type number. Their Go type is float64 unless that rounds
+// one of them.
 func listedAsFloats(variants []place) bool {
 	typed := false
 	for _, v := range variants {
@@ -55,16 +55,16 @@ func listedAsFloats(variants []place) bool {
 	return typed
 }
 
-// rounded reports whether the float64 that is next to r is written as another number.
+// rounded reports whether the nearest float64 to r prints as a different number.
 func rounded(r *big.Rat) bool {
 	f, _ := r.Float64()
 	written, ok := new(big.Rat).SetString(strconv.FormatFloat(f, 'g', -1, 64))
 	return !ok || written.Cmp(r) != 0
 }
 
-// payloadIntegerOutgrown finds an integer that does not fit into the type that the old schema led to. An
-// old enum that lists such an integer itself or values of several types, or integers of type number, led to a type that
-// holds any.
+// payloadIntegerOutgrown reports an integer that does not fit into the Go type of the old schema. Some old enums have
+// a Go type that holds any integer: an enum with such an integer, with values of several types, or with integers of
+// type number.
 func payloadIntegerOutgrown(u union, report func(string)) {
 	if of := unionTypes(u.old); of&(integer|fraction) != integer || listedAsFloats(u.old) || slices.ContainsFunc(u.old, func(v place) bool {
 		_, limited := v.values()
@@ -83,7 +83,7 @@ func payloadIntegerOutgrown(u union, report func(string)) {
 	}
 }
 
-// shortDecimal writes a number for a message.
+// shortDecimal formats a number for a message.
 func shortDecimal(r *big.Rat) string {
 	if s := decimal(r); len(s) <= 40 {
 		return s

@@ -8,7 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// The rules here are about what was lost, in either schema.
+// The rules here concern lost values in either schema.
 
 func unionTypes(variants []place) types {
 	var t types
@@ -24,7 +24,7 @@ func valueForbidden(u union, report func(string)) {
 	}
 }
 
-// typeRemoved lets a payload lose null: receivers only see less.
+// typeRemoved allows a payload to lose null, because receivers only see fewer values.
 func typeRemoved(p pair, report func(string, string)) {
 	harmless := p.feature == PayloadSchema && p.old.types() == null
 	if p.old.types()&p.new.types() == 0 && !harmless {
@@ -58,7 +58,7 @@ func enumNarrowed(p pair, report func(string, string)) {
 	}
 }
 
-// without shows the values of a that b does not have.
+// without formats the values of a that b does not have.
 func without(a, b map[string]any) []string {
 	var out []string
 	for t, v := range a {
@@ -70,7 +70,7 @@ func without(a, b map[string]any) []string {
 	return out
 }
 
-// listed returns the values of a place that has finitely many.
+// listed returns the values of a place if they are finite.
 func listed(p place) (map[string]any, bool) {
 	t := p.types()
 	if values, ok := p.values(); ok {

@@ -26,7 +26,7 @@ func (c *comparison) members(from, to place, found *findings) {
 		}
 	}
 	c.patterns(from, to, found)
-	// Closing is a rule of its own; what opens is never a change.
+	// A separate rule reports closing, and opening is never a change.
 	if !from.closed() && !to.closed() && (c.contains() || len(from.additional()) > 0) {
 		found.put("/additionalProperties", c.compare(from.additional(), to.additional()))
 	}
@@ -41,15 +41,15 @@ func (c *comparison) members(from, to place, found *findings) {
 	}
 }
 
-// single is one change at the place.
+// single returns one change at the place.
 func (c *comparison) single(reason, rule string) *findings {
 	found := newFindings()
 	found.add(Change{Feature: c.feature, Reason: reason, Rule: rule, Category: Strict})
 	return found
 }
 
-// added compares a field that only the new payload declares with what the old one said of all other
-// members. A reader that keeps them in a map must be able to decode the new field too.
+// added compares a field that only the new payload declares with the old schema for other members. A reader that
+// keeps these in a map must be able to decode the new field.
 func (c *comparison) added(from, to place, name string) *findings {
 	if others := to.property(name); !forbidden(others) {
 		return c.compare(from.property(name), others)
@@ -62,9 +62,9 @@ func (c *comparison) added(from, to place, name string) *findings {
 	return c.single("field added to a closed object", fieldAdded)
 }
 
-// claimed compares a member that only the second schema declares with what the first says of all
-// others. Where that is nothing, a caller may have sent an argument of that name. In payloads it is a
-// field that was removed, or one that only other variants of a union have.
+// claimed compares a member that only the second schema declares with the first schema for other members. If the
+// first schema has none, a caller may have sent an argument with that name. In payloads, the member is a removed
+// field, or a field of other variants of a union.
 func (c *comparison) claimed(from, to place, name string) *findings {
 	others := from.property(name)
 	changes := c.compare(others, to.property(name))
@@ -99,17 +99,17 @@ func (c *comparison) patterns(from, to place, found *findings) {
 	}
 }
 
-// A tagging is what tells the variants of a union apart: the values of one required member, or else for each variant
-// the members that it alone has and requires.
+// A tagging distinguishes the variants of a union: by the values of one required member, or by members that only one
+// variant has and requires.
 type tagging struct {
 	property string
 	values   map[string]bool
 	own      []string
 }
 
-// tags finds the tagging of the object variants; the zero tagging excludes nothing.
+// tags returns the tagging of the object variants. The zero tagging excludes nothing.
 func tags(variants []place) tagging {
-	objects := slices.DeleteFunc(slices.Clone(variants), func(v place) bool { return v.types()&object == 0 })
+	objects := objects(variants)
 	if len(objects) < 2 {
 		return tagging{}
 	}
@@ -132,7 +132,31 @@ func tags(variants []place) tagging {
 	return tagging{own: ownMembers(objects)}
 }
 
-// ownMembers returns the members that one variant requires and no other has, nil where a variant has none.
+func objects(variants []place) []place {
+	return slices.DeleteFunc(slices.Clone(variants), func(v place) bool { return v.types()&object == 0 })
+}
+
+// keptTags returns the tagging of the first variants with the values of the second. It returns the zero tagging
+// unless every object of the second lists them.
+func keptTags(first, second []place) tagging {
+	t := tagging{property: tags(first).property, values: map[string]bool{}}
+	left := objects(second)
+	if t.property == "" || len(left) == 0 {
+		return tagging{}
+	}
+	for _, v := range left {
+		values := v.tag(t.property)
+		if len(values) == 0 {
+			return tagging{}
+		}
+		for value := range values {
+			t.values[value] = true
+		}
+	}
+	return t
+}
+
+// ownMembers returns the members that exactly one variant has and requires, or nil if a variant has none.
 func ownMembers(objects []place) []string {
 	count := map[string]int{}
 	for _, v := range objects {
@@ -155,7 +179,7 @@ func ownMembers(objects []place) []string {
 	return own
 }
 
-// memberNames are the members that a variant describes or requires.
+// memberNames returns the members that a variant describes or requires.
 func memberNames(v place) map[string]bool {
 	all := map[string]bool{}
 	for _, name := range v.properties() {
@@ -167,7 +191,7 @@ func memberNames(v place) map[string]bool {
 	return all
 }
 
-// tag returns the values that the required member called name may have, nil when they are not listed.
+// tag returns the values of a required member, or nil if they are not listed.
 func (p place) tag(name string) map[string]any {
 	if p.types() != object || !p.required()[name] {
 		return nil
@@ -189,8 +213,8 @@ func (p place) tag(name string) map[string]any {
 	return out
 }
 
-// excludes reports whether the tag of v is not among those of the union, or v is an object that has no member of its
-// variants: readers keep such an object as it is.
+// excludes reports whether the tag of v is not in the union, or v is an object without a member of its variants.
+// Readers keep such an object as JSON.
 func (t tagging) excludes(v place) bool {
 	if t.property == "" {
 		has := memberNames(v)
@@ -205,8 +229,8 @@ func (t tagging) excludes(v place) bool {
 	return len(values) > 0
 }
 
-// keptAs is the schema of the map in which a reader keeps members whose names match the patterns of a
-// closed object: it must decode any other member too. Patterns whose schemas differ are kept as JSON.
+// keptAs returns the schema of the map in which a reader keeps members that match the patterns of a closed object.
+// Such a map must decode any other member. If the schemas of the patterns differ, the reader keeps JSON.
 func (p place) keptAs() place {
 	var out place
 	for _, n := range p {
@@ -224,8 +248,8 @@ func (p place) keptAs() place {
 	return out[:min(1, len(out))]
 }
 
-// alike reports whether two schemas lead to one Go type: scalars of the same type, or equal ones.
+// alike reports whether two schemas have the same Go type: they are equal, or scalars of one type.
 func alike(a, b node) bool {
 	of := (place{a}).types()
-	return of&^(scalars|null) == 0 && of == (place{b}).types() || a.closure(map[string]bool{}) == b.closure(map[string]bool{})
+	return of&^(scalars|null) == 0 && of == (place{b}).types() || a.closure() == b.closure()
 }

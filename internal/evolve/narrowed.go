@@ -9,13 +9,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// The rules here are about arguments that are no longer valid.
+// The rules here concern arguments that are no longer valid.
 
 func inputTypeNarrowed(u union, report func(string)) {
 	kept := unionTypes(u.new)
 	lost := unionTypes(u.old) &^ kept
 	if kept&fraction != 0 {
-		lost &^= integer // a list of numbers lost its integers: ENUM_NARROWED tells it
+		lost &^= integer // ENUM_NARROWED reports a list of numbers without integers
 	}
 	if lost != 0 && len(u.new) > 0 {
 		report(fmt.Sprintf("no longer accepts %v", lost))
@@ -47,19 +47,19 @@ func inputClosed(p pair, report func(string, string)) {
 	}
 }
 
-// A constraint is a keyword whose values cannot be ordered: another value is another constraint.
+// A constraint is a keyword whose values have no order, so a different value is a different constraint.
 type constraint struct {
 	keyword string
 	of      types
-	// values are those that constrain at all, by their texts; nil for all.
+	// values holds the texts of values with an effect; nil means all.
 	values map[string]bool
 }
 
-// asserted are the formats that JSON Schema defines. Any other one allows every string.
+// asserted lists the formats that JSON Schema defines. Any other format accepts every string.
 var asserted = quoted(`date-time date time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference iri
 	iri-reference uuid uri-template json-pointer relative-json-pointer regex`)
 
-// within are the formats whose every text is one of another format, which is named behind.
+// within maps formats to wider formats that accept the same strings.
 var within = map[string][]string{
 	text("uri"):           {text("uri-reference"), text("iri"), text("iri-reference")},
 	text("uri-reference"): {text("iri-reference")},
@@ -68,7 +68,7 @@ var within = map[string][]string{
 	text("hostname"):      {text("idn-hostname")},
 }
 
-// holdsWithin reports whether texts that satisfy all of have satisfy want.
+// holdsWithin reports whether strings that satisfy all of have also satisfy want.
 func holdsWithin(have map[string]bool, want string) bool {
 	if have[want] {
 		return true
@@ -81,10 +81,10 @@ func holdsWithin(have map[string]bool, want string) bool {
 	return false
 }
 
-// encodings are the contentEncodings that decide about validity and types.
+// encodings lists the contentEncodings that affect validity and types.
 var encodings = quoted("base64")
 
-// Asserted reports whether a format is one that JSON Schema defines and arguments are checked against.
+// Asserted reports whether JSON Schema defines the format. The runtime checks arguments against such formats.
 func Asserted(format string) bool { return asserted[text(format)] }
 
 func quoted(words string) map[string]bool {
@@ -112,7 +112,7 @@ var (
 	}
 )
 
-// added calls f for the keywords that narrow has and wide has not or otherwise; changed tells which.
+// added calls f for the keywords that are new or different in narrow. changed reports whether wide has the keyword.
 func added(list []constraint, wide, narrow place, f func(keyword string, changed bool)) {
 	common := wide.types() & narrow.types()
 	for _, c := range list {

@@ -1,22 +1,19 @@
 package evolve
 
 import (
-	"encoding/json"
 	"iter"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/pattern"
-	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 func mapKeys[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// A place is what one value must satisfy: all of these schemas. None is "anything".
+// A place holds the schemas that one value must satisfy. An empty place accepts anything.
 type place []node
 
 func (p place) key() string {
@@ -28,7 +25,7 @@ func (p place) key() string {
 	return strings.Join(slices.Compact(pointers), " ")
 }
 
-// document returns the document that p's schemas are from.
+// document returns the document of p's schemas.
 func (p place) document() *document {
 	if len(p) == 0 {
 		return &document{}
@@ -36,7 +33,7 @@ func (p place) document() *document {
 	return p[0].doc
 }
 
-// under returns the schemas that stand directly under a keyword.
+// under returns the schemas directly under a keyword.
 func (p place) under(keyword string) place {
 	var out place
 	for _, n := range p {
@@ -47,12 +44,11 @@ func (p place) under(keyword string) place {
 	return out
 }
 
-// maxVariants bounds what unions in unions multiply to.
+// maxVariants limits the number of variants from nested unions.
 const maxVariants = 256
 
-// expand follows references, merges allOf and multiplies out anyOf and oneOf: the result are the
-// variants that a value may be of. Variants that no value satisfies are left out; ok is false when
-// there are too many.
+// expand follows references, merges allOf and multiplies out anyOf and oneOf. The result lists the variants of the
+// value, without variants that no value satisfies. ok is false if there are too many.
 func expand(p place) (variants []place, ok bool) {
 	variants = []place{nil}
 	for _, n := range p {
@@ -72,24 +68,11 @@ func expandNode(n node, within []string) []place {
 		return []place{nil} // a reference to itself adds nothing
 	}
 	within = append(slices.Clip(within), n.pointer)
-	out := []place{{n}}
-	for _, keyword := range references {
-		ref, ok := n.object()[keyword].(string)
-		if !ok {
-			continue
-		}
-		target, ok := n.resolve(ref)
-		if !ok {
-			continue // stays in the place as a keyword of its own
-		}
-		if n.doc.draft07 {
-			return expandNode(target, within) // siblings do not count there
-		}
-		out = product(out, expandNode(target, within))
+	if target, ok := (resolver{}).Target(n, "$ref"); ok && (resolver{}).RefAlone(n) {
+		return expandNode(target, within)
 	}
-	for _, part := range n.list("allOf") {
-		out = product(out, expandNode(part, within))
-	}
+	out := []place{{n}} // an unresolvable reference stays in the place
+	schematree.Applied(resolver{}, n, func(part node) { out = product(out, expandNode(part, within)) }, schematree.Unconditional...)
 	for _, keyword := range []string{"anyOf", "oneOf"} {
 		alternatives := n.list(keyword)
 		if len(alternatives) == 0 {
@@ -117,39 +100,25 @@ func product(a, b []place) []place {
 	return out
 }
 
-// types is a set of JSON types; integers and other numbers are apart.
-type types uint8
+// types is a set of JSON types that separates integers from other numbers.
+type types schematree.Types
 
 const (
-	null types = 1 << iota
-	boolean
-	integer
-	fraction
-	str
-	array
-	object
-	anyType = 1<<iota - 1
-	scalars = boolean | integer | fraction | str
+	null     = types(schematree.Null)
+	boolean  = types(schematree.Boolean)
+	integer  = types(schematree.Integer)
+	fraction = types(schematree.Fraction)
+	str      = types(schematree.String)
+	array    = types(schematree.Array)
+	object   = types(schematree.Object)
+	anyType  = types(schematree.AnyType)
+	scalars  = types(schematree.Scalars)
 )
 
-var typeNames = map[string]types{
-	"null": null, "boolean": boolean, "integer": integer, "number": integer | fraction, "string": str, "array": array, "object": object,
-}
+// String lists the types for messages.
+func (t types) String() string { return schematree.Types(t).String() }
 
-func (t types) String() string {
-	var names []string
-	for _, name := range []string{"null", "boolean", "number", "integer", "string", "array", "object"} {
-		if set := typeNames[name]; t&set == set && (name != "integer" || t&fraction == 0) {
-			names = append(names, name)
-		}
-	}
-	if t == fraction {
-		return "non-integer number"
-	}
-	return strings.Join(names, " or ")
-}
-
-// several reports whether values are of more than one JSON type, null aside.
+// several reports whether the types, without null, include more than one JSON type.
 func (t types) several() bool {
 	if t&(integer|fraction) != 0 {
 		t = t&^fraction | integer
@@ -158,28 +127,9 @@ func (t types) several() bool {
 	return t&(t-1) != 0
 }
 
-func typeOf(v any) types {
-	switch v := v.(type) {
-	case nil:
-		return null
-	case bool:
-		return boolean
-	case string:
-		return str
-	case []any:
-		return array
-	case map[string]any:
-		return object
-	case json.Number:
-		if r, ok := rational(v); ok && r.IsInt() {
-			return integer
-		}
-		return fraction
-	}
-	return anyType
-}
+func typeOf(v any) types { return types(schematree.TypeOf(v)) }
 
-// types returns the types that a value of p may have, by type, enum and const.
+// types returns the types that type, enum and const of p allow.
 func (p place) types() types {
 	out := p.declared()
 	if values, limited := p.values(); limited {
@@ -192,26 +142,16 @@ func (p place) types() types {
 	return out
 }
 
-// declared returns what the keyword type leaves, whatever enum and const list.
+// declared returns the types that the keyword type allows, ignoring enum and const.
 func (p place) declared() types {
-	out := types(anyType)
+	out := anyType
 	for _, n := range p {
-		switch t := n.object()["type"].(type) {
-		case string:
-			out &= typeNames[t]
-		case []any:
-			var set types
-			for _, name := range t {
-				s, _ := name.(string)
-				set |= typeNames[s]
-			}
-			out &= set
-		}
+		out &= types(schematree.Declared(n))
 	}
 	return out
 }
 
-// values returns the values that enum and const leave, by their texts; false when there is neither.
+// values returns the values that enum and const allow, by text, or false if p has neither.
 func (p place) values() (map[string]any, bool) {
 	var out map[string]any
 	for _, n := range p {
@@ -250,28 +190,10 @@ func (p place) properties() []string {
 	return slices.Sorted(mapKeys(set))
 }
 
-// property returns what a member called name must satisfy.
-func (p place) property(name string) place {
-	var out place
-	for _, n := range p {
-		found := false
-		if c, ok := n.child("properties", name); ok {
-			out, found = append(out, c), true
-		}
-		for _, text := range n.names("patternProperties") {
-			if pattern.Matches(text, name) {
-				c, _ := n.child("patternProperties", text)
-				out, found = append(out, c), true
-			}
-		}
-		if c, ok := n.child("additionalProperties"); ok && !found {
-			out = append(out, c)
-		}
-	}
-	return p.orUnevaluated(out)
-}
+// property returns the schemas for the member called name.
+func (p place) property(name string) place { return p.orUnevaluated(schematree.Member(p, name)) }
 
-// orUnevaluated is what members must satisfy that nothing else in p describes.
+// orUnevaluated returns described or, if that is empty, the schemas for members that p does not describe otherwise.
 func (p place) orUnevaluated(described place) place {
 	if len(described) == 0 {
 		return p.under("unevaluatedProperties")
@@ -279,8 +201,8 @@ func (p place) orUnevaluated(described place) place {
 	return described
 }
 
-// pattern returns what members must satisfy whose names match exactly that pattern. Where p does not
-// have it they are additional members; with sure, only if no other pattern may claim them.
+// pattern returns the schemas for members that match exactly that pattern. If p lacks the pattern, they are
+// additional members; with sure, only if no other pattern may match them.
 func (p place) pattern(pattern string, sure bool) (place, bool) {
 	var out place
 	found := false
@@ -294,7 +216,7 @@ func (p place) pattern(pattern string, sure bool) (place, bool) {
 	return p.orUnevaluated(out), found
 }
 
-// additional returns what members without a declaration must satisfy.
+// additional returns the schemas for undeclared members.
 func (p place) additional() place {
 	var out place
 	for _, n := range p {
@@ -307,41 +229,28 @@ func (p place) additional() place {
 	return out
 }
 
-// closed reports whether p allows no members but the declared ones.
+// closed reports whether p allows only declared members.
 func (p place) closed() bool {
 	return forbidden(p.additional())
 }
 
-// mapped reports whether p describes members of any name by a schema, as a map does.
+// mapped reports whether p has a schema for members of any name, as a map does.
 func (p place) mapped() bool {
 	return slices.ContainsFunc(p.additional(), func(n node) bool { return len(n.object()) > 0 })
 }
 
-// tuple returns how many items p describes one by one.
+// tuple returns the number of items that p describes individually.
 func (p place) tuple() int {
 	most := 0
 	for _, n := range p {
-		most = max(most, len(n.list("prefixItems")), len(n.list("items")))
+		first, _, _ := schematree.Elements(n)
+		most = max(most, len(first))
 	}
 	return most
 }
 
-// item returns what the item at i must satisfy; i = tuple() stands for all that follow.
-func (p place) item(i int) place {
-	var out place
-	for _, n := range p {
-		prefix, rest := "prefixItems", "items"
-		if _, isList := n.object()["items"].([]any); isList {
-			prefix, rest = "items", "additionalItems" // before 2020-12
-		}
-		if c, ok := n.child(prefix, strconv.Itoa(i)); ok {
-			out = append(out, c)
-		} else if c, ok := n.child(rest); ok {
-			out = append(out, c)
-		}
-	}
-	return out
-}
+// item returns the schemas for the item at i; i = tuple() stands for all later items.
+func (p place) item(i int) place { return schematree.Element(p, i) }
 
 // required returns the names that p requires.
 func (p place) required() map[string]bool {
@@ -357,27 +266,26 @@ func (p place) required() map[string]bool {
 	return out
 }
 
-// texts returns the values of a keyword in p, by their texts with what they refer to.
+// texts returns the values of a keyword in p by closure.
 func (p place) texts(keyword string) map[string]bool {
 	out := map[string]bool{}
 	for _, n := range p {
-		if named[keyword] {
-			if v, ok := n.object()[keyword]; ok { // as in a schema, where its members have free names
-				n.schema, n.pointer = map[string]any{keyword: v}, n.pointer+wire.Pointer(keyword)
-				out[n.closure(map[string]bool{})] = true
-			}
-		} else if c, ok := n.child(keyword); ok {
-			out[c.closure(map[string]bool{})] = true
+		c, ok := n.child(keyword)
+		if k, _ := schematree.Any.Keyword(keyword); c.object() != nil && k.Holds != schematree.Schema {
+			c = n.only(keyword) // the member names are free
+		}
+		if ok {
+			out[c.closure()] = true
 		}
 	}
 	return out
 }
 
-// foreign returns the references of p that lead out of its document.
+// foreign returns the references of p that leave its document.
 func (p place) foreign() map[string]bool {
 	out := map[string]bool{}
 	for _, n := range p {
-		for _, keyword := range references {
+		for _, keyword := range schematree.References {
 			if ref, ok := n.object()[keyword].(string); ok {
 				if _, found := n.resolve(ref); !found {
 					out[ref] = true

@@ -4,38 +4,38 @@ import "slices"
 
 // A Rule finds one kind of difference.
 type Rule struct {
-	// ID names the rule in output and in exceptions.
+	// ID is the name of the rule in output and exceptions.
 	ID string
-	// Category says whom such a change breaks.
+	// Category says which users the change breaks.
 	Category Category
-	// Purpose is a sentence for people.
+	// Purpose is a sentence for readers.
 	Purpose string
-	// Features are the schemas that the rule is about.
+	// Features lists the schemas that the rule applies to.
 	Features []string
-	// Live says that such a change ends live subscriptions (EVOL-2).
+	// Live reports whether the change ends live subscriptions (EVOL-2).
 	Live bool
 }
 
 func (r Rule) covers(feature string) bool { return slices.Contains(r.Features, feature) }
 
-// A rule is a Rule with its function: over all variants of a place, or over an old variant and a
-// new one. One without a function is reported by the comparison itself.
+// A rule is a Rule with its function, which checks all variants of a place, or a pair of an old and a new variant.
+// The comparison itself reports rules without a function.
 type rule struct {
 	Rule
-	// backward rules are asked of payloads in both directions, onlyBackward ones backward alone:
-	// whether every new payload is one that readers of the old schema expect.
+	// backward rules apply to payloads in both directions, and onlyBackward rules only backward. The backward
+	// comparison checks that readers of the old schema expect every new payload.
 	backward, onlyBackward bool
 
 	union   func(u union, report func(reason string))
 	variant func(p pair, report func(below, reason string))
 }
 
-// A union holds the variants that a value of one place could have before and after.
+// A union holds the variants of one place before and after.
 type union struct {
 	old, new       []place
 	feature        string
 	live, backward bool
-	// from and to are the places as they are compared, with their oneOf.
+	// from and to are the compared places with their oneOf.
 	from, to place
 }
 
@@ -46,7 +46,7 @@ type pair struct {
 	live, backward bool
 }
 
-// Incomparable is the rule of what cannot be compared.
+// Incomparable is the rule for parts that cannot be compared.
 const Incomparable = "SCHEMA_INCOMPARABLE"
 
 // Rules that the comparison reports itself.

@@ -5,56 +5,68 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Versions compares the event types of two versions of a package, each pair of shared definitions once. The zero
-// value is ready, for one pair of packages and use by one goroutine at a time.
+// Versions compares the event types of two versions of a package, and each pair of shared definitions once. The zero
+// value is ready for use with one pair of packages. It is not safe for concurrent use.
 type Versions struct {
 	old, new    library
 	comparisons map[[2]string]*comparison // by feature and direction
+	live        bool                      // only rules for live subscriptions
 }
 
-// A Side is the two schemas of an event type in one version.
+// A Side holds the two schemas of an event type in one version.
 type Side struct{ Input, Payload *published.Schema }
 
-// Differences is what the function [Differences] says of the schemas of an event type in both versions.
+// Differences is like the function [Differences] for the schemas of an event type in both versions.
 func (v *Versions) Differences(event string, old, new Side) []Change {
-	return slices.Concat(v.run(InputSchema, event, old.Input, new.Input), v.run(PayloadSchema, event, old.Payload, new.Payload))
+	return slices.Concat(v.compare(InputSchema, event, old.Input, new.Input), v.compare(PayloadSchema, event, old.Payload, new.Payload))
 }
 
-func (v *Versions) run(feature, event string, old, new *published.Schema) []Change {
+// compare compares the two versions of one schema.
+func (v *Versions) compare(feature, event string, old, new *published.Schema) []Change {
 	if same(old, new) {
 		return nil
 	}
-	at := "@" + event + "/" + feature // no pointer begins so
-	before, ok1 := v.old.top(old, at)
-	after, ok2 := v.new.top(new, at)
-	if !ok1 || !ok2 {
-		return run(feature, old.JSON(), new.JSON(), false)
+	unreadable := func(which string, err error) []Change {
+		return []Change{{Feature: feature, Reason: "the " + which + " schema cannot be read: " + err.Error(), Rule: Incomparable, Category: Wire}}
 	}
-	compare := func(direction string, from, to node) []Change {
-		key := [2]string{feature, direction}
-		if v.comparisons == nil {
-			v.comparisons = map[[2]string]*comparison{}
-		}
-		if v.comparisons[key] == nil {
-			v.comparisons[key] = &comparison{feature: feature, backward: direction == "backward"}
-		}
-		return v.comparisons[key].run(from, to, v.old.size+v.new.size)
+	at := "@" + event + "/" + feature // not a valid pointer
+	before, err := v.old.top(old, at)
+	if err != nil {
+		return unreadable("old", err)
 	}
-	changes := compare("forward", before, after)
-	if feature == PayloadSchema {
-		changes = withUnexpected(changes, compare("backward", after, before))
+	after, err := v.new.top(new, at)
+	if err != nil {
+		return unreadable("new", err)
+	}
+	if len(old.Refs)+len(new.Refs) == 0 && text(before.schema) == text(after.schema) {
+		return nil
+	}
+	changes := v.comparison(feature, "forward").run(before, after, v.old.size+v.new.size)
+	if feature == PayloadSchema && !v.live {
+		changes = withUnexpected(changes, v.comparison(feature, "backward").run(after, before, v.old.size+v.new.size))
 	}
 	return once(changes)
 }
 
-// same reports whether two schemas are published alike.
+func (v *Versions) comparison(feature, direction string) *comparison {
+	key := [2]string{feature, direction}
+	if v.comparisons == nil {
+		v.comparisons = map[[2]string]*comparison{}
+	}
+	if v.comparisons[key] == nil {
+		v.comparisons[key] = &comparison{feature: feature, live: v.live, backward: direction == "backward"}
+	}
+	return v.comparisons[key]
+}
+
+// same reports whether two published schemas are equal.
 func same(a, b *published.Schema) bool {
 	return bytes.Equal(a.Head, b.Head) && bytes.Equal(a.Tail, b.Tail) &&
 		slices.EqualFunc(a.Definitions(), b.Definitions(), func(a, b *published.Schema) bool {
@@ -62,12 +74,12 @@ func same(a, b *published.Schema) bool {
 		})
 }
 
-// A library has the definitions of a version, each of which is read once.
+// A library holds the definitions of a version, each parsed once.
 type library struct {
-	docs  [2]*document // of 2020-12 and of draft-07
+	docs  [2]*document // for 2020-12 and draft-07
 	homes map[libraryKey]*home
 	names map[string]int
-	size  int // the schemas that were read
+	size  int // number of parsed schemas
 }
 
 type libraryKey struct {
@@ -75,23 +87,33 @@ type libraryKey struct {
 	doc *document
 }
 
-// A home is what the references of a schema are about whose definitions are apart.
+// A home resolves the references of a schema with separate definitions.
 type home struct {
 	library *library
 	of      *published.Schema
-	root    node // without a schema where it cannot be apart
+	root    node // without a schema if the definitions cannot be separate
 }
 
-// top reads a schema; false where its definitions cannot be read apart from it.
-func (l *library) top(s *published.Schema, at string) (node, bool) {
+// top parses a schema without its definitions, or with them if they depend on the schema.
+func (l *library) top(s *published.Schema, at string) (node, error) {
+	if n, ok := l.apart(s, at); ok {
+		return n, nil
+	}
+	d, err := readDocument(s.JSON(), at)
+	if err != nil {
+		return node{}, err
+	}
+	l.size += d.size
+	return d.root, nil
+}
+
+func (l *library) apart(s *published.Schema, at string) (node, bool) {
 	v, err := validate.Decode(s.Short())
-	top, isObject := v.(map[string]any)
-	if err != nil || !isObject || !validate.Movable(s.Head) || !validate.Movable(s.Tail) {
+	if _, isObject := v.(map[string]any); err != nil || !isObject || !validate.Movable(s.Head) || !validate.Movable(s.Tail) {
 		return node{}, false
 	}
-	dialect, _ := top["$schema"].(string)
 	i := 0
-	if strings.Contains(dialect, "draft-07") {
+	if dialectOf(v) == schematree.Draft07 {
 		i = 1
 	}
 	if l.docs[i] == nil {
@@ -108,11 +130,11 @@ func (l *library) top(s *published.Schema, at string) (node, bool) {
 func (l *library) home(doc *document, s *published.Schema, at string, v any) *home {
 	h := &home{library: l, of: s}
 	h.root = node{pointer: at, schema: v, base: new(url.URL), doc: doc, home: h}
-	l.size += schemas(v)
+	h.root.each(func(node) { l.size++ })
 	return h
 }
 
-// definition reads a definition, unless it is known.
+// definition parses a definition on first use.
 func (l *library) definition(doc *document, d *published.Schema) *home {
 	key := libraryKey{d, doc}
 	if h := l.homes[key]; h != nil {
@@ -125,7 +147,7 @@ func (l *library) definition(doc *document, d *published.Schema) *home {
 	if l.names[at]++; l.names[at] > 1 {
 		at = fmt.Sprintf("%s@%d", at, l.names[at])
 	}
-	v, _ := validate.Apart(d, doc.keyword()) // nil where it cannot be
+	v, _ := validate.Apart(d, doc.keyword()) // nil if it cannot be separate
 	h := l.home(doc, d, at, v)
 	l.homes[key] = h
 	return h
@@ -138,50 +160,10 @@ func (d *document) keyword() string {
 	return "$defs"
 }
 
-// resolve finds what a reference names.
+// resolve returns the target of a reference.
 func (h *home) resolve(doc *document, ref string) (node, bool) {
-	if d, rest, ok := validate.Definition(h.of.Refs, doc.keyword(), ref); ok {
-		to := h.library.definition(doc, d).root
-		return to.at(rest)
+	if d, rest, ok := schematree.Definition(h.of.Refs, doc.keyword(), ref); ok {
+		return schematree.At(h.library.definition(doc, d).root, rest)
 	}
-	pointer, ok := strings.CutPrefix(ref, "#")
-	plain, err := url.PathUnescape(pointer)
-	if !ok || err != nil {
-		return node{}, false
-	}
-	return h.root.at(plain)
-}
-
-// at follows a JSON Pointer.
-func (n node) at(pointer string) (node, bool) {
-	if pointer == "" {
-		return n, n.schema != nil
-	}
-	if pointer[0] != '/' {
-		return node{}, false
-	}
-	ok := true
-	for _, token := range strings.Split(pointer[1:], "/") {
-		if n, ok = n.child(unescape.Replace(token)); !ok {
-			return node{}, false
-		}
-	}
-	return n, true
-}
-
-// schemas counts the objects of a decoded schema.
-func schemas(v any) int {
-	count := 0
-	switch v := v.(type) {
-	case []any:
-		for _, item := range v {
-			count += schemas(item)
-		}
-	case map[string]any:
-		count = 1
-		for _, member := range v {
-			count += schemas(member)
-		}
-	}
-	return count
+	return schematree.Resolve(h.root, ref)
 }

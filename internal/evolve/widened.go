@@ -8,7 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// The rules here are about payloads that readers of the old schema do not expect.
+// The rules here concern payloads that readers of the old schema do not expect.
 
 func payloadTypeChanged(u union, report func(string)) {
 	old, new := unionTypes(u.old), unionTypes(u.new)
@@ -17,7 +17,7 @@ func payloadTypeChanged(u union, report func(string)) {
 	}
 	gained := new &^ old
 	if old&fraction != 0 {
-		gained &^= integer // the old list had no integer, and its type is float64
+		gained &^= integer // without an integer in the old list, the Go type is float64
 	}
 	if old&integer != 0 && listedAsFloats(u.old) {
 		gained &^= fraction
@@ -30,8 +30,8 @@ func payloadTypeChanged(u union, report func(string)) {
 	}
 }
 
-// payloadVariantOfType finds values of a JSON type that the old schema did not have beside those of several others: a
-// reader of such a union keeps what is of none of its types.
+// payloadVariantOfType reports values of a new JSON type in a union of several types. A reader of such a union keeps
+// values of other types as JSON.
 func payloadVariantOfType(u union, report func(string)) {
 	old, new := unionTypes(u.old), unionTypes(u.new)
 	if gained := new & strange(old); gained != 0 && old.several() {
@@ -39,8 +39,8 @@ func payloadVariantOfType(u union, report func(string)) {
 	}
 }
 
-// strange are the types that a reader of a union of the given ones keeps as JSON. Null is not: where it was no value
-// there is no room for it; nor is a number beside integers.
+// strange returns the types that a reader of a union of the given types keeps as JSON. It excludes null, because a Go
+// type without null cannot hold it, and all numbers if the union has any.
 func strange(of types) types {
 	all := anyType &^ null &^ of
 	if of&(integer|fraction) != 0 {
@@ -55,15 +55,15 @@ func payloadNullAdded(u union, report func(string)) {
 	}
 }
 
-// forbidden reports whether p says false rather than contradict itself.
+// forbidden reports whether p contains the schema false, as opposed to a contradiction.
 func forbidden(p place) bool {
 	return slices.ContainsFunc(p, func(n node) bool { return n.schema == false })
 }
 
-// nullOnly reports whether null came to types that are kept.
+// nullOnly reports whether only null was added to the types.
 func nullOnly(old, new types) bool { return new&^old == null && new&old != 0 }
 
-// payloadVariantRetyped finds a new variant that no old one has the type of.
+// payloadVariantRetyped reports a new variant whose type no old variant has.
 func payloadVariantRetyped(p pair, report func(string, string)) {
 	if p.backward && p.old.types()&p.new.types() == 0 {
 		report("", fmt.Sprintf("was %v and may now be %v", p.old.types(), p.new.types()))
@@ -123,7 +123,7 @@ func payloadEnumWidened(p pair, report func(string, string)) {
 
 func payloadConstraintRelaxed(p pair, report func(string, string)) {
 	if p.old.types()&p.new.types()&str != 0 {
-		for _, k := range formats { // one that is no format of JSON Schema, but may have a Go type
+		for _, k := range formats { // for a format that JSON Schema does not define, but that may have a Go type
 			for _, was := range sortedKeys(p.old.texts(k.keyword)) {
 				if !k.values[was] && !p.new.texts(k.keyword)[was] {
 					report("", k.keyword+" was "+was)
@@ -145,8 +145,7 @@ func payloadConstraintRelaxed(p pair, report func(string, string)) {
 	})
 }
 
-// payloadOverlap finds a oneOf of the old schema by which a new payload may be invalid because it
-// matches two variants.
+// payloadOverlap reports a oneOf of the old schema that a new payload may violate by matching two variants.
 func payloadOverlap(u union, report func(string)) {
 	if u.backward && overlaps(u.from, u.to) {
 		report("oneOf has changed, and a value may match two of the old variants")

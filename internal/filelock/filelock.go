@@ -1,5 +1,5 @@
-// Package filelock lets only one process have a file open, if all ask it. The lock is a file beside it, which names the
-// process that has it. Start with [Acquire].
+// Package filelock lets only one cooperating process open a file. The lock is a file next to it, which names its
+// owner. Start with [Acquire].
 package filelock
 
 import (
@@ -14,39 +14,38 @@ import (
 	"time"
 )
 
-// DefaultWait is long enough for the holder to end, as in a restart.
+// DefaultWait is long enough for the owner to end, as in a restart.
 const DefaultWait = 10 * time.Second
 
-// Suffix is what the name of the lock's file has after that of the file it stands for.
+// Suffix is appended to the name of a file to form the name of its lock file.
 const Suffix = ".lock"
 
-// How often a lock that is held is asked for again.
+// Polling intervals for a held lock.
 const (
 	retry    = 10 * time.Millisecond
 	retryMax = 200 * time.Millisecond
 )
 
-// A Lock is held by one owner in this process and among others. The system takes
-// it from a process that ends, however it ends; the file stays, so that nobody can lock another one
-// of the same name. Who only reads, or copies the file that it stands for, needs no lock and finds none in the way.
+// A Lock has one owner across goroutines and processes. The system releases it when the process ends for any reason.
+// The lock file stays, so that no other process can lock a new file with the same name. Readers of the locked file
+// need no lock and are not blocked.
 type Lock struct {
-	path string // of the file that it stands for
+	path string // of the locked file
 	file *os.File
 }
 
-// owned holds the files that this process has locked: on some systems locks do not keep a
-// process from itself.
+// owned holds the files that this process has locked. On some systems a lock does not exclude its own process.
 var owned = struct {
 	sync.Mutex
 	paths map[string]bool
 }{paths: map[string]bool{}}
 
-// A HeldError says that somebody else has the lock.
+// A HeldError reports that another owner has the lock.
 type HeldError struct {
-	Path   string // of the file that the lock stands for
+	Path   string // of the locked file
 	Holder string // "held by pid 4711", as far as that can be told
 	Waited time.Duration
-	Cause  error // why nobody waited longer: that of a context, else nil
+	Cause  error // the error of the context that ended the wait, or nil
 }
 
 func (e *HeldError) Error() string {
@@ -58,11 +57,11 @@ func (e *HeldError) Error() string {
 
 func (e *HeldError) Unwrap() error { return e.Cause }
 
-// errHeld says that somebody else has the lock now.
+// errHeld reports that another owner has the lock now.
 var errHeld = errors.New("held")
 
-// Acquire locks the file at path, which is resolved, waiting up to wait for its holder to go. Then, and when ctx ends,
-// the error is a [*HeldError].
+// Acquire locks the file at path, after resolving symbolic links. It waits up to wait for the owner to release it.
+// After that, or when ctx ends, the error is a [*HeldError].
 func Acquire(ctx context.Context, path string, wait time.Duration) (*Lock, error) {
 	begun := time.Now()
 	for pause := retry; ; pause = min(2*pause, retryMax) {
@@ -84,7 +83,7 @@ func Acquire(ctx context.Context, path string, wait time.Duration) (*Lock, error
 	}
 }
 
-// tryLock takes the lock or returns errHeld.
+// tryLock takes the lock, or returns errHeld.
 func tryLock(path string) (_ *Lock, err error) {
 	owned.Lock()
 	defer owned.Unlock()
@@ -106,7 +105,7 @@ func tryLock(path string) (_ *Lock, err error) {
 		}
 		return nil, err
 	}
-	// Who removed the file meanwhile made room for another one, which somebody else may have locked.
+	// If the file was removed meanwhile, another process may have created and locked a new one.
 	mine, err := l.file.Stat()
 	if err != nil {
 		return nil, err
@@ -121,7 +120,7 @@ func tryLock(path string) (_ *Lock, err error) {
 	return l, nil
 }
 
-// sign writes who holds the lock, for whoever waits.
+// sign writes the owner into the lock file, for processes that wait.
 func (l *Lock) sign() error {
 	if err := l.file.Truncate(0); err != nil {
 		return err
@@ -131,7 +130,7 @@ func (l *Lock) sign() error {
 	return err
 }
 
-// holder describes who has the lock, as far as that can be read.
+// holder describes the owner of the lock, as far as the file shows it.
 func holder(path string) string {
 	f, err := os.Open(path + Suffix)
 	if err != nil {
@@ -154,7 +153,7 @@ func holder(path string) string {
 	return fmt.Sprintf("held by pid %d on %q", pid, host)
 }
 
-// Release gives the lock up.
+// Release releases the lock.
 func (l *Lock) Release() error {
 	owned.Lock()
 	defer owned.Unlock()

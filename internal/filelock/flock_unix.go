@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openLock opens the lock's file; where somebody put a link in its place it fails.
+// openLock opens the lock file. It fails on a symbolic link.
 func openLock(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 }

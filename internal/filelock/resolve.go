@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 )
 
-// Resolve returns the one name of a file: absolute and without symbolic links, also when the file, or the file that a
-// link points to, does not exist yet.
+// Resolve returns the unique name of a file: absolute and without symbolic links, even if the file, or the target of
+// its link, does not exist.
 func Resolve(path string) (string, error) {
-	const maxLinks = 40 // as the systems have it
+	const maxLinks = 40 // the usual limit of operating systems
 	for range maxLinks {
 		resolved, err := filepath.EvalSymlinks(path)
 		if err == nil {
@@ -19,7 +19,7 @@ func Resolve(path string) (string, error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
-		// Nothing is cleaned before its links are followed: link/.. is not where link lies.
+		// Do not clean the path before links are resolved: link/.. is not the directory that contains link.
 		dir, base := filepath.Split(path)
 		if base == "" || base == "." || base == ".." {
 			return "", err
@@ -33,7 +33,7 @@ func Resolve(path string) (string, error) {
 		path = filepath.Join(dir, base)
 		target, err := os.Readlink(path)
 		if err != nil {
-			return filepath.Abs(path) // no link: the file does not exist
+			return filepath.Abs(path) // the file does not exist
 		}
 		if !filepath.IsAbs(target) {
 			target = dir + string(filepath.Separator) + target

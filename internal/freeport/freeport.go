@@ -1,5 +1,5 @@
-// Package freeport finds ports for servers that have to know them, or each other's, before they start, and that start again on
-// them.
+// Package freeport finds ports for servers that must know their ports, or each other's, before they start, and that
+// restart on the same ports.
 package freeport
 
 import (
@@ -8,17 +8,17 @@ import (
 	"net"
 )
 
-// Systems give ports of 32768 and above to who asks for any, and to every connection that somebody makes. Those from first to
-// last nobody gets who does not ask for one by its number.
+// Systems choose ports from 32768 for listeners without a port and for outgoing connections. Ports from first to last
+// are used only by programs that request them by number.
 const (
 	first = 20_000
 	last  = 32_000
-	// attempts bounds how many ports that are taken are met for one that is free.
+	// attempts limits the number of occupied ports to try for one free port.
 	attempts = 1000
 )
 
-// Reserve returns n addresses of the loopback interface, such as 127.0.0.1:20301, on which nothing listens. Nobody else can
-// until release is called.
+// Reserve returns n unused addresses of the loopback interface, such as 127.0.0.1:20301. Other callers of Reserve do
+// not get them until release is called.
 func Reserve(n int) (addrs []string, release func(), err error) {
 	var held []net.Listener
 	release = func() {

@@ -5,32 +5,32 @@ import (
 	"strings"
 )
 
-// A Case is one way to misbehave. In its texts $ID stands for the request's id and $N for a number that
-// is another one each time, $NOW for the time.
+// A Case is one kind of misbehavior. In its texts, $ID stands for the ID of the request, $N for a different number
+// each time, and $NOW for the time.
 type Case struct {
-	// Name tells cases apart.
+	// Name identifies the case.
 	Name string
-	// Method is whose answers are spoiled.
+	// Method is the method whose answers are spoiled.
 	Method string
-	// Frames are messages before the answer, as SSE events or as lines; Repeat sends them that often.
+	// Frames holds messages before the answer, as SSE events or lines. Repeat is the number of times to send them.
 	Frames []string
 	Repeat int
-	// Message is the answer, "" for none.
+	// Message is the answer, or "" for no answer.
 	Message string
-	// Hold keeps an HTTP body open, Abort cuts the connection; else the body ends.
+	// Hold keeps an HTTP body open, and Abort cuts the connection. Otherwise the body ends.
 	Hold, Abort bool
 
-	// HTTP tells that the case is about HTTP alone.
+	// HTTP limits the case to HTTP.
 	HTTP bool
-	// Status, Type and Header are those of the HTTP answer, Raw its body as it is.
+	// Status, Type and Header belong to the HTTP answer. Raw is its unchanged body.
 	Status int
 	Type   string
 	Header map[string]string
 	Raw    string
 
-	// Harmless tells that the client may go on as if nothing was wrong: nothing is lost by it.
+	// Harmless reports whether the client may continue as if nothing were wrong, because it loses nothing.
 	Harmless bool
-	// Says is what the client's error has to name, "" for whatever it likes.
+	// Says is a text that the client's error must contain, or "" for any error.
 	Says string
 }
 
@@ -41,10 +41,10 @@ func (c Case) frames() []string {
 	return slices.Repeat(c.Frames, c.Repeat)
 }
 
-// Large is the size of the texts that are too large for a client with that bound or less.
+// Large is the size of texts that are too large for a client with this limit or less.
 const Large = 300 << 10
 
-// envelopes are answers to any call that are no response, or none to it.
+// envelopes lists answers to any call that are not a response, or not a response to that call.
 var envelopes = []Case{
 	{Name: "garbage", Message: `garbage`},
 	{Name: "nothing"},
@@ -84,7 +84,7 @@ var envelopes = []Case{
 	{Name: "broken off", Message: `{"jsonrpc":"2.0"`, Abort: true},
 }
 
-// statuses are answers of HTTP that are no answers.
+// statuses lists HTTP answers that are not responses.
 var statuses = []Case{
 	{Name: "a page", Status: 200, Type: "text/html; charset=utf-8", Message: "<html>\x1b]0;x\a", Says: "text/html"},
 	{Name: "no type", Status: 200, Type: "\t", Message: `{}`},
@@ -113,7 +113,7 @@ var statuses = []Case{
 	{Name: "a stream of one comment", Type: "text/event-stream", Raw: strings.Repeat(":\n", Large/2), Says: "Options.MaxMessage"},
 }
 
-// results are results of a method that are not what it returns.
+// results lists invalid results by method.
 var results = map[string][]Case{
 	List: {
 		{Name: "no events", Message: `{}`, Says: `no member "events"`},
@@ -240,7 +240,7 @@ var results = map[string][]Case{
 	},
 }
 
-// Cases are all of them.
+// Cases returns all cases.
 func Cases() []Case {
 	var all []Case
 	for _, method := range []string{List, Poll, Stream, Subscribe} {
@@ -263,8 +263,8 @@ func Cases() []Case {
 	return all
 }
 
-// Bodies are bodies of webhooks, signed as they are, that are no message or none of this subscription.
-// None of them may be taken for an occurrence.
+// Bodies lists signed webhook bodies that are not messages, or not messages of this subscription. A client must not
+// treat any of them as an occurrence.
 var Bodies = []string{
 	``, ` `, `null`, `[]`, `5`, `"x"`, `{}`, `{`, "\xff", "\x00", `{"type":null}`, `{"type":5}`, `{"type":""}`, `{"type":[]}`,
 	`{"eventId":"x"}`, `{"eventId":5,"name":"tick","timestamp":"t","data":{}}`, `{"eventId":null,"name":"tick","timestamp":"t","data":{}}`,

@@ -1,9 +1,8 @@
-// Package hostileserver is an MCP server with events that misbehaves on purpose: the fixture by which
-// tests of clients, and `mcpe-gen conform --client`, show that no answer of a server makes a client panic, hang, ask in
-// a loop or lose an event in silence. What it can do wrong is data, see [Cases]; it serves Streamable HTTP and stdio.
+// Package hostileserver is an MCP server with events that misbehaves on purpose. Tests of clients and `mcpe-conform
+// --client` use it to show that no answer makes a client panic, hang, send requests in a loop or silently lose an
+// event. The kinds of misbehavior are data, see [Cases]. It serves Streamable HTTP and stdio.
 //
-// It needs no more than the standard library, so that any client can use it. The package makes no promise of
-// compatibility.
+// It depends only on the standard library, so any client can use it. The package makes no promise of compatibility.
 package hostileserver
 
 import (
@@ -27,16 +26,15 @@ const (
 	Subscribe = "events/subscribe"
 )
 
-// A Server serves one event type, tick, in the mode that its case is about. While it is hostile, the
-// method of its case is answered as the case says; else everything is as it should be. After that, and
-// only then, there is one event, "good".
+// A Server serves one event type, tick, in the mode of its case. While it is hostile, it answers the method of its
+// case as the case says, and everything else correctly. Only after that does it deliver one event, "good".
 type Server struct {
-	// Case is what it does wrong.
+	// Case is the misbehavior.
 	Case Case
 	// Delivery is the mode that tick offers.
 	Delivery string
-	// Deliver is called with each events/subscribe that is answered in order, and whether there is the
-	// event to deliver.
+	// Deliver is called for each events/subscribe that gets a correct answer. good reports whether the event is
+	// available.
 	Deliver func(url, secret string, good bool)
 
 	mu       sync.Mutex
@@ -46,7 +44,7 @@ type Server struct {
 	spoiled  int
 }
 
-// A message is a request, as far as it matters here.
+// A message is the relevant part of a request.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -59,23 +57,22 @@ type message struct {
 	} `json:"params"`
 }
 
-// SetHostile begins or ends the misbehaviour; its end makes the event available.
+// SetHostile starts or stops the misbehavior. Stopping makes the event available.
 func (s *Server) SetHostile(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hostile, s.good = on, s.good || !on
 }
 
-// Requests is how many requests of any kind there have been, Spoiled how many of them were answered as
-// the case says.
+// Requests returns the number of all requests, and the number of requests that were answered as the case says.
 func (s *Server) Requests() (all, spoiled int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.requests, s.spoiled
 }
 
-// spoils counts a request and reports whether to misbehave, for which time, and whether there is the
-// event.
+// spoils counts a request. It reports whether to misbehave, how often it did so, and whether the event is
+// available.
 func (s *Server) spoils(method string) (spoil bool, n int, good bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +83,7 @@ func (s *Server) spoils(method string) (spoil bool, n int, good bool) {
 	return spoil, s.spoiled, s.good
 }
 
-// fill writes the request's id and running numbers into the text of a case.
+// fill inserts the request's ID and running numbers into the text of a case.
 func fill(text string, id json.RawMessage, n int) string {
 	now := time.Now().UTC().Format(time.RFC3339)
 	return strings.NewReplacer("$ID", string(id), "$NOW", now, "$N", strconv.Itoa(n)).Replace(text)
@@ -94,7 +91,7 @@ func fill(text string, id json.RawMessage, n int) string {
 
 const capabilities = `{"events":{"listChanged":false},"extensions":{"io.modelcontextprotocol/events":{"listChanged":false}}}`
 
-// result is the orderly result of a call that is no stream.
+// result returns the correct result of a call other than a stream.
 func (s *Server) result(m message, good bool) string {
 	switch m.Method {
 	case "server/discover":
@@ -119,14 +116,14 @@ func (s *Server) result(m message, good bool) string {
 	return ""
 }
 
-// Good is the event as a webhook carries it.
+// Good returns the event in the form of a webhook body.
 func Good() []byte { return []byte(occurrence("good", `,"cursor":"good"`)) }
 
 func occurrence(id, more string) string {
 	return fmt.Sprintf(`{"eventId":%q,"name":"tick","timestamp":"2026-11-20T08:00:00Z","data":{"id":%q}%s}`, id, id, more)
 }
 
-// notification is a frame of the stream that $ID opened.
+// notification returns a frame of the stream that $ID opened.
 func notification(method, params string) string {
 	sep := ","
 	if params == "{}" {
@@ -136,7 +133,7 @@ func notification(method, params string) string {
 		method, strings.TrimSuffix(params, "}"), sep)
 }
 
-// play writes an orderly stream until ctx ends, or until the misbehaviour begins anew.
+// play writes a correct stream until ctx ends, or until the misbehavior restarts.
 func (s *Server) play(ctx context.Context, id json.RawMessage, write func(string) error) {
 	send := func(method, params string) bool { return write(fill(notification(method, params), id, 0)) == nil }
 	if !send("active", `{"cursor":"c0","truncated":false}`) {
@@ -149,7 +146,7 @@ func (s *Server) play(ctx context.Context, id json.RawMessage, write func(string
 		hostile, good := s.hostile, s.good
 		s.mu.Unlock()
 		if hostile && s.Case.Method == Stream {
-			return // so that it is opened again
+			return // the client must reopen it
 		}
 		if good && !sent {
 			if sent = true; !send("event", occurrence("good", `,"cursor":"good"`)) {
@@ -203,7 +200,7 @@ func sse(w http.ResponseWriter, frame string) error {
 	return http.NewResponseController(w).Flush()
 }
 
-// response is an orderly response.
+// response returns a correct response.
 func (s *Server) response(m message, good bool) string {
 	result := s.result(m, good)
 	if result == "" {
@@ -256,7 +253,7 @@ func (s *Server) spoilHTTP(w http.ResponseWriter, r *http.Request, m message, n 
 	}
 }
 
-// ServeStdio serves one connection of lines until in ends.
+// ServeStdio serves one line-based connection until in ends.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) {
 	ctx, cancel := context.WithCancel(ctx)
 	var streams sync.WaitGroup

@@ -227,7 +227,7 @@ func subjects(t *testing.T, s *failing) []subject {
 			append(calls, request{"POST", "/mcp", "{}", map[string]string{"Authorization": "Bearer away"}})},
 		{"runtime/oauth Resource.Register", "metadata of access tokens", metadata, []request{{"POST", oauth.MetadataPath, "{}", nil}, {"POST", oauth.MetadataPath + "/other", "{}", nil}}, nil},
 		{"runtime/transport handler.ServeHTTP", "MCP", bearer(transport.NewHandler(es, transport.HandlerOptions{Logger: log})), []request{{"POST", "/mcp", "{}", wrong}, {"POST", "/mcp", "{}", nil}}, calls},
-		{"runtime/transport handler.ServeHTTP", "MCP, direct", bearer(transport.NewHandler(es, transport.HandlerOptions{Logger: log, Direct: true})), []request{{"POST", "/mcp", "{}", wrong}}, calls},
+		{"runtime/transport handler.ServeHTTP", "MCP, direct", bearer(transport.NewHandler(es, transport.HandlerOptions{Logger: log})), []request{{"POST", "/mcp", "{}", wrong}}, calls},
 		{"runtime/transport sseHandler.ServeHTTP", "HTTP+SSE", transport.NewSSEHandler(srv, es, nil), []request{{"POST", "/sse?sessionid=guessed", "{}", wrong}}, nil},
 		{"runtime/transport AllowOrigins", "pages", transport.AllowOrigins(bearer(transport.NewHandler(es, transport.HandlerOptions{Logger: log})), "https://app.example.com"),
 			[]request{{"POST", "/mcp", "{}", map[string]string{"Origin": "https://evil.example.com", "Authorization": "Bearer right"}}, {"POST", "/mcp", "{}", wrong}}, nil},

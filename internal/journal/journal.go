@@ -1,7 +1,7 @@
-// Package journal keeps values under keys in a file: a line of JSON for each change, appended and synced. The file is
-// written anew when the lines that others have superseded outweigh the rest, so that a change costs the same however
-// many keys there are. Writers that come at the same time share one sync. One process at a time has the file, which a
-// lock beside it ensures. Start with [Open] and [Journal.Put].
+// Package journal stores key-value pairs in a file. Each change appends a line of JSON with a checksum and syncs the
+// file. When superseded lines outweigh the rest, the journal rewrites the file without them, so the cost of a change
+// does not depend on the number of keys. Concurrent writers share a sync. A lock next to the file excludes other
+// processes. Start with [Open] and [Journal.Put].
 package journal
 
 import (
@@ -10,8 +10,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,58 +20,38 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// An Entry is what is kept under a key of its kind. An entry without a value takes the key away.
+// An Entry is a value under a key of a kind. An entry without a value deletes the key.
 type Entry struct {
 	Kind  string          `json:"kind"`
 	Key   string          `json:"key"`
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// A Header is the first line of a file: the name and the version of its format. A release that changes the format raises
-// the version and reads files of lower ones.
-type Header struct {
-	Format  string `json:"format"`
-	Version int    `json:"version"`
-}
-
-// Accept returns an error unless found is the header h.
-func (h Header) Accept(found Header) error {
-	switch {
-	case found == h:
-		return nil
-	case found.Format == "" && found.Version > 0:
-		return fmt.Errorf("it was made by an unreleased build of mcpe-gen (version %d); use a new file", found.Version)
-	case found.Format != h.Format:
-		return fmt.Errorf("it is not a file of %s", h.Format)
-	case found.Version > h.Version:
-		return fmt.Errorf("a newer release wrote it (version %d, this release knows %d); upgrade mcpe-gen", found.Version, h.Version)
-	}
-	return fmt.Errorf("corrupted: version %d", found.Version)
-}
-
-// A Format is the form of a program's files.
+// A Format describes the files of a program.
 type Format struct {
 	// Header is the first line.
 	Header Header
-	// Check refuses an entry that was read; nil refuses none.
+	// Check validates an entry after reading; nil accepts all. A line with an invalid entry counts as damaged.
 	Check func(Entry) error
+	// Effect tells the user what the loss of a line means.
+	Effect string
 }
 
-// slack is how many bytes of superseded lines a small file may have.
+// slack is the size of superseded lines that a small file may have, in bytes.
 const slack = 64 << 10
 
-// A Journal is an open file. Its methods can be called at the same time.
+// A Journal is an open file. It is safe for concurrent use.
 type Journal struct {
 	path   string
 	header []byte
 	lock   *filelock.Lock
 
-	writing sync.Mutex // held by who writes; it guards what follows
-	file    *os.File   // nil before the first write, and when the file is to be written anew
+	writing sync.Mutex // held by the writer; guards the following fields
+	file    *os.File   // nil before the first write, and when the file must be rewritten
 	size    int64      // of the file
 	closed  bool
 
-	mu     sync.Mutex // held for moments; it guards what follows
+	mu     sync.Mutex // held briefly; guards the following fields
 	values map[id]line
 	live   int64 // bytes of the lines in values
 	next   *batch
@@ -81,13 +59,13 @@ type Journal struct {
 
 type id struct{ kind, key string }
 
-// A line is what stands in the file under an id.
+// A line is the value of an ID with the size of its line.
 type line struct {
 	value json.RawMessage
 	size  int64
 }
 
-// A batch is what is written with one sync.
+// A batch is a set of lines written with one sync.
 type batch struct {
 	entries []Entry
 	lines   [][]byte
@@ -95,8 +73,13 @@ type batch struct {
 	err     error
 }
 
-// Open reads the file at path, which need not exist yet; its directory must. It waits up to 10 s for another process to
-// give it up, then the error is a [*filelock.HeldError]. A file that cannot be read is an error, and stays as it is.
+// Open opens the journal at path. The file need not exist, but its directory must. Open waits up to 10 s for another
+// process to release the file; then the error is a [*filelock.HeldError].
+//
+// Open moves damaged lines to a new file next to it, PATH.damaged or PATH.damaged.2 to 9, and keeps the others. It
+// logs an error to [slog.Default] with the lines, both files and the keys. A file of another format or version, or
+// with a damaged first line, is an error and stays unchanged. The same applies to a damaged file if Open cannot move
+// the lines.
 func Open(ctx context.Context, path string, f Format) (_ *Journal, err error) {
 	if path, err = filelock.Resolve(path); err != nil {
 		return nil, err
@@ -111,71 +94,13 @@ func Open(ctx context.Context, path string, f Format) (_ *Journal, err error) {
 	if j.lock, err = filelock.Acquire(ctx, path, filelock.DefaultWait); err != nil {
 		return nil, err
 	}
-	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return j, nil
-	}
-	if err == nil {
-		err = j.read(content, f)
-	}
-	if err != nil {
+	if err := j.load(ctx, f); err != nil {
 		return nil, errors.Join(err, j.lock.Release())
 	}
 	return j, nil
 }
 
-// read takes the entries of a file. The first change rewrites a file whose last line was cut off: the process that wrote
-// the line was killed before its Put returned.
-func (j *Journal) read(content []byte, f Format) error {
-	var h Header
-	if err := json.NewDecoder(bytes.NewReader(content)).Decode(&h); err != nil {
-		return fmt.Errorf("corrupted in line 1: %w", err)
-	}
-	if err := f.Header.Accept(h); err != nil {
-		return err
-	}
-	rest, ok := bytes.CutPrefix(content, j.header)
-	if !ok {
-		return errors.New("corrupted in line 1")
-	}
-	j.size = int64(len(content))
-	for n := 2; len(rest) > 0; n++ {
-		text, after, whole := bytes.Cut(rest, []byte("\n"))
-		if !whole {
-			return nil
-		}
-		var e Entry
-		err := json.Unmarshal(text, &e)
-		if err == nil {
-			err = j.take(e, f)
-		}
-		if err != nil {
-			return fmt.Errorf("corrupted in line %d: %w", n, err)
-		}
-		rest = after
-	}
-	file, err := os.OpenFile(j.path, os.O_WRONLY, 0)
-	if err == nil {
-		j.file = file
-	}
-	return err
-}
-
-func (j *Journal) take(e Entry, f Format) error {
-	if f.Check != nil && e.Value != nil {
-		if err := f.Check(e); err != nil {
-			return err
-		}
-	}
-	text, err := encode(e)
-	if err != nil {
-		return err
-	}
-	j.set(e, int64(len(text)))
-	return nil
-}
-
-// set changes the values.
+// set updates the values.
 func (j *Journal) set(e Entry, size int64) {
 	at := id{e.Kind, e.Key}
 	j.live -= j.values[at].size
@@ -187,7 +112,7 @@ func (j *Journal) set(e Entry, size int64) {
 	j.live += size
 }
 
-// Get returns the value under a key. It must not be changed.
+// Get returns the value under a key. The caller must not modify it.
 func (j *Journal) Get(kind, key string) (json.RawMessage, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -208,8 +133,8 @@ func (j *Journal) All(kind string) (all []Entry) {
 	return all
 }
 
-// Put keeps entries, in their order, and returns when they are on the disk. On an error what Get returns is as before,
-// and so is the file once the next change is written. After [Journal.Close] the error is [store.ErrClosed].
+// Put stores entries in order and returns once they are on disk. On an error the values stay unchanged, as does the
+// file once the next change is written. After [Journal.Close] the error is [store.ErrClosed].
 func (j *Journal) Put(entries ...Entry) error {
 	lines := make([][]byte, len(entries))
 	for i, e := range entries {
@@ -228,7 +153,7 @@ func (j *Journal) Put(entries ...Entry) error {
 
 	j.writing.Lock()
 	defer j.writing.Unlock()
-	if b.done { // by who came at the same time
+	if b.done { // another caller wrote the batch
 		return b.err
 	}
 	j.mu.Lock()
@@ -238,7 +163,7 @@ func (j *Journal) Put(entries ...Entry) error {
 	return b.err
 }
 
-// write writes a batch; j.writing is held.
+// write writes a batch. The caller holds j.writing.
 func (j *Journal) write(b *batch) error {
 	if j.closed {
 		return store.ErrClosed
@@ -264,7 +189,7 @@ func (j *Journal) write(b *batch) error {
 	return nil
 }
 
-// moved says whether another file, or none, is where the open one was.
+// moved reports whether path no longer refers to the open file.
 func (j *Journal) moved() bool {
 	there, err := os.Stat(j.path)
 	if err != nil {
@@ -274,7 +199,7 @@ func (j *Journal) moved() bool {
 	return err != nil || !os.SameFile(there, mine)
 }
 
-// append writes behind what is there. If that fails the file is written anew next time.
+// append appends to the file. If that fails, the next write rewrites the file.
 func (j *Journal) append(added []byte) error {
 	_, err := j.file.WriteAt(added, j.size)
 	if err == nil {
@@ -289,7 +214,7 @@ func (j *Journal) append(added []byte) error {
 	return nil
 }
 
-// rewrite replaces the file by one that has the values and the batch.
+// rewrite replaces the file with the values and the batch.
 func (j *Journal) rewrite(b *batch) error {
 	j.mu.Lock()
 	kept := make([]Entry, 0, len(j.values)+len(b.entries))
@@ -319,12 +244,12 @@ func (j *Journal) rewrite(b *batch) error {
 	j.size = int64(len(content))
 	j.file, err = os.OpenFile(j.path, os.O_WRONLY, 0)
 	if err != nil {
-		j.file = nil // what is written is there; the next change opens it, or says why it cannot
+		j.file = nil // the file is complete; the next change opens it or reports the error
 	}
 	return nil
 }
 
-// Close gives the file up. Later changes fail.
+// Close closes the file and releases the lock. Later changes fail.
 func (j *Journal) Close() error {
 	j.writing.Lock()
 	defer j.writing.Unlock()
@@ -337,13 +262,4 @@ func (j *Journal) Close() error {
 		err = j.file.Close()
 	}
 	return errors.Join(err, j.lock.Release())
-}
-
-// encode returns v as a line.
-func encode(v any) ([]byte, error) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	return append(text, '\n'), nil
 }

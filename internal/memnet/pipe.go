@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// bufferSize is what one end of a connection may write, in bytes, before the other one reads.
+// bufferSize is the number of bytes that one end may write before the other reads.
 const bufferSize = 4 << 10
 
-// Pipe returns the two ends of a connection. They buffer a little, as sockets do and those of [net.Pipe] do not: both
-// may write at once, such as the alerts by which the ends of a TLS connection close it. Without that each of them would
-// wait for the other, under a lock of net/http's, which holds up the time of a bubble for ever.
+// Pipe returns the two ends of a connection. Like sockets and unlike [net.Pipe], they have a small buffer, so both
+// ends can write at the same time, for example the closing alerts of TLS. Without it each end would wait for the
+// other while holding a lock of net/http, which stops the time of a bubble forever.
 func Pipe() (net.Conn, net.Conn) {
 	a, b := newHalf(), newHalf()
 	return &conn{in: a, out: b}, &conn{in: b, out: a}
@@ -22,10 +22,10 @@ func Pipe() (net.Conn, net.Conn) {
 // A half is one direction of a connection.
 type half struct {
 	mu      sync.Mutex
-	moved   sync.Cond // something has changed
+	moved   sync.Cond // signals any change
 	data    []byte
-	ended   bool // nothing more is written
-	unread  bool // nothing more is read
+	ended   bool // the writer is done
+	unread  bool // the reader is done
 	reading deadline
 	writing deadline
 }
@@ -36,7 +36,7 @@ func newHalf() *half {
 	return h
 }
 
-// A deadline is when one end no longer waits. The half's mutex guards it.
+// A deadline is the end of a wait. The half's mutex guards it.
 type deadline struct {
 	at    time.Time // zero: never
 	timer *time.Timer
@@ -44,7 +44,7 @@ type deadline struct {
 
 func (d *deadline) over() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
 
-// set moves a deadline of the half.
+// set changes a deadline of the half.
 func (h *half) set(d *deadline, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,7 +52,7 @@ func (h *half) set(d *deadline, at time.Time) {
 		d.timer.Stop()
 	}
 	d.at, d.timer = at, nil
-	if wait := time.Until(at); wait > 0 { // else over already, or never
+	if wait := time.Until(at); wait > 0 { // otherwise expired or never
 		d.timer = time.AfterFunc(wait, func() { h.change(func() {}) })
 	}
 	h.moved.Broadcast()
@@ -114,7 +114,7 @@ type conn struct{ in, out *half }
 func (c *conn) Read(p []byte) (int, error)  { return c.in.read(p) }
 func (c *conn) Write(p []byte) (int, error) { return c.out.write(p) }
 
-// Close ends both directions. The other end still reads what was written.
+// Close closes both directions. The other end can still read data that was written.
 func (c *conn) Close() error {
 	c.SetDeadline(time.Time{})
 	c.out.change(func() { c.out.ended = true })
@@ -122,7 +122,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// No address is one of an interface: what a server makes of requests to loopback is not tried here.
+// The address does not belong to an interface: tests do not cover server behavior for loopback requests.
 func (c *conn) LocalAddr() net.Addr  { return inMemory{} }
 func (c *conn) RemoteAddr() net.Addr { return inMemory{} }
 

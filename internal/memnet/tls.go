@@ -13,19 +13,19 @@ import (
 )
 
 // ServerTLS returns the configuration of a server at 127.0.0.1, or at a host such as hook.test. All servers of the
-// process have one certificate, which is valid from before the time at which bubbles begin.
+// process share a certificate, which is valid before the start time of bubbles.
 func ServerTLS() *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{certificate()}}
 }
 
-// ClientTLS returns the configuration of a client that trusts the certificate of ServerTLS and no other.
+// ClientTLS returns the configuration of a client that trusts only the certificate of ServerTLS.
 func ClientTLS() *tls.Config {
 	roots := x509.NewCertPool()
 	roots.AddCert(certificate().Leaf)
 	return &tls.Config{RootCAs: roots}
 }
 
-// certificate returns a certificate that signs itself. Its ECDSA signatures take a tenth of the time of RSA's.
+// certificate returns a self-signed certificate. ECDSA signatures take a tenth of the time of RSA's.
 var certificate = sync.OnceValue(func() tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

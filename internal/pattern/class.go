@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// escape reads what follows a backslash outside a class.
+// escape reads an escape outside of a class, after the backslash.
 func (p *parser) escape() *node {
 	start := p.at
 	p.at++
@@ -27,16 +27,13 @@ func (p *parser) escape() *node {
 		p.at += 2
 		return p.back(&node{op: opBack, name: p.groupName('>'), at: start})
 	}
-	if n, ok := p.foreignEscape(start); ok {
+	if n := p.foreignAnchor(start); n != nil {
 		return n
 	}
 	if s, ok := p.classEscape(); ok {
 		return &node{op: opSet, set: s}
 	}
-	r, ok := p.characterEscape(start, false)
-	if !ok {
-		return nil
-	}
+	r := p.characterEscape(start, false)
 	return p.folded(&node{op: opSet, set: set{{r, r}}}, start)
 }
 
@@ -45,7 +42,7 @@ func (p *parser) back(n *node) *node {
 	return n
 }
 
-// classEscape reads \d, \s, \w, \p{…} and their opposites behind the backslash.
+// classEscape reads \d, \s, \w, \p{…} and their complements, after the backslash.
 func (p *parser) classEscape() (set, bool) {
 	r := p.next(0)
 	var s set
@@ -76,7 +73,7 @@ func (p *parser) classEscape() (set, bool) {
 // propertyEscape reads {…} of \p.
 func (p *parser) propertyEscape(start int) set {
 	if p.next(0) != '{' {
-		return p.shortProperty(start)
+		p.fail(start, `\%c needs a property in braces, as in \p{L}`, p.text[start+1])
 	}
 	end := slices.Index(p.text[p.at:], '}')
 	if end < 0 {
@@ -86,41 +83,40 @@ func (p *parser) propertyEscape(start int) set {
 	p.at += end + 1
 	s, known := propertySet(name)
 	if !known {
-		return p.foreignProperty(start, name)
+		p.fail(start, `ECMA-262 has no property \%c{%s}`, p.text[start+1], name)
 	}
 	return s
 }
 
-// characterEscape reads an escape that stands for one code point, behind the backslash; false when
-// the rest is no such thing but was read as something that stands for nothing.
-func (p *parser) characterEscape(start int, inClass bool) (rune, bool) {
+// characterEscape reads an escape for one code point, after the backslash.
+func (p *parser) characterEscape(start int, inClass bool) rune {
 	r := p.next(0)
 	p.at++
 	switch {
 	case strings.ContainsRune("fnrtv", r):
-		return map[rune]rune{'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v'}[r], true
+		return map[rune]rune{'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v'}[r]
 	case r == 'c' && isLetter(p.next(0)):
 		c := p.next(0) % 32
 		p.at++
-		return c, true
+		return c
 	case r == '0' && !isDigit(p.next(0)):
-		return 0, true
+		return 0
 	case r == 'x' && isHex(p.next(0)) && isHex(p.next(1)):
-		return p.hex(2), true
+		return p.hex(2)
 	case r == 'u':
 		p.at--
-		return p.unicodeEscape(start), true
+		return p.unicodeEscape(start)
 	case strings.ContainsRune(`^$\.*+?()[]{}|/`, r), inClass && r == '-':
-		return r, true
+		return r
 	}
-	return p.foreignCharacter(start, r, inClass)
+	return p.foreignCharacter(start, r)
 }
 
 func isLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
 
 func isHex(r rune) bool { return isDigit(r) || 'a' <= r && r <= 'f' || 'A' <= r && r <= 'F' }
 
-// hex reads n hexadecimal digits that are known to be there.
+// hex reads n hexadecimal digits, which the caller has found.
 func (p *parser) hex(n int) rune {
 	v := rune(0)
 	for range n {
@@ -143,7 +139,7 @@ func hexValue(r rune) (rune, bool) {
 	return 0, false
 }
 
-// unicodeEscape reads uXXXX, a surrogate pair of them, or u{…}, from the u on.
+// unicodeEscape reads uXXXX, a surrogate pair of them, or u{…}, starting at the u.
 func (p *parser) unicodeEscape(start int) rune {
 	p.at++
 	if p.take("{") {
@@ -183,28 +179,25 @@ func (p *parser) unicodeEscape(start int) rune {
 	return high
 }
 
-// An element is one member of a class: a code point, or a set that is no end of a range.
+// An element is one member of a class: a code point, or a set that cannot end a range.
 type element struct {
 	set   set
 	point bool
 	start int
 }
 
-// class reads what stands in brackets.
+// class reads a class in brackets.
 func (p *parser) class() *node {
 	start := p.at
 	p.at++
 	negated := p.take("^")
-	p.bracketFirst(start)
+	p.foreignClass(true)
 	var spans []span
 	for p.next(0) != ']' {
 		if !p.more() {
 			p.fail(start, "the class %s is not closed", p.excerpt(start))
 		}
-		from, ok := p.element()
-		if !ok {
-			continue
-		}
+		from := p.element()
 		if p.next(0) != '-' || p.next(1) == ']' || p.next(1) < 0 {
 			spans = append(spans, from.set...)
 			p.foldedElement(from, from)
@@ -212,10 +205,8 @@ func (p *parser) class() *node {
 		}
 		dash := p.at
 		p.at++
-		to, ok := p.element()
+		to := p.element()
 		switch {
-		case !ok:
-			spans = append(append(spans, from.set...), span{'-', '-'})
 		case !from.point && to.point && to.set[0].low == '-' && p.next(0) == '[':
 			p.fail(dash, "-- takes a set away only with the v flag, and patterns have the u flag")
 		case !from.point || !to.point:
@@ -237,35 +228,29 @@ func (p *parser) class() *node {
 	return &node{op: opSet, set: s}
 }
 
-// element reads one member of a class; false when it stands for nothing.
-func (p *parser) element() (element, bool) {
+// element reads one member of a class.
+func (p *parser) element() element {
 	start := p.at
-	p.intersection()
-	if s, ok := p.posixClass(); ok {
-		return element{s, false, start}, true
-	}
+	p.foreignClass(false)
 	r := p.next(0)
 	p.at++
 	if r != '\\' {
-		return element{set{{r, r}}, true, start}, true
+		return element{set{{r, r}}, true, start}
 	}
 	if !p.more() {
 		p.fail(start, `the pattern ends with a lone \`)
 	}
 	if p.take("b") {
-		return element{set{{'\b', '\b'}}, true, start}, true
-	}
-	if s, ok := p.foreignClassEscape(start); ok {
-		return element{s, false, start}, true
+		return element{set{{'\b', '\b'}}, true, start}
 	}
 	if s, ok := p.classEscape(); ok {
-		return element{s, false, start}, true
+		return element{s, false, start}
 	}
-	r, ok := p.characterEscape(start, true)
-	return element{set{{r, r}}, true, start}, ok
+	r = p.characterEscape(start, true)
+	return element{set{{r, r}}, true, start}
 }
 
-// ranges writes a set as members of a class.
+// ranges formats a set as members of a class.
 func (s set) ranges() string {
 	var b strings.Builder
 	point := func(r rune) {

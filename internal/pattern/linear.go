@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// linearForm writes a pattern in Go's syntax. It is exact unless the pattern has what a linear
-// engine cannot do; that is left out. Classes are written as ranges, since \s, the dot and the
-// properties mean something else to Go.
+// linearForm returns a pattern in Go's syntax. It omits parts that a linear engine does not support, and reports
+// whether the result is exact. It writes classes as ranges, because \s, the dot and the properties have other
+// meanings in Go.
 func linearForm(n *node) (string, bool) {
 	w := &goWriter{exact: true}
 	w.write(n)
@@ -44,7 +44,7 @@ func (w *goWriter) write(n *node) {
 		w.write(n.parts[0])
 		w.WriteByte(')')
 		w.times(n)
-	case opCapture: // only whether there is a match counts
+	case opCapture: // captures do not affect whether there is a match
 		w.WriteString("(?:")
 		w.write(n.parts[0])
 		w.WriteByte(')')

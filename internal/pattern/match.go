@@ -1,13 +1,13 @@
 package pattern
 
-// The bounds of one match. They count steps, not time: whether a value is valid must not depend on
-// how busy the machine is.
+// Limits of one match. They count steps, not time, because the validity of a value must not depend on the load of the
+// machine.
 const (
 	maxSteps = 1 << 22 // about 50 ms
 	maxStack = 1 << 20 // entries, 40 MB
 )
 
-// A machine runs a program over one text.
+// A machine runs a program on one text.
 type machine struct {
 	p     *program
 	text  []rune
@@ -16,11 +16,10 @@ type machine struct {
 	steps int
 }
 
-// An entry of the stack is what to do when the way taken so far leads nowhere: put a slot back, or
-// take another way.
+// An entry of the stack is an action for backtracking: restore a slot, or take an alternative.
 type entry struct {
 	kind entryKind
-	// slot and was put a slot back; pc and at are the other way.
+	// slot and was restore a slot; pc and at are the alternative.
 	pc, at, slot, was int
 }
 
@@ -28,17 +27,17 @@ type entryKind uint8
 
 const (
 	putBack  entryKind = iota
-	tryAt              // go on at pc from at
-	giveBack           // a greedy run gives back one code point, down to was
-	takeMore           // a lazy run takes one more, up to was turns
+	tryAt              // continue at pc from at
+	giveBack           // a greedy run returns one code point, down to was
+	takeMore           // a lazy run takes one more code point, up to was turns
 )
 
-// MatchString reports whether s contains a match. One that takes too many steps is none.
+// MatchString reports whether s contains a match. A match with too many steps counts as a failure.
 func (p *program) MatchString(s string) bool {
 	return (&machine{p: p}).match(s)
 }
 
-// match looks for a match from every place of s.
+// match tries a match at every offset of s.
 func (m *machine) match(s string) bool {
 	m.text, m.slots = []rune(s), make([]int, m.p.slots)
 	for start := 0; start <= len(m.text) && m.steps < maxSteps; start++ {
@@ -60,8 +59,8 @@ func (m *machine) set(slot, value int) {
 
 func (m *machine) exhausted() bool { return m.steps > maxSteps || len(m.stack) > maxStack }
 
-// run runs the program from pc at a place of the text until it matches or every way has failed. What
-// a match leaves on the stack can undo its captures.
+// run runs the program from pc at an offset until it matches or all alternatives fail. The entries that a match
+// leaves on the stack can undo its captures.
 func (m *machine) run(pc, at int) bool {
 	base := len(m.stack)
 	for {
@@ -84,7 +83,7 @@ func (m *machine) run(pc, at int) bool {
 	}
 }
 
-// step carries out one instruction; false when it fails.
+// step executes one instruction. It returns false if the instruction fails.
 func (m *machine) step(pc, at int) (int, int, bool) {
 	in := &m.p.steps[pc]
 	switch in.code {
@@ -130,8 +129,8 @@ func (m *machine) consume(in *instruction, at int) (int, bool) {
 	return at + 1, at < len(m.text) && in.set.has(m.text[at])
 }
 
-// stretch repeats a set, of which every turn consumes one code point: one entry of the stack stands
-// for all the turns.
+// stretch repeats a set; each turn consumes one code point. A single entry on the stack represents all
+// turns.
 func (m *machine) stretch(in *instruction, pc, at int) (int, int, bool) {
 	n := 0
 	for want := in.least; n < want; n++ {
@@ -166,7 +165,7 @@ func (m *machine) turn(in *instruction, pc, at int) (int, int, bool) {
 	case count >= in.most:
 		return in.to, at, true
 	case count >= in.least && in.lazy:
-		// The turn is what remains to be tried: an instruction of its own would have to know so.
+		// A negative pc marks a turn that remains to be tried; no instruction could express that.
 		m.stack = append(m.stack, entry{kind: tryAt, pc: -pc, at: at})
 		return in.to, at, true
 	case count >= in.least:
@@ -176,7 +175,7 @@ func (m *machine) turn(in *instruction, pc, at int) (int, int, bool) {
 	return pc + 1, at, true
 }
 
-// begin counts a turn of a repetition and forgets the groups inside it.
+// begin counts a turn of a repetition and clears the groups inside it.
 func (m *machine) begin(in *instruction, at int) {
 	m.set(in.x, m.slots[in.x]+1)
 	m.set(in.x+1, at)
@@ -190,7 +189,7 @@ func (m *machine) begin(in *instruction, at int) {
 
 func (m *machine) word(at int) bool { return at >= 0 && at < len(m.text) && words.has(m.text[at]) }
 
-// look runs an assertion. A positive one keeps its captures but is not entered again.
+// look runs an assertion. A positive assertion keeps its captures, but backtracking does not enter it.
 func (m *machine) look(in *instruction, pc, at int) bool {
 	base := len(m.stack)
 	found := m.run(pc+1, at)
@@ -210,7 +209,7 @@ func (m *machine) look(in *instruction, pc, at int) bool {
 	return found
 }
 
-// again consumes what a group holds; a group without a value holds the empty text.
+// again consumes the text of a group. An unset group has the empty text.
 func (m *machine) again(in *instruction, at int) (int, bool) {
 	from, to := m.slots[2*in.x], m.slots[2*in.x+1]
 	if from < 0 || to < 0 {
@@ -236,7 +235,7 @@ func (m *machine) again(in *instruction, at int) (int, bool) {
 	return at + n, true
 }
 
-// back takes the newest other way above base; false when there is none.
+// back pops the newest alternative above base, or returns false.
 func (m *machine) back(base int) (pc, at int, ok bool) {
 	for len(m.stack) > base {
 		top := &m.stack[len(m.stack)-1]
@@ -244,7 +243,7 @@ func (m *machine) back(base int) (pc, at int, ok bool) {
 		case tryAt:
 			pc, at = top.pc, top.at
 			m.stack = m.stack[:len(m.stack)-1]
-			if pc < 0 { // a lazy repetition takes its turn
+			if pc < 0 { // a lazy repetition takes another turn
 				in := &m.p.steps[-pc]
 				m.begin(in, at)
 				pc = 1 - pc
@@ -277,7 +276,7 @@ func (m *machine) back(base int) (pc, at int, ok bool) {
 	return 0, 0, false
 }
 
-// undo drops all entries above base and puts their slots back.
+// undo removes all entries above base and restores their slots.
 func (m *machine) undo(base int) {
 	for len(m.stack) > base {
 		if top := m.stack[len(m.stack)-1]; top.kind == putBack {

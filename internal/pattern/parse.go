@@ -6,29 +6,28 @@ import (
 	"unicode"
 )
 
-// maxNesting bounds how deep groups lie in each other.
+// maxNesting limits the nesting of groups.
 const maxNesting = 250
 
-// A parser reads the grammar of ECMA-262 with the u flag (sections 22.2.1 and 22.2.2). What other
-// engines know it reads too, so that it can say how the same is written in ECMA-262: the first fault
-// is kept, edits collects what has to change, and only what has no such form ends the reading.
+// A parser parses ECMA-262 with the u flag (sections 22.2.1 and 22.2.2). It also understands other engines, in order
+// to suggest the ECMA-262 form. It keeps the first fault, collects changes in edits, and stops only at a construct
+// without an ECMA-262 form.
 type parser struct {
-	text    []rune
-	at      int
-	depth   int
-	groups  int
-	names   map[string]int
-	backs   []*node // back references, to be settled when all groups are known
-	fault   *SyntaxError
-	edits   []edit
-	stuck   bool // there is no form in ECMA-262, or it is not worth the search
-	flags   flags
-	quoting bool // between \Q and \E
-	// lenient reads on behind a fault, with the eyes of other engines.
+	text   []rune
+	at     int
+	depth  int
+	groups int
+	names  map[string]int
+	backs  []*node // back references, resolved once all groups are known
+	fault  *SyntaxError
+	edits  []edit
+	stuck  bool // ECMA-262 has no form for the pattern
+	flags  flags
+	// lenient continues after a fault and accepts the syntax of other engines.
 	lenient bool
 }
 
-// giveUp ends the reading from any depth; parse recovers it.
+// giveUp stops parsing from any depth; parse recovers it.
 type giveUp struct{}
 
 func parse(text string) (*tree, error) {
@@ -38,7 +37,7 @@ func parse(text string) (*tree, error) {
 	}
 	p := newParser(text, true)
 	p.run()
-	if p.fault == nil { // what others take it for is not what is wrong with it
+	if p.fault == nil { // another engine's meaning is not the fault
 		return nil, strict.fault
 	}
 	if form := p.edited(); !p.stuck && newParser(form, false).run() != nil {
@@ -51,7 +50,7 @@ func newParser(text string, lenient bool) *parser {
 	return &parser{text: []rune(text), names: map[string]int{}, lenient: lenient}
 }
 
-// run reads the pattern, nil when it has a fault.
+// run parses the pattern. It returns nil if there is a fault.
 func (p *parser) run() (t *tree) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -68,7 +67,7 @@ func (p *parser) run() (t *tree) {
 	return t
 }
 
-// blame notes the first fault; a lenient parser reads on.
+// blame records the first fault. A lenient parser continues.
 func (p *parser) blame(at int, format string, args ...any) {
 	if p.fault == nil {
 		p.fault = &SyntaxError{Offset: at, Reason: fmt.Sprintf(format, args...)}
@@ -78,7 +77,7 @@ func (p *parser) blame(at int, format string, args ...any) {
 	}
 }
 
-// fail notes a fault after which reading makes no sense.
+// fail records a fault and stops parsing.
 func (p *parser) fail(at int, format string, args ...any) {
 	p.blame(at, format, args...)
 	panic(giveUp{})
@@ -86,7 +85,7 @@ func (p *parser) fail(at int, format string, args ...any) {
 
 func (p *parser) more() bool { return p.at < len(p.text) }
 
-// next is the rune n places ahead, -1 behind the end.
+// next returns the rune n positions ahead, or -1 after the end.
 func (p *parser) next(n int) rune {
 	if p.at+n < len(p.text) {
 		return p.text[p.at+n]
@@ -94,7 +93,7 @@ func (p *parser) next(n int) rune {
 	return -1
 }
 
-// ahead reports whether the text goes on with s.
+// ahead reports whether the remaining text starts with s.
 func (p *parser) ahead(s string) bool {
 	for i, r := range []rune(s) {
 		if p.next(i) != r {
@@ -114,7 +113,7 @@ func (p *parser) take(s string) bool {
 
 func (p *parser) pattern() *tree {
 	root := p.disjunction()
-	if p.more() { // only a lone closing parenthesis stops it
+	if p.more() { // only an unmatched closing parenthesis stops it
 		p.fail(p.at, `")" closes no group`)
 	}
 	for _, b := range p.backs {
@@ -154,7 +153,7 @@ func (p *parser) disjunction() *node {
 
 func (p *parser) alternative() *node {
 	var parts []*node
-	for p.more() && (p.quoting || p.next(0) != '|' && p.next(0) != ')') {
+	for p.more() && p.next(0) != '|' && p.next(0) != ')' {
 		if t := p.term(); t != nil {
 			parts = append(parts, t)
 		}
@@ -168,12 +167,12 @@ func (p *parser) alternative() *node {
 	return &node{op: opConcat, parts: parts}
 }
 
-// term reads an assertion, or an atom with its quantifier; nil is one that stands for nothing.
+// term reads an assertion, or an atom with its quantifier. It returns nil for a term that matches nothing.
 func (p *parser) term() *node {
 	start, first := p.at, p.groups
 	n := p.atom()
-	if n == nil || p.quoting {
-		return n
+	if n == nil {
+		return nil
 	}
 	at := p.at
 	least, most, ok := p.quantifier()
@@ -187,7 +186,6 @@ func (p *parser) term() *node {
 	}
 	r := &node{op: opRepeat, parts: []*node{n}, least: least, most: most, first: first + 1, last: p.groups}
 	r.lazy = p.take("?")
-	p.doubled()
 	return r
 }
 
@@ -226,7 +224,7 @@ func (p *parser) quantifier() (least, most int, ok bool) {
 	return least, most, true
 }
 
-// number reads decimal digits; what is too large for an int32 counts as unbounded.
+// number reads decimal digits. A number too large for an int32 counts as unbounded.
 func (p *parser) number() (int, bool) {
 	n, start := 0, p.at
 	for isDigit(p.next(0)) {
@@ -238,19 +236,16 @@ func (p *parser) number() (int, bool) {
 
 func isDigit(r rune) bool { return '0' <= r && r <= '9' }
 
-// atom reads what a quantifier may follow, and assertions.
+// atom reads an atom, which a quantifier may follow, or an assertion.
 func (p *parser) atom() *node {
-	if p.quoting {
-		return p.quoted()
-	}
 	start := p.at
 	switch r := p.next(0); r {
 	case '^':
 		p.at++
-		return p.lineBegin(start)
+		return &node{op: opBegin}
 	case '$':
 		p.at++
-		return p.lineEnd(start)
+		return &node{op: opEnd}
 	case '(':
 		return p.group()
 	case '[':
@@ -261,10 +256,10 @@ func (p *parser) atom() *node {
 	case '\\':
 		return p.escape()
 	case '*', '+', '?':
-		p.fail(start, "nothing stands before the quantifier %c", r)
+		p.fail(start, "the quantifier %c has nothing to repeat", r)
 	case '{':
 		if _, _, ok := p.quantifier(); ok {
-			p.fail(start, "nothing stands before the quantifier %s", string(p.text[start:p.at]))
+			p.fail(start, "the quantifier %s has nothing to repeat", string(p.text[start:p.at]))
 		}
 		p.upTo(start)
 		p.lone(start)
@@ -276,7 +271,7 @@ func (p *parser) atom() *node {
 	return p.literal(r, start)
 }
 
-// group reads what begins with a parenthesis.
+// group reads a construct that starts with a parenthesis.
 func (p *parser) group() *node {
 	start := p.at
 	switch {
@@ -294,8 +289,8 @@ func (p *parser) group() *node {
 		return p.look(start, true, true)
 	case p.take("(?<"):
 		return p.capture(start, p.groupName('>'))
-	case p.ahead("(?") || p.ahead("(*"):
-		return p.foreignGroup()
+	case p.ahead("(?"):
+		return p.inlineFlags()
 	}
 	p.at++
 	return p.capture(start, "")
@@ -327,7 +322,7 @@ func (p *parser) closes(start int) {
 	}
 }
 
-// excerpt is the beginning of what stands at a place, for messages.
+// excerpt returns the start of the text at an offset, for messages.
 func (p *parser) excerpt(at int) string {
 	end := min(at+8, len(p.text))
 	if end < len(p.text) {

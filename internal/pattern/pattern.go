@@ -1,15 +1,14 @@
-// Package pattern compiles the regular expressions of JSON Schema, which are those of ECMA-262. The
-// generator and the runtime both call [Compile], so that a pattern that generates also runs.
+// Package pattern compiles the regular expressions of JSON Schema, which follow ECMA-262. Both the generator and the
+// runtime call [Compile], so a pattern that generates also runs.
 //
-// A pattern is read as JavaScript reads it with the u flag, which JSON Schema recommends and its
-// validators set: by code points, and without the leniency of Annex B (\- outside a class, a lone
-// brace). Parsing has its own grammar; matching is left to Go's engine, which runs in linear time,
-// wherever a pattern can be said in its syntax without a change of meaning. Lookaround, back
-// references and repetitions beyond Go's bounds run on a machine of this package that backtracks as
-// ECMA-262 says, within a bound of steps.
+// The package reads a pattern as JavaScript does with the u flag, which JSON Schema recommends and its validators
+// set: by code points, and without the leniency of Annex B (\- outside a class, an unmatched brace). The package has
+// its own parser. Go's engine, which runs in linear time, matches every pattern that its syntax can express exactly.
+// Lookaround, back references and repetitions beyond Go's limits run on a backtracking machine of this package that
+// follows ECMA-262, with a limit on steps.
 //
-// Start reading at [Compile]; parse.go holds the grammar, foreign.go what other engines know and
-// JavaScript does not, linear.go and program.go the two ways to match.
+// Start with [Compile]. parse.go has the grammar, foreign.go the syntax of other engines, and linear.go and
+// program.go the two ways to match.
 package pattern
 
 import (
@@ -19,24 +18,24 @@ import (
 
 // A Pattern is a compiled pattern, safe for concurrent use.
 type Pattern interface {
-	// MatchString reports whether s contains a match. A match that takes too many steps is none, so
-	// that the value is refused.
+	// MatchString reports whether s contains a match. A match with too many steps counts as a failure, so the value is
+	// rejected.
 	MatchString(s string) bool
-	// String is the pattern as it was written.
+	// String returns the source text of the pattern.
 	String() string
 }
 
-// A SyntaxError says why a pattern is not one of ECMA-262 with the u flag.
+// A SyntaxError describes why a pattern does not follow ECMA-262 with the u flag.
 type SyntaxError struct {
-	// Offset is where the fault begins, in code points from 0.
+	// Offset is the start of the fault, in code points from 0.
 	Offset int
-	// Reason says what is wrong there.
+	// Reason describes the fault.
 	Reason string
-	// Remedy is the whole pattern as ECMA-262 has it, empty where there is no such form.
+	// Remedy is the whole pattern in ECMA-262 syntax, empty without an equivalent.
 	Remedy string
 }
 
-// Error gives the place, counted from 1, the reason and the remedy.
+// Error returns the place, counted from 1, the reason and the remedy.
 func (e *SyntaxError) Error() string {
 	s := fmt.Sprintf("at character %d: %s", e.Offset+1, e.Reason)
 	if e.Remedy != "" {
@@ -68,15 +67,14 @@ type linear struct {
 func (l linear) MatchString(s string) bool { return l.re.MatchString(s) }
 func (l linear) String() string            { return l.text }
 
-// Matches reports whether s contains a match of the pattern; one that does not compile matches
-// nothing.
+// Matches reports whether s contains a match of the pattern. An invalid pattern matches nothing.
 func Matches(text, s string) bool {
 	p, err := Compile(text)
 	return err == nil && p.MatchString(s)
 }
 
-// GoSyntax returns the pattern in the syntax of package regexp. It is not exact when the pattern
-// has lookaround or back references, which are left out of it.
+// GoSyntax returns the pattern in the syntax of package regexp. If the pattern has lookaround or back references, the
+// result omits them and is not exact.
 func GoSyntax(text string) (form string, exact bool, err error) {
 	tree, err := parse(text)
 	if err != nil {

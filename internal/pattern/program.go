@@ -1,23 +1,23 @@
 package pattern
 
-// A code says what an instruction does.
+// A code is the operation of an instruction.
 type code uint8
 
 const (
-	doMatch    code = iota // the end of the program, or of what an assertion asks for
+	doMatch    code = iota // end of the program or of an assertion
 	doSet                  // consume one code point of set
 	doRun                  // consume least to most code points of set
-	doJump                 // go on at to
-	doFork                 // go on behind, and at to when that fails; lazy the reverse
-	doEnter                // begin a repetition: its count in slot x becomes 0
-	doTurn                 // another turn of a repetition, or out of it to to
-	doTurned               // the end of a turn: refuse one that consumed nothing
-	doSave                 // keep the place in slot x
-	doBegin                // the begin of the text
-	doEnd                  // its end
-	doBoundary             // a boundary of a word
-	doLook                 // run what follows as an assertion, then go on at to
-	doBack                 // consume what group x holds
+	doJump                 // continue at to
+	doFork                 // continue with the next instruction, and at to if that fails; lazy reverses this
+	doEnter                // start a repetition: set its count in slot x to 0
+	doTurn                 // start another turn of a repetition, or continue at to
+	doTurned               // end a turn: fail if it consumed nothing
+	doSave                 // store the offset in slot x
+	doBegin                // the start of the text
+	doEnd                  // the end of the text
+	doBoundary             // a word boundary
+	doLook                 // run the following instructions as an assertion, then continue at to
+	doBack                 // consume the text of group x
 )
 
 // An instruction is one step of a program.
@@ -26,25 +26,25 @@ type instruction struct {
 	set         set
 	to, x       int
 	least, most int
-	first, last int // groups that a turn forgets
+	first, last int // groups that a turn clears
 	lazy        bool
 	negated     bool
-	backward    bool // consumes towards the begin, within a lookbehind
+	backward    bool // consumes backwards, within a lookbehind
 }
 
-// A program matches by backtracking, as section 22.2.2 of ECMA-262 describes it: greedy or lazy as
-// written, groups forgotten before each turn of a repetition, turns refused that consume nothing,
-// references to groups without a value matching the empty text, lookbehinds read backwards.
+// A program matches by backtracking, as section 22.2.2 of ECMA-262 specifies. Repetitions are greedy or lazy, and
+// clear their groups before each turn. A turn that consumes nothing fails. References to unset groups match the empty
+// text, and lookbehinds match backwards.
 type program struct {
 	text   string
 	steps  []instruction
 	groups int
-	slots  int // two a group, the whole match among them, then two a repetition
+	slots  int // two for each group including the whole match, then two for each repetition
 }
 
 func (p *program) String() string { return p.text }
 
-// assemble makes the program of a tree.
+// assemble compiles a tree to a program.
 func assemble(t *tree, text string) *program {
 	p := &program{text: text, groups: t.groups, slots: 2 * (t.groups + 1)}
 	p.emit(t.root, false)
@@ -122,7 +122,7 @@ func (p *program) repeat(n *node, backward bool) {
 		return
 	}
 	count := p.slots
-	p.slots += 2 // the count, and where the turn began
+	p.slots += 2 // the count, and the start of the turn
 	p.add(instruction{code: doEnter, x: count})
 	turn := p.add(instruction{
 		code: doTurn, x: count, least: n.least, most: n.most, lazy: n.lazy, first: n.first, last: n.last,

@@ -14,7 +14,7 @@ import (
 //go:embed unicode.txt
 var unicodeText string
 
-// tables is unicodeText by the first word and the second of each line.
+// tables indexes unicodeText by the first and second word of each line.
 var tables = sync.OnceValue(func() map[string]map[string]string {
 	all := map[string]map[string]string{"property": {}, "script": {}, "extension": {}}
 	for line := range strings.Lines(unicodeText) {
@@ -26,7 +26,7 @@ var tables = sync.OnceValue(func() map[string]map[string]string {
 	return all
 })
 
-// decoded reads ranges as unicode.mjs writes them.
+// decoded parses ranges in the format of unicode.mjs.
 func decoded(data string) set {
 	var s set
 	at := rune(0)
@@ -41,7 +41,7 @@ func decoded(data string) set {
 	return s
 }
 
-// shortProperties are the other names of binary properties.
+// shortProperties maps aliases of binary properties to their names.
 var shortProperties = map[string]string{
 	"AHex": "ASCII_Hex_Digit", "Alpha": "Alphabetic", "Bidi_C": "Bidi_Control", "Bidi_M": "Bidi_Mirrored", "CI": "Case_Ignorable",
 	"CWCF": "Changes_When_Casefolded", "CWCM": "Changes_When_Casemapped", "CWL": "Changes_When_Lowercased",
@@ -56,7 +56,7 @@ var shortProperties = map[string]string{
 	"Upper": "Uppercase", "VS": "Variation_Selector", "space": "White_Space", "XIDC": "XID_Continue", "XIDS": "XID_Start",
 }
 
-// listed are the binary properties of ECMA-262 that package unicode has under the same name.
+// listed holds the binary properties of ECMA-262 that package unicode has under the same name.
 var listed = map[string]bool{
 	"ASCII_Hex_Digit": true, "Bidi_Control": true, "Dash": true, "Deprecated": true, "Diacritic": true, "Extender": true,
 	"Hex_Digit": true, "IDS_Binary_Operator": true, "IDS_Trinary_Operator": true, "Ideographic": true, "Join_Control": true,
@@ -65,7 +65,7 @@ var listed = map[string]bool{
 	"Terminal_Punctuation": true, "Unified_Ideograph": true, "Variation_Selector": true, "White_Space": true,
 }
 
-// property are the binary properties that follow from others (UAX #44, table 7).
+// property holds the binary properties derived from others (UAX #44, table 7).
 var property = map[string]func() set{
 	"ASCII":    func() set { return set{{0, 0x7F}} },
 	"Any":      func() set { return anything },
@@ -95,7 +95,7 @@ var property = map[string]func() set{
 	},
 }
 
-// What NFKC does not keep an identifier (UAX #31, section 5.1).
+// Characters that NFKC removes from identifiers (UAX #31, section 5.1).
 var (
 	notXIDContinue = set{{0x37A, 0x37A}, {0x309B, 0x309C}, {0xFC5E, 0xFC63}, {0xFDFA, 0xFDFB}, {0xFE70, 0xFE70}, {0xFE72, 0xFE72},
 		{0xFE74, 0xFE74}, {0xFE76, 0xFE76}, {0xFE78, 0xFE78}, {0xFE7A, 0xFE7A}, {0xFE7C, 0xFE7C}, {0xFE7E, 0xFE7E}}
@@ -113,7 +113,7 @@ var idContinue = sync.OnceValue(func() set {
 
 func unassigned() set { return ofTable(unicode.Cn) }
 
-// category returns the code points of a general category by its short name, nil when there is none.
+// category returns the code points of a general category by its short name, or nil.
 func category(name string) set {
 	if t := unicode.Categories[name]; t != nil && len(name) <= 2 {
 		return ofTable(t)
@@ -130,7 +130,7 @@ func generalCategory(name string) (set, bool) {
 	return s, s != nil
 }
 
-// script returns the code points of a script by its name or code, with those that it shares.
+// script returns the code points of a script by its name or code. extended adds the shared ones.
 func script(name string, extended bool) (set, bool) {
 	if long := tables()["script"][name]; long != "" {
 		name = long
@@ -146,8 +146,8 @@ func script(name string, extended bool) (set, bool) {
 	return s, true
 }
 
-// propertySet returns the code points of what \p{…} names, false when ECMA-262 has no such
-// property. Names count to the letter, as the standard has them.
+// propertySet returns the code points of \p{…}, or false if ECMA-262 has no such property. Names must match the
+// standard exactly.
 func propertySet(name string) (set, bool) {
 	if key, value, ok := strings.Cut(name, "="); ok {
 		switch key {

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// A set is a set of code points: pairs of inclusive bounds, sorted, apart from each other.
+// A set is a set of code points, as sorted, disjoint pairs of inclusive bounds.
 type set []span
 
 type span struct{ low, high rune }
@@ -92,14 +92,14 @@ func ofTable(tables ...*unicode.RangeTable) set {
 	return union(all)
 }
 
-// The classes of ECMA-262. Without the i flag, \w is of ASCII also with u.
+// The classes of ECMA-262. Without the i flag, \w is ASCII only, even with the u flag.
 var (
 	digits = set{{'0', '9'}}
 	words  = set{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}
-	// spaces are WhiteSpace and LineTerminator: unlike Go's \s they hold the vertical tab, the
-	// no-break space, U+FEFF and all of Zs.
+	// spaces holds WhiteSpace and LineTerminator. Unlike Go's \s it includes the vertical tab, the no-break space,
+	// U+FEFF and all of Zs.
 	spaces = union(append(slices.Clone(ofTable(unicode.Zs)), span{'\t', '\r'}, span{0x2028, 0x2029}, span{0xFEFF, 0xFEFF}))
-	// lineEnds are what the dot leaves out.
+	// lineEnds holds the code points that the dot does not match.
 	lineEnds = set{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}
 	anything = set{{0, maxRune}}
 )

@@ -1,20 +1,20 @@
 package pattern
 
-// An op is what a node matches.
+// An op is the kind of a node.
 type op int
 
 const (
 	opEmpty     op = iota
 	opSet          // one code point of a set
-	opConcat       // its parts, one after the other
+	opConcat       // its parts in sequence
 	opAlternate    // one of its parts
-	opRepeat       // its part, at least least and at most most times
+	opRepeat       // its part, least to most times
 	opCapture      // its part, kept for back references
-	opBegin        // the begin of the text
-	opEnd          // its end
-	opBoundary     // between a word and what is none; negated the reverse
+	opBegin        // the start of the text
+	opEnd          // the end of the text
+	opBoundary     // between a word character and another; negated reverses this
 	opLook         // its part ahead or behind, without consuming it
-	opBack         // what a group has matched
+	opBack         // the text of a group
 )
 
 // A node is a part of a pattern.
@@ -22,16 +22,17 @@ type node struct {
 	op    op
 	set   set     // of opSet
 	parts []*node // one for opRepeat, opCapture and opLook
-	// least and most bound a repetition; lazy prefers fewer.
+	// least and most limit a repetition; lazy prefers fewer turns.
 	least, most int
 	lazy        bool
-	// group numbers a capture and what a back reference names; name waits for its number.
+	// group is the number of a capture or of the target of a back reference; name is a group name before it is
+	// resolved.
 	group int
 	name  string
 	at    int
 	// negated and behind belong to assertions.
 	negated, behind bool
-	// first and last bound the groups inside a repetition: it forgets them before each turn.
+	// first and last delimit the groups inside a repetition, which clears them before each turn.
 	first, last int
 }
 
@@ -41,5 +42,5 @@ const unbounded = 1<<31 - 1
 // A tree is a parsed pattern.
 type tree struct {
 	root   *node
-	groups int // captures, the whole match aside
+	groups int // number of captures, without the whole match
 }

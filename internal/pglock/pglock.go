@@ -1,5 +1,5 @@
 // Package pglock has the keys of the advisory locks that a store, and an outbox with a relay, take in PostgreSQL. Packages
-// postgres and pgoutbox take the locks, and mcpe-gen doctor shows who has the relay's.
+// postgres and pgoutbox take the locks, and mcpe-ops doctor shows who has the relay's.
 package pglock
 
 import (

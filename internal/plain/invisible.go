@@ -2,11 +2,11 @@ package plain
 
 import "unicode"
 
-// MaxMarks is how many combining marks in a row are shown. Languages need up to four on one letter, as in Hebrew with
-// cantillation; more are a stack that hides text or the lines around it.
+// MaxMarks is the number of consecutive combining marks to show. Languages need up to four on one letter, as in
+// Hebrew with cantillation; longer stacks hide text or the lines around it.
 const MaxMarks = 4
 
-// blank are characters with an empty glyph that Unicode counts as visible, by their names in UnicodeData.txt.
+// blank holds characters with an empty glyph that Unicode counts as visible, by their names in UnicodeData.txt.
 var blank = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{Lo: 0x2800, Hi: 0x2800, Stride: 1}, // BRAILLE PATTERN BLANK
@@ -25,10 +25,10 @@ func Invisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point, blank)
 }
 
-// Marks counts combining marks in a row. The zero value is ready to use.
+// Marks counts consecutive combining marks. The zero value is ready to use.
 type Marks int
 
-// TooMany takes the next character of a text, and reports whether it is a mark after MaxMarks others.
+// TooMany reads the next character of a text and reports whether it is a mark after MaxMarks others.
 func (m *Marks) TooMany(r rune) bool {
 	if !unicode.In(r, unicode.Mn, unicode.Me) {
 		*m = 0

@@ -1,4 +1,5 @@
-// Package plain makes text of others safe to show to people and models: mcpe-gen prints what a server sends only through it.
+// Package plain makes third-party text safe to show to people and models. mcpe-gen prints text from servers only
+// through it.
 package plain
 
 import (
@@ -10,16 +11,16 @@ import (
 	"unicode/utf8"
 )
 
-// Text is s in one line, with everything that does not show escaped as in Go: controls of both sets,
-// line ends, marks of direction, invisible characters, more than [MaxMarks] combining marks in a row, bytes that are not UTF-8.
+// Text returns s as one line with invisible content escaped as in Go: control characters, line ends, direction marks,
+// invisible characters, more than [MaxMarks] consecutive combining marks, and invalid UTF-8.
 func Text(s string) string { return escape(s, Hidden) }
 
-// Lines is Text that leaves line ends and tabs as they are, for texts of several lines.
+// Lines is like Text, but keeps line ends and tabs.
 func Lines(s string) string {
 	return escape(s, func(r rune) bool { return r != '\n' && r != '\t' && Hidden(r) })
 }
 
-// Cut is the beginning of s of at most so many bytes, in whole characters.
+// Cut returns the start of s with at most most bytes, without splitting a character.
 func Cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -30,7 +31,7 @@ func Cut(s string, most int) string {
 	return s[:most]
 }
 
-// Hidden reports whether r does not show as itself.
+// Hidden reports whether r is invisible or does not display as itself.
 func Hidden(r rune) bool {
 	return r != ' ' && (!unicode.IsGraphic(r) || unicode.IsSpace(r) || Invisible(r))
 }
@@ -59,8 +60,8 @@ func escape(s string, hidden func(rune) bool) string {
 	return b.String() + s[copied:]
 }
 
-// JSON is a JSON text that means the same, with what does not show escaped. Line ends, blanks and tabs
-// stay: they stand between values only.
+// JSON returns an equivalent JSON text with invisible content escaped. It keeps line ends, spaces and tabs, which
+// occur only between values.
 func JSON(text []byte) []byte {
 	var b strings.Builder
 	var marks Marks

@@ -1,6 +1,6 @@
-// Package published holds the schemas of event types as they are published. Many event types share definitions: a
-// [Schema] keeps each definition apart, once for all schemas that lead to it. Start with Schema; [Of] leads from an
-// event type to its schemas.
+// Package published holds the published schemas of event types. Many event types share definitions, so a [Schema]
+// keeps definitions separate, and all schemas that refer to a definition share it. Start with Schema; [Of] returns
+// the schemas of an event type.
 package published
 
 import (
@@ -10,46 +10,45 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A Schema is a published schema whose definitions are kept apart. The generator makes them of event files, and
-// package eventsimpl of mcpe.schemas.json; the schema of an event type that was written by hand has no definitions
-// apart.
+// A Schema is a published schema with separate definitions. The generator builds it from event files, and package
+// eventsimpl from mcpe.schemas.json. The schema of a handwritten event type has no separate definitions.
 type Schema struct {
-	// Name is that of a definition below $defs, or definitions in draft-07; "" for the schema of an event
+	// Name is the name of a definition below $defs, or definitions in draft-07. It is "" for the schema of an event
 	// type or a task.
 	Name string
-	// Head and Tail are compact JSON, with nothing or all definitions that the schema leads to between them.
-	// A definition has no Tail.
+	// Head and Tail are compact JSON. All definitions that the schema reaches, if any, go between them. A definition
+	// has no Tail.
 	Head, Tail []byte
-	// Refs are the definitions that the text itself refers to, in the order in which it does so first.
+	// Refs holds the definitions that the text itself refers to, in order of first reference.
 	Refs []*Schema
 }
 
-// A Description is what an events.Info has beside its exported fields.
+// A Description is the unexported part of an events.Info.
 type Description struct {
-	// Input and Payload are the schemas of a generated package; nil for any other description.
+	// Input and Payload are the schemas of a generated package, nil for any other description.
 	Input, Payload *Schema
-	// Err tells why the schemas of a generated package could not be read: its mcpe.schemas.json was changed or does
-	// not belong to its Go files. Registering the type returns it.
+	// Err is the error from reading the schemas of a generated package: its mcpe.schemas.json was changed or does not
+	// belong to its Go files. Registering the type returns it.
 	Err error
 }
 
-// Of returns the Description inside of an *events.Info. Package events sets it.
+// Of returns the Description in an *events.Info. Package events sets it.
 var Of func(info any) *Description
 
-// Schemas returns the two schemas of an event type whose texts are input and payload: with the definitions apart
-// that other event types have too if a generated package describes them.
+// Schemas returns the two schemas of an event type with the texts input and payload. If a generated package describes
+// them, they share definitions with other event types.
 func (d *Description) Schemas(input, payload json.RawMessage) (in, out *Schema) {
 	of := func(described *Schema, text json.RawMessage) *Schema {
 		if described != nil && bytes.Equal(described.JSON(), text) {
 			return described
 		}
-		return &Schema{Head: text} // or its holder has changed it
+		return &Schema{Head: text} // or the caller changed it
 	}
 	return of(d.Input, input), of(d.Payload, payload)
 }
 
-// Definitions are all definitions that the schema leads to, in the order in which they are published: those
-// that it refers to, then those that these refer to, and so on, each once.
+// Definitions returns all definitions that the schema reaches, without duplicates, in publication order: first the
+// definitions that it refers to, then the definitions in these, and so on.
 func (s *Schema) Definitions() []*Schema {
 	if len(s.Refs) == 0 {
 		return nil
@@ -71,13 +70,13 @@ func (s *Schema) Definitions() []*Schema {
 	return all
 }
 
-// Short is the schema without the definitions that are kept apart: valid JSON whose references to them lead
-// nowhere.
+// Short returns the schema without its separate definitions. It is valid JSON, but references to the definitions do
+// not resolve.
 func (s *Schema) Short() json.RawMessage {
 	return append(s.Head[:len(s.Head):len(s.Head)], s.Tail...)
 }
 
-// JSON is the schema as it is published, with all definitions that it leads to. It is written anew by each call.
+// JSON returns the published schema with all definitions that it reaches. Each call builds a new value.
 func (s *Schema) JSON() json.RawMessage {
 	defs := s.Definitions()
 	size := len(s.Head) + len(s.Tail)
@@ -94,11 +93,11 @@ func (s *Schema) JSON() json.RawMessage {
 	return append(out, s.Tail...)
 }
 
-// appendKey appends a name as a JSON string and a colon, written as the generator writes strings.
+// appendKey appends a name as a JSON string and a colon, with the generator's escapes.
 func appendKey(out []byte, name string) []byte {
 	quoted, err := jsontext.AppendQuote(out, name)
 	if err != nil {
-		return append(out, `"":`...) // names come out of valid JSON
+		return append(out, `"":`...) // names come from valid JSON
 	}
 	return append(quoted, ':')
 }

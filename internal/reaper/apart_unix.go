@@ -7,15 +7,14 @@ import (
 	"syscall"
 )
 
-// apart gives the process a session of its own: what is sent to the starter's group, such as Ctrl-C, does not
-// reach it.
+// apart starts the process in a new session, so that signals to the starter's group, such as Ctrl-C, do not reach it.
 func apart(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// end asks a process to end at once, by the signal on which PostgreSQL writes nothing down, or kills it.
+// end sends the signal for PostgreSQL's immediate shutdown, or kills the process.
 func (p process) end(kill bool) {
 	signal := syscall.SIGQUIT
 	if kill {
 		signal = syscall.SIGKILL
 	}
-	_ = syscall.Kill(p.ID, signal) // it may have ended
+	_ = syscall.Kill(p.ID, signal) // the process may have ended
 }

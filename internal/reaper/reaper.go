@@ -1,5 +1,5 @@
-// Package reaper ends what a test or program leaves behind when it is killed, such as a database or a browser. Start
-// with [Watch]. It is for tests and for what `make demo` and `make bench` run.
+// Package reaper ends processes, such as a database or a browser, that a killed test or program leaves behind. Start
+// with [Watch]. It is for tests, `make demo` and `make bench`.
 package reaper
 
 import (
@@ -15,26 +15,26 @@ import (
 	"time"
 )
 
-// variable tells a process that it is to watch, and what.
+// variable marks a process as a reaper and holds its order.
 const variable = "MCPE_GEN_REAPER"
 
-// An order is what a watching process is told.
+// An order is the task of a reaper process.
 type order struct {
 	Dir string
-	// Above are the make and go commands that the starter was started by.
+	// Above lists the make and go commands that started the starter.
 	Above []process
 }
 
-// A Reaper is a process that waits for the death of the one that called [Watch].
+// A Reaper is a process that waits for the end of the process that called [Watch].
 type Reaper struct {
 	cmd  *exec.Cmd
 	pipe io.Closer
 }
 
-// Watch starts a process, this program once more, that outlives this one by a moment: when this one has ended, by
-// whatever signal, or the make or go command that it was started by, every process that works in dir, or names it
-// in its command line, is ended, and dir is removed. Where there is no /proc, those below make and go go on, and
-// processes are found by the command line alone; on Windows none are. Call it before anything is started, and [Reaper.Release] at the end.
+// Watch starts this program again as a reaper process. When the starter, or a make or go command above it, ends for
+// any reason, the reaper ends every process that works in dir or names it on its command line, and removes dir.
+// Without /proc, the reaper does not watch the commands above and finds processes only by their command line; on
+// Windows it finds none. Call Watch before starting anything, and [Reaper.Release] at the end.
 func Watch(dir string) (*Reaper, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -58,7 +58,7 @@ func Watch(dir string) (*Reaper, error) {
 	return &Reaper{cmd, pipe}, nil
 }
 
-// Release ends the watch. What dir was for has ended; what is left of it is removed.
+// Release stops the watch and removes dir. The processes in dir must have ended.
 func (r *Reaper) Release() error {
 	if r == nil {
 		return nil
@@ -66,7 +66,7 @@ func (r *Reaper) Release() error {
 	return errors.Join(r.pipe.Close(), r.cmd.Wait())
 }
 
-// The program that watches is this one: it never comes to its main.
+// The reaper process is this program, but it never reaches main.
 func init() {
 	text := os.Getenv(variable)
 	if text == "" {
@@ -82,10 +82,10 @@ func init() {
 	os.Exit(0)
 }
 
-// lookEvery is how often it is looked whether those above the starter live.
+// lookEvery is the interval for checking the starter and the commands above it.
 const lookEvery = 300 * time.Millisecond
 
-// await returns when the starter has ended, or one above it.
+// await returns once the starter or a command above it has ended.
 func (o *order) await() {
 	ended := make(chan struct{})
 	go func() {
@@ -107,12 +107,12 @@ func (o *order) await() {
 }
 
 const (
-	// gentle is how long processes have to end by themselves, reapTime how long they are looked for.
+	// gentle is the time that processes get to end by themselves. reapTime is the time spent looking for processes.
 	gentle   = 2 * time.Second
 	reapTime = 30 * time.Second
 )
 
-// reap ends what is left, again and again: what was being started when the starter died may come yet.
+// reap ends remaining processes repeatedly, because the starter may have started others just before it died.
 func (o *order) reap() {
 	began := time.Now()
 	for time.Since(began) < reapTime {
@@ -130,19 +130,19 @@ func (o *order) reap() {
 	}
 }
 
-// A process is one of this machine; Began tells it from a later one with its id.
+// A process is a process of this machine. Began distinguishes it from a later process with the same ID.
 type process struct {
 	ID    int
 	Began string
 }
 
-// stat reads what /proc says of a process.
+// stat reads the status of a process from /proc.
 func stat(id int) (name, state, parent, began string, ok bool) {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(id), "stat"))
 	if err != nil {
 		return "", "", "", "", false
 	}
-	text := string(b) // pid (name) state ppid …; the 22nd is when it began
+	text := string(b) // pid (name) state ppid …; field 22 is the start time
 	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
 	if open < 0 || end < open {
 		return "", "", "", "", false
@@ -159,8 +159,8 @@ func (p process) lives() bool {
 	return ok && state != "Z" && state != "X" && began == p.Began
 }
 
-// above returns the processes above this one up to the topmost make or go command; none where neither started it,
-// so that what runs in a shell outlives that.
+// above returns the ancestors of this process up to the topmost make or go command. It returns none without such a
+// command, so that processes started from a shell outlive it.
 func above() []process {
 	var all []process
 	upTo := 0
@@ -178,7 +178,7 @@ func above() []process {
 	return all[:upTo]
 }
 
-// working returns the processes that work in dir or name it in their command line.
+// working returns the processes that work in dir or name it on their command line.
 func working(dir string) (found []process) {
 	if _, _, _, _, ok := stat(os.Getpid()); !ok {
 		return naming(dir)
@@ -206,7 +206,7 @@ func working(dir string) (found []process) {
 	return found
 }
 
-// naming is working for systems without /proc.
+// naming is like working, for systems without /proc.
 func naming(dir string) (found []process) {
 	out, err := exec.Command("ps", "-axo", "pid=,command=").Output()
 	if err != nil {

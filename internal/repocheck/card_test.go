@@ -16,6 +16,7 @@ var entries = []string{"go.mod", "go.sum", "cmd/mcpe-gen", "gen", "runtime", "te
 
 // modules are those that the card names. Shipped code imports each of them.
 var modules = []string{
+	"github.com/dave/jennifer",
 	"github.com/santhosh-tekuri/jsonschema/v6",
 	"github.com/modelcontextprotocol/go-sdk",
 	"github.com/spf13/cobra",

@@ -1,5 +1,5 @@
-// Package slowpeer plays a client that begins a body and never finishes it, for tests in the bubbles of
-// testing/synctest.
+// Package slowpeer simulates a client that starts a body and never finishes it, for tests in testing/synctest
+// bubbles.
 package slowpeer
 
 import (
@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Hold sends srv the head of a request and one byte of its body of 50. It returns the answer, and after which time
-// the connection was closed; it waits no longer than an hour.
+// Hold sends srv the head of a request and one of the 50 bytes of its body. It returns the response and the time
+// until the connection was closed. It waits at most an hour.
 func Hold(srv *http.Server, head string) (answer string, held time.Duration, err error) {
 	l := &listener{conns: make(chan net.Conn, 1), over: make(chan struct{})}
 	ended := make(chan error, 1)
@@ -32,7 +32,7 @@ func Hold(srv *http.Server, head string) (answer string, held time.Duration, err
 	return string(b), held, err
 }
 
-// A listener gives out what is put in.
+// A listener returns the connections that are put in.
 type listener struct {
 	conns chan net.Conn
 	once  sync.Once
@@ -55,7 +55,7 @@ func (l *listener) Close() error {
 
 func (l *listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
 
-// An addressed connection has addresses as those of TCP have.
+// An addressed connection has TCP addresses.
 type addressed struct{ net.Conn }
 
 func (addressed) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }

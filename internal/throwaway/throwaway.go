@@ -1,5 +1,5 @@
-// Package throwaway runs the program of the same name, which is a PostgreSQL that ends with who started it. It
-// is for the demo, the benchmarks and a test outside runtime, which cannot import what starts one there.
+// Package throwaway runs the program of the same name, a PostgreSQL server that ends with its starter. It serves the
+// demo, the benchmarks and a test outside runtime, which cannot import the package that starts a server there.
 package throwaway
 
 import (
@@ -11,13 +11,14 @@ import (
 	"strings"
 )
 
-// ExitMissing is the program's exit code where PostgreSQL is not installed.
+// ExitMissing is the program's exit code if PostgreSQL is not installed.
 const ExitMissing = 3
 
-// ErrMissing says that PostgreSQL is not installed.
+// ErrMissing reports that PostgreSQL is not installed.
 var ErrMissing = errors.New("PostgreSQL is not installed")
 
-// Start runs a built program with its flags and returns a connection string of its PostgreSQL. stop ends that.
+// Start runs a built program with its flags and returns the connection string of its PostgreSQL. stop ends the
+// server.
 func Start(program string, flags ...string) (address string, stop func() error, err error) {
 	cmd := exec.Command(program, flags...)
 	var said bytes.Buffer

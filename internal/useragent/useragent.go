@@ -1,4 +1,4 @@
-// Package useragent names mcpe-gen in the requests that it makes.
+// Package useragent provides the User-Agent of mcpe-gen's requests.
 package useragent
 
 import (
@@ -10,8 +10,8 @@ import (
 
 const module = "github.com/mcpe-gen/mcpe-gen"
 
-// Default returns the User-Agent of this module, such as "mcpe-gen/0.1.0 (+https://github.com/mcpe-gen/mcpe-gen)". A build
-// without a version of the module leaves the version out.
+// Default returns the User-Agent of this module, such as "mcpe-gen/0.1.0 (+https://github.com/mcpe-gen/mcpe-gen)". A
+// build without a module version omits the version.
 var Default = sync.OnceValue(func() string {
 	product := "mcpe-gen"
 	if info, ok := debug.ReadBuildInfo(); ok {

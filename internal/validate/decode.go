@@ -14,13 +14,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// maxExponent bounds the exponent of a number: the validator computes with exact fractions, and
-// 1e1000000000 is one of a gigabyte.
+// maxExponent limits the exponent of a number. The validator computes with exact fractions, and 1e1000000000 would
+// take a gigabyte.
 const maxExponent = 1000
 
-// Decode reads one JSON value as nil, bool, string, json.Number, []any or map[string]any, for
-// [Schema.ValidateValue]. Duplicate members, invalid UTF-8, nesting beyond wire.MaxDepth and
-// exponents beyond ±1000 are refused; the error is an [*Error] whose path leads to the place.
+// Decode decodes one JSON value to nil, bool, string, json.Number, []any or map[string]any, for
+// [Schema.ValidateValue]. It rejects duplicate members, invalid UTF-8, nesting beyond wire.MaxDepth and exponents
+// beyond ±1000. The error is an [*Error] with the path of the fault.
 func Decode(raw json.RawMessage) (any, error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(raw))
 	v, err := decodeValue(dec)

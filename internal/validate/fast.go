@@ -8,18 +8,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A shape accepts JSON while reading it, without building values. It knows the keywords that event
-// files mostly use and is only ever sure of a yes: whatever it does not accept is decided, and
-// explained, by the full validator. Schemas with other keywords have no shape.
+// A shape validates JSON while reading it, without building values. It supports the most common keywords. If a shape
+// accepts a value, the value is valid. Otherwise the full validator decides and explains. Schemas with other keywords
+// have no shape.
 type shape struct {
-	kinds      kindSet
-	integer    bool // numbers must be integers
+	types      schematree.Types
 	properties map[string]member
-	required   uint64 // the bits of the members that must be there
-	additional *shape // nil is closed
+	required   uint64 // bits of the required members
+	additional *shape // nil means closed
 	items      *shape
 	minItems   int64
 	maxItems   int64
@@ -27,12 +27,12 @@ type shape struct {
 	maxLength  int64
 	minimum    *int64
 	maximum    *int64
-	enum       map[string]bool // strings; nil is any
+	enum       map[string]bool // strings; nil means any
 	pattern    jsonschema.Regexp
 	format     func(string) bool
 	base64     bool
-	byKind     map[jsontext.Kind]*shape // of a union whose variants differ in kind
-	to         *shape                   // of a reference
+	byKind     map[jsontext.Kind]*shape // for a union whose variants differ in kind
+	to         *shape                   // for a reference
 }
 
 type member struct {
@@ -40,39 +40,28 @@ type member struct {
 	bit uint64
 }
 
-type kindSet uint8
-
-const (
-	nulls kindSet = 1 << iota
-	booleans
-	numbers
-	strs
-	arrays
-	objects
-	allKinds = 1<<iota - 1
-)
-
-func kindOf(k jsontext.Kind) kindSet {
+// typesOf returns the types that a value of a kind may have.
+func typesOf(k jsontext.Kind) schematree.Types {
 	switch k {
 	case 'n':
-		return nulls
+		return schematree.Null
 	case 't', 'f':
-		return booleans
+		return schematree.Boolean
 	case '0':
-		return numbers
+		return schematree.Number
 	case '"':
-		return strs
+		return schematree.String
 	case '[':
-		return arrays
+		return schematree.Array
 	case '{':
-		return objects
+		return schematree.Object
 	}
 	return 0
 }
 
 // anything is the shape of {}.
 var anything = func() *shape {
-	s := &shape{kinds: allKinds, maxItems: -1, maxLength: -1}
+	s := &shape{types: schematree.AnyType, maxItems: -1, maxLength: -1}
 	s.additional, s.items = s, s
 	return s
 }()
@@ -92,7 +81,7 @@ func (s *shape) accepts(dec *jsontext.Decoder) bool {
 			return false
 		}
 	}
-	if s.kinds&kindOf(kind) == 0 {
+	if s.types&typesOf(kind) == 0 {
 		return false
 	}
 	switch kind {
@@ -177,19 +166,19 @@ func (s *shape) acceptsString(val jsontext.Value) bool {
 	return (s.pattern == nil || s.pattern.MatchString(string(text))) && (s.format == nil || s.format(string(text)))
 }
 
-// acceptsNumber is sure of integers that fit int64, and of any number that only has to be one.
+// acceptsNumber accepts integers that fit into int64, and any number if the schema allows all numbers.
 func (s *shape) acceptsNumber(val jsontext.Value) bool {
 	if s.enum != nil {
 		return false
 	}
-	if !s.integer && s.minimum == nil && s.maximum == nil {
-		return bytes.IndexByte(val, 'e') < 0 && bytes.IndexByte(val, 'E') < 0 // whose exponent is bounded
+	if s.types&schematree.Fraction != 0 && s.minimum == nil && s.maximum == nil {
+		return bytes.IndexByte(val, 'e') < 0 && bytes.IndexByte(val, 'E') < 0 // the exponent is limited
 	}
 	n, err := strconv.ParseInt(string(val), 10, 64)
 	return err == nil && (s.minimum == nil || n >= *s.minimum) && (s.maximum == nil || n <= *s.maximum)
 }
 
-// unquote returns the text of a string without copying where it can.
+// unquote returns the text of a string, without a copy if possible.
 func unquote(val jsontext.Value) ([]byte, bool) {
 	if bytes.IndexByte(val, '\\') < 0 {
 		return val[1 : len(val)-1], true

@@ -41,7 +41,7 @@ func leaves(e *jsonschema.ValidationError) []events.FieldError {
 	case *kind.PropertyNames:
 		return []events.FieldError{{Path: at(e, k.Property), Message: nameMessage(e)}}
 	case *kind.Contains, *kind.MinContains, *kind.MaxContains, *kind.Not, *kind.ContentSchema:
-		// What lies below tells why some item or subschema failed, which explains nothing.
+		// The causes below describe why some item or subschema failed, which does not help the reader.
 		return describe(e)
 	}
 	if len(e.Causes) == 0 {
@@ -54,9 +54,9 @@ func leaves(e *jsonschema.ValidationError) []events.FieldError {
 	return out
 }
 
-// alternatives explains an anyOf or oneOf of which nothing matched by the branch that was meant:
-// the one that fails by the fewest types, constants and enums, since those tell variants apart.
-// When several could be meant, only their common complaint about a type is worth telling.
+// alternatives explains a failed anyOf or oneOf by the branch that was probably meant: the branch with the fewest
+// failures of types, constants and enums, because these distinguish variants. If there are several candidates, it
+// reports only their common type error.
 func alternatives(e *jsonschema.ValidationError) []events.FieldError {
 	best, meant := -1, []*jsonschema.ValidationError(nil)
 	for _, branch := range e.Causes {
@@ -76,8 +76,8 @@ func alternatives(e *jsonschema.ValidationError) []events.FieldError {
 	return []events.FieldError{{Path: at(e), Message: "matches none of the alternatives"}}
 }
 
-// nameMessage says why the name of a member is not allowed where that helps: a key of
-// patternProperties that is no pattern.
+// nameMessage explains why the name of a member is not allowed, if that helps: for example, a key of
+// patternProperties that is not a valid pattern.
 func nameMessage(e *jsonschema.ValidationError) string {
 	for len(e.Causes) == 1 {
 		e = e.Causes[0]
@@ -100,7 +100,7 @@ func distinctions(e *jsonschema.ValidationError) int {
 	return n
 }
 
-// commonTypes merges branches that each fail by the type of the value itself.
+// commonTypes merges branches that all fail by the type of the value itself.
 func commonTypes(e *jsonschema.ValidationError, branches []*jsonschema.ValidationError) (events.FieldError, bool) {
 	var got string
 	var want []string
@@ -130,8 +130,7 @@ func at(e *jsonschema.ValidationError, more ...string) string {
 	return wire.Pointer(e.InstanceLocation...) + wire.Pointer(more...)
 }
 
-// describe words one leaf. Values of the caller are not repeated and texts of the libraries below
-// stay inside.
+// describe returns the message for one leaf. It does not repeat values of the caller or error texts of libraries.
 func describe(e *jsonschema.ValidationError) []events.FieldError {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
@@ -236,7 +235,7 @@ func number(r *big.Rat) string {
 	return fmt.Sprint(f)
 }
 
-// clip keeps messages short whatever a schema says.
+// clip truncates long messages, whatever the schema contains.
 func clip(s string) string {
 	const most = 120
 	if len(s) <= most {

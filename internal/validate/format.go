@@ -11,12 +11,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// formats are those that this package judges otherwise than the validator does.
+// formats lists the formats for which this package differs from the validator.
 var formats = []*jsonschema.Format{
 	dateTime, uri, uriReference, iri, iriReference, uriTemplate, email, idnEmail, hostname, idnHostname, ipv4, duration,
 }
 
-// dateTime accepts exactly what events.Time can hold, so that what is valid also decodes.
+// dateTime accepts exactly the values that events.Time can hold, so a valid value also decodes.
 var dateTime = &jsonschema.Format{Name: "date-time", Validate: func(v any) error {
 	text, ok := v.(string)
 	if !ok {
@@ -26,7 +26,7 @@ var dateTime = &jsonschema.Format{Name: "date-time", Validate: func(v any) error
 	return err
 }}
 
-// base64Text is what a []byte of a generated type reads: RFC 4648 with padding and without line ends.
+// base64Text accepts the input of a []byte in a generated type: RFC 4648 with padding and without line ends.
 var base64Text = &jsonschema.Decoder{Name: "base64", Decode: func(s string) ([]byte, error) {
 	if strings.ContainsAny(s, "\r\n") {
 		return nil, errLineEnd
@@ -36,11 +36,10 @@ var base64Text = &jsonschema.Decoder{Name: "base64", Decode: func(s string) ([]b
 
 var errLineEnd = errors.New("has a line end")
 
-// anyContent leaves what a string holds unchecked: only its encoding decides about Go types.
+// anyContent accepts any content in a string. Only the encoding affects Go types.
 var anyContent = &jsonschema.MediaType{Name: "application/json", Validate: func([]byte) error { return nil }}
 
-// uriTemplate accepts RFC 6570. The validator's own check takes the slash of {/path} for a separator
-// of the URI.
+// uriTemplate accepts RFC 6570. The validator's check treats the slash of {/path} as a separator of the URI.
 var uriTemplate = &jsonschema.Format{Name: "uri-template", Validate: func(v any) error {
 	if text, ok := v.(string); ok && !templateForm.MatchString(text) {
 		return errTemplate

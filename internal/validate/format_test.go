@@ -19,11 +19,14 @@ func TestFormats(t *testing.T) {
 		"iri":           {[]string{"http://ä.é/ü?ß#ø"}, []string{"http://a b/", "é"}},
 		"iri-reference": {[]string{"é", "#ü"}, []string{"\\", "é é"}},
 		"email":         {[]string{"a@b.c", "a.b+c@d-e.f", "\"a b\"@c.d", "a@[1.2.3.4]", "a@[IPv6:::1]", "a@localhost"}, []string{"@b.c", "a", "a@", "a b@c.d", ".a@b.c", "a..b@c.d", "a.@b.c", "a@-b", "é@b.c", "a@[1.2.3]", strings.Repeat("a", 65) + "@b.c", "a@b@c"}},
-		"idn-email":     {[]string{"é@ü.de", "a@b.c"}, []string{"@ü.de", "a b@ü.de", "é"}},
+		"idn-email":     {[]string{"é@ü.de", "a@b.c", "a@u\u0308.de"}, []string{"@ü.de", "a b@ü.de", "é"}},
 		"ipv4":          {[]string{"1.2.3.4", "255.255.255.255"}, []string{"+1.2.3.4", "1.2.3", "01.2.3.4", "1.2.3.256", "1.2.3.4 ", "::1", "1.2.3.4/8", ""}},
-		"hostname":      {[]string{"a", "a-b.c", "1.2", "xn--bcher-kva.de"}, []string{"", "a.", "-a", "a-", "a_b", "a..b", strings.Repeat("a", 64), "bücher.de", "ab--c", "xn--", "xn--X", strings.Repeat("a.", 127) + "a"}},
-		"idn-hostname":  {[]string{"bücher.de", "a.b", "例え。jp", "xn--bcher-kva.de"}, []string{"a b", "ü-", "-ü", "ü.", "ü..a", "\u302eü", strings.Repeat("ü", 60), "", "a\u05d0"}},
-		"duration":      {[]string{"P1Y2M3DT4H5M6S", "PT1M", "P2W"}, []string{"P", "PT", "P1Y2D", "PT1H2S", "P1W2D", "1Y", "P-1Y"}},
+		"hostname": {[]string{"a", "a-b.c", "1.2", "xn--bcher-kva.de"}, []string{"", "a.", "-a", "a-", "a_b", "a..b", strings.Repeat("a", 64), "bücher.de", "ab--c", "xn--", "xn--.a", "a.xn--",
+			"xn--X", "xn--a-", "xn--a-yda", "xn--a-vbb", "xn--axb-ß-", strings.Repeat("a.", 127) + "a"}},
+		"idn-hostname": {[]string{"bücher.de", "BÜCHER.de", "a.b", "例え。jp", "xn--bcher-kva.de", "\u13a0\u13a1", "ü--x", "क\u094d\u200cक", "l·l"},
+			[]string{"a b", "ü-", "-ü", "ü.", "ü..a", "ü。", "\u302eü", strings.Repeat("ü", 60), "", "a\u05d0", "a\u0308", "\u0308a", "ﬁ", "ａ", "☃", "αl--x",
+				"xn--Bücher-", "a·l", "क\u200cक", "\xff", strings.Repeat("ü.", 1<<20)}},
+		"duration": {[]string{"P1Y2M3DT4H5M6S", "PT1M", "P2W"}, []string{"P", "PT", "P1Y2D", "PT1H2S", "P1W2D", "1Y", "P-1Y"}},
 	} {
 		s := compile(t, `{"format":"`+format+`"}`)
 		for want, list := range map[bool][]string{true: values.good, false: values.bad} {

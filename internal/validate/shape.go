@@ -9,14 +9,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/pattern"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A shaper makes the shapes of one schema document.
+// A shaper builds the shapes of one schema document.
 type shaper struct {
 	root any
-	done map[string]*shape // by the reference that led there
-	// elsewhere are the shapes of other documents, nil where there are none. What is used of them is to be made yet.
+	done map[string]*shape // by reference
+	// elsewhere holds the shapes of other documents, or nil. Shapes that are used from it are built later.
 	elsewhere *shapes
 	used      []string
 }
@@ -31,21 +32,16 @@ func shapeOf(doc any) *shape {
 	return s
 }
 
-// annotations are keywords that assert nothing.
-var annotations = map[string]bool{
-	"$schema": true, "$comment": true, "$defs": true, "definitions": true, "title": true, "description": true, "default": true,
-	"examples": true, "deprecated": true, "readOnly": true, "writeOnly": true, "contentMediaType": true,
-}
-
 func (sh *shaper) shape(schema any) (*shape, bool) {
 	if allowed, isBool := schema.(bool); isBool {
 		return anything, allowed
 	}
 	m, _ := schema.(map[string]any)
-	s := &shape{kinds: allKinds, additional: anything, items: anything, maxItems: -1, maxLength: -1}
+	s := &shape{types: schematree.AnyType, additional: anything, items: anything, maxItems: -1, maxLength: -1}
 	asserted := 0
 	for keyword, v := range m {
-		if annotations[keyword] || strings.HasPrefix(keyword, "x-") {
+		if k, _ := schematree.Any.Keyword(keyword); k.Role == schematree.Annotates || keyword == "$schema" || keyword == "contentMediaType" ||
+			strings.HasPrefix(keyword, "x-") {
 			continue
 		}
 		asserted++
@@ -80,7 +76,7 @@ func (sh *shaper) keyword(s *shape, keyword string, v any) bool {
 	ok := true
 	switch keyword {
 	case "type":
-		s.kinds, s.integer, ok = kindsOf(v)
+		s.types, ok = declared(v)
 	case "properties":
 		members, _ := v.(map[string]any)
 		s.properties = make(map[string]member, len(members))
@@ -91,7 +87,7 @@ func (sh *shaper) keyword(s *shape, keyword string, v any) bool {
 			}
 			s.properties[name] = member{inner, 1 << (len(s.properties) % 64)}
 		}
-	case "required": // after the properties
+	case "required": // handled after the properties
 	case "additionalProperties":
 		if v == false {
 			s.additional = nil
@@ -140,33 +136,21 @@ func (sh *shaper) keyword(s *shape, keyword string, v any) bool {
 	return ok
 }
 
-func kindsOf(v any) (kinds kindSet, onlyIntegers, ok bool) {
+// declared returns the types in the value of the keyword type, or false for unknown names.
+func declared(v any) (types schematree.Types, ok bool) {
 	list, isList := v.([]any)
 	if !isList {
 		list = []any{v}
 	}
-	integers, any := false, false
 	for _, name := range list {
-		switch name {
-		case "null":
-			kinds |= nulls
-		case "boolean":
-			kinds |= booleans
-		case "integer":
-			kinds, integers = kinds|numbers, true
-		case "number":
-			kinds, any = kinds|numbers, true
-		case "string":
-			kinds |= strs
-		case "array":
-			kinds |= arrays
-		case "object":
-			kinds |= objects
-		default:
-			return 0, false, false
+		text, _ := name.(string)
+		t := schematree.Named(text)
+		if t == 0 {
+			return 0, false
 		}
+		types |= t
 	}
-	return kinds, integers && !any, true
+	return types, true
 }
 
 func integer(v any) (int64, bool) {
@@ -180,7 +164,7 @@ func integer(v any) (int64, bool) {
 
 func (s *shape) oneOf(values []any) bool {
 	if s.enum != nil {
-		return false // const and enum together
+		return false // both const and enum
 	}
 	s.enum = make(map[string]bool, len(values))
 	for _, v := range values {
@@ -193,7 +177,7 @@ func (s *shape) oneOf(values []any) bool {
 	return true
 }
 
-// formatOf returns the check of a format, which is the full validator's.
+// formatOf returns the full validator's check of a format.
 func formatOf(v any) (func(string) bool, bool) {
 	name, _ := v.(string)
 	if name == dateTime.Name {
@@ -203,7 +187,7 @@ func formatOf(v any) (func(string) bool, bool) {
 	return func(text string) bool { return check.Validate(text) == nil }, err == nil
 }
 
-// union chooses between variants by kind, so their kinds must not overlap.
+// union chooses a variant by kind, so the kinds of variants must not overlap.
 func (sh *shaper) union(v any) (map[jsontext.Kind]*shape, bool) {
 	list, _ := v.([]any)
 	out := map[jsontext.Kind]*shape{}
@@ -213,7 +197,7 @@ func (sh *shaper) union(v any) (map[jsontext.Kind]*shape, bool) {
 			return nil, false
 		}
 		for _, kind := range []jsontext.Kind{'n', 't', 'f', '0', '"', '[', '{'} {
-			if variant.kinds&kindOf(kind) == 0 {
+			if variant.types&typesOf(kind) == 0 {
 				continue
 			}
 			if out[kind] != nil {
@@ -225,7 +209,7 @@ func (sh *shaper) union(v any) (map[jsontext.Kind]*shape, bool) {
 	return out, len(out) > 0
 }
 
-// reference follows a pointer within the document.
+// reference resolves a pointer within the document.
 func (sh *shaper) reference(v any) (*shape, bool) {
 	ref, _ := v.(string)
 	if s, ok := sh.done[ref]; ok {
@@ -243,7 +227,7 @@ func (sh *shaper) reference(v any) (*shape, bool) {
 	if !ok {
 		return nil, false
 	}
-	// Recursion finds this placeholder and comes out at the shape.
+	// A recursive reference finds this placeholder and reaches the shape.
 	holder := &shape{}
 	sh.done[ref] = holder
 	s, ok := sh.shape(target)
@@ -255,7 +239,7 @@ func (sh *shaper) reference(v any) (*shape, bool) {
 	return holder, true
 }
 
-// target is what a pointer of plain names leads to.
+// target returns the value at a pointer of plain names.
 func (sh *shaper) target(path string) (target any, ok bool) {
 	if path != "" && path[0] != '/' || strings.ContainsAny(path, "~%") {
 		return nil, false
@@ -273,7 +257,7 @@ func (sh *shaper) target(path string) (target any, ok bool) {
 	return target, true
 }
 
-// leadsTo reports whether following references from s comes to other, which would never end.
+// leadsTo reports whether the chain of references from s reaches other, which would never end.
 func (s *shape) leadsTo(other *shape) bool {
 	for ; s != nil; s = s.to {
 		if s == other {
@@ -283,20 +267,21 @@ func (s *shape) leadsTo(other *shape) bool {
 	return false
 }
 
-// shapes are those of documents that refer to each other, made once however many schemas refer to them.
+// shapes holds the shapes of documents that refer to each other. Each is built once, however many schemas refer to
+// it.
 type shapes struct {
 	docs    map[string]any
-	holders map[string]*shape   // by the reference that leads there
-	waiting []string            // whose shapes are to be made
-	users   map[string][]string // of a reference, the references whose shapes use it
-	bad     map[string]bool     // those without a shape
+	holders map[string]*shape   // by reference
+	waiting []string            // references whose shapes must be built
+	users   map[string][]string // for a reference, the references whose shapes use it
+	bad     map[string]bool     // references without a shape
 }
 
 func newShapes() shapes {
 	return shapes{docs: map[string]any{}, holders: map[string]*shape{}, users: map[string][]string{}, bad: map[string]bool{}}
 }
 
-// holder is where the shape of a reference will be.
+// holder returns the placeholder for the shape of a reference.
 func (s *shapes) holder(ref string) *shape {
 	h := s.holders[ref]
 	if h == nil {
@@ -318,7 +303,7 @@ func (s *shapes) of(doc any) *shape {
 	return out
 }
 
-// make makes the shapes that are waited for. What uses one that there is not has none itself.
+// make builds the waiting shapes. A shape that uses a missing one is also missing.
 func (s *shapes) make() {
 	var failed []string
 	for len(s.waiting) > 0 {

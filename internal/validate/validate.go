@@ -1,10 +1,9 @@
-// Package validate checks JSON against JSON Schema at the boundary: arguments when they come in,
-// payloads when they are emitted. Generated types carry no validation code; this package is the
-// one place where a schema is asserted.
+// Package validate checks JSON against JSON Schema at the boundary: arguments on arrival, payloads on emission.
+// Generated types contain no validation code; only this package validates.
 //
-// Compile a schema once with [Compile], then call [Schema.Validate] with raw JSON from any number
-// of goroutines. Schemas are draft 2020-12 unless their $schema says otherwise (draft-07); formats
-// and base64 are asserted; patterns are ECMA-262; nothing is ever loaded from elsewhere.
+// Compile a schema once with [Compile], then call [Schema.Validate] with raw JSON from any number of goroutines. The
+// dialect is 2020-12 unless $schema says draft-07. Formats and base64 are asserted, patterns follow ECMA-262, and
+// nothing is ever loaded from other places.
 package validate
 
 import (
@@ -22,16 +21,15 @@ import (
 // A Schema is a compiled schema, safe for concurrent use.
 type Schema struct {
 	full *jsonschema.Schema
-	fast *shape // nil where the schema has none
+	fast *shape // nil if the schema has no shape
 }
 
-// base is the address of a schema without $id. Relative references resolve against it and are then
-// not found, since there is nothing else.
+// base is the address of a schema without $id. Relative references resolve against it and then fail, because no other
+// document exists.
 const base = "mcpe:///schema"
 
-// Compile compiles a schema. A $ref, $schema or $dynamicRef to a document other than the schema
-// itself or a JSON Schema meta-schema is an error, as are duplicate members and patterns that are
-// no regular expression.
+// Compile compiles a schema. A $ref, $schema or $dynamicRef to a document other than the schema itself or a JSON
+// Schema meta-schema is an error, as are duplicate members and invalid patterns.
 func Compile(schema json.RawMessage) (*Schema, error) {
 	doc, err := Decode(schema)
 	if err != nil {
@@ -52,9 +50,9 @@ func compileFull(doc any) (*jsonschema.Schema, error) {
 	return c.Compile(base)
 }
 
-// NewCompiler returns a compiler of the library below that judges as this package does, for who needs
-// its errors: draft 2020-12 where a schema does not say otherwise, formats and base64 asserted,
-// patterns of ECMA-262, nothing loaded from elsewhere.
+// NewCompiler returns a compiler of the underlying library with the settings of this package, for callers that need
+// its errors. The default dialect is 2020-12, formats and base64 are asserted, patterns follow ECMA-262, and nothing
+// is loaded from other places.
 func NewCompiler() *jsonschema.Compiler {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
@@ -95,10 +93,10 @@ func (s *Schema) ValidateValue(v any) error {
 	return &Error{Fields: fieldErrors(failed)}
 }
 
-// An Error lists what is wrong with a value: leaf causes only, sorted by path, at most MaxFields.
+// An Error lists the faults of a value: only leaf causes, sorted by path, at most MaxFields.
 type Error struct{ Fields []events.FieldError }
 
-// MaxFields bounds the field errors of one Error.
+// MaxFields limits the field errors of one Error.
 const MaxFields = 32
 
 // Error joins the field errors.
@@ -110,8 +108,8 @@ func (e *Error) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// noLoader refuses to load anything; a schema comes from its author or from a server and must not
-// make us open a file or a connection.
+// noLoader refuses to load documents. Schemas may come from a remote server and must not make us open files or
+// connections.
 type noLoader struct{}
 
 var errElsewhere = errors.New("refers to another document, which is never loaded")

@@ -19,12 +19,11 @@ const (
 	MaxDepth = 512
 )
 
-// Canonical returns the RFC 8785 form of raw, by which subscriptions with equal arguments are
-// recognized (SUB-4). Nil, null and {} all give {}; 1, 1.0 and 1e0 are equal; strings are compared
-// as they are, without Unicode normalization.
+// Canonical returns the RFC 8785 form of raw, which identifies subscriptions with equal arguments (SUB-4). Nil, null
+// and {} all give {}; 1, 1.0 and 1e0 are equal; strings are compared without Unicode normalization.
 //
-// Duplicate names, invalid UTF-8, numbers beyond ±MaxInteger in whatever notation and nesting
-// beyond MaxDepth are a *FieldErrors whose path leads to the offending value.
+// Duplicate names, invalid UTF-8, numbers beyond ±MaxInteger in any notation and nesting beyond MaxDepth are errors.
+// The error is a *FieldErrors with the path of the value.
 func Canonical(raw json.RawMessage) (json.RawMessage, error) {
 	if len(raw) == 0 {
 		return json.RawMessage("{}"), nil
@@ -42,7 +41,7 @@ func Canonical(raw json.RawMessage) (json.RawMessage, error) {
 	return json.RawMessage(out), nil
 }
 
-// checkStrict reads all of raw and refuses what has no one canonical form.
+// checkStrict reads all of raw and rejects values without a unique canonical form.
 func checkStrict(raw []byte, bounded bool) error {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(raw))
 	for first := true; first || dec.StackDepth() > 0; first = false {
@@ -72,15 +71,15 @@ func numberFault(text string, bounded bool) string {
 	switch {
 	case err != nil:
 		return "is too large a number"
-	// A double beyond the bound is an integer, and others are rounded to it: whatever its
-	// notation, the number would be equal to a different one.
+	// A double beyond the limit is an integer, and other numbers would be rounded to it, so the number would equal a
+	// different one.
 	case bounded && math.Abs(f) > MaxInteger:
 		return "is beyond ±9007199254740991, the integers that every peer represents exactly"
 	}
 	return ""
 }
 
-// syntaxErrors turns an error of the JSON reader into one that may go on the wire.
+// syntaxErrors converts an error of the JSON reader to an error that may be sent to a peer.
 func syntaxErrors(err error) *FieldErrors {
 	if syn := (*jsontext.SyntacticError)(nil); errors.As(err, &syn) {
 		switch path := string(syn.JSONPointer); {
@@ -95,7 +94,7 @@ func syntaxErrors(err error) *FieldErrors {
 	return invalid("", "is not valid JSON")
 }
 
-// The reader has no exported error for invalid UTF-8, so provoke the one it uses.
+// The reader does not export its error for invalid UTF-8, so provoke that error.
 var errInvalidUTF8 = func() error {
 	_, err := jsontext.AppendQuote(nil, "\xff")
 	if syn := (*jsontext.SyntacticError)(nil); errors.As(err, &syn) {

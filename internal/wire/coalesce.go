@@ -5,33 +5,33 @@ import (
 	"fmt"
 )
 
-// What a [Coalesce] keeps of events that are joined: the latest, or all of them.
+// The events that a [Coalesce] keeps: the latest, or all of them.
 const (
 	KeepLatest = "latest"
 	KeepAll    = "all"
 )
 
 const (
-	// MaxCoalesceKeys is how many places the key of a [Coalesce] has at most.
+	// MaxCoalesceKeys is the maximum number of places in the key of a [Coalesce].
 	MaxCoalesceKeys = 8
 	// MaxCoalesceSeconds is the largest time of a [Coalesce] in seconds: a day.
 	MaxCoalesceSeconds = 24 * 60 * 60
 )
 
-// A Coalesce says which events of a type are about the same thing, and how a consumer may join them (COAL-1). Servers
-// deliver every event all the same.
+// A Coalesce says which events of a type concern the same subject, and how a consumer may merge them (COAL-1).
+// Servers still deliver every event.
 type Coalesce struct {
-	// Key holds JSON Pointers into the payload. Events with equal values there are about the same thing.
+	// Key holds JSON Pointers into the payload. Events with equal values there concern the same subject.
 	Key []string `json:"key"`
-	// QuietSeconds is how long nothing more has to come for a key before its events are handed over, MaxSeconds how
-	// long the first of them waits at most.
+	// QuietSeconds is the quiet time for a key before its events are delivered. MaxSeconds is the maximum delay of its
+	// first event.
 	QuietSeconds int `json:"quietSeconds"`
 	MaxSeconds   int `json:"maxSeconds"`
 	// Keep is KeepLatest or KeepAll.
 	Keep string `json:"keep"`
 }
 
-// Check says what is wrong with c.
+// Check returns an error if c is invalid.
 func (c *Coalesce) Check() error {
 	if len(c.Key) == 0 || len(c.Key) > MaxCoalesceKeys {
 		return fmt.Errorf("key has %d places; it needs 1 to %d", len(c.Key), MaxCoalesceKeys)
@@ -52,7 +52,7 @@ func (c *Coalesce) Check() error {
 	return nil
 }
 
-// CoalesceOf returns what a descriptor's _meta says, nil where it says nothing. An error names the member that is wrong.
+// CoalesceOf returns the Coalesce in a descriptor's _meta, or nil if it has none. An error names the invalid member.
 func CoalesceOf(meta map[string]any) (*Coalesce, error) {
 	said, ok := meta[MetaCoalesce]
 	if !ok {

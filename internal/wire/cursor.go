@@ -7,49 +7,47 @@ import (
 	"strings"
 )
 
-// A CursorKind says what a [Cursor] points into.
+// A CursorKind is the kind of position of a [Cursor].
 type CursorKind uint8
 
 // The kinds of cursors.
 const (
 	// LogCursor is a position in an event type's log: Name, Epoch, Position, Proof.
 	LogCursor CursorKind = iota + 1
-	// CheckCursor is a place upstream of a check source: Name, Feed, Upstream, Offset.
+	// CheckCursor is a position in the upstream of a check source: Name, Feed, Upstream, Offset.
 	CheckCursor
-	// BothCursor is a place of a type with both sources: all fields.
+	// BothCursor is a position of a type with both sources: all fields.
 	BothCursor
-	// ListCursor is a page of events/list (LIST-1): Name, Epoch, Position, Upstream, whose meaning
-	// is the lister's.
+	// ListCursor is a page of events/list (LIST-1): Name, Epoch, Position, Upstream, as the lister defines them.
 	ListCursor
 )
 
-// A Cursor is what an opaque cursor string stands for (CUR-1). Which fields count is said by its
-// kind; the others are neither written nor read.
+// A Cursor is the decoded form of an opaque cursor string (CUR-1). Its kind determines which fields are used; the
+// others are neither written nor read.
 type Cursor struct {
 	Kind CursorKind
-	// Name is the NameHash of the event type, so that a foreign cursor is known as one (CUR-7).
+	// Name is the NameHash of the event type, which identifies a foreign cursor (CUR-7).
 	Name uint32
-	// Epoch is the life of the log; Position the last entry passed in it.
+	// Epoch identifies the life of the log; Position is the last entry passed in it.
 	Epoch, Position uint64
-	// Proof tells the entry at Position from another that has its place after an older copy of the
-	// log was put back; 0 where it is not known.
+	// Proof identifies the entry at Position, to detect another entry there after the log was restored from an older
+	// copy. It is 0 if unknown.
 	Proof uint32
 	// Feed identifies the feed of a check: event, arguments and principal.
 	Feed uint64
-	// Upstream is the upstream's own cursor, any bytes; Offset how many of the items after it are
-	// passed.
+	// Upstream is the upstream's cursor, which may be any bytes. Offset is the number of items passed after it.
 	Upstream string
 	Offset   uint32
 }
 
-// The first byte of every cursor is its version. Another one is another format.
+// The first byte of every cursor is its version, which identifies the format.
 const (
 	bareCursor   = 1 // without a proof
 	provenCursor = 2
 )
 
-// ErrCursor is the error of ParseCursor. On the wire a bad cursor is an error in events/list only
-// (LIST-1); elsewhere delivery goes on from the head (CUR-7).
+// ErrCursor is the error of ParseCursor. A bad cursor is a protocol error only in events/list (LIST-1). Otherwise
+// delivery continues from the head (CUR-7).
 var ErrCursor = errors.New("wire: malformed cursor")
 
 type cursorFields struct{ log, proof, feed, upstream bool }
@@ -61,12 +59,11 @@ var cursorKinds = [...]cursorFields{
 	ListCursor:  {log: true, upstream: true},
 }
 
-// base64url without padding; Strict refuses the stray bits that would give one cursor two texts.
+// base64url without padding. Strict rejects stray bits, which would allow two texts for one cursor.
 var cursorEncoding = base64.RawURLEncoding.Strict()
 
-// String encodes c: version, kind, name, then the fields of its kind in the order of the struct,
-// numbers big-endian, Upstream last. The version says whether it has a proof. A cursor of no kind
-// is "".
+// String encodes c as version, kind, name and the fields of its kind in struct order, with big-endian numbers and
+// Upstream last. The version says whether c has a proof. A cursor without a kind is "".
 func (c Cursor) String() string {
 	if !c.Kind.known() {
 		return ""
@@ -97,10 +94,9 @@ func (c Cursor) String() string {
 	return cursorEncoding.EncodeToString(b)
 }
 
-// ParseCursor decodes what String made and nothing else: a text that is accepted is the one text
-// of its cursor. Anything else is ErrCursor.
+// ParseCursor decodes the result of String. Every cursor has exactly one text; any other text is ErrCursor.
 func ParseCursor(s string) (Cursor, error) {
-	if strings.ContainsAny(s, "\r\n") { // which the decoder would skip
+	if strings.ContainsAny(s, "\r\n") { // the decoder would skip these
 		return Cursor{}, ErrCursor
 	}
 	b, err := cursorEncoding.DecodeString(s)

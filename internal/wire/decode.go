@@ -13,11 +13,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 )
 
-// Decode reads raw, a document of a peer, into v by the one rule of all modes: member names count in
-// their exact case, unknown members are ignored, a repeated one is refused wherever it is, and so is
-// invalid UTF-8. The escape of a lone surrogate is read as U+FFFD, except in the identifiers eventId, name, cursor and
-// nextCursor, where it is refused: two of them could become one. The error names the place and holds no value of the
-// peer's.
+// Decode decodes raw, a document of a peer, into v by the rule of all modes. Member names must match exactly, unknown
+// members are ignored, and duplicate members and invalid UTF-8 are errors at any depth. The escape of a lone
+// surrogate is read as U+FFFD. In the identifiers eventId, name, cursor and nextCursor it is an error, because two
+// identifiers could become equal. The error names the place and contains no value of the peer.
 func Decode(raw []byte, v any) error {
 	whole := codec.ReplaceLoneSurrogates(raw)
 	if !bytes.Equal(whole, raw) {
@@ -33,10 +32,10 @@ func Decode(raw []byte, v any) error {
 	return decodeAt("", whole, v)
 }
 
-// identifiers are the members whose text has to stay as it is.
+// identifiers lists the members whose text must not change.
 var identifiers = []string{"eventId", "name", "cursor", "nextCursor"}
 
-// decodeAt is [Decode] of what is at a place of a document.
+// decodeAt is like [Decode] for the value at a place in a document.
 func decodeAt(base string, raw []byte, v any) error {
 	err := jsonv2.Unmarshal(raw, v)
 	if err == nil {
@@ -64,11 +63,11 @@ func place(pointer string) string {
 	return Shown(pointer)
 }
 
-// Members are those of an object, each value as it came.
+// Members holds the members of an object, with their raw values.
 type Members map[string]json.RawMessage
 
-// DecodeMembers splits an object and refuses a repeated member. The values share raw's memory and are not
-// looked into, so that what is wrong with one of them does not hide the others. Null is no object.
+// DecodeMembers splits an object and rejects duplicate members. The values share the memory of raw and are not
+// validated, so an invalid value does not hide the others. Null is not an object.
 func DecodeMembers(raw []byte) (Members, error) {
 	dec := shallow(raw)
 	if dec.PeekKind() != '{' {
@@ -84,8 +83,8 @@ func DecodeMembers(raw []byte) (Members, error) {
 	return m, rest(dec, raw)
 }
 
-// FirstMember returns the value of that name in an object, the first where there are several; nil for
-// none. It is for finding out whose a message is, before it is read.
+// FirstMember returns the first value of a named member of an object, or nil. It identifies the owner of a message
+// before the message is decoded.
 func FirstMember(raw []byte, name string) json.RawMessage {
 	dec := shallow(raw)
 	if dec.PeekKind() != '{' {
@@ -99,7 +98,7 @@ func FirstMember(raw []byte, name string) json.RawMessage {
 	return nil
 }
 
-// Read decodes a member by the rule of [Decode]; an absent one leaves v as it is.
+// Read decodes a member by the rule of [Decode]. If the member is absent, v does not change.
 func (m Members) Read(name string, v any) error {
 	raw, ok := m[name]
 	if !ok {
@@ -111,8 +110,8 @@ func (m Members) Read(name string, v any) error {
 	return decodeAt(Pointer(name), raw, v)
 }
 
-// Elements splits a member that is an array; the values share its memory and are not looked into. Absent
-// and null are an empty list: a server in Go writes a null.
+// Elements splits an array member. The values share its memory and are not validated. Absent and null are an empty
+// list, because servers in Go may write null.
 func (m Members) Elements(name string) ([]json.RawMessage, error) {
 	raw := m[name]
 	if len(raw) == 0 || string(raw) == "null" {
@@ -133,8 +132,7 @@ func shallow(raw []byte) *jsontext.Decoder {
 	return jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// each yields what is in the object or array that comes next, up to its end or the first fault, which
-// [rest] finds again.
+// each yields the values of the next object or array, up to its end or the first fault, which [rest] reports.
 func each(dec *jsontext.Decoder, raw []byte) func(yield func(string, json.RawMessage) bool) {
 	return func(yield func(string, json.RawMessage) bool) {
 		begin, err := dec.ReadToken()
@@ -157,7 +155,7 @@ func each(dec *jsontext.Decoder, raw []byte) func(yield func(string, json.RawMes
 	}
 }
 
-// rest reads the end of what [each] has gone through, behind which nothing may follow.
+// rest reads the end of the value that [each] iterated over. Nothing may follow it.
 func rest(dec *jsontext.Decoder, raw []byte) error {
 	if end, err := dec.ReadToken(); err != nil || end.Kind() != '}' && end.Kind() != ']' ||
 		len(bytes.Trim(raw[dec.InputOffset():], " \t\r\n")) > 0 {

@@ -8,16 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// A ListPage is a result of events/list as a client reads it (LIST-1).
+// A ListPage is a result of events/list for a client (LIST-1).
 type ListPage struct {
-	// Entries are the descriptors, each as it came.
+	// Entries holds the raw descriptors.
 	Entries []json.RawMessage
-	// NextCursor is that of the next page, "" for none.
+	// NextCursor is the cursor of the next page, "" on the last page.
 	NextCursor string
 }
 
-// DecodeListPage reads a result of events/list without its descriptors, so that one of them that is
-// malformed does not hide the others; see [DecodeDescriptor].
+// DecodeListPage decodes a result of events/list without its descriptors, so that a malformed descriptor does not
+// hide the others; see [DecodeDescriptor].
 func DecodeListPage(raw json.RawMessage) (ListPage, error) {
 	m, err := DecodeMembers(raw)
 	if err != nil {
@@ -33,8 +33,8 @@ func DecodeListPage(raw json.RawMessage) (ListPage, error) {
 	return page, m.Read("nextCursor", &page.NextCursor)
 }
 
-// DecodeDescriptor reads one entry of events/list. An absent or null schema is the empty one, {}
-// (LIST-2). The error names the member that is wrong; the descriptor then has the name at most.
+// DecodeDescriptor decodes one entry of events/list. An absent or null schema becomes {} (LIST-2). The error names
+// the invalid member; the descriptor then has at most the name.
 func DecodeDescriptor(raw json.RawMessage) (Descriptor, error) {
 	members, err := DecodeMembers(raw)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // A FieldError is one entry of the errors in an InvalidParams error's data.
 type FieldError = events.FieldError
 
-// FieldErrors is an error made of field errors; its JSON form is the data of an InvalidParams error.
+// FieldErrors is an error with field errors. Its JSON form is the data of an InvalidParams error.
 type FieldErrors struct {
 	Errors []FieldError `json:"errors"`
 }
@@ -29,7 +29,7 @@ func invalid(path, message string) *FieldErrors {
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
-// Pointer makes a JSON Pointer from the names and indexes that lead to a value.
+// Pointer returns the JSON Pointer for the names and indexes of a path.
 func Pointer(tokens ...string) string {
 	var b strings.Builder
 	for _, t := range tokens {
@@ -41,7 +41,7 @@ func Pointer(tokens ...string) string {
 
 var pointerUnescapes = strings.NewReplacer("~1", "/", "~0", "~")
 
-// SplitPointer returns the tokens of a JSON Pointer (RFC 6901) that leads to a member; false when it is none.
+// SplitPointer returns the tokens of a JSON Pointer (RFC 6901) to a member, or false for other texts.
 func SplitPointer(pointer string) ([]string, bool) {
 	if !strings.HasPrefix(pointer, "/") {
 		return nil, false

@@ -13,12 +13,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// SubscriptionID returns the id of the subscription with that key: "sub_" and the first 128 bits
-// of a SHA-256 in hex (SUB-4, SRV-2). It depends on nothing else, so it is the same after a
-// refresh, a restart and on another replica.
+// SubscriptionID returns the ID of the subscription with a key: "sub_" and the first 128 bits of a SHA-256 in hex
+// (SUB-4, SRV-2). It depends only on the key, so it is the same after a refresh, after a restart and on another
+// replica.
 //
-// Every part is hashed behind its length, so that no two keys serialize alike; url is taken byte
-// for byte and is empty for poll and push; canonicalArgs is what [Canonical] returned.
+// Each part is hashed after its length, so different keys never have the same serialization. The url is used byte for
+// byte and is empty for poll and push. canonicalArgs is the result of [Canonical].
 func SubscriptionID(mode, principal, url, name string, canonicalArgs []byte) string {
 	b := []byte("mcpe-gen subscription 1")
 	for _, part := range []string{mode, principal, url, name, string(canonicalArgs)} {
@@ -29,10 +29,10 @@ func SubscriptionID(mode, principal, url, name string, canonicalArgs []byte) str
 	return "sub_" + hex.EncodeToString(sum[:16])
 }
 
-// Fingerprint identifies the two schemas of a descriptor as published (EVOL-4): the first 128 bits
-// of SHA-256 over the RFC 8785 form of {"inputSchema":…,"payloadSchema":…}, 32 hex digits. An
-// empty schema counts as null. Unlike arguments, schemas may hold integers beyond MaxInteger (a
-// maximum of 2^63−1 is common); RFC 8785 rounds them to a double.
+// Fingerprint identifies the two published schemas of a descriptor (EVOL-4). It is the first 128 bits of SHA-256 over
+// the RFC 8785 form of {"inputSchema":…,"payloadSchema":…}, in 32 hex digits. An empty schema counts as null. Unlike
+// arguments, schemas may contain integers beyond MaxInteger (a maximum of 2^63−1 is common); RFC 8785 rounds them to
+// a double.
 func Fingerprint(input, payload json.RawMessage) (string, error) {
 	var canonical [2][]byte
 	for i, schema := range []json.RawMessage{input, payload} {
@@ -47,7 +47,7 @@ func Fingerprint(input, payload json.RawMessage) (string, error) {
 	return CanonicalFingerprint(canonical[0], canonical[1]), nil
 }
 
-// CanonicalSchema returns the RFC 8785 form of a schema, as [Fingerprint] takes it.
+// CanonicalSchema returns the RFC 8785 form of a schema, as used by [Fingerprint].
 func CanonicalSchema(schema json.RawMessage) ([]byte, error) {
 	if err := checkStrict(schema, false); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func CanonicalSchema(schema json.RawMessage) ([]byte, error) {
 	return canonical, nil
 }
 
-// CanonicalFingerprint is [Fingerprint] of two schemas in the form of [CanonicalSchema].
+// CanonicalFingerprint is [Fingerprint] for two results of [CanonicalSchema].
 func CanonicalFingerprint(input, payload []byte) string {
 	h := sha256.New()
 	for _, part := range [][]byte{[]byte(`{"inputSchema":`), input, []byte(`,"payloadSchema":`), payload, []byte("}")} {
@@ -68,11 +68,11 @@ func CanonicalFingerprint(input, payload []byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// ErrEventName is what CheckEventName returns.
+// ErrEventName is the error of CheckEventName.
 var ErrEventName = errors.New("event name must be 1 to 128 of A-Z a-z 0-9 _ . -")
 
-// CheckEventID returns events.ErrEventID unless id may be an eventId: it becomes an HTTP header, so
-// it is visible ASCII without spaces and at most MaxEventID bytes (OCC-2).
+// CheckEventID returns events.ErrEventID unless id is a valid eventId. An eventId becomes an HTTP header, so it must
+// be visible ASCII without spaces and have at most MaxEventID bytes (OCC-2).
 func CheckEventID(id string) error {
 	if len(id) == 0 || len(id) > MaxEventID {
 		return events.ErrEventID
@@ -85,7 +85,7 @@ func CheckEventID(id string) error {
 	return nil
 }
 
-// CheckEventName reports whether name may name an event type.
+// CheckEventName returns ErrEventName unless name is a valid event name.
 func CheckEventName(name string) error {
 	if len(name) == 0 || len(name) > MaxEventName {
 		return ErrEventName

@@ -6,8 +6,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A Kind names an error of the extension independently of the dialect's code. Users meet it as
-// [events.Kind]; its names are there.
+// A Kind identifies an error of the extension independently of the dialect's code. Its exported form is
+// [events.Kind], which declares the names.
 type Kind = events.Kind
 
 // The kinds.
@@ -33,7 +33,7 @@ const (
 	SEP
 )
 
-// codes are those of each kind, by dialect.
+// codes holds the code of each kind, by dialect.
 var codes = map[Kind][2]int64{
 	InvalidParams:         {-32602, -32602},
 	NotFound:              {-32011, -32023},
@@ -49,10 +49,9 @@ var codes = map[Kind][2]int64{
 // Code returns the JSON-RPC code of k in dialect d.
 func (d Dialect) Code(k Kind) int64 { return codes[k][d] }
 
-// KindOf returns the kind that code has in either dialect, and which dialect that is. Codes that
-// both dialects share report Sketch. A code of neither is 0, false. UpstreamError and Internal
-// share a code; KindOf reports UpstreamError when message is or begins with that name, behind which a
-// colon and a reason may follow.
+// KindOf returns the kind and the dialect of a code. For a code that both dialects share, the dialect is Sketch. An
+// unknown code gives 0, false. UpstreamError and Internal share a code; KindOf returns UpstreamError if the message
+// is that name, or starts with it and a colon.
 func KindOf(code int64, message string) (Kind, Dialect, bool) {
 	for d := Sketch; d <= SEP; d++ {
 		for k := InvalidParams; k <= MethodNotFound; k++ {
@@ -68,6 +67,6 @@ func KindOf(code int64, message string) (Kind, Dialect, bool) {
 	return 0, 0, false
 }
 
-// ReasonShuttingDown is the reason in the data of the [Internal] error that a server gives once it has
-// been shut down (SRV-6): the same call goes to the next one.
+// ReasonShuttingDown is the reason in the data of the [Internal] error of a server after shutdown (SRV-6). The caller
+// should send the same call to another server.
 const ReasonShuttingDown = "shutting_down"

@@ -7,9 +7,8 @@ const (
 	MCPEName    = "mcpe"
 	// MCPECapability is the key of that object below capabilities.experimental (MCPE-CAP-1).
 	MCPECapability = "mcpe"
-	// MetaMCPE in the _meta of subscriptions/listen, with the value true, asks for MCPE's
-	// notifications on that request (MCPE-NOTE-4). In the _meta of an occurrence it holds the
-	// priority and tags of that occurrence alone.
+	// MetaMCPE with the value true in the _meta of subscriptions/listen requests MCPE's notifications on that request
+	// (MCPE-NOTE-4). In the _meta of an occurrence it holds the priority and tags of that occurrence.
 	MetaMCPE = "io.modelcontextprotocol/mcpe"
 
 	MCPEToolSubscribe   = "events_subscribe"
@@ -25,7 +24,7 @@ const (
 	// NotificationMessage is MCP's log message, the envelope of the protocol page (MCPE-NOTE-1).
 	NotificationMessage = "notifications/message"
 
-	// MCPEBatchType is the type of the synthetic event by which a handler gets a batch (MCPE-HAN-4).
+	// MCPEBatchType is the type of the synthetic event that delivers a batch to a handler (MCPE-HAN-4).
 	MCPEBatchType = "events.batch"
 )
 
@@ -49,9 +48,8 @@ const (
 	MCPEAgent   = "agent"
 )
 
-// MCPETimestamp is the layout of every time that an MCPE server writes, in UTC.
+// MCPETimestamp is the layout of all times that an MCPE server writes, in UTC.
 const MCPETimestamp = "2006-01-02T15:04:05.000Z"
 
-// MCPERateLimited is the name, under the code of InvalidParams, of a call beyond a rate
-// (MCPE-RATE-1).
+// MCPERateLimited is the name of an InvalidParams error for a call that exceeds a rate (MCPE-RATE-1).
 const MCPERateLimited = "rate_limited"

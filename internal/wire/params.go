@@ -14,7 +14,7 @@ type SubscribeParams struct {
 	Delivery  Delivery        `json:"delivery"`
 	Cursor    *string         `json:"cursor"`
 	MaxAgeMs  *int64          `json:"maxAgeMs,omitempty"`
-	// TTLMs is nil when absent; NoExpiry is set when it is null (SUB-6).
+	// TTLMs is nil if absent; NoExpiry is set if it is null (SUB-6).
 	TTLMs    *int64 `json:"ttlMs,omitempty"`
 	NoExpiry bool   `json:"-"`
 }
@@ -26,17 +26,17 @@ type UnsubscribeParams struct {
 	Delivery  Delivery        `json:"delivery"`
 }
 
-// A Delivery says where a webhook subscription is delivered to.
+// A Delivery is the delivery target of a webhook subscription.
 type Delivery struct {
 	Mode   string `json:"mode,omitempty"`
 	URL    string `json:"url"`
 	Secret string `json:"secret,omitempty"`
 }
 
-// The decoders below read the params of the five methods strictly: names count in their exact case,
-// unknown members are ignored (CAP-4), duplicate members are refused. Absent params are {}. Errors
-// are *FieldErrors with every wrong field, the data of an InvalidParams error. They check shape and
-// range, never what depends on the event type; arguments are kept raw, absent and null as nil.
+// The decoders below decode the params of the five methods strictly. Names must match exactly, unknown members are
+// ignored (CAP-4), and duplicate members are errors. Absent params are {}. The error is a *FieldErrors with every
+// invalid field, for the data of an InvalidParams error. The decoders check shape and range, but nothing that depends
+// on the event type. Arguments stay raw; absent and null are nil.
 
 // DecodeListParams reads the params of events/list.
 func DecodeListParams(raw json.RawMessage) (ListParams, error) {
@@ -54,7 +54,7 @@ func DecodeListParams(raw json.RawMessage) (ListParams, error) {
 	return p, r.result(err)
 }
 
-// following reads a member that all requests for occurrences of an event type have in common.
+// following reads a member that all requests for occurrences have in common.
 func (r *paramsReader) following(name string, val jsontext.Value, event **string, arguments *json.RawMessage,
 	cursor **string, maxAge **int64) {
 	switch name {
@@ -69,8 +69,8 @@ func (r *paramsReader) following(name string, val jsontext.Value, event **string
 	}
 }
 
-// DecodePollParams reads the params of events/poll. Integers too large for int64 are clamped to it,
-// since servers clamp all of them anyway (POLL-4, POLL-9).
+// DecodePollParams reads the params of events/poll. It clamps large integers to int64, because servers limit them
+// further (POLL-4, POLL-9).
 func DecodePollParams(raw json.RawMessage) (PollParams, error) {
 	var p PollParams
 	var event *string
@@ -101,9 +101,9 @@ func DecodeStreamParams(raw json.RawMessage) (StreamParams, error) {
 	return p, r.result(err)
 }
 
-// DecodeSubscribeParams reads the params of events/subscribe. Delivery.Mode may be any string; URL
-// and Secret are required only where it is webhook, so that another mode can be answered with
-// Unsupported (SUB-1). No integer is out of range for ttlMs (SUB-6).
+// DecodeSubscribeParams reads the params of events/subscribe. Delivery.Mode may be any string. URL and Secret are
+// required only for webhook, so that another mode can be answered with Unsupported (SUB-1). ttlMs has no range
+// (SUB-6).
 func DecodeSubscribeParams(raw json.RawMessage) (SubscribeParams, error) {
 	var p SubscribeParams
 	var event *string

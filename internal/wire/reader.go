@@ -9,14 +9,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A paramsReader reads one params object and collects what is wrong with its members.
+// A paramsReader reads a params object and collects the faults of its members.
 type paramsReader struct{ faults []FieldError }
 
 func (r *paramsReader) fault(path, message string) {
 	r.faults = append(r.faults, FieldError{Path: path, Message: message})
 }
 
-// result is the error of the whole: one of syntax, after which nothing else counts, or the faults.
+// result returns the overall error: a syntax error, which hides all others, or the faults.
 func (r *paramsReader) result(syntax *FieldErrors) error {
 	if syntax != nil {
 		return syntax
@@ -27,10 +27,10 @@ func (r *paramsReader) result(syntax *FieldErrors) error {
 	return nil
 }
 
-// read calls member for each member of raw, whose syntax it checks to the end. Absent params and
-// null are an object without members.
+// read calls member for each member of raw and checks the syntax to the end. Absent params and null are an object
+// without members.
 func (r *paramsReader) read(raw json.RawMessage, member func(name string, val jsontext.Value)) *FieldErrors {
-	// Arguments that may be too long are not looked into: that is for who knows how long they may be.
+	// Long arguments are skipped here: the caller checks them by its own limit.
 	long := len(raw) > longParams
 	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(long))
 	if long {
@@ -58,10 +58,10 @@ func (r *paramsReader) read(raw json.RawMessage, member func(name string, val js
 	return nil
 }
 
-// longParams is from how many bytes on params are read without a look into their arguments.
+// longParams is the length in bytes from which the arguments in params are skipped.
 const longParams = 64 << 10
 
-// distinct looks for duplicates where the reader does not, but for those within arguments.
+// distinct reports duplicate members that the reader does not check, except within arguments.
 func (r *paramsReader) distinct(member func(name string, val jsontext.Value)) func(name string, val jsontext.Value) {
 	seen := map[string]bool{}
 	return func(name string, val jsontext.Value) {
@@ -80,8 +80,8 @@ func (r *paramsReader) distinct(member func(name string, val jsontext.Value)) fu
 	}
 }
 
-// object calls member for each member of val, a required object at path whose syntax is known to be
-// right, and reports whether it is one.
+// object calls member for each member of val, a required object at path with valid syntax. It reports whether val is
+// an object.
 func (r *paramsReader) object(path string, val jsontext.Value, member func(name string, val jsontext.Value)) bool {
 	switch {
 	case len(val) == 0:
@@ -114,7 +114,7 @@ func members(dec *jsontext.Decoder, member func(name string, val jsontext.Value)
 	return err
 }
 
-// require returns what was read at path, which must have been there.
+// require returns the text read at path, and reports a fault if it is missing.
 func (r *paramsReader) require(path string, text *string) string {
 	if text != nil {
 		return *text
@@ -152,7 +152,7 @@ func (r *paramsReader) arguments(val jsontext.Value, into *json.RawMessage) {
 	}
 }
 
-// integer reads an integer in any notation that is at least low; null is absent.
+// integer reads an integer in any notation that is at least low; null counts as absent.
 func (r *paramsReader) integer(path string, val jsontext.Value, into **int64, low int64) {
 	if val.Kind() == 'n' {
 		return
@@ -168,7 +168,7 @@ func (r *paramsReader) integer(path string, val jsontext.Value, into **int64, lo
 	}
 }
 
-// integerOf returns the integer that val denotes, clamped to int64.
+// integerOf returns the integer value of val, clamped to int64.
 func integerOf(val jsontext.Value) (int64, bool) {
 	if val.Kind() != '0' {
 		return 0, false
@@ -177,8 +177,8 @@ func integerOf(val jsontext.Value) (int64, bool) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n, true
 	}
-	// Another notation, or beyond int64. A double is exact enough: these are milliseconds and
-	// counts, and what exceeds 2^53 of them is clamped by every server.
+	// Another notation, or beyond int64. A double is exact enough for milliseconds and counts, because servers limit
+	// values above 2^53.
 	v, err := strconv.ParseFloat(text, 64)
 	switch {
 	case v >= math.MaxInt64:

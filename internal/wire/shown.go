@@ -6,12 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// MaxShown is how many bytes of a peer's text go into a message.
+// MaxShown is the maximum length of a peer's text in a message, in bytes.
 const MaxShown = 128
 
-// Shown makes a peer's text fit for a message that people read on a terminal and in logs: what is not
-// visible (control characters, directional marks, invalid UTF-8) is written as an escape, and after
-// MaxShown bytes comes an ellipsis.
+// Shown returns a peer's text in a form that is safe for terminals and logs. It escapes invisible characters (control
+// characters, directional marks, invalid UTF-8) and cuts the text after MaxShown bytes with an ellipsis.
 func Shown(text string) string {
 	plain := len(text) <= MaxShown
 	for i := 0; plain && i < len(text); i++ {

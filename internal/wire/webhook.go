@@ -1,7 +1,7 @@
 package wire
 
-// Headers of everything a server posts to a callback (HOOK-2). The first three are those of the
-// Standard Webhooks specification, the last one is the extension's own.
+// Headers of all requests to a callback (HOOK-2). The first three come from the Standard Webhooks specification, and
+// the last from the extension.
 const (
 	HeaderWebhookID        = "webhook-id"
 	HeaderWebhookTimestamp = "webhook-timestamp"
@@ -9,22 +9,22 @@ const (
 	HeaderSubscriptionID   = "X-MCP-Subscription-Id"
 )
 
-// Headers that tell of a retry where an author wants it. They are not signed: the second attempt has number 1, and the
-// category of what the attempt before it came to.
+// Optional headers that describe a retry. They are not signed. The second attempt has number 1, with the category of
+// the preceding attempt's result.
 const (
 	HeaderRetryNumber = "X-MCP-Retry-Number"
 	HeaderRetryReason = "X-MCP-Retry-Reason"
 )
 
-// Schemes of a signature in HeaderWebhookSignature: HMAC-SHA256 with the subscription's secret,
-// and ed25519 with the server's own key (HOOK-2, HOOK-10).
+// Signature schemes in HeaderWebhookSignature: HMAC-SHA256 with the subscription's secret, and ed25519 with the
+// server's key (HOOK-2, HOOK-10).
 const (
 	SignatureHMAC    = "v1"
 	SignatureEd25519 = "v1a"
 )
 
-// Documents at well-known places: on the callback's origin the paths that consent to be called
-// (VER-1), on the server's origin the public keys of its v1a signatures (HOOK-10).
+// Well-known documents: on the callback's origin, the paths that accept callbacks (VER-1); on the server's origin,
+// the public keys for its v1a signatures (HOOK-10).
 const (
 	PathReceivers = "/.well-known/mcp-webhook-receiver.json"
 	PathKeySet    = "/.well-known/mcp-webhook-jwks.json"
@@ -37,21 +37,21 @@ const (
 	EnvelopeTerminated   = "terminated"
 )
 
-// MessagePrefix begins the webhook-id of a control envelope; the envelope's type, an underscore
-// and random characters follow (HOOK-7).
+// MessagePrefix is the prefix of the webhook-id of a control envelope. The envelope's type, an underscore and random
+// characters follow (HOOK-7).
 const MessagePrefix = "msg_"
 
 // Secrets of webhook subscriptions (SUB-3).
 const (
-	// SecretPrefix begins a secret's text; standard base64 follows.
+	// SecretPrefix is the prefix of a secret; standard base64 follows.
 	SecretPrefix = "whsec_"
-	// MinSecret and MaxSecret bound the decoded secret in bytes.
+	// MinSecret and MaxSecret limit the decoded secret, in bytes.
 	MinSecret = 24
 	MaxSecret = 64
 )
 
-// A Category says what was wrong with a callback endpoint, without repeating anything that the
-// endpoint said; it is the reason of a CallbackEndpointError (ERR-1).
+// A Category classifies the failure of a callback endpoint without repeating content of the endpoint. It is the
+// reason of a CallbackEndpointError (ERR-1).
 type Category string
 
 // The categories. A failed lookup and a blocked address are ConnectionRefused.
@@ -64,8 +64,8 @@ const (
 	ChallengeFailed   Category = "challenge_failed"
 )
 
-// CategoryOfStatus returns the category of an answer's status, or "" for success. A redirect is
-// HTTP4xx, because none is followed (ERR-1, SSRF-2).
+// CategoryOfStatus returns the category of a response status, or "" for success. A redirect is HTTP4xx, because
+// redirects are not followed (ERR-1, SSRF-2).
 func CategoryOfStatus(status int) Category {
 	switch {
 	case status >= 200 && status < 300:
@@ -77,13 +77,12 @@ func CategoryOfStatus(status int) Category {
 	}
 }
 
-// A ChallengeAnswer is what a callback answers to a verification (VER-2).
+// A ChallengeAnswer is the answer of a callback to a verification (VER-2).
 type ChallengeAnswer struct {
 	Challenge string `json:"challenge"`
 }
 
-// Receivers is the document at PathReceivers: prefixes of paths on that origin that consent to
-// be called (VER-1).
+// Receivers is the document at PathReceivers: prefixes of paths on that origin that accept callbacks (VER-1).
 type Receivers struct {
 	Receivers []string `json:"receivers"`
 }

@@ -1,10 +1,9 @@
-// Package wire holds the protocol facts of the MCP Events extension, each written once:
-// method and notification names, capability keys, error codes of both dialects, headers,
-// limits, the JSON shapes of params and results, cursors, canonical JSON and subscription ids.
+// Package wire holds the protocol facts of the MCP Events extension, each in one place: method and notification
+// names, capability keys, error codes of both dialects, headers, limits, the JSON shapes of params and results,
+// cursors, canonical JSON and subscription IDs.
 //
-// It knows no transport and keeps no state; every other package of the runtime may import it.
-// Start with [Descriptor] and [Occurrence] for the shapes, with [Kind] for the errors and with
-// [Cursor] for positions.
+// It does not depend on a transport and keeps no state, and every other package of the runtime may import it. Start
+// with [Descriptor] and [Occurrence] for the shapes, [Kind] for the errors and [Cursor] for positions.
 package wire
 
 import (
@@ -21,7 +20,7 @@ const (
 	MethodSubscribe   = "events/subscribe"
 	MethodUnsubscribe = "events/unsubscribe"
 
-	// MethodPrefix begins every method of the extension.
+	// MethodPrefix is the prefix of every method of the extension.
 	MethodPrefix = "events/"
 )
 
@@ -48,16 +47,18 @@ const (
 	MetaFingerprint = "io.github.mcpe-gen/fingerprint"
 	// MetaCoalesce carries the [Coalesce] of an event type in its descriptor's _meta (COAL-1).
 	MetaCoalesce = "io.github.mcpe-gen/coalesce"
-	// MetaTest is true in the _meta of an occurrence that an operator sent to see whether one arrives (SRV-8).
+	// MetaActor carries the place of the actor in the payloads of an event type in its descriptor's _meta (ACTOR-1).
+	MetaActor = "io.github.mcpe-gen/actor"
+	// MetaTest is true in the _meta of a test occurrence sent by an operator (SRV-8).
 	MetaTest = "io.github.mcpe-gen/test"
 	// MetaTraceParent and MetaTraceState carry a trace context in _meta (W3C Trace Context, SEP-414).
 	MetaTraceParent = "traceparent"
 	MetaTraceState  = "tracestate"
-	// ListenFilter is the filter of subscriptions/listen that asks for list_changed (D8).
+	// ListenFilter is the filter of subscriptions/listen for list_changed (D8).
 	ListenFilter = "eventsListChanged"
 )
 
-// Protocol revisions of MCP that decide about the wire form (D3, D4, D9).
+// Protocol revisions of MCP with different wire forms (D3, D4, D9).
 const (
 	// RevisionStateless is the first revision without an initialize handshake.
 	RevisionStateless = "2026-07-28"
@@ -65,7 +66,7 @@ const (
 	RevisionLegacy = "2025-11-25"
 )
 
-// Headers of Streamable HTTP, in Go's canonical form, and the member of _meta that repeats the revision (D3).
+// Headers of Streamable HTTP in Go's canonical form, and the _meta member that repeats the revision (D3).
 const (
 	HeaderProtocolVersion = "Mcp-Protocol-Version"
 	HeaderMethod          = "Mcp-Method"
@@ -148,8 +149,8 @@ type StreamParams struct {
 	MaxAgeMs  *int64          `json:"maxAgeMs,omitempty"`
 }
 
-// An Occurrence is one event on the wire (OCC-1). Cursor is absent in poll results (OCC-3) and
-// null in push frames of a type without replay; a writer of frames puts that null itself.
+// An Occurrence is one event on the wire (OCC-1). Cursor is absent in poll results (OCC-3). It is null in push frames
+// of a type without replay; the writer of frames adds the null.
 type Occurrence struct {
 	EventID   string          `json:"eventId"`
 	Name      string          `json:"name"`

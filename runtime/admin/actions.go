@@ -21,22 +21,21 @@ import (
 )
 
 const (
-	// maxBody bounds the body of an action, in bytes.
+	// maxBody limits the body of an action, in bytes.
 	maxBody = 64 << 10
-	// bodyTime bounds how long it may take to arrive.
+	// bodyTime limits the time for reading the body.
 	bodyTime = 10 * time.Second
-	// actionTime bounds how long one may take.
+	// actionTime limits the time for an action.
 	actionTime = 30 * time.Second
 )
 
-// A request is what an action's body may hold; which members it has to have depends on the verb.
+// A request is the body of an action. The verb determines the required members.
 type request struct {
 	EventID   string   `json:"eventId,omitempty"`
 	Cursor    *string  `json:"cursor,omitempty"`
 	Principal string   `json:"principal,omitempty"`
 	Events    []string `json:"events,omitempty"`
-	Verb      string   `json:"verb,omitempty"`
-	PerSecond float64  `json:"perSecond,omitempty"`
+	Seen      string   `json:"seen,omitempty"`
 	Since     string   `json:"since,omitempty"`
 	Until     string   `json:"until,omitempty"`
 	Position  uint64   `json:"position,omitempty"`
@@ -44,18 +43,16 @@ type request struct {
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// A task is an action with all that it needs.
+// A task is an action with its parameters.
 type task struct {
 	action  Action
 	request request
 	key     string
-	bulk    bool // on all that filter takes
-	filter  operator.Filter
-	// since and until are what the request's members say.
-	since, until time.Time
+	// since, until and seen are the parsed members of the request.
+	since, until, seen time.Time
 }
 
-// posted serves an action by the API.
+// posted serves an action of the API.
 func (h *handler) posted(verb Verb) page {
 	return func(w http.ResponseWriter, r *http.Request, actor string) {
 		t, err := readTask(w, r, verb)
@@ -65,7 +62,7 @@ func (h *handler) posted(verb Verb) page {
 	}
 }
 
-// readTask reads an action from a request of the API.
+// readTask reads an action from an API request.
 func readTask(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err error) {
 	t.key = r.Header.Get("Idempotency-Key")
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -85,7 +82,7 @@ func readTask(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err er
 		if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 			return t, badRequest("the body's Content-Type is not application/json")
 		}
-		// Names in another case are unknown, and none comes twice.
+		// Names in another case are unknown, and duplicates are errors.
 		if err := jsonv2.Unmarshal(body, &t.request, jsonv2.RejectUnknownMembers(true)); err != nil {
 			return t, badRequest("the body: " + err.Error())
 		}
@@ -93,15 +90,11 @@ func readTask(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err er
 	return t, t.check()
 }
 
-// name says what the action is about.
+// name sets the object of the action.
 func (t *task) name(r *http.Request, verb Verb) {
 	t.action.Verb = verb
 	switch verb {
 	case Revoke:
-	case beginTask:
-		t.bulk = true
-	case CancelTask:
-		t.action.Task = r.PathValue("id")
 	case Disconnect:
 		t.action.Connection = r.PathValue("id")
 	case PutBack, Drop:
@@ -111,7 +104,7 @@ func (t *task) name(r *http.Request, verb Verb) {
 	}
 }
 
-// check refuses a body whose members are not those of the verb.
+// check rejects a body whose members do not fit the verb.
 func (t *task) check() error {
 	q := &t.request
 	for _, m := range []struct {
@@ -123,13 +116,12 @@ func (t *task) check() error {
 		{"eventId", q.EventID != "", []Verb{Send, Replay}, t.action.Verb == Send},
 		{"cursor", q.Cursor != nil, []Verb{Replay}, false},
 		{"position", q.Position != 0, []Verb{Replay}, false},
-		{"since", q.Since != "" && !t.bulk, []Verb{Replay}, false},
-		{"until", q.Until != "" && !t.bulk, []Verb{Replay}, false},
+		{"since", q.Since != "", []Verb{Replay}, false},
+		{"until", q.Until != "", []Verb{Replay}, false},
+		{"seen", q.Seen != "", []Verb{Send}, false},
 		{"principal", q.Principal != "", []Verb{Revoke}, true},
 		{"events", len(q.Events) > 0, []Verb{Revoke}, false},
 		{"data", len(q.Data) > 0, []Verb{Test}, true},
-		{"verb", q.Verb != "" && !t.bulk, nil, false},
-		{"perSecond", q.PerSecond != 0 && !t.bulk, nil, false},
 	} {
 		takes := slices.Contains(m.takes, t.action.Verb)
 		if m.given && !takes {
@@ -139,7 +131,7 @@ func (t *task) check() error {
 			return badRequest("the member " + m.name + " is missing")
 		}
 	}
-	if t.action.Verb == Replay && !t.bulk {
+	if t.action.Verb == Replay {
 		given := 0
 		for _, is := range []bool{q.Cursor != nil, q.EventID != "", q.Position != 0, q.Since != ""} {
 			if is {
@@ -160,59 +152,83 @@ func (t *task) check() error {
 	if t.until, err = readTime("until", q.Until); err != nil {
 		return err
 	}
-	if t.key == "" || len(t.key) > maxKey || strings.ContainsFunc(t.key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return badRequest("an Idempotency-Key of 1 to " + strconv.Itoa(maxKey) + " visible ASCII characters is needed, this one has " + strconv.Itoa(len(t.key)) + " bytes")
+	if q.Seen != "" {
+		if t.seen, err = time.Parse(time.RFC3339, q.Seen); err != nil || t.seen.IsZero() {
+			return badRequest("seen is the time of an attempt, such as 2026-11-22T14:00:00.123456Z")
+		}
+	}
+	return checkKey(t.key)
+}
+
+// checkKey rejects an invalid idempotency key.
+func checkKey(key string) error {
+	if key == "" || len(key) > maxKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return badRequest("an Idempotency-Key of 1 to " + strconv.Itoa(maxKey) + " visible ASCII characters is needed, this one has " + strconv.Itoa(len(key)) + " bytes")
 	}
 	return nil
 }
 
-// act authorizes the action, does it once and writes it down; ok is false when Authorize refused, and
-// then the answer is written. err is what is wrong with the request.
+// act authorizes the action, performs it once per key and records it. If Authorize refuses, act has written the
+// response and ok is false. err reports an invalid request.
 func (h *handler) act(w http.ResponseWriter, r *http.Request, actor string, t task, err error) (out outcome, ok bool) {
-	var missing error
-	if !t.bulk {
-		missing = h.complete(r.Context(), &t)
-	}
+	missing := h.complete(r.Context(), &t)
 	if !h.allowed(w, r, actor, t.action) {
 		return out, false
 	}
 	if err != nil {
-		status, code, detail := h.classify(r.Context(), "the request", err)
-		return outcome{Status: status, Code: code, Detail: detail}, true
+		return h.failed(r.Context(), "the request", err), true
 	}
-	content, _ := json.Marshal([]any{t.action.Verb, t.action.Subscription, t.action.Connection + t.action.Rejected + t.action.Task, t.request, t.filter}) // cannot fail
-	key, _ := json.Marshal([]string{actor, t.key})
+	content, _ := json.Marshal([]any{t.action.Verb, t.action.Subscription, t.action.Connection + t.action.Rejected, t.request}) // cannot fail
+	return h.once(r, actor, t.key, content, func(ctx context.Context) outcome { return h.perform(ctx, actor, &t, missing) }), true
+}
+
+// perform performs the task and records it.
+func (h *handler) perform(ctx context.Context, actor string, t *task, missing error) outcome {
+	at := time.Now()
+	out := h.do(operator.WithActor(ctx, actor), t, missing)
+	h.write(ctx, t.entry(at, actor, out))
+	return out
+}
+
+// once calls do and returns its outcome, unless the actor has used the key before: then it returns the earlier outcome.
+// It continues if the client cancels the request.
+func (h *handler) once(r *http.Request, actor, key string, content []byte, do func(ctx context.Context) outcome) (out outcome) {
+	name, _ := json.Marshal([]string{actor, key}) // cannot fail
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTime)
 	defer cancel()
-	stored, err := h.admin.Once(r.Context(), string(key), content, func() ([]byte, error) {
-		at := time.Now()
-		out := h.do(operator.WithActor(ctx, actor), &t, missing)
-		h.write(ctx, t.entry(at, actor, out))
+	stored, err := h.admin.Once(r.Context(), string(name), content, func() ([]byte, error) {
+		out := do(ctx)
 		if out.Status >= http.StatusInternalServerError {
-			return nil, &unfinished{out} // the next request tries again
+			return nil, &unfinished{out} // the next request retries
 		}
 		return out.encode(), nil
 	})
 	if failed, ok := errors.AsType[*unfinished](err); ok {
-		return failed.outcome, true
+		return failed.outcome
 	}
 	if err == nil {
 		err = json.Unmarshal(stored, &out)
 	}
 	switch {
 	case err == nil:
-		return out, true
+		return out
 	case errors.Is(err, operator.ErrKeyReused):
-		return outcome{Status: http.StatusUnprocessableEntity, Code: "key_reused", Detail: "this Idempotency-Key was used for another request"}, true
+		return outcome{Status: http.StatusUnprocessableEntity, Code: "key_reused", Detail: "this Idempotency-Key was used for another request"}
 	case errors.Is(err, operator.ErrUnderWay):
 		return outcome{Status: http.StatusConflict, Code: "under_way",
-			Detail: "the first request with this key is still running; if its process died, check what it did before you use another key"}, true
+			Detail: "the first request with this key is still running; if its process died, check what it did before you use another key"}
 	}
-	status, code, detail := h.classify(r.Context(), "remembering the action", err)
-	return outcome{Status: status, Code: code, Detail: detail}, true
+	return h.failed(r.Context(), "remembering the action", err)
 }
 
-// complete adds whose it is, so that Authorize can decide; an error tells that it is not there, or cannot be read.
+// failed converts an error to an outcome.
+func (h *handler) failed(ctx context.Context, what string, err error) outcome {
+	status, code, detail := h.classify(ctx, what, err)
+	return outcome{Status: status, Code: code, Detail: detail}
+}
+
+// complete adds the owner of the object, so that Authorize can decide. It returns an error if the object does not exist
+// or cannot be read.
 func (h *handler) complete(ctx context.Context, t *task) error {
 	switch a := &t.action; {
 	case a.Verb == Revoke:
@@ -220,7 +236,7 @@ func (h *handler) complete(ctx context.Context, t *task) error {
 		if len(t.request.Events) == 1 {
 			a.Event = t.request.Events[0]
 		}
-	case a.Rejected != "", a.Task != "":
+	case a.Rejected != "":
 	case a.Connection != "":
 		c, err := h.admin.Connection(a.Connection)
 		if err != nil {
@@ -233,7 +249,7 @@ func (h *handler) complete(ctx context.Context, t *task) error {
 			return err
 		}
 		a.Principal, a.Event = i.Principal, i.Event
-		// A live one goes on; to hold it back is to change its record.
+		// A live subscription continues; pausing it would change its record.
 		if i.State == operator.StateUnreadable || i.Unreadable != "" && (a.Verb == Pause || a.Verb == Unpause) {
 			return unreadable(i.Unreadable)
 		}
@@ -241,25 +257,18 @@ func (h *handler) complete(ctx context.Context, t *task) error {
 	return nil
 }
 
-// do does what the task says. It goes on when the request is given up: an action is whole or not at
-// all.
+// do performs the task. It continues if the client cancels the request, so that an action is never left half done.
 func (h *handler) do(ctx context.Context, t *task, err error) outcome {
 	a, found := &t.action, err == nil
 	result := map[string]any{"done": true}
-	if err == nil && t.bulk {
-		var began operator.Task
-		if began, err = h.admin.Begin(ctx, t.asked()); err == nil {
-			a.Task = began.ID
-			result["task"], result["total"] = began.ID, began.Total
-		}
-	} else if err == nil {
+	if err == nil {
 		switch a.Verb {
 		case Test:
 			if t.request.EventID, err = h.admin.Test(ctx, a.Subscription, t.request.Data); err == nil {
 				result["eventId"] = t.request.EventID
 			}
 		case Send:
-			made, sendErr := h.admin.SendAgain(ctx, a.Subscription, t.request.EventID)
+			made, sendErr := h.admin.SendAgain(ctx, a.Subscription, t.request.EventID, t.seen)
 			if err = sendErr; err == nil {
 				result["attempt"] = shownAttempt(made)
 			}
@@ -275,8 +284,6 @@ func (h *handler) do(ctx context.Context, t *task, err error) outcome {
 			err = h.admin.Resume(ctx, a.Subscription)
 		case End:
 			err = h.admin.End(ctx, a.Subscription, nil)
-		case CancelTask:
-			err = h.admin.Cancel(ctx, a.Task)
 		case Disconnect:
 			err = h.admin.EndConnection(a.Connection, nil)
 		case PutBack, Drop:
@@ -293,22 +300,25 @@ func (h *handler) do(ctx context.Context, t *task, err error) outcome {
 			result["ended"], err = h.admin.RevokePrincipal(ctx, t.request.Principal, t.request.Events...)
 		}
 	}
+	status := http.StatusOK
+	if accepted, ok := errors.AsType[*operator.AcceptedError](err); ok {
+		status, result, err = http.StatusAccepted, map[string]any{"done": false, "action": accepted.Number}, nil
+	}
 	if err != nil {
-		status, code, detail := h.classify(ctx, string(a.Verb), err)
-		if found && a.Verb == EndReplay && status == http.StatusNotFound {
-			detail = "endreplay: no replay of this subscription is running"
+		out := h.failed(ctx, string(a.Verb), err)
+		if found && a.Verb == EndReplay && out.Status == http.StatusNotFound {
+			out.Detail = "endreplay: no replay of this subscription is running"
 		}
-		return outcome{Status: status, Code: code, Detail: detail}
+		return out
 	}
 	b, err := json.Marshal(result)
 	if err != nil {
-		status, code, detail := h.classify(ctx, string(a.Verb), err)
-		return outcome{Status: status, Code: code, Detail: detail}
+		return h.failed(ctx, string(a.Verb), err)
 	}
-	return outcome{Status: http.StatusOK, Result: b}
+	return outcome{Status: status, Result: b}
 }
 
-// readTime reads a time of RFC 3339, or how long ago it was; "" is none.
+// readTime parses an RFC 3339 time, a time of day in UTC for today, or a duration before now. "" is the zero time.
 func readTime(name, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -319,5 +329,11 @@ func readTime(name, text string) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago > 0 {
 		return time.Now().Add(-ago), nil
 	}
-	return time.Time{}, badRequest(name + " is a time such as 2026-11-22T14:00:00Z, or how long ago it was, such as 90m")
+	for _, layout := range []string{"15:04", time.TimeOnly} {
+		if clock, err := time.Parse(layout, text); err == nil {
+			midnight := time.Now().UTC().Truncate(24 * time.Hour)
+			return midnight.Add(clock.Sub(clock.Truncate(24 * time.Hour))), nil
+		}
+	}
+	return time.Time{}, badRequest(name + " is a time such as 2026-11-22T14:00:00Z, a time of today in UTC such as 14:00, or how long ago it was, such as 90m")
 }

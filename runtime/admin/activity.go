@@ -8,7 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// An activityBody is an operator.Activity as the API shows it.
+// An activityBody is the API's form of an operator.Activity.
 type activityBody struct {
 	Event   string       `json:"event,omitempty"`
 	Host    string       `json:"host,omitempty"`
@@ -27,11 +27,10 @@ type minuteBody struct {
 }
 
 func minuteOf(m operator.Minute) minuteBody {
-	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-	return minuteBody{m.At, m.Attempts, m.Failures, ms(m.P50), ms(m.P95), ms(m.P99), m.Behind}
+	return minuteBody{m.At, m.Attempts, m.Failures, milliseconds(m.P50), milliseconds(m.P95), milliseconds(m.P99), m.Behind}
 }
 
-// activity answers what attempts came to in the last hour.
+// activity serves the results of attempts in the last hour.
 func (h *handler) activity(w http.ResponseWriter, r *http.Request, actor string) {
 	q := r.URL.Query()
 	f, err := readFilter(q, "event", "host")
@@ -57,7 +56,7 @@ func (h *handler) activity(w http.ResponseWriter, r *http.Request, actor string)
 	answer(w, http.StatusOK, body)
 }
 
-// seeing is the action of looking at the activity of an event type, of a host, or of all.
+// seeing returns the action of reading the activity of an event type, of a host, or of all.
 func seeing(event, host string) Action {
 	switch {
 	case host != "":
@@ -68,7 +67,8 @@ func seeing(event, host string) Action {
 	return Action{Verb: ListTypes}
 }
 
-// pictures are the last hour's for a page; nil where the actor may not see them, or there is no webhook delivery.
+// pictures returns the charts of the last hour. It returns nil if the actor may not see them, or without webhook
+// delivery.
 func (h *handler) pictures(r *http.Request, actor, event, host string) *pictures {
 	if h.authorize(r, actor, seeing(event, host)) != nil {
 		return nil

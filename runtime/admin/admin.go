@@ -1,13 +1,14 @@
-// Package admin is the operator's face of a server: who is subscribed and connected, what was sent to
-// a webhook and what came back, and what can be done about it, as a JSON API and as a console of HTML
-// pages. Start with [NewHandler]; openapi.yaml, which the handler serves, describes the API.
+// Package admin serves the operator's view of a server, as a JSON API and as a console of HTML pages. It shows who is
+// subscribed and connected, and what webhooks were sent and answered, and lets operators act on it. Start with
+// [NewHandler]; openapi.yaml, which the handler serves, describes the API.
 //
-// Nothing is reachable without [Options.Authenticate]. GET changes nothing. An action needs an
-// Idempotency-Key: sent again with the same key within 10 minutes it is not done again. The server's
-// store remembers keys, for all processes that share it.
+// Every request must pass [Options.Authenticate]. GET changes nothing. An action needs an Idempotency-Key: if the
+// request is repeated with the same key within 10 minutes, the action is not repeated. The server's store remembers
+// keys, for all processes that share it.
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,105 +25,106 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// A Verb is what a request wants to do.
+// A Verb is an operation that a request wants to perform.
 type Verb string
 
-// The verbs. Those from Test on change something.
+// The verbs. Test, Send, Replay, EndReplay, Pause, Unpause, Resume, End, Disconnect, Revoke, PutBack and Drop change
+// state.
 const (
-	// ListTypes shows event types, ListSubscriptions and ListConnections what the filters leave.
+	// ListTypes lists event types. ListSubscriptions and ListConnections list subscriptions and connections that match
+	// the filters.
 	ListTypes         Verb = "types"
 	ListSubscriptions Verb = "subscriptions"
 	ListConnections   Verb = "connections"
-	// ShowOccurrence shows an occurrence and what became of it, FindOccurrence looks for one by its event id.
+	// ShowOccurrence shows an occurrence and its deliveries. FindOccurrence finds occurrences by event id.
 	ShowOccurrence Verb = "occurrence"
 	FindOccurrence Verb = "find"
-	// ShowType shows one event type with its schemas, Tail occurrences as they pass.
+	// ShowType shows one event type with its schemas. Tail follows occurrences live.
 	ShowType Verb = "type"
 	Tail     Verb = "tail"
-	// ListOutbox shows what transactions emitted and was put aside, since it is no occurrence.
+	// ListOutbox lists outbox entries that were set aside because they are not valid occurrences.
 	ListOutbox Verb = "outbox"
-	// Show shows one subscription, Attempts what was sent to it.
+	// Show shows one subscription. Attempts shows the attempts of one subscription, or of all that match the filter.
 	Show     Verb = "show"
 	Attempts Verb = "attempts"
-	// Test emits an event for one subscription alone, to see whether it arrives.
+	// Test emits an event for one subscription, to see whether it arrives.
 	Test Verb = "test"
-	// Send sends one event again to one subscription.
+	// Send resends one event to one subscription.
 	Send Verb = "send"
-	// Replay delivers again everything after a cursor.
+	// Replay redelivers all events after a cursor.
 	Replay Verb = "replay"
-	// EndReplay delivers nothing more of a replay under way.
+	// EndReplay stops a replay that is under way.
 	EndReplay Verb = "endreplay"
-	// Pause holds deliveries back until Unpause.
+	// Pause holds back deliveries until Unpause.
 	Pause   Verb = "pause"
 	Unpause Verb = "unpause"
 	// Resume ends a suspension.
 	Resume Verb = "resume"
-	// End ends one subscription, Disconnect one stream or poller.
+	// End ends one subscription. Disconnect ends one stream or poller.
 	End        Verb = "end"
 	Disconnect Verb = "disconnect"
-	// Revoke ends all that a principal has.
+	// Revoke ends all subscriptions of a principal.
 	Revoke Verb = "revoke"
-	// ListTasks shows actions on many subscriptions, CancelTask ends one early. Beginning one has the verb of what it does:
-	// Pause, Unpause, Resume, Replay, EndReplay or Send without a subscription, with the filter's principal and event.
-	ListTasks  Verb = "tasks"
-	CancelTask Verb = "cancel"
-	// ListAudit shows who did what.
+	// ListAudit lists the audit log.
 	ListAudit Verb = "audit"
 	// ShowCluster shows the processes that share the store.
 	ShowCluster Verb = "cluster"
-	// PutBack lets what was put aside be looked at again, Drop deletes it.
+	// PutBack returns an entry that was set aside to the outbox. Drop deletes it.
 	PutBack Verb = "putback"
 	Drop    Verb = "drop"
 )
 
-// An Action is what Authorize decides about. Empty members do not restrict it: a list of all
-// subscriptions has neither principal nor event, one with filters has theirs.
+// An Action describes the operation that Authorize decides about. An empty field does not restrict it: a list of all
+// subscriptions has neither principal nor event, a filtered list has those of its filters.
 type Action struct {
 	Verb Verb
-	// Subscription is the id, and Connection that of a stream or poller, where it is about one.
+	// Subscription is the subscription's id, and Connection the id of a stream or poller, if the action concerns one.
 	Subscription, Connection string
-	// Task is the id of an action on many subscriptions, where it is about one.
-	Task string
-	// Host is that of the filter's callbacks.
+	// Host is the callback host in the filter.
 	Host string
-	// Rejected is the number of what was put aside, where it is about one.
+	// Rejected is the number of an outbox entry that was set aside, if the action concerns one.
 	Rejected string
 	// Principal and Event are those of the subscription or connection, or the filters of a list.
 	Principal, Event string
 }
 
-// ErrUnauthenticated is what Authenticate returns for a request that does not say whose it is: the
-// answer is 401 instead of 403. With an Authorization header it counts as a guess: an address, as the
-// server sees it, has ten in a minute, after which its credentials get 429 unread.
+// ErrUnauthenticated is the error that Authenticate returns for a request without valid credentials. The response has
+// status 401 instead of 403. With an Authorization header the request counts as a guess by its address, as seen by the
+// server or returned by [Options.ClientAddress]. After ten guesses in a minute, further credentials from the address
+// get 429 unread, except credentials that were right before.
 var ErrUnauthenticated = errors.New("admin: not authenticated")
 
 // Options configure [NewHandler].
 type Options struct {
-	// Authenticate says who makes a request, by its head alone, or [ErrUnauthenticated]; required. It is
-	// asked before a body is read and before the store is; see [Tokens].
+	// Authenticate returns the actor who makes a request, or [ErrUnauthenticated]. It sees only the head of the request
+	// and runs before the body or the store is read. Required; see [Tokens].
 	Authenticate func(r *http.Request) (actor string, err error)
-	// Authorize says whether the actor may do that, several times where what is shown depends on more than
-	// one action; nil lets everybody who is authenticated do everything.
+	// Authorize returns an error if the actor may not perform the action. It runs several times if a response depends
+	// on several actions. If nil, every authenticated actor may do everything.
 	Authorize func(r *http.Request, actor string, a Action) error
-	// Hosts are the names under which the handler is reached, with a port where only that one is
-	// meant; required. Other hosts are refused, so that a page of somebody else whose name was made
-	// to resolve to this address reaches nothing.
+	// Hosts are the host names that the handler serves, with a port to allow only that one. Requests for other hosts
+	// are refused, which protects against DNS rebinding. Required.
 	Hosts []string
-	// ShowPayloads shows the payloads of occurrences in live tails and on their pages; else operators see their ids,
-	// times and sizes only.
+	// ClientAddress returns the client's address for a request that came through a proxy. It may be the value of a
+	// header that the proxy overwrites, or "" for the address that the server sees. Wrong credentials count against it.
+	// Never return a value that clients choose, such as the first part of X-Forwarded-For: a client could use a new
+	// address for each guess. Optional.
+	ClientAddress func(r *http.Request) string
+	// ShowPayloads shows the payloads of occurrences in live tails and on their pages. Without it operators only see
+	// their ids, times and sizes.
 	ShowPayloads bool
-	// Redact are JSON Pointers (RFC 6901) into payloads. What they point at is shown as "[redacted]", of every event
-	// type; one that leads nowhere in a payload redacts nothing of it. A payload that cannot be read is not shown.
+	// Redact lists JSON Pointers (RFC 6901) into the payloads of every event type. The values they point at are shown
+	// as "[redacted]"; a pointer without a value in a payload has no effect on it. A payload that cannot be read is not
+	// shown.
 	Redact []string
-	// Audit is told of every action once it is over, beside Logger and the store's audit log, which forgets
-	// ([operator.Admin.Note]). It is not told of the end of tasks.
+	// Audit is called after every action, in addition to Logger and the store's audit log, which drops old entries
+	// ([operator.Admin.Note]).
 	Audit func(operator.AuditEntry)
-	// Logger gets a line with the group "audit" for every action, and internal failures; default
-	// slog.Default().
+	// Logger logs a line with the group "audit" for every action, and internal failures. The default is slog.Default().
 	Logger *slog.Logger
 }
 
-// A handler serves one server's operators.
+// A handler serves the operators of one server.
 type handler struct {
 	admin        operator.Admin
 	authenticate func(*http.Request) (string, error)
@@ -139,8 +141,8 @@ type handler struct {
 	paths        []string // of all routes, for the comparison with openapi.yaml
 }
 
-// NewHandler returns a handler of the console at its root and of the API below /api/. It may be
-// mounted anywhere by http.StripPrefix. A nil Authenticate and no Hosts are errors.
+// NewHandler returns a handler that serves the console at its root and the API below /api/. Mount it anywhere with
+// http.StripPrefix. It returns an error if Authenticate is nil or Hosts is empty.
 func NewHandler(es *server.Server, o Options) (http.Handler, error) {
 	switch {
 	case es == nil:
@@ -164,6 +166,7 @@ func NewHandler(es *server.Server, o Options) (http.Handler, error) {
 	if h.log == nil {
 		h.log = slog.Default()
 	}
+	h.guesses.Client = o.ClientAddress
 	h.guesses.Report = func(failures, addresses int, most string) {
 		h.log.Warn("admin: wrong credentials", "failures", failures, "addresses", addresses, "most", most)
 	}
@@ -175,7 +178,7 @@ func NewHandler(es *server.Server, o Options) (http.Handler, error) {
 	return h, nil
 }
 
-// hosted reports whether a request's Host is one of ours.
+// hosted reports whether the request's Host is allowed.
 func (h *handler) hosted(host string) bool {
 	host = strings.ToLower(host)
 	if slices.Contains(h.hosts, host) {
@@ -185,8 +188,8 @@ func (h *handler) hosted(host string) bool {
 	return err == nil && (slices.Contains(h.hosts, name) || slices.Contains(h.hosts, "["+name+"]"))
 }
 
-// policy allows what the console has: its own style sheet and forms, no script at all. policyOfTail
-// allows the script of the live tail and its connection beside that.
+// policy allows the console's style sheet and forms, and no script. policyOfTail also allows the live tail's script and
+// its connection.
 const (
 	policy       = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 	policyOfTail = policy + "; script-src 'self'; connect-src 'self'"
@@ -210,11 +213,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r)
 }
 
-// An action of the handler, and who asks for it.
+// A page handles a request of an authenticated actor.
 type page func(w http.ResponseWriter, r *http.Request, actor string)
 
-// routes fills the mux: each path answers its method and says of others what it has. Who asks is known before
-// anything is done for a request; what is nobody's has a path of its own.
+// routes fills the mux. Each path serves its method and answers other methods with the allowed ones. Requests are
+// authenticated before anything else, except for public paths, which are separate.
 func (h *handler) routes() {
 	h.mux = http.NewServeMux()
 	methods := map[string][]string{}
@@ -224,8 +227,10 @@ func (h *handler) routes() {
 		h.paths = append(h.paths, method+" "+path)
 	}
 	add := func(method, path string, f page) {
+		named := strings.Contains(path, "/subscriptions/{id}")
 		open(method, path, func(w http.ResponseWriter, r *http.Request) {
-			if actor, ok := h.known(w, r); ok {
+			actor, ok := h.known(w, r)
+			if ok && (!named || h.completeID(w, r, actor)) {
 				f(w, r, actor)
 			}
 		})
@@ -245,7 +250,7 @@ func (h *handler) routes() {
 	})
 }
 
-// known asks Authenticate; when it refuses, the answer is written.
+// known authenticates the request. If Authenticate refuses, known has written the response.
 func (h *handler) known(w http.ResponseWriter, r *http.Request) (actor string, ok bool) {
 	guess := r.Header.Get("Authorization") != ""
 	if wait := h.guesses.Wait(r); guess && wait > 0 {
@@ -255,22 +260,27 @@ func (h *handler) known(w http.ResponseWriter, r *http.Request) (actor string, o
 	}
 	actor, err := h.authenticate(r)
 	if err == nil {
+		if guess {
+			h.guesses.Succeeded(r)
+		}
 		return actor, true
 	}
 	if !errors.Is(err, ErrUnauthenticated) {
 		h.forbid(w, r, "authenticate", err)
 		return "", false
 	}
+	detail := "the operator token is missing: send it as a bearer token, or from a browser as the password of any user"
 	if guess {
 		h.guesses.Failed(r)
+		detail = "the operator token is wrong"
 	}
 	w.Header().Add("WWW-Authenticate", "Bearer")
 	w.Header().Add("WWW-Authenticate", `Basic realm="events", charset="UTF-8"`)
-	h.refuse(w, r, http.StatusUnauthorized, "unauthenticated", "the request does not say whose it is")
+	h.refuse(w, r, http.StatusUnauthorized, "unauthenticated", detail)
 	return "", false
 }
 
-// allowed asks Authorize; when it refuses, the answer is written.
+// allowed authorizes the action. If Authorize refuses, allowed has written the response.
 func (h *handler) allowed(w http.ResponseWriter, r *http.Request, actor string, a Action) bool {
 	err := h.authorize(r, actor, a)
 	if err != nil {
@@ -280,6 +290,10 @@ func (h *handler) allowed(w http.ResponseWriter, r *http.Request, actor string, 
 }
 
 func (h *handler) forbid(w http.ResponseWriter, r *http.Request, verb Verb, err error) {
-	h.log.LogAttrs(r.Context(), slog.LevelInfo, "admin: refused", slog.String("verb", string(verb)), slog.Any("error", err))
+	h.logRefusal(r.Context(), verb, err)
 	h.refuse(w, r, http.StatusForbidden, "forbidden", "this is not allowed")
+}
+
+func (h *handler) logRefusal(ctx context.Context, verb Verb, err error) {
+	h.log.LogAttrs(ctx, slog.LevelInfo, "admin: refused", slog.String("verb", string(verb)), slog.Any("error", err))
 }

@@ -17,7 +17,7 @@ import (
 const (
 	defaultPage = 100
 	maxPage     = 1000
-	// maxFilter bounds a filter's bytes.
+	// maxFilter limits the size of a filter, in bytes.
 	maxFilter = 2048
 )
 
@@ -72,6 +72,21 @@ func (h *handler) api(add adder) {
 			h.attempts(w, r, i.ID)
 		}
 	})
+	add("GET", "/api/subscriptions/{id}/why", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if d, ok := h.why(w, r, actor); ok {
+			answer(w, http.StatusOK, d)
+		}
+	})
+	add("GET", "/api/events", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if p, ok := h.between(w, r, actor); ok {
+			answer(w, http.StatusOK, p)
+		}
+	})
+	add("GET", "/api/latency", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if p, ok := h.latency(w, r, actor); ok {
+			answer(w, http.StatusOK, p)
+		}
+	})
 	add("GET", "/api/endpoints", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if page, ok := h.endpoints(w, r, actor); ok {
 			answer(w, http.StatusOK, page)
@@ -88,23 +103,11 @@ func (h *handler) api(add adder) {
 			answer(w, http.StatusOK, page)
 		}
 	})
-	add("GET", "/api/tasks", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if all, ok := h.tasks(w, r, actor); ok {
-			answer(w, http.StatusOK, map[string]any{"tasks": all})
+	add("GET", "/api/abandoned", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if page, ok := h.abandoned(w, r, actor); ok {
+			answer(w, http.StatusOK, page)
 		}
 	})
-	add("GET", "/api/preview", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if b, n, ok := h.preview(w, r, actor); ok {
-			answer(w, http.StatusOK, map[string]any{"verb": b.Verb, "total": n})
-		}
-	})
-	add("GET", "/api/tasks/{id}", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if t, ok := h.task(w, r, actor); ok {
-			answer(w, http.StatusOK, taskOf(t))
-		}
-	})
-	add("POST", "/api/tasks", func(w http.ResponseWriter, r *http.Request, actor string) { h.begin(w, r, actor) })
-	add("POST", "/api/tasks/{id}/cancel", h.posted(CancelTask))
 	for _, verb := range []Verb{Test, Send, Pause, Unpause, Replay, EndReplay, Resume, End} {
 		add("POST", "/api/subscriptions/{id}/"+string(verb), h.posted(verb))
 	}
@@ -126,8 +129,48 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(append(b, '\n'))
 }
 
-// subscription returns the subscription that the path names. Authorize is asked before anything is
-// said of it, of one that is not there as well.
+const (
+	wholeID = len("sub_") + 32 // bytes of a subscription id
+	// maxCandidates is the number of ids that an error lists.
+	maxCandidates = 5
+)
+
+// completeID completes a subscription id in the path if it is the prefix of exactly one id. For an ambiguous prefix the
+// response lists the candidates.
+func (h *handler) completeID(w http.ResponseWriter, r *http.Request, actor string) bool {
+	prefix := r.PathValue("id")
+	if len(prefix) >= wholeID || !strings.HasPrefix(prefix, "sub_") {
+		return true
+	}
+	found, err := h.admin.List(r.Context(), prefix, maxCandidates+1)
+	if err != nil {
+		h.fail(w, r, aSubscription, err)
+		return false
+	}
+	var ids []string
+	for _, i := range found {
+		if strings.HasPrefix(i.ID, prefix) && i.State != operator.StateAbsent {
+			ids = append(ids, i.ID)
+		}
+	}
+	switch {
+	case len(ids) == 1:
+		r.SetPathValue("id", ids[0])
+	case len(ids) > 1:
+		if h.allowed(w, r, actor, Action{Verb: ListSubscriptions}) {
+			more := ""
+			if len(ids) > maxCandidates {
+				ids, more = ids[:maxCandidates], " and others"
+			}
+			h.refuse(w, r, http.StatusConflict, "ambiguous", prefix+" is the beginning of several ids: "+strings.Join(ids, ", ")+more)
+		}
+		return false
+	}
+	return true
+}
+
+// subscription returns the subscription named in the path. It authorizes the request before it reveals whether the
+// subscription exists.
 func (h *handler) subscription(w http.ResponseWriter, r *http.Request, actor string, verb Verb) (i operator.WebhookInfo, ok bool) {
 	a := Action{Verb: verb, Subscription: r.PathValue("id")}
 	i, err := h.admin.Get(r.Context(), a.Subscription)
@@ -138,13 +181,13 @@ func (h *handler) subscription(w http.ResponseWriter, r *http.Request, actor str
 		return i, false
 	}
 	if err != nil {
-		h.fail(w, r, "the subscription", err)
+		h.fail(w, r, aSubscription, err)
 		return i, false
 	}
 	return i, true
 }
 
-// eventType returns the event type that the path names.
+// eventType returns the event type named in the path.
 func (h *handler) eventType(w http.ResponseWriter, r *http.Request, actor string) (t operator.EventTypeInfo, ok bool) {
 	name := r.PathValue("name")
 	if !h.allowed(w, r, actor, Action{Verb: ShowType, Event: name}) {
@@ -167,11 +210,11 @@ func (h *handler) attempts(w http.ResponseWriter, r *http.Request, id string) {
 	answer(w, http.StatusOK, map[string]any{"attempts": listed(found)})
 }
 
-// An attempt is a operator.Attempt as the API shows it.
+// An attempt is the API's form of an operator.Attempt.
 type attempt struct {
 	operator.Attempt
 	TookMs float64 `json:"tookMs"`
-	// Of the embedded one nanoseconds are not shown.
+	// Took hides the embedded Took, which is in nanoseconds.
 	Took any `json:"took,omitempty"`
 }
 
@@ -187,72 +230,25 @@ func shownAttempt(a operator.Attempt) attempt {
 	return attempt{Attempt: a, TookMs: float64(a.Took.Microseconds()) / 1000}
 }
 
-// A subscriptionPage is part of a list; Next asks for what follows it.
+// A subscriptionPage is a page of a list. Next is the parameter of the next page.
 type subscriptionPage struct {
 	Subscriptions []operator.WebhookInfo `json:"subscriptions"`
 	Next          string                 `json:"next,omitempty"`
 }
 
-// A connectionPage is the same of connections.
+// A connectionPage is a page of connections.
 type connectionPage struct {
 	Connections []operator.Connection `json:"connections"`
 	Next        string                `json:"next,omitempty"`
 }
 
-// An endpointPage is the same of endpoints.
+// An endpointPage is a page of endpoints.
 type endpointPage struct {
 	Endpoints []operator.Endpoint `json:"endpoints"`
 	Next      string              `json:"next,omitempty"`
 }
 
-// A taskBody is an operator.Task as the API shows it.
-type taskBody struct {
-	ID        string            `json:"id"`
-	Verb      operator.BulkVerb `json:"verb"`
-	Filter    map[string]string `json:"filter"`
-	Since     time.Time         `json:"since,omitzero"`
-	Until     time.Time         `json:"until,omitzero"`
-	PerSecond float64           `json:"perSecond"`
-	Actor     string            `json:"actor"`
-	State     string            `json:"state"`
-	BegunAt   time.Time         `json:"begunAt"`
-	EndedAt   time.Time         `json:"endedAt,omitzero"`
-	Total     int               `json:"total"`
-	Done      int               `json:"done"`
-	Skipped   int               `json:"skipped"`
-	Failed    int               `json:"failed"`
-	Error     string            `json:"error,omitempty"`
-}
-
-func taskOf(t operator.Task) taskBody {
-	return taskBody{ID: t.ID, Verb: t.Verb, Filter: written(t.Filter), Since: t.Since, Until: t.Until, PerSecond: t.PerSecond, Actor: t.Actor, State: stateOf(t), BegunAt: t.BegunAt, EndedAt: t.EndedAt,
-		Total: t.Total, Done: t.Done, Skipped: t.Skipped, Failed: t.Failed, Error: t.Error}
-}
-
-func tasksOf(all []operator.Task) []taskBody {
-	bodies := make([]taskBody, len(all))
-	for i, t := range all {
-		bodies[i] = taskOf(t)
-	}
-	return bodies
-}
-
-// stateOf says in a word how a task is.
-func stateOf(t operator.Task) string {
-	switch {
-	case t.EndedAt.IsZero() && t.Cancelled:
-		return "cancelling"
-	case t.EndedAt.IsZero():
-		return "running"
-	case t.Cancelled:
-		return "cancelled"
-	case t.Error != "":
-		return "failed"
-	}
-	return "done"
-}
-
-// written is a filter as a query names it.
+// written returns the filter as query parameters.
 func written(f operator.Filter) map[string]string {
 	m := map[string]string{}
 	for name, value := range map[string]string{"principal": f.Principal, "event": f.Event, "state": string(f.State), "host": f.Host, "url": f.URL} {
@@ -272,17 +268,17 @@ func written(f operator.Filter) map[string]string {
 	return m
 }
 
-// subscriptionFilters are what lists of subscriptions are asked for.
+// subscriptionFilters are the filters of subscription lists.
 var subscriptionFilters = []string{"principal", "event", "state", "url", "host", "minBehind", "failing", "late"}
 
-// A filter is what a list's query asks for.
+// A filter holds the parsed query of a list.
 type filter struct {
 	operator.Filter
 	mode, after string
 	limit       int
 }
 
-// readFilter reads a query, of which only the named members are known.
+// readFilter parses a query. It rejects parameters other than the given ones.
 func readFilter(q url.Values, known ...string) (f filter, err error) {
 	f.limit = defaultPage
 	for name, values := range q {
@@ -313,8 +309,12 @@ func readFilter(q url.Values, known ...string) (f filter, err error) {
 			}
 			f.after = v
 		case "state":
+			if v == "failing" {
+				f.Failing = true
+				continue
+			}
 			if f.State = operator.State(v); v != "" && v != string(operator.StateActive) && v != string(operator.StateSuspended) && v != string(operator.StatePaused) && v != string(operator.StateUnreadable) {
-				return f, badRequest("state must be active, suspended, paused or unreadable")
+				return f, badRequest("state must be active, suspended, paused, unreadable or failing")
 			}
 		case "minBehind":
 			if v == "" {
@@ -324,7 +324,7 @@ func readFilter(q url.Values, known ...string) (f filter, err error) {
 				return f, badRequest("minBehind must be a number from 0")
 			}
 		case "failing":
-			if f.Failing = v == "true"; v != "" && v != "true" && v != "false" {
+			if f.Failing = f.Failing || v == "true"; v != "" && v != "true" && v != "false" {
 				return f, badRequest("failing must be true or false")
 			}
 		case "late":
@@ -347,7 +347,7 @@ func readFilter(q url.Values, known ...string) (f filter, err error) {
 
 func cut(s string) string { return s[:min(len(s), 40)] }
 
-// subscriptions answers a list.
+// subscriptions serves a list of subscriptions.
 func (h *handler) subscriptions(w http.ResponseWriter, r *http.Request, actor string) (p subscriptionPage, ok bool) {
 	f, err := readFilter(r.URL.Query(), subscriptionFilters...)
 	if !h.allowed(w, r, actor, Action{Verb: ListSubscriptions, Principal: f.Principal, Event: f.Event}) {
@@ -368,13 +368,13 @@ func (h *handler) subscriptions(w http.ResponseWriter, r *http.Request, actor st
 	return p, true
 }
 
-// shown leaves out of a callback's URL what may be a secret.
+// shown removes the possibly secret parts of a callback's URL.
 func shown(i operator.WebhookInfo) operator.WebhookInfo {
 	i.URL = operator.ShownURL(i.URL)
 	return i
 }
 
-// endpoints answers what subscriptions come to by host, or by URL of one.
+// endpoints serves the summary of subscriptions by host, or by URL of one host.
 func (h *handler) endpoints(w http.ResponseWriter, r *http.Request, actor string) (p endpointPage, ok bool) {
 	f, err := readFilter(r.URL.Query(), subscriptionFilters...)
 	if !h.allowed(w, r, actor, Action{Verb: ListSubscriptions, Principal: f.Principal, Event: f.Event}) {

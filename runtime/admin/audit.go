@@ -15,18 +15,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// noteTime bounds the noting of an action that is over.
+// noteTime limits the time for recording a completed action.
 const noteTime = 5 * time.Second
 
-// entry is what the audit log says of a task that was begun at a time and is over.
+// entry returns the audit entry of a completed task that began at a time.
 func (t *task) entry(at time.Time, actor string, out outcome) operator.AuditEntry {
 	a, q := &t.action, &t.request
 	e := operator.AuditEntry{At: at, Actor: actor, Verb: string(a.Verb), Subscription: a.Subscription, Connection: a.Connection, Rejected: a.Rejected,
-		Task: a.Task, Host: a.Host, Principal: a.Principal, Event: a.Event, EventID: q.EventID, Key: t.key, Status: out.Status, Outcome: out.Detail}
-	asked := written(t.filter)
-	for _, name := range []string{"principal", "event", "host"} {
-		delete(asked, name) // e has them
-	}
+		Principal: a.Principal, Event: a.Event, EventID: q.EventID, Key: t.key, Status: out.Status, Outcome: out.Detail}
+	asked := map[string]string{}
 	if q.Cursor != nil {
 		asked["cursor"] = *q.Cursor
 	}
@@ -42,8 +39,8 @@ func (t *task) entry(at time.Time, actor string, out outcome) operator.AuditEntr
 	if q.Position != 0 {
 		asked["position"] = strconv.FormatUint(q.Position, 10)
 	}
-	if q.PerSecond != 0 {
-		asked["perSecond"] = strconv.FormatFloat(q.PerSecond, 'g', -1, 64)
+	if q.Seen != "" {
+		asked["seen"] = t.seen.UTC().Format(time.RFC3339Nano)
 	}
 	for i, name := range slices.Sorted(maps.Keys(asked)) {
 		if i > 0 {
@@ -54,12 +51,12 @@ func (t *task) entry(at time.Time, actor string, out outcome) operator.AuditEntr
 	return e
 }
 
-// write tells the audit log of the store, the logger and the hook. The action is over: an audit log that takes nothing
-// undoes none.
+// write records a completed action in the store's audit log, the logger and the hook. A failure to record it does not
+// undo it.
 func (h *handler) write(ctx context.Context, e operator.AuditEntry) {
 	h.log.LogAttrs(ctx, slog.LevelInfo, "operator's action", slog.Group("audit",
 		slog.String("actor", e.Actor), slog.String("verb", e.Verb), slog.String("subscription", e.Subscription), slog.String("connection", e.Connection),
-		slog.String("rejected", e.Rejected), slog.String("task", e.Task), slog.String("host", e.Host), slog.String("principal", e.Principal),
+		slog.String("rejected", e.Rejected), slog.String("principal", e.Principal),
 		slog.String("event", e.Event), slog.String("eventId", e.EventID), slog.String("asked", e.Asked), slog.String("key", e.Key), slog.Int("status", e.Status)))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 	defer cancel()
@@ -71,19 +68,19 @@ func (h *handler) write(ctx context.Context, e operator.AuditEntry) {
 	}
 }
 
-// An auditPage is part of the audit log.
+// An auditPage is a page of the audit log.
 type auditPage struct {
 	Entries []operator.AuditEntry `json:"entries"`
 	Next    string                `json:"next,omitempty"`
 }
 
-// auditFilters are what the audit log is asked for.
-var auditFilters = []string{"actor", "verb", "subscription", "principal", "event", "eventId", "task", "since"}
+// auditFilters are the filters of the audit log.
+var auditFilters = []string{"actor", "verb", "subscription", "principal", "event", "eventId", "since"}
 
-// audited answers the list of what operators did.
+// audited serves the audit log.
 func (h *handler) audited(w http.ResponseWriter, r *http.Request, actor string) (p auditPage, ok bool) {
 	f, before, limit, err := readAudit(r.URL.Query())
-	if !h.allowed(w, r, actor, Action{Verb: ListAudit, Subscription: f.Subscription, Task: f.Task, Principal: f.Principal, Event: f.Event}) {
+	if !h.allowed(w, r, actor, Action{Verb: ListAudit, Subscription: f.Subscription, Principal: f.Principal, Event: f.Event}) {
 		return p, false
 	}
 	var next store.Position
@@ -103,14 +100,14 @@ func (h *handler) audited(w http.ResponseWriter, r *http.Request, actor string) 
 	return p, true
 }
 
-// readAudit reads a query for the audit log.
+// readAudit parses an audit log query.
 func readAudit(q url.Values) (f operator.AuditFilter, before store.Position, limit int, err error) {
 	g, err := readFilter(q, auditFilters...)
 	f.Principal, f.Event = g.Principal, g.Event
 	if err != nil {
 		return f, 0, 0, err
 	}
-	f.Actor, f.Verb, f.Subscription, f.EventID, f.Task = q.Get("actor"), q.Get("verb"), q.Get("subscription"), q.Get("eventId"), q.Get("task")
+	f.Actor, f.Verb, f.Subscription, f.EventID = q.Get("actor"), q.Get("verb"), q.Get("subscription"), q.Get("eventId")
 	if f.Since, err = readTime("since", q.Get("since")); err != nil {
 		return f, 0, 0, err
 	}
@@ -124,7 +121,7 @@ func readAudit(q url.Values) (f operator.AuditFilter, before store.Position, lim
 	return f, before, g.limit, err
 }
 
-// auditPages serves the audit log by the console and by the API.
+// auditPages serves the audit log in the console and in the API.
 func (h *handler) auditPages(add adder) {
 	add("GET", "/api/audit", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if p, ok := h.audited(w, r, actor); ok {

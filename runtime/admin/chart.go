@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// Pictures are what a page shows of an hour: figures, a chart of each kind, and the minutes as rows for who sees no charts.
+// pictures show an hour on a page: figures, charts, and a table of the minutes for readers who cannot see charts.
 type pictures struct {
 	From, To string // the first and the last minute, as hh:mm
 	Whole    operator.Minute
@@ -18,11 +18,11 @@ type pictures struct {
 	P50, P95 string
 	P99      string
 	Behind   string
-	Charts   []chart // none where nothing happened
+	Charts   []chart // empty if nothing happened
 	Rows     []row
 }
 
-// A row is a minute as a table has it.
+// A row is a minute in the table.
 type row struct {
 	At                 time.Time
 	Attempts, Failures int64
@@ -30,7 +30,7 @@ type row struct {
 	Behind             string
 }
 
-// A chart is an SVG of 340 by 150 units, which are about a pixel each at any width of the page.
+// A chart is an SVG of 340 by 150 units. A unit is about a pixel at any width of the page.
 type chart struct {
 	Name, Title, Words string
 	Key                []key
@@ -39,7 +39,7 @@ type chart struct {
 	Marks              []mark
 }
 
-// A key says what the marks of a class are.
+// A key describes the marks of a class.
 type key struct{ Class, Text string }
 
 type label struct {
@@ -53,7 +53,7 @@ type level struct{ Y, TextY, Text string }
 // A mark is a path.
 type mark struct{ Class, Path string }
 
-// Places in a chart.
+// Coordinates in a chart.
 const (
 	left, right, top, bottom = 46.0, 338.0, 12.0, 124.0
 
@@ -61,17 +61,17 @@ const (
 	step  = (right - left) / slots
 )
 
-// draw makes pictures of what has minutes.
+// draw draws the pictures of an activity with minutes.
 func draw(a *operator.Activity) *pictures {
 	n := len(a.Minutes)
 	p := &pictures{From: hour(a.Minutes[0].At), To: hour(a.Minutes[n-1].At), Whole: a.Whole, Share: share(a.Whole.Failures, a.Whole.Attempts),
-		P50: span3(a.Whole, a.Whole.P50), P95: span3(a.Whole, a.Whole.P95), P99: span3(a.Whole, a.Whole.P99), Behind: "–"}
+		P50: span3(a.Whole.P50), P95: span3(a.Whole.P95), P99: span3(a.Whole.P99), Behind: "–"}
 	if a.Whole.Behind != nil {
 		p.Behind = grouped(*a.Whole.Behind)
 	}
 	var most, slowest, latest operator.Minute // by attempts, by p99, and by entries behind
 	for _, m := range a.Minutes {
-		r := row{At: m.At, Attempts: m.Attempts, Failures: m.Failures, P50: span3(m, m.P50), P95: span3(m, m.P95), P99: span3(m, m.P99), Behind: "–"}
+		r := row{At: m.At, Attempts: m.Attempts, Failures: m.Failures, P50: span3(m.P50), P95: span3(m.P95), P99: span3(m.P99), Behind: "–"}
 		if m.Attempts > most.Attempts {
 			most = m
 		}
@@ -99,7 +99,7 @@ func draw(a *operator.Activity) *pictures {
 				p.Share, grouped(most.Attempts), hour(most.At))),
 		latency(a, first, ceiling(max(slowest.P99.Seconds()*1000, 1)),
 			fmt.Sprintf("%s: half of the attempts took up to %s, 95 %% up to %s, 99 %% up to %s; the slowest minute was %s, with 99 %% up to %s.", when, p.P50, p.P95, p.P99,
-				hour(slowest.At), span3(slowest, slowest.P99))),
+				hour(slowest.At), span3(slowest.P99))),
 		backlog(a, first, ceiling(float64(behind(latest))),
 			fmt.Sprintf("%s: the slowest subscription is behind by %s now; at most by %s, at %s.", when, entries(a.Whole.Behind), grouped(behind(latest)), hour(latest.At))),
 	}
@@ -129,7 +129,7 @@ func attempts(a *operator.Activity, first int, high float64, words string) chart
 	for i, m := range a.Minutes {
 		split := height(float64(m.Failures), high)
 		if m.Failures > 0 {
-			split = min(split, bottom-2) // to be seen beside thousands
+			split = min(split, bottom-2) // visible next to thousands
 			bar(&failed, first+i, bottom, split)
 		}
 		if m.Attempts > m.Failures {
@@ -152,7 +152,7 @@ func latency(a *operator.Activity, first int, high float64, words string) chart 
 		{"p50", func(m operator.Minute) time.Duration { return m.P50 }},
 	} {
 		c.Marks = append(c.Marks, mark{"line " + l.class, steps(a, first, high, func(m operator.Minute) (float64, bool) {
-			return l.of(m).Seconds() * 1000, m.Attempts > 0
+			return l.of(m).Seconds() * 1000, l.of(m) > 0
 		})})
 	}
 	return c
@@ -164,7 +164,7 @@ func backlog(a *operator.Activity, first int, high float64, words string) chart 
 	return c
 }
 
-// steps is a line that is level for a minute. It has a hole where there is no value.
+// steps returns a line with a level step for each minute, and a gap for each missing value.
 func steps(a *operator.Activity, first int, high float64, of func(operator.Minute) (float64, bool)) string {
 	var b strings.Builder
 	down := false
@@ -192,10 +192,10 @@ func bar(b *strings.Builder, slot int, from, to float64) {
 	fmt.Fprintf(b, "M%s %sV%sH%sV%sZ", number(x+0.5), number(from), number(to), number(x+step-0.5), number(from))
 }
 
-// height is where a value stands in a chart up to high.
+// height returns the y coordinate of a value in a chart with the maximum high.
 func height(v, high float64) float64 { return bottom - min(v/high, 1)*(bottom-top) }
 
-// ceiling is the end of an axis that has v on it, so that its half is a whole number.
+// ceiling returns the end of an axis that includes v. Half of it is an integer.
 func ceiling(v float64) float64 {
 	for unit := 1.0; ; unit *= 10 {
 		for _, n := range []float64{2, 4, 6, 10} {
@@ -215,7 +215,7 @@ func levels(high float64, text func(float64) string) []level {
 	return all
 }
 
-// times are the labels below: those of the last minute, and of 30 and 59 before it.
+// times returns the labels below the chart: of the last minute, and of 30 and 59 minutes before it.
 func times(last time.Time) []label {
 	return []label{
 		{number(left), "start", hour(last.Add(-59 * time.Minute))},
@@ -224,13 +224,13 @@ func times(last time.Time) []label {
 	}
 }
 
-// number is a coordinate.
+// number formats a coordinate.
 func number(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
 
-// hour is a minute of the day.
+// hour formats a time as hh:mm.
 func hour(t time.Time) string { return t.UTC().Format("15:04") }
 
-// compact is a count on an axis: at most five characters.
+// compact formats an axis label with at most five characters.
 func compact(v float64) string {
 	for _, u := range []struct {
 		of   float64
@@ -246,7 +246,7 @@ func compact(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// grouped is a count with its thousands apart.
+// grouped formats a count with thousands separators.
 func grouped(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -255,7 +255,7 @@ func grouped(n int64) string {
 	return s
 }
 
-// counted is a count of things with their name, and entries one of entries that may not be known.
+// counted formats a count with its noun. entries does so for a number of entries that may be unknown.
 func counted(n int64, name string) string {
 	if n == 1 {
 		return "1 " + name
@@ -273,7 +273,7 @@ func entries(n *int64) string {
 	return grouped(*n) + " entries"
 }
 
-// share is n of all in percent.
+// share returns n of all as a percentage.
 func share(n, all int64) string {
 	switch {
 	case all == 0:
@@ -284,15 +284,15 @@ func share(n, all int64) string {
 	return strconv.FormatFloat(min(max(100*float64(n)/float64(all), 0.1), 99.9), 'f', 1, 64) + " %"
 }
 
-// span3 is a time of a minute that had attempts.
-func span3(m operator.Minute, d time.Duration) string {
-	if m.Attempts == 0 {
+// span3 formats a percentile of a minute, which may have had no attempts or no timed ones.
+func span3(d time.Duration) string {
+	if d == 0 {
 		return "–"
 	}
 	return inWords(d)
 }
 
-// inWords is a duration in its unit, with two digits: percentiles are not known better.
+// inWords formats a duration in its unit with two digits, the precision of the percentiles.
 func inWords(d time.Duration) string {
 	v, unit := d.Seconds()*1000, " ms"
 	if v >= 1000 {

@@ -12,17 +12,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// A clusterBody is an operator.Cluster as the API shows it.
+// A clusterBody is the API's form of an operator.Cluster.
 type clusterBody struct {
 	operator.Cluster
 	OutboxAgeMs *float64 `json:"outboxAgeMs,omitempty"`
-	// Problems are what is wrong, in words.
+	// Problems describes the problems in words.
 	Problems []string `json:"problems"`
 }
 
 const (
-	// maxUnheard is how long nothing may be heard of the others' orders, and maxWaits how long an occurrence may wait in the
-	// outbox, before that is a problem.
+	// maxUnheard is how long orders of other processes may go unread, and maxWaits how long an occurrence may wait in
+	// the outbox, before it counts as a problem.
 	maxUnheard = 10 * time.Second
 	maxWaits   = time.Minute
 )
@@ -49,7 +49,7 @@ func clusterOf(c operator.Cluster, now time.Time) clusterBody {
 	return b
 }
 
-// cluster answers how the processes are that share the store; ok is false when the answer is written.
+// cluster returns the state of the processes that share the store. If ok is false, it has written the response.
 func (h *handler) cluster(w http.ResponseWriter, r *http.Request, actor string) (b clusterBody, ok bool) {
 	if !h.allowed(w, r, actor, Action{Verb: ShowCluster}) {
 		return b, false
@@ -62,7 +62,7 @@ func (h *handler) cluster(w http.ResponseWriter, r *http.Request, actor string) 
 	return clusterOf(c, time.Now()), true
 }
 
-// ofOverview is the cluster for the overview; nil where there is none, or nobody may see it.
+// ofOverview returns the cluster for the overview; nil without a cluster or if the actor may not see it.
 func (h *handler) ofOverview(r *http.Request, actor string) (*clusterBody, error) {
 	if h.authorize(r, actor, Action{Verb: ShowCluster}) != nil {
 		return nil, nil

@@ -27,6 +27,7 @@ var pageFiles embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"when":   when,
+	"due":    due,
 	"took":   inWords,
 	"ofMs":   func(ms float64) string { return inWords(time.Duration(ms * float64(time.Millisecond))) },
 	"tabs":   func() []tab { return tabs },
@@ -44,19 +45,26 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	},
 	"hour": hour, "grouped": grouped,
 	"indent": indent, "breakable": breakable, "payload": payload, "occurrence": occurrencePath,
-	"rows": func(base string, rows []operator.WebhookInfo) endpointTable { return endpointTable{base, rows} },
+	"rows":      func(base string, rows []operator.WebhookInfo) endpointTable { return endpointTable{base, rows} },
+	"latencies": func(base string, rows []latencyRow) latencyTable { return latencyTable{base, rows} },
 }).ParseFS(pageFiles, "page/*.html"))
 
-// A tab leads to a page of the head of all pages.
+// A tab is a link in the head of all pages.
 type tab struct{ Path, Name string }
 
-var tabs = []tab{{"", "Overview"}, {"subscriptions", "Subscriptions"}, {"endpoints", "Endpoints"}, {"connections", "Connections"}, {"outbox", "Put aside"},
-	{"occurrences", "Find an event"}, {"tasks", "Tasks"}, {"audit", "Audit"}, {"tail", "Live tail"}, {"openapi.yaml", "API"}}
+var tabs = []tab{{"", "Overview"}, {"subscriptions", "Subscriptions"}, {"endpoints", "Endpoints"}, {"latency", "Latency"}, {"events", "Events"},
+	{"connections", "Connections"}, {"outbox", "Put aside"}, {"audit", "Audit"}, {"tail", "Live tail"}, {"openapi.yaml", "API"}}
 
 // An endpointTable is a table of subscriptions.
 type endpointTable struct {
 	Base string
 	Rows []operator.WebhookInfo
+}
+
+// A latencyTable is a table of latencies.
+type latencyTable struct {
+	Base string
+	Rows []latencyRow
 }
 
 func indent(raw json.RawMessage) string {
@@ -67,14 +75,14 @@ func indent(raw json.RawMessage) string {
 	return b.String()
 }
 
-// breakable is a URL or a host that may be broken where its parts begin.
+// breakable marks the places at which a URL or a host may be broken.
 func breakable(s string) template.HTML {
 	return template.HTML(breaks.Replace(template.HTMLEscapeString(s))) //nolint:gosec // escaped
 }
 
 var breaks = strings.NewReplacer("://", "://<wbr>", "/", "/<wbr>")
 
-// when is a time as the present page shows it: how long ago or ahead, and exactly.
+// when formats a time for a page: how long ago or ahead, and exactly.
 func when(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
@@ -85,10 +93,18 @@ func when(t time.Time) template.HTML {
 		d, form = -d, "in %s"
 	}
 	return template.HTML(fmt.Sprintf(`<time datetime="%s"><span>%s</span> <span class="exact">%s</span></time>`,
-		t.UTC().Format(time.RFC3339), fmt.Sprintf(form, span(d)), exact)) // nothing of it is anybody's text
+		t.UTC().Format(time.RFC3339), fmt.Sprintf(form, span(d)), exact)) // no part of it is user input
 }
 
-// span is a time in one unit.
+// due formats the time of a future attempt.
+func due(t time.Time) template.HTML {
+	if !t.IsZero() && t.Before(time.Now()) {
+		return "waits for its turn"
+	}
+	return when(t)
+}
+
+// span formats a duration in one unit.
 func span(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:
@@ -101,60 +117,60 @@ func span(d time.Duration) string {
 	return strconv.Itoa(int(d.Hours()/24)) + " days"
 }
 
-// static are the files that are served as they are; nothing of them is anybody's.
+// static are files that are served unchanged, without authentication.
 var static = map[string]string{"style.css": "text/css; charset=utf-8", "tail.js": "text/javascript; charset=utf-8"}
 
-// A view is what a page shows.
+// A view is the data of a page.
 type view struct {
 	Title string
-	// Base is where the handler is mounted, without a slash at the end.
+	// Base is the path where the handler is mounted, without a trailing slash.
 	Base string
 	// Here is the first part of the page's path below it.
 	Here string
-	// Note tells what an action came to.
+	// Note describes the result of an action.
 	Note string
-	// Bad tells that it failed.
+	// Bad reports that the action failed.
 	Bad bool
 
 	Types         []operator.EventType
 	Type          *operator.EventTypeInfo
 	Failing       []operator.WebhookInfo
-	AllFailing    int // how many there are
+	AllFailing    int // the total; negative if the actor may not see it, or if it is unknown
 	Rejected      []operator.Rejected
 	AnyRejected   bool
-	Unread        []string     // what the overview lacks, and why
-	Cluster       *clusterBody // nil for none
-	Activity      *pictures    // nil for none
-	Payloads      bool         // are shown
+	Unread        []string     // the missing parts of the overview, and why
+	Cluster       *clusterBody // nil without a cluster
+	Activity      *pictures    // nil if not shown
+	Payloads      bool         // payloads are shown
 	Filter        url.Values
 	Subscriptions []operator.WebhookInfo
 	Endpoints     []operator.Endpoint
-	Host          string             // of which Endpoints are the URLs
-	Sum           *operator.Endpoint // of all URLs of Host, where the page has them all
+	Host          string                // the host whose URLs Endpoints has
+	Sum           *operator.Endpoint    // of all URLs of Host, if the page has them all
+	Took          map[string]latencyRow // by hosts and URLs of Endpoints
+	Latency       *latencyBody
+	Window        *windowPage
+	Delay         *operator.Delay
 	Found         *occurrenceList
 	Occurrence    *occurrencePage
-	Tasks         []taskBody
-	Bulk          *bulkView
+	Many          *manyView
 	Audit         []operator.AuditEntry
 	Begins        *operator.Beginning // a replay
 	Until         string              // when it ends; "" for no end
-	Query         template.URL        // that picks what they are done to
-	Picked        url.Values          // the same
+	Query         template.URL        // the filter of the action's subscriptions
+	Picked        url.Values          // the same filter
 	Subscription  *operator.WebhookInfo
 	Attempts      []operator.Attempt
 	Connections   []operator.Connection
 	More          string // URL of the next page
 }
 
-// maxFailing is how many failing endpoints the overview names.
-const maxFailing = 20
-
-// static serves what is nobody's.
+// static serves files that need no authentication.
 func (h *handler) static(open func(method, path string, f http.HandlerFunc)) {
 	for name, kind := range static {
 		b, err := pageFiles.ReadFile("page/" + name)
 		if err != nil {
-			panic(err) // it is embedded
+			panic(err) // the files are embedded
 		}
 		open("GET", "/"+name, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind)
@@ -171,7 +187,7 @@ func (h *handler) console(add adder) {
 			return
 		}
 		h.render(w, r, http.StatusOK, "subscriptions.html", view{Title: "Subscriptions", Filter: r.URL.Query(), Subscriptions: p.Subscriptions, More: next(r, p.Next),
-			Query: template.URL(query(r).Encode()), Picked: query(r)}) // escaped by that
+			Query: template.URL(query(r).Encode()), Picked: query(r)}) // Encode escapes it
 	})
 	add("GET", "/endpoints", func(w http.ResponseWriter, r *http.Request, actor string) {
 		p, ok := h.endpoints(w, r, actor)
@@ -179,12 +195,24 @@ func (h *handler) console(add adder) {
 			return
 		}
 		q := r.URL.Query()
+		f, _ := readFilter(q, subscriptionFilters...) // endpoints has validated it
 		v := view{Title: "Endpoints", Filter: q, Endpoints: p.Endpoints, Host: q.Get("host"), Picked: query(r), More: next(r, p.Next)}
 		if v.Host != "" {
 			v.Title = "Endpoint " + v.Host
 			v.Activity = h.pictures(r, actor, "", v.Host)
 			if p.Next == "" && q.Get("after") == "" {
 				v.Sum = sum(p.Endpoints)
+			}
+		}
+		if h.authorize(r, actor, ofAttempts(f.Filter)) == nil {
+			took, err := h.admin.Latency(r.Context(), f.Filter)
+			if err != nil {
+				h.fail(w, r, "the latency", err)
+				return
+			}
+			v.Took = map[string]latencyRow{}
+			for _, l := range latencyRows(took.Endpoints) {
+				v.Took[l.Host+l.URL] = l
 			}
 		}
 		h.render(w, r, http.StatusOK, "endpoints.html", v)
@@ -200,6 +228,7 @@ func (h *handler) console(add adder) {
 		}
 	})
 	h.occurrences(add)
+	h.windowPages(add)
 	h.auditPages(add)
 	h.clusterPages(add)
 	h.replayPages(add)
@@ -224,13 +253,11 @@ func (h *handler) console(add adder) {
 		add("POST", "/outbox/{id}/"+string(verb), h.pressed(verb))
 	}
 	add("POST", "/revoke", h.pressed(Revoke))
-	add("GET", "/tasks", h.tasksPage)
-	add("GET", "/tasks/new", h.bulkPage)
-	add("POST", "/tasks", h.pressed(beginTask))
-	add("POST", "/tasks/{id}/cancel", h.pressed(CancelTask))
+	add("GET", "/act", h.manyPage)
+	add("POST", "/act", h.actOnMany)
 }
 
-// sum is what endpoints come to together.
+// sum sums up endpoints.
 func sum(all []operator.Endpoint) *operator.Endpoint {
 	var s operator.Endpoint
 	earlier := func(a *time.Time, b time.Time) {
@@ -252,7 +279,8 @@ func sum(all []operator.Endpoint) *operator.Endpoint {
 	return &s
 }
 
-// query is that of a request without pages and what is empty, as a bulk action takes it.
+// query returns the filters of a request without paging parameters and empty values, as the page of an action on many
+// expects them.
 func query(r *http.Request) url.Values {
 	q := r.URL.Query()
 	for name, values := range q {
@@ -266,7 +294,7 @@ func query(r *http.Request) url.Values {
 	return q
 }
 
-// next is the URL of a list's next page.
+// next returns the URL of the next page of a list.
 func next(r *http.Request, after string) string {
 	if after == "" {
 		return ""
@@ -276,39 +304,7 @@ func next(r *http.Request, after string) string {
 	return "?" + q.Encode()
 }
 
-func (h *handler) overview(w http.ResponseWriter, r *http.Request, actor string) {
-	if !h.allowed(w, r, actor, Action{Verb: ListTypes}) {
-		return
-	}
-	v := view{Title: "Overview", Types: h.admin.EventTypes(), Activity: h.pictures(r, actor, "", "")}
-	// What cannot be read leaves out its part of the page: it is looked at most when something is broken.
-	unread := func(what string, err error) {
-		if err != nil {
-			_, _, detail := h.classify(r.Context(), what, err)
-			v.Unread = append(v.Unread, detail)
-		}
-	}
-	// Who may see the types alone sees no endpoints.
-	if h.authorize(r, actor, Action{Verb: ListSubscriptions}) == nil {
-		var err error
-		v.Failing, v.AllFailing, err = h.admin.Failing(r.Context(), maxFailing)
-		unread("the failing endpoints", err)
-		for i := range v.Failing {
-			v.Failing[i] = shown(v.Failing[i])
-		}
-	}
-	if h.authorize(r, actor, Action{Verb: ListOutbox}) == nil {
-		some, err := h.admin.Rejected(r.Context(), 0, 1)
-		unread("what was put aside", err)
-		v.AnyRejected = len(some) > 0
-	}
-	var err error
-	v.Cluster, err = h.ofOverview(r, actor)
-	unread("the cluster", err)
-	h.render(w, r, http.StatusOK, "overview.html", v)
-}
-
-// tailPage is the page of the live tail: the only one with a script.
+// tailPage serves the page of the live tail, the only page with a script.
 func (h *handler) tailPage(w http.ResponseWriter, r *http.Request, actor string) {
 	f, err := readFilter(r.URL.Query(), "event")
 	if !h.allowed(w, r, actor, Action{Verb: Tail, Event: f.Event}) {
@@ -329,7 +325,7 @@ func (h *handler) tailPage(w http.ResponseWriter, r *http.Request, actor string)
 	h.render(w, r, http.StatusOK, "tail.html", v)
 }
 
-// showSubscription shows one subscription, with its attempts where those may be seen.
+// showSubscription shows one subscription, and its attempts if the actor may see them.
 func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, actor string, i operator.WebhookInfo, v view) {
 	if h.authorize(r, actor, Action{Verb: Attempts, Subscription: i.ID, Principal: i.Principal, Event: i.Event}) == nil {
 		var err error
@@ -337,11 +333,19 @@ func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, actor
 			h.fail(w, r, "the attempts", err)
 			return
 		}
+		d, err := h.admin.Why(r.Context(), i.ID)
+		if err != nil {
+			h.fail(w, r, "the attempts", err)
+			return
+		}
+		v.Delay = &d
 	}
 	i = shown(i)
 	v.Title, v.Subscription = "Subscription "+i.ID, &i
 	switch r.URL.Query().Get("done") {
 	case "":
+	case accepted:
+		v.Note = "The action is accepted. The process that delivers has not done it yet, and will."
 	case string(Test):
 		v.Note = "The test event was emitted for this subscription. Its attempt will appear in the list."
 	case string(Send):
@@ -358,7 +362,7 @@ func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, actor
 	h.render(w, r, http.StatusOK, "subscription.html", v)
 }
 
-// base is where the handler is mounted: http.StripPrefix has taken it from the path.
+// base returns the path where the handler is mounted, which http.StripPrefix has removed from the request.
 func base(r *http.Request) string {
 	whole, err := url.ParseRequestURI(r.RequestURI)
 	if err != nil {
@@ -381,8 +385,8 @@ func (h *handler) render(w http.ResponseWriter, r *http.Request, status int, nam
 	_, _ = w.Write(unturned(b.Bytes()))
 }
 
-// unturned is a page in which the characters that turn the direction of text are written as \u…, since what subscribers choose
-// could read as something else. Tags stay: values of forms are sent back.
+// unturned is a page that escapes the characters that change the direction of text as \u…, because subscribers could
+// use them to disguise text. Tags are left unchanged: forms send their values back.
 func unturned(page []byte) []byte {
 	if !bytes.ContainsFunc(page, turns) {
 		return page
@@ -404,17 +408,17 @@ func unturned(page []byte) []byte {
 	return out
 }
 
-// turns reports whether a character sets the direction of what follows (UAX #9).
+// turns reports whether a character changes the direction of the following text (UAX #9).
 func turns(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }
 
-// pressed serves a button of the console: a form, whose key was made with the page, so that pressing
-// twice does it once.
+// accepted marks a pending action on the page of a subscription, in place of its verb.
+const accepted = "accepted"
+
+// pressed serves a button of the console. The form has a key that was generated with the page, so that pressing twice
+// acts once.
 func (h *handler) pressed(verb Verb) page {
 	return func(w http.ResponseWriter, r *http.Request, actor string) {
 		t, err := readForm(w, r, verb)
-		if verb == beginTask {
-			t, err = readBulk(r, t, err)
-		}
 		out, ok := h.act(w, r, actor, t, err)
 		if !ok {
 			return
@@ -429,35 +433,37 @@ func (h *handler) pressed(verb Verb) page {
 			to = base(r) + "/connections"
 		case PutBack, Drop:
 			to = base(r) + "/outbox"
-		case beginTask, CancelTask:
-			to = base(r) + "/tasks"
 		case Test, Send, Pause, Unpause, Replay, EndReplay, Resume:
-			to += "/" + url.PathEscape(t.action.Subscription) + "?done=" + string(verb)
+			done := string(verb)
+			if out.Status == http.StatusAccepted {
+				done = accepted
+			}
+			to += "/" + url.PathEscape(t.action.Subscription) + "?done=" + done
 		}
 		http.Redirect(w, r, to, http.StatusSeeOther)
 	}
 }
 
-// readForm reads an action from a form of the console.
-func readForm(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err error) {
-	t.name(r, verb)
+// formOf returns the fields of a console form.
+func formOf(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if err := r.ParseForm(); errors.Is(err, os.ErrDeadlineExceeded) {
-		return t, errSlow
+		return nil, errSlow
 	} else if err != nil {
-		return t, badRequest("the form cannot be read")
+		return nil, badRequest("the form cannot be read")
 	}
 	inbound.Lift(w)
-	form := r.PostForm
-	t.key, t.request.EventID, t.request.Principal = form.Get("key"), form.Get("eventId"), form.Get("principal")
-	if verb == beginTask {
-		t.request.Verb = form.Get("verb")
-		if rate := strings.TrimSpace(form.Get("perSecond")); rate != "" {
-			if t.request.PerSecond, err = strconv.ParseFloat(rate, 64); err != nil {
-				err = badRequest("perSecond must be a number")
-			}
-		}
+	return r.PostForm, nil
+}
+
+// readForm reads an action from a console form.
+func readForm(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err error) {
+	t.name(r, verb)
+	form, err := formOf(w, r)
+	if err != nil {
+		return t, err
 	}
+	t.key, t.request.EventID, t.request.Principal = form.Get("key"), form.Get("eventId"), form.Get("principal")
 	t.request.Since, t.request.Until = strings.TrimSpace(form.Get("since")), strings.TrimSpace(form.Get("until"))
 	if text := strings.TrimSpace(form.Get("data")); verb == Test && text != "" {
 		if t.request.Data = json.RawMessage(text); !json.Valid(t.request.Data) {

@@ -11,30 +11,30 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// maxEventID bounds the bytes of an event id that is looked for.
+// maxEventID limits the size of an event id in a search, in bytes.
 const maxEventID = 256
 
-// An occurrenceList is what was found of an event id.
+// An occurrenceList is the result of a search for an event id.
 type occurrenceList struct {
 	Occurrences []shownOccurrence `json:"occurrences"`
-	// Whole tells that all that is retained was looked at.
+	// Whole reports whether all retained entries were examined.
 	Whole bool `json:"whole"`
 }
 
-// An occurrencePage is an occurrence with what became of it.
+// An occurrencePage is an occurrence with its deliveries.
 type occurrencePage struct {
 	Occurrence shownOccurrence `json:"occurrence"`
 	Deliveries []delivery      `json:"deliveries"`
 	Next       string          `json:"next,omitempty"`
 }
 
-// A delivery is an operator.Delivery as the API shows it.
+// A delivery is the API's form of an operator.Delivery.
 type delivery struct {
 	operator.Delivery
 	Attempts []attempt `json:"attempts"`
 }
 
-// findOccurrence answers where the event id of the query is.
+// findOccurrence serves the search for an event id.
 func (h *handler) findOccurrence(w http.ResponseWriter, r *http.Request, actor string) (l occurrenceList, ok bool) {
 	q := r.URL.Query()
 	f, err := readFilter(q, "event", "eventId")
@@ -54,7 +54,7 @@ func (h *handler) findOccurrence(w http.ResponseWriter, r *http.Request, actor s
 		var found []operator.Occurrence
 		found, l.Whole, err = h.admin.FindOccurrences(r.Context(), f.Event, id)
 		for _, o := range found {
-			o.Data = nil // its page shows it
+			o.Data = nil // shown on the occurrence's page
 			l.Occurrences = append(l.Occurrences, h.shownOccurrence(o))
 		}
 	}
@@ -65,7 +65,8 @@ func (h *handler) findOccurrence(w http.ResponseWriter, r *http.Request, actor s
 	return l, true
 }
 
-// occurrence answers one with what became of it. Who may not see the attempts of all sees none.
+// occurrence serves an occurrence with its deliveries. An actor who may not see the attempts of all subscriptions sees
+// none.
 func (h *handler) occurrence(w http.ResponseWriter, r *http.Request, actor string) (p occurrencePage, ok bool) {
 	event := r.PathValue("name")
 	if !h.allowed(w, r, actor, Action{Verb: ShowOccurrence, Event: event}) {
@@ -97,7 +98,7 @@ func (h *handler) occurrence(w http.ResponseWriter, r *http.Request, actor strin
 	return p, true
 }
 
-// occurrences are the pages of them.
+// occurrences serves the pages of occurrences.
 func (h *handler) occurrences(add adder) {
 	add("GET", "/occurrences", func(w http.ResponseWriter, r *http.Request, actor string) {
 		v := view{Title: "Find an event", Filter: r.URL.Query(), Found: &occurrenceList{Whole: true}}
@@ -125,22 +126,22 @@ func (h *handler) occurrences(add adder) {
 	})
 }
 
-// occurrencePath is where an occurrence is shown.
+// occurrencePath returns the path of an occurrence's page.
 func occurrencePath(event string, p store.Position) string {
 	return "/types/" + url.PathEscape(event) + "/occurrences/" + strconv.FormatUint(uint64(p), 10)
 }
 
 const (
-	// maxShownPayload bounds the bytes of a payload on a page.
+	// maxShownPayload limits the payload on a page, in bytes.
 	maxShownPayload = 64 << 10
-	// maxIndented bounds those of its text with lines and indents, which are many where it is nested deeply.
+	// maxIndented limits the indented payload, in bytes: indentation grows quickly with deep nesting.
 	maxIndented = 256 << 10
 )
 
-// A pagePayload is a payload as a page shows it.
+// A pagePayload is the form of a payload on a page.
 type pagePayload struct {
 	Text string
-	// Shown is how many bytes of it the text has; 0 for all.
+	// Shown is the number of payload bytes in the text; 0 for all.
 	Shown int64
 }
 
@@ -160,7 +161,7 @@ func payload(data json.RawMessage) pagePayload {
 	return pagePayload{Text: indent(data)}
 }
 
-// indented is about how many bytes indent makes of JSON.
+// indented estimates the size of indented JSON, in bytes.
 func indented(data []byte) (n int) {
 	depth, inText, escaped := 0, false, false
 	for _, b := range data {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -97,9 +97,8 @@ func TestOpenAPI(t *testing.T) {
 		{"GET", "/api/connections", "", "ConnectionList"},
 		{"GET", "/api/outbox", "", "RejectedList"},
 		{"GET", "/api/cluster", "", "Problem"},
-		{"GET", "/api/preview?verb=pause&all=true", "", "Preview"},
-		{"POST", "/api/tasks?host=a.test", `{"verb":"pause","perSecond":5}`, "Begun"},
-		{"GET", "/api/tasks", "", "TaskList"},
+		{"GET", "/api/abandoned?since=1h", "", "AbandonedList"},
+		{"GET", "/api/abandoned", "", "Problem"},
 		{"GET", "/api/activity", "", "Activity"},
 		{"GET", "/api/activity?event=ping", "", "Activity"},
 		{"GET", "/api/activity?host=a.test", "", "Activity"},
@@ -109,10 +108,17 @@ func TestOpenAPI(t *testing.T) {
 		{"GET", "/api/occurrences?eventId=evt_1", "", "OccurrenceList"},
 		{"GET", "/api/types/ping/occurrences/1", "", "OccurrencePage"},
 		{"GET", "/api/types/ping/occurrences/2", "", "Problem"},
-		{"GET", "/api/tasks/task_x", "", "Problem"},
+		{"GET", "/api/events?since=1h", "", "Window"},
+		{"GET", "/api/events?since=1h&until=2h", "", "Problem"},
+		{"GET", "/api/latency", "", "Latencies"},
+		{"GET", "/api/latency?host=" + strings.TrimPrefix(w.endpoint.URL, "http://"), "", "Latencies"},
+		{"GET", "/api/latency?limit=1", "", "Problem"},
+		{"GET", sub + "/why", "", "Delay"},
+		{"GET", sub[:len(sub)-20] + "/why", "", "Delay"},
 		{"POST", "/api/outbox/7/drop", "", "Problem"},
 		{"POST", sub + "/test", `{"data":{"id":"2"}}`, "Tested"},
 		{"POST", sub + "/send", `{"eventId":"evt_1"}`, "Sent"},
+		{"POST", sub + "/send", `{"eventId":"evt_1","seen":"2026-11-22T14:00:00.5Z"}`, "Problem"},
 		{"GET", sub + "/replay?position=1", "", "Beginning"},
 		{"GET", sub + "/replay", "", "Problem"},
 		{"POST", sub + "/replay", `{"position":1}`, "Replayed"},

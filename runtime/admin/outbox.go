@@ -8,13 +8,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// A rejectedPage is part of the list of what transactions emitted and was put aside.
+// A rejectedPage is a page of the outbox entries that were set aside.
 type rejectedPage struct {
 	Rejected []operator.Rejected `json:"rejected"`
 	Next     string              `json:"next,omitempty"`
 }
 
-// rejected answers the list of what was put aside.
+// rejected serves the list of outbox entries that were set aside.
 func (h *handler) rejected(w http.ResponseWriter, r *http.Request, actor string) (p rejectedPage, ok bool) {
 	if !h.allowed(w, r, actor, Action{Verb: ListOutbox}) {
 		return p, false
@@ -43,11 +43,11 @@ func (h *handler) rejected(w http.ResponseWriter, r *http.Request, actor string)
 	return p, true
 }
 
-// rejectedID is the id that an action names.
+// rejectedID parses the id of an outbox entry.
 func (t *task) rejectedID() (int64, error) {
 	id, err := strconv.ParseInt(t.action.Rejected, 10, 64)
 	if err != nil {
-		return 0, fault.NotFound("occurrence") // no other ids are given
+		return 0, fault.NotFound("occurrence") // all ids are integers
 	}
 	return id, nil
 }

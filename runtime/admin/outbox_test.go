@@ -27,7 +27,7 @@ type aside struct {
 	back []int64
 }
 
-func (*aside) Sequence(context.Context, engine.Hold, int, func(context.Context, store.Outgoing) (fault, err error)) (engine.Sequenced, error) {
+func (*aside) Sequence(context.Context, engine.ShardFence, int, func(context.Context, store.Outgoing) (fault, err error)) (engine.Sequenced, error) {
 	return engine.Sequenced{}, nil
 }
 

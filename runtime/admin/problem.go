@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// A problemDocument is an error (RFC 9457). Code is ours: what a program can tell them apart by.
+// A problemDocument is an error document (RFC 9457). Code is our extension: a program can tell errors apart by it.
 type problemDocument struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -30,13 +30,13 @@ func problem(w http.ResponseWriter, status int, code, detail string) {
 	_, _ = w.Write(append(b, '\n'))
 }
 
-// fail answers an error of the server. What is internal is logged and not shown.
+// fail writes an error of the server as the response. It logs internal errors and does not show them.
 func (h *handler) fail(w http.ResponseWriter, r *http.Request, what string, err error) {
 	status, code, detail := h.classify(r.Context(), what, err)
 	h.refuse(w, r, status, code, detail)
 }
 
-// refuse answers with a problem, which a browser gets as a page.
+// refuse writes a problem, as a page for a browser.
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request, status int, code, detail string) {
 	if strings.HasPrefix(r.URL.Path, "/api/") || !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		problem(w, status, code, detail)
@@ -45,12 +45,19 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, status int, cod
 	h.render(w, r, status, "failed.html", view{Title: http.StatusText(status), Note: detail, Bad: true})
 }
 
+// aSubscription is the prefix of an error about the subscription in the path.
+const aSubscription = "the subscription"
+
 func (h *handler) classify(ctx context.Context, what string, err error) (status int, code, detail string) {
 	switch {
 	case errors.Is(err, errBadRequest):
 		return http.StatusBadRequest, "bad_request", err.Error()
 	case errors.Is(err, events.ErrNotFound):
-		return http.StatusNotFound, "not_found", what + ": it is not there, or not any more"
+		detail = what + ": it is not there, or not any more"
+		if what == aSubscription {
+			detail += "; give its id, or a beginning that no other id has"
+		}
+		return http.StatusNotFound, "not_found", detail
 	case errors.Is(err, errSlow):
 		return http.StatusRequestTimeout, "timeout", err.Error()
 	case errors.Is(err, events.ErrInvalidParams):
@@ -58,13 +65,9 @@ func (h *handler) classify(ctx context.Context, what string, err error) (status 
 	case errors.Is(err, events.ErrUnsupported):
 		return http.StatusConflict, "unsupported", what + ": " + fault.Answer(err, wire.Sketch).Message
 	case errors.Is(err, operator.ErrUnderWay):
-		return http.StatusConflict, "under_way", what + ": another attempt at this event is under way"
-	case errors.Is(err, operator.ErrUnanswered):
-		return http.StatusGatewayTimeout, "unanswered", what + ": the process that delivers to this subscription was asked and has not answered in time. It may still do it: look before you try again"
+		return http.StatusConflict, "under_way", what + ": another attempt at this event is under way, or was made since"
 	case errors.As(err, new(unreadable)):
 		return http.StatusConflict, "unreadable", what + ": this cannot be done to the subscription: " + err.Error()
-	case errors.Is(err, operator.ErrBusy):
-		return http.StatusServiceUnavailable, "busy", what + ": too many tasks run; wait for one, or cancel one"
 	case errors.Is(err, errRefused):
 		return http.StatusForbidden, "forbidden", what + ": " + err.Error()
 	case errors.Is(err, errShutDown):
@@ -76,15 +79,16 @@ func (h *handler) classify(ctx context.Context, what string, err error) (status 
 	return http.StatusInternalServerError, "internal", what + ": an internal error, which is in the server's log"
 }
 
-// errSlow is what becomes of a body that does not arrive.
+// errSlow is the error for a body that does not arrive in time.
 var errSlow = errors.New("the body did not arrive within " + bodyTime.String())
 
-// unreadable is why nothing can be done to a subscription whose record cannot be read, see [operator.WebhookInfo.Unreadable].
+// unreadable is the error for an action on a subscription whose record cannot be read, see
+// [operator.WebhookInfo.Unreadable].
 type unreadable string
 
 func (u unreadable) Error() string { return string(u) }
 
-// errBadRequest is matched by errors about the request itself.
+// errBadRequest matches errors in the request itself.
 var errBadRequest = errors.New("bad request")
 
 type badRequest string

@@ -9,10 +9,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// redacted is what stands in the place of what is not shown.
+// redacted replaces a redacted value.
 const redacted = "[redacted]"
 
-// A redaction is what is not shown of payloads: the tokens of JSON Pointers.
+// A redaction holds the tokens of the JSON Pointers to redact.
 type redaction [][]string
 
 func readRedaction(pointers []string) (r redaction, err error) {
@@ -29,14 +29,14 @@ func readRedaction(pointers []string) (r redaction, err error) {
 	return r, nil
 }
 
-// apply returns a payload without what is not shown.
+// apply returns a payload with the redacted values replaced.
 func (r redaction) apply(data json.RawMessage) json.RawMessage {
 	if len(r) == 0 || data == nil {
 		return data
 	}
 	var v any
 	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber() // they are shown as they were written
+	d.UseNumber() // keep numbers as written
 	if d.Decode(&v) != nil {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// readPoint reads where a replay begins, exactly one of a time, a position and an event id, and until when it goes.
+// readPoint parses the start of a replay, exactly one of a time, a position and an event id, and its optional end.
 func readPoint(q url.Values) (p operator.Point, err error) {
 	given := 0
 	for name, values := range q {
@@ -25,7 +25,7 @@ func readPoint(q url.Values) (p operator.Point, err error) {
 			p.Since, err = readTime(name, text)
 		case name == "until":
 			if p.Until, err = readTime(name, text); err == nil {
-				continue // no beginning
+				continue // until is not a start
 			}
 		case name == "position":
 			var n uint64
@@ -69,7 +69,7 @@ func (h *handler) replay(ctx context.Context, t *task, result map[string]any) er
 	return h.admin.Replay(ctx, t.action.Subscription, at.Cursor, at.Last)
 }
 
-// beginning tells where a replay of the subscription would begin, and how much would follow.
+// beginning finds where a replay of the subscription would begin, and how many entries would follow.
 func (h *handler) beginning(w http.ResponseWriter, r *http.Request, actor string) (i operator.WebhookInfo, at operator.Beginning, ok bool) {
 	if i, ok = h.subscription(w, r, actor, Replay); !ok {
 		return i, at, false
@@ -85,7 +85,7 @@ func (h *handler) beginning(w http.ResponseWriter, r *http.Request, actor string
 	return i, at, true
 }
 
-// replayPages serves what a replay would do, by the API and by the console.
+// replayPages serves the preview of a replay, in the API and in the console.
 func (h *handler) replayPages(add adder) {
 	add("GET", "/api/subscriptions/{id}/replay", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if _, at, ok := h.beginning(w, r, actor); ok {

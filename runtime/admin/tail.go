@@ -15,21 +15,20 @@ import (
 )
 
 const (
-	// maxTails bounds how many live tails an actor has at once.
+	// maxTails limits the open live tails of an actor.
 	maxTails = 32
-	// tailBeat is how often something is written when nothing happens, so that a connection that is gone
-	// is noticed.
+	// tailBeat is the interval of writes without events, which detect a closed connection.
 	tailBeat = 15 * time.Second
-	// tailAuthorize is how often Authorize is asked again.
+	// tailAuthorize is the interval at which the request is authorized again while the tail runs.
 	tailAuthorize = time.Minute
-	// tailWrite bounds how long a client may take to read what is written.
+	// tailWrite limits the time for writing to a client.
 	tailWrite = 10 * time.Second
-	// tailRetry is after how many milliseconds a browser connects again.
+	// tailRetry is the time after which a browser reconnects, in milliseconds.
 	tailRetry = 2000
 )
 
-// tail serves occurrences as they pass, as server-sent events: "occurrence", "skipped" when the client was
-// too slow, and "end" with a problem, after which nothing follows.
+// tail serves occurrences live as server-sent events. The events are "occurrence", "skipped" if the client was too
+// slow, and "end" with a problem as the last one.
 func (h *handler) tail(w http.ResponseWriter, r *http.Request, actor string) {
 	f, err := readFilter(r.URL.Query(), "event")
 	if q := r.URL.Query(); err == nil && (q.Has("after") || q.Has("limit")) {
@@ -57,7 +56,7 @@ func (h *handler) tail(w http.ResponseWriter, r *http.Request, actor string) {
 	}
 	s := &sse{w: w, c: http.NewResponseController(w)}
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // of proxies
+	w.Header().Set("X-Accel-Buffering", "no") // for proxies
 	if err := s.write(fmt.Sprintf("retry: %d\n\n", tailRetry)); err != nil {
 		return
 	}
@@ -67,7 +66,7 @@ func (h *handler) tail(w http.ResponseWriter, r *http.Request, actor string) {
 	}
 }
 
-// follow returns nil when the client is gone.
+// follow writes occurrences until the tail ends. It returns nil if the client has disconnected.
 func (h *handler) follow(r *http.Request, s *sse, t operator.Tail, actor string, action Action) error {
 	ctx := r.Context()
 	ask := time.Now().Add(tailAuthorize)
@@ -105,7 +104,7 @@ func (h *handler) follow(r *http.Request, s *sse, t operator.Tail, actor string,
 	return nil
 }
 
-// again asks whether the request is still that actor's, who may still tail.
+// again authenticates and authorizes the request once more.
 func (h *handler) again(r *http.Request, actor string, a Action) error {
 	now, err := h.authenticate(r)
 	if err == nil && now != actor {
@@ -117,7 +116,7 @@ func (h *handler) again(r *http.Request, actor string, a Action) error {
 	return err
 }
 
-// tails counts the open ones by actor.
+// tails counts the open tails of each actor.
 type tails struct {
 	mu   sync.Mutex
 	open map[string]int
@@ -144,7 +143,7 @@ func (t *tails) give(actor string) {
 	}
 }
 
-// show writes what has passed.
+// show writes new occurrences.
 func (h *handler) show(s *sse, found []operator.Occurrence, skipped int64) error {
 	if skipped > 0 {
 		if err := s.event("skipped", map[string]int64{"count": skipped}); err != nil {
@@ -159,13 +158,13 @@ func (h *handler) show(s *sse, found []operator.Occurrence, skipped int64) error
 	return nil
 }
 
-// A shownOccurrence has its payload only where payloads are shown.
+// A shownOccurrence has a payload only if payloads are shown.
 type shownOccurrence struct {
 	operator.Occurrence
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// shownOccurrence is an occurrence as operators may see it.
+// shownOccurrence returns the part of an occurrence that operators may see.
 func (h *handler) shownOccurrence(o operator.Occurrence) shownOccurrence {
 	if !h.payloads {
 		o.Data = nil
@@ -173,7 +172,7 @@ func (h *handler) shownOccurrence(o operator.Occurrence) shownOccurrence {
 	return shownOccurrence{Occurrence: o, Data: h.redact.apply(o.Data)}
 }
 
-// Why a tail ends.
+// Reasons for the end of a tail.
 var (
 	errRefused  = errors.New("access was revoked")
 	errShutDown = errors.New("the server is shutting down")
@@ -186,14 +185,14 @@ type sse struct {
 }
 
 func (s *sse) event(name string, v any) error {
-	b, err := json.Marshal(v) // one line
+	b, err := json.Marshal(v) // on one line
 	if err != nil {
 		return err
 	}
 	return s.write("event: " + name + "\ndata: " + string(b) + "\n\n")
 }
 
-// write ends with the connection when the client does not read.
+// write writes an event. It fails if the client does not read it in time.
 func (s *sse) write(text string) error {
 	if err := s.c.SetWriteDeadline(time.Now().Add(tailWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err

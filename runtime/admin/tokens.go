@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Tokens returns a simple Authenticate: a caller with one of the tokens is the actor that the token
-// belongs to. The token is sent as a bearer token or, from a browser, as the
-// password of any user. Empty tokens are ignored.
+// Tokens returns a simple Authenticate function for a fixed set of tokens. A caller with a token is the actor to whom
+// the token belongs. The caller sends the token as a bearer token or, from a browser, as the password of any user.
+// Empty tokens are ignored.
 func Tokens(byActor map[string]string) func(*http.Request) (string, error) {
 	type pair struct {
 		actor string

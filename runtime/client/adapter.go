@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -16,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/carry"
 )
 
-// What adapters stand on is not in this package's API: they reach it by package carry.
+// init installs the hooks of package carry, which give adapters access to this package's internals.
 func init() {
 	carry.Via = func(c func() carry.Carrier) any {
 		return SubscribeOption(func(o *subscribeOptions) { o.carrier = c() })
@@ -38,10 +37,10 @@ func init() {
 	carry.Repeatable = repeatable
 }
 
-// inside is a client as adapters see it.
+// inside implements carry.Client on a Client.
 type inside struct{ c *Client }
 
-// An intake takes what a carrier receives.
+// An intake implements carry.Intake: it accepts a carrier's events for one subscription.
 type intake struct {
 	s    *subscription
 	sess *session
@@ -102,7 +101,7 @@ func (s *subscription) runCarrier(ctx context.Context, sess *session) error {
 	return err
 }
 
-// observers hear of notifications that the SDK would drop.
+// observers holds the callbacks of adapters: for notifications that the SDK would drop, and for Close.
 type observers struct {
 	mu   sync.Mutex
 	last int
@@ -132,7 +131,7 @@ func (in inside) Observe(methods []string, take func(method string, params json.
 	}
 }
 
-// observed passes a notification on to the subscriptions that it concerns.
+// observed passes a notification to the adapters that observe its method.
 func (o *observers) observed(method string, params json.RawMessage) {
 	o.mu.Lock()
 	var takes []func(string, json.RawMessage)
@@ -145,13 +144,6 @@ func (o *observers) observed(method string, params json.RawMessage) {
 	for _, take := range takes {
 		take(method, slices.Clone(params))
 	}
-}
-
-// watching reports whether anybody observes anything.
-func (o *observers) watching() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.all) > 0
 }
 
 func (in inside) BeforeClose(f func()) (stop func()) {
@@ -171,7 +163,7 @@ func (in inside) BeforeClose(f func()) (stop func()) {
 	}
 }
 
-// closing calls what BeforeClose was given, all at a time.
+// closing calls all functions registered with BeforeClose, concurrently, and waits for them.
 func (o *observers) closing() {
 	o.mu.Lock()
 	ends := o.ends
@@ -201,58 +193,17 @@ func (in inside) Live(ctx context.Context) (cs *mcp.ClientSession, stateless boo
 }
 
 func (in *intake) Listen(ctx context.Context, key string, acknowledged func()) error {
-	s := in.sess
-	// The SDK fills in _meta for calls through its own functions only: take it from one.
-	own := newCall(nil)
-	if _, err := s.cs.ListTools(withCall(ctx, own), nil); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	c := newCall(newInflow(s.board.shared))
-	p := &listenParams{Notifications: map[string]bool{}}
-	own.mu.Lock()
-	p.Meta = own.meta
-	own.mu.Unlock()
-	if p.Meta == nil {
-		p.Meta = mcp.Meta{}
-	}
-	p.Meta[key] = true
-	in.s.c.background(func() {
-		_, err := in.s.c.send(withCall(ctx, c), methodListen, &mcp.ClientRequest[*listenParams]{Session: s.cs, Params: p})
-		if err != nil {
-			c.end()
+	p := &params{body: listenParams{Notifications: map[string]bool{}}}
+	p.Meta = mcp.Meta{key: true}
+	err := in.s.c.listen(ctx, in.sess, p, nil, func(ack wire.Members) bool {
+		if string(wire.FirstMember(ack["_meta"], key)) != "true" {
+			return false
 		}
+		acknowledged()
+		return true
 	})
-	trust := s.board.trust()
-	answer := time.NewTimer(in.s.c.opts.CallTimeout)
-	defer answer.Stop()
-	for {
-		select {
-		case f := <-c.in.frames:
-			c.in.took(f)
-			if f.method != notificationListenAck {
-				continue
-			}
-			var ack struct {
-				Meta map[string]json.RawMessage `json:"_meta"`
-			}
-			if wire.Decode(f.params, &ack) != nil || string(ack.Meta[key]) != "true" {
-				return events.NewError(wire.Unsupported, nil)
-			}
-			answer.Stop()
-			acknowledged()
-		case <-c.ended:
-			if len(c.in.frames) > 0 {
-				continue // what came before the end
-			}
-			return errStreamEnded
-		case <-trust.Done():
-			return errSilent
-		case <-answer.C:
-			return errTimeout(methodListen)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	if err == errDeclined {
+		return events.NewError(wire.Unsupported, nil)
 	}
+	return err
 }

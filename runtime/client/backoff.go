@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// maxWait bounds every wait that a server asks for: nextPollMs, Retry-After, retryAfterMs. A server that
-// asks for more must not silence a subscription for good.
+// maxWait bounds every wait that a server asks for: nextPollMs, Retry-After, retryAfterMs. Otherwise a server could
+// silence a subscription for good.
 const maxWait = time.Hour
 
-// Backoff spaces attempts: the n-th attempt waits a random time between half and all of Min·2ⁿ, at most Max. While
-// nobody answers, and after a stream that had delivered, the waits of the first 5 s are cut to 250 ms each: where
-// servers stand behind a balancer another one may be there.
+// Backoff spaces attempts: the n-th attempt waits a random time between half and all of Min·2ⁿ, at most Max. While no
+// server answers, and after a stream that had delivered events, the waits of the first 5 s are cut to 250 ms each:
+// behind a load balancer another server may answer.
 type Backoff struct {
 	// Min is the first wait; 0 means 1 s.
 	Min time.Duration
@@ -28,19 +28,19 @@ func (b Backoff) delay(n int) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// The brisk tries that begin an outage.
+// Limits of the short pauses at the start of an outage.
 const (
-	briskPause = 250 * time.Millisecond // the longest of their pauses
-	briskFor   = 5 * time.Second        // the sum of them
+	briskPause = 250 * time.Millisecond // the longest such pause
+	briskFor   = 5 * time.Second        // the longest sum of them
 )
 
-// pauses are those of one thing that is tried until it succeeds. Brisk ones divide what Backoff says, so
-// that after them there are as many tries as without.
+// pauses spaces the attempts of one operation until it succeeds. Short pauses subdivide the waits of Backoff, so that
+// the later attempts keep their number and times.
 type pauses struct {
 	Backoff
 	n      int
 	waited time.Duration
-	due    time.Duration // when Backoff alone would have tried next, as a sum of pauses
+	due    time.Duration // when Backoff would make the next attempt without short pauses, as a sum of pauses
 }
 
 func (p *pauses) next(brisk bool) time.Duration {

@@ -13,45 +13,46 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// handTimeout is how long a delivery waits for room in the queue before the server is told to try
-// again; servers wait about five seconds.
+// handTimeout is how long a delivery waits for room in the queue before the answer makes the server retry. Servers wait
+// about five seconds.
 const handTimeout = 3 * time.Second
 
-// A callback is the receiving side of one webhook subscription: its endpoint, what is stored of
-// it, and the way from there into the inbox. It outlives legs and sessions.
+// A callback is the receiving side of one webhook subscription: its endpoint, its stored record, and the path of
+// deliveries into the inbox. It outlives legs and sessions.
 type callback struct {
 	s        *subscription
 	w        *webhooks
-	key      string // of the stores; "" when nothing is stored
+	key      string // of the record in the stores; "" if nothing is stored
 	endpoint *webhook.Endpoint
 	url      string
-	// former is a callback URL of an earlier process that has to be unsubscribed first.
+	// former is the callback URL of an earlier process that must be unsubscribed first.
 	former string
-	// resumed tells that an earlier process had a subscription under this key.
+	// resumed says whether an earlier process had a subscription under this key.
 	resumed bool
-	// present tells that the server may have a subscription for url.
+	// present says whether the server may have a subscription for url.
 	present bool
-	// reports tells that the server has sent a deliveryStatus, so that none means a new subscription.
+	// reports says whether the server has sent a deliveryStatus; if it has, a response without one means a new
+	// subscription.
 	reports bool
 	rotated time.Time
-	lapses  time.Time     // when the grant ends; zero for never
+	lapses  time.Time     // when the grant expires; zero for never
 	heard   atomic.Uint64 // deliveries so far
 
 	terminated chan error
-	// turn is held while something is handed to the inbox, so that deliveries that arrive together go in one by one.
+	// turn is held during each handover to the inbox, so that concurrent deliveries enter one at a time.
 	turn   chan struct{}
 	wake   chan struct{} // a token when something was stored
-	after  uint64        // the last sequence handed over; guarded by turn
+	after  uint64        // the sequence handed over last; guarded by turn
 	stop   context.CancelFunc
 	pumped sync.WaitGroup
 
 	mu     sync.Mutex
 	state  clientstore.Callback
-	closed bool // the record is not written any more
+	closed bool // the record must not be written any more
 }
 
-// openCallback opens the endpoint of s, taking up what an earlier process left. From then on
-// challenges are answered and stored bodies handed out.
+// openCallback opens the endpoint of s and restores the record of an earlier process. From then on challenges are
+// answered and stored bodies are handed to the inbox.
 func (s *subscription) openCallback(ctx context.Context) (*callback, error) {
 	w := s.c.webhooks
 	cb := &callback{s: s, w: w, key: s.ledger.key, terminated: make(chan error, 1), turn: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
@@ -73,7 +74,7 @@ func (s *subscription) openCallback(ctx context.Context) (*callback, error) {
 	return cb, nil
 }
 
-// stores tells whether bodies are stored before they are answered for.
+// stores reports whether bodies are stored before they are acknowledged.
 func (cb *callback) stores() bool { return cb.w.Received != nil }
 
 func (cb *callback) restore(ctx context.Context) error {
@@ -86,7 +87,7 @@ func (cb *callback) restore(ctx context.Context) error {
 	}
 	o := webhook.EndpointOptions{Path: cb.state.Path, Ring: cb.ring()}
 	if cb.endpoint, err = cb.w.Receiver.Open(o); err != nil && found {
-		// The path is of a receiver with another prefix.
+		// The path belongs to a receiver with another prefix.
 		o.Path = ""
 		cb.endpoint, err = cb.w.Receiver.Open(o)
 	}
@@ -101,7 +102,7 @@ func (cb *callback) restore(ctx context.Context) error {
 	cb.resumed = true
 	s := cb.s
 	if s.opts.fromNow || s.opts.cursor != "" {
-		// The application starts elsewhere; what was received before is not wanted.
+		// The application starts at another position and does not want the bodies received so far.
 		if cb.stores() {
 			if err := cb.w.Received.TakeReceived(ctx, cb.key, maxSequence, clientstore.Saved{}); err != nil {
 				cb.endpoint.Close()
@@ -118,8 +119,8 @@ func (cb *callback) restore(ctx context.Context) error {
 		}
 		s.mu.Unlock()
 	}
-	// While nobody answered, the server may have given events up. A subscription from the cursor
-	// gets them again; without a cursor what the server still has to deliver is all there is.
+	// If no process answered for a while, the server may have given up deliveries. A subscription from the cursor repeats
+	// them; without a cursor only the server's pending deliveries remain.
 	if cb.state.URL != cb.url || s.resume() != nil || s.opts.fromNow {
 		cb.former = cb.state.URL
 	}
@@ -127,10 +128,10 @@ func (cb *callback) restore(ctx context.Context) error {
 	return nil
 }
 
-// maxSequence is beyond every sequence of a store.
+// maxSequence is larger than every sequence of a store.
 const maxSequence = 1<<63 - 1
 
-// save stores path, secrets and id. Path and secrets are stored before the server is told of them.
+// save stores the path, the secrets and the ID. The path and the secrets are stored before the server learns them.
 func (cb *callback) save(ctx context.Context, change func(*clientstore.Callback)) error {
 	if cb.w.Callbacks == nil || cb.key == "" {
 		return nil
@@ -155,14 +156,14 @@ func (cb *callback) save(ctx context.Context, change func(*clientstore.Callback)
 	return nil
 }
 
-// close ends the writing of the record.
+// close stops further writes of the record.
 func (cb *callback) close() {
 	cb.mu.Lock()
 	defer cb.mu.Unlock()
 	cb.closed = true
 }
 
-// forget drops the record after the subscription's end.
+// forget deletes the record after the subscription has ended.
 func (cb *callback) forget(ctx context.Context) error {
 	if cb.w.Callbacks == nil || cb.key == "" {
 		return nil
@@ -170,10 +171,10 @@ func (cb *callback) forget(ctx context.Context) error {
 	return cb.w.Callbacks.DeleteCallback(ctx, cb.key)
 }
 
-// errEnding refuses a delivery while the subscription ends; the server tries again, or not.
+// errEnding refuses a delivery while the subscription ends. The server may retry it.
 var errEnding = errors.New("client: the subscription is ending")
 
-// take is the endpoint's handler: it returns nil once the message is stored, or in the queue.
+// take is the endpoint's handler. It returns nil once the message is stored or queued.
 func (cb *callback) take(ctx context.Context, d webhook.Delivery) error {
 	s := cb.s
 	if s.ctx.Err() != nil {
@@ -211,7 +212,7 @@ func (cb *callback) terminate(e *webhook.ErrorObject) {
 	}
 	select {
 	case cb.terminated <- &TerminatedError{Event: cb.s.name, Err: errorOf(e.Code, e.Message, e.Data)}:
-	default: // one is known already
+	default: // a termination is already pending
 	}
 }
 
@@ -224,7 +225,7 @@ func (cb *callback) acquire(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// hand gives one message to the inbox; sequence is its place in the store, 0 for none.
+// hand passes one message to the inbox. sequence is its position in the store, or 0 if it is not stored.
 func (cb *callback) hand(ctx context.Context, d *webhook.Delivery, sequence uint64) error {
 	if d.Type == wire.EnvelopeGap {
 		return cb.s.gapItem(ctx, cb.s.usable(d.Envelope.Cursor), sequence)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -13,8 +13,7 @@ import (
 
 const methodListen = "subscriptions/listen"
 
-// params are the params of any method of the extension: a shape of package wire, plus the _meta
-// that the SDK fills in.
+// params are the params of any method of the extension: a type of package wire, plus the _meta that the SDK fills in.
 type params struct {
 	mcp.ParamsBase
 	body any
@@ -38,8 +37,8 @@ func (p *params) MarshalJSON() ([]byte, error) {
 	return append(append(out, meta...), '}'), nil
 }
 
-// result keeps a result as it came, so that what the extension's results look like is decided in
-// package wire only and a strange one is no failure of the session.
+// result keeps a result as raw JSON, so that only package wire decodes the extension's results and a malformed one does
+// not end the session.
 type result struct {
 	mcp.ResultBase
 	raw json.RawMessage
@@ -51,15 +50,8 @@ func (r *result) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// listenParams are those of subscriptions/listen with the filter that the SDK's own type lacks.
-type listenParams struct {
-	mcp.ParamsBase
-	Notifications map[string]bool `json:"notifications"`
-}
-
-// install prepares mc: it may send the extension's methods, and it declares the extension in every
-// request that carries capabilities (CAP-3). It returns the handler below mc's other middleware,
-// by which subscriptions/listen is sent.
+// install prepares mc to send the extension's methods and to declare the extension in every request that carries
+// capabilities (CAP-3). It returns the handler below mc's other middleware, which sends subscriptions/listen.
 func install(mc *mcp.Client) (mcp.MethodHandler, error) {
 	for _, method := range []string{wire.MethodList, wire.MethodPoll, wire.MethodStream, wire.MethodSubscribe, wire.MethodUnsubscribe} {
 		if err := mcp.AddSendingCustomMethod[*params, *result](mc, method); err != nil {
@@ -71,10 +63,8 @@ func install(mc *mcp.Client) (mcp.MethodHandler, error) {
 		below = next
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			declare(req.GetParams())
-			if c := callFrom(ctx); c != nil && req.GetParams() != nil {
-				c.mu.Lock()
-				c.meta = maps.Clone(req.GetParams().GetMeta())
-				c.mu.Unlock()
+			if ctx.Value(unsentKey{}) != nil {
+				return &result{}, nil
 			}
 			return next(ctx, method, req)
 		}
@@ -82,8 +72,16 @@ func install(mc *mcp.Client) (mcp.MethodHandler, error) {
 	return below, nil
 }
 
-// declare adds the extension to the capabilities in p: those of initialize, or those that travel
-// in _meta since 2026-07-28.
+type unsentKey struct{}
+
+// complete fills in the _meta of params as the SDK does for its own calls, without sending anything.
+func (s *session) complete(ctx context.Context, p *params) error {
+	_, err := mcp.CallCustomMethod[*params, *result](context.WithValue(ctx, unsentKey{}, true), s.cs, wire.MethodStream, p)
+	return err
+}
+
+// declare adds the extension to the capabilities in p: to those of initialize, or to those in _meta since revision
+// 2026-07-28.
 func declare(p mcp.Params) {
 	if p == nil {
 		return
@@ -119,8 +117,8 @@ func declare(p mcp.Params) {
 	meta[mcp.MetaKeyClientCapabilities] = open
 }
 
-// call is do for answers that come soon. It returns as soon as ctx ends, even while the SDK is
-// stuck writing to a peer that does not read.
+// call sends one request and returns its raw result. It returns as soon as ctx ends, even while the SDK is blocked
+// writing to a peer that does not read.
 func (s *session) call(ctx context.Context, method string, body any, c *call) (json.RawMessage, error) {
 	type answer struct {
 		raw json.RawMessage
@@ -142,7 +140,7 @@ func (s *session) call(ctx context.Context, method string, body any, c *call) (j
 	}
 }
 
-// do sends one request of the extension and returns its result as it came.
+// do sends one request of the extension and returns its raw result.
 func (s *session) do(ctx context.Context, method string, body any, c *call) (json.RawMessage, error) {
 	if !s.events {
 		return nil, ErrNoEvents
@@ -160,4 +158,90 @@ func (s *session) do(ctx context.Context, method string, body any, c *call) (jso
 		return c.result, nil
 	}
 	return res.raw, nil
+}
+
+// stream sends a request that is answered by a stream, passes its notifications to c.in, and returns why it ended. Over
+// HTTP the poster makes the request; otherwise the notifications arrive through the connection's tap.
+func (s *session) stream(ctx context.Context, method string, p *params, c *call) error {
+	c.method = method
+	ctx, cancel := s.join(ctx)
+	defer cancel()
+	if s.post != nil {
+		return s.post.stream(ctx, s, p, c)
+	}
+	if method != methodListen {
+		if _, err := s.do(ctx, method, p.body, c); err != nil {
+			return err
+		}
+		return errStreamEnded
+	}
+	if err := s.complete(ctx, p); err != nil {
+		return err
+	}
+	// This send returns when the request is written.
+	if _, err := s.send(withCall(ctx, c), method, &mcp.ClientRequest[*params]{Session: s.cs, Params: p}); err != nil {
+		return err
+	}
+	select {
+	case <-c.gone:
+		return errStreamEnded
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// listenParams are the params of subscriptions/listen, with the filter that the SDK's own type lacks.
+type listenParams struct {
+	Notifications map[string]bool `json:"notifications"`
+}
+
+// errDeclined reports that a server does not serve the filter of a listen request.
+var errDeclined = errors.New("client: the server declines " + methodListen)
+
+// listen keeps a subscriptions/listen request open, and returns why it ended. agreed receives the server's
+// acknowledgment and reports whether it serves the request; if not, the error is errDeclined.
+func (c *Client) listen(ctx context.Context, s *session, p *params, of *presence, agreed func(ack wire.Members) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	own := newCall(newInflow(s.board.shared))
+	own.presence = of
+	ended := make(chan error, 1)
+	c.background(func() { ended <- s.stream(ctx, methodListen, p, own) })
+	trust := s.board.trust()
+	answer := time.NewTimer(c.opts.CallTimeout)
+	defer answer.Stop()
+	acknowledged := false
+	take := func(f frame) error {
+		own.in.took(f)
+		if f.method != notificationListenAck || acknowledged {
+			return nil
+		}
+		ack, err := wire.DecodeMembers(f.params)
+		if acknowledged = err == nil && agreed(ack); !acknowledged {
+			return errDeclined
+		}
+		answer.Stop()
+		return nil
+	}
+	for {
+		select {
+		case f := <-own.in.frames:
+			if err := take(f); err != nil {
+				return err
+			}
+		case err := <-ended:
+			for len(own.in.frames) > 0 { // they arrived before the end
+				if err := take(<-own.in.frames); err != nil {
+					return err
+				}
+			}
+			return err
+		case <-trust.Done():
+			return errSilent
+		case <-answer.C:
+			return errTimeout(methodListen)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }

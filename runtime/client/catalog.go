@@ -9,24 +9,21 @@ import (
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// Pauses between readings of events/list.
+// Pauses between reads of events/list.
 const (
-	// relistPause is the shortest between two that changes cause.
+	// relistPause is the shortest pause between two reads caused by changes.
 	relistPause = time.Second
-	// slowRelist is by how much the readings by time are rarer where the server tells of changes: what
-	// it tells may be lost.
+	// slowRelist is the factor by which Relist grows if the server notifies of changes: notifications can be lost.
 	slowRelist = 6
-	// lastingListen is what a listen stream must have lived for its end to be a first one.
+	// lastingListen is how long a listen stream must have lived for its end to reset the backoff.
 	lastingListen = 10 * time.Second
 )
 
-// Bounds of one reading of events/list, beside that of its bytes, Options.MaxMessage.
+// Bounds of one read of events/list, in addition to Options.MaxMessage for its bytes.
 const (
 	maxPages       = 1_000
 	maxDescriptors = 10_000
@@ -34,19 +31,19 @@ const (
 
 // A Descriptor is one event type as the server's events/list describes it. See LIST-2.
 type Descriptor struct {
-	// Name is the event name, Description what people and models read.
+	// Name is the event name. Description is its text for people and models.
 	Name        string `json:"name"`
 	Description string `json:"description"`
 	// Delivery are the delivery modes that the type offers: "poll", "push" and "webhook".
 	Delivery []string `json:"delivery"`
-	// InputSchema and PayloadSchema are JSON Schemas as the server published them; {} where it has none.
+	// InputSchema and PayloadSchema are JSON Schemas as the server published them, {} if it published none.
 	InputSchema   json.RawMessage `json:"inputSchema"`
 	PayloadSchema json.RawMessage `json:"payloadSchema"`
 	// Meta is the entry's _meta, or nil.
 	Meta map[string]any `json:"_meta,omitempty"`
 }
 
-// A reading is what events/list said.
+// A reading is the result of one read of events/list.
 type reading struct {
 	list    []Descriptor
 	leftOut []*DescriptorError
@@ -54,13 +51,13 @@ type reading struct {
 
 // A catalog is the client's copy of the server's event types.
 type catalog struct {
-	reading chan struct{} // held while one goroutine reads the list for all
+	reading chan struct{} // held while one goroutine reads the list for all callers
 
 	mu    sync.Mutex
 	last  reading
-	at    time.Time // of the last reading
+	at    time.Time // of the last read
 	known bool
-	again bool // the next reading keeps its distance from the last
+	again bool // the next read waits until relistPause after the last
 }
 
 func (c *catalog) init() { c.reading = make(chan struct{}, 1) }
@@ -68,10 +65,10 @@ func (c *catalog) init() { c.reading = make(chan struct{}, 1) }
 func (c *catalog) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last.list, c.known, c.again = nil, false, false // what was left out stays known until the next reading
+	c.last.list, c.known, c.again = nil, false, false // leftOut stays until the next read
 }
 
-// forgetOld forgets what was not read just now: many may ask for it at once.
+// forgetOld drops the list unless it was read within relistPause, since many subscriptions may call it together.
 func (c *catalog) forgetOld() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +77,7 @@ func (c *catalog) forgetOld() {
 	}
 }
 
-// untilRead is how long to wait before what was forgotten is read again.
+// untilRead returns the pause before the next read of a dropped list.
 func (c *catalog) untilRead() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +87,7 @@ func (c *catalog) untilRead() time.Duration {
 	return relistPause - time.Since(c.at)
 }
 
-// forgetAgain forgets what is read again after a pause, since a server may make many ask for it.
+// forgetAgain drops the list and delays the next read, since a server may cause many of these calls.
 func (c *catalog) forgetAgain() {
 	c.forget()
 	c.mu.Lock()
@@ -159,7 +156,7 @@ func (c *Client) readList(ctx context.Context, s *session, own *call) (all readi
 	return unusable("it has more than %d pages", maxPages)
 }
 
-// add reads entries one by one: one that is malformed must not hide the others.
+// add decodes the entries one by one, so that a malformed entry does not hide the others.
 func (r *reading) add(entries []json.RawMessage) {
 	for _, raw := range entries {
 		read, err := wire.DecodeDescriptor(raw)
@@ -179,7 +176,7 @@ func errTimeout(method string) error {
 	return fmt.Errorf("client: no answer to %s in time: %w", method, context.DeadlineExceeded)
 }
 
-// keep stores what was read and tells every live subscription.
+// keep stores a reading and compares the type of every live subscription with it.
 func (c *Client) keep(all reading) {
 	c.catalog.mu.Lock()
 	c.catalog.last, c.catalog.known, c.catalog.at = all, true, time.Now()
@@ -194,7 +191,7 @@ func (c *Client) keep(all reading) {
 	}
 }
 
-// registry is a copy of the registry.
+// registry returns the live subscriptions.
 func (c *Client) registry() []*subscription {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,8 +210,16 @@ func find(all []Descriptor, name string) (Descriptor, bool) {
 	return all[i], true
 }
 
-// describe returns the descriptor of the event type of that name, reading the list when what is
-// known of it lacks the name. Subscriptions that ask at the same time share one reading.
+func namesOf(all []Descriptor) []string {
+	names := make([]string, len(all))
+	for i, d := range all {
+		names[i] = clipped([]byte(d.Name))
+	}
+	return names
+}
+
+// describe returns the descriptor of the event type called name, and reads the list if the cached one lacks the name.
+// Concurrent callers share one read.
 func (c *Client) describe(ctx context.Context, s *session, name string) (Descriptor, error) {
 	select {
 	case c.catalog.reading <- struct{}{}:
@@ -241,18 +246,18 @@ func (c *Client) describe(ctx context.Context, s *session, name string) (Descrip
 				return d, bad
 			}
 		}
-		return d, events.NewError(wire.NotFound, map[string]string{"kind": "event"})
+		return d, &unknownEventError{event: name, has: namesOf(all), err: events.NewError(wire.NotFound, map[string]string{"kind": "event"})}
 	}
 	return d, nil
 }
 
-// watch keeps the catalog fresh while the session lives: on list_changed where the server sends it,
-// else by time as long as there are subscriptions (CLI-9).
+// watch keeps the catalog fresh while the session lives: on list_changed if the server sends it, otherwise at intervals
+// while there are subscriptions (CLI-9).
 func (c *Client) watch(s *session) {
 	notified := s.listChanged
 	if notified && s.stateless {
 		listening := make(chan bool, 1)
-		c.background(func() { c.listen(s, listening) })
+		c.background(func() { c.listenAgain(s, listening) })
 		select {
 		case notified = <-listening:
 		case <-s.ctx.Done():
@@ -268,7 +273,7 @@ func (c *Client) watch(s *session) {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	var again <-chan time.Time // after a reading of a change that failed
+	var again <-chan time.Time // after a failed read of a change
 	pauses := pauses{Backoff: c.opts.Backoff}
 	for changed := false; ; {
 		select {
@@ -290,14 +295,14 @@ func (c *Client) watch(s *session) {
 		} else if changed {
 			again = time.After(pauses.next(false))
 		}
-		// What changes meanwhile is read in one go.
+		// Changes during this pause are covered by one read.
 		if sleep(s.ctx, relistPause-time.Since(began)) != nil {
 			return
 		}
 	}
 }
 
-// refresh reads the list again and reports whether it could. Until it is read what was known of it stays.
+// refresh reads the list and reports whether it succeeded. Until then the cached list stays.
 func (c *Client) refresh(s *session) (ok bool) {
 	all, err := c.list(s.ctx, s)
 	if err != nil {
@@ -312,10 +317,9 @@ func (c *Client) refresh(s *session) (ok bool) {
 	return true
 }
 
-// listen asks for list_changed by subscriptions/listen, which the stateless era needs (D8), and
-// asks again when the stream ends. It reports once whether the server serves the filter, and
-// returns when it does not.
-func (c *Client) listen(s *session, served chan<- bool) {
+// listenAgain requests list_changed with subscriptions/listen, as stateless sessions need (D8), and reopens the stream
+// when it ends. It reports once whether the server serves the filter, and returns if it does not.
+func (c *Client) listenAgain(s *session, served chan<- bool) {
 	known := false
 	report := func(ok bool) {
 		if !known {
@@ -324,10 +328,17 @@ func (c *Client) listen(s *session, served chan<- bool) {
 		}
 	}
 	pauses := pauses{Backoff: c.opts.Backoff}
-	var answers presence // those to the listen requests
+	var answers presence // to the listen requests
 	for s.ctx.Err() == nil {
-		began := time.Now()
-		acknowledged, err := c.listenOnce(s, &answers, func() { report(true) })
+		began, acknowledged := time.Now(), false
+		p := &params{body: listenParams{Notifications: map[string]bool{wire.ListenFilter: true}}}
+		err := c.listen(s.ctx, s, p, &answers, func(ack wire.Members) bool {
+			acknowledged = string(wire.FirstMember(ack["notifications"], wire.ListenFilter)) == "true"
+			if acknowledged {
+				report(true)
+			}
+			return acknowledged
+		})
 		if !acknowledged && !known && !isAway(err) {
 			report(false)
 			return
@@ -339,63 +350,6 @@ func (c *Client) listen(s *session, served chan<- bool) {
 		if sleep(s.ctx, pauses.next(lasted || isAway(err))) != nil {
 			return
 		}
-		wake(s.board.changed) // what changed while nobody listened was not told
-	}
-}
-
-// listenOnce asks once, and returns when the stream has ended, with whether the server had agreed. err is nil
-// when that is all there is to say.
-func (c *Client) listenOnce(s *session, answers *presence, acknowledged func()) (ok bool, err error) {
-	// The SDK fills in _meta for calls through its own functions only: take it from one.
-	own := newCall(nil)
-	if _, err := c.readList(s.ctx, s, own); err != nil {
-		return false, err
-	}
-	ctx, cancel := context.WithCancel(s.ctx)
-	defer cancel()
-	c2 := newCall(newInflow(s.board.shared))
-	c2.presence = answers
-	p := &listenParams{Notifications: map[string]bool{wire.ListenFilter: true}}
-	own.mu.Lock()
-	p.Meta = own.meta
-	own.mu.Unlock()
-	c.background(func() {
-		// It returns when the request is written, and keeps the call alive until ctx ends.
-		_, err := c.send(withCall(ctx, c2), methodListen, &mcp.ClientRequest[*listenParams]{Session: s.cs, Params: p})
-		if err != nil {
-			c2.end()
-		}
-	})
-	trust := s.board.trust()
-	answer := time.NewTimer(c.opts.CallTimeout)
-	defer answer.Stop()
-	for {
-		select {
-		case f := <-c2.in.frames:
-			c2.in.took(f)
-			if f.method != notificationListenAck || ok {
-				continue
-			}
-			var ack struct {
-				Notifications map[string]json.RawMessage `json:"notifications"`
-			}
-			if wire.Decode(f.params, &ack) != nil || string(ack.Notifications[wire.ListenFilter]) != "true" {
-				return false, nil
-			}
-			ok = true
-			answer.Stop()
-			acknowledged()
-		case <-c2.ended:
-			if len(c2.in.frames) > 0 {
-				continue // what came before the end
-			}
-			return ok, c2.reason()
-		case <-answer.C:
-			return false, nil
-		case <-trust.Done():
-			return ok, nil
-		case <-ctx.Done():
-			return ok, nil
-		}
+		wake(s.board.changed) // changes while no stream was open were not notified
 	}
 }

@@ -14,47 +14,46 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/coalesce"
 )
 
-// Coalescing says which events are joined to bursts, and when a burst is handed over. What is zero is as the event type
-// says, where it publishes an x-coalesce. See COAL-2.
+// Coalescing configures how events are joined into bursts, and when a burst is handed over. Zero fields take the values
+// of the event type's x-coalesce, if it publishes one. See COAL-2.
 type Coalescing struct {
-	// Key holds JSON Pointers into the payload as it is received, at most 8. Events with equal strings, numbers or
-	// booleans there are joined. An event that has none at one of the places, or does not decode, is joined with no other.
+	// Key holds JSON Pointers into the received payload, at most 8. Events with equal strings, numbers or booleans at
+	// all of them are joined. An event that lacks one of these values, or cannot be decoded, is not joined with others.
 	Key []string
-	// Quiet is how long nothing more has to come for a key before its burst is handed over, Max how long the first event
-	// of a burst waits at most: ten times Quiet, up to a day, where neither this nor the type says something that is as
-	// long as Quiet.
+	// Quiet is the time without another event for a key after which its burst is handed over. Max bounds the wait of
+	// the burst's first event. If neither this field nor the type sets a Max of at least Quiet, it is ten times Quiet,
+	// up to a day.
 	Quiet, Max time.Duration
-	// Keep is "latest" or "all": what [BurstOf] has of a burst. Where the type does not say either, it is "latest".
+	// Keep says which events [BurstOf] returns: "latest" or "all". The default, if the type sets none, is "latest".
 	Keep string
 }
 
-// WithCoalescing joins the events of a [Binding] to bursts: the handler is called once for the events of one key, with the
-// latest, when nothing more has come for the key for a while. [BurstOf] tells it how many there were. Without an argument,
-// or with zero fields, the values are those that the event type publishes; where it publishes none, [Consume] ends with
-// an error.
+// WithCoalescing joins the events of a [Binding] into bursts and calls the handler once per burst. The handler gets the
+// latest event of a key after a quiet time; [BurstOf] returns how many there were. Without an argument, or with zero
+// fields, the values published by the event type apply; if it publishes none, [Consume] ends with an error.
 //
-// A nil from the handler settles all events of the burst, and a crash before that repeats them. After an error the burst is
-// tried again as a whole. Bursts of one key are handled one after the other, unless [ConsumeOptions].Key says otherwise, which is
-// asked of the latest event. At most [Options].RecentIDs/2 events of a subscription wait or are in hand: then, and when they
-// hold more than [Options].MaxMessage bytes, the oldest burst is handed over early.
+// If the handler returns nil, all events of the burst are settled; a crash before that repeats them. After an error the
+// whole burst is retried. Bursts of one key are handled one after another, unless [ConsumeOptions].Key, which is called
+// with the latest event, says otherwise. At most [Options].RecentIDs/2 events of a subscription wait or are in flight:
+// beyond that, or when they hold more than [Options].MaxMessage bytes, the oldest burst is handed over early.
 //
-// It is for [Consume] alone. [Subscribe] refuses it: an iteration gets each event as it comes.
+// It applies only to [Consume]. [Subscribe] refuses it: an iteration gets each event as it arrives.
 func WithCoalescing(c ...Coalescing) SubscribeOption {
 	return func(o *subscribeOptions) { o.coalescing = append([]Coalescing{}, c...) }
 }
 
-// A Burst is the events that a handler is given together. See [BurstOf].
+// A Burst holds the events that a handler receives together. See [BurstOf].
 type Burst[A, P any] struct {
-	// Events ends with the latest. With Keep "all" it holds all events in the order in which they came, or else the
-	// latest alone.
+	// Events ends with the latest event. With Keep "all" it holds all events in the order of arrival, otherwise only
+	// the latest.
 	Events []*events.Event[A, P]
-	// Count is how many events were joined, First and Last are the timestamps of the first and the last that came.
+	// Count is the number of joined events. First and Last are the timestamps of the first and last to arrive.
 	Count       int
 	First, Last time.Time
 }
 
-// BurstOf returns the burst that a handler is called for, by the handler's own context and event. An event that was joined
-// with no other is a burst of its own. See [WithCoalescing].
+// BurstOf returns the burst that a handler is called for, given the handler's context and event. An event that was not
+// joined with others is a burst of one. See [WithCoalescing].
 func BurstOf[A, P any](ctx context.Context, ev *events.Event[A, P]) Burst[A, P] {
 	b := Burst[A, P]{Count: 1, First: ev.Timestamp.Time, Last: ev.Timestamp.Time}
 	if h, ok := ctx.Value(handedKey{}).(*handed); ok {
@@ -69,7 +68,7 @@ func BurstOf[A, P any](ctx context.Context, ev *events.Event[A, P]) Burst[A, P] 
 	return b
 }
 
-// A handed is what a handler's context has of a burst during one try.
+// A handed is the burst in a handler's context during one attempt.
 type handed struct {
 	joined  *joined
 	earlier []any // pointers to events, with Keep "all"
@@ -77,7 +76,7 @@ type handed struct {
 
 type handedKey struct{}
 
-// A joined is what a job stands for beside its own event: those of its burst that came before it.
+// A joined holds the earlier events of a job's burst.
 type joined struct {
 	places  []*place
 	earlier []events.Occurrence // with Keep "all"
@@ -93,7 +92,7 @@ func (g *joined) size() (n int64) {
 	return n
 }
 
-// check says what is wrong with c, whatever the event type says.
+// check returns an error if c is invalid, regardless of the event type.
 func (c *Coalescing) check() error {
 	for _, place := range c.Key {
 		if _, ok := wire.SplitPointer(place); !ok {
@@ -111,10 +110,10 @@ func (c *Coalescing) check() error {
 	return nil
 }
 
-// longest is Max where nobody says, in quiet times.
+// longest is the default of Max, as a multiple of Quiet.
 const longest = 10
 
-// complete fills in what the event type says in its descriptor's _meta.
+// complete fills in zero fields from the event type's descriptor, whose _meta is given.
 func (c *Coalescing) complete(meta map[string]any) error {
 	said, err := wire.CoalesceOf(meta)
 	if said == nil {
@@ -143,13 +142,13 @@ func (c *Coalescing) complete(meta map[string]any) error {
 	return errors.New("WithCoalescing: the event type publishes no x-coalesce; set Key and Quiet")
 }
 
-// A joining is the open bursts of a flow.
+// A joining holds the open bursts of a flow.
 type joining struct {
 	f     *flow
 	key   []string
 	woken chan struct{} // a token when the first burst opens
 
-	// mu is held while a burst is handed over too, so that those of one key stay in order.
+	// mu is also held while a burst is handed over, so that the bursts of one key stay in order.
 	mu     sync.Mutex
 	bursts *coalesce.Joiner[*job]
 }
@@ -164,14 +163,14 @@ func newJoining(f *flow, c Coalescing, limit int) *joining {
 	return g
 }
 
-// add takes a job into the burst of its key. It reports false where there is none to join.
+// add puts a job into the burst of its key. It reports false if the job cannot be joined.
 func (g *joining) add(s *subscription, j *job) bool {
 	key, ok := coalesce.Key(g.key, j.o.Raw)
 	if !ok {
 		return false
 	}
 	if _, err := s.decoded(g.f.b.event, j.o, nil); err != nil {
-		return false // it would take the others with it
+		return false // it would fail the whole burst
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -184,7 +183,7 @@ func (g *joining) add(s *subscription, j *job) bool {
 	return true
 }
 
-// supersede lets the next event stand for those that are held; mu is held.
+// supersede replaces the held job with the next, which represents both; mu is held.
 func (g *joining) supersede(held, next *job) *job {
 	next.joined = held.joined
 	if next.joined == nil {
@@ -196,7 +195,7 @@ func (g *joining) supersede(held, next *job) *job {
 	return next
 }
 
-// hand hands a burst to the workers; mu is held.
+// hand submits a burst to the workers; mu is held.
 func (g *joining) hand(b *coalesce.Burst[*job]) {
 	last := len(b.Events) - 1
 	j := b.Events[last]
@@ -211,7 +210,7 @@ func (g *joining) hand(b *coalesce.Burst[*job]) {
 	g.f.submit(j)
 }
 
-// run hands over what is due until the consumer stops.
+// run hands over due bursts until the consumer stops.
 func (g *joining) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -235,8 +234,7 @@ func (g *joining) run() {
 	}
 }
 
-// relieve hands the oldest burst over early where a subscription that has no room waits for it: where nothing before it is
-// in hand.
+// relieve hands the oldest burst over early if s has no room and that burst holds its oldest unsettled event.
 func (g *joining) relieve(s *subscription) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

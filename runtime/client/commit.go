@@ -9,45 +9,44 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
-// keptIDs is how many eventIds are saved beside a cursor, at least: those after the cursor are all
-// saved, however many they are.
+// keptIDs is the minimum number of eventIds saved with a cursor. All eventIds after the cursor are saved, regardless of
+// their number.
 const keptIDs = 256
 
 // saveTimeout bounds one call of a cursor store.
 const saveTimeout = 10 * time.Second
 
-// A place is what a ledger knows of one item that was handed out. The ledger's lock guards it.
+// A place is a ledger's record of one item that was handed out. The ledger's lock guards it.
 type place struct {
-	id       string // the eventId; "" for none
-	cursor   string // reached once this item and all before it are settled; "" where no position is known
-	sequence uint64 // the last place in the received store that is done with it
+	id       string // the eventId; "" if the item has none
+	cursor   string // reached once this item and all before it are settled; "" if unknown
+	sequence uint64 // the last sequence of the received store that this item covers
 	settled  bool
-	since    time.Time // when the event happened; zero where nobody asks
+	since    time.Time // when the event happened; zero if it was not recorded
 }
 
-// A ledger is what a subscription knows of its progress as the application sees it (CLI-6): what was handed
-// out, and the watermark, before which everything is settled. Iterations settle in order; the workers of
-// Consume in any (CON-2).
+// A ledger tracks a subscription's progress in the application (CLI-6): the items handed out, and the watermark, up to
+// which everything is settled. Iterations settle in order; the workers of Consume settle in any order (CON-2).
 type ledger struct {
-	store   clientstore.CursorStore // nil keeps nothing
+	store   clientstore.CursorStore // nil saves nothing
 	key     string
-	changed chan struct{} // a token when there is something to save; nil where nobody waits for it
+	changed chan struct{} // a token when there is something to save; nil if nothing waits for it
 
 	mu    sync.Mutex
-	open  []*place // handed out, from the oldest that is not settled on
-	at    string   // the cursor after what was handed out; "" while none is known
-	mark  string   // the watermark: the cursor after what is settled
-	ids   []string // eventIds of what is settled below open, oldest first
+	open  []*place // handed out, starting with the oldest unsettled item
+	at    string   // the cursor after the last item handed out; "" while unknown
+	mark  string   // the watermark: the cursor after the last settled item
+	ids   []string // eventIds settled before open, oldest first
 	after int      // how many of ids are newer than mark
 	dirty bool
 
-	// Of the webhook mode, where events come in any order and bodies may wait in a store.
+	// Fields of webhook mode, in which events arrive in any order and bodies may wait in a store.
 	callback      *callback
-	taken         uint64 // the last sequence that is settled with all before it
-	window, moves int    // ids and moves of the cursor since the last look at both
+	taken         uint64 // the last sequence up to which everything is settled
+	window, moves int    // ids and cursor moves since both were last checked
 
-	saving    sync.Mutex // held while the store is written, without mu
-	forgotten uint64     // the last sequence that the store has forgotten
+	saving    sync.Mutex // held during writes to the store, without mu
+	forgotten uint64     // the last sequence deleted from the store
 }
 
 func (l *ledger) useCallback(cb *callback) {
@@ -56,7 +55,7 @@ func (l *ledger) useCallback(cb *callback) {
 	l.callback = cb
 }
 
-// handOut records that the application has it, or that the cursor advanced behind what it has.
+// handOut records that the application received the item, or that the cursor advanced past its last item.
 func (l *ledger) handOut(it item) *place {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,13 +82,13 @@ func (l *ledger) handOut(it item) *place {
 	return p
 }
 
-// settle records that the application is done with p, and moves the watermark as far as everything is.
+// settle records that the application has finished p, and advances the watermark over all settled items.
 func (l *ledger) settle(p *place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.settled = true
 	if p.id != "" {
-		l.change() // saved by its id while something before it is open
+		l.change() // saved by its ID while an earlier item is open
 	}
 	for len(l.open) > 0 && l.open[0].settled {
 		l.pass(l.open[0])
@@ -122,8 +121,8 @@ func (l *ledger) pass(p *place) {
 	case l.callback == nil:
 		l.after = 0
 	case l.window >= keptIDs:
-		// A webhook's cursor is a watermark: one event that fails holds it while others arrive,
-		// and those are newer than it. Only a cursor that keeps moving tells that none is far ahead.
+		// A webhook's cursor is a watermark: a failing event holds it while newer events arrive. Only a cursor that
+		// keeps moving shows that no event is far ahead.
 		if l.moves >= keptIDs/16 {
 			l.after = keptIDs
 		}
@@ -132,13 +131,13 @@ func (l *ledger) pass(p *place) {
 	}
 }
 
-// change tells that there is something to save; mu is held.
+// change marks the ledger dirty and wakes the saver; mu is held.
 func (l *ledger) change() {
 	l.dirty = true
 	wake(l.changed)
 }
 
-// commit settles and saves everything handed out so far.
+// commit settles and saves all items handed out so far.
 func (l *ledger) commit(ctx context.Context) error {
 	l.mu.Lock()
 	for _, p := range l.open {
@@ -151,15 +150,15 @@ func (l *ledger) commit(ctx context.Context) error {
 	return l.save(ctx)
 }
 
-// A record is what is written of a ledger at a time.
+// A record is one snapshot of a ledger for the stores.
 type record struct {
 	clientstore.Saved
 	callback *callback
 	taken    uint64
 }
 
-// save writes the watermark, with the ids of what is settled beyond it. A subscription without a cursor has
-// nothing to save: a null cursor is never persisted.
+// save writes the watermark, with the eventIds settled after it. A subscription without a cursor saves nothing: a null
+// cursor is never persisted.
 func (l *ledger) save(ctx context.Context) error {
 	l.saving.Lock()
 	defer l.saving.Unlock()
@@ -178,7 +177,7 @@ func (l *ledger) save(ctx context.Context) error {
 	return nil
 }
 
-// snapshot returns what there is to save, if anything.
+// snapshot returns the record to save, if there are changes.
 func (l *ledger) snapshot() (record, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,7 +190,7 @@ func (l *ledger) snapshot() (record, bool) {
 	}
 	l.dirty = false
 	if l.mark == "" {
-		l.after = 0 // newer than nothing: the recent ones will do
+		l.after = 0 // without a mark only the recent ones are kept
 	}
 	if extra := len(l.ids) - max(keptIDs, l.after); extra > 0 {
 		l.ids = slices.Delete(l.ids, 0, extra)
@@ -205,11 +204,11 @@ func (l *ledger) snapshot() (record, bool) {
 	return record{clientstore.Saved{Cursor: l.mark, EventIDs: ids}, l.callback, l.taken}, true
 }
 
-// write saves r, and forgets the bodies that are done with in the same step; saving is held.
+// write saves r and deletes the settled bodies in the same step; saving is held.
 func (l *ledger) write(ctx context.Context, r record) error {
 	if r.callback != nil && r.Cursor == "" {
-		// Before the bodies go: between the two an event is known and stored, and not handed out
-		// again.
+		// The IDs are saved before the bodies are deleted: after a crash between the two, an event that is still stored
+		// is recognized as a duplicate.
 		err := r.callback.save(ctx, func(c *clientstore.Callback) { c.EventIDs = r.EventIDs })
 		if err != nil {
 			return err
@@ -228,43 +227,43 @@ func (l *ledger) write(ctx context.Context, r record) error {
 	return l.store.Save(ctx, l.key, r.Saved)
 }
 
-// position is the cursor after what was handed out.
+// position returns the cursor after the last item handed out.
 func (l *ledger) position() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.at
 }
 
-// begin sets where a subscription starts: at what was saved, or, with ok false, at a cursor that has yet to be.
+// begin sets the start of a subscription: the saved state, or, with ok false, an unsaved cursor.
 func (l *ledger) begin(s clientstore.Saved, ok bool) {
 	l.at, l.mark, l.ids = s.Cursor, s.Cursor, s.EventIDs
-	// Which of them are newer than the cursor is not kept; all might be.
+	// The store does not record which IDs are newer than the cursor, so all of them may be.
 	l.after = len(s.EventIDs)
 	l.dirty = !ok && s.Cursor != ""
 }
 
-// date tells when the event at p happened.
+// date records when the event at p happened.
 func (l *ledger) date(p *place, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.since = at
 }
 
-// ahead is how many items were handed out from the oldest on that is not settled.
+// ahead returns the number of items handed out since the oldest unsettled one, including it.
 func (l *ledger) ahead() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.open)
 }
 
-// isOldest reports whether p is the oldest item that is not settled.
+// isOldest reports whether p is the oldest unsettled item.
 func (l *ledger) isOldest(p *place) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.open) > 0 && l.open[0] == p
 }
 
-// unsettled is how many items are not settled, and when the event at the oldest of them happened.
+// unsettled returns the number of unsettled items, and when the oldest of their events happened.
 func (l *ledger) unsettled() (n int, oldest time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -274,7 +273,7 @@ func (l *ledger) unsettled() (n int, oldest time.Time) {
 		}
 	}
 	if n > 0 {
-		oldest = l.open[0].since // it is not settled, or it would have been passed
+		oldest = l.open[0].since // the first open item is never settled: pass removes it
 	}
 	return n, oldest
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A connTransport taps the connection of a message-based transport: stdio, in-memory, a process.
+// A connTransport taps the connection of a message-based transport: stdio, in-memory or a process.
 type connTransport struct {
 	inner mcp.Transport
 	board *board
@@ -21,20 +21,20 @@ func (t *connTransport) Connect(ctx context.Context) (mcp.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An SDK session that is told to close waits for its calls; one that is stuck in a write ends
-	// only with the connection.
+	// When an SDK session closes, it waits for its calls; a call that is blocked in a write ends only with the
+	// connection.
 	context.AfterFunc(t.board.aborted, func() { inner.Close() })
 	return &connTap{inner, t.board}, nil
 }
 
-// A connTap takes the extension's notifications out of what the SDK reads, which would drop them.
+// A connTap removes the extension's notifications from the messages that the SDK reads, since the SDK would drop them.
 type connTap struct {
 	mcp.Connection
 	board *board
 }
 
-// Write learns which call an id belongs to before the request is on the wire, so that no frame can
-// come before its receiver is known.
+// Write routes a request's ID to its call before it sends the request. Otherwise a frame could arrive before its
+// receiver is known.
 func (c *connTap) Write(ctx context.Context, m jsonrpc.Message) error {
 	r, ok := m.(*jsonrpc.Request)
 	if !ok || !r.IsCall() {
@@ -65,15 +65,9 @@ func (c *connTap) Read(ctx context.Context) (jsonrpc.Message, error) {
 			if r.IsCall() {
 				return m, nil
 			}
+			c.board.take(ctx, frame{r.Method, r.Params}, nil)
 			if strings.HasPrefix(r.Method, wire.NotificationPrefix) {
-				c.board.dispatch(ctx, frame{r.Method, r.Params}, nil)
 				continue
-			}
-			if c.board.others != nil {
-				c.board.others.observed(r.Method, r.Params)
-			}
-			if r.Method == notificationListenAck {
-				c.board.dispatch(ctx, frame{r.Method, r.Params}, nil)
 			}
 		case *jsonrpc.Response:
 			c.board.observe(r.Result)

@@ -198,6 +198,87 @@ func TestCON1DrainTimeout(t *testing.T) {
 	})
 }
 
+// CON-1, CON-3: a handler that the end of the drain cuts off has not failed: its event is not given up, however few tries
+// it has, and the next run gets it.
+func TestCON1DrainMakesNoDeadLetter(t *testing.T) {
+	consumeHouse(t, func(t *testing.T, h *house) {
+		cursors := memory.NewCursors()
+		run := h.consume(ConsumeOptions{Store: cursors, MaxTries: 1, DrainTimeout: time.Second}, h.on(func(ctx context.Context, _ *tickEvent) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}))
+		h.emit(1, 1)
+		synctest.Wait()
+		run.cancel()
+		if err := <-run.done; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the drain ended with %v", err)
+		}
+		if letters, err := cursors.DeadLetters(t.Context(), 0, 10); err != nil || len(letters) != 0 {
+			t.Errorf("given up: %+v, %v", letters, err)
+		}
+		var seen diary
+		run = h.consume(ConsumeOptions{Store: cursors}, h.on(func(_ context.Context, ev *tickEvent) error {
+			seen.add("%s", ev.ID)
+			return nil
+		}))
+		seen.want(t, "e1")
+		run.end()
+	})
+}
+
+// CON-2: a process that is killed before its first event is handled loses nothing: the position at which it began is
+// stored before a handler is called, although the store has just failed.
+func TestCON2KilledBeforeTheFirstEventIsHandled(t *testing.T) {
+	consumeHouse(t, func(t *testing.T, h *house) {
+		const key = "cursor"
+		cursors, kept := &failing{Cursors: memory.NewCursors(), save: errors.New("disk full")}, memory.NewCursors()
+		run := h.consume(ConsumeOptions{Store: cursors}, h.on(func(ctx context.Context, _ *tickEvent) error {
+			saved, ok, err := cursors.Load(ctx, key)
+			if err != nil || !ok {
+				t.Errorf("nothing is stored when the first handler runs: %v", err)
+				return err
+			}
+			return kept.Save(ctx, key, saved) // what a kill at this moment leaves
+		}, WithCursorKey(key)))
+		cursors.set(func() { cursors.save = nil })
+		h.emit(1, 1)
+		time.Sleep(time.Minute)
+		run.end()
+		var seen diary
+		run = h.consume(ConsumeOptions{Store: kept}, h.on(func(_ context.Context, ev *tickEvent) error {
+			seen.add("%s", ev.ID)
+			return nil
+		}, WithCursorKey(key)))
+		seen.want(t, "e1")
+		run.end()
+	})
+}
+
+// CON-2: while the store does not take the first position, nothing is handled: what was handled then would not be known to
+// have begun.
+func TestCON2NothingIsHandledBeforeThePositionIsStored(t *testing.T) {
+	consumeHouse(t, func(t *testing.T, h *house) {
+		cursors := &failing{Cursors: memory.NewCursors(), save: errors.New("disk full")}
+		var seen, problems diary
+		run := h.consume(ConsumeOptions{Store: cursors, Retry: Backoff{Min: time.Minute, Max: time.Minute}, OnProblem: func(err error) {
+			problems.add("%v", errors.As(err, new(*CommitError)))
+		}}, h.on(func(_ context.Context, ev *tickEvent) error {
+			seen.add("%s", ev.ID)
+			return nil
+		}))
+		h.emit(1, 1)
+		time.Sleep(10 * time.Second)
+		seen.want(t)
+		if told := problems.take(); !slices.Contains(told, "true") || slices.Contains(told, "false") {
+			t.Errorf("told: %v", told)
+		}
+		cursors.set(func() { cursors.save = nil })
+		time.Sleep(time.Minute)
+		seen.want(t, "e1")
+		run.end()
+	})
+}
+
 // Consume refuses what it could not do, before anything is sent.
 func TestConsumeRefuses(t *testing.T) {
 	consumeHouse(t, func(t *testing.T, h *house) {

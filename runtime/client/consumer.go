@@ -17,13 +17,13 @@ import (
 const (
 	// saveEvery is the shortest time between two saves of a watermark.
 	saveEvery = 100 * time.Millisecond
-	// drainGrace is what handlers have once their context has ended.
+	// drainGrace is how long handlers may run after their context has ended.
 	drainGrace = time.Second
 	// maxErrorText bounds the error of a dead letter in bytes.
 	maxErrorText = 16 << 10
 )
 
-// A consumer is what the bindings of one [Consume] share: the workers, and the order of what they do.
+// A consumer is one [Consume]: it holds the bindings, the workers, and the order of the jobs.
 type consumer struct {
 	c       *Client
 	o       ConsumeOptions
@@ -32,35 +32,35 @@ type consumer struct {
 
 	running  context.Context // nothing new starts once it is done
 	stop     context.CancelFunc
-	handling context.Context // of the handlers
+	handling context.Context // the handlers' context
 	cancel   context.CancelFunc
 	workers  sync.WaitGroup
-	// receivers are what the flows run, until running is done.
+	// receivers counts the goroutines of the flows, which end once running is done.
 	receivers sync.WaitGroup
 
 	mu      sync.Mutex
-	work    sync.Cond // something is ready, or the consumer has stopped
+	work    sync.Cond // signaled when a job is ready or the consumer stops
 	ready   []*job
-	lanes   map[string][]*job // by key; the first one of each is ready, waits for its retry or runs
+	lanes   map[string][]*job // by key; the first job of each is ready, waits for its retry or runs
 	waiting map[*job]*time.Timer
 	stopped bool
-	busy    int // handlers that run
+	busy    int // running handlers
 	failure error
-	idle    chan struct{} // closed once the consumer has stopped and no handler runs
+	idle    chan struct{} // closed once the consumer has stopped and all handlers have returned
 }
 
 // A job is an event on its way to its handler, or to the dead letters.
 type job struct {
 	f           *flow
 	o           events.Occurrence
-	key         string  // "" is in order with no other
-	place       *place  // nil of a dead letter that is tried again
-	joined      *joined // what it stands for beside its event; nil for nothing
-	letter      uint64  // its sequence; 0 for none
+	key         string  // "" imposes no order
+	place       *place  // nil for a dead letter that is retried
+	joined      *joined // the rest of its burst; nil if nothing was joined
+	letter      uint64  // the dead letter's sequence; 0 if it is not a dead letter
 	tries       int     // since it was received or made due
-	earlier     int     // before that
+	earlier     int     // earlier attempts, before that
 	first, last time.Time
-	grave       error // why it is given up; nil while it is not
+	grave       error // why it was given up; nil otherwise
 	buried      int   // failed attempts to make it a dead letter
 }
 
@@ -124,7 +124,7 @@ func (o *ConsumeOptions) check(c *Client, b []Binding) error {
 	return nil
 }
 
-// same reports whether a and b are one store.
+// same reports whether a and b are the same store.
 func same(a, b any) bool {
 	return a != nil && b != nil && reflect.TypeOf(a).Comparable() && a == b
 }
@@ -153,7 +153,7 @@ func (o *ConsumeOptions) setDefaults() {
 	}
 }
 
-// run consumes until ctx is done or something fails, and drains.
+// run consumes until ctx is done or a flow fails, and then drains.
 func (k *consumer) run(ctx context.Context) error {
 	defer k.metrics.close()
 	defer k.cancel()
@@ -179,7 +179,7 @@ func (k *consumer) run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// fail ends the consumer for a reason; the first one counts.
+// fail stops the consumer with err. Only the first error counts.
 func (k *consumer) fail(err error) {
 	k.mu.Lock()
 	if k.failure == nil {
@@ -195,7 +195,7 @@ func (k *consumer) failed() error {
 	return k.failure
 }
 
-// halt lets nothing new start.
+// halt prevents new work from starting.
 func (k *consumer) halt() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -211,7 +211,7 @@ func (k *consumer) halt() {
 	k.work.Broadcast()
 }
 
-// drain waits for the handlers that run.
+// drain waits for the running handlers.
 func (k *consumer) drain() error {
 	limit := time.NewTimer(k.o.DrainTimeout)
 	defer limit.Stop()
@@ -234,7 +234,7 @@ func (k *consumer) drain() error {
 	return fmt.Errorf("client: %d handlers were still running %v after the end: %w", late, k.o.DrainTimeout, context.DeadlineExceeded)
 }
 
-// submit hands j to the workers, behind those of its key.
+// submit queues j for the workers, after the other jobs of its key.
 func (k *consumer) submit(j *job) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -257,7 +257,7 @@ func (k *consumer) enqueue(j *job) {
 	k.work.Signal()
 }
 
-// finished lets the next one of j's key begin.
+// finished releases the next job of j's key.
 func (k *consumer) finished(j *job) {
 	if j.key == "" {
 		return
@@ -275,7 +275,7 @@ func (k *consumer) finished(j *job) {
 	}
 }
 
-// again makes j ready after a while.
+// again makes j ready after a delay.
 func (k *consumer) again(j *job, after time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -292,7 +292,7 @@ func (k *consumer) again(j *job, after time.Duration) {
 	})
 }
 
-// serve is a worker.
+// serve is a worker's loop.
 func (k *consumer) serve() {
 	for {
 		j := k.next()
@@ -303,7 +303,7 @@ func (k *consumer) serve() {
 	}
 }
 
-// next waits for something to do; nil means that there will be nothing.
+// next waits for a job. It returns nil once the consumer has stopped.
 func (k *consumer) next() *job {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -320,7 +320,7 @@ func (k *consumer) next() *job {
 	return j
 }
 
-// handle tries j once.
+// handle makes one attempt at j.
 func (k *consumer) handle(j *job) {
 	defer func() {
 		k.mu.Lock()
@@ -341,7 +341,7 @@ func (k *consumer) handle(j *job) {
 	k.outcome(j, err)
 }
 
-// call calls the handler. One that ends its goroutine takes the worker with it, which is replaced.
+// call calls the handler. If the handler ends the worker's goroutine, a new worker replaces it.
 func (k *consumer) call(j *job) (err error) {
 	ctx, end := k.metrics.start(k.handling, j)
 	returned := false
@@ -365,11 +365,11 @@ func (k *consumer) call(j *job) (err error) {
 	return err
 }
 
-// outcome decides what becomes of j after a try (CON-3).
+// outcome settles, retries or buries j after an attempt (CON-3).
 func (k *consumer) outcome(j *job, err error) {
 	j.last = time.Now()
 	if err != nil && k.handling.Err() != nil {
-		return // the drain took too long: it is received again
+		return // the drain timed out: the event is received again
 	}
 	var (
 		discard *discardError
@@ -397,7 +397,7 @@ func (k *consumer) outcome(j *job, err error) {
 	}
 }
 
-// settle is the end of a job that was handled.
+// settle completes a job that was handled.
 func (k *consumer) settle(j *job) {
 	if j.letter != 0 && !k.forget(j) {
 		return
@@ -406,8 +406,7 @@ func (k *consumer) settle(j *job) {
 	k.finished(j)
 }
 
-// forget deletes the dead letter that was handled after all. Where that fails, the letter is due still and is
-// handled again.
+// forget deletes the dead letter of a job that was handled. If that fails, the letter stays due and is handled once more.
 func (k *consumer) forget(j *job) bool {
 	ctx, cancel := k.storing()
 	defer cancel()
@@ -420,7 +419,7 @@ func (k *consumer) forget(j *job) bool {
 	return err == nil
 }
 
-// bury makes j a dead letter, before the watermark passes it.
+// bury stores j as a dead letter, before the watermark passes it.
 func (k *consumer) bury(j *job) {
 	ctx, cancel := k.storing()
 	defer cancel()
@@ -446,12 +445,12 @@ func (k *consumer) bury(j *job) {
 	}
 }
 
-// storing is the context of a call of the store, which a drain does not cut short.
+// storing returns the context of a store call, which a drain does not cut short.
 func (k *consumer) storing() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(k.handling), saveTimeout)
 }
 
-// kept are the events of j that are at hand: its own, and those before it that a burst has kept.
+// kept returns the events of j that are still available: its own, and the earlier events of its burst that were kept.
 func (j *job) kept() []events.Occurrence {
 	if j.joined == nil {
 		return []events.Occurrence{j.o}
@@ -459,7 +458,7 @@ func (j *job) kept() []events.Occurrence {
 	return append(slices.Clip(j.joined.earlier), j.o)
 }
 
-// dead is the letter of an event of j.
+// dead returns the dead letter for the event o of j.
 func (j *job) dead(o events.Occurrence) clientstore.DeadLetter {
 	text := j.grave.Error()
 	text = strings.ToValidUTF8(text[:min(len(text), maxErrorText)], "\uFFFD")

@@ -17,14 +17,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
 )
 
-// scope names this package to OpenTelemetry.
+// scope is this package's OpenTelemetry instrumentation scope.
 const scope = "github.com/mcpe-gen/mcpe-gen/runtime/client"
 
-// Outcomes of tries.
+// Outcomes of attempts.
 const (
 	outcomeHandled = "handled"
-	outcomeRetried = "retried" // failed, and to be tried again
-	outcomeDead    = "dead"    // failed, and a dead letter
+	outcomeRetried = "retried" // failed, will be retried
+	outcomeDead    = "dead"    // failed, became a dead letter
 )
 
 // Error types of problems.
@@ -58,10 +58,10 @@ func (m *consumeMetrics) init(k *consumer) (err error) {
 		}
 	}
 	i := telemetry.New(telemetry.Meter(k.o.Meter, scope))
-	m.tries = i.Counter("consume.tries", "{try}", "Tries of handlers, by what came of them.")
-	m.problems = i.Counter("consume.problems", "{problem}", "What went wrong beside the handlers.")
-	running := i.Present("consume.in_flight", "{event}", "Events that were received and are not settled, those that wait for their retry included.")
-	lag := i.Age("consume.lag", "Age of the oldest event that was received and is not settled.")
+	m.tries = i.Counter("consume.tries", "{try}", "Attempts of handlers, by outcome.")
+	m.problems = i.Counter("consume.problems", "{problem}", "Problems outside the handlers.")
+	running := i.Present("consume.in_flight", "{event}", "Received events that are not settled, including events that wait for a retry.")
+	lag := i.Age("consume.lag", "Age of the oldest received event that is not settled.")
 	m.close, err = i.Observe(func(_ context.Context, o metric.Observer) error {
 		for name, c := range k.census() {
 			of := metric.WithAttributes(telemetry.Type.String(name))
@@ -73,13 +73,13 @@ func (m *consumeMetrics) init(k *consumer) (err error) {
 	return err
 }
 
-// counted is what a flow's measurements and spans have in common, made once.
+// counted holds the attributes shared by a flow's measurements and spans.
 type counted struct {
 	of       []trace.SpanStartOption
 	outcomes map[string]metric.MeasurementOption
 }
 
-// A backlog is what observed instruments show of an event type.
+// A backlog is the state of one event type in the observed instruments.
 type backlog struct {
 	open int64
 	lag  time.Duration
@@ -109,7 +109,7 @@ func (m *consumeMetrics) problem(f *flow, kind string) {
 	m.problems.Add(context.Background(), 1, telemetry.With(telemetry.Type.String(f.name), telemetry.ErrorType.String(kind)))
 }
 
-// problemOf is the error type of a problem.
+// problemOf returns the error type of a problem.
 func problemOf(err error) string {
 	switch {
 	case errors.As(err, new(*GapError)):
@@ -124,7 +124,7 @@ func problemOf(err error) string {
 	return problemUnavailable
 }
 
-// start begins the span of a try, linked to where the event comes from.
+// start starts the span of an attempt, linked to the span in which the event was emitted.
 func (m *consumeMetrics) start(ctx context.Context, j *job) (context.Context, func(error)) {
 	o := j.f.counted.of
 	if from := origin(j.o); from.IsValid() {
@@ -151,7 +151,7 @@ func (m *consumeMetrics) start(ctx context.Context, j *job) (context.Context, fu
 	}
 }
 
-// origin is the span in which the event was emitted, where its _meta tells of one.
+// origin returns the span in which the event was emitted, if its _meta names one.
 func origin(o events.Occurrence) trace.SpanContext {
 	if !bytes.Contains(o.Meta, []byte(`"traceparent"`)) {
 		return trace.SpanContext{}

@@ -86,7 +86,7 @@ func TestConnectRefused(t *testing.T) {
 					}
 				} else if err.Error() != plain || !errors.As(err, &se) || se.Status != status {
 					t.Errorf("got %v, want %s", err, plain)
-				} else if cause := new(refusedError); !errors.As(err, &cause) || !strings.Contains(cause.cause.Error(), http.StatusText(status)) {
+				} else if cause := new(reasonError); !errors.As(err, &cause) || !strings.Contains(cause.errs[1].Error(), http.StatusText(status)) {
 					t.Errorf("the SDK's error is lost: %v", err)
 				}
 			})

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A flow is one binding of a [Consume]: its subscription, what is in hand of it, and its watermark.
+// A flow is one binding of a [Consume]: its subscription, its events in flight, and its watermark.
 type flow struct {
 	k       *consumer
 	index   int // among the bindings
@@ -24,16 +24,16 @@ type flow struct {
 	handler Handler // with the middleware
 	counted counted
 
-	sub     atomic.Pointer[subscription] // nil until the server has accepted
+	sub     atomic.Pointer[subscription] // nil until the server has accepted it
 	changed chan struct{}                // a token when there is something to save
-	space   chan struct{}                // a token when something was settled
-	retried chan struct{}                // a token when a dead letter was tried again
-	begun   bool                         // the first position is saved; of receive only
-	bursts  *joining                     // nil where nothing is joined; set before anything is received
+	space   chan struct{}                // a token when an event was settled
+	retried chan struct{}                // a token when a dead letter was retried
+	begun   bool                         // the first position is saved; only receive uses it
+	bursts  *joining                     // nil if events are not joined; set before the first event is received
 
 	mu      sync.Mutex
-	held    int64           // bytes of what is not settled
-	letters map[uint64]bool // dead letters that are tried again: true, and false once that is over
+	held    int64           // bytes of unsettled events
+	letters map[uint64]bool // dead letters being retried: true, then false once the retry is over
 }
 
 func newFlow(k *consumer, index int, b Binding) *flow {
@@ -46,7 +46,7 @@ func newFlow(k *consumer, index int, b Binding) *flow {
 	return f
 }
 
-// decode is the innermost handler.
+// decode is the innermost handler: it decodes the event and calls the binding's function.
 func (f *flow) decode(ctx context.Context, o events.Occurrence) error {
 	s := f.sub.Load()
 	ev, err := s.decoded(f.b.event, o, nil)
@@ -66,10 +66,10 @@ func (f *flow) decode(ctx context.Context, o events.Occurrence) error {
 	return f.b.handle(ctx, ev)
 }
 
-// key is that of the subscription's cursor.
+// key returns the subscription's cursor key.
 func (f *flow) key() string { return f.sub.Load().ledger.key }
 
-// run subscribes and receives until the consumer stops. It returns why nothing is received any more, if that is so.
+// run subscribes and receives until the consumer stops. If the subscription ends earlier, it returns the reason.
 func (f *flow) run(ctx context.Context) error {
 	s, err := f.subscribe(ctx)
 	if f.k.running.Err() != nil && s == nil {
@@ -87,7 +87,7 @@ func (f *flow) run(ctx context.Context) error {
 	return f.receive(s)
 }
 
-// coalesce begins to join events where the binding asks for it.
+// coalesce starts to join events if the binding has WithCoalescing.
 func (f *flow) coalesce(s *subscription) error {
 	if s.opts.coalescing == nil {
 		return nil
@@ -104,20 +104,20 @@ func (f *flow) coalesce(s *subscription) error {
 	return nil
 }
 
-// subscribe subscribes, and waits for a server that is away (CON-6).
+// subscribe subscribes, and waits for an unavailable server (CON-6).
 func (f *flow) subscribe(ctx context.Context) (*subscription, error) {
-	// The subscription outlives ctx: it is closed once what is in hand is drained and saved.
+	// The subscription outlives ctx: it is closed once the events in flight are drained and saved.
 	live, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(f.k.running, func() { end(context.Canceled) })
 	options := append(slices.Clone(f.b.options), WithManualAck(), func(o *subscribeOptions) {
 		o.store, o.changed = f.k.o.Store, f.changed
-		o.wait = false // it is told of here
+		o.wait = false // the loop below waits and reports
 	})
 	between := pauses{Backoff: f.k.c.opts.Backoff}
 	for told := false; ; told = true {
 		s, err := f.k.c.subscribeTyped(live, f.name, f.b.fingerprint, f.b.args, options)
 		if err == nil && !stop() {
-			s.core.close() // the end came first
+			s.core.close() // the consumer stopped first
 			err = context.Canceled
 		}
 		switch {
@@ -135,7 +135,7 @@ func (f *flow) subscribe(ctx context.Context) (*subscription, error) {
 	}
 }
 
-// receive hands what arrives to the workers.
+// receive passes received items to the workers.
 func (f *flow) receive(s *subscription) error {
 	quit := f.k.running.Done()
 	for f.room(s, quit) {
@@ -151,10 +151,10 @@ func (f *flow) receive(s *subscription) error {
 	return nil
 }
 
-// most is how many events may be handed out from the oldest on that is not settled.
+// most returns how many events may be handed out, counting from the oldest unsettled one.
 func most(s *subscription) int { return max(s.c.opts.RecentIDs/2, 1) }
 
-// room waits until more may be in hand; it reports false once nothing new is to start.
+// room waits until another event may be in flight. It reports false once the consumer has stopped.
 func (f *flow) room(s *subscription, quit <-chan struct{}) bool {
 	for {
 		f.mu.Lock()
@@ -174,14 +174,28 @@ func (f *flow) room(s *subscription, quit <-chan struct{}) bool {
 	}
 }
 
-// admit takes one item of the subscription.
+// begin saves the first position, and retries until the store accepts it. It reports false if the consumer stops first.
+func (f *flow) begin(s *subscription) bool {
+	for n := 0; ; n++ {
+		err := s.ledger.save(f.k.handling)
+		if err == nil {
+			return true
+		}
+		f.problem(err)
+		if sleep(f.k.running, f.k.o.Retry.delay(n)) != nil {
+			return false
+		}
+	}
+}
+
+// admit processes one item of the subscription.
 func (f *flow) admit(s *subscription, it item) {
 	if !f.begun {
-		// The position at which it all began is kept before anything is handled: from there on nothing is lost.
-		f.begun = true
-		if err := s.ledger.save(f.k.handling); err != nil {
-			f.problem(err)
+		// The start position is saved before any event is handled, so that nothing after it can be lost.
+		if !f.begin(s) {
+			return
 		}
+		f.begun = true
 	}
 	j := &job{f: f, place: it.place}
 	switch {
@@ -225,14 +239,14 @@ func (f *flow) submit(j *job) {
 	f.k.submit(j)
 }
 
-// release counts bytes that are held no longer.
+// release subtracts the size of events that are no longer held.
 func (f *flow) release(n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.held -= n
 }
 
-// keyed asks for the key of j. An event whose key cannot be told is given up: it may belong behind others.
+// keyed sets the key of j. An event whose key cannot be determined is given up, since it may belong after others.
 func (f *flow) keyed(j *job) (err error) {
 	if f.k.o.Key == nil {
 		return nil
@@ -248,7 +262,7 @@ func (f *flow) keyed(j *job) (err error) {
 	return nil
 }
 
-// settle is done with j, which was handled or is a dead letter.
+// settle completes j, which was handled or became a dead letter.
 func (f *flow) settle(j *job) {
 	f.mu.Lock()
 	if j.letter != 0 {
@@ -271,7 +285,7 @@ func (f *flow) settle(j *job) {
 	wake(f.space)
 }
 
-// save writes the watermark whenever it has moved, at most every saveEvery.
+// save writes the watermark once it has moved, at most once every saveEvery.
 func (f *flow) save() {
 	ledger := &f.sub.Load().ledger
 	for {
@@ -291,13 +305,13 @@ func (f *flow) save() {
 }
 
 const (
-	// retryEvery is how often the store is asked for dead letters that are due.
+	// retryEvery is how often the store is queried for due dead letters.
 	retryEvery = 5 * time.Second
-	// maxLetters is how many of them are in hand at once.
+	// maxLetters is how many dead letters are retried concurrently.
 	maxLetters = 16
 )
 
-// retry hands dead letters that are due to the handler again (CON-4).
+// retry hands due dead letters to the handler (CON-4).
 func (f *flow) retry() {
 	ticks := time.NewTicker(retryEvery)
 	defer ticks.Stop()
@@ -315,7 +329,7 @@ func (f *flow) retry() {
 }
 
 func (f *flow) takeDue() error {
-	// What is over before the store is asked is not in its answer, unless it is due again.
+	// The store's answer lacks letters that were finished before the query, unless they are due again by then.
 	f.mu.Lock()
 	maps.DeleteFunc(f.letters, func(_ uint64, inHand bool) bool { return !inHand })
 	f.mu.Unlock()
@@ -337,7 +351,7 @@ func (f *flow) takeDue() error {
 	return err
 }
 
-// end saves the watermark a last time and closes the subscription.
+// end saves the watermark one last time and closes the subscription.
 func (f *flow) end(ctx context.Context) error {
 	s := f.sub.Load()
 	if s == nil {
@@ -348,7 +362,7 @@ func (f *flow) end(ctx context.Context) error {
 	return err
 }
 
-// problem tells of what goes wrong beside the handlers (CON-8).
+// problem reports a problem outside the handlers (CON-8).
 func (f *flow) problem(err error) {
 	f.k.metrics.problem(f, problemOf(err))
 	if f.k.o.OnProblem != nil {

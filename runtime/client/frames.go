@@ -7,7 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,37 +18,34 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// notificationListenAck is the first message on a subscriptions/listen stream; it says which of the
-// kinds asked for the server will send.
+// notificationListenAck is the first message of a subscriptions/listen stream. It lists the requested notifications
+// that the server will send.
 const notificationListenAck = "notifications/subscriptions/acknowledged"
 
-// A frame is one notification of the extension as a tap found it on the carrier.
+// A frame is one notification of the extension, as a tap read it from the carrier.
 type frame struct {
 	method string
 	params json.RawMessage
 }
 
-// A call travels in the context of one request, so that the tap below the SDK can tell whose
-// answer it sees and leave there what the SDK does not pass on.
+// A call travels in the context of one request, so that the tap below the SDK can match the response to its request and
+// keep the parts that the SDK does not pass on.
 type call struct {
-	in       *inflow   // where frames go; nil for requests that are answered at once
-	presence *presence // of whom it is made for; nil for the client's
 	method   string
+	presence *presence // of the subscription that makes the call; nil for the client's
+	in       *inflow   // receives the frames of a stream; nil for requests with a single response
 
-	mu         sync.Mutex
-	cause      error         // why there is no answer, where the SDK tells less; nil when it knows
-	retryAfter time.Duration // of a refusal
-	date       time.Time     // of the answer by the server's clock; zero when it did not say
-	meta       map[string]any
-	result     json.RawMessage // as the tap found it; nil when the SDK has it
+	mu     sync.Mutex
+	cause  error           // why the response is missing, if the SDK does not know it
+	date   time.Time       // the Date of the response; zero if it had none
+	result json.RawMessage // as read by the tap; nil if the SDK has it
 
-	endOnce sync.Once
-	ended   chan struct{} // closed when the carrier of a listen request is gone
+	gone chan struct{} // closed when a shared carrier no longer carries the stream
 }
 
 type callKey struct{}
 
-func newCall(in *inflow) *call { return &call{in: in, ended: make(chan struct{})} }
+func newCall(in *inflow) *call { return &call{in: in, gone: make(chan struct{})} }
 
 func withCall(ctx context.Context, c *call) context.Context {
 	return context.WithValue(ctx, callKey{}, c)
@@ -58,14 +56,14 @@ func callFrom(ctx context.Context) *call {
 	return c
 }
 
-// again forgets what an earlier try of the same call met: a redirect, a login.
+// again clears the state of an earlier attempt at the same call, such as a redirect or a login.
 func (c *call) again() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cause, c.retryAfter, c.result = nil, 0, nil
+	c.cause, c.result = nil, nil
 }
 
-// fail keeps why there will be no answer; the first reason counts.
+// fail records why there will be no response. The first reason counts.
 func (c *call) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,66 +72,28 @@ func (c *call) fail(err error) {
 	}
 }
 
-// reason is why there is no answer, where that is known.
+// reason returns why the response is missing, or nil if that is unknown.
 func (c *call) reason() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cause
 }
 
-// refused keeps a refusal that is no JSON-RPC message.
-func (c *call) refused(resp *http.Response, body []byte) {
-	err := error(&StatusError{Status: resp.StatusCode, text: clipped(body)})
-	if awayStatus(resp) {
-		err = &awayError{err}
-	}
-	c.fail(err)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.retryAfter = retryAfter(resp)
-}
-
-func (c *call) dated(resp *http.Response) {
-	at, err := http.ParseTime(resp.Header.Get("Date"))
-	if err != nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.date = at
-}
-
-// now is the server's clock at the answer, or ours where that tells more or is all that is known.
-func (c *call) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	ours := time.Now()
-	if c.date.IsZero() || c.date.Sub(ours).Abs() <= clockNoise {
-		return ours
-	}
-	return c.date
-}
-
-// clockNoise is what a Date header, which has whole seconds, may be off.
-const clockNoise = 2 * time.Second
-
-func (c *call) end() { c.endOnce.Do(func() { close(c.ended) }) }
-
-// Room for frames between a carrier and the loop of its subscription. A body of its own may be
-// left unread, so little is kept; a shared read loop must never wait, so a burst must fit.
+// Buffer sizes between a carrier and the loop of its subscription. The body of a stream may be left unread, so its
+// buffer is small; a shared read loop must never block, so its buffer must hold a burst.
 const (
 	ownFrames    = 16
 	sharedFrames = 512
-	frameBytes   = 8 << 20 // beyond the last frame, however large that is
+	frameBytes   = 8 << 20 // not counting the last frame, whatever its size
 )
 
-// An inflow is the bounded hand-over of frames from a tap to the loop of one subscription.
+// An inflow is the bounded queue of frames between a tap and the loop of one subscription.
 type inflow struct {
 	frames   chan frame
 	bytes    atomic.Int64
-	room     chan struct{} // a token when something was taken
+	room     chan struct{} // a token when a frame was taken
 	full     atomic.Bool
-	overflow chan struct{} // closed when a shared carrier found no room
+	overflow chan struct{} // closed when a shared carrier found the queue full
 }
 
 func newInflow(shared bool) *inflow {
@@ -144,8 +104,7 @@ func newInflow(shared bool) *inflow {
 	return &inflow{frames: make(chan frame, n), room: make(chan struct{}, 1), overflow: make(chan struct{})}
 }
 
-// put hands f over and waits for room: for a carrier that carries only this subscription, where
-// waiting pushes back on the server alone.
+// put adds f and waits for room. Only a carrier of a single subscription uses it: waiting there blocks only the server.
 func (q *inflow) put(ctx context.Context, f frame) {
 	for q.bytes.Load() > frameBytes {
 		select {
@@ -161,8 +120,8 @@ func (q *inflow) put(ctx context.Context, f frame) {
 	}
 }
 
-// offer hands f over without waiting. Once there was no room, everything later is refused too, so
-// that what was taken has no hole; the loop then resumes from its cursor.
+// offer adds f without waiting. Once the queue was full, offer drops all later frames as well, so that the queue has no
+// gap; the loop then resumes from its cursor.
 func (q *inflow) offer(f frame) {
 	if q.full.Load() {
 		return
@@ -180,42 +139,42 @@ func (q *inflow) offer(f frame) {
 	}
 }
 
-// took is called for every frame received from frames.
+// took must be called for every frame received from frames.
 func (q *inflow) took(f frame) {
 	q.bytes.Add(-int64(len(f.params)))
 	wake(q.room)
 }
 
-// A board is what the taps of one session share: which request waits for which frames, and what
-// the handshake said.
+// A board is the state shared by the taps of one session: the routes of frames to calls, and the results of the
+// handshake.
 type board struct {
-	// shared tells that all subscriptions come through one read loop.
+	// shared says whether all subscriptions use one read loop.
 	shared bool
-	// others hear of notifications that are not of the extension.
+	// others receives the notifications of other protocols.
 	others *observers
-	// changed gets a token at each list_changed.
+	// changed receives a token at each list_changed.
 	changed chan struct{}
-	// aborted ends everything on the carrier, when orderly closing takes too long.
+	// aborted ends everything on the carrier when an orderly close takes too long.
 	aborted context.Context
 	abort   context.CancelFunc
 
 	mu        sync.Mutex
-	trusted   context.Context // ends when the carrier is in doubt; see doubt
+	trusted   context.Context // done when the carrier is in doubt; see doubt
 	distrust  context.CancelFunc
-	routes    map[string]*call // by JSON-RPC id as text
+	routes    map[string]*call // by JSON-RPC ID as text
 	shaking   bool             // until the handshake is over
 	topLevel  json.RawMessage  // capabilities.events, which the SDK does not decode
 	extension json.RawMessage  // capabilities.extensions[wire.ExtensionID]
-	// refusal is what the newest answer outside of events calls says plainly: a *StatusError for 401 and 403, a
-	// *waitError of a server that is not able now, nil otherwise.
+	// refusal is the error of the newest response outside events calls: a *StatusError for 401 and 403, a *waitError if
+	// the server was temporarily unable, a *contentError if the response was not JSON-RPC; nil otherwise.
 	refusal error
-	broken  error // why a connection could not be read any more
-	// How the newest request of the handshake, and server/discover, met nobody; nil when they did not.
+	broken  error // why the connection could not be read any longer
+	// Errors of the newest handshake request and of server/discover if no server answered them; otherwise nil.
 	away, undiscovered error
-	strict             bool // no handshake of an older revision after that
+	strict             bool // no handshake of an older revision after undiscovered
 }
 
-// breaks keeps why the connection could not be read any more.
+// breaks records why the connection can no longer be read.
 func (b *board) breaks(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -224,7 +183,7 @@ func (b *board) breaks(err error) {
 	}
 }
 
-// loss is ErrSessionLost with what is known of the reason.
+// loss returns ErrSessionLost with the reason, if known.
 func (b *board) loss() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -234,22 +193,28 @@ func (b *board) loss() error {
 	return fmt.Errorf("%w: %w", ErrSessionLost, b.broken)
 }
 
-// refused keeps the newest refusal, or that there is none any more.
+// refused sets the newest refusal, or clears it with nil.
 func (b *board) refused(e error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refusal = e
 }
 
-// reasonOf is err, or what says plainly that the server refused the caller, was not able, or was not there.
+// reasonOf returns an error that says plainly whether the server refused the caller, was unable, or did not answer. It
+// returns err if none applies.
 func (b *board) reasonOf(err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch e := b.refusal.(type) {
 	case *StatusError:
-		return &refusedError{e, err}
+		return &reasonError{"the server refused the credentials: " + e.said(), []error{e, err}}
 	case *waitError:
 		return &waitError{err, e.after}
+	case *contentError:
+		return &reasonError{e.Error(), []error{err}}
+	}
+	if failed := (*url.Error)(nil); errors.As(err, &failed) {
+		err = &reasonError{failed.Err.Error(), []error{err}} // without the layers of the SDK
 	}
 	if b.away != nil {
 		return &awayError{err}
@@ -257,21 +222,21 @@ func (b *board) reasonOf(err error) error {
 	return err
 }
 
-func newBoard(shared bool) *board {
-	b := &board{shared: shared, changed: make(chan struct{}, 1), routes: map[string]*call{}, shaking: true}
+func newBoard(shared bool, others *observers) *board {
+	b := &board{shared: shared, others: others, changed: make(chan struct{}, 1), routes: map[string]*call{}, shaking: true}
 	b.aborted, b.abort = context.WithCancel(context.Background())
 	b.trusted, b.distrust = context.WithCancel(b.aborted)
 	return b
 }
 
-// trust is a context that ends when the carrier is in doubt.
+// trust returns a context that ends when the carrier is in doubt.
 func (b *board) trust() context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.trusted
 }
 
-// doubt tells that a stream has died in silence: those that have no heartbeat may have, too.
+// doubt records that a stream timed out. Streams without heartbeats may be dead as well, so their trust ends.
 func (b *board) doubt() {
 	b.mu.Lock()
 	b.distrust()
@@ -280,7 +245,7 @@ func (b *board) doubt() {
 	wake(b.changed)
 }
 
-// route makes frames that name id reach c until ctx ends.
+// route delivers frames with id to c until ctx ends.
 func (b *board) route(ctx context.Context, id string, c *call) {
 	b.mu.Lock()
 	b.routes[id] = c
@@ -294,31 +259,32 @@ func (b *board) unroute(id string) {
 	delete(b.routes, id)
 	b.mu.Unlock()
 	if c != nil {
-		c.end()
+		close(c.gone)
 	}
 }
 
-// dispatch gives a frame to the call whose body it came in, or else to the one that it names.
-// Frames of requests that have ended are dropped.
-func (b *board) dispatch(ctx context.Context, f frame, own *call) {
-	if f.method == wire.NotificationListChanged {
+// take handles a notification that the SDK would drop. A frame belongs to own if it arrived in the response to own,
+// otherwise to the call that it names. Frames of ended requests are dropped.
+func (b *board) take(ctx context.Context, f frame, own *call) {
+	switch {
+	case f.method == wire.NotificationListChanged:
 		wake(b.changed)
-		return
-	}
-	if own != nil && own.in != nil && !b.shared {
+	case !strings.HasPrefix(f.method, wire.NotificationPrefix) && f.method != notificationListenAck:
+		b.others.observed(f.method, f.params)
+	case own != nil:
 		own.in.put(ctx, f)
-		return
-	}
-	b.mu.Lock()
-	c := b.routes[subscriptionID(f.params)]
-	b.mu.Unlock()
-	if c != nil && c.in != nil {
-		c.in.offer(f)
+	default:
+		b.mu.Lock()
+		c := b.routes[subscriptionID(f.params)]
+		b.mu.Unlock()
+		if c != nil {
+			c.in.offer(f)
+		}
 	}
 }
 
-// decodeMessage reads a JSON-RPC message, whose result or params share data's memory. The SDK takes the last
-// of repeated members; whatever stands before the client may have taken the first.
+// decodeMessage decodes a JSON-RPC message. Its result or params share data's memory. It takes the first of repeated
+// members, as an intermediary may have done; the SDK would take the last.
 func decodeMessage(data []byte) (jsonrpc.Message, error) {
 	m, err := wire.DecodeMembers(data)
 	if err != nil {
@@ -348,12 +314,12 @@ func decodeMessage(data []byte) (jsonrpc.Message, error) {
 	return msg, err
 }
 
-// subscriptionID returns the JSON text of the id that a notification names, "" for none.
+// subscriptionID returns the JSON text of the subscription ID in a notification, "" if it has none.
 func subscriptionID(params json.RawMessage) string {
 	return string(wire.FirstMember(wire.FirstMember(params, "_meta"), wire.MetaSubscriptionID))
 }
 
-// idText is the JSON text of a JSON-RPC id.
+// idText returns the JSON text of a JSON-RPC ID.
 func idText(raw any) string {
 	b, err := json.Marshal(raw)
 	if err != nil {
@@ -362,7 +328,7 @@ func idText(raw any) string {
 	return string(b)
 }
 
-// observe looks for the two forms of the capability in a result (D1), while the handshake lasts.
+// observe looks for both forms of the capability in a result (D1) during the handshake.
 func (b *board) observe(result json.RawMessage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -389,7 +355,7 @@ func present(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// shaken ends the handshake and returns whether events are advertised, and whether list_changed is.
+// shaken ends the handshake. It reports whether the server advertises events, and whether it advertises list_changed.
 func (b *board) shaken() (advertised, listChanged bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -409,7 +375,7 @@ func (b *board) shaken() (advertised, listChanged bool) {
 	return advertised, listChanged
 }
 
-// observing reports whether answers are still those of the handshake.
+// observing reports whether the handshake is still going on.
 func (b *board) observing() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

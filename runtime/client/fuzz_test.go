@@ -2,10 +2,12 @@ package client
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -139,14 +141,21 @@ func FuzzSSE(f *testing.F) {
 	f.Add([]byte("id: 1\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":1,\"result\":{}}\r\n\r\n"), false)
 	f.Fuzz(func(t *testing.T, body []byte, streaming bool) {
 		const limit = 1 << 10
-		b := newBoard(false)
+		b := newBoard(false, &observers{})
 		defer b.abort()
-		own := newCall(nil)
+		own := newCall(newInflow(true))
+		own.method = wire.MethodPoll
 		if streaming {
-			own.in = newInflow(true)
-			b.shared = true // so that frames without a place are dropped, as nobody takes them here
+			// Nobody takes the frames here: they must not be waited for.
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			p := &poster{limit: limit}
+			if err := p.receive(ctx, &session{board: b}, &http.Response{Body: io.NopCloser(bytes.NewReader(body))}, own, "1"); err == nil {
+				t.Fatal("the end of a stream has no reason")
+			}
+			return
 		}
-		out, err := io.ReadAll(newSSEFilter(t.Context(), io.NopCloser(bytes.NewReader(body)), b, own, "1", limit))
+		out, err := io.ReadAll(&sseTap{blocks: newBlocks(bytes.NewReader(body), limit), board: b, own: own, id: "1"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// misplaced says why an occurrence cannot be one of this subscription's, nil when it can.
+// misplaced returns why an occurrence cannot belong to this subscription, or nil if it can.
 func (s *subscription) misplaced(o *wire.Occurrence) error {
 	if o.Name != "" && o.Name != s.name {
 		return fmt.Errorf("the subscription to %s received an occurrence of another event type", s.name)
@@ -18,7 +18,7 @@ func (s *subscription) misplaced(o *wire.Occurrence) error {
 	return nil
 }
 
-// report hands over, in place of an occurrence, what is wrong with it.
+// report hands over a PayloadError in place of an invalid occurrence.
 func (s *subscription) report(ctx context.Context, it item, err error) error {
 	known, _ := occurrence(it.occurrence)
 	known.ID = known.ID[:min(len(known.ID), wire.MaxEventID)]
@@ -30,7 +30,7 @@ func (s *subscription) report(ctx context.Context, it item, err error) error {
 	return nil
 }
 
-// gap hands over that occurrences may be missing before the ones to come.
+// gap hands over a GapError: occurrences may be missing before the next ones.
 func (s *subscription) gap(ctx context.Context, cursor *string) error {
 	return s.gapItem(ctx, cursor, 0)
 }
@@ -51,9 +51,9 @@ func (s *subscription) gapItem(ctx context.Context, cursor *string, sequence uin
 	return nil
 }
 
-// truncated hands over a gap before the cursor that came with it, unless the type has no replay: then the
-// server had nothing to replay from the start (CLI-7a). A type that had cursors before and has none now
-// has lost what was after the last of them; that is told once, and the cursor given up.
+// truncated hands over a gap before the cursor that came with it, unless the type has no replay: then the server had
+// nothing to replay from the start (CLI-7a). If a type had cursors earlier and has none now, the events after the last
+// cursor are lost; truncated reports that once and drops the cursor.
 func (s *subscription) truncated(ctx context.Context, cursor, from *string) error {
 	if cursor == nil || *cursor == "" {
 		s.mu.Lock()
@@ -67,7 +67,7 @@ func (s *subscription) truncated(ctx context.Context, cursor, from *string) erro
 	return s.gap(ctx, from)
 }
 
-// maxCursor bounds what a server can make the client keep and send back, in bytes.
+// maxCursor bounds the cursors that the client keeps and sends back, in bytes.
 const maxCursor = 64 << 10
 
 func checkCursor(cursor *string) error {
@@ -77,7 +77,7 @@ func checkCursor(cursor *string) error {
 	return nil
 }
 
-// usable is cursor, or nil when it is too long to be kept; the one before stays then.
+// usable returns cursor, or nil if it is too long to keep; the subscription then keeps its previous cursor.
 func (s *subscription) usable(cursor *string) *string {
 	if err := checkCursor(cursor); err != nil {
 		s.log.Warn("a cursor is ignored", "err", err)

@@ -195,79 +195,166 @@ func TestFramesOnSessionStream(t *testing.T) {
 			f.mu.Lock()
 			get := f.sessions["s1"]
 			f.mu.Unlock()
-			get <- fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/events/event","params":{"eventId":"e1","name":"tick","timestamp":"2026-11-20T08:00:00Z","data":{},"cursor":"c1","_meta":{"io.modelcontextprotocol/subscriptionId":%v}}}`, st.id)
+			get <- fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/events/event","params":{"eventId":"e1","name":"tick","timestamp":"2026-11-20T08:00:00Z","data":{},"cursor":"c1","_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`, idText(st.id))
 			return hold(st)
 		}
 		read(t, subscribe(t, connect(t, f, carriers[2], Options{}))).want("e1")
 	})
 }
 
-// filter runs an SSE body through the filter and returns what the SDK would read, and what went to
-// the call.
-func filter(t *testing.T, body string, streaming bool) (passed string, frames []string, err error) {
-	t.Helper()
-	b := newBoard(false)
-	defer b.abort()
-	b.shaking = false
-	var own *call
-	if streaming {
-		own = newCall(newInflow(true))
+// marked answers every call by SSE that begins with a byte order mark, before the field data.
+type marked struct{ http.RoundTripper }
+
+func (m marked) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := m.RoundTripper.RoundTrip(req)
+	if err != nil {
+		return nil, err
 	}
-	f := newSSEFilter(t.Context(), io.NopCloser(strings.NewReader(body)), b, own, "1", 1<<10)
-	out, err := io.ReadAll(f)
-	if own != nil {
-		if errors.As(own.cause, new(*AnswerError)) {
-			err = own.cause
-		}
-		close(own.in.frames)
-		for fr := range own.in.frames {
-			frames = append(frames, strings.TrimPrefix(fr.method, wire.NotificationPrefix))
-		}
+	switch resp.Header.Get("Content-Type") {
+	case typeJSON:
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		resp.Header.Set("Content-Type", typeSSE)
+		resp.Body, resp.ContentLength = io.NopCloser(strings.NewReader("\ufeffdata: "+string(body)+"\n\n")), -1
+		return resp, err
+	case typeSSE:
+		resp.Body = &markedBody{ReadCloser: resp.Body}
 	}
-	return string(out), frames, err
+	return resp, nil
 }
 
-// The filter passes on byte for byte what is not ours, takes what is, in any legal form of SSE, the result of
-// a call of ours included, and drops what was cut off, at which the SDK would end the session.
-func TestSSEFilter(t *testing.T) {
-	const hb = `{"jsonrpc":"2.0","method":"notifications/events/heartbeat","params":{}}`
-	const res = `{"jsonrpc":"2.0","id":1,"result":{"text":"notifications/events/heartbeat"}}`
-	const stub = "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n"
-	const others = `{"jsonrpc":"2.0","id":2,"result":{}}`
+// A markedBody has a byte order mark in the place of its first event field.
+type markedBody struct {
+	io.ReadCloser
+	begun bool
+}
+
+func (b *markedBody) Read(p []byte) (int, error) {
+	if b.begun {
+		return b.ReadCloser.Read(p)
+	}
+	b.begun = true
+	if _, err := io.CopyN(io.Discard, b.ReadCloser, int64(len("event: message\n"))); err != nil {
+		return 0, err
+	}
+	return copy(p, "\ufeff"), nil
+}
+
+// A byte order mark at the beginning of an event stream is dropped, as the HTML standard says (PUSH-11).
+func TestByteOrderMark(t *testing.T) {
+	for _, c := range carriers[2:] {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake(c.legacy)
+			f.stream = numbered(2)
+			tr := f.transport(t, c).(*mcp.StreamableClientTransport)
+			tr.HTTPClient.Transport = marked{tr.HTTPClient.Transport}
+			cl, err := Connect(t.Context(), tr, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer cl.Close()
+			read(t, subscribe(t, cl)).want("e1", "e2")
+		})
+	}
+}
+
+// tapped returns what the SDK reads of an SSE body that answers own.
+func tapped(t *testing.T, body string, own *call) (string, error) {
+	t.Helper()
+	b := newBoard(false, &observers{})
+	defer b.abort()
+	out, err := io.ReadAll(&sseTap{blocks: newBlocks(strings.NewReader(body), 1<<10), board: b, own: own, id: "1"})
+	return string(out), err
+}
+
+// streamed returns the frames in an SSE body that answers a request of the client, and why it ended.
+func streamed(t *testing.T, body string) (frames []string, err error) {
+	t.Helper()
+	b := newBoard(false, &observers{})
+	defer b.abort()
+	own := newCall(newInflow(true))
+	own.method = wire.MethodStream
+	p := &poster{limit: 1 << 10}
+	err = p.receive(t.Context(), &session{board: b}, &http.Response{Body: io.NopCloser(strings.NewReader(body))}, own, "1")
+	close(own.in.frames)
+	for fr := range own.in.frames {
+		frames = append(frames, strings.TrimPrefix(fr.method, wire.NotificationPrefix))
+	}
+	return frames, err
+}
+
+const (
+	heartbeatBody = `{"jsonrpc":"2.0","method":"notifications/events/heartbeat","params":{}}`
+	resultBody    = `{"jsonrpc":"2.0","id":1,"result":{"text":"notifications/events/heartbeat"}}`
+)
+
+// Frames are read in any legal form of SSE, up to the result or the end of the body, and what was cut off counts as far as
+// it is whole.
+func TestStreamedFrames(t *testing.T) {
 	for _, tt := range []struct {
-		body, passed string
-		frames       int
+		body   string
+		frames int
 	}{
-		{"data: " + hb + "\n\n", "", 1},
-		{"data:" + hb + "\r\n\r\n", "", 1},
-		{": hello\nevent: message\nid: 7\ndata: " + hb + "\n\n", "", 1},
-		{"data: {\"jsonrpc\":\"2.0\",\ndata: \"method\":\"notifications/events/heartbeat\"}\n\n", "", 1},
-		{"data: " + hb + "\n\ndata: " + res + "\n\n", stub, 1},
-		{"id: 1\ndata: " + res + "\n\n", stub, 0},
-		{"id: 1\ndata: " + others + "\n\n", "event: message\ndata: " + others + "\n\n", 0},
-		{"id: 0\nretry: 5\ndata:\n\ndata: " + hb + "\n\n", "", 1},
-		{"data: " + hb, "", 1}, // the end of the body ends the block
-		{"data: " + res, stub, 0},
-		{"data: " + hb[:30], "", 0},
-		{"data: " + hb + "\n\nda", "", 1},
-		{"data: " + res[:20] + "\n", "", 0},
-		{": comment\n\n", "", 0},
-		{"", "", 0},
+		{"data: " + heartbeatBody + "\n\n", 1},
+		{"data:" + heartbeatBody + "\r\n\r\n", 1},
+		{": hello\nevent: message\nid: 7\ndata: " + heartbeatBody + "\n\n", 1},
+		{"data: {\"jsonrpc\":\"2.0\",\ndata: \"method\":\"notifications/events/heartbeat\"}\n\n", 1},
+		{"data: " + heartbeatBody + "\n\ndata: " + resultBody + "\n\ndata: " + heartbeatBody + "\n\n", 1},
+		{"id: 0\nretry: 5\ndata:\n\ndata: " + heartbeatBody + "\n\n", 1},
+		{"data: {\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}\n\ndata: " + heartbeatBody + "\n\n", 1}, // another request's
+		{"data: " + heartbeatBody, 1},                                                                // the end of the body ends the block
+		{"data: " + heartbeatBody[:30], 0},
+		{"data: " + heartbeatBody + "\n\nda", 1},
+		{": comment\n\n", 0},
+		{"", 0},
 	} {
-		passed, frames, err := filter(t, tt.body, true)
-		if passed != tt.passed || len(frames) != tt.frames || err != nil {
-			t.Errorf("%q:\npassed %q\nframes %v\nerr %v", tt.body, passed, frames, err)
+		if frames, err := streamed(t, tt.body); len(frames) != tt.frames || err != errStreamEnded {
+			t.Errorf("%q: frames %v, %v", tt.body, frames, err)
 		}
 	}
-	const other = "id: 3\nevent: message\ndata: " + res + "\n\n"
-	if passed, _, _ := filter(t, other, false); passed != other {
-		t.Errorf("passed %q", passed)
-	}
-	for _, streaming := range []bool{false, true} {
-		_, _, err := filter(t, "data: "+strings.Repeat("x", 1<<10), streaming)
-		if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "is larger than 1024 bytes (Options.MaxMessage)") {
-			t.Error(err)
+	var answer *AnswerError
+	for body, want := range map[string]string{
+		"data: " + strings.Repeat("x", 1<<10): "is larger than 1024 bytes (Options.MaxMessage)",
+		"data: x\n\n":                         "no JSON-RPC message",
+		"data: {\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"ping\"}\n\n": "a request, ping",
+	} {
+		if _, err := streamed(t, body); !errors.As(err, &answer) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: %v", body, err)
 		}
+	}
+}
+
+// The SDK gets an SSE body byte for byte, except the result of a call of ours and what it would end the session at.
+func TestTappedSSE(t *testing.T) {
+	const stub = "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n"
+	for body, want := range map[string]string{
+		"data: " + heartbeatBody + "\r\n\r\n":                           "data: " + heartbeatBody + "\r\n\r\n",
+		"data: " + heartbeatBody + "\n\ndata: " + resultBody + "\n\n":   "data: " + heartbeatBody + "\n\n" + stub,
+		"id: 1\ndata: " + resultBody + "\n\n":                           stub,
+		"id: 1\ndata: {\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}\n\n": "id: 1\ndata: {\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}\n\n",
+		"id: 0\nretry: 5\ndata:\n\n":                                    "id: 0\nretry: 5\ndata:\n\n",
+		"data: " + resultBody:                                           stub,
+		"data: " + resultBody[:20] + "\n":                               "",
+		"data: " + heartbeatBody + "\n\nda":                             "data: " + heartbeatBody + "\n\n",
+		"data: garbage\n\n: comment\n\n":                                "",
+		": comment\n\n":                                                 ": comment\n\n",
+		"data: " + strings.Repeat("x", 1<<10):                           "",
+	} {
+		own := newCall(nil)
+		got, err := tapped(t, body, own)
+		if got != want || err != nil {
+			t.Errorf("%q: %q, %v", body, got, err)
+		}
+		if answered := strings.Contains(want, stub); answered != (own.reason() == nil) || answered != (own.result != nil) {
+			t.Errorf("%q: result %s, cause %v", body, own.result, own.reason())
+		}
+	}
+	const other = "id: 3\nevent: message\ndata: " + resultBody + "\n\n"
+	if got, err := tapped(t, other+"data: garbage\n\n"+other, nil); got != other+other || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := tapped(t, "data: "+strings.Repeat("x", 1<<10), nil); !errors.Is(err, ErrTooLarge) {
+		t.Error(err)
 	}
 }
 

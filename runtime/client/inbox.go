@@ -8,22 +8,21 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// An item is what a subscription hands to the application, or, where it shows nothing, only the news
-// that its cursor advanced.
+// An item is one thing that a subscription hands to the application, or only an advance of its cursor.
 type item struct {
 	occurrence *wire.Occurrence
 	gap        *GapError
 	note       error
 	carried    *carried
-	// cursor is the position reached once this item is done; nil when no position is known there.
+	// cursor is the position reached once this item is settled; nil if unknown.
 	cursor *string
-	// sequence is the last place in the received store that is done with it; 0 for none.
+	// sequence is the last sequence of the received store that this item covers; 0 if none.
 	sequence uint64
-	// place is that of the item in the ledger once it is handed out.
+	// place is the item's place in the ledger, set when it is handed out.
 	place *place
 }
 
-// size is what the server made of it, roughly.
+// size returns the approximate size of the server's data in the item.
 func (i *item) size() int64 {
 	if o := i.occurrence; o != nil {
 		return int64(len(o.Data) + len(o.Meta))
@@ -42,7 +41,7 @@ func (i *item) shown() bool {
 	return i.occurrence != nil || i.gap != nil || i.note != nil || i.carried != nil
 }
 
-// A carried item is one that only the carrier of the subscription can read.
+// A carried item can be decoded only by the subscription's carrier.
 type carried struct {
 	value any
 	size  int64
@@ -51,9 +50,9 @@ type carried struct {
 // An inbox is the bounded queue between a subscription's loop and its iterator.
 type inbox struct {
 	limit int
-	bytes int64         // what items may hold beyond the last one
-	more  chan struct{} // a token when there is something to take
-	room  chan struct{} // a token when there is room again
+	bytes int64         // limit of the items' bytes, not counting the last item
+	more  chan struct{} // a token when there is an item
+	room  chan struct{} // a token when there is room
 
 	mu    sync.Mutex
 	items []item
@@ -93,9 +92,8 @@ func (b *inbox) put(ctx context.Context, it item) error {
 	}
 }
 
-// advance tells that the cursor, or the place in the received store, is reached once everything in
-// the queue is done. It takes no room:
-// quiet times must not fill the queue of an application that is busy.
+// advance records that the cursor, or the sequence in the received store, is reached once all queued items are settled.
+// It never waits for room: cursor updates in quiet times must not fill the queue of a busy application.
 func (b *inbox) advance(cursor *string, sequence uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,8 +119,7 @@ func (b *inbox) end(err error) {
 	wake(b.more)
 }
 
-// tryTake returns the first item; ok is false when there is none, and err is set when there will be
-// none.
+// tryTake returns the first item. ok is false if the queue is empty; err is set if it also has ended.
 func (b *inbox) tryTake() (it item, ok bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,17 +140,17 @@ func (b *inbox) tryTake() (it item, ok bool, err error) {
 // An idSet remembers the most recent eventIds (CLI-2).
 type idSet struct {
 	limit int
-	known map[string]int // and how many were new by the last time that again told of it
-	order []string       // a ring once full
+	known map[string]int // value: s.added when the ID was last seen
+	order []string       // a ring buffer once full
 	next  int
 	added int
 }
 
 func newIDSet(limit int) *idSet { return &idSet{limit: limit, known: map[string]int{}} }
 
-// add reports whether id is new, and remembers it. An empty id is always new. Of an id that is known, again tells that it
-// comes for the first time since a new one came: a log that is read again from its beginning has those once, and a server
-// that says the same for ever has none.
+// add remembers id and reports whether it is new. An empty ID is always new. For a known ID, again reports whether it
+// is its first repeat since the last new ID: a log that is read once more from its start has such repeats, a server
+// that keeps sending the same events has none.
 func (s *idSet) add(id string) (fresh, again bool) {
 	if id == "" {
 		return true, false
@@ -179,7 +176,7 @@ func (s *idSet) has(id string) bool {
 	return ok
 }
 
-// remove forgets id, which was the last one added.
+// remove forgets id, which must be the last one added.
 func (s *idSet) remove(id string) {
 	if _, ok := s.known[id]; !ok {
 		return
@@ -189,5 +186,5 @@ func (s *idSet) remove(id string) {
 	if len(s.order) == s.limit {
 		last = (s.next - 1 + s.limit) % s.limit
 	}
-	s.order[last] = "" // its place in the ring is used up
+	s.order[last] = "" // its slot in the ring stays used
 }

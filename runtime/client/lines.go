@@ -12,20 +12,20 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// lines are newline-delimited messages in both directions.
+// lines reads and writes newline-delimited messages.
 type lines struct {
 	in    io.Writer
 	limit int64
 	log   *slog.Logger
 
 	messages chan jsonrpc.Message
-	read     chan struct{} // closed when out has ended; readErr says how
+	read     chan struct{} // closed when out has ended, after readErr is set
 	readErr  error
 	writing  sync.Mutex
 	closed   chan struct{}
 }
 
-// newLines reads out until it ends.
+// newLines starts to read out until it ends.
 func newLines(out io.Reader, in io.Writer, limit int64, log *slog.Logger) *lines {
 	if limit <= 0 {
 		limit = defaultMessage
@@ -36,8 +36,7 @@ func newLines(out io.Reader, in io.Writer, limit int64, log *slog.Logger) *lines
 	return l
 }
 
-// pump reads stdout to its end, also while nobody asks for messages any more: a process that
-// cannot write does not exit.
+// pump reads stdout to its end, even after the connection is closed: a process that cannot write does not exit.
 func (c *lines) pump(out io.Reader) {
 	in := bufio.NewReaderSize(out, 64<<10)
 	for {
@@ -64,7 +63,7 @@ func (c *lines) pump(out io.Reader) {
 	}
 }
 
-// readLine returns the next line without its end. A last line without an end counts.
+// readLine returns the next line without its newline. A last line without a newline counts.
 func readLine(r *bufio.Reader, limit int64) ([]byte, error) {
 	var line gathering
 	for {
@@ -82,8 +81,7 @@ func readLine(r *bufio.Reader, limit int64) ([]byte, error) {
 	}
 }
 
-// decodeLine returns the messages of a line: one, those of a batch, or none when the line is
-// something else.
+// decodeLine returns the messages of a line: one message, the messages of a batch, or nil for anything else.
 func decodeLine(line []byte) []jsonrpc.Message {
 	if len(line) == 0 {
 		return nil

@@ -7,29 +7,33 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A leg receives by one delivery mode over one session. It calls s.established once the server has
-// accepted, and returns why it ended, never nil.
+// A leg receives events by one delivery mode over one session. It calls s.established once the server has accepted the
+// subscription, and returns why it ended, never nil.
 type leg func(ctx context.Context, s *subscription, sess *session) error
 
-// A deliveryMode is one way to receive.
+// A deliveryMode is a delivery mode with the leg that implements it.
 type deliveryMode struct {
 	name string
 	run  leg
 }
 
-// deliveryModes are what this client can do, the preferred first (CLI-1).
+// deliveryModes are the modes of this client, the preferred first (CLI-1).
 var deliveryModes = []deliveryMode{
 	{wire.ModeWebhook, runWebhook},
 	{wire.ModePush, runPush},
 	{wire.ModePoll, runPoll},
 }
 
-// selectMode takes the first mode of ours that the type offers. A forced mode is the only one of
-// ours; modes in refused are left out. Offered modes that nobody knows are ignored.
+// selectMode returns the client's first mode that the type offers and that is not in refused. If forced is set, only
+// that mode qualifies. Unknown offered modes are ignored.
 func selectMode(event string, offered []string, forced string, refused map[string]bool) (deliveryMode, error) {
-	var supported []string
+	var able, supported []string // the client's modes, and the ones allowed here
 	for _, m := range deliveryModes {
-		if forced != "" && m.name != forced || refused[m.name] {
+		if refused[m.name] {
+			continue
+		}
+		able = append(able, m.name)
+		if forced != "" && m.name != forced {
 			continue
 		}
 		if slices.Contains(offered, m.name) {
@@ -37,5 +41,8 @@ func selectMode(event string, offered []string, forced string, refused map[strin
 		}
 		supported = append(supported, m.name)
 	}
-	return deliveryMode{}, &NoCompatibleDeliveryModeError{Event: event, Offered: slices.Clone(offered), Supported: supported}
+	if len(supported) == 0 {
+		supported = able
+	}
+	return deliveryMode{}, &NoCompatibleDeliveryModeError{Event: event, Offered: slices.Clone(offered), Supported: supported, forced: forced}
 }

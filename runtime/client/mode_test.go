@@ -29,7 +29,8 @@ func TestCLI1Modes(t *testing.T) {
 		{[]string{"push", "poll"}, "poll", "poll", nil},
 		{[]string{"poll"}, "push", "", []string{"push"}},
 		{[]string{"webhook"}, "", "", []string{"push", "poll"}},
-		{[]string{"webhook"}, "webhook", "", nil},
+		{[]string{"webhook"}, "webhook", "", []string{"push", "poll"}},
+		{[]string{"poll"}, "stream", "", []string{"push", "poll"}},
 		{nil, "", "", []string{"push", "poll"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {

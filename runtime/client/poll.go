@@ -11,10 +11,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// runPoll is the poll loop (CLI-3).
+// runPoll runs the poll loop (CLI-3).
 func runPoll(ctx context.Context, s *subscription, sess *session) error {
 	o := &s.c.opts
-	empty := 0 // pages in a row that promised more and brought nothing new
+	empty := 0 // consecutive pages with hasMore but nothing new
 	for resuming := true; ; resuming = false {
 		before := s.advanced()
 		p := wire.PollParams{Name: s.name, Arguments: s.args, Cursor: s.resume()}
@@ -46,7 +46,7 @@ func runPoll(ctx context.Context, s *subscription, sess *session) error {
 				return err
 			}
 			empty++
-			continue // without progress "more" would never end
+			continue // without progress, hasMore could keep this loop going forever
 		}
 		empty = 0
 		if err := sleep(ctx, max(res.nextPoll(), o.PollFloor)); err != nil {
@@ -55,14 +55,14 @@ func runPoll(ctx context.Context, s *subscription, sess *session) error {
 	}
 }
 
-// Pauses between pages that promise more and bring nothing new: a scan of a long log in bounded steps
-// has them, and so has a server that never gets further.
+// Limits of the pauses between pages with hasMore but nothing new. A scan of a long log in bounded steps has such
+// pages; so does a server that never makes progress.
 const (
 	freePages    = 8
 	maxPagePause = 10 * time.Second
 )
 
-// pause waits before the next of so many pages without anything new, and says so in the status.
+// pause waits before the next page after so many pages without anything new, and records that in the status.
 func (s *subscription) pause(ctx context.Context, pages int) error {
 	if pages < freePages {
 		return nil
@@ -72,15 +72,15 @@ func (s *subscription) pause(ctx context.Context, pages int) error {
 	return sleep(ctx, slow.delay(pages-freePages))
 }
 
-// advanced grows with each occurrence that is new or, once truncated, read again.
+// advanced returns a counter that grows with each new occurrence, and with each one read again after a truncation.
 func (s *subscription) advanced() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.advances
 }
 
-// A pollResult is a wire.PollResult read leniently: one strange occurrence must not hide the others,
-// and other languages write whole numbers as 5000.0.
+// A pollResult is a wire.PollResult decoded leniently: a malformed occurrence must not hide the others, and some
+// languages write whole numbers as 5000.0.
 type pollResult struct {
 	Events     []json.RawMessage
 	Cursor     *string
@@ -89,7 +89,7 @@ type pollResult struct {
 	NextPollMs json.RawMessage
 }
 
-// nextPoll is the wait that the server asks for, within bounds.
+// nextPoll returns the wait that the server asks for, within bounds.
 func (r *pollResult) nextPoll() time.Duration {
 	ms, err := strconv.ParseFloat(string(r.NextPollMs), 64)
 	if !(ms > 0) || err != nil && !errors.Is(err, strconv.ErrRange) {
@@ -123,8 +123,8 @@ func decodePoll(raw json.RawMessage) (*pollResult, error) {
 	}
 	res := &pollResult{NextPollMs: m["nextPollMs"]}
 	if _, ok := m["events"]; !ok && m["cursor"] == nil && m["nextPollMs"] == nil {
-		// Servers that leave an empty list out say at least one of these; one that says neither has not
-		// answered a poll.
+		// Servers that omit an empty list send at least one of the other two members; a result with none of them does
+		// not answer a poll.
 		return nil, errors.New(`no member "events"`)
 	}
 	if res.Events, err = m.Elements("events"); err != nil {
@@ -138,7 +138,7 @@ func decodePoll(raw json.RawMessage) (*pollResult, error) {
 	return res, checkCursor(res.Cursor)
 }
 
-// takeBatch hands a poll's occurrences over. Only with the last of them is the new cursor reached.
+// takeBatch hands a poll's occurrences over. The new cursor is reached only after the last of them.
 func (s *subscription) takeBatch(ctx context.Context, res *pollResult) error {
 	if res.Truncated {
 		if err := s.truncated(ctx, res.Cursor, nil); err != nil {

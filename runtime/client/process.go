@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// defaultGrace is how long a process may take to exit at each stage of ending it.
+	// defaultGrace is how long a process may take to exit at each stage of Close.
 	defaultGrace = 5 * time.Second
 )
 
-// A Process is the transport to a server that runs as a child process and speaks newline-delimited JSON on its
-// stdin and stdout. Each Connect starts a fresh process. Lines of stdout that are not JSON-RPC messages, such as
-// those of a logger, are skipped.
+// A Process is a transport to a server that runs as a child process. Client and server exchange newline-delimited JSON
+// over its stdin and stdout. Each Connect starts a fresh process. Lines of stdout that are not JSON-RPC messages, such
+// as log lines, are skipped.
 type Process struct {
-	// Cmd says what to start: each Connect starts a copy of it that has its Path, Args, Env, Dir, Stderr, ExtraFiles and
+	// Cmd is the command to start. Each Connect starts a copy with its Path, Args, Env, Dir, Stderr, ExtraFiles and
 	// SysProcAttr. A nil Stderr means this process's.
 	Cmd *exec.Cmd
-	// Grace is how long the process may take to exit after its stdin was closed, and again after
-	// SIGTERM, before it is killed; 0 means 5 s.
+	// Grace is how long the process may take to exit; 0 means 5 s. It applies once after stdin was closed and once
+	// after SIGTERM; then the process is killed.
 	Grace time.Duration
 	// Logger receives the skipped lines at debug level; nil means slog.Default().
 	Logger *slog.Logger
@@ -37,18 +37,18 @@ type Process struct {
 	limit int64
 }
 
-// bounded is a copy of p whose lines have a bound.
+// bounded returns a copy of p with a limit on the length of a line.
 func (p *Process) bounded(limit int64) *Process {
 	own := *p
 	own.limit = limit
 	return &own
 }
 
-// Command returns a transport to the program name with args, which each Connect starts.
+// Command returns a transport that starts the program name with args on each Connect.
 func Command(name string, args ...string) *Process { return &Process{Cmd: exec.Command(name, args...)} }
 
-// Connect starts the process. It runs until the connection is closed; ctx bounds nothing after
-// Connect has returned.
+// Connect starts the process. The process runs until the connection is closed; ctx has no effect after Connect has
+// returned.
 func (p *Process) Connect(ctx context.Context) (mcp.Connection, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -65,8 +65,8 @@ func (p *Process) Connect(ctx context.Context) (mcp.Connection, error) {
 	if cmd.Stderr == nil {
 		cmd.Stderr = os.Stderr
 	}
-	// A pipe of our own: exec's would be closed by Wait with output still in it, or stay open as
-	// long as a grandchild holds it.
+	// A pipe made here: Wait would close the one of package exec with output still in it, or wait as long as a
+	// grandchild holds it.
 	out, childOut, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -102,21 +102,21 @@ type processConn struct {
 	out   *os.File
 	grace time.Duration
 
-	exited chan struct{} // closed when the process is gone; exit is its error
+	exited chan struct{} // closed when the process has exited; exit is its error
 	exit   error
 
 	closeOnce sync.Once
 	closeErr  error
 }
 
-// Close ends the process in order: stdin is closed, then SIGTERM, then SIGKILL, each when the stage
-// before did not help within the grace.
+// Close ends the process: it closes stdin, then sends SIGTERM, then SIGKILL. It moves to the next step if the process
+// does not exit within the grace period.
 func (c *processConn) Close() error {
 	c.closeOnce.Do(func() {
 		c.lines.close()
 		c.in.Close()
 		c.closeErr = c.end()
-		// A grandchild may hold stdout; nobody reads it any more.
+		// A grandchild may still hold stdout, but nothing reads it.
 		c.out.Close()
 	})
 	<-c.exited

@@ -8,11 +8,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// runPush receives one stream, from its request to its end (CLI-4). Whatever ends it but a
-// terminated notification, its cursor is where the next one resumes.
+// runPush receives one stream, from its request to its end (CLI-4). Unless a terminated notification ends it, the next
+// stream resumes from its cursor.
 func runPush(ctx context.Context, s *subscription, sess *session) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // really aborts: the POST over HTTP, notifications/cancelled elsewhere
+	defer cancel() // cancels the POST over HTTP, sends notifications/cancelled otherwise
 	p := wire.StreamParams{Name: s.name, Arguments: s.args, Cursor: s.resume()}
 	if p.Cursor != nil {
 		p.MaxAgeMs = s.maxAge()
@@ -20,17 +20,11 @@ func runPush(ctx context.Context, s *subscription, sess *session) error {
 	own := s.newCall(newInflow(sess.board.shared))
 	stream := &stream{s: s, in: own.in}
 	ended := make(chan error, 1)
-	s.c.background(func() {
-		_, err := sess.do(ctx, wire.MethodStream, p, own)
-		if err == nil {
-			err = errStreamEnded
-		}
-		ended <- err
-	})
+	s.c.background(func() { ended <- sess.stream(ctx, wire.MethodStream, &params{body: p}, own) })
 	pulse := pulse{assumed: s.c.opts.Heartbeat}
 	silence := time.NewTimer(pulse.patience())
 	defer silence.Stop()
-	begun := time.NewTimer(pulse.patience() + time.Second) // for one that is not silent
+	begun := time.NewTimer(pulse.patience() + time.Second) // for a stream that is not silent but never becomes active
 	defer begun.Stop()
 	for ready := time.Now(); ; ready = time.Now() {
 		select {
@@ -59,7 +53,7 @@ func runPush(ctx context.Context, s *subscription, sess *session) error {
 			}
 		case <-silence.C:
 			if len(own.in.frames) > 0 {
-				continue // it was the application that took long
+				continue // the application was slow, not the stream
 			}
 			if pulse.beaten {
 				sess.board.doubt()
@@ -71,14 +65,14 @@ func runPush(ctx context.Context, s *subscription, sess *session) error {
 	}
 }
 
-// A stream is what is known of one events/stream call.
+// A stream is the state of one events/stream call.
 type stream struct {
 	s      *subscription
 	in     *inflow
 	active bool
 }
 
-// drain takes what had arrived before the stream ended for the given reason.
+// drain handles the frames that arrived before the stream ended, and returns reason.
 func (st *stream) drain(ctx context.Context, reason error) error {
 	for {
 		select {
@@ -92,8 +86,8 @@ func (st *stream) drain(ctx context.Context, reason error) error {
 	}
 }
 
-// take handles one notification of the stream. An unknown one, or one that cannot be read, only
-// shows that the stream is alive.
+// take handles one notification of the stream. An unknown or unreadable notification only shows that the stream is
+// alive.
 func (st *stream) take(ctx context.Context, f frame) error {
 	s := st.s
 	st.in.took(f)
@@ -132,14 +126,13 @@ func (st *stream) take(ctx context.Context, f frame) error {
 	return nil
 }
 
-// begin handles the first message of a stream, and the fresh one after a gap (PUSH-1, PUSH-7).
+// begin handles the active notification, both the first one of a stream and the one after a gap (PUSH-1, PUSH-7).
 func (st *stream) begin(ctx context.Context, p wire.ActiveParams) error {
 	s := st.s
 	p.Cursor = s.usable(p.Cursor)
 	again := s.established() && !st.active
 	st.active = true
-	// A type without replay loses what happens between two streams, and only the client knows that
-	// there were two.
+	// A type without replay loses the events between two streams, and only the client knows that there were two.
 	lost := again && p.Cursor == nil && s.resume() == nil
 	switch {
 	case lost:

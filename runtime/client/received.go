@@ -14,10 +14,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// receivedBatch is how many stored bodies are read at once.
+// receivedBatch is how many stored bodies are read in one call.
 const receivedBatch = 64
 
-// keep stores a message. What the application has been given already is not stored again.
+// keep stores a message unless the application has already received it.
 func (cb *callback) keep(ctx context.Context, d webhook.Delivery) error {
 	s := cb.s
 	s.mu.Lock()
@@ -42,15 +42,15 @@ func (cb *callback) keep(ctx context.Context, d webhook.Delivery) error {
 	return nil
 }
 
-// Marks of the ids under which messages are stored, unless the id is a plain eventId.
+// Prefixes of the IDs under which messages are stored, for IDs other than a plain eventId.
 const (
 	markEnvelope = "envelope "
 	markEvent    = "event "
 )
 
-// receivedID is what a message is stored under: an occurrence by its eventId, as ever, so that it is
-// stored once under whatever webhook-id it comes, behind a mark where it begins with one itself; an
-// envelope by its webhook-id behind another (D10). No two different messages share one.
+// receivedID returns the ID under which a message is stored. An occurrence has its eventId, so that it is stored once
+// whatever its webhook-id is; if the eventId starts with a prefix, markEvent is prepended. An envelope has its
+// webhook-id after markEnvelope (D10). Different messages never share an ID.
 func receivedID(d *webhook.Delivery) string {
 	id := d.Occurrence.EventID
 	switch {
@@ -86,7 +86,7 @@ func (cb *callback) pump(ctx context.Context) {
 	}
 }
 
-// drain hands over what is stored, in order.
+// drain hands over the stored bodies in order.
 func (cb *callback) drain(ctx context.Context) error {
 	if !cb.stores() {
 		return nil
@@ -110,7 +110,7 @@ func (cb *callback) drain(ctx context.Context) error {
 	}
 }
 
-// handStored reads a body again as the receiver has read it before.
+// handStored decodes a stored body, as the receiver did when it arrived, and hands it over.
 func (cb *callback) handStored(ctx context.Context, b clientstore.Received) error {
 	d, err := webhook.ParseDelivery(webhook.Stamp{ID: b.EventID}, b.Body)
 	if err == nil && (d.Type == "" || d.Type == wire.EnvelopeGap) {
@@ -121,8 +121,8 @@ func (cb *callback) handStored(ctx context.Context, b clientstore.Received) erro
 	return nil
 }
 
-// ring is what the endpoint accepts: the stored secrets that have not ended. Without any that can be used
-// it is none, and the endpoint makes a new one, which the server is told of.
+// ring returns the stored secrets that have not expired. It returns nil if no secret is usable; the endpoint then makes
+// a new one, which the next subscribe sends to the server.
 func (cb *callback) ring() webhook.Ring {
 	if len(cb.state.Secrets) == 0 {
 		return nil

@@ -11,18 +11,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Bounds of ending a session that does not answer.
+// Limits for closing a session that does not respond.
 const (
 	closeGrace = 3 * time.Second
 	closeLimit = 30 * time.Second
 )
 
-// A session is one connection to the server, from handshake to loss. A Client has at most one live
-// session at a time.
+// A session is one connection to the server, from handshake to loss. A Client has at most one live session.
 type session struct {
 	cs          *mcp.ClientSession
 	board       *board
-	events      bool // the server advertises events in either form
+	post        *poster           // nil on a shared carrier
+	send        mcp.MethodHandler // below the SDK client's other middleware
+	events      bool              // the server advertises events in either form
 	listChanged bool
 	stateless   bool // revision 2026-07-28 or later
 
@@ -30,13 +31,13 @@ type session struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	suspected atomic.Bool // a fresh handshake is to tell whether the server is still the same
+	suspected atomic.Bool // a fresh handshake must check that the server is still the same
 }
 
 func (s *session) lose() { s.cancel(s.board.loss()) }
 
-// suspect makes the next call begin with a fresh handshake. Where nothing depends on the old one, it is
-// given up only when the fresh one differs, so that one bad call does not end the streams of others.
+// suspect makes the next call start with a fresh handshake. If the server holds no state of the session, the session is
+// replaced only if the fresh handshake differs, so that one bad call does not end other streams.
 func (s *session) suspect() {
 	if s.holdsState() {
 		s.lose()
@@ -45,7 +46,7 @@ func (s *session) suspect() {
 	s.suspected.Store(true)
 }
 
-// holdsState tells that the server knows the session by more than what each request says.
+// holdsState reports whether the server keeps state for the session beyond each request.
 func (s *session) holdsState() bool { return s.events && (!s.stateless || s.board.shared) }
 
 // sameAs reports whether two handshakes had the same outcome.
@@ -62,8 +63,8 @@ func (s *session) join(ctx context.Context) (context.Context, context.CancelFunc
 	return joined, func() { stop(); cancel(nil) }
 }
 
-// connect makes one session over the client's transport. With strict, a server that is not there is not
-// taken for one of an older revision.
+// connect opens one session over the client's transport. With strict, a missing answer is not taken as a sign of an
+// older revision.
 func (c *Client) connect(ctx context.Context, strict bool) (*session, error) {
 	t := c.transport
 	if d, ok := t.(*dialed); ok {
@@ -74,18 +75,19 @@ func (c *Client) connect(ctx context.Context, strict bool) (*session, error) {
 		t = inner
 	}
 	var b *board
+	var post *poster
 	switch own := t.(type) {
 	case *mcp.StreamableClientTransport:
-		b = newBoard(false)
-		t = tapHTTP(own, b, &c.presences, c.opts.MaxMessage)
+		b = newBoard(false, &c.observers)
+		t, post = c.tapHTTP(own, b)
 	default:
 		if p, ok := t.(*Process); ok {
 			t = p.bounded(c.opts.MaxMessage)
 		}
-		b = newBoard(true)
+		b = newBoard(true, &c.observers)
 		t = &connTransport{t, b}
 	}
-	b.others, b.strict = &c.observers, strict
+	b.strict = strict
 	stop := context.AfterFunc(ctx, b.abort)
 	cs, err := c.mcp.Connect(ctx, t, &mcp.ClientSessionOptions{ProtocolVersion: c.opts.ProtocolVersion})
 	if err == nil && !stop() {
@@ -96,7 +98,7 @@ func (c *Client) connect(ctx context.Context, strict bool) (*session, error) {
 		b.abort()
 		return nil, fmt.Errorf("client: connecting: %w", b.reasonOf(err))
 	}
-	s := &session{cs: cs, board: b}
+	s := &session{cs: cs, board: b, post: post, send: c.send}
 	s.events, s.listChanged = b.shaken()
 	s.stateless = s.version() >= wire.RevisionStateless
 	s.ctx, s.cancel = context.WithCancelCause(c.ctx)
@@ -114,7 +116,7 @@ func (c *Client) connect(ctx context.Context, strict bool) (*session, error) {
 	return s, nil
 }
 
-// follow keeps the catalog of a session that is now the client's. It is called with mu held.
+// follow starts to watch the catalog of a session that is now the client's. mu is held.
 func (c *Client) follow(s *session) {
 	if s.events {
 		c.events = true
@@ -122,22 +124,21 @@ func (c *Client) follow(s *session) {
 	}
 }
 
-// hadEvents reports whether any session had them.
+// hadEvents reports whether any session supported events.
 func (c *Client) hadEvents() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.events
 }
 
-// shared reports whether everything goes over one connection.
+// shared reports whether all requests use one connection.
 func (c *Client) shared() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sess.board.shared
 }
 
-// close ends the SDK's session in order, or cuts its carrier when that takes too long. All calls
-// have ended with s.ctx.
+// close closes the SDK's session, and aborts its carrier if that takes too long. All calls have ended with s.ctx.
 func (s *session) close(gone <-chan struct{}, after time.Duration) {
 	go s.cs.Close()
 	grace := time.AfterFunc(after, s.board.abort)
@@ -151,15 +152,15 @@ func (s *session) close(gone <-chan struct{}, after time.Duration) {
 	}
 }
 
-// An attempt is a running try to get a session again.
+// An attempt is a running reconnection.
 type attempt struct {
-	first chan struct{} // closed after the first try; err is its error then
-	done  chan struct{} // closed when there is a session or no hope
+	first chan struct{} // closed after the first try; err then holds its error
+	done  chan struct{} // closed when there is a session or the client is closed
 	err   error
 }
 
-// live returns the live session, connecting again when it was lost. It waits until ctx ends when
-// patient, else only for one try.
+// live returns the live session, and reconnects if it was lost. If patient, it waits until ctx ends, otherwise only for
+// one try.
 func (c *Client) live(ctx context.Context, patient bool) (*session, error) {
 	for {
 		c.mu.Lock()
@@ -202,7 +203,7 @@ func (c *Client) live(ctx context.Context, patient bool) (*session, error) {
 	}
 }
 
-// reconnect connects again until it succeeds or the client is closed.
+// reconnect tries to connect until it succeeds or the client is closed.
 func (c *Client) reconnect(a *attempt) {
 	defer close(a.done)
 	pauses := pauses{Backoff: c.opts.Backoff}
@@ -221,13 +222,13 @@ func (c *Client) reconnect(a *attempt) {
 			close(a.first)
 		}
 		if err == nil {
-			c.log.Info("session connected again", "attempts", n+1)
+			c.log.Info("reconnected", "attempts", n+1)
 			return
 		}
 		if c.ctx.Err() != nil {
 			return
 		}
-		c.log.Warn("connecting again failed", "err", err)
+		c.log.Warn("reconnecting failed", "err", err)
 		if sleep(c.ctx, pauseAfter(err, &pauses)) != nil {
 			c.mu.Lock()
 			c.again = nil
@@ -237,8 +238,7 @@ func (c *Client) reconnect(a *attempt) {
 	}
 }
 
-// replace makes s the client's session, unless a suspected one turns out to be as good. It is called with mu
-// held.
+// replace makes s the client's session, unless a suspected session turns out to be equivalent. mu is held.
 func (c *Client) replace(s *session) {
 	old := c.sess
 	if old.ctx.Err() == nil && !old.holdsState() && old.sameAs(s) {
@@ -252,10 +252,10 @@ func (c *Client) replace(s *session) {
 	c.follow(s)
 }
 
-// errSlow ends a try to connect.
+// errSlow is the cause when connecting times out.
 var errSlow = fmt.Errorf("client: connecting took too long: %w", context.DeadlineExceeded)
 
-// bounded bounds a try to connect.
+// bounded limits one attempt to connect.
 func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, c.opts.CallTimeout, errSlow)
 }

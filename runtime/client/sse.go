@@ -7,101 +7,58 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-
-	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// An sseFilter reads an SSE body event by event, hands the extension's notifications to the board
-// and passes everything else on, byte for byte.
-type sseFilter struct {
-	body  io.ReadCloser
+// blocks reads an SSE body block by block.
+type blocks struct {
 	in    *bufio.Reader
-	board *board
-	own   *call
-	id    string // of own's request
-	ctx   context.Context
 	limit int64 // of one block
-	ended bool  // the reason for the end is known
-
-	out []byte // not yet read
-	err error
+	begun bool
 }
 
-func newSSEFilter(ctx context.Context, body io.ReadCloser, b *board, own *call, id string, limit int64) *sseFilter {
-	return &sseFilter{body: body, in: bufio.NewReaderSize(body, 16<<10), board: b, own: own, id: id, ctx: ctx, limit: limit}
+func newBlocks(body io.Reader, limit int64) *blocks {
+	return &blocks{in: bufio.NewReaderSize(body, 16<<10), limit: limit}
 }
 
-func (f *sseFilter) Close() error { return f.body.Close() }
-
-func (f *sseFilter) Read(p []byte) (int, error) {
-	for len(f.out) == 0 {
-		if f.err != nil {
-			f.over()
-			return 0, f.err
-		}
-		f.next()
+// next returns the next block: the lines up to an empty line, or, with an error, up to the end of the body.
+func (b *blocks) next() ([]byte, error) {
+	if !b.begun {
+		b.begun = true
+		b.skipMark()
 	}
-	n := copy(p, f.out)
-	f.out = f.out[n:]
-	return n, nil
-}
-
-// next reads one block: lines up to an empty one or the end of the body.
-func (f *sseFilter) next() {
-	block, whole := f.block()
-	data := dataOf(block)
-	switch {
-	case len(data) > 0:
-		f.out = f.pass(block, data, whole)
-	case whole && !f.streaming():
-		f.out = block
+	var g gathering
+	for begins := true; ; {
+		part, err := b.in.ReadSlice('\n')
+		g.add(part)
+		if g.size > b.limit {
+			return nil, errTooLarge("an SSE event", b.limit)
+		}
+		switch {
+		case err == nil && begins && len(bytes.TrimRight(part, "\r\n")) == 0:
+			return g.bytes(), nil
+		case err != nil && err != bufio.ErrBufferFull:
+			return g.bytes(), err
+		}
+		begins = err == nil
 	}
 }
 
-// pass handles the data of one block and returns what of it is for the SDK.
-func (f *sseFilter) pass(block, data []byte, whole bool) []byte {
-	m, err := decodeMessage(data)
-	if err != nil {
-		// The SDK would take it for the end of the session.
-		if whole && f.own != nil {
-			f.finish(fmt.Errorf("no JSON-RPC message: %w: %s", err, clipped(data)))
-		}
-		return nil
+// byteOrderMark may precede an event stream and is not part of its first line.
+const byteOrderMark = "\ufeff"
+
+// skipMark discards a byte order mark. If the first byte is not the mark's, it does not wait for more.
+func (b *blocks) skipMark() {
+	if first, _ := b.in.Peek(1); len(first) == 0 || first[0] != byteOrderMark[0] {
+		return
 	}
-	switch m := m.(type) {
-	case *jsonrpc.Request:
-		if m.IsCall() && f.streaming() {
-			// Each would be answered by a request of ours (PUSH-9).
-			f.finish(errors.New("a request, " + clipped([]byte(m.Method)) + ", on a stream of events"))
-			return nil
-		}
-		if !m.IsCall() && f.consume(frame{m.Method, m.Params}) {
-			return nil
-		}
-	case *jsonrpc.Response:
-		f.ended = true
-		f.board.observe(m.Result)
-		if f.own != nil && len(m.Result) > 0 && m.Error == nil && idText(m.ID.Raw()) == f.id {
-			return sseEvent(f.own.answered(m))
-		}
+	if mark, _ := b.in.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = b.in.Discard(len(byteOrderMark)) // the bytes are buffered
 	}
-	if f.streaming() {
-		// With an id the SDK would resume a broken stream by itself; ours resumes from its cursor, and a
-		// failure to resume would end the whole session.
-		return sseEvent(data)
-	}
-	return block
 }
 
-// sseEvent is an event of that data, in which line breaks are nothing but white space.
-func sseEvent(data []byte) []byte {
-	return fmt.Appendf(nil, "event: message\ndata: %s\n\n", bytes.ReplaceAll(data, []byte("\n"), []byte(" ")))
-}
-
-// dataOf is the data of a block. That of one line shares its memory.
+// dataOf returns the data of a block. If it is a single line it shares the block's memory.
 func dataOf(block []byte) (data []byte) {
 	for line := range bytes.Lines(block) {
 		value, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r\n"), []byte("data:"))
@@ -118,62 +75,88 @@ func dataOf(block []byte) (data []byte) {
 	return data
 }
 
-// finish ends the body early because of what the server sent.
-func (f *sseFilter) finish(reason error) {
-	f.ended, f.err = true, io.EOF
-	if f.own == nil {
-		f.err = reason
-		return
-	}
-	f.own.fail(&AnswerError{Method: f.own.method, Err: reason})
+// An sseTap passes the messages of an SSE body to the board before the SDK reads them.
+type sseTap struct {
+	io.Closer
+	blocks *blocks
+	board  *board
+	own    *call  // the call that the body answers; nil for others
+	id     string // of own's request
+
+	answered bool // the response to own has been read
+	out      []byte
+	err      error
 }
 
-// over tells the call why its body ended without a response.
-func (f *sseFilter) over() {
-	if f.ended || f.own == nil {
-		return
-	}
-	f.ended = true
-	if f.err != io.EOF {
-		f.own.fail(brokeOff("the stream broke off", f.err))
-		return
-	}
-	f.own.fail(errStreamEnded)
-}
-
-func (f *sseFilter) streaming() bool { return f.own != nil && f.own.in != nil }
-
-// block reads up to an empty line, and says whether there was one.
-func (f *sseFilter) block() (block []byte, whole bool) {
-	var g gathering
-	for begins := true; ; {
-		part, err := f.in.ReadSlice('\n')
-		g.add(part)
-		if g.size > f.limit {
-			f.finish(errTooLarge("an SSE event", f.limit))
-			return nil, false
+func (t *sseTap) Read(p []byte) (int, error) {
+	for len(t.out) == 0 {
+		if t.err != nil {
+			return 0, t.err
 		}
-		switch {
-		case err == nil && begins && len(bytes.TrimRight(part, "\r\n")) == 0:
-			return g.bytes(), true
-		case err != nil && err != bufio.ErrBufferFull:
-			f.err = err
-			return g.bytes(), false
-		}
-		begins = err == nil
+		block, err := t.blocks.next()
+		t.err = err
+		t.out = t.pass(block)
+		t.over()
 	}
+	n := copy(p, t.out)
+	t.out = t.out[n:]
+	return n, nil
 }
 
-// consume takes a notification and reports whether it is not for the SDK.
-func (f *sseFilter) consume(n frame) bool {
+// pass passes one block to the board. It returns what the SDK reads: the block, unless the SDK would end the session
+// because of it.
+func (t *sseTap) pass(block []byte) []byte {
+	data := dataOf(block)
+	if len(data) == 0 {
+		if t.err != nil {
+			return nil // a truncated line
+		}
+		return block
+	}
+	m, err := decodeMessage(data)
+	if err != nil {
+		if t.err == nil && t.own != nil {
+			t.err = t.own.unusable(notMessage(err, data))
+		}
+		return nil
+	}
+	switch m := m.(type) {
+	case *jsonrpc.Request:
+		if !m.IsCall() {
+			t.board.take(context.Background(), frame{m.Method, m.Params}, nil)
+		}
+	case *jsonrpc.Response:
+		t.board.observe(m.Result)
+		if t.own != nil && idText(m.ID.Raw()) == t.id {
+			t.answered = true
+			if len(m.Result) > 0 && m.Error == nil {
+				return fmt.Appendf(nil, "event: message\ndata: %s\n\n", t.own.answered(m.Result, t.id))
+			}
+		}
+	}
+	return block
+}
+
+// over records why a response body ended without a JSON-RPC response. The SDK only sees its end.
+func (t *sseTap) over() {
+	if t.own == nil || t.err == nil {
+		return
+	}
+	if !t.answered {
+		t.own.fail(t.own.ended(t.err))
+	}
+	t.err = io.EOF
+}
+
+// ended returns why a response body ended without a JSON-RPC response.
+func (c *call) ended(err error) error {
 	switch {
-	case strings.HasPrefix(n.method, wire.NotificationPrefix):
-		f.board.dispatch(f.ctx, n, f.own)
-		return true
-	case n.method == notificationListenAck:
-		f.board.dispatch(f.ctx, n, f.own)
-	case f.board.others != nil && f.board.others.watching():
-		f.board.others.observed(n.method, n.params)
+	case err == io.EOF:
+		return errStreamEnded
+	case errors.As(err, new(*AnswerError)):
+		return err
+	case errors.Is(err, ErrTooLarge):
+		return c.unusable(err)
 	}
-	return false
+	return brokeOff("the stream broke off", err)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// A Status is what is known of one live subscription, for audit. See CLI-8.
+// A Status describes one live subscription, for audit. See CLI-8.
 type Status struct {
 	// ID identifies the subscription within its Client.
 	ID string
@@ -23,33 +23,31 @@ type Status struct {
 	Mode string
 	// Since is when Subscribe was called.
 	Since time.Time
-	// LastFrame is when the server was last heard; zero before that.
+	// LastFrame is when the server last sent anything; zero before that.
 	LastFrame time.Time
-	// Cursor is the position that has been received; "" while there is none.
+	// Cursor is the position received so far, or "".
 	Cursor string
-	// Received, Duplicates and Withheld count occurrences: new ones, repeated ones, and those that
-	// the policy kept from the application.
+	// Received, Duplicates and Withheld count occurrences: new ones, repeated ones, and ones that the policy withheld.
 	Received, Duplicates, Withheld int64
 	// Gaps counts gaps.
 	Gaps int64
-	// Drift is set when the generated types differ from what the server publishes. See CLI-9.
+	// Drift is set if the generated types differ from the published ones. See CLI-9.
 	Drift *Drift
-	// LastError is why the delivery was last interrupted or slowed down, or nil; while the callback of a webhook
-	// subscription refuses deliveries, it says so.
+	// LastError is why delivery was last interrupted or slowed down, or nil. While the callback of a webhook
+	// subscription refuses deliveries, it is the reason for that.
 	LastError error
-	// RefreshBefore is when a webhook subscription ends unless it is refreshed, by the server's
-	// clock; zero for never and in other modes.
+	// RefreshBefore is when a webhook subscription expires unless it is refreshed, by the server's clock. It is zero if
+	// the subscription does not expire, and in other modes.
 	RefreshBefore time.Time
-	// Delivery is what the server reported at the last refresh of a webhook subscription; nil
-	// before that and in other modes.
+	// Delivery is the server's report at the last refresh of a webhook subscription. It is nil before that and in other
+	// modes.
 	Delivery *DeliveryStatus
-	// Refused is what the callback of a webhook subscription has refused, in this process; zero in
-	// other modes.
+	// Refused counts the deliveries that the callback of a webhook subscription refused in this process; zero in other
+	// modes.
 	Refused webhook.Refusals
 }
 
-// A Drift says that generated code was made from other schemas than those that the server
-// publishes. See CLI-9.
+// A Drift reports that code was generated from other schemas than the server publishes. See CLI-9.
 type Drift struct {
 	// Event is the event type's name.
 	Event string
@@ -57,7 +55,7 @@ type Drift struct {
 	Generated, Published string
 }
 
-// Subscriptions lists the live subscriptions in the order in which they were made.
+// Subscriptions returns the live subscriptions in order of creation.
 func (c *Client) Subscriptions() []Status {
 	all := c.registry()
 	slices.SortFunc(all, func(a, b *subscription) int {
@@ -70,7 +68,7 @@ func (c *Client) Subscriptions() []Status {
 	return list
 }
 
-// End ends the live subscription of that id with ErrClosed and reports whether there was one.
+// End ends the live subscription with that ID with ErrClosed and reports whether it existed.
 func (c *Client) End(id string) bool {
 	for _, s := range c.registry() {
 		if s.id == id {
@@ -121,7 +119,7 @@ func (s *subscription) compare(d Descriptor) {
 	s.drift(published)
 }
 
-// checkFingerprint reports drift that an occurrence itself shows.
+// checkFingerprint reports drift if an occurrence carries another fingerprint.
 func (s *subscription) checkFingerprint(o *wire.Occurrence) {
 	if s.fingerprint == "" || !bytes.Contains(o.Meta, []byte(wire.MetaFingerprint)) {
 		return
@@ -148,7 +146,7 @@ func (s *subscription) drift(published string) {
 	d := Drift{Event: s.name, Generated: s.fingerprint, Published: published}
 	s.status.Drift = &d
 	s.mu.Unlock()
-	s.log.Warn("generated types differ from what the server publishes", "generated", d.Generated, "published", d.Published)
+	s.log.Warn("generated types differ from the published types", "generated", d.Generated, "published", d.Published)
 	if s.c.opts.OnDrift != nil {
 		s.c.opts.OnDrift(d)
 	}

@@ -28,21 +28,21 @@ type subscribeOptions struct {
 	key       string
 	maxAge    time.Duration // negative: not sent
 	manualAck bool
-	wait      bool // for a server that is away, before it has accepted
-	// coalescing is not nil where events are joined; it has one element at most.
+	notBy     []string // actors whose events are excluded
+	wait      bool     // for an unavailable server, until the subscription is accepted
+	// coalescing is non-nil if events are joined; it has at most one element.
 	coalescing []Coalescing
 	carrier    carry.Carrier // nil: events/*
-	foreign    bool          // nothing but the carrier knows what is received: there is no event type and no cursor
-	// For Consume: where it keeps the cursor and the rest, and what wakes it when there is something to save.
-	store   clientstore.CursorStore // nil: that of the client
+	foreign    bool          // only the carrier knows the events; event type and cursor are missing
+	// Set by Consume: its store, and the channel that signals that there is something to save.
+	store   clientstore.CursorStore // nil: the client's
 	changed chan struct{}
 }
 
-// A SubscribeOption sets a detail of one subscription.
+// A SubscribeOption configures one subscription.
 type SubscribeOption func(*subscribeOptions)
 
-// WithMode forces the delivery mode, "webhook", "push" or "poll"; empty or "auto" chooses. See
-// CLI-1.
+// WithMode forces the delivery mode: "webhook", "push" or "poll". Empty or "auto" lets the client choose. See CLI-1.
 func WithMode(mode string) SubscribeOption {
 	return func(o *subscribeOptions) {
 		if mode == "auto" {
@@ -52,98 +52,102 @@ func WithMode(mode string) SubscribeOption {
 	}
 }
 
-// WithCursor starts after cursor, whatever the cursor store holds.
+// WithCursor starts after cursor and ignores the saved cursor.
 func WithCursor(cursor string) SubscribeOption {
 	return func(o *subscribeOptions) { o.cursor = cursor }
 }
 
-// FromNow starts without history, whatever the cursor store holds.
+// FromNow starts without history and ignores the saved cursor.
 func FromNow() SubscribeOption { return func(o *subscribeOptions) { o.fromNow = true } }
 
-// WithCursorKey sets the key under which the cursor store keeps this subscription. The default is
-// made of the event name and the arguments, so that other arguments begin now; set one to go on
-// all the same, or when one store serves several servers or several equal subscriptions.
+// WithCursorKey sets the key under which the cursor store keeps this subscription. The default is derived from the
+// event name and the arguments, so that a subscription with changed arguments starts from now. Set a key to continue in
+// spite of that, or if one store serves several servers or several equal subscriptions.
 func WithCursorKey(key string) SubscribeOption { return func(o *subscribeOptions) { o.key = key } }
 
-// WithMaxAge leaves out what happened longer ago than d when delivery starts from a cursor or
-// resumes after a loss; what it leaves out may be reported as a gap. See CUR-5.
+// WithMaxAge skips events older than d when delivery starts from a cursor or resumes after a loss. Skipped events may
+// be reported as a gap. See CUR-5.
 func WithMaxAge(d time.Duration) SubscribeOption {
 	return func(o *subscribeOptions) { o.maxAge = max(d, 0) }
 }
 
-// WithManualAck commits the cursor only when Ack is called, not when the application asks for the next item. See
-// CLI-6.
+// WithManualAck commits the cursor only when Ack is called, not when the application requests the next item. See CLI-6.
 func WithManualAck() SubscribeOption { return func(o *subscribeOptions) { o.manualAck = true } }
 
-// A Subscription is what every subscription can do, whatever its event type. It has no Events: the generated
-// subscriptions and [TypedSubscription] have that, and their method Subscription returns it. Its methods are safe
-// for concurrent use.
+// NotBy excludes events that one of the actors caused. It sets the argument notBy that event types with an x-actor
+// have, so that an agent that names itself does not react to its own actions. Names are those of the payload's actor.
+// For an event type that names no actor, subscribing fails with a [NoActorError]. See ACTOR-2.
+func NotBy(actors ...string) SubscribeOption {
+	return func(o *subscribeOptions) { o.notBy = append(o.notBy, actors...) }
+}
+
+// A Subscription has the methods that do not depend on the event type. It has no Events: the generated subscriptions
+// and [TypedSubscription] do, and their method Subscription returns it. Its methods are safe for concurrent use.
 type Subscription struct {
 	core *subscription
 }
 
 // A TypedSubscription delivers the occurrences of one event type with arguments A and payloads P, for one set of
-// arguments. [Subscribe] returns it; the functions of generated packages return types of their own with the same
-// methods. The methods are safe for concurrent use, but only one iteration runs at a time.
+// arguments. [Subscribe] returns it; the functions of generated packages return separate types with the same methods.
+// The methods are safe for concurrent use, but only one iteration runs at a time.
 type TypedSubscription[A, P any] Subscription
 
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+// Subscription returns the methods that do not depend on the event type: Ack, Cursor, Mode and Status.
 func (s *TypedSubscription[A, P]) Subscription() *Subscription { return (*Subscription)(s) }
 
 // Close ends the subscription: see [Subscription.Close].
 func (s *TypedSubscription[A, P]) Close() error { return s.Subscription().Close() }
 
-// Events iterates over what arrives: occurrences and errors. A [GapError], [RecoverableError],
-// [PayloadError] or [CommitError] stands between occurrences and the iteration goes on; after any
-// other error it ends, and so it does, without an error, after Close. [Final] tells them apart.
+// Events iterates over occurrences and errors. A [GapError], [RecoverableError], [PayloadError] or [CommitError] is
+// yielded between occurrences, and the iteration continues. Any other error ends it. After Close it ends without an
+// error. [Final] reports which errors end it.
 //
-// Asking for the next item commits the one before (CLI-6). An iteration may be left with break and
-// taken up again with another call: nothing is lost, what arrives meanwhile waits in a bounded
-// buffer that pushes back on the server, and the item at which it was left is committed when the
-// next one asks, or by Ack.
+// Requesting the next item commits the previous one (CLI-6). An iteration can be left with break and continued with
+// another call without losing events. Meanwhile events wait in a bounded buffer, which applies backpressure to the
+// server. The item at which the iteration was left is committed when the next iteration requests an item, or by Ack.
 //
-// Each item is an occurrence of its own, never nil: beside an error it has the arguments, and what is
-// known of the occurrence that the error is about.
+// Each item is a separate, non-nil occurrence. Along with an error it holds the arguments and the known fields of the
+// occurrence that the error concerns.
 func (s *TypedSubscription[A, P]) Events() iter.Seq2[*events.Event[A, P], error] {
 	return untyped.Seq[*events.Event[A, P]](s.core.iterate)
 }
 
-// Close ends the subscription and its iteration. It returns when nothing of the subscription runs any more: the
-// stream is aborted at once; a callback is unsubscribed, for which Close waits up to 3 s where the server does not
-// answer. What was handed out and not committed is received again by a later subscription that starts from the
-// store. The error is always nil.
+// Close ends the subscription and its iteration, and returns once the subscription has fully stopped. A stream is
+// aborted immediately; a callback is unsubscribed, for which Close waits up to 3 s if the server does not answer.
+// Events handed out but not committed are received again by a later subscription that starts from the store. The error
+// is always nil.
 func (s *Subscription) Close() error {
 	s.core.close()
 	return nil
 }
 
-// Ack commits the item that was handed out last, and all before it, without asking for the next. Without a cursor
-// store, or for a type without cursors, it does nothing. The error is that of the store. See CLI-6.
+// Ack commits the last item handed out, and all items before it, without requesting the next one. Without a cursor
+// store, or for a type without cursors, it does nothing. It returns the store's error. See CLI-6.
 func (s *Subscription) Ack() error { return s.core.ledger.commit(s.core.ctx) }
 
 // Mode returns the delivery mode in use: "webhook", "push" or "poll".
 func (s *Subscription) Mode() string { return s.core.snapshot().Mode }
 
-// Cursor returns the position after what was handed out, "" when none is known yet or the type has no cursors: a
-// subscription that starts there misses nothing, and in poll mode repeats at most the batch that was under way.
+// Cursor returns the position after the last item handed out. It is "" while unknown, and if the type lacks cursors. A
+// subscription that starts there misses nothing, and in poll mode repeats at most the batch that was in progress.
 func (s *Subscription) Cursor() string { return s.core.ledger.position() }
 
-// Status returns what is known of the subscription.
+// Status returns the state of the subscription.
 func (s *Subscription) Status() Status { return s.core.snapshot() }
 
-// Subscribe subscribes to t with args and returns when the server has accepted: the callback is subscribed, the
-// stream active or the first poll answered, so that what happens after it returns is received. The subscription
-// lives until ctx is done, Close is called on it or on c, or the server terminates it.
+// Subscribe subscribes to t with args and returns once the server has accepted the subscription. By then the callback
+// is subscribed, the stream is active or the first poll was answered, so that later events are received. The
+// subscription lives until ctx is done, Close is called on it or on c, or the server terminates it.
 //
-// A refusal is an [*events.Error]; [NoCompatibleDeliveryModeError] and [ErrNoEvents] say that the server cannot
-// deliver. A failure before the server has accepted is returned. After a later one the client connects and
-// subscribes again.
+// A refusal is an [*events.Error]; [NoCompatibleDeliveryModeError] and [ErrNoEvents] mean that the server cannot
+// deliver. A failure before the server has accepted is returned. After a later failure the client reconnects and
+// subscribes again by itself.
 func Subscribe[A, P any](ctx context.Context, c *Client, t events.Type[A, P], args A, o ...SubscribeOption) (*TypedSubscription[A, P], error) {
 	s, err := c.subscribeTyped(ctx, t.Name, t.Fingerprint, &args, o)
 	return (*TypedSubscription[A, P])(s), err
 }
 
-// Generated code subscribes and iterates by package clientimpl.
+// init connects package clientimpl, through which generated code subscribes and iterates.
 func init() {
 	untyped.Subscribe = func(ctx context.Context, c any, name, fingerprint string, args, options any) (any, error) {
 		return c.(*Client).subscribeTyped(ctx, name, fingerprint, args, options.([]SubscribeOption))
@@ -166,7 +170,7 @@ func (c *Client) subscribeTyped(ctx context.Context, name, fingerprint string, a
 	return &Subscription{s}, nil
 }
 
-// encodeArguments returns the JSON of args, nil for none.
+// encodeArguments returns the JSON of args, nil for null.
 func encodeArguments(args any) (json.RawMessage, error) {
 	raw, err := json.Marshal(args)
 	if err != nil {
@@ -193,6 +197,9 @@ func (c *Client) subscribe(ctx context.Context, name, fingerprint string, args j
 	if s.opts.coalescing != nil && s.opts.changed == nil {
 		return nil, errors.New("client: WithCoalescing is for Consume; an iteration gets each event as it comes")
 	}
+	if err := s.leaveOut(); err != nil {
+		return nil, err
+	}
 	if err := s.restore(ctx); err != nil {
 		return nil, err
 	}
@@ -211,7 +218,33 @@ func (c *Client) subscribe(ctx context.Context, name, fingerprint string, args j
 	return s, nil
 }
 
-// add enters s in the registry and starts it.
+// leaveOut adds the actors of NotBy to the arguments.
+func (s *subscription) leaveOut() error {
+	if len(s.opts.notBy) == 0 {
+		return nil
+	}
+	if s.opts.carrier != nil {
+		return &NoActorError{Event: s.name}
+	}
+	members := map[string]json.RawMessage{}
+	if s.args != nil {
+		if err := json.Unmarshal(s.args, &members); err != nil {
+			return fmt.Errorf("client: arguments of %s: %w", s.name, err)
+		}
+	}
+	if _, given := members[wire.NotBy]; given {
+		return fmt.Errorf("client: arguments of %s have %s; leave that out, or the option NotBy", s.name, wire.NotBy)
+	}
+	actors, err := json.Marshal(s.opts.notBy)
+	if err != nil {
+		return fmt.Errorf("client: actors of NotBy: %w", err)
+	}
+	members[wire.NotBy] = actors
+	s.args, err = json.Marshal(members)
+	return err
+}
+
+// add registers s and starts it.
 func (c *Client) add(s *subscription) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,7 +272,7 @@ func (c *Client) add(s *subscription) error {
 	return nil
 }
 
-// restore finds where to start.
+// restore determines the start position.
 func (s *subscription) restore(ctx context.Context) error {
 	if s.opts.foreign {
 		return nil
@@ -275,7 +308,7 @@ func (s *subscription) restore(ctx context.Context) error {
 	return nil
 }
 
-// defaultKey names a subscription by its event type and arguments.
+// defaultKey derives the cursor key from the event type and the arguments.
 func defaultKey(name string, args json.RawMessage) string {
 	canonical, err := wire.Canonical(args)
 	if err != nil {
@@ -285,8 +318,7 @@ func defaultKey(name string, args json.RawMessage) string {
 	return name + "?" + hex.EncodeToString(sum[:8])
 }
 
-// iterate is the iteration of Events: it yields fresh pointers of the type of like, which is a pointer to
-// an events.Event.
+// iterate implements Events: it yields fresh pointers of like's type, which is a pointer to an events.Event.
 func (s *subscription) iterate(like any, yield func(ev any, err error) bool) {
 	t := reflect.TypeOf(like).Elem()
 	s.each(func(it item, err error) bool {
@@ -297,7 +329,7 @@ func (s *subscription) iterate(like any, yield func(ev any, err error) bool) {
 	})
 }
 
-// each yields the items to show; one with an error is the last.
+// each yields the items to show. An item with an error is the last.
 func (s *subscription) each(yield func(it item, err error) bool) {
 	if !s.iterating.TryLock() {
 		yield(item{}, errIterating)
@@ -315,14 +347,14 @@ func (s *subscription) each(yield func(it item, err error) bool) {
 	}
 }
 
-// newEvent makes a t with the subscription's arguments.
+// newEvent returns a new t with the subscription's arguments.
 func (s *subscription) newEvent(t reflect.Type) reflect.Value {
 	ev := reflect.New(t).Elem()
 	ev.FieldByName("Arguments").Set(s.typed)
 	return ev
 }
 
-// event makes the application's form of an item, a pointer to a t.
+// event converts an item to the application's form, a pointer to a t.
 func (s *subscription) event(t reflect.Type, it item) (any, error) {
 	switch {
 	case it.note != nil:
@@ -334,7 +366,8 @@ func (s *subscription) event(t reflect.Type, it item) (any, error) {
 	return s.decoded(t, o, err)
 }
 
-// decoded makes the application's form of an occurrence, a pointer to a t; err says what is wrong with it already.
+// decoded converts an occurrence to the application's form, a pointer to a t. A non-nil err is an earlier error of the
+// occurrence.
 func (s *subscription) decoded(t reflect.Type, o events.Occurrence, err error) (any, error) {
 	ev := s.newEvent(t)
 	*ev.FieldByName("Occurrence").Addr().Interface().(*events.Occurrence) = o
@@ -352,7 +385,7 @@ func (s *subscription) decoded(t reflect.Type, o events.Occurrence, err error) (
 	return ev.Addr().Interface(), err
 }
 
-// checkData refuses what is no object (OCC-1): a null would decode into any payload as its zero value.
+// checkData returns an error unless raw is an object (OCC-1): a null would decode into any payload as its zero value.
 func checkData(raw json.RawMessage) error {
 	switch {
 	case len(raw) == 0:
@@ -363,7 +396,7 @@ func checkData(raw json.RawMessage) error {
 	return nil
 }
 
-// kindOf names the JSON type of a value.
+// kindOf returns the name of a value's JSON type.
 func kindOf(raw json.RawMessage) string {
 	switch raw[0] {
 	case '{':
@@ -380,7 +413,7 @@ func kindOf(raw json.RawMessage) string {
 	return "a number"
 }
 
-// decodePayload decodes raw into v; raw JSON stays as it came.
+// decodePayload decodes raw into v; a json.RawMessage receives raw unchanged.
 func decodePayload(raw json.RawMessage, v any) error {
 	switch v := v.(type) {
 	case *json.RawMessage:
@@ -392,7 +425,7 @@ func decodePayload(raw json.RawMessage, v any) error {
 	return codec.Decode(raw, v)
 }
 
-// occurrence makes the application's form of an occurrence, also when its timestamp is none.
+// occurrence converts an occurrence to the application's form, even if its timestamp is invalid.
 func occurrence(o *wire.Occurrence) (events.Occurrence, error) {
 	made := events.Occurrence{ID: o.EventID, Name: o.Name, Raw: o.Data, Meta: o.Meta}
 	if o.Cursor != nil {

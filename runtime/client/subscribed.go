@@ -8,18 +8,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A DeliveryStatus is what the server found at the last refresh about its deliveries to a webhook
-// subscription. See HOOK-8.
+// A DeliveryStatus is the server's report, at the last refresh, on its deliveries to a webhook subscription. See
+// HOOK-8.
 type DeliveryStatus struct {
-	// Active is false when deliveries had been suspended; the refresh has taken them up again.
+	// Active is false if deliveries had been suspended; the refresh has resumed them.
 	Active bool
-	// LastDeliveryAt is when an event was last accepted; zero when none was.
+	// LastDeliveryAt is when an event was last accepted; zero if never.
 	LastDeliveryAt time.Time
-	// LastError is the category of the last failure, "" when there was none.
+	// LastError is the category of the last failure, "" before the first failure.
 	LastError string
-	// FailedSince is when the present run of failures began; zero when the last attempt succeeded.
+	// FailedSince is when the current run of failures began; zero if the last attempt succeeded.
 	FailedSince time.Time
-	// Throttled tells that the server holds deliveries back; RetryAfter for how long.
+	// Throttled says whether the server holds deliveries back, RetryAfter for how long.
 	Throttled  bool
 	RetryAfter time.Duration
 }
@@ -29,7 +29,7 @@ func (d *DeliveryStatus) abandoned() bool {
 	return d != nil && (!d.Active || !d.FailedSince.IsZero() && time.Since(d.FailedSince) > abandonedAfter)
 }
 
-// A subscribeResult is the result of events/subscribe, read leniently.
+// A subscribeResult is the result of events/subscribe, decoded leniently.
 type subscribeResult struct {
 	ID             string          `json:"id"`
 	RefreshBefore  json.RawMessage `json:"refreshBefore"`
@@ -37,11 +37,10 @@ type subscribeResult struct {
 	Truncated      bool            `json:"truncated"`
 	DeliveryStatus json.RawMessage `json:"deliveryStatus"`
 
-	refreshBefore time.Time     // zero for none
-	lifetime      time.Duration // 0 for ever
+	refreshBefore time.Time     // zero if the subscription does not expire
+	lifetime      time.Duration // 0 if the subscription does not expire
 	status        *DeliveryStatus
-	// quiet tells that nothing was delivered while the answer was under way: then its cursor is
-	// news, else an older one.
+	// quiet says that nothing was delivered while the response was in flight; only then is its cursor the newest.
 	quiet bool
 }
 
@@ -63,7 +62,7 @@ func readSubscribed(raw json.RawMessage, now time.Time, ttl time.Duration) (*sub
 	if string(r.RefreshBefore) == "null" {
 		return &r, nil
 	}
-	// What cannot be read may be short; servers grant the default, or what was asked for.
+	// The lifetime is unreadable and may be short; servers grant the default or the requested time.
 	r.lifetime = defaultTTL
 	if ttl > 0 {
 		r.lifetime = min(ttl, defaultTTL)
@@ -71,8 +70,8 @@ func readSubscribed(raw json.RawMessage, now time.Time, ttl time.Duration) (*sub
 	var text string
 	if wire.Decode(r.RefreshBefore, &text) == nil {
 		if at := readTime(text); !at.IsZero() {
-			// A grant is never above what was asked for, but by the floor; more is a difference of
-			// the clocks.
+			// A grant never exceeds the request, except for the floor; any excess comes from a difference of the
+			// clocks.
 			r.refreshBefore, r.lifetime = at, at.Sub(now)
 			if ttl > 0 {
 				r.lifetime = min(r.lifetime, max(ttl, minLifetime))
@@ -81,7 +80,7 @@ func readSubscribed(raw json.RawMessage, now time.Time, ttl time.Duration) (*sub
 	}
 	switch {
 	case r.lifetime < -clockDifference:
-		// Nobody grants the past: the clocks differ, and what was granted is at least the floor.
+		// A server does not grant the past: the clocks differ, and the real grant is at least the floor.
 		r.lifetime = minLifetime
 	case r.lifetime < shortestLifetime:
 		return unusable(fmt.Errorf("it grants %v, too short to refresh in time; want at least %v",
@@ -91,14 +90,14 @@ func readSubscribed(raw json.RawMessage, now time.Time, ttl time.Duration) (*sub
 }
 
 const (
-	// maxID bounds a subscription's id in bytes; it has to fit a header.
+	// maxID bounds a subscription's ID in bytes; it must fit into a header.
 	maxID = 256
-	// minLifetime is what servers grant at least (SUB-6).
+	// minLifetime is the shortest lifetime that servers grant (SUB-6).
 	minLifetime = time.Minute
-	// shortestLifetime is the shortest grant that is refreshed in time.
+	// shortestLifetime is the shortest grant that can be refreshed in time.
 	shortestLifetime = 2 * time.Second
-	// clockDifference is how far in the past a grant is a difference of clocks rather than one that
-	// is too short.
+	// clockDifference is how far in the past a grant must end to be attributed to a difference of the clocks instead of
+	// a grant that is too short.
 	clockDifference = time.Minute
 )
 
@@ -110,8 +109,8 @@ func readTime(text string) time.Time {
 	return at
 }
 
-// readDeliveryStatus returns nil for none. Members of an unknown shape are passed over: they only
-// inform.
+// readDeliveryStatus returns nil without a status. It ignores members of an unexpected type: they are only
+// informative.
 func readDeliveryStatus(raw json.RawMessage) *DeliveryStatus {
 	members, err := wire.DecodeMembers(raw)
 	if err != nil {

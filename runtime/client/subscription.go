@@ -14,20 +14,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// A subscription is the part of a Subscription that knows no types. One goroutine, run, receives
-// and fills the inbox; the application's, next, empties it.
+// A subscription is the untyped part of a Subscription. One goroutine, run, receives and fills the inbox; the
+// application's goroutine, in next, empties it.
 type subscription struct {
 	c           *Client
 	id          string
 	name        string
 	args        json.RawMessage
-	typed       reflect.Value // args as the application gave them
+	typed       reflect.Value // args as given by the application
 	fingerprint string
 	opts        subscribeOptions
 	log         *slog.Logger
 
-	// ctx ends when the application's does, with Close, with the client, or, with cause
-	// errFinished, when the server ended the subscription.
+	// ctx ends with the application's context, with Close, with the client, or, with cause errFinished, when the server
+	// ends the subscription.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	ready  chan error    // the outcome of Subscribe, once
@@ -35,22 +35,22 @@ type subscription struct {
 	inbox  *inbox
 	ledger ledger
 
-	callback *callback // of the webhook mode; run's own
+	callback *callback // webhook mode's; used only by run
 	presence presence
 
-	iterating sync.Mutex // held by the one iterator; guards held
+	iterating sync.Mutex // held by the current iteration; guards held
 	held      *item
 
 	mu       sync.Mutex
-	cursor   string // where the loop resumes; ahead of the ledger by what the inbox holds
+	cursor   string // where the loop resumes; ahead of the ledger by the inbox's contents
 	seen     *idSet
-	advances int64 // occurrences that were new, or read again after something new
+	advances int64 // occurrences that were new, or repeated for the first time since a new one
 	modeName string
-	refused  map[string]bool // modes that are left out
+	refused  map[string]bool // excluded modes
 	standing standing
 	pauses   pauses
 	status   Status
-	meta     map[string]any    // of the descriptor
+	meta     map[string]any    // the descriptor's
 	endpoint *webhook.Endpoint // the newest one; nil in other modes
 }
 
@@ -69,7 +69,7 @@ func (s *subscription) run() {
 	s.log.Debug("subscription ended", "err", err)
 }
 
-// receive runs one leg after the other.
+// receive runs one leg after another.
 func (s *subscription) receive() error {
 	for {
 		err := s.runLeg()
@@ -87,8 +87,7 @@ func (s *subscription) receive() error {
 	}
 }
 
-// follow does what follows the end of a leg: it returns the pause before the next one, or the error that
-// ends the subscription.
+// follow acts on the end of a leg. It returns the pause before the next leg, or the error that ends the subscription.
 func (s *subscription) follow(err error) (pause time.Duration, end error) {
 	all, known := s.c.catalog.get()
 	_, listed := find(all, s.name)
@@ -140,7 +139,7 @@ func (s *subscription) follow(err error) (pause time.Duration, end error) {
 	return pause, nil
 }
 
-// isStuck reports whether the process at the other end of a shared carrier answers nothing any more.
+// isStuck reports whether the process at the other end of a shared carrier has stopped answering.
 func (s *subscription) isStuck(ctx context.Context, sess *session) bool {
 	if !redialable(s.c.transport) {
 		return false
@@ -160,7 +159,7 @@ func (s *subscription) runLeg() error {
 		return s.runCarrier(ctx, sess)
 	}
 	if !sess.events && s.isAccepted() {
-		sess.suspect() // it had them; the next handshake may show them again
+		sess.suspect() // it advertised events before; the next handshake may show them again
 		return ErrNoEvents
 	}
 	d, err := s.c.describe(ctx, sess, s.name)
@@ -168,6 +167,9 @@ func (s *subscription) runLeg() error {
 		return err
 	}
 	s.compare(d)
+	if len(s.opts.notBy) > 0 && wire.ActorOf(d.Meta) == "" {
+		return &NoActorError{Event: s.name}
+	}
 	s.mu.Lock()
 	s.meta = d.Meta
 	mode, err := selectMode(s.name, d.Delivery, s.opts.mode, s.refused)
@@ -195,14 +197,15 @@ func (s *subscription) runLeg() error {
 	return err
 }
 
-// newCall is a call of this subscription's.
+// newCall returns a call with this subscription's presence.
 func (s *subscription) newCall(in *inflow) *call {
 	c := newCall(in)
 	c.presence = &s.presence
 	return c
 }
 
-// established tells Subscribe that the server accepted; it reports whether it had before.
+// established records that the server accepted, and unblocks Subscribe. It reports whether the server had accepted
+// before.
 func (s *subscription) established() (before bool) {
 	s.mu.Lock()
 	before, again := s.standing.accept()
@@ -217,7 +220,7 @@ func (s *subscription) established() (before bool) {
 	return before
 }
 
-// described is the _meta of the descriptor that was read last.
+// described returns the _meta of the last descriptor.
 func (s *subscription) described() map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +233,7 @@ func (s *subscription) isAccepted() bool {
 	return s.standing.accepted
 }
 
-// progress tells that the delivery works, so that the next failure is a first one.
+// progress records that delivery works, which resets the failure counters.
 func (s *subscription) progress() {
 	s.mu.Lock()
 	s.standing.progress()
@@ -239,14 +242,14 @@ func (s *subscription) progress() {
 	s.heard()
 }
 
-// heard tells that the server said something.
+// heard records that the server sent something.
 func (s *subscription) heard() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status.LastFrame = time.Now()
 }
 
-// resume is the cursor for the next request, nil for "from now".
+// resume returns the cursor for the next request, or nil for "from now".
 func (s *subscription) resume() *string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,8 +268,7 @@ func (s *subscription) maxAge() *int64 {
 	return &ms
 }
 
-// reach moves the cursor. Absent and null change nothing: a type that has cursors always has them
-// (CUR-3).
+// reach moves the cursor. An absent or null cursor changes nothing: a type that has cursors always has them (CUR-3).
 func (s *subscription) reach(cursor *string) {
 	if cursor == nil || *cursor == "" {
 		return
@@ -280,13 +282,13 @@ func (s *subscription) reach(cursor *string) {
 	}
 }
 
-// takeRaw takes an occurrence as it came; one that is none is reported in its place. Its cursor
-// counts on a stream only (OCC-3).
+// takeRaw decodes and takes an occurrence. A malformed one is reported in its place. Its cursor counts only on a stream
+// (OCC-3).
 func (s *subscription) takeRaw(ctx context.Context, raw json.RawMessage, streamed bool) error {
 	o := &wire.Occurrence{}
 	err := wire.Decode(raw, o)
 	if err == nil && o.EventID == "" {
-		err = errors.New("/eventId is missing") // nothing could tell it from its repetition
+		err = errors.New("/eventId is missing") // duplicates could not be recognized
 	}
 	if err != nil {
 		return s.note(ctx, &PayloadError{Occurrence: events.Occurrence{Name: s.name, Raw: raw}, Err: err})
@@ -298,12 +300,12 @@ func (s *subscription) takeRaw(ctx context.Context, raw json.RawMessage, streame
 	return s.take(ctx, o, o.Cursor)
 }
 
-// take hands one occurrence over; cursor is the position after it, nil within a batch.
+// take hands one occurrence over. cursor is the position after it, nil within a batch.
 func (s *subscription) take(ctx context.Context, o *wire.Occurrence, cursor *string) error {
 	return s.takeItem(ctx, item{occurrence: o, cursor: cursor})
 }
 
-// takeItem hands an occurrence over unless it is known, or the policy withholds it.
+// takeItem hands an occurrence over unless it is a duplicate or the policy withholds it.
 func (s *subscription) takeItem(ctx context.Context, it item) error {
 	o := it.occurrence
 	if err := s.misplaced(o); err != nil {
@@ -327,7 +329,7 @@ func (s *subscription) takeItem(ctx context.Context, it item) error {
 	}
 	if err := s.inbox.put(ctx, it); err != nil {
 		s.mu.Lock()
-		s.seen.remove(o.EventID) // it comes again after the cursor
+		s.seen.remove(o.EventID) // it is received again after the cursor
 		s.mu.Unlock()
 		return err
 	}
@@ -335,7 +337,7 @@ func (s *subscription) takeItem(ctx context.Context, it item) error {
 	return nil
 }
 
-// pass records that nothing is shown of it.
+// pass advances the cursor over an item that is not shown.
 func (s *subscription) pass(it item) {
 	if it.sequence == 0 {
 		s.reach(it.cursor)
@@ -344,8 +346,7 @@ func (s *subscription) pass(it item) {
 	s.inbox.advance(it.cursor, it.sequence)
 }
 
-// passed moves the cursor at which the loop resumes. With stored items it has moved when they were
-// stored.
+// passed moves the cursor at which the loop resumes. For stored items it moved when they were stored.
 func (s *subscription) passed(it item) {
 	if it.sequence != 0 || it.cursor == nil || *it.cursor == "" {
 		return
@@ -386,11 +387,11 @@ func (s *subscription) failed(err error) {
 	s.log.Debug("leg ended", "err", err)
 }
 
-// errQuit is what next returns once its caller has given up waiting.
+// errQuit is returned by next once its quit channel is closed.
 var errQuit = errors.New("client: nobody waits")
 
-// next waits for the next item to show, after committing what was handed out before (CLI-6), or until quit is
-// closed; then nothing is handed out.
+// next commits the items handed out before (CLI-6) and waits for the next item to show. Once quit is closed it returns
+// errQuit.
 func (s *subscription) next(quit <-chan struct{}) (item, error) {
 	for {
 		if err := context.Cause(s.ctx); err != nil && err != errFinished {
@@ -425,7 +426,7 @@ func (s *subscription) next(quit <-chan struct{}) (item, error) {
 	}
 }
 
-// skipAdvances takes the first item to show, recording the advances before it.
+// skipAdvances takes the first item to show, and records the advances before it.
 func (s *subscription) skipAdvances() (item, bool, error) {
 	if held := s.held; held != nil {
 		s.held = nil

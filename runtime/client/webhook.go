@@ -17,21 +17,20 @@ import (
 const (
 	// maxRefresh bounds the wait for a refresh.
 	maxRefresh = 24 * time.Hour
-	// abandonedAfter is how long deliveries may have been failing before events count as perhaps
-	// given up by the server. It is less than any sensible retry schedule takes.
+	// abandonedAfter is how long deliveries may have failed before the client assumes that the server may have given up
+	// events. It is shorter than any sensible retry schedule.
 	abandonedAfter = time.Minute
-	// unsubscribeTimeout bounds the goodbye to the server.
+	// unsubscribeTimeout bounds the unsubscribe request.
 	unsubscribeTimeout = 3 * time.Second
-	// failedRotation is how long a secret stays accepted whose refresh failed: the server may have
-	// taken it all the same.
+	// failedRotation is how long a new secret stays accepted after its refresh failed: the server may have received it.
 	failedRotation = 24 * time.Hour
 )
 
-// errNoLongerOffered ends a leg whose mode the server's list does not offer any more.
+// errNoLongerOffered ends a leg if the server's list no longer offers its mode.
 var errNoLongerOffered = errors.New("client: the event type is no longer offered by webhook")
 
-// runWebhook subscribes and keeps the subscription alive by refreshing it (CLI-5). Events arrive by
-// the callback, also between two legs.
+// runWebhook subscribes and keeps the subscription alive by refreshing it (CLI-5). Events arrive through the callback,
+// also between two legs.
 func runWebhook(ctx context.Context, s *subscription, sess *session) error {
 	if s.callback == nil {
 		cb, err := s.openCallback(ctx)
@@ -68,7 +67,7 @@ func runWebhook(ctx context.Context, s *subscription, sess *session) error {
 	}
 }
 
-// refreshAfter is about two thirds of the lifetime; 0 is one without end.
+// refreshAfter returns about two thirds of the lifetime. A lifetime of 0 does not expire.
 func (cb *callback) refreshAfter(lifetime time.Duration) time.Duration {
 	if lifetime == 0 {
 		return cb.w.Refresh
@@ -76,8 +75,8 @@ func (cb *callback) refreshAfter(lifetime time.Duration) time.Duration {
 	return min(lifetime*2/3-rand.N(lifetime/20), maxRefresh)
 }
 
-// relist looks whether the type is still there: a subscription without expiry has no other
-// occasion to find out.
+// relist checks that the type is still offered by webhook. A subscription without expiry has no other opportunity to
+// notice.
 func (s *subscription) relist(ctx context.Context, sess *session) error {
 	s.c.catalog.forgetOld()
 	d, err := s.c.describe(ctx, sess, s.name)
@@ -92,8 +91,7 @@ func (s *subscription) relist(ctx context.Context, sess *session) error {
 	return errNoLongerOffered
 }
 
-// subscribe makes or refreshes the subscription and returns for how long it was granted, 0 for
-// ever.
+// subscribe creates or refreshes the subscription and returns its lifetime, 0 if it does not expire.
 func (cb *callback) subscribe(ctx context.Context, sess *session) (time.Duration, error) {
 	if err := cb.leaveFormer(ctx, sess); err != nil {
 		return 0, err
@@ -104,7 +102,7 @@ func (cb *callback) subscribe(ctx context.Context, sess *session) (time.Duration
 		return 0, err
 	}
 	if from != nil && res.status.abandoned() {
-		// The server's watermark may have passed what it gave up; the own cursor has not.
+		// The server's watermark may have passed the abandoned events; our cursor has not.
 		cb.s.log.Info("deliveries were failing, subscribing again from the cursor")
 		cb.former = cb.url
 		if err := cb.leaveFormer(ctx, sess); err != nil {
@@ -121,7 +119,7 @@ func (cb *callback) subscribe(ctx context.Context, sess *session) (time.Duration
 	return res.lifetime, cb.settle(ctx, res)
 }
 
-// beforeLapse is a pause that leaves time for a refresh before the grant ends.
+// beforeLapse shortens a pause to leave time for a refresh before the grant expires.
 func (cb *callback) beforeLapse(pause time.Duration) time.Duration {
 	if left := time.Until(cb.lapses); left >= time.Second && pause > left {
 		return left * 4 / 5
@@ -129,8 +127,7 @@ func (cb *callback) beforeLapse(pause time.Duration) time.Duration {
 	return pause
 }
 
-// leaveFormer ends the subscription that an earlier process left, so that the next subscribe starts
-// from the cursor.
+// leaveFormer unsubscribes the subscription of an earlier process, so that the next subscribe starts from the cursor.
 func (cb *callback) leaveFormer(ctx context.Context, sess *session) error {
 	if cb.former == "" {
 		return nil
@@ -138,7 +135,7 @@ func (cb *callback) leaveFormer(ctx context.Context, sess *session) error {
 	err := cb.s.unsubscribe(ctx, sess, cb.former)
 	var refusal *events.Error
 	if errors.As(err, &refusal) && cb.former == cb.url {
-		// Refreshing what cannot be ended is the next best.
+		// If the subscription cannot be ended, refresh it instead.
 		cb.s.log.Warn("the server did not end the previous subscription", "err", err)
 		err = nil
 	}
@@ -148,14 +145,14 @@ func (cb *callback) leaveFormer(ctx context.Context, sess *session) error {
 	return err
 }
 
-// subscribeParams are wire.SubscribeParams whose TTL may also be null.
+// subscribeParams are wire.SubscribeParams with a TTL that may also be null.
 type subscribeParams struct {
 	wire.SubscribeParams
 	TTL json.RawMessage `json:"ttlMs"`
 }
 
-// refresh calls events/subscribe once, with a new secret when the present one has its age. The
-// endpoint and the store know the secret before the server does.
+// refresh calls events/subscribe once, with a new secret if the current one is due for rotation. The endpoint and the
+// store know the secret before the server does.
 func (cb *callback) refresh(ctx context.Context, sess *session) (res *subscribeResult, err error) {
 	s := cb.s
 	old := cb.endpoint.Secret()
@@ -183,7 +180,7 @@ func (cb *callback) refresh(ctx context.Context, sess *session) (res *subscribeR
 	ctx, cancel := context.WithTimeoutCause(ctx, s.c.opts.CallTimeout, errTimeout(wire.MethodSubscribe))
 	defer cancel()
 	before := cb.present
-	cb.present = true // it may be, whatever comes back
+	cb.present = true // the server may have it, whatever the response
 	asked, heard, own := time.Now(), cb.heard.Load(), s.newCall(nil)
 	raw, err := sess.call(ctx, wire.MethodSubscribe, p, own)
 	if err != nil {
@@ -193,7 +190,7 @@ func (cb *callback) refresh(ctx context.Context, sess *session) (res *subscribeR
 		}
 		return nil, err
 	}
-	// The time from the question to the answer is taken off, as if the grant had been made at once.
+	// Subtract the round-trip time, as if the server had granted at the time of the request.
 	if res, err = readSubscribed(raw, own.now().Add(-time.Since(asked)), cb.w.TTL); err != nil {
 		return nil, err
 	}
@@ -201,8 +198,7 @@ func (cb *callback) refresh(ctx context.Context, sess *session) (res *subscribeR
 	return res, nil
 }
 
-// settle takes in what the server answered. Where delivery begins is known before anything can be
-// delivered.
+// settle applies the server's response. The start position is saved before anything can be delivered.
 func (cb *callback) settle(ctx context.Context, res *subscribeResult) error {
 	s := cb.s
 	err := cb.save(ctx, func(c *clientstore.Callback) {
@@ -262,7 +258,7 @@ func (cb *callback) truncated(ctx context.Context, cursor *string) error {
 	return cb.s.truncated(ctx, cursor, cursor)
 }
 
-// unsubscribe ends the subscription of that callback URL; that there is none is as good (D6).
+// unsubscribe ends the subscription of that callback URL. A missing subscription counts as success (D6).
 func (s *subscription) unsubscribe(ctx context.Context, sess *session, url string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, min(s.c.opts.CallTimeout, unsubscribeTimeout), errTimeout(wire.MethodUnsubscribe))
 	defer cancel()
@@ -274,8 +270,8 @@ func (s *subscription) unsubscribe(ctx context.Context, sess *session, url strin
 	return err
 }
 
-// releaseCallback ends the webhook side of s: no delivery is taken from here on. The server is told
-// unless it has ended the subscription itself, or the subscription is to be kept for a next process.
+// releaseCallback ends the webhook side of s: it accepts no more deliveries. It unsubscribes unless the server ended
+// the subscription, or the subscription is kept for a later process.
 func (s *subscription) releaseCallback() {
 	cb := s.callback
 	if cb == nil {
@@ -286,7 +282,7 @@ func (s *subscription) releaseCallback() {
 	cb.stop()
 	cb.pumped.Wait()
 	if s.ctx.Err() == nil {
-		// What was answered for comes before the news of the end.
+		// Hand out acknowledged bodies before the subscription ends.
 		if err := cb.drain(s.ctx); err != nil && s.ctx.Err() == nil {
 			s.log.Error("reading received events failed", "err", err)
 		}
@@ -306,7 +302,7 @@ func (s *subscription) releaseCallback() {
 			err = s.unsubscribe(ctx, sess, url)
 		}
 		if err != nil {
-			// It ends by its TTL, or a next process unsubscribes.
+			// The subscription ends by its TTL, or a later process unsubscribes.
 			s.log.Warn("unsubscribing failed", "err", err)
 			return
 		}

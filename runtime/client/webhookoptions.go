@@ -17,52 +17,48 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// WebhookOptions let a [Client] receive by webhook. Events come as POSTs to a receiver: either one
-// that the client serves on Listener, or one that the application mounts on its own server and
-// gives as Receiver.
+// WebhookOptions configures webhook delivery of a [Client]. Events arrive as POSTs to a receiver. Either the
+// client serves it on Listener, or the application mounts it on another server and sets Receiver.
 //
-// With Received and Callbacks a client that is killed at any point loses nothing that it has
-// answered for: the next process with the same stores takes up the same paths and secrets, hands
-// out what had been received, and subscribes again from where that ends.
+// With Received and Callbacks, a client that is killed at any point loses nothing that it has acknowledged. The next
+// process with the same stores restores the paths and secrets, hands out the stored bodies, and subscribes again from
+// the position after them.
 type WebhookOptions struct {
-	// PublicURL is where servers reach the receiver, an absolute https URL without query; the path
-	// of each endpoint is appended to it.
+	// PublicURL is where servers reach the receiver. It is an absolute https URL without query; the path of each
+	// endpoint is appended.
 	PublicURL string
-	// Receiver takes the requests; nil makes one, which needs Listener. Several clients may share
-	// one.
+	// Receiver handles the requests; nil creates one, which needs Listener. Several clients may share a Receiver.
 	Receiver *webhook.Receiver
-	// Listener is served with the receiver, and nothing else, until the client is closed. It is
-	// closed also when Connect fails. Nil: the application serves Receiver.
+	// Listener serves only the receiver, until the client is closed. It is also closed if Connect fails. If nil, the
+	// application serves Receiver.
 	Listener net.Listener
-	// TLS is used on Listener; nil means that something in front of it ends TLS.
+	// TLS is used on Listener; nil means that a proxy in front of it terminates TLS.
 	TLS *tls.Config
-	// WellKnown serves on Listener also the document by which all paths of the receiver consent to
-	// be called, so that servers subscribe without asking by a challenge; see
-	// [webhook.Receiver.WellKnown] for what that gives away. See VER-1.
+	// WellKnown also serves, on Listener, the document that declares consent for all paths of the receiver. Servers
+	// then subscribe without a challenge. See [webhook.Receiver.WellKnown] for the information that this discloses, and
+	// VER-1.
 	WellKnown bool
 
-	// Received stores each body before it is answered with 2xx. It has to save cursors where
-	// [Options].Cursors loads them; a sqlite store is both. Nil: bodies are answered for once they
-	// are in the subscription's queue, and after a crash come again from the committed cursor,
-	// which types without cursors do not have.
+	// Received stores each body before it is acknowledged with 2xx. It must save cursors where [Options].Cursors loads
+	// them; a sqlite store does both. If nil, bodies are acknowledged once they are in the subscription's queue. After
+	// a crash they are then received again from the committed cursor, which types without cursors lack.
 	Received clientstore.ReceivedStore
-	// Callbacks keeps paths and secrets over a restart. Default: Received or Options.Cursors,
-	// where one of them can.
+	// Callbacks keeps paths and secrets across a restart. The default is Received or Options.Cursors, if one of them
+	// implements the interface.
 	Callbacks clientstore.CallbackStore
 
-	// TTL is how long a subscription is to live without refresh; 0 means 30 min, negative for ever. A server may grant
-	// another time (SUB-6). Subscriptions are refreshed after two thirds of what was granted.
+	// TTL is the requested lifetime of a subscription without refresh; 0 means 30 min, negative no expiry. A server may
+	// grant another time (SUB-6). Subscriptions are refreshed after two thirds of the granted lifetime.
 	TTL time.Duration
-	// Refresh is how often subscriptions without expiry are refreshed all the same, and the
-	// server's list is read again; 0 means 1 h.
+	// Refresh is how often subscriptions without expiry are refreshed; 0 means 1 h. The server's list is read at the
+	// same time.
 	Refresh time.Duration
-	// Rotate is the age at which a secret is replaced by the next refresh; 0 means 24 h, negative
-	// never.
+	// Rotate is the age at which the next refresh replaces a secret; 0 means 24 h, negative disables rotation.
 	Rotate time.Duration
 	// Grace is how long a replaced secret is still accepted; 0 means 10 min. See SUB-5.
 	Grace time.Duration
-	// Keep leaves subscriptions at the server when the client or a subscription is closed, for a
-	// next process to take up; without Callbacks it has no effect. Default is to unsubscribe.
+	// Keep leaves subscriptions at the server when the client or a subscription is closed. A later process can continue
+	// them; without Callbacks it has no effect. The default is to unsubscribe.
 	Keep bool
 }
 
@@ -73,13 +69,13 @@ const (
 	defaultOverlap = 10 * time.Minute
 )
 
-// webhooks is what the webhook subscriptions of one client share.
+// webhooks is the state shared by the webhook subscriptions of one client.
 type webhooks struct {
 	WebhookOptions
-	public  string       // without a slash at its end
-	handler http.Handler // what Listener is served with
+	public  string       // without a trailing slash
+	handler http.Handler // the handler of Listener
 	server  *http.Server
-	served  chan struct{} // closed when server is through
+	served  chan struct{} // closed when server has stopped
 }
 
 func newWebhooks(o *Options) (*webhooks, error) {
@@ -155,7 +151,7 @@ func (w *webhooks) route() error {
 		return fmt.Errorf("client: Webhook.PublicURL: %w", err)
 	}
 	w.handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		// Compared as a whole: a ServeMux would answer odd paths with redirects.
+		// The path is compared as a whole: a ServeMux would redirect unclean paths.
 		if r.URL.Path == wire.PathReceivers {
 			document.ServeHTTP(rw, r)
 			return
@@ -165,7 +161,7 @@ func (w *webhooks) route() error {
 	return nil
 }
 
-// publicURL checks the URL that callbacks begin with (SUB-3).
+// publicURL checks the base of the callback URLs (SUB-3).
 func publicURL(text string) (string, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -179,7 +175,7 @@ func publicURL(text string) (string, error) {
 	return strings.TrimRight(text, "/"), nil
 }
 
-// Bounds of the embedded receiver's server. Bodies have a bound of their own.
+// Limits of the embedded receiver's server. The receiver limits bodies itself.
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
@@ -204,7 +200,7 @@ func (w *webhooks) serve(o *Options) {
 	}()
 }
 
-// close ends the embedded server; requests under way get a moment to be answered.
+// close shuts the embedded server down. Requests in flight get one second to complete.
 func (w *webhooks) close() {
 	if w == nil || w.server == nil {
 		return

@@ -13,17 +13,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Answers speaks the notification form with one server: messages go out as notifications, and the
-// answers come back as conversation/context notifications that carry the messageId. It works on
-// message connections such as stdio; the SDK's HTTP client cannot be tapped that way. See CONV-2.
+// Answers implements the notification form with one server. It sends messages as notifications, and
+// receives the answers as conversation/context notifications with the messageId. It works on
+// message connections such as stdio, but not with the SDK's HTTP client. See CONV-2.
 type Answers struct {
 	mu      sync.Mutex
 	conn    mcp.Connection
 	waiting map[string]chan *answer
 }
 
-// NotificationForm wraps a transport of a client for the notification form. Connect the client with
-// the transport that it returns, and give Answers to [Hub.Add] in ServerOptions.Notify.
+// NotificationForm wraps a client's transport for the notification form. Connect the client with
+// the returned transport, and pass the Answers to [Hub.Add] in ServerOptions.Notify.
 func NotificationForm(t mcp.Transport) (*Answers, mcp.Transport) {
 	a := &Answers{waiting: map[string]chan *answer{}}
 	return a, &notifyTransport{t, a}
@@ -66,7 +66,7 @@ func (a *Answers) exchange(ctx context.Context, method string, m Message) (*answ
 	}
 }
 
-// take reads an answering notification; one that nobody waits for is late and discarded.
+// take handles an answering notification. It discards a late answer.
 func (a *Answers) take(params json.RawMessage) {
 	var p contextParams
 	if wire.Decode(params, &p) != nil {
@@ -101,7 +101,7 @@ type notifyConn struct {
 	answers *Answers
 }
 
-// Read takes the answering notifications out; the SDK knows nothing of them.
+// Read removes the answering notifications, which the SDK does not support.
 func (c *notifyConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		m, err := c.Connection.Read(ctx)

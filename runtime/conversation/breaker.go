@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// A breaker leaves out a server that keeps timing out (CONV-4): after limit timeouts in a row it
-// opens for a while; then one message is let through, and its fate closes or opens it again.
+// A breaker is a circuit breaker for a server that keeps timing out (CONV-4). It opens after limit
+// timeouts in a row. After the rest, it lets one message through, whose outcome closes or reopens
+// it.
 type breaker struct {
 	limit int
 	rest  time.Duration
@@ -31,7 +32,7 @@ func (b *breaker) allow() bool {
 	return true
 }
 
-// answered closes the breaker: the server has answered in time, be it with an error.
+// answered closes the breaker after an answer in time, even an error.
 func (b *breaker) answered() { b.reset() }
 
 // timedOut counts a timeout.
@@ -45,7 +46,7 @@ func (b *breaker) timedOut() {
 	}
 }
 
-// abandoned gives a message back that was neither answered nor late: its caller gave up.
+// abandoned records that the caller gave up on a message before an answer or the timeout.
 func (b *breaker) abandoned() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,7 +59,7 @@ func (b *breaker) reset() {
 	b.timeouts, b.until, b.probing = 0, time.Time{}, false
 }
 
-// state returns the timeouts in a row and until when the server is left out, zero for not at all.
+// state returns the number of timeouts in a row and the end of the open state; zero means closed.
 func (b *breaker) state() (timeouts int, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

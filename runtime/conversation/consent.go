@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -17,36 +19,35 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/journal"
 )
 
-// A Consent is what the user lets one server see. See CONV-5.
+// A Consent describes the messages that the user lets one server see. See CONV-5.
 type Consent struct {
-	// Server is the name that the client knows the server by; never one that the server gives.
+	// Server is the client's name for the server, never a name from the server.
 	Server string `json:"server"`
-	// History covers recentHistory too; without it a server sees the message alone.
+	// History includes recentHistory; without it the server sees only the message.
 	History bool `json:"history"`
-	// AssistantResponses covers the model's responses. See CONV-8.
+	// AssistantResponses includes the model's responses. See CONV-8.
 	AssistantResponses bool `json:"assistantResponses"`
-	// GrantedAt is when the user gave it.
+	// GrantedAt is the time of the user's consent.
 	GrantedAt time.Time `json:"grantedAt"`
 }
 
-// Consents keeps what the user has approved. Implementations are safe for concurrent use. See
-// CONV-5.
+// Consents stores the user's consents. Implementations must be safe for concurrent use. See CONV-5.
 type Consents interface {
-	// Consent returns what the server may see and whether it may see anything.
+	// Consent returns the consent for the server, and whether there is one.
 	Consent(ctx context.Context, server string) (Consent, bool, error)
 	// Grant replaces the consent for c.Server.
 	Grant(ctx context.Context, c Consent) error
 	// List returns all consents by server name.
 	List(ctx context.Context) ([]Consent, error)
-	// Revoke takes the consent for the server back; without one it does nothing.
+	// Revoke removes the consent for the server; without one it does nothing.
 	Revoke(ctx context.Context, server string) error
 }
 
-// FileConsents keeps consents in one JSON file that is replaced as a whole. One process at a time
-// has it open.
+// FileConsents stores consents in one JSON file, which it replaces atomically. Only one process at a time can open the
+// file.
 type FileConsents struct {
 	path string         // "" keeps them in memory only
-	lock *filelock.Lock // nil then
+	lock *filelock.Lock // nil in memory
 
 	mu     sync.Mutex
 	all    map[string]Consent
@@ -60,14 +61,24 @@ type consentsFile struct {
 	Consents map[string]Consent `json:"consents"`
 }
 
-// NewConsents keeps consents in memory, for tests and for programs that ask at every start.
+// The last member of the file is the checksum of the preceding text.
+const (
+	sumMember = ",\n  \"sum\": \""
+	sumEnd    = "\"\n}"
+)
+
+// NewConsents returns a store in memory, for tests and for programs that ask for consent at every start.
 func NewConsents() *FileConsents { return &FileConsents{all: map[string]Consent{}} }
 
-// OpenConsents reads the file at path, which need not exist yet; its directory must. A file that cannot be decoded is
-// an error that names it: a lost consent is never taken for a given one, nor the reverse. It waits up to 10 s for
-// another process to close the file; then the error names both, since each would bring back what the other revokes.
+// OpenConsents opens the file at path. The file need not exist, but its directory must. A damaged file, as shown by
+// its checksum, is an error that names it, so that damage can neither grant nor revoke a consent. After editing the
+// file by hand, set its last member, "sum", to "". OpenConsents waits up to 10 s for another process to close the
+// file; then it returns an error that names both, because two processes would restore consents that the other revoked.
 // Close it after use.
 func OpenConsents(path string) (_ *FileConsents, err error) {
+	if whole, err := filepath.Abs(path); err == nil {
+		path = whole
+	}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("opening consents file %s: %w", path, err)
@@ -94,11 +105,8 @@ func (f *FileConsents) read() error {
 	if err != nil {
 		return err
 	}
-	var c consentsFile
-	if err := json.Unmarshal(data, &c); err != nil {
-		return fmt.Errorf("corrupted: %w", err)
-	}
-	if err := consentsHeader.Accept(c.Header); err != nil {
+	c, err := decodeConsents(data)
+	if err != nil {
 		return err
 	}
 	for name, consent := range c.Consents {
@@ -108,7 +116,37 @@ func (f *FileConsents) read() error {
 	return nil
 }
 
-// Close gives the file up. What is granted or revoked later fails.
+// encodeConsents returns the content of the file.
+func encodeConsents(c consentsFile) ([]byte, error) {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	text = bytes.TrimSuffix(text, []byte("\n}"))
+	return append(text, sumMember+journal.Checksum(text)+sumEnd+"\n"...), nil
+}
+
+func decodeConsents(data []byte) (consentsFile, error) {
+	var c consentsFile
+	at := bytes.LastIndex(data, []byte(sumMember))
+	if at >= 0 {
+		end := string(bytes.TrimSpace(data[at+len(sumMember):]))
+		if end != sumEnd && end != journal.Checksum(data[:at])+sumEnd {
+			return c, errDamagedConsents
+		}
+	}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return c, fmt.Errorf("%w: %w", errDamagedConsents, err)
+	}
+	if at < 0 && c.Header == consentsHeader {
+		return c, consentsHeader.Unreleased()
+	}
+	return c, consentsHeader.Accept(c.Header)
+}
+
+var errDamagedConsents = errors.New(`it is damaged or was edited; remove it and ask the user for each consent, or set its "sum" to "" if all of it is right`)
+
+// Close releases the file. Later calls of Grant and Revoke return an error.
 func (f *FileConsents) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -154,7 +192,7 @@ func (f *FileConsents) Revoke(_ context.Context, server string) error {
 	return f.change(func(all map[string]Consent) { delete(all, server) })
 }
 
-// change applies f to a copy that becomes the truth once it is written.
+// change applies the function to a copy, which replaces the consents once it is written.
 func (f *FileConsents) change(apply func(map[string]Consent)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -164,11 +202,11 @@ func (f *FileConsents) change(apply func(map[string]Consent)) error {
 	next := maps.Clone(f.all)
 	apply(next)
 	if f.path != "" {
-		data, err := json.MarshalIndent(consentsFile{consentsHeader, next}, "", "  ")
+		data, err := encodeConsents(consentsFile{consentsHeader, next})
 		if err != nil {
 			return err
 		}
-		if err := atomicfile.Write(f.path, append(data, '\n')); err != nil {
+		if err := atomicfile.Write(f.path, data); err != nil {
 			return fmt.Errorf("write consents: %w", err)
 		}
 	}

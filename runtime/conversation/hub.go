@@ -15,35 +15,36 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// HubOptions configure a [Hub]; the zero value is usable.
+// HubOptions configures a [Hub]; the zero value is usable.
 type HubOptions struct {
-	// Consents says what the user has approved; default [NewConsents], which has approved nothing.
+	// Consents holds the user's consents; default [NewConsents], which is empty.
 	Consents Consents
-	// Timeout is how long a server may take to answer; default 500 ms. See CONV-4.
+	// Timeout bounds the time in which a server must answer; default 500 ms. See CONV-4.
 	Timeout time.Duration
-	// MaxTimeouts in a row leave a server out for Rest; defaults 3 and 1 min. See CONV-4.
+	// MaxTimeouts bounds the timeouts in a row; after that many, the hub skips the server for Rest.
+	// Defaults 3 and 1 min. See CONV-4.
 	MaxTimeouts int
 	Rest        time.Duration
-	// MaxServerBytes and MaxBytes bound the injected text of one server and in all, without the
-	// marks. The defaults are 4 KiB and 16 KiB (CONV-6).
+	// MaxServerBytes and MaxBytes bound the injected text of one server and of all servers, without
+	// the marks. The defaults are 4 KiB and 16 KiB (CONV-6).
 	MaxServerBytes, MaxBytes int
-	// AssistantResponses switches [Hub.AssistantResponse] on. See CONV-8.
+	// AssistantResponses enables [Hub.AssistantResponse]. See CONV-8.
 	AssistantResponses bool
 	// Logger receives errors and timeouts, never a message; default slog.Default().
 	Logger *slog.Logger
 }
 
-// ServerOptions describe one server of a [Hub].
+// ServerOptions configures one server of a [Hub].
 type ServerOptions struct {
-	// Priority orders what is injected: higher first, equal ones by name. See CONV-6.
+	// Priority orders the injected contributions: higher first, then by name. See CONV-6.
 	Priority int
-	// Notify sends messages as notifications, for servers that understand no request; their answer
-	// comes back through [Answers].
+	// Notify sends messages as notifications, for servers that do not support requests. It also
+	// receives their answers.
 	Notify *Answers
 }
 
-// A Hub sends the messages of a conversation to the servers that may see them and merges what they
-// answer. It is safe for concurrent use.
+// A Hub sends the messages of a conversation to the servers that may see them, and merges their
+// answers. It is safe for concurrent use.
 type Hub struct {
 	options HubOptions
 
@@ -83,7 +84,7 @@ func NewHub(o HubOptions) *Hub {
 // ErrNotDeclared is returned by [Hub.Add] for a server without the capability.
 var ErrNotDeclared = errors.New("conversation: the server does not declare " + CapabilityKey)
 
-// Install registers the protocol's methods with a client, once, before it connects.
+// Install registers the protocol's methods with a client. Call it once, before the client connects.
 func Install(c *mcp.Client) error {
 	for _, method := range []string{MethodUserMessage, MethodAssistantResponse} {
 		if err := mcp.AddSendingCustomMethod[*messageParams, *answerResult](c, method); err != nil {
@@ -93,9 +94,9 @@ func Install(c *mcp.Client) error {
 	return nil
 }
 
-// Add gives the hub a session under the name that the user knows the server by; consents are kept
-// by it. The session's client must have been given to [Install]. A session of a name that is there
-// already replaces it.
+// Add adds a session under the name by which the user knows the server. Consents refer to this
+// name. Call [Install] on the session's client before it connects. Add replaces an existing session
+// of the same name.
 func (h *Hub) Add(name string, session *mcp.ClientSession, o ServerOptions) error {
 	if name == "" {
 		return errors.New("conversation: a server needs a name")
@@ -116,8 +117,8 @@ func (h *Hub) Add(name string, session *mcp.ClientSession, o ServerOptions) erro
 	return nil
 }
 
-// declared reads the capability. The SDK keeps what stands below experimental only, which is why
-// servers mirror it there.
+// declared returns the server's capability. The SDK keeps only unknown capabilities below
+// experimental, so servers mirror it there.
 func declared(init *mcp.InitializeResult) (c Capability, ok bool) {
 	if init == nil || init.Capabilities == nil {
 		return c, false
@@ -133,7 +134,7 @@ func declared(init *mcp.InitializeResult) (c Capability, ok bool) {
 	return c, c.OnUserMessage || c.OnAssistantResponse
 }
 
-// Remove takes a server out; messages under way to it are given up.
+// Remove removes a server and cancels its messages in flight.
 func (h *Hub) Remove(name string) {
 	h.mu.Lock()
 	m := h.servers[name]
@@ -144,8 +145,8 @@ func (h *Hub) Remove(name string) {
 	}
 }
 
-// Revoke takes the user's consent back, gives up what is under way to the server and makes sure
-// that nothing it still answers is used.
+// Revoke revokes the user's consent for a server and cancels its messages in flight. The hub
+// discards any later answer.
 func (h *Hub) Revoke(ctx context.Context, name string) error {
 	err := h.options.Consents.Revoke(ctx, name)
 	h.mu.Lock()
@@ -157,7 +158,7 @@ func (h *Hub) Revoke(ctx context.Context, name string) error {
 	return err
 }
 
-// Reset closes the breaker of a server that was left out. See CONV-4.
+// Reset closes the circuit breaker of a server, so that the hub no longer skips it. See CONV-4.
 func (h *Hub) Reset(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -166,22 +167,22 @@ func (h *Hub) Reset(name string) {
 	}
 }
 
-// A Status tells how a server of the hub is doing.
+// A Status is the state of one server of the hub.
 type Status struct {
 	Server     string
 	Capability Capability
 	Priority   int
-	// Approved tells whether the user lets the server see anything.
+	// Approved reports whether there is a consent for the server.
 	Approved bool
-	// Timeouts is how many messages in a row it has not answered in time; LeftOutUntil is when it
-	// is tried again, zero when it is not left out.
+	// Timeouts is the number of messages in a row without an answer in time. LeftOutUntil is the
+	// time until which the hub skips the server; zero if it does not.
 	Timeouts     int
 	LeftOutUntil time.Time
-	// LastError is what went wrong with the last message, nil when nothing did.
+	// LastError is the error of the last message, or nil.
 	LastError error
 }
 
-// Servers returns the hub's servers in the order in which they are injected.
+// Servers returns the state of the hub's servers, in the order of their contributions.
 func (h *Hub) Servers(ctx context.Context) ([]Status, error) {
 	var all []Status
 	for _, m := range h.ordered() {
@@ -207,7 +208,7 @@ func (h *Hub) ordered() []*member {
 	})
 }
 
-// track remembers a call under way so that cancel can end it.
+// track records a call in flight so that cancel can end it.
 func (m *member) track(cancel context.CancelFunc) (done func()) {
 	key := &cancel
 	m.mu.Lock()

@@ -1,10 +1,10 @@
-// Package conversation lets a server see the messages of a conversation and answer with context for
-// the model's prompt: the conversation event subscriptions proposal.
+// Package conversation implements the conversation event subscriptions proposal. A server sees the
+// messages of a conversation and answers with context for the model's prompt.
 //
 // A server declares the capability conversationEvents and handles each user message with a
-// [Handler]; start with [Register]. A client keeps a [Hub] over its sessions: it sends a message to
-// those servers that declare the capability and that the user has approved, and merges what they
-// answer into one marked, bounded text; start with [NewHub]. What comes back is untrusted data.
+// [Handler]; start with [Register]. A client has a [Hub] for its sessions; start with [NewHub]. The
+// hub sends a message to the servers that declare the capability and have the user's consent, and
+// merges their answers into one marked, bounded text. The answers are untrusted data.
 package conversation
 
 import (
@@ -21,7 +21,7 @@ const (
 	MethodUserMessage = "conversation/userMessage"
 	// MethodAssistantResponse carries the model's response under the same rules. See CONV-8.
 	MethodAssistantResponse = "conversation/assistantResponse"
-	// NotificationContext answers a message that came as a notification. See CONV-2.
+	// NotificationContext answers a message that was sent as a notification. See CONV-2.
 	NotificationContext = "conversation/context"
 )
 
@@ -35,7 +35,7 @@ type Capability struct {
 	OnAssistantResponse bool `json:"onAssistantResponse,omitempty"`
 }
 
-// A Role says who spoke.
+// A Role is the author of a turn.
 type Role string
 
 // The roles of a conversation.
@@ -50,13 +50,14 @@ type Turn struct {
 	Content string `json:"content"`
 }
 
-// A Message is what a server is shown. See CONV-2.
+// A Message is a message of the conversation for a server. See CONV-2.
 type Message struct {
 	// MessageID identifies the message within the conversation; required.
 	MessageID string `json:"messageId"`
 	// Content is the text.
 	Content string `json:"content"`
-	// RecentHistory are earlier turns, oldest first; only with the user's consent to history.
+	// RecentHistory holds earlier turns, oldest first. It is sent only with the user's consent to
+	// history.
 	RecentHistory []Turn `json:"recentHistory,omitempty"`
 }
 
@@ -65,20 +66,20 @@ type Memory struct {
 	Content string `json:"content"`
 	// Relevance is from 0 to 1.
 	Relevance float64 `json:"relevance"`
-	// Source says where it comes from; "" for nothing said.
+	// Source is the origin of the memory; it may be empty.
 	Source string `json:"source,omitzero"`
 }
 
-// Memories is the structured context of servers that declare no members of their own.
+// Memories is the structured context of servers that do not declare other members.
 type Memories struct {
 	Memories []Memory `json:"memories,omitempty"`
 }
 
-// An Answer is what a server adds to the prompt; the zero value adds nothing.
+// An Answer is a server's addition to the prompt; the zero value adds nothing.
 type Answer[S any] struct {
-	// Context is plain text; "" for none.
+	// Context is plain text; it may be empty.
 	Context string
-	// Structured is the structured context; nil for none.
+	// Structured is the structured context, or nil.
 	Structured *S
 }
 
@@ -95,9 +96,9 @@ type contextParams struct {
 	answer
 }
 
-// decodeMessage reads params; its error is a *wire.FieldErrors.
+// decodeMessage parses params; its error is a *wire.FieldErrors.
 func decodeMessage(params json.RawMessage) (m Message, err error) {
-	// Pointers tell an absent member from an empty one.
+	// Pointers distinguish absent members from empty ones.
 	var p struct {
 		MessageID     *string `json:"messageId"`
 		Content       *string `json:"content"`

@@ -1,12 +1,15 @@
 package conversation
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
@@ -109,10 +112,12 @@ func TestFileConsents(t *testing.T) {
 		t.Error("granted in a file that is closed")
 	}
 	for bad, want := range map[string]string{
-		"{": "corrupted",
-		`{"format": "mcpe-gen consents", "version": 2}`: "a newer release wrote it (version 2, this release knows 1); upgrade mcpe-gen",
-		`{"version": 1, "consents": {}}`:                "it was made by an unreleased build of mcpe-gen (version 1); use a new file",
-		`{"format": "mcpe-gen cursors", "version": 1}`:  "it is not a file of mcpe-gen consents",
+		"":  "it is damaged or was edited; remove it",
+		"{": "it is damaged or was edited; remove it",
+		`{"format": "mcpe-gen consents", "version": 2}`:                 "a newer release wrote it (version 2, this release knows 1); upgrade mcpe-gen",
+		`{"format": "mcpe-gen consents", "version": 1, "consents": {}}`: "it was made by an unreleased build of mcpe-gen (version 1); use a new file",
+		`{"version": 1, "consents": {}}`:                                "it was made by an unreleased build of mcpe-gen (version 1); use a new file",
+		`{"format": "mcpe-gen cursors", "version": 1}`:                  "it is not a file of mcpe-gen consents",
 	} {
 		if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
@@ -120,5 +125,69 @@ func TestFileConsents(t *testing.T) {
 		if _, err := OpenConsents(path); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", bad, err, want)
 		}
+	}
+}
+
+// CONV-5: no damaged byte grants what the user has not granted, or takes a consent away: the file is refused. A person
+// may edit it.
+func TestDamagedConsents(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "consents.json")
+	open := func() (*FileConsents, []Consent, error) {
+		f, err := OpenConsents(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		list, err := f.List(t.Context())
+		return f, list, errors.Join(err, f.Close())
+	}
+	f, err := OpenConsents(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"memory", "notes"} {
+		if err := f.Grant(t.Context(), Consent{Server: name, GrantedAt: time.Unix(1, 0).UTC()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, want, err := open()
+	if err != nil || len(want) != 2 {
+		t.Fatal(want, err)
+	}
+	write := func(text []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range whole {
+		for bit := range 8 {
+			text := bytes.Clone(whole)
+			text[i] ^= 1 << bit
+			write(text)
+			if _, got, err := open(); err == nil && !slices.Equal(got, want) || err != nil && !strings.Contains(err.Error(), path) {
+				t.Errorf("byte %d, bit %d: %v, %v", i, bit, got, err)
+			}
+		}
+		write(whole[:i])
+		if _, got, err := open(); err == nil && !slices.Equal(got, want) {
+			t.Errorf("the first %d bytes: %v", i, got)
+		}
+	}
+	edited := bytes.ReplaceAll(whole, []byte("notes"), []byte("diary"))
+	write(edited)
+	if _, _, err := open(); err == nil || !strings.Contains(err.Error(), `or set its "sum" to ""`) {
+		t.Error(err)
+	}
+	at := bytes.LastIndex(edited, []byte(`"sum": "`)) + len(`"sum": "`)
+	write(slices.Delete(bytes.Clone(edited), at, at+8))
+	if _, got, err := open(); err != nil || len(got) != 2 || got[0].Server != "diary" {
+		t.Error(got, err)
 	}
 }

@@ -14,48 +14,48 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// An Injection is what the servers add to the model's prompt.
+// An Injection is the servers' addition to the model's prompt.
 type Injection struct {
-	// Text is marked, bounded and escaped; "" when no server added anything. See CONV-6.
+	// Text is marked, bounded and escaped; "" if no server added anything. See CONV-6.
 	Text string
-	// Contributions are the single answers in the order of Text.
+	// Contributions holds the individual answers in the order of Text.
 	Contributions []Contribution
 }
 
-// A Contribution is what became of one server.
+// A Contribution is the result of one server.
 type Contribution struct {
 	Server string
-	// Context and Structured are the answer as it came, unescaped; untrusted.
+	// Context and Structured are the unescaped answer; untrusted.
 	Context    string
 	Structured json.RawMessage
-	// Truncated tells that the text did not fit its bound.
+	// Truncated reports that the text exceeded its bound.
 	Truncated bool
-	// Err says why the server added nothing; nil also for an empty answer.
+	// Err is the reason why the server added nothing; it is nil for an empty answer.
 	Err error
 }
 
-// Reasons for which a server adds nothing.
+// Errors in a [Contribution].
 var (
-	// ErrTimeout says that the server did not answer in time; a late answer is discarded.
+	// ErrTimeout reports that the server did not answer in time; a late answer is discarded.
 	ErrTimeout = errors.New("conversation: no answer in time")
-	// ErrLeftOut says that the server kept timing out and rests.
+	// ErrLeftOut reports that the hub skips the server for a while because of timeouts.
 	ErrLeftOut = errors.New("conversation: server is skipped for a while")
-	// ErrRevoked says that the consent was taken back while the message was under way.
+	// ErrRevoked reports that the consent was revoked while the message was in flight.
 	ErrRevoked = errors.New("conversation: consent was revoked")
-	// ErrBadAnswer says that the answer is not what the protocol asks for.
+	// ErrBadAnswer reports an answer that violates the protocol.
 	ErrBadAnswer = errors.New("conversation: server's answer is malformed")
 )
 
-// UserMessage shows a user's message to all servers that declare onUserMessage and that the user
-// has approved, at once, and returns what they add. A server that fails or is late adds nothing;
-// the only errors returned are those of ctx and of the consents (CONV-4).
+// UserMessage sends a user's message to all approved servers that declare onUserMessage. It sends
+// to all of them concurrently, and returns their additions. A server that fails or is late adds
+// nothing; UserMessage returns only errors of ctx and of the consents (CONV-4).
 func (h *Hub) UserMessage(ctx context.Context, m Message) (*Injection, error) {
 	return h.send(ctx, MethodUserMessage, m, func(c Capability, _ Consent) bool { return c.OnUserMessage })
 }
 
-// AssistantResponse shows a response of the model under the same rules to servers that declare
-// onAssistantResponse and whose consent covers it; it does nothing unless it is switched on.
-// See CONV-8.
+// AssistantResponse is like [Hub.UserMessage] for a response of the model. It sends to servers that
+// declare onAssistantResponse and whose consent covers it. It does nothing unless [HubOptions]
+// enables it. See CONV-8.
 func (h *Hub) AssistantResponse(ctx context.Context, m Message) (*Injection, error) {
 	if !h.options.AssistantResponses {
 		return &Injection{}, nil
@@ -91,7 +91,7 @@ func (h *Hub) send(ctx context.Context, method string, msg Message, wants func(C
 	return h.merge(ctx, all, memories)
 }
 
-// ask sends the message to one server and reads its answer.
+// ask sends the message to one server and returns its contribution.
 func (h *Hub) ask(ctx context.Context, m *member, method string, msg Message, consent Consent) (Contribution, []Memory) {
 	c := Contribution{Server: m.name}
 	var memories []Memory
@@ -132,7 +132,7 @@ func (h *Hub) ask(ctx context.Context, m *member, method string, msg Message, co
 	return c, memories
 }
 
-// exchange is one request, or one notification and the one that answers it.
+// exchange sends one request, or one notification and awaits the answering one.
 func (m *member) exchange(ctx context.Context, method string, msg Message) (*answer, error) {
 	if m.options.Notify != nil {
 		return m.options.Notify.exchange(ctx, method, msg)
@@ -144,7 +144,7 @@ func (m *member) exchange(ctx context.Context, method string, msg Message) (*ans
 	return &r.answer, nil
 }
 
-// read checks an answer. An answer that is malformed counts as none.
+// read validates an answer. It returns an error instead of a malformed answer.
 func read(a *answer) (context string, structured json.RawMessage, memories []Memory, err error) {
 	if a.Context != nil {
 		context = *a.Context
@@ -171,8 +171,8 @@ func (m Memory) check() error {
 	return nil
 }
 
-// merge marks and bounds the answers. Consent is asked once more: what was revoked meanwhile is not
-// used.
+// merge marks and bounds the answers. It checks the consents a second time and drops answers of
+// servers whose consent was revoked in the meantime.
 func (h *Hub) merge(ctx context.Context, all []Contribution, memories [][]Memory) (*Injection, error) {
 	var b strings.Builder
 	room := h.options.MaxBytes
@@ -205,7 +205,7 @@ func (h *Hub) merge(ctx context.Context, all []Contribution, memories [][]Memory
 	return &Injection{Text: b.String(), Contributions: all}, nil
 }
 
-// messageParams and answerResult are the protocol's shapes as the SDK wants them.
+// messageParams and answerResult are the protocol's types for the SDK.
 type messageParams struct {
 	mcp.ParamsBase
 	Message
@@ -216,8 +216,8 @@ type answerResult struct {
 	answer
 }
 
-// Decode reads a contribution's structured context into the type that a server's event file
-// declares; generated code calls it. It returns nil when there is none.
+// Decode decodes a contribution's structured context into the type from a server's event file. It
+// returns nil if the contribution has no structured context. Generated code calls it.
 func Decode[S any](c Contribution) (*S, error) {
 	if c.Structured == nil {
 		return nil, nil

@@ -17,37 +17,37 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// A Handler answers the messages of a conversation with context whose structured part is S. At
-// least one function is set; which ones are is what the server declares.
+// A Handler answers the messages of a conversation with context whose structured part is S. Set at
+// least one function. The server declares the functions that are set.
 type Handler[S any] struct {
-	// OnUserMessage is shown each user message. Its context ends when the client gives up;
-	// server.PrincipalOf names the caller. A plain error is logged and adds nothing; an
-	// *events.Error is answered as it is.
+	// OnUserMessage is called for each user message. Its context ends when the client gives up;
+	// server.PrincipalOf returns the caller. A plain error is logged and adds nothing; an
+	// *events.Error is sent to the caller.
 	OnUserMessage func(ctx context.Context, m Message) (Answer[S], error)
-	// OnAssistantResponse is shown each response of the model, by clients that do so. See
+	// OnAssistantResponse is called for each response of the model, if the client sends them. See
 	// CONV-8.
 	OnAssistantResponse func(ctx context.Context, m Message) (Answer[S], error)
 }
 
-// Options configure [Register]; the zero value is usable.
+// Options configures [Register]; the zero value is usable.
 type Options struct {
-	// MaxPending bounds the messages that came as notifications and are being answered; default
-	// 64. Beyond it they are dropped, as a client may do with any.
+	// MaxPending bounds the notifications that are being answered; default 64. Further ones are
+	// dropped.
 	MaxPending int
-	// NotificationTimeout bounds the answer to a notification, whose sender cannot cancel; default
-	// 5 s.
+	// NotificationTimeout bounds the time to answer a notification, because its sender cannot cancel
+	// it; default 5 s.
 	NotificationTimeout time.Duration
 }
 
-// A Server is the *server.Server that the protocol is served on; anything else is refused. The
-// interface keeps that package out of programs that only hold conversations.
+// A Server is the *server.Server for [Register], which rejects any other type. The interface keeps
+// package server out of client programs.
 type Server interface {
 	Shutdown(ctx context.Context) error
 }
 
-// Register declares the capability and serves the protocol on es: requests, and notifications,
-// which are answered with conversation/context where the sender has a session. It is called
-// once, before the server runs; a second call is an error. See CONV-1, CONV-2.
+// Register declares the capability and serves the protocol on es. It serves requests and
+// notifications, and answers the latter with conversation/context if the sender has a session. Call
+// it once, before the server runs; a second call is an error. See CONV-1, CONV-2.
 func Register[S any](es Server, h Handler[S], o Options) error {
 	if h.OnUserMessage == nil && h.OnAssistantResponse == nil {
 		return errors.New("conversation: the handler has no function")
@@ -84,15 +84,15 @@ func Register[S any](es Server, h Handler[S], o Options) error {
 	return nil
 }
 
-// insideOf is nil for what is no server.
+// insideOf returns the internals of es, or nil if es is not a *server.Server.
 func insideOf(es Server) *port.Port {
 	if port.Of == nil {
-		return nil // no package server in this program
+		return nil // the program does not link package server
 	}
 	return port.Of(es)
 }
 
-// call runs the author's function and encodes what it returns; a panic is an error.
+// call runs the author's function and encodes its answer. It converts a panic to an error.
 func call[S any](ctx context.Context, f func(context.Context, Message) (Answer[S], error), m Message) (a *answer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -113,18 +113,18 @@ func call[S any](ctx context.Context, f func(context.Context, Message) (Answer[S
 	if a.StructuredContext, err = codec.Encode(out.Structured); err != nil {
 		return nil, fmt.Errorf("encode structured context: %w", err)
 	}
-	// What a client would refuse is an error of the author's, seen here first.
+	// Report a malformed answer to the author here, because a client would reject it.
 	if _, _, _, err := read(a); err != nil {
 		return nil, err
 	}
 	return a, nil
 }
 
-// service is what is common to the methods.
+// service is the state that the methods share.
 type service struct {
 	es      *port.Port
 	options Options
-	slots   chan struct{} // one is held for each pending notification
+	slots   chan struct{} // holds a value for each pending notification
 }
 
 func (s *service) serve(method string, handle func(context.Context, Message) (*answer, error)) error {
@@ -148,12 +148,13 @@ func (s *service) serve(method string, handle func(context.Context, Message) (*a
 	if err != nil {
 		return fmt.Errorf("conversation: %w", err)
 	}
-	s.es.MCP().AddReceivingMiddleware(s.identify(method))
+	s.es.AddMiddleware(s.identify(method))
 	s.es.OnNotification(method, func(ctx context.Context, n wire.Notification) { s.notified(ctx, n, handle) })
 	return nil
 }
 
-// identify puts the caller into the context of the method's handler, which the SDK gives no request.
+// identify puts the caller into the context of the method's handler, because the SDK does not pass
+// it the request.
 func (s *service) identify(method string) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, m string, req mcp.Request) (mcp.Result, error) {
@@ -166,7 +167,7 @@ func (s *service) identify(method string) mcp.Middleware {
 	}
 }
 
-// answer handles one message; its error is ready for the wire and says nothing of the inside.
+// answer handles one message. Its error is safe to send and reveals no internals.
 func (s *service) answer(ctx context.Context, m Message, handle func(context.Context, Message) (*answer, error)) (*answer, error) {
 	a, err := handle(ctx, m)
 	var e *events.Error
@@ -175,7 +176,7 @@ func (s *service) answer(ctx context.Context, m Message, handle func(context.Con
 		return a, nil
 	case errors.As(err, &e):
 		return nil, jsonrpcError(e)
-	case ctx.Err() != nil: // nobody waits for it
+	case ctx.Err() != nil: // the caller is gone
 		return nil, jsonrpcError(events.NewError(wire.Internal, nil))
 	}
 	s.es.Logger().ErrorContext(ctx, "conversation: message not answered", "error", err)
@@ -186,8 +187,8 @@ func jsonrpcError(e *events.Error) error {
 	return &jsonrpc.Error{Code: wire.Sketch.Code(e.Kind), Message: e.Kind.String(), Data: e.Data}
 }
 
-// notified answers a message that came as a notification, if there is a way to its sender. The
-// answers that are being made end with the server.
+// notified answers a notification in the background, if its sender is reachable. Pending answers end
+// when the server shuts down.
 func (s *service) notified(ctx context.Context, n wire.Notification, handle func(context.Context, Message) (*answer, error)) {
 	select {
 	case s.slots <- struct{}{}:

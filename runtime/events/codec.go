@@ -16,19 +16,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 )
 
-// maxDepth bounds nesting in what decode accepts. Generated types decode nested ones through
-// their own method, each on its own bytes, so that the cost grows with size times depth.
+// maxDepth bounds the nesting that decode accepts. Generated types decode nested types with
+// UnmarshalJSON methods that scan their bytes a second time, so decoding costs size times depth.
 const maxDepth = 1000
 
-// A DecodeError says which member of a JSON document could not be decoded.
+// A DecodeError reports the member of a JSON document that could not be decoded.
 type DecodeError struct {
-	// Pointer is the JSON Pointer (RFC 6901) of the member; "" is the document itself.
+	// Pointer is the member's JSON Pointer (RFC 6901); "" is the document itself.
 	Pointer string
-	// Err says what is wrong with it.
+	// Err is the cause.
 	Err error
 }
 
-// Error names the place and what is wrong there.
+// Error returns the pointer and the cause.
 func (e *DecodeError) Error() string {
 	if e.Pointer == "" {
 		return "events: decode: " + e.Err.Error()
@@ -41,7 +41,7 @@ func (e *DecodeError) Unwrap() error { return e.Err }
 
 func init() { codec.Decode, codec.Encode = decode, encode }
 
-// decode is [codec.Decode].
+// decode implements [codec.Decode].
 func decode(data []byte, v any) error {
 	if err := checkDepth(data); err != nil {
 		return err
@@ -56,7 +56,7 @@ func decode(data []byte, v any) error {
 	}
 	if wantsWideIntegers(err) {
 		// Integers in another notation are rare: a second pass over the whole document costs
-		// less than asking at every value of the first one.
+		// less than a check of every value in the first pass.
 		if err = json.Unmarshal(data, v, decodeWideOptions); err == nil {
 			return nil
 		}
@@ -72,7 +72,7 @@ var (
 	encodeNumberOptions = json.JoinOptions(encodeOptions, json.WithMarshalers(json.MarshalToFunc(writeNumber)))
 )
 
-// checkDepth refuses nesting beyond maxDepth before anything recurses into it.
+// checkDepth returns an error if data nests deeper than maxDepth, before any recursive decoding.
 func checkDepth(data []byte) error {
 	if codec.Deeper(data, maxDepth) {
 		return &DecodeError{Err: fmt.Errorf("nested deeper than %d levels", maxDepth)}
@@ -80,10 +80,10 @@ func checkDepth(data []byte) error {
 	return nil
 }
 
-// Kinds of types whose values need options that cost at every value.
+// traits records the kinds of types within a type that need options with a cost for each value.
 type traits struct {
-	number bool // a json.Number can be reached
-	open   bool // an interface can be reached, and behind it anything
+	number bool // contains a json.Number
+	open   bool // contains an interface, which can hold any type
 }
 
 var knownTraits sync.Map // reflect.Type to traits
@@ -116,7 +116,7 @@ func walkTypes(t reflect.Type, seen map[reflect.Type]bool, found *traits) {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
 		walkTypes(t.Elem(), seen, found)
 	case reflect.Struct:
-		// Unexported fields too: Optional keeps its value in one.
+		// Include unexported fields: Optional keeps its value in one.
 		for i := range t.NumField() {
 			walkTypes(t.Field(i).Type, seen, found)
 		}
@@ -128,7 +128,7 @@ var (
 	bigIntType = reflect.TypeFor[big.Int]()
 )
 
-// readNumber is needed because the codec takes json.Number for a string like any other.
+// readNumber decodes a json.Number, which the codec would treat as an ordinary string.
 func readNumber(dec *jsontext.Decoder, n *stdjson.Number) error {
 	switch dec.PeekKind() {
 	case '0':
@@ -144,7 +144,7 @@ func readNumber(dec *jsontext.Decoder, n *stdjson.Number) error {
 
 func writeNumber(enc *jsontext.Encoder, n stdjson.Number) error {
 	if n == "" {
-		n = "0" // as encoding/json has it
+		n = "0" // like encoding/json
 	}
 	if val := jsontext.Value(n); val.Kind() == '0' && val.IsValid() {
 		return enc.WriteValue(val)
@@ -158,8 +158,8 @@ var (
 	errOutOfRange = errors.New("out of range")
 )
 
-// wantsWideIntegers reports whether err comes from a number that an integer type refused for its
-// notation.
+// wantsWideIntegers reports whether an integer type rejected a number because of its notation, such
+// as 1e3.
 func wantsWideIntegers(err error) bool {
 	sem := (*json.SemanticError)(nil)
 	if !errors.As(err, &sem) || sem.GoType == nil {
@@ -174,8 +174,8 @@ var unmarshalers = []reflect.Type{
 	reflect.TypeFor[json.UnmarshalerFrom](), reflect.TypeFor[json.Unmarshaler](),
 }
 
-// readWideInteger reads integers in any notation into Go integers, named ones included, and into
-// big.Int.
+// readWideInteger decodes integers in any notation into Go integer types, named types included, and
+// into big.Int.
 func readWideInteger(dec *jsontext.Decoder, v any) error {
 	target := reflect.ValueOf(v).Elem()
 	t := target.Type()
@@ -217,10 +217,10 @@ func readWideInteger(dec *jsontext.Decoder, v any) error {
 	return nil
 }
 
-// maxDigits bounds what an exponent may blow up to.
+// maxDigits bounds the length of an integer that an exponent expands to.
 const maxDigits = 10_000
 
-// plainInteger rewrites a JSON number that denotes an integer without fraction and exponent.
+// plainInteger rewrites an integral JSON number without a fraction or an exponent.
 func plainInteger(number string) (string, error) {
 	rest, negative := strings.CutPrefix(number, "-")
 	mantissa, exponent := rest, 0
@@ -260,7 +260,7 @@ func plainInteger(number string) (string, error) {
 func decodeError(err error) error {
 	if sem := (*json.SemanticError)(nil); errors.As(err, &sem) {
 		pointer, cause := string(sem.JSONPointer), sem.Err
-		if inner, ok := cause.(*DecodeError); ok { // of a nested type's own UnmarshalJSON
+		if inner, ok := cause.(*DecodeError); ok { // from the UnmarshalJSON of a nested type
 			return &DecodeError{Pointer: pointer + inner.Pointer, Err: inner.Err}
 		}
 		return &DecodeError{Pointer: pointer, Err: describe(sem)}
@@ -288,7 +288,7 @@ func describe(sem *json.SemanticError) error {
 	return fmt.Errorf("got %s, want %s", got, want)
 }
 
-// nameOf names a JSON kind as JSON Schema does.
+// nameOf returns JSON Schema's name for a JSON kind.
 func nameOf(k jsontext.Kind) string {
 	switch k {
 	case '{':

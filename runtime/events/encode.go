@@ -9,15 +9,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// An EncodeError says which member of a value could not be written.
+// An EncodeError reports the member of a value that could not be encoded.
 type EncodeError struct {
-	// Pointer is the JSON Pointer (RFC 6901) of the member; "" is the value itself.
+	// Pointer is the member's JSON Pointer (RFC 6901); "" is the value itself.
 	Pointer string
-	// Err says what is wrong with it.
+	// Err is the cause.
 	Err error
 }
 
-// Error names the place and what is wrong there.
+// Error returns the pointer and the cause.
 func (e *EncodeError) Error() string {
 	if e.Pointer == "" {
 		return "events: encode: " + e.Err.Error()
@@ -28,7 +28,7 @@ func (e *EncodeError) Error() string {
 // Unwrap returns Err.
 func (e *EncodeError) Unwrap() error { return e.Err }
 
-// encode is codec.Encode.
+// encode implements [codec.Encode].
 func encode(v any) ([]byte, error) {
 	opts := encodeOptions
 	if t := traitsOf(reflect.TypeOf(v)); t.number || t.open {

@@ -6,21 +6,21 @@ import (
 	"fmt"
 )
 
-// An Error is an error of the extension. Servers return it from hooks and checks; clients get it
-// from calls and iterators. Compare with errors.Is against [ErrNotFound] and its siblings, or take
-// it with errors.As for its kind and data.
+// An Error is an error of the Events extension. Servers return it from hooks and checks; clients receive it
+// from calls and iterators. Compare it with [ErrNotFound] and its siblings by errors.Is, or use errors.As to
+// read its kind and data.
 type Error struct {
 	// Kind is the error's name, independent of the code family on the wire. See D2.
 	Kind Kind
 	// Data is the error's data member as JSON, or nil.
 	Data json.RawMessage
-	// Code is the code as received; 0 on an error made here.
+	// Code is the received JSON-RPC code; 0 if the error was created locally.
 	Code int64
-	// Message is the message as received; the kind's name when empty.
+	// Message is the received message; if empty, Error uses the kind's name.
 	Message string
 }
 
-// Sentinels for errors.Is; they match any Error of their kind.
+// Sentinel errors for errors.Is. Each matches any Error of its kind.
 var (
 	ErrInvalidParams     = &Error{Kind: KindInvalidParams}
 	ErrNotFound          = &Error{Kind: KindNotFound}
@@ -36,28 +36,26 @@ var (
 	ErrClosed = errors.New("events: server is shut down")
 	// ErrTooLarge is returned by Emit for a payload above the server's limit. See HOOK-1.
 	ErrTooLarge = errors.New("events: payload too large")
-	// ErrEventID is returned by Emit for a [WithID] that is not 1 to 256 bytes of visible ASCII. See
-	// OCC-2.
+	// ErrEventID is returned by Emit if the id of [WithID] is not 1 to 256 bytes of visible ASCII. See OCC-2.
 	ErrEventID = errors.New("event id must be 1 to 256 bytes of visible ASCII")
-	// ErrInvalidPayload is matched by errors of Emit whose payload breaks its schema. See
-	// OCC-4.
+	// ErrInvalidPayload matches errors of Emit for a payload that violates its schema. See OCC-4.
 	ErrInvalidPayload = errors.New("events: payload breaks payloadSchema")
-	// ErrIDReused is matched by errors of Emit under an eventId that the log holds for the same
-	// targets with other data; nothing is emitted. See OCC-5.
+	// ErrIDReused matches errors of Emit for an eventId that the log already holds with different data. The
+	// targets are the same, and nothing is emitted. See OCC-5.
 	ErrIDReused = errors.New("events: eventId was used for other data")
 )
 
-// An UncertainError is returned by Emit when the store's answer was lost and did not come before the context
-// ended: the occurrence may have been emitted. Emitting again with [WithID] of EventID and the same data makes
-// sure of it and never makes a second occurrence (REP-22).
+// An UncertainError reports that Emit lost the store's answer and does not know whether the occurrence was
+// emitted. Emit returns it when the context ends before the outcome is known. Call Emit again with [WithID] of
+// EventID and the same data: this emits the occurrence if it is missing and never duplicates it (REP-22).
 type UncertainError struct {
-	// EventID is the occurrence's, also where it was generated.
+	// EventID is the eventId of the occurrence, even if it was generated.
 	EventID string
-	// Err is what happened.
+	// Err is the cause.
 	Err error
 }
 
-// Error names the eventId.
+// Error returns the eventId and the cause.
 func (e *UncertainError) Error() string {
 	return fmt.Sprintf("event %s may have been emitted: %v", e.EventID, e.Err)
 }
@@ -65,7 +63,7 @@ func (e *UncertainError) Error() string {
 // Unwrap returns Err.
 func (e *UncertainError) Unwrap() error { return e.Err }
 
-// Error gives the kind's name and the data.
+// Error returns the message, or the kind's name without one, and the data.
 func (e *Error) Error() string {
 	msg := e.Message
 	if msg == "" {
@@ -83,7 +81,7 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Kind == e.Kind
 }
 
-// NewError makes an error of kind with data encoded as JSON; nil data is left out.
+// NewError returns an Error of kind with data encoded as JSON; nil data is omitted.
 func NewError(kind Kind, data any) *Error {
 	e := &Error{Kind: kind}
 	if data != nil {
@@ -96,7 +94,7 @@ func NewError(kind Kind, data any) *Error {
 	return e
 }
 
-// Forbidden refuses a caller. An empty reason leaves data out. See AUTH-1.
+// Forbidden returns an error that denies the caller access. An empty reason omits data. See AUTH-1.
 func Forbidden(reason string) *Error {
 	if reason == "" {
 		return NewError(KindForbidden, nil)
@@ -104,8 +102,7 @@ func Forbidden(reason string) *Error {
 	return NewError(KindForbidden, map[string]string{"reason": reason})
 }
 
-// Upstream reports a failing upstream with a reason that may be shown to subscribers. See
-// PUSH-5.
+// Upstream returns an error for a failing upstream, with a reason that subscribers may see. See PUSH-5.
 func Upstream(reason string) *Error {
 	if reason == "" {
 		return NewError(KindUpstreamError, nil)
@@ -115,13 +112,13 @@ func Upstream(reason string) *Error {
 
 // A FieldError is one entry of the errors in an InvalidParams error's data.
 type FieldError struct {
-	// Path is a JSON Pointer (RFC 6901) into the checked value; "" is the value itself.
+	// Path is a JSON Pointer (RFC 6901) into the validated value; "" is the value itself.
 	Path string `json:"path"`
-	// Message says what is wrong there, in words that may go on the wire. See ERR-4.
+	// Message describes the problem in words that are safe to send to a peer. See ERR-4.
 	Message string `json:"message"`
 }
 
-// Error gives path and message.
+// Error returns the path and the message.
 func (e FieldError) Error() string {
 	if e.Path == "" {
 		return e.Message
@@ -129,7 +126,7 @@ func (e FieldError) Error() string {
 	return e.Path + ": " + e.Message
 }
 
-// Invalid makes an InvalidParams error whose data lists the field errors.
+// Invalid returns an InvalidParams error whose data lists the field errors.
 func Invalid(errs ...FieldError) *Error {
 	return NewError(KindInvalidParams, map[string]any{"errors": errs})
 }

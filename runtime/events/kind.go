@@ -1,7 +1,7 @@
 package events
 
-// A Kind names an error of the extension, whatever code a peer gives it: servers speak one of two
-// families of codes, and the kind is the same in both.
+// A Kind identifies an error of the extension independently of its code. Servers use one of two families of codes;
+// both map to the same kinds.
 type Kind int
 
 // The kinds.
@@ -29,8 +29,8 @@ var kindNames = [...]string{
 	KindMethodNotFound:        "MethodNotFound",
 }
 
-// String returns the name with which an error's message begins on the wire, such as "NotFound"; it is empty for an
-// unknown kind.
+// String returns the kind's name, such as "NotFound", with which error messages on the wire begin. It is empty for
+// an unknown kind.
 func (k Kind) String() string {
 	if k < 0 || int(k) >= len(kindNames) {
 		return ""

@@ -1,11 +1,11 @@
 package events
 
-// MCPE is what an event type says to the MCPE protocol. See MCPE-MATCH-1.
+// MCPE holds an event type's settings for the MCPE protocol. See MCPE-MATCH-1.
 type MCPE struct {
-	// Disabled keeps the type from MCPE's clients.
+	// Disabled hides the type from MCPE clients.
 	Disabled bool `json:"disabled,omitempty"`
 	// Priority is low, normal, high or critical; empty means normal.
 	Priority string `json:"priority,omitempty"`
-	// Tags are those of every occurrence of the type.
+	// Tags are set on every occurrence of the type.
 	Tags []string `json:"tags,omitempty"`
 }

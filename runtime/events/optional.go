@@ -4,9 +4,9 @@ import (
 	"bytes"
 )
 
-// An Optional is the Go type of a member that may be absent and may also be null: absent, null and
-// a value stay apart in both directions. The zero value is absent; a field of this type carries
-// `omitzero` so that absent is not written.
+// An Optional is the Go type of a member that may be absent and may also be null. Decoding and
+// encoding both distinguish absent, null and a value. The zero value is absent; tag a field of this
+// type with `omitzero` so that an absent member is not written.
 type Optional[T any] struct {
 	value T
 	state optionalState
@@ -26,10 +26,10 @@ func Some[T any](v T) Optional[T] { return Optional[T]{value: v, state: set} }
 // Null returns an Optional that is present and null.
 func Null[T any]() Optional[T] { return Optional[T]{state: null} }
 
-// Get returns the value, and whether there is one; it is false for absent and for null.
+// Get returns the value and whether it is set; the result is false for absent and for null.
 func (o Optional[T]) Get() (T, bool) { return o.value, o.state == set }
 
-// Or returns the value, or fallback when absent or null.
+// Or returns the value, or fallback if the member is absent or null.
 func (o Optional[T]) Or(fallback T) T {
 	if o.state == set {
 		return o.value
@@ -40,10 +40,10 @@ func (o Optional[T]) Or(fallback T) T {
 // IsNull reports whether the member is present and null.
 func (o Optional[T]) IsNull() bool { return o.state == null }
 
-// IsZero reports whether the member is absent; encoders ask it because of `omitzero`.
+// IsZero reports whether the member is absent. Encoders call it for fields tagged `omitzero`.
 func (o Optional[T]) IsZero() bool { return o.state == absent }
 
-// MarshalJSON writes the value, or null when there is none.
+// MarshalJSON encodes the value, or null if none is set.
 func (o Optional[T]) MarshalJSON() ([]byte, error) {
 	if o.state != set {
 		return []byte("null"), nil
@@ -51,7 +51,7 @@ func (o Optional[T]) MarshalJSON() ([]byte, error) {
 	return encode(o.value)
 }
 
-// UnmarshalJSON reads null, or a value. An Optional is replaced, not merged into.
+// UnmarshalJSON decodes null or a value. It replaces the Optional and does not merge into it.
 func (o *Optional[T]) UnmarshalJSON(data []byte) error {
 	if string(bytes.TrimSpace(data)) == "null" {
 		*o = Null[T]()

@@ -9,20 +9,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 )
 
-// A Time is an instant that remembers how it was written, so that a relayed timestamp keeps its
-// zone, its precision and its letter case. It is the Go type of JSON Schema's date-time. See
-// CLI-11.
+// A Time is an instant that keeps its original text. A relayed timestamp thus keeps its zone, its
+// precision and its letter case. Time is the Go type of JSON Schema's date-time. See CLI-11.
 //
-// The embedded time.Time has nanosecond precision; longer fractions live in the text only. A
-// positive leap second is the first instant of the following minute. Assigning to the embedded
-// time.Time drops the text.
+// The embedded time.Time has nanosecond precision; only the text keeps longer fractions. A positive
+// leap second is the first instant of the following minute. Assigning to the embedded time.Time
+// drops the text.
 type Time struct {
 	time.Time
 	text string
 }
 
-// NewTime wraps t, written as RFC 3339 with its zone and as many digits of the fraction as it has.
-// A zone that RFC 3339 cannot write (one with seconds in its offset) becomes UTC.
+// NewTime wraps t. Its text is RFC 3339 with t's zone and as many fractional digits as t needs. A
+// zone that RFC 3339 cannot write (one with seconds in its offset) becomes UTC.
 func NewTime(t time.Time) Time {
 	t = t.Round(0) // a monotonic reading means nothing to the receiver
 	if _, offset := t.Zone(); offset%60 != 0 || offset <= -24*3600 || offset >= 24*3600 {
@@ -31,8 +30,8 @@ func NewTime(t time.Time) Time {
 	return Time{Time: t, text: t.Format(time.RFC3339Nano)}
 }
 
-// ParseTime reads an RFC 3339 date-time: upper or lower case t and z, a fraction of any length, and
-// :60 where a leap second can be (23:59:60 UTC). The text is kept as it is.
+// ParseTime parses an RFC 3339 date-time. It accepts upper or lower case t and z, a fraction of any
+// length, and :60 at a leap second (23:59:60 UTC). The Time keeps the text unchanged.
 func ParseTime(text string) (Time, error) {
 	t, ok := parseRFC3339(text)
 	if !ok {
@@ -41,7 +40,7 @@ func ParseTime(text string) (Time, error) {
 	return Time{Time: t, text: text}, nil
 }
 
-// String returns the text that the time was read from or made with.
+// String returns the original text, or the RFC 3339 form if the time has changed since.
 func (t Time) String() string {
 	if t.text != "" {
 		if of, ok := parseRFC3339(t.text); ok && of.Equal(t.Time) {
@@ -51,18 +50,18 @@ func (t Time) String() string {
 	return NewTime(t.Time).text
 }
 
-// IsZero reports whether t was never set. A time that was read is not zero, whatever it says.
+// IsZero reports whether t was never set. A parsed time is never zero, even the year 1.
 func (t Time) IsZero() bool { return t.text == "" && t.Time.IsZero() }
 
 var errUnset = errors.New("is not set: a zero events.Time has no text to write")
 
 var errYear = errors.New("events: year outside of 0 to 9999 cannot be written as RFC 3339")
 
-// MarshalText writes the text unchanged. A Time that was never set is an error, so that a required
-// member that was forgotten does not go out as the year 1.
+// MarshalText returns the text unchanged. A Time that was never set is an error, so that a
+// forgotten required member is not sent as the year 1.
 func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
 
-// AppendText appends what MarshalText writes.
+// AppendText appends the result of MarshalText to b.
 func (t Time) AppendText(b []byte) ([]byte, error) {
 	if t.IsZero() {
 		return b, errUnset
@@ -74,7 +73,7 @@ func (t Time) AppendText(b []byte) ([]byte, error) {
 	return append(b, text...), nil
 }
 
-// UnmarshalText reads what ParseTime accepts.
+// UnmarshalText parses text like [ParseTime].
 func (t *Time) UnmarshalText(text []byte) error {
 	parsed, err := ParseTime(string(text))
 	if err != nil {
@@ -84,7 +83,7 @@ func (t *Time) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the text unchanged as a JSON string; errors are those of MarshalText.
+// MarshalJSON returns the text unchanged as a JSON string, with the errors of MarshalText.
 func (t Time) MarshalJSON() ([]byte, error) {
 	b, err := t.AppendText([]byte{'"'})
 	if err != nil {
@@ -93,7 +92,7 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return append(b, '"'), nil
 }
 
-// UnmarshalJSON reads a JSON string that ParseTime accepts; null is the zero Time.
+// UnmarshalJSON parses a JSON string like [ParseTime]; null gives the zero Time.
 func (t *Time) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		*t = Time{}
@@ -107,8 +106,8 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 }
 
 // parseRFC3339 follows the grammar of RFC 3339 section 5.6 and the ranges of section 5.7.
-// time.Parse is not enough: it knows neither lower case nor leap seconds, and takes offsets of
-// more than 24 hours.
+// time.Parse does not suffice: it rejects lower case and leap seconds, and accepts offsets of more
+// than 24 hours.
 func parseRFC3339(s string) (time.Time, bool) {
 	const date = len("2006-01-02T15:04:05")
 	if len(s) <= date || s[4] != '-' || s[7] != '-' || s[10]|0x20 != 't' || s[13] != ':' || s[16] != ':' {
@@ -155,7 +154,8 @@ func digits(s string, low, high int) (int, bool) {
 	return n, low <= n && n <= high
 }
 
-// fraction reads an optional ".digits" and returns its nanoseconds, further digits cut off.
+// fraction parses an optional ".digits" and returns it in nanoseconds, truncated, with the
+// remaining text.
 func fraction(s string) (nanos int, rest string, ok bool) {
 	if s[0] != '.' {
 		return 0, s, true

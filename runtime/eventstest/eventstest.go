@@ -1,5 +1,5 @@
-// Package eventstest is for tests of programs that send or receive events: a server and a client in memory, without
-// sockets and processes, which end with the test.
+// Package eventstest supports tests of programs that send or receive events. It provides a server and a client in
+// memory, without sockets and processes, which end with the test.
 //
 // A test of a server connects to the server under test, subscribes and expects:
 //
@@ -10,9 +10,9 @@
 //	if ev := added.Next(time.Second); ev.Data.Text != "hello" { … }
 //	added.None(time.Second)
 //
-// [NewWebhooks] does the same for what the server posts to webhooks.
+// [NewWebhooks] does the same for webhook deliveries.
 //
-// A test of a consumer emits without a server program, and causes the trouble that a consumer has to bear:
+// A test of a consumer emits events without a server program and injects the faults that a consumer must handle:
 //
 //	es := eventstest.NewServer(t)
 //	created := eventstest.Register[incidents.IncidentCreatedPayload](t, es, incidents.IncidentCreatedEventName)
@@ -23,9 +23,9 @@
 //	…
 //	c.Reconnect(es)
 //
-// Everything works in a bubble of testing/synctest, where waiting costs no time: make server, client and webhooks inside
-// of it. Outside, the durations that a test gives only bound how long it hangs, and how long it looks for what must not
-// come. Functions that take a t fail the test where something goes wrong, and are called from its goroutine.
+// Everything works in a bubble of testing/synctest, where waiting costs no time: create the server, the client and the
+// webhooks inside the bubble. Outside a bubble, durations are timeouts: for an expected event, and for waiting that
+// nothing arrives. Functions with a parameter t fail the test on errors; call them from the test's goroutine.
 //
 // Start reading at [NewClient]; link.go connects its client and the server.
 package eventstest
@@ -43,13 +43,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// ending bounds how long a server may take to shut down when its test is over.
+// ending bounds the shutdown of a server at the end of its test.
 const ending = 10 * time.Second
 
-// NewServer returns a server without event types, which is shut down when the test ends. Its log is in memory; each
-// change may edit the options before the server is made.
+// NewServer returns a server without event types and shuts it down when the test ends. Its log is in memory. Each
+// change may edit the options before the server is created.
 //
-// Event types are added by the Register functions of generated packages, by [server.Register], or by [Register].
+// Add event types with the Register functions of generated packages, with [server.Register], or with [Register].
 func NewServer(t testing.TB, change ...func(*server.Options)) *server.Server {
 	t.Helper()
 	o := server.Options{Logger: logger(t)}
@@ -70,9 +70,9 @@ func NewServer(t testing.TB, change ...func(*server.Options)) *server.Server {
 	return es
 }
 
-// Register adds an event type by its name and payload alone, for consumers whose generated packages have no server's
-// side. Any arguments are accepted and filter nothing, and what is emitted is not checked. Clients report that the
-// schemas differ from those of their generated types (drift).
+// Register adds an event type with only a name and a payload type. It is for consumers whose generated packages lack
+// the server side. The type accepts any arguments, does not filter by them, and does not validate payloads. Clients
+// report that the schemas differ from their generated types (drift).
 func Register[P any](t testing.TB, es *server.Server, name string) *server.Emitter[P] {
 	t.Helper()
 	open := json.RawMessage(`{"type":"object"}`)
@@ -84,8 +84,8 @@ func Register[P any](t testing.TB, es *server.Server, name string) *server.Emitt
 	return e
 }
 
-// Emit emits p, and fails the test when it cannot be emitted. e is an emitter of the runtime, of a generated package, or
-// a wrapper around one.
+// Emit emits p and fails the test on an error. e is an emitter of the runtime or a generated package, or a wrapper of
+// one.
 func Emit[P any](t testing.TB, e interface {
 	Emit(ctx context.Context, p P, o ...events.EmitOption) error
 }, p P, o ...events.EmitOption) {
@@ -95,5 +95,5 @@ func Emit[P any](t testing.TB, e interface {
 	}
 }
 
-// logger writes to the output of the test, which go test shows when it fails.
+// logger returns a logger that writes to the test's output, which go test shows on failure.
 func logger(t testing.TB) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }

@@ -23,7 +23,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// A link is the way between a client and its server, over any number of connections.
+// A link connects clients to a server, over any number of connections.
 type link struct {
 	t         testing.TB
 	principal string
@@ -31,12 +31,12 @@ type link struct {
 	served    sync.WaitGroup
 
 	mu      sync.Mutex
-	es      *server.Server // nil while it cannot be reached
+	es      *server.Server // nil while unreachable
 	taps    map[*tap]struct{}
-	pollers map[poller][]trouble // what the next answer to each brings
+	pollers map[poller][]trouble // faults for the next response to each
 }
 
-// A poller is what is known of one who polls.
+// A poller identifies a poll subscription by its event type and arguments.
 type poller struct{ event, arguments string }
 
 func newLink(t testing.TB, es *server.Server, principal string) *link {
@@ -67,14 +67,14 @@ func (l *link) transport() mcp.Transport {
 		l.taps[tap] = struct{}{}
 		es := l.es
 		l.served.Go(func() {
-			_ = transport.Run(l.ctx, es, tap) // How a connection ends is the test's matter.
+			_ = transport.Run(l.ctx, es, tap) // The test decides how a connection ends.
 			tap.Close()
 		})
 		return near, nil
 	})
 }
 
-// lead makes connections lead to es, nil for nowhere, and cuts those that there are.
+// lead directs new connections to es, or refuses them if es is nil, and closes the existing ones.
 func (l *link) lead(es *server.Server) {
 	l.mu.Lock()
 	taps := l.taps
@@ -85,7 +85,7 @@ func (l *link) lead(es *server.Server) {
 	}
 }
 
-// trouble makes trouble for the subscriptions to an event type.
+// trouble injects a fault into the subscriptions to an event type.
 func (l *link) trouble(event string, made trouble) {
 	l.t.Helper()
 	l.mu.Lock()
@@ -113,7 +113,7 @@ func (l *link) trouble(event string, made trouble) {
 	}
 }
 
-// A trouble is one thing that a server does not do by itself: one of the fields is set.
+// A trouble is an injected fault; one of its fields is set.
 type trouble struct {
 	gap   bool
 	event *wire.Occurrence
@@ -149,10 +149,10 @@ func wireError(e *events.Error) *wire.ErrorObject {
 type stream struct {
 	id     json.RawMessage
 	event  string
-	cursor json.RawMessage // the last one that was written; nil before the stream is active
+	cursor json.RawMessage // the last one written; nil before the stream is active
 }
 
-// notification is the trouble as a stream has it.
+// notification returns the notification that carries the fault on a stream.
 func (m trouble) notification(s *stream) (method string, params any) {
 	meta := map[string]any{wire.MetaSubscriptionID: s.id}
 	switch {
@@ -177,7 +177,7 @@ func (m trouble) notification(s *stream) (method string, params any) {
 		"timestamp": m.event.Timestamp, "data": m.event.Data, "cursor": cursor, "_meta": meta}
 }
 
-// change puts the trouble into the answer to a poll.
+// change puts the fault into the response to a poll.
 func (m trouble) change(r *jsonrpc.Response) error {
 	if m.end != nil {
 		r.Result, r.Error = nil, &jsonrpc.Error{Code: m.end.Code, Message: m.end.Message, Data: m.end.Data}
@@ -218,7 +218,7 @@ type tap struct {
 	streams map[string]*stream // by the id of the request
 	polls   map[string]poller  // unanswered, by the id of the request
 
-	write sync.Mutex // held while something is written, so that trouble has a place in the order
+	write sync.Mutex // held during each write, so that faults have a place in the order
 }
 
 func (c *tap) Connect(context.Context) (mcp.Connection, error) { return c, nil }
@@ -230,7 +230,7 @@ func (c *tap) Close() error {
 	return c.Connection.Close()
 }
 
-// Read learns who subscribes, and says who asks.
+// Read records new subscriptions and sets the principal of requests.
 func (c *tap) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := c.Connection.Read(ctx)
 	r, ok := m.(*jsonrpc.Request)
@@ -268,7 +268,7 @@ func (c *tap) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return m, nil
 }
 
-// Write follows the streams, and changes the answers to polls.
+// Write tracks the cursors of streams and puts faults into the responses to polls.
 func (c *tap) Write(ctx context.Context, m jsonrpc.Message) error {
 	c.write.Lock()
 	defer c.write.Unlock()
@@ -287,7 +287,7 @@ func (c *tap) Write(ctx context.Context, m jsonrpc.Message) error {
 	return c.Connection.Write(ctx, m)
 }
 
-// follow learns where a stream stands.
+// follow records the cursor of a stream.
 func (c *tap) follow(r *jsonrpc.Request) {
 	var p struct {
 		Cursor json.RawMessage            `json:"cursor"`
@@ -303,7 +303,7 @@ func (c *tap) follow(r *jsonrpc.Request) {
 	}
 }
 
-// answer is r with the trouble that waits for it.
+// answer returns r with the pending faults.
 func (c *tap) answer(r *jsonrpc.Response) (*jsonrpc.Response, error) {
 	id := string(rawID(r.ID))
 	c.mu.Lock()
@@ -316,7 +316,7 @@ func (c *tap) answer(r *jsonrpc.Response) (*jsonrpc.Response, error) {
 	}
 	c.link.mu.Lock()
 	waiting := c.link.pollers[p]
-	c.link.pollers[p] = nil // known from its first answer on
+	c.link.pollers[p] = nil // registered with its first response
 	c.link.mu.Unlock()
 	changed := *r
 	for _, m := range waiting {
@@ -325,7 +325,7 @@ func (c *tap) answer(r *jsonrpc.Response) (*jsonrpc.Response, error) {
 		}
 		if m.end != nil {
 			c.link.mu.Lock()
-			delete(c.link.pollers, p) // what waits behind the end has nobody to come to
+			delete(c.link.pollers, p) // faults after the end have no subscription
 			c.link.mu.Unlock()
 			break
 		}
@@ -333,7 +333,7 @@ func (c *tap) answer(r *jsonrpc.Response) (*jsonrpc.Response, error) {
 	return &changed, nil
 }
 
-// trouble makes trouble on the streams to an event type, and reports whether there are any.
+// trouble injects a fault into the streams to an event type, and reports whether there are any.
 func (c *tap) trouble(event string, made trouble) (found bool, err error) {
 	c.write.Lock()
 	defer c.write.Unlock()

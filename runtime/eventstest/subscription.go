@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A Subscription is what a test expects events from. Its methods are called from the test's goroutine.
+// A Subscription lets a test expect events. Call its methods from the test's goroutine.
 type Subscription[A, P any] struct {
 	t     testing.TB
 	inner *client.Subscription
@@ -25,8 +25,8 @@ type item[A, P any] struct {
 	err   error
 }
 
-// Subscribe subscribes by a generated Subscribe function, or by one around [client.Subscribe], until the test ends. It
-// fails the test when the server refuses; a test of a refusal calls the function itself.
+// Subscribe subscribes with a generated Subscribe function, or a wrapper of [client.Subscribe], until the test ends.
+// It fails the test if the server refuses; to test a refusal, call the function directly.
 func Subscribe[A, P any, S interface {
 	Events() iter.Seq2[*events.Event[A, P], error]
 	Subscription() *client.Subscription
@@ -53,8 +53,8 @@ func Subscribe[A, P any, S interface {
 	return s
 }
 
-// Next returns the next event. It fails the test when none comes within that time, and when something else comes first:
-// a gap, an error, the end.
+// Next returns the next event. It fails the test if no event arrives in time, or if a gap, an error or the end comes
+// first.
 func (s *Subscription[A, P]) Next(within time.Duration) *events.Event[A, P] {
 	s.t.Helper()
 	it, ok := s.take(within)
@@ -67,8 +67,8 @@ func (s *Subscription[A, P]) Next(within time.Duration) *events.Event[A, P] {
 	return it.event
 }
 
-// Err returns the error that comes next: a [client.GapError], another one between events, or the one that ends the
-// subscription. It fails the test when none comes within that time, and when an event comes first.
+// Err returns the next error: a [client.GapError], another error between events, or the final error. It fails the test
+// if no error arrives in time, or if an event comes first.
 func (s *Subscription[A, P]) Err(within time.Duration) error {
 	s.t.Helper()
 	it, ok := s.take(within)
@@ -81,8 +81,8 @@ func (s *Subscription[A, P]) Err(within time.Duration) error {
 	return it.err
 }
 
-// None waits for that time, and fails the test when something comes, an event or an error. A subscription that has
-// ended has none.
+// None waits for the given time and fails the test if an event or an error arrives. An ended subscription yields
+// neither.
 func (s *Subscription[A, P]) None(within time.Duration) {
 	s.t.Helper()
 	it, ok := s.take(within)
@@ -95,10 +95,10 @@ func (s *Subscription[A, P]) None(within time.Duration) {
 	}
 }
 
-// Close ends the subscription, before the test does.
+// Close ends the subscription before the end of the test.
 func (s *Subscription[A, P]) Close() {
 	s.stop()
-	_ = s.inner.Close() // is always nil
+	_ = s.inner.Close() // always nil
 	<-s.done
 }
 
@@ -113,7 +113,7 @@ func (s *Subscription[A, P]) take(within time.Duration) (item[A, P], bool) {
 	}
 }
 
-// status is what may explain why nothing comes.
+// status returns a possible reason why no event arrives.
 func (s *Subscription[A, P]) status() string {
 	select {
 	case <-s.done:

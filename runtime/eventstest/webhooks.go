@@ -27,15 +27,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// subscriberHost is where the callbacks are, and subscriberAddress is what the name resolves to: an address that
-// servers may call. Nothing goes there.
+// subscriberHost is the host of the callbacks, and subscriberAddress its address, which servers may call. No real
+// traffic goes there.
 const subscriberHost = "subscriber.example"
 
 var subscriberAddress = netip.MustParseAddr("93.184.216.34")
 
-// Webhooks are a network in memory on which a server reaches the callbacks of its subscribers, over TLS. A server that
-// is made with options from ServerOptions delivers there, and a client that is made with ClientOptions subscribes by
-// webhook and receives there:
+// Webhooks is an in-memory network on which a server delivers to the callbacks of subscribers, over TLS. A server with
+// options from ServerOptions delivers there, and a client with ClientOptions subscribes by webhook and receives there:
 //
 //	hooks := eventstest.NewWebhooks(t)
 //	var o server.Options
@@ -44,7 +43,7 @@ var subscriberAddress = netip.MustParseAddr("93.184.216.34")
 //	c := eventstest.NewClient(t, s.events, hooks.ClientOptions)
 //	added := eventstest.Subscribe(t, c, notes.SubscribeNoteAdded, notes.NoteAddedArguments{})
 //
-// Callbacks accept nothing that is not signed with their secret: what the server posts wrongly fails the test.
+// Callbacks accept only messages that are signed with their secret. An invalid delivery fails the test.
 type Webhooks struct {
 	network  *memnet.Network
 	receiver *webhook.Receiver
@@ -54,13 +53,13 @@ type Webhooks struct {
 	got []*posted
 }
 
-// A posted is one request to a callback.
+// A posted is a request to a callback.
 type posted struct {
 	answered chan struct{}
-	accepted *webhook.Delivery // once answered; nil when it was not, or only asked whether the callback consents
+	accepted *webhook.Delivery // set once answered; nil if not accepted, or for a verification challenge
 }
 
-// NewWebhooks returns a network that ends with the test. It is made before the server and the clients that use it.
+// NewWebhooks returns a network that ends with the test. Create it before the server and the clients that use it.
 func NewWebhooks(t testing.TB) *Webhooks {
 	t.Helper()
 	w := &Webhooks{network: memnet.New(), roots: x509.NewCertPool()}
@@ -73,11 +72,11 @@ func NewWebhooks(t testing.TB) *Webhooks {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hs := &http.Server{Handler: w.check(t), ReadTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)} // of connections that end without a goodbye
+	hs := &http.Server{Handler: w.check(t), ReadTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)} // drop errors about connections that end abruptly
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		// The error is that of closing.
+		// Serve's error only reports the close.
 		_ = hs.Serve(tls.NewListener(w.network, &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}}))
 	}()
 	t.Cleanup(func() {
@@ -87,7 +86,7 @@ func NewWebhooks(t testing.TB) *Webhooks {
 	return w
 }
 
-// ServerOptions lets a server with these options deliver by webhook, to the callbacks of this network.
+// ServerOptions sets the options of a server that delivers to the callbacks of this network.
 func (w *Webhooks) ServerOptions(o *server.Options) {
 	webhooks := server.WebhookOptions{}
 	if o.Webhook != nil {
@@ -98,8 +97,8 @@ func (w *Webhooks) ServerOptions(o *server.Options) {
 	o.Webhook = &webhooks
 }
 
-// ClientOptions lets a client subscribe by webhook, with callbacks on this network. A client without a principal gets
-// one, which servers ask for.
+// ClientOptions sets the options of a client that subscribes by webhook on this network. It sets a missing principal,
+// because servers require one.
 func (w *Webhooks) ClientOptions(o *Options) {
 	webhooks := client.WebhookOptions{}
 	if o.Webhook != nil {
@@ -112,8 +111,8 @@ func (w *Webhooks) ClientOptions(o *Options) {
 	}
 }
 
-// Deliveries returns what has come to the callbacks and was accepted, in that order: occurrences, and the envelopes of
-// gaps and terminations. All signatures were verified.
+// Deliveries returns the accepted deliveries in order of arrival. They are occurrences and the envelopes of gaps and
+// terminations, all with verified signatures.
 func (w *Webhooks) Deliveries() (all []webhook.Delivery) {
 	w.mu.Lock()
 	got := slices.Clone(w.got)
@@ -127,7 +126,8 @@ func (w *Webhooks) Deliveries() (all []webhook.Delivery) {
 	return all
 }
 
-// check stands before the receiver: it keeps what is accepted, and fails the test where something never will be.
+// check wraps the receiver. It keeps accepted deliveries, and fails the test for deliveries that a retry cannot
+// repair.
 func (w *Webhooks) check(t testing.TB) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(io.LimitReader(r.Body, webhook.MaxBody+1))
@@ -153,7 +153,7 @@ func (w *Webhooks) check(t testing.TB) http.Handler {
 	})
 }
 
-// delivery is a message whose signature was verified; nil where it only asked whether the callback consents.
+// delivery parses a message with a verified signature. It returns nil for a verification challenge.
 func delivery(h http.Header, body []byte) *webhook.Delivery {
 	seconds, err := strconv.ParseInt(h.Get(wire.HeaderWebhookTimestamp), 10, 64)
 	if err != nil {
@@ -167,7 +167,7 @@ func delivery(h http.Header, body []byte) *webhook.Delivery {
 	return &d
 }
 
-// A status remembers what was answered.
+// A status records the status of a response.
 type status struct {
 	http.ResponseWriter
 	code int
@@ -180,7 +180,7 @@ func (s *status) WriteHeader(code int) {
 
 func (s *status) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// certificate makes the certificate of the callbacks, which the network's servers trust.
+// certificate creates the certificate of the callbacks, which the network's servers trust.
 func (w *Webhooks) certificate() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

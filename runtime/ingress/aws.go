@@ -19,14 +19,15 @@ import (
 const (
 	awsTimeout      = 5 * time.Second
 	awsFetches      = 4        // requests at the same time
-	awsAnswer       = 64 << 10 // bytes of an answer
-	awsCertificates = 8        // SNS has one for a region and replaces it within the year
+	awsAnswer       = 64 << 10 // bytes of a response
+	awsCertificates = 8        // SNS has one per region and replaces it within a year
 )
 
-// An awsClient fetches the signing certificates of SNS and confirms subscriptions. Its requests go to hosts of SNS only.
+// An awsClient fetches the signing certificates of SNS and confirms subscriptions. It sends requests to SNS hosts
+// only.
 type awsClient struct {
 	http  *http.Client
-	slots chan struct{} // holds a value for each request under way
+	slots chan struct{} // holds a value for each request in flight
 
 	mu           sync.Mutex
 	certificates map[string]*x509.Certificate // by URL
@@ -38,13 +39,13 @@ func newAWSClient(c *http.Client) *awsClient {
 	return &awsClient{http: &own, slots: make(chan struct{}, awsFetches), certificates: map[string]*x509.Certificate{}}
 }
 
-// Hosts of SNS, and the paths of its certificates.
+// Patterns of SNS hosts and of the paths of SNS certificates.
 var (
 	snsHost            = regexp.MustCompile(`^sns\.[a-z0-9-]+\.amazonaws\.com(\.cn)?$`)
 	snsCertificatePath = regexp.MustCompile(`^/SimpleNotificationService-[A-Za-z0-9]+\.pem$`)
 )
 
-// isSNS reports whether text is the URL of a host of SNS: https, no port, no user.
+// isSNS parses text and reports whether it is an https URL of an SNS host, without a port or a user.
 func isSNS(text string) (*url.URL, bool) {
 	u, err := url.Parse(text)
 	return u, err == nil && u.Scheme == "https" && u.User == nil && snsHost.MatchString(u.Host)
@@ -55,7 +56,7 @@ var (
 	errConfirm     = &Refusal{http.StatusServiceUnavailable, "SNS did not confirm the subscription"}
 )
 
-// certificate returns the certificate at a URL, which is fetched once.
+// certificate returns the certificate at a URL, from the cache if possible.
 func (c *awsClient) certificate(ctx context.Context, at string) (*x509.Certificate, error) {
 	u, ok := isSNS(at)
 	if !ok || !snsCertificatePath.MatchString(u.Path) || u.RawQuery != "" {
@@ -88,7 +89,7 @@ func parseCertificate(text []byte) (*x509.Certificate, error) {
 	return x509.ParseCertificate(block.Bytes)
 }
 
-// keep caches a certificate; if there are too many, another one goes.
+// keep caches a certificate. If the cache is full, it evicts another one.
 func (c *awsClient) keep(at string, certificate *x509.Certificate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +102,7 @@ func (c *awsClient) keep(at string, certificate *x509.Certificate) {
 	c.certificates[at] = certificate
 }
 
-// confirm visits the URL that confirms a subscription.
+// confirm requests the URL that confirms a subscription.
 func (c *awsClient) confirm(ctx context.Context, at string) error {
 	if _, ok := isSNS(at); !ok {
 		return errors.New("SubscribeURL is not a URL of SNS")

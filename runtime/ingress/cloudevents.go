@@ -16,30 +16,31 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// CloudEventsOptions configure [NewCloudEvents].
+// CloudEventsOptions configures [NewCloudEvents].
 type CloudEventsOptions struct {
-	// Tokens are the accepted tokens, which senders give as `Authorization: Bearer TOKEN`. Several are for the time
-	// of a rotation.
+	// Tokens lists the accepted tokens, which senders send as `Authorization: Bearer TOKEN`. List more than one while
+	// rotating.
 	Tokens []string
-	// Origins are the senders, by their WebHook-Request-Origin, that are told that they may deliver when they ask
-	// by OPTIONS before they send anything; "*" is every one. Others are answered 405, as when nobody asks.
+	// Origins lists the origins that may deliver; "*" allows all. A sender asks for permission with an OPTIONS request
+	// and its WebHook-Request-Origin before it sends events. Other origins get 405.
 	Origins []string
 }
 
-// A CloudEvents takes CloudEvents 1.0 over HTTP in structured mode (application/cloudevents+json), in batches
-// (application/cloudevents-batch+json) and in binary mode (attributes in ce-* headers, JSON data in the body). The type is
-// the event, the time the time; source and id together are the id, as the specification has it.
+// A CloudEvents receives CloudEvents 1.0 over HTTP. It supports structured mode (application/cloudevents+json),
+// batches (application/cloudevents-batch+json) and binary mode (attributes in ce-* headers, JSON data in the body).
+// The delivery's event is the type and its time the time; its id consists of source and id, which together are unique
+// by the specification.
 //
-// Routes read the event in its JSON format in all modes: /data/order/id, /subject, /source. Attributes that
-// came in headers are strings.
+// In all modes, routes read the event in its JSON format: /data/order/id, /subject, /source. Attributes from headers
+// are strings.
 //
-// CloudEvents are not signed: the token is all that authenticates, so the URL must be https.
+// CloudEvents are not signed. Only the token authenticates the sender, so the URL must be https.
 type CloudEvents struct {
 	service
 	origins []string
 }
 
-// NewCloudEvents makes the service; it is an error to give no token or a short one.
+// NewCloudEvents returns the service. It is an error to give no token, or one of less than 8 bytes.
 func NewCloudEvents(o CloudEventsOptions) (*CloudEvents, error) {
 	s, err := newService(ProviderCloudEvents, o.Tokens)
 	if err != nil {
@@ -48,14 +49,14 @@ func NewCloudEvents(o CloudEventsOptions) (*CloudEvents, error) {
 	return &CloudEvents{s, slices.Clone(o.Origins)}, nil
 }
 
-// Receive checks the token and reads the events, and answers senders that ask by OPTIONS whether they may deliver.
+// Receive checks the token and reads the events. It also answers OPTIONS requests of senders that ask for permission.
 func (c *CloudEvents) Receive(r *http.Request) (Result, error) {
 	if r.Method == http.MethodOptions {
 		if a := c.allow(r.Header); a != nil {
 			return Result{Answer: a}, nil
 		}
 	}
-	// An event without data has neither a body nor its type.
+	// An event without data has neither a body nor a Content-Type.
 	headersAlone := r.Method == http.MethodPost && r.ContentLength == 0 && r.Header.Get("Content-Type") == ""
 	if err := CheckJSON(r); err != nil && !headersAlone {
 		return Result{}, err
@@ -93,7 +94,7 @@ func (c *CloudEvents) Receive(r *http.Request) (Result, error) {
 	return result, nil
 }
 
-// readEvent reads an event in its JSON format.
+// readEvent parses an event in its JSON format.
 func readEvent(document []byte) (Delivery, error) {
 	var e struct {
 		Version string         `json:"specversion"`
@@ -111,15 +112,15 @@ func readEvent(document []byte) (Delivery, error) {
 	case e.ID == "" || e.Source == "" || e.Type == "":
 		return Delivery{}, errors.New("one of id, source and type is missing")
 	}
-	// No URI has a bar, so that source and id can be told apart.
+	// A URI cannot contain a bar, so the bar separates source and id unambiguously.
 	id := strings.ReplaceAll(e.Source, "|", "%7C") + "|" + e.ID
 	return Delivery{ID: id, Event: e.Type, Time: moment(e.Time), Body: document}, nil
 }
 
-// prefix is what names of headers with attributes begin with.
+// prefix begins the names of headers with attributes.
 const prefix = "Ce-"
 
-// documents are the events of a request in their JSON format.
+// documents returns the events of a request in their JSON format.
 func documents(h http.Header, body []byte) ([]jsontext.Value, error) {
 	media, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
 	switch {
@@ -134,7 +135,7 @@ func documents(h http.Header, body []byte) ([]jsontext.Value, error) {
 	return []jsontext.Value{event}, err
 }
 
-// binaryEvent makes the JSON format of an event whose attributes are headers.
+// binaryEvent returns the JSON format of an event whose attributes are in headers.
 func binaryEvent(h http.Header, media string, body []byte) (jsontext.Value, error) {
 	out := jsontext.Value("{")
 	for _, name := range slices.Sorted(maps.Keys(h)) {
@@ -178,14 +179,14 @@ func appendMember(out jsontext.Value, name, text string) jsontext.Value {
 	return out
 }
 
-// isAttribute reports whether a name is one of lower-case letters and digits.
+// isAttribute reports whether name consists of lower-case letters and digits.
 func isAttribute(name string) bool {
 	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
-// attributeValue decodes the value of a header (HTTP Protocol Binding 1.0.2, 3.1.3.2): what is quoted is unquoted, and
-// what is percent-encoded is decoded. Some senders encode nothing: percents that begin no code, and codes of no UTF-8,
-// stay as they are.
+// attributeValue decodes the value of a header (HTTP Protocol Binding 1.0.2, 3.1.3.2): it unquotes a quoted string and
+// decodes percent-encoding. Some senders do not encode values, so a value with an invalid escape or invalid UTF-8
+// stays unchanged.
 func attributeValue(text string) string {
 	if len(text) > 1 && strings.HasPrefix(text, `"`) && strings.HasSuffix(text, `"`) {
 		text = unescaped.Replace(text[1 : len(text)-1])
@@ -196,11 +197,11 @@ func attributeValue(text string) string {
 	return text
 }
 
-// unescaped takes away the backslashes of a quoted string.
+// unescaped removes the backslashes of a quoted string.
 var unescaped = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 
-// allow answers a sender that asks by OPTIONS whether it may deliver here (HTTP 1.1 Web Hooks for Event Delivery, 4); nil
-// for a request that does not ask, or an origin that is not allowed. The token still decides who may deliver.
+// allow answers an OPTIONS request for permission to deliver (HTTP 1.1 Web Hooks for Event Delivery, 4). It returns
+// nil for any other OPTIONS request and for an origin that is not allowed. Deliveries still need the token.
 func (c *CloudEvents) allow(h http.Header) *Answer {
 	origin, err := header(h, "WebHook-Request-Origin")
 	if err != nil || !slices.Contains(c.origins, origin) && !slices.Contains(c.origins, "*") {

@@ -11,28 +11,28 @@ import (
 	"time"
 )
 
-// DiscordOptions configure [NewDiscord].
+// DiscordOptions configures [NewDiscord].
 type DiscordOptions struct {
-	// PublicKeys are the accepted public keys of the application, in hex as Discord shows them; one of them must have
-	// signed.
+	// PublicKeys lists the accepted public keys of the application, in hex as Discord shows them. One of them must
+	// have signed the request.
 	PublicKeys []string
-	// Tolerance is how far the timestamp may be from this clock; 0 means DefaultTolerance.
+	// Tolerance is the largest accepted clock difference of a timestamp; 0 means DefaultTolerance.
 	Tolerance time.Duration
 }
 
-// A Discord verifies requests of Discord by the Ed25519 signature of X-Signature-Ed25519, and answers its PINGs. It
-// takes webhook events: the type of the inner event is the event, its timestamp the time, and the id is made of the
-// body, because Discord gives none. It also takes interactions: APPLICATION_COMMAND, MESSAGE_COMPONENT or MODAL_SUBMIT is
-// the event, the command's name or the component's custom_id the action, the interaction's id the id.
+// A Discord verifies requests of Discord by the Ed25519 signature in X-Signature-Ed25519, and answers its PINGs. For
+// webhook events, the delivery's event is the type of the inner event, its time the timestamp, and its id a hash of
+// the body, because Discord sends none. For interactions, the event is APPLICATION_COMMAND, MESSAGE_COMPONENT or
+// MODAL_SUBMIT, the action the command's name or the component's custom_id, and the id the interaction's id.
 //
-// An interaction is answered with a deferred response: to respond, send the text with the token of the body within 15
-// minutes. Autocompletion is answered without choices and is not an event.
+// Receive answers an interaction with a deferred response: to respond, send the text within 15 minutes, with the token
+// in the body. It answers autocompletion without choices, and does not treat it as an event.
 type Discord struct {
 	keys      []ed25519.PublicKey
 	tolerance time.Duration
 }
 
-// NewDiscord makes the service. It needs a key, and each key must be 32 bytes in hex.
+// NewDiscord returns the service. It needs at least one key, and each key must be 32 bytes in hex.
 func NewDiscord(o DiscordOptions) (*Discord, error) {
 	d := &Discord{tolerance: o.Tolerance}
 	if len(o.PublicKeys) == 0 {
@@ -48,7 +48,7 @@ func NewDiscord(o DiscordOptions) (*Discord, error) {
 	return d, nil
 }
 
-// Provider returns the word that routes name the service by.
+// Provider returns the name of the service in routes.
 func (*Discord) Provider() string { return ProviderDiscord }
 
 // Receive checks X-Signature-Ed25519 over X-Signature-Timestamp and the body, and reads the event or the interaction.
@@ -86,10 +86,10 @@ func (d *Discord) signed(message, signature []byte) bool {
 	return false
 }
 
-// An interaction is a type of interaction: its name and the answer that Discord waits for.
+// An interaction is a type of interaction: its name and the response that Discord expects.
 type interaction struct{ event, answer string }
 
-// interactions are the types by their number in Discord's reference of interactions.
+// interactions maps the numbers in Discord's reference to types of interactions.
 var interactions = map[int]interaction{
 	1: {"", `{"type":1}`}, // PING
 	2: {"APPLICATION_COMMAND", `{"type":5}`},
@@ -98,8 +98,7 @@ var interactions = map[int]interaction{
 	5: {"MODAL_SUBMIT", `{"type":5}`},
 }
 
-// discordBody reads the body of a verified request: a webhook event, which has an event unless it is a PING of type 0, or an
-// interaction.
+// discordBody parses the body of a verified request: a webhook event, a PING of type 0, or an interaction.
 func discordBody(body []byte) (Result, error) {
 	var b struct {
 		Type int    `json:"type"`
@@ -117,7 +116,7 @@ func discordBody(body []byte) (Result, error) {
 		return Result{}, err
 	}
 	if b.Event.Type != "" {
-		// Discord's documentation shows times without an offset, which are UTC.
+		// Discord's documentation shows UTC times without an offset.
 		at, _ := time.Parse("2006-01-02T15:04:05", strings.TrimSuffix(strings.TrimSuffix(b.Event.Timestamp, "Z"), "+00:00"))
 		return delivered(Delivery{ID: digest(body), Event: b.Event.Type, Time: at, Body: body}), nil
 	}

@@ -1,7 +1,7 @@
 // Package ingress receives the webhooks of services and emits them as occurrences of typed events.
 //
-// A [Service] verifies the requests of one service and reads the deliveries in them. [NewGitHub] and its siblings make
-// the services that the package knows; any other service is a type with two methods:
+// A [Service] verifies the requests of one service and reads the deliveries in them. [NewGitHub] and its siblings
+// create the supported services; any other service is a type with two methods:
 //
 //	func (s *shop) Provider() string { return ingress.ProviderCustom }
 //
@@ -17,8 +17,8 @@
 //		return ingress.Result{Deliveries: []ingress.Delivery{{ID: id, Event: event, Body: body}}}, nil
 //	}
 //
-// A [Route] says which deliveries become which event type; the generator writes it for event types with `from:` in the
-// event file. [NewHandler] joins both to an http.Handler:
+// A [Route] maps deliveries to an event type; the generator writes it for event types with `from:` in the event file.
+// [NewHandler] combines both into an http.Handler:
 //
 //	service, err := ingress.NewGitHub(ingress.GitHubOptions{Secrets: []string{os.Getenv("GITHUB_SECRET")}})
 //	…

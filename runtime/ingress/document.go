@@ -18,11 +18,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// errBody is a body that is no JSON object: what JSON is, I-JSON is stricter about (RFC 7493): duplicate members
-// and invalid UTF-8 are refused.
+// errBody reports a body that is not a JSON object according to I-JSON (RFC 7493), which forbids duplicate members and
+// invalid UTF-8.
 var errBody = errors.New("the body is not a JSON object of distinct members")
 
-// decode reads the members of v from a body. A member of another type than v wants is an error that names it.
+// decode decodes a body into v. The error for a member of the wrong type names the member.
 func decode(body []byte, v any) error {
 	body, err := checkBody(body)
 	if err != nil {
@@ -41,8 +41,8 @@ func decode(body []byte, v any) error {
 // maxDepth bounds the nesting of a body.
 const maxDepth = 512
 
-// checkBody refuses a body that is not a JSON object, or is nested too deep, before anything recurses into it. It returns
-// the body with U+FFFD for the escape of a lone surrogate.
+// checkBody checks that a body is a JSON object and not nested too deeply, before any recursive decoding. It returns
+// the body with U+FFFD in place of the escapes of lone surrogates.
 func checkBody(body []byte) ([]byte, error) {
 	if jsontext.NewDecoder(bytes.NewReader(body)).PeekKind() != '{' {
 		return nil, errBody
@@ -50,7 +50,7 @@ func checkBody(body []byte) ([]byte, error) {
 	return checkValue(body)
 }
 
-// checkValue does the same for a JSON value of any kind.
+// checkValue is like checkBody for a JSON value of any kind.
 func checkValue(body []byte) ([]byte, error) {
 	body = codec.ReplaceLoneSurrogates(body)
 	dec := jsontext.NewDecoder(bytes.NewReader(body))
@@ -70,7 +70,7 @@ func checkValue(body []byte) ([]byte, error) {
 	}
 }
 
-// elements are the values of an array.
+// elements returns the elements of a JSON array.
 func elements(body []byte) ([]jsontext.Value, error) {
 	body, err := checkValue(body)
 	if err != nil {
@@ -83,17 +83,17 @@ func elements(body []byte) ([]jsontext.Value, error) {
 	return items, nil
 }
 
-// digest is an id for a delivery to which the service gives none: equal bodies are one delivery.
+// digest returns an id for a delivery without one: equal bodies are the same delivery.
 func digest(body []byte) string {
 	sum := sha256.Sum256(body)
 	return "sha256-" + hex.EncodeToString(sum[:16])
 }
 
-// moment reads a time as services write it: seconds since 1970, or RFC 3339. Anything else is no time.
+// moment parses a service's time: seconds since 1970, or RFC 3339. It returns the zero time for any other value.
 func moment(raw jsontext.Value) time.Time {
 	switch raw.Kind() {
 	case '0':
-		// Beyond the year 9999 there is no RFC 3339.
+		// RFC 3339 cannot express years after 9999.
 		if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil && n > 0 && n < 253402300800 {
 			return time.Unix(n, 0).UTC()
 		}
@@ -108,10 +108,10 @@ func moment(raw jsontext.Value) time.Time {
 	return time.Time{}
 }
 
-// A document is a body whose places are looked up. Each object that is passed is read once.
+// A document is a body in which pointers are resolved. It parses each object on the way only once.
 type document struct {
 	body    jsontext.Value
-	objects map[string]map[string]jsontext.Value // by the pointer that leads there
+	objects map[string]map[string]jsontext.Value // by pointer
 }
 
 func newDocument(body []byte) (*document, error) {
@@ -122,7 +122,7 @@ func newDocument(body []byte) (*document, error) {
 	return &document{body: body, objects: map[string]map[string]jsontext.Value{}}, nil
 }
 
-// at returns the value at a place, nil when there is none.
+// at returns the value at a pointer, or nil.
 func (d *document) at(tokens []string) jsontext.Value {
 	value, here := d.body, ""
 	for i, token := range tokens {
@@ -159,7 +159,7 @@ func (d *document) at(tokens []string) jsontext.Value {
 	return value
 }
 
-// each is the array of what is at a place of each element, of those that have it.
+// each returns the array of the values at a pointer within each element; elements without a value are skipped.
 func each(items []jsontext.Value, rest []string) jsontext.Value {
 	out := jsontext.Value("[")
 	for _, item := range items {
@@ -174,7 +174,8 @@ func each(items []jsontext.Value, rest []string) jsontext.Value {
 	return append(out, ']')
 }
 
-// text is the string or the number at a place, which is a pointer into the document or a header; "" for none.
+// text returns the string or number at a place, which is a pointer into the document or the name of a header. It
+// returns "" if the place has neither.
 func (d *document) text(h http.Header, place string) string {
 	if !strings.HasPrefix(place, "/") {
 		return h.Get(place)
@@ -192,7 +193,7 @@ func (d *document) text(h http.Header, place string) string {
 	return ""
 }
 
-// checkPlace says what is wrong with a place: a JSON Pointer, or the name of a header.
+// checkPlace returns an error if place is neither a JSON Pointer nor the name of a header.
 func checkPlace(place string) error {
 	if strings.HasPrefix(place, "/") {
 		if _, ok := wire.SplitPointer(place); !ok {
@@ -206,7 +207,7 @@ func checkPlace(place string) error {
 	return nil
 }
 
-// isHeaderName reports whether s is a token of RFC 9110.
+// isHeaderName reports whether s is a token as in RFC 9110.
 func isHeaderName(s string) bool {
 	for i := range len(s) {
 		c := s[i]

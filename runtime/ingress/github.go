@@ -5,21 +5,22 @@ import (
 	"net/http"
 )
 
-// GitHubOptions configure [NewGitHub].
+// GitHubOptions configures [NewGitHub].
 type GitHubOptions struct {
-	// Secrets are the accepted secrets; one of them must have signed. Give several during a rotation.
+	// Secrets lists the accepted secrets; one of them must have signed the request. List more than one while
+	// rotating.
 	Secrets []string
 }
 
 // A GitHub verifies webhooks of GitHub by X-Hub-Signature-256, an HMAC-SHA-256 over the body. The older
-// X-Hub-Signature of SHA-1 is ignored. X-GitHub-Event is the event, the body's action the action,
-// X-GitHub-Delivery the id.
+// X-Hub-Signature with SHA-1 is ignored. The delivery's event is X-GitHub-Event, its action the body's action, and
+// its id X-GitHub-Delivery.
 //
-// GitHub signs neither a time nor these headers: anyone who sees a message in transit can send it again under
-// another id, so its URL must be https.
+// GitHub signs neither a time nor these headers. Anyone who sees a message in transit can replay it with another id,
+// so the URL must be https.
 type GitHub struct{ service }
 
-// NewGitHub makes the service. No secret, or one of less than 8 bytes, is an error.
+// NewGitHub returns the service. It is an error to give no secret, or one of less than 8 bytes.
 func NewGitHub(o GitHubOptions) (*GitHub, error) {
 	s, err := newService(ProviderGitHub, o.Secrets)
 	if err != nil {
@@ -31,7 +32,7 @@ func NewGitHub(o GitHubOptions) (*GitHub, error) {
 // MaxBody returns 25 MB, the largest body that GitHub sends.
 func (*GitHub) MaxBody() int64 { return 25 << 20 }
 
-// Receive checks X-Hub-Signature-256, and reads the event and the id from their headers and the action from the body.
+// Receive checks X-Hub-Signature-256. It reads the event and the id from their headers, and the action from the body.
 func (g *GitHub) Receive(r *http.Request) (Result, error) {
 	if err := CheckJSON(r); err != nil {
 		return Result{}, err

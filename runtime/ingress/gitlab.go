@@ -10,26 +10,26 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// GitLabOptions configure [NewGitLab].
+// GitLabOptions configures [NewGitLab].
 type GitLabOptions struct {
-	// Tokens are the accepted secret tokens, which GitLab sends as they are in X-Gitlab-Token.
+	// Tokens lists the accepted secret tokens, which GitLab sends in X-Gitlab-Token.
 	Tokens []string
-	// SigningTokens are the accepted signing tokens (whsec_…) of webhooks that follow Standard Webhooks. Prefer
-	// them: they cover the body, and a time. When both kinds are given either will do.
+	// SigningTokens lists the accepted signing tokens (whsec_…) of webhooks that follow Standard Webhooks. Prefer
+	// them: their signatures cover the body and a time. If both kinds are given, either is accepted.
 	SigningTokens []string
-	// Tolerance is how far the timestamp of a signed message may be from this clock; 0 means DefaultTolerance.
+	// Tolerance is the largest accepted clock difference of a signed timestamp; 0 means DefaultTolerance.
 	Tolerance time.Duration
 }
 
-// A GitLab verifies webhooks of GitLab, by X-Gitlab-Token or by the headers of Standard Webhooks. The body's
-// object_kind (event_name of system hooks) is the event, the action of its object_attributes the action. The id is
-// the webhook-id of a signed message, the Idempotency-Key of others, and without one it is made of the body.
+// A GitLab verifies webhooks of GitLab, by X-Gitlab-Token or by the headers of Standard Webhooks. The delivery's event
+// is the body's object_kind (or event_name, for system hooks), and its action the action of object_attributes. The id
+// is the webhook-id of a signed message, or the Idempotency-Key, or otherwise a hash of the body.
 type GitLab struct {
-	service // its secrets are the tokens
+	service // with the tokens as secrets
 	signing *StandardWebhooks
 }
 
-// NewGitLab makes the service; it is an error to give neither kind of token, or an empty or malformed one.
+// NewGitLab returns the service. It is an error to give neither kind of token, or a short or malformed one.
 func NewGitLab(o GitLabOptions) (*GitLab, error) {
 	g := &GitLab{service: service{provider: ProviderGitLab}}
 	var err error
@@ -50,8 +50,8 @@ func NewGitLab(o GitLabOptions) (*GitLab, error) {
 // MaxBody returns 25 MB, the largest body that GitLab sends.
 func (*GitLab) MaxBody() int64 { return 25 << 20 }
 
-// Receive checks the signature if there is one and signing tokens are accepted, otherwise X-Gitlab-Token, and reads the
-// event from the body.
+// Receive verifies the request and reads the event from the body. It checks the signature if there is one and signing
+// tokens are configured, otherwise X-Gitlab-Token.
 func (g *GitLab) Receive(r *http.Request) (Result, error) {
 	if err := CheckJSON(r); err != nil {
 		return Result{}, err
@@ -74,13 +74,13 @@ func (g *GitLab) Receive(r *http.Request) (Result, error) {
 	if d.Event == "" {
 		return Result{}, errors.New("object_kind is missing")
 	}
-	if d.ID == "" { // X-Gitlab-Event-UUID is shared by the events that a webhook itself sets off
+	if d.ID == "" { // X-Gitlab-Event-UUID is not unique: events triggered by a webhook share it
 		d.ID = digest(body)
 	}
 	return delivered(d), nil
 }
 
-// open returns the body of a verified request, and the webhook-id of a signed one.
+// open verifies a request and returns its body, and its webhook-id if it is signed.
 func (g *GitLab) open(r *http.Request) (id string, body []byte, err error) {
 	if g.signing != nil && r.Header.Get(wire.HeaderWebhookSignature) != "" {
 		return g.signing.open(r)

@@ -22,42 +22,44 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
 )
 
-// Options configure a [Handler]; the zero value works.
+// Options configures a [Handler]; the zero value works.
 type Options struct {
-	// MaxBody is the largest body in bytes, as it comes and unpacked. The default is the limit of the service: 25 MB for
-	// GitHub and GitLab, 1 MiB for services without one. A larger body is answered 413. A handler holds each body in memory
-	// before it knows the sender.
+	// MaxBody is the size in bytes of the largest body, both as received and decompressed. The default is the limit of
+	// the service, such as 25 MB for GitHub and GitLab, or 1 MiB for services without one. The answer to a larger body
+	// is 413. A handler holds each body in memory before it has verified the sender.
 	MaxBody int64
-	// BodyTimeout is how long a body may take to arrive; default 10 s.
+	// BodyTimeout bounds the time to read a body; default 10 s.
 	BodyTimeout time.Duration
-	// RefuseUnfit answers 422 where a delivery does not fit payloadSchema, so that it shows at the service, which
-	// may send it again. The default is 202: it is logged and counted here, and would never fit.
+	// RefuseUnfit answers 422 to a delivery that does not match payloadSchema. The failure is then visible at the
+	// service, which may repeat the delivery in vain. By default the handler logs and counts the delivery and answers
+	// 202.
 	RefuseUnfit bool
-	// Unmapped is told of verified deliveries that no route takes, beside the log (level debug) and the metric.
+	// Unmapped is called for verified deliveries that match no route, in addition to the log (level debug) and the
+	// metric.
 	Unmapped func(ctx context.Context, d Delivery)
-	// Logger gets what was refused and why, without secrets and payloads; default slog.Default().
+	// Logger receives refused requests with the reason, but without secrets and payloads; default slog.Default().
 	Logger *slog.Logger
-	// Meter counts deliveries as mcp.events.ingress.deliveries by provider and outcome; nil means the global one.
+	// Meter counts deliveries as mcp.events.ingress.deliveries by provider and outcome; nil means the global meter.
 	Meter metric.Meter
 }
 
-// Outcomes of a delivery, as the metric counts them.
+// Outcomes of a delivery in the metric.
 const (
-	outcomeEmitted   = "emitted"   // each route's event type has it, now or since before
-	outcomeUnmapped  = "unmapped"  // no route takes it
-	outcomeUnfit     = "unfit"     // it does not fit the payloadSchema of a route
-	outcomeFailed    = "failed"    // an event type could not take it now
-	outcomeRefused   = "refused"   // it was not verified, or is no delivery
-	outcomeChallenge = "challenge" // it was answered, and has no events
+	outcomeEmitted   = "emitted"   // in the log of each route's event type, from now or before
+	outcomeUnmapped  = "unmapped"  // matches no route
+	outcomeUnfit     = "unfit"     // does not match a route's payloadSchema
+	outcomeFailed    = "failed"    // could not be emitted now
+	outcomeRefused   = "refused"   // not verified, or not a valid delivery
+	outcomeChallenge = "challenge" // answered, without events
 )
 
-// A Handler takes in the webhooks of one service. It is an http.Handler, safe for concurrent use.
+// A Handler receives the webhooks of one service. It is an http.Handler and safe for concurrent use.
 //
-// It answers with the [Result.Answer] of the service, or without a body: 204 after every occurrence is in the log of its
-// event type, and also if it was there before (OCC-5); 202 if there was nothing to emit; 503 if an event type could
-// not take it, so that the service repeats the request; 401 for a request that is not verified, without the reason; 400 for a
-// verified body that is not a delivery; 422 by [Options.RefuseUnfit]; 413 for a body that is too large, 408 for a body
-// that is too slow, 415 for content that the service does not take, 405 for a method that it does not take.
+// It answers with the [Result.Answer] of the service, or without a body: 204 once every occurrence is in the log of
+// its event type, even if it was there before (OCC-5); 202 if there was nothing to emit; 503 if an occurrence could
+// not be emitted, so that the service repeats the request; 401 for a request that is not verified, without the reason;
+// 400 for a verified body that is not a valid delivery; 422 with [Options.RefuseUnfit]; 413 for a body that is too
+// large; 408 for a body that arrives too slowly; 415 for unsupported content; 405 for an unsupported method.
 type Handler struct {
 	service    Service
 	routes     []Route
@@ -65,7 +67,7 @@ type Handler struct {
 	deliveries metric.Int64Counter
 }
 
-// NewHandler makes the handler of a service's webhooks. The error says which route is wrong.
+// NewHandler returns the handler for a service's webhooks. The error names the invalid route.
 func NewHandler(s Service, o Options, routes ...Route) (*Handler, error) {
 	if s == nil {
 		return nil, errors.New("ingress: no service given")
@@ -114,13 +116,13 @@ func NewHandler(s Service, o Options, routes ...Route) (*Handler, error) {
 	return h, nil
 }
 
-// ServeHTTP answers one request; see [Handler] for the statuses.
+// ServeHTTP handles one request; see [Handler] for the status codes.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	inbound.Deadline(w, r, h.o.BodyTimeout)
 	if r.ContentLength > h.o.MaxBody {
-		w.Header().Set("Connection", "close") // rather than read on
+		w.Header().Set("Connection", "close") // do not read the body
 		h.refuse(r.Context(), w, tooLarge(h.o.MaxBody))
 		return
 	}
@@ -153,7 +155,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(result.Answer.Body)
 }
 
-// worse returns the status of a request of several deliveries: 503 if one should be sent again, 204 if one was emitted.
+// worse returns the more severe of two statuses, for a request with several deliveries: 503 if one must be repeated,
+// 204 if one was emitted.
 func worse(a, b int) int {
 	rank := []int{http.StatusAccepted, http.StatusNoContent, http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusServiceUnavailable}
 	return rank[max(slices.Index(rank, a), slices.Index(rank, b))]
@@ -174,8 +177,8 @@ func (h *Handler) count(ctx context.Context, outcome string) {
 		telemetry.Provider.String(h.service.Provider()), telemetry.Outcome.String(outcome)))
 }
 
-// deliver emits a delivery by every route that takes it. When an event type cannot take it now, the others keep
-// what they have: sent again, it is emitted by the ones that lack it (OCC-5).
+// deliver emits a delivery by every matching route. If one route fails, the others keep their occurrence; when the
+// service repeats the delivery, only the missing occurrences are emitted (OCC-5).
 func (h *Handler) deliver(ctx context.Context, header http.Header, d Delivery) (outcome string, status int) {
 	attrs := []any{"provider", h.service.Provider(), "event", wire.Shown(d.Event), "action", wire.Shown(d.Action),
 		"delivery", wire.Shown(d.ID)}
@@ -190,7 +193,7 @@ func (h *Handler) deliver(ctx context.Context, header http.Header, d Delivery) (
 		outcome, status = outcomeEmitted, http.StatusNoContent
 		if doc == nil {
 			var err error
-			if doc, err = newDocument(d.Body); err != nil { // a service of another package may not have looked
+			if doc, err = newDocument(d.Body); err != nil { // a Service of another package may not have checked it
 				h.o.Logger.WarnContext(ctx, "mcp events: a webhook is not a delivery", append(attrs, "reason", err.Error())...)
 				return outcomeRefused, http.StatusBadRequest
 			}
@@ -233,12 +236,12 @@ func (h *Handler) emit(ctx context.Context, header http.Header, r *Route, d Deli
 		return err
 	}
 	o := []events.EmitOption{events.WithID(id)}
-	if _, err := events.NewTime(d.Time).MarshalText(); err == nil { // neither zero nor beyond what RFC 3339 writes
+	if _, err := events.NewTime(d.Time).MarshalText(); err == nil { // not zero, and RFC 3339 can express it
 		o = append(o, events.WithTimestamp(d.Time))
 	}
 	switch err = r.emit(ctx, payload, o); {
 	case errors.Is(err, events.ErrIDReused):
-		// The same delivery, whose body says now what has changed since, such as how often it was sent.
+		// The same delivery with a changed body, for example with a new count of attempts.
 		h.o.Logger.WarnContext(ctx, "mcp events: a webhook was redelivered with another body",
 			"provider", h.service.Provider(), "type", r.event, "delivery", wire.Shown(id))
 		return nil
@@ -248,7 +251,7 @@ func (h *Handler) emit(ctx context.Context, header http.Header, r *Route, d Deli
 	return cause(err)
 }
 
-// places lists what is wrong without any value of the payload: names of members are escaped.
+// places lists the errors without values of the payload, and with escaped member names.
 func places(fields []events.FieldError) []string {
 	var out []string
 	for _, f := range fields {
@@ -257,7 +260,7 @@ func places(fields []events.FieldError) []string {
 	return out
 }
 
-// eventID makes an eventId of a service's id: itself wherever it can go on the wire (OCC-2).
+// eventID converts a service's id to an eventId: the id itself if it is valid (OCC-2), otherwise its hash.
 func eventID(id string) string {
 	if wire.CheckEventID(id) == nil {
 		return id

@@ -13,27 +13,28 @@ import (
 	"strings"
 )
 
-// HMACOptions configure [NewHMAC].
+// HMACOptions configures [NewHMAC].
 type HMACOptions struct {
-	// Secrets are the accepted secrets; one of them must have signed. Several are for the time of a rotation.
+	// Secrets lists the accepted secrets; one of them must have signed the request. List more than one while rotating.
 	Secrets []string
-	// Header is the header that has the signature, such as "X-Shopify-Hmac-Sha256", or several signatures separated by
-	// commas or spaces: one valid signature suffices.
+	// Header is the name of the header with the signature, such as "X-Shopify-Hmac-Sha256". The header may have
+	// several signatures, separated by commas or spaces; one valid signature suffices.
 	Header string
-	// Prefix stands before each signature, such as "sha256=". If it has a comma, only spaces separate signatures.
+	// Prefix is the prefix of each signature, such as "sha256=". If it contains a comma, only spaces separate
+	// signatures.
 	Prefix string
 	// Encoding is "hex" (the default) or "base64", which is the standard alphabet with padding.
 	Encoding string
 	// Hash is crypto.SHA256 (the default), crypto.SHA384 or crypto.SHA512.
 	Hash crypto.Hash
-	// Event and Action say where the body or the headers name what happened: a JSON Pointer (RFC 6901) when it
-	// begins with a slash, otherwise the name of a header, such as "X-Shopify-Topic". Headers are not signed. Empty: no
-	// event is named, and only routes without one take the messages.
+	// Event and Action locate the names of the event and the action. A place with a leading slash is a JSON Pointer
+	// (RFC 6901) into the body; otherwise it is the name of a header, such as "X-Shopify-Topic". Headers are not
+	// signed. If Event is empty, only routes without an event match.
 	Event, Action string
 }
 
-// An HMAC verifies webhooks whose header has an HMAC over the body. Each route names the place of the delivery's id
-// (see [From]).
+// An HMAC verifies webhooks with an HMAC of the body in a header. Each route names the place of the delivery's id (see
+// [From]).
 type HMAC struct {
 	service
 	o       HMACOptions
@@ -49,7 +50,7 @@ var encodings = map[string]func(string) ([]byte, error){
 	"": hex.DecodeString, "hex": hex.DecodeString, "base64": base64.StdEncoding.Strict().DecodeString,
 }
 
-// NewHMAC makes the service. No secret, one of less than 8 bytes, or invalid options are an error.
+// NewHMAC returns the service. It is an error to give no secret, one of less than 8 bytes, or invalid options.
 func NewHMAC(o HMACOptions) (*HMAC, error) {
 	s, err := newService(ProviderHMAC, o.Secrets)
 	if err != nil {
@@ -75,7 +76,7 @@ func NewHMAC(o HMACOptions) (*HMAC, error) {
 	return h, nil
 }
 
-// Receive checks the header, and reads the event and the action from where the options say.
+// Receive checks the signature, and reads the event and the action from the places in the options.
 func (m *HMAC) Receive(r *http.Request) (Result, error) {
 	if err := CheckJSON(r); err != nil {
 		return Result{}, err
@@ -104,8 +105,8 @@ func (m *HMAC) Receive(r *http.Request) (Result, error) {
 	return delivered(d), nil
 }
 
-// signatures reads the signatures of a header. Services send several while they rotate a secret: "v1=a,v1=b". Parts
-// without the prefix, such as those of another scheme, and parts that are not in the encoding do not count.
+// signatures returns the signatures of a header. Services send several while they rotate a secret: "v1=a,v1=b". It
+// skips parts without the prefix, such as signatures of another scheme, and parts in another encoding.
 func (m *HMAC) signatures(h http.Header) ([][]byte, error) {
 	text, err := header(h, m.o.Header)
 	if err != nil {

@@ -28,7 +28,7 @@ func newLimitedBody(w http.ResponseWriter, r *http.Request, limit int64) *limite
 	return &limitedBody{http.MaxBytesReader(w, r.Body, limit), w, limit}
 }
 
-// Read lifts the deadline of the body at its end.
+// Read reads from the body, and lifts the deadline at its end.
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
@@ -37,8 +37,9 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// CheckJSON refuses a request that is not a POST of JSON: with status 405 for another method, and 415 for another media type
-// than application/json or application/*+json, and for another content encoding than gzip or identity.
+// CheckJSON returns a [*Refusal] unless a request is a POST of JSON. The status is 405 for another method. It is 415
+// for a media type other than application/json or application/*+json, or a content encoding other than gzip or
+// identity.
 func CheckJSON(r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return &Refusal{http.StatusMethodNotAllowed, "the method is not POST"}
@@ -62,9 +63,8 @@ func packed(h http.Header) (bool, error) {
 	return false, &Refusal{http.StatusUnsupportedMediaType, "the content encoding is neither gzip nor identity"}
 }
 
-// Unpack returns the content of a body: the body itself, or the data in it if the Content-Encoding of r is gzip. The
-// content may be as large as the body may be ([Options.MaxBody]; 1 MiB if r does not come from a [Handler]). Services
-// sign the bytes before they are unpacked.
+// Unpack returns the body, decompressed if the Content-Encoding of r is gzip. The content has the same limit as the
+// body ([Options.MaxBody]; 1 MiB if r does not come from a [Handler]). Services sign the compressed bytes.
 func Unpack(r *http.Request, body []byte) ([]byte, error) {
 	gzipped, err := packed(r.Header)
 	if err != nil || !gzipped {
@@ -90,7 +90,7 @@ func Unpack(r *http.Request, body []byte) ([]byte, error) {
 
 var errNotGzip = errors.New("the body is not gzip, as Content-Encoding says")
 
-// refusalOf gives an error of [Service.Receive] the status of its answer.
+// refusalOf converts an error of [Service.Receive] to a Refusal with a status.
 func refusalOf(err error) *Refusal {
 	refused, ok := errors.AsType[*Refusal](err)
 	large, isLarge := errors.AsType[*http.MaxBytesError](err)

@@ -17,48 +17,48 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A From says which webhooks become occurrences of an event type, and how: the `from:` of an event file.
+// A From maps webhooks to occurrences of an event type: the `from:` of an event file.
 type From struct {
-	// Provider is the service's word.
+	// Provider is the name of the service, such as [ProviderGitHub].
 	Provider string
-	// Event and Action are what a delivery must have; an empty one takes any.
+	// Event and Action are the required values of a delivery; an empty one matches any.
 	Event, Action string
-	// ID is where the id of the delivery is, for services that do not say: a JSON Pointer into the body, or the
-	// name of a header.
+	// ID is the place of the delivery's id, for services without a standard one. It is a JSON Pointer into the body
+	// or the name of a header.
 	ID string
-	// Fields say where the payload's members come from. Without any, the body itself is the payload, of which the
-	// event type keeps what its payload describes.
+	// Fields lists the sources of the payload's members. Without fields, the body itself is the payload, and the
+	// event type keeps the members that it describes.
 	Fields []Field
 }
 
-// A Field takes one member of the payload from the body.
+// A Field copies one member of the payload from the body.
 type Field struct {
-	// Target is a JSON Pointer into the payload, Source one into the body. What is not there is left out. In
-	// Source a token * stands for each element of an array, so that /labels/*/name is an array of names.
+	// Target is a JSON Pointer into the payload, and Source into the body. A missing source is omitted. In Source,
+	// the token * stands for each element of an array, so that /labels/*/name gives an array of names.
 	Target, Source string
-	// Nullable says that the payload takes null there; otherwise a null is left out.
+	// Nullable copies a null to the payload; otherwise a null is omitted.
 	Nullable bool
 }
 
-// A Route leads webhooks to an event type. [To] makes it.
+// A Route emits webhooks as occurrences of an event type. Create one with [To].
 type Route struct {
 	event  string
 	from   From
-	shape  *object          // nil when the body is the payload
-	check  *validate.Schema // made by NewHandler of schema
+	shape  *object          // nil if the body is the payload
+	check  *validate.Schema // compiled from schema by NewHandler
 	schema *published.Schema
 	emit   func(ctx context.Context, payload jsontext.Value, o []events.EmitOption) error
 	err    error
 }
 
-// An Emitter emits payloads P: the emitters of package server and of generated packages do, and what a program wraps
-// around them.
+// An Emitter emits payloads P. The emitters of package server and of generated packages implement it. Programs may
+// wrap them.
 type Emitter[P any] interface {
 	Emit(ctx context.Context, p P, o ...events.EmitOption) error
 }
 
-// To makes the route from webhooks to an event type that is emitted by e, which is not nil. What is wrong with it
-// is told by [NewHandler].
+// To returns the route from webhooks to an event type that e emits; e must not be nil. [NewHandler] reports its
+// errors.
 func To[P any](e Emitter[P], info events.Info, from From) Route {
 	r := newRoute(info, from)
 	if v := reflect.ValueOf(e); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
@@ -103,13 +103,12 @@ func newRoute(info events.Info, from From) Route {
 	return r
 }
 
-// takes reports whether a delivery is for the route.
+// takes reports whether a delivery matches the route.
 func (r *Route) takes(d Delivery) bool {
 	return (r.from.Event == "" || r.from.Event == d.Event) && (r.from.Action == "" || r.from.Action == d.Action)
 }
 
-// id returns the eventId of a delivery (OCC-5). An id that cannot go on the wire, because it is too long or not
-// visible ASCII, is hashed.
+// id returns the eventId of a delivery (OCC-5). It hashes an id that is too long or not visible ASCII.
 func (r *Route) id(d Delivery, h http.Header, doc *document) (string, error) {
 	id := d.ID
 	if r.from.ID != "" {
@@ -125,7 +124,7 @@ func (r *Route) id(d Delivery, h http.Header, doc *document) (string, error) {
 	return eventID(id), nil
 }
 
-// payload makes the payload of a body and holds it against payloadSchema; the error is a [misfit].
+// payload builds the payload from a body and validates it against payloadSchema. The error is a [misfit].
 func (r *Route) payload(doc *document) (jsontext.Value, error) {
 	payload := doc.body
 	if r.shape != nil {
@@ -140,14 +139,14 @@ func (r *Route) payload(doc *document) (jsontext.Value, error) {
 	return payload, nil
 }
 
-// A misfit is a delivery that cannot become an occurrence, however often it is sent. It has pointers and reasons,
-// and no values.
+// A misfit is the permanent error of a delivery that cannot become an occurrence. It has pointers and reasons, but
+// no values.
 type misfit struct{ fields []events.FieldError }
 
 func (m *misfit) Error() string { return "the delivery does not match payloadSchema" }
 
-// cause makes a misfit of what the codec, the validator or the emitter says about a payload. Any other error stays
-// what it is: it may be gone when the delivery is sent again.
+// cause converts errors about a payload from the codec, the validator or the emitter to a misfit. It returns any
+// other error unchanged: a repeated delivery may succeed.
 func cause(err error) error {
 	if invalid, ok := errors.AsType[*validate.Error](err); ok {
 		return &misfit{fields: invalid.Fields}
@@ -164,7 +163,7 @@ func cause(err error) error {
 	return err
 }
 
-// An object is what the payload is made of: members that are objects or leaves, in the order of the fields.
+// An object is the shape of a payload: members that are objects or leaves, in the order of the fields.
 type object struct {
 	names   []string
 	members []any // *object or *leaf
@@ -175,7 +174,7 @@ type leaf struct {
 	nullable bool
 }
 
-// add puts a leaf at a place; false when something is there.
+// add puts a leaf at a place. It returns false if the place is taken.
 func (o *object) add(target []string, l *leaf) bool {
 	for i, name := range o.names {
 		if name != target[0] {
@@ -194,7 +193,7 @@ func (o *object) add(target []string, l *leaf) bool {
 	return inner.add(target[1:], l)
 }
 
-// render appends the object as JSON; nothing when no member is there.
+// render appends the object as JSON, or nothing if all members are missing.
 func (o *object) render(doc *document, out jsontext.Value) (jsontext.Value, bool) {
 	start := len(out)
 	for i, name := range o.names {

@@ -14,25 +14,25 @@ import (
 	"time"
 )
 
-// DefaultTolerance is the largest difference between the timestamp of a request and this clock, in either direction.
+// DefaultTolerance is the largest accepted difference between a timestamp and the local clock, in either direction.
 const DefaultTolerance = 5 * time.Minute
 
-// A service is the common part of the services: the word and the secrets.
+// A service is the common part of the services: the provider and the secrets.
 type service struct {
 	provider string
 	secrets  [][]byte
 }
 
-// Provider returns the word that routes name the service by.
+// Provider returns the name of the service in routes.
 func (s *service) Provider() string { return s.provider }
 
-// Format writes the provider's word, so that a service in a log shows no secret.
+// Format writes the provider, so that logging a service does not reveal a secret.
 func (s *service) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "ingress."+s.provider) }
 
-// minSecret is the least number of bytes in a secret.
+// minSecret is the minimum length of a secret in bytes.
 const minSecret = 8
 
-// newService refuses secrets that would let everybody in.
+// newService returns a service, or an error without secrets or for a guessable secret.
 func newService(provider string, secrets []string) (service, error) {
 	s := service{provider: provider}
 	if len(secrets) == 0 {
@@ -48,12 +48,13 @@ func newService(provider string, secrets []string) (service, error) {
 	return s, nil
 }
 
-// needsSecret is the error of a service that nothing could authenticate to.
+// needsSecret returns the error for a service without secrets.
 func needsSecret(provider string) error {
 	return fmt.Errorf("ingress: %s: no secret given: without one anybody could send events", provider)
 }
 
-// open reads a body and returns its content if one of the secrets made one of the signatures over before and the body.
+// open reads the body and verifies that a secret made one of the signatures over before and the body. It returns the
+// decompressed content.
 func (s *service) open(r *http.Request, newHash func() hash.Hash, signatures [][]byte, before string) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -65,8 +66,8 @@ func (s *service) open(r *http.Request, newHash func() hash.Hash, signatures [][
 	return Unpack(r, body)
 }
 
-// signed reports whether one of the secrets makes one of the signatures over the parts of the message. It tries every
-// secret against every signature, whether or not one matched before.
+// signed reports whether a secret made one of the signatures over the parts of the message. It always compares every
+// secret with every signature.
 func (s *service) signed(newHash func() hash.Hash, signatures [][]byte, parts ...[]byte) bool {
 	matched := false
 	for _, secret := range s.secrets {
@@ -84,8 +85,8 @@ func (s *service) signed(newHash func() hash.Hash, signatures [][]byte, parts ..
 	return matched
 }
 
-// hasToken reports whether a token is one of the accepted ones, in constant time: it compares hashes, which have one
-// length, so that the time does not depend on the length of the token.
+// hasToken reports whether token is accepted, in constant time. It compares hashes, which have a fixed length, so that
+// the comparison does not depend on a token's length.
 func (s *service) hasToken(token string) bool {
 	got := sha256.Sum256([]byte(token))
 	matched := 0
@@ -102,7 +103,7 @@ const (
 	maxSignatures = 16
 )
 
-// header returns the value of a header that must be there once, within the bound.
+// header returns the value of a header that must occur once, within the bound.
 func header(h http.Header, name string) (string, error) {
 	values := h.Values(name)
 	if len(values) != 1 || values[0] == "" || len(values[0]) > maxHeader {
@@ -111,7 +112,7 @@ func header(h http.Header, name string) (string, error) {
 	return values[0], nil
 }
 
-// hexHeader reads a header with bytes in hex after a prefix.
+// hexHeader decodes a header that has hex bytes after a prefix.
 func hexHeader(h http.Header, name, prefix string) ([]byte, error) {
 	text, err := header(h, name)
 	if err != nil {
@@ -125,7 +126,7 @@ func hexHeader(h http.Header, name, prefix string) ([]byte, error) {
 	return b, nil
 }
 
-// freshHeader reads a header with a Unix time that is close enough to this clock.
+// freshHeader returns a header with a Unix time, which must be within tolerance of the local clock.
 func freshHeader(h http.Header, name string, tolerance time.Duration) (string, error) {
 	stamp, err := header(h, name)
 	if err != nil {
@@ -134,7 +135,7 @@ func freshHeader(h http.Header, name string, tolerance time.Duration) (string, e
 	return stamp, fresh(stamp, tolerance)
 }
 
-// fresh checks a Unix time of plain digits against this clock.
+// fresh checks that a Unix time in decimal digits is within tolerance of the local clock.
 func fresh(stamp string, tolerance time.Duration) error {
 	if len(stamp) == 0 || len(stamp) > 12 || strings.Trim(stamp, "0123456789") != "" {
 		return ErrHeaders

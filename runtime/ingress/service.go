@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Words that event files name services by.
+// Names of services in event files.
 const (
 	ProviderGitHub           = "github"
 	ProviderStripe           = "stripe"
@@ -20,34 +20,34 @@ const (
 	ProviderCustom           = "custom" // a Service of another package
 )
 
-// A Service verifies the requests of one service and reads the deliveries in them. It is safe for concurrent use.
+// A Service verifies the requests of one service and reads the deliveries in them. Implementations must be safe for
+// concurrent use.
 //
 // If its type has a method MaxBody() int64, that is the default of [Options.MaxBody].
 type Service interface {
-	// Provider returns the word that routes name the service by.
+	// Provider returns the name of the service in routes.
 	Provider() string
-	// Receive verifies a request of any method and reads it. r.Body is bounded in size and time; [CheckJSON] and
-	// [Unpack] help to read it. A request that nobody could have signed should be refused by its headers, before
-	// its body is read.
+	// Receive verifies and parses a request of any method. r.Body is bounded in size and time; [CheckJSON] and
+	// [Unpack] help to read it. Receive should reject a request with invalid headers before reading its body.
 	//
-	// Errors that are or wrap [ErrHeaders], [ErrStale] or [ErrSignature] are answered 401, and a [*Refusal] with its
-	// status. Errors of r.Body are answered 413, 408 or 400. All others are answered 400. The text of an error is for the log
-	// and should not repeat a value of the request.
+	// The [Handler] answers 401 to errors that are or wrap [ErrHeaders], [ErrStale] or [ErrSignature], the status of a
+	// [*Refusal], 413, 408 or 400 to errors of r.Body, and 400 to all others. The text of an error goes to the log and
+	// should not quote values of the request.
 	Receive(r *http.Request) (Result, error)
 }
 
-// Errors of [Service.Receive] for requests that are not verified. The log names them; the answer is 401 for each.
+// Errors of [Service.Receive] for requests that are not verified. The handler logs them and answers 401.
 var (
-	// ErrHeaders is a request whose authenticating headers are missing, repeated or malformed.
+	// ErrHeaders reports missing, repeated or malformed authentication headers.
 	ErrHeaders = errors.New("ingress: the headers that authenticate are missing or malformed")
-	// ErrStale is a request whose timestamp is too far from the present.
+	// ErrStale reports a timestamp too far from the current time.
 	ErrStale = errors.New("ingress: the timestamp is too old or too new")
-	// ErrSignature is a request that no accepted secret or key has signed.
+	// ErrSignature reports a request that is not signed by an accepted secret or key.
 	ErrSignature = errors.New("ingress: no signature matches")
 )
 
-// A Refusal is an error of [Service.Receive] that sets the status of the answer, such as 503 to make the service
-// repeat the request.
+// A Refusal is an error of [Service.Receive] with a status for the response. For example, 503 makes the service repeat
+// the request.
 type Refusal struct {
 	// Status is the HTTP status, 400 to 599.
 	Status int
@@ -58,11 +58,11 @@ type Refusal struct {
 // Error returns the reason.
 func (r *Refusal) Error() string { return r.Reason }
 
-// A Result is the content of a verified request: deliveries, an answer that the service waits for, or both.
+// A Result is the content of a verified request: deliveries, a response that the service expects, or both.
 type Result struct {
 	// Deliveries are the events of the request, in order.
 	Deliveries []Delivery
-	// Answer replaces the empty answers 202 and 204. It is sent after the deliveries are in the log.
+	// Answer replaces the empty responses 202 and 204. The handler sends it once the deliveries are in the log.
 	Answer *Answer
 }
 
@@ -78,10 +78,10 @@ type Answer struct {
 
 // A Delivery is one event of a verified request.
 type Delivery struct {
-	// ID is the service's id of the delivery, the same for a repeated delivery. It is empty if the routes name its place (see
-	// [From]).
+	// ID is the service's id of the delivery; a repeated delivery has the same id. It is empty if the routes name its
+	// place (see [From]).
 	ID string
-	// Event is the service's name of the event, such as "issues" or "invoice.paid". Action distinguishes the events
+	// Event is the service's name for the event, such as "issues" or "invoice.paid". Action distinguishes the events
 	// that a service sends under one name, such as "opened"; it is empty for services without actions.
 	Event, Action string
 	// Time is the service's time of the event, or zero.
@@ -90,5 +90,5 @@ type Delivery struct {
 	Body []byte
 }
 
-// delivered is the result of a request with one event.
+// delivered returns the result of a request with one event.
 func delivered(d Delivery) Result { return Result{Deliveries: []Delivery{d}} }

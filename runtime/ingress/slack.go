@@ -8,24 +8,25 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// SlackOptions configure [NewSlack].
+// SlackOptions configures [NewSlack].
 type SlackOptions struct {
-	// Secrets are the accepted signing secrets of the app; one of them must have signed. Several are for the time
-	// of a rotation.
+	// Secrets lists the accepted signing secrets of the app; one of them must have signed the request. List more
+	// than one while rotating.
 	Secrets []string
-	// Tolerance is how far the timestamp may be from this clock; 0 means DefaultTolerance.
+	// Tolerance is the largest accepted clock difference of a timestamp; 0 means DefaultTolerance.
 	Tolerance time.Duration
 }
 
-// A Slack verifies requests of Slack's Events API by the v0 signature of X-Slack-Signature. The type of the
-// inner event is the event, its subtype the action, event_id the id, event_time the time. A url_verification is
-// answered once its signature holds. Slash commands and interactive components are no events and not read.
+// A Slack verifies requests of Slack's Events API by the v0 signature in X-Slack-Signature. The delivery's event
+// is the type of the inner event, its action the subtype, its id event_id, and its time event_time. Receive
+// answers a url_verification with a valid signature. Slash commands and interactive components are not events and
+// not supported.
 type Slack struct {
 	service
 	tolerance time.Duration
 }
 
-// NewSlack makes the service. No secret, or one of less than 8 bytes, is an error.
+// NewSlack returns the service. It is an error to give no secret, or one of less than 8 bytes.
 func NewSlack(o SlackOptions) (*Slack, error) {
 	s, err := newService(ProviderSlack, o.Secrets)
 	if err != nil {
@@ -54,10 +55,10 @@ func (s *Slack) Receive(r *http.Request) (Result, error) {
 	return slackEnvelope(body)
 }
 
-// maxChallenge bounds the text that a url_verification wants back.
+// maxChallenge bounds the challenge of a url_verification in bytes.
 const maxChallenge = 1024
 
-// slackEnvelope reads the body of a verified request.
+// slackEnvelope parses the body of a verified request.
 func slackEnvelope(body []byte) (Result, error) {
 	var b struct {
 		Type      string         `json:"type"`
@@ -82,7 +83,7 @@ func slackEnvelope(body []byte) (Result, error) {
 		plain := http.Header{"Content-Type": {"text/plain; charset=utf-8"}}
 		return Result{Answer: &Answer{Header: plain, Body: []byte(b.Challenge)}}, nil
 	case b.Type != "event_callback":
-		// Such as app_rate_limited: about the subscription, not about the workspace, and without an id.
+		// For example app_rate_limited, which concerns the subscription, not the workspace, and has no id.
 		return delivered(Delivery{ID: digest(body), Event: b.Type, Body: body}), nil
 	case d.ID == "" || d.Event == "":
 		return Result{}, errors.New("event_id or the type of the event is missing")

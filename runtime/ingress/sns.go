@@ -16,34 +16,35 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// SNSOptions configure [NewSNS].
+// SNSOptions configures [NewSNS].
 type SNSOptions struct {
-	// Topics are the ARNs of the accepted topics. Messages of all topics of all AWS accounts have valid signatures,
-	// so the topic is what authorizes.
+	// Topics lists the ARNs of the accepted topics. Messages of all topics of all AWS accounts have valid signatures,
+	// so only the topic authorizes a message.
 	Topics []string
-	// JSON says that the text of each Message is JSON, so that routes read its members, such as /Message/detail/state.
-	// Otherwise Message is a string.
+	// JSON parses the text of each Message as JSON, so that routes can read its members, such as
+	// /Message/detail/state. Otherwise Message is a string.
 	JSON bool
 	// Client fetches signing certificates and confirms subscriptions; nil means http.DefaultClient. Redirects are not
-	// followed, and a request ends after 5 s.
+	// followed, and the timeout of a request is 5 s.
 	Client *http.Client
 }
 
-// An SNS verifies messages of Amazon SNS by their signature of version 2 (RSA and SHA-256). The topic's name is the event,
-// the MessageId the id, the Timestamp the time. It confirms subscriptions of the accepted topics.
+// An SNS verifies messages of Amazon SNS by their signature of version 2 (RSA and SHA-256). The delivery's event is
+// the topic's name, its id the MessageId, and its time the Timestamp. It confirms subscriptions of the accepted
+// topics.
 //
 // Version 2 must be set: `aws sns set-topic-attributes --attribute-name SignatureVersion --attribute-value 2`. Messages of
 // subscriptions with raw message delivery have no signature and are refused.
 //
-// SNS signs the time of the publication and repeats a message for up to an hour, so that old messages are not refused:
-// the eventId keeps a repeated message from being emitted twice while the log retains it.
+// SNS signs the time of publication and may repeat a message for up to an hour, so Receive accepts old messages. The
+// eventId keeps a repeated message from being emitted twice while the log retains it.
 type SNS struct {
 	topics []string
 	json   bool
 	aws    *awsClient
 }
 
-// NewSNS makes the service. It needs a topic, and each topic must be the ARN of an SNS topic.
+// NewSNS returns the service. It needs at least one topic, and each topic must be the ARN of an SNS topic.
 func NewSNS(o SNSOptions) (*SNS, error) {
 	if len(o.Topics) == 0 {
 		return nil, errors.New("ingress: sns: no topic given: without one anybody with an AWS account could send events")
@@ -56,10 +57,10 @@ func NewSNS(o SNSOptions) (*SNS, error) {
 	return &SNS{slices.Clone(o.Topics), o.JSON, newAWSClient(cmp.Or(o.Client, http.DefaultClient))}, nil
 }
 
-// Provider returns the word that routes name the service by.
+// Provider returns the name of the service in routes.
 func (*SNS) Provider() string { return ProviderSNS }
 
-// MaxBody returns 2 MiB: a message has up to 256 KiB, and JSON may write a byte with six.
+// MaxBody returns 2 MiB: a message has up to 256 KiB, and JSON may use six bytes for one.
 func (*SNS) MaxBody() int64 { return 2 << 20 }
 
 // Types of messages, in the header and in the body.
@@ -134,7 +135,7 @@ func (s *SNS) verify(r *http.Request, m *snsMessage) error {
 	return nil
 }
 
-// signed is the text that SNS signs: the names and values of members in alphabetical order, each on a line.
+// signed returns the text that SNS signs: the names and values of members in alphabetical order, one per line.
 func (m *snsMessage) signed() string {
 	var text strings.Builder
 	line := func(name, value string) { text.WriteString(name + "\n" + value + "\n") }
@@ -155,7 +156,7 @@ func (m *snsMessage) signed() string {
 	return text.String()
 }
 
-// withJSONMessage replaces the text of Message by the JSON value that it is.
+// withJSONMessage replaces the text of Message by the JSON value that it encodes.
 func withJSONMessage(body []byte, message string) ([]byte, error) {
 	value, err := checkValue([]byte(message))
 	if err != nil {

@@ -14,26 +14,26 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// StandardWebhooksOptions configure [NewStandardWebhooks].
+// StandardWebhooksOptions configures [NewStandardWebhooks].
 type StandardWebhooksOptions struct {
-	// Secrets are the accepted secrets: base64 of 24 to 64 bytes, with or without whsec_ before it. If any is given, one
-	// of them must have made a v1 signature. Give several during a rotation.
+	// Secrets lists the accepted secrets: base64 of 24 to 64 bytes, with or without the prefix whsec_. If any is
+	// given, one of them must have made a v1 signature. List more than one while rotating.
 	Secrets []string
-	// Keys are the accepted public keys. When any is given, one of them must have made a v1a signature.
+	// Keys lists the accepted public keys. If any is given, one of them must have made a v1a signature.
 	Keys []webhook.PublicKey
-	// Tolerance is how far the timestamp may be from this clock; 0 means DefaultTolerance.
+	// Tolerance is the largest accepted clock difference of a timestamp; 0 means DefaultTolerance.
 	Tolerance time.Duration
 }
 
-// A StandardWebhooks verifies messages that follow the Standard Webhooks specification, those of Svix and all who
-// send through it included (svix-id and its siblings are the same headers by other names). The body's type is the
-// event, the webhook-id the id, the body's timestamp the time.
+// A StandardWebhooks verifies messages that follow the Standard Webhooks specification. This includes messages of Svix
+// and of services that send through it (svix-id and its siblings are other names of the same headers). The delivery's
+// event is the body's type, its id the webhook-id, and its time the body's timestamp.
 type StandardWebhooks struct {
 	service
 	verifier webhook.Verifier
 }
 
-// NewStandardWebhooks makes the service; it is an error to give neither a secret nor a key, or a malformed one.
+// NewStandardWebhooks returns the service. It is an error to give neither a secret nor a key, or a malformed secret.
 func NewStandardWebhooks(o StandardWebhooksOptions) (*StandardWebhooks, error) {
 	return newStandard(ProviderStandardWebhooks, o)
 }
@@ -53,14 +53,15 @@ func newStandard(provider string, o StandardWebhooksOptions) (*StandardWebhooks,
 	return s, nil
 }
 
-// svix are the headers by the names that Svix gives them.
+// svix maps the standard headers to Svix's names.
 var svix = map[string]string{
 	wire.HeaderWebhookID:        "svix-id",
 	wire.HeaderWebhookTimestamp: "svix-timestamp",
 	wire.HeaderWebhookSignature: "svix-signature",
 }
 
-// standardHeaders are the three headers by their standard names: those of Svix where no standard one is there.
+// standardHeaders returns the three headers under their standard names. It reads Svix's headers if the standard ones
+// are missing.
 func standardHeaders(h http.Header) (http.Header, error) {
 	prefer := func(name string) string { return name }
 	if h.Get(wire.HeaderWebhookID) == "" && h.Get(wire.HeaderWebhookSignature) == "" {
@@ -77,7 +78,7 @@ func standardHeaders(h http.Header) (http.Header, error) {
 	return out, nil
 }
 
-// Receive checks the three headers and reads the body as the specification recommends it: type, timestamp and data.
+// Receive checks the three headers and reads the body in the recommended form: type, timestamp and data.
 func (s *StandardWebhooks) Receive(r *http.Request) (Result, error) {
 	if err := CheckJSON(r); err != nil {
 		return Result{}, err
@@ -99,13 +100,13 @@ func (s *StandardWebhooks) Receive(r *http.Request) (Result, error) {
 	return delivered(Delivery{ID: id, Event: b.Type, Time: moment(b.Timestamp), Body: body}), nil
 }
 
-// open returns the webhook-id and the body of a verified request.
+// open verifies a request and returns its webhook-id and body.
 func (s *StandardWebhooks) open(r *http.Request) (id string, body []byte, err error) {
 	h, err := standardHeaders(r.Header)
 	if err != nil {
 		return "", nil, err
 	}
-	// Only the signature depends on the body.
+	// Check the headers before reading the body: only the signature depends on it.
 	if err := s.verify(h, nil); err != nil && !errors.Is(err, ErrSignature) {
 		return "", nil, err
 	}

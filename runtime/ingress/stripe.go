@@ -10,23 +10,23 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// StripeOptions configure [NewStripe].
+// StripeOptions configures [NewStripe].
 type StripeOptions struct {
-	// Secrets are the accepted signing secrets of the endpoint as Stripe shows them, whsec_ included; one of
-	// them must have signed. Several are for the time of a rotation.
+	// Secrets lists the accepted signing secrets of the endpoint as Stripe shows them, including whsec_. One of
+	// them must have signed the request. List more than one while rotating.
 	Secrets []string
-	// Tolerance is how far the timestamp may be from this clock; 0 means DefaultTolerance.
+	// Tolerance is the largest accepted clock difference of a timestamp; 0 means DefaultTolerance.
 	Tolerance time.Duration
 }
 
-// A Stripe verifies webhooks of Stripe by the v1 signatures of Stripe-Signature. The event's type is the event,
-// its id (evt_…) the id, created the time. Events of both generations are read, snapshot and thin ones.
+// A Stripe verifies webhooks of Stripe by the v1 signatures in Stripe-Signature. The delivery's event is the
+// event's type, its id the event's id (evt_…), and its time created. It supports both snapshot and thin events.
 type Stripe struct {
 	service
 	tolerance time.Duration
 }
 
-// NewStripe makes the service. No secret, or one of less than 8 bytes, is an error.
+// NewStripe returns the service. It is an error to give no secret, or one of less than 8 bytes.
 func NewStripe(o StripeOptions) (*Stripe, error) {
 	s, err := newService(ProviderStripe, o.Secrets)
 	if err != nil {
@@ -35,7 +35,7 @@ func NewStripe(o StripeOptions) (*Stripe, error) {
 	return &Stripe{s, o.Tolerance}, nil
 }
 
-// Receive checks Stripe-Signature and reads the event that the body is.
+// Receive checks Stripe-Signature and reads the event in the body.
 func (s *Stripe) Receive(r *http.Request) (Result, error) {
 	if err := CheckJSON(r); err != nil {
 		return Result{}, err
@@ -69,8 +69,8 @@ func (s *Stripe) Receive(r *http.Request) (Result, error) {
 	return delivered(Delivery{ID: b.ID, Event: b.Type, Time: moment(b.Created), Body: body}), nil
 }
 
-// stripeSignature reads t=TIME,v1=HEX,…: one time, and signatures of which those of other schemes, and v1 ones
-// that are no hex, are passed over.
+// stripeSignature parses t=TIME,v1=HEX,…: one time and any number of signatures. It skips signatures of other
+// schemes and v1 signatures that are not hex.
 func stripeSignature(text string) (stamp string, signatures [][]byte, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		scheme, value, ok := strings.Cut(part, "=")

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// support is the answer of a check tool. DirectUpdates was asked for until 0.2.4.
+// support is the result of a check tool. Clients required DirectUpdates until 0.2.4.
 type support struct {
 	Enabled       bool   `json:"mcpc_enabled"`
 	Version       string `json:"mcpc_version"`
@@ -19,17 +19,17 @@ type support struct {
 	DirectUpdates *bool  `json:"mcpc_direct_updates,omitempty"`
 }
 
-// checkTools are the names of the releases.
+// checkTools lists the names of the check tool in all releases.
 var checkTools = []string{wire.MCPCInit, wire.MCPCCheckHidden, wire.MCPCCheck}
 
-// checkTool is what tools/list says of the documented one.
+// checkTool returns the descriptor of the documented check tool.
 func checkTool() *mcp.Tool {
 	no := false
 	return &mcp.Tool{Name: wire.MCPCCheck, Title: "Check for MCPC", Description: "Tells whether this server speaks MCPC, the callbacks of background tools. For clients, not for models.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{}}`), Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &no}}
 }
 
-// checked is the answer of the check tool of that name (MCPC-INIT-1).
+// checked returns the result of the named check tool (MCPC-INIT-1).
 func (a *Adapter) checked(name string) *mcp.CallToolResult {
 	s := support{Enabled: true, Version: wire.MCPCVersion, Provider: a.o.Provider}
 	if name != wire.MCPCInit {
@@ -43,7 +43,8 @@ func (a *Adapter) checked(name string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(b)}}}
 }
 
-// middleware answers the check tools, which are no tools of the SDK's so that they are not listed.
+// middleware answers the check tools. They are not registered with the SDK, so that it does not
+// list them.
 func (a *Adapter) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if call, ok := req.(*mcp.CallToolRequest); ok && call.Params != nil && slices.Contains(checkTools, call.Params.Name) {
@@ -54,18 +55,18 @@ func (a *Adapter) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// greet notes that the session speaks MCPC (MCPC-SRV-2).
+// greet records that the session supports MCPC (MCPC-SRV-2).
 func (a *Adapter) greet(ctx context.Context, req mcp.Request) {
 	c := a.es.CallerOf(ctx, req)
 	if c.Connection == "" && c.Session == "" {
-		return // no session to note it of: each call has to say it
+		return // no session to record it for: each call must carry metadata
 	}
 	if p := a.peerOf(c); p != nil {
 		a.awaken(p)
 	}
 }
 
-// awaken notes that a session speaks MCPC, and begins to send it what is forwarded.
+// awaken records that a session supports MCPC, and starts to forward events to it.
 func (a *Adapter) awaken(p *peer) {
 	a.mu.Lock()
 	known := p.aware
@@ -74,7 +75,7 @@ func (a *Adapter) awaken(p *peer) {
 	if known {
 		return
 	}
-	a.forward(p).Wait() // who has the answer misses nothing from then on
+	a.forward(p).Wait() // the client misses nothing after it has the answer
 }
 
 func failed(message string) *mcp.CallToolResult {

@@ -15,12 +15,12 @@ type record struct {
 	Owner string
 }
 
-// owner is the member of a record that never leaves the server.
+// owner is the member of a record that holds the principal; it never leaves the server.
 const owner = "owner"
 
 var taskEvent = events.Type[task.Arguments, record]{Info: task.Event.Info}
 
-// MarshalJSON writes the message, and the owner where there is one.
+// MarshalJSON encodes the message, and the owner if there is one.
 func (r record) MarshalJSON() ([]byte, error) {
 	b, err := r.Message.MarshalJSON()
 	if err != nil || r.Owner == "" {
@@ -34,7 +34,7 @@ func (r record) MarshalJSON() ([]byte, error) {
 	return append(append(b, name...), '}'), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON has written.
+// UnmarshalJSON decodes the form of MarshalJSON.
 func (r *record) UnmarshalJSON(b []byte) error {
 	var head struct {
 		Owner string `json:"owner"`
@@ -46,8 +46,8 @@ func (r *record) UnmarshalJSON(b []byte) error {
 	return r.Message.UnmarshalJSON(b)
 }
 
-// authorize asks those without a principal for the id of a task: the ids that clients mint cannot be
-// guessed, and without it everybody would read everybody's tasks.
+// authorize requires a task id from callers without a principal. Clients choose ids that cannot be guessed; without
+// this rule every such caller could read everyone's tasks.
 func (a *Adapter) authorize(_ context.Context, principal string, args *task.Arguments) error {
 	if principal == "" && args.TaskID == "" && !a.o.OpenTasks {
 		return events.Forbidden("name the task by task_id, or authenticate")
@@ -55,8 +55,7 @@ func (a *Adapter) authorize(_ context.Context, principal string, args *task.Argu
 	return nil
 }
 
-// publish makes an occurrence of a task's message. It is beside the way to the caller: a log that
-// fails does not stop the task.
+// publish emits a task's message as an occurrence. A failing log does not stop the task.
 func (a *Adapter) publish(ctx context.Context, m task.Message, principal string) {
 	err := a.emitter.Emit(context.WithoutCancel(ctx), record{m, principal})
 	if err != nil && !errors.Is(err, events.ErrClosed) {

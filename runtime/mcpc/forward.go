@@ -11,10 +11,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// modeName is what hooks find as the mode of an adapter's subscriptions.
+// modeName is the mode of an adapter's subscriptions in hooks.
 const modeName = wire.MCPCProtocol
 
-// forwardAll looks at every session again, after the set of event types has changed.
+// forwardAll updates the forwarding to every session after the set of event types has changed.
 func (a *Adapter) forwardAll() {
 	a.mu.Lock()
 	var all []*peer
@@ -27,8 +27,8 @@ func (a *Adapter) forwardAll() {
 	}
 }
 
-// forward begins to send a session the event types that [Options.Forward] names and that it is not
-// sent yet. After begun what occurs is sent.
+// forward starts to send a session the missing event types of [Options.Forward]. Once begun is done, all
+// later occurrences are sent.
 func (a *Adapter) forward(p *peer) (begun *sync.WaitGroup) {
 	begun = &sync.WaitGroup{}
 	if a.o.Forward == nil || p.connection == "" {
@@ -60,7 +60,7 @@ func (a *Adapter) forward(p *peer) (begun *sync.WaitGroup) {
 }
 
 // follow sends the occurrences of one type from now on, until the session or the type ends. It calls begun
-// when it is clear what "now" is.
+// once the starting position is fixed.
 func (a *Adapter) follow(ctx context.Context, p *peer, event string, begun func()) {
 	f, err := a.es.Follow(ctx, port.FollowRequest{Event: event, Principal: p.principal, Mode: modeName})
 	begun()

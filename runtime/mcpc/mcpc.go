@@ -1,26 +1,26 @@
-// Package mcpc serves MCPC on an event server: tools that answer at once and go on in the
-// background, whose updates come back into the conversation, and server events.
+// Package mcpc serves MCPC on an event server. MCPC offers tools that answer immediately and
+// continue in the background, with updates into the conversation, and server events.
 //
-// Start with [New], after server.New and before the server runs; then register the tools that
-// mcpe-gen makes of the tasks in an event file, which call [RegisterTask]. An author writes one
-// function for each: it gets the typed arguments and a [Task], on which it calls Update, and
+// Start with [New], after server.New and before the server runs. Then register the tools that
+// mcpe-gen generates from the tasks in an event file, which call [RegisterTask]. An author writes
+// one function for each: it receives the typed arguments and a [Task], calls Update on it, and
 // returns the typed result. [SendEvent] sends a payload of any event type as a server event, and
-// [Options.Forward] does so for whatever is emitted.
+// [Options.Forward] forwards emitted occurrences.
 //
-// How a task's messages reach its caller is [Task.Way]. A session that speaks MCPC over a message
-// connection such as stdio gets them as callbacks: JSON-RPC responses with the id MCPC_CALLBACK.
-// Over HTTP, where nothing unasked can be sent, the call stays open and its result holds all
-// messages. A caller that does not speak MCPC gets an ordinary typed result and, when it asked,
-// progress notifications. Whether a session speaks MCPC is seen by its call of a check tool
+// [Task.Way] tells how a task's messages reach its caller. A session that supports MCPC over a
+// message connection such as stdio receives them as callbacks: JSON-RPC responses with the id
+// MCPC_CALLBACK. Over HTTP the server cannot send unsolicited messages, so the call stays open and
+// its result holds all messages. A caller without MCPC receives an ordinary typed result and, on
+// request, progress notifications. A session shows that it supports MCPC by calling a check tool
 // (is_mcpc_enabled, _is_mcpc_enabled, _mcpc_init) and by the metadata of each call.
 //
-// Beside that, all messages of tasks are occurrences of the event type mcpc.task, which New
-// registers: callers with a principal read those of their own tasks, callers without one those of
-// the task whose id they name.
+// In addition, all messages of tasks are occurrences of the event type mcpc.task, which New
+// registers. Callers with a principal can read all messages of the tasks that they started; callers
+// without one must name the task by its id.
 //
-// The document of MCPC also speaks of changing a task while it runs and of questions that a tool
-// puts to the user. Neither has a form on the wire in any release, and so neither exists here: use
-// another tool for the former and MCP's elicitation for the latter (MCPC-OUT-1).
+// The MCPC document also mentions changes of a running task and questions of a tool to the user. No
+// release defines a wire format for either, so this package supports neither: use another tool for
+// the former and MCP's elicitation for the latter (MCPC-OUT-1).
 package mcpc
 
 import (
@@ -40,30 +40,30 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// Options configure an [Adapter]; the zero value is usable.
+// Options configures an [Adapter]; the zero value is usable.
 type Options struct {
-	// Provider is mcpc_provider of the check tools; default "mcpe-gen".
+	// Provider is mcpc_provider in the results of check tools; default "mcpe-gen".
 	Provider string
-	// ListCheckTool lists is_mcpc_enabled among the tools, for clients that call only what is
-	// listed. All three check tools answer either way (MCPC-INIT-1).
+	// ListCheckTool lists is_mcpc_enabled among the tools, for clients that call only listed tools.
+	// All three check tools answer either way (MCPC-INIT-1).
 	ListCheckTool bool
-	// MaxTasks is how many tasks may run at a time for one session, or for one principal where
-	// there are no sessions; default 16. Callers that have neither share 16 times as many.
+	// MaxTasks bounds the concurrent tasks of one session; default 16. Without sessions, it bounds
+	// those of one principal. Callers with neither share 16 times as many.
 	MaxTasks int
-	// MaxCollected bounds the messages in one tool result over HTTP, in bytes; default 1 MiB. Beyond
-	// it the oldest updates are left out.
+	// MaxCollected bounds the bytes of messages in one tool result over HTTP. The default is 1 MiB.
+	// Above the limit, the oldest updates are dropped.
 	MaxCollected int
-	// Grace is how long a task whose context has ended may take to return; default 5 s. Then it is
-	// reported as failed, whatever it does later.
+	// Grace is the time in which a task must return after its context has ended; default 5 s. A task
+	// that takes longer is reported as failed.
 	Grace time.Duration
-	// Forward names the event types whose occurrences go as server events to every session that
-	// speaks MCPC over a message connection and may see them; nil forwards none. See
+	// Forward selects event types to forward as server events. Their occurrences go to every session
+	// that supports MCPC over a message connection and may see the type. Nil forwards nothing. See
 	// MCPC-SRV-4.
 	Forward func(event string) bool
-	// OpenTasks lets callers without a principal read the messages of all tasks that have none
-	// either, by mcpc.task. It is for servers with one client, such as on stdio.
+	// OpenTasks lets callers without a principal read the messages of all tasks without a principal,
+	// by mcpc.task. Use it for servers with one client, such as on stdio.
 	OpenTasks bool
-	// Logger receives what callers are not told; default the event server's.
+	// Logger receives errors whose details callers do not see; default the event server's logger.
 	Logger *slog.Logger
 }
 
@@ -83,12 +83,12 @@ type Adapter struct {
 	peers map[string]*peer
 }
 
-// errShutdown is why tasks end with the server.
+// errShutdown is the cause of a task's end when the server shuts down.
 var errShutdown = errors.New("the server is shutting down")
 
-// New makes the event server serve MCPC. It registers the event type mcpc.task and nothing else
-// that a client of events/* could see. The adapter ends with the server, or with
-// [Adapter.Shutdown]. A second one for es is an error.
+// New serves MCPC on the event server es. The event type mcpc.task is its only addition that clients
+// of events/* can see. The adapter stops when es shuts down, or by [Adapter.Shutdown]. A second
+// adapter for es is an error.
 func New(es *server.Server, o Options) (*Adapter, error) {
 	if es == nil {
 		return nil, errors.New("mcpc.New: no server given")
@@ -121,7 +121,7 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 		a.es.Release("MCPC")
 		return nil, fmt.Errorf("mcpc.New: %w", err)
 	}
-	a.es.MCP().AddReceivingMiddleware(a.middleware)
+	a.es.AddMiddleware(a.middleware)
 	if o.ListCheckTool {
 		a.es.MCP().AddTool(checkTool(), func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return a.checked(wire.MCPCCheck), nil // the middleware answers first
@@ -138,7 +138,7 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 	return a, nil
 }
 
-// end stops every task; no new one begins.
+// end stops all tasks and prevents new ones.
 func (a *Adapter) end() {
 	a.mu.Lock()
 	a.shut = true
@@ -146,8 +146,8 @@ func (a *Adapter) end() {
 	a.cancel(errShutdown)
 }
 
-// Shutdown stops every task and waits for them as long as ctx allows; the error then wraps that of
-// ctx. It may be called more than once.
+// Shutdown stops all tasks and waits for them until ctx ends. If ctx ends first, the error wraps
+// ctx.Err(). It may be called more than once.
 func (a *Adapter) Shutdown(ctx context.Context) error {
 	a.end()
 	for _, stop := range a.stops {
@@ -166,7 +166,7 @@ func (a *Adapter) Shutdown(ctx context.Context) error {
 	}
 }
 
-// background runs f in a goroutine that Shutdown waits for; false after the end.
+// background runs f in a goroutine that Shutdown waits for. It returns false after the end.
 func (a *Adapter) background(f func()) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -179,8 +179,8 @@ func (a *Adapter) background(f func()) bool {
 
 func newID() string { return rand.Text() }
 
-// registerEvent declares mcpc.task. A record carries whose task it is on its way through the log;
-// nobody is shown that, nor the tasks of others.
+// registerEvent registers mcpc.task. A record in the log includes the task's principal. Subscribers
+// see neither the principal nor the tasks of others.
 func (a *Adapter) registerEvent(es *server.Server) (*server.Emitter[record], error) {
 	return server.Register(es, taskEvent, server.Hooks[task.Arguments, record]{
 		Authorize: a.authorize,

@@ -10,27 +10,27 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// maxID bounds the ids that a client gives, in bytes.
+// maxID bounds the ids of clients, in bytes.
 const maxID = 256
 
-// metadata is what a call says beside the tool's own arguments (MCPC-META-1).
+// metadata is the MCPC part of a call's arguments (MCPC-META-1).
 type metadata struct {
 	present       bool
 	session, task string
 }
 
-// metadataForms are the two forms, the newer one first: it wins where both are given.
+// metadataForms lists the two forms. The newer one is first and wins if both are given.
 var metadataForms = []struct{ argument, session, task string }{
 	{wire.MCPCParams, wire.MCPCParamsSession, wire.MCPCParamsTask},
 	{wire.MCPCMetadata, wire.MCPCMetadataSession, wire.MCPCMetadataTask},
 }
 
-// takeMetadata parts a call's arguments into the tool's own and MCPC's. The error is meant for the
-// caller.
+// takeMetadata splits a call's arguments into the tool's arguments and MCPC's metadata. The error
+// is meant for the caller.
 func takeMetadata(arguments json.RawMessage) (own json.RawMessage, m metadata, err error) {
 	members := map[string]jsontext.Value{}
 	if len(arguments) > 0 && string(arguments) != "null" {
-		// Refuses duplicates, which a map would hide from the validation.
+		// This rejects duplicates, which a map would hide from the validation.
 		if err := jsonv2.Unmarshal(arguments, &members); err != nil {
 			return nil, m, fmt.Errorf("arguments: must be an object without duplicate members")
 		}
@@ -67,7 +67,7 @@ func takeMetadata(arguments json.RawMessage) (own json.RawMessage, m metadata, e
 	return own, m, err
 }
 
-// withoutMetadata says whether a schema's properties leave MCPC's names alone.
+// withoutMetadata returns an error if a schema's properties use one of MCPC's names.
 func withoutMetadata(inputSchema json.RawMessage) error {
 	var s struct {
 		Properties map[string]json.RawMessage `json:"properties"`

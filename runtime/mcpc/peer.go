@@ -15,8 +15,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// A peer is whoever has tasks: a connection, a session over HTTP, or a principal where there are no
-// sessions. What it says is true of it alone, never of the process (MCPC-SRV-2).
+// A peer is an owner of tasks: a connection, a session over HTTP, or a principal without sessions.
+// Its support for MCPC is never shared with other peers (MCPC-SRV-2).
 type peer struct {
 	key        string
 	connection string // for Send; "" over HTTP
@@ -25,8 +25,8 @@ type peer struct {
 	server     *mcp.ServerSession
 
 	// Guarded by Adapter.mu.
-	aware    bool   // it speaks MCPC
-	id       string // the MCPC session that it named last
+	aware    bool   // it supports MCPC
+	id       string // the last MCPC session that it named
 	tasks    map[string]*running
 	forwards map[string]func() // by event type
 	gone     bool
@@ -35,10 +35,10 @@ type peer struct {
 // lasting reports whether the peer is a session, which has a beginning and an end.
 func (p *peer) lasting() bool { return p.connection != "" || p.session != "" }
 
-// crowd is how many times the bound of a session holds for all callers that are nobody.
+// crowd is the factor by which anonymous callers together exceed the bound of a session.
 const crowd = 16
 
-// keyOf names the peer of a call.
+// keyOf returns the key of a call's peer, and the factor for its limit.
 func keyOf(c port.Caller) (key string, limit int) {
 	switch {
 	case c.Connection != "":
@@ -51,7 +51,7 @@ func keyOf(c port.Caller) (key string, limit int) {
 	return "nobody", crowd
 }
 
-// peerOf finds or makes the peer of a call; nil after the end.
+// peerOf returns the peer of a call, creating it if needed. It returns nil after the end.
 func (a *Adapter) peerOf(c port.Caller) *peer {
 	key, _ := keyOf(c)
 	a.mu.Lock()
@@ -78,10 +78,10 @@ func (a *Adapter) peerOf(c port.Caller) *peer {
 	return p
 }
 
-// errGone is why tasks end with their session.
+// errGone is the cause of a task's end when its session ends.
 var errGone = errors.New("the session has ended")
 
-// drop ends what a session had.
+// drop ends the tasks and forwards of a session.
 func (a *Adapter) drop(p *peer) {
 	a.mu.Lock()
 	if a.peers[p.key] == p {
@@ -101,7 +101,8 @@ func (a *Adapter) drop(p *peer) {
 	}
 }
 
-// sessionEnds stops the tasks of a session whose client asks for its end, which would wait for them.
+// sessionEnds stops the tasks of a session that its client wants to end, because the end would wait
+// for them.
 func (a *Adapter) sessionEnds(session, principal string) {
 	if session == "" {
 		return
@@ -116,9 +117,9 @@ func (a *Adapter) sessionEnds(session, principal string) {
 
 // A Session is one client of MCPC, for [SendEvent], [Adapter.CheckTask] and [Adapter.StopTask].
 type Session struct {
-	// ID is the MCPC session that the client named last, "default" when it named none.
+	// ID is the last MCPC session that the client named, or "default".
 	ID string
-	// Principal is the authenticated client, "" for nobody.
+	// Principal is the authenticated client; "" for an anonymous one.
 	Principal string
 
 	key string
@@ -126,7 +127,7 @@ type Session struct {
 
 func (p *peer) handle() Session { return Session{ID: p.id, Principal: p.principal, key: p.key} }
 
-// Sessions lists the sessions that speak MCPC and can be sent server events.
+// Sessions returns the sessions that support MCPC and can receive server events.
 func (a *Adapter) Sessions() []Session {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -142,9 +143,9 @@ func (a *Adapter) Sessions() []Session {
 	return all
 }
 
-// SessionOf is the session of a request, for tools of an author's own that look after tasks. All
-// callers without a principal over stateless HTTP are one: for them the id of a task is what only
-// its caller knows.
+// SessionOf returns the session of a request, for an author's tools that manage tasks. All callers
+// without a principal over stateless HTTP share one session; only the secrecy of task ids separates
+// them.
 func (a *Adapter) SessionOf(ctx context.Context, req mcp.Request) Session {
 	c := a.es.CallerOf(ctx, req)
 	key, _ := keyOf(c)
@@ -157,7 +158,7 @@ func (a *Adapter) SessionOf(ctx context.Context, req mcp.Request) Session {
 	return s
 }
 
-// A Status tells how a task is. See MCPC-SRV-3.
+// A Status is the state of a running task. See MCPC-SRV-3.
 type Status struct {
 	Session  Session
 	TaskID   string
@@ -165,12 +166,12 @@ type Status struct {
 	Started  time.Time
 	// Updates counts the updates so far.
 	Updates int
-	// Stopping is set when the task was told to end and has not yet.
+	// Stopping reports that the task's context has ended but the task has not.
 	Stopping bool
 }
 
-// CheckTask returns the status of a session's running task; false when it has none of that id, also
-// when another session has.
+// CheckTask returns the status of a session's running task. It returns false if the session has no
+// running task with that id, even if another session does.
 func (a *Adapter) CheckTask(s Session, taskID string) (Status, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -182,8 +183,8 @@ func (a *Adapter) CheckTask(s Session, taskID string) (Status, bool) {
 	return Status{}, false
 }
 
-// StopTask ends the context of a session's running task; false when it has none of that id. The
-// task decides by what it returns whether it completes or fails.
+// StopTask ends the context of a session's running task. It returns false if the session has no such
+// task. The task's return value determines whether it completes or fails.
 func (a *Adapter) StopTask(s Session, taskID string) bool {
 	a.mu.Lock()
 	var r *running
@@ -198,7 +199,7 @@ func (a *Adapter) StopTask(s Session, taskID string) bool {
 	return true
 }
 
-// Tasks lists the running tasks, the oldest first.
+// Tasks returns the running tasks, oldest first.
 func (a *Adapter) Tasks() []Status {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -214,7 +215,7 @@ func (a *Adapter) Tasks() []Status {
 	return all
 }
 
-// enter adds a task to its peer, within the bound; the error is meant for the caller.
+// enter adds a task to its peer, within the limit. The error is meant for the caller.
 func (a *Adapter) enter(r *running, limit int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -234,7 +235,7 @@ func (a *Adapter) enter(r *running, limit int) error {
 	return nil
 }
 
-// leave forgets a task, and with the last one a peer that is no session.
+// leave removes a task, and with the last task also a peer that is not a session.
 func (a *Adapter) leave(r *running) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -244,6 +245,6 @@ func (a *Adapter) leave(r *running) {
 	}
 	if len(p.tasks) == 0 && !p.lasting() && a.peers[p.key] == p {
 		delete(a.peers, p.key)
-		p.gone = true // who has found it meanwhile looks again
+		p.gone = true // a concurrent caller that has found it retries
 	}
 }

@@ -5,23 +5,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
-// A Func does the work of a task. ctx ends with the session, with StopTask, when a caller that
-// waits for the result gives up, and with the server; server.PrincipalOf names the caller. Of an
-// error only what [Fail] or an *events.Error says is told to the caller; that and a panic are
-// logged. See MCPC-SRV-1.
+// A Func does the work of a task. ctx ends with the session, with StopTask, when a caller that waits for the result
+// gives up, and with the server; server.PrincipalOf returns the caller. The caller sees only the messages of [Fail]
+// and of an *events.Error; other errors and panics are logged. See MCPC-SRV-1.
 type Func[A, U, R any] func(ctx context.Context, args A, t *Task[U]) (R, error)
 
 // A Failure is an error with a message that the caller may read.
@@ -30,11 +28,10 @@ type Failure struct {
 	Err     error // for the log; may be nil
 }
 
-// Fail returns an error whose message goes to the caller of the task as it is, while err is for the
-// log only.
+// Fail returns an error with a message for the caller of the task. err is only for the log.
 func Fail(message string, err error) error { return &Failure{message, err} }
 
-// Error names both.
+// Error returns the message and the logged error.
 func (f *Failure) Error() string {
 	if f.Err == nil {
 		return f.Message
@@ -42,14 +39,14 @@ func (f *Failure) Error() string {
 	return f.Message + ": " + f.Err.Error()
 }
 
-// Unwrap returns the error that is for the log.
+// Unwrap returns the error for the log.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// schemas are those of a type, compiled.
+// schemas holds the compiled schemas of a type.
 type schemas struct{ input, update, result *validate.Schema }
 
-// RegisterTask adds a tool whose work is done in the background. Called by generated code, before
-// the server runs. An error is one of the type's schemas, which generated ones do not give.
+// RegisterTask adds a tool whose work runs in the background. Generated code calls it before the server runs. It
+// returns an error for invalid schemas of the type, which generated code does not have.
 func RegisterTask[A, U, R any](a *Adapter, t task.Type[A, U, R], f Func[A, U, R]) error {
 	if f == nil {
 		return fmt.Errorf("registering task %q: no function given", t.Name)
@@ -89,7 +86,7 @@ func RegisterTask[A, U, R any](a *Adapter, t task.Type[A, U, R], f Func[A, U, R]
 	})
 }
 
-// add adds a tool. What the SDK finds wrong with one it tells by a panic.
+// add adds a tool. It converts a panic of the SDK about an invalid tool to an error.
 func add(srv *mcp.Server, t *mcp.Tool, h mcp.ToolHandler) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -100,7 +97,7 @@ func add(srv *mcp.Server, t *mcp.Tool, h mcp.ToolHandler) (err error) {
 	return nil
 }
 
-// compile checks what the SDK would panic on and what could not work.
+// compile compiles the schemas of a type, and checks for anything that the SDK would panic on or that could not work.
 func compile(t *task.Info) (s schemas, err error) {
 	if t.Name == "" {
 		return s, errors.New("it has no name")
@@ -130,27 +127,22 @@ func compile(t *task.Info) (s schemas, err error) {
 	return s, withoutMetadata(t.InputSchema)
 }
 
-// messageSchema is that of the message "created", which answers a call where the result comes by itself.
+// messageSchema is the schema of the message "created", which answers a call if the result follows as a callback.
 const messageSchema = `{"type":"object","description":"The task goes on in the background.","properties":{` +
 	`"protocol":{"const":"` + wire.MCPCProtocol + `"},"type":{"const":"` + wire.MCPCTask + `"},"event":{"const":"` + wire.MCPCCreated + `"},` +
 	`"session_id":{"type":"string"},"task_id":{"type":"string"},"tool_name":{"type":"string"},"result":{"type":"string"}},` +
 	`"required":["protocol","type","event","session_id","task_id","tool_name","result"]}`
 
-// outputSchema is what tools/list says of a task's answer, to everybody alike: its result or the message. Clients keep
-// the schema that they have seen and refuse an answer that breaks it, also when they become clients of MCPC
-// after that (MCPC-SRV-2). References within the result's schema are moved to its new place.
+// outputSchema returns the schema of a task's answer in tools/list: its result or the message. It is the same for all
+// clients, because a client keeps the schema and rejects an answer that violates it, even if it starts to use MCPC
+// later (MCPC-SRV-2). References within the result's schema are adjusted to its new place.
 func outputSchema(result json.RawMessage) (json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(result, &members); err != nil {
 		return nil, err
 	}
-	if _, own := members["$id"]; !own { // else references are within that document
-		result = readtool.RewriteRefs(result, func(ref string) string {
-			if ref == "#" || strings.HasPrefix(ref, "#/") {
-				return "#/anyOf/0" + ref[1:]
-			}
-			return ref
-		})
+	if _, own := members["$id"]; !own { // otherwise references are relative to $id
+		result = schematree.Move(result, "#/anyOf/0")
 	}
 	all := map[string]any{"type": "object", "anyOf": []json.RawMessage{result, json.RawMessage(messageSchema)}}
 	if dialect, ok := members["$schema"]; ok {
@@ -159,7 +151,7 @@ func outputSchema(result json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(all)
 }
 
-// encode encodes v, a pointer, and checks it.
+// encode encodes v, a pointer, and validates it.
 func encode(s *validate.Schema, v any) (json.RawMessage, error) {
 	data, err := codec.Encode(v)
 	if err != nil {
@@ -171,7 +163,7 @@ func encode(s *validate.Schema, v any) (json.RawMessage, error) {
 	return data, nil
 }
 
-// start begins a task and, where there is a way to send messages later, answers at once.
+// start starts a task. If messages can be sent later, it answers immediately.
 func (a *Adapter) start(ctx context.Context, req *mcp.CallToolRequest, tool string, m metadata, f func(context.Context, *running) (json.RawMessage, error)) (*mcp.CallToolResult, error) {
 	c := a.es.CallerOf(ctx, req)
 	_, limit := keyOf(c)
@@ -185,7 +177,7 @@ func (a *Adapter) start(ctx context.Context, req *mcp.CallToolRequest, tool stri
 		err := a.enter(r, limit)
 		if err == errGone && !r.peer.lasting() {
 			r.cancel(nil)
-			continue // it was forgotten between the two
+			continue // the peer was removed in between
 		}
 		if err != nil {
 			r.cancel(err)
@@ -211,7 +203,7 @@ func (a *Adapter) start(ctx context.Context, req *mcp.CallToolRequest, tool stri
 		return &mcp.CallToolResult{StructuredContent: created, Content: reply}, nil
 	}
 	if c.Stateless {
-		c.AfterReply(func() { r.cancel(context.Canceled) }) // the client went away, or has its result
+		c.AfterReply(func() { r.cancel(context.Canceled) }) // the client is gone or has its result
 	}
 	defer r.cancel(nil)
 	if err := r.send(r.ctx, wire.MCPCCreated, quoted("Started "+tool+".")); err != nil {
@@ -221,7 +213,7 @@ func (a *Adapter) start(ctx context.Context, req *mcp.CallToolRequest, tool stri
 	return r.work(f), nil
 }
 
-// wayOf decides how the messages of a call travel.
+// wayOf returns the way in which the messages of a call reach its caller.
 func (a *Adapter) wayOf(p *peer, m metadata) Way {
 	if m.present && p.lasting() {
 		a.awaken(p)

@@ -18,7 +18,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 )
 
-// A Way is how the messages of a task reach its caller. See MCPC-WIRE-1, MCPC-WIRE-2.
+// A Way is the way in which a task's messages reach its caller. See MCPC-WIRE-1, MCPC-WIRE-2.
 type Way int
 
 const (
@@ -26,12 +26,11 @@ const (
 	Callback Way = iota + 1
 	// Collected keeps the call open and puts all messages into its result.
 	Collected
-	// Plain is for callers that do not speak MCPC: an ordinary result, and progress notifications
-	// for those that asked.
+	// Plain is for callers without MCPC: an ordinary result, and progress notifications on request.
 	Plain
 )
 
-// String names the way.
+// String returns the name of the way.
 func (w Way) String() string {
 	switch w {
 	case Callback:
@@ -44,15 +43,14 @@ func (w Way) String() string {
 	return fmt.Sprintf("Way(%d)", int(w))
 }
 
-// A Task is a running task in the hands of its author. Its methods are safe for concurrent use.
+// A Task is a running task, for its author's function. Its methods are safe for concurrent use.
 type Task[U any] struct {
 	r      *running
 	schema *validate.Schema
 }
 
-// Update sends what is new. It waits while the caller takes messages more slowly than they come, and
-// no longer than the task's context. Errors: events.ErrInvalidPayload, [ErrFinished], [ErrUnreachable]
-// or the cause of the context's end.
+// Update sends an update. It waits for a slow caller until the task's context ends. It returns
+// events.ErrInvalidPayload, [ErrFinished], [ErrUnreachable] or the cause of the context's end.
 func (t *Task[U]) Update(u U) error {
 	data, err := encode(t.schema, &u)
 	if err != nil {
@@ -67,22 +65,22 @@ func (t *Task[U]) Update(u U) error {
 	return nil
 }
 
-// ID is the task's id, which the client has made where it speaks MCPC.
+// ID returns the task's id, which a client with MCPC has chosen.
 func (t *Task[U]) ID() string { return t.r.id }
 
-// Session is the session that the task belongs to.
+// Session returns the session that owns the task.
 func (t *Task[U]) Session() Session {
 	return Session{ID: t.r.session, Principal: t.r.peer.principal, key: t.r.peer.key}
 }
 
-// Way is how the task's messages travel.
+// Way returns the way in which the task's messages reach its caller.
 func (t *Task[U]) Way() Way { return t.r.way }
 
 // Errors of Update and [SendEvent].
 var (
 	// ErrFinished is returned for an update after the end of the task.
 	ErrFinished = errors.New("the task is over")
-	// ErrUnreachable is returned when there is no way to the session.
+	// ErrUnreachable is returned if the session cannot be reached.
 	ErrUnreachable = errors.New("the session cannot be reached")
 
 	errStopped = errors.New("the task was stopped")
@@ -100,7 +98,7 @@ type running struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	sending sync.Mutex // held while a message goes out, so that they keep their order
+	sending sync.Mutex // held while a message is sent, to keep their order
 	over    bool
 	texts   []mcp.Content // collected
 	size    int
@@ -108,7 +106,7 @@ type running struct {
 	updates int // guarded by Adapter.mu
 }
 
-// begin makes the task's context, which outlives the call where that is answered at once.
+// begin creates the task's context, which outlives a call that is answered immediately.
 func (r *running) begin(ctx context.Context, req *mcp.CallToolRequest) {
 	r.started = time.Now()
 	if r.way == Callback {
@@ -126,7 +124,7 @@ func (r *running) begin(ctx context.Context, req *mcp.CallToolRequest) {
 			if json.Unmarshal(update, &text) != nil {
 				text = string(update)
 			}
-			// Progress is a courtesy: where it cannot be brought, the result still is.
+			// Progress is best effort: the result is sent even if this fails.
 			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: float64(n), Message: text})
 		}
 	}
@@ -141,7 +139,7 @@ func (r *running) message(event string, result json.RawMessage) task.Message {
 	return task.Message{Type: wire.MCPCTask, Event: event, SessionID: r.session, TaskID: r.id, ToolName: r.tool, Result: result}
 }
 
-// send brings a message to the caller by the task's way and to the subscribers of mcpc.task.
+// send sends a message to the caller and to the subscribers of mcpc.task.
 func (r *running) send(ctx context.Context, event string, result json.RawMessage) error {
 	r.sending.Lock()
 	defer r.sending.Unlock()
@@ -174,7 +172,8 @@ func (r *running) send(ctx context.Context, event string, result json.RawMessage
 	return nil
 }
 
-// collect keeps a message for the result. The first, which is "created", and the last stay.
+// collect adds a message to the result. If the result is too large, it drops the oldest messages
+// except the first, which is "created", and the last.
 func (r *running) collect(text []mcp.Content) {
 	size := func(c mcp.Content) int { return len(c.(*mcp.TextContent).Text) }
 	r.texts = append(r.texts, text...)
@@ -185,11 +184,11 @@ func (r *running) collect(text []mcp.Content) {
 	}
 }
 
-// lastTimeout bounds how long the last message of a task waits for a caller that takes none.
+// lastTimeout bounds the time that the last message of a task waits for a slow caller.
 const lastTimeout = 10 * time.Second
 
-// work runs the author's function, sends the last message and returns what a call that is still
-// open is answered.
+// work runs the author's function, sends the last message and returns the result for a call that is
+// still open.
 func (r *running) work(f func(context.Context, *running) (json.RawMessage, error)) *mcp.CallToolResult {
 	defer r.cancel(nil)
 	defer r.a.leave(r)
@@ -219,8 +218,8 @@ func (r *running) last(ctx context.Context, event string, result json.RawMessage
 	}
 }
 
-// run calls the author's function. One that does not return after its context has ended is left
-// behind.
+// run calls the author's function. It abandons a function that does not return within Grace after its
+// context has ended.
 func (r *running) run(f func(context.Context, *running) (json.RawMessage, error)) (json.RawMessage, error) {
 	type outcome struct {
 		result json.RawMessage
@@ -253,7 +252,7 @@ func (r *running) run(f func(context.Context, *running) (json.RawMessage, error)
 	}
 }
 
-// safe is what the caller is told of an error; the rest is logged.
+// safe returns the part of an error that is safe for the caller, and logs the rest.
 func (r *running) safe(err error) string {
 	var failure *Failure
 	if errors.As(err, &failure) {

@@ -16,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// content is a message as the content of a tool result (MCPC-WIRE-1).
+// content returns a message as the content of a tool result (MCPC-WIRE-1).
 func content(m task.Message) ([]mcp.Content, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func content(m task.Message) ([]mcp.Content, error) {
 	return []mcp.Content{&mcp.TextContent{Text: string(b)}}, nil
 }
 
-// callback is the response that carries a message.
+// callback returns the response that carries a message.
 func callback(text []mcp.Content) (json.RawMessage, error) {
 	result, err := json.Marshal(&mcp.CallToolResult{Content: text})
 	if err != nil {
@@ -41,13 +41,13 @@ func callback(text []mcp.Content) (json.RawMessage, error) {
 	}{"2.0", wire.MCPCCallback, result})
 }
 
-// Pauses between attempts to send to a peer that takes nothing now.
+// Pauses between attempts to send to a busy peer.
 const (
 	firstPause = 5 * time.Millisecond
 	maxPause   = time.Second
 )
 
-// deliver sends a callback, as soon as the peer takes it.
+// deliver sends a callback once the peer accepts it.
 func (a *Adapter) deliver(ctx context.Context, connection string, text []mcp.Content) error {
 	raw, err := callback(text)
 	if err != nil {
@@ -70,11 +70,10 @@ func (a *Adapter) deliver(ctx context.Context, connection string, text []mcp.Con
 	}
 }
 
-// SendEvent sends a payload of an event type as a server event to a session. It waits as long as ctx
-// allows for a session that takes messages slowly. E is a pointer to a server.Emitter or to the emitter of a
-// generated package, not a wrapper around one: nothing is emitted, so its Emit would not be called. Errors: those of
-// Emit for the payload, [ErrUnreachable] for a session that is over or on HTTP, where clients read the event type
-// itself. See MCPC-SRV-4.
+// SendEvent sends a payload of an event type as a server event to a session. It waits for a slow session until ctx
+// ends. E is a pointer to a server.Emitter or to the emitter of a generated package. It cannot be a wrapper, because
+// SendEvent does not call Emit. SendEvent returns the errors of Emit for the payload, or [ErrUnreachable] for a
+// session that has ended or is on HTTP, where clients read the event type itself. See MCPC-SRV-4.
 func SendEvent[P any, T server.AnyEmitter, E interface {
 	*T
 	Emit(ctx context.Context, p P, o ...events.EmitOption) error
@@ -90,8 +89,8 @@ func SendEvent[P any, T server.AnyEmitter, E interface {
 	return a.sendEvent(ctx, to, event, data)
 }
 
-// SendEventNamed is [SendEvent] for an event type by its name, such as one with a check, which has
-// no emitter. A P that is not the type's payload is events.ErrInvalidPayload.
+// SendEventNamed is like [SendEvent] for a named event type, such as one with a check, which has no emitter. It
+// returns events.ErrInvalidPayload if P is not the type's payload.
 func SendEventNamed[P any](ctx context.Context, a *Adapter, to Session, event string, p P) error {
 	data, err := a.es.EncodePayload(event, &p)
 	if err != nil {

@@ -8,33 +8,33 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// AgentOptions allow handlers that ask an agent. See MCPE-HAN-3.
+// AgentOptions configures handlers that call an agent. See MCPE-HAN-3.
 type AgentOptions struct {
-	// Handle is the host's agent. Nil leaves it to Sampling.
+	// Handle calls the host's agent; nil means that only Sampling is used.
 	Handle func(ctx context.Context, r AgentRequest) error
-	// Sampling asks the subscriber's own model by MCP sampling, where its session's client can do
-	// that, when there is no Handle or it returns [ErrUseSampling].
+	// Sampling allows MCP sampling with the subscriber's model. It is used if Handle is nil or
+	// returns [ErrUseSampling], and requires a session whose client offers sampling.
 	Sampling bool
-	// Sampled, when set, receives the text that the model answered; untrusted.
+	// Sampled, if set, receives the model's answer; untrusted.
 	Sampled func(ctx context.Context, r AgentRequest, answer string)
-	// Timeout is the default for handlers that ask for none, MaxTimeout the longest; default 2 min
-	// and 10 min.
+	// Timeout is the default timeout of a handler, and MaxTimeout the longest; default 2 min and 10
+	// min.
 	Timeout, MaxTimeout time.Duration
 }
 
-// ErrUseSampling is what AgentOptions.Handle returns to leave an event to sampling.
+// ErrUseSampling is returned by AgentOptions.Handle to have an event handled by sampling.
 var ErrUseSampling = errors.New("mcpe: use sampling")
 
-// An AgentRequest is an event on its way to an agent. What the subscriber and the event say is
-// untrusted text.
+// An AgentRequest is a request to an agent to handle an event. All text from the subscriber and the
+// event is untrusted.
 type AgentRequest struct {
-	// SubscriptionID and ClientID name the subscription and whose it is.
+	// SubscriptionID and ClientID identify the subscription and its client.
 	SubscriptionID, ClientID string
-	// Event is what happened; for a batch the synthetic event of type events.batch, whose Events are
-	// beside it.
+	// Event is the event; for a batch it is a synthetic event of type events.batch, and Events holds
+	// its events.
 	Event  mcpewire.Event
 	Events []mcpewire.Event
-	// SystemPrompt, Model, Instructions, Tools and MaxTokens are the subscriber's wishes.
+	// SystemPrompt, Model, Instructions, Tools and MaxTokens come from the subscriber's handler.
 	SystemPrompt, Model, Instructions string
 	Tools                             []string
 	MaxTokens                         int64
@@ -93,7 +93,7 @@ func (g *agent) run(ctx context.Context, r *run) error {
 	return g.sample(ctx, request, r.session)
 }
 
-// call runs the host's agent; one that ignores the end of its context is not waited for.
+// call runs the host's agent. It does not wait for an agent that ignores the end of its context.
 func (g *agent) call(ctx context.Context, request AgentRequest) error {
 	done := make(chan error, 1)
 	go func() { done <- safely(func() error { return g.o.Handle(ctx, request) }) }()

@@ -12,49 +12,50 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/procgroup"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// BashOptions allow handlers that run commands. A command is executed as it is given, with its
-// arguments as they are: no shell reads them, whatever they hold. The subscriber, often a model, chooses the arguments
-// among those of Args. Many commands can run another one or write a file by an option (find -exec, tar
+// BashOptions configures handlers that run commands. A command runs without a shell, with its arguments unchanged. The
+// subscriber, often a model, chooses arguments that match Args. Many commands can run another one or write a file by
+// an option (find -exec, tar
 // --checkpoint-action, sort -o), and a shell or an interpreter runs anything. See MCPE-HAN-1.
 type BashOptions struct {
-	// Allow are the commands that may be run, as subscribers name them; each is looked up when the
-	// adapter is made. Without Args a command takes no arguments.
+	// Allow lists the allowed commands by the names that subscribers use. [New] looks up each in PATH. Without Args a
+	// command takes no arguments.
 	Allow []string
-	// Args are patterns of the whole list of arguments, by the command's name in Allow. "*" stands for one argument that does
-	// not begin with "-", "**" at the end of a pattern for any number of them, and every other word for itself:
+	// Args maps a command's name in Allow to patterns of its whole list of arguments. "*" matches one argument that
+	// does not begin with "-", "**" at the end of a pattern matches any number of such arguments, and any other word
+	// matches itself:
 	//
 	//	Args: map[string][][]string{"deploy": {{"--dry-run", "*"}, {"status"}}}
 	Args map[string][][]string
-	// Remote lets callers over HTTP have such handlers, not only the process that started this one.
+	// Remote allows such handlers to callers over HTTP, not only to the parent process over stdio.
 	Remote bool
-	// Dirs are the directories in which, or below which, a command may start; the first is the
-	// default. Empty means the root directory for all. Dirs does not confine a command: it reads and writes wherever the
-	// server's user may.
+	// Dirs lists the allowed working directories, subdirectories included; the first is the default. Empty allows the
+	// root directory and thus all. Dirs does not confine a command: it can read and write wherever the server's user
+	// can.
 	Dirs []string
-	// Env is the environment of every command, as "NAME=value"; the server's own is not passed on.
-	// Default a PATH alone.
+	// Env is the environment of every command, as "NAME=value". Commands do not inherit the server's environment. The
+	// default is only a PATH.
 	Env []string
-	// AllowEnv are the names that a subscriber may set.
+	// AllowEnv lists the variables that a subscriber may set.
 	AllowEnv []string
-	// Timeout is the default for handlers that ask for none, MaxTimeout the longest; default 30 s
-	// and 5 min.
+	// Timeout is the default timeout of a handler, and MaxTimeout the longest; default 30 s and 5 min.
 	Timeout, MaxTimeout time.Duration
-	// MaxOutput is how much of the output is kept for the log, in bytes; default 64 KiB.
+	// MaxOutput is the number of bytes of output to keep for the log; default 64 KiB.
 	MaxOutput int
 }
 
-// Inputs of a command, and the environment that it gets (as the original implementation has them).
+// Ways to pass the event to a command, named as in the original implementation.
 const (
 	inputStdin = "stdin"
 	inputEnv   = "env"
 	inputArgs  = "args"
 
-	// maxVariable is what the kernel takes in one variable or argument, less some room.
+	// maxVariable bounds one variable or argument, with a margin below the kernel's limit.
 	maxVariable = 100 << 10
-	// lingering is how long output may stay open after a command has ended.
+	// lingering is the time that output may stay open after a command has ended.
 	lingering = time.Second
 )
 
@@ -66,7 +67,7 @@ type bash struct {
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func newBash(o BashOptions) (*bash, error) {
-	if !canKillGroups {
+	if !procgroup.Supported {
 		return nil, errors.New("commands cannot be run safely on this operating system")
 	}
 	b := &bash{o: o, paths: map[string]string{}}
@@ -84,7 +85,7 @@ func newBash(o BashOptions) (*bash, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The caller's slices stay the caller's.
+	// Do not keep the caller's slices.
 	b.o.Args = args
 	b.o.Dirs, b.o.Env, b.o.AllowEnv = slices.Clone(o.Dirs), slices.Clone(o.Env), slices.Clone(o.AllowEnv)
 	if len(o.Dirs) == 0 {
@@ -162,18 +163,19 @@ func (b *bash) check(o object, h *mcpewire.Handler, local bool) (err *refusal) {
 		h.Input = inputStdin
 	}
 	if inputs := []string{inputStdin, inputEnv, inputArgs}; !slices.Contains(inputs, h.Input) {
-		return invalid(o.path("input"), "%.32q is none of %s", h.Input, strings.Join(inputs, ", "))
+		return invalid(o.path("input"), "%.32q is not one of %s", h.Input, strings.Join(inputs, ", "))
 	}
 	return nil
 }
 
-// Words of BashOptions.Args that stand for arguments of the subscriber.
+// Wildcards in BashOptions.Args.
 const (
 	anyArg  = "*"
 	anyArgs = "**"
 )
 
-// patterns copies Args. It refuses patterns of a command that is not allowed, and "**" before the end of a pattern.
+// patterns copies Args. It returns an error for a command that is not allowed, or for "**" before the end of a
+// pattern.
 func (b *bash) patterns(given map[string][][]string) (map[string][][]string, error) {
 	copied := map[string][][]string{}
 	for name, patterns := range given {
@@ -211,7 +213,7 @@ func matchArgs(pattern, args []string) bool {
 
 func isOption(arg string) bool { return strings.HasPrefix(arg, "-") }
 
-// dir resolves a working directory, links included, and checks that it is within the allowed ones.
+// dir resolves a working directory, including symbolic links, and checks that it is allowed.
 func (b *bash) dir(cwd string) (string, error) {
 	if cwd == "" {
 		return b.o.Dirs[0], nil
@@ -231,7 +233,7 @@ func (b *bash) dir(cwd string) (string, error) {
 	return "", errors.New("not an allowed directory")
 }
 
-// run executes the command and ends whatever it started.
+// run executes the command and kills its process group afterwards.
 func (b *bash) run(ctx context.Context, r *run) error {
 	h := r.handler
 	path := b.paths[h.Command]
@@ -269,13 +271,13 @@ func (b *bash) run(ctx context.Context, r *run) error {
 	out := &bounded{limit: b.o.MaxOutput}
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = lingering
-	ownGroup(cmd)
-	cmd.Cancel = func() error { return killGroup(cmd) }
+	procgroup.Lead(cmd)
+	cmd.Cancel = func() error { return procgroup.Kill(cmd.Process) }
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	err = cmd.Wait()
-	_ = killGroup(cmd) // what it left behind
+	_ = procgroup.Kill(cmd.Process) // the remaining processes of the group
 	if err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
@@ -285,7 +287,7 @@ func (b *bash) run(ctx context.Context, r *run) error {
 	return nil
 }
 
-// variables are those of the event.
+// variables returns the environment variables that describe the event.
 func variables(e *mcpewire.Event, body []byte) []string {
 	env := []string{"MCPE_EVENT_ID=" + e.ID, "MCPE_EVENT_TYPE=" + e.Type, "MCPE_EVENT_PRIORITY=" + e.Metadata.Priority,
 		"MCPE_EVENT_TIMESTAMP=" + e.Metadata.Timestamp, "MCPE_EVENT_TAGS=" + strings.Join(e.Metadata.Tags, ",")}
@@ -295,8 +297,8 @@ func variables(e *mcpewire.Event, body []byte) []string {
 	return slices.DeleteFunc(env, func(v string) bool { return strings.ContainsRune(v, 0) || len(v) > maxVariable+64 })
 }
 
-// bounded keeps the beginning of what is written and counts the rest, so that a command that writes
-// much is neither held up nor paid for.
+// bounded keeps the beginning of the output and counts all bytes, so that a command with much output neither blocks
+// nor uses much memory.
 type bounded struct {
 	limit int
 	kept  bytes.Buffer

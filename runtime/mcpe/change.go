@@ -29,7 +29,7 @@ func (a *Adapter) setStatus(ctx context.Context, c *call, status string) (any, *
 	switch {
 	case err != nil:
 	case s.status == wire.MCPEExpired:
-		err = refuse(mcpewire.CodeInvalidParams, "subscriptionId: the subscription has expired; subscribe anew.")
+		err = refuse(mcpewire.CodeInvalidParams, "subscriptionId: the subscription has expired; create a new one.")
 	case status == wire.MCPEActive && s.status != status && c.owner.active() >= a.o.MaxActive:
 		err = a.limitReached()
 	}
@@ -72,11 +72,11 @@ func (a *Adapter) setStatus(ctx context.Context, c *call, status string) (any, *
 	return &outcome{true, status, s.id}, nil
 }
 
-// changeable finds the subscription that a call names, which has not expired. a.mu is held.
+// changeable returns the subscription that a call names; an expired one is an error. a.mu is held.
 func (a *Adapter) changeable(c *call) (*subscription, *refusal) {
 	s, err := a.find(c)
 	if err == nil && s.status == wire.MCPEExpired {
-		err = refuse(mcpewire.CodeInvalidParams, "subscriptionId: the subscription has expired; subscribe anew.")
+		err = refuse(mcpewire.CodeInvalidParams, "subscriptionId: the subscription has expired; create a new one.")
 	}
 	return s, err
 }
@@ -93,7 +93,8 @@ func (a *Adapter) update(ctx context.Context, c *call) (any, *refusal) {
 	if err != nil {
 		return nil, err
 	}
-	// What the new filter names is followed before anything changes, so that a refusal leaves all as it was.
+	// Follow the types of the new filter before changing anything, so that a refusal leaves the subscription
+	// unchanged.
 	a.mu.Lock()
 	s, err := a.changeable(c)
 	if err != nil {
@@ -113,7 +114,7 @@ func (a *Adapter) update(ctx context.Context, c *call) (any, *refusal) {
 	a.mu.Lock()
 	s.trying = nil
 	if err == nil {
-		_, err = a.changeable(c) // it may have ended meanwhile
+		_, err = a.changeable(c) // it may have ended in the meantime
 	}
 	if err != nil {
 		a.mu.Unlock()
@@ -140,7 +141,7 @@ func (a *Adapter) update(ctx context.Context, c *call) (any, *refusal) {
 	if err := a.save(ctx, c.owner, rows, drop); err != nil {
 		return nil, a.internal("storing a subscription", err)
 	}
-	if active { // closes what is not wanted any more, and keeps the cursors of what has a queue now
+	if active { // close unneeded followers, and store the cursors of types that now have a queue
 		_ = a.reconcile(ctx, c.owner.principal, nil)
 	}
 	a.mu.Lock()

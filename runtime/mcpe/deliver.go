@@ -12,10 +12,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// A receipt tells what became of a notification on all the ways that took it.
+// A receipt collects the outcome of a notification on all the connections that accepted it.
 type receipt struct {
 	mu      sync.Mutex
-	took    int // -1 until the notification was offered to all
+	took    int // connections that accepted; -1 until all were offered the notification
 	reports int
 	ok      bool
 	known   chan struct{} // closed when ok is final
@@ -24,7 +24,7 @@ type receipt struct {
 
 func newReceipt() *receipt { return &receipt{took: -1, known: make(chan struct{})} }
 
-// written is what a way reports: true when it has written and flushed the notification.
+// written records a connection's report: ok if it has written and flushed the notification.
 func (r *receipt) written(ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,8 +47,8 @@ func (r *receipt) check() {
 	}
 }
 
-// wait reports whether one way has written the notification; false when none ever will, or ctx ends.
-// Ways report within their write timeout, or when their peer is gone.
+// wait reports whether a connection has written the notification. It returns false once all have failed, or
+// when ctx ends. Connections report within their write timeout, or when their peer disconnects.
 func (r *receipt) wait(ctx context.Context) bool {
 	select {
 	case <-r.known:
@@ -58,10 +58,10 @@ func (r *receipt) wait(ctx context.Context) bool {
 	}
 }
 
-// notifyLocked sends a notification about a subscription to its client: by the session that
-// subscribed, by another one of the client, or on its listen requests, those first for one that was
-// made without a session (MCPE-NOTE-4). False when nobody took it, which means that it waits to be
-// written: r, if not nil, tells more. a.mu is held.
+// notifyLocked sends a notification about a subscription to its client. It tries the session that
+// subscribed, the client's other sessions, and its listen requests; for a subscription made without a
+// session, the listen requests come first (MCPE-NOTE-4). It reports whether a connection accepted the
+// notification for writing; r, if not nil, receives the outcome of the write. a.mu is held.
 func (a *Adapter) notifyLocked(s *subscription, method string, params any, r *receipt) bool {
 	m := a.message(method, params)
 	if r != nil {
@@ -105,7 +105,7 @@ func (a *Adapter) notifyLocked(s *subscription, method string, params any, r *re
 	return took > 0
 }
 
-// message is a notification in the form that the options ask for (MCPE-NOTE-1).
+// message returns a notification, wrapped in a log message if Options.Envelope is set (MCPE-NOTE-1).
 func (a *Adapter) message(method string, params any) port.Message {
 	raw := encode(params)
 	if !a.o.Envelope {
@@ -115,7 +115,7 @@ func (a *Adapter) message(method string, params any) port.Message {
 		Method string          `json:"method"`
 		Params json.RawMessage `json:"params"`
 	}
-	// The page's two members, and those without which it is no log message of MCP.
+	// The two members of the specification, and the required members of an MCP log message.
 	return port.Message{Method: wire.NotificationMessage, Params: encode(struct {
 		inner
 		Level  string `json:"level"`
@@ -124,8 +124,8 @@ func (a *Adapter) message(method string, params any) port.Message {
 	}{inner{method, raw}, "info", wire.MCPEName, inner{method, raw}})}
 }
 
-// realtimeLocked delivers an event at once or drops it: there is no second try (specification,
-// section 8.1). a.mu is held.
+// realtimeLocked delivers an event immediately or drops it, without a retry (specification, section 8.1).
+// Until the client knows the subscription's id, it buffers events. a.mu is held.
 func (a *Adapter) realtimeLocked(s *subscription, e *mcpewire.Event) {
 	if !s.revealed {
 		if len(s.early) < maxEarlyEvents {
@@ -144,8 +144,8 @@ func (a *Adapter) realtimeLocked(s *subscription, e *mcpewire.Event) {
 	}
 }
 
-// notifyBatch sends a batch, as one notification or, without aggregation, one for each event. It
-// returns the receipts of the events that were taken and, when a rate keeps it from more, how long to wait.
+// notifyBatch sends a batch as one notification or, without aggregation, as one for each event. It returns
+// the receipts of the accepted events and, if a rate limit or a slow peer stopped it, the time to wait.
 func (a *Adapter) notifyBatch(s *subscription, batch []mcpewire.Event, aggregate bool) (sent []*receipt, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -172,8 +172,8 @@ func (a *Adapter) notifyBatch(s *subscription, batch []mcpewire.Event, aggregate
 	return sent, 0
 }
 
-// slowLocked is how long to leave a peer alone that is there and takes nothing now; 0 when it is not
-// there, since its coming back is told. a.mu is held.
+// slowLocked returns the time to wait before a retry for a connected peer that accepts nothing now. It
+// returns 0 for a disconnected peer, because its return triggers a delivery. a.mu is held.
 func (a *Adapter) slowLocked(s *subscription) time.Duration {
 	if slices.ContainsFunc(s.owner.bound, a.es.Reachable) {
 		return retryDelivery
@@ -181,8 +181,7 @@ func (a *Adapter) slowLocked(s *subscription) time.Duration {
 	return 0
 }
 
-// reveal tells that the reply with the subscription's id is on its way: what happened since is
-// delivered now.
+// reveal records that the reply with the subscription's id was sent, and delivers the buffered events.
 func (a *Adapter) reveal(s *subscription) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -197,7 +196,7 @@ func (a *Adapter) reveal(s *subscription) {
 	a.armLocked(s)
 }
 
-// flushLocked delivers what waited for a client that is there again. a.mu is held.
+// flushLocked delivers the pending runs and expiries of a client that has returned. a.mu is held.
 func (a *Adapter) flushLocked(o *owner) {
 	for _, s := range o.subs {
 		if s.status == wire.MCPEExpired {

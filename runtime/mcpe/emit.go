@@ -7,10 +7,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A Priority is how urgent one occurrence is for MCPE.
+// A Priority is the urgency of one occurrence in MCPE.
 type Priority int
 
-// The priorities, from the lowest.
+// The priorities, lowest first.
 const (
 	PriorityLow Priority = iota + 1
 	PriorityNormal
@@ -18,8 +18,8 @@ const (
 	PriorityCritical
 )
 
-// WithPriority sets the priority of one occurrence, in place of its event type's; what is none of the four is normal.
-// Filters of MCPE see it, and others in the occurrence's _meta.
+// WithPriority sets the priority of one occurrence, overriding that of its event type. An unknown priority means
+// normal. MCPE filters use the priority; other clients see it in the occurrence's _meta.
 func WithPriority(p Priority) events.EmitOption {
 	if p < PriorityLow || p > PriorityCritical {
 		p = PriorityNormal
@@ -27,7 +27,7 @@ func WithPriority(p Priority) events.EmitOption {
 	return own("priority", func(any) any { return priorities[p-PriorityLow] })
 }
 
-// WithTags adds tags to one occurrence, beside those of its event type.
+// WithTags adds tags to one occurrence, in addition to the tags of its event type.
 func WithTags(tags ...string) events.EmitOption {
 	return own("tags", func(before any) any {
 		var all []any

@@ -15,27 +15,27 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// A runner runs the handlers of one kind.
+// A runner runs handlers of one kind.
 type runner interface {
-	// check reads what the kind needs of a handler and refuses what is not allowed.
+	// check parses the kind's members into h and refuses values that are not allowed.
 	check(o object, h *mcpewire.Handler, local bool) *refusal
-	// run handles one event, which may stand for a batch. An error is the outcome failed.
+	// run handles one event or a batch. An error gives the outcome "failed".
 	run(ctx context.Context, r *run) error
 	// timeout bounds a run.
 	timeout(h *mcpewire.Handler) time.Duration
 }
 
-// A run is one event on its way to a handler.
+// A run is one call of a handler.
 type run struct {
 	subscription string
 	client       string
 	handler      *mcpewire.Handler
 	event        mcpewire.Event
-	events       []mcpewire.Event // of a batch, else the event
+	events       []mcpewire.Event // the events of a batch, or the single event
 	session      *mcp.ServerSession
 }
 
-// A handling waits for the handler of its subscription.
+// A handling is a queued call of a subscription's handler.
 type handling struct {
 	events []mcpewire.Event
 	batch  bool
@@ -46,10 +46,10 @@ const (
 	outcomeDone    = "done"
 	outcomeFailed  = "failed"
 	outcomeTimeout = "timeout"
-	outcomeStopped = "stopped" // by Close
+	outcomeStopped = "stopped" // by Shutdown
 )
 
-// runners are the kinds that the options allow.
+// runners returns the runners of the kinds that the options allow.
 func (a *Adapter) runners() (map[string]runner, error) {
 	kinds := map[string]runner{}
 	if o := a.o.Bash; o != nil {
@@ -77,7 +77,7 @@ func (a *Adapter) runners() (map[string]runner, error) {
 	return kinds, nil
 }
 
-// parseHandler reads a handler of an allowed kind (MCPE-TOOL-6).
+// parseHandler parses a handler of an allowed kind (MCPE-TOOL-6).
 func (a *Adapter) parseHandler(at string, raw json.RawMessage, local bool) (*mcpewire.Handler, *refusal) {
 	o, err := parseObject(at, raw)
 	if err != nil {
@@ -101,8 +101,8 @@ func (a *Adapter) parseHandler(at string, raw json.RawMessage, local bool) (*mcp
 	return h, nil
 }
 
-// handleLocked queues events for the subscription's handler, which runs them in order and off the
-// delivery path. a.mu is held.
+// handleLocked queues events for the subscription's handler, which runs in order and in the
+// background. a.mu is held.
 func (a *Adapter) handleLocked(s *subscription, h handling) {
 	if s.handler == nil || s.gone {
 		return
@@ -119,8 +119,8 @@ func (a *Adapter) handleLocked(s *subscription, h handling) {
 	}
 }
 
-// runHandlers runs what waits for a subscription's handler, one after the other. Between two runs it
-// gives its turn to others.
+// runHandlers runs the queued calls of a subscription's handler one by one. It releases its slot
+// between two calls.
 func (a *Adapter) runHandlers(s *subscription) {
 	for a.takeSlot(s.owner.slots) {
 		if !a.takeSlot(a.slots) {
@@ -136,7 +136,7 @@ func (a *Adapter) runHandlers(s *subscription) {
 	}
 }
 
-// takeSlot waits for a slot; false after Close.
+// takeSlot waits for a slot. It returns false after Shutdown.
 func (a *Adapter) takeSlot(slots chan struct{}) bool {
 	select {
 	case slots <- struct{}{}:
@@ -146,13 +146,13 @@ func (a *Adapter) takeSlot(slots chan struct{}) bool {
 	}
 }
 
-// runNext runs the first that waits; false when there is none.
+// runNext runs the first queued call. It returns false if there is nothing to run.
 func (a *Adapter) runNext(s *subscription) bool {
 	a.mu.Lock()
 	q := &s.handling
 	k := runner(nil)
 	if s.handler != nil {
-		k = a.kinds[s.handler.Type] // nil when it is no longer allowed
+		k = a.kinds[s.handler.Type] // nil if the kind is no longer allowed
 	}
 	if len(q.jobs) == 0 || a.ending || k == nil {
 		q.busy, q.jobs = false, nil
@@ -202,8 +202,8 @@ func safely(f func() error) (err error) {
 	return f()
 }
 
-// batchEvent is the one event by which a handler gets a batch (MCPE-HAN-4): its data holds the
-// events, its priority is the highest of theirs, its tags are all of theirs.
+// batchEvent returns the event that represents a batch for a handler (MCPE-HAN-4). Its data holds
+// the events, its priority is their highest, and its tags are all their tags.
 func batchEvent(subscription string, batch []mcpewire.Event) mcpewire.Event {
 	e := mcpewire.Event{ID: newID(), Type: wire.MCPEBatchType, Metadata: mcpewire.Metadata{Timestamp: stamp(time.Now()), Priority: wire.MCPELow}}
 	for i := range batch {

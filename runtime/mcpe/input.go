@@ -16,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// A refusal is why a tool call is not served (MCPE-TOOL-4).
+// A refusal is the error of a tool call (MCPE-TOOL-4).
 type refusal struct{ mcpewire.Refusal }
 
 func (r *refusal) Error() string { return r.Message }
@@ -25,25 +25,25 @@ func refuse(code mcpewire.Code, format string, args ...any) *refusal {
 	return &refusal{mcpewire.Refusal{Code: code, Name: code.String(), Message: fmt.Sprintf(format, args...)}}
 }
 
-// invalid names the field that is at fault (MCPE-TOOL-6).
+// invalid returns a refusal that names the invalid field (MCPE-TOOL-6).
 func invalid(field, format string, args ...any) *refusal {
 	return refuse(mcpewire.CodeInvalidParams, "%s: %s", field, fmt.Sprintf(format, args...))
 }
 
-// Bounds of what a subscription may hold, beyond those of Options.
+// Bounds of a subscription's values, in addition to those in Options.
 const (
 	maxPattern = 256
 	maxText    = 16 << 10
 	maxArgs    = 64
 )
 
-// An object is a JSON object of a caller's whose place is known.
+// An object is a JSON object in a caller's arguments, with its path.
 type object struct {
 	at      string
 	members map[string]json.RawMessage
 }
 
-// parseObject reads raw; absent and null are empty objects (MCPE-TOOL-3).
+// parseObject parses raw; absent and null give an empty object (MCPE-TOOL-3).
 func parseObject(at string, raw json.RawMessage) (object, *refusal) {
 	o := object{at: at}
 	raw = bytes.TrimSpace(raw)
@@ -70,7 +70,7 @@ func (o object) path(name string) string {
 	return o.at + "." + name
 }
 
-// get returns a member, nil when it is absent or null.
+// get returns a member, or nil if it is absent or null.
 func (o object) get(name string) json.RawMessage {
 	raw := bytes.TrimSpace(o.members[name])
 	if string(raw) == "null" {
@@ -95,7 +95,7 @@ func (o object) text(name string) (s string, err *refusal) {
 	return s, nil
 }
 
-// texts reads a list of strings; a single string is a list of one.
+// texts parses a list of strings; a single string is a list of one.
 func (o object) texts(name string) (list []string, given bool, err *refusal) {
 	raw := o.get(name)
 	if raw == nil {
@@ -177,7 +177,7 @@ func (o object) table(name string) (table map[string]string, err *refusal) {
 	return table, nil
 }
 
-// parseFilter reads a filter and counts its values (MCPE-CAP-3).
+// parseFilter parses a filter and checks the number of its values (MCPE-CAP-3).
 func (a *Adapter) parseFilter(at string, raw json.RawMessage) (f mcpewire.Filter, err *refusal) {
 	o, err := parseObject(at, raw)
 	if err != nil {
@@ -202,7 +202,7 @@ func (a *Adapter) parseFilter(at string, raw json.RawMessage) (f mcpewire.Filter
 	}
 	for _, p := range f.Priority {
 		if !slices.Contains(priorities, p) {
-			return f, invalid(o.path("priority"), "%.64q is none of %s", p, strings.Join(priorities, ", "))
+			return f, invalid(o.path("priority"), "%.64q is not one of %s", p, strings.Join(priorities, ", "))
 		}
 	}
 	return f, nil
@@ -214,16 +214,16 @@ func checkPattern(at, p string) *refusal {
 	case p == "*":
 		return nil
 	case p == "" || name == "" || len(p) > maxPattern || !utf8.ValidString(p):
-		return invalid(at, "%.64q is no event type", p)
+		return invalid(at, "%.64q is not an event type", p)
 	case strings.Contains(name, "*"):
-		return invalid(at, "%.64q is no pattern: a star stands alone or ends the pattern after a dot, as in github.*", p)
+		return invalid(at, "%.64q is not a pattern: use * by itself, or at the end after a dot, as in github.*", p)
 	case strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r == 0x7f }):
 		return invalid(at, "%.64q holds a space or control character", p)
 	}
 	return nil
 }
 
-// plan is a delivery with what its schedules mean.
+// plan is a delivery with its parsed schedules.
 type plan struct {
 	wire mcpewire.Delivery
 	cron *cron.Schedule
@@ -233,7 +233,8 @@ type plan struct {
 
 func (p *plan) has(channel string) bool { return slices.Contains(p.wire.Channels, channel) }
 
-// parseDelivery reads a delivery; one without channels has those of its schedules, or realtime.
+// parseDelivery parses a delivery. Without channels, it uses the channels of the given schedules,
+// or realtime.
 func (a *Adapter) parseDelivery(at string, raw json.RawMessage) (*plan, *refusal) {
 	o, err := parseObject(at, raw)
 	if err != nil {
@@ -245,7 +246,7 @@ func (a *Adapter) parseDelivery(at string, raw json.RawMessage) (*plan, *refusal
 		return nil, err
 	}
 	if given && len(channels) == 0 {
-		return nil, invalid(o.path("channels"), "is empty; it takes one or more of %s", strings.Join(a.o.channels(), ", "))
+		return nil, invalid(o.path("channels"), "is empty; give one or more of %s", strings.Join(a.o.channels(), ", "))
 	}
 	if !given {
 		if o.get("cronSchedule") != nil {
@@ -260,7 +261,7 @@ func (a *Adapter) parseDelivery(at string, raw json.RawMessage) (*plan, *refusal
 	}
 	for _, c := range channels {
 		if !slices.Contains(a.o.channels(), c) {
-			return nil, invalid(o.path("channels"), "%.64q is none of %s", c, strings.Join(a.o.channels(), ", "))
+			return nil, invalid(o.path("channels"), "%.64q is not one of %s", c, strings.Join(a.o.channels(), ", "))
 		}
 		if !p.has(c) {
 			p.wire.Channels = append(p.wire.Channels, c)
@@ -340,17 +341,17 @@ func (a *Adapter) parseScheduled(p *plan, o object) (err *refusal) {
 	return err
 }
 
-// A change is what a caller asks for of a subscription; nil and zero members keep what there is.
+// A change holds the members of a subscription to set; nil and zero members leave the old value.
 type change struct {
 	filter  *mcpewire.Filter
 	plan    *plan
 	handler *mcpewire.Handler
 	expires time.Time
-	// dropHandler and dropExpiry tell that null was given.
+	// dropHandler and dropExpiry are set if null was given.
 	dropHandler, dropExpiry bool
 }
 
-// parseChange reads the members of a subscription in o; local is whether the caller is.
+// parseChange parses the members of a subscription in o. local reports whether the caller is local.
 func (a *Adapter) parseChange(o object, local bool) (c change, err *refusal) {
 	if raw := o.get("filter"); raw != nil {
 		f, err := a.parseFilter(o.path("filter"), raw)

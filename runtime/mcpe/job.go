@@ -10,32 +10,32 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A job delivers a subscription's queue of one channel at its times. Its fields are guarded by
-// Adapter.mu, but for key and channel, which never change.
+// A job delivers a subscription's queue of one channel on schedule. Adapter.mu guards its fields,
+// except key and channel, which never change.
 type job struct {
 	channel, key string
 	next         time.Time // zero: no more runs
-	due          bool      // a run has begun and is not over: it waits for a peer or a rate
-	handled      uint64    // what of the queue the handler has got
-	retry        time.Time // of a run that waits for a rate or the store
+	due          bool      // a run is in progress, or waits for a peer or a rate limit
+	handled      uint64    // last sequence passed to the handler
+	retry        time.Time // when to retry a run that waits for a rate limit or the store
 	done         bool      // scheduled: delivered
-	again        bool      // its queue is to be looked at
+	again        bool      // its queue must be checked
 }
 
-// jobRecord is a job's state as the store keeps it.
+// jobRecord is a job's state in the store.
 type jobRecord struct {
 	Due     bool   `json:"due,omitempty"`
 	Handled uint64 `json:"handled,omitempty"`
 	Done    bool   `json:"done,omitempty"`
 }
 
-// row is the job's row. a.mu is held.
+// row returns the job's row in the store. a.mu is held.
 func (j *job) row(s *subscription) engine.Schedule {
 	return engine.Schedule{ID: j.key, Owner: s.owner.principal, NextRun: j.next, Record: encode(&jobRecord{j.due, j.handled, j.done})}
 }
 
-// load takes the state of the last run of the process: a time that has passed since is due now, one
-// run for all that were missed (MCPE-DEL-6).
+// load restores the job's state from the store. If its time has passed, the job is due now, with one
+// run for all missed ones (MCPE-DEL-6).
 func (j *job) load(row engine.Schedule) {
 	var r jobRecord
 	if json.Unmarshal(row.Record, &r) == nil {
@@ -44,7 +44,7 @@ func (j *job) load(row engine.Schedule) {
 	j.next = row.NextRun
 }
 
-// armLocked sets the subscription's timer to what comes next. a.mu is held.
+// armLocked sets the subscription's timer to its next run, retry or expiry. a.mu is held.
 func (a *Adapter) armLocked(s *subscription) {
 	s.stopTimer()
 	if a.ending || s.gone || s.status == wire.MCPEExpired || !s.revealed {
@@ -66,11 +66,12 @@ func (a *Adapter) armLocked(s *subscription) {
 		return
 	}
 	wait := max(time.Until(next), 0)
-	// A timer counts time that passes, the schedule is by the clock: look again now and then.
+	// A timer measures elapsed time but the schedule uses the wall clock, so check at least every
+	// maxTimer.
 	s.timer = time.AfterFunc(min(wait, maxTimer), func() { a.background(func() { a.wake(s) }) })
 }
 
-// wake does what is due for a subscription.
+// wake expires a subscription, or runs its due jobs.
 func (a *Adapter) wake(s *subscription) {
 	now := time.Now()
 	a.mu.Lock()
@@ -112,11 +113,12 @@ func (a *Adapter) wake(s *subscription) {
 	}
 }
 
-// deliver brings the queue of a job to the client and the handler, in batches, oldest first. What
-// no peer takes stays in the queue (MCPE-NOTE-4, MCPE-DEL-2), and so does what was taken and could
-// not be written. What was written and flushed is settled, though it may still be lost with the peer.
+// deliver delivers the queue of a job to the client and the handler, in batches, oldest first. Events
+// that no peer accepts stay in the queue (MCPE-NOTE-4, MCPE-DEL-2), and so do accepted events that
+// could not be written. Written and flushed events are settled, although they may still be lost with
+// the peer.
 //
-// One goroutine at a time delivers for a subscription; what comes meanwhile is left to it.
+// Only one goroutine at a time delivers for a subscription; concurrent calls leave their job to it.
 func (a *Adapter) deliver(s *subscription, j *job) {
 	a.mu.Lock()
 	j.again = true
@@ -185,7 +187,7 @@ func (a *Adapter) deliverQueue(s *subscription, j *job) {
 			}
 		}
 		if sent < len(batch) {
-			if sent < len(receipts) { // taken, and not written: the peer is gone or was cut
+			if sent < len(receipts) { // accepted but not written: the peer is gone or was disconnected
 				a.mu.Lock()
 				wait = max(wait, a.slowLocked(s))
 				a.mu.Unlock()
@@ -206,7 +208,7 @@ func decodeQueue(queue []engine.Queued) []mcpewire.Event {
 	return batch
 }
 
-// handleBatch gives the handler what of a batch it has not got yet: once, whatever becomes of the
+// handleBatch passes the new events of a batch to the handler, each once, whatever happens to the
 // notification (MCPE-HAN-4).
 func (a *Adapter) handleBatch(s *subscription, j *job, queue []engine.Queued, batch []mcpewire.Event, aggregate bool) {
 	a.mu.Lock()
@@ -221,7 +223,8 @@ func (a *Adapter) handleBatch(s *subscription, j *job, queue []engine.Queued, ba
 	j.handled = queue[len(queue)-1].Sequence
 	row := j.row(s)
 	a.mu.Unlock()
-	// Stored before the handler begins: after a crash it is rather not run again.
+	// Store this before the handler starts: after a crash, it is better to skip the handler than to
+	// run it twice.
 	if err := a.save(a.ctx, s.owner, []engine.Schedule{row}, nil); err != nil {
 		a.logError("storing what was handled", s, err)
 	}
@@ -236,7 +239,7 @@ func (a *Adapter) handleBatch(s *subscription, j *job, queue []engine.Queued, ba
 	}
 }
 
-// settle removes what was delivered from the queue.
+// settle removes delivered events from the queue.
 func (a *Adapter) settle(s *subscription, j *job, upTo uint64) error {
 	a.mu.Lock()
 	row := j.row(s)
@@ -265,7 +268,7 @@ func (a *Adapter) finish(s *subscription, j *job) {
 	}
 }
 
-// retry takes a run up again after a while.
+// retry schedules another attempt of a run.
 func (a *Adapter) retry(s *subscription, j *job, after time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -273,7 +276,7 @@ func (a *Adapter) retry(s *subscription, j *job, after time.Duration) {
 	a.armLocked(s)
 }
 
-// expire ends a subscription for good and tells the client (MCPE-DEL-3, MCPE-DEL-4).
+// expire ends a subscription permanently and notifies the client (MCPE-DEL-3, MCPE-DEL-4).
 func (a *Adapter) expire(s *subscription) {
 	a.mu.Lock()
 	if s.gone || s.status == wire.MCPEExpired {
@@ -302,8 +305,8 @@ func (a *Adapter) expire(s *subscription) {
 	a.background(func() { a.reconcile(a.ctx, principal, nil) })
 }
 
-// tellExpiredLocked notifies of the expiry, or leaves it for when the client is there again. a.mu is
-// held.
+// tellExpiredLocked notifies the client of the expiry. If the client is disconnected, flushLocked
+// calls it when the client returns. a.mu is held.
 func (a *Adapter) tellExpiredLocked(s *subscription) {
 	if !s.revealed || s.told || s.telling {
 		return
@@ -318,7 +321,7 @@ func (a *Adapter) tellExpiredLocked(s *subscription) {
 		a.mu.Lock()
 		s.telling = false
 		if s.told = told; !told && a.ctx.Err() == nil {
-			a.tellExpiredLocked(s) // another way may have opened meanwhile
+			a.tellExpiredLocked(s) // the client may have reconnected in the meantime
 		}
 		if !told || s.gone {
 			a.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// matchesType reports whether a pattern is for the type: "p.*" for what begins "p.", "*" for all,
-// else exact; nothing else is a wildcard (MCPE-MATCH-2).
+// matchesType reports whether a pattern matches the type. "p.*" matches types that begin with "p.",
+// "*" matches all, and any other pattern matches exactly (MCPE-MATCH-2).
 func matchesType(pattern, event string) bool {
 	if pattern == "*" {
 		return true
@@ -22,20 +22,20 @@ func matchesType(pattern, event string) bool {
 	return pattern == event
 }
 
-// typeMatches reports whether a filter is for the type as such.
+// typeMatches reports whether a filter matches the type, whatever the priority and tags.
 func typeMatches(f *mcpewire.Filter, event string) bool {
 	return len(f.EventTypes) == 0 || slices.ContainsFunc(f.EventTypes, func(p string) bool { return matchesType(p, event) })
 }
 
-// matches reports whether a filter is for the event (MCPE-MATCH-1).
+// matches reports whether a filter matches the event (MCPE-MATCH-1).
 func matches(f *mcpewire.Filter, e *mcpewire.Event) bool {
 	return typeMatches(f, e.Type) &&
 		(len(f.Priority) == 0 || slices.Contains(f.Priority, e.Metadata.Priority)) &&
 		(len(f.Tags) == 0 || slices.ContainsFunc(f.Tags, func(t string) bool { return slices.Contains(e.Metadata.Tags, t) }))
 }
 
-// eventOf is an occurrence as MCPE carries it. Its type's priority and tags hold unless the
-// occurrence's own _meta says otherwise.
+// eventOf converts an occurrence to an MCPE event. Its priority and tags come from its type; the
+// occurrence's _meta overrides the priority and adds tags.
 func eventOf(o *events.Occurrence, info *events.MCPE) mcpewire.Event {
 	e := mcpewire.Event{ID: eventID(o.Name, o.ID), Type: o.Name, Data: o.Raw,
 		Metadata: mcpewire.Metadata{SourceEventID: o.ID, Timestamp: o.Timestamp.String(), Priority: wire.MCPENormal}}

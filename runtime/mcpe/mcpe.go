@@ -1,26 +1,23 @@
-// Package mcpe serves MCPE 2025-01-01 on an event server: six tools by which a model subscribes to
-// the same event types that MCP Events has, and notifications that bring it what one Emit emits.
+// Package mcpe serves MCPE 2025-01-01 on an event server. MCPE offers six tools with which a model subscribes to the
+// same event types as MCP Events. Each Emit also reaches MCPE subscribers, as notifications.
 //
 // Start with [New], after server.New and before the server runs; there is nothing else to call.
-// [Options] bound what clients may do and switch on what is off at first: the handlers that run
-// commands ([BashOptions]), post to webhooks ([WebhookOptions]) or ask an agent ([AgentOptions]).
+// [Options] limits clients and enables features that are off by default: handlers that run commands ([BashOptions]),
+// post to webhooks ([WebhookOptions]) or call an agent ([AgentOptions]).
 //
-// Who subscribes is the authenticated principal, else the session. Notifications go to the session
-// or, on revision 2026-07-28, to the principal's subscriptions/listen requests that carry
-// "io.modelcontextprotocol/mcpe": true in their _meta. Serve through package transport: it carries
-// stdio, in-memory and io transports, Streamable HTTP and, by NewSSEHandler, HTTP+SSE; WebSocket is no
-// transport of the SDK. Without it there is no way to bring notifications to a session, and
-// subscribing is refused to callers without a principal.
+// The subscriber is the authenticated principal or, without one, the session. Notifications go to the session or, on
+// revision 2026-07-28, to the principal's subscriptions/listen requests that carry "io.modelcontextprotocol/mcpe":
+// true in their _meta. Serve through package transport: it carries stdio, in-memory and io transports, Streamable
+// HTTP and, with NewSSEHandler, HTTP+SSE. WebSocket is not a transport of the SDK. Without package transport,
+// notifications cannot reach a session, and callers without a principal cannot subscribe.
 //
-// MCPE has no subscription arguments: an event type is read with those that [Options.Arguments]
-// gives, and one whose inputSchema needs arguments that nobody gives is not offered. Visibility,
-// authorization, Match, Transform and the subscription hooks apply as they do to a push
-// subscription of the principal.
+// MCPE has no subscription arguments. The adapter reads an event type with the arguments from [Options.Arguments],
+// and refuses a type whose inputSchema requires further arguments. Visibility, authorization, Match, Transform and
+// the subscription hooks apply as they do to a push subscription of the principal.
 //
-// Inside, a watch (watch.go) follows the event types that a principal's subscriptions match and
-// gives occurrences to realtime notifications (deliver.go), to the queues of scheduled deliveries
-// (job.go) and to handlers (handle.go). Queues and subscriptions of principals are in an
-// engine.Schedules.
+// Internally, a watch (watch.go) follows the event types that a principal's subscriptions match. It passes
+// occurrences to realtime notifications (deliver.go), to the queues of scheduled deliveries (job.go) and to handlers
+// (handle.go). An engine.Schedules stores the queues and subscriptions of principals.
 package mcpe
 
 import (
@@ -43,7 +40,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// An Adapter serves MCPE on one event server. Its methods are safe for concurrent use.
+// An Adapter serves MCPE on an event server. Its methods are safe for concurrent use.
 type Adapter struct {
 	es      *port.Port
 	srv     *mcp.Server
@@ -56,7 +53,7 @@ type Adapter struct {
 	ctx    context.Context // ends with Shutdown
 	cancel context.CancelFunc
 	work   sync.WaitGroup
-	slots  chan struct{} // handlers that run at a time
+	slots  chan struct{} // limits concurrent handlers
 	stops  []func()
 	closed sync.Once
 
@@ -66,13 +63,13 @@ type Adapter struct {
 	owners  map[string]*owner
 	watches map[string]*watch // by principal
 	heads   map[string]string // cursors of types that are new, until a watch has them
-	known   map[string]bool   // types that were seen
+	known   map[string]bool   // types seen so far
 	scope   string            // distinguishes the clientIds of sessions
 }
 
-// New serves MCPE over the event types of es, those that are registered later included. It
-// restores subscriptions from the store. The adapter ends with es, or with [Adapter.Shutdown]. A second one for es is
-// an error.
+// New serves MCPE for the event types of es, including types that are registered later. It restores subscriptions
+// from the store. The adapter stops when es shuts down, or by [Adapter.Shutdown]. A second adapter for es is an
+// error.
 func New(es *server.Server, o Options) (*Adapter, error) {
 	if es == nil {
 		return nil, errors.New("mcpe.New: no server given")
@@ -108,7 +105,7 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 	a.es.Advertise(wire.MCPECapability, func(info *mcp.Implementation) any { return a.capabilities(info) })
 	a.typesChanged()
 	a.addTools()
-	a.srv.AddReceivingMiddleware(a.tailorTools)
+	a.es.AddMiddleware(a.tailorTools)
 	a.stops = append(a.stops, a.es.OnListChanged(a.typesChanged), a.es.OnOutlet(a.outletOpened))
 	a.stops = append(a.stops, func() func() {
 		stop := make(chan struct{})
@@ -125,9 +122,9 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 	return a, nil
 }
 
-// Shutdown ends every delivery and handler and waits for them as long as ctx allows; the error then
-// wraps that of ctx. What is stored stays for the next start. Tools answer with an internal error
-// afterwards. It may be called more than once.
+// Shutdown stops all deliveries and handlers and waits for them until ctx ends. If ctx ends first, the error wraps
+// ctx.Err(). The store keeps its data for the next start. Afterwards the tools answer with an internal error.
+// Shutdown may be called more than once.
 func (a *Adapter) Shutdown(ctx context.Context) error {
 	a.end()
 	done := make(chan struct{})
@@ -143,7 +140,7 @@ func (a *Adapter) Shutdown(ctx context.Context) error {
 	}
 }
 
-// end stops everything without waiting; nothing new begins.
+// end stops everything without waiting and prevents new work.
 func (a *Adapter) end() {
 	a.closed.Do(func() {
 		a.mu.Lock()
@@ -159,33 +156,33 @@ func (a *Adapter) end() {
 	})
 }
 
-// background runs f in a goroutine that Shutdown waits for; not after Shutdown.
+// background runs f in a goroutine that Shutdown waits for. After Shutdown it does nothing.
 func (a *Adapter) background(f func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.backgroundLocked(f)
 }
 
-// backgroundLocked is background for who holds a.mu.
+// backgroundLocked is background for callers that hold a.mu.
 func (a *Adapter) backgroundLocked(f func()) {
 	if !a.ending {
 		a.work.Go(f)
 	}
 }
 
-// An owner is a client: whose subscriptions are (MCPE-ID-1).
+// An owner is a client that owns subscriptions (MCPE-ID-1).
 type owner struct {
-	key       string // unique: "p " and the principal, or "s " and the session
+	key       string // unique: "p " + principal, or "s " + session
 	clientID  string
 	principal string
-	session   string // of an owner that is a session
+	session   string // set if the owner is a session
 	subs      map[string]*subscription
-	bound     []string      // its sessions, the latest first
-	slots     chan struct{} // handlers that run at a time
+	bound     []string      // its sessions, latest first
+	slots     chan struct{} // limits concurrent handlers
 	limits    limits
 }
 
-// store is where the owner's subscriptions are kept.
+// storeOf returns the store of the owner's subscriptions.
 func (a *Adapter) storeOf(o *owner) engine.Schedules {
 	if o.session != "" {
 		return a.passing
@@ -193,7 +190,7 @@ func (a *Adapter) storeOf(o *owner) engine.Schedules {
 	return a.durable
 }
 
-// ownerOf finds the client of a call; nil when there is none that could be told from others.
+// ownerOf returns the client of a call, or nil if the call has neither a principal nor a session.
 func (a *Adapter) ownerOf(c port.Caller) *owner {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -219,7 +216,7 @@ func (a *Adapter) ownerOf(c port.Caller) *owner {
 	return o
 }
 
-// principalOwner is the owner of that principal. a.mu is held.
+// principalOwner returns the owner for a principal. a.mu is held.
 func (a *Adapter) principalOwner(principal string) *owner {
 	key := "p " + principal
 	o := a.owners[key]
@@ -236,7 +233,7 @@ func (a *Adapter) newOwner(key string) *owner {
 	return o
 }
 
-// forget removes what a session owned, which nobody can reach any more.
+// forget removes the subscriptions of an ended session.
 func (a *Adapter) forget(o *owner) {
 	a.mu.Lock()
 	delete(a.owners, o.key)
@@ -250,8 +247,7 @@ func (a *Adapter) forget(o *owner) {
 	}
 }
 
-// bind notes by which session a client called, so that its notifications find it, and delivers what
-// waited for it.
+// bind records the session of a client's call, for its notifications, and delivers its pending events.
 func (a *Adapter) bind(o *owner, c port.Caller) {
 	a.mu.Lock()
 	if c.Session != "" {
@@ -267,7 +263,7 @@ func (a *Adapter) bind(o *owner, c port.Caller) {
 	a.mu.Unlock()
 }
 
-// outletOpened delivers what waited for a peer that is reachable again.
+// outletOpened delivers the pending events of a peer that has reconnected.
 func (a *Adapter) outletOpened(out port.Outlet) {
 	if out.Session == "" && out.Key != wire.MetaMCPE {
 		return
@@ -289,11 +285,11 @@ func (a *Adapter) outletOpened(out port.Outlet) {
 	})
 }
 
-// newID makes a UUID v4.
+// newID returns a random UUID v4.
 func newID() string { return uuid.NewString() }
 
-// eventID is the UUID v4 of an occurrence: the same whenever and to whom it is delivered, so that
-// who gets it twice can tell (MCPE-NOTE-2).
+// eventID returns the UUID v4 of an occurrence. It is the same for every delivery and recipient, so that a client can
+// recognize duplicates (MCPE-NOTE-2).
 func eventID(event, sourceID string) string {
 	id := uuid.NewSHA1(uuid.NameSpaceOID, []byte(event+"\x00"+sourceID))
 	id[6] = id[6]&0x0f | 0x40

@@ -13,67 +13,70 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// Options configure an [Adapter]. The zero value serves everything but handlers, in memory.
+// Options configures an [Adapter]. The zero value enables everything except handlers, and keeps
+// subscriptions in memory.
 type Options struct {
-	// Name and Version are the serverInfo of the capability object; empty means the SDK server's.
+	// Name and Version are the serverInfo in the capability object; empty means the SDK server's
+	// values.
 	Name, Version string
 	// Store keeps the subscriptions of principals, their queues and schedules; nil keeps them
-	// in memory. Those of sessions without a principal end with the session. See MCPE-DEL-6.
+	// in memory. Subscriptions of sessions without a principal end with the session. See
+	// MCPE-DEL-6.
 	Store engine.Schedules
 
-	// MaxActive is how many active subscriptions one client may have; default 100. In any state it
-	// may have ten times as many. See MCPE-TOOL-5.
+	// MaxActive bounds the active subscriptions of one client; default 100. A client may have ten
+	// times as many in any state. See MCPE-TOOL-5.
 	MaxActive int
-	// MaxFilters is how many values all fields of one filter may have together; default 100.
-	// See MCPE-CAP-3.
+	// MaxFilters bounds the total number of values in one filter; default 100. See MCPE-CAP-3.
 	MaxFilters int
-	// MaxQueue bounds the queue of each scheduled delivery; beyond it the oldest events are dropped
-	// and counted; default 10,000. See MCPE-DEL-2.
+	// MaxQueue bounds the queue of each scheduled delivery; default 10,000. If it is full, the
+	// oldest events are dropped and counted. See MCPE-DEL-2.
 	MaxQueue int
 	// MaxBatch is the largest maxEventsPerDelivery; default 1,000.
 	MaxBatch int
 
-	// WithoutPause, WithoutExpiration, WithoutRealtime, WithoutCron and WithoutScheduled switch
-	// parts off: they are not advertised and are refused. See MCPE-CAP-1.
+	// WithoutPause, WithoutExpiration, WithoutRealtime, WithoutCron and WithoutScheduled disable
+	// features. The adapter does not advertise them and refuses their use. See MCPE-CAP-1.
 	WithoutPause, WithoutExpiration, WithoutRealtime, WithoutCron, WithoutScheduled bool
-	// Envelope wraps every notification in notifications/message, for clients that read only log
+	// Envelope wraps every notification in notifications/message, for clients that only read log
 	// messages. See MCPE-NOTE-1.
 	Envelope bool
 
-	// SubscribeRate limits the subscriptions that one client creates; default 10 a second in
+	// SubscribeRate limits the subscriptions that one client creates; default 10 per second in
 	// bursts of 200. See MCPE-RATE-1.
 	SubscribeRate Rate
-	// PublishRate limits the occurrences of one event type that are notified of and handled at
-	// once; beyond it they are dropped and counted, but for queues; default 1,000 a second in
-	// bursts of 5,000. See MCPE-RATE-1.
+	// PublishRate limits the realtime notifications and handler calls for one event type.
+	// Occurrences above it are dropped and counted; queues still receive them. The default is 1,000
+	// per second in bursts of 5,000. See MCPE-RATE-1.
 	PublishRate Rate
-	// NotifyRate limits the notifications to one client: beyond it realtime ones are dropped and
-	// counted, scheduled ones wait; default 100 a second in bursts of 1,000. See MCPE-RATE-1.
+	// NotifyRate limits the notifications to one client. Above it, realtime notifications are
+	// dropped and counted, and scheduled ones wait. The default is 100 per second in bursts of
+	// 1,000. See MCPE-RATE-1.
 	NotifyRate Rate
 
-	// Arguments gives the subscription arguments with which a principal's subscriptions read an
-	// event type; nil means none.
+	// Arguments returns the subscription arguments for a principal and an event type; nil means
+	// none.
 	Arguments func(principal, event string) json.RawMessage
 
-	// Bash, Webhook and Agent allow the handlers of their kind; nil refuses them. See MCPE-HAN-1 to
-	// 3.
+	// Bash, Webhook and Agent enable handlers of that kind; nil disables them. See MCPE-HAN-1
+	// to 3.
 	Bash    *BashOptions
 	Webhook *WebhookOptions
 	Agent   *AgentOptions
-	// MaxHandlers and MaxHandlersPerClient are how many handlers run at a time; default 16 and 4.
+	// MaxHandlers and MaxHandlersPerClient bound the concurrent handlers; default 16 and 4.
 	MaxHandlers, MaxHandlersPerClient int
-	// MaxHandlerQueue is how many events wait for the handler of one subscription; beyond it they
-	// are dropped and counted; default 100.
+	// MaxHandlerQueue bounds the calls that wait for one subscription's handler; default 100.
+	// Further events are dropped and counted.
 	MaxHandlerQueue int
 
-	// Logger receives what clients are not told; default slog.Default().
+	// Logger receives errors whose details clients do not see; default slog.Default().
 	Logger *slog.Logger
-	// Meter makes the metrics; default the global one.
+	// Meter creates the metrics; default the global meter.
 	Meter metric.Meter
 }
 
-// A Rate is so many in a second, in bursts of at most Burst. The zero value means the default, a
-// negative PerSecond no limit.
+// A Rate is a limit per second, with bursts of at most Burst. The zero value means the default; a
+// negative PerSecond means no limit.
 type Rate struct {
 	PerSecond float64
 	Burst     int
@@ -103,7 +106,7 @@ func (o *Options) newLimits() limits {
 	return limits{subscribe: o.SubscribeRate.limiter(), notify: o.NotifyRate.limiter()}
 }
 
-// anyStatus is how many subscriptions a client may have for each active one.
+// anyStatus is the factor between MaxActive and the limit of a client's subscriptions in any state.
 const anyStatus = 10
 
 func (o *Options) setDefaults() {
@@ -127,7 +130,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// channels are those that are switched on.
+// channels returns the enabled channels.
 func (o *Options) channels() []string {
 	all := []string{}
 	for _, c := range []struct {
@@ -141,7 +144,7 @@ func (o *Options) channels() []string {
 	return all
 }
 
-// priorities are the four of the protocol, in order.
+// priorities lists the protocol's priorities, lowest first.
 var priorities = []string{wire.MCPELow, wire.MCPENormal, wire.MCPEHigh, wire.MCPECritical}
 
 // Defaults of the schedules (specification, section 8).
@@ -149,7 +152,7 @@ const (
 	defaultBatch   = 100
 	defaultZone    = "UTC"
 	retryDelivery  = time.Second
-	maxTimer       = time.Hour // then the wall clock is looked at again
+	maxTimer       = time.Hour // then check the wall clock
 	storeTimeout   = 30 * time.Second
 	maxEarlyEvents = 1000
 )

@@ -1,6 +1,6 @@
 package mcpe
 
-//lint:file-ignore SA1019 sampling is on its way out of the protocol; clients that have it are served until then.
+//lint:file-ignore SA1019 sampling is deprecated in the protocol; clients that still offer it are served until its removal.
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// sample asks the subscriber's model on its session.
+// sample sends the request to the subscriber's model on its session.
 func (g *agent) sample(ctx context.Context, request AgentRequest, ss *mcp.ServerSession) error {
 	if ss == nil {
 		return errors.New("the subscriber has no session to sample on")

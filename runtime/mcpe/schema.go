@@ -11,7 +11,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/cron"
 )
 
-// A schema is a JSON Schema; its members come out sorted, so that equal ones are equal text.
+// A schema is a JSON Schema. Its members are encoded in sorted order, so that equal schemas have
+// equal text.
 type schema map[string]any
 
 func text(description string) schema { return schema{"type": "string", "description": description} }
@@ -35,7 +36,7 @@ func oneOf(values []string, description string) schema {
 	return schema{"type": "string", "enum": values, "description": description}
 }
 
-// filterSchema describes a filter with the types that exist for who asks (MCPE-TOOL-1).
+// filterSchema describes a filter, with the types that the caller may see (MCPE-TOOL-1).
 func filterSchema(infos []events.Info) schema {
 	var known []any
 	for _, info := range infos {
@@ -51,7 +52,7 @@ func filterSchema(infos []events.Info) schema {
 		known = append(known, schema{"const": p, "description": "Every type that begins with " + strings.TrimSuffix(p, "*") + " - " + strings.Join(names, ", ")})
 	}
 	known = append(known, schema{"const": "*", "description": "Every type."},
-		schema{"type": "string", "description": "A type, or a prefix with a star after its last dot, that is not listed here."})
+		schema{"type": "string", "description": "Another type, or a prefix that ends in a dot and a star."})
 	return members("Which events to receive: all given fields must match, any value within a field may. An absent or empty field matches everything.", schema{
 		"eventTypes": list(schema{"anyOf": known}, "Event types, exact or with a trailing wildcard."),
 		"tags":       list(schema{"type": "string"}, "Events with any of these tags."),
@@ -59,7 +60,7 @@ func filterSchema(infos []events.Info) schema {
 	})
 }
 
-// prefixes are the wildcards that match more than nothing, in order.
+// prefixes returns the wildcards that match at least one type, sorted.
 func prefixes(infos []events.Info) []string {
 	var all []string
 	for _, info := range infos {
@@ -76,8 +77,8 @@ func prefixes(infos []events.Info) []string {
 func (a *Adapter) deliverySchema() schema {
 	channels := a.o.channels()
 	about := map[string]string{
-		wire.MCPERealtime:  "realtime: each event at once",
-		wire.MCPECron:      "cron: collected, again and again by cronSchedule",
+		wire.MCPERealtime:  "realtime: each event immediately",
+		wire.MCPECron:      "cron: collected, repeatedly by cronSchedule",
 		wire.MCPEScheduled: "scheduled: collected, once at scheduledDelivery.deliverAt",
 	}
 	var lines []string
@@ -98,7 +99,7 @@ func (a *Adapter) deliverySchema() schema {
 		p["scheduledDelivery"] = members("When the channel scheduled delivers.", schema{
 			"deliverAt":       schema{"type": "string", "format": "date-time", "description": "RFC 3339, with any offset."},
 			"timezone":        zone,
-			"description":     text("What it is for."),
+			"description":     text("Purpose of the delivery."),
 			"aggregateEvents": schema{"type": "boolean", "description": "One notification for all events (default), or one for each."},
 			"autoExpire":      schema{"type": "boolean", "description": "The subscription expires after the delivery (default)."},
 		}, "deliverAt")
@@ -106,7 +107,7 @@ func (a *Adapter) deliverySchema() schema {
 	return members("How events are delivered; absent means realtime.", p)
 }
 
-// handlerSchema describes the allowed kinds, nil when there is none.
+// handlerSchema describes the allowed kinds of handlers. It returns nil without any.
 func (a *Adapter) handlerSchema() schema {
 	var kinds []string
 	for _, k := range []string{wire.MCPEBash, wire.MCPEWebhook, wire.MCPEAgent} {
@@ -117,7 +118,7 @@ func (a *Adapter) handlerSchema() schema {
 	if len(kinds) == 0 {
 		return nil
 	}
-	p := schema{"type": oneOf(kinds, "What the server does with each event, beside notifying."),
+	p := schema{"type": oneOf(kinds, "An action for each event, in addition to the notification."),
 		"timeout": schema{"type": "integer", "minimum": 0, "description": "Milliseconds."}}
 	if b, ok := a.kinds[wire.MCPEBash].(*bash); ok {
 		p["command"] = oneOf(slices.Clone(b.o.Allow), "For bash: the command, run without a shell.")
@@ -137,14 +138,14 @@ func (a *Adapter) handlerSchema() schema {
 		p["tools"] = list(schema{"type": "string"}, "For agent: tools that it may use.")
 		p["maxTokens"] = schema{"type": "integer", "minimum": 1, "description": "For agent."}
 	}
-	return members("What the server itself does with each event; null for nothing.", p, "type")
+	return members("An action that the server runs for each event; null means no action.", p, "type")
 }
 
-// changeSchema are the members of a subscription that a client can set.
+// changeSchema returns the members of a subscription that a client can set.
 func (a *Adapter) changeSchema(infos []events.Info) schema {
 	p := schema{"filter": filterSchema(infos), "delivery": a.deliverySchema()}
 	if !a.o.WithoutExpiration {
-		p["expiresAt"] = schema{"type": []string{"string", "null"}, "format": "date-time", "description": "When the subscription ends by itself; null for never."}
+		p["expiresAt"] = schema{"type": []string{"string", "null"}, "format": "date-time", "description": "When the subscription expires; null means never."}
 	}
 	if h := a.handlerSchema(); h != nil {
 		h["type"] = []string{"object", "null"}
@@ -155,7 +156,7 @@ func (a *Adapter) changeSchema(infos []events.Info) schema {
 
 var subscriptionID = text("The id that events_subscribe returned.")
 
-// tools are the tools with the event types that exist for who asks (MCPE-TOOL-1).
+// tools returns the tools, described with the event types that the caller may see (MCPE-TOOL-1).
 func (a *Adapter) tools(infos []events.Info) []*mcp.Tool {
 	id := members("", schema{"subscriptionId": subscriptionID}, "subscriptionId")
 	updates := members("What to change.", a.changeSchema(infos))
@@ -170,25 +171,25 @@ func (a *Adapter) tools(infos []events.Info) []*mcp.Tool {
 		tool(wire.MCPEToolSubscribe, "Subscribe to events",
 			"Create a subscription to events of this server. Events then arrive as notifications until the subscription is removed or expires. Returns the subscription with its id.",
 			members("", a.changeSchema(infos)), subscriptionSchema(), mcp.ToolAnnotations{DestructiveHint: &no}),
-		tool(wire.MCPEToolUnsubscribe, "Unsubscribe from events", "Remove one of your subscriptions, with the events that wait in it.",
+		tool(wire.MCPEToolUnsubscribe, "Unsubscribe from events", "Remove one of your subscriptions, with its pending events.",
 			id, outcomeSchema(), mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true}),
-		tool(wire.MCPEToolList, "List event subscriptions", "List your subscriptions, with how many events wait in each and when it is due next.",
-			members("", schema{"status": oneOf([]string{wire.MCPEActive, wire.MCPEPaused, wire.MCPEExpired}, "Only those of this status.")}),
+		tool(wire.MCPEToolList, "List event subscriptions", "List your subscriptions, with the number of pending events and the next run of each.",
+			members("", schema{"status": oneOf([]string{wire.MCPEActive, wire.MCPEPaused, wire.MCPEExpired}, "Only subscriptions with this status.")}),
 			open(schema{"subscriptions": schema{"type": "array", "items": subscriptionSchema()}}), mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true}),
-		tool(wire.MCPEToolUpdate, "Change an event subscription", "Change the filter, delivery or expiry of one of your subscriptions. What is given replaces the old value whole, what is absent stays.",
+		tool(wire.MCPEToolUpdate, "Change an event subscription", "Change the filter, delivery or expiry of one of your subscriptions. A given value replaces the old one completely; absent values stay unchanged.",
 			members("", update, "subscriptionId"), subscriptionSchema(), mcp.ToolAnnotations{DestructiveHint: &no, IdempotentHint: true}),
 	}
 	if !a.o.WithoutPause {
 		all = append(all,
 			tool(wire.MCPEToolPause, "Pause an event subscription", "Stop delivery of one of your subscriptions. Realtime events are dropped while it is paused; collected ones are kept.",
 				id, outcomeSchema(), mcp.ToolAnnotations{DestructiveHint: &no, IdempotentHint: true}),
-			tool(wire.MCPEToolResume, "Resume an event subscription", "Go on with the delivery of a paused subscription.",
+			tool(wire.MCPEToolResume, "Resume an event subscription", "Continue the delivery of a paused subscription.",
 				id, outcomeSchema(), mcp.ToolAnnotations{DestructiveHint: &no, IdempotentHint: true}))
 	}
 	return all
 }
 
-// open describes a result: an object without required members that may be an error instead
+// open describes a result: an object without required members, which may hold an error instead
 // (MCPE-TOOL-2).
 func open(properties schema) schema {
 	properties["error"] = members("Why the call was refused.", schema{"code": schema{"type": "integer"}, "name": schema{"type": "string"},
@@ -207,6 +208,6 @@ func subscriptionSchema() schema {
 		"clientId": schema{"type": "string"}, "filter": schema{"type": "object"}, "delivery": schema{"type": "object"}, "handler": schema{"type": "object"},
 		"status":    oneOf([]string{wire.MCPEActive, wire.MCPEPaused, wire.MCPEExpired}, "Whether events are delivered."),
 		"createdAt": when, "updatedAt": when, "expiresAt": when, "nextRun": when, "pendingEvents": schema{"type": "integer"},
-		"warnings": list(schema{"type": "string"}, "What is allowed and probably not meant."),
+		"warnings": list(schema{"type": "string"}, "Valid but probably unintended settings."),
 	})
 }

@@ -16,30 +16,30 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A subscription is one subscription of a client. Its fields are guarded by Adapter.mu but for
-// those that say otherwise.
+// A subscription is one subscription of a client. Adapter.mu guards its fields unless noted
+// otherwise.
 type subscription struct {
 	id    string
 	owner *owner
 
 	filter  mcpewire.Filter
-	trying  *mcpewire.Filter // one that an update would like, followed beside filter until it is decided
+	trying  *mcpewire.Filter // filter of an update in progress, followed in addition to filter
 	plan    *plan
 	handler *mcpewire.Handler
 	status  string
 	created time.Time
 	updated time.Time
 	expires time.Time          // zero for never
-	session string             // by which it was made; "" in the stateless era
-	server  *mcp.ServerSession // the SDK's, which handlers may ask
-	told    bool               // the client has been told of the expiry
-	telling bool               // that is on its way
+	session string             // that created it; "" in the stateless era
+	server  *mcp.ServerSession // for handlers that use sampling
+	told    bool               // the client was notified of the expiry
+	telling bool               // that notification is in flight
 
 	jobs  map[string]*job // by channel
 	timer *time.Timer
 	gone  bool
 
-	// revealed tells that the client knows the id (MCPE-NOTE-3); early waits for that.
+	// revealed reports that the client knows the id (MCPE-NOTE-3); early buffers events until then.
 	revealed bool
 	early    []mcpewire.Event
 
@@ -50,7 +50,7 @@ type subscription struct {
 	}
 }
 
-// A record is a subscription as the store keeps it.
+// A record is a subscription's state in the store.
 type record struct {
 	Filter   mcpewire.Filter   `json:"filter"`
 	Delivery mcpewire.Delivery `json:"delivery"`
@@ -62,13 +62,13 @@ type record struct {
 	Told     bool              `json:"told,omitempty"`
 }
 
-// stored is the subscription's row. a.mu is held.
+// stored returns the subscription's row in the store. a.mu is held.
 func (s *subscription) stored() engine.Schedule {
 	return engine.Schedule{ID: s.id, Owner: s.owner.principal, Record: encode(&record{Filter: s.filter, Delivery: s.plan.wire,
 		Handler: s.handler, Status: s.status, Created: s.created, Updated: s.updated, Expires: s.expires, Told: s.told})}
 }
 
-// view is the subscription as results show it. a.mu is held.
+// view returns the subscription for a tool's result. a.mu is held.
 func (s *subscription) view() *mcpewire.Subscription {
 	v := &mcpewire.Subscription{ID: s.id, SubscriptionID: s.id, ClientID: s.owner.clientID, Filter: s.filter, Delivery: s.plan.wire,
 		Handler: s.handler, Status: s.status, CreatedAt: stamp(s.created), UpdatedAt: stamp(s.updated)}
@@ -78,15 +78,15 @@ func (s *subscription) view() *mcpewire.Subscription {
 	return v
 }
 
-// stopTimer stops what is to come. a.mu is held.
+// stopTimer stops the timer of the next run or expiry. a.mu is held.
 func (s *subscription) stopTimer() {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
 }
 
-// setPlan gives the subscription other schedules; jobs whose schedule stays keep their state. It
-// returns the rows to be written and those to be removed. a.mu is held.
+// setPlan replaces the subscription's schedules; jobs of remaining channels keep their state. It
+// returns the rows to write and the keys to delete. a.mu is held.
 func (s *subscription) setPlan(p *plan, now time.Time) (put []engine.Schedule, drop []string) {
 	old := s.jobs
 	s.plan, s.jobs = p, map[string]*job{}
@@ -113,7 +113,7 @@ func (s *subscription) setPlan(p *plan, now time.Time) (put []engine.Schedule, d
 	return put, drop
 }
 
-// save writes rows and removes others.
+// save writes rows and deletes the keys in drop.
 func (a *Adapter) save(ctx context.Context, o *owner, put []engine.Schedule, drop []string) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -131,7 +131,7 @@ func (a *Adapter) save(ctx context.Context, o *owner, put []engine.Schedule, dro
 	return nil
 }
 
-// remove takes a subscription away, queues included.
+// remove deletes a subscription with its queues.
 func (a *Adapter) remove(ctx context.Context, s *subscription) error {
 	a.mu.Lock()
 	if s.gone {
@@ -153,7 +153,7 @@ func (a *Adapter) remove(ctx context.Context, s *subscription) error {
 	return a.save(ctx, s.owner, nil, drop)
 }
 
-// restore reads the subscriptions of principals from the store.
+// restore loads the subscriptions of principals from the store.
 func (a *Adapter) restore(ctx context.Context) error {
 	rows := map[string]engine.Schedule{}
 	for after := ""; ; {
@@ -220,8 +220,7 @@ func (a *Adapter) restoreOne(row engine.Schedule, rows map[string]engine.Schedul
 	return nil
 }
 
-// resumeAll starts what was restored: followers first, so that what happened meanwhile is in the
-// queues before a missed run delivers them.
+// resumeAll starts the timers and followers of the restored subscriptions.
 func (a *Adapter) resumeAll() {
 	a.mu.Lock()
 	principals := map[string]bool{}

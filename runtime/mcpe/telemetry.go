@@ -11,18 +11,18 @@ import (
 
 const scopeName = "github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
 
-// Stats count what became of events since the adapter was made; the metrics mcp.events.mcpe.notifications,
-// .dropped and .handlers count the same.
+// Stats counts the outcomes of events since the adapter was created. The metrics
+// mcp.events.mcpe.notifications, .dropped and .handlers count the same.
 type Stats struct {
-	// Notified counts notifications that were handed to a connection.
+	// Notified counts notifications that a connection accepted.
 	Notified int64
-	// Dropped counts events that were not: by disconnection, rate or a full queue.
+	// Dropped counts events lost by disconnection, a rate limit, a full queue or a gap.
 	Dropped int64
-	// Handled and Failed count runs of handlers by how they ended.
+	// Handled and Failed count the successful and failed runs of handlers.
 	Handled, Failed int64
 }
 
-// Reasons, which are error types of the metric mcp.events.mcpe.dropped.
+// Reasons for drops, the error types of the metric mcp.events.mcpe.dropped.
 const (
 	droppedDisconnected = "disconnected"
 	droppedRate         = "rate"

@@ -15,15 +15,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// A call is one call of a tool by a client.
+// A call is a client's call of a tool.
 type call struct {
 	caller port.Caller
 	owner  *owner
 	args   object
 }
 
-// addTools registers the tools. What is registered names no event type: who may see which is told
-// by tailorTools.
+// addTools registers the tools without event types; tailorTools adds the types that each caller may
+// see.
 func (a *Adapter) addTools() {
 	serve := map[string]func(context.Context, *call) (any, *refusal){
 		wire.MCPEToolSubscribe: a.subscribe, wire.MCPEToolUnsubscribe: a.unsubscribe, wire.MCPEToolList: a.list,
@@ -34,7 +34,7 @@ func (a *Adapter) addTools() {
 	}
 }
 
-// refreshTools tells clients that the tools describe other event types now.
+// refreshTools notifies clients that the tools' event types have changed.
 func (a *Adapter) refreshTools() {
 	if a.ctx.Err() == nil {
 		t := a.tools(nil)[0]
@@ -42,7 +42,8 @@ func (a *Adapter) refreshTools() {
 	}
 }
 
-// tailorTools is middleware that describes to each caller the event types that it may see (LIST-4).
+// tailorTools is middleware that describes the tools with the event types that the caller may see
+// (LIST-4).
 func (a *Adapter) tailorTools(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		res, err := next(ctx, method, req)
@@ -67,7 +68,7 @@ func (a *Adapter) tailorTools(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// handler makes a tool's handler of what serves it.
+// handler returns the tool handler that calls serve.
 func (a *Adapter) handler(name string, serve func(context.Context, *call) (any, *refusal)) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		c := &call{caller: a.es.CallerOf(ctx, req)}
@@ -79,7 +80,7 @@ func (a *Adapter) handler(name string, serve func(context.Context, *call) (any, 
 			return refused(name, err), nil
 		}
 		if c.owner = a.ownerOf(c.caller); c.owner == nil {
-			return refused(name, refuse(mcpewire.CodeUnauthorized, "Subscriptions need an authenticated caller here: there is no session that could tell clients apart.")), nil
+			return refused(name, refuse(mcpewire.CodeUnauthorized, "Subscriptions need an authenticated caller here, because the server cannot distinguish clients without a session.")), nil
 		}
 		c.caller.AfterReply(func() { a.bind(c.owner, c.caller) })
 		result, err := serve(ctx, c)
@@ -91,7 +92,7 @@ func (a *Adapter) handler(name string, serve func(context.Context, *call) (any, 
 	}
 }
 
-// refused is a refusal as a tool's result (MCPE-TOOL-4).
+// refused converts a refusal to a tool's result (MCPE-TOOL-4).
 func refused(tool string, err *refusal) *mcp.CallToolResult {
 	content := struct {
 		Success *bool            `json:"success,omitempty"`
@@ -102,7 +103,7 @@ func refused(tool string, err *refusal) *mcp.CallToolResult {
 	}
 	raw := encode(&content)
 	said := []mcp.Content{&mcp.TextContent{Text: err.Message}}
-	if content.Success != nil { // the original client reads success in the first text, also of an error
+	if content.Success != nil { // the original client reads success from the first text, even of an error
 		said = append([]mcp.Content{&mcp.TextContent{Text: string(raw)}}, said...)
 	}
 	return &mcp.CallToolResult{IsError: true, Content: said, StructuredContent: raw}
@@ -113,8 +114,8 @@ func (a *Adapter) internal(doing string, err error) *refusal {
 	return refuse(mcpewire.CodeInternal, "The server could not do that now.")
 }
 
-// find returns the subscription that a call names, if it is the caller's: one of somebody else is
-// as unknown as one that never was (MCPE-ID-1). a.mu is held.
+// find returns the subscription that a call names. A subscription of another client gives the same
+// error as an unknown id (MCPE-ID-1). a.mu is held.
 func (a *Adapter) find(c *call) (*subscription, *refusal) {
 	id, err := c.args.text("subscriptionId")
 	if err != nil {
@@ -130,7 +131,7 @@ func (a *Adapter) find(c *call) (*subscription, *refusal) {
 	}
 	s := a.subs[id]
 	if s == nil || s.owner != c.owner {
-		return nil, refuse(mcpewire.CodeNotFound, "There is no subscription %.64q.", id)
+		return nil, refuse(mcpewire.CodeNotFound, "Subscription %.64q not found.", id)
 	}
 	return s, nil
 }
@@ -146,7 +147,7 @@ func (o *owner) active() (n int) {
 }
 
 func (a *Adapter) limitReached() *refusal {
-	return refuse(mcpewire.CodeLimitReached, "You have the %d active subscriptions that are allowed; remove or pause one first.", a.o.MaxActive)
+	return refuse(mcpewire.CodeLimitReached, "You have the maximum of %d active subscriptions; remove or pause one first.", a.o.MaxActive)
 }
 
 func (a *Adapter) subscribe(ctx context.Context, c *call) (any, *refusal) {
@@ -201,8 +202,8 @@ func (a *Adapter) subscribe(ctx context.Context, c *call) (any, *refusal) {
 	return view, nil
 }
 
-// watchFor makes a subscription's types followed. A type that the filter names and that the caller
-// may not follow refuses it; one that a wildcard matches is left out.
+// watchFor follows the types of a subscription's filter. A type that the filter names exactly but
+// the caller may not follow is a refusal; types matched by a wildcard are skipped.
 func (a *Adapter) watchFor(ctx context.Context, s *subscription, f *mcpewire.Filter) (warnings []string, _ *refusal) {
 	principal := s.owner.principal
 	err := a.reconcile(ctx, principal, f.EventTypes)
@@ -248,7 +249,7 @@ func (a *Adapter) list(ctx context.Context, c *call) (any, *refusal) {
 		return nil, err
 	}
 	if status != "" && !slices.Contains([]string{wire.MCPEActive, wire.MCPEPaused, wire.MCPEExpired}, status) {
-		return nil, invalid("status", "%.32q is none of active, paused, expired", status)
+		return nil, invalid("status", "%.32q is not one of active, paused, expired", status)
 	}
 	a.mu.Lock()
 	var found []*subscription

@@ -17,14 +17,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// modeName is what hooks find as the mode of an adapter's subscriptions.
+// modeName is the mode of an adapter's subscriptions in hooks.
 const modeName = wire.MCPEName
 
-// retryFollow is how long a type that cannot be followed is left alone.
+// retryFollow is the time between attempts to follow a type.
 const retryFollow = 30 * time.Second
 
-// A watch follows the event types that the subscriptions of one principal match: that of nobody
-// serves all sessions without one, which may see the same.
+// A watch follows the event types that a principal's subscriptions match. The watch of the empty
+// principal serves all sessions without a principal, which may see the same types.
 type watch struct {
 	principal string
 	changing  sync.Mutex // held while followers are opened and closed
@@ -37,7 +37,7 @@ type follower struct {
 	port.Follower
 	info   events.Info
 	source string
-	saving bool // the cursor is kept with the queues; guarded by taking
+	saving bool // the cursor is stored with the queues; guarded by taking
 	taking sync.Mutex
 	limit  *rate.Limiter
 	done   chan struct{}
@@ -73,8 +73,8 @@ func (a *Adapter) subsOfLocked(principal string, f func(*subscription)) {
 	}
 }
 
-// wanted reports whether any active subscription of the principal is for the type, and whether any
-// of them keeps a queue.
+// wanted reports whether any active subscription of the principal matches the type, and whether one of
+// them has a queue.
 func (a *Adapter) wanted(principal, event string) (wanted, queued bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -88,7 +88,7 @@ func (a *Adapter) wanted(principal, event string) (wanted, queued bool) {
 	return wanted, queued && principal != ""
 }
 
-// types are the event types that MCPE shows to a principal.
+// types returns the event types that MCPE shows to a principal.
 func (a *Adapter) types(ctx context.Context, principal string) ([]events.Info, error) {
 	all, err := a.es.Types(ctx, principal)
 	if err != nil {
@@ -110,9 +110,9 @@ func (a *Adapter) arguments(principal, event string) json.RawMessage {
 	return a.o.Arguments(principal, event)
 }
 
-// reconcile opens followers that a principal's subscriptions want and closes the others. required
-// are types that a new subscription names: that one of them refuses the principal is returned;
-// others are left out.
+// reconcile opens the followers that a principal's subscriptions need and closes the others. required
+// lists the types that a new subscription names: reconcile returns an error if the principal may not
+// follow one of them, and skips other types.
 func (a *Adapter) reconcile(ctx context.Context, principal string, required []string) error {
 	w := a.watchOf(principal)
 	w.changing.Lock()
@@ -173,7 +173,7 @@ func (a *Adapter) reconcile(ctx context.Context, principal string, required []st
 	return refused
 }
 
-// follow begins to read a type: where the queues have come, or now. w.changing is held.
+// follow starts to read a type, from the stored cursor of the queues or from now. w.changing is held.
 func (a *Adapter) follow(ctx context.Context, w *watch, info events.Info, queued bool) error {
 	f := &follower{info: info, source: w.principal + "\x00" + info.Name, limit: a.o.PublishRate.limiter(), done: make(chan struct{})}
 	r := port.FollowRequest{Event: info.Name, Principal: w.principal, Mode: modeName, Arguments: a.arguments(w.principal, info.Name)}
@@ -207,8 +207,8 @@ func (a *Adapter) follow(ctx context.Context, w *watch, info events.Info, queued
 	return nil
 }
 
-// keepCursor makes the follower store its cursor from now on, beginning with the present one, so
-// that a queue gets after a restart what came since now.
+// keepCursor makes the follower store its cursor, starting with the current one, so that a queue
+// receives all later events even after a restart.
 func (f *follower) keepCursor(a *Adapter) {
 	f.taking.Lock()
 	defer f.taking.Unlock()
@@ -225,7 +225,7 @@ func (f *follower) keepCursor(a *Adapter) {
 	}
 }
 
-// unfollow ends a follower. Nothing waits for what it would read. w.changing is held.
+// unfollow ends a follower and deletes its stored cursor. w.changing is held.
 func (a *Adapter) unfollow(w *watch, f *follower) {
 	if w.followers[f.info.Name] == f {
 		delete(w.followers, f.info.Name)
@@ -240,7 +240,7 @@ func (a *Adapter) unfollow(w *watch, f *follower) {
 	}
 }
 
-// read takes what a follower finds until it ends.
+// read processes a follower's occurrences until it ends.
 func (a *Adapter) read(w *watch, f *follower) {
 	defer f.Close()
 	for {
@@ -259,8 +259,8 @@ func (a *Adapter) read(w *watch, f *follower) {
 	}
 }
 
-// lost removes a follower that the server has ended, and sees whether another may take its place:
-// its type may have changed.
+// lost removes a follower that the server has ended, and reconciles: if its type has changed, a new
+// follower replaces it.
 func (a *Adapter) lost(w *watch, f *follower) {
 	w.changing.Lock()
 	ours := w.followers[f.info.Name] == f
@@ -273,7 +273,7 @@ func (a *Adapter) lost(w *watch, f *follower) {
 	}
 }
 
-// take gives occurrences to the subscriptions that they match.
+// take passes occurrences to the matching subscriptions.
 func (a *Adapter) take(w *watch, f *follower, found port.Followed) {
 	f.taking.Lock()
 	defer f.taking.Unlock()
@@ -283,7 +283,7 @@ func (a *Adapter) take(w *watch, f *follower, found port.Followed) {
 		into = &passing
 	}
 	for i := range found.Occurrences {
-		// What an occurrence says is decoded and encoded without a.mu, which is held for one at a time.
+		// Decode and encode without holding a.mu, which offer holds for one occurrence at a time.
 		e := eventOf(&found.Occurrences[i], f.info.MCPE)
 		schedules := a.offer(w, f, &e)
 		if len(schedules) == 0 {
@@ -301,8 +301,7 @@ func (a *Adapter) take(w *watch, f *follower, found port.Followed) {
 	a.intake(a.passing, f, passing)
 }
 
-// offer gives an event to the subscriptions that it matches and returns the schedules in whose queues
-// it is to stand.
+// offer passes an event to the matching subscriptions and returns the keys of the queues to add it to.
 func (a *Adapter) offer(w *watch, f *follower, e *mcpewire.Event) (schedules []string) {
 	inRate := f.limit.Allow()
 	a.mu.Lock()
@@ -328,7 +327,7 @@ func (a *Adapter) offer(w *watch, f *follower, e *mcpewire.Event) (schedules []s
 	return schedules
 }
 
-// intake queues events; a store that fails is tried again, since what follows waits in the log.
+// intake queues events. It retries until the store succeeds, because later events wait in the log.
 func (a *Adapter) intake(st engine.Schedules, f *follower, in engine.Intake) {
 	if len(in.Items) == 0 && in.Source == "" {
 		return
@@ -357,12 +356,12 @@ func (a *Adapter) intake(st engine.Schedules, f *follower, in engine.Intake) {
 	}
 }
 
-// typesChanged follows what is registered, changed or removed. It is called by who does that, so it
-// only notes where a new type's log ends, and leaves the rest to another goroutine.
+// typesChanged handles registered, changed and removed types. It runs in the registering goroutine, so
+// it only records the end of a new type's log and leaves the rest to another goroutine.
 func (a *Adapter) typesChanged() {
 	infos, err := a.es.Types(a.ctx, "")
 	if err != nil {
-		infos = nil // the hook fails for nobody; watches ask for their principals
+		infos = nil // the hook fails without a principal; watches list types for their principals
 	}
 	a.mu.Lock()
 	ready := len(a.stops) > 0

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// maxAsking is how many questions run at a time, maxWaiting how many wait for their turn.
+	// maxAsking bounds the concurrent questions, and maxWaiting the waiting ones.
 	maxAsking, maxWaiting = 32, 8192
-	// queues is how many queues the senders of unknown tokens are hashed into.
+	// queues is the number of queues into which the senders of unknown tokens are hashed.
 	queues = 256
 )
 
-// A gate lets maxAsking questions run at a time. Those about tokens that were good go first. The others wait in a queue by
-// their sender, and the queues take turns (stochastic fair queuing): a sender of many delays itself, and those few who share
-// its queue by chance.
+// A gate lets maxAsking questions run at a time. Questions about tokens that were good go first. The others wait in a
+// queue chosen by the hash of their sender, and the queues take turns (stochastic fair queuing): a sender of many
+// tokens delays only itself and the few senders that happen to share its queue.
 type gate struct {
 	seed maphash.Seed
 
@@ -26,10 +26,10 @@ type gate struct {
 	waiting int
 	renewed list.List         // of *place: tokens that were good
 	unknown [queues]list.List // of *place
-	next    int               // the queue whose turn it is
+	next    int               // the queue to serve next
 }
 
-// A place in a queue.
+// A place is a position in a queue.
 type place struct {
 	queue  *list.List
 	called chan outcome // has room for one
@@ -46,7 +46,7 @@ const (
 
 func newGate() *gate { return &gate{seed: maphash.MakeSeed()} }
 
-// enter waits until a question of the sender may run.
+// enter waits until a question of the sender may run, and returns the outcome.
 func (g *gate) enter(ctx context.Context, sender string, wasGood bool) outcome {
 	g.mu.Lock()
 	if g.asking < maxAsking {
@@ -86,7 +86,7 @@ func (g *gate) enter(ctx context.Context, sender string, wasGood bool) outcome {
 	}
 }
 
-// leave ends a question and calls the next one.
+// leave ends a question and admits the next one.
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,7 +102,7 @@ func (g *gate) leave() {
 	g.call(q, q.Front(), entered)
 }
 
-// displace refuses the newest place of the longest queue of unknown tokens. The caller holds mu.
+// displace refuses the newest place in the longest queue of unknown tokens. The caller holds mu.
 func (g *gate) displace() {
 	longest := &g.renewed
 	for i := range g.unknown {

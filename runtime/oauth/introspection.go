@@ -26,7 +26,7 @@ type introspector struct {
 	client http.Client
 }
 
-// An introspectionError says what is wrong with the authorization server.
+// An introspectionError reports a failure of the authorization server.
 type introspectionError struct {
 	url, what string
 	err       error
@@ -48,7 +48,7 @@ func newIntrospector(o Options) (*introspector, error) {
 		t.MaxIdleConnsPerHost = maxAsking
 		in.client.Transport = t
 	}
-	// A redirect would carry the token elsewhere, and on the same host the client's secret.
+	// A redirect would send the token to another place and, on the same host, also the client's secret.
 	in.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return in, nil
 }
@@ -94,17 +94,17 @@ func (in *introspector) verify(ctx context.Context, token string) (*auth.TokenIn
 	return info, nil
 }
 
-// An introspected token.
+// An introspected is the content of an introspection response.
 type introspected struct {
 	active          bool
 	sub, scope, iss string
 	aud             []string
-	exp             float64 // seconds since 1970, in any form of a number
+	exp             float64 // seconds since 1970, in any notation
 	expires         bool    // exp is present
 }
 
-// readAnswer reads the members of an introspection response. Names are case-sensitive and unique: the issuer may read an
-// ambiguous answer differently.
+// readAnswer parses an introspection response. Names are case-sensitive and must be unique: the issuer might interpret
+// an ambiguous response differently.
 func readAnswer(r io.Reader) (said introspected, err error) {
 	d := json.NewDecoder(r)
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -140,7 +140,7 @@ func readAnswer(r io.Reader) (said introspected, err error) {
 	return said, nil
 }
 
-// set reads one member.
+// set decodes one member.
 func (said *introspected) set(name string, value json.RawMessage) error {
 	switch name {
 	case "active":

@@ -1,5 +1,5 @@
-// Package oauth lets an MCP server accept OAuth access tokens: it is the resource server of RFC 6750, and the authorization
-// server stays the identity provider's.
+// Package oauth lets an MCP server accept OAuth access tokens. The server is the resource server of RFC 6750; the
+// identity provider runs the authorization server.
 //
 // [New] takes the configuration, [Resource.RequireToken] wraps the MCP handler, and [Resource.Register] serves the metadata
 // (RFC 9728) by which clients find the authorization server:
@@ -18,12 +18,12 @@
 //
 // # Junk tokens
 //
-// Guessed tokens cost their senders time, and cost users of good tokens as little as possible. Nobody is refused for
-// what others send: bad tokens are not counted by address, which behind a proxy would count everybody. Instead few
-// introspections run at a time, and further tokens wait. Tokens that were good a minute ago go first; then the senders of
-// unknown tokens take turns, so that a flood from one address delays its own tokens. Good and bad answers are cached
-// apart, so that junk evicts junk. Only a token that waited for 10 seconds gets status 503, as when the authorization
-// server is away.
+// Guessed tokens should delay their senders, and users of good tokens as little as possible. No caller is refused
+// because of other callers: bad tokens are not counted by address, because a proxy gives all callers the same one.
+// Instead, few introspections run at a time, and further tokens wait. Tokens that were good a minute ago go first;
+// then the senders of unknown tokens take turns, so that a flood from one address delays its own tokens. Good and bad
+// answers have separate caches, so that junk evicts only junk. A token that waited for 10 seconds gets status 503, as
+// it does when the authorization server is unavailable.
 package oauth
 
 import (
@@ -43,47 +43,48 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
 )
 
-// MetadataPath is the path of the metadata. The path of the resource may follow it.
+// MetadataPath is the path of the metadata, which the path of the resource may follow.
 const MetadataPath = "/.well-known/oauth-protected-resource"
 
-// bodyTime limits how long the body of a request may take to arrive.
+// bodyTime bounds the time to read the body of a request.
 const bodyTime = 30 * time.Second
 
-// Options configure a [Resource]. URL, Issuer, and either Introspection or Verify are required.
+// Options configures a [Resource]. URL, Issuer, and either Introspection or Verify are required.
 type Options struct {
 	// URL is the public URL of the MCP endpoint. Tokens name it as their audience.
 	URL string
-	// Name is the resource_name in the metadata, "" for none.
+	// Name is the resource_name in the metadata; it may be empty.
 	Name string
 	// Issuer is the URL of the authorization server.
 	Issuer string
 
 	// Introspection is the URL of the authorization server's introspection endpoint.
 	Introspection string
-	// ClientID and ClientSecret authenticate this server there (HTTP Basic). An empty ClientID sends neither.
+	// ClientID and ClientSecret authenticate this server for introspection (HTTP Basic). If ClientID is empty, neither
+	// is sent.
 	ClientID, ClientSecret string
-	// HTTPClient sends the introspection requests, nil for a client with default settings. Redirects are never followed:
-	// they would carry the token elsewhere.
+	// HTTPClient sends the introspection requests; nil means a client with default settings. Redirects are never
+	// followed, because they would send the token to another place.
 	HTTPClient *http.Client
 
-	// Verify replaces introspection, for example by checking the signature of a JWT. The token's audience and issuer are
-	// its business. It returns an error that wraps auth.ErrInvalidToken for a bad token; any other error is logged, and the
-	// caller gets status 503. A zero Expiration means that the token is checked again after 10 minutes.
+	// Verify replaces introspection, for example by checking the signature of a JWT. It must also check the token's
+	// audience and issuer. It returns an error that wraps auth.ErrInvalidToken for a bad token; any other error is
+	// logged, and the caller gets status 503. A zero Expiration means 10 minutes from the check.
 	Verify func(ctx context.Context, token string) (*auth.TokenInfo, error)
 
-	// Sender names who sent a request, so that senders of unknown tokens take turns. nil takes the address of the
-	// connection, with the last 64 bits of an IPv6 address left out. If a proxy connects to this server, return the address
-	// from the header that the proxy sets, such as X-Real-IP. Never use a header that clients can set.
+	// Sender identifies the sender of a request, so that senders of unknown tokens take turns. The default is the
+	// address of the connection, without the last 64 bits of an IPv6 address. Behind a proxy, return the address from
+	// the header that the proxy sets, such as X-Real-IP. Never use a header that clients can set.
 	Sender func(*http.Request) string
 
-	// Logger receives errors of the authorization server, once for each change. nil is slog.Default().
+	// Logger receives errors of the authorization server, once for each change; nil means slog.Default().
 	Logger *slog.Logger
 }
 
 // A Resource validates the access tokens of an MCP endpoint. It is safe for concurrent use.
 type Resource struct {
 	metadata http.Handler
-	path     string // of the endpoint's URL, without a slash at the end
+	path     string // of the endpoint's URL, without a final slash
 	require  func(http.Handler) http.Handler
 	sender   func(*http.Request) string
 	tokens   *tokens
@@ -130,8 +131,8 @@ func New(o Options) (*Resource, error) {
 	}, nil
 }
 
-// Register serves the metadata on mux, at [MetadataPath] and with the path of the MCP endpoint after it. The metadata
-// needs no token.
+// Register serves the metadata on mux, at [MetadataPath] and at that path followed by the path of the MCP endpoint.
+// Reading the metadata requires no token.
 func (r *Resource) Register(mux *http.ServeMux) {
 	serve := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		inbound.Deadline(w, q, bodyTime)
@@ -145,8 +146,9 @@ func (r *Resource) Register(mux *http.ServeMux) {
 	mux.Handle(MetadataPath+"/", serve)
 }
 
-// RequireToken returns a handler that calls next for requests with a valid token, whose auth.TokenInfo is in the request's
-// context. Other requests get status 401 with the URL of the metadata, or 503 if the token cannot be checked now.
+// RequireToken returns a handler that calls next for requests with a valid token. The token's auth.TokenInfo is in the
+// request's context. Other requests get status 401 with the URL of the metadata, or 503 if the token cannot be checked
+// now.
 func (r *Resource) RequireToken(next http.Handler) http.Handler {
 	next = r.require(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -177,7 +179,7 @@ func bearer(q *http.Request) string {
 
 type infoKey struct{}
 
-// verified hands the SDK the result that RequireToken put into the context.
+// verified returns the result that RequireToken stored in the context to the SDK.
 func verified(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
 	if info, ok := ctx.Value(infoKey{}).(*auth.TokenInfo); ok {
 		return info, nil

@@ -13,27 +13,28 @@ import (
 )
 
 const (
-	// askTime limits one question about a token, after waitTime in the queue.
+	// askTime bounds one question about a token, and waitTime the time in the queue before it.
 	askTime, waitTime = 10 * time.Second, 10 * time.Second
-	// keepGood and keepBad are how long an answer is cached: a revoked token stays valid for that long.
+	// keepGood and keepBad bound the time for which an answer is cached. A revoked token stays valid for up to
+	// keepGood.
 	keepGood, keepBad = time.Minute, 10 * time.Second
-	// lifeWithout limits a stream whose token has no expiry.
+	// lifeWithout bounds a stream whose token has no expiry.
 	lifeWithout = 10 * time.Minute
 	// maxAnswers bounds each of the two caches.
 	maxAnswers = 10_000
 	// maxToken bounds a token, in bytes.
 	maxToken = 8 << 10
-	// overloadLog is the least time between two messages about refused tokens.
+	// overloadLog is the minimum time between two log messages about refused tokens.
 	overloadLog = time.Minute
 )
 
-// errUnavailable is the error for a token that cannot be checked. Anybody may see its text; the cause is in the log.
+// errUnavailable reports that a token cannot be checked. Its text is safe for any caller; the log has the cause.
 var errUnavailable = errors.New("tokens cannot be checked now")
 
-// A tokenHash identifies a token, so that no token is kept.
+// A tokenHash identifies a token, so that tokens themselves are not kept.
 type tokenHash [sha256.Size]byte
 
-// tokens caches what the authorization server says about tokens, and asks it.
+// tokens caches the authorization server's answers about tokens, and asks it for new ones.
 type tokens struct {
 	ask    func(context.Context, string) (*auth.TokenInfo, error)
 	logger *slog.Logger
@@ -44,23 +45,23 @@ type tokens struct {
 	bad      *cache
 	asking   map[tokenHash]*question
 	trouble  string    // text of the last error of ask, "" after an answer
-	overload time.Time // of the last message about it
+	overload time.Time // time of the last log message
 }
 
 func newTokens(ask func(context.Context, string) (*auth.TokenInfo, error), logger *slog.Logger) *tokens {
 	return &tokens{ask: ask, logger: logger, gate: newGate(), good: newCache(), bad: newCache(), asking: map[tokenHash]*question{}}
 }
 
-// A question is a token whose answer several requests wait for. The request that came first asks it.
+// A question is a pending question about a token, for which several requests may wait. The first request asks it.
 type question struct {
 	done chan struct{} // closed when the fields below are set
 	info *auth.TokenInfo
 	err  error
-	left bool // the asking request ended before its turn: the next one asks
+	left bool // the asking request ended before its turn; another request must ask
 }
 
-// verify returns what is known about a token, and asks if nothing is: once for all concurrent requests with it. Its error
-// is auth.ErrInvalidToken or errUnavailable.
+// verify returns the cached answer about a token, or asks once for all concurrent requests with it. Its error is
+// auth.ErrInvalidToken or errUnavailable.
 func (t *tokens) verify(ctx context.Context, token, sender string) (*auth.TokenInfo, error) {
 	if len(token) > maxToken {
 		return nil, auth.ErrInvalidToken
@@ -98,8 +99,8 @@ func (t *tokens) verify(ctx context.Context, token, sender string) (*auth.TokenI
 	}
 }
 
-// settle waits for a turn, asks, and caches the answer. A question that got its turn runs to its end even if the
-// request goes away: others may wait for it.
+// settle waits for a turn, asks, and caches the answer. Once a question has its turn, it runs to completion even if
+// the request ends, because other requests may wait for it.
 func (t *tokens) settle(ctx context.Context, q *question, hash tokenHash, token, sender string, wasGood bool) {
 	var info *auth.TokenInfo
 	err, turn := errUnavailable, t.gate.enter(ctx, sender, wasGood)
@@ -113,7 +114,7 @@ func (t *tokens) settle(ctx context.Context, q *question, hash tokenHash, token,
 	info, err = t.ask(asking, token)
 }
 
-// finish caches what came of a question and answers all who wait for it.
+// finish caches the outcome of a question and wakes the requests that wait for it.
 func (t *tokens) finish(q *question, hash tokenHash, turn outcome, info *auth.TokenInfo, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -170,7 +171,7 @@ func (t *tokens) report(err error) {
 	}
 }
 
-// reportOverload logs that a token found no place or no turn, at most once per overloadLog. The caller holds mu.
+// reportOverload logs that a token was refused because of overload, at most once per overloadLog. The caller holds mu.
 func (t *tokens) reportOverload() {
 	if now := time.Now(); now.Sub(t.overload) >= overloadLog {
 		t.overload = now
@@ -178,7 +179,7 @@ func (t *tokens) reportOverload() {
 	}
 }
 
-// An answer is a cached result. A good one stays after its time, so that renewing it goes first.
+// An answer is a cached result. A good answer stays after it has expired, so that its renewal goes first.
 type answer struct {
 	info  *auth.TokenInfo
 	until time.Time
@@ -187,7 +188,7 @@ type answer struct {
 // A cache keeps the latest maxAnswers answers.
 type cache struct {
 	entries map[tokenHash]*list.Element // of order, whose values are *cached
-	order   *list.List                  // the oldest first
+	order   *list.List                  // oldest first
 }
 
 type cached struct {

@@ -1,12 +1,14 @@
-// Package operator is what an operator does with a server: look at event types, connections and webhook
-// subscriptions, pause, replay and end them, tell them of errors and gaps, and follow what passes. server.Server.Admin
-// gives an [Admin]; package admin serves it as a JSON API and a console.
+// Package operator defines the operator's view of a server. An operator can look at event types, connections and
+// webhook subscriptions, pause, replay and end them, send them errors and gaps, and follow occurrences live.
+// server.Server.Admin returns an [Admin]; package admin serves it as a JSON API and a console.
 package operator
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
@@ -14,222 +16,238 @@ import (
 )
 
 var (
-	// ErrKeyReused is returned by [Admin.Once] for a key under which something else was asked for.
+	// ErrKeyReused is returned by [Admin.Once] if the key was used for a different request.
 	ErrKeyReused = errors.New("operator: this key was used for something else")
-	// ErrUnderWay is returned by [Admin.Once] when the first call of a key has not ended, or its process
-	// has died: whether it did anything is not known. [Admin.SendAgain] returns it while another attempt at
-	// the occurrence is under way.
+	// ErrUnderWay is returned by [Admin.Once] while the first call with the key is in progress. If that call's process
+	// died, whether the call had an effect is unknown. [Admin.SendAgain] returns it while another attempt to deliver
+	// the occurrence is in flight, and if a later attempt exists than the caller has seen.
 	ErrUnderWay = errors.New("operator: already in progress")
-	// ErrUnanswered is returned by [Admin.SendAgain] and [Admin.EndReplay] when the process that delivers to the
-	// subscription was asked and has not answered in 10 s. It may still do what it was asked for.
-	ErrUnanswered = errors.New("operator: another process was asked and has not answered")
-	// ErrBusy is returned by [Admin.Begin] while too many tasks run.
-	ErrBusy = errors.New("operator: too many tasks are running")
 )
 
-// WithActor returns a context in which what an [Admin] is asked for is asked by that actor: the first 256 bytes of the name are
-// kept with the attempts that follow from it ([Attempt.AskedBy]) and with tasks. Without one it is "operator".
+// An AcceptedError reports that an action on a webhook subscription is stored but still pending. The process that
+// delivers to the subscription did not carry it out within the endpoint's timeout plus 5 s. That process, or its
+// successor, still will: [WebhookInfo.Actions] has the time. Another call requests another action.
+type AcceptedError struct {
+	Subscription string
+	Number       uint64 // of the action
+}
+
+func (e *AcceptedError) Error() string {
+	return fmt.Sprintf("operator: action %d of subscription %s is accepted and not done yet", e.Number, e.Subscription)
+}
+
+// WithActor returns a context in which calls to an [Admin] are made in the name of an actor. The attempts that result
+// from such a call record the first 256 bytes of the name ([Attempt.AskedBy]). The default name is "operator".
 func WithActor(ctx context.Context, name string) context.Context { return actor.With(ctx, name) }
 
-// Admin is the operator's view of a server's subscriptions. It knows no principal: whoever can
-// call it may do everything. Its methods are safe for concurrent use; an unknown subscription is
-// events.ErrNotFound. A release may add methods: only this module implements it. See SRV-8.
+// Admin is the operator's view of a server's subscriptions. It does not check permissions: any caller may do
+// everything. Its methods are safe for concurrent use and return events.ErrNotFound for an unknown subscription. To act
+// on many subscriptions, list them with [Admin.Find] and act on each. A release may add methods: only this module
+// implements it. See SRV-8.
 type Admin interface {
-	// List returns up to limit webhook subscriptions with ids above after, in order of id, from the
-	// store.
+	// List returns up to limit webhook subscriptions from the store with ids greater than after, sorted by id.
 	List(ctx context.Context, after string, limit int) ([]WebhookInfo, error)
 
-	// Find returns up to limit webhook subscriptions that the filter takes, from the store, in order of id. It looks at up
-	// to 10,000: a page may hold fewer than limit, or none, and still have a next one. With Filter.Failing it looks at
-	// all, and those that have failed for longest come first. next is the after of the page that follows, "" at the
-	// end; an after that is none is events.ErrInvalidParams.
+	// Find returns up to limit webhook subscriptions from the store that match the filter, sorted by id. It examines up
+	// to 10,000: a page may have fewer than limit, or none, although more pages follow. With Filter.Failing it examines
+	// all, and the longest-failing come first. next is the after parameter of the next page, "" on the last one. A
+	// malformed after is events.ErrInvalidParams.
 	Find(ctx context.Context, f Filter, after string, limit int) (found []WebhookInfo, next string, err error)
 
-	// Endpoints sums up the webhook subscriptions that the filter takes, by host, or by URL where the filter names a host;
-	// up to limit of them after a name. It looks at all subscriptions.
+	// Endpoints summarizes the webhook subscriptions that match the filter, by host. If the filter names a host, it
+	// summarizes them by URL. It returns up to limit endpoints with names greater than after, and examines all
+	// subscriptions.
 	Endpoints(ctx context.Context, f Filter, after string, limit int) (found []Endpoint, next string, err error)
 
-	// Get returns the webhook subscription of an id, as the store has it.
+	// Get returns the webhook subscription with an id, as stored.
 	Get(ctx context.Context, id string) (WebhookInfo, error)
 
-	// Lookup returns the webhook subscription of a key.
+	// Lookup returns the webhook subscription with a key.
 	Lookup(ctx context.Context, k SubscriptionKey) (WebhookInfo, error)
 
-	// State tells the state of a webhook subscription; of an unknown one it is [StateAbsent].
+	// State returns the state of a webhook subscription, [StateAbsent] for an unknown one.
 	State(ctx context.Context, id string) (State, error)
 
-	// Failing returns up to limit webhook subscriptions of this process that are suspended or whose last
-	// attempt failed, those that have failed for longest first, and how many there are.
+	// Failing returns up to limit failing webhook subscriptions of this process, and their total number. These are
+	// suspended, or their last attempt failed. The longest-failing come first.
 	Failing(ctx context.Context, limit int) (found []WebhookInfo, total int, err error)
 
-	// Subscribe makes or refreshes a subscription whose callback has been verified by other means,
-	// which is recorded: no handshake takes place, now or later. The URL's form, the arguments and
-	// quotas are checked, authorization and visibility are not. It returns the id. See VER-1.
+	// Subscribe creates or refreshes a subscription whose callback was verified by other means. It returns the id. The
+	// verification is recorded: no handshake takes place, now or later. The URL's form, the arguments and quotas are
+	// checked; authorization and visibility are not. See VER-1.
 	Subscribe(ctx context.Context, r SubscribeRequest) (id string, err error)
 
-	// Pause holds the deliveries of a webhook subscription back until Unpause, over restarts and
-	// whatever the subscriber refreshes: only an operator ends it. Its expiry goes on, retries do not age,
-	// and deliveryStatus says that it is not active. Pausing what is paused changes nothing.
+	// Pause holds back the deliveries of a webhook subscription until Unpause. The pause outlasts restarts and the
+	// subscriber's refreshes: only an operator ends it. The subscription still expires, retries do not age, and
+	// deliveryStatus reports it as not active. Pausing a paused subscription changes nothing.
 	Pause(ctx context.Context, id string) error
 
-	// Unpause lets the deliveries go on where they stood; what the log has forgotten meanwhile is
+	// Unpause continues the deliveries from where they stopped. Occurrences that the log has dropped since are
 	// signalled as a gap. A suspension stays.
 	Unpause(ctx context.Context, id string) error
 
-	// Resume reactivates a suspended webhook subscription as a refresh does. See HOOK-5.
+	// Resume reactivates a suspended webhook subscription, as a refresh does. See HOOK-5.
 	Resume(ctx context.Context, id string) error
 
-	// Replay delivers again everything after the cursor and up to a position, 0 for no end, as far as the log or the upstream
-	// still has it; what it has not is signalled as a gap. What is after the position goes on as it was; a type that a check
-	// feeds has no positions to end at (events.ErrUnsupported). What is unsettled before the cursor stays so. A check
-	// is waited for up to 10 s. A cursor that is malformed, of another type, of other arguments or
-	// beyond the head is events.ErrInvalidParams, a type without replay events.ErrUnsupported; after an
-	// error nothing was sent and the subscription goes on as before. Where only storing the new start
-	// failed, what it delivers again may already be on the way. See SRV-8.
+	// Replay redelivers the occurrences after a cursor, up to and including the position last; 0 means no end.
+	// Occurrences that neither the log nor the upstream has are signalled as a gap. Occurrences after last are
+	// delivered as before, and pending ones before the cursor stay pending. Replay waits up to 10 s for a check.
+	//
+	// A cursor that is malformed, belongs to another type or other arguments, or is beyond the head is
+	// events.ErrInvalidParams. A type without replay is events.ErrUnsupported, and so is a non-zero last for a type
+	// that a check feeds: it has no positions. After an error nothing was sent and the subscription continues as
+	// before, with one exception: if only storing the new start failed, redeliveries may already be in flight. See
+	// SRV-8.
 	Replay(ctx context.Context, id, cursor string, last store.Position) error
 
-	// EndReplay delivers nothing more of a replay that is under way: what had been delivered before it is delivered no more,
-	// and all else goes on. events.ErrNotFound when none is, as after a restart, and for what a check feeds. One of another process
-	// has ended when that one has answered, else it is [ErrUnanswered].
+	// EndReplay stops a replay that is under way. Occurrences that had been delivered before the replay are not sent
+	// anymore; all others are delivered as before. Without a replay, as after a restart, and for a type that a check
+	// feeds it returns events.ErrNotFound. If the process that runs the replay is slow to stop it, EndReplay returns an
+	// [AcceptedError].
 	EndReplay(ctx context.Context, id string) error
 
 	// Locate finds the cursor from which a replay of an event type begins. A point after the head is
-	// events.ErrInvalidParams, an event id that is not there events.ErrNotFound, a type without replay, or one that a
-	// check feeds, events.ErrUnsupported: what checks find is in no log.
+	// events.ErrInvalidParams, an unknown event id events.ErrNotFound. A type without replay, or fed by a check, is
+	// events.ErrUnsupported: no log has the occurrences that checks find.
 	Locate(ctx context.Context, event string, p Point) (Beginning, error)
 
-	// End ends one webhook subscription with a terminated envelope; nil for Forbidden. For all of a
-	// principal see [Server.Revoke].
+	// End ends one webhook subscription with a terminated envelope; a nil error means Forbidden. To end all
+	// subscriptions of a principal see server.Server.Revoke.
 	End(ctx context.Context, id string, e *events.Error) error
 
-	// Attempts returns the kept attempts to deliver to a webhook subscription, the latest first. Those of
-	// the last moments may not be stored yet. They are none where Options.Store keeps none.
+	// Attempts returns the recorded attempts to deliver to a webhook subscription, the latest first. The most recent
+	// ones may not be stored yet. The list is empty if Options.Store does not keep attempts.
 	Attempts(ctx context.Context, id string) ([]Attempt, error)
 
-	// SendAgain makes one attempt at an occurrence of which attempts are kept, whatever became of them,
-	// and returns what it came to. The endpoint gets it under the same webhook-id. It takes the place of a
-	// retry that waits; else the subscription's watermark and state do not change. Without such an attempt,
-	// or when the log has the occurrence no more, it is events.ErrNotFound, and [ErrUnderWay] while another
-	// attempt at it is under way.
-	SendAgain(ctx context.Context, id, eventID string) (Attempt, error)
+	// Abandoned returns up to limit occurrences that were given up between two times. A zero time does not bound the
+	// range: since is inclusive, until exclusive. It covers the subscriptions that match the filter, sorted by id, and
+	// lists the oldest occurrence of each first, as far as attempts are kept. Occurrences with a retry due are left
+	// out. It examines up to 10,000 subscriptions: a page may have fewer than limit, or none, although more pages
+	// follow. next is the after parameter of the next page, "" on the last one; a subscription's id as after continues
+	// after that subscription. A malformed after is events.ErrInvalidParams.
+	Abandoned(ctx context.Context, f Filter, since, until time.Time, after string, limit int) (found []Abandoned, next string, err error)
 
-	// Test emits an occurrence for one webhook subscription alone, so that its subscriber sees whether one arrives, and
-	// returns its event id, which begins with "test_". It is like any other, with retries and attempts, but for
-	// "io.github.mcpe-gen/test": true in its _meta. data is its payload; one that does not fit the event type's payloadSchema
-	// is events.ErrInvalidParams. Where the subscription's arguments do not take it nobody gets it, which
-	// [Admin.Deliveries] shows. A type whose log cannot be emitted to is events.ErrUnsupported.
+	// Between returns up to limit occurrences between two times, with the results of their deliveries. since is
+	// inclusive; until is exclusive, and zero means now. An empty event means all types. Times in the wrong order and a
+	// malformed after are events.ErrInvalidParams. An unknown type, and a type that a check feeds, is
+	// events.ErrNotFound.
+	Between(ctx context.Context, event string, since, until time.Time, after string, limit int) (Window, error)
+
+	// Latency samples how fast the endpoints of the subscriptions that match the filter answer.
+	Latency(ctx context.Context, f Filter) (LatencySample, error)
+
+	// Why explains why a webhook subscription is late. It returns when the next attempt is due and when an occurrence
+	// is lost.
+	Why(ctx context.Context, id string) (Delay, error)
+
+	// SendAgain makes one attempt to deliver an occurrence that has recorded attempts, whatever their outcome. It
+	// returns the new attempt. The endpoint gets the occurrence under the same webhook-id. The attempt replaces a
+	// waiting retry; otherwise the subscription's watermark and state do not change. SendAgain returns
+	// events.ErrNotFound without a recorded attempt or if the log no longer has the occurrence, and [ErrUnderWay] while
+	// another attempt to deliver it is in flight. A non-zero seen is the At of the latest attempt that the caller
+	// knows: if a later attempt exists, SendAgain returns ErrUnderWay, so that two operators who react to the same
+	// failure send only once.
+	SendAgain(ctx context.Context, id, eventID string, seen time.Time) (Attempt, error)
+
+	// Test emits an occurrence for one webhook subscription, so that its subscriber can see whether it arrives. It
+	// returns the event id, which begins with "test_". The occurrence is like any other, with retries and attempts, but
+	// has "io.github.mcpe-gen/test": true in its _meta. data is its payload; if it does not match the event type's
+	// payloadSchema, Test returns events.ErrInvalidParams. If the subscription's arguments do not match the payload,
+	// nobody gets the occurrence, which [Admin.Deliveries] shows. A type whose log does not accept emitted occurrences
+	// is events.ErrUnsupported.
 	Test(ctx context.Context, id string, data json.RawMessage) (eventID string, err error)
 
-	// Preview returns how many subscriptions a Bulk would do now, of [BulkSend] how many occurrences.
-	Preview(ctx context.Context, b Bulk) (int, error)
-
-	// Begin begins a Bulk. It goes on in the background, in order of ids; other processes'
-	// subscriptions are done too. A Bulk that is none is events.ErrInvalidParams, and [ErrBusy] means that 8 run.
-	Begin(ctx context.Context, b Bulk) (Task, error)
-
-	// Tasks returns the tasks of all processes that share the store, the latest first, and Task the one of an id or
-	// events.ErrNotFound. Those of other processes are as they were some seconds ago.
-	Tasks(ctx context.Context) ([]Task, error)
-
-	// Task returns one of Tasks.
-	Task(ctx context.Context, id string) (Task, error)
-
-	// Cancel ends a task after the subscription that it is at, in another process some seconds later. What it has done
-	// stays; one that has ended stays as it is.
-	Cancel(ctx context.Context, id string) error
-
-	// Note appends an entry to the audit log, which the store keeps for 90 days and up to 100,000 entries. The end of a
-	// task is noted by itself; else nothing is: package admin notes what comes by it.
+	// Note appends an entry to the audit log, which the store keeps for 90 days and up to 100,000 entries. An Admin
+	// does not write to it by itself: package admin notes the actions that it handles.
 	Note(ctx context.Context, e AuditEntry) error
 
-	// Audit returns up to limit entries of the audit log that the filter takes and that are before a position, 0 for its
-	// end, the latest first. It looks at up to 10,000: a page may hold fewer than limit, or none, and still have a next
-	// one. next is the before of the page that follows, 0 at the end.
+	// Audit returns up to limit entries of the audit log that match the filter, the latest first. They precede the
+	// position before; 0 starts at the end of the log. It examines up to 10,000: a page may have fewer than limit, or
+	// none, although more pages follow. next is the before parameter of the next page, 0 on the last one.
 	Audit(ctx context.Context, f AuditFilter, before store.Position, limit int) (found []AuditEntry, next store.Position, err error)
 
-	// RaiseError sends the error as notifications/events/error on the target's streams, which stay open;
-	// webhooks know no such signal. It returns the number of streams. On a store that processes share, this
-	// and what follows is done in all of them, and the number is of this one (REP-13). See PUSH-5.
+	// RaiseError sends the error as notifications/events/error on the target's streams, which stay open. Webhooks have
+	// no such signal. It returns the number of streams. If processes share the store, RaiseError, RaiseGap, Terminate
+	// and RevokePrincipal act in all of them, and each returns the number in this process (REP-13). See PUSH-5.
 	RaiseError(ctx context.Context, t Target, e *events.Error) (int, error)
 
-	// RaiseGap tells the target's subscriptions that occurrences may be missing before a cursor that
-	// is new: streams by a fresh active with truncated true, webhooks by a gap envelope. It returns
-	// the number of subscriptions. A type without replay has no gaps: it is events.ErrUnsupported,
-	// and nobody is told anything (CUR-7). See PUSH-7, HOOK-7.
+	// RaiseGap signals to the target's subscriptions that occurrences before a new cursor may be missing. Streams get
+	// another active notification with truncated true, webhooks a gap envelope. It returns the number of subscriptions.
+	// A type without replay has no gaps: RaiseGap returns events.ErrUnsupported and signals nothing (CUR-7). See
+	// PUSH-7, HOOK-7.
 	RaiseGap(ctx context.Context, t Target) (int, error)
 
-	// Terminate ends the target's live subscriptions with the error, nil for Forbidden: streams by
-	// terminated, webhooks by an envelope. A type stays closed: until it is registered again its
-	// methods answer the same error after the check of the mode. It returns the number of
-	// subscriptions.
+	// Terminate ends the target's live subscriptions with the error; nil means Forbidden. Streams get a terminated
+	// notification, webhooks an envelope. It returns the number of subscriptions. A type stays closed: until it is
+	// registered again, its methods return the same error after the check of the mode.
 	Terminate(ctx context.Context, t Target, e *events.Error) (int, error)
 
-	// RevokePrincipal is [Server.Revoke] for operators; it returns how many subscriptions there were in this
-	// process.
+	// RevokePrincipal is server.Server.Revoke for operators. It returns the number of subscriptions in this process.
 	RevokePrincipal(ctx context.Context, principal string, names ...string) (int, error)
 
-	// Connections returns who is connected: open streams and pollers whose lease runs, in order of their
-	// ids.
+	// Connections returns the open streams, and the pollers whose lease has not expired, sorted by id.
 	Connections() []Connection
 
-	// Connection returns one of Connections, without Behind. One that has ended is events.ErrNotFound.
+	// Connection returns an element of Connections, without Behind. It returns events.ErrNotFound if the connection has
+	// ended.
 	Connection(id string) (Connection, error)
 
-	// EndConnection ends a stream with the error, nil for Forbidden, or a poller's lease; the poller may
-	// come again. One that has ended is events.ErrNotFound.
+	// EndConnection ends a stream with the error, or a poller's lease. A nil error means Forbidden. The poller may poll
+	// again. A connection that has ended is events.ErrNotFound.
 	EndConnection(id string, e *events.Error) error
 
-	// EventTypes returns the registered event types in order of their names.
+	// EventTypes returns the registered event types, sorted by name.
 	EventTypes() []EventType
 
-	// EventType returns the registered event type of a name.
+	// EventType returns the registered event type with a name.
 	EventType(name string) (EventTypeInfo, error)
 
-	// Activity returns what attempts to deliver by webhook came to in the last hour: all of this process, or those of an event
-	// type, or to a host as [HostOf] names it; both are events.ErrInvalidParams. 512 event types and hosts are remembered, those
-	// that were used last. In a cluster other processes have their own. Without webhook delivery it has no minutes. It does
-	// not survive the process.
+	// Activity returns the results of this process's webhook attempts in the last hour. They are those of an event
+	// type, of a host as [HostOf] returns it, or of all if both are empty; setting both is events.ErrInvalidParams. The
+	// process remembers the 512 most recently used event types and hosts, and forgets all when it ends; in a cluster
+	// each process has its own. Without webhook delivery, Minutes is empty.
 	Activity(event, host string) (Activity, error)
 
-	// Tail begins at the present end of an event type's log, or of all. An unknown type is
+	// Tail returns a [Tail] that begins at the current end of an event type's log, or of all logs. An unknown type is
 	// events.ErrNotFound.
 	Tail(event string) (Tail, error)
 
-	// FindOccurrences looks for an event id in the log of an event type, or in those of all, from their heads back. It
-	// looks at 100,000 entries at most: whole tells that these were all.
+	// FindOccurrences searches the log of an event type, or of all, for an event id. It reads backward from the heads
+	// and examines up to 100,000 entries. whole reports whether these were all.
 	FindOccurrences(ctx context.Context, event, eventID string) (found []Occurrence, whole bool, err error)
 
-	// Occurrence returns the one at a position of an event type's log; events.ErrNotFound when it is not there.
+	// Occurrence returns the occurrence at a position of an event type's log, or events.ErrNotFound.
 	Occurrence(ctx context.Context, event string, p store.Position) (Occurrence, error)
 
-	// Deliveries returns what became of an occurrence at up to limit webhook subscriptions with ids above after: those
-	// that it matches, and those with a kept attempt. Whether it matches is known of this process's subscriptions. One
-	// call looks at 1,000 subscriptions: it may find none and still have a next.
+	// Deliveries returns the outcome of an occurrence at up to limit webhook subscriptions. It covers the ones with ids
+	// greater than after that match the occurrence or have a recorded attempt. Only this process's subscriptions can be
+	// matched. A call examines 1,000 subscriptions: it may find none and still return a next.
 	Deliveries(ctx context.Context, event string, p store.Position, after string, limit int) (found []Delivery, next string, err error)
 
-	// Cluster returns how the processes are that share the store; events.ErrUnsupported where one process has it alone.
+	// Cluster returns the state of the processes that share the store. It returns events.ErrUnsupported if only one
+	// process uses the store.
 	Cluster(ctx context.Context) (Cluster, error)
 
-	// Rejected returns up to limit occurrences of transactions that were put aside, with ids above after, in
-	// order: nobody gets them. A store without an outbox has none. See REP-20.
+	// Rejected returns up to limit rejected outbox occurrences with ids greater than after, sorted by id. Nobody gets
+	// these occurrences. A store without an outbox has none. See REP-20.
 	Rejected(ctx context.Context, after int64, limit int) ([]Rejected, error)
 
-	// PutBack lets an occurrence that was put aside be looked at again, as if it had just been emitted; Drop
-	// deletes it. One that is not there is events.ErrNotFound.
+	// PutBack returns a rejected occurrence to the outbox, as if it had just been emitted. An unknown id is
+	// events.ErrNotFound.
 	PutBack(ctx context.Context, id int64) error
 
-	// Drop deletes an occurrence that was put aside. See PutBack.
+	// Drop deletes a rejected occurrence. An unknown id is events.ErrNotFound.
 	Drop(ctx context.Context, id int64) error
 
-	// AllowOrigin allows callbacks on one exact origin, such as http://127.0.0.1:9000, until revoke is
-	// called: its address is not judged and it need not be https. Verification stays (SRV-8). Anything
-	// but scheme, host and port is refused.
+	// AllowOrigin allows callbacks to one exact origin, such as http://127.0.0.1:9000, until revoke is called. Its
+	// address is not checked and it need not be https. Verification stays (SRV-8). AllowOrigin rejects anything but
+	// scheme, host and port.
 	AllowOrigin(origin string) (revoke func(), err error)
 
-	// Once calls do unless it was called under the same key within 10 minutes, and returns its outcome, that
-	// of the first call when there was one. The store remembers it, for all processes that share it; a custom
-	// store that is no [engine.Actions] leaves it to this process's memory. request says what is asked
-	// for: another one under the same key is [ErrKeyReused]. When do fails nothing is remembered. An outcome
-	// has at most [engine.MaxAction] bytes.
+	// Once calls do and returns its outcome, unless the key was used in the last 10 minutes. Then it returns the
+	// outcome of the first call. The store remembers outcomes for all processes that share it; with a custom store that
+	// does not implement [engine.Actions] only this process's memory does. request describes the call: another request
+	// with the same key is [ErrKeyReused]. If do fails, nothing is remembered. An outcome has at most
+	// [engine.MaxAction] bytes.
 	Once(ctx context.Context, key string, request []byte, do func() (outcome []byte, err error)) (outcome []byte, err error)
 }

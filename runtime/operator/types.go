@@ -11,27 +11,28 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A State is what becomes of the deliveries of a webhook subscription.
+// A State is the delivery state of a webhook subscription.
 type State string
 
 // The states.
 const (
 	StateActive    State = "active"
 	StateSuspended State = "suspended" // until it is refreshed or resumed
-	StatePaused    State = "paused"    // by an operator, until an operator lets it go on
+	StatePaused    State = "paused"    // by an operator, until an operator unpauses it
 	StateAbsent    State = "absent"
-	// StateUnreadable: its record cannot be read, and nobody delivers to it, see [WebhookInfo.Unreadable].
+	// StateUnreadable means that the subscription's record cannot be read. Nobody delivers to it, see
+	// [WebhookInfo.Unreadable].
 	StateUnreadable State = "unreadable"
 )
 
-// A SubscriptionKey is what identifies a webhook subscription. See SUB-4.
+// A SubscriptionKey identifies a webhook subscription. See SUB-4.
 type SubscriptionKey struct {
 	Principal, URL, Event string
-	// Arguments are JSON; nil is {}.
+	// Arguments are JSON; nil means {}.
 	Arguments json.RawMessage
 }
 
-// A WebhookInfo describes a webhook subscription. It holds no secret.
+// A WebhookInfo describes a webhook subscription. It does not contain the secret.
 type WebhookInfo struct {
 	ID          string          `json:"id"`
 	Principal   string          `json:"principal"`
@@ -43,57 +44,77 @@ type WebhookInfo struct {
 	RefreshedAt time.Time       `json:"refreshedAt"`
 	// ExpiresAt is zero for a subscription without expiry.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
-	// Cursor is the watermark; nil for a type without replay, and until the subscription is
-	// restored after a start. Of one that lives in another process it is what is stored, and nil in a
-	// list.
+	// Cursor is the watermark. It is nil for a type without replay, and until the subscription is restored after a
+	// start. If the subscription lives in another process, it is the stored watermark, and nil in a list.
 	Cursor         *string   `json:"cursor"`
 	LastDeliveryAt time.Time `json:"lastDeliveryAt,omitzero"`
-	LastError      string    `json:"lastError,omitempty"`
-	FailedSince    time.Time `json:"failedSince,omitzero"`
-	Throttled      bool      `json:"throttled,omitempty"`
-	// Behind is how many entries of the type's log are after its watermark; nil for a check, and until
-	// the subscription is restored after a start.
+	// LastError is the category of the last failed attempt, however old. LastErrorAt is the time of that attempt if it
+	// is still kept; zero in a list.
+	LastError   string    `json:"lastError,omitempty"`
+	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
+	FailedSince time.Time `json:"failedSince,omitzero"`
+	Throttled   bool      `json:"throttled,omitempty"`
+	// Behind counts the entries of the type's log after the watermark. It is nil for a check, and until the
+	// subscription is restored after a start.
 	Behind *int64 `json:"behind,omitempty"`
-	// WaitingSince is when the first entry after its watermark happened, by that one's timestamp; zero where
-	// Behind is nil or 0.
+	// WaitingSince is the timestamp of the first entry after the watermark. It is zero if Behind is nil or 0.
 	WaitingSince time.Time `json:"waitingSince,omitzero"`
-	// Replay is the replay under way; nil for none, and for the rest of one that an earlier process began. Of one that lives in
-	// another process it is as it was some seconds ago, and nil beyond the first 500 of that process.
+	// Replay is the replay under way, or nil. If the subscription lives in another process, it reflects the stored
+	// progress.
 	Replay *Replay `json:"replay,omitempty"`
-	// Truncated tells of a gap that no subscribe response has reported yet.
+	// Actions are the latest operator actions on the subscription, up to 16, the oldest first.
+	Actions []Action `json:"actions,omitempty"`
+	// Truncated reports a gap that no subscribe response has reported so far.
 	Truncated bool `json:"truncated,omitempty"`
-	// Unreadable is why its record cannot be read; "" where it can. One that was taken up before goes on until its process ends.
+	// Unreadable explains why the subscription's record cannot be read; "" if it can. A process that had already loaded
+	// it continues to deliver until it ends.
 	Unreadable string `json:"unreadable,omitempty"`
 }
 
-// A Replay is how far a replay of one webhook subscription is.
+// An Action is an operator's request to change one subscription. It comes from [Admin.Resume], [Admin.Replay],
+// [Admin.EndReplay], [Admin.SendAgain], [Admin.End], or [Admin.RaiseGap] with an id.
+type Action struct {
+	Number uint64 `json:"number"`
+	// Kind is "resume", "replay", "endReplay", "sendAgain", "end" or "gap".
+	Kind    string    `json:"kind"`
+	AskedBy string    `json:"askedBy"`
+	At      time.Time `json:"at"`
+	// Done is when the delivering process completed the action; zero while it is pending.
+	Done time.Time `json:"done,omitzero"`
+	// Failure explains why the action failed; "" if it succeeded or is pending.
+	Failure string `json:"failure,omitempty"`
+}
+
+// A Replay is the progress of a replay of one webhook subscription.
 type Replay struct {
 	AskedBy string `json:"askedBy"`
-	// Left is how many entries of the log are before its end.
+	// Left counts the log entries that remain.
 	Left int64 `json:"left"`
 }
 
-// Failing tells that its last attempt failed, so that it is suspended or tried again, or that its record cannot be read.
+// Failing reports whether the last attempt failed, or the record cannot be read. After a failure the subscription
+// retries or is suspended.
 func (i *WebhookInfo) Failing() bool {
 	return !i.FailedSince.IsZero() || i.State == StateSuspended || i.Unreadable != ""
 }
 
-// A Filter picks webhook subscriptions; what is empty picks all.
+// A Filter picks webhook subscriptions. Empty fields match all.
 type Filter struct {
 	Principal, Event string
 	State            State
-	// Host is the host of a callback in lower case, with the port where its URL has one. URL is a part of a callback's
-	// URL, as [ShownURL] has it.
+	// Host is the lower-case host of a callback, with the port if its URL has one. URL is a substring of a callback's
+	// URL in the form of [ShownURL].
 	Host, URL string
-	// MinBehind picks those that are behind by that many entries at least, of this process only.
+	// MinBehind picks subscriptions of this process that are behind by at least that many entries.
 	MinBehind int64
-	// Failing picks those whose last attempt failed, suspended or not, and those whose record cannot be read.
+	// Failing picks subscriptions whose last attempt failed, suspended or not, and unreadable ones. An action on one
+	// may change its place in the list: read the whole list before you act.
 	Failing bool
-	// Late picks those, of this process only, whose watermark has an entry after it that happened longer ago.
+	// Late picks subscriptions of this process with an entry after the watermark that is older than this.
 	Late time.Duration
 }
 
-// ShownURL is a callback's URL without what may be a secret: userinfo, query and fragment.
+// ShownURL returns a callback's URL without its userinfo, query and fragment, which may be secret.
 func ShownURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -102,7 +123,7 @@ func ShownURL(raw string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// HostOf is the host of a callback's URL as [Filter] names it.
+// HostOf returns the host of a callback's URL in the form of [Filter].Host.
 func HostOf(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -111,89 +132,42 @@ func HostOf(raw string) string {
 	return strings.ToLower(u.Host)
 }
 
-// An Endpoint sums up webhook subscriptions to one host, or to one URL of it.
+// An Endpoint summarizes the webhook subscriptions to a host or to a URL.
 type Endpoint struct {
 	Host string `json:"host"`
-	// URL is as [ShownURL] has it; empty for all of a host.
+	// URL has the form of [ShownURL]; empty for a whole host.
 	URL string `json:"url,omitempty"`
-	// Subscriptions counts them, Active, Suspended and Paused by their states. Failing are those whose last attempt failed.
+	// Subscriptions counts all; Active, Suspended and Paused count them by state. Failing counts the ones whose last
+	// attempt failed.
 	Subscriptions int `json:"subscriptions"`
 	Active        int `json:"active"`
 	Suspended     int `json:"suspended"`
 	Paused        int `json:"paused"`
 	Failing       int `json:"failing"`
-	// FailedSince is the earliest and LastDeliveryAt the latest of theirs, Behind the largest; WaitingSince is the earliest
-	// of those that are the most behind in their event type. Behind and WaitingSince are of this process only.
+	// FailedSince is the earliest, and LastDeliveryAt the latest, of the subscriptions. Behind is the largest.
+	// WaitingSince is the earliest of the subscriptions that are the furthest behind in their event type. Behind and
+	// WaitingSince cover this process only.
 	FailedSince    time.Time `json:"failedSince,omitzero"`
 	LastDeliveryAt time.Time `json:"lastDeliveryAt,omitzero"`
 	Behind         int64     `json:"behind"`
 	WaitingSince   time.Time `json:"waitingSince,omitzero"`
 }
 
-// A BulkVerb is what a [Bulk] does.
-type BulkVerb string
-
-// The verbs of a Bulk, as [Admin]'s methods of these names do it to one subscription.
-const (
-	BulkPause   BulkVerb = "pause"
-	BulkUnpause BulkVerb = "unpause"
-	BulkResume  BulkVerb = "resume"
-	// BulkReplay delivers again what happened since a time, as [Admin.Locate] and [Admin.Replay] do.
-	BulkReplay BulkVerb = "replay"
-	// BulkEndReplay ends replays under way, as [Admin.EndReplay] does.
-	BulkEndReplay BulkVerb = "endreplay"
-	// BulkSend sends again each occurrence that was given up since a time, as [Admin.SendAgain] does, the oldest first: as
-	// far as attempts at it are kept. One whose retry is due is left to that.
-	BulkSend BulkVerb = "send"
-)
-
-// A Bulk is one action on all webhook subscriptions that a filter takes, as far as there is anything to do: what is paused
-// already is not paused again and does not count.
-type Bulk struct {
-	Verb   BulkVerb
-	Filter Filter
-	// Since is from when BulkReplay and BulkSend take what happened, or failed; they need it, others have none.
-	Since time.Time
-	// Until, of both, leaves out what happened, or failed, then or later; the zero time leaves out nothing.
-	Until time.Time
-	// PerSecond bounds how many subscriptions it does in a second, of BulkSend how many occurrences; 0 is 100, else it is from 0.01 to 1000.
-	PerSecond float64
-}
-
-// A Task is a [Bulk] that was begun. It ends with its process, and is forgotten after 100 later ones; on a store that one
-// process has alone, with the process.
-type Task struct {
-	ID string
-	Bulk
-	// Actor is who asked for it.
-	Actor   string
-	BegunAt time.Time
-	// EndedAt is zero while it runs.
-	EndedAt time.Time
-	// Total is how many subscriptions there were to do at the beginning, of BulkSend how many occurrences; Done is how many
-	// are, Skipped how many are not there any more or being done by others, and Failed how many could not be done.
-	Total, Done, Skipped, Failed int
-	// Error is why the last of the failed ones could not, or why the task ended early.
-	Error string
-	// Cancelled tells that it ended by [Admin.Cancel], or with the process.
-	Cancelled bool
-}
-
-// A SubscribeRequest is a webhook subscription that an operator makes for a principal.
+// A SubscribeRequest describes a webhook subscription that an operator creates for a principal.
 type SubscribeRequest struct {
 	SubscriptionKey
-	// Secret signs the deliveries, in its text form whsec_…; when empty one is generated that
-	// nobody knows, which the subscriber replaces by a refresh.
+	// Secret signs the deliveries, in its text form whsec_…. If it is empty, the server generates a secret that nobody
+	// knows; the subscriber replaces it with a refresh.
 	Secret string
-	// TTL is the time until it must be refreshed, within the server's bounds; 0 is the default and
-	// negative asks for no expiry.
+	// TTL is the time until the subscription must be refreshed, within the server's bounds. 0 means the default, and a
+	// negative TTL requests no expiry.
 	TTL time.Duration
-	// Cursor is where it starts; nil is now.
+	// Cursor is where the subscription starts; nil means now.
 	Cursor *string
 }
 
-// A Target is whom an operator's signal is for: all live subscriptions to an event type, or the
-// ones of an id, which may be several streams.
+// A Target selects the subscriptions that an operator's signal is for. These are all live subscriptions to an event
+// type, or the ones with an id, which may be several streams.
 type Target struct {
 	// Event names the type; used when ID is empty.
 	Event string
@@ -201,9 +175,9 @@ type Target struct {
 	ID string
 }
 
-// A Connection is a stream, or a poller that may come again.
+// A Connection is a stream, or a poller between its polls.
 type Connection struct {
-	// ID names the connection to [Admin.EndConnection] while it lasts.
+	// ID identifies the connection to [Admin.EndConnection] as long as it lasts.
 	ID           string `json:"id"`
 	Subscription string `json:"subscription"`
 	Principal    string `json:"principal"`
@@ -211,43 +185,44 @@ type Connection struct {
 	// Mode is "push" or "poll".
 	Mode  string    `json:"mode"`
 	Since time.Time `json:"since"`
-	// Behind is how many entries of the type's log it has not passed yet, a poller by its last poll; nil
-	// for checks.
+	// Behind counts the log entries that the connection has not passed so far. For a poller it dates from the last
+	// poll. It is nil for checks.
 	Behind *int64 `json:"behind,omitempty"`
 }
 
-// An EventType is one that is registered.
+// An EventType describes a registered event type.
 type EventType struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
-	// Delivery are the ways in which it is offered.
+	// Delivery lists the delivery modes that it offers.
 	Delivery []string `json:"delivery"`
-	// Replay tells whether what is past can be delivered again.
+	// Replay reports whether past occurrences can be redelivered.
 	Replay bool `json:"replay"`
-	// Oldest and Head are the first retained position of its log and the last one: how many
-	// occurrences there have been. Both are 0 without a log.
+	// Oldest is the first retained position of its log. Head is the last position, which is the number of occurrences
+	// so far. Both are 0 without a log.
 	Oldest store.Position `json:"oldest"`
 	Head   store.Position `json:"head"`
-	// PerMinute is how many occurrences become visible in this process in a minute, to a tenth, as an average of the
-	// last one.
+	// Damaged counts the retained log entries that this process has found to be damaged. Readers get a gap in their
+	// place.
+	Damaged int64 `json:"damaged,omitempty"`
+	// PerMinute is the number of occurrences that became visible in this process in the last minute, to a tenth.
 	PerMinute float64 `json:"perMinute"`
-	// Behind is by how many entries the slowest stream or webhook subscription of this process is behind
-	// the log.
+	// Behind is the lag, in log entries, of the slowest stream or webhook subscription of this process.
 	Behind int64 `json:"behind"`
-	// Streams, Pollers and Webhooks count live subscriptions of this process.
+	// Streams, Pollers and Webhooks count the live subscriptions of this process.
 	Streams  int `json:"streams"`
 	Pollers  int `json:"pollers"`
 	Webhooks int `json:"webhooks"`
 }
 
-// An EventTypeInfo is an event type with what its subscribers know of it.
+// An EventTypeInfo is an event type with its schemas, as subscribers see them.
 type EventTypeInfo struct {
 	EventType
 	InputSchema   json.RawMessage `json:"inputSchema"`
 	PayloadSchema json.RawMessage `json:"payloadSchema"`
 }
 
-// An Occurrence is an occurrence that passed.
+// An Occurrence is an occurrence in an event type's log.
 type Occurrence struct {
 	Event     string      `json:"event"`
 	EventID   string      `json:"eventId"`
@@ -256,152 +231,161 @@ type Occurrence struct {
 	Position store.Position `json:"position"`
 	// Bytes is the size of its payload.
 	Bytes int `json:"bytes"`
-	// Targeted tells that it is for named subscriptions only.
+	// Targeted reports whether the occurrence is only for named subscriptions.
 	Targeted bool `json:"targeted,omitempty"`
-	// Data is the payload, before any Transform; null for one that somebody damaged.
+	// Data is the payload before any Transform; null if it is damaged.
 	Data json.RawMessage `json:"data"`
-	// Cursor is the one after it, which [Admin.Replay] takes; empty for a type without replay, and in a [Tail].
+	// Cursor is the cursor after the occurrence, for [Admin.Replay]. It is empty for a type without replay, and in a
+	// [Tail].
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// A Point is a place in an event type's log: one of Since, Position and EventID is set.
+// A Point is a place in an event type's log. Exactly one of Since, Position and EventID is set.
 type Point struct {
-	// Since is the first entry that happened then or later.
+	// Since selects the first entry that happened at that time or later.
 	Since time.Time
-	// Position is the entry there, and EventID the last one of that id, among the latest 100,000.
+	// Position selects the entry at that position. EventID selects the last entry with that id, among the latest
+	// 100,000.
 	Position store.Position
 	EventID  string
-	// Until ends what is meant before the first entry that happened then or later; the zero time does not.
+	// Until ends the range before the first entry that happened at that time or later; zero means no end.
 	Until time.Time
 }
 
-// A Beginning is where a replay from a [Point] begins, and where it ends.
+// A Beginning is the range of a replay that starts at a [Point].
 type Beginning struct {
-	// Cursor and Last are what [Admin.Replay] takes. Last is the position of the last entry that is meant, the head where the
-	// Point has no Until.
+	// Cursor and Last are parameters of [Admin.Replay]. Last is the position of the last entry in the range, the head
+	// if the Point has no Until.
 	Cursor string         `json:"cursor"`
 	Last   store.Position `json:"last"`
-	// EventID, Timestamp and Position are those of the first entry that is delivered again, to whom it matches.
+	// EventID, Timestamp and Position describe the first entry that is delivered again to the subscriptions it matches.
 	EventID   string         `json:"eventId"`
 	Timestamp events.Time    `json:"timestamp"`
 	Position  store.Position `json:"position"`
-	// Entries is how many there are from it to Last.
+	// Entries counts the entries from that one through Last.
 	Entries int64 `json:"entries"`
-	// Truncated tells that the log has forgotten entries that were asked for: it begins with the oldest one.
+	// Truncated reports that the log has dropped requested entries: the range begins with the oldest retained one.
 	Truncated bool `json:"truncated"`
 }
 
-// An Outcome is what became of an occurrence at one webhook subscription.
+// An Outcome is the result of an occurrence at one webhook subscription.
 type Outcome string
 
 // The outcomes.
 const (
-	// OutcomeAccepted: its endpoint has accepted it.
+	// OutcomeAccepted means that the endpoint accepted the occurrence.
 	OutcomeAccepted Outcome = "accepted"
-	// OutcomeWaiting: it was not delivered yet.
+	// OutcomeWaiting means that the occurrence is still to be delivered.
 	OutcomeWaiting Outcome = "waiting"
-	// OutcomeFailed: it was given up after its last attempt.
+	// OutcomeFailed means that the occurrence was given up after its last attempt.
 	OutcomeFailed Outcome = "failed"
-	// OutcomePassed: it matches and is not to be delivered, and no attempt is kept: that was too long ago, or the
-	// subscription began after it.
+	// OutcomePassed means that the occurrence matches but will not be delivered, and no attempt is kept. It is too old,
+	// or the subscription began after it.
 	OutcomePassed Outcome = "passed"
 )
 
-// A Delivery is what became of an occurrence at one webhook subscription.
+// A Delivery is an occurrence's outcome at one webhook subscription.
 type Delivery struct {
 	Subscription string  `json:"subscription"`
 	Principal    string  `json:"principal"`
 	URL          string  `json:"url"`
 	State        State   `json:"state"`
 	Outcome      Outcome `json:"outcome"`
-	// Attempts are those that are kept, the latest first.
+	// Attempts are the recorded attempts, the latest first.
 	Attempts []Attempt `json:"attempts"`
 }
 
-// A Tail shows occurrences as they become visible in this process, whoever emitted them; what checks find
-// is not among them. It keeps a position for each event type and nothing else, so that nobody waits for
-// who reads it slowly. It is for one goroutine.
+// A Tail follows occurrences as they become visible in this process, whichever process emitted them. Occurrences that
+// checks find are left out. It keeps only a position for each event type, so a slow reader does not block others. It is
+// not safe for concurrent use.
 type Tail interface {
-	// Next waits for occurrences, at most until ctx ends or the server is shut down (events.ErrClosed). Those
-	// of one event type are in order. skipped is how many were passed over because this tail was too slow.
+	// Next waits for occurrences until ctx ends or the server shuts down (events.ErrClosed). The occurrences of one
+	// event type are in order. skipped counts the occurrences passed over because this tail was too slow.
 	Next(ctx context.Context) (found []Occurrence, skipped int64, err error)
 }
 
-// An Attempt is what came of one request that carried an occurrence to an endpoint. It holds no
-// body, no header and nothing that the endpoint said but its status.
+// An Attempt is the result of one request that carried an occurrence to an endpoint. It contains no body and no header,
+// and only the status of the response.
 type Attempt struct {
-	// EventID and Event are the occurrence's id, which is the webhook-id of all its attempts, and its
-	// event type.
+	// EventID is the occurrence's id, which is the webhook-id of all its attempts. Event is its event type.
 	EventID string `json:"eventId"`
 	Event   string `json:"event"`
-	// Position is where the occurrence is in its log; of a feed it means something in one process only.
+	// Position is the occurrence's position in its log. The position in a feed is only meaningful in one process.
 	Position store.Position `json:"position"`
-	// Number counts the attempts at the occurrence from 1.
+	// Number counts the attempts to deliver the occurrence, from 1.
 	Number int `json:"number"`
-	// At is when the request was signed, Took how long until its answer or failure.
+	// At is when the request was signed. Took is the time until its response or failure.
 	At   time.Time     `json:"at"`
 	Took time.Duration `json:"took"`
-	// Category is that of the failure; "" when the endpoint accepted the occurrence. See ERR-1.
+	// Category is the category of the failure; "" if the endpoint accepted the occurrence. See ERR-1.
 	Category string `json:"category,omitempty"`
-	// Status is the HTTP status, 0 when there was no answer.
+	// Status is the HTTP status, 0 without a response.
 	Status int `json:"status,omitempty"`
-	// NextAt is when the next attempt is due; zero when none follows.
+	// NextAt is when the next attempt is due; zero if none follows.
 	NextAt time.Time `json:"nextAt,omitzero"`
-	// AskedBy is who asked for it by [Admin.SendAgain] or [Admin.Replay], see [WithActor]; "" for one of the schedule, such as
-	// the retries of what was asked for. A replay that is under way when its process ends goes on as the schedule's.
+	// AskedBy is the actor who requested the attempt by [Admin.SendAgain] or [Admin.Replay], see [WithActor]. It is ""
+	// for a scheduled attempt, such as a retry of a requested one. If a process ends during a replay, the remaining
+	// attempts count as scheduled.
 	AskedBy string `json:"askedBy,omitempty"`
 }
 
-// A Rejected is an occurrence of the outbox that was put aside: nobody gets it. What it holds is as
-// somebody wrote it, of EventID the first 256 bytes.
+// An Abandoned is an occurrence that was given up at one webhook subscription.
+type Abandoned struct {
+	Subscription string `json:"subscription"`
+	Principal    string `json:"principal"`
+	URL          string `json:"url"`
+	// Attempt is the last attempt. Its At is the seen parameter of [Admin.SendAgain].
+	Attempt Attempt `json:"attempt"`
+}
+
+// A Rejected is an outbox occurrence that was set aside: nobody gets it. Its fields are as the writer wrote them;
+// EventID is cut to 256 bytes.
 type Rejected struct {
 	ID int64 `json:"id,string"`
-	// At is when it was put aside, by the store's clock, and Reason why.
+	// At is when it was set aside, by the store's clock. Reason says why.
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason"`
-	// Log is the name of the log that it is for, cut to 256 bytes.
+	// Log is the name of its log, cut to 256 bytes.
 	Log     string `json:"log"`
 	EventID string `json:"eventId"`
-	// Bytes is the size of its payload and _meta together.
+	// Bytes is the combined size of its payload and _meta.
 	Bytes int64 `json:"bytes"`
 }
 
-// An AuditEntry says who asked for what and what came of it. Texts are cut to 1024 bytes.
+// An AuditEntry records an action, its actor and its outcome. Texts are cut to 1024 bytes.
 type AuditEntry struct {
-	// Position is where it is in the audit log, from 1; 0 until it is kept.
+	// Position is the entry's position in the audit log, from 1; 0 until it is stored.
 	Position store.Position `json:"position,omitzero"`
 	At       time.Time      `json:"at"`
 	Actor    string         `json:"actor"`
-	// Verb is what was done. What follows is what it was done to, "" where it was not about one.
+	// Verb is the action. The following fields name its object; they are "" if they do not apply.
 	Verb         string `json:"verb"`
 	Subscription string `json:"subscription,omitempty"`
 	Connection   string `json:"connection,omitempty"`
 	Rejected     string `json:"rejected,omitempty"`
-	Task         string `json:"task,omitempty"`
-	Host         string `json:"host,omitempty"`
 	Principal    string `json:"principal,omitempty"`
 	Event        string `json:"event,omitempty"`
 	EventID      string `json:"eventId,omitempty"`
-	// Asked is the rest of what was asked for, such as "perSecond 10, since 90m".
+	// Asked holds the other parameters of the action, such as "since 2026-11-22T14:00:00Z".
 	Asked string `json:"asked,omitempty"`
-	// Key is the request's idempotency key and Status the answer's HTTP status; none of the end of a task.
+	// Key is the request's idempotency key. Status is the HTTP status of the response.
 	Key    string `json:"key,omitempty"`
 	Status int    `json:"status,omitempty"`
-	// Outcome says what came of it where that is more than done: why it failed, or what a task has done.
+	// Outcome explains why the action failed; "" if it succeeded.
 	Outcome string `json:"outcome,omitempty"`
 }
 
-// An AuditFilter picks entries of the audit log by what is equal in them; what is empty picks all.
+// An AuditFilter picks entries of the audit log whose fields equal its own. Empty fields match all.
 type AuditFilter struct {
-	Actor, Verb, Subscription, Principal, Event, EventID, Task string
-	// Since picks those from a time on.
+	Actor, Verb, Subscription, Principal, Event, EventID string
+	// Since picks entries from a time on.
 	Since time.Time
 }
 
 // Takes reports whether the filter picks e.
 func (f AuditFilter) Takes(e *AuditEntry) bool {
 	for _, pair := range [][2]string{{f.Actor, e.Actor}, {f.Verb, e.Verb}, {f.Subscription, e.Subscription}, {f.Principal, e.Principal}, {f.Event, e.Event},
-		{f.EventID, e.EventID}, {f.Task, e.Task}} {
+		{f.EventID, e.EventID}} {
 		if pair[0] != "" && pair[0] != pair[1] {
 			return false
 		}
@@ -409,50 +393,51 @@ func (f AuditFilter) Takes(e *AuditEntry) bool {
 	return !e.At.Before(f.Since)
 }
 
-// A Minute is what the attempts to deliver by webhook came to that ended in it: all requests to endpoints, first attempts,
-// retries and control envelopes alike, without verifications.
+// A Minute sums up the webhook delivery attempts that ended in it. It counts all requests to endpoints, first attempts,
+// retries and control envelopes alike, except verifications.
 type Minute struct {
 	At                 time.Time // when it began
 	Attempts, Failures int64
-	// P50, P95 and P99 are the times within which that share of the attempts had its answer or failure, off by a factor of √2
-	// at most; what took longer than 65 s counts as that. They are 0 without attempts.
+	// P50, P95 and P99 are percentiles of the time until an attempt was answered or timed out. They are accurate to a
+	// factor of √2; times above 65 s count as 65 s. Failed connections do not count. They are 0 without such attempts.
 	P50, P95, P99 time.Duration
-	// Behind is by how many entries the slowest webhook subscription was behind its log at one moment of the minute; nil
-	// where nobody looked.
+	// Behind is the lag, in log entries, of the slowest webhook subscription at one moment of the minute. It is nil if
+	// no lag was sampled.
 	Behind *int64
 }
 
-// An Activity is what attempts to deliver by webhook came to in the last hour, in this process.
+// An Activity sums up this process's webhook delivery attempts in the last hour.
 type Activity struct {
-	// Whole is the hour in one; its Behind is the latest that is known.
+	// Whole sums up the hour; its Behind is the latest known.
 	Whole Minute
-	// Minutes are up to 60 of them without holes, the oldest first and the last one under way. They begin with the process,
-	// or where something was counted for the first time after others had been forgotten for it.
+	// Minutes are up to 60 consecutive minutes, the oldest first; the last one is in progress. They begin when the
+	// process started. For an event type or host first counted after another one was evicted, they begin at that first
+	// count.
 	Minutes []Minute
 }
 
-// A Cluster is how the processes that share a store are, as one of them sees it.
+// A Cluster is the state of the processes that share a store, as seen by one of them.
 type Cluster struct {
-	// Replicas are those whose lease runs, in the order in which these began.
+	// Replicas are the processes with a current lease, in the order in which their leases began.
 	Replicas []Replica `json:"replicas"`
-	// Leased tells that this process has its lease: without one it delivers nothing.
+	// Leased reports whether this process holds its lease: without one it delivers nothing.
 	Leased bool `json:"leased"`
-	// Unowned counts the shards of work that no replica owns, by event type, or "/outbox" and "/retention".
+	// Unowned counts the shards that no replica owns, by event type, "/outbox" or "/retention".
 	Unowned map[string]int `json:"unowned"`
-	// Generation is a number that the store's logs raise whenever they begin new epochs.
+	// Generation is a number that the store's logs increment whenever they begin new epochs.
 	Generation uint64 `json:"generation"`
-	// HeardAt is when this process last knew all that was ordered in others; zero for never.
+	// HeardAt is when this process last knew every order given in other processes; zero if never.
 	HeardAt time.Time `json:"heardAt,omitzero"`
-	// OutboxAge is for how long the oldest occurrence has waited in the outbox, or may have while it cannot be read; nil in
-	// a process that does not own it.
+	// OutboxAge is how long the oldest occurrence has waited in the outbox. While the outbox cannot be read, it is how
+	// long one may have waited. It is nil in a process that does not own the outbox.
 	OutboxAge *time.Duration `json:"-"`
 }
 
 // A Replica is a process of a [Cluster].
 type Replica struct {
 	Name string `json:"name"`
-	// This is the process that was asked.
+	// This marks the process that answers.
 	This bool `json:"this,omitempty"`
-	// Shards counts those that it owns, as Cluster.Unowned does.
+	// Shards counts the shards that it owns, with the keys of Cluster.Unowned.
 	Shards map[string]int `json:"shards"`
 }

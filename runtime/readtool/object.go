@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// An object is the text of a JSON object, one level deep, in its order.
+// An object holds the members of a JSON object in order, with their values as text.
 type object []textMember
 
 type textMember struct {
@@ -16,8 +16,8 @@ type textMember struct {
 	value json.RawMessage
 }
 
-// parseObject reads one level of a compact JSON object, whose text its members share; what is none gives no
-// members.
+// parseObject parses one level of a compact JSON object. The values share raw's memory. Anything other than
+// an object gives no members.
 func parseObject(raw json.RawMessage) object {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil
@@ -43,7 +43,8 @@ func parseObject(raw json.RawMessage) object {
 	return obj
 }
 
-// newDecoder reads raw in place. That names are unique is for whoever compiles the schema to say.
+// newDecoder returns a decoder that reads raw in place. It accepts duplicate names: compiling the schema
+// reports them.
 func newDecoder(raw []byte) *jsontext.Decoder {
 	return jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true))
 }
@@ -57,7 +58,7 @@ func (o object) get(key string) json.RawMessage {
 	return nil
 }
 
-// with returns o with key set to value, in its place or at the end.
+// with returns o with key set to value; a new key goes to the end.
 func (o object) with(key string, value json.RawMessage) object {
 	for i, m := range o {
 		if m.key == key {
@@ -94,7 +95,7 @@ func (o object) bytes() json.RawMessage {
 	return append(b, '}')
 }
 
-// appendString appends s as a JSON string; invalid UTF-8 is replaced.
+// appendString appends s as a JSON string. It replaces invalid UTF-8.
 func appendString(b []byte, s string) []byte {
 	out, err := jsontext.AppendQuote(b, s)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package readtool describes read tools: one MCP tool for each event type, which returns its next occurrences by cursor
-// to clients that do not support events. [New] makes the descriptor of one event type, [All] those of a generated
-// package, and server.Server.AddReadTools registers them.
+// Package readtool describes read tools for clients that do not support events. A read tool is an MCP tool that
+// returns the next occurrences of one event type after a cursor. [New] returns the descriptor for one event type,
+// [All] the descriptors of a generated package, and server.Server.AddReadTools registers them.
 package readtool
 
 import (
@@ -19,27 +19,26 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 )
 
-// A Tool ties a tool's descriptor to the event type that it reads.
+// A Tool is a read tool's descriptor with the event type that it reads.
 type Tool struct {
 	// Event is the name of the event type.
 	Event string
-	// CursorArgument and MaxEventsArgument name the arguments that the tool has beside the event
-	// type's own, usually "cursor" and "maxEvents".
+	// CursorArgument and MaxEventsArgument name the tool's additional arguments, usually "cursor" and "maxEvents".
 	CursorArgument, MaxEventsArgument string
-	// WaitArgument names the argument by which a call waits for an occurrence, usually "waitSeconds";
-	// "" for a tool that never waits.
+	// WaitArgument names the argument that makes a call wait for an occurrence, usually "waitSeconds". If it is "",
+	// the tool never waits.
 	WaitArgument string
-	// QuietArgument names the argument by which a call that waits collects what follows the first
-	// occurrence, usually "quietSeconds", and SinceArgument the one by which a call begins in the past,
-	// usually "since"; "" for a tool without it.
+	// QuietArgument names the argument with which a waiting call collects further occurrences, usually "quietSeconds".
+	// SinceArgument names the argument that makes a call start in the past, usually "since". If one is "", the tool
+	// has no such argument.
 	QuietArgument, SinceArgument string
-	// Tool is the descriptor as tools/list publishes it. InputSchema holds json.RawMessage, and so does
-	// OutputSchema, or an [Output] where definitions of payloadSchema are shared with other event types;
+	// Tool is the descriptor for tools/list. InputSchema holds a json.RawMessage. OutputSchema holds a
+	// json.RawMessage, or an [Output] if payloadSchema shares definitions with other event types.
 	// Annotations.ReadOnlyHint is true.
 	Tool mcp.Tool
 }
 
-// The names of a read tool's own arguments where the author chooses none.
+// Default names of a read tool's additional arguments.
 const (
 	CursorArgument    = "cursor"
 	MaxEventsArgument = "maxEvents"
@@ -48,10 +47,10 @@ const (
 	SinceArgument     = "since"
 )
 
-// MaxWaitSeconds is the longest that a call may ask to wait, and to collect: clients commonly give up after a minute.
+// MaxWaitSeconds bounds the time for which a call may wait and collect. Clients commonly give up after a minute.
 const MaxWaitSeconds = 55
 
-// ArgumentNames are the names of a read tool's own arguments; an empty one is the default.
+// ArgumentNames holds the names of a read tool's additional arguments; an empty name means the default.
 type ArgumentNames struct {
 	Cursor    string `json:"cursor,omitempty"`
 	MaxEvents string `json:"maxEvents,omitempty"`
@@ -60,7 +59,7 @@ type ArgumentNames struct {
 	Since     string `json:"since,omitempty"`
 }
 
-// Names are what an author may choose for a read tool; an empty one is the default.
+// Names holds the names that an author may choose for a read tool; an empty name means the default.
 type Names struct {
 	Name string `json:"name,omitempty"`
 	ArgumentNames
@@ -76,7 +75,8 @@ func (n ArgumentNames) withDefaults() ArgumentNames {
 	}
 }
 
-// fitting leaves out what nobody has chosen and the event type has an argument of that name for.
+// fitting returns the names with defaults. It omits an optional argument whose default name the event type already
+// uses.
 func (n ArgumentNames) fitting(input json.RawMessage) ArgumentNames {
 	all := n.withDefaults()
 	for {
@@ -98,12 +98,12 @@ func (n ArgumentNames) fitting(input json.RawMessage) ArgumentNames {
 	}
 }
 
-// MaxName is the most characters that the name of a tool may have.
+// MaxName is the maximum length of a tool's name in characters.
 const MaxName = 64
 
-// Name returns the name that the read tool of an event type has by default: read_ and the event's
-// name, other characters than letters, digits, _ and - replaced by _. One that is longer than MaxName is cut, and
-// ends in the first 8 hexadecimal digits of the SHA-256 of the event's name.
+// Name returns the default name of an event type's read tool. The name is read_ followed by the event's name, with
+// characters other than letters, digits, _ and - replaced by _. A name longer than MaxName is truncated and ends in
+// the first 8 hexadecimal digits of the SHA-256 of the event's name.
 func Name(event string) string {
 	name := "read_" + strings.Map(toolRune, event)
 	if len(name) <= MaxName {
@@ -114,7 +114,7 @@ func Name(event string) string {
 	return name[:MaxName-len(end)] + end
 }
 
-// ValidName reports whether name is made of letters, digits, _ and - alone.
+// ValidName reports whether name consists only of letters, digits, _ and -.
 func ValidName(name string) bool { return strings.Map(toolRune, name) == name }
 
 func toolRune(r rune) rune {
@@ -124,9 +124,9 @@ func toolRune(r rune) rune {
 	return '_'
 }
 
-// All returns the read tools of a generated package, in the order of its event types. An event type to whose arguments
-// none can be added ([SchemaError.Keyword]) has no tool, as the generator says. Where the description of an event type
-// is damaged its tool has no schemas, and registering the type reports it.
+// All returns the read tools of a generated package, in the order of its event types. An event type whose inputSchema
+// cannot take further arguments ([SchemaError.Keyword]) has no tool; the generator reports it. If the description of
+// an event type is damaged, its tool has no schemas, and registering the type reports the damage.
 func All(s *eventsimpl.Schemas) []Tool {
 	var tools []Tool
 	for _, event := range s.Events() {
@@ -135,7 +135,7 @@ func All(s *eventsimpl.Schemas) []Tool {
 			continue
 		}
 		var chosen Names
-		if err := json.Unmarshal(s.Event(event, "tool"), &chosen); err != nil { // there is none
+		if err := json.Unmarshal(s.Event(event, "tool"), &chosen); err != nil { // no names were chosen
 			tools = append(tools, Of(info))
 			continue
 		}
@@ -150,24 +150,23 @@ func hasNone(info events.Info) bool {
 	return errors.As(err, &refused) && refused.Keyword != ""
 }
 
-// Of returns the read tool of an event type under its default names.
+// Of returns the read tool of an event type with default names.
 func Of(info events.Info) Tool { return New(info, Name(info.Name), CursorArgument, MaxEventsArgument) }
 
-// New returns the read tool of an event type under the given tool name, with cursor and maxEvents
-// as the names of its own arguments. It waits by the argument waitSeconds, collects by quietSeconds and
-// begins in the past by since, but for those of which the type has an argument of that name. See [NewNamed].
+// New returns the read tool of an event type with the given tool name. The names of its arguments are cursor,
+// maxEvents, waitSeconds, quietSeconds and since; it omits each of the last three if the event type has an argument of
+// that name. See [NewNamed].
 func New(info events.Info, name, cursor, maxEvents string) Tool {
 	return newTool(info, name, ArgumentNames{Cursor: cursor, MaxEvents: maxEvents}.fitting(info.InputSchema))
 }
 
-// NewNamed returns the read tool of an event type under the given tool name, with the names of its own
-// arguments. Where [InputSchema] refuses the type's arguments the descriptor has no InputSchema, and
-// AddReadTools refuses it; the generator reports that earlier.
+// NewNamed is like [New] with names for all additional arguments. If [InputSchema] returns an error for the type, the
+// descriptor has no InputSchema and AddReadTools rejects it; the generator reports this earlier.
 func NewNamed(info events.Info, name string, n ArgumentNames) Tool {
 	return newTool(info, name, n.withDefaults())
 }
 
-// newTool adds no argument of which the name is empty.
+// newTool returns a tool without the arguments whose names are empty.
 func newTool(info events.Info, name string, n ArgumentNames) Tool {
 	t := Tool{Event: info.Name, CursorArgument: n.Cursor, MaxEventsArgument: n.MaxEvents, WaitArgument: n.Wait,
 		QuietArgument: n.Quiet, SinceArgument: n.Since, Tool: mcp.Tool{
@@ -182,11 +181,10 @@ func newTool(info events.Info, name string, n ArgumentNames) Tool {
 	return t
 }
 
-// An Output is an OutputSchema that is written when it is marshalled, because many tools may hold the same
-// definitions.
+// An Output is an OutputSchema that is built on marshalling, because many tools may share its definitions.
 type Output struct{ payload *published.Schema }
 
-// MarshalJSON implements [json.Marshaler].
+// MarshalJSON returns the schema.
 func (o Output) MarshalJSON() ([]byte, error) { return OutputSchema(o.payload.JSON()), nil }
 
 func outputOf(info *events.Info) any {
@@ -196,8 +194,8 @@ func outputOf(info *events.Info) any {
 	return OutputSchema(info.PayloadSchema)
 }
 
-// Select returns the tools that read one of the named event types, for a server that has not
-// registered all types of a package.
+// Select returns the tools that read one of the named event types. Use it for a server that has not registered all
+// types of a package.
 func Select(tools []Tool, events ...string) []Tool {
 	var selected []Tool
 	for _, t := range tools {

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// inside is what carriers and adapters reach with [port.Of], and authors do not see.
+// inside is the view of the server that carriers and adapters get from [port.Of]. Authors do not see it.
 type inside struct{ *Server }
 
 func init() {
@@ -30,7 +30,7 @@ func init() {
 	}
 }
 
-// What follows implements [port.Inside].
+// The methods below implement [port.Inside].
 
 func (s inside) MCP() *mcp.Server { return s.mcp }
 

@@ -12,11 +12,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// KeySetPath is where the handler of [Server.KeySet] belongs on the server's origin. See
-// HOOK-10.
+// KeySetPath is the path at which to serve the handler of [Server.KeySet] on the server's origin. See HOOK-10.
 const KeySetPath = wire.PathKeySet
 
-// KeySet serves the public keys of the server's webhook signatures as a JWK set; without an
+// KeySet returns a handler that serves the public keys of the server's webhook signatures as a JWK set. Without an
 // identity it answers 404. See HOOK-10.
 func (s *Server) KeySet() http.Handler {
 	if s.webhooks == nil || s.options.Webhook.Identity == nil {
@@ -25,19 +24,15 @@ func (s *Server) KeySet() http.Handler {
 	return s.options.Webhook.Identity
 }
 
-// Admin returns the operator's view.
+// Admin returns the interface for operators.
 func (s *Server) Admin() operator.Admin { return s.admin }
 
 func newAdmin(s *Server) *operate.Admin {
-	o := operate.Options{Host: operated{s}, Processes: s.cluster, Webhooks: s.webhooks, Store: s.options.Store, Outbox: s.options.Outbox, Dialect: s.dialect(false),
-		Now: s.now, Go: s.run, Closing: s.closing, Log: &s.log}
-	if s.webhooks != nil {
-		o.Attempts, o.Kept = s.attempts()
-	}
-	return operate.New(o)
+	return operate.New(operate.Options{Host: operated{s}, Processes: s.cluster, Webhooks: s.webhooks, Store: s.options.Store, Outbox: s.options.Outbox, Dialect: s.dialect(false),
+		Now: s.now, Closing: s.closing, Log: &s.log})
 }
 
-// An operated is the server as its operator sees it. It implements [operate.Host].
+// An operated adapts the server to [operate.Host].
 type operated struct{ s *Server }
 
 func (h operated) EventTypes() (all []operate.EventType) {
@@ -94,7 +89,7 @@ func (h operated) Deciding() { h.s.leases.Deciding() }
 
 func (h operated) ListChanged() { h.s.notifyListChanged() }
 
-// Describe and Close implement [operate.EventType], with what [eventtype.Type] has.
+// Describe and Close implement [operate.EventType], together with the methods of [eventtype.Type].
 func (et *eventType) Describe(schemas bool) (i operator.EventTypeInfo, ok bool) {
 	d := et.current()
 	if d == nil {
@@ -118,7 +113,7 @@ func (et *eventType) Close(e *events.Error) {
 	et.terminated = e
 }
 
-// Refuses returns the error with which an operator has closed the type, nil when it is open.
+// Refuses returns the error with which an operator closed the type, or nil while it is open.
 func (et *eventType) Refuses() *events.Error {
 	et.mu.Lock()
 	defer et.mu.Unlock()

@@ -15,14 +15,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 )
 
-// PrincipalOf returns the principal that a check or hook runs for, "" for nobody. A check declared
-// with [WithSharedCheck] runs for nobody, and so does Transform, whose result is shared.
+// PrincipalOf returns the principal that a check or hook runs for, or "" without a principal. A check declared with
+// [WithSharedCheck] runs without a principal, and so does Transform, because their results are shared.
 //
 // In a handler of a tool, prompt, resource or completion of the mcp.Server it returns the caller, as [Options].Principal
 // derives it.
 func PrincipalOf(ctx context.Context) string { return hook.Principal(ctx) }
 
-// A caller is who makes a request, as authenticate found it.
+// A caller is the authenticated sender of a request.
 type caller struct {
 	server    *Server
 	extra     *mcp.RequestExtra
@@ -32,15 +32,15 @@ type caller struct {
 
 type callerKey struct{}
 
-// identify returns the context of a request with its caller, for the author's handler and for what authenticates the
-// request after it.
+// identify adds the caller to the context of a request. The author's handler and later calls of authenticate read
+// it from there.
 func (s *Server) identify(ctx context.Context, extra *mcp.RequestExtra) context.Context {
 	c := &caller{server: s, extra: extra}
 	c.principal, c.expires = s.authenticate(ctx, extra)
 	return hook.WithPrincipal(context.WithValue(ctx, callerKey{}, c), c.principal)
 }
 
-// authenticate derives the caller of a request and when its token expires (AUTH-3, AUTH-4).
+// authenticate returns the principal of a request and the expiry of its token (AUTH-3, AUTH-4).
 func (s *Server) authenticate(ctx context.Context, extra *mcp.RequestExtra) (principal string, expires time.Time) {
 	if c, ok := ctx.Value(callerKey{}).(*caller); ok && c.server == s && c.extra == extra {
 		return c.principal, c.expires
@@ -60,7 +60,7 @@ func (s *Server) authenticate(ctx context.Context, extra *mcp.RequestExtra) (pri
 	return principal, expires
 }
 
-// visible asks the Visible hook (LIST-4).
+// visible calls the Visible hook (LIST-4).
 func (s *Server) visible(ctx context.Context, principal, event string) (ok bool, err error) {
 	if s.options.Visible == nil {
 		return true, nil
@@ -69,7 +69,7 @@ func (s *Server) visible(ctx context.Context, principal, event string) (ok bool,
 	return ok, err
 }
 
-// authorized asks both Authorize hooks (AUTH-1).
+// authorized calls both Authorize hooks (AUTH-1).
 func (s *Server) authorized(ctx context.Context, principal string, a eventtype.Arguments) error {
 	d := definitionOf(a)
 	if f := s.options.Authorize; f != nil {
@@ -85,7 +85,7 @@ func (s *Server) authorized(ctx context.Context, principal string, a eventtype.A
 	return nil
 }
 
-// accepted parses the arguments of a request and asks both Authorize hooks for them.
+// accepted parses the arguments of a request and authorizes them with both Authorize hooks.
 func (s *Server) accepted(ctx context.Context, principal string, d *definition, raw json.RawMessage) (eventtype.Arguments, error) {
 	a, err := eventtype.Parse(d, raw)
 	if err == nil {
@@ -94,8 +94,8 @@ func (s *Server) accepted(ctx context.Context, principal string, d *definition, 
 	return a, err
 }
 
-// refused asks again for a live subscription. Only a decision ends it: a failing hook or a lost
-// context is no decision (AUTH-2, LIST-4).
+// refused rechecks a live subscription and returns the error to end it with, or nil. A hook that fails or a
+// canceled context does not end a subscription (AUTH-2, LIST-4).
 func (s *Server) refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error {
 	ok, err := s.visible(ctx, principal, definitionOf(a).info.Name)
 	if err == nil && !ok {
@@ -114,24 +114,24 @@ func (s *Server) refused(ctx context.Context, principal string, a eventtype.Argu
 	return nil
 }
 
-// Revoke ends the principal's live subscriptions to the named events, or to all when none are named: streams,
-// webhooks, and polls and tools that wait end with Forbidden, or with what Authorize says now; poll leases end. It
-// forbids nothing: the hooks decide about a new subscription. On a store that processes share, all of
-// them do so; an error says that some may not know of it (REP-13). See AUTH-2.
+// Revoke ends the principal's live subscriptions to the named events, or to all events if none are named. Streams,
+// webhooks, and waiting polls and tools end with Forbidden, or with the error that Authorize returns now; poll
+// leases end. Revoke does not block new subscriptions; the hooks decide about those. On a shared store every
+// process does the same; an error means that some processes may not have received the order (REP-13). See AUTH-2.
 func (s *Server) Revoke(ctx context.Context, principal string, names ...string) error {
 	return s.admin.Revoke(ctx, principal, names)
 }
 
-// Reauthorize asks the hooks again, now, for the principal's live streams, pollers and webhook subscriptions to the
-// named events, or to all when none are named, and ends what they refuse, with polls and tools that wait. Other processes on the same store do the
-// same, as with [Server.Revoke]. See AUTH-2.
+// Reauthorize rechecks the principal's live subscriptions to the named events, or to all events if none are named.
+// It ends the streams, pollers, webhook subscriptions, and waiting polls and tools that the hooks refuse. Other
+// processes on the same store do the same, as with [Server.Revoke]. See AUTH-2.
 func (s *Server) Reauthorize(ctx context.Context, principal string, names ...string) error {
 	return s.admin.Reauthorize(ctx, principal, names)
 }
 
-// RefreshVisibility asks the Visible hook again for every live stream, poller and webhook subscription, ends those whose
-// type is now hidden with NotFound, and tells clients that their lists may have changed. Other processes on the
-// same store do the same, as with [Server.Revoke]. See LIST-4, LIST-5.
+// RefreshVisibility runs the Visible hook again for every live stream, poller and webhook subscription. It ends
+// subscriptions to types that are now hidden with NotFound, and notifies clients that their lists may have changed.
+// Other processes on the same store do the same, as with [Server.Revoke]. See LIST-4, LIST-5.
 func (s *Server) RefreshVisibility(ctx context.Context) error { return s.admin.RefreshVisibility(ctx) }
 
 // guard runs a hook of the options.

@@ -12,7 +12,7 @@ import (
 
 func (s inside) Call(ctx context.Context, r port.Request) (json.RawMessage, error) {
 	var res json.RawMessage
-	err := fault.Bounded(r.Params, s.options.MaxParams) // most carriers have done so
+	err := fault.Bounded(r.Params, s.options.MaxParams) // most carriers have checked this already
 	if err != nil {
 		return nil, s.refusal(ctx, &r, err)
 	}
@@ -36,8 +36,8 @@ func (s inside) Call(ctx context.Context, r port.Request) (json.RawMessage, erro
 	return res, nil
 }
 
-// uncarried refuses an events/stream whose connection cannot carry it, after the checks that come
-// before the mode (ERR-2).
+// uncarried refuses an events/stream on a connection that cannot carry it, after the checks that precede the mode
+// check (ERR-2).
 func (s *Server) uncarried(ctx context.Context, r *port.Request) error {
 	p, err := wire.DecodeStreamParams(r.Params)
 	if err != nil {

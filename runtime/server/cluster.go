@@ -16,21 +16,20 @@ import (
 // A Replica configures a server on a store that several processes share, such as
 // PostgreSQL. The zero value is ready to use.
 type Replica struct {
-	// Name is what logs call the process; default the host's name and the process id.
+	// Name identifies the process in logs; default the host name and the process id.
 	Name string
-	// Lease is how long the others wait for a process that has died before they do its work; default
-	// 10 s, at least 1 s. See REP-6.
+	// Lease is the time until other replicas take over a dead process's work; default 10 s, at least 1 s. See REP-6.
 	Lease time.Duration
 }
 
-// processes are those that serve the server's store.
+// processes creates the server's view of the processes that share its store.
 func (s *Server) processes(ctx context.Context) (cluster.Processes, error) {
 	r := s.options.Replica
 	return cluster.New(ctx, cluster.Options{Host: replicated{webhookHost{s}}, Store: s.options.Store, Outbox: s.options.Outbox, EmitOnly: s.options.emitOnly,
 		Name: r.Name, Lease: r.Lease, Log: &s.log, Logger: s.options.Logger})
 }
 
-// A replicated is the server as one of several processes. It implements [cluster.Host].
+// A replicated adapts the server to [cluster.Host].
 type replicated struct{ webhookHost }
 
 func (h replicated) EventTypes() (all []eventtype.Type) {

@@ -17,22 +17,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
-// A definition is one registration of an event type with its Go types erased. It never changes;
-// registering the name again makes a new one.
+// A definition is one registration of an event type with its Go types erased. It is immutable; registering the name
+// again creates a new one.
 type definition struct {
-	topic.Type // what the log kernel knows of it
+	topic.Type // the log kernel's part
 	info       events.Info
 	options    typeOptions
 	emits      bool
-	meta       map[string]any   // of the descriptor
+	meta       map[string]any   // the descriptor's _meta
 	payload    *validate.Schema // nil when payloads are not validated
-	hooked     bool             // webhook is offered to callers with a principal
+	hooked     bool             // webhook delivery is offered to callers with a principal
 
-	// The schemas, which info has not: many types may share most of them.
+	// The schemas are not in info, because many types may share most of them.
 	inputSchema, payloadSchema *published.Schema
 
-	// lineage differs from that of the definition before it when the change was incompatible;
-	// changed then is the feature (EVOL-2). Set before the definition is current.
+	// lineage differs from the lineage of the previous definition if the change was incompatible; changed then names
+	// the changed feature (EVOL-2). Both are set before the definition is current.
 	lineage uint64
 	changed string
 
@@ -61,7 +61,7 @@ func (s *Server) newDefinition(info *events.Info, h *untypedHooks, check feed.As
 	return d, nil
 }
 
-// prepare compiles what does not depend on the Go types and refuses what cannot be served.
+// prepare compiles the parts that do not depend on the Go types, and refuses a definition that cannot be served.
 func (d *definition) prepare(o Options, schemas *validate.Library) error {
 	if err := wire.CheckEventName(d.info.Name); err != nil {
 		return err
@@ -121,13 +121,13 @@ func (d *definition) prepare(o Options, schemas *validate.Library) error {
 	return nil
 }
 
-// descriptor is what events/list says of the type, without delivery. Its schemas are written anew.
+// descriptor returns the type's entry in events/list, without delivery. It encodes the schemas each time.
 func (d *definition) descriptor() wire.Descriptor {
 	return wire.Descriptor{Name: d.info.Name, Description: d.info.Description,
 		InputSchema: d.inputSchema.JSON(), PayloadSchema: d.payloadSchema.JSON(), Meta: d.meta}
 }
 
-// kernel tells the log kernel what it has to know, the author's functions guarded.
+// kernel fills in d.Type for the log kernel and guards the author's functions against panics.
 func (d *definition) kernel() {
 	d.Name, d.NoReplay = d.info.Name, d.info.NoReplay
 	d.ReplayCeiling, d.MaxArguments = d.options.replayCeiling, d.options.maxArguments
@@ -142,6 +142,16 @@ func (d *definition) kernel() {
 			return ok, err
 		}
 	}
+	if d.hooks.PerPrincipal != nil {
+		d.PerPrincipal = func(ctx context.Context, p, a any) (seen any, err error) {
+			err = d.guard("PerPrincipal", func() error {
+				var err error
+				seen, err = d.hooks.PerPrincipal(ctx, hook.Principal(ctx), p, a)
+				return err
+			})
+			return seen, err
+		}
+	}
 	if d.hooks.Transform != nil {
 		d.Transform = func(ctx context.Context, p, a any) error {
 			// Its result goes to every subscription with equal arguments, so it runs for no principal.
@@ -150,11 +160,11 @@ func (d *definition) kernel() {
 	}
 }
 
-// definitionOf is the registration that arguments are valid under.
+// definitionOf returns the definition that the arguments were validated against.
 func definitionOf(a eventtype.Arguments) *definition { return a.Def.(*definition) }
 
-// reachable refuses a type that the modes in its description leave without any delivery, so that
-// nobody would ever see it (LIST-3). What the author switched off by options is no mistake.
+// reachable refuses a type whose description leaves it without a delivery mode, so that no subscriber could ever
+// receive it (LIST-3). Modes that the author disabled with options are not an error.
 func (d *definition) reachable(o Options) error {
 	if len(d.info.Delivery) == 0 || len(d.delivery(true, "anybody")) > 0 {
 		return nil
@@ -168,8 +178,7 @@ func (d *definition) reachable(o Options) error {
 	return nil
 }
 
-// polls reports whether the type offers poll, and pushes whether it offers push to a carrier that
-// can stream (LIST-3).
+// polls reports whether the type offers poll (LIST-3).
 func (d *definition) polls() bool {
 	return !d.options.noPoll && d.allows(wire.ModePoll) && (!d.info.NoReplay || d.options.pollNoReplay)
 }
@@ -188,7 +197,7 @@ func (d *definition) allows(mode string) bool {
 	return false
 }
 
-// delivery lists the modes in the order that events/list gives them.
+// delivery returns the offered modes in the order of events/list.
 func (d *definition) delivery(canStream bool, principal string) []string {
 	var modes []string
 	if d.polls() {
@@ -203,8 +212,8 @@ func (d *definition) delivery(canStream bool, principal string) []string {
 	return modes
 }
 
-// encodable checks that data can be sent as an occurrence's data: an object within the type's
-// limit that is valid under payloadSchema. It returns the decoded value when it had to decode.
+// encodable checks that data can be sent as an occurrence's data: an object within the type's limit that is valid
+// under payloadSchema. It returns the decoded value if it decoded data for the check.
 func (d *definition) encodable(data json.RawMessage) (any, error) {
 	if len(data) > d.options.maxPayload {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", events.ErrTooLarge, len(data), d.options.maxPayload)

@@ -21,7 +21,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// emit validates, encodes once and appends. p is a pointer to the payload.
+// emit validates, encodes and appends a payload. p is a pointer to it.
 func (et *eventType) emit(ctx context.Context, p any, opts []events.EmitOption) error {
 	fail := func(err error) error {
 		et.emitted(ctx, false, err)
@@ -37,7 +37,7 @@ func (et *eventType) emit(ctx context.Context, p any, opts []events.EmitOption) 
 	first := o.checked && et.feeds.Emitted(o.entry.EventID)
 	fresh, err := et.append(ctx, o)
 	if err != nil {
-		if first && !errors.Is(err, events.ErrIDReused) { // then an earlier one stands
+		if first && !errors.Is(err, events.ErrIDReused) { // if it was reused, the earlier occurrence remains
 			et.feeds.NotEmitted(o.entry.EventID)
 		}
 		return fail(err)
@@ -49,12 +49,12 @@ func (et *eventType) emit(ctx context.Context, p any, opts []events.EmitOption) 
 // An outgoing occurrence is valid and encoded.
 type outgoing struct {
 	entry     store.Entry
-	decoded   any  // its data, where that was needed
-	generated bool // its eventId
-	checked   bool // the type has a check too
+	decoded   any  // its data, if it had to be decoded
+	generated bool // the eventId was generated
+	checked   bool // the type also has a check
 }
 
-// occurrence validates and encodes. p is a pointer to the payload.
+// occurrence validates and encodes a payload. p is a pointer to it.
 func (et *eventType) occurrence(ctx context.Context, p any, opts []events.EmitOption) (x outgoing, err error) {
 	if et.server.isClosed() {
 		return x, events.ErrClosed
@@ -113,9 +113,9 @@ func tooLarge(n int) error {
 	return fmt.Errorf("%w: %d bytes with _meta, at most %d where webhook is offered", events.ErrTooLarge, n, wire.MaxPayload)
 }
 
-// append appends what an author emitted, unless it repeats what the log holds (OCC-5): then it is not
-// fresh, and an error only where the data differs. Entries of other schemas do not count. A
-// generated id cannot have been used before.
+// append appends an emitted occurrence unless the log already holds its eventId (OCC-5). In the latter case fresh
+// is false, and err is set only if the data differs. Entries of other schemas do not count. A generated id cannot
+// have been used before.
 func (et *eventType) append(ctx context.Context, o outgoing) (fresh bool, err error) {
 	fresh, err = et.topic.Append(ctx, o.entry, o.decoded, !o.generated)
 	if errors.Is(err, store.ErrUncertain) {
@@ -124,14 +124,14 @@ func (et *eventType) append(ctx context.Context, o outgoing) (fresh bool, err er
 	return fresh, err
 }
 
-// Pauses between attempts at an append whose answer was lost.
+// Pauses between retries of an append whose answer was lost.
 const (
 	againPause    = 20 * time.Millisecond
 	maxAgainPause = time.Second
 )
 
-// appendAgain goes on with an append whose answer was lost: under its eventId it is not appended twice.
-// Only when the context or the server ends first it stays uncertain (REP-22).
+// appendAgain retries an append whose answer was lost; its eventId prevents a duplicate. The result remains
+// uncertain only if the context or the server ends first (REP-22).
 func (et *eventType) appendAgain(ctx context.Context, o outgoing, err error) error {
 	for pause := againPause; ; pause = min(2*pause, maxAgainPause) {
 		select {
@@ -151,8 +151,8 @@ func (et *eventType) appendAgain(ctx context.Context, o outgoing, err error) err
 	}
 }
 
-// traceOf is the author's _meta with the trace context of ctx, as W3C Trace Context writes it; never its
-// baggage, which is for the author's own services. What the author has set stays.
+// traceOf adds the W3C trace context of ctx to the author's _meta, but not the baggage, which is for the author's
+// services. Values that the author set take precedence.
 func traceOf(ctx context.Context, meta map[string]any) map[string]any {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
@@ -170,7 +170,8 @@ func traceOf(ctx context.Context, meta map[string]any) map[string]any {
 	return traced
 }
 
-// encodeMeta encodes the author's _meta without the keys that are ours on the wire; nil for none.
+// encodeMeta encodes the author's _meta without the keys that the protocol reserves. It returns nil if no key
+// remains.
 func encodeMeta(meta map[string]any) (json.RawMessage, error) {
 	own := make(map[string]any, len(meta))
 	for k, v := range meta {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"time"
 
@@ -40,6 +41,45 @@ func ExampleRegisterCheck() {
 		return page, nil
 	}
 	if err := server.RegisterCheck(es, incidentCreated, check, server.Hooks[arguments, payload]{}); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	cursor, _ := pollOnce(ctx, es, "null")
+	upstream = append(upstream, "INC-2", "INC-3")
+	_, ids := pollOnce(ctx, es, cursor)
+	fmt.Println(ids)
+	// Output: [INC-2 INC-3]
+}
+
+// A check may yield what it finds: the server takes as much as it needs, and asks for the rest later.
+func ExampleYield() {
+	ctx := context.Background()
+	srv := mcp.NewServer(&mcp.Implementation{Name: "incidents", Version: "1"}, nil)
+	es, err := server.New(srv, server.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer es.Shutdown(ctx)
+	type found = events.Found[payload]
+	upstream := []string{"INC-1"}
+	check := server.Yield[arguments, payload](func(_ context.Context, _ arguments, cursor string) iter.Seq2[found, error] {
+		return func(yield func(found, error) bool) {
+			seen, err := strconv.Atoi(cursor)
+			if err != nil || seen < 0 || seen > len(upstream) { // empty, or the caller has written it
+				yield(found{Cursor: strconv.Itoa(len(upstream)), Truncated: cursor != ""}, nil)
+				return
+			}
+			for i, id := range upstream[seen:] {
+				item := &events.Item[payload]{ID: id, Data: payload{IncidentID: id, Severity: "P1"}}
+				if !yield(found{Item: item, Cursor: strconv.Itoa(seen + i + 1)}, nil) {
+					return
+				}
+			}
+		}
+	})
+	if err := server.RegisterCheck(es, incidentCreated, check.Check, server.Hooks[arguments, payload]{}); err != nil {
 		fmt.Println(err)
 		return
 	}

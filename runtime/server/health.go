@@ -11,16 +11,15 @@ import (
 )
 
 const (
-	// healthTime bounds Healthy and Ready where their context does not.
+	// healthTime bounds Healthy and Ready in addition to their context.
 	healthTime = 5 * time.Second
-	// tailFresh is how old the last look at what other processes appended may be before Ready asks.
+	// tailFresh is the age of the last tail of the log after which Ready queries the store.
 	tailFresh = 5 * time.Second
 )
 
-// Healthy returns nil while this process works. It returns an error when the process has to be replaced, because
-// it cannot take its own locks within ctx, at most 5 s. A problem that another process would have too, such as a
-// store that cannot be reached, is no error, and neither is Shutdown. Package transport has a handler of it for
-// liveness probes.
+// Healthy returns nil while this process works. It returns an error if the process must be replaced because it
+// cannot acquire its own locks within ctx, at most 5 s. It ignores Shutdown and problems that a new process would
+// share, such as an unreachable store. Package transport serves it as a liveness probe.
 func (s *Server) Healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTime)
 	defer cancel()
@@ -30,10 +29,10 @@ func (s *Server) Healthy(ctx context.Context) error {
 	return nil
 }
 
-// Ready returns nil when this process should be sent requests, or why not: it is shutting down or not
-// healthy, the store cannot be reached or did not take the last writes, it has not seen what other processes have appended, or webhook
-// subscriptions wait to be taken up after its start. It takes at most 5 s. Package transport has a
-// handler of it for readiness probes.
+// Ready returns nil if this process can serve requests. Otherwise it returns the reason: the process is shutting
+// down or not healthy, the store is unreachable or failed the last writes, the process has not seen recent appends
+// of other processes, or webhook subscriptions are still being restored after its start. It takes at most 5 s.
+// Package transport serves it as a readiness probe.
 func (s *Server) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTime)
 	defer cancel()
@@ -66,7 +65,7 @@ func (s *Server) Ready(ctx context.Context) error {
 	return nil
 }
 
-// reach asks the store, or its logs where it cannot be asked itself.
+// reach pings the store, or queries its logs if the store is not a [store.Pinger].
 func (s *Server) reach(ctx context.Context, types []*eventType) error {
 	if p, ok := s.options.Store.(store.Pinger); ok {
 		return p.Ping(ctx)
@@ -81,13 +80,13 @@ func (s *Server) reach(ctx context.Context, types []*eventType) error {
 	return nil
 }
 
-// vitals are one look at the server's own state at a time: one that hangs is not joined by others.
+// vitals runs one check of the server's locks at a time, so that a check that hangs does not pile up goroutines.
 type vitals struct {
 	mu   sync.Mutex
-	seen chan struct{} // closed when the look under way is over; nil without one
+	seen chan struct{} // closed when the running check ends; nil without one
 }
 
-// alive takes every lock that requests need, one after the other.
+// alive acquires every lock that requests need, one after the other.
 func (s *Server) alive(ctx context.Context) error {
 	v := &s.vitals
 	v.mu.Lock()

@@ -18,10 +18,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// claimed has the servers of the SDK that serve events, each as a weak.Pointer[mcp.Server].
+// claimed holds the mcp.Servers that serve events, each as a weak.Pointer[mcp.Server].
 var claimed sync.Map
 
-// claim notes that srv serves events; an error if it does already. A nil srv is free.
+// claim records that srv serves events. It returns an error if srv already does. A nil srv is not recorded.
 func claim(srv *mcp.Server) (release func(), err error) {
 	if srv == nil {
 		return func() {}, nil
@@ -37,10 +37,10 @@ func claim(srv *mcp.Server) (release func(), err error) {
 
 // install registers the methods and the middleware.
 func (s *Server) install() error {
-	s.mcp.AddReceivingMiddleware(s.middleware)
+	s.addMiddleware(s.middleware)
 	for _, method := range []string{wire.MethodList, wire.MethodPoll, wire.MethodStream, wire.MethodSubscribe, wire.MethodUnsubscribe} {
-		err := mcp.AddReceivingCustomMethod(s.mcp, method, func(ctx context.Context, ss *mcp.ServerSession, p *rawParams) (*rawResult, error) {
-			return s.serve(ctx, method, ss, p)
+		err := mcp.AddReceivingCustomMethod(s.mcp, method, func(ctx context.Context, _ *mcp.ServerSession, p *rawParams) (*rawResult, error) {
+			return s.serve(ctx, method, p)
 		})
 		if err != nil {
 			return err
@@ -49,7 +49,7 @@ func (s *Server) install() error {
 	return nil
 }
 
-// requestKey carries what the middleware reads from a request to the method's handler.
+// requestKey is the context key under which the middleware passes a *requestInfo to the method's handler.
 type requestKey struct{}
 
 type requestInfo struct {
@@ -64,7 +64,7 @@ func (s *Server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 			ctx = context.WithValue(ctx, requestKey{}, infoOf(req))
 		}
 		switch req.(type) {
-		case *mcp.CallToolRequest, *mcp.GetPromptRequest, *mcp.ReadResourceRequest, *mcp.CompleteRequest: // the author's to answer
+		case *mcp.CallToolRequest, *mcp.GetPromptRequest, *mcp.ReadResourceRequest, *mcp.CompleteRequest: // answered by the author's handlers
 			ctx = s.identify(ctx, req.GetExtra())
 		}
 		res, err := next(ctx, method, req)
@@ -104,55 +104,56 @@ func infoOf(req mcp.Request) *requestInfo {
 	return info
 }
 
-// serve is the handler of every events/* method.
-func (s *Server) serve(ctx context.Context, method string, ss *mcp.ServerSession, p *rawParams) (*rawResult, error) {
+// serve handles every events/* method. Calls from a carrier have Carried set; other calls come through the SDK's
+// transports, which cannot carry a stream.
+func (s *Server) serve(ctx context.Context, method string, p *rawParams) (*rawResult, error) {
 	info, _ := ctx.Value(requestKey{}).(*requestInfo)
 	if info == nil {
-		info = &requestInfo{} // another middleware has replaced the context
+		info = &requestInfo{} // other middleware replaced the context
 	}
-	r := port.Request{Method: method, Stateless: info.stateless, DeclaresExtension: info.declaresExtension}
-	if p != nil {
-		r.Params = p.Raw
+	if p == nil {
+		p = &rawParams{}
 	}
-	t := s.port.Ticket(info.extra)
-	if t != nil {
-		r.ID, r.CanStream, r.AfterReply = t.ID, true, t.AfterReply
-		bound, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(t.Ctx, cancel)()
-		ctx = bound
+	r := port.Request{Method: method, Params: p.Raw, Stateless: info.stateless, DeclaresExtension: info.declaresExtension}
+	if p.Carried != nil {
+		r = p.Carried.Request
 	}
 	r.Principal, r.Expires = s.authenticate(ctx, info.extra)
-	if method == wire.MethodPoll { // the SDK ends a session only when its calls are over
+	if p.Carried != nil && method == wire.MethodStream && r.CanStream {
+		return s.accept(ctx, r, p.Carried)
+	}
+	if p.Carried == nil && method == wire.MethodPoll { // the SDK ends a session only after its calls have returned
 		bound, cancel := s.port.UntilGone(ctx, info.extra, r.Principal)
 		defer cancel()
 		ctx = bound
 	}
-	if method != wire.MethodStream || t == nil || t.Claim == nil {
-		res, err := inside{s}.Call(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		return newRawResult(res), nil
-	}
-	st, err := inside{s}.Open(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	res, err := t.Claim(ctx, ss, st)
+	res, err := inside{s}.Call(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	return newRawResult(res), nil
 }
 
-// rawParams keep every byte of the params.
+// accept opens the stream of a call for its carrier. If middleware repeats the call, the last stream counts.
+func (s *Server) accept(ctx context.Context, r port.Request, c *port.Carried) (*rawResult, error) {
+	st, err := inside{s}.Open(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if c.Stream != nil {
+		c.Stream.Close()
+	}
+	c.Stream = st
+	return newRawResult(json.RawMessage(`{}`)), nil
+}
+
+// rawParams keeps the params byte for byte.
 type rawParams = port.Params
 
 // rawResult is a complete result with the _meta members that the SDK adds.
 type rawResult struct {
 	mcp.ResultBase
-	raw json.RawMessage // an object whose _meta, if any, has moved to Meta
+	raw json.RawMessage // an object; its _meta, if any, was moved to Meta
 }
 
 const metaMember = `"_meta":{`
@@ -169,7 +170,7 @@ func newRawResult(raw json.RawMessage) *rawResult {
 	}
 	r.Meta = make(mcp.Meta, len(meta))
 	for k, v := range meta {
-		r.Meta[k] = v // digits of an id unchanged
+		r.Meta[k] = v // keeps the digits of a numeric id
 	}
 	delete(members, "_meta")
 	if b, err := json.Marshal(members); err == nil {
@@ -177,7 +178,7 @@ func newRawResult(raw json.RawMessage) *rawResult {
 	}
 	if len(meta) == 0 {
 		r.Meta = nil
-		r.raw = raw // {"_meta":{}} stays as it is
+		r.raw = raw // {"_meta":{}} is unchanged
 	}
 	return r
 }
@@ -203,13 +204,13 @@ func (r *rawResult) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// UnmarshalJSON is for callers of the methods within the process.
+// UnmarshalJSON lets callers within the process decode the results of the methods.
 func (r *rawResult) UnmarshalJSON(b []byte) error {
 	*r = *newRawResult(bytes.Clone(b))
 	return nil
 }
 
-// initializeResult and discoverResult add both forms of the capability (D1, CAP-1).
+// initializeResult adds both forms of the capability (D1, CAP-1).
 type initializeResult struct {
 	*mcp.InitializeResult
 	events json.RawMessage
@@ -268,7 +269,7 @@ func (s *Server) withCapability(result any, value json.RawMessage) ([]byte, erro
 	return json.Marshal(top)
 }
 
-// members decodes an object; an absent one is empty.
+// members decodes an object. An absent one yields an empty map.
 func members(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	m := map[string]json.RawMessage{}
 	if len(raw) == 0 {

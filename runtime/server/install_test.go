@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/streaming"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
@@ -155,62 +153,78 @@ func TestThroughSDK(t *testing.T) {
 	}
 }
 
-// PUSH-2, POLL-9, AUTH-3: a ticket brings the raw id, the carrier and the context of the client.
-func TestTickets(t *testing.T) {
+// PUSH-2, AUTH-3: a carried call brings the raw id and what its carrier can do; the caller is that of the request. What the
+// handler accepts is its carrier's to run, also if middleware asks twice.
+func TestCarried(t *testing.T) {
 	s := newServer(t, Options{})
 	register(t, s, "e", Hooks[filterArgs, incident]{})
 	handle := s.middleware(func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		return s.serve(ctx, method, nil, req.GetParams().(*rawParams))
+		return s.serve(ctx, method, req.GetParams().(*rawParams))
 	})
-	run := func(text, method, params string) (mcp.Result, error) {
-		p := &rawParams{}
-		if err := json.Unmarshal([]byte(params), p); err != nil {
-			t.Fatal(err)
-		}
-		return handle(t.Context(), method, &mcp.ServerRequest[*rawParams]{Params: p, Extra: &mcp.RequestExtra{Header: http.Header{port.TicketHeader: {text}},
-			TokenInfo: &auth.TokenInfo{UserID: "ann", Expiration: time.Now().Add(-time.Hour)}}})
-	}
-	ctx, cancel := context.WithCancel(t.Context())
 	const id = `9007199254740993`
-	text, release := s.inside().Issue(ctx, json.RawMessage(id), func(ctx context.Context, _ *mcp.ServerSession, st port.Stream) (json.RawMessage, error) {
-		if sub := st.(*streaming.Stream).Subscription(); sub.Principal != "ann" {
-			t.Errorf("%+v", sub)
+	run := func(c *port.Carried) error {
+		p := &rawParams{Raw: c.Params, Carried: c}
+		_, err := handle(t.Context(), c.Method, &mcp.ServerRequest[*rawParams]{Params: p, Extra: &mcp.RequestExtra{
+			TokenInfo: &auth.TokenInfo{UserID: "ann", Expiration: time.Now().Add(-time.Hour)}}})
+		return err
+	}
+	c := &port.Carried{Request: port.Request{Method: wire.MethodStream, Params: json.RawMessage(`{"name":"e"}`), ID: json.RawMessage(id), Stateless: true, CanStream: true}}
+	var first port.Stream
+	for range 2 {
+		if err := run(c); err != nil || c.Stream == first {
+			t.Fatalf("%v, stream %v", err, c.Stream)
 		}
-		return st.Run(ctx, &recorder{id: id})
-	})
-	res, err := run(text, wire.MethodStream, `{"name":"e",`+statelessMeta+`}`)
-	if err != nil {
-		t.Fatal(err)
+		first = c.Stream
 	}
-	res.SetMeta(addServerInfo(res.GetMeta()))
-	b, _ := json.Marshal(res)
-	if !strings.Contains(string(b), `"`+wire.MetaSubscriptionID+`":`+id) || !strings.Contains(string(b), "serverInfo") || !strings.Contains(string(b), `"resultType":"complete"`) {
-		t.Fatalf("final %s", b)
+	if subs := s.Subscriptions(); len(subs) != 1 || subs[0].Principal != "ann" {
+		t.Errorf("%+v", subs)
 	}
-	held, release2 := s.inside().Issue(ctx, json.RawMessage("1"), nil)
-	first, err := run(held, wire.MethodPoll, `{"name":"e",`+statelessMeta+`}`)
-	if err != nil {
-		t.Fatal(err)
+	final, err := c.Stream.Run(t.Context(), &recorder{id: id})
+	if err != nil || !strings.Contains(string(final), `"`+wire.MetaSubscriptionID+`":`+id) || !strings.Contains(string(final), `"resultType":"complete"`) {
+		t.Fatalf("final %s, %v", final, err)
 	}
-	var p pollResult
-	b, _ = json.Marshal(first)
-	json.Unmarshal(b, &p)
-	time.AfterFunc(20*time.Millisecond, cancel)
-	if _, err := run(held, wire.MethodPoll, fmt.Sprintf(`{"name":"e","cursor":%q,"timeoutMs":20000,%s}`, *p.Cursor, statelessMeta)); err == nil {
-		t.Fatal("a held poll outlived its ticket")
-	}
-	release()
-	release2()
-	_, err = run(text, wire.MethodStream, `{"name":"e",`+statelessMeta+`}`)
-	wantError(t, asRPC(err), -32014, `{"feature":"deliveryMode","value":"push"}`)
+	c.CanStream, c.Stream = false, nil
+	wantError(t, asRPC(run(c)), -32014, `{"feature":"deliveryMode","value":"push"}`)
 }
 
-func addServerInfo(m map[string]any) map[string]any {
-	if m == nil {
-		m = map[string]any{}
+// Receiving middleware of the author is found wherever and whenever it was added; that of this module is not taken for it.
+func TestReceivingMiddleware(t *testing.T) {
+	pass := func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			return next(ctx, method, req)
+		}
 	}
-	m[mcp.MetaKeyServerInfo] = &mcp.Implementation{Name: "test", Version: "1"}
-	return m
+	ours := func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			return next(ctx, method, req)
+		}
+	}
+	made := func(before ...mcp.Middleware) *Server {
+		srv := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
+		srv.AddReceivingMiddleware(before...)
+		s, err := New(srv, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := made()
+	if s.inside().Receiving() != nil {
+		t.Error("found where there is none")
+	}
+	if s.inside().AddMiddleware(ours); s.inside().Receiving() != nil {
+		t.Error("that of an adapter is taken for the author's")
+	}
+	s.mcp.AddReceivingMiddleware(pass)
+	if s.inside().Receiving() == nil {
+		t.Error("not found above")
+	}
+	if s.inside().AddMiddleware(ours); s.inside().Receiving() == nil {
+		t.Error("not found below that of an adapter")
+	}
+	if made(pass).inside().Receiving() == nil {
+		t.Error("not found below")
+	}
 }
 
 // The read tools: the next occurrences by cursor for clients that do not support events; refusals are tool

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 )
 
-// Subscriptions lists the live subscriptions: open streams, polls whose lease runs, and webhook
+// Subscriptions returns the live subscriptions: open streams, pollers with an unexpired lease, and webhook
 // subscriptions. Equal subscriptions appear once.
 func (s *Server) Subscriptions() []Subscription {
 	seen := map[string]bool{}
@@ -40,9 +40,9 @@ func (s *Server) Subscriptions() []Subscription {
 	return subs
 }
 
-// Shutdown ends every stream with its final result and every held poll with what it has, lets
-// deliveries under way finish, keeps the others for the next start, and waits as long as ctx
-// allows. It is idempotent. Emit and registering return events.ErrClosed after it. See SRV-6.
+// Shutdown ends all streams and held polls and waits, within ctx, for deliveries in flight. Streams end with their
+// final result, polls with the occurrences they have. Other pending deliveries are kept for the next start.
+// Shutdown is idempotent. After it, Emit and the Register functions return events.ErrClosed. See SRV-6.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	if !s.closed {
@@ -84,7 +84,7 @@ func (s *Server) isClosed() bool {
 	}
 }
 
-// begin counts a feed that Shutdown waits for; false after Shutdown.
+// begin registers a feed that Shutdown must wait for. It returns false after Shutdown.
 func (s *Server) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,17 +92,5 @@ func (s *Server) begin() bool {
 		return false
 	}
 	s.running.Add(1)
-	return true
-}
-
-// run runs f beside the caller, and Shutdown waits for it; false after Shutdown.
-func (s *Server) run(f func()) bool {
-	if !s.begin() {
-		return false
-	}
-	go func() {
-		defer s.running.Done()
-		f()
-	}()
 	return true
 }

@@ -240,7 +240,7 @@ var limits = map[string]limit{
 	"Test of one subscriber under the append lock": {value: fmt.Sprint(topic.MaxCost, " ns"), test: "internal/topic.TestMayMatchIsBounded"},
 
 	// Of the carriers.
-	"Body of a request over HTTP":         {value: "4 MiB", test: "transport.TestDirectParity"},
+	"Body of a request over HTTP":         {value: "4 MiB", test: "transport.TestParityWithSDK"},
 	"Time for a request's body to arrive": {value: "30 s", test: "transport.TestSlowBody"},
 	"Time for one write to a stream":      {value: "30 s", test: "transport.TestStalledReaderIsCut"},
 	"Header of the protocol":              {value: "1 KiB", test: "transport.TestLongHeaders"},
@@ -262,6 +262,7 @@ var limits = map[string]limit{
 	"Retry-After of an endpoint":                                             {value: "15 min", test: "internal/delivery.TestHOOK3Schedule"},
 	"Found by a check for a webhook subscription and unsettled":              {value: fmt.Sprintf("2,048 occurrences, %s", bytesText(subscriber.MaxFoundBytes)), test: "server.TestFoundIsBounded"},
 	"Unsettled occurrences of a subscription":                                {value: "1,024", test: "internal/delivery.TestHOOK8UnsettledBound"},
+	"One iteration of a check that yields":                                   {value: fmt.Sprint(maxYielded, " occurrences, ", secondsText(yieldTime)), test: "server.TestSRV1Yield"},
 	"Waiting for a check in events/subscribe":                                {value: secondsText(feed.AskTime), test: "server.TestSUB1HangingCheck"},
 	"Waiting for the response before the first delivery":                     {value: secondsText(subscriber.MaxReplyTime), test: "server.TestSUB1ResponseFirst"},
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
-// maxListBytes is about how large a page of events/list becomes: one with more than a descriptor has less.
+// maxListBytes bounds a page of events/list that has more than one descriptor.
 const maxListBytes = 1 << 20
 
 // listEvents answers events/list (LIST-1 to LIST-4).
@@ -50,7 +50,7 @@ func (s *Server) listEvents(ctx context.Context, r *port.Request) (json.RawMessa
 		}
 		modes := d.delivery(r.CanStream, r.Principal)
 		if len(modes) == 0 {
-			continue // nothing that this caller could do with it
+			continue // this caller could not subscribe to it
 		}
 		ok, err := s.visible(ctx, r.Principal, et.name)
 		if err != nil {
@@ -72,7 +72,7 @@ func (s *Server) listEvents(ctx context.Context, r *port.Request) (json.RawMessa
 	return marshalResult(&res)
 }
 
-// listPosition reads a cursor of this list: the place of the last type shown, which may have been
+// listPosition parses a cursor of this list. It returns the place of the last type shown, which may have been
 // removed since.
 func listPosition(cursor string, order []*eventType, last uint64) (uint64, bool) {
 	c, err := topic.ParseCursor(cursor)
@@ -101,7 +101,7 @@ func (s inside) SetListChanged(legacy, stateless bool) {
 	s.changed[1] = s.changed[1] || stateless
 }
 
-// capabilities is the value of the events capability, for both places where it is advertised (D1).
+// capabilities returns the value of the events capability, for both places that advertise it (D1).
 func (s *Server) capabilities(stateless bool) json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()

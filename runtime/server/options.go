@@ -23,84 +23,82 @@ import (
 type Codes int
 
 const (
-	// CodesSketch answers everybody with the codes of the design sketch.
+	// CodesSketch uses the codes of the design sketch for every caller.
 	CodesSketch Codes = iota
-	// CodesSEP answers everybody with the provisional codes of SEP-3415.
+	// CodesSEP uses the provisional codes of SEP-3415 for every caller.
 	CodesSEP
-	// CodesAuto answers callers that declared the extension with the SEP's codes, others with the
-	// sketch's.
+	// CodesAuto uses the SEP's codes for callers that declared the extension, and the sketch's codes for others.
 	CodesAuto
 )
 
 // Retention bounds the replay log of an event type. A zero field means the default.
 type Retention struct {
-	// MaxAge is how long an occurrence is kept; default 1 h, negative for no bound.
+	// MaxAge is the time that an occurrence is kept; default 1 h, negative for no bound.
 	MaxAge time.Duration
-	// MaxCount is how many are kept; default 10,000, negative for no bound.
+	// MaxCount is the number of occurrences that are kept; default 10,000, negative for no bound.
 	MaxCount int
-	// MaxBytes is how much memory they take together, where the log is in memory; default 64 MiB,
-	// negative for no bound. The last one is kept whatever its size. With a durable store it is an error.
+	// MaxBytes bounds the memory of a log in memory; default 64 MiB, negative for no bound. The newest occurrence is
+	// kept whatever its size. MaxBytes is an error with a durable store.
 	MaxBytes int
 }
 
-// A Quota bounds what one principal has and what all have together. Zero means the default, a negative number no
-// bound. The option says what it counts and what the defaults are.
+// A Quota sets a bound for each principal and a total bound. Zero means the default, a negative number no bound.
+// The option that uses it documents the unit and the defaults.
 type Quota struct {
-	// PerPrincipal is how much one principal may have.
+	// PerPrincipal bounds the usage of one principal.
 	PerPrincipal int
-	// Total is how much all may have.
+	// Total bounds the usage of all principals together.
 	Total int
 }
 
-// Options configure a [Server]. The zero value is a server without principals whose logs live in
+// Options configures a [Server]. The zero value configures a server without principals that keeps its logs in
 // memory.
 type Options struct {
 	// Store keeps the logs of emitted occurrences; default a new memory store. The server does not
 	// close it.
 	Store store.Store
-	// Outbox has what was emitted in transactions of the author, and one of the servers moves it to the logs of Store,
-	// which processes share. The default is Store where it has the author's tables beside its own, as PostgreSQL does;
-	// for another one it is what pgoutbox.Outbox.Relay returns. See REP-20.
+	// Outbox holds the events that the author emits within transactions. One of the servers moves them to the logs
+	// of Store, which must be shared. The default is Store if it keeps its tables in the author's database, as
+	// PostgreSQL can; for any other store use the result of pgoutbox.Outbox.Relay. See REP-20.
 	Outbox engine.Outbox
 	// Codes chooses the family of error codes; default [CodesSketch].
 	Codes Codes
 	// PageSize is the number of descriptors on one page of events/list; 0 means 100. A page with more than one
 	// descriptor has at most about 1 MiB, whatever PageSize says. See LIST-1.
 	PageSize int
-	// Heartbeat is the interval of heartbeats on a stream, and of comments on other responses over HTTP that stay
-	// open; default 15 s, at most 30 s. See PUSH-4.
+	// Heartbeat is the interval of heartbeats on streams; default 15 s, at most 30 s. Other HTTP responses that stay
+	// open get comments at the same interval. See PUSH-4.
 	Heartbeat time.Duration
 	// NextPoll is the default nextPollMs and the interval of check loops; default 5 s. See
 	// POLL-5.
 	NextPoll time.Duration
-	// MaxEvents is the batch size of a poll that asks for none (default 100), MaxEventsCap the
-	// largest batch size (default 1,000); larger wishes are clamped. See POLL-4.
+	// MaxEvents is the default batch size of a poll (default 100), and MaxEventsCap the largest (default 1,000).
+	// Larger requests are clamped. See POLL-4.
 	MaxEvents, MaxEventsCap int
-	// DefaultWait is how long a poll without timeoutMs is held (default 0), MaxWait the longest time
+	// DefaultWait is the time that a poll without timeoutMs is held (default 0). MaxWait is the longest time
 	// (default 30 s; negative: polls are never held). See POLL-9.
 	DefaultWait, MaxWait time.Duration
-	// MaxToolWait is the longest time that a read tool or the wait tool waits for an occurrence; default and
-	// maximum 55 s (negative: tools never wait). Clients commonly give up a call after a minute.
+	// MaxToolWait is the longest time that a read tool or the wait tool waits for an occurrence. The default and
+	// maximum is 55 s, because clients commonly abandon a call after a minute. If it is negative, tools never wait.
 	MaxToolWait time.Duration
 	// Retention bounds each event type's log.
 	Retention Retention
-	// ReplayCeiling is the largest age of an occurrence that is replayed; 0 means none. See
-	// CUR-6.
+	// ReplayCeiling is the largest age of a replayed occurrence; 0 means no bound. See CUR-6.
 	ReplayCeiling time.Duration
-	// PollLease is how long after its last poll a poller counts as subscribed; default the larger of
+	// PollLease is the time that a poller counts as subscribed after its last poll. The default is the larger of
 	// three times nextPollMs and 5 min. See POLL-8.
 	PollLease time.Duration
-	// Principal returns the caller of a request, "" for nobody. It may be called more than once for a request. The
-	// default is the user id of the SDK's token info, or "". See AUTH-3.
+	// Principal returns the principal of a request, or "" for an anonymous caller. It may be called more than once
+	// for a request. The default is the user id of the SDK's token info, or "". See AUTH-3.
 	Principal func(ctx context.Context, extra *mcp.RequestExtra) string
-	// Visible hides event types from a principal; default all are visible. See LIST-4.
+	// Visible reports whether the principal may see the event type. By default all types are visible. See LIST-4.
 	Visible func(ctx context.Context, principal, event string) bool
 	// Authorize decides whether the principal may have the event with these arguments, canonical
 	// JSON. An *events.Error goes to the caller; any other error is Forbidden without a reason
 	// (AUTH-1, ERR-4).
 	Authorize func(ctx context.Context, principal, event string, args json.RawMessage) error
-	// Reauthorize is the interval at which live streams and webhook subscriptions are authorized
-	// again; default 5 min, negative: never. See AUTH-2.
+	// Reauthorize is the interval at which live streams and webhook subscriptions are reauthorized; default 5 min,
+	// negative for never. See AUTH-2.
 	Reauthorize time.Duration
 	// MaxStreams and MaxStreamsPerType cap the live streams of a principal, in all and per event
 	// type; 0 means no cap. See PUSH-10.
@@ -111,36 +109,32 @@ type Options struct {
 	ScanLimit int
 	// MaxPayload bounds an encoded payload in bytes. The default is 1 MiB (HOOK-1).
 	MaxPayload int
-	// MaxArguments bounds a subscription's arguments, in bytes of JSON. The default is 64 KiB;
-	// what was stored before is exempt (CAP-5).
+	// MaxArguments bounds a subscription's arguments, in bytes of JSON. The default is 64 KiB. Subscriptions that
+	// are already stored are exempt (CAP-5).
 	MaxArguments int
-	// MaxParams bounds the params of a request of events/*, in bytes of JSON; those beyond it are
-	// refused before anything looks into them. The default is 256 KiB, and it is at least 64 KiB
-	// more than MaxArguments (CAP-5).
+	// MaxParams bounds the params of an events/* request, in bytes of JSON. The server refuses larger params before
+	// it parses them. The default is 256 KiB; the minimum is 64 KiB more than MaxArguments (CAP-5).
 	MaxParams int
-	// MaxPage bounds the result of one poll in bytes, unless a single occurrence is larger. The
-	// default is 8 MiB (CAP-5).
+	// MaxPage bounds the result of one poll in bytes. A single larger occurrence is still returned. The default is 8
+	// MiB (CAP-5).
 	MaxPage int
-	// MemoryQuota bounds, in bytes, what is kept for pollers between two polls and for webhook
-	// subscriptions; above it both are refused with ResourceExhausted and the limit "bytes". The default is 1 MiB
-	// for one principal and 256 MiB in all. Callers without a principal may together have
-	// a quarter of the total. See CAP-5.
+	// MemoryQuota bounds the memory, in bytes, of pollers between polls and of webhook subscriptions. Above it the
+	// server refuses both with ResourceExhausted and the limit "bytes". The default is 1 MiB per principal and 256
+	// MiB in total. All callers without a principal share a quarter of the total. See CAP-5.
 	MemoryQuota Quota
-	// SkipPayloadValidation emits and transforms without checking payloadSchema.
+	// SkipPayloadValidation disables the validation of payloads against payloadSchema.
 	SkipPayloadValidation bool
-	// EchoFingerprint puts the fingerprint of the schemas into the _meta of every occurrence. See
-	// EVOL-4.
+	// EchoFingerprint adds the fingerprint of the schemas to the _meta of every occurrence. See EVOL-4.
 	EchoFingerprint bool
-	// PropagateTrace puts the trace context of Emit's context into the _meta of the occurrence, as
-	// traceparent and tracestate, for clients and endpoints; never its baggage. Values that an author
-	// sets by events.WithMeta stay. An occurrence that would become too large is sent without them.
+	// PropagateTrace adds the trace context of Emit's ctx to the _meta of the occurrence. Clients and endpoints see
+	// it as traceparent and tracestate; baggage is never sent. Values set with events.WithMeta take precedence. An
+	// occurrence that would become too large is sent without a trace context.
 	PropagateTrace bool
-	// Replica configures this process when several share Store, such as one of package postgres.
+	// Replica configures this process if several processes share Store, such as a store of package postgres.
 	Replica Replica
-	// Webhook switches on delivery by webhook for callers with a principal; nil is off. See
-	// LIST-3.
+	// Webhook enables webhook delivery for callers with a principal; nil disables it. See LIST-3.
 	Webhook *WebhookOptions
-	// Logger receives what never goes on the wire; default slog.Default().
+	// Logger receives internal errors and warnings, which are never sent to callers; default slog.Default().
 	Logger *slog.Logger
 	// Meter and Tracer default to OpenTelemetry's global providers.
 	Meter  metric.Meter
@@ -149,17 +143,17 @@ type Options struct {
 	emitOnly bool // see NewEmitOnly
 }
 
-// Checks bounds the calls of each event type's check, so that one principal does not use up what the upstream allows.
-// 0 means the default and a negative value no bound. See CAP-5.
+// Checks limits how often each event type's check is called, so that one principal cannot exhaust the upstream's limits.
+// Zero means the default and a negative value no bound. See CAP-5.
 type Checks struct {
-	// Calls is how many calls may run at the same time; default 32. Others wait for their turn, which passes from one principal
-	// to the next.
+	// Calls is the number of concurrent calls; default 32. Further calls wait; principals take turns.
 	Calls int
-	// CallsPerPrincipal is how many of these are of one principal; default 8. All callers without a principal count as one.
+	// CallsPerPrincipal is the number of concurrent calls of one principal; default 8. All callers without a
+	// principal count as one principal.
 	CallsPerPrincipal int
-	// PerPrincipal is how many different arguments the streams, held polls and webhook subscriptions of one principal
-	// may have the check called with; default 100. Callers without a principal have 16 times as many, all together.
-	// Further arguments are refused with ResourceExhausted and the limit "checks".
+	// PerPrincipal bounds the distinct arguments with which one principal's subscriptions call the check; default
+	// 100. It counts streams, held polls and webhook subscriptions. All callers without a principal share 16 times
+	// as many. Further arguments are refused with ResourceExhausted and the limit "checks".
 	PerPrincipal int
 }
 
@@ -223,14 +217,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// setDefault also replaces negative values, which make no sense where it is used.
+// setDefault replaces a value that is zero or negative with the default.
 func setDefault[T int | time.Duration](v *T, d T) {
 	if *v <= 0 {
 		*v = d
 	}
 }
 
-// logOptions are those of a log in memory, or of one that is durable.
+// logOptions converts r to the options of a log, which is in memory or durable.
 func (r Retention) logOptions(durable bool) (store.LogOptions, error) {
 	o := store.LogOptions{MaxAge: max(r.MaxAge, 0), MaxCount: max(r.MaxCount, 0)}
 	switch {
@@ -269,33 +263,32 @@ func WithNextPoll(d time.Duration) TypeOption { return func(o *typeOptions) { o.
 // See PUSH-10.
 func WithMaxStreams(n int) TypeOption { return func(o *typeOptions) { o.maxStreams = n } }
 
-// WithPollWithoutReplay offers poll for a type without replay, where only a held poll can return
-// events. See LIST-3.
+// WithPollWithoutReplay offers poll for a type without replay. Only a held poll of such a type can return events.
+// See LIST-3.
 func WithPollWithoutReplay() TypeOption { return func(o *typeOptions) { o.pollNoReplay = true } }
 
-// WithSharedCheck declares that the check's answer does not depend on the principal, so that
-// subscriptions with equal arguments share one check loop. See SRV-5.
+// WithSharedCheck declares that the check's result does not depend on the principal. Subscriptions with equal
+// arguments then share one check loop. See SRV-5.
 func WithSharedCheck() TypeOption { return func(o *typeOptions) { o.sharedCheck = true } }
 
-// WithRetention bounds the type's log; zero fields mean the server's.
+// WithRetention bounds the type's log. A zero field means the server's bound.
 func WithRetention(r Retention) TypeOption { return func(o *typeOptions) { o.retention = r } }
 
-// WithReplayCeiling sets the largest age of an occurrence that is replayed. See CUR-6.
+// WithReplayCeiling sets the largest age of a replayed occurrence. See CUR-6.
 func WithReplayCeiling(d time.Duration) TypeOption {
 	return func(o *typeOptions) { o.replayCeiling = d }
 }
 
-// WithPollLease sets how long after its last poll a poller of the type counts as subscribed. See
-// POLL-8.
+// WithPollLease sets the time that a poller of the type counts as subscribed after its last poll. See POLL-8.
 func WithPollLease(d time.Duration) TypeOption { return func(o *typeOptions) { o.lease = d } }
 
-// WithoutPoll switches off poll for the type. See LIST-3.
+// WithoutPoll disables poll for the type. See LIST-3.
 func WithoutPoll() TypeOption { return func(o *typeOptions) { o.noPoll = true } }
 
-// WithoutPush switches off push for the type. See LIST-3.
+// WithoutPush disables push for the type. See LIST-3.
 func WithoutPush() TypeOption { return func(o *typeOptions) { o.noPush = true } }
 
-// WithoutWebhook switches off webhook for the type. See LIST-3.
+// WithoutWebhook disables webhook delivery for the type. See LIST-3.
 func WithoutWebhook() TypeOption { return func(o *typeOptions) { o.noWebhook = true } }
 
 func (o Options) forType(opts []TypeOption) typeOptions {

@@ -27,7 +27,7 @@ func (s *Server) poll(ctx context.Context, r *port.Request) (json.RawMessage, er
 	return a.Encode(r.Stateless), nil
 }
 
-// pollAnswer is what the method and the read tools share. The principal is in ctx.
+// pollAnswer runs a poll for the method or a read tool. The principal is in ctx.
 func (s *Server) pollAnswer(ctx context.Context, p *wire.PollParams) (*polling.Answer, error) {
 	q, err := s.pollRequest(ctx, p, func(d *definition) time.Duration {
 		wait := s.options.DefaultWait
@@ -35,7 +35,7 @@ func (s *Server) pollAnswer(ctx context.Context, p *wire.PollParams) (*polling.A
 			wait = topic.Milliseconds(*p.TimeoutMs)
 		}
 		if p.Cursor == nil && !d.info.NoReplay {
-			wait = 0 // the bootstrap cursor is what is waited for (POLL-9)
+			wait = 0 // the caller waits only for the bootstrap cursor (POLL-9)
 		}
 		return max(min(wait, s.options.MaxWait), 0)
 	})
@@ -45,7 +45,7 @@ func (s *Server) pollAnswer(ctx context.Context, p *wire.PollParams) (*polling.A
 	return polling.Read(ctx, q)
 }
 
-// pollRequest makes all checks of a poll that may be held as long as wait says, and takes its lease.
+// pollRequest makes all checks of a poll and takes its lease. wait returns how long the poll may be held.
 func (s *Server) pollRequest(ctx context.Context, p *wire.PollParams, wait func(*definition) time.Duration) (*polling.Request, error) {
 	principal := hook.Principal(ctx)
 	et, d, err := s.lookup(ctx, principal, p.Name)
@@ -84,7 +84,7 @@ func (s *Server) checkPoll(ctx context.Context, principal string, p *wire.PollPa
 	}
 	enter := func(ctx context.Context, q *polling.Request) (leave func()) {
 		leave = l.Enter(q)
-		if s.leases.Decisions() != decisions { // since the hooks let it in
+		if s.leases.Decisions() != decisions { // the hooks may have changed their decision meanwhile
 			if e := s.refused(ctx, principal, args); e != nil {
 				q.End(e)
 			}
@@ -96,7 +96,7 @@ func (s *Server) checkPoll(ctx context.Context, principal string, p *wire.PollPa
 		Wait: wait, Closing: s.closing, NextPoll: d.options.nextPoll, Enter: enter}, nil
 }
 
-// Hold and Polled implement [polling.Type], with what [eventtype.Type] has.
+// Hold and Polled implement [polling.Type], together with the methods of [eventtype.Type].
 func (et *eventType) Hold(n int) { et.held.Add(int64(n)) }
 
 func (et *eventType) Polled(ctx context.Context, q *polling.Request, a *polling.Answer, err error) {
@@ -108,7 +108,7 @@ func (et *eventType) Polled(ctx context.Context, q *polling.Request, a *polling.
 	if a.FromLog {
 		s.leases.Reached(q.Sub.ID, a.Passed)
 	}
-	for i := range a.Out { // the author hears of what the poll does not get (OCC-4)
+	for i := range a.Out { // report the withheld occurrences to the author (OCC-4)
 		if err := a.Out[i].Err(); err != nil {
 			s.log.Internal(ctx, "delivering to a poll", fault.Unseen{Err: err})
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Prepared is an occurrence that was validated but not emitted. An outbox emits it within a transaction of the
-// author, as EmitPgx of a postgres.Store or of a pgoutbox.Outbox does (REP-20). It never changes.
+// A Prepared is a validated occurrence that has not been emitted. An outbox emits it within a transaction of the
+// author, as EmitPgx of a postgres.Store or of a pgoutbox.Outbox does (REP-20). It is immutable.
 type Prepared struct {
 	out store.Outgoing
 }
@@ -19,14 +19,13 @@ type Prepared struct {
 // Outgoing implements [store.Prepared].
 func (p *Prepared) Outgoing() store.Outgoing { return p.out }
 
-// EventID is the occurrence's: the author's, or the one that was generated.
+// EventID returns the occurrence's eventId, which the author set or Prepare generated.
 func (p *Prepared) EventID() string { return p.out.Entry.EventID }
 
-// Prepare validates an occurrence of the event type that e emits, as Emit does, and emits nothing: an outbox that
-// takes occurrences in transactions of the author emits what it returns, see [Options.Outbox]. E is a
-// pointer to an [Emitter] or to the emitter of a generated package; it follows from the arguments, and a wrapper
-// around an emitter, whose Emit would not be called, does not compile. It returns the errors of Emit, except those
-// of the log. See REP-20.
+// Prepare validates an occurrence as e.Emit does, but does not emit it. Pass the result to an outbox, which emits
+// it within a transaction of the author; see [Options.Outbox]. E is inferred: a pointer to an [Emitter] or to the
+// emitter of a generated package. A wrapper around an emitter does not compile, because its Emit would not be
+// called. Prepare returns the errors of Emit, except errors of the log. See REP-20.
 func Prepare[P any, T AnyEmitter, E interface {
 	*T
 	Emit(ctx context.Context, p P, o ...events.EmitOption) error
@@ -37,7 +36,7 @@ func Prepare[P any, T AnyEmitter, E interface {
 	return Emitter[P](*e).et.prepared(ctx, &p, o)
 }
 
-// errNoEmitter refuses the nil that stands beside an error of registering.
+// errNoEmitter is returned for the nil emitter that a failed registration returns.
 var errNoEmitter = errors.New("server: the emitter is nil")
 
 // prepared validates a payload for a transaction. p is a pointer to the payload.
@@ -57,11 +56,10 @@ func (et *eventType) prepared(ctx context.Context, p any, opts []events.EmitOpti
 	return &Prepared{out}, nil
 }
 
-// NewEmitOnly makes a server that serves nothing: event types are registered with it as with [New], and
-// what their emitters emit reaches the subscribers of the servers on the same store. It is for
-// processes without an MCP server, such as workers (REP-21). Its store has to be one that processes
-// share. Of the options, those that bound payloads and logs count. A check cannot be registered, and
-// [RegisterBoth] only emits.
+// NewEmitOnly returns a server that only emits, for processes without an MCP server, such as workers.
+// Event types are registered as with [New], and their events reach the subscribers of the servers on the same
+// store, which must be a shared store. Only the options that bound payloads and logs apply. Registering a check
+// fails, and [RegisterBoth] only emits (REP-21).
 func NewEmitOnly(o Options) (*Server, error) {
 	if _, ok := o.Store.(engine.Shared); !ok {
 		return nil, errors.New("server.NewEmitOnly: Options.Store is not shared between processes (engine.Shared): no other process would see the events")

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -118,97 +117,6 @@ func TestSUB5Refresh(t *testing.T) {
 	})
 }
 
-// TestSUB7WatermarkInResponse has the endpoint refuse the first of two occurrences: responses give the
-// cursor before it, whatever was taken after it, until it is taken too (SUB-7, HOOK-6).
-func TestSUB7WatermarkInResponse(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
-		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		refresh := func() string { return *w.subscribe("alice", params(plain, secretA, "")).Cursor }
-		before := refresh()
-		w.r.on(func(rw http.ResponseWriter, d *delivered) bool {
-			if d.short() != "i1" {
-				return false
-			}
-			rw.WriteHeader(http.StatusServiceUnavailable)
-			return true
-		})
-		emit(t, e, incident{ID: "i1"})
-		emit(t, e, incident{ID: "i2"})
-		w.settle(time.Second)
-		if got := refresh(); got != before {
-			t.Errorf("the cursor passed what the endpoint has not taken: %s after %s", got, before)
-		}
-		w.r.on(nil)
-		w.settle(time.Minute)
-		if got := refresh(); got == before {
-			t.Error("the cursor stays although everything is taken")
-		}
-	})
-}
-
-// TestSUB5ExpiryAgainstRefresh refreshes just before, at and just after the end of the grant
-// (SUB-5, SUB-6, trap 6).
-// subscriber.Lapsed carries it, which subscriber.Subscriptions.find and subscriber.Subscriptions.refresh ask.
-func TestSUB5ExpiryAgainstRefresh(t *testing.T) {
-	for _, c := range []struct {
-		after time.Duration
-		live  bool
-	}{{time.Minute - time.Nanosecond, true}, {time.Minute, false}, {time.Minute + time.Nanosecond, false}, {time.Hour, false}} {
-		bubble(t, nil, func(w *world) {
-			t := w.t
-			hooks := &journal{}
-			e := register(t, w.Server, "e", Hooks[filterArgs, incident]{
-				OnSubscribe:   func(context.Context, Subscription, *filterArgs) error { hooks.add("on"); return nil },
-				OnUnsubscribe: func(context.Context, Subscription, *filterArgs) { hooks.add("off") },
-			})
-			first := w.subscribe("alice", params(plain, secretA, `,"ttlMs":60000`))
-			time.Sleep(c.after)
-			second := w.subscribe("alice", params(plain, secretA, fmt.Sprintf(`,"cursor":%q`, *first.Cursor)))
-			if (second.DeliveryStatus != nil) != c.live {
-				t.Errorf("after %s: %+v", c.after, second)
-			}
-			synctest.Wait()
-			want := []string{"on"}
-			if !c.live {
-				want = []string{"on", "off", "on"} // SRV-3
-			}
-			wantStrings(t, "hooks after "+c.after.String(), hooks.lines(), want...)
-			emit(t, e, incident{ID: "i1"})
-			w.settle(time.Second)
-			wantStrings(t, "delivered after "+c.after.String(), w.r.shorts(), "i1")
-			if n := len(w.Subscriptions()); n != 1 {
-				t.Errorf("%d subscriptions", n)
-			}
-		})
-	}
-}
-
-// TestSUB5LapsedRestartsFromCursor lets a subscription lapse: nothing is delivered after its end,
-// and a subscribe from its cursor brings what was missed (SUB-5, CUR-4).
-func TestSUB5LapsedRestartsFromCursor(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
-		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		first := w.subscribe("alice", params(plain, secretA, `,"ttlMs":60000`))
-		w.settle(time.Minute)
-		if subs := w.Subscriptions(); len(subs) != 0 {
-			t.Errorf("still live: %v", subs)
-		}
-		w.nothingLeft(nil)
-		emit(t, e, incident{ID: "i1"})
-		w.settle(time.Minute)
-		wantStrings(t, "delivered", w.r.shorts())
-		w.subscribe("alice", params(plain, secretA, fmt.Sprintf(`,"cursor":%q`, *first.Cursor)))
-		w.settle(time.Second)
-		wantStrings(t, "delivered", w.r.shorts(), "i1")
-		again := w.subscribe("alice", params(plain, secretA, ""))
-		if *again.Cursor == *first.Cursor {
-			t.Error("CUR-4: the cursor of a refresh stands still")
-		}
-	})
-}
-
 // TestHOOK8DeliveryStatus suspends a subscription: the refresh that reactivates it reports the
 // state that it found, the next one that it is active; what was emitted meanwhile is delivered, and
 // suspended time does not eat the retry window (HOOK-5, HOOK-8, trap 13).
@@ -288,31 +196,6 @@ func TestD7TruncatedUntilReported(t *testing.T) {
 		if r := w.subscribe("alice", params(plain, secretA, "")); r.Truncated {
 			t.Errorf("the gap is reported twice: %+v", r)
 		}
-	})
-}
-
-// TestSUB8Quota refuses a subscription beyond the principal's number or all, before verification
-// and OnSubscribe, and never a refresh (SUB-8, ERR-2).
-func TestSUB8Quota(t *testing.T) {
-	bubble(t, func(o *Options) { o.Webhook.Quota = Quota{PerPrincipal: 2, Total: 3} }, func(w *world) {
-		t := w.t
-		hooks := &journal{}
-		register(t, w.Server, "e", Hooks[filterArgs, incident]{OnSubscribe: func(context.Context, Subscription, *filterArgs) error { hooks.add("on"); return nil }})
-		at := func(i int) string { return params(fmt.Sprint(plain, i), secretA, "") }
-		w.subscribe("alice", at(1))
-		w.subscribe("alice", at(2))
-		_, rerr := call(w.Server, "alice", wire.MethodSubscribe, at(3))
-		wantError(t, rerr, -32013, `{"limit":"subscriptions","max":2}`)
-		w.subscribe("bob", at(1))
-		_, rerr = call(w.Server, "bob", wire.MethodSubscribe, at(2))
-		wantError(t, rerr, -32013, `{"limit":"subscriptions","max":3}`)
-		w.subscribe("alice", at(1))
-		w.subscribe("bob", at(1))
-		if n := len(w.r.challenges()); n != 3 || len(hooks.lines()) != 3 {
-			t.Errorf("%d challenges, %d hooks", n, len(hooks.lines()))
-		}
-		w.unsubscribe("alice", plain+"1")
-		w.subscribe("alice", at(3))
 	})
 }
 

@@ -1,16 +1,17 @@
-// Package server makes an MCP server of the official SDK serve events: it keeps each event type's log, answers events/list
-// and events/poll, runs events/stream, and delivers to the webhooks that clients set up with events/subscribe.
+// Package server adds events to an MCP server of the official SDK. It keeps each event type's log, answers
+// events/list and events/poll, runs events/stream, and delivers to the webhooks that clients set up with
+// events/subscribe.
 //
-// Start with [New]. Generated code calls [Register] and its siblings with the author's [Hooks], and returns an emitter.
-// [WebhookOptions] turns webhooks on, and operators look after them with [operator.Admin]. Package transport serves the
-// result over HTTP, stdio and in memory.
+// Start with [New]. Generated code calls [Register] and its siblings with the author's [Hooks], and returns an
+// emitter. [WebhookOptions] enables webhooks, and operators manage them with [operator.Admin]. Package transport
+// serves the result over HTTP, stdio and in memory.
 //
-// Inside, every event type has a log and every consumer is a reader with a position (package internal/topic). Occurrences
-// that a check finds go through a feed (package internal/feed), whose log is read in the same way. Streams and followers
-// (package internal/streaming) and held polls (package internal/polling) read in a topic.Loop. Package internal/subscriber
-// keeps webhook subscriptions, and package internal/delivery turns their readers; webhook.go and subscribe.go connect both
-// to the server. Package internal/operate does what operators and authors ask for; admin.go connects it. docs/packages.md
-// shows these rooms.
+// Internally, every event type has a log and every consumer is a reader with a position (package internal/topic).
+// Occurrences that a check finds go through a feed (package internal/feed), whose log is read in the same way.
+// Streams and followers (package internal/streaming) and held polls (package internal/polling) read in a
+// topic.Loop. Package internal/subscriber keeps webhook subscriptions, and package internal/delivery runs their
+// readers; webhook.go and subscribe.go connect both to the server. Package internal/operate implements the actions
+// of operators and authors; admin.go connects it. docs/packages.md has a map of the packages.
 package server
 
 import (
@@ -51,22 +52,23 @@ import (
 type Server struct {
 	options Options
 	mcp     *mcp.Server
+	own     atomic.Uint64 // the code of mcp's handler while it has only this module's middleware; otherwise 0
 
 	closing chan struct{}
 	running sync.WaitGroup // feeds
 
 	registering sync.Mutex       // one registration at a time
-	schemas     validate.Library // of the event types
+	schemas     validate.Library // shared by the event types
 
 	mu        sync.Mutex
 	closed    bool
 	types     map[string]*eventType
-	order     []*eventType          // as events/list gives them
-	retired   map[string]*eventType // removed ones, whose logs go on when they come back
+	order     []*eventType          // in the order of events/list
+	retired   map[string]*eventType // removed types; their logs continue if they are registered again
 	lastOrder uint64
-	changed   [2]bool // listChanged is carried: legacy, stateless
+	changed   [2]bool // whether a carrier delivers listChanged: legacy, stateless
 
-	listeners listeners.Set[func()] // to changes of the list
+	listeners listeners.Set[func()] // for changes of the list
 
 	members  lease.Members
 	leases   lease.Leases
@@ -85,11 +87,11 @@ type Server struct {
 	port *port.Port // for carriers and adapters
 }
 
-// New makes srv serve events: it registers the events/* methods and one receiving middleware.
-// Register event types before srv runs; what is registered later is a runtime change (LIST-5).
+// New adds events to srv: it registers the events/* methods and one receiving middleware. Register event types
+// before srv runs; a later registration is a runtime change (LIST-5).
 //
-// An mcp.Server serves the events of one Server, since methods and middleware stay on it: a second New is an error,
-// also after Shutdown. Packages that add event types to one mcp.Server share the Server.
+// An mcp.Server can serve the events of one Server only, because the SDK cannot remove methods and middleware. A
+// second New is an error, even after Shutdown. Packages that add event types to one mcp.Server share the Server.
 func New(srv *mcp.Server, o Options) (*Server, error) {
 	if srv == nil {
 		return nil, errors.New("server.New: no mcp.Server given")
@@ -109,7 +111,7 @@ func New(srv *mcp.Server, o Options) (*Server, error) {
 	return s, nil
 }
 
-// start makes a server that is measured, and installs it in srv. If it fails, srv is as it was.
+// start builds a server with its metrics and installs it in srv. If start fails, srv is unchanged.
 func start(srv *mcp.Server, o Options) (_ *Server, err error) {
 	release, err := claim(srv)
 	if err != nil {
@@ -136,7 +138,7 @@ func start(srv *mcp.Server, o Options) (_ *Server, err error) {
 	return s, nil
 }
 
-// build makes a server; srv is nil for one that only emits.
+// build creates a server; srv is nil for a server that only emits.
 func build(srv *mcp.Server, o Options) (*Server, error) {
 	s := &Server{options: o.withDefaults(), mcp: srv, closing: make(chan struct{}),
 		types: map[string]*eventType{}, retired: map[string]*eventType{}}
@@ -168,32 +170,31 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 	return s, nil
 }
 
-// now is the time by which occurrences are stamped and ages counted: the store's, where several processes share
-// one (REP-8).
+// now returns the time for timestamps and ages of occurrences. On a shared store it is the store's time (REP-8).
 func (s *Server) now() time.Time { return s.cluster.Now().UTC() }
 
-// shared tells that other processes may use the store.
+// shared reports whether other processes may use the store.
 func (s *Server) shared() bool {
 	_, ok := s.options.Store.(engine.Shared)
 	return ok
 }
 
-// An eventType is one name over its registrations.
+// An eventType is an event type's name with all its registrations over time.
 type eventType struct {
 	server *Server
 	name   string
-	order  uint64       // place in the list, unique
+	order  uint64       // unique place in the list
 	topic  *topic.Topic // of emitted occurrences; nil for a check source
 
 	feeds feed.Feeds // of its check
 
 	counting counting
-	held     atomic.Int64 // polls that wait
+	held     atomic.Int64 // held polls
 
 	mu  sync.Mutex
 	def *definition // nil once removed
 
-	terminated *events.Error // an operator has closed the type
+	terminated *events.Error // non-nil if an operator closed the type
 }
 
 // Topic, Begin and Log implement [feed.Host].
@@ -203,7 +204,7 @@ func (et *eventType) Begin() (done func(), ok bool) { return et.server.running.D
 
 func (et *eventType) Log() *fault.Log { return &et.server.log }
 
-// Head is the position of the newest entry of the type's own log.
+// Head returns the position of the newest entry in the type's log.
 func (et *eventType) Head() (head store.Position) {
 	if et.topic != nil {
 		_, head = et.topic.Bounds()
@@ -211,14 +212,14 @@ func (et *eventType) Head() (head store.Position) {
 	return head
 }
 
-// current returns the definition, nil once the type is removed.
+// current returns the current definition, or nil once the type is removed.
 func (et *eventType) current() *definition {
 	et.mu.Lock()
 	defer et.mu.Unlock()
 	return et.def
 }
 
-// register makes d known, as a new type or in place of the one with its name.
+// register adds d as a new type or redefines the type with its name.
 func (s *Server) register(d *definition) (*eventType, error) {
 	s.registering.Lock()
 	defer s.registering.Unlock()
@@ -244,7 +245,7 @@ func (s *Server) register(d *definition) (*eventType, error) {
 		logs := s.options.Store
 		apart := d.info.NoReplay && !s.shared()
 		if apart {
-			logs = memory.New() // what is never replayed need not outlive the process
+			logs = memory.New() // a log that is never replayed need not outlive the process
 		}
 		asked := s.asked()
 		lo, err := d.options.retention.logOptions(logs.Durable())
@@ -252,7 +253,7 @@ func (s *Server) register(d *definition) (*eventType, error) {
 			return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
 		}
 		s.warnOfRetention(d.info.Name, lo.MaxAge)
-		et.topic, err = topic.Open(&d.Type, topic.Options{Slots: recordSlots, Apart: apart, Kept: d.kept(lo, logs.Durable()), Asked: asked, Strange: s.strange(d.info.Name, logs.Durable()),
+		et.topic, err = topic.Open(&d.Type, topic.Options{Slots: recordSlots, Apart: apart, Kept: d.kept(lo, logs.Durable()), Asked: asked, Strange: s.strange(d.info.Name, logs.Durable()), Damaged: s.damaged(d.info.Name),
 			Open: func(appended func([]store.Entry)) (store.EventLog, error) {
 				lo.Appended = appended
 				return logs.OpenLog(context.Background(), d.info.Name, lo)
@@ -276,11 +277,11 @@ func (s *Server) register(d *definition) (*eventType, error) {
 	return et, nil
 }
 
-// relayed is how long a log should keep ids at least which an outbox apart from it moves there: whoever goes on after a
-// crash finds by them what was appended already.
+// relayed is the minimum time that a log should keep eventIds if a separate outbox feeds it: after a crash, the
+// relay uses them to find the events that it already appended.
 const relayed = time.Hour
 
-// warnOfRetention warns of a log that keeps ids no longer than that.
+// warnOfRetention logs a warning if a log keeps eventIds no longer than relayed.
 func (s *Server) warnOfRetention(event string, age time.Duration) {
 	if _, own := s.options.Outbox.(engine.Shared); s.options.Outbox == nil || own || age == 0 || age > relayed {
 		return
@@ -289,28 +290,38 @@ func (s *Server) warnOfRetention(event string, age time.Duration) {
 		"event", event, "maxAge", age)
 }
 
-// strangeEvery is how often strange cursors of an event type are warned of at most: anybody can make some up.
+// strangeEvery is the shortest time between warnings about unknown cursors of an event type. Any caller can make
+// one up.
 const strangeEvery = 10 * time.Minute
 
-// strange warns of cursors that a durable log has not given out: the store may be another one than the clients know, in
-// another account or file, or an older copy of it (CUR-8). Where nothing outlasts the process it is nil.
+// strange returns a function that logs a warning about cursors that a durable log did not issue: the server may be
+// using a different account or file, or an older copy of the store (CUR-8). It returns nil if the log is not
+// durable.
 func (s *Server) strange(event string, durable bool) func(what string, at store.Position) {
 	if !durable {
 		return nil
 	}
-	var next atomic.Int64 // when the next one is warned of, as time since the server began
+	var next atomic.Int64 // time of the next warning, relative to began
 	began := time.Now()
 	return func(what string, at store.Position) {
 		now, due := int64(time.Since(began)), next.Load()
 		if now < due || !next.CompareAndSwap(due, now+int64(strangeEvery)) {
 			return
 		}
-		s.options.Logger.Warn("mcp events: a client comes with a cursor that this store has not given out, and begins at the oldest event; is it the right store, and not an older copy?",
+		s.options.Logger.Warn("mcp events: a client sent a cursor that this store did not issue and restarts at the oldest event; check that the store is the right one and not an older copy",
 			"event", event, "position", at, "cursor", what)
 	}
 }
 
-// kept is what a log with these bounds keeps.
+// damaged returns a function that logs unreadable entries of an event type's log.
+func (s *Server) damaged(event string) func(first, last store.Position, err error) {
+	return func(first, last store.Position, err error) {
+		s.options.Logger.Error("mcp events: entries of a log are damaged; readers get a gap in their place (docs/one-process.md)",
+			"event", event, "first", first, "last", last, "error", err)
+	}
+}
+
+// kept converts the bounds of d's log for the log kernel.
 func (d *definition) kept(o store.LogOptions, durable bool) topic.Kept {
 	k := topic.Kept{MaxAge: o.MaxAge, MaxCount: cmp.Or(o.MaxCount, math.MaxInt), Volatile: !durable}
 	if o.MaxBytes > 0 {
@@ -319,13 +330,13 @@ func (d *definition) kept(o store.LogOptions, durable bool) topic.Kept {
 	return k
 }
 
-// besideData is more than what an entry has beside its payload.
+// besideData is an upper bound on the size of an entry without its payload.
 const besideData = 64 << 10
 
-// recordSlots is how many of a log's newest entries stay decoded and encoded.
+// recordSlots is the number of a log's newest entries that are cached in decoded and encoded form.
 const recordSlots = 512
 
-// list appends et to the list and tells the listeners.
+// list appends et to the list and notifies the listeners.
 func (s *Server) list(et *eventType) {
 	s.mu.Lock()
 	s.lastOrder++
@@ -338,8 +349,8 @@ func (s *Server) list(et *eventType) {
 	s.notifyListChanged()
 }
 
-// sameSource reports whether d's occurrences come as those of the last registration did, so that
-// cursors keep their form (CUR-3).
+// sameSource reports whether d has the same kind of source as the last registration, so that cursors keep their
+// form (CUR-3).
 func (et *eventType) sameSource(d *definition) bool {
 	et.mu.Lock()
 	defer et.mu.Unlock()
@@ -387,8 +398,8 @@ func (s *Server) redefine(et *eventType, d *definition) error {
 	return nil
 }
 
-// adopt makes d current. With reset the log's entries are not replayed: they may not be valid
-// under the new payloadSchema (OCC-1).
+// adopt makes d current. With reset, existing log entries are not replayed, because they may be invalid under the
+// new payloadSchema (OCC-1).
 func (et *eventType) adopt(d *definition, reset bool) {
 	et.mu.Lock()
 	et.def, et.terminated = d, nil
@@ -400,7 +411,7 @@ func (et *eventType) adopt(d *definition, reset bool) {
 	stop()
 }
 
-// revive registers a removed type again; its log goes on, since logs are opened once.
+// revive re-registers a removed type. Its log continues, because a log is opened only once.
 func (s *Server) revive(et *eventType, d *definition) error {
 	m, err := s.recall(d, et.topic)
 	if err != nil {
@@ -417,7 +428,7 @@ func (s *Server) revive(et *eventType, d *definition) error {
 	return nil
 }
 
-// Remove takes an event type away: its live subscriptions end with NotFound. An unknown name is
+// Remove removes an event type and ends its live subscriptions with NotFound. For an unknown name it returns
 // events.ErrNotFound. See EVOL-1.
 func (s *Server) Remove(name string) error {
 	s.registering.Lock()
@@ -448,21 +459,21 @@ func (s *Server) Remove(name string) error {
 	return nil
 }
 
-// all are the registered types as events/list gives them.
+// all returns the registered types in the order of events/list.
 func (s *Server) all() []*eventType {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.order)
 }
 
-// registered is the type of a name; nil for none.
+// registered returns the type with the name, or nil.
 func (s *Server) registered(name string) *eventType {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.types[name]
 }
 
-// lookup finds a type that the principal may see.
+// lookup returns a type that the principal may see.
 func (s *Server) lookup(ctx context.Context, principal, name string) (*eventType, *definition, error) {
 	et := s.registered(name)
 	if et == nil {

@@ -35,7 +35,7 @@ func TestCUR8AnotherStoreIsSaid(t *testing.T) {
 		register(t, b, "e", Hooks[filterArgs, incident]{})
 		c := newServer(t, Options{Store: memory.New(), Logger: slog.New(slog.NewTextHandler(&forgets, nil))})
 		register(t, c, "e", Hooks[filterArgs, incident]{})
-		times := func() int { return strings.Count(said.String(), "is it the right store") }
+		times := func() int { return strings.Count(said.String(), "check that the store is the right one") }
 		pollFrom(t, b, pollFrom(t, b, nil, "").Cursor, "")
 		if n := times(); n != 0 {
 			t.Fatalf("its own cursor is warned of: %s", said.String())

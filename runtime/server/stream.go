@@ -52,8 +52,8 @@ func (s *Server) open(ctx context.Context, r *port.Request) (*streaming.Stream, 
 		ID: r.ID, Stateless: r.Stateless, Dialect: s.dialect(r.DeclaresExtension), Expires: r.Expires})
 }
 
-// Follow opens a follower after the checks that events/stream makes. Errors are [events.Error]s or
-// internal. The adapter calls Close.
+// Follow opens a follower after the same checks as events/stream. Its errors are [events.Error]s or internal. The
+// adapter must close the follower.
 func (s inside) Follow(ctx context.Context, r port.FollowRequest) (port.Follower, error) {
 	ctx = hook.WithPrincipal(ctx, r.Principal)
 	et, d, err := s.lookup(ctx, r.Principal, r.Event)
@@ -74,10 +74,10 @@ func (s inside) Follow(ctx context.Context, r port.FollowRequest) (port.Follower
 	return f, nil
 }
 
-// A leaseHost calls the author's hooks when subscribers come and go. It implements [lease.Host].
+// A leaseHost calls the author's hooks when subscriptions begin and end. It implements [lease.Host].
 type leaseHost struct{ s *Server }
 
-// hookTime bounds OnUnsubscribe, which runs after its request or stream has ended.
+// hookTime bounds a call of OnUnsubscribe, which runs after its request or stream has ended.
 const hookTime = 30 * time.Second
 
 func (h leaseHost) Hears(a eventtype.Arguments) bool {

@@ -56,7 +56,7 @@ func (s *Server) subscribe(ctx context.Context, r *port.Request) (json.RawMessag
 	return marshalResult(res)
 }
 
-// unsubscribe answers events/unsubscribe: it needs the principal and the key, nothing else (SUB-9).
+// unsubscribe answers events/unsubscribe. It needs only the principal and the key (SUB-9).
 func (s *Server) unsubscribe(ctx context.Context, r *port.Request) (json.RawMessage, error) {
 	p, err := wire.DecodeUnsubscribeParams(r.Params)
 	if err != nil {

@@ -22,12 +22,12 @@ const (
 	failed       = "failed"
 )
 
-// metrics are what a server measures (docs/observability.md).
+// metrics holds a server's instruments (docs/observability.md).
 type metrics struct {
 	emits, polls, frames metric.Int64Counter
 	rejected             metric.Int64Counter
 	store                metric.Float64Histogram
-	asked                [len(operations)][]metric.RecordOption // of what went well
+	asked                [len(operations)][]metric.RecordOption // for successful operations
 
 	instruments *telemetry.Instruments
 	appended    metric.Int64ObservableCounter
@@ -44,38 +44,38 @@ type metrics struct {
 	stop        func()
 }
 
-// operations are the names of what a store is asked for.
+// operations holds the metric names of the store operations.
 var operations = [...]string{topic.AskedAppend: "append", topic.AskedRead: "read", askedProgress: "progress"}
 
-// askedProgress is that the progress of webhook subscriptions was stored.
+// askedProgress is the write of webhook subscriptions' progress.
 const askedProgress = topic.AskedRead + 1
 
 func newMetrics(m metric.Meter) (*metrics, error) {
 	i := telemetry.New(m)
 	x := &metrics{instruments: i, stop: func() {}}
 	x.emits = i.Counter("emit.calls", "{call}", "Calls of Emit.")
-	x.appended = i.Observed("log.appended", "{occurrence}", "Occurrences that became visible in this process, whoever emitted them.")
-	x.polls = i.Counter("poll.answers", "{poll}", "Polls that were answered, those of read tools included.")
-	x.held = i.Present("poll.held", "{poll}", "Polls that wait for an occurrence.")
-	x.pollers = i.Present("poll.leases", "{lease}", "Pollers that may come again.")
+	x.appended = i.Observed("log.appended", "{occurrence}", "Occurrences that became visible in this process, from any emitter.")
+	x.polls = i.Counter("poll.answers", "{poll}", "Answered polls, including polls of read tools.")
+	x.held = i.Present("poll.held", "{poll}", "Polls waiting for an occurrence.")
+	x.pollers = i.Present("poll.leases", "{lease}", "Pollers with an unexpired lease.")
 	x.streams = i.Present("stream.open", "{stream}", "Open streams, and subscriptions of MCPE.")
-	x.frames = i.Counter("stream.frames", "{frame}", "Frames that were written to streams.")
-	x.lag = i.Gauge("stream.lag", "{occurrence}", "Entries by which the slowest stream of an event type is behind its log.")
-	x.store = i.Seconds("store.duration", "Time that a durable store took to answer.")
-	x.tail = i.Age("tail.delay", "Time since the log of an event type was last looked at for what other processes append.")
+	x.frames = i.Counter("stream.frames", "{frame}", "Frames written to streams.")
+	x.lag = i.Gauge("stream.lag", "{occurrence}", "Entries by which the slowest stream of an event type lags its log.")
+	x.store = i.Seconds("store.duration", "Duration of operations of a durable store.")
+	x.tail = i.Age("tail.delay", "Time since this process last checked the log of an event type for appends of other processes.")
 	x.shards = i.Present("shard.owned", "{shard}", "Shards of a shared store that this process owns.")
-	x.rejected = i.Counter("outbox.rejected", "{occurrence}", "Occurrences of transactions that were put aside, since they are none.")
-	x.outbox = i.Age("outbox.age", "Time that the oldest occurrence has waited in the outbox; of the process that owns it.")
-	x.control = i.Age("control.delay", "Time since this process last knew all that operators have ordered of the others.")
-	x.generation = i.Gauge("store.generation", "{generation}", "How often the logs of a shared store have begun new epochs.")
-	x.lease = i.Present("lease.held", "{lease}", "1 while this process has its lease on a shared store, else 0.")
+	x.rejected = i.Counter("outbox.rejected", "{occurrence}", "Invalid outbox entries that were set aside.")
+	x.outbox = i.Age("outbox.age", "Age of the oldest occurrence in the outbox, as reported by the process that relays it.")
+	x.control = i.Age("control.delay", "Time since this process last read the operators' orders from other processes.")
+	x.generation = i.Gauge("store.generation", "{generation}", "Number of new epochs of a shared store's logs.")
+	x.lease = i.Present("lease.held", "{lease}", "1 while this process holds its lease on a shared store, otherwise 0.")
 	for op, name := range operations {
 		x.asked[op] = []metric.RecordOption{telemetry.With(telemetry.Operation.String(name))}
 	}
 	return x, i.Err()
 }
 
-// A counting is the attributes of what is counted of an event type and happens often.
+// A counting holds the precomputed attributes of an event type's frequent measurements.
 type counting struct {
 	appended, repeated, events, empty []metric.AddOption
 	event, control                    []metric.AddOption // frames
@@ -107,8 +107,7 @@ func (et *eventType) emitted(ctx context.Context, fresh bool, err error) {
 	}
 }
 
-// polled counts the answer to a poll; et is nil for an event type that is not there, whose name is the
-// caller's.
+// polled counts the answer to a poll. et is nil for an unknown event type, whose name must not become an attribute.
 func (s *Server) polled(ctx context.Context, et *eventType, some bool, err error) {
 	switch {
 	case err != nil:
@@ -124,7 +123,7 @@ func (s *Server) polled(ctx context.Context, et *eventType, some bool, err error
 	}
 }
 
-// countFrames counts frames that were written, of which so many are events.
+// countFrames counts written frames; events of them are event frames, the others control frames.
 func countFrames(ctx context.Context, t eventtype.Type, frames, events int) {
 	et := t.(*eventType)
 	if events > 0 {
@@ -135,7 +134,8 @@ func countFrames(ctx context.Context, t eventtype.Type, frames, events int) {
 	}
 }
 
-// asked measures what a durable store took, and notes whether it takes writes; nil for one in memory.
+// asked returns a function that measures the operations of a durable store and records whether writes succeed. It
+// returns nil for a store in memory.
 func (s *Server) asked() func(ctx context.Context, what topic.Asked, took time.Duration, err error) {
 	if !s.options.Store.Durable() {
 		return nil
@@ -154,7 +154,7 @@ func (s *Server) asked() func(ctx context.Context, what topic.Asked, took time.D
 	}
 }
 
-// saved is asked for the progress of webhook subscriptions.
+// saved is the form of asked for writes of webhook subscriptions' progress.
 func (s *Server) saved() func(context.Context, time.Duration, error) {
 	f := s.asked()
 	if f == nil {
@@ -163,7 +163,7 @@ func (s *Server) saved() func(context.Context, time.Duration, error) {
 	return func(ctx context.Context, took time.Duration, err error) { f(ctx, askedProgress, took, err) }
 }
 
-// observe begins to answer what the observed instruments ask, until stop.
+// observe registers the callback of the observed instruments, until stop.
 func (m *metrics) observe(s *Server) (err error) {
 	m.stop, err = m.instruments.Observe(func(_ context.Context, o metric.Observer) error {
 		streams, lag, pollers := map[string]int64{}, map[string]int64{}, map[string]int64{}
@@ -196,7 +196,7 @@ func (m *metrics) observe(s *Server) (err error) {
 	return err
 }
 
-// sequenced counts what a look at the outbox came to.
+// sequenced counts the results of one pass over the outbox.
 func (m *metrics) sequenced(done engine.Sequenced) {
 	m.rejected.Add(context.Background(), int64(done.Rejected))
 }

@@ -16,25 +16,25 @@ import (
 // WaitTool is the name of the tool that [Server.AddWaitTool] adds.
 const WaitTool = waittool.Name
 
-// AddReadTools registers on the mcp.Server one tool for each descriptor, which reads the next
-// occurrences of its event type by cursor: events/poll for clients that do not support events. Principal,
-// visibility and authorization are those of a poll; tools/list leaves out the tools of types that
-// are hidden from the caller or removed (LIST-4). The types must be registered before their tools:
-// nothing is added when one is not, or when one descriptor is unusable.
+// AddReadTools adds a tool to the mcp.Server for each descriptor. A tool reads the next occurrences of its event
+// type by cursor; it is events/poll for clients that do not support events. Principal, visibility and authorization
+// are the same as for a poll. tools/list omits the tools of types that are hidden from the caller or removed
+// (LIST-4). Register the types before their tools: if a type is not registered or a descriptor is invalid,
+// AddReadTools adds nothing.
 func (s *Server) AddReadTools(tools ...readtool.Tool) error { return s.tools.AddRead(tools...) }
 
-// AddWaitTool registers on the mcp.Server one further tool for clients that do not support events, [WaitTool]. It waits
-// for occurrences of several event types at once:
+// AddWaitTool adds the tool [WaitTool] to the mcp.Server, for clients that do not support events. It waits for
+// occurrences of several event types at once:
 //
 //	{events: [{name, arguments?}], cursor?, since?, waitSeconds?, quietSeconds?, maxEvents?} → {events, cursor, truncated, hasMore}
 //
-// One cursor stands for all the types. Principal, visibility, authorization and quotas are those of a poll of each.
-// A call waits 30 s where it does not say how long, 55 s at most, and never longer than Options.MaxToolWait; a
-// caller with a progress token hears every 10 s that it still waits. The tool serves the types that offer poll, also
-// those that are registered later; it is in tools/list whatever types there are.
+// One cursor covers all the types. Principal, visibility, authorization and quotas are the same as for a poll of
+// each type. A call waits 30 s by default, 55 s at most, and never longer than Options.MaxToolWait. A caller with a
+// progress token gets a progress notification every 10 s. The tool serves all types that offer poll, including
+// types that are registered later; tools/list always includes it.
 //
-// With quietSeconds a call collects what follows the first occurrence until nothing has come for so long, within its
-// wait. With since, a duration or a time, it begins in the past, as far as the logs go back. See COAL-3.
+// With quietSeconds, a call collects occurrences after the first one until none has arrived for that time or its
+// wait ends. With since, a duration or a time, it starts in the past, as far back as the logs go. See COAL-3.
 func (s *Server) AddWaitTool() error { return s.tools.AddWait() }
 
 // A toolHost implements [waittool.Host].

@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/untyped"
 )
 
-// Generated code registers and emits by package serverimpl.
+// Generated code registers and emits through package serverimpl.
 func init() {
 	untyped.RegisterEmitter = registration((*Server).registerEmitter)
 	untyped.RegisterBoth = registration((*Server).registerBoth)
@@ -32,11 +32,11 @@ func registration(register func(*Server, *events.Info, *untypedHooks, feed.Ask, 
 	}
 }
 
-// untypedHooks are [Hooks] without their types.
+// untypedHooks is [Hooks] with its types erased.
 type untypedHooks = hook.Untyped[Subscription]
 
 func erase[PA, PP any](h *PointerHooks[PA, PP]) *untypedHooks {
-	return hook.Erase(h.Match, h.Transform, h.OnSubscribe, h.OnUnsubscribe, h.Authorize)
+	return hook.Erase(h.Match, h.Transform, h.PerPrincipal, h.OnSubscribe, h.OnUnsubscribe, h.Authorize)
 }
 
 func (s *Server) registerEmitter(t *events.Info, h *untypedHooks, c feed.Ask, o []TypeOption) (*eventType, error) {

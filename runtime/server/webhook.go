@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// newWebhooks takes up the stored webhook subscriptions, or says which option cannot be used.
+// newWebhooks loads the stored webhook subscriptions. It returns an error that names an invalid option.
 func newWebhooks(s *Server) (*subscriber.Subscriptions, error) {
 	st := s.options.Store
 	o, err := s.options.Webhook.withDefaults(st)
@@ -50,8 +50,8 @@ func newWebhooks(s *Server) (*subscriber.Subscriptions, error) {
 	return w, nil
 }
 
-// attempts is where attempts to deliver are kept, and how many of one subscription; nil and 0 where
-// none are.
+// attempts returns the store of delivery attempts and the number to keep per subscription; nil and 0 if none are
+// kept.
 func (s *Server) attempts() (engine.Attempts, int) {
 	kept, ok := s.options.Store.(engine.Attempts)
 	if n := s.options.Webhook.Attempts.PerSubscription; ok && n > 0 {
@@ -60,8 +60,8 @@ func (s *Server) attempts() (engine.Attempts, int) {
 	return nil, 0
 }
 
-// restore takes up the stored webhook subscriptions of a type that is registered, and ends them
-// when its schemas have changed incompatibly while nobody served it (SUB-11, EVOL-2).
+// restore resumes the stored webhook subscriptions of a newly registered type. It ends them if the type's schemas
+// changed incompatibly while no server ran (SUB-11, EVOL-2).
 func (s *Server) restore(et *eventType, d *definition, m *history.Recollection) error {
 	done := func() { s.commit(d, m) }
 	if s.webhooks == nil {
@@ -71,23 +71,23 @@ func (s *Server) restore(et *eventType, d *definition, m *history.Recollection) 
 	return s.cluster.Serve(et, done)
 }
 
-// recall notes in d, which nobody else sees yet, whether it was changed incompatibly.
+// recall records in d whether it is an incompatible change. No other goroutine sees d before it returns.
 func (s *Server) recall(d *definition, t *topic.Topic) (*history.Recollection, error) {
 	m, err := s.history.Recall(context.Background(), d.descriptor(), t)
 	d.changed = m.Changed
 	return m, err
 }
 
-// commit makes the store remember d.
+// commit saves d's schemas to the store.
 func (s *Server) commit(d *definition, m *history.Recollection) {
 	ctx, cancel := context.WithTimeout(context.Background(), hookTime)
 	defer cancel()
 	if err := m.Commit(ctx); err != nil {
-		s.log.Internal(ctx, "remembering the schemas of "+d.info.Name, err)
+		s.log.Internal(ctx, "saving the schemas of "+d.info.Name, err)
 	}
 }
 
-// A webhookHost is the server as its webhook subscriptions see it. It implements [subscriber.Host].
+// A webhookHost adapts the server to [subscriber.Host].
 type webhookHost struct{ s *Server }
 
 func (h webhookHost) Type(event string) (eventtype.Type, bool) {
@@ -120,7 +120,7 @@ func (h webhookHost) Take(principal string, n int) error { return h.s.holdings.t
 func (h webhookHost) Keep(principal string, n int)       { h.s.holdings.restore(principal, n) }
 func (h webhookHost) Give(principal string, n int)       { h.s.holdings.give(principal, n) }
 
-// Name, Current and Feeds implement [eventtype.Type], with Topic, Head and Refuses.
+// Name, Current and Feeds implement [eventtype.Type], together with Topic, Head and Refuses.
 func (et *eventType) Name() string { return et.name }
 
 func (et *eventType) Current() eventtype.Definition {
@@ -147,5 +147,5 @@ func (d *definition) Fingerprint() string {
 	return text
 }
 
-// anyWebhook picks all webhook subscriptions.
+// anyWebhook is a filter that accepts every webhook subscription.
 func anyWebhook(*subscriber.Live) bool { return true }

@@ -10,78 +10,79 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// WebhookOptions configure delivery by webhook. The zero value is a hardened default: public https
-// callbacks only, each one verified before anything is delivered to it. Options.Store has to be a
-// store.SubscriptionStore, which those of this module are.
+// WebhookOptions configures webhook delivery. The zero value is a hardened default: public https callbacks only,
+// each verified before the first delivery. Options.Store must implement store.SubscriptionStore, as the stores of
+// this module do.
 type WebhookOptions struct {
-	// Callbacks says which callbacks may be reached and how. By default that is public addresses over
-	// https, each request within 5 s (SSRF-1).
+	// Callbacks configures which callbacks may be reached, and how. The default is public addresses over https, each
+	// request within 5 s (SSRF-1).
 	Callbacks Callbacks
-	// Retry is the schedule of attempts, with its limits and when deliveries are held back.
+	// Retry configures the schedule of attempts, its limits, and when deliveries are suspended.
 	Retry Retry
-	// AllowReceivers are callbacks that need no verification and no lookup before they are
-	// accepted: origins, https://receiver.example, or origins with a path, which then covers what
-	// lies below it. Callbacks still says whether requests get there. See VER-1.
+	// AllowReceivers lists callbacks that are accepted without verification and DNS lookup. An entry is an origin,
+	// https://receiver.example, or an origin with a path that covers all paths below it. Callbacks still applies to
+	// each request. See VER-1.
 	AllowReceivers []string
 
-	// MinTTL, DefaultTTL and MaxTTL bound the time until a subscription must be refreshed; default 1 min, 30 min,
-	// and 24 h with a durable store or 1 h without, which is also the largest MaxTTL. See SUB-6.
+	// MinTTL, DefaultTTL and MaxTTL bound the time until a subscription must be refreshed. The defaults are 1 min,
+	// 30 min, and 24 h with a durable store or 1 h without. The default of MaxTTL is also its largest value. See
+	// SUB-6.
 	MinTTL, DefaultTTL, MaxTTL time.Duration
 	// AllowNoExpiry grants subscriptions without expiry to callers that send ttlMs: null; it needs a durable
 	// store. See SUB-6.
 	AllowNoExpiry bool
-	// EndWithToken grants a subscription, and each refresh, at most until the caller's token expires, also if that is
-	// before MinTTL. Without it deliveries go on until the grant ends, whatever becomes of the token. A token without
-	// an expiry bounds nothing. See SUB-6.
+	// EndWithToken limits each subscribe and refresh to the expiry of the caller's token, even if that is before
+	// MinTTL. Without it, deliveries continue until the subscription expires, regardless of the token. A token
+	// without an expiry sets no limit. See SUB-6.
 	EndWithToken bool
-	// Grace is how long after a refresh with another secret deliveries are signed with the old one
-	// too; default 5 min, negative for not at all. See SUB-5.
+	// Grace is how long the old secret still signs deliveries after a refresh; default 5 min, negative for none. See
+	// SUB-5.
 	Grace time.Duration
-	// Quota bounds how many subscriptions there are; default 100 for one principal and 100,000 in all. See SUB-8.
+	// Quota bounds the number of subscriptions; default 100 per principal and 100,000 in total. See SUB-8.
 	Quota Quota
-	// Verify says how callbacks are verified. See VER-2, VER-3.
+	// Verify configures how callbacks are verified. See VER-2, VER-3.
 	Verify Verify
-	// Attempts says how many attempts to deliver are kept for operators.
+	// Attempts configures how many delivery attempts are kept for operators.
 	Attempts Attempts
-	// IdempotentUnsubscribe answers the unsubscribe of an unknown subscription with success. See
-	// D6.
+	// IdempotentUnsubscribe makes the unsubscribe of an unknown subscription succeed. See D6.
 	IdempotentUnsubscribe bool
 	// RequireDurableStore makes New refuse a store that does not survive the process.
 	RequireDurableStore bool
 
-	// Identity signs deliveries with a key of the server's own beside the subscription's secret.
-	// [Server.KeySet] serves its public keys (HOOK-10).
+	// Identity signs deliveries with the server's key, in addition to the subscription's secret. [Server.KeySet]
+	// serves its public keys (HOOK-10).
 	Identity *webhook.Identity
 }
 
-// Attempts bounds the delivery attempts that are kept for operators: their results, and nothing that was sent or
-// answered. The stores of this module that keep subscriptions keep attempts; a store of your own keeps none.
+// Attempts bounds the delivery attempts that are kept for operators. Only results are kept, not requests or
+// responses. The stores of this module that keep subscriptions also keep attempts; a custom store keeps none.
 type Attempts struct {
-	// PerSubscription is how many attempts of one subscription are kept; default 100 with a durable store and
+	// PerSubscription is the number of attempts that are kept per subscription; default 100 with a durable store and
 	// 10 without. Negative keeps none.
 	PerSubscription int
-	// MaxAge is how long they are kept; default 7 days.
+	// MaxAge is the time that attempts are kept; default 7 days.
 	MaxAge time.Duration
-	// Total is how many are kept in all; the oldest are deleted first. Default 1,000,000.
+	// Total is the number of attempts that are kept in total; the oldest are deleted first. The default is
+	// 1,000,000.
 	Total int
 }
 
-// Verify says how callbacks are verified.
+// Verify configures how callbacks are verified.
 type Verify struct {
-	// Timeout bounds the handshake; default 5 s, at most 6 s, since a subscribe call has to be
-	// over within 10 s. See VER-2.
+	// Timeout bounds the handshake; default 5 s, at most 6 s, because a subscribe call must finish within 10 s. See
+	// VER-2.
 	Timeout time.Duration
-	// Budget is how many verifications of one principal may fail within a minute before further ones are refused;
-	// default 10. A destination host has twice as many, and four times if a verification succeeded there in the last 10
+	// Budget is the number of a principal's verifications that may fail per minute before more are refused; default
+	// 10. A destination host gets twice the budget, or four times if a verification succeeded there in the last 10
 	// minutes. Successes do not count (VER-3).
 	Budget int
-	// CacheFor is how long a verified callback stays verified after its last subscription was
-	// refreshed; default 1 h. See VER-3.
+	// CacheFor is the time that a callback stays verified after its last subscription was refreshed; default 1 h.
+	// See VER-3.
 	CacheFor time.Duration
-	// PerPrincipal and Total bound how many verified callbacks are remembered for one principal and
-	// in all, in use or not; default 2,000 and 200,000, negative for no bound. Over them a subscribe
-	// to another callback is ResourceExhausted with the limit "verifications". What operator.Admin.Subscribe
-	// records counts and is never refused.
+	// PerPrincipal and Total bound the verified callbacks that are remembered per principal and in total, in use or
+	// not. The defaults are 2,000 and 200,000; negative means no bound. Above them, a subscribe to another callback
+	// fails with ResourceExhausted and the limit "verifications". Callbacks that operator.Admin.Subscribe records
+	// count, but are never refused.
 	PerPrincipal, Total int
 }
 
@@ -94,11 +95,11 @@ const (
 	defaultGrace     = 5 * time.Minute
 	maxVerifyTimeout = 6 * time.Second
 
-	attemptsInMemory = 10 // of a subscription
+	attemptsInMemory = 10 // per subscription
 	attemptsDurable  = 100
 )
 
-// withDefaults fills in what is open and refuses what contradicts itself.
+// withDefaults sets the defaults and refuses contradictory options.
 func (o WebhookOptions) withDefaults(s interface{ Durable() bool }) (WebhookOptions, error) {
 	durable := s.Durable()
 	switch {
@@ -115,7 +116,7 @@ func (o WebhookOptions) withDefaults(s interface{ Durable() bool }) (WebhookOpti
 	setDefault(&o.MaxTTL, limit)
 	o.MaxTTL = min(o.MaxTTL, limit)
 	if o.MinTTL > o.MaxTTL {
-		return o, fmt.Errorf("webhooks: MinTTL %s is above the largest possible time %s", o.MinTTL, o.MaxTTL)
+		return o, fmt.Errorf("webhooks: MinTTL %s is above MaxTTL %s", o.MinTTL, o.MaxTTL)
 	}
 	setDefault(&o.DefaultTTL, defaultTTL)
 	o.DefaultTTL = min(max(o.DefaultTTL, o.MinTTL), o.MaxTTL)
@@ -139,8 +140,8 @@ func (o WebhookOptions) withDefaults(s interface{ Durable() bool }) (WebhookOpti
 	return o, nil
 }
 
-// PresetChatGPT sets o up for clients that follow the guide of OpenAI's ChatGPT: the codes of the
-// sketch, an unsubscribe that never fails, and a durable store, without which New fails.
+// PresetChatGPT returns o set up for clients that follow OpenAI's ChatGPT guide. It sets the codes of the sketch,
+// an unsubscribe that never fails, and RequireDurableStore.
 func PresetChatGPT(o Options) Options {
 	o.Codes = CodesSketch
 	w := o.webhook()
@@ -149,8 +150,8 @@ func PresetChatGPT(o Options) Options {
 	return o
 }
 
-// PresetSEP sets o up for clients that follow SEP-3415 to the letter: its error codes, and an error
-// for the unsubscribe of an unknown subscription.
+// PresetSEP returns o set up for clients that follow SEP-3415 to the letter. It sets the SEP's error codes, and an
+// error for the unsubscribe of an unknown subscription.
 func PresetSEP(o Options) Options {
 	o.Codes = CodesSEP
 	w := o.webhook()
@@ -159,7 +160,7 @@ func PresetSEP(o Options) Options {
 	return o
 }
 
-// webhook is a copy of the webhook options, so that a preset changes nothing of its caller's.
+// webhook returns a copy of the webhook options, so that a preset does not change the caller's.
 func (o *Options) webhook() WebhookOptions {
 	if o.Webhook == nil {
 		return WebhookOptions{}
@@ -167,7 +168,7 @@ func (o *Options) webhook() WebhookOptions {
 	return *o.Webhook
 }
 
-// terms are what the options grant.
+// terms converts the TTL options to [subscriber.Terms].
 func (o *WebhookOptions) terms() subscriber.Terms {
 	return subscriber.Terms{Min: o.MinTTL, Default: o.DefaultTTL, Max: o.MaxTTL, NoExpiry: o.AllowNoExpiry}
 }

@@ -95,6 +95,7 @@ func TestSRV8ReplayHangs(t *testing.T) {
 					time.Since(began) != limit-time.Second {
 					t.Errorf("Replay: %v after %s", err, time.Since(began)+time.Second)
 				}
+				time.Sleep(subscriber.ReplayTime) // it goes on without the caller
 				m.answer()
 				if i, err := w.Admin().Get(t.Context(), s.ID); err != nil || i.State != operator.StateActive {
 					t.Errorf("%+v %v", i, err)

@@ -4,12 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
@@ -20,11 +16,10 @@ import (
 // that does not tell.
 func (w *world) subscribeBy(p string, tells bool) (s subscribed, replied func()) {
 	w.t.Helper()
-	text, release := w.inside().Issue(context.Background(), nil, nil)
-	ticket := w.inside().Ticket(&mcp.RequestExtra{Header: http.Header{port.TicketHeader: {text}}})
+	reply := new(port.Reply)
 	q := port.Request{Method: wire.MethodSubscribe, Params: json.RawMessage(p), Principal: "alice", Stateless: true}
 	if tells {
-		q.AfterReply = ticket.AfterReply
+		q.AfterReply = reply.Add
 	}
 	raw, err := w.inside().Call(context.Background(), q)
 	if err == nil {
@@ -33,7 +28,7 @@ func (w *world) subscribeBy(p string, tells bool) (s subscribed, replied func())
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return s, release
+	return s, reply.Finish
 }
 
 // TestSUB1ResponseFirst holds deliveries back until the response of the subscribe is written: that
@@ -116,46 +111,5 @@ func TestHOOK5ReactivatedAfterResponse(t *testing.T) {
 		replied()
 		w.settle(subscriber.SettleTime)
 		wantStrings(t, "after it", w.r.shorts()[before:], "i1")
-	})
-}
-
-// TestREP11NotBefore stores with a subscription when its deliveries may begin, so that whoever
-// delivers after a crash, or instead of who answered, waits for that too; a clock that was set back
-// holds nothing up for long (REP-11).
-func TestREP11NotBefore(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
-		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		cursor := *pollAs(t, w.Server, "alice", `{"name":"e"}`).Cursor
-		emit(t, e, incident{ID: "i1"})
-		s, _ := w.subscribeBy(params(plain, secretA, fmt.Sprintf(`,"cursor":%q`, cursor)), true)
-		began := time.Now()
-		r, ok, err := w.webhooks.Store().Subscription(t.Context(), s.ID)
-		if err != nil || !ok || !r.NotBefore.Equal(began.Add(subscriber.ReplyTime)) {
-			t.Fatalf("stored: %v, want %v (%v)", r.NotBefore, began.Add(subscriber.ReplyTime), err)
-		}
-		w.restart(nil)
-		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		w.settle(subscriber.ReplyTime - time.Millisecond)
-		if n := len(w.r.all()); n != 0 {
-			t.Errorf("%d deliveries too early", n)
-		}
-		w.settle(time.Millisecond)
-		wantStrings(t, "delivered", w.r.shorts(), "i1")
-
-		w.r.on(refuseAll)
-		w.settle(time.Second)
-		r, _, _ = w.webhooks.Store().Subscription(t.Context(), s.ID)
-		r.NotBefore = time.Now().Add(24 * time.Hour)
-		if _, err := w.webhooks.Store().PutSubscription(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-		w.r.on(nil)
-		w.restart(nil)
-		e = register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		emit(t, e, incident{ID: "i2"})
-		w.settle(time.Minute)
-		wantStrings(t, "after a wrong time", w.r.shorts(), "i1", "i2")
-		synctest.Wait()
 	})
 }

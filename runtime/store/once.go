@@ -11,8 +11,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// Audience returns a text that is equal for equal sets of targets, whatever their order and repeats: "" for nil,
-// which is everybody, else a JSON array. Implementations of [EventLog.AppendOnce] find entries by it (OCC-5).
+// Audience returns a text that is equal for equal sets of targets, regardless of order and duplicates. It is "" for
+// nil, which means all subscriptions, otherwise a JSON array. Implementations of [EventLog.AppendOnce] use it to find
+// entries (OCC-5).
 func Audience(targets []string) string {
 	if targets == nil {
 		return ""
@@ -25,17 +26,17 @@ func Audience(targets []string) string {
 	return string(b)
 }
 
-// Repeats compares an occurrence that is appended again with the entry that stands under its id and for its
-// targets. It returns nil when their data, again and old, are the same JSON, else an error that matches
-// [events.ErrIDReused]. Numbers are the same when their text is (OCC-5).
+// Repeats compares an occurrence that is appended again with the existing entry for its id and targets. It returns
+// nil if their data, again and old, are equal as JSON; otherwise the error matches [events.ErrIDReused]. Numbers are
+// equal if their text is (OCC-5).
 func Repeats(stands Position, old, again json.RawMessage) error {
 	if bytes.Equal(old, again) || sameJSON(old, again) {
 		return nil
 	}
-	return fmt.Errorf("%w: position %d has it with %d bytes, now it has %d", events.ErrIDReused, stands, len(old), len(again))
+	return fmt.Errorf("%w: the event at position %d has %d bytes of data, this one has %d", events.ErrIDReused, stands, len(old), len(again))
 }
 
-// sameJSON finds equal what another build may have written with its members in another order.
+// sameJSON also accepts data from another build, which may order members differently.
 func sameJSON(a, b json.RawMessage) bool {
 	x, ok := decode(a)
 	if !ok {
@@ -47,7 +48,7 @@ func sameJSON(a, b json.RawMessage) bool {
 
 func decode(raw json.RawMessage) (v any, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber() // a float64 would find different numbers equal
+	d.UseNumber() // as float64, different numbers could be equal
 	if d.Decode(&v) != nil {
 		return nil, false
 	}

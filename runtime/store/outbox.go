@@ -1,17 +1,17 @@
 package store
 
-// An Outgoing is a validated occurrence that is not in a log yet.
+// An Outgoing is a validated occurrence that is not yet in a log.
 type Outgoing struct {
-	// Log is the name of the log that it is for.
+	// Log is the name of its log.
 	Log   string
 	Entry Entry
-	// Once and Above tell that it is appended as by AppendOnce. See OCC-5.
+	// Once and Above say that it is appended as by AppendOnce. See OCC-5.
 	Once  bool
 	Above Position
 }
 
-// A Prepared is what an emitter's Prepare returns and a store's transactional emit takes.
+// A Prepared is returned by an emitter's Prepare and passed to a store's transactional emit.
 type Prepared interface {
-	// Outgoing returns what is to be appended.
+	// Outgoing returns the occurrence to append.
 	Outgoing() Outgoing
 }

@@ -11,27 +11,26 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// An announcer is a response of the SDK's, kept open for notifications, on which this package puts
-// list_changed between the SDK's own messages (LIST-5). The SDK writes one whole event at a time,
-// so the two only have to take turns.
+// An announcer is a response of the SDK that stays open for notifications. This package inserts list_changed between
+// the SDK's messages (LIST-5). The SDK writes each event with one Write, so a lock around each write is enough.
 type announcer struct {
 	http.ResponseWriter
 	rc      *http.ResponseController
 	timeout time.Duration
-	frame   []byte          // list_changed as an event; nil when nobody asked for it
-	id      json.RawMessage // of the listen request; nil for a session
-	expires time.Time       // of the caller's token (AUTH-4)
-	opened  func()          // called when the response begins; may be nil
+	frame   []byte          // list_changed as an event; nil if it was not requested
+	id      json.RawMessage // the ID of the listen request; nil for a session
+	expires time.Time       // when the caller's token expires (AUTH-4)
+	opened  func()          // called when the response starts; may be nil
 
-	mu     sync.Mutex // held while writing
-	live   bool       // the response has begun
+	mu     sync.Mutex // held during writes
+	live   bool       // the response has started
 	closed bool       // the handler is about to return
 
 	state       sync.Mutex
-	owed        bool     // a list_changed is due
-	busy        bool     // somebody is seeing to it
-	over        bool     // nothing is queued any more
-	unsent      []unsent // of adapters
+	owed        bool     // a list_changed is pending
+	busy        bool     // a goroutine is writing it
+	over        bool     // nothing more is queued
+	unsent      []unsent // messages of adapters
 	unsentBytes int
 }
 
@@ -43,7 +42,7 @@ func (h *handler) newAnnouncer(w http.ResponseWriter, message []byte) *announcer
 	return a
 }
 
-// asEvent is a message as an event of a response.
+// asEvent returns a message as an SSE event.
 func asEvent(message []byte) []byte {
 	b := make([]byte, 0, len(message)+32)
 	b = append(b, "event: message\ndata: "...)
@@ -51,10 +50,10 @@ func asEvent(message []byte) []byte {
 	return append(b, eventTail...)
 }
 
-// Unwrap gives the SDK's response controller everything but flushing.
+// Unwrap gives the SDK's response controller access to everything except flushing.
 func (a *announcer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// Write passes on an event of the SDK's.
+// Write writes an event of the SDK.
 func (a *announcer) Write(p []byte) (n int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -66,14 +65,14 @@ func (a *announcer) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// FlushError flushes, in turn with announcements.
+// FlushError flushes between announcements.
 func (a *announcer) FlushError() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.timed(a.rc.Flush)
 }
 
-// timed gives f the time that a batch of frames may take (PUSH-7). a.mu is held.
+// timed runs f with the write deadline for a batch of frames (PUSH-7). a.mu is held.
 func (a *announcer) timed(f func() error) error {
 	_ = a.rc.SetWriteDeadline(time.Now().Add(a.timeout))
 	if err := f(); err != nil {
@@ -83,7 +82,7 @@ func (a *announcer) timed(f func() error) error {
 	return nil
 }
 
-// put writes whole events, or a comment, between those of the SDK. a.mu is held.
+// put writes whole events, or a comment, between the SDK's events. a.mu is held.
 func (a *announcer) put(b []byte) error {
 	return a.timed(func() error {
 		if _, err := a.ResponseWriter.Write(b); err != nil {
@@ -96,8 +95,8 @@ func (a *announcer) put(b []byte) error {
 	})
 }
 
-// beat writes a comment, so that proxies do not take the connection for an idle one and a dead one is noticed. It is
-// false if the client is gone.
+// beat writes a comment, so that proxies do not close the connection as idle and a dead connection is detected. It
+// returns false if the client is gone.
 func (a *announcer) beat() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -108,8 +107,8 @@ func (a *announcer) beat() bool {
 	return !a.closed
 }
 
-// begin notes that notifications may follow; what was owed until now is seen to. It is called before
-// the first event is written: a client that has that event misses nothing. a.mu is held.
+// begin marks the response as started, and sends pending notifications. It is called before the first event is written,
+// so that a client that has received the event misses nothing. a.mu is held.
 func (a *announcer) begin() {
 	if a.live || mediaType(a.Header().Get("Content-Type")) != contentTypeEvents {
 		return
@@ -126,8 +125,7 @@ func (a *announcer) begin() {
 	}
 }
 
-// announce makes sure that a list_changed follows. It never blocks; several that come while one
-// is being written become one.
+// announce schedules a list_changed. It never blocks. Calls during a write are merged into one notification.
 func (a *announcer) announce() {
 	a.state.Lock()
 	defer a.state.Unlock()
@@ -141,7 +139,7 @@ func (a *announcer) announce() {
 	}
 }
 
-// settle writes what is owed, once the response has begun.
+// settle writes the pending messages once the response has started.
 func (a *announcer) settle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -171,7 +169,7 @@ func (a *announcer) settle() {
 	}
 }
 
-// An unsent message waits to be written. It is settled with its memory only when it was (MCPE-DEL-2).
+// An unsent message waits to be written. Its written callback is called with true only if it was written (MCPE-DEL-2).
 type unsent struct {
 	data    []byte
 	written func(bool) // may be nil
@@ -185,7 +183,7 @@ func report(messages []unsent, ok bool) {
 	}
 }
 
-// drop lets nothing more be queued and gives up what is.
+// drop discards the queued messages and queues no more.
 func (a *announcer) drop() {
 	a.state.Lock()
 	dropped := a.unsent
@@ -194,7 +192,7 @@ func (a *announcer) drop() {
 	report(dropped, false)
 }
 
-// close waits for an announcement under way and allows no further one.
+// close waits for a running announcement and prevents further ones.
 func (a *announcer) close() {
 	a.drop()
 	a.mu.Lock()
@@ -202,8 +200,8 @@ func (a *announcer) close() {
 	a.mu.Unlock()
 }
 
-// listen registers a for the life of a request and returns the request's context, which also ends
-// when closing is closed and when the client is found to be gone.
+// listen registers a for the life of a request and returns the request's context, which also ends when closing is
+// closed and when the client is found to be gone.
 func (h *handler) listen(a *announcer, r *http.Request, closing <-chan struct{}) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	go func() {
@@ -235,7 +233,7 @@ func (h *handler) listen(a *announcer, r *http.Request, closing <-chan struct{})
 	}
 }
 
-// announce tells every open listener that the list of event types has changed.
+// announce notifies every open listener that the list of event types has changed.
 func (h *handler) announce() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -244,8 +242,8 @@ func (h *handler) announce() {
 	}
 }
 
-// listChangedParams are the params of list_changed for the listen request of the given id, or for a
-// legacy session when id is nil (D8).
+// listChangedParams returns the params of list_changed for the listen request with that ID, or for a legacy session if
+// id is nil (D8).
 func listChangedParams(id json.RawMessage) json.RawMessage {
 	if id == nil {
 		return json.RawMessage(`{}`)
@@ -253,7 +251,7 @@ func listChangedParams(id json.RawMessage) json.RawMessage {
 	return json.RawMessage(`{"_meta":{"` + wire.MetaSubscriptionID + `":` + string(id) + `}}`)
 }
 
-// listChanged is the notification with those params.
+// listChanged returns the list_changed notification with listChangedParams.
 func listChanged(id json.RawMessage) []byte {
 	return notification(wire.NotificationListChanged, listChangedParams(id))
 }

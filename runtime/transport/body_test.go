@@ -3,7 +3,9 @@ package transport
 import (
 	"bufio"
 	"context"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -86,5 +88,53 @@ func TestReadTimeoutSparesWhatIsHeld(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// untouched is a body that nobody may ask for.
+type untouched struct{ t *testing.T }
+
+func (u untouched) Read([]byte) (int, error) {
+	u.t.Error("the body was asked for")
+	return 0, io.EOF
+}
+
+func (untouched) Close() error { return nil }
+
+// CAP-5: a body that is longer than the limit by its own word, compressed or not in UTF-8 is refused before anything of it
+// is read, so that a client that waits for 100 Continue sends nothing.
+func TestBodiesRefusedUnread(t *testing.T) {
+	g := newRig(t, server.Options{})
+	defer g.stop()
+	for name, row := range map[string]struct {
+		length int64
+		header map[string]string
+		status int
+	}{
+		"too long":            {100 << 30, nil, http.StatusRequestEntityTooLarge},
+		"gzip":                {10, map[string]string{"Content-Encoding": "gzip"}, http.StatusUnsupportedMediaType},
+		"twice":               {10, map[string]string{"Content-Encoding": "identity, br"}, http.StatusUnsupportedMediaType},
+		"another charset":     {10, map[string]string{"Content-Type": "application/json; charset=utf-16"}, http.StatusUnsupportedMediaType},
+		"the right charset":   {0, map[string]string{"Content-Type": "application/json; charset=UTF-8", "Content-Encoding": "identity"}, http.StatusBadRequest},
+		"two origins":         {10, map[string]string{"Origin": "http://127.0.0.1\nhttps://evil.example"}, http.StatusForbidden},
+		"two allowed origins": {10, map[string]string{"Origin": "https://app.example.com\nhttps://app.example.com"}, http.StatusForbidden},
+	} {
+		for _, version := range []string{wire.RevisionLegacy, wire.RevisionStateless} {
+			var body io.ReadCloser = untouched{t}
+			if row.length == 0 {
+				body = http.NoBody
+			}
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/mcp", body)
+			r.ContentLength = row.length
+			r.Header = http.Header{"Content-Type": {contentTypeJSON}, "Accept": {"*/*"}, http.CanonicalHeaderKey(headerVersion): {version}}
+			for k, v := range row.header {
+				r.Header[k] = strings.Split(v, "\n")
+			}
+			w := httptest.NewRecorder()
+			NewHandler(g.es, HandlerOptions{Origins: []string{"https://app.example.com"}}).ServeHTTP(w, r)
+			if w.Code != row.status {
+				t.Errorf("%s: %d %s", name, w.Code, w.Body)
+			}
+		}
 	}
 }

@@ -10,26 +10,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A caller is what the _meta of a stateless request says about who makes it.
+// A caller is the information about the client in the _meta of a stateless request.
 type caller struct {
-	version  string
-	declares bool // the extension, in its capabilities (CAP-3)
+	init     *mcp.InitializeParams // the equivalent of an initialize request; shared
+	declares bool                  // the capabilities include the extension (CAP-3)
 }
 
-// Bounds of the callers that are remembered.
+// Limits of the cache of callers.
 const (
 	maxCallers    = 512
 	maxCallerMeta = 4 << 10
 )
 
-// callers remembers the _meta values that were found valid. A client sends the same one with every
-// request, so that it is decoded once and not ten thousand times.
+// callers caches valid _meta values. A client sends the same value with every request, so it is decoded only once.
 type callers struct {
 	mu    sync.RWMutex
 	known map[string]caller // by _meta as received
 }
 
-// look returns what meta says, and false unless the SDK accepts it.
+// look returns the caller that meta describes, and false unless the SDK accepts it.
 func (c *callers) look(meta json.RawMessage) (caller, bool) {
 	c.mu.RLock()
 	who, ok := c.known[string(meta)]
@@ -49,8 +48,8 @@ func (c *callers) look(meta json.RawMessage) (caller, bool) {
 	return who, ok
 }
 
-// parseCaller makes the checks of the SDK: the client's info may be absent, its capabilities may
-// not, and both have their types. Members twice are refused, so that the SDK decides about them.
+// parseCaller repeats the SDK's checks: the client's info may be absent, its capabilities may not, and both must have
+// the right types. It rejects repeated members, and leaves the decision about them to the SDK.
 func parseCaller(meta json.RawMessage) (caller, bool) {
 	var version, info, capabilities json.RawMessage
 	ok := eachMember(meta, func(name string, value json.RawMessage) bool {
@@ -67,15 +66,30 @@ func parseCaller(meta json.RawMessage) (caller, bool) {
 	if !ok || !isObject(capabilities) || info != nil && !isObject(info) {
 		return caller{}, false
 	}
-	if info != nil && jsonv2.Unmarshal(info, new(mcp.Implementation)) != nil {
+	init := &mcp.InitializeParams{ProtocolVersion: text(version), Capabilities: new(mcp.ClientCapabilities)}
+	if info != nil {
+		init.ClientInfo = new(mcp.Implementation)
+		if jsonv2.Unmarshal(info, init.ClientInfo) != nil {
+			return caller{}, false
+		}
+	}
+	if jsonv2.Unmarshal(capabilities, init.Capabilities) != nil {
 		return caller{}, false
 	}
-	var caps mcp.ClientCapabilities
-	if jsonv2.Unmarshal(capabilities, &caps) != nil {
-		return caller{}, false
+	if roots := member(capabilities, "roots"); isObject(roots) { // the SDK has two fields for it
+		//lint:ignore SA1019 shown for as long as the SDK shows it
+		init.Capabilities.RootsV2 = &mcp.RootCapabilities{ListChanged: init.Capabilities.Roots.ListChanged}
 	}
-	_, declares := caps.Extensions[wire.ExtensionID]
-	return caller{version: text(version), declares: declares}, true
+	return caller{init: init, declares: declares(init)}, true
+}
+
+// declares reports whether a client declared the extension.
+func declares(init *mcp.InitializeParams) bool {
+	if init == nil || init.Capabilities == nil {
+		return false
+	}
+	_, ok := init.Capabilities.Extensions[wire.ExtensionID]
+	return ok
 }
 
 func isObject(value json.RawMessage) bool { return len(value) > 0 && value[0] == '{' }

@@ -10,18 +10,17 @@ import (
 	"time"
 )
 
-// Bounds of the cancels that came before their request (D14). A cancel travels in a POST of its own
-// and may overtake the one that it is about.
+// Limits of the early cancels (D14). A cancel is sent in a separate POST and may overtake its request.
 const (
 	earlyWindow     = 2 * time.Second
 	maxEarly        = 4096 // in all
 	maxEarlySession = 32   // of one session
-	// sweepPause is between two looks for old ones through all sessions, which take time under the lock.
+	// sweepPause is the time between two sweeps for expired cancels through all sessions, which hold the lock.
 	sweepPause = earlyWindow / 16
 )
 
-// A callKey names a request within a legacy session. The principal is part of it, so that who knows
-// another's session can neither use up its ids nor cancel what it holds open.
+// A callKey identifies a request within a legacy session. It includes the principal, so that a caller who knows
+// another's session cannot use up its IDs or cancel its calls.
 type callKey struct{ session, call [sha256.Size]byte }
 
 func newCallKey(principal, session string, id json.RawMessage) callKey {
@@ -37,13 +36,13 @@ func digest(parts ...string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// calls are the unanswered requests of all legacy sessions, and the cancels that await theirs.
+// calls holds the unanswered requests of all legacy sessions, and the early cancels.
 type calls struct {
 	mu    sync.Mutex
 	live  map[callKey]*liveCall
 	early map[[sha256.Size]byte][]earlyCancel // by session
-	count int                                 // of early cancels
-	sweep time.Time                           // not before
+	count int                                 // number of early cancels
+	sweep time.Time                           // time of the next sweep
 }
 
 type earlyCancel struct {
@@ -55,9 +54,9 @@ type earlyCancel struct {
 type liveCall struct {
 	key   callKey
 	gone  atomic.Bool // cancelled: nothing more is written
-	stop  func()      // ends it here, once; may be nil
-	sdk   bool        // the SDK has to end it, too
-	stays bool        // no cancel ends it
+	stop  func()      // ends the call here; called once; may be nil
+	sdk   bool        // the SDK has to end the call as well
+	stays bool        // cannot be cancelled
 }
 
 func (c *liveCall) cancel() {
@@ -66,8 +65,8 @@ func (c *liveCall) cancel() {
 	}
 }
 
-// begin notes the calls of a request, all or none: false when one of the ids is in use. A cancel that came before
-// counts.
+// begin registers the calls of a request, either all or none. It returns false if one of the IDs is in use. Early
+// cancels apply.
 func (s *calls) begin(live []*liveCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +87,7 @@ func (s *calls) begin(live []*liveCall) bool {
 	return true
 }
 
-// end forgets the calls of a request.
+// end removes the calls of a request.
 func (s *calls) end(live []*liveCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +96,9 @@ func (s *calls) end(live []*liveCall) {
 	}
 }
 
-// cancel ends a call, or keeps the cancel for one that is still on its way. It reports whether the SDK has to end the
-// call, too. It must not hear of others: it carries a cancel out a little later, when the id may be another call's.
+// cancel ends a call, or keeps the cancel for a call that has not arrived. It reports whether the SDK has to end the
+// call as well. Other cancels must not reach the SDK, which processes a cancel later, when another call may have the
+// ID.
 func (s *calls) cancel(key callKey) (sdk bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *calls) cancel(key callKey) (sdk bool) {
 	return false
 }
 
-// keepEarly keeps a cancel that came before its request. s.mu is held.
+// keepEarly stores a cancel that arrived before its request. s.mu is held.
 func (s *calls) keepEarly(key callKey) {
 	now := time.Now()
 	kept := s.current(key.session, now)
@@ -137,7 +137,7 @@ func (s *calls) keepEarly(key callKey) {
 	s.count++
 }
 
-// takeEarly reports whether the call was cancelled before it came. s.mu is held.
+// takeEarly reports whether the call was cancelled before it arrived. s.mu is held.
 func (s *calls) takeEarly(key callKey) bool {
 	for i, e := range s.current(key.session, time.Now()) {
 		if e.call == key.call {
@@ -149,7 +149,7 @@ func (s *calls) takeEarly(key callKey) bool {
 	return false
 }
 
-// current drops the cancels of a session that are too old. s.mu is held.
+// current drops the expired cancels of a session and returns the others. s.mu is held.
 func (s *calls) current(session [sha256.Size]byte, now time.Time) []earlyCancel {
 	kept, i := s.early[session], 0
 	for i < len(kept) && kept[i].until.Before(now) {
@@ -170,17 +170,17 @@ func (s *calls) keep(session [sha256.Size]byte, kept []earlyCancel) {
 	s.early[session] = kept
 }
 
-// A muteWriter is the response to a call that may be cancelled: from then on it takes everything and
-// writes nothing, since a cancelled call gets no answer (D14).
+// A muteWriter is the response to a call that can be cancelled. After the cancel it discards all writes, since a
+// cancelled call gets no answer (D14).
 type muteWriter struct {
 	http.ResponseWriter
 	call *liveCall
 }
 
-// Unwrap gives the SDK's response controller flushing and deadlines.
+// Unwrap gives the SDK's response controller access to flushing and deadlines.
 func (w *muteWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader writes the header of a response that is still wanted.
+// WriteHeader writes the header unless the call was cancelled.
 func (w *muteWriter) WriteHeader(status int) {
 	if !w.call.gone.Load() {
 		w.ResponseWriter.WriteHeader(status)
@@ -194,7 +194,7 @@ func (w *muteWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// unanswered ends the response to a call that was cancelled: a stream of no events.
+// unanswered ends the response to a cancelled call: an empty event stream.
 func unanswered(w http.ResponseWriter) {
 	header := w.Header()
 	header.Set("Content-Type", contentTypeEvents)

@@ -11,37 +11,35 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A listenCall is a subscriptions/listen request on a message-based connection that asked for
-// eventsListChanged (D8, LIST-5); listen.go says how such a request is served. Its fields are
-// guarded by conn.mu.
+// A listenCall is a subscriptions/listen request for eventsListChanged on a message-based connection (D8, LIST-5).
+// listen.go describes how such a request is served. conn.mu guards its fields.
 type listenCall struct {
 	id           json.RawMessage
 	wish         wish
-	close        func() // ends what adapters know of it; nil before that
+	close        func() // ends the adapters' use of it; nil until they know it
 	acknowledged bool
-	others       bool              // the SDK itself has kinds to notify about
-	held         *jsonrpc.Response // the SDK's answer, withheld
+	others       bool              // the SDK has other notifications for this request
+	held         *jsonrpc.Response // the SDK's response, withheld
 	owed         bool              // list_changed came before the acknowledgement
-	announcing   bool              // list_changed is on its way
+	announcing   bool              // a list_changed is queued
 }
 
 func (c *conn) acceptListen(req *jsonrpc.Request) {
 	asked := wishes(c.es, req.Params)
-	raw, batched := c.rawID(req.ID)
-	if asked.none() || batched {
+	if asked.none() || c.lines != nil && c.lines.batched(req.ID) {
 		c.expectReply(req.ID, nil)
 		return
 	}
 	c.mu.Lock()
-	c.listens[req.ID] = &listenCall{id: raw, wish: asked}
+	c.listens[req.ID] = &listenCall{id: encodeID(req.ID), wish: asked}
 	c.mu.Unlock()
 }
 
-// notify returns a notification of the SDK's as the client gets it. When it acknowledges a listen
-// request, acknowledged is to be called from within the outbox, right before it is written: what is
-// queued from then on follows it, and a client that has it misses nothing.
+// notify returns a notification of the SDK in the form for the client. If it acknowledges a listen request, the outbox
+// must call acknowledged right before it writes the notification. Everything queued from then on follows it, so the
+// client misses nothing.
 func (c *conn) notify(m *jsonrpc.Request) (_ *jsonrpc.Request, acknowledged func()) {
-	if m.IsCall() {
+	if m.Method != methodAcknowledged {
 		return m, nil
 	}
 	c.mu.Lock()
@@ -53,13 +51,10 @@ func (c *conn) notify(m *jsonrpc.Request) (_ *jsonrpc.Request, acknowledged func
 	if l == nil {
 		return m, nil
 	}
-	if m.Method != methodAcknowledged {
-		return &jsonrpc.Request{Method: m.Method, Params: relabel(m.Params, l.id)}, nil
-	}
-	params, others := acknowledge(m.Params, l.id, l.wish)
+	params, others := acknowledge(m.Params, l.wish)
 	var principal string
 	var expires time.Time
-	if len(l.wish.keys) > 0 { // asked here, since the author's hook may take its time
+	if len(l.wish.keys) > 0 { // asked here, not under the lock, since the author's hook may be slow
 		principal, expires = c.es.Authenticate(c.ctx, &mcp.RequestExtra{})
 	}
 	return &jsonrpc.Request{Method: m.Method, Params: params}, func() {
@@ -76,18 +71,15 @@ func (c *conn) notify(m *jsonrpc.Request) (_ *jsonrpc.Request, acknowledged func
 	}
 }
 
-// respondListen withholds the answer that the SDK gives at once to a request whose other kinds are
-// none. c.mu is held.
+// respondListen withholds the response that the SDK sends immediately if a request has no kinds besides this package's.
+// c.mu is held.
 func (c *conn) respondListen(l *listenCall, m *jsonrpc.Response) *jsonrpc.Response {
 	if m.Error == nil && l.acknowledged && !l.others && !c.ending {
 		l.held = m
 		return nil
 	}
 	c.dropListen(m.ID)
-	if m.Error != nil {
-		return m
-	}
-	return &jsonrpc.Response{ID: m.ID, Result: relabel(m.Result, l.id)}
+	return m
 }
 
 // endListens answers the open listen requests. c.mu is held.
@@ -96,10 +88,9 @@ func (c *conn) endListens() {
 		if !l.acknowledged {
 			continue
 		}
-		resp := &jsonrpc.Response{ID: id, Result: finalListen(l.id)}
-		if l.held != nil {
-			resp.Result = relabel(l.held.Result, l.id)
-		} else {
+		resp := l.held
+		if resp == nil {
+			resp = &jsonrpc.Response{ID: id, Result: finalListen(l.id)}
 			c.muted[id]++
 		}
 		c.dropListen(id)
@@ -107,8 +98,8 @@ func (c *conn) endListens() {
 	}
 }
 
-// announce tells the client that the list of event types has changed: a legacy session once it is
-// ready, a stateless client on each listen request that asked. It never blocks.
+// announce notifies the client that the list of event types has changed: a legacy session once it is ready, a stateless
+// client on each listen request with that filter. It never blocks.
 func (c *conn) announce() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,8 +117,7 @@ func (c *conn) announce() {
 	}
 }
 
-// announceTo queues list_changed for a listen request; several that come before it is written are
-// one. c.mu is held.
+// announceTo queues list_changed for a listen request. Changes before it is written are merged. c.mu is held.
 func (c *conn) announceTo(l *listenCall) {
 	if !l.wish.listChanged {
 		return
@@ -155,7 +145,7 @@ func (c *conn) announceTo(l *listenCall) {
 	})
 }
 
-// write writes a notification from within the outbox.
+// write writes a notification. It must be called from the outbox.
 func (c *conn) write(method string, params json.RawMessage) error {
 	return c.Connection.Write(context.Background(), &jsonrpc.Request{Method: method, Params: params})
 }

@@ -17,16 +17,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// maxDepth is how deeply the SDK lets JSON nest.
+// maxDepth is the SDK's limit of JSON nesting.
 const maxDepth = 1000
 
-// An envelope is the outside of one JSON-RPC message, each part as received.
+// An envelope holds the top-level members of one JSON-RPC message, each as received.
 type envelope struct {
-	id     json.RawMessage // number or string; nil when absent or null
-	idAt   int             // where it begins in the message
+	id     json.RawMessage // a number or string; nil if absent or null
 	method string
 	params json.RawMessage
 	meta   json.RawMessage // of the params
@@ -34,18 +32,18 @@ type envelope struct {
 	error  json.RawMessage
 }
 
-// isCall tells a call from a notification and from a response.
+// isCall reports whether e is a call, not a notification or a response.
 func (e envelope) isCall() bool { return e.id != nil && e.method != "" }
 
-// A malformed message is none of JSON-RPC. It is answered with its code and reason, and with its id
-// where one could be read (CAP-6).
+// A malformed describes a message that is not valid JSON-RPC. It is answered with its code and reason, and with its ID
+// if that could be read (CAP-6).
 type malformed struct {
 	code   int64
 	reason string
 	id     json.RawMessage
 }
 
-// tooLong refuses params beyond the bound before anything looks into them (CAP-5).
+// tooLong rejects params larger than the bound before anything decodes them (CAP-5).
 func (e envelope) tooLong(bound int) *malformed {
 	if len(e.params) <= bound || !strings.HasPrefix(e.method, wire.MethodPrefix) {
 		return nil
@@ -54,7 +52,7 @@ func (e envelope) tooLong(bound int) *malformed {
 		reason: "have " + strconv.Itoa(len(e.params)) + " bytes of JSON, at most " + strconv.Itoa(bound)}
 }
 
-// Error begins with the name of the code, as the message of every error of ours does.
+// Error returns the name of the code and the reason, in the form of this module's other errors.
 func (m *malformed) Error() string {
 	switch m.code {
 	case jsonrpc.CodeParseError:
@@ -65,7 +63,7 @@ func (m *malformed) Error() string {
 	return "InvalidRequest: " + m.reason
 }
 
-// response is the JSON-RPC answer.
+// response returns the JSON-RPC response.
 func (m *malformed) response() []byte {
 	id := m.id
 	if id == nil {
@@ -87,13 +85,13 @@ func invalidRequest(reason string) *malformed {
 	return &malformed{code: jsonrpc.CodeInvalidRequest, reason: reason}
 }
 
-// parseEnvelope is parseMessage for who does not ask what is wrong.
+// parseEnvelope is parseMessage without a bound and without the reason of a failure.
 func parseEnvelope(data []byte) (envelope, bool) {
 	env, bad := parseMessage(data, math.MaxInt)
 	return env, bad == nil
 }
 
-// checkText makes the checks of a text that a reader of JSON does not make.
+// checkText makes the checks of a text that the JSON decoder does not make.
 func checkText(data []byte) *malformed {
 	switch {
 	case !utf8.Valid(data):
@@ -104,8 +102,7 @@ func checkText(data []byte) *malformed {
 	return nil
 }
 
-// tooDeep reports whether objects and arrays nest deeper than maxDepth. Brackets within strings do
-// not count.
+// tooDeep reports whether objects and arrays nest deeper than maxDepth. It ignores brackets within strings.
 func tooDeep(data []byte) bool {
 	if bytes.Count(data, []byte{'{'})+bytes.Count(data, []byte{'['}) <= maxDepth {
 		return false
@@ -129,9 +126,9 @@ func tooDeep(data []byte) bool {
 	return false
 }
 
-// parseMessage splits a message without decoding its params. What it accepts, the SDK understands in
-// the same way; what it refuses is refused for every method alike, before anybody acts on it, but for params
-// of the extension's methods beyond the bound.
+// parseMessage splits a message without decoding its params. The SDK interprets accepted messages in the same way.
+// Malformed messages are refused before anything acts on them, whatever their method; the bound of params applies
+// only to the extension's methods.
 func parseMessage(data []byte, bound int) (envelope, *malformed) {
 	if bad := checkText(data); bad != nil {
 		return envelope{}, bad
@@ -141,7 +138,7 @@ func parseMessage(data []byte, bound int) (envelope, *malformed) {
 	return w.message(bound)
 }
 
-// message takes the text as one message.
+// message parses the text as one message.
 func (w *walker) message(bound int) (env envelope, bad *malformed) {
 	if w.dec.PeekKind() != '{' {
 		if _, ok := w.value(); !ok || !w.atEnd() {
@@ -159,7 +156,7 @@ func (w *walker) message(bound int) (env envelope, bad *malformed) {
 	}
 	_, ok := w.object(func(w *walker, name []byte) (ok bool) {
 		if seen.has(name) {
-			fault("member /" + wire.Shown(string(name)) + " stands twice")
+			fault("member /" + wire.Shown(string(name)) + " is repeated")
 		}
 		var value json.RawMessage
 		if string(name) == "params" && len(w.data) <= bound && w.dec.PeekKind() == '{' {
@@ -186,7 +183,7 @@ func (w *walker) message(bound int) (env envelope, bad *malformed) {
 			case len(value) > maxID:
 				fault("/id has " + strconv.Itoa(len(value)) + " bytes, more than " + strconv.Itoa(maxID))
 			default:
-				env.id, env.idAt = value, int(w.dec.InputOffset())-len(value)
+				env.id = value
 			}
 		case "method":
 			if value[0] != '"' {
@@ -247,7 +244,7 @@ func metaOf(params json.RawMessage) (meta json.RawMessage) {
 	return meta
 }
 
-// A walker goes through one JSON text once. What it gives are parts of the text.
+// A walker reads one JSON text in a single pass. The values that it returns share the text's memory.
 type walker struct {
 	dec  *jsontext.Decoder
 	buf  bytes.Buffer
@@ -256,8 +253,8 @@ type walker struct {
 
 var walkers = sync.Pool{New: func() any { return &walker{dec: jsontext.NewDecoder(new(bytes.Buffer))} }}
 
-// newWalker begins with a text. Half a surrogate pair is let through: JavaScript writes such strings,
-// and whether a value may have one is for its method to say.
+// newWalker starts reading a text. It accepts unpaired surrogates: JavaScript writes such strings, and each method
+// decides whether a value may have one.
 func newWalker(data []byte) *walker {
 	w := walkers.Get().(*walker)
 	w.data, w.buf = data, *bytes.NewBuffer(data)
@@ -265,18 +262,18 @@ func newWalker(data []byte) *walker {
 	return w
 }
 
-// free gives the walker back. The parts of the text that it gave stay.
+// free returns the walker to the pool. The values that it returned stay valid.
 func (w *walker) free() {
 	w.data, w.buf = nil, bytes.Buffer{}
 	w.dec.Reset(&w.buf)
 	walkers.Put(w)
 }
 
-// atEnd reports whether nothing but white space follows.
+// atEnd reports whether only white space follows.
 func (w *walker) atEnd() bool { return len(bytes.Trim(w.data[w.dec.InputOffset():], " \t\r\n")) == 0 }
 
-// walk calls f with the name of each member of the object in data; f takes its value. It reports
-// false when data is no single valid object, has a member twice, or f says so.
+// walk calls f with the name of each member of the object in data; f must read the value. It returns false if data is
+// not a single valid object, if a member is repeated, or if f returns false.
 func walk(data []byte, f func(w *walker, name []byte) bool) bool {
 	w := newWalker(data)
 	defer w.free()
@@ -289,10 +286,10 @@ func walk(data []byte, f func(w *walker, name []byte) bool) bool {
 type nameSet struct {
 	few  [8][]byte
 	n    int
-	many map[string]struct{} // the further ones
+	many map[string]struct{} // the names after the first eight
 }
 
-// has reports whether name was there before, and adds it.
+// has reports whether name was added before, and adds it.
 func (s *nameSet) has(name []byte) bool {
 	for _, other := range s.few[:s.n] {
 		if bytes.Equal(other, name) {
@@ -314,8 +311,8 @@ func (s *nameSet) has(name []byte) bool {
 	return false
 }
 
-// object takes an object apart and returns its text. It reports false when that is not valid, or f
-// says so.
+// object reads an object, calls f for each member, and returns the object's text. It returns false if the text is
+// invalid or f returns false.
 func (w *walker) object(f func(w *walker, name []byte) bool) (json.RawMessage, bool) {
 	if tok, err := w.dec.ReadToken(); err != nil || tok.Kind() != '{' {
 		return nil, false
@@ -341,7 +338,7 @@ func (w *walker) object(f func(w *walker, name []byte) bool) (json.RawMessage, b
 	return w.data[start:end:end], true
 }
 
-// value takes the next value, whatever it is.
+// value reads the next value of any type.
 func (w *walker) value() (json.RawMessage, bool) {
 	value, err := w.dec.ReadValue()
 	if err != nil {
@@ -351,28 +348,7 @@ func (w *walker) value() (json.RawMessage, bool) {
 	return w.data[end-int64(len(value)) : end : end], true
 }
 
-// locate returns where in a JSON object the value at the end of a path of member names stands.
-func locate(data []byte, path ...string) (start, end int, ok bool) {
-	end = len(data)
-	for _, name := range path {
-		from, to, found := 0, 0, false
-		walk(data[start:end], func(w *walker, n []byte) bool {
-			value, ok := w.value()
-			if ok && string(n) == name {
-				to, found = int(w.dec.InputOffset()), true
-				from = to - len(value)
-			}
-			return ok
-		})
-		if !found {
-			return 0, 0, false
-		}
-		start, end = start+from, start+to
-	}
-	return start, end, true
-}
-
-// eachMember calls f with each member of a JSON object; it reports false as walk does.
+// eachMember calls f with each member of a JSON object. It returns false like walk.
 func eachMember(data []byte, f func(name string, value json.RawMessage) bool) bool {
 	return walk(data, func(w *walker, name []byte) bool {
 		value, ok := w.value()
@@ -395,36 +371,19 @@ func member(object json.RawMessage, name string) json.RawMessage {
 	return found
 }
 
-// replaceMember returns object with another value of a member that it has, all else as it was.
-func replaceMember(object json.RawMessage, name string, value json.RawMessage) json.RawMessage {
-	start, end, ok := locate(object, name)
-	if !ok {
-		return object
-	}
-	return splice(object, start, end, value)
-}
-
-// text returns the Go string of a JSON string, or "". Half a surrogate pair becomes U+FFFD.
+// text returns the Go string of a JSON string, or "". An unpaired surrogate becomes U+FFFD.
 func text(value json.RawMessage) string {
 	if len(value) == 0 || value[0] != '"' {
 		return ""
 	}
-	s, _ := jsontext.AppendUnquote(nil, value) // the value is known to be valid otherwise
+	s, _ := jsontext.AppendUnquote(nil, value) // the value is otherwise known to be valid
 	return string(s)
 }
 
-// metaVersion returns the protocol version that a request of the stateless revision carries in its
-// params, or "".
+// metaVersion returns the protocol version in the params of a stateless request, or "".
 func (e envelope) metaVersion() string { return text(member(e.meta, mcp.MetaKeyProtocolVersion)) }
 
-// withTicket returns a copy of r for the SDK that carries a ticket and a fresh body.
-func withTicket(r *http.Request, ticket string, body []byte) *http.Request {
-	c := withBody(r, body)
-	c.Header.Set(port.TicketHeader, ticket)
-	return c
-}
-
-// setBody gives r another body.
+// setBody replaces the body of r.
 func setBody(r *http.Request, body []byte) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.ContentLength = int64(len(body))

@@ -45,7 +45,7 @@ func newServer() *server.Server {
 // An HTTP server that ends its streams when it is shut down.
 func ExampleNewHandler() {
 	es := newServer()
-	hs := httptest.NewServer(transport.NewHandler(es, transport.HandlerOptions{Direct: true}))
+	hs := httptest.NewServer(transport.NewHandler(es, transport.HandlerOptions{}))
 	defer hs.Close()
 	hs.Config.RegisterOnShutdown(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -224,9 +224,8 @@ func (p plainWriter) WriteHeader(status int)      { p.w.WriteHeader(status) }
 // before anything is opened.
 func TestWriterWithoutFlush(t *testing.T) {
 	for _, m := range []mode{modes[2], modes[3]} {
-		for _, direct := range []bool{false, true} {
-			g := newRig(t, server.Options{})
-			front := NewHandler(g.es, HandlerOptions{Direct: direct})
+		inBothWays(t, server.Options{}, func(t *testing.T, g *rig) {
+			front := NewHandler(g.es, HandlerOptions{})
 			c := g.serve(m, bearer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if strings.HasPrefix(r.Header.Get("X-Plain"), "y") {
 					w = plainWriter{w}
@@ -247,12 +246,12 @@ func TestWriterWithoutFlush(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := strings.Join(list.Events[0].Delivery, " "); got != "poll" {
-				t.Errorf("%s, direct=%v: delivery %q", m.name, direct, got)
+				t.Errorf("%s: delivery %q", m.name, got)
 			}
 			if len(g.opened) > 0 {
 				t.Errorf("%s: a subscription was opened", m.name)
 			}
-		}
+		})
 	}
 }
 

@@ -44,7 +44,7 @@ func (w *streamEnder) Write(p []byte) (int, error) {
 
 var fuzzMethods = []string{wire.MethodList, wire.MethodPoll, wire.MethodStream, wire.MethodSubscribe, wire.MethodUnsubscribe}
 
-// FuzzRequest posts any body as each of the five methods, to both eras and on both routes: nothing
+// FuzzRequest posts any body as each of the five methods, to both eras: nothing
 // panics, every status is one that a client can cause, and what answers is JSON-RPC whose error
 // codes are JSON-RPC's, the SDK's or the extension's, and none for an internal error (ERR-2, ERR-4).
 func FuzzRequest(f *testing.F) {
@@ -71,9 +71,7 @@ func FuzzRequest(f *testing.F) {
 		f.Fatal(err)
 	}
 	o := HandlerOptions{Logger: slog.New(slog.DiscardHandler), MaxBody: 64 << 10}
-	sdk := NewHandler(es, o)
-	o.Direct = true
-	direct := NewHandler(es, o)
+	h := NewHandler(es, o)
 	// post sends a body and returns what came until the end, or until a stream had begun.
 	post := func(ctx context.Context, to http.Handler, method, session string, body []byte) *recorder {
 		ctx, end := context.WithTimeout(ctx, 5*time.Second)
@@ -98,11 +96,11 @@ func FuzzRequest(f *testing.F) {
 			ss.Close()
 		}
 	})
-	session := post(f.Context(), sdk, "", "", []byte(initializeRequest(wire.RevisionLegacy))).header.Get("Mcp-Session-Id")
+	session := post(f.Context(), h, "", "", []byte(initializeRequest(wire.RevisionLegacy))).header.Get("Mcp-Session-Id")
 	if session == "" {
 		f.Fatal("no session")
 	}
-	post(f.Context(), sdk, "", session, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+	post(f.Context(), h, "", session, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
 
 	const hook = `{"name":"tick","delivery":{"mode":"webhook","url":"https://192.0.2.1/","secret":"whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}}`
 	for i, method := range fuzzMethods {
@@ -123,12 +121,10 @@ func FuzzRequest(f *testing.F) {
 
 	f.Fuzz(func(t *testing.T, method byte, legacy bool, body []byte) {
 		if legacy {
-			answered(t, post(t.Context(), sdk, "", session, body), body)
+			answered(t, post(t.Context(), h, "", session, body), body)
 			return
 		}
-		for _, route := range []http.Handler{sdk, direct} {
-			answered(t, post(t.Context(), route, fuzzMethods[int(method)%len(fuzzMethods)], "", body), body)
-		}
+		answered(t, post(t.Context(), h, fuzzMethods[int(method)%len(fuzzMethods)], "", body), body)
 	})
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// Headers that decide where a request goes.
+// Headers that determine the routing of a request.
 const (
 	headerVersion     = wire.HeaderProtocolVersion
 	headerMethod      = wire.HeaderMethod
@@ -27,7 +27,7 @@ const (
 	headerSession     = wire.HeaderSessionID
 )
 
-// Methods of MCP itself that this package has to recognize.
+// Methods of MCP that this package handles.
 const (
 	methodListen        = "subscriptions/listen"
 	methodDiscover      = "server/discover"
@@ -41,82 +41,74 @@ const (
 	defaultWriteTimeout = 30 * time.Second
 )
 
-// HandlerOptions configure [NewHandler]; the zero value is ready to use.
+// HandlerOptions configures [NewHandler]. The zero value is ready to use.
 type HandlerOptions struct {
-	// Direct answers events/list and events/poll of revision 2026-07-28 without going through the
-	// SDK's handler, as application/json and several times faster. Requests and answers are the
-	// same, but receiving middleware that the author added to the SDK's server does not see them.
-	// The first one makes the SDK answer a server/discover, to learn what it adds to results.
-	Direct bool
-	// MaxBody is the largest request body in bytes; 0 means the SDK's default of 4 MiB and a
-	// negative value no limit. It wins over Streamable.MaxRequestBodyBytes.
+	// MaxBody is the largest request body in bytes; 0 means the SDK's default of 4 MiB, negative no limit. It takes
+	// precedence over Streamable.MaxRequestBodyBytes.
 	MaxBody int64
-	// ReadTimeout is how long the body of a request may take to arrive; what the request then holds
-	// open is not bounded by it, nor by a ReadTimeout of the http.Server. 0 means 30 seconds and a
-	// negative value no bound. Later bytes are answered with 408. A shorter ReadTimeout of the
-	// http.Server stays in force for the body.
+	// ReadTimeout bounds how long a request's body may take to arrive; 0 means 30 seconds, negative no limit. Neither
+	// it nor a ReadTimeout of the http.Server limits how long the response then stays open. A body that takes longer is
+	// answered with 408. A shorter ReadTimeout of the http.Server still applies to the body.
 	ReadTimeout time.Duration
-	// WriteTimeout is how long one batch of frames may take to reach a client before its stream
-	// is cut; 0 means 30 seconds. See PUSH-7.
+	// WriteTimeout bounds how long one batch of frames may take to reach a client; 0 means 30 seconds. After that the
+	// stream is cut. See PUSH-7.
 	WriteTimeout time.Duration
-	// SessionTimeout ends a legacy session that has had no open request for so long: no stream, no standing GET
-	// and no call. 0 means Streamable.SessionTimeout or, without one, 30 minutes; a negative value means never.
+	// SessionTimeout is how long a legacy session lives without an open request: a stream, a standalone GET or a call.
+	// 0 means Streamable.SessionTimeout or, if that is 0, 30 minutes; a negative value means no limit.
 	SessionTimeout time.Duration
-	// Origins are those whose web pages may call the server from a browser, beside the server's own: each as
-	// scheme://host or scheme://host:port, or "*" for every origin. Pages of all others are refused with 403; requests
-	// without an Origin, as programs send them, are not concerned. Behind authentication use [AllowOrigins] around it.
+	// Origins lists the foreign origins whose web pages may call the server from a browser. Each is scheme://host or
+	// scheme://host:port, or "*" for every origin; the server's own origin is always allowed. Pages of other origins
+	// are refused with 403. Requests without an Origin, as programs send them, are not affected. If authentication
+	// wraps the handler, use [AllowOrigins] around it.
 	Origins []string
-	// MaxOpen is how many requests of one principal may be open at once: streams, held polls, waits, listen
-	// requests, and bodies that are on their way. 0 means 4,096 and a negative value no bound. Callers without
-	// a principal have as many for each address (of IPv6 the network of 64 bits), and 16 times as many all
-	// together. More are answered with 429 (CAP-7). If a proxy stands in front, all of them have its address.
+	// MaxOpen is how many requests one principal may have open; 0 means 4,096, negative no limit. Streams, held polls,
+	// waits, listen requests and incoming bodies count. Callers without a principal have the same limit for each
+	// address (for IPv6 each /64 network), and 16 times as many in total. Further requests are answered with 429
+	// (CAP-7). Behind a proxy, all of them have the proxy's address.
 	MaxOpen int
-	// MaxSessions is the same for sessions of the legacy revisions; 0 means 1,024. If a new session has no place,
-	// the longest idle one ends in its favour; only if all have an open request, the answer is 429.
+	// MaxSessions is the corresponding limit of legacy sessions; 0 means 1,024. A new session beyond the limit ends the
+	// session that has been idle longest; if all have an open request, the answer is 429.
 	MaxSessions int
-	// Streamable is passed on to the SDK's handlers. JSONResponse is ignored: which form an answer
-	// has is decided here. Stateless makes the legacy revisions sessionless too, which costs them
-	// list_changed.
+	// Streamable is passed to the SDK's handlers. JSONResponse is ignored: this package chooses the form of each
+	// response. Stateless makes the legacy revisions sessionless as well, without list_changed.
 	Streamable *mcp.StreamableHTTPOptions
-	// Logger reports what a client cannot be told; nil means slog.Default.
+	// Logger logs errors that cannot be reported to a client; nil means slog.Default.
 	Logger *slog.Logger
 }
 
-// handler is the front before the SDK's two handlers.
+// A handler dispatches requests to this package or to one of the SDK's two handlers.
 type handler struct {
 	srv          *mcp.Server
 	es           *port.Port
-	legacy       http.Handler // revisions that begin with initialize
+	legacy       http.Handler // revisions that start with initialize
 	stateless    http.Handler // 2026-07-28 and later
-	direct       *direct      // nil unless HandlerOptions.Direct
+	route        *route
 	options      *mcp.StreamableHTTPOptions
 	gate         *gate
 	maxBody      int64         // negative: no limit
 	readTimeout  time.Duration // negative: no limit
 	writeTimeout time.Duration
 	calls        calls
-	callers      callers // of the stateless revision
 	sessions     *sessions
 	open         *openCount // requests
 	sessioned    bool       // legacy revisions have sessions
 	log          *slog.Logger
 
 	mu        sync.Mutex
-	listeners map[*announcer]struct{} // open responses that carry list_changed
+	listeners map[*announcer]struct{} // open responses that send list_changed
 }
 
-// NewHandler serves MCP over Streamable HTTP: the events of es and whatever else its mcp.Server has, on one URL
-// for all protocol revisions: requests whose Mcp-Protocol-Version is 2026-07-28 or later are stateless, all
-// others belong to legacy sessions. Authentication goes around it, as around the SDK's handler, and
-// events/stream runs through the same checks and middleware as every other method (PUSH-11). See D4.
+// NewHandler returns a handler that serves MCP over Streamable HTTP on one URL. It serves the events of es and
+// everything else of its mcp.Server, for all protocol revisions: requests with Mcp-Protocol-Version 2026-07-28 or later
+// are stateless, all others belong to legacy sessions. Authentication wraps it, as it wraps the SDK's handler, and
+// events/stream passes the same checks and middleware as every other method (PUSH-11). See D4.
 //
-// All streams end when es is shut down, so a server that stops gracefully registers it:
+// All streams end when es is shut down, so register that for a graceful shutdown:
 //
 //	httpServer.RegisterOnShutdown(func() { es.Shutdown(ctx) })
 //
-// A response writer that cannot flush is refused the method events/stream. HTTP/2 servers of the
-// standard library allow 250 requests a connection; clients with more streams than that need a
-// larger http.HTTP2Config.MaxConcurrentStreams.
+// events/stream is refused if the response writer cannot flush. HTTP/2 servers of the standard library allow 250
+// concurrent requests per connection; clients with more streams need a larger http.HTTP2Config.MaxConcurrentStreams.
 func NewHandler(es *server.Server, o HandlerOptions) http.Handler {
 	inside := port.Of(es)
 	srv := inside.MCP()
@@ -138,7 +130,7 @@ func NewHandler(es *server.Server, o HandlerOptions) http.Handler {
 		base.MaxRequestBodyBytes = mcp.DefaultMaxRequestBodyBytes
 	}
 	sessionTimeout := cmp.Or(o.SessionTimeout, base.SessionTimeout, defaultSessionTimeout)
-	base.SessionTimeout = 0 // the SDK's would end sessions with open streams
+	base.SessionTimeout = 0 // the SDK's timeout would end sessions with open streams
 	modern := base
 	modern.Stateless = true
 	modern.EventStore = nil
@@ -147,6 +139,7 @@ func NewHandler(es *server.Server, o HandlerOptions) http.Handler {
 	h := &handler{
 		srv:       srv,
 		es:        inside,
+		route:     newRoute(inside),
 		legacy:    mcp.NewStreamableHTTPHandler(get, &base),
 		stateless: mcp.NewStreamableHTTPHandler(get, &modern),
 		options:   &base,
@@ -170,15 +163,17 @@ func NewHandler(es *server.Server, o HandlerOptions) http.Handler {
 	if h.log == nil {
 		h.log = slog.Default()
 	}
-	if o.Direct {
-		h.direct = newDirect(inside, h.stateless, &h.callers)
+	if limit, ok := descriptorLimit(); ok {
+		if said := fewDescriptors(limit, h.open.max); said != "" {
+			h.log.Warn(said)
+		}
 	}
 	inside.SetListChanged(!base.Stateless, true)
 	inside.OnListChanged(h.announce)
 	return h
 }
 
-// ServeHTTP routes by protocol revision and method.
+// ServeHTTP routes a request by protocol revision and method.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	inbound.Deadline(w, r, h.readTimeout)
 	w = &promptWriter{ResponseWriter: w}
@@ -191,8 +186,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.open.leave(who)
-	r.Header.Del(port.TicketHeader) // only this package may hand out tickets
-	r.Header.Del(port.ReplyHeader)
+	r.Header.Del(port.ReplyHeader) // only this package may set it
 	modern := r.Header.Get(headerVersion) >= wire.RevisionStateless
 	if id := r.Header.Get(headerSession); id != "" && !modern && h.sessioned {
 		defer h.sessions.enter(id)()
@@ -207,7 +201,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodGet:
 		h.serveGET(w, r)
 	case r.Method == http.MethodDelete && h.sessioned:
-		// The SDK ends a session only when its calls are over.
+		// The SDK ends a session only after its calls have ended.
 		principal, _ := h.caller(r)
 		defer h.es.EndSession(httpSession(r), principal)()
 		h.legacy.ServeHTTP(w, r)
@@ -216,55 +210,36 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// servePOST serves the stateless revision. The Mcp-Method header decides, since the SDK refuses a
-// request whose body says something else.
+// servePOST serves the stateless revision. It routes by the Mcp-Method header, since the SDK refuses a request whose
+// body has another method.
 func (h *handler) servePOST(w http.ResponseWriter, r *http.Request) {
 	p, ok := h.readPOST(w, r, h.stateless, true)
 	if !ok {
 		return
 	}
 	method := r.Header.Get(headerMethod)
-	if p.env.method == method {
-		if deeds := h.standIns(r, "", p); deeds != nil {
-			c := r.Clone(r.Context())
-			c.Header.Set(headerMethod, methodCancelled)
-			accepted := &acceptance{w, deeds}
-			h.toSDK(h.stateless, accepted, c, p)
-			accepted.judged(http.StatusOK) // with nothing written
-			return
-		}
-	}
 	switch {
+	case p.env.method == method && h.carriesOut("", p.env):
+		h.serveNotification(w, r, h.stateless, "", p)
 	case method == methodListen:
 		h.serveListen(w, r, p)
 	case !strings.HasPrefix(method, wire.MethodPrefix):
 		defer h.expectReply(r, "")()
 		h.toSDK(h.stateless, w, r, p)
-	case p.env.method != method:
-		h.toSDK(h.stateless, w, r, p) // refused there, with the SDK's reason
-	case method == wire.MethodStream:
-		h.serveStream(w, r, h.stateless, p, nil)
-	case h.direct != nil && h.direct.serve(w, r, p.env):
-	case canFlush(w) && h.lonely(r, p.env):
-		ticket, release := h.es.Issue(r.Context(), p.env.id, nil)
-		defer release()
-		c := r.Clone(r.Context())
-		c.Header.Set(port.TicketHeader, ticket)
-		h.serveLone(w, c, p.env)
 	default:
-		h.serveCall(w, r, h.stateless, p)
+		h.serveModernEvents(w, r, p)
 	}
 }
 
-// serveLegacyPOST serves revisions without the Mcp-Method header, so it has to look at the body.
+// serveLegacyPOST serves revisions without the Mcp-Method header, so it must inspect the body.
 func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
 	p, ok := h.readPOST(w, r, h.legacy, false)
 	if !ok {
 		return
 	}
 	if p.modern() {
-		// The body is of the stateless revision and the header is missing or differs. Only the
-		// stateless handler says so.
+		// The body is of the stateless revision, and the header is missing or differs. Only the stateless handler
+		// reports that.
 		h.toSDK(h.stateless, w, r, p)
 		return
 	}
@@ -272,22 +247,22 @@ func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
 	if h.sessioned {
 		session = httpSession(r)
 	}
-	defer h.expectReply(r, session)()
-	accepted := &acceptance{w, h.standIns(r, session, p)}
-	if accepted.deeds != nil {
-		defer accepted.judged(http.StatusOK) // with nothing written
-		w = accepted
+	if p.batch != nil || !isEvents(p.env.method) {
+		defer h.expectReply(r, session)()
 	}
 	principal, _ := h.caller(r)
 	switch {
-	case session != "" && p.batch != nil:
-		h.serveBatch(w, r, p, principal, session, accepted)
+	case p.batch != nil:
+		h.serveBatch(w, r, p, principal, session)
+		return
+	case h.carriesOut(session, p.env):
+		h.serveNotification(w, r, h.legacy, session, p)
 		return
 	case session == "" || !p.env.isCall():
 		h.serveLegacy(w, r, p, nil)
 		return
 	}
-	call := &liveCall{key: newCallKey(principal, session, p.env.id), sdk: !strings.HasPrefix(p.env.method, wire.MethodPrefix)}
+	call := &liveCall{key: newCallKey(principal, session, p.env.id), sdk: !isEvents(p.env.method)}
 	if p.env.method == methodInitialize {
 		call.stays = true
 	} else {
@@ -309,37 +284,21 @@ func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
 }
 
 func idInUse(id json.RawMessage) *malformed {
-	return &malformed{code: jsonrpc.CodeInvalidRequest, id: id, reason: "/id is that of a request without an answer yet"}
+	return &malformed{code: jsonrpc.CodeInvalidRequest, id: id, reason: "/id is in use by an unanswered request"}
 }
 
-// serveLegacy serves a POST of a legacy revision; call is nil outside of a session and for notifications.
+// serveLegacy serves a POST of a legacy revision. call is nil outside a session and for notifications.
 func (h *handler) serveLegacy(w http.ResponseWriter, r *http.Request, p *posted, call *liveCall) {
-	switch {
-	case p.env.isCall() && p.env.method == wire.MethodStream:
-		h.serveStream(w, r, h.legacy, p, call)
+	if isEvents(p.env.method) && p.env.isCall() && (call != nil || !h.sessioned) {
+		h.serveLegacyEvents(w, r, p, call)
 		return
-	case call != nil:
-		w = &muteWriter{w, call}
 	}
-	if p.env.isCall() && strings.HasPrefix(p.env.method, wire.MethodPrefix) {
-		h.serveCall(w, r, h.legacy, p)
-		return
+	if call != nil {
+		w = &muteWriter{w, call}
 	}
 	if h.sessioned && httpSession(r) == "" && p.initializes() {
 		h.initialize(w, r, p)
 		return
 	}
 	h.toSDK(h.legacy, w, r, p)
-}
-
-// serveCall passes a call of the extension to the SDK with a ticket, so that what it holds open
-// ends when its client goes away, in revisions too in which the SDK does not see to that (POLL-9).
-func (h *handler) serveCall(w http.ResponseWriter, r *http.Request, sdk http.Handler, p *posted) {
-	if !canFlush(w) {
-		h.toSDK(sdk, w, r, p)
-		return
-	}
-	ticket, release := h.es.Issue(r.Context(), p.env.id, nil)
-	defer release()
-	h.toSDK(sdk, w, withTicket(r, ticket, p.body), p)
 }

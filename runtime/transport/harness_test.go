@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -69,13 +70,35 @@ type rig struct {
 	// ended receives the id of each subscription whose OnUnsubscribe ran.
 	ended  chan string
 	opened chan string
-	// polls counts the events/poll calls under way, inside the SDK and in the handler around it.
+	// polls counts the events/poll calls under way, in middleware and in the handler around it.
 	polls atomic.Int32
 	// hold, when set, delays OnSubscribe until it is closed.
 	hold chan struct{}
 }
 
 func newRig(t testing.TB, o server.Options) *rig {
+	t.Helper()
+	g := plainRig(t, o)
+	g.srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			if method == wire.MethodPoll {
+				g.polls.Add(1)
+				defer g.polls.Add(-1)
+			}
+			return next(ctx, method, req)
+		}
+	})
+	return g
+}
+
+// inBothWays runs f with a server that has receiving middleware of its author, and with one that has none.
+func inBothWays(t *testing.T, o server.Options, f func(t *testing.T, g *rig)) {
+	t.Run("middleware", func(t *testing.T) { f(t, newRig(t, o)) })
+	t.Run("plain", func(t *testing.T) { f(t, plainRig(t, o)) })
+}
+
+// plainRig is a rig whose server has no receiving middleware of its author. It does not count polls.
+func plainRig(t testing.TB, o server.Options) *rig {
 	t.Helper()
 	g := &rig{t: t, ended: make(chan string, 2000), opened: make(chan string, 2000)}
 	if o.Logger == nil {
@@ -89,15 +112,6 @@ func newRig(t testing.TB, o server.Options) *rig {
 	if g.es, err = server.New(g.srv, o); err != nil {
 		t.Fatal(err)
 	}
-	g.srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			if method == wire.MethodPoll {
-				g.polls.Add(1)
-				defer g.polls.Add(-1)
-			}
-			return next(ctx, method, req)
-		}
-	})
 	g.ticks, err = server.Register(g.es, tickType("tick"), server.Hooks[tickArguments, tickPayload]{
 		OnSubscribe: func(ctx context.Context, sub server.Subscription, _ *tickArguments) error {
 			g.opened <- sub.ID
@@ -314,6 +328,23 @@ func (g *rig) addTool(name string) {
 		return &mcp.CallToolResult{}, nil, nil
 	})
 }
+
+// message returns the JSON-RPC message of the answer: its body, or the last event of its events.
+func (r *recorder) message() []byte {
+	if mediaType(r.header.Get("Content-Type")) != contentTypeEvents {
+		return r.body.Bytes()
+	}
+	var last []byte
+	for line := range bytes.Lines(r.body.Bytes()) {
+		if data, ok := bytes.CutPrefix(line, []byte(eventHead)); ok {
+			last = bytes.TrimRight(data, "\r\n")
+		}
+	}
+	return last
+}
+
+// Flush makes the recorder a writer that can carry streams.
+func (r *recorder) Flush() {}
 
 // resumable are options under which the SDK keeps what it has sent.
 func resumable() *mcp.StreamableHTTPOptions {

@@ -13,18 +13,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// probeTime bounds what a probe asks for.
+// probeTime bounds a probe.
 const probeTime = 5 * time.Second
 
-// HealthHandler answers liveness probes, such as Kubernetes' GET /healthz: 200 while es is
-// [server.Server.Healthy], else 503. The reason is in the server's log and not in the answer, so that
-// anybody may ask; requests that come together share one look.
+// HealthHandler answers liveness probes, such as Kubernetes' GET /healthz: 200 while es is [server.Server.Healthy],
+// otherwise 503. The reason is only logged, not sent, so that the endpoint can be public. Concurrent requests share one
+// check.
 func HealthHandler(es *server.Server) http.Handler { return newProbe(es, "healthy", es.Healthy) }
 
-// ReadyHandler is HealthHandler for readiness probes, such as GET /readyz, by [server.Server.Ready].
+// ReadyHandler is HealthHandler for readiness probes, such as GET /readyz; it uses [server.Server.Ready].
 func ReadyHandler(es *server.Server) http.Handler { return newProbe(es, "ready", es.Ready) }
 
-// A probe answers by a check.
+// A probe is the handler of one check.
 type probe struct {
 	what  string
 	check func(context.Context) error
@@ -32,12 +32,12 @@ type probe struct {
 
 	mu     sync.Mutex
 	now    *look
-	failed bool // the last time
+	failed bool // the result of the last check
 }
 
-// A look is a check under way.
+// A look is a running check.
 type look struct {
-	over chan struct{} // closed when err is set
+	over chan struct{} // closed after err is set
 	err  error
 }
 
@@ -69,7 +69,7 @@ func (p *probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, p.what+"\n")
 }
 
-// look is the check under way, which begins if there is none.
+// look returns the running check, and starts one if none is running.
 func (p *probe) look() *look {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,15 +17,15 @@ import (
 // stream of a bystander goes on. That nothing is left running is for TestMain to see.
 func TestHostileClient(t *testing.T) {
 	type carrier struct {
-		name   string
-		mode   mode
-		direct bool
+		name  string
+		mode  mode
+		plain bool
 	}
 	for _, k := range []carrier{{"stdio legacy", modes[0], false}, {"stdio 2026-07-28", modes[1], false}, {"http session", modes[2], false},
-		{"http through the SDK", modes[3], false}, {"http direct", modes[3], true}} {
+		{"http stateless", modes[3], false}, {"http plain", modes[3], true}} {
 		t.Run(k.name, func(t *testing.T) {
-			g := newRig(t, server.Options{})
-			c := g.connect(k.mode, HandlerOptions{Direct: k.direct})
+			g := map[bool]func(testing.TB, server.Options) *rig{false: newRig, true: plainRig}[k.plain](t, server.Options{})
+			c := g.connect(k.mode, HandlerOptions{})
 			bystander := c.stream(`"bystander"`, `{"name":"tick"}`)
 			bystander.want(wire.NotificationActive)
 			sent := 0

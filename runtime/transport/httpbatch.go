@@ -5,11 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"sync"
 )
 
-// An httpBatch is a JSON-RPC batch over HTTP, which revision 2025-03-26 has. It is answered by one stream with an event
-// for each response. A cancelled call has none, and the rest is answered as if it had not been there (D14).
+// An httpBatch is a JSON-RPC batch over HTTP, as in revision 2025-03-26. It is answered by one stream with an event for
+// each response. A cancelled call has no event; the rest is answered as if the call were absent (D14).
 type httpBatch struct {
 	calls map[string]*liveCall // by idKey
 	stop  context.CancelFunc   // ends the stream
@@ -18,44 +19,100 @@ type httpBatch struct {
 	open map[*liveCall]struct{} // neither answered nor cancelled
 }
 
-// serveBatch serves a batch within a legacy session.
-func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request, p *posted, principal, session string, accepted *acceptance) {
+// serveBatch serves a batch of a legacy revision. It handles some notifications itself and passes the rest to the SDK.
+func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request, p *posted, principal, session string) {
+	if bad := p.unfit(); bad != nil { // nothing of it is executed
+		refuseMalformed(w, bad, true)
+		return
+	}
+	ours := func(e envelope) bool { return h.carriesOut(session, e) }
+	if slices.ContainsFunc(p.batch, ours) {
+		if check := h.check(h.legacy, r, envelope{}); !check.accepted() {
+			check.pass(w)
+			return
+		}
+	}
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
 	r = r.WithContext(ctx)
 	b := &httpBatch{calls: map[string]*liveCall{}, stop: stop, open: map[*liveCall]struct{}{}}
-	var live []*liveCall
-	for _, env := range p.batch {
-		if env.isCall() {
-			c := &liveCall{key: newCallKey(principal, session, env.id), sdk: true, stays: env.method == methodInitialize}
-			c.stop = func() { b.settle(c) }
-			b.open[c], b.calls[idKey(env.id)] = struct{}{}, c
-			live = append(live, c)
-		}
-	}
+	live := b.begin(p, principal, session)
 	if !h.calls.begin(live) {
 		refuseMalformed(w, idInUse(nil), false)
 		return
 	}
 	defer h.calls.end(live)
-	if len(live) > 0 {
-		// The SDK tells with the first response that it accepts a batch. What a cancel ends, in this batch or elsewhere,
-		// cannot wait for that: it is done when the SDK accepts one alone.
-		accepted.cancelled(func() bool {
-			alone := newRecorder()
-			h.legacy.ServeHTTP(alone, withBody(r, standIn(envelope{})))
-			return alone.status < http.StatusMultipleChoices
-		})
+	var rest []func() // to run once the SDK has accepted the batch
+	for i, env := range p.batch {
+		if part := p.parts[i]; env.method == methodCancelled && ours(env) { // cancels cannot wait for that
+			h.carryOut(r, session, part, env)
+		} else if ours(env) {
+			rest = append(rest, func() { h.carryOut(r, session, part, env) })
+		}
 	}
-	p.drop(func(e envelope) bool { return e.isCall() && b.gone(e.id) })
-	if len(p.parts) == 0 {
+	accepted := &acceptance{ResponseWriter: w, rest: rest}
+	defer accepted.judged(http.StatusOK) // if nothing is written
+	w = accepted
+	p.drop(func(e envelope) bool { return ours(e) || e.isCall() && b.gone(e.id) })
+	switch {
+	case len(p.parts) == 0 && len(live) == 0:
+		w.WriteHeader(http.StatusAccepted)
+	case len(p.parts) == 0:
 		unanswered(w)
-		return
+	case session == "":
+		h.serveLegacy(w, r, p, nil)
+	default:
+		h.toSDK(h.legacy, &sieve{ResponseWriter: w, unwanted: b.answered}, r, p)
 	}
-	h.pass(h.legacy, &restorer{ResponseWriter: w, unwanted: b.answered}, r, p)
 }
 
-// settle ends the stream when no call waits any more, though the SDK may still be at one that was cancelled.
+// An acceptance is the response to a batch. When the SDK accepts the batch, it runs the deferred notifications before
+// the client sees the response.
+type acceptance struct {
+	http.ResponseWriter
+	rest []func()
+}
+
+// Unwrap gives the SDK's response controller access to flushing and deadlines.
+func (w *acceptance) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader runs the deferred notifications unless the SDK refused the batch.
+func (w *acceptance) WriteHeader(status int) {
+	w.judged(status)
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *acceptance) Write(b []byte) (int, error) {
+	w.judged(http.StatusOK)
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *acceptance) judged(status int) {
+	rest := w.rest
+	w.rest = nil
+	if status >= http.StatusMultipleChoices {
+		return
+	}
+	for _, do := range rest {
+		do()
+	}
+}
+
+// begin creates the calls of a batch within a session.
+func (b *httpBatch) begin(p *posted, principal, session string) (live []*liveCall) {
+	for _, env := range p.batch {
+		if session == "" || !env.isCall() {
+			continue
+		}
+		c := &liveCall{key: newCallKey(principal, session, env.id), sdk: true, stays: env.method == methodInitialize}
+		c.stop = func() { b.settle(c) }
+		b.open[c], b.calls[idKey(env.id)] = struct{}{}, c
+		live = append(live, c)
+	}
+	return live
+}
+
+// settle ends the stream once no call is waiting, even if the SDK is still working on a cancelled one.
 func (b *httpBatch) settle(c *liveCall) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,24 +121,24 @@ func (b *httpBatch) settle(c *liveCall) {
 	}
 }
 
-// gone reports whether the call of an id was cancelled.
+// gone reports whether the call with that ID was cancelled.
 func (b *httpBatch) gone(id json.RawMessage) bool {
 	c := b.calls[idKey(id)]
 	return c != nil && c.gone.Load()
 }
 
-// answered takes the response to a call and reports whether the call was cancelled.
+// answered settles the call of a response and reports whether the call was cancelled.
 func (b *httpBatch) answered(id json.RawMessage) bool {
 	if b.gone(id) {
 		return true
 	}
 	if c := b.calls[idKey(id)]; c != nil {
-		b.settle(c) // the SDK keeps the stream while it writes
+		b.settle(c) // the SDK keeps the stream open while it writes
 	}
 	return false
 }
 
-// drop takes messages out of a batch.
+// drop removes messages from a batch.
 func (p *posted) drop(unwanted func(envelope) bool) {
 	parts, batch := []json.RawMessage{}, []envelope{}
 	for i, env := range p.batch {
@@ -94,7 +151,7 @@ func (p *posted) drop(unwanted func(envelope) bool) {
 	}
 }
 
-// joinBatch is the text of a batch.
+// joinBatch returns the text of a batch.
 func joinBatch(parts []json.RawMessage) []byte {
 	raw := make([][]byte, len(parts))
 	for i, part := range parts {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -19,40 +20,36 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 )
 
-// A lineConn is a connection of newline-delimited JSON, as the SDK's stdio and io transports are.
-// It exists beside them because it keeps what theirs gives up: the bytes of a request's id, which
-// answers and notifications repeat unchanged (CAP-6, PUSH-2), whether a request came in a batch, and
-// the connection when a line is none of JSON-RPC: Read returns that as a *lineError and can go on.
-//
-// Every call reaches the SDK under an alias of its own, so that calls whose ids differ for the client
-// only, or follow each other, never meet there.
+// A lineConn is a connection with newline-delimited JSON, like the SDK's stdio and io transports. Unlike those it
+// preserves the bytes of a request's ID, which responses and notifications of the extension repeat unchanged (CAP-6,
+// PUSH-2), records whether a request came in a batch, and survives malformed lines: Read
+// returns them as a *lineError and can continue.
 type lineConn struct {
 	r     io.ReadCloser
 	w     io.WriteCloser
-	limit int // of a line in bytes; negative for none
+	limit int // limit of a line in bytes; negative for no limit
 	// maxParams bounds the params of the extension's methods, in bytes.
 	maxParams int
 	incoming  chan line
 	closed    chan struct{}
 	close     func() error
 
-	queue []jsonrpc.Message // the rest of a batch; used by Read only
+	queue []jsonrpc.Message // the rest of a batch; only Read uses it
+
+	logging sync.Mutex
+	log     io.Writer // logs messages of both directions in the form of [mcp.LoggingTransport]; may be nil
 
 	mu       sync.Mutex
-	revision string               // of a legacy session
-	count    uint64               // of calls
-	calls    map[string]*lineCall // open, by alias
-	open     map[string]*lineCall // the same, by idKey
+	revision string               // the legacy session's
+	open     map[string]*lineCall // the open calls, by idKey
 }
 
-// A lineCall is an open call.
+// A lineCall is an open call. Calls of the extension carry it in Extra.
 type lineCall struct {
-	alias  string
-	key    string
-	raw    json.RawMessage
-	listen bool // its notifications carry its id
-	batch  *batch
-	place  int // in the batch
+	key   string
+	raw   json.RawMessage
+	batch *batch // nil outside a batch
+	place int    // in the batch
 }
 
 type line struct {
@@ -67,24 +64,23 @@ type batch struct {
 	missing   int
 }
 
-// A lineError is a line that is no message. The connection goes on after it.
+// A lineError is a line that is not a message. The connection continues after it.
 type lineError struct{ *malformed }
 
-// newLineConn reads from r and writes to w; limit bounds one message, 0 for the SDK's default, < 0
-// for none.
+// newLineConn reads from r and writes to w. limit bounds one message: 0 means the SDK's default, negative no limit.
 func newLineConn(r io.ReadCloser, w io.WriteCloser, limit, maxParams int) *lineConn {
 	c := makeLineConn(r, w, limit, maxParams)
 	go c.readLines()
 	return c
 }
 
-// makeLineConn makes a connection whose lines come some other way than from r.
+// makeLineConn returns a connection that does not read its lines from r.
 func makeLineConn(r io.ReadCloser, w io.WriteCloser, limit, maxParams int) *lineConn {
 	if limit == 0 {
 		limit = mcp.DefaultMaxLineLength
 	}
 	c := &lineConn{r: r, w: w, limit: limit, maxParams: maxParams, incoming: make(chan line), closed: make(chan struct{}),
-		calls: map[string]*lineCall{}, open: map[string]*lineCall{}}
+		open: map[string]*lineCall{}}
 	c.close = sync.OnceValue(func() error {
 		err := errors.Join(r.Close(), w.Close())
 		close(c.closed)
@@ -93,7 +89,7 @@ func makeLineConn(r io.ReadCloser, w io.WriteCloser, limit, maxParams int) *line
 	return c
 }
 
-// readLines runs apart from Read, since a read of standard input cannot be interrupted.
+// readLines runs in a separate goroutine, since a read of standard input cannot be interrupted.
 func (c *lineConn) readLines() {
 	r := bufio.NewReader(c.r)
 	for {
@@ -112,7 +108,7 @@ func (c *lineConn) readLines() {
 	}
 }
 
-// nextLine reads one line, of which nothing is kept when it is too long. A last line may lack its end.
+// nextLine reads one line and discards its data if it is too long. A last line may lack its newline.
 func (c *lineConn) nextLine(r *bufio.Reader) (l line) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -132,10 +128,10 @@ func (c *lineConn) nextLine(r *bufio.Reader) (l line) {
 	}
 }
 
-// SessionID is empty: a line connection is its own session.
+// SessionID returns "": a line connection is its own session.
 func (c *lineConn) SessionID() string { return "" }
 
-// Read returns the next message. After a *lineError there may be more.
+// Read returns the next message. It can be called again after a *lineError.
 func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		if len(c.queue) > 0 {
@@ -154,13 +150,14 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		if l.err != nil {
 			return nil, l.err
 		}
+		c.note("read", l.data)
 		if bad := c.take(l); bad != nil {
 			return nil, &lineError{bad}
 		}
 	}
 }
 
-// take queues the messages of a line, all or none.
+// take queues the messages of a line, either all or none.
 func (c *lineConn) take(l line) *malformed {
 	if l.tooLong {
 		return parseError("the line is longer than " + strconv.Itoa(c.limit) + " bytes")
@@ -171,7 +168,7 @@ func (c *lineConn) take(l line) *malformed {
 	p, bad := parsePosted(l.data, batches, c.maxParams)
 	if bad != nil {
 		if p.batch == nil && p.env.error != nil && p.env.method == "" {
-			return nil // an error without an id: to answer it would answer an answer
+			return nil // an error response without an ID must not be answered
 		}
 		return bad
 	}
@@ -180,80 +177,66 @@ func (c *lineConn) take(l line) *malformed {
 		parts, envs = []json.RawMessage{l.data}, []envelope{p.env}
 	}
 	var opened []*lineCall
-	for _, env := range envs {
-		if !env.isCall() {
+	var b *batch
+	if p.batch != nil {
+		b = &batch{}
+	}
+	var msgs []jsonrpc.Message
+	var unfit *malformed
+	for i, env := range envs {
+		msg := &jsonrpc.Request{Method: env.method, Params: env.params}
+		if env.isCall() {
+			k := &lineCall{key: idKey(env.id), raw: bytes.Clone(env.id), batch: b, place: len(opened)}
+			opened = append(opened, k)
+			msg.ID, msg.Extra = sdkID(env.id), k
+		}
+		if isEvents(env.method) && env.isCall() {
+			msgs = append(msgs, msg)
 			continue
 		}
-		opened = append(opened, &lineCall{key: idKey(env.id), raw: bytes.Clone(env.id), listen: env.method == methodListen})
+		if env.isCall() && !survives(env.id) {
+			unfit = unfitID(env.id)
+			continue
+		}
+		decoded, err := jsonrpc.DecodeMessage(parts[i])
+		if err != nil {
+			return invalidRequest("the message is not valid JSON-RPC")
+		}
+		msgs = append(msgs, decoded)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, k := range opened {
 		if c.open[k.key] != nil {
-			// To answer under that id would answer the other call.
-			return invalidRequest("/id " + wire.Shown(string(k.raw)) + " is that of a request without an answer yet")
+			// A response with that ID would answer the other call.
+			return invalidRequest("/id " + wire.Shown(string(k.raw)) + " is in use by an unanswered request")
 		}
 	}
-	var b *batch
-	if p.batch != nil {
-		b = &batch{responses: make([][]byte, len(opened)), missing: len(opened)}
-	}
-	var msgs []jsonrpc.Message
-	next := opened
-	for i, env := range envs {
-		data := []byte(parts[i])
-		switch {
-		case env.isCall():
-			k := next[0]
-			k.batch, k.place, next = b, len(opened)-len(next), next[1:]
-			c.count++
-			k.alias = aliasOf(k.raw, c.count)
-			data = splice(data, env.idAt, env.idAt+len(env.id), aliasValue(k.alias))
-		case env.method == methodCancelled:
-			data = c.aliasCancel(data)
+	if unfit != nil {
+		if b != nil {
+			unfit.id = nil // the ID of one part; the whole batch is refused
 		}
-		msg, err := jsonrpc.DecodeMessage(data)
-		if err != nil {
-			return invalidRequest("the message is not as JSON-RPC has it")
-		}
-		msgs = append(msgs, msg)
+		return unfit
 	}
 	for _, k := range opened {
-		c.calls[k.alias], c.open[k.key] = k, k
+		c.open[k.key] = k
+	}
+	if b != nil {
+		b.responses, b.missing = make([][]byte, len(opened)), len(opened)
 	}
 	c.queue = msgs
 	return nil
 }
 
-// aliasCancel names the call that a cancel is about as the SDK knows it. c.mu is held.
-func (c *lineConn) aliasCancel(data []byte) []byte {
-	start, end, ok := locate(data, "params", memberRequestID)
-	if !ok || !isID(data[start:end]) {
-		return data
-	}
-	if k := c.open[idKey(data[start:end])]; k != nil {
-		return splice(data, start, end, aliasValue(k.alias))
-	}
-	return data // of no open call: every open one has an alias
-}
-
-// callOf returns the open call that the SDK knows as id. c.mu is held.
-func (c *lineConn) callOf(id jsonrpc.ID) *lineCall {
-	alias, _ := id.Raw().(string)
-	return c.calls[alias]
-}
-
-// idOf returns the bytes of an open call's id, and whether the call came in a batch.
-func (c *lineConn) idOf(id jsonrpc.ID) (raw json.RawMessage, batched bool) {
+// batched reports whether an open call came in a batch.
+func (c *lineConn) batched(id jsonrpc.ID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if k := c.callOf(id); k != nil {
-		return k.raw, k.batch != nil
-	}
-	return rawOf(id), false
+	k := c.open[idKey(encodeID(id))]
+	return k != nil && k.batch != nil
 }
 
-// negotiated tells the connection which legacy revision its session has.
+// negotiated sets the revision of the legacy session.
 func (c *lineConn) negotiated(revision string) {
 	c.mu.Lock()
 	c.revision = revision
@@ -266,53 +249,49 @@ func (c *lineConn) Write(_ context.Context, msg jsonrpc.Message) error {
 	if err != nil {
 		return err
 	}
-	if resp, ok := msg.(*jsonrpc.Response); ok {
-		if data = c.answer(resp.ID, data); data == nil {
-			return nil
-		}
-	} else {
-		data = restoreIDs(data)
+	if resp, ok := msg.(*jsonrpc.Response); ok && resp.ID.IsValid() {
+		return c.answer(idKey(encodeID(resp.ID)), data)
 	}
-	_, err = c.w.Write(append(data, '\n'))
+	return c.write(data)
+}
+
+// write writes lines. The last one may lack its newline.
+func (c *lineConn) write(lines []byte) error {
+	lines = append(bytes.TrimSuffix(lines, []byte("\n")), '\n')
+	for line := range bytes.Lines(lines) {
+		c.note("write", line)
+	}
+	_, err := c.w.Write(lines)
 	return err
 }
 
-// answer gives a response the id of its call as it was received. It returns nil for a response
-// that waits for the others of its batch.
-func (c *lineConn) answer(id jsonrpc.ID, data []byte) []byte {
+// note logs a message.
+func (c *lineConn) note(what string, line []byte) {
+	if c.log != nil {
+		c.logging.Lock()
+		defer c.logging.Unlock()
+		_, _ = fmt.Fprintf(c.log, "%s: %s\n", what, bytes.TrimRight(line, "\r\n"))
+	}
+}
+
+// answer writes the response to a call, or the responses of its batch once it is complete.
+func (c *lineConn) answer(key string, response []byte) error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	k := c.callOf(id)
-	if k == nil {
-		return restoreIDs(data)
+	if k := c.open[key]; k != nil {
+		delete(c.open, key)
+		if k.batch != nil {
+			k.batch.responses[k.place] = response
+			response = k.batch.settle()
+		}
 	}
-	head := responseHead(aliasValue(k.alias))
-	if rest, ok := bytes.CutPrefix(data, head); ok && !k.listen {
-		data = append(responseHead(k.raw), rest...)
-	} else {
-		data = restoreIDs(data)
+	c.mu.Unlock()
+	if response == nil {
+		return nil
 	}
-	c.forget(k)
-	if k.batch == nil {
-		return data
-	}
-	k.batch.responses[k.place] = data
-	return k.batch.settle()
+	return c.write(response)
 }
 
-// responseHead is how a response begins as the SDK writes it.
-func responseHead(id json.RawMessage) []byte {
-	return append([]byte(`{"jsonrpc":"2.0","id":`), id...)
-}
-
-func (c *lineConn) forget(k *lineCall) {
-	delete(c.calls, k.alias)
-	if c.open[k.key] == k {
-		delete(c.open, k.key)
-	}
-}
-
-// settle counts one call as settled and returns the responses once all are.
+// settle counts one call as settled and returns the batch's responses after the last one.
 func (b *batch) settle() []byte {
 	b.missing--
 	given := slices.DeleteFunc(slices.Clone(b.responses), func(r []byte) bool { return r == nil })
@@ -323,25 +302,23 @@ func (b *batch) settle() []byte {
 	return append(all, ']')
 }
 
-// skip settles a call that gets no answer, which may complete its batch.
-func (c *lineConn) skip(id jsonrpc.ID) error {
+// skip settles a call without an answer, which may complete its batch.
+func (c *lineConn) skip(key string) error {
 	c.mu.Lock()
+	k := c.open[key]
+	delete(c.open, key)
 	var data []byte
-	if k := c.callOf(id); k != nil {
-		c.forget(k)
-		if k.batch != nil {
-			data = k.batch.settle()
-		}
+	if k != nil && k.batch != nil {
+		data = k.batch.settle()
 	}
 	c.mu.Unlock()
 	if data == nil {
 		return nil
 	}
-	_, err := c.w.Write(append(data, '\n'))
-	return err
+	return c.write(data)
 }
 
-// joinFrames returns notifications as lines, for one write.
+// joinFrames returns notifications as lines for one write.
 func joinFrames(frames []frame.Frame) []byte {
 	size := 0
 	for _, f := range frames {
@@ -359,7 +336,7 @@ func joinFrames(frames []frame.Frame) []byte {
 // Close closes both ends.
 func (c *lineConn) Close() error { return c.close() }
 
-// encodeID returns a JSON-RPC id as the SDK writes it.
+// encodeID returns a JSON-RPC ID as the SDK writes it.
 func encodeID(id jsonrpc.ID) json.RawMessage {
 	b, err := jsonv2.Marshal(id.Raw())
 	if err != nil {

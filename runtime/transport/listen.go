@@ -12,10 +12,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// serveListen serves subscriptions/listen of the stateless revision. The SDK knows a fixed set of
-// kinds; a request that also asks for eventsListChanged, or for the messages of an adapter, gets the SDK's answer with that added to
-// the acknowledged filter and its notifications put between the SDK's (D8, LIST-5). The SDK ends a
-// request whose known kinds are none at once; then the response is kept open here.
+// serveListen serves subscriptions/listen of the stateless revision. The SDK knows a fixed set of kinds. If a request
+// also has eventsListChanged, or keys of adapters, they are added to the acknowledgment, and their notifications are
+// inserted between the SDK's (D8, LIST-5). The SDK immediately ends a request without kinds that it knows; serveListen
+// then keeps the response open.
 func (h *handler) serveListen(w http.ResponseWriter, r *http.Request, p *posted) {
 	env := p.env
 	if env.method != methodListen || !env.isCall() || !canFlush(w) {
@@ -43,7 +43,7 @@ func (h *handler) serveListen(w http.ResponseWriter, r *http.Request, p *posted)
 	defer stop()
 	h.toSDK(h.stateless, l, r.WithContext(ctx), p)
 	if !l.acknowledged {
-		return // refused, or the client is gone
+		return // refused, or the client disconnected
 	}
 	if !l.others && !asked.none() {
 		<-ctx.Done()
@@ -67,20 +67,20 @@ func sendsListChanged(es *port.Port) bool {
 	return json.Unmarshal(es.Capabilities(true), &capability) == nil && capability.ListChanged
 }
 
-// A listenWriter stands between the SDK and the response to a listen request.
+// A listenWriter is a layer between the SDK and the response to a listen request.
 type listenWriter struct {
 	*announcer
 	id           json.RawMessage
 	wish         wish
 	partial      []byte
 	acknowledged bool
-	others       bool   // the SDK itself has kinds to notify about
+	others       bool   // the SDK has other notifications for this request
 	result       []byte // the SDK's final result, as a message
-	ended        bool   // it was passed on
+	ended        bool   // the final result was written
 }
 
-// Write takes what the SDK writes apart into messages; an answer that is not a stream of events, a
-// refusal, passes unchanged.
+// Write splits the SDK's output into SSE events and rewrites each. A response that is not an event stream, such as a
+// refusal, is written unchanged.
 func (l *listenWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,7 +111,7 @@ func (l *listenWriter) Write(p []byte) (int, error) {
 	}
 }
 
-// pass returns the event as the client gets it, or nil for one that it does not get now.
+// pass returns the event to write to the client, or nil to withhold it.
 func (l *listenWriter) pass(event []byte) []byte {
 	head, data, ok := bytes.Cut(event, []byte(eventHead))
 	if !ok {
@@ -120,13 +120,11 @@ func (l *listenWriter) pass(event []byte) []byte {
 	env, ok := parseEnvelope(data)
 	switch {
 	case ok && env.method == methodAcknowledged:
-		env.params, l.others = acknowledge(env.params, l.id, l.wish)
+		env.params, l.others = acknowledge(env.params, l.wish)
 		data = notification(env.method, env.params)
 		l.acknowledged = true
-	case ok && env.method != "":
-		data = notification(env.method, relabel(env.params, l.id))
 	case ok && env.result != nil:
-		l.result = appendResponse(nil, l.id, "result", relabel(env.result, l.id))
+		l.result = bytes.Clone(data)
 		if !l.others && !l.wish.none() {
 			return nil
 		}
@@ -149,14 +147,14 @@ func (l *listenWriter) end() {
 	_ = c.writeMessage(l.result)
 }
 
-// finalListen is the result of a listen request that the SDK did not get to answer.
+// finalListen returns the result of a listen request that the SDK has not answered.
 func finalListen(id json.RawMessage) json.RawMessage {
 	return json.RawMessage(`{"resultType":"` + wire.ResultComplete + `","_meta":{"` + wire.MetaSubscriptionID + `":` + string(id) + `}}`)
 }
 
-// acknowledge adds what else will be sent to the params of an acknowledgement: eventsListChanged to
-// the filter, the keys of adapters to _meta. It reports whether the SDK itself acknowledged anything.
-func acknowledge(ack, id json.RawMessage, w wish) (params json.RawMessage, others bool) {
+// acknowledge extends the params of an acknowledgement: eventsListChanged in the filter, the adapters' keys in _meta.
+// It reports whether the SDK acknowledged anything itself.
+func acknowledge(ack json.RawMessage, w wish) (params json.RawMessage, others bool) {
 	members := map[string]json.RawMessage{}
 	filter := map[string]json.RawMessage{}
 	if json.Unmarshal(ack, &members) != nil || json.Unmarshal(members["notifications"], &filter) != nil {
@@ -176,22 +174,11 @@ func acknowledge(ack, id json.RawMessage, w wish) (params json.RawMessage, other
 	}
 	members["notifications"], _ = jsonv2.Marshal(filter, jsonv2.Deterministic(true))
 	params, _ = jsonv2.Marshal(members, jsonv2.Deterministic(true))
-	return relabel(params, id), others
+	return params, others
 }
 
 // notification returns a JSON-RPC notification.
 func notification(method string, params json.RawMessage) []byte {
 	name, _ := jsonv2.Marshal(method)
 	return slices.Concat([]byte(`{"jsonrpc":"2.0","method":`), name, []byte(`,"params":`), params, []byte(`}`))
-}
-
-// relabel puts id in the place of the subscription id in the _meta of params or of a result, since
-// the SDK cannot keep all digits of a number.
-func relabel(object, id json.RawMessage) json.RawMessage {
-	meta := member(object, "_meta")
-	label := member(meta, wire.MetaSubscriptionID)
-	if label == nil || bytes.Equal(label, id) {
-		return object
-	}
-	return replaceMember(object, "_meta", replaceMember(meta, wire.MetaSubscriptionID, id))
 }

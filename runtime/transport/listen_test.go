@@ -41,23 +41,23 @@ func TestListenForListChanged(t *testing.T) {
 	modernModes(t, func(t *testing.T, m mode) {
 		g := newRig(t, server.Options{})
 		c := g.connect(m, HandlerOptions{})
-		f := open(c, m, `41.0`, methodListen, `{"notifications":{"eventsListChanged":true}}`)
+		f := open(c, m, `41`, methodListen, `{"notifications":{"eventsListChanged":true}}`)
 		ack := f.want(methodAcknowledged)
 		if got := string(member(ack.params, "notifications")); got != `{"eventsListChanged":true}` {
 			t.Errorf("acknowledged %s", got)
 		}
-		if got := subscriptionID(ack); got != `41.0` {
+		if got := subscriptionID(ack); got != `41` {
 			t.Errorf("acknowledgement is labelled %s", got)
 		}
 		for _, name := range []string{"tock", "tack"} {
 			g.addType(name)
-			if got := f.want(wire.NotificationListChanged); subscriptionID(got) != `41.0` {
+			if got := f.want(wire.NotificationListChanged); subscriptionID(got) != `41` {
 				t.Errorf("list_changed %s", got.params)
 			}
 		}
 		go g.stop()
 		final := f.want("")
-		if string(final.id) != `41.0` || string(member(member(final.result, "_meta"), wire.MetaSubscriptionID)) != `41.0` {
+		if string(final.id) != `41` || string(member(member(final.result, "_meta"), wire.MetaSubscriptionID)) != `41` {
 			t.Errorf("final id %s result %s", final.id, final.result)
 		}
 	})

@@ -245,13 +245,13 @@ func TestListOverTheWire(t *testing.T) {
 // POLL-9: a held poll ends when its client goes away, in every revision and on every carrier.
 func TestHeldPollEndsWithItsClient(t *testing.T) {
 	for _, m := range modes {
-		for _, direct := range []bool{false, true} {
-			if direct && (!m.http || !m.modern()) {
+		for _, plain := range []bool{false, true} {
+			if plain && (!m.http || !m.modern()) { // nothing else counts them
 				continue
 			}
-			inBubble(t, fmt.Sprintf("%s,direct=%v", m.name, direct), func(t *testing.T) {
-				g := newRig(t, server.Options{})
-				c := g.connect(m, HandlerOptions{Direct: direct})
+			inBubble(t, fmt.Sprintf("%s,plain=%v", m.name, plain), func(t *testing.T) {
+				g := map[bool]func(testing.TB, server.Options) *rig{false: newRig, true: plainRig}[plain](t, server.Options{})
+				c := g.connect(m, HandlerOptions{})
 				boot := c.rpc(`1`, wire.MethodPoll, `{"name":"tick"}`)
 				params := `{"name":"tick","timeoutMs":30000,"cursor":` + string(member(boot.result, "cursor")) + `}`
 				switch c := c.(type) {

@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// defaultMaxOpen is HandlerOptions.MaxOpen when that is 0, defaultMaxSessions MaxSessions.
+	// defaultMaxOpen and defaultMaxSessions are the defaults of HandlerOptions.MaxOpen and MaxSessions.
 	defaultMaxOpen     = 4096
 	defaultMaxSessions = 1024
-	// nobodysShare is how many times as much all callers without a principal have together.
+	// nobodysShare is the factor by which the limit is larger for all callers without a principal together.
 	nobodysShare = 16
 )
 
-// A payer is a principal, or the address of a caller without one: whatever a caller holds open counts against it (CAP-7).
+// A payer is the account for open requests and sessions: a principal, or the address of a caller without one (CAP-7).
 type payer struct{ principal, address string }
 
-// nobody counts what all callers without a principal hold open together.
+// nobody is the account of all callers without a principal together.
 var nobody = payer{address: "*"}
 
 // payerOf returns the payer of a request.
@@ -30,7 +30,7 @@ func payerOf(principal string, r *http.Request) payer {
 	return payer{address: inbound.Address(r)}
 }
 
-// accounts returns the payers that p is counted under.
+// accounts returns the accounts that p counts against.
 func (p payer) accounts() []payer {
 	if p.principal != "" {
 		return []payer{p}
@@ -38,7 +38,7 @@ func (p payer) accounts() []payer {
 	return []payer{p, nobody}
 }
 
-// limit returns the bound of an account, where most is that of a principal; negative for no bound.
+// limit returns the limit of an account, given the limit of a principal; negative for no limit.
 func (p payer) limit(most int) int {
 	if p == nobody {
 		return most * nobodysShare
@@ -46,8 +46,8 @@ func (p payer) limit(most int) int {
 	return most
 }
 
-// refuse answers a caller beyond the bound of an account. It names no time to come back: nobody knows when an open
-// request ends.
+// refuse answers a caller that has reached the limit of an account. It sends no Retry-After, since the end of an open
+// request is unknown.
 func (p payer) refuse(w http.ResponseWriter, most int, what string) {
 	whose := "of this caller"
 	if p == nobody {
@@ -56,9 +56,9 @@ func (p payer) refuse(w http.ResponseWriter, most int, what string) {
 	http.Error(w, fmt.Sprintf("%d %s %s are open, the maximum: end one of them first", p.limit(most), what, whose), http.StatusTooManyRequests)
 }
 
-// openCount counts open requests by account, so that a bound refuses only the account that has reached it (CAP-7).
+// openCount counts open requests by account, so that a limit affects only the account that has reached it (CAP-7).
 type openCount struct {
-	max int // of a principal; negative for no bound
+	max int // limit of a principal; negative for no limit
 
 	mu sync.Mutex
 	by map[payer]int
@@ -66,7 +66,7 @@ type openCount struct {
 
 func newOpenCount(most int) *openCount { return &openCount{max: most, by: map[payer]int{}} }
 
-// enter takes a place, which leave gives back, or answers with 429. what names what is counted.
+// enter takes a slot, which leave releases, or answers with 429. The argument what names the counted things in the answer.
 func (o *openCount) enter(w http.ResponseWriter, p payer, what string) bool {
 	accounts := p.accounts()
 	o.mu.Lock()

@@ -8,28 +8,27 @@ import (
 	"time"
 )
 
-// errClosed is what writing to a closed connection gives.
+// errClosed is returned by writes to a closed connection.
 var errClosed = errors.New("transport: connection closed")
 
-// drainTimeout bounds how long closing waits for what was already written to reach the sink.
+// drainTimeout bounds how long close waits for queued writes to reach the sink.
 const drainTimeout = time.Second
 
-// An outbox writes to a connection's sink, one job after the other, from a goroutine of its own.
-// A sink that blocks therefore holds up only those who wait for it: never the reading side, and
-// nobody whose context ends.
+// An outbox writes to a connection's sink, one job after another, in its own goroutine. A sink that blocks therefore
+// delays only the callers that wait for it: never the reader, and no caller whose context ends.
 type outbox struct {
 	mu      sync.Mutex
-	jobs    list.List // of *job, waiting
-	working bool      // a job is being written
-	wake    chan struct{}
-	closed  chan struct{}
-	done    chan struct{} // the goroutine has ended
-	failed  func(error)   // called once when a write fails
+	jobs    list.List     // of *job, waiting
+	working bool          // a job is being written
+	wake    chan struct{} // signaled when a job is queued
+	closed  chan struct{} // closed by close
+	done    chan struct{} // closed when the goroutine has ended
+	failed  func(error)   // called when a write fails
 }
 
 type job struct {
 	write func() error
-	done  chan error // nil when nobody waits
+	done  chan error // nil if the caller does not wait
 }
 
 func newOutbox(failed func(error)) *outbox {
@@ -38,13 +37,12 @@ func newOutbox(failed func(error)) *outbox {
 	return o
 }
 
-// post queues a write that nobody waits for.
+// post queues a write without waiting for it.
 func (o *outbox) post(write func() error) {
 	o.push(&job{write: write})
 }
 
-// send queues a write and waits for it. When ctx ends first, a write that has not begun never
-// does.
+// send queues a write and waits for it. If ctx ends first, a write that has not started is dropped.
 func (o *outbox) send(ctx context.Context, write func() error) error {
 	j := &job{write: write, done: make(chan error, 1)}
 	e := o.push(j)
@@ -55,7 +53,7 @@ func (o *outbox) send(ctx context.Context, write func() error) error {
 		return errClosed
 	case <-ctx.Done():
 		o.mu.Lock()
-		o.jobs.Remove(e) // nothing when it has begun
+		o.jobs.Remove(e) // a no-op if it has started
 		o.mu.Unlock()
 		return ctx.Err()
 	}
@@ -101,8 +99,8 @@ func (o *outbox) run() {
 	}
 }
 
-// close ends the outbox after what is queued has been written or a bound has passed. The sink is
-// closed by the caller afterwards, which frees a write that still blocks.
+// close ends the outbox after the queued writes, or after drainTimeout. The caller then closes the sink, which unblocks
+// a write that still hangs.
 func (o *outbox) close() {
 	deadline := time.NewTimer(drainTimeout)
 	defer deadline.Stop()

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"mime"
 	"net"
 	"net/http"
 	"os"
@@ -20,33 +22,35 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Bounds of what a POST may ask for, beside HandlerOptions.
+// Limits of a POST in addition to HandlerOptions.
 const (
-	// maxBatch is how many messages a JSON-RPC batch may hold; the revisions that have batches set no
-	// bound, and each call in one is a call of its own.
+	// maxBatch is how many messages a JSON-RPC batch may hold. The revisions with batches set no limit, and each
+	// message may be a call.
 	maxBatch = 100
-	// maxHeader is the longest value of a header of the protocol in bytes.
+	// maxHeader is the maximum length of a protocol header's value in bytes.
 	maxHeader = 1 << 10
-	// defaultReadTimeout is HandlerOptions.ReadTimeout when that is 0.
+	// defaultReadTimeout is the default of HandlerOptions.ReadTimeout.
 	defaultReadTimeout = 30 * time.Second
 	// revisionUnbatched is the first revision without JSON-RPC batches.
 	revisionUnbatched = "2025-06-18"
+	// revisionUnnamed is the revision of a sessionless request that names none itself.
+	revisionUnnamed = "2025-03-26"
 )
 
-// boundedHeaders are those that decide where a request goes.
+// boundedHeaders are the headers that determine the routing of a request.
 var boundedHeaders = []string{headerVersion, headerMethod, headerSession, headerLastEventID}
 
-// A posted is the body of a POST that is JSON-RPC.
+// A posted is a POST body that is valid JSON-RPC.
 type posted struct {
 	body  []byte
-	env   envelope   // of the one message; empty for a batch
-	batch []envelope // nil unless the body is one
+	env   envelope   // the single message; empty for a batch
+	batch []envelope // nil unless the body is a batch
 	parts []json.RawMessage
 }
 
-// readPOST reads and judges the body of a POST. On false the request is answered: by the SDK where it
-// refuses the request whatever the body says, or says that the body is too large, else with the
-// JSON-RPC error of a malformed message, for every method alike (CAP-6).
+// readPOST reads and checks the body of a POST. If it returns false, the request has been answered: by the SDK if the
+// SDK refuses it regardless of the body, otherwise by readPOST. A malformed body gets the JSON-RPC error of a malformed
+// message, for every method (CAP-6).
 func (h *handler) readPOST(w http.ResponseWriter, r *http.Request, sdk http.Handler, modern bool) (*posted, bool) {
 	for _, name := range boundedHeaders {
 		if v := r.Header.Get(name); len(v) > maxHeader {
@@ -54,17 +58,10 @@ func (h *handler) readPOST(w http.ResponseWriter, r *http.Request, sdk http.Hand
 			return nil, false
 		}
 	}
-	// Fetch-based libraries of event sources send it when they repeat a POST, which no revision resumes.
+	// Fetch-based event source libraries send this header when they repeat a POST, which no revision can resume.
 	r.Header.Del(headerLastEventID)
-	body, err := h.readBody(w, r)
-	switch {
-	case err == nil:
-	case isTimeout(err):
-		w.Header().Set("Connection", "close")
-		http.Error(w, "the request's body did not arrive within "+h.readTimeout.String(), http.StatusRequestTimeout)
-		return nil, false
-	default:
-		sdk.ServeHTTP(w, r)
+	body, ok := readBody(w, r, h.maxBody, h.readTimeout)
+	if !ok {
 		return nil, false
 	}
 	if !acceptable(r, h.options) {
@@ -80,8 +77,8 @@ func (h *handler) readPOST(w http.ResponseWriter, r *http.Request, sdk http.Hand
 	return p, true
 }
 
-// refuseMalformed answers what is refused before the SDK sees it. Wrong params have in the older revisions the status
-// of an answer.
+// refuseMalformed answers a request that is refused before the SDK sees it. In the older revisions invalid params have
+// the status of a normal response.
 func refuseMalformed(w http.ResponseWriter, bad *malformed, modern bool) {
 	w.Header().Set("Content-Type", contentTypeJSON)
 	if bad.code == jsonrpc.CodeInvalidParams && !modern {
@@ -92,7 +89,7 @@ func refuseMalformed(w http.ResponseWriter, bad *malformed, modern bool) {
 	_, _ = w.Write(bad.response())
 }
 
-// parsePosted judges a body: one message, or a batch where the revision has them. bound is that of params of the
+// parsePosted checks a body: a single message, or a batch if the revision has batches. bound limits the params of the
 // extension's methods.
 func parsePosted(body []byte, batches bool, bound int) (*posted, *malformed) {
 	p := &posted{body: body}
@@ -107,22 +104,22 @@ func parsePosted(body []byte, batches bool, bound int) (*posted, *malformed) {
 	return p, bad
 }
 
-// needsID refuses a call of the extension that has no id: HTTP wants an answer to it, and the SDK's would be plain text.
+// needsID rejects a call of the extension without an ID: HTTP expects a response, and the SDK's would be plain text.
 func (e envelope) needsID() *malformed {
 	if e.id == nil && strings.HasPrefix(e.method, wire.MethodPrefix) {
-		return invalidRequest("/id is missing: " + wire.Shown(e.method) + " is no notification")
+		return invalidRequest("/id is missing: " + wire.Shown(e.method) + " is not a notification")
 	}
 	return nil
 }
 
-// isBatch reports whether a text begins as an array.
+// isBatch reports whether a text starts with an array.
 func isBatch(data []byte) bool {
 	data = bytes.TrimLeft(data, " \t\r\n")
 	return len(data) > 0 && data[0] == '['
 }
 
-// parseBatch judges all messages of a batch. One that is malformed refuses the whole, so that nothing
-// of it is done.
+// parseBatch checks all messages of a batch. One malformed message rejects the whole batch, so that nothing of it is
+// executed.
 func parseBatch(data []byte, allowed bool, bound int) (parts []json.RawMessage, envs []envelope, bad *malformed) {
 	if bad = checkText(data); bad != nil {
 		return nil, nil, bad
@@ -171,7 +168,7 @@ func parseBatch(data []byte, allowed bool, bound int) (parts []json.RawMessage, 
 			}
 		}
 		if bad != nil {
-			bad.id = nil // of a part, and the whole is refused
+			bad.id = nil // the ID of one part; the whole batch is refused
 			bad.reason = "message " + strconv.Itoa(i) + " of the batch: " + bad.reason
 			return nil, nil, bad
 		}
@@ -180,87 +177,93 @@ func parseBatch(data []byte, allowed bool, bound int) (parts []json.RawMessage, 
 	return parts, envs, nil
 }
 
-// forSDK returns the body with an alias for each id of a call that the SDK would not write as it was,
-// and whether there is any.
-func (p *posted) forSDK() (body []byte, aliased bool) {
-	if p.batch == nil {
-		return withAlias(p.body, p.env)
+// unfit rejects a request with a call whose ID the SDK would alter.
+func (p *posted) unfit() *malformed {
+	for _, env := range append([]envelope{p.env}, p.batch...) {
+		if env.isCall() && !survives(env.id) {
+			bad := unfitID(env.id)
+			if p.batch != nil {
+				bad.id = nil // the ID of one part; the whole batch is refused
+			}
+			return bad
+		}
 	}
-	parts := make([]json.RawMessage, len(p.parts))
-	for i, env := range p.batch {
-		part, swapped := withAlias(p.parts[i], env)
-		parts[i], aliased = part, aliased || swapped
-	}
-	if !aliased {
-		return p.body, false
-	}
-	return joinBatch(parts), true
+	return nil
 }
 
-// withAlias gives the call of one message an alias if it needs one.
-func withAlias(message []byte, env envelope) ([]byte, bool) {
-	if !env.isCall() || survives(env.id) {
-		return message, false
-	}
-	return splice(message, env.idAt, env.idAt+len(env.id), aliasValue(aliasOf(env.id, 0))), true
-}
-
-// toSDK passes a request on, with a writer that puts the ids back where that is needed. A
-// notification has none: what the SDK refuses gets the null that an error without an id must have.
+// toSDK passes a request to the SDK. If the SDK refuses a notification, the error gets the null ID that JSON-RPC
+// requires.
 func (h *handler) toSDK(sdk http.Handler, w http.ResponseWriter, r *http.Request, p *posted) {
-	if _, aliased := p.forSDK(); aliased || p.batch == nil && !p.env.isCall() {
-		w = &restorer{ResponseWriter: w}
+	if bad := p.unfit(); bad != nil {
+		refuseMalformed(w, bad, true)
+		return
+	}
+	if p.batch == nil && !p.env.isCall() {
+		w = &nullWriter{w}
 	}
 	h.pass(sdk, w, r, p)
 }
 
-// readBody reads the request's body within the limit of size and the deadline that ServeHTTP has set. On any other error than that
-// of time it leaves the body such that the SDK meets the same end and says so.
-func (h *handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.Body == nil {
-		return nil, nil
-	}
-	limit := h.maxBody
+// readBody reads the request's body up to limit bytes, negative for no limit, within the deadline set by ServeHTTP. If
+// it returns false, the request has been answered.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Duration) ([]byte, bool) {
 	if limit < 0 {
 		limit = math.MaxInt64 - 1
 	}
+	refuse := func(status int, reason string) ([]byte, bool) {
+		w.Header().Set("Connection", "close") // do not wait for the rest
+		http.Error(w, reason, status)
+		return nil, false
+	}
+	tooLong := "request body exceeds " + strconv.FormatInt(limit, 10) + " bytes"
+	if reason := strangeContent(r); reason != "" {
+		w.Header().Set("Accept-Encoding", "identity")
+		return refuse(http.StatusUnsupportedMediaType, reason)
+	}
+	if r.ContentLength > limit { // before 100 Continue
+		return refuse(http.StatusRequestEntityTooLarge, tooLong)
+	}
 	var buf bytes.Buffer
-	if r.ContentLength > 0 && r.ContentLength <= limit {
+	if r.ContentLength > 0 {
 		buf.Grow(int(min(r.ContentLength, 64<<10)) + bytes.MinRead)
 	}
 	_, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1))
-	body := buf.Bytes()
-	if err == nil && int64(len(body)) > limit {
-		err = errTooLong
+	switch {
+	case isTimeout(err):
+		return refuse(http.StatusRequestTimeout, "the request's body did not arrive within "+timeout.String())
+	case err != nil:
+		return refuse(http.StatusBadRequest, "failed to read body")
+	case int64(buf.Len()) > limit:
+		return refuse(http.StatusRequestEntityTooLarge, tooLong)
 	}
-	if err != nil {
-		r.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.MultiReader(bytes.NewReader(body), failing{err}), r.Body}
-	}
-	if !isTimeout(err) { // else the rest is not waited for either
-		inbound.Lift(w)
-	}
-	return body, err
+	inbound.Lift(w)
+	return buf.Bytes(), true
 }
 
-var errTooLong = errors.New("transport: the body is longer than the limit")
-
-// failing fails as the body failed. A body that was too long gets past the SDK's own limit before.
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
+// strangeContent returns why a body is unreadable: it is compressed, or its charset is not UTF-8.
+func strangeContent(r *http.Request) string {
+	for _, coding := range r.Header["Content-Encoding"] {
+		if !strings.EqualFold(strings.TrimSpace(coding), "identity") {
+			return fmt.Sprintf("Content-Encoding %q is not supported: send the body uncompressed", coding)
+		}
+	}
+	if _, params, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil {
+		if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
+			return fmt.Sprintf("the charset %q is not supported: JSON is sent in UTF-8", charset)
+		}
+	}
+	return ""
+}
 
 func isTimeout(err error) bool {
 	var ne net.Error
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &ne) && ne.Timeout()
 }
 
-// modern reports whether the one message says that it is of the stateless revision.
+// modern reports whether the single message names a stateless revision.
 func (p *posted) modern() bool { return p.env.metaVersion() >= wire.RevisionStateless }
 
-// initializes reports whether the message, or one of the batch, begins a session.
+// initializes reports whether the body has an initialize request.
 func (p *posted) initializes() bool {
 	begins := func(e envelope) bool { return e.isCall() && e.method == methodInitialize }
 	return begins(p.env) || slices.ContainsFunc(p.batch, begins)

@@ -93,7 +93,7 @@ func TestREP15OlderRevisionsBehindRoundRobin(t *testing.T) {
 			for range 2 {
 				g := newRig(t, server.Options{Store: c.Open()})
 				rigs = append(rigs, g)
-				balancer.all = append(balancer.all, bearer(NewHandler(g.es, HandlerOptions{Direct: true, Streamable: &mcp.StreamableHTTPOptions{Stateless: true}})))
+				balancer.all = append(balancer.all, bearer(NewHandler(g.es, HandlerOptions{Streamable: &mcp.StreamableHTTPOptions{Stateless: true}})))
 				defer g.stop()
 			}
 			w := rigs[0].listen(m, balancer)

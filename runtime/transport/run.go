@@ -14,8 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// Bounds of how long Run waits for others when it ends; their sum is what a caller has to expect
-// of a server whose peer reads nothing and whose handlers ignore their contexts.
+// Limits of Run's waits at its end. Their sum bounds the shutdown of a server whose peer reads nothing and whose
+// handlers ignore their contexts.
 const (
 	pollGrace   = 100 * time.Millisecond
 	streamGrace = time.Second
@@ -23,11 +23,10 @@ const (
 	abortGrace  = 500 * time.Millisecond
 )
 
-// Run serves MCP on one connection, stdio, in-memory or the SDK's IOTransport: the events of es and
-// whatever else its mcp.Server has.
-// It returns nil when the client closes the connection or es is shut down, and ctx.Err() when ctx
-// ends; in the last two cases open streams get their final result first (SRV-6). It never waits
-// longer than a few seconds for a peer or a handler that does not go along.
+// Run serves MCP on one connection: stdio, in-memory or the SDK's IOTransport. It serves the events of es and
+// everything else of its mcp.Server. It returns nil when the client closes the connection or es is shut down, and
+// ctx.Err() when ctx ends. In the last two cases open streams get their final result first (SRV-6). It waits at most a
+// few seconds for a peer or a handler that does not respond.
 func Run(ctx context.Context, es *server.Server, t mcp.Transport) error {
 	inside := port.Of(es)
 	if inside.MCP() == nil {
@@ -36,7 +35,7 @@ func Run(ctx context.Context, es *server.Server, t mcp.Transport) error {
 	return run(ctx, inside.MCP(), inside, t)
 }
 
-// errEmitOnly refuses to serve what server.NewEmitOnly made.
+// errEmitOnly refuses to serve a server created by server.NewEmitOnly.
 var errEmitOnly = errors.New("transport: an emit-only server has no clients to serve")
 
 func run(ctx context.Context, srv *mcp.Server, es *port.Port, t mcp.Transport) error {
@@ -50,6 +49,9 @@ func run(ctx context.Context, srv *mcp.Server, es *port.Port, t mcp.Transport) e
 	go func() { ended <- ss.Wait() }()
 	select {
 	case err := <-ended:
+		c := w.connection()
+		c.end()
+		wait(c.drained, closeGrace) // for calls that the SDK does not see
 		return err
 	case <-ctx.Done():
 		err = ctx.Err()
@@ -62,13 +64,13 @@ func run(ctx context.Context, srv *mcp.Server, es *port.Port, t mcp.Transport) e
 	wait(c.drained, streamGrace)
 	go ss.Close() // waits for the author's handlers
 	if !wait(ended, closeGrace) {
-		_ = c.Close() // cancels them
+		_ = c.Close() // cancels the handlers
 		wait(ended, abortGrace)
 	}
 	return err
 }
 
-// wait reports whether c delivered or was closed within d.
+// wait reports whether c delivered a value or was closed within d.
 func wait[T any](c <-chan T, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -80,12 +82,12 @@ func wait[T any](c <-chan T, d time.Duration) bool {
 	}
 }
 
-// Wrap makes a message-based transport carry the events of es: stdio, in-memory, or the SDK's
-// IOTransport. Connect srv through the result; [Run] does so and also ends in good order, which a
-// session of the SDK's does not while a stream is open.
+// Wrap makes a message-based transport carry the events of es: stdio, in-memory, or the SDK's IOTransport. Connect the
+// mcp.Server of es through the result. [Run] does that and also shuts down gracefully, which a session of the SDK does
+// not while a stream is open.
 //
-// On stdio and IOTransport the ids of requests come back byte for byte. On other transports the SDK
-// decodes them first: a number keeps 53 bits.
+// On stdio and IOTransport, request IDs are returned byte for byte. On other transports the SDK decodes them first: a
+// number keeps 53 bits.
 func Wrap(es *server.Server, t mcp.Transport) mcp.Transport { return wrap(port.Of(es), t) }
 
 func wrap(es *port.Port, t mcp.Transport) *wrapped {
@@ -102,13 +104,12 @@ type wrapped struct {
 	conn *conn
 }
 
-// Connect connects the transport below.
+// Connect connects the underlying transport.
 func (t *wrapped) Connect(ctx context.Context) (mcp.Connection, error) {
 	inner, lines := t.inner, (*lineConn)(nil)
 	if l, ok := inner.(*mcp.LoggingTransport); ok {
 		if below := asLines(l.Transport, t.es.MaxParams()); below != nil {
-			lines = below
-			inner = &mcp.LoggingTransport{Transport: below, Writer: l.Writer}
+			lines, inner, below.log = below, below, l.Writer
 		}
 	} else if below := asLines(inner, t.es.MaxParams()); below != nil {
 		lines, inner = below, below
@@ -117,7 +118,7 @@ func (t *wrapped) Connect(ctx context.Context) (mcp.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newConn(t.es, connected, lines)
+	c := newConn(ctx, t.es, connected, lines)
 	c.local, c.owned = isLocal(t.inner), t.owned
 	t.mu.Lock()
 	t.conn = c
@@ -131,7 +132,7 @@ func (t *wrapped) connection() *conn {
 	return t.conn
 }
 
-// SupportsProtocolVersion is the answer of the transport below; those that give none carry all.
+// SupportsProtocolVersion returns the underlying transport's answer, or true if that transport supports every version.
 func (t *wrapped) SupportsProtocolVersion(version string) bool {
 	if s, ok := t.inner.(mcp.ProtocolVersionSupporter); ok {
 		return s.SupportsProtocolVersion(version)
@@ -139,7 +140,7 @@ func (t *wrapped) SupportsProtocolVersion(version string) bool {
 	return true
 }
 
-// isLocal reports whether a transport's peer is this process or the one that started it.
+// isLocal reports whether a transport's peer is this process or its parent.
 func isLocal(t mcp.Transport) bool {
 	switch t := t.(type) {
 	case *mcp.LoggingTransport:
@@ -150,7 +151,8 @@ func isLocal(t mcp.Transport) bool {
 	return false
 }
 
-// asLines returns a line connection for the SDK's transports of newline-delimited JSON, and that of HTTP+SSE.
+// asLines returns a line connection for the SDK's transports of newline-delimited JSON, and for HTTP+SSE. Otherwise it
+// returns nil.
 func asLines(t mcp.Transport, maxParams int) *lineConn {
 	switch t := t.(type) {
 	case *mcp.StdioTransport:
@@ -163,10 +165,10 @@ func asLines(t mcp.Transport, maxParams int) *lineConn {
 	return nil
 }
 
-// keepOpen is standard output, which is not this package's to close.
+// keepOpen wraps standard output, which this package must not close.
 type keepOpen struct{ io.Writer }
 
 func (keepOpen) Close() error { return nil }
 
-// Connect makes a line connection its own transport.
+// Connect makes a line connection usable as its transport.
 func (c *lineConn) Connect(context.Context) (mcp.Connection, error) { return c, nil }

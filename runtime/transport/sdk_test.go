@@ -183,7 +183,7 @@ func TestSDKContextTokenIsStale(t *testing.T) {
 	seen := make(chan string, 2)
 	g.srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			if method == wire.MethodPoll {
+			if method == "tools/list" {
 				seen <- auth.TokenInfoFromContext(ctx).Extra["token"].(string)
 				seen <- req.GetExtra().TokenInfo.Extra["token"].(string)
 			}
@@ -196,7 +196,7 @@ func TestSDKContextTokenIsStale(t *testing.T) {
 	m := modes[2]
 	c := g.serve(m, front)
 	c.header.Set("Authorization", "Bearer second")
-	c.rpc(`1`, wire.MethodPoll, `{"name":"tick"}`)
+	c.rpc(`1`, "tools/list", "")
 	if context, extra := <-seen, <-seen; context != "alice" || extra != "second" {
 		t.Errorf("context %q, extra %q", context, extra)
 	}

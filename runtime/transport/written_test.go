@@ -75,7 +75,7 @@ func TestWrittenOnStdio(t *testing.T) {
 	sink := &stuck{free: make(chan struct{})}
 	out := newOutbox(func(error) {})
 	ctx, cancel := context.WithCancel(t.Context())
-	k := &conn{plain: true, lines: &lineConn{w: sink}, out: out, ctx: ctx}
+	k := &conn{lines: &lineConn{w: sink}, out: out, ctx: ctx}
 	s := &sender{conn: k}
 	got := make(chan bool, 4)
 	message := port.Message{Method: "x", Params: []byte(`{}`), Written: func(ok bool) { got <- ok }}

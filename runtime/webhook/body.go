@@ -11,25 +11,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// ErrTooLarge is a body above [MaxBody].
+// ErrTooLarge reports a body larger than [MaxBody].
 var ErrTooLarge = errors.New("webhook: the body is larger than 256 KiB")
 
-// An Occurrence is one event as a body carries it.
+// An Occurrence is one event in the form of a delivery's body.
 type Occurrence struct {
 	EventID   string          `json:"eventId"`
 	Name      string          `json:"name"`
 	Timestamp string          `json:"timestamp"` // RFC 3339
 	Data      json.RawMessage `json:"data"`
-	// Cursor is the position after the event, nil for a type without replay.
+	// Cursor is the position after the event; nil for a type without replay.
 	Cursor *string         `json:"cursor,omitempty"`
 	Meta   json.RawMessage `json:"_meta,omitempty"`
 }
 
-// MaxBody is the largest body that a server posts, in bytes. See HOOK-1.
+// MaxBody is the size in bytes of the largest body that a server posts. See HOOK-1.
 const MaxBody = wire.MaxBody
 
-// Documents at well-known places: on the callback's origin the paths that consent to be called,
-// on the server's origin the public keys of its v1a signatures. See VER-1, HOOK-10.
+// Well-known paths. PathReceivers on the callback's origin lists the paths that consent to receive deliveries;
+// PathKeySet on the server's origin holds the public keys of its v1a signatures. See VER-1, HOOK-10.
 const (
 	PathReceivers = wire.PathReceivers
 	PathKeySet    = wire.PathKeySet
@@ -42,8 +42,8 @@ const (
 	TypeTerminated   = wire.EnvelopeTerminated
 )
 
-// An Envelope is a control envelope: a body that is no occurrence. Type is always set; Challenge
-// belongs to a verification (VER-2), Cursor to a gap and Error to a termination (HOOK-7).
+// An Envelope is a control envelope: a body that is not an occurrence. Type is always set. A verification has a
+// Challenge (VER-2), a gap a Cursor, and a termination an Error (HOOK-7).
 type Envelope struct {
 	Type      string       `json:"type"`
 	Challenge string       `json:"challenge,omitempty"`
@@ -51,17 +51,16 @@ type Envelope struct {
 	Error     *ErrorObject `json:"error,omitempty"`
 }
 
-// An ErrorObject is a JSON-RPC error as a termination carries it.
+// An ErrorObject is the JSON-RPC error in a termination.
 type ErrorObject struct {
 	Code    int64           `json:"code"`
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data,omitempty"`
 }
 
-// Body builds the body of a delivery: o with the given cursor, which replaces o.Cursor and is null
-// for a type without replay. Data and Meta are copied as they are. It is called for each attempt,
-// because the cursor is computed then (HOOK-1). Errors are [ErrTooLarge] or about invalid UTF-8.
-// See OCC-3, HOOK-6.
+// Body builds the body of a delivery from o. The given cursor replaces o.Cursor; nil, for a type without replay,
+// becomes null. Body copies Data and Meta unchanged. Call it for each attempt, because each attempt computes the
+// cursor (HOOK-1). It returns [ErrTooLarge] or an error about invalid UTF-8. See OCC-3, HOOK-6.
 func (o Occurrence) Body(cursor *string) ([]byte, error) {
 	b := make([]byte, 0, len(o.EventID)+len(o.Name)+len(o.Timestamp)+len(o.Data)+len(o.Meta)+160)
 	var errs [4]error
@@ -76,8 +75,8 @@ func (o Occurrence) Body(cursor *string) ([]byte, error) {
 	return bounded(append(b, '}'), errors.Join(errs[:]...))
 }
 
-// Gap builds the envelope that tells of occurrences that cannot be delivered any more; cursor is
-// where delivery goes on, null for a type without replay. See HOOK-7.
+// Gap builds the envelope that reports occurrences that can no longer be delivered. Delivery continues after cursor,
+// which is nil for a type without replay. See HOOK-7.
 func Gap(cursor *string) ([]byte, error) {
 	b, err := appendCursor([]byte(`{"type":"`+wire.EnvelopeGap+`","cursor":`), cursor)
 	return bounded(append(b, '}'), err)
@@ -89,7 +88,7 @@ func Terminated(e ErrorObject) ([]byte, error) {
 	return bounded(b, err)
 }
 
-// Verification builds the challenge of the handshake. See VER-2.
+// Verification builds the envelope that carries the challenge of the handshake. See VER-2.
 func Verification(challenge string) ([]byte, error) {
 	b, err := jsonv2.Marshal(Envelope{Type: wire.EnvelopeVerification, Challenge: challenge})
 	return bounded(b, err)
@@ -112,28 +111,28 @@ func bounded(b []byte, err error) ([]byte, error) {
 	return b, nil
 }
 
-// errBody is a body that is no message, however well it is signed.
+// errBody reports a body that is not a valid message, although its signature may be valid.
 var errBody = errors.New("webhook: the body is neither an occurrence nor a control envelope")
 
-// A Delivery is one verified message as a receiver hands it over. Its content comes from the
-// server and is untrusted input (CLI-10).
+// A Delivery is one verified message that a receiver passes to its handler. Its content comes from the server and is
+// untrusted input (CLI-10).
 type Delivery struct {
 	Stamp
-	// Subscription is the X-MCP-Subscription-Id, or "" when the server sent none.
+	// Subscription is the X-MCP-Subscription-Id header, or "" if the server sent none.
 	Subscription string
-	// Type is "" for an occurrence, else the type of a control envelope: verification, gap, terminated,
-	// or one that this package does not know, of which Envelope holds the type only.
+	// Type is the type of a control envelope, or "" for an occurrence. It is verification, gap, terminated, or a type
+	// unknown to this package, for which Envelope holds only the type.
 	Type string
-	// Occurrence is set when Type is "".
+	// Occurrence is set if Type is "".
 	Occurrence Occurrence
-	// Envelope is set when Type is not "".
+	// Envelope is set if Type is not "".
 	Envelope Envelope
-	// Body is the message as it was signed.
+	// Body holds the signed bytes of the message.
 	Body []byte
 }
 
-// Cursor is the position that the message carries: that of an occurrence, or where delivery goes
-// on after a gap; nil for null and none. It must not be persisted when nil (CLI-6).
+// Cursor returns the message's cursor: the position after an occurrence, or after a gap. It is nil if the cursor is
+// null or missing; never persist a nil cursor (CLI-6).
 func (d *Delivery) Cursor() *string {
 	if d.Type == "" {
 		return d.Occurrence.Cursor
@@ -141,9 +140,8 @@ func (d *Delivery) Cursor() *string {
 	return d.Envelope.Cursor
 }
 
-// key tells repeated deliveries to one endpoint apart: an occurrence is known by its eventId under
-// whatever webhook-id it comes, an envelope by its webhook-id, and neither is ever taken for the other
-// (CLI-5, D10).
+// key identifies repeated deliveries to one endpoint. The key of an occurrence is its eventId, whatever its
+// webhook-id; the key of an envelope is its webhook-id. The two kinds of key never collide (CLI-5, D10).
 func (d *Delivery) key() string {
 	if d.Type == "" {
 		return "event " + d.Occurrence.EventID
@@ -151,15 +149,16 @@ func (d *Delivery) key() string {
 	return "message " + d.ID
 }
 
-// ParseDelivery reads a body whose signature was verified before: exact member names, no duplicates,
-// valid UTF-8; the escape of a lone surrogate, such as half of a cut emoji, is read as U+FFFD, except in eventId, name and
-// cursor, where it is refused. A body whose top-level type is a string that is not empty is a control envelope,
-// whatever else it has; anything else has to be an occurrence, whose eventId, 1 to 256 bytes of any text,
-// need not be the webhook-id (CLI-5, D10), and whose name may be missing, as in a poll: the subscription tells. The error says no more than what is wrong.
+// ParseDelivery parses a body whose signature is already verified. Member names must match exactly and be unique, and
+// the body must be valid UTF-8. The escape of a lone surrogate, such as half of a truncated emoji, becomes U+FFFD,
+// except in eventId, name and cursor, where it is an error. A body whose top-level type is a non-empty string is a
+// control envelope, whatever its other members; any other body must be an occurrence. Its eventId is 1 to 256 bytes of
+// any text and need not equal the webhook-id (CLI-5, D10). Its name may be missing, as in a poll, because the
+// subscription implies it. Errors do not quote the body.
 func ParseDelivery(stamp Stamp, body []byte) (Delivery, error) {
 	d := Delivery{Stamp: stamp, Body: body}
-	// Only these two members decide what it is; anything else is read once that is known, so
-	// that a member of a later revision cannot make a known message unreadable.
+	// Only these two members determine the kind of message. The others are decoded afterwards, so that a member of a
+	// later revision cannot make a known message unreadable.
 	var head struct {
 		EventID jsontext.Value `json:"eventId"`
 		Type    jsontext.Value `json:"type"`

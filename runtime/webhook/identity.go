@@ -20,13 +20,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// signingKeyPrefix begins a private key's text, as Standard Webhooks has it.
+// signingKeyPrefix is Standard Webhooks' prefix for the text form of a private key.
 const signingKeyPrefix = "whsk_"
 
-// A SigningKey is a private ed25519 key that a server is known by. See HOOK-10.
+// A SigningKey is a private ed25519 key that identifies a server. See HOOK-10.
 type SigningKey struct {
-	// ID is the kid under which the public key is published; when empty, the key's thumbprint
-	// (RFC 7638) is taken.
+	// ID is the kid of the published public key; if empty, it is the key's thumbprint (RFC 7638).
 	ID string
 	// Private is the key.
 	Private ed25519.PrivateKey
@@ -34,8 +33,8 @@ type SigningKey struct {
 	Until time.Time
 }
 
-// ParseSigningKey reads a private key as Standard Webhooks writes it: whsk_ and the base64 of the
-// 32-byte seed, or of the seed and the public key.
+// ParseSigningKey parses a private key in the text form of Standard Webhooks. The form is whsk_
+// followed by the base64 of the 32-byte seed, or of the seed and the public key.
 func ParseSigningKey(text string) (SigningKey, error) {
 	bad := errors.New("webhook: a signing key is whsk_ followed by the base64 of an ed25519 seed or private key")
 	coded, ok := strings.CutPrefix(text, signingKeyPrefix)
@@ -53,29 +52,29 @@ func ParseSigningKey(text string) (SigningKey, error) {
 	return SigningKey{Private: private}, nil
 }
 
-// Text is the text form that [ParseSigningKey] reads.
+// Text returns the text form that [ParseSigningKey] parses.
 func (k SigningKey) Text() string {
 	return signingKeyPrefix + base64.StdEncoding.EncodeToString(k.Private)
 }
 
-// Format writes the key's id and hides the key under every verb.
+// Format writes the key's id and hides the key, whatever the verb.
 func (k SigningKey) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, signingKeyPrefix+"(hidden) "+k.ID)
 }
 
-// LogValue hides the key.
+// LogValue returns the key's id without the key.
 func (k SigningKey) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(k)) }
 
-// An Identity signs with keys of the server's own, so that receivers can tell from a published key
-// set who sent a message. As an http.Handler it serves that set, which belongs at [PathKeySet] of
-// the server's origin. It is safe for concurrent use. See HOOK-10.
+// An Identity signs messages with the server's keys. Receivers verify the sender with the published
+// key set. As an http.Handler, an Identity serves that set; mount it at [PathKeySet] on the
+// server's origin. It is safe for concurrent use. See HOOK-10.
 type Identity struct {
 	mu   sync.RWMutex
-	keys []SigningKey // the newest first
+	keys []SigningKey // newest first
 }
 
-// NewIdentity makes an Identity of keys, the newest first: as many as are in use, for example two
-// when a restart falls into a rotation.
+// NewIdentity returns an Identity with the given keys, newest first. Pass all keys in use, for
+// example two if the server restarts during a rotation.
 func NewIdentity(keys ...SigningKey) (*Identity, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("webhook: an identity needs a key")
@@ -89,8 +88,8 @@ func NewIdentity(keys ...SigningKey) (*Identity, error) {
 	return i, nil
 }
 
-// Rotate puts k in front. The key before it signs and is published beside it for grace, which
-// should be well above the five minutes for which receivers may keep the published set (HOOK-10).
+// Rotate makes k the newest key. The previous key also signs and stays published for grace, which
+// should be well above the five minutes for which receivers may cache the published set (HOOK-10).
 func (i *Identity) Rotate(k SigningKey, grace time.Duration) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -127,7 +126,7 @@ func (k SigningKey) public() ed25519.PublicKey { return k.Private.Public().(ed25
 
 func (k SigningKey) activeAt(now time.Time) bool { return k.Until.IsZero() || !now.After(k.Until) }
 
-// sign returns one signature for each active key, with its scheme.
+// sign returns one signature with its scheme for each active key.
 func (i *Identity) sign(at time.Time, message []byte) []string {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -145,11 +144,11 @@ func (i *Identity) sign(at time.Time, message []byte) []string {
 type PublicKey struct {
 	// ID is the kid.
 	ID string
-	// Key is the key.
+	// Key is the public key.
 	Key ed25519.PublicKey
 }
 
-// PublicKeys returns the keys that are published now, the newest first.
+// PublicKeys returns the currently published keys, newest first.
 func (i *Identity) PublicKeys() []PublicKey {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -163,7 +162,7 @@ func (i *Identity) PublicKeys() []PublicKey {
 	return keys
 }
 
-// ServeHTTP answers GET with the JWK set.
+// ServeHTTP serves the JWK set.
 func (i *Identity) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	inbound.Deadline(w, r, bodyTimeout)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -201,7 +200,7 @@ const (
 	keyUse   = "sig"
 )
 
-// EncodeKeySet writes keys as a JWK set (RFC 7517, RFC 8037).
+// EncodeKeySet encodes keys as a JWK set (RFC 7517, RFC 8037).
 func EncodeKeySet(keys []PublicKey) ([]byte, error) {
 	set := jwks{Keys: []jwk{}}
 	for _, k := range keys {
@@ -214,8 +213,8 @@ func EncodeKeySet(keys []PublicKey) ([]byte, error) {
 	return b, nil
 }
 
-// ParseKeySet reads the ed25519 keys of a JWK set. Keys of other kinds and uses are passed over,
-// as RFC 7517 asks; a set without any usable key is an error.
+// ParseKeySet returns the ed25519 keys of a JWK set. It skips keys of other types and uses, as RFC
+// 7517 requires. A set without a usable key is an error.
 func ParseKeySet(data []byte) ([]PublicKey, error) {
 	var set jwks
 	if err := json.Unmarshal(data, &set); err != nil {
@@ -235,7 +234,7 @@ func ParseKeySet(data []byte) ([]PublicKey, error) {
 	return keys, nil
 }
 
-// thumbprint is a key's name by RFC 7638 over the members of RFC 8037.
+// thumbprint returns the key's RFC 7638 thumbprint over the members of RFC 8037.
 func thumbprint(key ed25519.PublicKey) string {
 	sum := sha256.Sum256([]byte(`{"crv":"Ed25519","kty":"OKP","x":"` + base64.RawURLEncoding.EncodeToString(key) + `"}`))
 	return base64.RawURLEncoding.EncodeToString(sum[:])

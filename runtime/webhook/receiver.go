@@ -19,38 +19,39 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// bodyTimeout is how long bodies have to arrive.
+// bodyTimeout bounds the time to read a body.
 const bodyTimeout = 10 * time.Second
 
 // ReceiverOptions configure a [Receiver]; the zero value works.
 type ReceiverOptions struct {
-	// Prefix begins the path of every endpoint and ends in a slash; default "/mcp/webhooks/".
+	// Prefix is the path prefix of every endpoint, with a final slash; default "/mcp/webhooks/".
 	Prefix string
-	// MaxBody is the largest body in bytes; default and recommended [MaxBody].
+	// MaxBody is the size in bytes of the largest accepted body; default (and recommended) [MaxBody].
 	MaxBody int64
-	// BodyTimeout is how long a body may take to arrive; default 10 s.
+	// BodyTimeout bounds the time to read a body; default 10 s.
 	BodyTimeout time.Duration
-	// Tolerance is how far a timestamp may be from this clock; default DefaultTolerance.
+	// Tolerance is the largest accepted difference between a timestamp and the local clock; default
+	// DefaultTolerance.
 	Tolerance time.Duration
-	// Remember is how many messages an endpoint remembers, by eventId or by an envelope's webhook-id,
-	// RememberFor for how long; default 8,192 and one hour, which is beyond every retry schedule of
-	// the extension.
+	// Remember is the number of messages that an endpoint remembers, and RememberFor the time. The
+	// endpoint remembers the eventId, or the webhook-id of an envelope. The defaults are 8,192 and
+	// one hour, which is longer than every retry schedule of the extension.
 	Remember    int
 	RememberFor time.Duration
-	// Logger gets what was refused and why, without secrets, paths and payloads; nil means
-	// slog.Default().
+	// Logger receives refused messages with the reason, but without secrets, paths and payloads; nil
+	// means slog.Default().
 	Logger *slog.Logger
 }
 
-// A Receiver is the http.Handler that callbacks of webhook subscriptions point to. It answers
-// on the paths of its open endpoints only, and believes nothing that is not signed with the
-// endpoint's secret. Mount it at its prefix behind TLS. It is safe for concurrent use. See
-// CLI-5.
+// A Receiver is the http.Handler for the callbacks of webhook subscriptions. It answers only on the
+// paths of its open endpoints and rejects every message that is not signed with the endpoint's
+// secret. Mount it at its prefix behind TLS. It is safe for concurrent use. See CLI-5.
 //
-// Answers: 404 for a path that is not open, 405 for another method than POST, 415 for another
-// content than plain application/json, 413 for a body that is too large, 400 for headers or a
-// body that is no message, 401 for a signature or timestamp that is not accepted, 503 for what
-// cannot be handed over now, so that the server tries again, and 2xx only when it was.
+// It answers 404 for a path without an open endpoint, 405 for a method other than POST, 415 for
+// content other than plain application/json, 413 for a body that is too large, 408 for a body that
+// arrives too slowly, 400 for malformed headers or a malformed body, 401 for an invalid signature or
+// timestamp, 503 if the message cannot be handled now, so that the server retries, and 2xx only once
+// the message was handled.
 type Receiver struct {
 	o ReceiverOptions
 
@@ -58,7 +59,7 @@ type Receiver struct {
 	endpoints map[string]*Endpoint // by path
 }
 
-// NewReceiver makes a Receiver, or says which option cannot be used.
+// NewReceiver returns a Receiver, or an error that names the invalid option.
 func NewReceiver(o ReceiverOptions) (*Receiver, error) {
 	if o.Prefix == "" {
 		o.Prefix = "/mcp/webhooks/"
@@ -84,16 +85,16 @@ func NewReceiver(o ReceiverOptions) (*Receiver, error) {
 	return &Receiver{o: o, endpoints: map[string]*Endpoint{}}, nil
 }
 
-// EndpointOptions restore an endpoint that an earlier process opened; the zero value makes a new one.
+// EndpointOptions restores an endpoint of an earlier process; the zero value creates a new one.
 type EndpointOptions struct {
-	// Path is the whole path as [Endpoint.Path] gave it; "" makes a random one.
+	// Path is the full path from [Endpoint.Path]; "" means a random path.
 	Path string
-	// Ring holds the accepted secrets; an empty one gets a random secret.
+	// Ring holds the accepted secrets; if empty, the endpoint gets a random secret.
 	Ring Ring
 }
 
-// Open begins to answer on a path of its own. From now on the endpoint answers challenges, so it
-// is opened before events/subscribe is called; messages get 503 until [Endpoint.Activate] (CLI-5).
+// Open creates an endpoint with a unique path. The endpoint answers challenges immediately, so open
+// it before calling events/subscribe. It answers messages with 503 until [Endpoint.Activate] (CLI-5).
 func (r *Receiver) Open(o EndpointOptions) (*Endpoint, error) {
 	if o.Path == "" {
 		o.Path = r.o.Prefix + strings.ToLower(rand.Text())
@@ -114,7 +115,7 @@ func (r *Receiver) Open(o EndpointOptions) (*Endpoint, error) {
 	return e, nil
 }
 
-// refusal is an answer to a request that is not handed over, and the reason for the log.
+// refusal is the status of a refused request, with the reason for the log.
 type refusal struct {
 	status int
 	reason string
@@ -122,7 +123,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.reason }
 
-// ServeHTTP answers one request; see [Receiver] for the statuses.
+// ServeHTTP handles one request; see [Receiver] for the status codes.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -155,7 +156,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// receive takes one message in. It returns the body of the answer, nil for none.
+// receive verifies and handles one message. It returns the body of the response, or nil.
 func (r *Receiver) receive(w http.ResponseWriter, req *http.Request, e *Endpoint) ([]byte, error) {
 	if !isPlainJSON(req.Header) {
 		return nil, &refusal{http.StatusUnsupportedMediaType, "the content is not plain application/json"}
@@ -164,7 +165,7 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request, e *Endpoint
 	if !plausible(req.Header) {
 		return nil, &refusal{http.StatusBadRequest, ErrHeaders.Error()}
 	}
-	// What the headers alone decide needs no body; the signature does.
+	// Check the headers before reading the body, which only the signature needs.
 	_, err := verifier.Verify(req.Header, nil)
 	var body []byte
 	var stamp Stamp
@@ -191,30 +192,29 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request, e *Endpoint
 	return nil, e.handOver(req.Context(), d)
 }
 
-// Bounds of the headers in bytes. A ring of four secrets and eight keys make about 1.2 KiB of
-// signatures.
+// Bounds of the headers in bytes. Four secrets and eight keys make about 1.2 KiB of signatures.
 const (
 	maxStamp          = 20 // a 64-bit number
 	maxSignatures     = 8 << 10
 	maxSubscriptionID = 256
 )
 
-// plausible checks the headers before anything is computed from them. What the webhook-id says is
-// free, whether or not it is the eventId (D10).
+// plausible checks the size and form of the headers before anything is computed from them. The
+// webhook-id need not be the eventId (D10).
 func plausible(h http.Header) bool {
 	return isMessageID(h.Get(wire.HeaderWebhookID)) && len(h.Get(wire.HeaderWebhookTimestamp)) <= maxStamp &&
 		len(h.Get(wire.HeaderWebhookSignature)) <= maxSignatures && len(h.Get(wire.HeaderSubscriptionID)) <= maxSubscriptionID
 }
 
-// isPlainJSON checks the content's type and that nothing has to be unpacked before the signature
-// can be checked.
+// isPlainJSON reports whether the content is JSON without a Content-Encoding to decode before the
+// signature check.
 func isPlainJSON(h http.Header) bool {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	encoding := strings.ToLower(h.Get("Content-Encoding"))
 	return err == nil && media == "application/json" && (encoding == "" || encoding == "identity")
 }
 
-// readBody reads the bytes that were signed, bounded in size and time.
+// readBody reads the signed bytes, bounded in size and time.
 func (r *Receiver) readBody(w http.ResponseWriter, req *http.Request) ([]byte, error) {
 	tooLarge := &refusal{http.StatusRequestEntityTooLarge, "the body is too large"}
 	if req.ContentLength > r.o.MaxBody {
@@ -234,12 +234,12 @@ func (r *Receiver) readBody(w http.ResponseWriter, req *http.Request) ([]byte, e
 	return body, nil
 }
 
-// maxChallenge bounds what a server may have echoed.
+// maxChallenge bounds the size of a challenge in bytes.
 const maxChallenge = 1024
 
-// answer echoes the challenge of a verified verification (VER-2). It passes neither the routing
-// nor the dedup of messages: the server waits for it inside of the subscribe call that makes the
-// endpoint routable.
+// answer returns the response to an authentic challenge (VER-2). It bypasses routing and
+// deduplication: the server awaits the response during the subscribe call, before the endpoint is
+// active.
 func (e *Endpoint) answer(challenge string) ([]byte, error) {
 	bad := &refusal{http.StatusBadRequest, "the challenge is missing or too long"}
 	if challenge == "" || len(challenge) > maxChallenge {
@@ -252,7 +252,7 @@ func (e *Endpoint) answer(challenge string) ([]byte, error) {
 	return b, nil
 }
 
-// handOver gives d to the handler unless it has been handed over before.
+// handOver passes d to the handler unless the handler already accepted it.
 func (e *Endpoint) handOver(ctx context.Context, d Delivery) error {
 	handle, err := e.route(d.Subscription)
 	if err != nil {

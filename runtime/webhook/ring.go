@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A Key is one secret of a [Ring] and how long it is used.
+// A Key is one secret of a [Ring] and the end of its use.
 type Key struct {
 	Secret Secret
-	// Until is the last moment at which the secret is used; zero means that it does not end.
+	// Until is the last moment at which the secret is used; zero means no end.
 	Until time.Time
 }
 
@@ -16,18 +16,18 @@ type Key struct {
 // changes its secret within the grace window.
 const maxKeys = 4
 
-// A Ring is the secrets of a subscription, the newest first. Messages are signed with all that
-// are active, so that a receiver may know any one of them while a new one takes hold (SUB-5).
-// A Ring is a value: its methods return another one and change nothing. Stores keep its keys.
+// A Ring holds the secrets of a subscription, newest first. Messages are signed with all active
+// secrets, so that a receiver needs to know only one of them during a rotation (SUB-5). A Ring is
+// immutable: its methods return a new one. Stores persist its keys.
 type Ring []Key
 
-// NewRing is a ring of one secret.
+// NewRing returns a ring with one secret.
 func NewRing(s Secret) Ring { return Ring{{Secret: s}} }
 
-// Rotate puts s in front. What was in front before stays active until now + grace; older keys keep
-// their end. Rotating to the secret that is in front already changes nothing, so that a refresh
-// with the same secret neither extends nor ends a window. Ended keys are dropped, and beyond four
-// keys the oldest ones.
+// Rotate returns a ring with s as the newest secret. The previous newest secret stays active until
+// now + grace; older keys keep their end. If s already is the newest secret, the ends do not
+// change, so that a refresh with the same secret neither extends nor shortens a window. Rotate
+// drops expired keys, and the oldest ones beyond four.
 func (r Ring) Rotate(s Secret, now time.Time, grace time.Duration) Ring {
 	if len(r) > 0 && r[0].Secret.Equal(s) {
 		front := Key{Secret: s}
@@ -47,7 +47,7 @@ func (r Ring) Rotate(s Secret, now time.Time, grace time.Duration) Ring {
 	return next[:min(len(next), maxKeys)]
 }
 
-// Active returns the secrets that are used at now, the newest first. A key is used up to and
+// Active returns the secrets that are active at now, newest first. A key is active up to and
 // including its end.
 func (r Ring) Active(now time.Time) []Secret {
 	var secrets []Secret

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// seen remembers which messages have been handed over, bounded by count and age, and lets only
-// one request at a time hand over one message.
+// seen remembers the handled messages, bounded by count and age, and lets only one request at a
+// time handle a given message.
 type seen struct {
 	max  int
 	keep time.Duration
@@ -20,7 +20,7 @@ type seen struct {
 }
 
 type entry struct {
-	// done is closed when the request that handed the message over is through.
+	// done is closed when the request that handles the message has finished.
 	done     chan struct{}
 	accepted bool
 }
@@ -34,8 +34,8 @@ func newSeen(limit int, keep time.Duration) *seen {
 	return &seen{max: limit, keep: keep, entries: map[string]*entry{}}
 }
 
-// begin reports whether the caller is to hand the message over, and then has to call end. False
-// means that it has been handed over. While another request is at it, begin waits for its outcome.
+// begin reports whether the caller must handle the message and then call end. False means that the
+// message was already handled. While another request is handling it, begin waits for the outcome.
 func (s *seen) begin(ctx context.Context, id string) (first bool, err error) {
 	for {
 		s.mu.Lock()
@@ -59,7 +59,7 @@ func (s *seen) begin(ctx context.Context, id string) (first bool, err error) {
 	}
 }
 
-// end records the outcome of handing the message over.
+// end records whether the handler accepted the message.
 func (s *seen) end(id string, accepted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,21 +75,21 @@ func (s *seen) end(id string, accepted bool) {
 	s.forget(now)
 }
 
-// forget drops what is too old or too much.
+// forget removes accepted ids that exceed the age or the count.
 func (s *seen) forget(now time.Time) {
 	for len(s.order)-s.next > s.max || s.next < len(s.order) && now.Sub(s.order[s.next].at) > s.keep {
 		delete(s.entries, s.order[s.next].id)
 		s.order[s.next] = acceptedID{}
 		s.next++
 	}
-	// Moving the rest to the front only when half is gone keeps the cost of an id constant.
+	// Compact only when half of the slice is free, so that the cost per id is constant.
 	if s.next > 64 && s.next > len(s.order)/2 {
 		s.order = append(s.order[:0], s.order[s.next:]...)
 		s.next = 0
 	}
 }
 
-// size is how many messages are remembered or under way.
+// size returns the number of messages that are remembered or in flight.
 func (s *seen) size() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

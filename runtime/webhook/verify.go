@@ -13,38 +13,38 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// What a [Verifier] refuses; compare with errors.Is.
+// Errors of a [Verifier]; compare with errors.Is.
 var (
-	// ErrHeaders is a message whose signature headers are missing or malformed.
+	// ErrHeaders reports missing or malformed signature headers.
 	ErrHeaders = errors.New("webhook: the signature headers are missing or malformed")
-	// ErrStale is a message whose timestamp is too far from the present.
+	// ErrStale reports a timestamp too far from the current time.
 	ErrStale = errors.New("webhook: the timestamp is too old or too new")
-	// ErrSignature is a message that no accepted secret or key has signed.
+	// ErrSignature reports a message that is not signed by an accepted secret or key.
 	ErrSignature = errors.New("webhook: no signature matches")
 )
 
-// DefaultTolerance is how far a message's timestamp may be from the receiver's clock. See
-// CLI-5.
+// DefaultTolerance is the largest accepted difference between a timestamp and the receiver's clock.
+// See CLI-5.
 const DefaultTolerance = 5 * time.Minute
 
-// maxEd25519 bounds how many v1a signatures of one message are tried, because each costs a
-// verification; v1 signatures are compared with one that is computed once.
+// maxEd25519 bounds the v1a signatures that are tried for one message, because each costs a
+// verification. For v1, one signature per secret is computed and compared.
 const maxEd25519 = 8
 
-// A Verifier checks that the sender of a message knows a secret, holds a key, or both. The
-// verdict on v1 signatures is that of the Standard Webhooks libraries.
+// A Verifier checks that the sender of a message knows a secret, holds a private key, or both. It
+// accepts the same v1 signatures as the Standard Webhooks libraries.
 type Verifier struct {
-	// Secrets are the accepted secrets; one of them must have made a v1 signature. Without any,
-	// v1 signatures prove nothing and are passed over.
+	// Secrets are the accepted secrets; one of them must have made a v1 signature. Without secrets,
+	// v1 signatures are ignored.
 	Secrets []Secret
 	// Keys are the accepted keys of the server; one of them must have made a v1a signature.
-	// Without any, v1a signatures are passed over. With neither, every message is refused.
+	// Without keys, v1a signatures are ignored. With neither, every message is refused.
 	Keys []PublicKey
-	// Tolerance replaces DefaultTolerance when positive.
+	// Tolerance replaces DefaultTolerance if positive.
 	Tolerance time.Duration
 }
 
-// A Stamp is what a verified message says about itself in its headers.
+// A Stamp holds the id and time from the headers of a verified message.
 type Stamp struct {
 	// ID is the webhook-id.
 	ID string
@@ -52,7 +52,7 @@ type Stamp struct {
 	Time time.Time
 }
 
-// Verify checks the headers of a message and its body, which must be the bytes as received. It
+// Verify checks the headers and the body of a message. The body must be the bytes as received. It
 // returns [ErrHeaders], [ErrStale] or [ErrSignature]. See CLI-5.
 func (v Verifier) Verify(h http.Header, body []byte) (Stamp, error) {
 	return v.verify(h, body, time.Now())
@@ -75,7 +75,7 @@ func (v Verifier) verify(h http.Header, body []byte, now time.Time) (Stamp, erro
 	if at.Before(now.Add(-tolerance)) || at.After(now.Add(tolerance)) {
 		return Stamp{}, ErrStale
 	}
-	// What was signed is the number, not its spelling: +1 is 1.
+	// The signature covers the number, not its spelling: +1 is 1.
 	stamp = strconv.FormatInt(seconds, 10)
 	if len(v.Secrets) == 0 && len(v.Keys) == 0 ||
 		len(v.Secrets) > 0 && !v.matchSecret(id, stamp, signatures, body) ||
@@ -121,8 +121,8 @@ func (v Verifier) matchKey(id, stamp, signatures string, body []byte) bool {
 	return false
 }
 
-// byScheme yields the signatures of one scheme. Like the Standard Webhooks libraries it separates
-// entries by single blanks and passes over whatever follows a second comma.
+// byScheme yields the signatures of one scheme. Like the Standard Webhooks libraries, it splits
+// entries at single spaces and ignores any text after a second comma.
 func byScheme(signatures, scheme string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for entry := range strings.SplitSeq(signatures, " ") {

@@ -1,12 +1,11 @@
-// Package webhook has what both ends of a webhook delivery share: secrets, signatures by the
-// Standard Webhooks specification, the bodies that are posted, and the handler that receives them.
+// Package webhook implements both ends of a webhook delivery. It provides secrets, signatures according
+// to the Standard Webhooks specification, the bodies of requests, and the handler that receives them.
 //
-// A server keeps a [Ring] of secrets for each subscription and, if it wants to be known by a key
-// of its own, one [Identity]; a [Signer] of both makes the requests, whose bodies come from
-// [Occurrence], [Gap], [Terminated] and [Verification]. A receiver in Go mounts a [Receiver] and
-// opens an [Endpoint] for each subscription before it subscribes; a receiver with a handler of
-// its own needs only a [Verifier]. Anything that verifies Standard Webhooks can stand in for
-// either side.
+// A server keeps a [Ring] of secrets for each subscription and, to sign with its own key as well, one
+// [Identity]. A [Signer] with both creates the requests, whose bodies come from [Occurrence], [Gap],
+// [Terminated] and [Verification]. A receiver in Go mounts a [Receiver] and opens an [Endpoint] for each
+// subscription before it subscribes; a receiver with a custom handler needs only a [Verifier]. Any
+// implementation of Standard Webhooks can replace either side.
 package webhook
 
 import (
@@ -27,14 +26,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A Message is one thing to post to a callback: an occurrence or a control envelope.
+// A Message is an occurrence or a control envelope to post to a callback.
 type Message struct {
-	// ID is the webhook-id: the eventId of an occurrence, else from [NewMessageID]. It stays the
-	// same over all attempts (HOOK-2, HOOK-7).
+	// ID is the webhook-id: the eventId of an occurrence, or the result of [NewMessageID] for an
+	// envelope. It is the same for all attempts (HOOK-2, HOOK-7).
 	ID string
 	// Subscription is the subscription's id.
 	Subscription string
-	// Body is signed and sent byte for byte. See HOOK-1.
+	// Body is signed and sent unchanged. See HOOK-1.
 	Body []byte
 }
 
@@ -42,22 +41,22 @@ type Message struct {
 type Signer struct {
 	// Ring holds the subscription's secrets.
 	Ring Ring
-	// Identity adds a signature with the server's own key; nil adds none. See HOOK-10.
+	// Identity adds signatures with the server's own keys; nil adds none. See HOOK-10.
 	Identity *Identity
 }
 
-// errNoSecret reports a ring that is empty at the time of signing.
+// errNoSecret reports a ring without an active secret at the time of signing.
 var errNoSecret = errors.New("webhook: no secret is active")
 
-// NewRequest makes the POST of one attempt at sending m, stamped with the present time and signed
-// with every secret that is active now. Each attempt needs a request of its own (HOOK-3). See
+// NewRequest returns the POST request for one attempt to deliver m. It has the current time as its
+// timestamp and is signed with every active secret. Each attempt needs a new request (HOOK-3). See
 // HOOK-2.
 func (s Signer) NewRequest(ctx context.Context, url string, m Message) (*http.Request, error) {
 	return s.NewRequestAt(ctx, url, m, time.Now())
 }
 
-// NewRequestAt is [Signer.NewRequest] stamped and signed as of at, for a process that does not go by its
-// own clock.
+// NewRequestAt is like [Signer.NewRequest] but uses the time at, for a process that does not use its own
+// clock.
 func (s Signer) NewRequestAt(ctx context.Context, url string, m Message, at time.Time) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(m.Body))
 	if err != nil {
@@ -69,9 +68,9 @@ func (s Signer) NewRequestAt(ctx context.Context, url string, m Message, at time
 	return req, nil
 }
 
-// Sign sets the headers of m on h, stamped and signed as of at: Content-Type, webhook-id,
-// webhook-timestamp, webhook-signature and X-MCP-Subscription-Id. The newest secret's signature
-// comes first; v1a signatures follow all v1 signatures. See HOOK-2.
+// Sign sets the headers of m, signed at the time at: Content-Type, webhook-id, webhook-timestamp,
+// webhook-signature and X-MCP-Subscription-Id. The newest secret's signature comes first; v1a signatures
+// follow all v1 signatures. See HOOK-2.
 func (s Signer) Sign(h http.Header, m Message, at time.Time) error {
 	if !isMessageID(m.ID) {
 		return fmt.Errorf("webhook: message id %q cannot be a header", m.ID)
@@ -98,13 +97,13 @@ func (s Signer) Sign(h http.Header, m Message, at time.Time) error {
 	return nil
 }
 
-// NewMessageID makes a webhook-id for a control envelope of the given type:
-// msg_<type>_<random>. See HOOK-7, VER-2.
+// NewMessageID returns a new webhook-id for a control envelope of the given type: msg_<type>_<random>.
+// See HOOK-7, VER-2.
 func NewMessageID(envelope string) string {
 	return wire.MessagePrefix + envelope + "_" + rand.Text()
 }
 
-// sign returns the base64 text of the HMAC over what Standard Webhooks signs.
+// sign returns the base64 text of the HMAC over the content that Standard Webhooks signs.
 func (s Secret) sign(id, stamp string, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(s.key))
 	writeContent(mac, id, stamp, body)
@@ -116,7 +115,7 @@ func writeContent(h hash.Hash, id, stamp string, body []byte) {
 	h.Write(body)
 }
 
-// content is what is signed, in one piece, as ed25519 wants it.
+// content returns the signed content as one slice, which ed25519 requires.
 func content(id, stamp string, body []byte) []byte {
 	b := make([]byte, 0, len(id)+len(stamp)+len(body)+2)
 	b = append(b, id...)
@@ -126,7 +125,7 @@ func content(id, stamp string, body []byte) []byte {
 	return append(b, body...)
 }
 
-// isMessageID reports whether id can be a webhook-id (OCC-2).
+// isMessageID reports whether id is a valid webhook-id (OCC-2).
 func isMessageID(id string) bool {
 	if id == "" || len(id) > wire.MaxEventID {
 		return false

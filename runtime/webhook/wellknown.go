@@ -12,20 +12,21 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// keepDocument is how long servers may keep the document, in the words of HTTP.
+// keepDocument is the Cache-Control header of the document.
 const keepDocument = "max-age=3600"
 
-// WellKnown is a handler for [PathReceivers] on the receiver's origin: a document by which every
-// path below the receiver's prefix consents to be called, so that servers need not ask each
-// endpoint by a challenge. Base is the path that stands before the prefix in callback URLs, "" for
-// none, such as the one that a proxy in front takes away; an error says that it is no plain path.
-// See VER-1.
+// WellKnown returns a handler for [PathReceivers] on the receiver's origin. It serves a document with
+// which every path below the receiver's prefix consents to receive deliveries, so that servers need
+// not challenge each endpoint. Base is the path before the prefix in callback URLs, such as a path
+// that a proxy strips; it may be "". WellKnown returns an error if base is not a plain path. See
+// VER-1.
 //
-// Without the document a server learns only from an open endpoint that it may call. With it, whoever
-// may subscribe at that server can have requests sent to the prefix, which are answered 404.
+// Without the document, only an open endpoint can consent. With it, every subscriber of such a server
+// can make the server send requests to paths below the prefix; unless an endpoint is open there, the
+// receiver answers them with 404.
 func (r *Receiver) WellKnown(base string) (http.Handler, error) {
 	prefix := base + r.o.Prefix
-	// A server compares with the path as it normalizes it, and distrusts what can be read in two ways.
+	// Servers compare normalized paths and reject ambiguous ones.
 	if !strings.HasPrefix(prefix, "/") || path.Clean(prefix)+"/" != prefix || strings.ContainsAny(prefix, "%?#\\") {
 		return nil, errors.New("webhook: the path before the receiver's prefix must be plain, begin with a slash and not end in one")
 	}

@@ -1,5 +1,5 @@
-// Package report is what the assistant example's server and client share of the task write_report:
-// the types of its arguments, updates and result, and the description of its tool.
+// Package report defines the task write_report for the assistant example's server and client: the types of its
+// arguments, updates and result, and the description of its tool.
 package report
 
 import (
@@ -8,25 +8,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 )
 
-// Arguments of write_report; all are optional.
+// Arguments are the arguments of write_report; all are optional.
 type Arguments struct {
 	Service string `json:"service,omitzero"`
 }
 
-// Progress is one update: how many of the incidents are in the report.
+// Progress is one update: the number of incidents in the report so far.
 type Progress struct {
 	Done int `json:"done"`
 	Of   int `json:"of"`
 }
 
-// Report is the result.
+// Report is the result of write_report.
 type Report struct {
 	Title     string `json:"title"`
 	Incidents int    `json:"incidents"`
 	Text      string `json:"text"`
 }
 
-// Task describes the tool to both sides.
+// Task describes the tool to server and client.
 var Task = task.Type[Arguments, Progress, Report]{Info: task.Info{
 	Name:        "write_report",
 	Title:       "Write a report",

@@ -64,7 +64,15 @@ type EmailReceivedChecker interface {
 	CheckEmailReceived(ctx context.Context, args EmailReceivedArguments, cursor string) (events.Page[EmailReceivedPayload], error)
 }
 
-// RegisterEmailReceived adds email.received to s, which asks c for occurrences.
+// EmailReceivedYield yields the occurrences of email.received one by one: see [server.Yield].
+type EmailReceivedYield func(ctx context.Context, args EmailReceivedArguments, cursor string) iter.Seq2[events.Found[EmailReceivedPayload], error]
+
+// CheckEmailReceived implements [EmailReceivedChecker].
+func (y EmailReceivedYield) CheckEmailReceived(ctx context.Context, args EmailReceivedArguments, cursor string) (events.Page[EmailReceivedPayload], error) {
+	return server.Yield[EmailReceivedArguments, EmailReceivedPayload](y).Check(ctx, args, cursor)
+}
+
+// RegisterEmailReceived adds email.received to s. Occurrences come from c.
 func RegisterEmailReceived(s *server.Server, c EmailReceivedChecker, h EmailReceivedHooks, o ...server.TypeOption) error {
 	_, err := serverimpl.Register(s, publishedSchemas, EmailReceivedEventName, serverimpl.NewCheck(c, EmailReceivedChecker.CheckEmailReceived), serverimpl.NewHooks(&h), o)
 	return err

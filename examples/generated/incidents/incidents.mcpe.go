@@ -220,7 +220,7 @@ func (e *IncidentOpenedEmitter) Emit(ctx context.Context, p IncidentOpenedPayloa
 
 // RegisterIncidentOpened adds incident.opened to s.
 //
-// The event type is deprecated: use incident.created; it is removed after 2027-03-01.
+// The event type is deprecated: use incident.created; it will be removed after 2027-03-01.
 func RegisterIncidentOpened(s *server.Server, h IncidentOpenedHooks, o ...server.TypeOption) (*IncidentOpenedEmitter, error) {
 	e, err := serverimpl.Register(s, publishedSchemas, IncidentOpenedEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*IncidentOpenedEmitter)(e), err
@@ -249,7 +249,7 @@ func (s *IncidentOpenedSubscription) Subscription() *client.Subscription {
 
 // SubscribeIncidentOpened subscribes to incident.opened.
 //
-// Deprecated: use incident.created; it is removed after 2027-03-01.
+// Deprecated: use incident.created; it will be removed after 2027-03-01.
 func SubscribeIncidentOpened(ctx context.Context, c *client.Client, args IncidentOpenedArguments, o ...client.SubscribeOption) (*IncidentOpenedSubscription, error) {
 	s, err := clientimpl.Subscribe(ctx, c, IncidentOpenedEventName, "65799ad703e113fa1063dc6f4e9ecca4", &args, o)
 	return (*IncidentOpenedSubscription)(s), err
@@ -257,7 +257,7 @@ func SubscribeIncidentOpened(ctx context.Context, c *client.Client, args Inciden
 
 // HandleIncidentOpened binds f to the occurrences of incident.opened: see [client.Handle].
 //
-// Deprecated: use incident.created; it is removed after 2027-03-01.
+// Deprecated: use incident.created; it will be removed after 2027-03-01.
 func HandleIncidentOpened(args IncidentOpenedArguments, f func(context.Context, *IncidentOpenedEvent) error, o ...client.SubscribeOption) client.Binding {
 	return clientimpl.Handle(IncidentOpenedEventName, "65799ad703e113fa1063dc6f4e9ecca4", &args, f, o)
 }
@@ -298,7 +298,7 @@ func (e *IncidentDigestEmitter) Emit(ctx context.Context, p IncidentDigestPayloa
 
 // RegisterIncidentDigest adds incident.digest to s.
 //
-// The event type is experimental: it may change or go away.
+// The event type is experimental: it may change or be removed.
 func RegisterIncidentDigest(s *server.Server, h IncidentDigestHooks, o ...server.TypeOption) (*IncidentDigestEmitter, error) {
 	e, err := serverimpl.Register(s, publishedSchemas, IncidentDigestEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*IncidentDigestEmitter)(e), err
@@ -327,7 +327,7 @@ func (s *IncidentDigestSubscription) Subscription() *client.Subscription {
 
 // SubscribeIncidentDigest subscribes to incident.digest.
 //
-// The event type is experimental: it may change or go away.
+// The event type is experimental: it may change or be removed.
 func SubscribeIncidentDigest(ctx context.Context, c *client.Client, args IncidentDigestArguments, o ...client.SubscribeOption) (*IncidentDigestSubscription, error) {
 	s, err := clientimpl.Subscribe(ctx, c, IncidentDigestEventName, "454a93b0b915d5270ba40e9e795309f5", &args, o)
 	return (*IncidentDigestSubscription)(s), err
@@ -335,7 +335,7 @@ func SubscribeIncidentDigest(ctx context.Context, c *client.Client, args Inciden
 
 // HandleIncidentDigest binds f to the occurrences of incident.digest: see [client.Handle].
 //
-// The event type is experimental: it may change or go away.
+// The event type is experimental: it may change or be removed.
 func HandleIncidentDigest(args IncidentDigestArguments, f func(context.Context, *IncidentDigestEvent) error, o ...client.SubscribeOption) client.Binding {
 	return clientimpl.Handle(IncidentDigestEventName, "454a93b0b915d5270ba40e9e795309f5", &args, f, o)
 }
@@ -375,7 +375,7 @@ func (v *Person) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// Update is the shared type Update, whose member kind tells which variant it holds.
+// Update is the shared type Update, whose member kind selects the variant.
 //
 // What happened to an incident.
 type Update struct {
@@ -394,7 +394,7 @@ func (*Reassigned) isUpdate() {}
 
 func (*NoteAdded) isUpdate() {}
 
-// UpdateUnknown keeps an object of Update whose tag the schema does not list.
+// UpdateUnknown holds an object of Update whose tag the schema does not list.
 type UpdateUnknown struct {
 	Raw json.RawMessage
 }

@@ -17,26 +17,46 @@ export interface Description {
   _meta?: Record<string, unknown>;
 }
 
-/** Which occurrences, and from where on. */
-export interface Follow<K extends EventName> {
+/** Options of poll and stream: which occurrences, and from which position. */
+export interface ReceiveOptions<K extends EventName> {
   arguments?: Events[K]['arguments'];
-  /** Where to go on: the cursor of the last batch that was dealt with; null, or none, means from now on. */
+  /** The position to continue at: the cursor of the last processed batch. Without it only new occurrences come. */
   cursor?: string | null;
-  /** How old occurrences may be. */
+  /** Leaves out occurrences that are older. */
   maxAgeMs?: number;
-  /** Ends it: the iterator returns. */
+  /** Ends the iterator, which then returns. */
   signal?: AbortSignal;
 }
 
-/** What came at once. Keep the cursor once the events are dealt with: whoever begins there misses nothing. */
+/** Occurrences that came together. Save the cursor after you have processed them: a program that continues there misses nothing. */
 export interface Batch<K extends EventName> {
   events: OccurrenceOf<K>[];
   cursor: string | null;
-  /** Occurrences before these are lost: the server has them no longer. */
+  /** Occurrences before these are lost: the server no longer has them. */
   truncated: boolean;
 }
 
-/** The event types that the server offers. */
+/** Says why a stream ended without a signal of the caller. */
+export class StreamError extends Error {
+  override readonly name = 'StreamError';
+  /**
+   * closed: the server ended the stream, as it does when it shuts down. lost: the connection failed or fell silent.
+   * behind: more than 1,000 batches waited for the program. terminated: the server ended the subscription; code and
+   * data say why. After the first three a new stream continues at the last cursor.
+   */
+  readonly reason: 'closed' | 'lost' | 'behind' | 'terminated';
+  readonly code: number | undefined;
+  readonly data: unknown;
+
+  constructor(reason: StreamError['reason'], message: string, why?: { code: number; data?: unknown }) {
+    super(message);
+    this.reason = reason;
+    this.code = why?.code;
+    this.data = why?.data;
+  }
+}
+
+/** Returns the event types that the server offers. */
 export async function list(client: Client): Promise<Description[]> {
   const all: Description[] = [];
   let cursor: string | undefined;
@@ -60,25 +80,22 @@ interface PollResult {
 }
 
 /**
- * Occurrences of one event type by polling. waitMs is how long the server may hold a poll back until there is one; 0
- * asks at once, again and again at the server's pace. A failed request ends it with the error; begin again at the
- * last cursor.
+ * Polls one event type. waitMs is how long the server may hold a poll until there is an occurrence; with 0 it answers
+ * at once, and the next poll follows at the server's pace. A failed request ends the iterator with the error; start
+ * again at the last cursor.
  */
 export async function* poll<K extends EventName>(
   client: Client,
   name: K,
-  options: Follow<K> & { waitMs?: number; maxEvents?: number } = {},
+  options: ReceiveOptions<K> & { waitMs?: number; maxEvents?: number } = {},
 ): AsyncGenerator<Batch<K>, void, undefined> {
   const { signal, waitMs = 20_000, maxEvents } = options;
   let cursor = options.cursor ?? null;
   while (!signal?.aborted) {
     let got: PollResult;
     try {
-      got = await client.request(
-        { method: 'events/poll', params: { ...following(name, options, cursor), ...(maxEvents === undefined ? {} : { maxEvents }), ...(waitMs > 0 ? { timeoutMs: waitMs } : {}) } },
-        as<PollResult>(),
-        { timeout: waitMs + 60_000, ...(signal && { signal }) },
-      );
+      const params = { ...following(name, options, cursor), ...(maxEvents !== undefined && { maxEvents }), ...(waitMs > 0 && { timeoutMs: waitMs }) };
+      got = await send<PollResult>(client, 'events/poll', params, waitMs + 60_000, signal).result;
     } catch (error) {
       if (signal?.aborted) return;
       throw error;
@@ -92,102 +109,209 @@ export async function* poll<K extends EventName>(
   }
 }
 
-const streaming = new WeakSet<Client>();
+const maxWaiting = 1000;
 
 /**
- * Occurrences of one event type as they happen. A client has one stream at a time: the SDK does not tell which
- * request a notification belongs to. It returns when the server ends the stream, or on the signal. It fails when the
- * connection does, which shows by idleMs without a heartbeat: more than the server's interval. Begin
- * again at the last cursor. onError is told of errors that do not end it.
+ * Streams one event type. A client carries any number of streams. It returns on the signal only: if the server or the
+ * connection ends the stream, it throws a StreamError; start again at the last cursor, as follow does. idleMs is how
+ * long the stream may be silent, more than the server's heartbeat interval. onError receives errors that do not end it.
  */
 export async function* stream<K extends EventName>(
   client: Client,
   name: K,
-  options: Follow<K> & { idleMs?: number; onError?: (error: Error) => void } = {},
+  options: ReceiveOptions<K> & { idleMs?: number; onError?: (error: Error) => void } = {},
 ): AsyncGenerator<Batch<K>, void, undefined> {
-  if (streaming.has(client)) throw new Error('the client has a stream; make another client for another stream');
-  streaming.add(client);
+  const { signal, idleMs = 60_000 } = options;
+  if (signal?.aborted) return;
   const end = new AbortController();
-  const stop = () => end.abort();
-  options.signal?.addEventListener('abort', stop);
-  if (options.signal?.aborted) stop();
-  const queue: Batch<K>[] = [];
-  let wake = () => {};
-  let failed: { error: unknown } | undefined;
-  let over = false;
-  let cursor = options.cursor ?? null;
-  const push = (batch: Batch<K>) => {
-    queue.push(batch);
-    wake();
-  };
-  const fail = (error: unknown) => {
-    failed ??= { error };
-    wake();
-  };
-  const { idleMs = 90_000 } = options;
-  const silent = () => fail(new Error(`${name}: nothing has come for ${idleMs} ms`));
-  let timer = setTimeout(silent, idleMs);
-  const on = <P>(method: string, handle: (params: P) => void) =>
-    client.setNotificationHandler(`notifications/events/${method}`, { params: as<P>() }, (params) => {
-      clearTimeout(timer);
-      timer = setTimeout(silent, idleMs);
-      handle(params);
-    });
-  on<{ cursor: string | null; truncated: boolean }>('active', (p) => {
-    cursor = p.cursor;
-    push({ events: [], cursor, truncated: p.truncated });
-  });
-  on<OccurrenceOf<K>>('event', (event) => {
-    cursor = event.cursor ?? cursor;
-    push({ events: [event], cursor, truncated: false });
-  });
-  on<{ cursor: string | null }>('heartbeat', (p) => {
-    if (p.cursor === cursor) return;
-    cursor = p.cursor;
-    push({ events: [], cursor, truncated: false });
-  });
-  const says = (p: { error: { code: number; message: string } }) => Object.assign(new Error(p.error.message), { code: p.error.code });
-  on('error', (p: Parameters<typeof says>[0]) => options.onError?.(says(p)));
-  on('terminated', (p: Parameters<typeof says>[0]) => fail(says(p)));
-  const request = client
-    .request({ method: 'events/stream', params: following(name, options, cursor) }, as<unknown>(), { signal: end.signal, timeout: 2 ** 31 - 1 })
-    .catch((error: unknown) => {
-      if (!end.signal.aborted) fail(error);
-    })
-    .finally(() => {
-      over = true;
-      wake();
-    });
+  const unlink = link(signal, end);
+  const inbox = new Inbox(name, options.cursor ?? null, idleMs, options.onError, end);
+  const leave = join(client, inbox);
+  let settled: Promise<void> | undefined;
   try {
+    const request = send(client, 'events/stream', following(name, options, options.cursor ?? null), 2 ** 31 - 1, end.signal);
+    inbox.id = request.id;
+    settled = request.result.then(
+      () => soon(() => inbox.fail(new StreamError('closed', `${name}: the server ended the stream`))),
+      (error: unknown) => soon(() => inbox.fail(error)),
+    );
     for (;;) {
-      const batch = queue.shift();
-      if (batch) yield batch;
-      else if (failed) throw failed.error;
-      else if (over) return;
-      else await new Promise<void>((resolve) => (wake = resolve));
+      await inbox.filled();
+      if (signal?.aborted) return;
+      yield inbox.take();
     }
   } finally {
-    stop();
-    clearTimeout(timer);
-    options.signal?.removeEventListener('abort', stop);
-    await request;
-    for (const method of ['active', 'event', 'heartbeat', 'error', 'terminated']) {
-      client.removeNotificationHandler(`notifications/events/${method}`);
-    }
-    streaming.delete(client);
+    end.abort();
+    unlink();
+    leave();
+    inbox.stop();
+    await settled;
   }
 }
 
-function following<K extends EventName>(name: K, options: Follow<K>, cursor: string | null): Record<string, unknown> {
-  return {
-    name,
-    arguments: options.arguments ?? {},
-    cursor,
-    ...(options.maxAgeMs === undefined ? {} : { maxAgeMs: options.maxAgeMs }),
+type Notice = 'active' | 'event' | 'heartbeat' | 'error' | 'terminated';
+const notices: readonly Notice[] = ['active', 'event', 'heartbeat', 'error', 'terminated'];
+
+/** What the params of notifications have in common. */
+interface NoticeParams {
+  cursor?: string | null;
+  truncated?: boolean;
+  error?: { code: number; message: string; data?: unknown };
+  _meta?: Record<string, unknown>;
+}
+
+/** The stream of one event type: what came and waits for the program. */
+class Inbox<K extends EventName> {
+  /** The id of the request, undefined if the SDK does not show it. */
+  id: string | number | undefined;
+  private readonly waiting: Batch<K>[] = [];
+  private failed: { error: unknown } | undefined;
+  private wake = () => {};
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private readonly name: K;
+  private cursor: string | null;
+  private readonly idleMs: number;
+  private readonly onError: ((error: Error) => void) | undefined;
+  private readonly end: AbortController;
+
+  constructor(name: K, cursor: string | null, idleMs: number, onError: ((error: Error) => void) | undefined, end: AbortController) {
+    this.name = name;
+    this.cursor = cursor;
+    this.idleMs = idleMs;
+    this.onError = onError;
+    this.end = end;
+    this.expect();
+  }
+
+  receive(method: Notice, params: NoticeParams): void {
+    this.expect();
+    switch (method) {
+      case 'active':
+        this.cursor = params.cursor ?? null;
+        return this.push([], params.truncated === true);
+      case 'event':
+        this.cursor = params.cursor ?? this.cursor;
+        return this.push([params as unknown as OccurrenceOf<K>], false);
+      case 'heartbeat':
+        if ((params.cursor ?? null) === this.cursor) return;
+        this.cursor = params.cursor ?? null;
+        return this.push([], false);
+      case 'error':
+        return this.onError?.(Object.assign(new Error(params.error?.message), { code: params.error?.code }));
+      case 'terminated':
+        return this.fail(new StreamError('terminated', `${this.name}: the server ended the subscription: ${params.error?.message}`, params.error));
+    }
+  }
+
+  fail(error: unknown): void {
+    this.failed ??= { error };
+    this.wake();
+  }
+
+  /** Resolves when a batch waits or the stream has failed. */
+  async filled(): Promise<void> {
+    if (this.waiting.length === 0 && !this.failed) await new Promise<void>((resolve) => (this.wake = resolve));
+  }
+
+  /** Returns the next batch; after the last it throws the failure. */
+  take(): Batch<K> {
+    const next = this.waiting.shift();
+    if (!next) throw this.failed?.error;
+    return next;
+  }
+
+  stop(): void {
+    clearTimeout(this.timer);
+  }
+
+  private push(events: OccurrenceOf<K>[], truncated: boolean): void {
+    if (this.failed) return;
+    this.waiting.push({ events, cursor: this.cursor, truncated });
+    this.wake();
+    if (this.waiting.length <= maxWaiting) return;
+    this.fail(new StreamError('behind', `${this.name}: ${maxWaiting} batches wait for the program`));
+    this.end.abort();
+  }
+
+  /** Fails the stream unless something comes in time. */
+  private expect(): void {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.fail(new StreamError('lost', `${this.name}: nothing came for ${this.idleMs} ms`)), this.idleMs);
+  }
+}
+
+interface Receiver {
+  id: string | number | undefined;
+  receive(method: Notice, params: NoticeParams): void;
+}
+
+const receivers = new WeakMap<Client, Set<Receiver>>();
+
+/** Hands a stream the notifications that name its request; the function that it returns ends that. */
+function join(client: Client, receiver: Receiver): () => void {
+  let all = receivers.get(client);
+  if (!all) receivers.set(client, (all = new Set()));
+  const members = all;
+  const owner = (params: NoticeParams) => {
+    const id = params._meta?.['io.modelcontextprotocol/subscriptionId'];
+    for (const m of members) if (m.id === id || ((id === undefined || m.id === undefined) && members.size === 1)) return m;
+    return undefined;
+  };
+  if (members.size === 0) {
+    for (const method of notices) {
+      client.setNotificationHandler(`notifications/events/${method}`, { params: as<NoticeParams>() }, (params) => owner(params)?.receive(method, params));
+    }
+  }
+  members.add(receiver);
+  return () => {
+    members.delete(receiver);
+    if (members.size === 0) for (const method of notices) client.removeNotificationHandler(`notifications/events/${method}`);
   };
 }
 
-/** A schema that takes what the server says for what it promises; schemas.ts has those that look. */
+/**
+ * Sends a request whose result fails as soon as its connection does. The SDK shows neither the id of a request nor that
+ * the server closed its response without an answer; its transport does, so the message is taken up on its way there.
+ */
+function send<T>(
+  client: Client,
+  method: string,
+  params: Record<string, unknown>,
+  timeout: number,
+  signal?: AbortSignal,
+): { id: string | number | undefined; result: Promise<T> } {
+  const transport = client.transport;
+  if (!transport) throw new StreamError('lost', `${method}: the client is not connected`);
+  const end = new AbortController();
+  const unlink = link(signal, end);
+  let id: string | number | undefined;
+  let lose = () => {};
+  const lost = new Promise<never>((_, reject) => {
+    lose = () => void soon(() => reject(new StreamError('lost', `${method}: the connection ended without an answer`)));
+  });
+  const original = transport.send;
+  let answer: Promise<T>;
+  transport.send = (message, options) => {
+    if ('id' in message) id = message.id;
+    return original.call(transport, message, { ...options, onRequestStreamEnd: lose });
+  };
+  try {
+    answer = client.request({ method, params }, as<T>(), { signal: end.signal, timeout });
+  } finally {
+    transport.send = original;
+  }
+  const result = Promise.race([answer, lost]).finally(() => {
+    end.abort(); // of a request whose connection ended the client would wait for the answer
+    unlink();
+  });
+  return { id, result };
+}
+
+function following<K extends EventName>(name: K, options: ReceiveOptions<K>, cursor: string | null): Record<string, unknown> {
+  return { name, arguments: options.arguments ?? {}, cursor, ...(options.maxAgeMs !== undefined && { maxAgeMs: options.maxAgeMs }) };
+}
+
+/** A schema that takes the server at its word; schemas.ts has schemas that check. */
 function as<T>() {
   return {
     '~standard': {
@@ -197,6 +321,24 @@ function as<T>() {
       types: undefined as { input: unknown; output: T } | undefined,
     },
   };
+}
+
+/** Aborts a controller with a signal, until the function that it returns is called. */
+function link(signal: AbortSignal | undefined, controller: AbortController): () => void {
+  const abort = () => controller.abort();
+  signal?.addEventListener('abort', abort);
+  if (signal?.aborted) abort();
+  return () => signal?.removeEventListener('abort', abort);
+}
+
+/** Calls a function after the notifications that came before, which the SDK handles in later microtasks. */
+function soon(call: () => void): Promise<void> {
+  return new Promise((resolve) =>
+    setTimeout(() => {
+      call();
+      resolve();
+    }),
+  );
 }
 
 function pause(ms: number, signal?: AbortSignal): Promise<void> {
@@ -210,4 +352,281 @@ function pause(ms: number, signal?: AbortSignal): Promise<void> {
     signal?.addEventListener('abort', done);
     if (signal?.aborted) done();
   });
+}
+
+/** Keeps the positions of follow, so that a program continues after a restart. A Map is one, for as long as it lives. */
+export interface CursorStore {
+  /** Returns the cursor under a key, and null or undefined if there is none. */
+  get(key: string): Promise<string | null | undefined> | string | null | undefined;
+  /** Resolves when the cursor is kept. */
+  set(key: string, cursor: string): unknown;
+}
+
+/** Options of follow. */
+export interface FollowOptions<K extends EventName> {
+  /** The arguments of each event type, by its name. */
+  arguments?: { [N in K]?: Events[N]['arguments'] };
+  /** Where positions are kept; by default in memory. An error of the store ends follow. */
+  cursors?: CursorStore;
+  /** Leaves out occurrences that are older. */
+  maxAgeMs?: number;
+  /** Ends the iterator, which then returns. */
+  signal?: AbortSignal;
+  /** How long a stream may be silent before it counts as lost: more than the server's heartbeat interval. */
+  idleMs?: number;
+  /** Receives each loss: the server no longer has occurrences that should have come. follow waits for it. */
+  onGap?: (gap: { name: K; cursor: string | null }) => Promise<void> | void;
+  /** Receives each failure that follow recovers from, and when it tries again. */
+  onRetry?: (retry: { name: K; error: unknown; delayMs: number }) => void;
+}
+
+/**
+ * Follows event types over one client until the signal, across failures and restarts of the server. It opens a stream
+ * for each type, or polls a type that has no push delivery, and continues each at its cursor.
+ *
+ * It saves the cursor of an occurrence when the program asks for the next one. A program that stops before that receives
+ * the occurrence a second time when it starts; by poll, the whole page. It throws if a retry cannot help: the server
+ * refuses the request or ends the subscription (the error has this as its cause), or the cursor store fails.
+ *
+ * A client over HTTP lasts. Pass a function that connects a new one if the transport ends with the server (stdio, or
+ * HTTP with sessions), or if its token expires.
+ */
+export async function* follow<K extends EventName>(
+  client: Client | (() => Promise<Client>),
+  names: K | readonly K[],
+  options: FollowOptions<K> = {},
+): AsyncGenerator<OccurrenceOf<K>, void, undefined> {
+  const all: readonly K[] = typeof names === 'string' ? [names] : (names as readonly K[]);
+  if (all.length === 0) throw new Error('follow needs the name of an event type');
+  const cursors = options.cursors ?? new Map<string, string>();
+  const connection = new Connection(client);
+  const end = new AbortController();
+  const unlink = link(options.signal, end);
+  const arrived = new Handover<Arrival<K>>(end.signal);
+  const running = [...new Set(all)].map((name) =>
+    followOne(connection, name, options, cursors, arrived, end.signal).catch((error: unknown) => arrived.fail(error)),
+  );
+  try {
+    for (;;) {
+      const next = await arrived.take();
+      if (!next) return;
+      const { name, key, batch, gap } = next;
+      if (gap) await options.onGap?.({ name, cursor: batch.cursor });
+      let left = batch.events.length;
+      for (const event of batch.events) {
+        yield event;
+        if (--left > 0 && end.signal.aborted) return; // the program has not processed the others
+      }
+      if (batch.cursor !== null) await stored(key, () => cursors.set(key, batch.cursor as string));
+    }
+  } finally {
+    end.abort();
+    unlink();
+    await Promise.all(running);
+    await connection.end();
+  }
+}
+
+/** A batch on its way to the program, with the key of its cursor. */
+interface Arrival<K extends EventName> {
+  name: K;
+  key: string;
+  batch: Batch<K>;
+  gap: boolean;
+}
+
+/** Receives one event type until the signal. It throws errors that a retry cannot help. */
+async function followOne<K extends EventName>(
+  connection: Connection,
+  name: K,
+  options: FollowOptions<K>,
+  cursors: CursorStore,
+  arrived: Handover<Arrival<K>>,
+  signal: AbortSignal,
+): Promise<void> {
+  const args = options.arguments?.[name] as Events[K]['arguments'] | undefined;
+  const key = args && Object.keys(args).length > 0 ? `${name} ${canonical(args)}` : name;
+  let cursor = (await stored(key, () => cursors.get(key))) ?? null;
+  let failures = 0;
+  let polls = false;
+  let again = false; // a type without replay loses what happens between two streams
+  let renewed = false; // the client was replaced because its token had expired
+  const { maxAgeMs, idleMs } = options;
+  while (!signal.aborted) {
+    let client: Client | undefined;
+    try {
+      client = await connection.client();
+      const receiving = {
+        cursor,
+        signal,
+        ...(args && { arguments: args }),
+        ...(maxAgeMs !== undefined && { maxAgeMs }),
+      };
+      const batches = polls ? poll(client, name, receiving) : stream(client, name, { ...receiving, ...(idleMs !== undefined && { idleMs }) });
+      let first = true;
+      for await (const batch of batches) {
+        if (!first || batch.events.length > 0) failures = 0; // not the stream alone: one that ends at once is a failure
+        const gap = batch.truncated || (first && again && batch.cursor === null);
+        first = false;
+        again = true;
+        renewed = false;
+        cursor = batch.cursor;
+        await arrived.put({ name, key, batch, gap });
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!polls && withoutPush(error)) {
+        polls = true;
+        continue;
+      }
+      if (error instanceof StreamError && error.reason === 'behind') continue;
+      if (client && !renewed && unauthorized(error) && (renewed = await connection.replace(client))) continue;
+      if (!passing(error)) throw new Error(`${name} cannot be followed: ${String(error)}`, { cause: error });
+      if (client && broken(error) && (failures > 0 || !client.transport)) await connection.replace(client);
+      const delayMs = between(failures++);
+      options.onRetry?.({ name, error, delayMs });
+      await pause(delayMs, signal);
+    }
+  }
+}
+
+/** Waits between half and all of 1 s, doubled with each failure up to 1 min. */
+function between(failures: number): number {
+  return Math.min(1000 * 2 ** failures, 60_000) * (0.5 + Math.random() / 2);
+}
+
+/** Calls a cursor store, and names the key in its error. */
+async function stored<T>(key: string, call: () => Promise<T> | T): Promise<T> {
+  try {
+    return await call();
+  } catch (cause) {
+    throw new Error(`the cursor store failed at ${key}: ${String(cause)}`, { cause });
+  }
+}
+
+/** Codes of JSON-RPC errors, in both drafts of the extension. */
+const notFound = [-32011, -32023];
+const exhausted = [-32013, -32025];
+const unsupported = [-32014, -32026];
+const internal = -32603;
+
+/** Reports whether the server does not deliver the event type by push. */
+function withoutPush(error: unknown): boolean {
+  const { code, data } = error as { code?: unknown; data?: { feature?: unknown } | null };
+  return !(error instanceof StreamError) && unsupported.includes(code as number) && data?.feature === 'deliveryMode';
+}
+
+/** Reports whether a retry can help: after a failure of the connection or inside the server, but not after a refusal. */
+function passing(error: unknown): boolean {
+  if (error instanceof NotConnected) return false;
+  const { code, status } = error as { code?: unknown; status?: unknown };
+  if (error instanceof StreamError) {
+    // The next request tells whether the type is really gone.
+    return error.reason !== 'terminated' || [...notFound, ...unsupported].includes(code as number);
+  }
+  if (typeof code === 'number') return code === internal || exhausted.includes(code);
+  if (typeof status === 'number') return status >= 500 || [404, 408, 425, 429].includes(status);
+  return !unauthorized(error);
+}
+
+/** Reports whether the server does not accept the token; a function that connects may have a newer one. */
+function unauthorized(error: unknown): boolean {
+  const { status, name } = error as { status?: unknown; name?: unknown };
+  return status === 401 || name === 'UnauthorizedError';
+}
+
+/** Reports whether the connection failed, which may need a new client; an answer of the server shows that it has not. */
+function broken(error: unknown): boolean {
+  return error instanceof StreamError ? error.reason === 'lost' : typeof (error as { code?: unknown }).code !== 'number';
+}
+
+/** The caller's client has ended, which a retry cannot help. */
+class NotConnected extends Error {}
+
+/** The client of follow: one that the caller has, or one after the other that a function connects. */
+class Connection {
+  private current: Promise<Client> | undefined;
+  private readonly source: Client | (() => Promise<Client>);
+
+  constructor(source: Client | (() => Promise<Client>)) {
+    this.source = source;
+  }
+
+  async client(): Promise<Client> {
+    if (typeof this.source !== 'function') {
+      if (!this.source.transport) throw new NotConnected('the client is not connected; give follow a function that connects one');
+      return this.source;
+    }
+    const connecting = (this.current ??= this.source());
+    connecting.catch(() => {
+      if (this.current === connecting) this.current = undefined;
+    });
+    return connecting;
+  }
+
+  /** Closes a client of the function, so that the next call connects; false if the client is the caller's. */
+  async replace(client: Client): Promise<boolean> {
+    if (typeof this.source !== 'function') return false;
+    if ((await this.current?.catch(() => undefined)) === client) {
+      this.current = undefined;
+      await client.close().catch(() => {});
+    }
+    return true;
+  }
+
+  async end(): Promise<void> {
+    const client = await this.current?.catch(() => undefined);
+    await client?.close().catch(() => {});
+  }
+}
+
+/** Hands values from several producers to one consumer, each when it is asked for. */
+class Handover<T> {
+  private readonly waiting: { value: T; taken: () => void }[] = [];
+  private failed: { error: unknown } | undefined;
+  private readonly signal: AbortSignal;
+  private wake = () => {};
+
+  constructor(signal: AbortSignal) {
+    this.signal = signal;
+    signal.addEventListener('abort', () => {
+      for (const { taken } of this.waiting) taken();
+      this.wake();
+    });
+  }
+
+  /** Resolves when the value is taken, or on the signal. */
+  put(value: T): Promise<void> {
+    return new Promise((taken) => {
+      if (this.signal.aborted) taken();
+      else this.waiting.push({ value, taken });
+      this.wake();
+    });
+  }
+
+  fail(error: unknown): void {
+    this.failed ??= { error };
+    this.wake();
+  }
+
+  /** Returns undefined on the signal. */
+  async take(): Promise<T | undefined> {
+    for (;;) {
+      if (this.signal.aborted) return undefined;
+      if (this.failed) throw this.failed.error;
+      const next = this.waiting.shift();
+      if (next) {
+        next.taken();
+        return next.value;
+      }
+      await new Promise<void>((resolve) => (this.wake = resolve));
+    }
+  }
+}
+
+/** Writes a value as JSON with sorted members, so that equal values have one text. */
+function canonical(value: unknown): string {
+  return JSON.stringify(value, (_, v: unknown) =>
+    v && typeof v === 'object' && !Array.isArray(v) ? Object.fromEntries(Object.entries(v).sort(([a], [b]) => (a < b ? -1 : 1))) : v,
+  );
 }

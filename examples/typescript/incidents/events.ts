@@ -4,7 +4,7 @@
 /** The arguments of incident.created. */
 export interface IncidentCreatedArguments {
   /** Only incidents of this severity. */
-  severity?: Severity;
+  severity?: SeverityArgument;
   /** Only services matching this pattern, for example check*. */
   service?: string;
   /**
@@ -40,7 +40,7 @@ export interface IncidentUpdatedPayload {
 /** The arguments of incident.opened. */
 export interface IncidentOpenedArguments {
   /** Only incidents of these severities. */
-  severities?: Severity[];
+  severities?: SeverityArgument[];
 }
 
 /** The older name of incident.created. */
@@ -62,6 +62,9 @@ export interface IncidentDigestPayload {
 
 /** How bad it is, P1 being the worst. */
 export type Severity = 'P1' | 'P2' | 'P3' | 'P4' | (string & {});
+
+/** Severity in arguments: the server refuses a value that an enum does not list. */
+export type SeverityArgument = 'P1' | 'P2' | 'P3' | 'P4';
 
 /** Somebody who works on incidents. */
 export interface Person {

@@ -4,12 +4,13 @@
 import type { Events, EventName, IncidentUpdatedPayload, Occurrence, Severity, UpdateOrUnknown } from './incidents/events.js';
 import { eventNames, fingerprints } from './incidents/events.js';
 import type { ConfigChangedArguments, ConfigChangedPayloadNothing, Events as ObjectEvents } from './objects/events.js';
+import type { Events as OpenEvents } from './openenums/events.js';
 import type { Step } from './typescript/events.js';
 import type { MethodOrUnknown, Numbered } from './unions/events.js';
-import { poll, stream } from './incidents/client.js';
+import { follow, poll, stream } from './incidents/client.js';
 import { receiver } from './incidents/webhook.js';
 import { createEventWebhook, subscribe } from './incidents/ai-sdk.js';
-import { standard } from './incidents/schemas.js';
+import { standard, validators } from './incidents/schemas.js';
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 function same<A, B>(...proof: Same<A, B> extends true ? [] : ['these types differ']): void {
@@ -80,6 +81,13 @@ export const later: Severity = 'P9';
 // @ts-expect-error: a number is no severity
 export const wrong: Severity = 9;
 
+// In arguments it is closed: the server refuses another value.
+export const listed: Events['incident.created']['arguments'] = { severity: 'P1' };
+// @ts-expect-error: the enum does not list it
+export const unlisted: Events['incident.created']['arguments'] = { severity: 'P9' };
+// An enum whose schema allows any other value is open there too.
+export const free: OpenEvents['sample.taken']['arguments'] = { five: 6, word: 'b' };
+
 same<EventName, (typeof eventNames)[number]>();
 same<EventName, keyof typeof fingerprints>();
 // @ts-expect-error: an optional member is absent, not undefined
@@ -93,6 +101,17 @@ export async function follows(client: Parameters<typeof poll>[0]): Promise<void>
   for await (const batch of poll(client, 'incident.digest')) {
     same<(typeof batch.events)[number]['data']['oldest'], string | null>();
   }
+  for await (const event of follow(client, ['incident.created', 'incident.updated'], { arguments: { 'incident.created': { severity: 'P1' } } })) {
+    same<typeof event.name, 'incident.created' | 'incident.updated'>();
+    if (event.name === 'incident.updated') update(event.data);
+  }
+  for await (const event of follow(async () => client, 'incident.digest')) same<typeof event.name, 'incident.digest'>();
+  // @ts-expect-error: these are arguments of another event type
+  follow(client, 'incident.created', { arguments: { 'incident.updated': {} } });
+  // @ts-expect-error: an enum is closed in arguments
+  follow(client, 'incident.created', { arguments: { 'incident.created': { severity: 'P9' } } });
+  // @ts-expect-error: no event type is called so
+  follow(client, ['incident.created', 'incident.deleted']);
   // @ts-expect-error: no event type is called so
   stream(client, 'incident.deleted');
   // @ts-expect-error: it takes no such argument
@@ -102,6 +121,8 @@ export async function follows(client: Parameters<typeof poll>[0]): Promise<void>
 export async function subscribes(events: Parameters<typeof subscribe>[0]): Promise<void> {
   const delivery = { mode: 'webhook', url: 'https://example.com/' } as const;
   await subscribe(events, { name: 'incident.created', arguments: { severity: 'P1' }, delivery });
+  // @ts-expect-error: an enum is closed in arguments
+  await subscribe(events, { name: 'incident.created', arguments: { severity: 'P9' }, delivery });
   // @ts-expect-error: a severity is a string
   await subscribe(events, { name: 'incident.created', arguments: { severity: 1 }, delivery });
 }
@@ -120,3 +141,5 @@ export function handler(store: Parameters<typeof createEventWebhook>[0]['store']
 
 const checked = standard('incident.created', 'payload', () => () => []);
 same<NonNullable<(typeof checked)['~standard']['types']>['output'], Events['incident.created']['payload']>();
+
+same<ReturnType<(typeof validators)>['incident.created']['payload'], typeof checked>();

@@ -52,7 +52,7 @@ func (v *Dependent) UnmarshalJSON(b []byte) error {
 // Unevaluated is the shared type Unevaluated.
 type Unevaluated struct {
 	A *string `json:"a,omitzero"`
-	// Extra holds the members that the schema does not name; they are written back.
+	// Extra holds the members that the schema does not name. Encoding writes them back.
 	Extra map[string]string `json:",embed,unknown"`
 }
 
@@ -67,9 +67,9 @@ func (v Unevaluated) MarshalJSON() ([]byte, error) {
 // Beside is the shared type Beside.
 type Beside = []json.RawMessage
 
-// Mixed is the shared type Mixed, whose JSON type tells which variant it holds.
+// Mixed is the shared type Mixed, whose JSON type selects the variant.
 type Mixed struct {
-	// Value is nil, *MixedObject, MixedString, or *MixedUnknown for JSON that is none of these.
+	// Value is nil, *MixedObject, MixedString, or *MixedUnknown for other JSON.
 	Value MixedVariant
 }
 
@@ -82,7 +82,7 @@ func (*MixedObject) isMixed() {}
 
 func (MixedString) isMixed() {}
 
-// MixedUnknown keeps JSON that is none of the variants of Mixed.
+// MixedUnknown holds JSON that is not a variant of Mixed.
 type MixedUnknown struct {
 	Raw json.RawMessage
 }

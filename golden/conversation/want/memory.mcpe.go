@@ -58,14 +58,14 @@ func (v *ConversationContextMemoriesItem) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// ConversationAnswer is what the server adds to a prompt; the zero value adds nothing.
+// ConversationAnswer holds the additions of the server to a prompt; the zero value adds nothing.
 type ConversationAnswer = conversation.Answer[ConversationContext]
 
 // ConversationHandler answers the messages of a conversation.
 type ConversationHandler interface {
-	// OnUserMessage is shown each message of the user.
+	// OnUserMessage receives each message of the user.
 	OnUserMessage(ctx context.Context, m conversation.Message) (ConversationAnswer, error)
-	// OnAssistantResponse is shown each response of the model.
+	// OnAssistantResponse receives each response of the model.
 	OnAssistantResponse(ctx context.Context, m conversation.Message) (ConversationAnswer, error)
 }
 
@@ -77,7 +77,7 @@ func RegisterConversation(s *server.Server, h ConversationHandler, o conversatio
 	}, o)
 }
 
-// DecodeConversation returns the structured context that a server of this package answered with; nil for none.
+// DecodeConversation returns the structured context in the answer of a server of this package, or nil.
 func DecodeConversation(c conversation.Contribution) (*ConversationContext, error) {
 	return conversation.Decode[ConversationContext](c)
 }

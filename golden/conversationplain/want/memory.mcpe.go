@@ -10,12 +10,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// ConversationAnswer is what the server adds to a prompt; the zero value adds nothing.
+// ConversationAnswer holds the additions of the server to a prompt; the zero value adds nothing.
 type ConversationAnswer = conversation.Answer[conversation.Memories]
 
 // ConversationHandler answers the messages of a conversation.
 type ConversationHandler interface {
-	// OnUserMessage is shown each message of the user.
+	// OnUserMessage receives each message of the user.
 	OnUserMessage(ctx context.Context, m conversation.Message) (ConversationAnswer, error)
 }
 
@@ -24,7 +24,7 @@ func RegisterConversation(s *server.Server, h ConversationHandler, o conversatio
 	return conversation.Register(s, conversation.Handler[conversation.Memories]{OnUserMessage: h.OnUserMessage}, o)
 }
 
-// DecodeConversation returns the structured context that a server of this package answered with; nil for none.
+// DecodeConversation returns the structured context in the answer of a server of this package, or nil.
 func DecodeConversation(c conversation.Contribution) (*conversation.Memories, error) {
 	return conversation.Decode[conversation.Memories](c)
 }

@@ -128,7 +128,7 @@ func (v *Rule) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// Shape is the shared type Shape, whose member kind tells which variant it holds.
+// Shape is the shared type Shape, whose member kind selects the variant.
 type Shape struct {
 	// Value is nil, a pointer to a variant, or *ShapeUnknown for a tag that the schema does not list.
 	Value ShapeVariant
@@ -143,7 +143,7 @@ func (*ShapeCircle) isShape() {}
 
 func (*ShapeSquare) isShape() {}
 
-// ShapeUnknown keeps an object of Shape whose tag the schema does not list.
+// ShapeUnknown holds an object of Shape whose tag the schema does not list.
 type ShapeUnknown struct {
 	Raw json.RawMessage
 }
@@ -180,7 +180,7 @@ func (v Shape) MarshalJSON() ([]byte, error) {
 	return unionShape.Encode(v.Value)
 }
 
-// Mapped is the shared type Mapped, whose member kind tells which variant it holds.
+// Mapped is the shared type Mapped, whose member kind selects the variant.
 type Mapped struct {
 	// Value is nil, a pointer to a variant, or *MappedUnknown for a tag that the schema does not list.
 	Value MappedVariant
@@ -195,7 +195,7 @@ func (*MappedCircle) isMapped() {}
 
 func (*MappedSquare) isMapped() {}
 
-// MappedUnknown keeps an object of Mapped whose tag the schema does not list.
+// MappedUnknown holds an object of Mapped whose tag the schema does not list.
 type MappedUnknown struct {
 	Raw json.RawMessage
 }

@@ -5,6 +5,7 @@ package emitserver
 
 import (
 	"context"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
@@ -72,7 +73,15 @@ type PongChecker interface {
 	CheckPong(ctx context.Context, args PongArguments, cursor string) (events.Page[PongPayload], error)
 }
 
-// RegisterPong adds pong to s, which asks c for occurrences.
+// PongYield yields the occurrences of pong one by one: see [server.Yield].
+type PongYield func(ctx context.Context, args PongArguments, cursor string) iter.Seq2[events.Found[PongPayload], error]
+
+// CheckPong implements [PongChecker].
+func (y PongYield) CheckPong(ctx context.Context, args PongArguments, cursor string) (events.Page[PongPayload], error) {
+	return server.Yield[PongArguments, PongPayload](y).Check(ctx, args, cursor)
+}
+
+// RegisterPong adds pong to s. Occurrences come from c.
 func RegisterPong(s *server.Server, c PongChecker, h PongHooks, o ...server.TypeOption) error {
 	_, err := serverimpl.Register(s, publishedSchemas, PongEventName, serverimpl.NewCheck(c, PongChecker.CheckPong), serverimpl.NewHooks(&h), o)
 	return err

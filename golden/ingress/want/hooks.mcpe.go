@@ -5,6 +5,7 @@ package hooks
 
 import (
 	"context"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
@@ -182,7 +183,15 @@ type OrderCreatedChecker interface {
 	CheckOrderCreated(ctx context.Context, args OrderCreatedArguments, cursor string) (events.Page[OrderCreatedPayload], error)
 }
 
-// RegisterOrderCreated adds order.created to s, which asks c for occurrences beside those that are emitted.
+// OrderCreatedYield yields the occurrences of order.created one by one: see [server.Yield].
+type OrderCreatedYield func(ctx context.Context, args OrderCreatedArguments, cursor string) iter.Seq2[events.Found[OrderCreatedPayload], error]
+
+// CheckOrderCreated implements [OrderCreatedChecker].
+func (y OrderCreatedYield) CheckOrderCreated(ctx context.Context, args OrderCreatedArguments, cursor string) (events.Page[OrderCreatedPayload], error) {
+	return server.Yield[OrderCreatedArguments, OrderCreatedPayload](y).Check(ctx, args, cursor)
+}
+
+// RegisterOrderCreated adds order.created to s. Occurrences come from c and from the emitter.
 func RegisterOrderCreated(s *server.Server, c OrderCreatedChecker, h OrderCreatedHooks, o ...server.TypeOption) (*OrderCreatedEmitter, error) {
 	e, err := serverimpl.Register(s, publishedSchemas, OrderCreatedEventName, serverimpl.NewCheck(c, OrderCreatedChecker.CheckOrderCreated), serverimpl.NewHooks(&h), o)
 	return (*OrderCreatedEmitter)(e), err

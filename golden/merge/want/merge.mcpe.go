@@ -208,7 +208,7 @@ func (v Created) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeStruct(v)
 }
 
-// Shape is the shared type Shape, whose member kind tells which variant it holds.
+// Shape is the shared type Shape, whose member kind selects the variant.
 type Shape struct {
 	// Value is nil, a pointer to a variant, or *ShapeUnknown for a tag that the schema does not list.
 	Value ShapeVariant
@@ -223,7 +223,7 @@ func (*ShapeCircle) isShape() {}
 
 func (*ShapeSquare) isShape() {}
 
-// ShapeUnknown keeps an object of Shape whose tag the schema does not list.
+// ShapeUnknown holds an object of Shape whose tag the schema does not list.
 type ShapeUnknown struct {
 	Raw json.RawMessage
 }
@@ -260,7 +260,7 @@ func (v Shape) MarshalJSON() ([]byte, error) {
 	return unionShape.Encode(v.Value)
 }
 
-// Nested is the shared type Nested, whose member kind tells which variant it holds.
+// Nested is the shared type Nested, whose member kind selects the variant.
 type Nested struct {
 	// Value is nil, a pointer to a variant, or *NestedUnknown for a tag that the schema does not list.
 	Value NestedVariant
@@ -277,7 +277,7 @@ func (*ShapeSquare) isNested() {}
 
 func (*NestedNone) isNested() {}
 
-// NestedUnknown keeps an object of Nested whose tag the schema does not list.
+// NestedUnknown holds an object of Nested whose tag the schema does not list.
 type NestedUnknown struct {
 	Raw json.RawMessage
 }
@@ -336,7 +336,7 @@ type Patterns = map[string]string
 type Mixed struct {
 	XID *string  `json:"x-id,omitzero"`
 	N   *float64 `json:"n,omitzero"`
-	// Extra holds the members that the schema does not name; they are written back.
+	// Extra holds the members that the schema does not name. Encoding writes them back.
 	Extra map[string]string `json:",embed,unknown"`
 }
 

@@ -427,7 +427,7 @@ func (v *NestedNamedPayloadDictEntry) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// NestedNamedPayloadEither is the member either of NestedNamedPayload, whose member k tells which variant it holds.
+// NestedNamedPayloadEither is the member either of NestedNamedPayload, whose member k selects the variant.
 type NestedNamedPayloadEither struct {
 	// Value is nil, a pointer to a variant, or *NestedNamedPayloadEitherUnknown for a tag that the schema does not list.
 	Value NestedNamedPayloadEitherVariant
@@ -442,7 +442,7 @@ func (*NestedNamedPayloadEitherNotKnown) isNestedNamedPayloadEither() {}
 
 func (*NestedNamedPayloadEitherB) isNestedNamedPayloadEither() {}
 
-// NestedNamedPayloadEitherUnknown keeps an object of NestedNamedPayloadEither whose tag the schema does not list.
+// NestedNamedPayloadEitherUnknown holds an object of NestedNamedPayloadEither whose tag the schema does not list.
 type NestedNamedPayloadEitherUnknown struct {
 	Raw json.RawMessage
 }

@@ -62,7 +62,7 @@ func (v *ConfigChangedPayloadByNameValue) UnmarshalJSON(b []byte) error {
 type ConfigChangedPayloadOwner struct {
 	ID      string                            `json:"id"`
 	Address *ConfigChangedPayloadOwnerAddress `json:"address,omitzero"`
-	// Extra holds the members that the schema does not name; they are written back.
+	// Extra holds the members that the schema does not name. Encoding writes them back.
 	Extra map[string]json.RawMessage `json:",embed,unknown"`
 }
 
@@ -86,7 +86,7 @@ func (v *ConfigChangedPayloadOwnerAddress) UnmarshalJSON(b []byte) error {
 // ConfigChangedPayloadCounters is the member counters of ConfigChangedPayload.
 type ConfigChangedPayloadCounters struct {
 	Total *float64 `json:"total,omitzero"`
-	// Extra holds the members that the schema does not name; they are written back.
+	// Extra holds the members that the schema does not name. Encoding writes them back.
 	Extra map[string]float64 `json:",embed,unknown"`
 }
 

@@ -134,7 +134,7 @@ func (v *Odd) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// Expr is the shared type Expr, whose member op tells which variant it holds.
+// Expr is the shared type Expr, whose member op selects the variant.
 type Expr struct {
 	// Value is nil, a pointer to a variant, or *ExprUnknown for a tag that the schema does not list.
 	Value ExprVariant
@@ -149,7 +149,7 @@ func (*ExprNum) isExpr() {}
 
 func (*ExprAdd) isExpr() {}
 
-// ExprUnknown keeps an object of Expr whose tag the schema does not list.
+// ExprUnknown holds an object of Expr whose tag the schema does not list.
 type ExprUnknown struct {
 	Raw json.RawMessage
 }

@@ -63,7 +63,15 @@ type MailReceivedChecker interface {
 	CheckMailReceived(ctx context.Context, args MailReceivedArguments, cursor string) (events.Page[MailReceivedPayload], error)
 }
 
-// RegisterMailReceived adds mail.received to s, which asks c for occurrences.
+// MailReceivedYield yields the occurrences of mail.received one by one: see [server.Yield].
+type MailReceivedYield func(ctx context.Context, args MailReceivedArguments, cursor string) iter.Seq2[events.Found[MailReceivedPayload], error]
+
+// CheckMailReceived implements [MailReceivedChecker].
+func (y MailReceivedYield) CheckMailReceived(ctx context.Context, args MailReceivedArguments, cursor string) (events.Page[MailReceivedPayload], error) {
+	return server.Yield[MailReceivedArguments, MailReceivedPayload](y).Check(ctx, args, cursor)
+}
+
+// RegisterMailReceived adds mail.received to s. Occurrences come from c.
 func RegisterMailReceived(s *server.Server, c MailReceivedChecker, h MailReceivedHooks, o ...server.TypeOption) error {
 	_, err := serverimpl.Register(s, publishedSchemas, MailReceivedEventName, serverimpl.NewCheck(c, MailReceivedChecker.CheckMailReceived), serverimpl.NewHooks(&h), o)
 	return err
@@ -135,11 +143,19 @@ type MailMovedChecker interface {
 	CheckMailMoved(ctx context.Context, args MailMovedArguments, cursor string) (events.Page[MailMovedPayload], error)
 }
 
-// RegisterMailMoved adds mail.moved to s, which asks c for occurrences beside those that are emitted.
+// MailMovedYield yields the occurrences of mail.moved one by one: see [server.Yield].
+type MailMovedYield func(ctx context.Context, args MailMovedArguments, cursor string) iter.Seq2[events.Found[MailMovedPayload], error]
+
+// CheckMailMoved implements [MailMovedChecker].
+func (y MailMovedYield) CheckMailMoved(ctx context.Context, args MailMovedArguments, cursor string) (events.Page[MailMovedPayload], error) {
+	return server.Yield[MailMovedArguments, MailMovedPayload](y).Check(ctx, args, cursor)
+}
+
+// RegisterMailMoved adds mail.moved to s. Occurrences come from c and from the emitter.
 //
-// The event type is experimental: it may change or go away.
+// The event type is experimental: it may change or be removed.
 //
-// The event type is deprecated: use mail.changed; it is removed after 2027-03-01.
+// The event type is deprecated: use mail.changed; it will be removed after 2027-03-01.
 func RegisterMailMoved(s *server.Server, c MailMovedChecker, h MailMovedHooks, o ...server.TypeOption) (*MailMovedEmitter, error) {
 	e, err := serverimpl.Register(s, publishedSchemas, MailMovedEventName, serverimpl.NewCheck(c, MailMovedChecker.CheckMailMoved), serverimpl.NewHooks(&h), o)
 	return (*MailMovedEmitter)(e), err
@@ -168,9 +184,9 @@ func (s *MailMovedSubscription) Subscription() *client.Subscription {
 
 // SubscribeMailMoved subscribes to mail.moved.
 //
-// The event type is experimental: it may change or go away.
+// The event type is experimental: it may change or be removed.
 //
-// Deprecated: use mail.changed; it is removed after 2027-03-01.
+// Deprecated: use mail.changed; it will be removed after 2027-03-01.
 func SubscribeMailMoved(ctx context.Context, c *client.Client, args MailMovedArguments, o ...client.SubscribeOption) (*MailMovedSubscription, error) {
 	s, err := clientimpl.Subscribe(ctx, c, MailMovedEventName, "db0559dca7917e7382d26ae26542c97d", &args, o)
 	return (*MailMovedSubscription)(s), err
@@ -178,9 +194,9 @@ func SubscribeMailMoved(ctx context.Context, c *client.Client, args MailMovedArg
 
 // HandleMailMoved binds f to the occurrences of mail.moved: see [client.Handle].
 //
-// The event type is experimental: it may change or go away.
+// The event type is experimental: it may change or be removed.
 //
-// Deprecated: use mail.changed; it is removed after 2027-03-01.
+// Deprecated: use mail.changed; it will be removed after 2027-03-01.
 func HandleMailMoved(args MailMovedArguments, f func(context.Context, *MailMovedEvent) error, o ...client.SubscribeOption) client.Binding {
 	return clientimpl.Handle(MailMovedEventName, "db0559dca7917e7382d26ae26542c97d", &args, f, o)
 }

@@ -39,7 +39,7 @@ type ReadingTakenPayload struct {
 	Nested *ReadingTakenPayloadNested `json:"nested,omitzero"`
 	Typed  *ReadingTakenPayloadTyped  `json:"typed,omitzero"`
 	Map    map[string]events.Time     `json:"map,omitzero"`
-	// Extra holds the members that the schema does not name; they are written back.
+	// Extra holds the members that the schema does not name. Encoding writes them back.
 	Extra map[string]json.RawMessage `json:",embed,unknown"`
 }
 
@@ -54,7 +54,7 @@ func (v ReadingTakenPayload) MarshalJSON() ([]byte, error) {
 // ReadingTakenPayloadNested is the member nested of ReadingTakenPayload.
 type ReadingTakenPayloadNested struct {
 	Name *string `json:"name,omitzero"`
-	// Extra holds the members that the schema does not name; they are written back.
+	// Extra holds the members that the schema does not name. Encoding writes them back.
 	Extra map[string]json.RawMessage `json:",embed,unknown"`
 }
 
@@ -69,7 +69,7 @@ func (v ReadingTakenPayloadNested) MarshalJSON() ([]byte, error) {
 // ReadingTakenPayloadTyped is the member typed of ReadingTakenPayload.
 type ReadingTakenPayloadTyped struct {
 	Name *string `json:"name,omitzero"`
-	// Extra holds the members that the schema does not name; they are written back.
+	// Extra holds the members that the schema does not name. Encoding writes them back.
 	Extra map[string]int64 `json:",embed,unknown"`
 }
 

@@ -26,7 +26,7 @@ func (v *Required) UnmarshalJSON(b []byte) error {
 // Open is the shared type Open.
 type Open struct {
 	A *string `json:"a,omitzero"`
-	// Extra holds the members that the schema does not name; they are written back.
+	// Extra holds the members that the schema does not name. Encoding writes them back.
 	Extra map[string]json.RawMessage `json:",embed,unknown"`
 }
 

@@ -116,7 +116,7 @@ func (v WriteReportTaskArguments) DepthOrDefault() int64 {
 	return 2
 }
 
-// WriteReportTaskUpdate is an update of write_report, whose member kind tells which variant it holds.
+// WriteReportTaskUpdate is an update of write_report, whose member kind selects the variant.
 type WriteReportTaskUpdate struct {
 	// Value is nil, a pointer to a variant, or *WriteReportTaskUpdateUnknown for a tag that the schema does not list.
 	Value WriteReportTaskUpdateVariant
@@ -131,7 +131,7 @@ func (*WriteReportTaskUpdateProgress) isWriteReportTaskUpdate() {}
 
 func (*WriteReportTaskUpdateNote) isWriteReportTaskUpdate() {}
 
-// WriteReportTaskUpdateUnknown keeps an object of WriteReportTaskUpdate whose tag the schema does not list.
+// WriteReportTaskUpdateUnknown holds an object of WriteReportTaskUpdate whose tag the schema does not list.
 type WriteReportTaskUpdateUnknown struct {
 	Raw json.RawMessage
 }

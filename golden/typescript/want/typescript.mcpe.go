@@ -45,7 +45,7 @@ type ProtoPayload struct {
 	Step *Step         `json:"step,omitzero"`
 	P    *string       `json:"p,omitzero"`
 	E    ProtoPayloadE `json:"e,omitzero"`
-	// Extra holds the members that the schema does not name; they are written back.
+	// Extra holds the members that the schema does not name. Encoding writes them back.
 	Extra map[string]json.RawMessage `json:",embed,unknown"`
 }
 
@@ -139,9 +139,9 @@ func HandleProto(args ProtoArguments, f func(context.Context, *ProtoEvent) error
 // It is raw JSON: no member tells the variants apart.
 type Self = json.RawMessage
 
-// Tree is the shared type Tree, whose JSON type tells which variant it holds.
+// Tree is the shared type Tree, whose JSON type selects the variant.
 type Tree struct {
-	// Value is nil, TreeString, TreeArray, TreeObject, or *TreeUnknown for JSON that is none of these.
+	// Value is nil, TreeString, TreeArray, TreeObject, or *TreeUnknown for other JSON.
 	Value TreeVariant
 }
 
@@ -156,7 +156,7 @@ func (TreeArray) isTree() {}
 
 func (TreeObject) isTree() {}
 
-// TreeUnknown keeps JSON that is none of the variants of Tree.
+// TreeUnknown holds JSON that is not a variant of Tree.
 type TreeUnknown struct {
 	Raw json.RawMessage
 }
@@ -208,7 +208,7 @@ func (v *Events) UnmarshalJSON(b []byte) error {
 // Map is the shared type Map.
 type Map map[string]Map
 
-// Step is the shared type Step, whose member kind tells which variant it holds.
+// Step is the shared type Step, whose member kind selects the variant.
 type Step struct {
 	// Value is nil, a pointer to a variant, or *StepUnknown for a tag that the schema does not list.
 	Value StepVariant
@@ -223,7 +223,7 @@ func (*Begun) isStep() {}
 
 func (*Ended) isStep() {}
 
-// StepUnknown keeps an object of Step whose tag the schema does not list.
+// StepUnknown holds an object of Step whose tag the schema does not list.
 type StepUnknown struct {
 	Raw json.RawMessage
 }

@@ -70,9 +70,9 @@ func (v *ChargeMadePayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// ChargeMadeArgumentsStatus is the member status of ChargeMadeArguments, whose JSON type tells which variant it holds.
+// ChargeMadeArgumentsStatus is the member status of ChargeMadeArguments, whose JSON type selects the variant.
 type ChargeMadeArgumentsStatus struct {
-	// Value is nil, ChargeMadeArgumentsStatusString, ChargeMadeArgumentsStatusNumber, or *ChargeMadeArgumentsStatusUnknown for JSON that is none of these.
+	// Value is nil, ChargeMadeArgumentsStatusString, ChargeMadeArgumentsStatusNumber, or *ChargeMadeArgumentsStatusUnknown for other JSON.
 	Value ChargeMadeArgumentsStatusVariant
 }
 
@@ -85,7 +85,7 @@ func (ChargeMadeArgumentsStatusString) isChargeMadeArgumentsStatus() {}
 
 func (ChargeMadeArgumentsStatusNumber) isChargeMadeArgumentsStatus() {}
 
-// ChargeMadeArgumentsStatusUnknown keeps JSON that is none of the variants of ChargeMadeArgumentsStatus.
+// ChargeMadeArgumentsStatusUnknown holds JSON that is not a variant of ChargeMadeArgumentsStatus.
 type ChargeMadeArgumentsStatusUnknown struct {
 	Raw json.RawMessage
 }
@@ -121,9 +121,9 @@ type ChargeMadeArgumentsStatusString string
 // ChargeMadeArgumentsStatusNumber is the variant number of ChargeMadeArgumentsStatus.
 type ChargeMadeArgumentsStatusNumber int64
 
-// ChargeMadeArgumentsStatusesItem is an element of ChargeMadeArgumentsStatuses, whose JSON type tells which variant it holds.
+// ChargeMadeArgumentsStatusesItem is an element of ChargeMadeArgumentsStatuses, whose JSON type selects the variant.
 type ChargeMadeArgumentsStatusesItem struct {
-	// Value is nil, ChargeMadeArgumentsStatusesItemString, ChargeMadeArgumentsStatusesItemNumber, or *ChargeMadeArgumentsStatusesItemUnknown for JSON that is none of these.
+	// Value is nil, ChargeMadeArgumentsStatusesItemString, ChargeMadeArgumentsStatusesItemNumber, or *ChargeMadeArgumentsStatusesItemUnknown for other JSON.
 	Value ChargeMadeArgumentsStatusesItemVariant
 }
 
@@ -136,7 +136,7 @@ func (ChargeMadeArgumentsStatusesItemString) isChargeMadeArgumentsStatusesItem()
 
 func (ChargeMadeArgumentsStatusesItemNumber) isChargeMadeArgumentsStatusesItem() {}
 
-// ChargeMadeArgumentsStatusesItemUnknown keeps JSON that is none of the variants of ChargeMadeArgumentsStatusesItem.
+// ChargeMadeArgumentsStatusesItemUnknown holds JSON that is not a variant of ChargeMadeArgumentsStatusesItem.
 type ChargeMadeArgumentsStatusesItemUnknown struct {
 	Raw json.RawMessage
 }
@@ -172,11 +172,11 @@ type ChargeMadeArgumentsStatusesItemString string
 // ChargeMadeArgumentsStatusesItemNumber is the variant number of ChargeMadeArgumentsStatusesItem.
 type ChargeMadeArgumentsStatusesItemNumber int64
 
-// ChargeMadePayloadCustomer is the member customer of ChargeMadePayload, whose JSON type tells which variant it holds.
+// ChargeMadePayloadCustomer is the member customer of ChargeMadePayload, whose JSON type selects the variant.
 //
 // A customer, or its id.
 type ChargeMadePayloadCustomer struct {
-	// Value is nil, ChargeMadePayloadCustomerString, *Customer, or *ChargeMadePayloadCustomerUnknown for JSON that is none of these.
+	// Value is nil, ChargeMadePayloadCustomerString, *Customer, or *ChargeMadePayloadCustomerUnknown for other JSON.
 	Value ChargeMadePayloadCustomerVariant
 }
 
@@ -189,7 +189,7 @@ func (ChargeMadePayloadCustomerString) isChargeMadePayloadCustomer() {}
 
 func (*Customer) isChargeMadePayloadCustomer() {}
 
-// ChargeMadePayloadCustomerUnknown keeps JSON that is none of the variants of ChargeMadePayloadCustomer.
+// ChargeMadePayloadCustomerUnknown holds JSON that is not a variant of ChargeMadePayloadCustomer.
 type ChargeMadePayloadCustomerUnknown struct {
 	Raw json.RawMessage
 }
@@ -222,9 +222,9 @@ func (v ChargeMadePayloadCustomer) MarshalJSON() ([]byte, error) {
 // ChargeMadePayloadCustomerString is the variant string of ChargeMadePayloadCustomer.
 type ChargeMadePayloadCustomerString string
 
-// ChargeMadePayloadCustomerOptional is the member customerOptional of ChargeMadePayload, whose JSON type tells which variant it holds.
+// ChargeMadePayloadCustomerOptional is the member customerOptional of ChargeMadePayload, whose JSON type selects the variant.
 type ChargeMadePayloadCustomerOptional struct {
-	// Value is nil, ChargeMadePayloadCustomerOptionalString, *Customer, or *ChargeMadePayloadCustomerOptionalUnknown for JSON that is none of these.
+	// Value is nil, ChargeMadePayloadCustomerOptionalString, *Customer, or *ChargeMadePayloadCustomerOptionalUnknown for other JSON.
 	Value ChargeMadePayloadCustomerOptionalVariant
 }
 
@@ -237,7 +237,7 @@ func (ChargeMadePayloadCustomerOptionalString) isChargeMadePayloadCustomerOption
 
 func (*Customer) isChargeMadePayloadCustomerOptional() {}
 
-// ChargeMadePayloadCustomerOptionalUnknown keeps JSON that is none of the variants of ChargeMadePayloadCustomerOptional.
+// ChargeMadePayloadCustomerOptionalUnknown holds JSON that is not a variant of ChargeMadePayloadCustomerOptional.
 type ChargeMadePayloadCustomerOptionalUnknown struct {
 	Raw json.RawMessage
 }
@@ -270,9 +270,9 @@ func (v ChargeMadePayloadCustomerOptional) MarshalJSON() ([]byte, error) {
 // ChargeMadePayloadCustomerOptionalString is the variant string of ChargeMadePayloadCustomerOptional.
 type ChargeMadePayloadCustomerOptionalString ID
 
-// ChargeMadePayloadCustomerNullable is the member customerNullable of ChargeMadePayload, whose JSON type tells which variant it holds.
+// ChargeMadePayloadCustomerNullable is the member customerNullable of ChargeMadePayload, whose JSON type selects the variant.
 type ChargeMadePayloadCustomerNullable struct {
-	// Value is nil, ChargeMadePayloadCustomerNullableString, *Customer, or *ChargeMadePayloadCustomerNullableUnknown for JSON that is none of these.
+	// Value is nil, ChargeMadePayloadCustomerNullableString, *Customer, or *ChargeMadePayloadCustomerNullableUnknown for other JSON.
 	Value ChargeMadePayloadCustomerNullableVariant
 }
 
@@ -285,7 +285,7 @@ func (ChargeMadePayloadCustomerNullableString) isChargeMadePayloadCustomerNullab
 
 func (*Customer) isChargeMadePayloadCustomerNullable() {}
 
-// ChargeMadePayloadCustomerNullableUnknown keeps JSON that is none of the variants of ChargeMadePayloadCustomerNullable.
+// ChargeMadePayloadCustomerNullableUnknown holds JSON that is not a variant of ChargeMadePayloadCustomerNullable.
 type ChargeMadePayloadCustomerNullableUnknown struct {
 	Raw json.RawMessage
 }
@@ -318,9 +318,9 @@ func (v ChargeMadePayloadCustomerNullable) MarshalJSON() ([]byte, error) {
 // ChargeMadePayloadCustomerNullableString is the variant string of ChargeMadePayloadCustomerNullable.
 type ChargeMadePayloadCustomerNullableString string
 
-// ChargeMadePayloadCustomerBoth is the member customerBoth of ChargeMadePayload, whose JSON type tells which variant it holds.
+// ChargeMadePayloadCustomerBoth is the member customerBoth of ChargeMadePayload, whose JSON type selects the variant.
 type ChargeMadePayloadCustomerBoth struct {
-	// Value is nil, ChargeMadePayloadCustomerBothString, *Customer, or *ChargeMadePayloadCustomerBothUnknown for JSON that is none of these.
+	// Value is nil, ChargeMadePayloadCustomerBothString, *Customer, or *ChargeMadePayloadCustomerBothUnknown for other JSON.
 	Value ChargeMadePayloadCustomerBothVariant
 }
 
@@ -333,7 +333,7 @@ func (ChargeMadePayloadCustomerBothString) isChargeMadePayloadCustomerBoth() {}
 
 func (*Customer) isChargeMadePayloadCustomerBoth() {}
 
-// ChargeMadePayloadCustomerBothUnknown keeps JSON that is none of the variants of ChargeMadePayloadCustomerBoth.
+// ChargeMadePayloadCustomerBothUnknown holds JSON that is not a variant of ChargeMadePayloadCustomerBoth.
 type ChargeMadePayloadCustomerBothUnknown struct {
 	Raw json.RawMessage
 }
@@ -366,9 +366,9 @@ func (v ChargeMadePayloadCustomerBoth) MarshalJSON() ([]byte, error) {
 // ChargeMadePayloadCustomerBothString is the variant string of ChargeMadePayloadCustomerBoth.
 type ChargeMadePayloadCustomerBothString string
 
-// ChargeMadePayloadCustomersItem is an element of ChargeMadePayloadCustomers, whose JSON type tells which variant it holds.
+// ChargeMadePayloadCustomersItem is an element of ChargeMadePayloadCustomers, whose JSON type selects the variant.
 type ChargeMadePayloadCustomersItem struct {
-	// Value is nil, ChargeMadePayloadCustomersItemString, *Customer, or *ChargeMadePayloadCustomersItemUnknown for JSON that is none of these.
+	// Value is nil, ChargeMadePayloadCustomersItemString, *Customer, or *ChargeMadePayloadCustomersItemUnknown for other JSON.
 	Value ChargeMadePayloadCustomersItemVariant
 }
 
@@ -381,7 +381,7 @@ func (ChargeMadePayloadCustomersItemString) isChargeMadePayloadCustomersItem() {
 
 func (*Customer) isChargeMadePayloadCustomersItem() {}
 
-// ChargeMadePayloadCustomersItemUnknown keeps JSON that is none of the variants of ChargeMadePayloadCustomersItem.
+// ChargeMadePayloadCustomersItemUnknown holds JSON that is not a variant of ChargeMadePayloadCustomersItem.
 type ChargeMadePayloadCustomersItemUnknown struct {
 	Raw json.RawMessage
 }
@@ -414,9 +414,9 @@ func (v ChargeMadePayloadCustomersItem) MarshalJSON() ([]byte, error) {
 // ChargeMadePayloadCustomersItemString is the variant string of ChargeMadePayloadCustomersItem.
 type ChargeMadePayloadCustomersItemString string
 
-// ChargeMadePayloadData is the member data of ChargeMadePayload, whose JSON type tells which variant it holds.
+// ChargeMadePayloadData is the member data of ChargeMadePayload, whose JSON type selects the variant.
 type ChargeMadePayloadData struct {
-	// Value is nil, ChargeMadePayloadDataObject, ChargeMadePayloadDataString, or *ChargeMadePayloadDataUnknown for JSON that is none of these.
+	// Value is nil, ChargeMadePayloadDataObject, ChargeMadePayloadDataString, or *ChargeMadePayloadDataUnknown for other JSON.
 	Value ChargeMadePayloadDataVariant
 }
 
@@ -429,7 +429,7 @@ func (ChargeMadePayloadDataObject) isChargeMadePayloadData() {}
 
 func (ChargeMadePayloadDataString) isChargeMadePayloadData() {}
 
-// ChargeMadePayloadDataUnknown keeps JSON that is none of the variants of ChargeMadePayloadData.
+// ChargeMadePayloadDataUnknown holds JSON that is not a variant of ChargeMadePayloadData.
 type ChargeMadePayloadDataUnknown struct {
 	Raw json.RawMessage
 }
@@ -465,9 +465,9 @@ type ChargeMadePayloadDataObject map[string]json.RawMessage
 // ChargeMadePayloadDataString is the variant string of ChargeMadePayloadData.
 type ChargeMadePayloadDataString []byte
 
-// ChargeMadePayloadSeveral is the member several of ChargeMadePayload, whose JSON type tells which variant it holds.
+// ChargeMadePayloadSeveral is the member several of ChargeMadePayload, whose JSON type selects the variant.
 type ChargeMadePayloadSeveral struct {
-	// Value is nil, *ChargeMadePayloadSeveralObject, ChargeMadePayloadSeveralArray, ChargeMadePayloadSeveralBoolean, ChargeMadePayloadSeveralNumber, or *ChargeMadePayloadSeveralUnknown for JSON that is none of these.
+	// Value is nil, *ChargeMadePayloadSeveralObject, ChargeMadePayloadSeveralArray, ChargeMadePayloadSeveralBoolean, ChargeMadePayloadSeveralNumber, or *ChargeMadePayloadSeveralUnknown for other JSON.
 	Value ChargeMadePayloadSeveralVariant
 }
 
@@ -484,7 +484,7 @@ func (ChargeMadePayloadSeveralBoolean) isChargeMadePayloadSeveral() {}
 
 func (ChargeMadePayloadSeveralNumber) isChargeMadePayloadSeveral() {}
 
-// ChargeMadePayloadSeveralUnknown keeps JSON that is none of the variants of ChargeMadePayloadSeveral.
+// ChargeMadePayloadSeveralUnknown holds JSON that is not a variant of ChargeMadePayloadSeveral.
 type ChargeMadePayloadSeveralUnknown struct {
 	Raw json.RawMessage
 }
@@ -534,9 +534,9 @@ type ChargeMadePayloadSeveralBoolean bool
 // ChargeMadePayloadSeveralNumber is the variant number of ChargeMadePayloadSeveral.
 type ChargeMadePayloadSeveralNumber float64
 
-// ChargeMadePayloadAt is the member at of ChargeMadePayload, whose JSON type tells which variant it holds.
+// ChargeMadePayloadAt is the member at of ChargeMadePayload, whose JSON type selects the variant.
 type ChargeMadePayloadAt struct {
-	// Value is nil, ChargeMadePayloadAtNumber, ChargeMadePayloadAtString, or *ChargeMadePayloadAtUnknown for JSON that is none of these.
+	// Value is nil, ChargeMadePayloadAtNumber, ChargeMadePayloadAtString, or *ChargeMadePayloadAtUnknown for other JSON.
 	Value ChargeMadePayloadAtVariant
 }
 
@@ -549,7 +549,7 @@ func (ChargeMadePayloadAtNumber) isChargeMadePayloadAt() {}
 
 func (ChargeMadePayloadAtString) isChargeMadePayloadAt() {}
 
-// ChargeMadePayloadAtUnknown keeps JSON that is none of the variants of ChargeMadePayloadAt.
+// ChargeMadePayloadAtUnknown holds JSON that is not a variant of ChargeMadePayloadAt.
 type ChargeMadePayloadAtUnknown struct {
 	Raw json.RawMessage
 }
@@ -595,9 +595,9 @@ func (v ChargeMadePayloadAtString) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeValue(v.Value)
 }
 
-// ChargeMadePayloadName is the member name of ChargeMadePayload, whose JSON type tells which variant it holds.
+// ChargeMadePayloadName is the member name of ChargeMadePayload, whose JSON type selects the variant.
 type ChargeMadePayloadName struct {
-	// Value is nil, ChargeMadePayloadNameString, ChargeMadePayloadNameBoolean, or *ChargeMadePayloadNameUnknown for JSON that is none of these.
+	// Value is nil, ChargeMadePayloadNameString, ChargeMadePayloadNameBoolean, or *ChargeMadePayloadNameUnknown for other JSON.
 	Value ChargeMadePayloadNameVariant
 }
 
@@ -610,7 +610,7 @@ func (ChargeMadePayloadNameString) isChargeMadePayloadName() {}
 
 func (ChargeMadePayloadNameBoolean) isChargeMadePayloadName() {}
 
-// ChargeMadePayloadNameUnknown keeps JSON that is none of the variants of ChargeMadePayloadName.
+// ChargeMadePayloadNameUnknown holds JSON that is not a variant of ChargeMadePayloadName.
 type ChargeMadePayloadNameUnknown struct {
 	Raw json.RawMessage
 }
@@ -661,9 +661,9 @@ func (v ChargeMadePayloadNameString) Known() bool {
 // ChargeMadePayloadNameBoolean is the variant boolean of ChargeMadePayloadName.
 type ChargeMadePayloadNameBoolean bool
 
-// ChargeMadePayloadLevel is the member level of ChargeMadePayload, whose JSON type tells which variant it holds.
+// ChargeMadePayloadLevel is the member level of ChargeMadePayload, whose JSON type selects the variant.
 type ChargeMadePayloadLevel struct {
-	// Value is nil, Level, ChargeMadePayloadLevelNumber, or *ChargeMadePayloadLevelUnknown for JSON that is none of these.
+	// Value is nil, Level, ChargeMadePayloadLevelNumber, or *ChargeMadePayloadLevelUnknown for other JSON.
 	Value ChargeMadePayloadLevelVariant
 }
 
@@ -676,7 +676,7 @@ func (Level) isChargeMadePayloadLevel() {}
 
 func (ChargeMadePayloadLevelNumber) isChargeMadePayloadLevel() {}
 
-// ChargeMadePayloadLevelUnknown keeps JSON that is none of the variants of ChargeMadePayloadLevel.
+// ChargeMadePayloadLevelUnknown holds JSON that is not a variant of ChargeMadePayloadLevel.
 type ChargeMadePayloadLevelUnknown struct {
 	Raw json.RawMessage
 }
@@ -709,9 +709,9 @@ func (v ChargeMadePayloadLevel) MarshalJSON() ([]byte, error) {
 // ChargeMadePayloadLevelNumber is the variant number of ChargeMadePayloadLevel.
 type ChargeMadePayloadLevelNumber float64
 
-// ChargeMadePayloadOff is the member off of ChargeMadePayload, whose JSON type tells which variant it holds.
+// ChargeMadePayloadOff is the member off of ChargeMadePayload, whose JSON type selects the variant.
 type ChargeMadePayloadOff struct {
-	// Value is nil, ChargeMadePayloadOffBoolean, *ChargeMadePayloadOffObject, or *ChargeMadePayloadOffUnknown for JSON that is none of these.
+	// Value is nil, ChargeMadePayloadOffBoolean, *ChargeMadePayloadOffObject, or *ChargeMadePayloadOffUnknown for other JSON.
 	Value ChargeMadePayloadOffVariant
 }
 
@@ -724,7 +724,7 @@ func (ChargeMadePayloadOffBoolean) isChargeMadePayloadOff() {}
 
 func (*ChargeMadePayloadOffObject) isChargeMadePayloadOff() {}
 
-// ChargeMadePayloadOffUnknown keeps JSON that is none of the variants of ChargeMadePayloadOff.
+// ChargeMadePayloadOffUnknown holds JSON that is not a variant of ChargeMadePayloadOff.
 type ChargeMadePayloadOffUnknown struct {
 	Raw json.RawMessage
 }
@@ -776,9 +776,9 @@ func (v *ChargeMadePayloadOffObject) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// ChargeMadePayloadMethod is the member method of ChargeMadePayload, whose JSON type, and of an object the member kind, tells which variant it holds.
+// ChargeMadePayloadMethod is the member method of ChargeMadePayload, whose JSON type and, for an object, the member kind select the variant.
 type ChargeMadePayloadMethod struct {
-	// Value is nil, ChargeMadePayloadMethodString, *Card, *Bank, or *ChargeMadePayloadMethodUnknown for JSON that is none of these.
+	// Value is nil, ChargeMadePayloadMethodString, *Card, *Bank, or *ChargeMadePayloadMethodUnknown for other JSON.
 	Value ChargeMadePayloadMethodVariant
 }
 
@@ -793,7 +793,7 @@ func (*Card) isChargeMadePayloadMethod() {}
 
 func (*Bank) isChargeMadePayloadMethod() {}
 
-// ChargeMadePayloadMethodUnknown keeps JSON that is none of the variants of ChargeMadePayloadMethod.
+// ChargeMadePayloadMethodUnknown holds JSON that is not a variant of ChargeMadePayloadMethod.
 type ChargeMadePayloadMethodUnknown struct {
 	Raw json.RawMessage
 }
@@ -836,9 +836,9 @@ func (v ChargeMadePayloadMethod) MarshalJSON() ([]byte, error) {
 // ChargeMadePayloadMethodString is the variant string of ChargeMadePayloadMethod.
 type ChargeMadePayloadMethodString string
 
-// ChargeMadePayloadTargetOr is the member targetOr of ChargeMadePayload, whose JSON type, and of an object the members, tells which variant it holds.
+// ChargeMadePayloadTargetOr is the member targetOr of ChargeMadePayload, whose JSON type and, for an object, the members select the variant.
 type ChargeMadePayloadTargetOr struct {
-	// Value is nil, *ByEmail, *ByPhone, ChargeMadePayloadTargetOrArray, or *ChargeMadePayloadTargetOrUnknown for JSON that is none of these.
+	// Value is nil, *ByEmail, *ByPhone, ChargeMadePayloadTargetOrArray, or *ChargeMadePayloadTargetOrUnknown for other JSON.
 	Value ChargeMadePayloadTargetOrVariant
 }
 
@@ -853,7 +853,7 @@ func (*ByPhone) isChargeMadePayloadTargetOr() {}
 
 func (ChargeMadePayloadTargetOrArray) isChargeMadePayloadTargetOr() {}
 
-// ChargeMadePayloadTargetOrUnknown keeps JSON that is none of the variants of ChargeMadePayloadTargetOr.
+// ChargeMadePayloadTargetOrUnknown holds JSON that is not a variant of ChargeMadePayloadTargetOr.
 type ChargeMadePayloadTargetOrUnknown struct {
 	Raw json.RawMessage
 }
@@ -895,9 +895,9 @@ func (v ChargeMadePayloadTargetOr) MarshalJSON() ([]byte, error) {
 // ChargeMadePayloadTargetOrArray is the variant array of ChargeMadePayloadTargetOr.
 type ChargeMadePayloadTargetOrArray []Target
 
-// ChargeMadePayloadInline is the member inline of ChargeMadePayload, whose members tell which variant it holds.
+// ChargeMadePayloadInline is the member inline of ChargeMadePayload, whose members select the variant.
 type ChargeMadePayloadInline struct {
-	// Value is nil, a pointer to a variant, or *ChargeMadePayloadInlineUnknown for an object that is none of them, or may be several.
+	// Value is nil, a pointer to a variant, or *ChargeMadePayloadInlineUnknown for an object that matches no variant, or several.
 	Value ChargeMadePayloadInlineVariant
 }
 
@@ -910,7 +910,7 @@ func (*ChargeMadePayloadInlineWidth) isChargeMadePayloadInline() {}
 
 func (*ChargeMadePayloadInlineHeight) isChargeMadePayloadInline() {}
 
-// ChargeMadePayloadInlineUnknown keeps an object that is none of the variants of ChargeMadePayloadInline.
+// ChargeMadePayloadInlineUnknown holds an object that is not a variant of ChargeMadePayloadInline.
 type ChargeMadePayloadInlineUnknown struct {
 	Raw json.RawMessage
 }
@@ -936,7 +936,7 @@ var unionChargeMadePayloadInline = eventsimpl.MemberUnion[ChargeMadePayloadInlin
 	},
 }
 
-// UnmarshalJSON reads the variant whose member is there.
+// UnmarshalJSON reads the variant whose member is present.
 func (v *ChargeMadePayloadInline) UnmarshalJSON(b []byte) error {
 	return unionChargeMadePayloadInline.Decode(b, &v.Value)
 }
@@ -964,9 +964,9 @@ func (v *ChargeMadePayloadInlineHeight) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// ChargeMadePayloadOuter is the member outer of ChargeMadePayload, whose JSON type tells which variant it holds.
+// ChargeMadePayloadOuter is the member outer of ChargeMadePayload, whose JSON type selects the variant.
 type ChargeMadePayloadOuter struct {
-	// Value is nil, ChargeMadePayloadOuterNumber, ChargeMadePayloadOuterBoolean, *Customer, or *ChargeMadePayloadOuterUnknown for JSON that is none of these.
+	// Value is nil, ChargeMadePayloadOuterNumber, ChargeMadePayloadOuterBoolean, *Customer, or *ChargeMadePayloadOuterUnknown for other JSON.
 	Value ChargeMadePayloadOuterVariant
 }
 
@@ -981,7 +981,7 @@ func (ChargeMadePayloadOuterBoolean) isChargeMadePayloadOuter() {}
 
 func (*Customer) isChargeMadePayloadOuter() {}
 
-// ChargeMadePayloadOuterUnknown keeps JSON that is none of the variants of ChargeMadePayloadOuter.
+// ChargeMadePayloadOuterUnknown holds JSON that is not a variant of ChargeMadePayloadOuter.
 type ChargeMadePayloadOuterUnknown struct {
 	Raw json.RawMessage
 }
@@ -1018,9 +1018,9 @@ type ChargeMadePayloadOuterNumber int64
 // ChargeMadePayloadOuterBoolean is the variant boolean of ChargeMadePayloadOuter.
 type ChargeMadePayloadOuterBoolean bool
 
-// ChargeMadePayloadLabel is the member named of ChargeMadePayload, whose JSON type tells which variant it holds.
+// ChargeMadePayloadLabel is the member named of ChargeMadePayload, whose JSON type selects the variant.
 type ChargeMadePayloadLabel struct {
-	// Value is nil, ChargeMadePayloadLabelString, *ChargeMadePayloadLabelLong, or *ChargeMadePayloadLabelUnknown for JSON that is none of these.
+	// Value is nil, ChargeMadePayloadLabelString, *ChargeMadePayloadLabelLong, or *ChargeMadePayloadLabelUnknown for other JSON.
 	Value ChargeMadePayloadLabelVariant
 }
 
@@ -1033,7 +1033,7 @@ func (ChargeMadePayloadLabelString) isChargeMadePayloadLabel() {}
 
 func (*ChargeMadePayloadLabelLong) isChargeMadePayloadLabel() {}
 
-// ChargeMadePayloadLabelUnknown keeps JSON that is none of the variants of ChargeMadePayloadLabel.
+// ChargeMadePayloadLabelUnknown holds JSON that is not a variant of ChargeMadePayloadLabel.
 type ChargeMadePayloadLabelUnknown struct {
 	Raw json.RawMessage
 }
@@ -1190,7 +1190,7 @@ func (v Bank) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeStruct(v)
 }
 
-// Method is the shared type Method, whose member kind tells which variant it holds.
+// Method is the shared type Method, whose member kind selects the variant.
 type Method struct {
 	// Value is nil, a pointer to a variant, or *MethodUnknown for a tag that the schema does not list.
 	Value MethodVariant
@@ -1205,7 +1205,7 @@ func (*Card) isMethod() {}
 
 func (*Bank) isMethod() {}
 
-// MethodUnknown keeps an object of Method whose tag the schema does not list.
+// MethodUnknown holds an object of Method whose tag the schema does not list.
 type MethodUnknown struct {
 	Raw json.RawMessage
 }
@@ -1262,9 +1262,9 @@ func (v *ByPhone) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// Target is the shared type Target, whose members tell which variant it holds.
+// Target is the shared type Target, whose members select the variant.
 type Target struct {
-	// Value is nil, a pointer to a variant, or *TargetUnknown for an object that is none of them, or may be several.
+	// Value is nil, a pointer to a variant, or *TargetUnknown for an object that matches no variant, or several.
 	Value TargetVariant
 }
 
@@ -1277,7 +1277,7 @@ func (*ByEmail) isTarget() {}
 
 func (*ByPhone) isTarget() {}
 
-// TargetUnknown keeps an object that is none of the variants of Target.
+// TargetUnknown holds an object that is not a variant of Target.
 type TargetUnknown struct {
 	Raw json.RawMessage
 }
@@ -1303,7 +1303,7 @@ var unionTarget = eventsimpl.MemberUnion[TargetVariant]{
 	},
 }
 
-// UnmarshalJSON reads the variant whose member is there.
+// UnmarshalJSON reads the variant whose member is present.
 func (v *Target) UnmarshalJSON(b []byte) error {
 	return unionTarget.Decode(b, &v.Value)
 }
@@ -1313,9 +1313,9 @@ func (v Target) MarshalJSON() ([]byte, error) {
 	return unionTarget.Encode(v.Value)
 }
 
-// Tree is the shared type Tree, whose JSON type tells which variant it holds.
+// Tree is the shared type Tree, whose JSON type selects the variant.
 type Tree struct {
-	// Value is nil, TreeString, TreeArray, TreeObject, or *TreeUnknown for JSON that is none of these.
+	// Value is nil, TreeString, TreeArray, TreeObject, or *TreeUnknown for other JSON.
 	Value TreeVariant
 }
 
@@ -1330,7 +1330,7 @@ func (TreeArray) isTree() {}
 
 func (TreeObject) isTree() {}
 
-// TreeUnknown keeps JSON that is none of the variants of Tree.
+// TreeUnknown holds JSON that is not a variant of Tree.
 type TreeUnknown struct {
 	Raw json.RawMessage
 }
@@ -1361,9 +1361,9 @@ func (v Tree) MarshalJSON() ([]byte, error) {
 	return unionTree.Encode(v.Value)
 }
 
-// Code is the shared type Code, whose JSON type tells which variant it holds.
+// Code is the shared type Code, whose JSON type selects the variant.
 type Code struct {
-	// Value is nil, CodeString, CodeNumber, or *CodeUnknown for JSON that is none of these.
+	// Value is nil, CodeString, CodeNumber, or *CodeUnknown for other JSON.
 	Value CodeVariant
 }
 
@@ -1376,7 +1376,7 @@ func (CodeString) isCode() {}
 
 func (CodeNumber) isCode() {}
 
-// CodeUnknown keeps JSON that is none of the variants of Code.
+// CodeUnknown holds JSON that is not a variant of Code.
 type CodeUnknown struct {
 	Raw json.RawMessage
 }

@@ -50,7 +50,7 @@ func (v *PaymentMadePayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// PaymentMadePayloadMethodBoth is the member methodBoth of PaymentMadePayload, whose member kind tells which variant it holds.
+// PaymentMadePayloadMethodBoth is the member methodBoth of PaymentMadePayload, whose member kind selects the variant.
 type PaymentMadePayloadMethodBoth struct {
 	// Value is nil, a pointer to a variant, or *PaymentMadePayloadMethodBothUnknown for a tag that the schema does not list.
 	Value PaymentMadePayloadMethodBothVariant
@@ -65,7 +65,7 @@ func (*Card) isPaymentMadePayloadMethodBoth() {}
 
 func (*Bank) isPaymentMadePayloadMethodBoth() {}
 
-// PaymentMadePayloadMethodBothUnknown keeps an object of PaymentMadePayloadMethodBoth whose tag the schema does not list.
+// PaymentMadePayloadMethodBothUnknown holds an object of PaymentMadePayloadMethodBoth whose tag the schema does not list.
 type PaymentMadePayloadMethodBothUnknown struct {
 	Raw json.RawMessage
 }
@@ -102,7 +102,7 @@ func (v PaymentMadePayloadMethodBoth) MarshalJSON() ([]byte, error) {
 	return unionPaymentMadePayloadMethodBoth.Encode(v.Value)
 }
 
-// PaymentMadePayloadInline is the member inline of PaymentMadePayload, whose member op tells which variant it holds.
+// PaymentMadePayloadInline is the member inline of PaymentMadePayload, whose member op selects the variant.
 type PaymentMadePayloadInline struct {
 	// Value is nil, a pointer to a variant, or *PaymentMadePayloadInlineUnknown for a tag that the schema does not list.
 	Value PaymentMadePayloadInlineVariant
@@ -117,7 +117,7 @@ func (*PaymentMadePayloadInlineAdd) isPaymentMadePayloadInline() {}
 
 func (*PaymentMadePayloadInlineRemove) isPaymentMadePayloadInline() {}
 
-// PaymentMadePayloadInlineUnknown keeps an object of PaymentMadePayloadInline whose tag the schema does not list.
+// PaymentMadePayloadInlineUnknown holds an object of PaymentMadePayloadInline whose tag the schema does not list.
 type PaymentMadePayloadInlineUnknown struct {
 	Raw json.RawMessage
 }
@@ -300,7 +300,7 @@ const PaymentStepEventName = "payment.step"
 // PaymentStepArguments are the arguments of payment.step.
 type PaymentStepArguments = eventsimpl.NoArguments
 
-// PaymentStepPayload is the payload of payment.step, whose member step tells which variant it holds.
+// PaymentStepPayload is the payload of payment.step, whose member step selects the variant.
 //
 // A union written in place is the payload.
 type PaymentStepPayload struct {
@@ -317,7 +317,7 @@ func (*PaymentStepPayloadBegin) isPaymentStepPayload() {}
 
 func (*PaymentStepPayloadEnd) isPaymentStepPayload() {}
 
-// PaymentStepPayloadUnknown keeps an object of PaymentStepPayload whose tag the schema does not list.
+// PaymentStepPayloadUnknown holds an object of PaymentStepPayload whose tag the schema does not list.
 type PaymentStepPayloadUnknown struct {
 	Raw json.RawMessage
 }
@@ -467,7 +467,7 @@ func (v Bank) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeStruct(v)
 }
 
-// Method is the shared type Method, whose member kind tells which variant it holds.
+// Method is the shared type Method, whose member kind selects the variant.
 //
 // How somebody pays.
 type Method struct {
@@ -484,7 +484,7 @@ func (*Card) isMethod() {}
 
 func (*Bank) isMethod() {}
 
-// MethodUnknown keeps an object of Method whose tag the schema does not list.
+// MethodUnknown holds an object of Method whose tag the schema does not list.
 type MethodUnknown struct {
 	Raw json.RawMessage
 }
@@ -540,7 +540,7 @@ func (v *Dog) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// Pet is the shared type Pet, whose member petType tells which variant it holds.
+// Pet is the shared type Pet, whose member petType selects the variant.
 type Pet struct {
 	// Value is nil, a pointer to a variant, or *PetUnknown for a tag that the schema does not list.
 	Value PetVariant
@@ -555,7 +555,7 @@ func (*Cat) isPet() {}
 
 func (*Dog) isPet() {}
 
-// PetUnknown keeps an object of Pet whose tag the schema does not list.
+// PetUnknown holds an object of Pet whose tag the schema does not list.
 type PetUnknown struct {
 	Raw json.RawMessage
 }
@@ -595,7 +595,7 @@ func (v Pet) MarshalJSON() ([]byte, error) {
 	return unionPet.Encode(v.Value)
 }
 
-// Numbered is the shared type Numbered, whose member v tells which variant it holds.
+// Numbered is the shared type Numbered, whose member v selects the variant.
 type Numbered struct {
 	// Value is nil, a pointer to a variant, or *NumberedUnknown for a tag that the schema does not list.
 	Value NumberedVariant
@@ -610,7 +610,7 @@ func (*Numbered1) isNumbered() {}
 
 func (*Numbered2) isNumbered() {}
 
-// NumberedUnknown keeps an object of Numbered whose tag the schema does not list.
+// NumberedUnknown holds an object of Numbered whose tag the schema does not list.
 type NumberedUnknown struct {
 	Raw json.RawMessage
 }

@@ -39,9 +39,9 @@ func (v *ThingHappenedPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// ThingHappenedPayloadEither is the member either of ThingHappenedPayload, whose JSON type tells which variant it holds.
+// ThingHappenedPayloadEither is the member either of ThingHappenedPayload, whose JSON type selects the variant.
 type ThingHappenedPayloadEither struct {
-	// Value is nil, ThingHappenedPayloadEitherString, ThingHappenedPayloadEitherNumber, or *ThingHappenedPayloadEitherUnknown for JSON that is none of these.
+	// Value is nil, ThingHappenedPayloadEitherString, ThingHappenedPayloadEitherNumber, or *ThingHappenedPayloadEitherUnknown for other JSON.
 	Value ThingHappenedPayloadEitherVariant
 }
 
@@ -54,7 +54,7 @@ func (ThingHappenedPayloadEitherString) isThingHappenedPayloadEither() {}
 
 func (ThingHappenedPayloadEitherNumber) isThingHappenedPayloadEither() {}
 
-// ThingHappenedPayloadEitherUnknown keeps JSON that is none of the variants of ThingHappenedPayloadEither.
+// ThingHappenedPayloadEitherUnknown holds JSON that is not a variant of ThingHappenedPayloadEither.
 type ThingHappenedPayloadEitherUnknown struct {
 	Raw json.RawMessage
 }
@@ -90,9 +90,9 @@ type ThingHappenedPayloadEitherString string
 // ThingHappenedPayloadEitherNumber is the variant number of ThingHappenedPayloadEither.
 type ThingHappenedPayloadEitherNumber float64
 
-// ThingHappenedPayloadSeveral is the member several of ThingHappenedPayload, whose JSON type tells which variant it holds.
+// ThingHappenedPayloadSeveral is the member several of ThingHappenedPayload, whose JSON type selects the variant.
 type ThingHappenedPayloadSeveral struct {
-	// Value is nil, ThingHappenedPayloadSeveralString, ThingHappenedPayloadSeveralNumber, or *ThingHappenedPayloadSeveralUnknown for JSON that is none of these.
+	// Value is nil, ThingHappenedPayloadSeveralString, ThingHappenedPayloadSeveralNumber, or *ThingHappenedPayloadSeveralUnknown for other JSON.
 	Value ThingHappenedPayloadSeveralVariant
 }
 
@@ -105,7 +105,7 @@ func (ThingHappenedPayloadSeveralString) isThingHappenedPayloadSeveral() {}
 
 func (ThingHappenedPayloadSeveralNumber) isThingHappenedPayloadSeveral() {}
 
-// ThingHappenedPayloadSeveralUnknown keeps JSON that is none of the variants of ThingHappenedPayloadSeveral.
+// ThingHappenedPayloadSeveralUnknown holds JSON that is not a variant of ThingHappenedPayloadSeveral.
 type ThingHappenedPayloadSeveralUnknown struct {
 	Raw json.RawMessage
 }

@@ -13,12 +13,14 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -213,9 +215,10 @@ func until(t *testing.T, what string, f func() bool) {
 // A tab is a page of the browser. Whatever the page reports as an error, and any request to another host,
 // fails the test.
 type tab struct {
-	t   *testing.T
-	s   *site
-	ctx context.Context
+	t    *testing.T
+	s    *site  // nil for a tab of no console
+	path string // that was visited last
+	ctx  context.Context
 
 	mu   sync.Mutex
 	bad  []string
@@ -224,11 +227,20 @@ type tab struct {
 
 func (s *site) open(path string) *tab {
 	s.t.Helper()
+	p := newTab(s.t, s.address)
+	p.s = s
+	p.visit(path)
+	return p
+}
+
+// newTab opens an empty tab for pages of a host.
+func newTab(t *testing.T, host string) *tab {
+	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser)
-	s.t.Cleanup(cancel)
+	t.Cleanup(cancel)
 	ctx, stop := context.WithTimeout(ctx, 2*time.Minute)
-	s.t.Cleanup(stop)
-	p := &tab{t: s.t, s: s, ctx: ctx}
+	t.Cleanup(stop)
+	p := &tab{t: t, ctx: ctx}
 	chromedp.ListenTarget(ctx, func(e any) {
 		switch e := e.(type) {
 		case *log.EventEntryAdded:
@@ -236,18 +248,17 @@ func (s *site) open(path string) *tab {
 		case *runtime.EventExceptionThrown:
 			p.note("exception: " + e.ExceptionDetails.Error())
 		case *network.EventRequestWillBeSent:
-			if u, err := url.Parse(e.Request.URL); err != nil || u.Host != s.address && u.Scheme != "data" && u.Scheme != "chrome-error" {
+			if u, err := url.Parse(e.Request.URL); err != nil || u.Host != host && u.Scheme != "data" && u.Scheme != "chrome-error" {
 				p.note("a request to " + e.Request.URL)
 			}
 		}
 	})
 	p.do(log.Enable(), network.Enable())
-	p.visit(path)
-	s.t.Cleanup(func() {
+	t.Cleanup(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, b := range p.bad {
-			s.t.Errorf("%s: %s", path, b)
+			t.Errorf("%s: %s", p.path, b)
 		}
 	})
 	return p
@@ -280,6 +291,7 @@ func (p *tab) do(actions ...chromedp.Action) {
 
 func (p *tab) visit(path string) {
 	p.t.Helper()
+	p.path = path
 	p.do(chromedp.Navigate(p.s.url(path)), chromedp.WaitReady("body"))
 }
 
@@ -305,4 +317,39 @@ func eval[T any](p *tab, expression string) (v T) {
 func (p *tab) text(selector string) string {
 	p.t.Helper()
 	return eval[string](p, fmt.Sprintf("document.querySelector(%q)?.textContent ?? ''", selector))
+}
+
+// readAxe returns the source of axe.
+func readAxe(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "..", "bin", "axe", "node_modules", "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatalf("make browser fetches axe: %v", err)
+	}
+	return string(b)
+}
+
+// accessible has axe look at the page, light and dark.
+func (p *tab) accessible(path, axe string) {
+	p.t.Helper()
+	for _, scheme := range []string{"light", "dark"} {
+		p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
+		eval[any](p, axe+";0")
+		var found []struct {
+			ID, Help string
+			Nodes    []struct{ HTML, FailureSummary string }
+		}
+		p.do(chromedp.Evaluate("axe.run(document, {resultTypes: ['violations']}).then(r => r.violations)", &found,
+			func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }))
+		for _, v := range found {
+			for _, n := range v.Nodes {
+				p.t.Errorf("%s, %s: %s: %s: %.300s\n%s", path, scheme, v.ID, v.Help, n.HTML, n.FailureSummary)
+			}
+		}
+		// What is spoken to press a button is on it (WCAG 2.5.3).
+		for _, name := range eval[[]string](p, `[...document.querySelectorAll("[aria-label]:is(button, a)")]
+			.filter(e => !e.ariaLabel.toLowerCase().includes(e.textContent.trim().toLowerCase())).map(e => e.ariaLabel)`) {
+			p.t.Errorf("%s: the name %q has not the text", path, name)
+		}
+	}
 }

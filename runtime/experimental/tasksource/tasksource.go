@@ -1,10 +1,11 @@
-// Package tasksource is an experiment: the working group's proposal "task event sources", by which the
-// result of a tool that starts a task names the event type whose events tell of that task. It may change
-// with the proposal, or go. The package makes no promise of compatibility.
+// Package tasksource implements the working group's proposal "task event sources". With it, the result of
+// a tool that starts a task names the event type whose events report on that task. The package is an
+// experiment: it may change with the proposal or be removed. The package makes no promise of
+// compatibility.
 //
-// A server makes a [Source] with package tasksourceserver and writes it as the member eventSource of its
-// CreateTaskResult. A client reads it with [Parse] and subscribes with package tasksourceclient. The types
-// of both are those of a generated package.
+// A server creates a [Source] with package tasksourceserver and sends it as the member eventSource of its
+// CreateTaskResult. A client parses it with [Parse] and subscribes with package tasksourceclient. Both use
+// the types of a generated package.
 package tasksource
 
 import (
@@ -16,23 +17,23 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Member is the name of the member of a CreateTaskResult that holds a [Source].
+// Member is the name of the CreateTaskResult member that holds a [Source].
 const Member = "eventSource"
 
-// maxCursor bounds a cursor in bytes, as clients do.
+// maxCursor bounds a cursor in bytes, with the limit of clients.
 const maxCursor = 64 << 10
 
-// A Source says by which subscription a task is told of. See TASK-1.
+// A Source describes the subscription that reports on a task. See TASK-1.
 type Source struct {
 	// Name is the event type's name.
 	Name string `json:"name"`
-	// Input are the subscription's arguments, an object.
+	// Input is the object of the subscription's arguments.
 	Input json.RawMessage `json:"input"`
-	// InitialCursor is where the task's events begin; "" means from now.
+	// InitialCursor is the position before the task's events; "" means from now.
 	InitialCursor string `json:"initialCursor,omitempty"`
 }
 
-// New makes the source of the events of a type with these arguments, after cursor. It does not know the
+// New returns the source of a type's events after cursor, with these arguments. It does not check the
 // type: servers use package tasksourceserver, which does.
 func New[A any](event string, args A, cursor string) (*Source, error) {
 	input, err := json.Marshal(args)
@@ -49,7 +50,7 @@ func New[A any](event string, args A, cursor string) (*Source, error) {
 	return s, nil
 }
 
-// Parse reads the source of a CreateTaskResult, given as it came; nil where it names none.
+// Parse parses the source in a raw CreateTaskResult. It returns nil if the result has none.
 func Parse(result []byte) (*Source, error) {
 	members, err := wire.DecodeMembers(result)
 	if err != nil {
@@ -81,8 +82,8 @@ func (s *Source) check() error {
 	return nil
 }
 
-// Arguments decodes the arguments for the event type of that name. An argument that A does not know is an
-// error: without it the subscription would be for more than the task. See TASK-2.
+// Arguments decodes the arguments for the named event type. An argument unknown to A is an error: without
+// it, the subscription would match more than the task. See TASK-2.
 func Arguments[A any](s *Source, event string) (args A, err error) {
 	if s.Name != event {
 		return args, fmt.Errorf("task source: its event type is %q, want %q", codec.Clip(s.Name), event)
@@ -100,7 +101,7 @@ func Arguments[A any](s *Source, event string) (args A, err error) {
 	return args, nil
 }
 
-// known reports a member of input that is not null and that args did not keep.
+// known returns an error if args did not keep a non-null member of input.
 func known(input json.RawMessage, args any) error {
 	given, err := wire.DecodeMembers(input)
 	if err != nil {

@@ -1,15 +1,13 @@
-// Package eventsimpl is called by the code that mcpe-gen generates, and by nothing else: it has what generated types
-// read and write JSON with, and the file of the schemas that a generated package publishes. Programs use the generated
-// types and package events.
+// Package eventsimpl supports the types that mcpe-gen generates. It has their JSON codecs, and the file of schemas of
+// a generated package. Only generated code calls it. Programs use the generated types and package events.
 package eventsimpl
 
-// IsAtLeastVersion0_1 is referred to by generated code, so that code generated for a newer
-// runtime does not compile against this one.
+// IsAtLeastVersion0_1 exists in every runtime of version 0.1 or newer. Generated code refers to such a constant, so
+// that code for a newer runtime does not compile against this one.
 const IsAtLeastVersion0_1 = true
 
-// NoArguments are the arguments of an event type or a task that has none.
+// NoArguments is the type of arguments for an event type or a task without arguments.
 type NoArguments struct{}
 
-// UnmarshalJSON takes an object, as the types of arguments do that have members; that there is none is for the schema to
-// say.
+// UnmarshalJSON accepts any object, like other argument types. The schema rejects unwanted members.
 func (v *NoArguments) UnmarshalJSON(b []byte) error { return DecodeStruct(b, v) }

@@ -11,9 +11,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 )
 
-// Literal returns the text that all equal JSON values share: without white space, members sorted by
-// name, numbers by their exact value however many digits they have (1.0 and 1 are both 1). Enums
-// whose values have no common Go type are strings of such text.
+// Literal returns a canonical text, which is the same for all equal JSON values. It has no white
+// space, members are sorted by name, and numbers are exact however many digits they have (1.0 and 1
+// are both 1). Enums whose values lack a common Go type are strings of such text.
 func Literal(data []byte) (string, error) {
 	val := jsontext.Value(bytes.Clone(data))
 	err := val.Format(jsontext.ReorderRawObjects(true), jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
@@ -48,14 +48,14 @@ func Literal(data []byte) (string, error) {
 	return out.String(), nil
 }
 
-// exactNumber is the one text of all JSON numbers of a value: an integer, or digits and an exponent.
+// exactNumber returns the canonical text of a JSON number: a decimal, or digits and an exponent.
 func exactNumber(text string) string {
 	rest, negative := strings.CutPrefix(text, "-")
 	mantissa, exponent := rest, 0
 	if i := strings.IndexAny(rest, "eE"); i >= 0 {
 		n, err := strconv.Atoi(strings.TrimPrefix(rest[i+1:], "+"))
 		if err != nil {
-			return text // beyond any number that is compared
+			return text // too large to be compared
 		}
 		mantissa, exponent = rest[:i], n
 	}
@@ -83,8 +83,8 @@ func exactNumber(text string) string {
 	return kept
 }
 
-// DecodeLiteral reads any JSON value as its [Literal] text. Generated UnmarshalJSON methods of enums
-// with values of several types call it.
+// DecodeLiteral decodes any JSON value into its [Literal] text. Generated UnmarshalJSON methods of
+// enums with values of several types call it.
 func DecodeLiteral(data []byte, into *string) error {
 	text, err := Literal(data)
 	if err == nil {
@@ -93,7 +93,7 @@ func DecodeLiteral(data []byte, into *string) error {
 	return err
 }
 
-// EncodeLiteral returns the JSON value whose [Literal] text is given; the empty text is null.
+// EncodeLiteral returns the JSON value with the given [Literal] text; the empty text is null.
 func EncodeLiteral(text string) ([]byte, error) {
 	if text == "" {
 		return []byte("null"), nil

@@ -14,20 +14,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// Schemas are what a generated package publishes, as its file mcpe.schemas.json holds it: the descriptions of
-// its event types, and the schemas with each definition once, however many of them have it. Generated code
-// calls the methods, whose schemas are the compact JSON that is published. The text is read when something is
-// asked for first.
+// Schemas holds the content of a generated package's file mcpe.schemas.json. The file has the descriptions of the
+// package's event types, and the schemas, with each shared definition only once. Generated code calls the methods,
+// which return schemas as the published compact JSON. The first call parses the text.
 //
 // The file is {"$defs": {KEY: schema}, "refs": {KEY: [definition, …]}, "events": {NAME: {"description": …,
 // "fingerprint": …, "inputSchema": …, "payloadSchema": …}}, "tasks": {NAME: {"inputSchema": …, "updateSchema": …,
-// "resultSchema": …}}}. An event type also has what it does not leave at its default of "delivery", "meta", "source",
-// "noReplay", "match" and "mcpe", which are the fields of [events.Info], and of "tool", which readtool.All reads.
+// "resultSchema": …}}}. An event type also has those of "delivery", "meta", "source", "noReplay", "match" and "mcpe",
+// the fields of [events.Info], and of "tool", which readtool.All reads, whose values differ from the default.
 //
-// At the top of a schema $defs or definitions may be a list: of the definitions that the schema itself refers to, in
-// that order, behind an object of those that it has of its own, if any. Each definition lists in "refs" those that it
-// refers to in turn, unless there are none, and all that are reached so are published. A definition is written as
-// its KEY, or as [NAME, KEY] where it has another name in the schemas that are published.
+// At the top level of a schema, $defs or definitions may be a list. It lists the definitions that the schema itself
+// refers to, in order, after an optional object of the schema's private definitions. "refs" lists the definitions
+// that a definition refers to in turn; all reachable definitions are published. An item of a list is a KEY, or [NAME,
+// KEY] if the definition has another name in the published schemas.
 type Schemas struct {
 	read func() (*schemaFile, error)
 }
@@ -39,20 +38,20 @@ type schemaFile struct {
 	Tasks  map[string]members         `json:"tasks"`
 
 	mu    sync.Mutex
-	known map[[2]string]*published.Schema // the definitions by name and key
+	known map[[2]string]*published.Schema // definitions by name and key
 	tops  map[[3]string]*published.Schema // by kind, name and member
 }
 
-// members are the texts of an object's members.
+// members maps the names of an object's members to their texts.
 type members map[string]json.RawMessage
 
-// An eventList has the event types with their order.
+// An eventList holds the event types and their order.
 type eventList struct {
 	names  []string
 	events map[string]members
 }
 
-// UnmarshalJSON implements [json.Unmarshaler].
+// UnmarshalJSON decodes the event types and records their order.
 func (l *eventList) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &l.events); err != nil {
 		return err
@@ -74,7 +73,7 @@ func (l *eventList) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// NewSchemas returns what the text of a mcpe.schemas.json holds.
+// NewSchemas returns the schemas in the text of a mcpe.schemas.json.
 func NewSchemas(text string) *Schemas {
 	return &Schemas{read: sync.OnceValues(func() (*schemaFile, error) {
 		f := &schemaFile{known: map[[2]string]*published.Schema{}, tops: map[[3]string]*published.Schema{}}
@@ -85,8 +84,8 @@ func NewSchemas(text string) *Schemas {
 	})}
 }
 
-// Events returns the names of the event types in the order of the file. It is nil when the file cannot be
-// read, which registering an event type reports.
+// Events returns the names of the event types in the order of the file. It returns nil if the file is damaged;
+// registering an event type reports the damage.
 func (s *Schemas) Events() []string {
 	f, err := s.read()
 	if err != nil {
@@ -95,8 +94,8 @@ func (s *Schemas) Events() []string {
 	return slices.Clone(f.Events.names)
 }
 
-// Describe returns the description of an event type that the file has under its name. Where it has none, registering
-// the event type says why.
+// Describe returns the description of the named event type. If it is missing or damaged, registering the event type
+// reports the error.
 func (s *Schemas) Describe(name string) events.Info {
 	i := events.Info{Name: name}
 	d := published.Of(&i)
@@ -116,7 +115,7 @@ func (s *Schemas) Describe(name string) events.Info {
 	return i
 }
 
-// describe sets what is beside the schemas.
+// describe sets the fields of i other than the schemas.
 func (m members) describe(i *events.Info) error {
 	for _, field := range []struct {
 		name string
@@ -137,7 +136,7 @@ func (m members) describe(i *events.Info) error {
 	if m["meta"] == nil {
 		return nil
 	}
-	// Each value stays the JSON that the author wrote.
+	// Keep each value as the author's JSON.
 	var meta members
 	if err := json.Unmarshal(m["meta"], &meta); err != nil {
 		return fmt.Errorf("meta: %w", err)
@@ -153,12 +152,12 @@ func (m members) describe(i *events.Info) error {
 	return nil
 }
 
-// Event returns a member of an event type, such as "inputSchema" or "payloadSchema". It is nil when the file
-// does not have it. A schema is written out anew by each call.
+// Event returns a member of an event type, such as "inputSchema" or "payloadSchema". It returns nil if the file does
+// not have it. Each call builds the schema.
 func (s *Schemas) Event(name, member string) json.RawMessage { return s.text("events", name, member) }
 
-// Task returns a schema of a task: member is "inputSchema", "updateSchema" or "resultSchema". It is nil
-// when the file does not have it, which registering the task reports.
+// Task returns a schema of a task: member is "inputSchema", "updateSchema" or "resultSchema". It returns nil if the file does not
+// contain it; registering the task then returns an error.
 func (s *Schemas) Task(name, member string) json.RawMessage { return s.text("tasks", name, member) }
 
 func (s *Schemas) text(kind, name, member string) json.RawMessage {
@@ -173,7 +172,7 @@ func damaged(member, name string, err error) error {
 	return fmt.Errorf("mcpe.schemas.json is damaged (generate again): the %s of %s: %w", member, name, err)
 }
 
-// shared returns a schema that the file has, each time the same. Errors say that the file is damaged.
+// shared returns a schema of the file, the same one on each call. Errors report that the file is damaged.
 func (s *Schemas) shared(kind, name, member string) (*published.Schema, error) {
 	f, err := s.read()
 	if err != nil {
@@ -194,14 +193,14 @@ func (s *Schemas) shared(kind, name, member string) (*published.Schema, error) {
 	}
 	schema, err := f.top(raw)
 	if err != nil {
-		clear(f.known) // what was read of definitions that lead to the damaged one
+		clear(f.known) // forget definitions that refer to the damaged one
 		return nil, damaged(member, name, err)
 	}
 	f.tops[key] = schema
 	return schema, nil
 }
 
-// top reads a schema of an event type or a task.
+// top parses a schema of an event type or a task.
 func (f *schemaFile) top(raw json.RawMessage) (*published.Schema, error) {
 	var out bytes.Buffer
 	out.Grow(len(raw))
@@ -255,7 +254,7 @@ func (f *schemaFile) top(raw json.RawMessage) (*published.Schema, error) {
 	return s, nil
 }
 
-// list reads a list of definitions, and the object before them.
+// list parses a list of definitions, and the object before them.
 func (f *schemaFile) list(raw json.RawMessage) (refs []*published.Schema, own json.RawMessage, err error) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {
@@ -284,7 +283,7 @@ func (f *schemaFile) list(raw json.RawMessage) (refs []*published.Schema, own js
 	return refs, own, nil
 }
 
-// definition returns a definition by its name and key, with all that it leads to.
+// definition returns a definition by its name and key, with all definitions that it refers to.
 func (f *schemaFile) definition(pair [2]string) (*published.Schema, error) {
 	if d := f.known[pair]; d != nil {
 		return d, nil
@@ -298,7 +297,7 @@ func (f *schemaFile) definition(pair [2]string) (*published.Schema, error) {
 		return nil, err
 	}
 	d := &published.Schema{Name: pair[0], Head: text.Bytes()}
-	f.known[pair] = d // before what it refers to, which may refer to it
+	f.known[pair] = d // before its references, which may refer back to it
 	if list := f.Refs[pair[1]]; list != nil {
 		refs, _, err := f.list(list)
 		if err != nil {

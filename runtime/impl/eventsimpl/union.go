@@ -14,29 +14,31 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A Union is the codec of a discriminated union: one member of the object, the tag, says which
-// variant the object is. Generated code holds one Union per union type, whose variants implement
-// the sealed interface V, and calls it from the JSON methods of the struct around V.
+// A Union is the codec of a discriminated union. One member of the object, the tag, determines the
+// variant. Generated code declares one Union for each union type, whose variants implement the
+// sealed interface V, and calls it from the JSON methods of the struct that holds V.
 //
 // A Union must not be copied after its first use.
 type Union[V any] struct {
 	// Property is the name of the tag member.
 	Property string
-	// Variants makes a fresh pointer to a variant for each tag. Two tags may share a type.
+	// Variants maps each tag to a function that returns a pointer to a new variant. Two tags may
+	// share a type.
 	Variants map[string]func() V
-	// Unknown keeps an object whose tag is absent or not in Variants. When nil such an object is
-	// an error. The type it returns is written back from its MarshalJSON method or else from its
-	// field Raw.
+	// Unknown converts an object whose tag is absent or not in Variants. If Unknown is nil, such an
+	// object is an error. The returned type is encoded by its MarshalJSON method or otherwise from
+	// its field Raw.
 	Unknown func(raw stdjson.RawMessage) V
-	// Literal says that the keys of Variants are JSON texts such as 1, true or "a" instead of the
-	// values of string tags.
+	// Literal means that the keys of Variants are JSON texts such as 1, true or "a". Otherwise they
+	// are the values of string tags.
 	Literal bool
 
 	once sync.Once
 	tags map[reflect.Type][]string // of the pointed-to type, sorted
 }
 
-// Decode reads one object into a fresh variant; null stores the zero V. Unknown tags are kept raw.
+// Decode decodes one object into a new variant; null stores the zero V. Objects with unknown tags
+// go to Unknown.
 func (u *Union[V]) Decode(data []byte, into *V) error { return decodeObject(u, data, into, u.Unknown) }
 
 func (u *Union[V]) choose(data []byte, unknown bool) (func() V, error) {
@@ -60,9 +62,9 @@ func (u *Union[V]) choose(data []byte, unknown bool) (func() V, error) {
 	return nil, &events.DecodeError{Pointer: pointerTo(u.Property), Err: fmt.Errorf("%s is not a known tag", codec.Clip(string(raw)))}
 }
 
-// Encode writes v with its tag, which is put first when the variant's own fields do not write it;
-// an empty tag is filled in. A tag that belongs to another variant is an error, and so is leaving
-// it empty where the type has several. The zero V is null.
+// Encode encodes v with its tag. It inserts the tag at the front if the variant does not encode
+// one, or an empty one. The tag of another variant is an error, and so is an empty tag if the type
+// has several. The zero V is null.
 func (u *Union[V]) Encode(v V) ([]byte, error) {
 	rv, ok := inside(&v)
 	if !ok {
@@ -97,7 +99,7 @@ func (u *Union[V]) Encode(v V) ([]byte, error) {
 
 func (u *Union[V]) guesses() bool { return false }
 
-// writes reports whether values of the type get a tag.
+// writes reports whether Encode adds a tag to values of the type.
 func (u *Union[V]) writes(t reflect.Type) bool {
 	u.once.Do(u.index)
 	return u.tags[t] != nil
@@ -127,7 +129,7 @@ func (u *Union[V]) find(data []byte) (raw jsontext.Value, found bool, err error)
 	return raw, found, err
 }
 
-// key returns the key of Variants that a tag's raw value stands for.
+// key returns the key of Variants for a tag's raw value.
 func (u *Union[V]) key(raw jsontext.Value) (string, bool) {
 	if u.Literal {
 		raw = raw.Clone()
@@ -152,7 +154,7 @@ func isBlank(raw jsontext.Value) bool {
 	return false
 }
 
-// insert puts the tag first, in place of the one that is there.
+// insert puts the tag at the front, and removes the existing one if replace is set.
 func (u *Union[V]) insert(data []byte, tag string, replace bool) ([]byte, error) {
 	out := append(make([]byte, 0, len(data)+len(u.Property)+len(tag)+8), '{')
 	out, err := jsontext.AppendQuote(out, u.Property)
@@ -169,7 +171,7 @@ func (u *Union[V]) insert(data []byte, tag string, replace bool) ([]byte, error)
 		if replace && name == u.Property {
 			return
 		}
-		out, _ = jsontext.AppendQuote(append(out, ','), name) // it was read from valid JSON
+		out, _ = jsontext.AppendQuote(append(out, ','), name) // name comes from valid JSON
 		out = append(append(out, ':'), value...)
 	})
 	return append(out, '}'), err

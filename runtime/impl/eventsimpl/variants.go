@@ -13,32 +13,31 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A KindUnion is the codec of a union whose variants are of different JSON types. Generated code uses it as it does
-// a [Union].
+// A KindUnion is the codec of a union whose variants have different JSON types. Generated code uses it like a [Union].
 type KindUnion[V any] struct {
-	// String, Number, Boolean, Array and Object read a variant of that JSON type, as [Value] and [Pointer] do; nil
-	// where there is none.
+	// String, Number, Boolean, Array and Object decode a variant of that JSON type, like [Value] and [Pointer]. A
+	// function is nil if the union lacks such a variant.
 	String, Number, Boolean, Array, Object func(data []byte) (V, error)
-	// Objects tells several variants that are objects apart, in place of Object: a *Union or a *MemberUnion.
+	// Objects replaces Object if several variants are objects: a *Union or a *MemberUnion.
 	Objects Objects[V]
-	// Unknown keeps JSON of another type, and objects that are of none of Objects. When nil such JSON is an error. The
-	// type that it returns writes it back by its MarshalJSON method.
+	// Unknown converts JSON of another type, and objects that match no variant. If Unknown is nil, such JSON is an
+	// error. The returned type is encoded by its MarshalJSON method.
 	Unknown func(raw stdjson.RawMessage) V
 }
 
-// Objects tells variants that are objects apart. It is implemented by *Union and *MemberUnion.
+// Objects distinguishes variants that are objects. *Union and *MemberUnion implement it.
 type Objects[V any] interface {
-	// choose returns what makes the variant that an object is of; nil for none, which is an error unless such an
-	// object can be kept.
+	// choose returns the function that creates the variant of an object. Without a matching variant it returns nil if
+	// unknown is set, and otherwise an error.
 	choose(data []byte, unknown bool) (func() V, error)
-	// guesses reports whether what cannot be read as the chosen variant may be of none.
+	// guesses reports whether an object that cannot be decoded as the chosen variant may be an unknown one.
 	guesses() bool
-	// writes reports whether Encode has something to do for values of the type, to which no pointer leads.
+	// writes reports whether Encode must handle values of the type, which is not a pointer.
 	writes(t reflect.Type) bool
 	Encode(v V) ([]byte, error)
 }
 
-// Value reads JSON into a T, which is one of the variants V.
+// Value decodes JSON into a T, which is one of the variants V.
 func Value[V, T any](data []byte) (V, error) {
 	var v T
 	err := codec.Decode(data, &v)
@@ -46,7 +45,7 @@ func Value[V, T any](data []byte) (V, error) {
 	return out, err
 }
 
-// Pointer reads JSON into a fresh *T, which is one of the variants V.
+// Pointer decodes JSON into a new *T, which is one of the variants V.
 func Pointer[V, T any](data []byte) (V, error) {
 	v := new(T)
 	err := codec.Decode(data, v)
@@ -54,13 +53,14 @@ func Pointer[V, T any](data []byte) (V, error) {
 	return out, err
 }
 
-// DecodeValue reads JSON for the UnmarshalJSON method of a variant that holds what v points to.
+// DecodeValue decodes JSON into the value that v points to, for the UnmarshalJSON method of a variant.
 func DecodeValue(data []byte, v any) error { return codec.Decode(data, v) }
 
-// EncodeValue writes v for the MarshalJSON method of a variant that holds it.
+// EncodeValue encodes v, the value of a variant, for the variant's MarshalJSON method.
 func EncodeValue(v any) ([]byte, error) { return codec.Encode(v) }
 
-// Decode reads a value into the variant of its JSON type; null stores the zero V. Other types are kept raw.
+// Decode decodes a value into the variant of its JSON type. Null stores the zero V. Values of other types go to
+// Unknown.
 func (u *KindUnion[V]) Decode(data []byte, into *V) error {
 	read, kind := u.Object, "object"
 	switch k := jsontext.Value(data).Kind(); k {
@@ -80,7 +80,7 @@ func (u *KindUnion[V]) Decode(data []byte, into *V) error {
 			return decodeObject(u.Objects, data, into, u.Unknown)
 		}
 	default:
-		return codec.Decode(data, new(any)) // which says what is wrong
+		return codec.Decode(data, new(any)) // for its error
 	}
 	switch {
 	case read != nil:
@@ -95,7 +95,7 @@ func (u *KindUnion[V]) Decode(data []byte, into *V) error {
 	return &events.DecodeError{Err: fmt.Errorf("no variant is of type %s", kind)}
 }
 
-// Encode writes v; the zero V is null.
+// Encode encodes v; the zero V is null.
 func (u *KindUnion[V]) Encode(v V) ([]byte, error) {
 	rv, ok := inside(&v)
 	switch {
@@ -107,18 +107,17 @@ func (u *KindUnion[V]) Encode(v V) ([]byte, error) {
 	return codec.Encode(any(v))
 }
 
-// A MemberUnion is the codec of a union of objects that are told apart by what is there: each variant requires a member
-// that no other one has. Generated code uses it as it does a [Union].
+// A MemberUnion is the codec of a union of objects that are distinguished by their members. Each variant requires a
+// member that the others lack. Generated code uses it like a [Union].
 type MemberUnion[V any] struct {
-	// Variants makes a fresh pointer to a variant for the member that only this one requires.
+	// Variants maps the member that only one variant requires to a function that returns a pointer to a new variant.
 	Variants map[string]func() V
-	// Unknown keeps an object that has the member of no variant, or those of several, or that the variant cannot hold:
-	// a new variant may have a member of that name. When nil such an object is an
-	// error.
+	// Unknown converts an object that matches no variant or several, or that its variant cannot decode. The latter may
+	// be a future variant with a member of the same name. If Unknown is nil, such an object is an error.
 	Unknown func(raw stdjson.RawMessage) V
 }
 
-// Decode reads one object into a fresh variant; null stores the zero V. An object of no variant is kept raw.
+// Decode decodes one object into a new variant. Null stores the zero V. Objects that match no variant go to Unknown.
 func (u *MemberUnion[V]) Decode(data []byte, into *V) error {
 	return decodeObject(u, data, into, u.Unknown)
 }
@@ -147,7 +146,7 @@ func (u *MemberUnion[V]) guesses() bool { return true }
 
 func (u *MemberUnion[V]) writes(reflect.Type) bool { return false }
 
-// Encode writes v; the zero V is null.
+// Encode encodes v; the zero V is null.
 func (u *MemberUnion[V]) Encode(v V) ([]byte, error) {
 	if _, ok := inside(&v); !ok {
 		return []byte("null"), nil
@@ -155,7 +154,7 @@ func (u *MemberUnion[V]) Encode(v V) ([]byte, error) {
 	return codec.Encode(any(v))
 }
 
-// decodeObject reads an object into the variant that u chooses, or into one that unknown makes.
+// decodeObject decodes an object into the variant that u chooses, or into the result of unknown.
 func decodeObject[V any](u Objects[V], data []byte, into *V, unknown func(stdjson.RawMessage) V) error {
 	switch jsontext.Value(data).Kind() {
 	case 'n':
@@ -163,7 +162,7 @@ func decodeObject[V any](u Objects[V], data []byte, into *V, unknown func(stdjso
 		return nil
 	case '{':
 	default:
-		return codec.Decode(data, new(struct{})) // which says what it got and that it wants an object
+		return codec.Decode(data, new(struct{})) // for its error: got one type, want object
 	}
 	make, err := u.choose(data, unknown != nil)
 	if err != nil {
@@ -184,7 +183,7 @@ func decodeObject[V any](u Objects[V], data []byte, into *V, unknown func(stdjso
 	}
 }
 
-// keep stores JSON of no variant; what could not be written is an error.
+// keep stores JSON that matches no variant. JSON that could not be encoded later is an error.
 func keep[V any](data []byte, into *V, unknown func(stdjson.RawMessage) V) error {
 	var raw stdjson.RawMessage
 	err := codec.Decode(data, &raw)
@@ -194,7 +193,7 @@ func keep[V any](data []byte, into *V, unknown func(stdjson.RawMessage) V) error
 	return err
 }
 
-// inside is what a variant holds, pointers followed; false where that is nothing.
+// inside returns the value in a variant, following pointers. It returns false for nil.
 func inside[V any](v *V) (reflect.Value, bool) {
 	rv := reflect.ValueOf(v).Elem()
 	for rv.Kind() == reflect.Interface || rv.Kind() == reflect.Pointer {
@@ -206,7 +205,7 @@ func inside[V any](v *V) (reflect.Value, bool) {
 	return rv, true
 }
 
-// encodeUnknown writes a variant that has no tag.
+// encodeUnknown encodes a variant without a tag.
 func encodeUnknown[V any](v V, rv reflect.Value) ([]byte, error) {
 	if m, ok := any(v).(stdjson.Marshaler); ok {
 		return m.MarshalJSON()
@@ -243,7 +242,7 @@ func eachMember(data []byte, f func(name string, value jsontext.Value)) error {
 	return err
 }
 
-// malformed is an error of jsontext as a [*events.DecodeError].
+// malformed converts an error of jsontext to an [*events.DecodeError].
 func malformed(err error) error {
 	if syn, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		return &events.DecodeError{Pointer: string(syn.JSONPointer), Err: syn.Err}

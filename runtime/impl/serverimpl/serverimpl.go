@@ -1,9 +1,10 @@
-// Package serverimpl is called by the code that mcpe-gen generates, and by nothing else: it has what generated
-// registrations and emitters are made of. Programs use the generated functions and package server.
+// Package serverimpl supports the registrations and emitters that mcpe-gen generates. Only generated code calls it.
+// Programs use the generated functions and package server.
 package serverimpl
 
 import (
 	"context"
+	"reflect"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
@@ -13,33 +14,34 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// An Emitter is what generated emitters are made of: each is a type of its own with Emitter's underlying type.
+// An Emitter is the common underlying type of generated emitters.
 type Emitter server.Emitter[any]
 
-// Emit is the Emit of [server.Emitter]: p points to the payload.
+// Emit is like Emit of [server.Emitter]; p points to the payload.
 func (e *Emitter) Emit(ctx context.Context, p any, o []events.EmitOption) error {
 	return untyped.Emit(ctx, (*server.Emitter[any])(e), p, o)
 }
 
-// Hooks are the [server.Hooks] of an event type without its types.
+// Hooks holds the [server.Hooks] of an event type without type parameters.
 type Hooks struct {
 	erased *hook.Untyped[server.Subscription]
 }
 
-// NewHooks makes them. It is compiled once for all event types, whose arguments and payloads are pointers.
+// NewHooks returns the Hooks for h. It is compiled once for all event types, because their arguments and payloads are
+// pointers.
 //
 //go:noinline
 func NewHooks[PA, PP any](h *server.PointerHooks[PA, PP]) Hooks {
-	return Hooks{hook.Erase(h.Match, h.Transform, h.OnSubscribe, h.OnUnsubscribe, h.Authorize)}
+	return Hooks{hook.Erase(h.Match, h.Transform, h.PerPrincipal, h.OnSubscribe, h.OnUnsubscribe, h.Authorize)}
 }
 
-// A Check is a [server.Check] without its types. Its function is nil where the author gave none, which registering it
-// refuses.
+// A Check is a [server.Check] without type parameters. Its function is nil if the author gave none; registering such a
+// check is an error.
 type Check struct{ ask feed.Ask }
 
-// NewCheck makes a check of a method of c: method is Checker.CheckX, c may be nil.
+// NewCheck returns a check that calls a method of c. method is Checker.CheckX. c may be nil or a nil function.
 func NewCheck[C, A, P any](c C, method func(c C, ctx context.Context, args A, cursor string) (events.Page[P], error)) *Check {
-	if any(c) == nil {
+	if v := reflect.ValueOf(c); !v.IsValid() || v.Kind() == reflect.Func && v.IsNil() {
 		return &Check{}
 	}
 	return &Check{feed.Erase(func(ctx context.Context, args A, cursor string) (events.Page[P], error) {
@@ -47,9 +49,9 @@ func NewCheck[C, A, P any](c C, method func(c C, ctx context.Context, args A, cu
 	})}
 }
 
-// Register registers an event type of a generated package, which describes it under its name: it is
-// [server.Register] for a type without a check, which is nil then, [server.RegisterBoth], or [server.RegisterCheck], of
-// which the emitter is nil.
+// Register registers the named event type of a generated package. It is like [server.Register] if c is nil, and
+// otherwise like [server.RegisterBoth] or, if the source of the type is check, [server.RegisterCheck], with a nil
+// emitter.
 func Register(s *server.Server, described *eventsimpl.Schemas, name string, c *Check, h Hooks, o []server.TypeOption) (*Emitter, error) {
 	info := described.Describe(name)
 	register := untyped.RegisterEmitter

@@ -1,5 +1,4 @@
-// Package actor puts the name of the operator who asks for something into a context. It makes no promise of
-// compatibility.
+// Package actor carries the name of the acting operator in a context. It makes no promise of compatibility.
 package actor
 
 import (
@@ -7,10 +6,10 @@ import (
 	"strings"
 )
 
-// Nobody is the name of an operator without one.
+// Nobody is the name of an operator without a name.
 const Nobody = "operator"
 
-// max bounds a name, in bytes: it is kept with every attempt that was asked for.
+// max bounds a name, in bytes, because it is stored with every attempt that an operator requests.
 const max = 256
 
 type key struct{}

@@ -1,5 +1,5 @@
-// Package attemptlog encodes all attempts of one update of a subscription as one value for the durable stores, so that
-// storing a hundred costs one row.
+// Package attemptlog encodes all attempts of one update of a subscription as one value for the durable stores.
+// Storing a hundred attempts therefore takes one row.
 package attemptlog
 
 import (
@@ -15,14 +15,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// form is the first byte of an encoding.
+// form is the first byte of an encoding, the version of its format.
 const form = 1
 
-// ErrMalformed is returned for bytes that Encode has not written.
+// ErrMalformed is returned for bytes that Encode did not write.
 var ErrMalformed = errors.New("attempts are malformed")
 
-// Encode writes the attempts in order: of each its times in Unix nanoseconds, 0 for none, its numbers, and its texts with
-// their lengths before them.
+// Encode encodes attempts in order: for each its times in Unix nanoseconds, 0 for none, its numbers, and its strings
+// with their lengths.
 func Encode(attempts []operator.Attempt) []byte {
 	b := make([]byte, 0, 1+80*len(attempts))
 	b = append(b, form)
@@ -42,7 +42,7 @@ func Encode(attempts []operator.Attempt) []byte {
 	return b
 }
 
-// Decode is the reverse of Encode.
+// Decode is the inverse of Encode.
 func Decode(b []byte) (attempts []operator.Attempt, err error) {
 	if len(b) == 0 || b[0] != form {
 		return nil, ErrMalformed
@@ -74,7 +74,7 @@ func Decode(b []byte) (attempts []operator.Attempt, err error) {
 
 func clamp(n int64) int { return int(min(max(n, math.MinInt32), math.MaxInt32)) }
 
-// Latest decodes encodings, the latest of them first, into up to limit attempts, the latest first.
+// Latest decodes encodings, the latest first, into up to limit attempts, the latest first.
 func Latest(encoded [][]byte, limit int) (attempts []operator.Attempt, err error) {
 	for _, b := range encoded {
 		some, err := Decode(b)

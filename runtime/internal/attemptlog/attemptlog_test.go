@@ -25,7 +25,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// What another form has is not guessed at.
+// Data in another format are rejected.
 func TestOtherForm(t *testing.T) {
 	b := Encode(sample())
 	b[0]++
@@ -42,7 +42,7 @@ func TestLatest(t *testing.T) {
 	}
 }
 
-// What a disk has changed is an error and never a panic.
+// Data that a disk has changed cause an error and never a panic.
 func FuzzDecode(f *testing.F) {
 	whole := Encode(sample())
 	f.Add(whole)

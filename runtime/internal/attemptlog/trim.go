@@ -8,21 +8,21 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Row is what one update brought, without the attempts themselves.
+// A Row describes the attempts of one update, without the attempts themselves.
 type Row struct {
-	// Sequence ascends in the order of writing.
+	// Sequence increases in order of writing.
 	Sequence int64
-	// Last is when the latest of its attempts was made, Unix nanoseconds.
+	// Last is the time of the row's latest attempt, in Unix nanoseconds.
 	Last int64
-	// Count is how many attempts it holds, one at least.
+	// Count is the number of attempts in the row, at least one.
 	Count int
 }
 
-// A Table is where a store keeps rows.
+// A Table is the table of rows in a store.
 type Table interface {
-	// CountAttempts returns how many attempts there are.
+	// CountAttempts returns the number of attempts.
 	CountAttempts(ctx context.Context) (int, error)
-	// Crowded returns the subscriptions with more than so many attempts.
+	// Crowded returns the subscriptions with more than bound attempts.
 	Crowded(ctx context.Context, bound int) ([]string, error)
 	// OldestRows returns up to limit rows, the oldest first.
 	OldestRows(ctx context.Context, limit int) ([]Row, error)
@@ -34,17 +34,17 @@ type Table interface {
 	DeleteRowsOf(ctx context.Context, subscription string, upTo int64, limit int) error
 }
 
-// A Trimmer knows what there is to delete from a [Table]. Its zero value knows nothing yet.
+// A Trimmer tracks what must be deleted from a [Table]. Its zero value is ready to use.
 type Trimmer struct {
-	step sync.Mutex // one at a time
+	step sync.Mutex // held during a step
 
 	mu      sync.Mutex
-	atMost  int                 // attempts in the table; what went otherwise counts until they are counted
-	counted bool                // atMost and grown know of what was there before
-	grown   map[string]struct{} // subscriptions that may have more than they should
+	atMost  int                 // upper bound of the attempts in the table; attempts deleted elsewhere count until the next count
+	counted bool                // atMost and grown include earlier attempts
+	grown   map[string]struct{} // subscriptions that may exceed the bound
 }
 
-// Grew says that n attempts of a subscription were written.
+// Grew records that n attempts of a subscription were written.
 func (t *Trimmer) Grew(subscription string, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,7 +61,7 @@ func (t *Trimmer) shrank(n int) {
 	t.atMost -= n
 }
 
-// next takes a subscription that has grown.
+// next removes and returns a subscription that has grown.
 func (t *Trimmer) next() (subscription string, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,7 +72,7 @@ func (t *Trimmer) next() (subscription string, ok bool) {
 	return "", false
 }
 
-// Trim is TrimAttempts of [engine.Attempts].
+// Trim implements TrimAttempts of [engine.Attempts].
 func (t *Trimmer) Trim(ctx context.Context, table Table, b engine.AttemptBounds, now time.Time, limit int) (more bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -93,7 +93,7 @@ func (t *Trimmer) Trim(ctx context.Context, table Table, b engine.AttemptBounds,
 		}
 		n, err := t.one(ctx, table, subscription, b.PerSubscription, limit)
 		if limit -= n; err != nil || limit <= 0 {
-			t.Grew(subscription, 0) // there may be more of it
+			t.Grew(subscription, 0) // the subscription may have more
 		}
 		if err != nil {
 			return false, err
@@ -102,7 +102,7 @@ func (t *Trimmer) Trim(ctx context.Context, table Table, b engine.AttemptBounds,
 	return true, nil
 }
 
-// count counts at first, and when there may be too many.
+// count counts the attempts the first time, and when there may be too many.
 func (t *Trimmer) count(ctx context.Context, table Table, b engine.AttemptBounds) error {
 	t.mu.Lock()
 	first, before := !t.counted, t.atMost
@@ -126,11 +126,11 @@ func (t *Trimmer) count(ctx context.Context, table Table, b engine.AttemptBounds
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.counted = true
-	t.atMost += all - before // what came meanwhile may count twice, until the next time
+	t.atMost += all - before // attempts written meanwhile may count twice until the next count
 	return nil
 }
 
-// oldest deletes up to limit rows that are too old, or the oldest where there are too many.
+// oldest deletes up to limit rows that are too old, or the oldest ones if there are too many.
 func (t *Trimmer) oldest(ctx context.Context, table Table, b engine.AttemptBounds, now time.Time, limit int) (removed int, err error) {
 	rows, err := table.OldestRows(ctx, max(limit, 0))
 	if err != nil {
@@ -156,9 +156,9 @@ func (t *Trimmer) oldest(ctx context.Context, table Table, b engine.AttemptBound
 	return removed, nil
 }
 
-// one deletes up to limit rows of a subscription that the bound is kept without.
+// one deletes up to limit rows of a subscription that exceed the bound.
 func (t *Trimmer) one(ctx context.Context, table Table, subscription string, bound, limit int) (removed int, err error) {
-	rows, err := table.RowsOf(ctx, subscription, max(bound, 0)+limit) // each holds one attempt at least
+	rows, err := table.RowsOf(ctx, subscription, max(bound, 0)+limit) // each row holds at least one attempt
 	if err != nil {
 		return 0, err
 	}

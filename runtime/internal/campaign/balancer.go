@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// balance is a round-robin load balancer that knows nothing of the replicas: neither which of them live
-// nor who was where before.
+// balance returns a round-robin load balancer without health checks and without sticky sessions.
 func balance(addrs []string) http.Handler {
 	var next atomic.Uint64
 	return &httputil.ReverseProxy{

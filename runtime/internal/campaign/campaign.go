@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// principal is everybody's bearer token and user id.
+	// principal is the bearer token and user id of all consumers.
 	principal = "alice"
 	// answerTime bounds a request.
 	answerTime = 4 * time.Second
@@ -28,45 +28,45 @@ const (
 	settleTime = time.Minute
 )
 
-// Settings say how long a campaign is and what happens in it.
+// Settings configure a campaign.
 type Settings struct {
-	// Start starts the database, at the campaign's beginning. The directory is for its logs.
+	// Start starts the database at the beginning of the campaign. dir is for its logs.
 	Start func(ctx context.Context, dir string) (Database, error)
 
 	Time                               time.Duration
 	Late                               time.Duration // how much longer than planned the faults may take
 	Kills, Stops                       int           // of replicas
 	Lease                              time.Duration // of a replica
-	Deploy                             bool          // and roll back
+	Deploy                             bool          // with a rolling deploy and a rollback
 	Pollers, Streams, Typed, Receivers int
-	Guests                             int           // whose webhook subscriptions come and go, where there are receivers
-	Emitters                           int           // each second one in transactions, where the engine has them
+	Guests                             int           // with temporary webhook subscriptions, if there are receivers
+	Emitters                           int           // every second one emits in transactions, if the engine supports them
 	Transactions                       bool          // the engine has an outbox
 	Pause                              time.Duration // of an emitter
-	Restores                           int           // rounds, each with an older backup; in the place of all faults
-	First                              bool          // it ends with its first finding
+	Restores                           int           // rounds, each with an older backup, instead of faults
+	First                              bool          // stop at the first finding
 	Dir                                string        // for the replicas' logs
-	Program                            string        // that replicas run
-	Env                                []string      // for them
+	Program                            string        // of the replicas
+	Env                                []string      // for the replicas
 }
 
-// fullTime is how long a campaign with the counts of full takes.
+// fullTime is the duration of a campaign with the counts of Full.
 const fullTime = 5 * time.Minute
 
-// Scale is a count of faults of a whole campaign in the time that there is, at least 1.
+// Scale scales the fault count of a full campaign to the time available; at least 1.
 func Scale(n int, d time.Duration) int {
 	return max(1, int(float64(n)*min(1, d.Seconds()/fullTime.Seconds())))
 }
 
-// Full is the campaign in full, its counts scaled to the time that there is.
+// Full returns the settings of a full campaign, with counts scaled to the time available.
 func Full(d time.Duration) Settings {
 	return Settings{
-		Time: d, Late: 20 * time.Second, Kills: Scale(200, d), Stops: Scale(20, d), Lease: 4 * time.Second, Deploy: true, Guests: 6,
+		Time: d, Late: d, Kills: Scale(200, d), Stops: Scale(20, d), Lease: 4 * time.Second, Deploy: true, Guests: 6,
 		Pollers: 4, Streams: 8, Typed: 3, Receivers: 4, Emitters: 4, Transactions: true, Pause: 40 * time.Millisecond,
 	}
 }
 
-// A Campaign is a cluster with its consumers, and what happens to it.
+// A Campaign is a cluster with its consumers and faults.
 type Campaign struct {
 	Settings
 	db        Database
@@ -76,22 +76,21 @@ type Campaign struct {
 	hc        *http.Client
 	ledger    *ledger
 	consumers []consumer
-	newer     atomic.Bool // the next build runs somewhere
+	newer     atomic.Bool // a replica of the next build is running
 	abort     context.CancelFunc
 
 	mu       sync.Mutex
 	failures []error
-	names    []string       // of faults, in the order of the report
+	names    []string       // of faults, in order of the report
 	done     map[string]int // faults, by name
 	wanted   map[string]int
-	windows  []window               // in which deliveries may be repeated
-	lapsed   map[string][]time.Time // by receiver: when the time of a subscription was over that a refresh found so
-	unleased []window               // in which nobody can have a lease
+	windows  []window // in which deliveries may be repeated
+	unleased []window // in which no replica can have a lease
 	deaths   []death
-	killed   []time.Time // whatever the replica owned
+	killed   []time.Time // whatever shards the replica owned
 }
 
-// A window is a time in which something was wrong with a slot, or with the database when slot is nil.
+// A window is a time with a fault of a slot, or of the database if slot is nil.
 type window struct {
 	slot     *Slot
 	from, to time.Time
@@ -101,7 +100,7 @@ type window struct {
 // A death is the kill of the replica that owned the outbox.
 type death struct {
 	at   time.Time
-	next time.Time // when something came that was committed after it
+	next time.Time // when the first occurrence committed after it arrived
 }
 
 func (c *Campaign) fail(err error) {
@@ -121,9 +120,9 @@ func (c *Campaign) happened(what string) {
 	c.done[what]++
 }
 
-// Run runs a campaign and returns what came of it. The error says what must not have happened.
+// Run runs a campaign and returns its report. The error describes the findings.
 func Run(ctx context.Context, s Settings) (rep *Report, err error) {
-	c := &Campaign{Settings: s, ledger: newLedger(), done: map[string]int{}, wanted: map[string]int{}, lapsed: map[string][]time.Time{},
+	c := &Campaign{Settings: s, ledger: newLedger(), done: map[string]int{}, wanted: map[string]int{},
 		hc: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
 	defer c.hc.CloseIdleConnections()
 	ctx, c.abort = context.WithCancel(ctx)
@@ -167,19 +166,19 @@ func Run(ctx context.Context, s Settings) (rep *Report, err error) {
 	return c.drive(ctx)
 }
 
-// Replicas is how many the cluster has.
+// Replicas is the number of replicas in the cluster.
 const Replicas = 3
 
-// clockOffset is the variable by which a replica that make cluster has built is told how many seconds its clock is
-// ahead (build/main.go); clocks are those of the slots.
+// clockOffset is the variable that tells a replica built by make cluster how many seconds its clock is ahead
+// (build/main.go). clocks holds the offsets of the slots.
 const clockOffset = "MCPE_CAMPAIGN_CLOCK"
 
 var clocks = [Replicas]time.Duration{-time.Hour, 0, 2 * time.Hour}
 
-// place makes the slots, each with an address and a log.
+// place creates the slots, each with an address and a log.
 func (c *Campaign) place(callbacks string) error {
 	for i := range Replicas {
-		// Kept until all have one, so that they differ; an address is used again and again.
+		// All listeners stay open until every slot has one, so that addresses differ; a slot reuses its address.
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return err
@@ -194,8 +193,8 @@ func (c *Campaign) place(callbacks string) error {
 			name: fmt.Sprintf("replica%d", i), addr: ln.Addr().String(), database: c.db.URL(i), lease: c.Lease,
 			source: fmt.Sprintf("127.0.0.%d", i+2), callbacks: callbacks}}
 		s.lost = func() {
-			// What it could not write down as the owner any more is delivered again, by itself even. Requests that
-			// are under way come a little later.
+			// Deliveries that the replica could not store as owner are repeated, even by itself. Requests in flight
+			// arrive a little later.
 			c.happened(leaseLost)
 			c.Window("its replica lost the lease", s, time.Now().Add(-2*c.Lease), time.Now().Add(unwritten))
 		}
@@ -204,7 +203,7 @@ func (c *Campaign) place(callbacks string) error {
 	return nil
 }
 
-// subscribe makes the consumers. All begin at the cursor of before the first ticket.
+// subscribe creates the consumers. All start at a cursor before the first ticket.
 func (c *Campaign) subscribe(ctx context.Context) error {
 	base := func(kind, severity string, exact bool) caller {
 		return caller{base: c.balancer.URL, hc: c.hc, ledger: c.ledger, record: newRecord(kind, severity, exact)}
@@ -246,7 +245,7 @@ func (c *Campaign) subscribe(ctx context.Context) error {
 	return failed
 }
 
-// drive lets things happen until the time is over, waits for what is under way, and judges.
+// drive runs the faults until the time is over, waits for work in progress, and judges the result.
 func (c *Campaign) drive(ctx context.Context) (*Report, error) {
 	consuming, stopConsuming := context.WithCancel(ctx)
 	defer stopConsuming()
@@ -275,7 +274,7 @@ func (c *Campaign) drive(ctx context.Context) (*Report, error) {
 		}
 		guests.Go(func() { c.throng(visiting) })
 	}
-	// A slow machine gets more time for the faults, but not for ever.
+	// On a slow machine the faults may take longer, but not for ever.
 	faulty, end := context.WithTimeout(ctx, c.Time+c.Late)
 	defer end()
 	var faults sync.WaitGroup
@@ -322,8 +321,8 @@ func (c *Campaign) drive(ctx context.Context) (*Report, error) {
 	return r, errors.Join(c.failures...)
 }
 
-// late lets transactions commit seconds after others that began later: their rows of the outbox appear below those that
-// have been moved (REP-20).
+// late commits transactions seconds after others that began later. Their rows of the outbox come before rows that
+// were already moved (REP-20).
 func (c *Campaign) late(ctx context.Context) {
 	e := c.emitter("late", 1)
 	for i := range 3 {
@@ -338,10 +337,10 @@ func (c *Campaign) late(ctx context.Context) {
 	}
 }
 
-// emptyTime is how long after the last fault the outbox may take to be empty.
+// emptyTime bounds the time after the last fault until the outbox is empty.
 const emptyTime = 20 * time.Second
 
-// emptied waits until nothing is in the outbox.
+// emptied waits until the outbox is empty.
 func (c *Campaign) emptied(ctx context.Context) {
 	var waiting int
 	var err error
@@ -350,10 +349,10 @@ func (c *Campaign) emptied(ctx context.Context) {
 			return
 		}
 	}
-	c.fail(errors.Join(fmt.Errorf("%d occurrences are in the outbox %v after the last fault", waiting, emptyTime), err))
+	c.fail(errors.Join(fmt.Errorf("%d occurrences are still in the outbox %v after the last fault", waiting, emptyTime), err))
 }
 
-// settle waits until every consumer has what it has to get.
+// settle waits until every consumer has received everything.
 func (c *Campaign) settle(ctx context.Context) {
 	for end := time.Now().Add(settleTime); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 		if !slices.ContainsFunc(c.consumers, func(x consumer) bool {
@@ -362,10 +361,10 @@ func (c *Campaign) settle(ctx context.Context) {
 			break
 		}
 	}
-	Sleep(ctx, 500*time.Millisecond) // what should not come would come
+	Sleep(ctx, 500*time.Millisecond) // unexpected deliveries would arrive meanwhile
 }
 
-// arrived notes how long after the death of the outbox's owner the outbox went on.
+// arrived records how long after the death of its owner the outbox delivered.
 func (c *Campaign) arrived(id string, at time.Time) {
 	e, ok := c.ledger.get(id)
 	if !ok || !e.outbox {
@@ -380,7 +379,7 @@ func (c *Campaign) arrived(id string, at time.Time) {
 	}
 }
 
-// anySlot is a random one, with its turn, which nobody else has.
+// anySlot returns a random slot whose turn was free, and takes the turn.
 func (c *Campaign) anySlot() *Slot {
 	for {
 		if s := c.slots[rand.IntN(len(c.slots))]; s.turn.TryLock() {

@@ -1,12 +1,13 @@
-// Package campaign proves that replicas lose nothing: it runs three servers over one database behind a round-robin
-// balancer, with emitters, pollers, streams, clients and webhook receivers, and kills, stops and replaces them while
-// the database has faults of its own kind. Webhooks come and go meanwhile. At the end every consumer has to have what
-// was acknowledged and matches, in the order of the log, and nothing else; a receiver may have got again what its
-// replica could not write down before a fault. It prints a table and exits with 1 otherwise.
+// Package campaign shows that replicas lose nothing. It runs three servers on one database behind a round-robin
+// balancer, with emitters, pollers, streams, clients and webhook receivers. It kills, stops and replaces the servers,
+// while the database has separate faults and webhooks are added and removed. At the end, every consumer must have
+// received exactly the acknowledged occurrences that match its filter, in the order of the log; a receiver may have
+// received deliveries twice that a replica could not store before a fault. Main prints a table and exits with 1 if
+// there is a finding.
 //
-// A program for each engine calls [Main]: PostgreSQL's is below postgres, JetStream's in the module of its store. Each
-// replica is that program again, started as "campaign replica" (replica.go). The faults of replicas are in faults.go,
-// those of the database with the program, the judgement in report.go.
+// A program per engine calls [Main]: the one for PostgreSQL is in directory postgres, the one for JetStream in the
+// module of its store. Each replica is another process of that program, started as "campaign replica" (replica.go).
+// The faults of replicas are in faults.go, those of the database in the engine's program, the judgment in report.go.
 package campaign
 
 import (
@@ -18,8 +19,8 @@ import (
 	"time"
 )
 
-// Main runs the program of an engine: a replica when the first argument says so, else a campaign by the settings that
-// full returns for a time. Flags of the engine's own are in flag.CommandLine already.
+// Main runs the program of an engine: a replica if the first argument is "replica", otherwise a campaign with the
+// settings that full returns for a duration. flag.CommandLine may already have flags of the engine.
 func Main(full func(d time.Duration) Settings, open Open) {
 	if len(os.Args) > 1 && os.Args[1] == "replica" {
 		if err := ServeReplica(os.Args[2:], open); err != nil {
@@ -28,9 +29,9 @@ func Main(full func(d time.Duration) Settings, open Open) {
 		}
 		return
 	}
-	d := flag.Duration("time", fullTime, "how long faults happen; below 5 minutes there are fewer of them")
-	first := flag.Bool("first", false, "end with the first finding")
-	restores := flag.Int("restores", 0, "put an older backup back so often, in the place of all else")
+	d := flag.Duration("time", fullTime, "how long faults happen; below 5 minutes there are proportionally fewer")
+	first := flag.Bool("first", false, "stop at the first finding")
+	restores := flag.Int("restores", 0, "restore an older backup this many times, instead of all other faults")
 	flag.Parse()
 	s := full(*d)
 	s.First, s.Restores = *first, *restores

@@ -18,24 +18,24 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
-// A consumer gets tickets from the cluster until ctx ends.
+// A consumer receives tickets from the cluster until ctx ends.
 type consumer interface {
 	run(ctx context.Context)
 	result() *record
 }
 
-// A caller makes raw requests of revision 2026-07-28, so that a consumer sees what is on the wire.
+// A caller makes raw requests of revision 2026-07-28, so that it sees the messages on the wire.
 type caller struct {
 	base   string
 	hc     *http.Client
 	ledger *ledger
 	*record
-	cursor *string // where it goes on
+	cursor *string // where it continues
 }
 
 func (c *caller) result() *record { return c.record }
 
-// params are those of a poll or a stream, with more members.
+// params returns the params of a poll or a stream, with additional members.
 func (c *caller) params(more map[string]any) map[string]any {
 	p := map[string]any{"name": tickets.TicketCreatedEventName, "arguments": arguments(c.severity), "cursor": c.cursor}
 	for k, v := range more {
@@ -44,11 +44,11 @@ func (c *caller) params(more map[string]any) map[string]any {
 	return p
 }
 
-// maxAge is how long after its ticket was opened an occurrence may be stamped: it may have been tried again and again.
-// The clocks of the replicas differ by more.
+// maxAge bounds the difference between the timestamp of an occurrence and the time its ticket was opened. An
+// occurrence may have been retried many times. The clocks of the replicas differ by more.
 const maxAge = 10 * time.Minute
 
-// took notes an occurrence, which is to have the database's time (REP-8).
+// took records an occurrence. Its timestamp must be the database's time (REP-8).
 func (c *caller) took(o occurrence) {
 	c.got(o.Data.TicketID, c.ledger)
 	if e, ok := c.ledger.get(o.Data.TicketID); ok && o.Timestamp.Sub(e.Opened.Time).Abs() > maxAge {
@@ -63,12 +63,12 @@ func arguments(severity string) map[string]any {
 	return map[string]any{"severity": severity}
 }
 
-// call posts a request of an extension's method as everybody. The answer is the caller's to close.
+// call posts a request for an extension's method as the common principal. The caller closes the response.
 func call(ctx context.Context, hc *http.Client, base, method string, params map[string]any) (*http.Response, error) {
 	return callAs(ctx, hc, base, principal, method, params)
 }
 
-// callAs is [call] by the principal with that token.
+// callAs is like [call] with the principal's token.
 func callAs(ctx context.Context, hc *http.Client, base, token, method string, params map[string]any) (*http.Response, error) {
 	params["_meta"] = map[string]any{
 		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
@@ -100,8 +100,8 @@ func callAs(ctx context.Context, hc *http.Client, base, token, method string, pa
 	return resp, nil
 }
 
-// An occurrence is what consumers look at: the ticket. Some have eventIds that nobody chose, so that it shows
-// when one was appended twice.
+// An occurrence holds the data that consumers check: the ticket. Some eventIds are generated, which shows if an
+// occurrence was appended twice.
 type occurrence struct {
 	Timestamp time.Time `json:"timestamp"`
 	Data      struct {
@@ -123,7 +123,7 @@ type answer struct {
 	} `json:"error"`
 }
 
-// temporary are errors that a server answers while its database is away; any other is a finding.
+// temporary reports whether a server returns this error while its database is away; any other error is a finding.
 func temporary[T int | int64](code T) bool { return code == -32603 }
 
 // poll polls once.
@@ -168,7 +168,7 @@ func (p *poller) run(ctx context.Context) {
 	}
 }
 
-// A streamer has a stream and opens it again, at another replica, when it ends.
+// A streamer keeps a stream open: when it ends, it opens another one at another replica.
 type streamer struct{ caller }
 
 func (s *streamer) run(ctx context.Context) {
@@ -237,8 +237,8 @@ func (s *streamer) stream(ctx context.Context) error {
 	return lines.Err()
 }
 
-// A typed consumer is a program of a user's: a generated subscription on the project's client, with default
-// options or with pauses that let more faults meet more requests.
+// A typed consumer is a program like a user's: a generated subscription on the project's client. It has default
+// options, or pauses that make more faults meet more requests.
 type typed struct {
 	caller
 	mode     string

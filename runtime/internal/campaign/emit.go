@@ -14,16 +14,16 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// An emitter opens tickets at whatever replica the balancer gives it, one after the other, each under an
-// id that is kept until one replica has acknowledged it.
+// An emitter opens tickets through the balancer, one after the other. Each has an id that stays the same until a
+// replica has acknowledged it.
 type emitter struct {
 	name    string
 	base    string
 	ledger  *ledger
 	hc      *http.Client
 	pause   time.Duration
-	outbox  bool         // within a transaction of its own, two at a time
-	newer   *atomic.Bool // the next build is there
+	outbox  bool         // in transactions, two tickets at a time
+	newer   *atomic.Bool // a replica of the next build is running
 	failure func(error)
 }
 
@@ -32,10 +32,10 @@ const TicketTitle = "The printer is on fire"
 
 var severities = []string{"low", "normal", "high"}
 
-// giveUp is how often a ticket that not every build can emit is tried.
+// giveUp bounds the attempts to emit a ticket that only some builds can emit.
 const giveUp = 20
 
-// emitter is the one with that number.
+// emitter returns the emitter with that number.
 func (c *Campaign) emitter(name string, number int) *emitter {
 	return &emitter{name: name, base: c.balancer.URL, ledger: c.ledger, hc: c.hc, pause: c.Pause,
 		outbox: c.Transactions && number%2 == 1, newer: &c.newer, failure: c.fail}
@@ -44,7 +44,7 @@ func (c *Campaign) emitter(name string, number int) *emitter {
 func (e *emitter) run(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		one := func(suffix string) ticket {
-			// The answer to an earlier attempt may have been lost: what is sent again is the same.
+			// The answer to an earlier attempt may have been lost, so that a retry sends the same data.
 			return ticket{ID: fmt.Sprintf("%s-%d%s", e.name, n, suffix), Title: TicketTitle,
 				Severity: severities[rand.IntN(len(severities))], Opened: events.NewTime(time.Now().UTC())}
 		}
@@ -62,7 +62,7 @@ func (e *emitter) run(ctx context.Context) {
 	}
 }
 
-// open asks until some replica has acknowledged the tickets, also when ctx has ended: they are counted.
+// open retries until a replica has acknowledged the tickets, even after ctx has ended, because they are counted.
 func (e *emitter) open(ctx context.Context, path string, body any, all ...ticket) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -85,7 +85,7 @@ func (e *emitter) open(ctx context.Context, path string, body any, all ...ticket
 			e.failure(fmt.Errorf("%s of %s was refused: %s", path, all[0].ID, answer))
 			return
 		case all[0].Team != "" && try == giveUp:
-			return // it may stand or not
+			return // it may have been emitted
 		case time.Now().After(end):
 			e.failure(fmt.Errorf("%s of %s was never acknowledged: %d %s %w", path, all[0].ID, status, answer, err))
 			return
@@ -111,7 +111,7 @@ func (e *emitter) post(ctx context.Context, path string, body []byte) (status in
 	return resp.StatusCode, string(text), err
 }
 
-// Sleep waits and reports whether ctx goes on.
+// Sleep waits for d. It returns false if ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):

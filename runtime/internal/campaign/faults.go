@@ -16,11 +16,14 @@ const (
 	killed     = "replicas killed (SIGKILL)"
 	stopped    = "owners stopped beyond their lease (SIGSTOP)"
 	rolled     = "rolling deploys, one a rollback"
-	outboxKill = "of which the outbox's owner"
-	leaseLost  = "leases lost, by these or for slowness"
+	outboxKill = "of these, the outbox's owner"
+	leaseLost  = "leases lost, by these faults or by slowness"
 )
 
-// faults lets happen what the settings ask for, spread over the time.
+// ErrMissed is returned by a [Fault] that found no opportunity. It is retried and not counted.
+var ErrMissed = errors.New("campaign: the fault had no occasion")
+
+// faults causes the faults of the settings, spread over the time.
 func (c *Campaign) faults(ctx context.Context, wg *sync.WaitGroup) {
 	repeat := func(what string, n int, f func(context.Context) error) {
 		if n == 0 {
@@ -30,17 +33,22 @@ func (c *Campaign) faults(ctx context.Context, wg *sync.WaitGroup) {
 		every := c.Time * 9 / 10 / time.Duration(n)
 		wg.Go(func() {
 			begin := time.Now()
-			for i := range n {
+			for i := 0; i < n && ctx.Err() == nil; {
 				at := begin.Add(c.Time/50 + time.Duration(i)*every + rand.N(every/2+1))
-				// A fault that came late does not take the time of the next.
+				// A fault that came late does not delay the next one.
 				if !Sleep(ctx, time.Until(at)) {
 					return
 				}
-				if err := f(context.WithoutCancel(ctx)); err != nil {
+				err := f(context.WithoutCancel(ctx))
+				if errors.Is(err, ErrMissed) {
+					continue
+				}
+				if err != nil {
 					c.fail(fmt.Errorf("%s: %w", what, err))
 					return
 				}
 				c.happened(what)
+				i++
 			}
 		})
 	}
@@ -68,7 +76,7 @@ func (c *Campaign) faults(ctx context.Context, wg *sync.WaitGroup) {
 	}
 }
 
-// kill kills a random replica and starts another in its place.
+// kill kills a random replica and starts another one.
 func (c *Campaign) kill(ctx context.Context) error {
 	s := c.anySlot()
 	defer s.Unlock()
@@ -82,7 +90,7 @@ func (c *Campaign) kill(ctx context.Context) error {
 	return c.Kill(ctx, s, func() {})
 }
 
-// Kill kills a slot's replica, calls dead, and starts another in its place. The slot is the caller's turn.
+// Kill kills a slot's replica, calls dead, and starts another one. The caller holds the slot's turn.
 func (c *Campaign) Kill(ctx context.Context, s *Slot, dead func()) error {
 	from := time.Now()
 	s.kill()
@@ -95,7 +103,7 @@ func (c *Campaign) Kill(ctx context.Context, s *Slot, dead func()) error {
 	return s.restart(ctx)
 }
 
-// halt lets the owner of something stand still for longer than its lease, and go on.
+// halt suspends the owner of the outbox for longer than its lease, and then resumes it.
 func (c *Campaign) halt(ctx context.Context) error {
 	s := c.OwnerSlot(ctx, engine.OutboxTopic)
 	defer s.Unlock()
@@ -108,7 +116,7 @@ func (c *Campaign) halt(ctx context.Context) error {
 	return s.Resume()
 }
 
-// roll replaces the replicas one after the other by those of another build. Each ends in order.
+// roll replaces the replicas, one after the other, by those of another build. Each shuts down gracefully.
 func (c *Campaign) roll(ctx context.Context, newer bool) error {
 	c.newer.Store(true)
 	for _, s := range c.slots {

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// Names of what guests do, in the report.
+// Names of the actions of guests in the report.
 const (
 	unsubscribed = "webhooks unsubscribed"
 	expired      = "webhooks expired"
@@ -23,18 +23,18 @@ const (
 )
 
 const (
-	// quota is how many webhook subscriptions a principal may have.
+	// quota is the maximum number of webhook subscriptions of a principal.
 	quota = 8
-	// shortTTL is the time of a subscription that is to expire; stay how long a guest has one, and away how long it
-	// looks then whether anything comes.
+	// shortTTL is the TTL of a subscription that is to expire. stay is how long a guest has a subscription, and away
+	// how long it then watches for deliveries.
 	shortTTL = 3 * time.Second
 	stay     = 1500 * time.Millisecond
 	away     = 5 * time.Second
 )
 
-// A guest has a webhook for a while, under a principal of its own: it subscribes, rotates its secret and
-// unsubscribes, or lets its time pass, or is revoked, each at another replica. What comes afterwards is a finding of
-// the reception's.
+// A guest has a webhook for a while, under a separate principal. It subscribes, rotates its secret, and unsubscribes,
+// lets the subscription expire or is revoked, each at another replica. The reception reports deliveries after that as
+// findings.
 type guest struct {
 	c        *Campaign
 	number   int
@@ -60,14 +60,16 @@ func (g *guest) run(ctx context.Context) {
 	}
 }
 
-// visit has one subscription. It returns false when ctx has ended.
+// visit has one subscription. It returns false if ctx has ended.
 func (g *guest) visit(ctx context.Context, way string) bool {
 	ttl := time.Hour
 	if way == expired {
 		ttl = shortTTL
 	}
 	r := g.c.reception
-	r.now(g.endpoint, func(t *terms) { *t = terms{} })
+	// A subscription without a cursor starts at the head that its process knows, which may precede the end of an
+	// earlier visit.
+	r.now(g.endpoint, func(t *terms) { *t = terms{anew: time.Now()} })
 	until, ok := g.subscribe(ctx, ttl)
 	if !ok || !Sleep(ctx, stay) {
 		return false
@@ -78,10 +80,12 @@ func (g *guest) visit(ctx context.Context, way string) bool {
 	if until, ok = g.subscribe(ctx, ttl); !ok {
 		return false
 	}
-	if time.Now().After(before) {
-		g.c.lapse(g.endpoint.Path(), before)
-	}
-	r.now(g.endpoint, func(t *terms) { t.secret, t.since = g.secret, time.Now() })
+	r.now(g.endpoint, func(t *terms) {
+		t.secret, t.since = g.secret, time.Now()
+		if t.since.After(before) {
+			t.anew = t.since
+		}
+	})
 	g.c.happened(rotated)
 	switch way {
 	case expired:
@@ -102,7 +106,7 @@ func (g *guest) visit(ctx context.Context, way string) bool {
 	return ok && Sleep(ctx, away)
 }
 
-// again asks until it is done; false when ctx has ended.
+// again retries f until it succeeds. It returns false if ctx has ended.
 func (g *guest) again(ctx context.Context, what string, f func(context.Context) error) bool {
 	for end := time.Now().Add(settleTime); ctx.Err() == nil; {
 		bound, cancel := context.WithTimeout(ctx, answerTime)
@@ -180,7 +184,7 @@ func (g *guest) revoke(ctx context.Context) error {
 	return nil
 }
 
-// throng has more callbacks than the quota admits subscribed at once, again and again, and watches the records.
+// throng repeatedly subscribes more callbacks concurrently than the quota allows, and checks the records.
 func (c *Campaign) throng(ctx context.Context) {
 	const name = "throng"
 	var all []*guest
@@ -225,7 +229,7 @@ func (c *Campaign) throng(ctx context.Context) {
 				resp, err := callAs(bound, c.hc, c.balancer.URL, name, wire.MethodUnsubscribe, map[string]any{
 					"name": tickets.TicketCreatedEventName, "arguments": map[string]any{"severity": "high"}, "delivery": g.delivery()})
 				if err == nil {
-					_ = decode(resp, &struct{}{}) // what is not done now is in the way of the next
+					_ = decode(resp, &struct{}{}) // a subscription that remains takes a place in the next round
 				}
 			})
 		}
@@ -234,14 +238,14 @@ func (c *Campaign) throng(ctx context.Context) {
 	}
 }
 
-// count holds a principal's records to the quota.
+// count checks that a principal does not exceed the quota.
 func (c *Campaign) count(ctx context.Context, name string) {
 	for Sleep(ctx, 100*time.Millisecond) {
 		bound, cancel := context.WithTimeout(ctx, answerTime)
 		n, err := c.db.Subscriptions(bound, name)
 		cancel()
 		if err == nil && n > quota { // the database may be away
-			c.fail(fmt.Errorf("one principal has %d webhook subscriptions, %d are allowed", n, quota))
+			c.fail(fmt.Errorf("a principal has %d webhook subscriptions, but at most %d are allowed", n, quota))
 		}
 	}
 }

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// A ledger is what the emitters did.
+// A ledger records the actions of the emitters.
 type ledger struct {
 	mu      sync.Mutex
 	tickets map[string]*entry
 	retries int
 }
 
-// An entry is one occurrence that was to be emitted.
+// An entry is an occurrence that an emitter tried to emit.
 type entry struct {
 	ticket
 	outbox bool      // emitted in a transaction
-	acked  time.Time // when the emit was acknowledged; zero for never: it may stand or not
+	acked  time.Time // when the emit was acknowledged; zero if it never was, so that it may exist or not
 }
 
 func newLedger() *ledger { return &ledger{tickets: map[string]*entry{}} }
@@ -41,7 +41,7 @@ func (l *ledger) acknowledged(id string) {
 	l.tickets[id].acked = time.Now()
 }
 
-// forget takes back what a restored backup does not have.
+// forget removes the entries that a restored backup does not contain.
 func (l *ledger) forget(stand map[string]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +62,7 @@ func (l *ledger) get(id string) (entry, bool) {
 	return *e, true
 }
 
-// expected returns the acknowledged ids that a consumer with that filter has to get.
+// expected returns the acknowledged ids that a consumer with that filter must receive.
 func (l *ledger) expected(severity string) (ids []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,24 +75,24 @@ func (l *ledger) expected(severity string) (ids []string) {
 	return ids
 }
 
-// A record is what one consumer got.
+// A record holds the occurrences that one consumer received.
 type record struct {
 	kind, severity string
-	// exact tells that the consumer sees the wire as it is: nothing may come twice, and all in the
-	// order of the log. A client that deduplicates is not, and neither is a receiver.
+	// exact says that the consumer sees the messages on the wire. Nothing may be repeated, and everything must be in
+	// the order of the log. It is not set for a receiver or a client that deduplicates.
 	exact bool
 
 	mu        sync.Mutex
 	seen      map[string]int
 	order     []string
 	truncated int
-	gapAt     int // how long order was at the last gap
-	troubles  int // requests that failed: they are made again
+	gapAt     int // length of order at the last gap
+	troubles  int // failed requests, which are repeated
 	latency   []time.Duration
-	came      []time.Time // what was new
+	came      []time.Time // times of new occurrences
 	fatal     error
 	arrivals  func(id string, at time.Time)
-	again     func(err error) // told when something comes twice that may not
+	again     func(err error) // called for a repetition that is not allowed
 }
 
 func newRecord(kind, severity string, exact bool) *record {
@@ -115,14 +115,14 @@ func (r *record) got(id string, l *ledger) {
 	}
 	r.mu.Unlock()
 	if again != nil {
-		again(fmt.Errorf("%s of %q: %s came again", r.kind, r.severity, id))
+		again(fmt.Errorf("%s of %q: %s was repeated", r.kind, r.severity, id))
 	}
 	if arrivals != nil {
 		arrivals(id, now)
 	}
 }
 
-// afterwards is how long after each of those times something new came, where something did.
+// afterwards returns, for each of the times, how long after it something new arrived, if anything did.
 func (r *record) afterwards(times []time.Time) (waits []time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,7 +156,7 @@ func (r *record) fail(err error) {
 	}
 }
 
-// missing returns those of ids that have not come.
+// missing returns the ids that have not arrived.
 func (r *record) missing(ids []string) (none []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,39 +15,39 @@ import (
 )
 
 const (
-	// listening is the line by which a replica says that it serves.
+	// listening is the log line of a replica that accepts requests.
 	listening = "campaign: listening on"
-	// startTime and endTime bound the start and the orderly end of a replica, while the database has faults.
+	// startTime and endTime bound the start and the graceful shutdown of a replica while the database has faults.
 	startTime = 30 * time.Second
 	endTime   = 30 * time.Second
-	// quitTime is how long one that is made to say what its goroutines do may take for that.
+	// quitTime bounds how long a replica may take to dump its goroutines.
 	quitTime = 10 * time.Second
 )
 
-// A Slot is a place of the cluster: one replica after the other runs in it, at the same address.
+// A Slot is a place in the cluster: its replicas run one after the other, at the same address.
 type Slot struct {
 	number  int
 	program string
 	env     []string
 	log     io.Writer // of all its replicas
-	lost    func()    // told when a replica says that it has lost its lease
+	lost    func()    // called when a replica logs that it has lost its lease
 
-	turn sync.Mutex // held by who starts, stops, kills or holds it
+	turn sync.Mutex // held while starting, stopping, killing or pausing the replica
 
 	mu      sync.Mutex
 	options replicaOptions
-	process *replica // nil while none runs
+	process *replica // nil if no replica runs
 }
 
 // A replica is a running process.
 type replica struct {
 	cmd   *exec.Cmd
-	ready chan struct{} // closed when it serves
+	ready chan struct{} // closed when it accepts requests
 	done  chan struct{} // closed when it has ended
 	err   error         // of Wait; read after done
 }
 
-// start starts a replica and waits until it serves. The slot is the caller's turn.
+// start starts a replica and waits until it accepts requests. The caller holds the slot's turn.
 func (s *Slot) start(ctx context.Context) error {
 	s.mu.Lock()
 	args := s.options.args()
@@ -87,15 +87,15 @@ func (s *Slot) start(ctx context.Context) error {
 	case <-p.ready:
 		return nil
 	case <-p.done:
-		return fmt.Errorf("%s ended when it started: %w", s.options.name, p.err)
+		return fmt.Errorf("%s ended during its start: %w", s.options.name, p.err)
 	case <-timer.C:
-		return fmt.Errorf("%s does not serve after %v", s.options.name, startTime)
+		return fmt.Errorf("%s does not accept requests after %v", s.options.name, startTime)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// restart starts a replica until one serves: a database that is away lets it end.
+// restart starts replicas until one accepts requests: a replica exits if the database is away.
 func (s *Slot) restart(ctx context.Context) error {
 	for {
 		err := s.start(ctx)
@@ -111,19 +111,19 @@ func (s *Slot) restart(ctx context.Context) error {
 	}
 }
 
-// Number is the slot's, from 0 to Replicas-1.
+// Number returns the slot's number, from 0 to Replicas-1.
 func (s *Slot) Number() int { return s.number }
 
-// Name is its replicas' in leases.
+// Name returns the name of its replicas in leases.
 func (s *Slot) Name() string { return s.options.name }
 
-// Lock takes the turn: nobody else starts, stops, kills or holds its replica until Unlock.
+// Lock takes the slot's turn: until Unlock, no one else starts, stops, kills or pauses its replica.
 func (s *Slot) Lock() { s.turn.Lock() }
 
-// Unlock gives the turn back.
+// Unlock releases the turn.
 func (s *Slot) Unlock() { s.turn.Unlock() }
 
-// Pause lets its replica, if one runs, stand still until Resume. The slot is the caller's turn.
+// Pause suspends its replica, if one runs, until Resume. The caller holds the slot's turn.
 func (s *Slot) Pause() error {
 	if p := s.running(); p != nil {
 		return Pause(p.cmd.Process)
@@ -131,7 +131,7 @@ func (s *Slot) Pause() error {
 	return nil
 }
 
-// Resume lets its replica go on.
+// Resume resumes its replica.
 func (s *Slot) Resume() error {
 	if p := s.running(); p != nil {
 		return Resume(p.cmd.Process)
@@ -145,7 +145,7 @@ func (s *Slot) running() *replica {
 	return s.process
 }
 
-// kill ends the replica as kill -9 does.
+// kill kills the replica with SIGKILL.
 func (s *Slot) kill() {
 	p := s.running()
 	if p == nil {
@@ -158,7 +158,7 @@ func (s *Slot) kill() {
 	<-p.done
 }
 
-// dump ends the replica with what its goroutines do, which its log shows then.
+// dump ends the replica with a dump of its goroutines, which appears in its log.
 func (s *Slot) dump() {
 	p := s.running()
 	if p == nil {
@@ -171,7 +171,7 @@ func (s *Slot) dump() {
 }
 
 func (p *replica) quit() {
-	_ = p.cmd.Process.Signal(syscall.SIGQUIT) // one that has died says nothing
+	_ = p.cmd.Process.Signal(syscall.SIGQUIT) // fails if the process has ended
 	select {
 	case <-p.done:
 	case <-time.After(quitTime):
@@ -180,7 +180,7 @@ func (p *replica) quit() {
 	}
 }
 
-// end asks the replica to end and reports anything but an orderly end.
+// end shuts the replica down gracefully, and returns an error if that fails.
 func (s *Slot) end() error {
 	p := s.running()
 	if p == nil {

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Pause lets a process stand still.
+// Pause suspends a process.
 func Pause(*os.Process) error { return errors.ErrUnsupported }
 
-// Resume lets it go on.
+// Resume resumes a process.
 func Resume(*os.Process) error { return errors.ErrUnsupported }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Pause lets a process stand still.
+// Pause suspends a process.
 func Pause(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
 
-// Resume lets it go on.
+// Resume resumes a process.
 func Resume(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

@@ -22,7 +22,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// An attempt is one request with an occurrence that a receiver got.
+// An attempt is one request with an occurrence to a receiver.
 type attempt struct {
 	receiver, event string
 	source          string // the address of the replica that made it
@@ -31,22 +31,23 @@ type attempt struct {
 	signed          time.Time // by the store's clock, in whole seconds
 }
 
-// terms are what holds for the attempts at one endpoint.
+// terms are the conditions for attempts at one endpoint.
 type terms struct {
-	over   time.Time      // of the subscription; zero while it lives
-	why    string         // it is over
-	secret webhook.Secret // that signs
-	since  time.Time      // the replica that gave the answer knows it
+	over   time.Time      // end of the subscription; zero while it lives
+	why    string         // why it ended
+	secret webhook.Secret // the signing secret
+	since  time.Time      // from when the replica that answered knows the secret
+	anew   time.Time      // when the current subscription had certainly begun: it may repeat deliveries of an earlier one
 }
 
 const (
-	// within is how long after a change everybody may act as before it (REP-11), and clockError by how much the
-	// replicas may mistake the store's clock while it is slow.
+	// within is how long after a change replicas may still act as before (REP-11). clockError is how wrong their view
+	// of the store's clock may be while the store is slow.
 	within     = 2 * time.Second
 	clockError = 500 * time.Millisecond
 )
 
-// breach tells what is wrong with an attempt by these terms.
+// breach returns an error if an attempt violates the terms.
 func (t terms) breach(a attempt, header http.Header, body []byte) error {
 	if late := a.signed.Sub(t.over); !t.over.IsZero() && late > within+clockError {
 		return fmt.Errorf("%s was attempted at %s by %s %v after its %s", a.event, a.receiver, a.source, late, t.why)
@@ -59,19 +60,19 @@ func (t terms) breach(a attempt, header http.Header, body []byte) error {
 	return nil
 }
 
-// A reception is the host of all receivers. It knows who called it, and fails at times.
+// A reception is the host of all receivers. It identifies its callers, and fails at times.
 type reception struct {
 	handler *webhook.Receiver
 	server  *httptest.Server
 
 	mu       sync.Mutex
 	attempts []attempt
-	steady   bool             // it fails no more
+	steady   bool             // it does not fail any more
 	terms    map[string]terms // by path
 	fail     func(error)
 }
 
-// restored forgets rotations: a backup that was put back signs with the secrets that it has until the next one.
+// restored forgets rotations: after a restore, replicas sign with the restored secrets until the next rotation.
 func (r *reception) restored() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,7 +91,7 @@ func (r *reception) now(e *webhook.Endpoint, change func(*terms)) {
 	r.terms[e.Path()] = t
 }
 
-// failing is the share of requests that receivers refuse.
+// failing is the fraction of requests that receivers refuse.
 const failing = 0.03
 
 func newReception(fail func(error)) (*reception, error) {
@@ -153,12 +154,12 @@ type hook struct {
 	reception *reception
 	endpoint  *webhook.Endpoint
 	ttl       time.Duration // 0 for an hour
-	every     time.Duration // between refreshes, each with another secret; 0 for none
+	every     time.Duration // between refreshes, each with a new secret; 0 for none
 
 	answers []string // to the last subscribes, with their times
 }
 
-// said is how many answers a hook keeps.
+// said is the number of answers that a hook keeps.
 const said = 40
 
 func newHook(c caller, r *reception) (*hook, error) {
@@ -166,13 +167,14 @@ func newHook(c caller, r *reception) (*hook, error) {
 	return &hook{caller: c, reception: r, endpoint: e}, err
 }
 
-// run subscribes, which any replica may be asked for, and waits for the end.
+// run subscribes at any replica, and waits for the end.
 func (h *hook) run(ctx context.Context) {
 	for {
+		asked := time.Now()
 		id, err := h.subscribe(ctx)
 		if err == nil {
 			h.endpoint.Activate(id, h.take)
-			h.refresh(ctx)
+			h.refresh(ctx, asked.Add(h.ttl))
 			return
 		}
 		if !Sleep(ctx, 50*time.Millisecond) {
@@ -183,15 +185,28 @@ func (h *hook) run(ctx context.Context) {
 	}
 }
 
-// refresh prolongs the subscription until the end, each time with a new secret.
-func (h *hook) refresh(ctx context.Context) {
+// refresh extends the subscription until the end, each time with a new secret; it lives at least until expiry. If no
+// refresh is answered before the expiry, an unanswered one may have created a subscription that has only the new
+// secret and starts at the first cursor.
+func (h *hook) refresh(ctx context.Context, expiry time.Time) {
 	for h.every > 0 && Sleep(ctx, h.every) {
 		secret := webhook.NewSecret()
 		h.endpoint.Rotate(secret, time.Minute)
 		for {
+			asked := time.Now()
+			late := asked.Add(answerTime + clockError).After(expiry)
+			if late {
+				h.reception.now(h.endpoint, func(t *terms) { t.since = time.Time{} })
+			}
 			_, err := h.subscribe(ctx)
 			if err == nil {
-				h.reception.now(h.endpoint, func(t *terms) { t.secret, t.since = secret, time.Now() })
+				expiry = asked.Add(h.ttl)
+				h.reception.now(h.endpoint, func(t *terms) {
+					t.secret, t.since = secret, time.Now()
+					if late {
+						t.anew = t.since
+					}
+				})
 				break
 			}
 			if !Sleep(ctx, 50*time.Millisecond) {
@@ -234,7 +249,7 @@ func (h *hook) subscribe(ctx context.Context) (id string, err error) {
 	return result.ID, nil
 }
 
-// A refusal is an answered error.
+// A refusal is a JSON-RPC error response.
 type refusal struct {
 	Code    int64  `json:"code"`
 	Message string `json:"message"`
@@ -242,14 +257,14 @@ type refusal struct {
 
 func (r *refusal) Error() string { return fmt.Sprintf("%d %s", r.Code, r.Message) }
 
-// decode reads the result of an answer, and closes it. The error of a refused call is a refusal.
+// decode reads the result of a response, and closes its body. The error of a refused call is a refusal.
 func decode(resp *http.Response, result any) error {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return err
 	}
-	// The SDK answers as a stream of one message.
+	// The SDK answers with a stream of one message.
 	if _, data, ok := bytes.Cut(body, []byte("data: ")); ok {
 		body = data
 	}

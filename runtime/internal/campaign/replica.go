@@ -26,7 +26,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// heartbeat is short, so that streams of a process that stands still are given up soon.
+// heartbeat is short, so that clients soon give up streams of a suspended process.
 const heartbeat = time.Second
 
 // replicaOptions are the flags of a replica's process.
@@ -45,16 +45,16 @@ func (o *replicaOptions) args() []string {
 	return args
 }
 
-// ServeReplica is the main function of a replica's process, with its arguments after the first.
+// ServeReplica runs a replica's process. args are its arguments after the first.
 func ServeReplica(args []string, open Open) error {
 	var o replicaOptions
 	fs := flag.NewFlagSet("replica", flag.ContinueOnError)
 	fs.StringVar(&o.name, "name", "", "name in logs and leases")
 	fs.StringVar(&o.addr, "addr", "", "address to listen on")
-	fs.StringVar(&o.database, "database", "", "where the store is opened")
-	fs.DurationVar(&o.lease, "lease", 0, "how long others wait for this one when it has died")
-	fs.BoolVar(&o.next, "next", false, "be the next build, whose schemas have a member more")
-	fs.StringVar(&o.source, "source", "", "address that callbacks are called from")
+	fs.StringVar(&o.database, "database", "", "address of the store")
+	fs.DurationVar(&o.lease, "lease", 0, "how long other replicas wait for a dead one")
+	fs.BoolVar(&o.next, "next", false, "run as the next build, whose schemas have an additional member")
+	fs.StringVar(&o.source, "source", "", "source address of webhook deliveries")
 	fs.StringVar(&o.callbacks, "callbacks", "", "origin of the receivers; empty for no webhooks")
 	if err := fs.Parse(args); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (o *replicaOptions) serve(ctx context.Context, open Open) (err error) {
 		return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
 	}
 	mux := http.NewServeMux()
-	handler := transport.NewHandler(es, transport.HandlerOptions{Direct: true})
+	handler := transport.NewHandler(es, transport.HandlerOptions{})
 	mux.Handle("/mcp", auth.RequireBearerToken(verify, nil)(handler))
 	mux.HandleFunc("POST /emit", desk.emit)
 	if kept.Authors != nil {
@@ -121,8 +121,8 @@ func (o *replicaOptions) serve(ctx context.Context, open Open) (err error) {
 	return err
 }
 
-// webhooks are the options of delivery to the campaign's receivers: called from an address of the
-// replica's own, so that a receiver knows who called it.
+// webhooks returns the options of delivery to the campaign's receivers. Deliveries have a source address per replica,
+// so that a receiver can identify the replica.
 func (o *replicaOptions) webhooks() *server.WebhookOptions {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(o.source)}}
 	w := &server.WebhookOptions{}
@@ -130,13 +130,13 @@ func (o *replicaOptions) webhooks() *server.WebhookOptions {
 	w.Retry.Schedule = []time.Duration{0, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second,
 		5 * time.Second, 10 * time.Second}
 	w.MinTTL, w.Quota.PerPrincipal, w.Verify.Budget = time.Second, quota, 1<<20
-	w.Retry.Suspend.Min = 1 << 30 // receivers fail on purpose, and are not to be held back for it
+	w.Retry.Suspend.Min = 1 << 30 // receivers fail on purpose, and must not be suspended for that
 	return w
 }
 
-// A ticket is what the campaign emits.
+// A ticket is the payload that the campaign emits.
 type ticket struct {
-	ID       string      `json:"id"` // and the eventId, where it is not emitted in a transaction
+	ID       string      `json:"id"` // also the eventId, unless it is emitted in a transaction
 	Title    string      `json:"title"`
 	Severity string      `json:"severity"`
 	Opened   events.Time `json:"opened"`
@@ -144,10 +144,10 @@ type ticket struct {
 	Team string `json:"team,omitempty"`
 }
 
-// errTeam refuses what this build cannot emit whole: under one id the data is always the same.
+// errTeam rejects a ticket that this build cannot emit completely, because data under one id must always be the same.
 var errTeam = errors.New("this build knows no team")
 
-// created emits ticket.created as one build of the program knows it.
+// created emits ticket.created in the version of one build.
 type created struct {
 	emit    func(ctx context.Context, t ticket) error
 	prepare func(ctx context.Context, t ticket) (store.Prepared, error)
@@ -167,7 +167,7 @@ func register(es *server.Server, build bool) (created, error) {
 		return created{
 			func(ctx context.Context, t ticket) error { return e.Emit(ctx, payload(t), events.WithID(t.ID)) },
 			func(ctx context.Context, t ticket) (store.Prepared, error) {
-				return server.Prepare(ctx, e, payload(t)) // its transaction sees to it that it is emitted once
+				return server.Prepare(ctx, e, payload(t)) // its transaction ensures that it is emitted once
 			},
 		}, err
 	}
@@ -198,7 +198,7 @@ type desk struct {
 	created created
 }
 
-// emit emits the ticket of the body. It answers 200 when that is acknowledged.
+// emit emits the ticket in the body. It answers 200 if that is acknowledged.
 func (d *desk) emit(w http.ResponseWriter, r *http.Request) {
 	var t ticket
 	if err := json.NewDecoder(r.Body).Decode(&t); err != nil {
@@ -208,8 +208,8 @@ func (d *desk) emit(w http.ResponseWriter, r *http.Request) {
 	d.answer(w, d.created.emit(r.Context(), t))
 }
 
-// transaction inserts the tickets of the body and emits them in the same transaction, unless an earlier
-// one, whose answer was lost, has done so.
+// transaction inserts the tickets in the body and emits them in the same transaction. It does nothing if an earlier
+// attempt, whose answer was lost, has succeeded.
 func (d *desk) transaction(w http.ResponseWriter, r *http.Request) {
 	var all []ticket
 	if err := json.NewDecoder(r.Body).Decode(&all); err != nil {
@@ -233,7 +233,7 @@ func (d *desk) transaction(w http.ResponseWriter, r *http.Request) {
 				return err
 			}
 		}
-		hold, _ := time.ParseDuration(r.URL.Query().Get("hold")) // others commit before it
+		hold, _ := time.ParseDuration(r.URL.Query().Get("hold")) // other transactions commit before it
 		Sleep(r.Context(), hold)
 		return nil
 	}))

@@ -12,27 +12,27 @@ import (
 	"time"
 )
 
-// A Report is what came of a campaign.
+// A Report is the result of a campaign.
 type Report struct {
 	took         time.Duration
 	acknowledged int
-	maybe        int // never acknowledged: they may stand or not
+	maybe        int // never acknowledged, so that they may exist or not
 	retries      int
-	logged       int      // entries of the log
-	names        []string // of what happened
+	logged       int      // entries in the log
+	names        []string // of faults and actions
 	done, wanted map[string]int
 	consumers    []consumed
-	failover     []time.Duration // from the death of the outbox's owner to what was committed after it
-	// From each kill of a replica to what each client got next, by what kind of client it is.
+	failover     []time.Duration // from the death of the outbox's owner to the first delivery committed after it
+	// From each kill of a replica to the next delivery to each client, by kind of client.
 	served   map[string][]time.Duration
 	attempts int            // of webhooks
-	repeats  map[string]int // of deliveries that had been accepted, by what excuses them
-	doubled  map[string]int // made by two replicas at once, by what excuses them
+	repeats  map[string]int // of accepted deliveries, by reason
+	doubled  map[string]int // made by two replicas concurrently, by reason
 	note     string
 	failures []error
 }
 
-// Short says which faults did not happen as often as they were to: the machine was too slow.
+// Short returns an error for faults that happened less often than planned, because the machine was too slow.
 func (r *Report) Short() (err error) {
 	for what, n := range r.wanted {
 		if r.done[what] < n {
@@ -42,7 +42,7 @@ func (r *Report) Short() (err error) {
 	return err
 }
 
-// consumed is the line of one consumer.
+// consumed is the report line of one consumer.
 type consumed struct {
 	kind, severity                                        string
 	expected, got, missing, foreign, repeated, disordered int
@@ -50,7 +50,7 @@ type consumed struct {
 	p50, p99, max                                         time.Duration
 }
 
-// judge compares what everybody got with what was emitted.
+// judge compares the received occurrences with the emitted ones.
 func (c *Campaign) judge(ctx context.Context, took time.Duration) *Report {
 	c.mu.Lock()
 	r := &Report{took: took, done: c.done, wanted: c.wanted,
@@ -100,7 +100,7 @@ func (l *ledger) consumed(r *record, log []string) (x consumed, err error) {
 	defer r.mu.Unlock()
 	x = consumed{kind: r.kind, severity: r.severity, expected: len(expected), got: len(r.seen), missing: len(missing),
 		truncated: r.truncated, troubles: r.troubles}
-	var want []string // what of the log it has to have seen
+	var want []string // entries of the log that it must have seen
 	for _, id := range log {
 		if e, ok := l.get(id); ok && (r.severity == "" || e.Severity == r.severity) {
 			want = append(want, id)
@@ -121,7 +121,7 @@ func (l *ledger) consumed(r *record, log []string) (x consumed, err error) {
 		}
 	}
 	fail("missing", len(missing), missing)
-	fail("that it did not ask for or nobody emitted", len(foreign), foreign)
+	fail("that it did not request or that were never emitted", len(foreign), foreign)
 	fail("gaps", r.truncated, nil)
 	if r.exact {
 		fail("repeated", x.repeated, nil)
@@ -141,10 +141,10 @@ func (l *ledger) consumed(r *record, log []string) (x consumed, err error) {
 	return x, errors.Join(err, r.fatal)
 }
 
-// stamp is how a time stands in a story: as in the replicas' logs.
+// stamp is the format of times in a story, as in the replicas' logs.
 const stamp = "15:04:05.000"
 
-// story tells all there is to know of a webhook that is missing something, while its replicas still run.
+// story describes everything known about a webhook with missing deliveries, while its replicas still run.
 func (c *Campaign) story(ctx context.Context, h *hook) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n  answers to its last subscribes:\n", h.endpoint.Path())
@@ -167,11 +167,11 @@ func (c *Campaign) story(ctx context.Context, h *hook) string {
 	return b.String()
 }
 
-// judgeAttempts holds deliveries to what may be repeated: what was accepted comes again only where the
-// replica that had delivered it died, stood still or lost its database before it could write that down.
+// judgeAttempts checks repeated deliveries. An accepted delivery may be repeated only if the replica that made it
+// died, was suspended or lost its database before it could store the result.
 func (c *Campaign) judgeAttempts(r *Report) {
 	c.reception.mu.Lock()
-	attempts := slices.Clone(c.reception.attempts)
+	attempts, holds := slices.Clone(c.reception.attempts), maps.Clone(c.reception.terms)
 	c.reception.mu.Unlock()
 	slices.SortFunc(attempts, func(a, b attempt) int { return a.begin.Compare(b.begin) })
 	r.attempts, r.repeats, r.doubled = len(attempts), map[string]int{}, map[string]int{}
@@ -181,7 +181,7 @@ func (c *Campaign) judgeAttempts(r *Report) {
 	for _, a := range attempts {
 		for _, w := range unleased {
 			if a.signed.After(w.from.Add(clockError)) && a.signed.Add(time.Second+clockError).Before(w.to) {
-				c.fail(fmt.Errorf("%s was attempted by %s at %v, when nobody could have a lease", a.event, a.source,
+				c.fail(fmt.Errorf("%s was attempted by %s at %v, when no replica could have a lease", a.event, a.source,
 					a.begin.Format(time.StampMilli)))
 			}
 		}
@@ -191,8 +191,11 @@ func (c *Campaign) judgeAttempts(r *Report) {
 		key := [2]string{a.receiver, a.event}
 		if before, ok := accepted[key]; ok {
 			why, ok := c.excused(before)
+			if !ok && before.end.Before(holds[a.receiver].anew) {
+				why, ok = "its subscription had ended and another one had begun", true
+			}
 			if r.repeats[why]++; !ok {
-				c.fail(fmt.Errorf("%s was accepted at %s from %s at %v and came again from %s at %v without a fault at that time (%s)", a.event,
+				c.fail(fmt.Errorf("%s was accepted at %s from %s at %v and repeated by %s at %v without a fault at that time (%s)", a.event,
 					a.receiver, before.source, before.end.Format(time.StampMilli), a.source, a.begin.Format(time.StampMilli), why))
 			}
 		}
@@ -200,14 +203,14 @@ func (c *Campaign) judgeAttempts(r *Report) {
 			accepted[key] = a
 		}
 	}
-	open := map[[2]string]attempt{} // the one that ends last
+	open := map[[2]string]attempt{} // the attempt that ends last
 	for _, a := range attempts {
 		key := [2]string{a.receiver, a.event}
 		before, ok := open[key]
 		if ok && before.source != a.source && a.begin.Before(before.end) {
 			why, ok := c.excused(before)
 			if r.doubled[why]++; !ok {
-				c.fail(fmt.Errorf("%s was attempted at %s by %s and %s at once, at %v, without a fault at that time (%s)", a.event, a.receiver, before.source, a.source,
+				c.fail(fmt.Errorf("%s was attempted at %s by %s and %s concurrently, at %v, without a fault at that time (%s)", a.event, a.receiver, before.source, a.source,
 					a.begin.Format(time.StampMilli), why))
 			}
 		}
@@ -217,37 +220,24 @@ func (c *Campaign) judgeAttempts(r *Report) {
 	}
 }
 
-// unwritten is how long after its answer a delivery may not be written down yet, on a machine that does other things too.
+// unwritten is how long after the response a delivery may not be stored, on a busy machine.
 const unwritten = 4 * time.Second
 
-// patience is how long a replica certainly waits for an answer: what was accepted later it may not know of.
+// patience is how long a replica certainly waits for a response: it may not know of a later acceptance.
 const patience = 3 * time.Second
 
-// lapse notes that a subscription's time may have been over before a refresh took effect: what its owner had not written
-// down by then comes again.
-func (c *Campaign) lapse(receiver string, at time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lapsed[receiver] = append(c.lapsed[receiver], at)
-}
-
-// excused tells why a delivery that was accepted may come again, or be made by another replica at once; where it may not, what
-// went wrong next.
+// excused returns why an accepted delivery may be repeated, or made by another replica concurrently. If it is not allowed, ok is
+// false and why has the next fault.
 func (c *Campaign) excused(a attempt) (why string, ok bool) {
 	if a.end.Sub(a.begin) > patience {
 		return "it was accepted late", true
 	}
 	begun := a.begin
 	if !a.signed.IsZero() && a.signed.Before(begun) {
-		begun = a.signed // a busy receiver may read it when who sent it is long dead
+		begun = a.signed // a busy receiver may read it long after its sender has died
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, at := range c.lapsed[a.receiver] {
-		if a.end.After(at.Add(-unwritten)) && a.end.Before(at.Add(clockError)) {
-			return "its time was over before a refresh of it", true
-		}
-	}
 	i := slices.IndexFunc(c.windows, func(w window) bool {
 		return (w.slot == nil || w.slot.options.source == a.source) &&
 			w.from.Before(a.end.Add(unwritten)) && w.to.After(begun)
@@ -256,7 +246,7 @@ func (c *Campaign) excused(a attempt) (why string, ok bool) {
 		return c.windows[i].why, true
 	}
 	next := window{from: a.end.Add(settleTime), why: "no fault"}
-	for _, w := range c.windows { // so long it had not been written down
+	for _, w := range c.windows { // the delivery may not have been stored until this fault
 		if (w.slot == nil || w.slot.options.source == a.source) && w.from.After(a.end) && w.from.Before(next.from) {
 			next = w
 			next.why = fmt.Sprintf("%s %v later", w.why, w.from.Sub(a.end).Round(time.Millisecond))
@@ -265,7 +255,7 @@ func (c *Campaign) excused(a attempt) (why string, ok bool) {
 	return next.why, false
 }
 
-// counted lists how many there were, by why.
+// counted lists the numbers by reason.
 func counted(by map[string]int) string {
 	total := 0
 	var list []string
@@ -283,7 +273,7 @@ func counted(by map[string]int) string {
 func (r *Report) Print(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "The campaign took %v: %d occurrences acknowledged, %d never answered, "+
-		"%d requests to emit made again; the log has %d.\n\n", r.took.Round(time.Second), r.acknowledged, r.maybe, r.retries, r.logged)
+		"%d requests to emit were repeated; the log has %d.\n\n", r.took.Round(time.Second), r.acknowledged, r.maybe, r.retries, r.logged)
 	fmt.Fprintln(tw, "fault\tdone\twanted")
 	for _, what := range r.names {
 		wanted := "-"
@@ -303,7 +293,7 @@ func (r *Report) Print(w io.Writer) {
 	}
 	tw.Flush()
 	if n := len(r.failover); n > 0 {
-		fmt.Fprintf(w, "\nFrom the kill of the outbox's owner to a delivery of what was committed after it: "+
+		fmt.Fprintf(w, "\nFrom the kill of the outbox's owner to the first delivery committed after it: "+
 			"%d times, median %v, longest %v.\n", n, round(r.failover[n/2]), round(r.failover[n-1]))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(r.served)) {
@@ -314,7 +304,7 @@ func (r *Report) Print(w io.Writer) {
 		}
 	}
 	if r.attempts > 0 {
-		fmt.Fprintf(w, "Webhooks: %d attempts; accepted deliveries repeated: %s; made by two replicas at once: %s.\n", r.attempts,
+		fmt.Fprintf(w, "Webhooks: %d attempts; accepted deliveries repeated: %s; made by two replicas concurrently: %s.\n", r.attempts,
 			counted(r.repeats), counted(r.doubled))
 	}
 	if r.note != "" {

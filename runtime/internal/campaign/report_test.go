@@ -1,15 +1,20 @@
 package campaign
 
 import (
+	"context"
+	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// The judgement finds what it is there for.
+// The judgment detects every kind of finding.
 func TestJudgement(t *testing.T) {
 	l := newLedger()
 	log := []string{"1", "2", "3", "4"}
@@ -34,8 +39,8 @@ func TestJudgement(t *testing.T) {
 		{name: "order", kind: "stream", exact: true, got: []string{"2", "1", "3", "4"}, want: "2 not in the log's order"},
 		{name: "order at a client", kind: "client, poll", got: []string{"2", "1", "3", "4"}, want: "2 not in the log's order"},
 		{name: "order at a receiver", kind: "webhook", got: []string{"2", "1", "3", "4"}},
-		{name: "what does not match", kind: "webhook", severity: "low", got: []string{"1", "2", "3"}, want: "1 that it did not ask for"},
-		{name: "what nobody emitted", kind: "webhook", got: []string{"1", "2", "3", "4", "x"}, want: "1 that it did not ask for"},
+		{name: "what does not match", kind: "webhook", severity: "low", got: []string{"1", "2", "3"}, want: "1 that it did not request"},
+		{name: "what nobody emitted", kind: "webhook", got: []string{"1", "2", "3", "4", "x"}, want: "1 that it did not request"},
 		{name: "a gap", kind: "webhook", got: log, gap: true, want: "1 gaps"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -61,7 +66,7 @@ func TestJudgement(t *testing.T) {
 	}
 }
 
-// A delivery that was accepted is repeated only after a fault of who made it, or of the database.
+// An accepted delivery is repeated only after a fault of its replica, or of the database.
 func TestJudgementOfAttempts(t *testing.T) {
 	at := time.Now()
 	one, other := &Slot{options: replicaOptions{source: "127.0.0.2"}}, &Slot{options: replicaOptions{source: "127.0.0.3"}}
@@ -69,6 +74,7 @@ func TestJudgementOfAttempts(t *testing.T) {
 		windows []window
 		refused bool
 		until   time.Duration // of the first, after the second has begun
+		anew    time.Duration // when the subscription has expired, after that as well
 		want    string
 	}{
 		"no fault":            {want: "without a fault"},
@@ -78,7 +84,9 @@ func TestJudgementOfAttempts(t *testing.T) {
 		"its replica's kill":  {windows: []window{{one, at, at, "a fault"}}},
 		"the database's":      {windows: []window{{nil, at, at, "a fault"}}},
 		"refused before that": {refused: true},
-		"at once":             {refused: true, until: time.Second, want: "at once"},
+		"an expiry":           {anew: time.Second},
+		"an expiry before":    {anew: -time.Second, want: "without a fault"},
+		"at once":             {refused: true, until: time.Second, want: "concurrently"},
 		"at once at a kill":   {refused: true, until: time.Second, windows: []window{{one, at, at, "a fault"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,11 +94,14 @@ func TestJudgementOfAttempts(t *testing.T) {
 				{receiver: "/r", event: "1", source: "127.0.0.3", begin: at, end: at.Add(time.Second), accepted: true},
 				{receiver: "/r", event: "1", source: "127.0.0.2", begin: at.Add(-time.Millisecond), end: at.Add(c.until), accepted: !c.refused},
 			}}
+			if c.anew != 0 {
+				rec.terms = map[string]terms{"/r": {anew: at.Add(c.anew)}}
+			}
 			cam := &Campaign{reception: rec, windows: c.windows}
 			var r Report
 			cam.judgeAttempts(&r)
 			for why := range r.repeats {
-				if (why == "a fault") != (c.want == "") {
+				if (why == "a fault" || c.anew > 0) != (c.want == "") {
 					t.Errorf("repeated: %s", counted(r.repeats))
 				}
 			}
@@ -101,7 +112,7 @@ func TestJudgementOfAttempts(t *testing.T) {
 	}
 }
 
-// A subscription's end and its new secret hold 2 s later, whoever makes the attempt.
+// A subscription's end and its new secret apply 2 s later, whichever replica makes the attempt.
 func TestBreach(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	old, fresh := webhook.NewSecret(), webhook.NewSecret()
@@ -129,5 +140,65 @@ func TestBreach(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+}
+
+// answering answers requests with a function.
+type answering func(*http.Request) (*http.Response, error)
+
+func (a answering) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
+
+// A subscription that could not be refreshed before it expired starts at its first cursor, with only the new secret.
+func TestHookExpires(t *testing.T) {
+	for name, c := range map[string]struct {
+		outage time.Duration // of all answers, after 5 s
+		anew   bool
+	}{
+		"a short outage": {outage: 10 * time.Second},
+		"a long outage":  {outage: 40 * time.Second, anew: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				handler, err := webhook.NewReceiver(webhook.ReceiverOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				rec := &reception{handler: handler, server: &httptest.Server{URL: "http://receiver"}, terms: map[string]terms{}}
+				begin := time.Now()
+				away := func() bool {
+					d := time.Since(begin) - 5*time.Second
+					return d > 0 && d < c.outage
+				}
+				hc := &http.Client{Transport: answering(func(r *http.Request) (*http.Response, error) {
+					if away() {
+						return nil, errors.New("away")
+					}
+					return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"result":{"id":"s"}}`)), Request: r}, nil
+				})}
+				h, err := newHook(caller{base: "http://server/mcp", hc: hc, record: newRecord("webhook", "", false)}, rec)
+				if err != nil {
+					t.Fatal(err)
+				}
+				h.ttl, h.every = 30*time.Second, 2*time.Second
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() { defer close(done); h.run(ctx) }()
+				of := func() terms {
+					rec.mu.Lock()
+					defer rec.mu.Unlock()
+					return rec.terms[h.endpoint.Path()]
+				}
+				time.Sleep(c.outage)
+				if got := of(); !got.since.IsZero() && c.anew {
+					t.Errorf("the secret that signs is known since %v", got.since)
+				}
+				time.Sleep(10 * time.Second)
+				if got := of(); got.since.IsZero() || got.anew.IsZero() == c.anew {
+					t.Errorf("known since %v, anew %v", got.since, got.anew)
+				}
+				cancel()
+				<-done
+			})
+		})
 	}
 }

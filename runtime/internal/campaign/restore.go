@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// emitTime is how long is emitted before a backup and after it.
+	// emitTime is how long emitters run before a backup and after it.
 	emitTime = 1500 * time.Millisecond
-	// toldTime is how long after a restore everybody may take to have everything.
+	// toldTime bounds how long after a restore consumers may take to receive everything.
 	toldTime = 30 * time.Second
 )
 
-// restoring puts older backups back, as docs/postgres.md has it: the servers are stopped, the backup is put back in
-// the same database, the servers are started. Every consumer stands beyond the backup then: it is told truncated and
-// gets everything from the oldest entry on, and nothing that is acknowledged from then on is lost. In every second
-// round so much is emitted at once that the head has passed all cursors before anybody asks.
+// restoring restores older backups as docs/postgres.md describes. It stops the servers, restores the backup in the
+// same database, and starts the servers. Every consumer is then beyond the backup: it must get truncated and
+// everything from the oldest entry on, and events acknowledged from then on must not be lost. In every second round,
+// so many events are emitted immediately that the head has passed all cursors before any consumer asks.
 func (c *Campaign) restoring(ctx context.Context) error {
 	consuming, stopConsuming := context.WithCancel(ctx)
 	var consumers sync.WaitGroup
@@ -30,7 +30,7 @@ func (c *Campaign) restoring(ctx context.Context) error {
 	defer stopConsuming()
 	db, ok := c.db.(Restorer)
 	if !ok {
-		return errors.New("no backup of this database can be put back")
+		return errors.New("this database cannot be restored from a backup")
 	}
 	if c.reception != nil {
 		c.reception.settle()
@@ -39,12 +39,12 @@ func (c *Campaign) restoring(ctx context.Context) error {
 		if err := c.restore(ctx, db, round); err != nil {
 			return errors.Join(append(c.failures, fmt.Errorf("round %d: %w", round+1, err))...)
 		}
-		fmt.Printf("Round %d of restores: every consumer was told, and has what stands.\n", round+1)
+		fmt.Printf("Round %d of restores: every consumer got truncated, and has the whole log.\n", round+1)
 	}
 	return errors.Join(c.failures...)
 }
 
-// emitFor emits for a while.
+// emitFor emits for a duration.
 func (c *Campaign) emitFor(ctx context.Context, name string, d time.Duration) {
 	busy, stop := context.WithTimeout(ctx, d)
 	defer stop()
@@ -118,7 +118,7 @@ func (c *Campaign) restore(ctx context.Context, db Restorer, round int) error {
 	}
 }
 
-// current waits until everybody has what was acknowledged.
+// current waits until every consumer has received the acknowledged occurrences.
 func (c *Campaign) current(ctx context.Context) (err error) {
 	for end := time.Now().Add(settleTime); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 		err = nil
@@ -134,9 +134,9 @@ func (c *Campaign) current(ctx context.Context) (err error) {
 	return errors.Join(err, ctx.Err())
 }
 
-// told tells whether every consumer knows of the restore and has what stands since: what it has on the wire after the
-// gap is the log from its oldest entry, and where somebody removes repetitions, nothing is missing. gaps are how many it
-// was told of before.
+// told returns an error unless every consumer knows of the restore and has everything since. After the gap, a
+// consumer must have received the log from its oldest entry on; a client that removes repetitions must miss nothing.
+// gaps are the numbers of earlier gaps.
 func (c *Campaign) told(ctx context.Context, gaps map[consumer]int, began time.Time) (err error) {
 	log, err := c.db.Log(ctx)
 	if err != nil {
@@ -164,17 +164,17 @@ func (c *Campaign) told(ctx context.Context, gaps map[consumer]int, began time.T
 		case fatal != nil:
 			return fmt.Errorf("%s: %w", who, fatal)
 		case truncated == 0:
-			err = errors.Join(err, fmt.Errorf("%s was not told of the restore", who))
+			err = errors.Join(err, fmt.Errorf("%s did not get truncated after the restore", who))
 		case len(missing) > 0:
 			err = errors.Join(err, fmt.Errorf("%s misses %d that were acknowledged, for example %s", who, len(missing), missing[0]))
 		case exact && !slices.Equal(since, want):
-			err = errors.Join(err, fmt.Errorf("%s has %d since it was told, and %d stand", who, len(since), len(want)))
+			err = errors.Join(err, fmt.Errorf("%s has %d entries since the gap, but the log has %d", who, len(since), len(want)))
 		}
 	}
 	return err
 }
 
-// since returns what was attempted at an endpoint since then.
+// since returns the ids that were attempted at an endpoint since then.
 func (r *reception) since(path string, began time.Time) (ids []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

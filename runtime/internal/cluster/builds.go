@@ -14,8 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// builds tell which schemas are served by other processes, and so which subscriptions nobody understands
-// any more (REP-16).
+// builds tracks which schemas other processes serve, and so which subscriptions no process can serve any more
+// (REP-16).
 type builds struct {
 	host    Host
 	store   engine.Shared
@@ -24,9 +24,9 @@ type builds struct {
 	started time.Time
 
 	mu        sync.Mutex
-	seen      map[schemaOf]time.Time // when another process last had it
+	seen      map[schemaOf]time.Time // when another process was last seen with it
 	histories map[string][]engine.SchemaVersion
-	// event, older and newer fingerprint → the feature that changed incompatibly, "" for none
+	// key: event, older and newer fingerprint; value: the feature that changed incompatibly, "" for none
 	verdicts map[[3]string]string
 }
 
@@ -38,7 +38,7 @@ func (b *builds) init(o *Options, st engine.Shared) {
 	b.seen, b.histories, b.verdicts = map[schemaOf]time.Time{}, map[string][]engine.SchemaVersion{}, map[[3]string]string{}
 }
 
-// looked notes what the other processes serve.
+// looked records the schemas that the other processes serve.
 func (b *builds) looked(c engine.Cluster, own uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,9 +53,9 @@ func (b *builds) looked(c engine.Cluster, own uint64) {
 	}
 }
 
-// obsolete is the error with which a subscription ends that was accepted under the schemas of that
-// fingerprint: they are older than this build's, were changed incompatibly since, and no process has had
-// them for as long as a restart may take.
+// obsolete returns the error that ends a subscription which was accepted under schemas with the given fingerprint. It
+// returns nil unless these are older than this build's, have changed incompatibly since, and were absent from all
+// processes for as long as a restart may take.
 func (b *builds) obsolete(event, schema string) *events.Error {
 	et, ok := b.host.Type(event)
 	if !ok || schema == "" {
@@ -76,11 +76,11 @@ func (b *builds) obsolete(event, schema string) *events.Error {
 	return fault.SchemaChanged(feature)
 }
 
-// historyTime bounds a look at the history of an event type.
+// historyTime bounds a read of an event type's history.
 const historyTime = 30 * time.Second
 
-// judge returns the schemas from the older ones on to d's, without those, and what has changed
-// incompatibly between them; "" when nothing has, and when d is not the newer one.
+// judge returns the schemas from the older version up to d's, without d's, and the feature that has changed
+// incompatibly between them. The feature is "" for none, or if d is not newer.
 func (b *builds) judge(event, older string, d eventtype.Definition) (between []engine.SchemaVersion, feature string, err error) {
 	newer := d.Fingerprint()
 	place := func(known []engine.SchemaVersion, of string) int {
@@ -92,7 +92,7 @@ func (b *builds) judge(event, older string, d eventtype.Definition) (between []e
 	b.mu.Unlock()
 	if place(known, older) < 0 || place(known, newer) < 0 {
 		if judged {
-			return nil, "", nil // the history does not have it
+			return nil, "", nil // the history does not contain it
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), historyTime)
 		defer cancel()

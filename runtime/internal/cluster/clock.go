@@ -11,16 +11,16 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A clock is the store's time: by the offset that the last renewal of the lease measured, and until
-// there is one by a question of its own (REP-8).
+// A clock provides the store's time. It uses the offset that the last renewal of the lease measured. Before that,
+// it uses a query (REP-8).
 type clock struct {
 	store engine.Shared
 	owner atomic.Pointer[shard.Owner]
 
-	asking sync.Mutex // held by who refreshes
+	asking sync.Mutex // held during a query
 	mu     sync.Mutex
-	read   time.Time // by the store
-	at     time.Time // when, by this process
+	read   time.Time // the store's time
+	at     time.Time // the process's time of read
 }
 
 func (c *clock) ask(ctx context.Context) error {
@@ -37,14 +37,14 @@ func (c *clock) ask(ctx context.Context) error {
 }
 
 const (
-	// clockAge is how old an answer may become where no lease is renewed, in a process that only emits: clocks drift
-	// apart.
+	// clockAge is the maximum age of a query's result in a process without a lease, which only emits, because clocks
+	// drift.
 	clockAge = time.Minute
-	// clockTime bounds a question for a newer one.
+	// clockTime bounds a query.
 	clockTime = 2 * time.Second
 )
 
-// refresh asks again where the last answer is old. Without a new one the old one goes on.
+// refresh queries the time if the last result is old. If the query fails, the old result stays in use.
 func (c *clock) refresh(ctx context.Context) {
 	if c.renewed() || !c.asking.TryLock() {
 		return
@@ -60,7 +60,7 @@ func (c *clock) refresh(ctx context.Context) {
 	}
 }
 
-// renewed tells that the time comes with renewals of the lease.
+// renewed reports whether renewals of the lease provide the time.
 func (c *clock) renewed() bool {
 	o := c.owner.Load()
 	if o == nil {

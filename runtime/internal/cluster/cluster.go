@@ -1,6 +1,7 @@
-// Package cluster shows one process the processes that serve the same store ([Processes]): which parts of the work are
-// its own, what time it is, what the others are told, and which schemas they have. On a store that processes share, they
-// are [Many]; on any other store there is one, this one. It makes no promise of compatibility.
+// Package cluster gives a process its view of the processes that serve the same store ([Processes]). The view has its
+// share of the work, the common time, messages to the other processes, and the schemas that they serve. If the store
+// can be shared, they are [Many]; otherwise there is only this process. The package makes no promise of
+// compatibility.
 package cluster
 
 import (
@@ -20,53 +21,56 @@ import (
 
 // Processes are the processes that serve the store.
 type Processes interface {
-	// Records are the store's with what their deliveries need to know of the processes.
+	// Records returns the store's subscription records, and the view of the processes that their deliveries need.
 	Records(ctx context.Context) (subscriber.Records, *subscriber.Cluster, error)
-	// Join makes the server one of them, with the webhook subscriptions of those records, nil for none.
+	// Join adds this server to the processes. It delivers for the subscriptions w; nil for none.
 	Join(w *subscriber.Subscriptions) error
-	// Hurry lets the others know soon of what is registered.
+	// Hurry announces the registered event types soon.
 	Hurry()
-	// Serve has the webhook subscriptions of a type delivered that is registered. restored is called when those
-	// have been restored that were stored.
+	// Serve starts delivery for the webhook subscriptions of a registered type. It calls restored when the stored
+	// ones are restored.
 	Serve(et eventtype.Type, restored func()) error
-	// Shutdown gives everything away, as long as ctx allows.
+	// Shutdown releases all shards, until ctx ends.
 	Shutdown(ctx context.Context) error
-	// LastLook is when the last look at the orders of others began after which all were known; zero for never.
+	// LastLook returns the start of the last look at the orders of other processes after which all were known; zero
+	// for never.
 	LastLook() time.Time
-	// Status returns the fence of the process's lease, 0 while it has none, and how many shards it owns of each topic; ok is
-	// false where there is no lease to have.
+	// Status returns the fence of the process's lease, 0 if it has none, and the number of shards that it owns per
+	// topic. ok is false if the store has no leases.
 	Status() (fence uint64, owned map[string]int, ok bool)
-	// OutboxAge is for how long the oldest occurrence has waited in the outbox, by the last look at it that this process
-	// took, or may have where looks fail.
+	// OutboxAge returns how long the oldest occurrence has waited in the outbox, by this process's last look; if
+	// looks fail, how long it may have waited.
 	OutboxAge() time.Duration
 
-	// Now is the time of all of them, and Refresh asks for it where it may have become wrong.
+	// Now returns the common time, and Refresh updates it if it may be wrong.
 	Now() time.Time
 	Refresh(ctx context.Context)
+	// Stamp returns Now after Refresh.
+	Stamp(ctx context.Context) time.Time
 
-	// Tell tells the others of what was done here, and Ask asks somebody to do what was not, as for a target that
-	// does not live here.
+	// Tell informs the other processes of an action that this process has done. Ask requests an action that this
+	// process could not do, for example for a subscription that does not live here.
 	Tell(ctx context.Context, o orders.Order) error
 	Ask(ctx context.Context, o orders.Order) error
-	// CloseType makes the termination of an event type last, or ends it where e is nil; ClosedType is the one that lasts.
-	// RecallLater has it looked at again.
+	// CloseType makes the termination of an event type permanent, or ends it if e is nil. ClosedType returns the
+	// permanent termination. RecallLater schedules a read of it.
 	CloseType(ctx context.Context, event string, e *events.Error) error
 	ClosedType(ctx context.Context, event string) (*events.Error, error)
 	RecallLater(event string)
 }
 
-// A Host is the server whose processes they are.
+// A Host is the server for which Processes acts.
 type Host interface {
-	// EventTypes are the registered event types, and Type is the one of a name.
+	// EventTypes returns the registered event types, and Type returns one by name.
 	EventTypes() []eventtype.Type
 	Type(event string) (eventtype.Type, bool)
-	// Descriptor is what events/list says of a definition.
+	// Descriptor returns the descriptor of a definition in events/list.
 	Descriptor(d eventtype.Definition) wire.Descriptor
-	// Refuses is why Emit would not append such an entry; nil when it would.
+	// Refuses returns why Emit would reject the entry, or nil.
 	Refuses(d eventtype.Definition, e *store.Entry) error
-	// Obeyer does what other processes have ordered in that log.
+	// Obeyer returns the host that executes orders of other processes in that log.
 	Obeyer(l *orders.Log) orders.Host
-	// Sequenced is told what each look at the outbox came to, and of nothing before the first.
+	// Sequenced receives the result of each step of the outbox, and the zero value before the first.
 	Sequenced(done engine.Sequenced)
 }
 
@@ -74,26 +78,26 @@ type Host interface {
 type Options struct {
 	Host  Host
 	Store store.Store
-	// Outbox has what is to be moved to the logs of a store that processes share; nil for none.
+	// Outbox holds occurrences for the logs of a shared store; nil for none.
 	Outbox engine.Outbox
-	// EmitOnly is set in a process that serves nobody.
+	// EmitOnly is set in a process that does not serve clients.
 	EmitOnly bool
-	// Name is what logs call the process; default the host's name and the process id.
+	// Name is the process's name in logs; default the host's name and the process id.
 	Name string
-	// Lease is how long the others wait for a process that has died, and how long no process has to have had the schemas
-	// that a subscription was accepted under before it ends, where they have changed incompatibly (REP-16); default 10 s,
-	// at least 1 s.
+	// Lease is how long other processes wait for a process that has died. It is also how long the schemas of a
+	// subscription must be absent from all processes before it ends, if they have changed incompatibly (REP-16).
+	// Default 10 s, at least 1 s.
 	Lease  time.Duration
 	Log    *fault.Log
 	Logger *slog.Logger
 }
 
 const (
-	// Shards is how many shards the webhook subscriptions of a new event type get.
+	// Shards is the number of shards for the webhook subscriptions of a new event type.
 	Shards = 16
 
-	// orphans is how long no process has to have registered an event type before the webhook subscriptions to it end
-	// as those of a removed one do (EVOL-1).
+	// orphans is how long an event type must be registered nowhere before its webhook subscriptions end like those of
+	// a removed type (EVOL-1).
 	orphans = time.Minute
 
 	defaultLease = 10 * time.Second

@@ -22,8 +22,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// REP-6: processes share the shards of an event type, each duty is one process's, and what a process owned that is gone
-// is the others' after its lease, or at once when it was shut down.
+// REP-6: processes share the shards of an event type, each duty has one owner, and the shards of a process that has
+// gone pass to the others after its lease, or immediately after a shutdown.
 func TestREP6ProcessesShareTheWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memcluster.New()
@@ -68,7 +68,7 @@ func TestREP6ProcessesShareTheWork(t *testing.T) {
 	})
 }
 
-// REP-6: what cannot be joined is an error that says why.
+// REP-6: Join returns an error with the reason if it cannot join.
 func TestREP6Refused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memcluster.New().Open()
@@ -93,7 +93,7 @@ func TestREP6Refused(t *testing.T) {
 	})
 }
 
-// REP-13: orders reach all others, also from a process that only emits; that one follows nothing and owns nothing.
+// REP-13: orders reach all other processes, also from a process that only emits, which follows and owns nothing.
 func TestREP13Orders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memcluster.New()
@@ -120,7 +120,8 @@ func TestREP13Orders(t *testing.T) {
 	})
 }
 
-// REP-11: the others are told of a changed record by its shard. What nobody knows is told at a bounded rate.
+// REP-11: the others learn of a changed record by its shard. Changes of unknown shards are announced at a bounded
+// rate.
 func TestREP11Changed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memcluster.New()
@@ -145,17 +146,17 @@ func TestREP11Changed(t *testing.T) {
 	})
 }
 
-// REP-8, REP-11: an attempt begins while the tenure lasts and it is known up to a moment ago what the others have done.
+// REP-8, REP-11: an attempt begins only during the ownership and if the recent actions of the others are known.
 func TestREP11Deaf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memcluster.New().Open()
 		p := join(t, st, nil)
 		_, of, err := p.Records(t.Context())
 		must(t, err)
-		lasts, over := of.May(solo.NewTenure(t.Context(), "e")), of.May(ended{})
+		lasts, over := of.May(solo.NewOwnership(t.Context(), "e")), of.May(ended{})
 		settle(time.Second)
 		if !lasts() || over() {
-			t.Error("a tenure that lasts may not deliver, or one that is over may")
+			t.Error("an ownership that lasts may not deliver, or one that is over may")
 		}
 		st.Inject(memcluster.Faults{Fail: func(op string) error {
 			if strings.HasSuffix(op, engine.ControlLog) {
@@ -170,12 +171,12 @@ func TestREP11Deaf(t *testing.T) {
 	})
 }
 
-// An ended tenure is over.
-type ended struct{ solo.Tenure }
+// An ended ownership has ended.
+type ended struct{ solo.Ownership }
 
 func (ended) Valid() bool { return false }
 
-// A drifting store's time goes away from that of its processes.
+// A drifting store has a time that drifts from that of its processes.
 type drifting struct {
 	*memcluster.Store
 	by   atomic.Int64
@@ -192,7 +193,8 @@ func (s *drifting) Now(ctx context.Context) (time.Time, error) {
 	return now.Add(time.Duration(s.by.Load())), err
 }
 
-// REP-8: the time is the store's, asked for again when the answer is old; where nobody answers the old one goes on.
+// REP-8: the time comes from the store, and is queried if the last result is old; if the query fails, the old result
+// stays in use.
 func TestREP8Clock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &drifting{Store: memcluster.New().Open()}
@@ -222,7 +224,7 @@ func TestREP8Clock(t *testing.T) {
 	})
 }
 
-// REP-8: who renews a lease learns the time by that.
+// REP-8: a process with a lease learns the time from renewals.
 func TestREP8ClockOfAnOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &drifting{Store: memcluster.New().Open()}
@@ -241,7 +243,8 @@ func TestREP8ClockOfAnOwner(t *testing.T) {
 	})
 }
 
-// REP-19: readers that wait hear of a new epoch in a process that appends nothing. A store that is away is logged once.
+// REP-19: waiting readers learn of a new epoch in a process that appends nothing. A store that is away is logged
+// once.
 func TestREP19NewEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memcluster.New()
@@ -267,13 +270,13 @@ func TestREP19NewEpoch(t *testing.T) {
 	})
 }
 
-// emitted is what an author's transaction emits.
+// emitted is an occurrence of an author's transaction.
 type emitted store.Outgoing
 
 func (e emitted) Outgoing() store.Outgoing { return store.Outgoing(e) }
 
-// REP-20, REP-16: what comes by the outbox is moved when Emit would append it, when other processes serve its type, or
-// when it is valid under the schemas of another build. The rest is put aside, counted and told with the reason.
+// REP-20, REP-16: an occurrence from the outbox is moved if Emit would append it, if other processes serve its type,
+// or if it is valid under the schemas of another build. Others are set aside, counted and logged with the reason.
 func TestREP20Judged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memcluster.New().Open()
@@ -298,7 +301,7 @@ func TestREP20Judged(t *testing.T) {
 			settle(5 * time.Second)
 		}
 		send("e", `{"x":"a"}`, nil)
-		send("gone", `{"x":"a"}`, errTest) // whoever serves it looks at it
+		send("gone", `{"x":"a"}`, errTest) // the process that serves it checks it
 		wrong := fmt.Errorf("%w: no", events.ErrInvalidPayload)
 		send("e", `{"x":1}`, wrong) // valid in the other build
 		if e.Topic().Head() != 2 || gone.Topic().Head() != 1 {
@@ -311,7 +314,7 @@ func TestREP20Judged(t *testing.T) {
 		send("/control", `{}`, nil)
 		found, err := st.Rejected(t.Context(), 0, 10)
 		must(t, err)
-		want := []string{"no", "no", "large", "data is no JSON object", "/control"}
+		want := []string{"no", "no", "large", "data is not a JSON object", "/control"}
 		if len(found) != len(want) || p.rejected != len(want) {
 			t.Fatalf("%+v, counted %d", found, p.rejected)
 		}
@@ -333,8 +336,8 @@ func TestREP20Judged(t *testing.T) {
 	})
 }
 
-// REP-16: a subscription whose schemas were changed incompatibly ends when no process has had them, or any between, for
-// some time.
+// REP-16: a subscription whose schemas have changed incompatibly ends when no process has had them, or any version in
+// between, for some time.
 func TestREP16Obsolete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memcluster.New()
@@ -401,7 +404,7 @@ func TestREP16Obsolete(t *testing.T) {
 	})
 }
 
-// A process that is the only one to serve its store owns everything from the start, and has nobody to tell.
+// The only process that serves its store owns everything from the start, and sends no messages.
 func TestOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := join(t, memory.New(), nil)
@@ -430,7 +433,7 @@ func TestOne(t *testing.T) {
 	})
 }
 
-// EVOL-1: what is stored for an event type that nobody registers in time ends.
+// EVOL-1: a stored subscription ends if its event type is not registered in time.
 func TestEVOL1Orphans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -461,7 +464,7 @@ func TestEVOL1Orphans(t *testing.T) {
 	})
 }
 
-// A store of logs alone can have no webhooks; one that cannot be read says so.
+// A store without subscriptions cannot have webhooks; an unreadable one returns an error.
 func TestOneRefused(t *testing.T) {
 	if _, err := start(t, struct{ store.Store }{memory.New()}, nil); err == nil || !strings.Contains(err.Error(), "does not store subscriptions") {
 		t.Error(err)

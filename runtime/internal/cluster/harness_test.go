@@ -36,7 +36,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errTest = errors.New("the store is away")
 
-// A process is a server without one. It is the [Host] of its processes, and has no hooks of an author.
+// A process stands for a server. It is the [Host] of its processes, and has no hooks of an author.
 type process struct {
 	Processes
 	t        *testing.T
@@ -50,7 +50,7 @@ type process struct {
 	logged   strings.Builder
 }
 
-// start makes a process that has not joined, with webhook subscriptions unless it only emits.
+// start creates a process that has not joined, with webhook subscriptions unless it only emits.
 func start(t *testing.T, st store.Store, change func(*Options)) (*process, error) {
 	t.Helper()
 	p := &process{t: t}
@@ -77,7 +77,7 @@ func start(t *testing.T, st store.Store, change func(*Options)) (*process, error
 	return p, nil
 }
 
-// join makes a process that has joined. It is shut down when the test ends.
+// join creates a process that has joined. It is shut down when the test ends.
 func join(t *testing.T, st store.Store, change func(*Options)) *process {
 	t.Helper()
 	p, err := start(t, st, change)
@@ -122,7 +122,7 @@ func (p *process) store() store.Store {
 	return p.Processes.(*one).o.Store
 }
 
-// owns is how many shards it owns of a topic.
+// owns returns the number of a topic's shards that it owns.
 func (p *process) owns(topic string) int {
 	_, owned, _ := p.Status()
 	return owned[topic]
@@ -134,7 +134,7 @@ func (p *process) note(format string, a ...any) {
 	p.notes = append(p.notes, fmt.Sprintf(format, a...))
 }
 
-// want waits until nothing moves any more, and fails unless that was noted since the last time.
+// want waits until all goroutines are idle, and fails unless exactly want was noted since the last call.
 func (p *process) want(what string, want ...string) {
 	p.t.Helper()
 	settle(3 * time.Second)
@@ -146,14 +146,14 @@ func (p *process) want(what string, want ...string) {
 	p.notes = nil
 }
 
-// Write keeps what is logged.
+// Write records the log.
 func (p *process) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.logged.Write(b)
 }
 
-// log returns what was logged since the last time.
+// log returns the log since the last call.
 func (p *process) log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,14 +206,14 @@ func (p *process) Sequenced(done engine.Sequenced) {
 
 func (p *process) Obeyer(*orders.Log) orders.Host { return obeyer{p} }
 
-// nowhere has no hosts: nothing is sent.
+// nowhere resolves no hosts: nothing is sent.
 type nowhere struct{}
 
 func (nowhere) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
 	return nil, errTest
 }
 
-// A webhookHost is a process as its webhook subscriptions see it: without hooks and bounds.
+// A webhookHost is a process as its webhook subscriptions see it: without hooks and limits.
 type webhookHost struct{ p *process }
 
 func (h webhookHost) Type(event string) (eventtype.Type, bool) { return h.p.Type(event) }
@@ -228,16 +228,15 @@ func (h webhookHost) Keep(string, int)                                          
 func (h webhookHost) Give(string, int)                                                   {}
 func (h webhookHost) Refused(context.Context, string, eventtype.Arguments) *events.Error { return nil }
 
-// An obeyer notes orders.
+// An obeyer records orders.
 type obeyer struct{ p *process }
 
 func (o obeyer) Do(_ context.Context, what orders.Order) error {
 	o.p.note("do %s %s", what.Kind, what.Principal)
 	return nil
 }
-func (o obeyer) DoLive(context.Context, orders.Order, func(*subscriber.Live) bool) error { return nil }
-func (o obeyer) Stop(orders.Order) int                                                   { return 0 }
-func (o obeyer) Changed(id string, of engine.Shard)                                      { o.p.note("changed %s of %v", id, of) }
+func (o obeyer) Prepare(orders.Order)               {}
+func (o obeyer) Changed(id string, of engine.Shard) { o.p.note("changed %s of %v", id, of) }
 func (o obeyer) Recall(_ context.Context, event string) error {
 	o.p.note("recall %s", event)
 	return nil

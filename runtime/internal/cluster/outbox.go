@@ -15,9 +15,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// sequencing is the duty of who owns the outbox.
+// sequencing returns the duty of the outbox's owner.
 func (c *Many) sequencing() shard.Duty {
-	c.o.Host.Sequenced(engine.Sequenced{}) // the counter is there from the start, so that the first one is an increase
+	c.o.Host.Sequenced(engine.Sequenced{}) // creates the counter, so that the first rejection is visible as an increase
 	j := judge{host: c.o.Host, store: c.store, schemas: map[string]*validate.Schema{}}
 	return shard.Sequencing(c.o.Outbox, j.judge, func(done engine.Sequenced) {
 		c.oldest.Store(int64(done.Oldest))
@@ -25,15 +25,15 @@ func (c *Many) sequencing() shard.Duty {
 	}, c.o.Logger)
 }
 
-// A judge holds what comes by an outbox to what Emit takes: any role that may insert there wrote it (REP-20).
-// It is for one goroutine.
+// A judge checks that Emit would accept an occurrence from an outbox. Any role with access to the table may have
+// inserted it (REP-20). It is not safe for concurrent use.
 type judge struct {
 	host    Host
 	store   engine.Shared
-	schemas map[string]*validate.Schema // by fingerprint; nil for one that does not compile
+	schemas map[string]*validate.Schema // by fingerprint; nil if it does not compile
 }
 
-// judge is the check of [engine.Outbox].
+// judge is the check function for [engine.Outbox].
 func (j *judge) judge(ctx context.Context, o store.Outgoing) (fault, err error) {
 	if err := wire.CheckEventName(o.Log); err != nil {
 		return err, nil
@@ -43,7 +43,7 @@ func (j *judge) judge(ctx context.Context, o store.Outgoing) (fault, err error) 
 	}
 	et, ok := j.host.Type(o.Log)
 	if !ok {
-		return nil, nil // others serve it
+		return nil, nil // another process serves it
 	}
 	d := et.Current()
 	if d == nil {
@@ -59,7 +59,7 @@ func (j *judge) judge(ctx context.Context, o store.Outgoing) (fault, err error) 
 	return fault, nil
 }
 
-// elsewhere tells that the payload is valid under schemas that another build has of the type (REP-16).
+// elsewhere reports whether the payload is valid under the schemas of another build of the type (REP-16).
 func (j *judge) elsewhere(ctx context.Context, event string, d eventtype.Definition, data []byte) (bool, error) {
 	value, err := validate.Decode(data)
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// checkTests are about types whose occurrences a check finds upstream.
+// checkTests test types with a check, which finds occurrences upstream.
 var checkTests = []test{
-	{name: "REP-9, CUR-1: subscriptions to a check have one owner for each feed, and go on after a handover and a crash", run: checksGoOn},
-	{name: "REP-14: of a type with both sources both copies come, everywhere", run: bothCopies},
+	{name: "REP-9, CUR-1: subscriptions to a check have one owner per feed, and continue after a handover and a crash", run: checksGoOn},
+	{name: "REP-14: a type with both sources delivers both copies, everywhere", run: bothCopies},
 }
 
-// An upstream has items; a cursor is how many are passed.
+// An upstream has items; a cursor is the number of items passed.
 type upstream struct {
 	mu    sync.Mutex
 	items []events.Item[incident]
@@ -43,7 +43,7 @@ func (u *upstream) check(_ context.Context, _ filter, cursor string) (events.Pag
 	return events.Page[incident]{Items: slices.Clone(u.items[n:]), Cursor: strconv.Itoa(len(u.items))}, nil
 }
 
-// The owner after a handover goes on where the one before stood; one after a crash may repeat.
+// After a handover, the new owner continues at the position of the old one; after a crash, it may repeat deliveries.
 func checksGoOn(f *fleet) {
 	u := &upstream{}
 	f.options.Replica.Lease = 2 * time.Second
@@ -61,7 +61,7 @@ func checksGoOn(f *fleet) {
 			f.Fatal("one feed has two owners")
 		}
 	}
-	f.heard() // until the owner has taken up all of them
+	f.heard() // until the owner has restored all of them
 	var sent []string
 	put := func() {
 		id := fmt.Sprintf("m%02d", len(sent))
@@ -88,7 +88,7 @@ func checksGoOn(f *fleet) {
 		f.soon("after the handover", got)
 	}
 	for i := range subs {
-		f.same("without a crash", slices.Sorted(slices.Values(f.r.to(hook(i)))), sent...) // two that wait go out together
+		f.same("without a crash", slices.Sorted(slices.Values(f.r.to(hook(i)))), sent...) // pending deliveries may go out together
 	}
 	f.join()
 	f.settled()
@@ -97,7 +97,8 @@ func checksGoOn(f *fleet) {
 	f.wait("after the crash", got)
 }
 
-// What one process remembers suppresses nothing: both come, under one eventId, wherever it was emitted.
+// The memory of one process suppresses nothing: both copies arrive, with the same eventId, wherever the event was
+// emitted.
 func bothCopies(f *fleet) {
 	u := &upstream{}
 	f.options.NextPoll = 20 * time.Millisecond

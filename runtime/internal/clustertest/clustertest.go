@@ -1,6 +1,7 @@
-// Package clustertest is the test suite for servers that share a store as the replicas of a cluster (REP in
-// docs/requirements.md). Every engine passes it: call [Run] with one. The suite sees servers as their callers, operators
-// and receivers of webhooks do, and the store as its engine. The package makes no promise of compatibility.
+// Package clustertest is a test suite for servers that share a store as the replicas of a cluster (REP in
+// docs/requirements.md). Every engine must pass it: call [Run] with the engine. The suite uses servers as callers,
+// operators and webhook receivers do, and the store through its engine interface. The package makes no promise of
+// compatibility.
 package clustertest
 
 import (
@@ -10,36 +11,34 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// An Engine is what the suite is run on.
+// An Engine describes the store under test.
 type Engine struct {
-	// New makes a store.
+	// New creates a store.
 	New func(t *testing.T) Store
-	// Run runs a test: [testing/synctest.Test] for an engine in memory, else f(t).
+	// Run runs a test: [testing/synctest.Test] for an engine in memory, otherwise f(t).
 	Run func(t *testing.T, f func(t *testing.T))
-	// Bubble tells that Run gives the test a bubble: then tests run that wait for hours.
+	// Bubble reports that Run runs the test in a bubble, so that tests which wait for hours can run.
 	Bubble bool
-	// Lease is the shortest lease that the store's servers keep on a busy machine: a process gives each call a fifth of
-	// it. Tests in which somebody dies take it where they would take a shorter one; 0 for as they are.
+	// Lease is the shortest lease that servers of the store can hold on a busy machine. A process gives each call a
+	// fifth of it. Tests with a dying process use it if they would use a shorter one; 0 means no minimum.
 	Lease time.Duration
 }
 
-// A Store is what the servers of one test share.
+// A Store is the store that the servers of one test share.
 type Store struct {
-	// Open opens it once more, as another process does. What was opened is closed by the suite or when the
-	// test ends.
+	// Open opens the store once more, as another process does. The suite closes it, or the end of the test does.
 	Open func() engine.Shared
-	// Unmark forgets how far a log was offered, as if no owner had noted it.
+	// Unmark deletes the marks of a log, as if no owner had stored one.
 	Unmark func(log string)
-	// Silence cuts one that was opened off from what others append to a log, however it asks; nil where that
-	// cannot be done.
+	// Silence hides from an opened store what others append to a log, however it asks; nil if that is not possible.
 	Silence func(s engine.Shared, log string)
 }
 
-// A test is one of the suite.
+// A test is one test of the suite.
 type test struct {
 	name string
 	run  func(f *fleet)
-	// long tells that it waits for more than some seconds.
+	// long marks a test that waits for more than a few seconds.
 	long bool
 }
 
@@ -49,7 +48,7 @@ func Run(t *testing.T, e Engine) {
 		for _, c := range tests {
 			t.Run(c.name, func(t *testing.T) {
 				if c.long && !e.Bubble {
-					t.Skip("it waits for longer than a test may without a bubble")
+					t.Skip("without a bubble, this test would wait too long")
 				}
 				e.Run(t, func(t *testing.T) { c.run(newFleet(t, e)) })
 			})

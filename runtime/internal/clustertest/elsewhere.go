@@ -10,16 +10,16 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// elsewhereTests are about subscriptions that are changed at a process that does not deliver to them.
+// elsewhereTests test changes of subscriptions through a process that does not deliver to them.
 var elsewhereTests = []test{
-	{name: "REP-11: a refresh elsewhere prolongs and rotates, an unsubscribe elsewhere ends", run: refreshElsewhere},
-	{name: "REP-11: an unsubscribe of a process that has died has ended it all the same", run: unsubscribeOfWhoHasGone},
-	{name: "SUB-5, REP-11: a refresh of a suspended one survives its owner", run: refreshOfASuspendedOne},
-	{name: "REP-9: what is refreshed while its shard is given away repeats nothing", run: refreshAtAHandover},
-	{name: "SUB-5, REP-11: what expires looks whether somebody has prolonged it", run: expiryMeetsARefresh, long: true},
+	{name: "REP-11: a refresh elsewhere extends and rotates, an unsubscribe elsewhere ends", run: refreshElsewhere},
+	{name: "REP-11: an unsubscribe takes effect although its process has died", run: unsubscribeOfWhoHasGone},
+	{name: "SUB-5, REP-11: a refresh of a suspended subscription survives its owner", run: refreshOfASuspendedOne},
+	{name: "REP-9: a refresh during a handover repeats nothing", run: refreshAtAHandover},
+	{name: "SUB-5, REP-11: an expiring subscription is kept if another process has extended it", run: expiryMeetsARefresh, long: true},
 }
 
-// Soon both secrets sign. An unsubscribe ends deliveries and retries.
+// Both secrets sign for a while. An unsubscribe ends deliveries and retries.
 func refreshElsewhere(f *fleet) {
 	f.start(2)
 	s := f.members[0].subscribe("ann", params(hook(0), secretA, ""))
@@ -67,13 +67,13 @@ func unsubscribeOfWhoHasGone(f *fleet) {
 	other := f.other(s.ID)
 	other.emit(incident{ID: "1"})
 	f.soon("the first", func() bool { return len(f.r.to(hook(0))) == 1 })
-	// As a process that died when it had deleted the record: the one that is asked next tells the owner.
+	// As after a crash that followed the deletion of the record: the next process informs the owner.
 	r, _ := f.record(s.ID)
 	if err := f.watch.DeleteSubscription(f.Context(), s.ID, r.Generation); err != nil {
 		f.Fatal(err)
 	}
 	if other.tryUnsubscribe("ann", hook(0)) == nil {
-		f.Error("it was there")
+		f.Error("unsubscribe succeeded without a record")
 	}
 	f.heard()
 	other.emit(incident{ID: "2"})
@@ -81,7 +81,8 @@ func unsubscribeOfWhoHasGone(f *fleet) {
 	f.same("delivered", f.r.to(hook(0)), "1")
 }
 
-// It comes while the owner is dying, so that nobody hears of it, and reactivates all the same (SUB-5).
+// The refresh arrives while the owner is dying, so that no process is informed; it still reactivates the subscription
+// (SUB-5).
 func refreshOfASuspendedOne(f *fleet) {
 	f.options.Replica.Lease = 2 * time.Second
 	f.options.Webhook.Retry.Suspend = server.Suspension{Min: 1}
@@ -91,36 +92,36 @@ func refreshOfASuspendedOne(f *fleet) {
 	f.r.on(refuse)
 	owner, other := f.owner(sub.ID), f.other(sub.ID)
 	other.emit(incident{ID: "1"})
-	f.soon("it is suspended", func() bool { r, ok := f.record(sub.ID); return ok && r.Health.Suspended })
+	f.soon("the subscription is suspended", func() bool { r, ok := f.record(sub.ID); return ok && r.Health.Suspended })
 	f.sink(owner)
 	f.r.on(nil)
 	if again := other.subscribe("ann", params(hook(0), secretA, "")); again.DeliveryStatus == nil || again.DeliveryStatus.Active {
 		f.Errorf("%+v", again.DeliveryStatus)
 	}
 	other.emit(incident{ID: "2"})
-	f.wait("it goes on", func() bool { return covers(f.r.to(hook(0)), []string{"1", "2"}) })
+	f.wait("delivery continues", func() bool { return covers(f.r.to(hook(0)), []string{"1", "2"}) })
 }
 
-// stored edits a record as another process does that cannot tell of it.
+// stored edits a record as another process does that cannot announce the change.
 func (f *fleet) stored(id string, edit func(r *store.Subscription)) {
 	f.Helper()
 	for {
 		r, ok := f.record(id)
 		if !ok {
-			f.Fatalf("there is no %s", id)
+			f.Fatalf("subscription %s does not exist", id)
 		}
 		edit(&r)
 		_, err := f.watch.PutSubscription(f.Context(), r)
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, store.ErrConflict) { // else its owner has written in between
+		if !errors.Is(err, store.ErrConflict) { // otherwise the owner has written in between
 			f.Fatal(err)
 		}
 	}
 }
 
-// Attempts are under way while another process joins, which gets a share of the shards.
+// Attempts are in progress while another process joins and gets a share of the shards.
 func refreshAtAHandover(f *fleet) {
 	goOn := make(chan struct{})
 	f.r.handle = func(http.ResponseWriter, *delivered) { <-goOn }
@@ -139,7 +140,7 @@ func refreshAtAHandover(f *fleet) {
 		return true
 	})
 	next := f.join()
-	time.Sleep(2 * time.Second) // it is given away
+	time.Sleep(2 * time.Second) // the shard is handed over
 	for i := range n {
 		next.subscribe(fmt.Sprint("p", i), params(hook(i), secretA, ""))
 	}
@@ -152,8 +153,8 @@ func refreshAtAHandover(f *fleet) {
 	}
 }
 
-// One that nobody has prolonged ends. The other one is not taken up anew: what it has delivered and not stored yet
-// would come again.
+// The subscription that was not extended ends. The other one is not restored from the store, which would repeat
+// deliveries that are not yet stored.
 func expiryMeetsARefresh(f *fleet) {
 	j := f.note()
 	f.start(2)
@@ -167,12 +168,12 @@ func expiryMeetsARefresh(f *fleet) {
 	f.members[0].emit(incident{ID: "1"})
 	f.soon("the delivery", func() bool { return len(f.r.to(hook(0))) == 1 })
 	if _, ok := f.record(over.ID); ok {
-		f.Error("the record of what is over is there")
+		f.Error("the record of the expired subscription still exists")
 	}
-	f.same("of what is over", f.r.to(hook(1)))
-	f.same("what is prolonged goes on as it was, what is over ends", j.lines()[n:], "off")
+	f.same("the expired subscription", f.r.to(hook(1)))
+	f.same("the extended subscription continues, the expired one ends", j.lines()[n:], "off")
 	time.Sleep(10 * time.Minute)
 	if _, ok := f.record(s.ID); ok {
-		f.Error("it goes on after its end")
+		f.Error("the subscription continues after its end")
 	}
 }

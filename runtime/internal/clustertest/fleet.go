@@ -22,7 +22,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// The event type "e".
+// filter has the arguments of the event type "e".
 type filter struct {
 	Severity *string  `json:"severity,omitzero"`
 	MinLevel *float64 `json:"minLevel,omitzero"`
@@ -42,17 +42,17 @@ func incidents() events.Type[filter, incident] {
 	}}
 }
 
-// A fleet are servers with webhooks on one store, and the receiver of what they deliver.
+// A fleet is a set of servers with webhooks on one store, with a receiver for their deliveries.
 type fleet struct {
 	*testing.T
 	bubble   bool
-	shortest time.Duration // the least lease
+	shortest time.Duration // the minimum lease
 	Store
-	watch   engine.Shared // that of no server
+	watch   engine.Shared // used by no server
 	options server.Options
 	typ     events.Type[filter, incident]
 	hooks   server.Hooks[filter, incident]
-	// register registers the event type with who joins; by default as one that is emitted.
+	// register registers the event type with a new server; by default as an emitted type.
 	register func(s *server.Server) (*server.Emitter[incident], error)
 	r        *receiver
 
@@ -60,7 +60,7 @@ type fleet struct {
 	members []*member
 }
 
-// A member is one of them.
+// A member is a server of the fleet.
 type member struct {
 	*server.Server
 	f       *fleet
@@ -77,7 +77,7 @@ func newFleet(t *testing.T, e Engine) *fleet {
 	f.Store = e.New(t)
 	f.watch = f.Open()
 	f.options = server.Options{
-		Replica: server.Replica{Lease: 20 * time.Second}, // where nobody dies nobody lapses, on a busy machine either
+		Replica: server.Replica{Lease: 20 * time.Second}, // without a crash, no lease expires, even on a busy machine
 		Webhook: &server.WebhookOptions{Callbacks: f.r.callbacks(), Retry: server.Retry{Jitter: -1}},
 		Logger:  slog.New(slog.DiscardHandler),
 	}
@@ -87,7 +87,7 @@ func newFleet(t *testing.T, e Engine) *fleet {
 	return f
 }
 
-// start has n servers join, and waits until each has its share.
+// start makes n servers join, and waits until each owns its share.
 func (f *fleet) start(n int) {
 	f.Helper()
 	for range n {
@@ -124,7 +124,7 @@ func (f *fleet) join() *member {
 	return m
 }
 
-// afloat are the members that were neither sunk nor left.
+// afloat returns the members that were neither sunk nor shut down.
 func (f *fleet) afloat() (all []*member) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,7 +142,7 @@ func (f *fleet) goes(m *member) {
 	m.gone = true
 }
 
-// sink cuts a server off from its store, as a crash or a network does. Its lease goes on until its time is over.
+// sink cuts a server off from its store, as a crash or a network failure does. Its lease stays until it expires.
 func (f *fleet) sink(m *member) {
 	f.Helper()
 	f.goes(m)
@@ -160,7 +160,7 @@ func (f *fleet) leave(m *member) {
 	}
 }
 
-// wait polls until a condition holds; only a hang fails. A third attempt comes after 35 s.
+// wait polls until a condition holds. It fails only if that takes very long: a third attempt comes after 35 s.
 func (f *fleet) wait(what string, done func() bool) {
 	f.Helper()
 	for end := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
@@ -170,7 +170,7 @@ func (f *fleet) wait(what string, done func() bool) {
 	}
 }
 
-// soon is wait for what takes no more than two seconds, which only a bubble can tell.
+// soon is like wait, but in a bubble the condition must hold within two seconds.
 func (f *fleet) soon(what string, done func() bool) {
 	f.Helper()
 	began := time.Now()
@@ -180,8 +180,8 @@ func (f *fleet) soon(what string, done func() bool) {
 	}
 }
 
-// heard lets time pass in which everybody hears of an order (REP-11): in a bubble to the point, else more of it, for a
-// busy machine.
+// heard waits until every process has received an order (REP-11): in a bubble exactly, otherwise longer, for a busy
+// machine.
 func (f *fleet) heard() {
 	if f.bubble {
 		time.Sleep(2 * time.Second)
@@ -190,7 +190,7 @@ func (f *fleet) heard() {
 	}
 }
 
-// idle lets time pass in which nothing is expected to come: in a bubble a minute, else a second.
+// idle waits while nothing is expected to arrive: in a bubble a minute, otherwise a second.
 func (f *fleet) idle() {
 	if f.bubble {
 		time.Sleep(time.Minute)
@@ -199,7 +199,7 @@ func (f *fleet) idle() {
 	}
 }
 
-// owners returns who has which shards of the event type, by name.
+// owners returns the shards of the event type by the name of their owner, and the number of free ones.
 func (f *fleet) owners() (has map[string][]int, free int) {
 	f.Helper()
 	c, err := f.watch.Cluster(context.Background())
@@ -223,7 +223,7 @@ func (f *fleet) owners() (has map[string][]int, free int) {
 	return has, free
 }
 
-// settled waits until every shard of the event type is owned, and each server has its share.
+// settled waits until every shard of the event type has an owner, and each server has its share.
 func (f *fleet) settled() {
 	f.Helper()
 	f.wait("every shard is owned", func() bool {
@@ -241,7 +241,7 @@ func (f *fleet) settled() {
 	})
 }
 
-// owner is who delivers to the subscription.
+// owner returns the member that delivers to the subscription.
 func (f *fleet) owner(id string) (owner *member) {
 	f.Helper()
 	sub, ok, err := f.watch.Subscription(context.Background(), id)
@@ -261,7 +261,7 @@ func (f *fleet) owner(id string) (owner *member) {
 	return owner
 }
 
-// other is one that does not.
+// other returns a member that does not deliver to the subscription.
 func (f *fleet) other(id string) *member {
 	f.Helper()
 	owner := f.owner(id)
@@ -270,11 +270,11 @@ func (f *fleet) other(id string) *member {
 			return m
 		}
 	}
-	f.Fatal("there is nobody else")
+	f.Fatal("every member owns it")
 	return nil
 }
 
-// fence is that of the member's lease.
+// fence returns the fence of the member's lease.
 func (f *fleet) fence(m *member) uint64 {
 	f.Helper()
 	c, err := f.watch.Cluster(context.Background())
@@ -290,7 +290,7 @@ func (f *fleet) fence(m *member) uint64 {
 	return 0
 }
 
-// record is what the store has of a subscription.
+// record returns the stored record of a subscription.
 func (f *fleet) record(id string) (store.Subscription, bool) {
 	f.Helper()
 	sub, ok, err := f.watch.Subscription(context.Background(), id)
@@ -300,7 +300,7 @@ func (f *fleet) record(id string) (store.Subscription, bool) {
 	return sub, ok
 }
 
-// live is how many webhook subscriptions are live in all members together.
+// live returns the number of live webhook subscriptions in all members.
 func (f *fleet) live() (n int) {
 	for _, m := range f.afloat() {
 		for _, t := range m.Admin().EventTypes() {
@@ -310,7 +310,7 @@ func (f *fleet) live() (n int) {
 	return n
 }
 
-// same fails unless got is want.
+// same fails the test unless got equals want.
 func (f *fleet) same(what string, got []string, want ...string) {
 	f.Helper()
 	if !slices.Equal(got, want) {
@@ -318,7 +318,7 @@ func (f *fleet) same(what string, got []string, want ...string) {
 	}
 }
 
-// A subscribed is the answer to a subscribe.
+// A subscribed is the result of a subscribe.
 type subscribed struct {
 	ID             string  `json:"id"`
 	RefreshBefore  *string `json:"refreshBefore"`
@@ -329,7 +329,7 @@ type subscribed struct {
 	} `json:"deliveryStatus"`
 }
 
-// call sends a request, with params as JSON.
+// call sends a request with JSON params.
 func (m *member) call(principal, method, params string) (json.RawMessage, *jsonrpc.Error) {
 	m.f.Helper()
 	raw, err := port.Of(m.Server).Call(context.Background(), port.Request{Method: method, Params: json.RawMessage(params), ID: json.RawMessage("1"),
@@ -344,7 +344,7 @@ func (m *member) call(principal, method, params string) (json.RawMessage, *jsonr
 	return nil, rerr
 }
 
-// params are those of a subscribe; more are further members with a comma first.
+// params returns the params of a subscribe; more holds further members with a leading comma.
 func params(url, secret, more string) string {
 	return fmt.Sprintf(`{"name":"e","delivery":{"mode":"webhook","url":%q,"secret":%q}%s}`, url, secret, more)
 }
@@ -361,7 +361,7 @@ func (m *member) subscribe(principal, p string) (s subscribed) {
 	return s
 }
 
-// tryUnsubscribe returns the error of an unsubscribe.
+// tryUnsubscribe sends an unsubscribe and returns its error.
 func (m *member) tryUnsubscribe(principal, url string) *jsonrpc.Error {
 	m.f.Helper()
 	_, rerr := m.call(principal, wire.MethodUnsubscribe, fmt.Sprintf(`{"name":"e","delivery":{"url":%q}}`, url))

@@ -1,11 +1,13 @@
 package clustertest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -13,13 +15,52 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// operatorTests are about what an operator sees and does of all processes by one of them.
+// operatorTests test how an operator sees and changes all processes through one of them.
 var operatorTests = []test{
-	{name: "SRV-8, REP-6: each process shows all of them, and what nobody does", run: clusterIsSeen},
-	{name: "SRV-8, REP-13: who asked for an attempt is known wherever it is made, and a replay ends where it should", run: askedElsewhere},
-	{name: "SRV-8, REP-13: two operators at two processes send what was given up once", run: sentOnce, long: true},
-	{name: "SRV-8, REP-13: a task is shown and cancelled by any process, and one whose process has died is not running", run: tasksElsewhere, long: true},
-	{name: "SRV-8, REP-13: a task ends all replays wherever they run, and those of a process that has died are not shown", run: replaysElsewhere, long: true},
+	{name: "SRV-8, REP-6: each process shows all processes and unowned work", run: clusterIsSeen},
+	{name: "SRV-8, REP-13: the actor of an attempt is recorded wherever it is made, and a replay ends at its last position", run: askedElsewhere},
+	{name: "SRV-8, REP-13: two operators at two processes resend abandoned events once", run: sentOnce},
+	{name: "SRV-8, REP-13: a loop at one process pauses all deliveries, and one at another unpauses them", run: pausedElsewhere},
+	{name: "SRV-8, REP-13: a loop ends all replays wherever they run, including those of a dead process", run: replaysElsewhere, long: true},
+}
+
+// all calls do through one process for each subscription that needs it, page by page as a caller's loop does, and
+// returns their number. It skips subscriptions that have ended.
+func (f *fleet) all(m *member, filter operator.Filter, needs func(i *operator.WebhookInfo) bool, do func(ctx context.Context, i *operator.WebhookInfo) error) (n int) {
+	f.Helper()
+	ctx := operator.WithActor(f.Context(), "olga")
+	for after := ""; ; {
+		page, next, err := m.Admin().Find(ctx, filter, after, 4)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, i := range page {
+			if !needs(&i) {
+				continue
+			}
+			switch err := do(ctx, &i); {
+			case err == nil:
+				n++
+			case !errors.Is(err, events.ErrNotFound):
+				f.Errorf("subscription %s: %v", i.ID, err)
+			}
+		}
+		if after = next; next == "" {
+			return n
+		}
+	}
+}
+
+func isPaused(i *operator.WebhookInfo) bool  { return i.State == operator.StatePaused }
+func notPaused(i *operator.WebhookInfo) bool { return i.State != operator.StatePaused }
+
+// replays reports whether a replay of the subscription is in progress.
+func replays(i *operator.WebhookInfo) bool { return i.Replay != nil }
+
+// replaying returns the number of subscriptions for which a process knows of a replay in progress.
+func (f *fleet) replaying(m *member) int {
+	f.Helper()
+	return f.all(m, operator.Filter{}, replays, func(context.Context, *operator.WebhookInfo) error { return nil })
 }
 
 func clusterIsSeen(f *fleet) {
@@ -39,7 +80,7 @@ func clusterIsSeen(f *fleet) {
 		return c
 	}
 	for _, m := range []*member{a, b} {
-		f.wait("all is well", func() bool {
+		f.wait("all shards have owners", func() bool {
 			c := see(m)
 			shards, duties, outboxes := 0, 0, 0
 			for _, r := range c.Replicas {
@@ -56,7 +97,7 @@ func clusterIsSeen(f *fleet) {
 		})
 	}
 	f.sink(b)
-	f.wait("the one that died is gone, and nothing is left undone", func() bool {
+	f.wait("the dead process is gone, and all work has owners", func() bool {
 		c := see(a)
 		return len(c.Replicas) == 1 && len(c.Unowned) == 0 && c.Replicas[0].Shards[f.typ.Info.Name] == 16 && (c.OutboxAge != nil) == outbox
 	})
@@ -76,7 +117,7 @@ func askedElsewhere(f *fleet) {
 		return err == nil && len(made) == 4
 	})
 	ctx := operator.WithActor(f.Context(), "olga")
-	if made, err := admin.SendAgain(ctx, id, "1"); err != nil || made.AskedBy != "olga" {
+	if made, err := admin.SendAgain(ctx, id, "1", time.Time{}); err != nil || made.AskedBy != "olga" {
 		f.Errorf("%+v %v", made, err)
 	}
 	at, err := admin.Locate(ctx, f.typ.Info.Name, operator.Point{Position: 2})
@@ -92,7 +133,7 @@ func askedElsewhere(f *fleet) {
 	slices.Sort(got)
 	f.same("delivered", got, "1", "1", "2", "2", "3", "3", "4")
 	var asked []string
-	f.soon("who asked", func() bool {
+	f.soon("the actors", func() bool {
 		made, err := admin.Attempts(f.Context(), id)
 		asked = nil
 		for _, a := range made {
@@ -101,20 +142,17 @@ func askedElsewhere(f *fleet) {
 		slices.Sort(asked)
 		return err == nil && len(made) == 7
 	})
-	f.same("who asked", asked, "1", "1olga", "2", "2ivan", "3", "3ivan", "4")
+	f.same("the actors", asked, "1", "1olga", "2", "2ivan", "3", "3ivan", "4")
 
-	// One under way is shown here and ended from here, and there is nothing to end after that, nor before.
+	// A replay in progress is visible and can be ended through another process. Before and after it, there is nothing
+	// to end.
 	none := func(when string) {
 		f.Helper()
 		if err := admin.EndReplay(ctx, id); !errors.Is(err, events.ErrNotFound) {
 			f.Errorf("%s: %v", when, err)
 		}
-		f.wait(when+" there is none to end", func() bool { // what the owner tells of its replays is seconds old
-			n, err := admin.Preview(ctx, operator.Bulk{Verb: operator.BulkEndReplay})
-			if err != nil {
-				f.Fatal(err)
-			}
-			return n == 0
+		f.wait(when+" no replay can be ended", func() bool { // the owner's report of its replays is a few seconds old
+			return f.replaying(f.other(id)) == 0
 		})
 	}
 	none("before")
@@ -136,7 +174,7 @@ func askedElsewhere(f *fleet) {
 		f.Fatal(err)
 	}
 	f.soon("another replay", replaying(true))
-	f.wait("it is known here", func() bool {
+	f.wait("the replay is visible here", func() bool {
 		one, err := admin.Get(f.Context(), id)
 		all, listErr := admin.List(f.Context(), "", 10)
 		found, _, findErr := admin.Find(f.Context(), operator.Filter{}, "", 10)
@@ -146,16 +184,16 @@ func askedElsewhere(f *fleet) {
 		want := operator.Replay{AskedBy: "olga", Left: 3}
 		return one.Replay != nil && *one.Replay == want && all[0].Replay != nil && found[0].Replay != nil && *found[0].Replay == want
 	})
-	if n, err := admin.Preview(ctx, operator.Bulk{Verb: operator.BulkEndReplay}); n != 1 || err != nil {
-		f.Errorf("%d to end, %v", n, err)
+	if n := f.replaying(f.other(id)); n != 1 {
+		f.Errorf("%d to end", n)
 	}
 	if err := admin.EndReplay(ctx, id); err != nil {
 		f.Fatal(err)
 	}
 	if !replaying(false)() {
-		f.Error("it has not ended, and was said to have")
+		f.Error("EndReplay returned, but the replay has not ended")
 	}
-	f.wait("its end is known here", func() bool {
+	f.wait("the end of the replay is visible here", func() bool {
 		i, err := admin.Get(f.Context(), id)
 		if err != nil {
 			f.Fatal(err)
@@ -173,44 +211,55 @@ func askedElsewhere(f *fleet) {
 }
 
 func sentOnce(f *fleet) {
+	f.options.Webhook.Retry.Schedule = []time.Duration{0, 50 * time.Millisecond}
 	f.start(2)
 	var ids []string
 	for i := range 6 {
 		ids = append(ids, f.members[i%2].subscribe("ann", params(hook(i), secretA, "")).ID)
 	}
-	began := time.Now()
+	began := time.Now().Add(-time.Minute)
 	f.r.on(refuse)
 	for i := range 3 {
 		f.members[0].emit(incident{ID: fmt.Sprint(i + 1)})
 	}
-	time.Sleep(20 * time.Minute) // all are given up
+	given := func(m *member, after string, limit int) ([]operator.Abandoned, string) {
+		f.Helper()
+		found, next, err := m.Admin().Abandoned(f.Context(), operator.Filter{Principal: "ann"}, began, time.Time{}, after, limit)
+		if err != nil {
+			f.Fatal(err)
+		}
+		return found, next
+	}
+	for _, m := range f.members {
+		f.wait("all events are abandoned", func() bool { found, _ := given(m, "", 100); return len(found) == 18 })
+	}
 	f.r.on(nil)
 	before := map[string]int{}
 	for i := range ids {
 		before[hook(i)] = len(f.r.to(hook(i)))
 	}
-	bulk := operator.Bulk{Verb: operator.BulkSend, Since: began.Add(-time.Minute)}
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	sum := operator.Task{}
-	for i, m := range f.members {
-		wg.Go(func() {
-			bulk := bulk
-			bulk.PerSecond = float64(50 * (i + 1)) // one overtakes the other
-			task, err := m.Admin().Begin(operator.WithActor(f.Context(), fmt.Sprint("operator ", i)), bulk)
-			if err != nil || task.Total == 0 || task.Total > 18 { // the other one may have begun to send
-				f.Errorf("%+v %v", task, err)
-				return
+	var lists [2][]operator.Abandoned // both operators list all of them before either begins
+	for n, m := range f.members {
+		for after := ""; ; {
+			found, next := given(m, after, 5)
+			lists[n] = append(lists[n], found...)
+			if after = next; next == "" {
+				break
 			}
-			f.wait("the task ends", func() bool {
-				task, err = m.Admin().Task(f.Context(), task.ID)
-				return err != nil || !task.EndedAt.IsZero()
-			})
-			mu.Lock()
-			defer mu.Unlock()
-			sum.Done += task.Done
-			if task.Failed > 0 || err != nil || !strings.HasPrefix(task.Actor, "operator ") {
-				f.Errorf("%+v %v", task, err)
+		}
+	}
+	var wg sync.WaitGroup
+	var done atomic.Int64
+	for n, m := range f.members {
+		wg.Go(func() {
+			ctx := operator.WithActor(f.Context(), fmt.Sprint("operator ", n))
+			for _, g := range lists[n] {
+				switch made, err := m.Admin().SendAgain(ctx, g.Subscription, g.Attempt.EventID, g.Attempt.At); {
+				case err == nil && made.Category == "" && strings.HasPrefix(made.AskedBy, "operator "):
+					done.Add(1)
+				case !errors.Is(err, operator.ErrUnderWay):
+					f.Errorf("%+v: %+v %v", g, made, err)
+				}
 			}
 		})
 	}
@@ -219,90 +268,54 @@ func sentOnce(f *fleet) {
 	for i := range ids {
 		got := f.r.to(hook(i))[before[hook(i)]:]
 		slices.Sort(got)
-		f.same("sent again to "+hook(i), got, "1", "2", "3")
+		f.same("resent to "+hook(i), got, "1", "2", "3")
 	}
-	if sum.Done < 18 {
-		f.Errorf("%d were done by both", sum.Done)
+	if done.Load() < 18 {
+		f.Errorf("both operators did only %d", done.Load())
+	}
+	if left, _ := given(f.members[1], "", 100); len(left) != 0 {
+		f.Errorf("left: %+v", left)
 	}
 }
 
-func tasksElsewhere(f *fleet) {
+func pausedElsewhere(f *fleet) {
 	f.start(2)
 	a, b := f.members[0], f.members[1]
-	for i := range 10 {
+	const n = 10
+	for i := range n {
 		f.members[i%2].subscribe("ann", params(hook(i), secretA, ""))
 	}
-	ctx := operator.WithActor(f.Context(), "olga")
-	begin := func(m *member, rate float64) operator.Task {
-		f.Helper()
-		task, err := m.Admin().Begin(ctx, operator.Bulk{Verb: operator.BulkPause, PerSecond: rate, Filter: operator.Filter{Principal: "ann"}})
-		if err != nil {
-			f.Fatal(err)
-		}
-		return task
+	b.subscribe("bob", params(hook(n), secretA, ""))
+	of := operator.Filter{Principal: "ann"}
+	pause := func(m *member) int {
+		return f.all(m, of, notPaused, func(ctx context.Context, i *operator.WebhookInfo) error { return m.Admin().Pause(ctx, i.ID) })
 	}
-	sees := func(m *member, id string) operator.Task {
-		f.Helper()
-		task, err := m.Admin().Task(f.Context(), id)
-		if err != nil {
-			f.Fatal(err)
-		}
-		all, err := m.Admin().Tasks(f.Context())
-		if err != nil || slices.IndexFunc(all, func(t operator.Task) bool { return t.ID == id && t.Done >= task.Done }) < 0 { // it goes on meanwhile
-			f.Errorf("it is not in the list: %+v %v", all, err)
-		}
-		return task
+	if got := pause(a); got != n {
+		f.Errorf("%d were paused", got)
 	}
-	slow := begin(a, 0.2)
-	time.Sleep(12 * time.Second) // three are paused
-	if now := sees(b, slow.ID); now.Actor != "olga" || now.Total != 10 || now.Done < 2 || now.Done > 3 || !now.EndedAt.IsZero() || now.Filter.Principal != "ann" {
-		f.Errorf("under way: %+v", now)
+	f.heard() // until their owners know of it
+	if got := pause(b); got != 0 {
+		f.Errorf("%d were paused once more", got)
 	}
-	if err := b.Admin().Cancel(f.Context(), slow.ID); err != nil {
-		f.Fatal(err)
-	}
-	if now := sees(b, slow.ID); !now.Cancelled {
-		f.Errorf("cancelled: %+v", now)
-	}
-	f.wait("it ends", func() bool { return !sees(b, slow.ID).EndedAt.IsZero() })
-	done := sees(b, slow.ID)
-	if own := sees(a, slow.ID); !own.Cancelled || own.Done != done.Done || own.Done > 3 {
-		f.Errorf("%+v, elsewhere %+v", own, done)
-	}
-	time.Sleep(time.Minute)
-	if again := sees(b, slow.ID); again.Done != done.Done || again.Error != "" {
-		f.Errorf("it goes on: %+v", again)
-	}
-	for _, m := range []*member{a, b} { // it has ended
-		if err := m.Admin().Cancel(f.Context(), slow.ID); err != nil {
-			f.Error(err)
-		}
-		if err := m.Admin().Cancel(f.Context(), "task_x"); !errors.Is(err, events.ErrNotFound) {
-			f.Errorf("an unknown one: %v", err)
+	a.emit(incident{ID: "1"})
+	f.soon("the subscription of another principal", func() bool { return len(f.r.to(hook(n))) == 1 })
+	f.idle()
+	for i := range n {
+		if got := f.r.to(hook(i)); len(got) != 0 {
+			f.Errorf("%q came to %s while it is paused", got, hook(i))
 		}
 	}
-
-	dying := begin(a, 0.2)
-	time.Sleep(5 * time.Second)
-	f.sink(a)
-	time.Sleep(time.Minute)
-	if now := sees(b, dying.ID); now.EndedAt.IsZero() || now.Error == "" || now.Done >= now.Total {
-		f.Errorf("its process has died: %+v", now)
+	if got := f.all(b, of, isPaused, func(ctx context.Context, i *operator.WebhookInfo) error { return b.Admin().Unpause(ctx, i.ID) }); got != n {
+		f.Errorf("%d were unpaused", got)
 	}
-	// It is begun again, and what is done is not done twice.
-	rest := begin(b, 100)
-	f.wait("the rest", func() bool { return !sees(b, rest.ID).EndedAt.IsZero() })
-	if now := sees(b, rest.ID); now.Total >= 10 || now.Done+now.Skipped != now.Total || now.Failed != 0 {
-		f.Errorf("begun again: %+v", now)
-	}
-	for range 120 { // those of long ago are forgotten
-		last := begin(b, 1000)
-		f.wait("it ends", func() bool { return !sees(b, last.ID).EndedAt.IsZero() })
-		time.Sleep(time.Millisecond)
-	}
-	if all, err := b.Admin().Tasks(f.Context()); err != nil || len(all) > 100 {
-		f.Errorf("%d are kept, %v", len(all), err)
-	}
+	f.wait("all continue", func() bool {
+		for i := range n {
+			if len(f.r.to(hook(i))) != 1 {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 func replaysElsewhere(f *fleet) {
@@ -322,63 +335,39 @@ func replaysElsewhere(f *fleet) {
 		return true
 	})
 	began := time.Now().Add(-time.Hour)
-	all := func(m *member, bulk operator.Bulk) operator.Task {
+	whole := operator.Filter{}
+	f.all(a, whole, notPaused, func(ctx context.Context, i *operator.WebhookInfo) error { return a.Admin().Pause(ctx, i.ID) }) // so that replays do not finish
+	replay := func(m *member) int {
 		f.Helper()
-		bulk.PerSecond = 1000
-		task, err := m.Admin().Begin(operator.WithActor(f.Context(), "olga"), bulk)
+		at, err := m.Admin().Locate(f.Context(), f.typ.Info.Name, operator.Point{Since: began})
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.wait(string(bulk.Verb), func() bool {
-			if task, err = m.Admin().Task(f.Context(), task.ID); err != nil {
-				f.Fatal(err)
-			}
-			return !task.EndedAt.IsZero()
+		return f.all(m, whole, isPaused, func(ctx context.Context, i *operator.WebhookInfo) error {
+			return m.Admin().Replay(ctx, i.ID, at.Cursor, at.Last)
 		})
-		if task.Failed > 0 || task.Error != "" {
-			f.Errorf("%+v", task)
-		}
-		return task
 	}
-	all(a, operator.Bulk{Verb: operator.BulkPause}) // so that replays stand
-	replay := operator.Bulk{Verb: operator.BulkReplay, Since: began}
-	if done := all(a, replay); done.Done != n {
-		f.Errorf("replayed: %+v", done)
-	}
-	toEnd := func(m *member) int {
+	end := func(m *member) int {
 		f.Helper()
-		n, err := m.Admin().Preview(f.Context(), operator.Bulk{Verb: operator.BulkEndReplay})
-		if err != nil {
-			f.Fatal(err)
-		}
-		return n
+		return f.all(m, whole, replays, func(ctx context.Context, i *operator.WebhookInfo) error { return m.Admin().EndReplay(ctx, i.ID) })
 	}
-	f.wait("all are under way", func() bool { return toEnd(a) == n && toEnd(b) == n })
-	if done := all(b, operator.Bulk{Verb: operator.BulkEndReplay}); done.Done != n {
-		f.Errorf("ended: %+v", done)
+	if done := replay(a); done != n {
+		f.Errorf("%d are replayed", done)
 	}
-	f.wait("none is under way", func() bool { return toEnd(a) == 0 && toEnd(b) == 0 })
+	f.wait("all replays are in progress", func() bool { return f.replaying(a) == n && f.replaying(b) == n })
+	if done := end(b); done != n {
+		f.Errorf("%d were ended", done)
+	}
+	f.wait("all replays have ended", func() bool { return f.replaying(a) == 0 && f.replaying(b) == 0 })
 
-	all(a, replay)
-	f.wait("all are under way again", func() bool { return toEnd(b) == n })
+	replay(a)
+	f.wait("all replays have restarted", func() bool { return f.replaying(b) == n })
 	f.sink(a)
 	time.Sleep(2 * time.Minute)
-	if got := toEnd(b); got == 0 || got >= n { // those of b go on
-		f.Errorf("%d are shown of a process that has died", got)
+	if got := f.replaying(b); got != n { // b has taken over the replays of a
+		f.Errorf("%d of %d replays continue after a process has died", got, n)
 	}
-	all(b, operator.Bulk{Verb: operator.BulkEndReplay})
-	stored := func(want int) func() bool {
-		return func() bool {
-			states, err := f.watch.States(f.Context(), "replays/", "", 10)
-			if err != nil {
-				f.Fatal(err)
-			}
-			return len(states) == want
-		}
+	if done := end(b); done != n {
+		f.Errorf("another process ended %d replays", done)
 	}
-	f.wait("b tells of nothing", stored(1))
-	all(b, replay)
-	f.wait("b tells again, and nothing is kept of a", func() bool { return stored(1)() && toEnd(b) > 0 })
-	all(b, operator.Bulk{Verb: operator.BulkEndReplay})
-	f.wait("nothing is kept", stored(0))
 }

@@ -17,25 +17,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// orderTests are about quotas, hooks, and what operators and authors ask one process for.
+// orderTests test quotas, hooks, and requests of operators and authors to one process.
 var orderTests = []test{
 	{name: "REP-12, SUB-8: processes together never exceed a quota", run: quota},
-	{name: "REP-11: processes that are asked for one subscription at once make one", run: sameKeyAtOnce},
-	{name: "REP-13: what an operator asks for happens where the subscription lives", run: actionsReachTheOwner},
-	{name: "REP-13: revoking, checking again and hiding end subscriptions wherever they live", run: revokeElsewhere},
-	{name: "REP-13: what was ordered while the owner was dying is done by who takes over", run: ordersSurviveTheOwner},
-	{name: "REP-13: what its owner revokes while taking it up ends when it goes live", run: func(f *fleet) {
+	{name: "REP-11: concurrent subscribes for one key at several processes create one subscription", run: sameKeyAtOnce},
+	{name: "REP-13: an operator's actions reach the owner of the subscription", run: actionsReachTheOwner},
+	{name: "REP-13: revocation, reauthorization and hiding end subscriptions wherever they live", run: revokeElsewhere},
+	{name: "REP-13: orders given while the owner was dying are executed by the next owner", run: ordersSurviveTheOwner},
+	{name: "REP-13: a subscription that its owner revokes during a restore ends when it goes live", run: func(f *fleet) {
 		revokedWhileTakenUp(f, f.owner)
 	}},
-	{name: "REP-13: what another process revokes while it is taken up ends when it goes live", run: func(f *fleet) {
+	{name: "REP-13: a subscription that another process revokes during a restore ends when it goes live", run: func(f *fleet) {
 		revokedWhileTakenUp(f, f.other)
 	}},
-	{name: "REP-11: what an order ends gets nothing more while the order waits for others", run: orderWaits},
-	{name: "REP-13: what is asked for at two processes under one key is done once", run: onceOverReplicas},
-	{name: "REP-17, SUB-11: hooks run where a subscription is asked for and at each takeover", run: hooksRun},
+	{name: "REP-11: a subscription that an order ends gets no more events while the order waits", run: orderWaits},
+	{name: "REP-13: a request with one key at two processes is executed once", run: onceOverReplicas},
+	{name: "REP-17, SUB-11: hooks run at the subscribing process and at each takeover", run: hooksRun},
 }
 
-// A journal is what hooks have noted.
+// A journal records calls of hooks.
 type journal struct {
 	mu  sync.Mutex
 	all []string
@@ -53,7 +53,7 @@ func (j *journal) lines() []string {
 	return append([]string{}, j.all...)
 }
 
-// note has the hooks of subscriptions add to a journal.
+// note makes the hooks of subscriptions add to a journal.
 func (f *fleet) note() *journal {
 	j := &journal{}
 	f.hooks.OnSubscribe = func(_ context.Context, s server.Subscription, _ *filter) error {
@@ -64,7 +64,8 @@ func (f *fleet) note() *journal {
 	return j
 }
 
-// However many are asked at once, who is refused has ResourceExhausted, and OnUnsubscribe where OnSubscribe ran.
+// However many subscribes run concurrently, a refused one gets ResourceExhausted, and OnUnsubscribe follows each
+// OnSubscribe.
 func quota(f *fleet) {
 	f.options.Webhook.Quota = server.Quota{PerPrincipal: 4, Total: 6}
 	j := f.note()
@@ -88,7 +89,7 @@ func quota(f *fleet) {
 	}
 	wg.Wait()
 	if admitted.Load() != 6 || refused.Load() != 18 {
-		f.Fatalf("%d were admitted, %d refused", admitted.Load(), refused.Load())
+		f.Fatalf("%d admitted, %d refused", admitted.Load(), refused.Load())
 	}
 	if own, all, err := f.watch.CountSubscriptions(f.Context(), "ann"); err != nil || own > 4 || all != 6 {
 		f.Fatalf("%d of %d, %v", own, all, err)
@@ -103,7 +104,7 @@ func quota(f *fleet) {
 		}
 	}
 	if n != 6 {
-		f.Errorf("%d more were asked than told of an end", n)
+		f.Errorf("%d more calls of OnSubscribe than of OnUnsubscribe", n)
 	}
 }
 
@@ -111,7 +112,7 @@ func sameKeyAtOnce(f *fleet) {
 	f.start(3)
 	const rounds = 5
 	for round := range rounds {
-		time.Sleep(500 * time.Millisecond) // a head is a cache (REP-3): each has heard of what was emitted
+		time.Sleep(500 * time.Millisecond) // a head is a cache (REP-3): by now each process knows the emitted events
 		var wg sync.WaitGroup
 		ids := make([]string, 6)
 		for i := range ids {
@@ -157,7 +158,7 @@ func actionsReachTheOwner(f *fleet) {
 	other.emit(incident{ID: "2"})
 	f.idle()
 	if again := other.subscribe("ann", params(hook(0), secretA, "")); again.DeliveryStatus == nil || again.DeliveryStatus.Active {
-		f.Errorf("the status of a paused one: %+v", again.DeliveryStatus)
+		f.Errorf("the status of a paused subscription: %+v", again.DeliveryStatus)
 	}
 	f.same("while paused", f.r.to(hook(0)), "1")
 	if i, err := admin.Get(ctx, s.ID); err != nil || i.State != operator.StatePaused {
@@ -170,12 +171,12 @@ func actionsReachTheOwner(f *fleet) {
 		made, err := admin.Attempts(ctx, s.ID)
 		return err == nil && len(made) == 2
 	})
-	made, err := admin.SendAgain(ctx, s.ID, "1")
+	made, err := admin.SendAgain(ctx, s.ID, "1", time.Time{})
 	if err != nil || made.EventID != "1" || made.Number != 2 || made.Status != 200 {
 		f.Fatalf("%+v, %v", made, err)
 	}
-	f.same("sent again", f.r.to(hook(0)), "1", "2", "1")
-	if _, err := admin.SendAgain(ctx, s.ID, "none"); !errors.Is(err, events.ErrNotFound) {
+	f.same("resent", f.r.to(hook(0)), "1", "2", "1")
+	if _, err := admin.SendAgain(ctx, s.ID, "none", time.Time{}); !errors.Is(err, events.ErrNotFound) {
 		f.Errorf("an unknown occurrence: %v", err)
 	}
 
@@ -187,24 +188,24 @@ func actionsReachTheOwner(f *fleet) {
 	_, err = admin.RaiseGap(ctx, operator.Target{ID: s.ID})
 	do(err)
 	f.soon("the gap", got("1 2 1 2 gap"))
-	f.soon("the next response tells of it", func() bool { r, ok := f.record(s.ID); return ok && r.Truncated })
+	f.soon("the next response reports it", func() bool { r, ok := f.record(s.ID); return ok && r.Truncated })
 	if again := other.subscribe("ann", params(hook(0), secretA, "")); !again.Truncated {
-		f.Error("the response does not tell of the gap")
+		f.Error("the response does not report the gap")
 	}
 	if again := owner.subscribe("ann", params(hook(0), secretA, "")); again.Truncated {
-		f.Error("the gap is told of twice")
+		f.Error("the gap is reported twice")
 	}
 	do(admin.Resume(ctx, s.ID))
 	do(admin.End(ctx, s.ID, nil))
 	f.soon("terminated", func() bool { return strings.HasPrefix(f.r.last().short(), "terminated") })
 	for _, err := range []error{admin.Pause(ctx, s.ID), admin.Resume(ctx, s.ID), admin.End(ctx, s.ID, nil), admin.Replay(ctx, s.ID, first, 0)} {
 		if !errors.Is(err, events.ErrNotFound) {
-			f.Errorf("of one that has ended: %v", err)
+			f.Errorf("after the end: %v", err)
 		}
 	}
 }
 
-// One that began after it was revoked goes on.
+// A subscription that began after the revocation continues.
 func revokeElsewhere(f *fleet) {
 	var hidden, refused atomic.Bool
 	f.options.Visible = func(context.Context, string, string) bool { return !hidden.Load() }
@@ -218,12 +219,12 @@ func revokeElsewhere(f *fleet) {
 	n := 0
 	begin := func() *member {
 		f.Helper()
-		time.Sleep(time.Millisecond) // what begins in the instant of an order is ended by it, and time in a bubble stands still
+		time.Sleep(time.Millisecond) // an order ends what begins in the same instant, and time in a bubble stands still
 		s := f.members[0].subscribe("ann", params(hook(0), secretA, ""))
 		n++
 		id := fmt.Sprint("i", n)
 		f.members[0].emit(incident{ID: id})
-		f.soon("it is delivered to", func() bool { return f.r.last().short() == id })
+		f.soon("the first delivery", func() bool { return f.r.last().short() == id })
 		return f.other(s.ID)
 	}
 	ended := func(err error, want string) {
@@ -238,7 +239,7 @@ func revokeElsewhere(f *fleet) {
 	f.repeatOrder()
 	f.heard()
 	f.members[0].emit(incident{ID: "after"})
-	f.soon("what began after it was revoked goes on", func() bool { return f.r.last().short() == "after" })
+	f.soon("the subscription that began after the revocation continues", func() bool { return f.r.last().short() == "after" })
 	refused.Store(true)
 	ended(other.Reauthorize(f.Context(), "ann"), `terminated -32012 Forbidden {"reason":"no more"}`)
 	refused.Store(false)
@@ -250,7 +251,7 @@ func revokeElsewhere(f *fleet) {
 	ended(err, `terminated -32012 Forbidden {"reason":"closed"}`)
 }
 
-// repeatOrder has everybody hear of the last order once more: late, or twice.
+// repeatOrder appends the last order once more, as if it came late or twice.
 func (f *fleet) repeatOrder() {
 	f.Helper()
 	ctx := f.Context()
@@ -273,7 +274,7 @@ func (f *fleet) repeatOrder() {
 	}
 }
 
-// The envelopes come from the heir. What began after an order lives on when its owner dies, too.
+// The next owner sends the envelopes. A subscription that began after an order also survives its owner.
 func ordersSurviveTheOwner(f *fleet) {
 	f.options.Replica.Lease = 2 * time.Second
 	f.start(2)
@@ -290,28 +291,28 @@ func ordersSurviveTheOwner(f *fleet) {
 	if err := other.Admin().End(f.Context(), ids[1], events.Forbidden("one")); err != nil {
 		f.Fatal(err)
 	}
-	time.Sleep(2 * time.Second) // the one that was cut off has not heard for so long that it begins nothing
+	time.Sleep(2 * time.Second) // the disconnected owner has received nothing for so long that it begins no attempt
 	other.emit(incident{ID: "1", Severity: "P1"})
 	f.settled()
 	f.soon("both envelopes and the third's delivery", func() bool {
 		return len(f.r.to(hook(0))) > 0 && len(f.r.to(hook(1))) > 0 && len(f.r.to(hook(2))) > 0
 	})
 	f.idle()
-	f.same("of whom everything was revoked", f.r.to(hook(0)), `terminated -32012 Forbidden {"reason":"access revoked"}`)
-	f.same("of the one that was ended", f.r.to(hook(1)), `terminated -32012 Forbidden {"reason":"one"}`)
-	f.same("of the third", f.r.to(hook(2)), "1")
+	f.same("the revoked principal", f.r.to(hook(0)), `terminated -32012 Forbidden {"reason":"access revoked"}`)
+	f.same("the ended subscription", f.r.to(hook(1)), `terminated -32012 Forbidden {"reason":"one"}`)
+	f.same("the third subscription", f.r.to(hook(2)), "1")
 	again := other.subscribe("p0", params(hook(0), secretA, p1))
 	f.join()
 	f.settled()
 	f.sink(f.owner(again.ID))
-	f.Unmark(engine.ControlLog) // its heir reads all orders again
+	f.Unmark(engine.ControlLog) // the next owner reads all orders
 	f.settled()
 	f.afloat()[0].emit(incident{ID: "2", Severity: "P1"})
-	f.soon("what began after the order", func() bool { return f.r.to(hook(0))[len(f.r.to(hook(0)))-1] == "2" })
+	f.soon("the subscription that began after the order", func() bool { return f.r.to(hook(0))[len(f.r.to(hook(0)))-1] == "2" })
 }
 
-// A hook of the author takes its time while its owner takes up what another process was asked for. by says who revokes
-// it then.
+// A hook of the author is slow while the owner restores a subscription that was created through another process. by
+// returns the member that revokes it meanwhile.
 func revokedWhileTakenUp(f *fleet, by func(id string) *member) {
 	asked, goOn := make(chan struct{}, 8), make(chan struct{})
 	f.hooks.OnSubscribe = func(ctx context.Context, s server.Subscription, _ *filter) error {
@@ -349,13 +350,13 @@ func revokedWhileTakenUp(f *fleet, by func(id string) *member) {
 	close(goOn)
 	f.soon("the envelope", func() bool { return len(f.r.to(hook(0))) > 0 })
 	f.idle()
-	f.same("of whom it was revoked", f.r.to(hook(0)), `terminated -32012 Forbidden {"reason":"access revoked"}`)
+	f.same("the revoked principal", f.r.to(hook(0)), `terminated -32012 Forbidden {"reason":"access revoked"}`)
 	if _, there := f.record(s.ID); there {
-		f.Error("its record is there")
+		f.Error("the record still exists")
 	}
 }
 
-// The order before it asks a hook of the author, which takes longer than anybody may be delivered to.
+// The preceding order calls a hook of the author, which takes longer than deliveries may continue.
 func orderWaits(f *fleet) {
 	waits, goOn := make(chan struct{}, 32), make(chan struct{})
 	type quick struct{}
@@ -376,7 +377,7 @@ func orderWaits(f *fleet) {
 	const one = `,"arguments":{"severity":"P1"}`
 	s := f.members[0].subscribe("ann", params(hook(0), secretA, one))
 	other := f.other(s.ID)
-	for i := range 20 { // some of bob's live where ann's does
+	for i := range 20 { // some of bob's subscriptions share the owner of ann's
 		other.subscribe("bob", params(hook(i+1), secretA, fmt.Sprintf(`,"arguments":{"minLevel":%d}`, i)))
 	}
 	end := other.subscribe("eve", params(hook(30), secretA, one))
@@ -385,7 +386,7 @@ func orderWaits(f *fleet) {
 	if err := other.Reauthorize(context.WithValue(f.Context(), quick{}, true), "bob"); err != nil {
 		f.Fatal(err)
 	}
-	<-waits // the owner asks
+	<-waits // the owner calls the hook
 	if err := other.Revoke(f.Context(), "ann"); err != nil {
 		f.Fatal(err)
 	}
@@ -398,8 +399,8 @@ func orderWaits(f *fleet) {
 	close(goOn)
 	f.soon("the envelopes", func() bool { return len(f.r.to(hook(0))) > 0 && len(f.r.to(hook(30))) > 0 })
 	f.idle()
-	f.same("of whom it was revoked", f.r.to(hook(0)), `terminated -32012 Forbidden {"reason":"access revoked"}`)
-	f.same("of what was ended", f.r.to(hook(30)), `terminated -32012 Forbidden {"reason":"no more"}`)
+	f.same("the revoked principal", f.r.to(hook(0)), `terminated -32012 Forbidden {"reason":"access revoked"}`)
+	f.same("the ended subscription", f.r.to(hook(30)), `terminated -32012 Forbidden {"reason":"no more"}`)
 }
 
 func onceOverReplicas(f *fleet) {
@@ -420,16 +421,16 @@ func onceOverReplicas(f *fleet) {
 	}
 	wg.Wait()
 	if n.Load() != 1 {
-		f.Errorf("done %d times", n.Load())
+		f.Errorf("executed %d times", n.Load())
 	}
 }
 
-// At a takeover they run with Restored. A handover calls OnUnsubscribe nowhere, an unsubscribe calls it once.
+// At a takeover, hooks run with Restored. A handover does not call OnUnsubscribe; an unsubscribe calls it once.
 func hooksRun(f *fleet) {
 	j := f.note()
 	f.start(1)
 	s := f.members[0].subscribe("ann", params(hook(0), secretA, ""))
-	f.same("asked at the owner", j.lines(), "on false")
+	f.same("subscribe at the owner", j.lines(), "on false")
 	f.join()
 	f.settled()
 	f.leave(f.members[0])
@@ -440,7 +441,7 @@ func hooksRun(f *fleet) {
 	f.settled()
 	owner := f.owner(s.ID)
 	owner.emit(incident{ID: "1"})
-	f.soon("it is taken up", func() bool { return len(f.r.to(hook(0))) == 1 })
+	f.soon("the subscription is restored", func() bool { return len(f.r.to(hook(0))) == 1 })
 	for i, l := range j.lines() {
 		if want := fmt.Sprint("on ", i > 0); l != want {
 			f.Fatalf("hooks %v", j.lines())
@@ -451,8 +452,8 @@ func hooksRun(f *fleet) {
 	f.same("the end", j.lines()[n:], "off")
 	asked := f.join()
 	f.settled()
-	f.heard()          // until who has claimed a shard has read it
-	for i := range 8 { // some of them are asked for where they will not live
+	f.heard()          // until the owners of shards have read them
+	for i := range 8 { // some of these live in another process
 		n := len(j.lines())
 		s := asked.subscribe("ann", params(hook(i+1), secretA, ""))
 		want := []string{"on false"}
@@ -462,8 +463,8 @@ func hooksRun(f *fleet) {
 		f.soon("OnSubscribe", func() bool { return len(j.lines()) >= n+len(want) })
 		id := fmt.Sprint("i", i)
 		asked.emit(incident{ID: id})
-		f.soon("it is live", func() bool { return covers(f.r.to(hook(i+1)), []string{id}) })
-		f.same("asked for", j.lines()[n:], want...)
+		f.soon("the subscription is live", func() bool { return covers(f.r.to(hook(i+1)), []string{id}) })
+		f.same("the hooks of a subscribe", j.lines()[n:], want...)
 		n = len(j.lines())
 		asked.unsubscribe("ann", hook(i+1))
 		f.soon("OnUnsubscribe", func() bool { return len(j.lines()) > n })

@@ -12,18 +12,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// ownerTests are about who delivers, and what becomes of deliveries when that changes.
+// ownerTests test who delivers, and how deliveries continue when that changes.
 var ownerTests = []test{
-	{name: "REP-6, REP-11: each answers subscribes, and what is emitted at any reaches all once", run: subscribeAnywhere},
+	{name: "REP-6, REP-11: each process answers subscribes, and events emitted at any process reach all subscriptions once", run: subscribeAnywhere},
 	{name: "REP-9: a rolling restart under load misses nothing and repeats nothing", run: rollingRestart},
-	{name: "REP-9, REP-10: after a crash another goes on, and nothing is missed", run: crash},
+	{name: "REP-9, REP-10: after a crash another process continues, and nothing is missed", run: crash},
 	{name: "REP-7: an owner whose shards were claimed without its knowledge stops", run: fencedOwnerStops},
 	{name: "REP-11: an owner that has not heard of the others for two seconds begins no attempt", run: unheardOwner},
-	{name: "REP-9: an attempt that hangs while its process shuts down holds up its own shard alone", run: slowAttempt},
-	{name: "REP-10, CUR-7: a type without replay misses nothing by a handover", run: withoutReplay},
+	{name: "REP-9: an attempt that hangs while its process shuts down delays only its shard", run: slowAttempt},
+	{name: "REP-10, CUR-7: a type without replay misses nothing in a handover", run: withoutReplay},
 }
 
-// level is a subscribe of all, with arguments of its own: so subscriptions spread over shards.
+// level returns the params of a subscribe for all incidents. The arguments depend on i, so that subscriptions spread
+// over shards.
 func level(i int) string {
 	return params(hook(i), secretA, fmt.Sprintf(`,"arguments":{"minLevel":%d}`, i))
 }
@@ -78,7 +79,7 @@ func rollingRestart(f *fleet) {
 			id := fmt.Sprintf("i%05d", i)
 			all := f.afloat()
 			if err := all[i%len(all)].emitter.Emit(context.Background(), incident{ID: id, Level: 100}, events.WithID(id)); err != nil {
-				continue // it was shut down meanwhile, or the emit was refused
+				continue // the server was shut down meanwhile, or the emit was refused
 			}
 			sent = append(sent, id)
 		}
@@ -99,7 +100,7 @@ func rollingRestart(f *fleet) {
 	}
 }
 
-// The heir is there within the lease and about two seconds; what is repeated was not settled.
+// The next owner starts within the lease and about two seconds. It repeats only events that were not settled.
 func crash(f *fleet) {
 	f.options.Replica.Lease = 3 * time.Second
 	f.start(3)
@@ -135,7 +136,7 @@ func crash(f *fleet) {
 	}
 }
 
-// It writes nothing more, and the other one goes on.
+// The old owner writes nothing more, and the other one continues.
 func fencedOwnerStops(f *fleet) {
 	f.start(2)
 	s := f.members[0].subscribe("ann", params(hook(0), secretA, ""))
@@ -150,13 +151,13 @@ func fencedOwnerStops(f *fleet) {
 	})
 	other.emit(incident{ID: "2"})
 	f.soon("the second", func() bool { return len(f.r.to(hook(0))) == 2 })
-	// As if its lease had expired while it stood still.
+	// As if the lease had expired while the process was suspended.
 	if err := f.watch.Leave(f.Context(), f.fence(owner)); err != nil {
 		f.Fatal(err)
 	}
-	f.soon("the other one has it", func() bool { return f.owner(s.ID) == other })
+	f.soon("the other process owns it", func() bool { return f.owner(s.ID) == other })
 	close(held)
-	f.wait("the old one is there again, with a new lease", func() bool { has, _ := f.owners(); return len(has[owner.name]) > 0 })
+	f.wait("the old owner has joined with a new lease", func() bool { has, _ := f.owners(); return len(has[owner.name]) > 0 })
 	owner.emit(incident{ID: "3"})
 	f.soon("the third", func() bool { return covers(f.r.to(hook(0)), []string{"1", "2", "3"}) })
 	f.idle()
@@ -180,7 +181,7 @@ func slowAttempt(f *fleet) {
 	})
 	old.emit(incident{ID: "1", Level: 9})
 	for i := range subs {
-		f.soon("under way", func() bool { return len(f.r.to(hook(i))) == 1 })
+		f.soon("the attempts are in progress", func() bool { return len(f.r.to(hook(i))) == 1 })
 	}
 	next := f.join()
 	f.settled()
@@ -189,7 +190,7 @@ func slowAttempt(f *fleet) {
 		defer close(gone)
 		f.leave(old)
 	}()
-	f.soon("the others go on elsewhere", func() bool {
+	f.soon("the other shards are handed over", func() bool {
 		has, _ := f.owners()
 		return len(has[old.name]) == 1
 	})
@@ -199,7 +200,7 @@ func slowAttempt(f *fleet) {
 	})
 	select {
 	case <-gone:
-		f.Error("it was gone before its last attempt was over")
+		f.Error("the process ended before its last attempt")
 	default:
 	}
 	close(release)
@@ -214,7 +215,7 @@ func withoutReplay(f *fleet) {
 	f.typ.Info.NoReplay = true
 	f.start(1)
 	if s := f.members[0].subscribe("ann", params(hook(0), secretA, "")); s.Cursor != nil {
-		f.Error("it has a cursor")
+		f.Error("the response has a cursor")
 	}
 	f.join()
 	f.settled()
@@ -241,7 +242,7 @@ func withoutReplay(f *fleet) {
 	f.same("delivered", slices.Sorted(slices.Values(f.r.to(hook(0)))), sent...)
 }
 
-// Its lease holds meanwhile. It goes on when it has heard of them.
+// The lease stays valid meanwhile. The owner continues when it has heard of the others.
 func unheardOwner(f *fleet) {
 	if f.Silence == nil {
 		f.Skip("the engine cannot be cut off from one log")
@@ -255,10 +256,10 @@ func unheardOwner(f *fleet) {
 	time.Sleep(2100 * time.Millisecond)
 	other.emit(incident{ID: "2"})
 	f.idle()
-	f.same("while it does not hear", f.r.to(hook(0)), "1")
+	f.same("while the owner hears nothing", f.r.to(hook(0)), "1")
 	if f.owner(s.ID) != owner {
-		f.Error("its lease does not hold")
+		f.Error("the owner has lost its lease")
 	}
 	f.Silence(owner.store, "no log")
-	f.soon("it goes on", func() bool { return covers(f.r.to(hook(0)), []string{"1", "2"}) })
+	f.soon("delivery continues", func() bool { return covers(f.r.to(hook(0)), []string{"1", "2"}) })
 }

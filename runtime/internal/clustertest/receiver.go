@@ -26,10 +26,10 @@ const (
 	origin  = "http://receiver.test"
 )
 
-// hook is the URL of a callback.
+// hook returns the URL of a callback.
 func hook(i int) string { return fmt.Sprint(origin, "/hooks/", i) }
 
-// A delivered is one request that the receiver got.
+// A delivered is a request that the receiver got.
 type delivered struct {
 	url    string
 	header http.Header
@@ -43,7 +43,7 @@ type delivered struct {
 	}
 }
 
-// short is the id of an occurrence, or says what an envelope tells.
+// short returns the id of an occurrence, or a summary of an envelope.
 func (d *delivered) short() string {
 	switch {
 	case d.body.EventID != "":
@@ -56,7 +56,7 @@ func (d *delivered) short() string {
 	}
 }
 
-// signedBy reports whether the secret alone would accept the message.
+// signedBy reports whether a receiver with only this secret would accept the message.
 func (d *delivered) signedBy(secret string) bool {
 	s, err := webhook.ParseSecret(secret)
 	if err != nil {
@@ -66,7 +66,8 @@ func (d *delivered) signedBy(secret string) bool {
 	return err == nil
 }
 
-// A receiver is every callback of a test. It answers challenges, and accepts all else unless handle answers otherwise.
+// A receiver serves all callbacks of a test. It answers challenges, and accepts everything else unless handle answers
+// otherwise.
 type receiver struct {
 	net    *memnet.Network
 	mu     sync.Mutex
@@ -74,7 +75,7 @@ type receiver struct {
 	handle func(w http.ResponseWriter, d *delivered)
 }
 
-// serve begins to receive, until the test ends.
+// serve starts a receiver, which runs until the test ends.
 func serve(t *testing.T) *receiver {
 	t.Helper()
 	r := &receiver{net: memnet.New()}
@@ -91,10 +92,10 @@ func serve(t *testing.T) *receiver {
 	return r
 }
 
-// callbacks are those of servers that deliver to it.
+// callbacks returns the options of servers that deliver to the receiver.
 func (r *receiver) callbacks() server.Callbacks {
 	return server.Callbacks{AllowOrigins: []string{origin}, DialContext: r.net.DialContext, Resolver: r,
-		Timeout: time.Minute} // an attempt that a test holds up is not given up on a busy machine
+		Timeout: time.Minute} // so that an attempt that a test delays does not time out on a busy machine
 }
 
 // LookupNetIP implements [server.Resolver].
@@ -125,17 +126,17 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// on has f answer what comes from now on; nil accepts it.
+// on makes f answer later requests; nil accepts them.
 func (r *receiver) on(f func(w http.ResponseWriter, d *delivered)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.handle = f
 }
 
-// refuse answers that the receiver is not there for now.
+// refuse answers that the receiver is unavailable.
 func refuse(w http.ResponseWriter, _ *delivered) { w.WriteHeader(http.StatusServiceUnavailable) }
 
-// to returns what came for a callback, in the order of coming.
+// to returns the requests to a callback, in order of arrival.
 func (r *receiver) to(url string) (ids []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,7 +148,7 @@ func (r *receiver) to(url string) (ids []string) {
 	return ids
 }
 
-// last returns what came last.
+// last returns the last request.
 func (r *receiver) last() *delivered {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +158,7 @@ func (r *receiver) last() *delivered {
 	return r.got[len(r.got)-1]
 }
 
-// covers reports whether got has all of want and nothing else, however often.
+// covers reports whether got has exactly the elements of want, in any order and number.
 func covers(got, want []string) bool {
 	set := slices.Compact(slices.Sorted(slices.Values(got)))
 	return slices.Equal(set, slices.Sorted(slices.Values(want)))

@@ -20,19 +20,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// streamTests are about streams and polls, and what is ordered of them elsewhere.
+// streamTests test streams and polls, and orders from other processes for them.
 var streamTests = []test{
-	{name: "REP-2: streams everywhere get what is emitted anywhere, in one order, once", run: func(f *fleet) { streamsOfAll(f) }},
-	{name: "REP-2: so do those of a type without replay", run: func(f *fleet) { f.typ.Info.NoReplay = true; streamsOfAll(f) }},
-	{name: "REP-14: who goes from process to process misses nothing and gets nothing twice", run: continueAnywhere},
-	{name: "REP-13: what is ordered of one process happens to the streams of all, once each", run: ordersReachAll},
-	{name: "REP-13: a type that was terminated stays closed everywhere until it is registered again", run: staysClosed},
+	{name: "REP-2: all streams get the events of all processes, in one order, once", run: func(f *fleet) { streamsOfAll(f) }},
+	{name: "REP-2: streams of a type without replay do so as well", run: func(f *fleet) { f.typ.Info.NoReplay = true; streamsOfAll(f) }},
+	{name: "REP-14: a client that moves between processes misses nothing and gets nothing twice", run: continueAnywhere},
+	{name: "REP-13: an order at one process affects the streams of all, once each", run: ordersReachAll},
+	{name: "REP-13: a terminated type stays closed everywhere until its next registration", run: staysClosed},
 	{name: "REP-13: a target by id may live in another process", run: targetsElsewhere},
-	{name: "REP-13: when the others cannot be told, who ordered hears of it", run: othersCannotBeTold},
-	{name: "REP-13, REP-21: what only emits can give orders, too", run: ordersOfAWorker},
+	{name: "REP-13: if an order cannot be sent to other processes, the caller gets an error", run: othersCannotBeTold},
+	{name: "REP-13, REP-21: a process that only emits can also give orders", run: ordersOfAWorker},
 }
 
-// A frameOf is what a stream has written.
+// A frameOf is a frame that a stream has written.
 type frameOf struct {
 	method string
 	params struct {
@@ -42,9 +42,9 @@ type frameOf struct {
 	}
 }
 
-// A stream is one that runs.
+// A stream is a running stream.
 type stream struct {
-	done   chan struct{} // closed when it is over
+	done   chan struct{} // closed when the stream has ended
 	cancel context.CancelFunc
 	mu     sync.Mutex
 	got    []frameOf
@@ -96,14 +96,14 @@ func (m *member) stream(principal, params string) *stream {
 	s := &stream{done: make(chan struct{}), cancel: cancel}
 	go func() {
 		defer close(s.done)
-		_, _ = st.Run(ctx, s) // how it ends is in what it has written
+		_, _ = st.Run(ctx, s) // the frames show how it ends
 	}()
 	m.f.Cleanup(s.end)
 	m.f.soon("active", func() bool { return len(s.frames()) > 0 })
 	return s
 }
 
-// A polled is the answer to a poll.
+// A polled is the result of a poll.
 type polled struct {
 	Events []struct {
 		EventID string `json:"eventId"`
@@ -119,7 +119,7 @@ func (p *polled) ids() (ids []string) {
 	return ids
 }
 
-// poll asks from the cursor on, nil for now; more are further members with a comma first.
+// poll polls from the cursor on, nil for now; more holds further members with a leading comma.
 func (m *member) poll(cursor *string, more string) (p polled) {
 	m.f.Helper()
 	at, err := json.Marshal(cursor)
@@ -166,7 +166,7 @@ func streamsOfAll(f *fleet) {
 	}
 }
 
-// Nor do they ever hear of truncation, while others emit.
+// No poll or stream reports truncation, while other processes emit.
 func continueAnywhere(f *fleet) {
 	f.start(3)
 	begin := f.members[0].poll(nil, "").Cursor
@@ -233,7 +233,7 @@ func ordersReachAll(f *fleet) {
 		name string
 		do   func(ctx context.Context) error
 		want string // the last frame of the streams of "ann"
-		all  bool   // those of "bob" too
+		all  bool   // the streams of "bob" as well
 	}{
 		{"revoke", func(ctx context.Context) error { return a.Revoke(ctx, "ann", "e") }, wire.NotificationTerminated, false},
 		{"recheck", func(ctx context.Context) error {
@@ -247,7 +247,7 @@ func ordersReachAll(f *fleet) {
 		{"error", func(ctx context.Context) error {
 			n, err := a.Admin().RaiseError(ctx, operator.Target{Event: "e"}, events.Upstream("slow"))
 			if n != 2 {
-				f.Errorf("%d streams here", n)
+				f.Errorf("%d streams at this process", n)
 			}
 			return err
 		}, wire.NotificationError, true},
@@ -272,7 +272,7 @@ func ordersReachAll(f *fleet) {
 		for _, s := range anns {
 			f.soon("the signal", func() bool { return len(s.frames()) >= 2 })
 		}
-		time.Sleep(200 * time.Millisecond) // a second one would come now
+		time.Sleep(200 * time.Millisecond) // a second frame would have arrived by now
 		for i, s := range anns {
 			got := s.frames()
 			if len(got) != 2 || got[1].method != c.want {
@@ -296,7 +296,7 @@ func ordersReachAll(f *fleet) {
 	}
 }
 
-// Also after the crash of the one that was asked, and in one that starts later.
+// It stays closed after the crash of the terminating process, and in a process that starts later.
 func staysClosed(f *fleet) {
 	f.start(2)
 	refuses := func(m *member) bool {
@@ -308,23 +308,23 @@ func staysClosed(f *fleet) {
 		f.Fatal(err)
 	}
 	if !refuses(a) {
-		f.Fatal("it is open where it was terminated")
+		f.Fatal("the type is open at the terminating process")
 	}
 	f.sink(a)
-	f.soon("closed at the other", func() bool { return refuses(b) })
+	f.soon("closed at the other process", func() bool { return refuses(b) })
 	c := f.join()
 	if !refuses(c) {
-		f.Fatal("it is open in a process that starts later")
+		f.Fatal("the type is open in a process that starts later")
 	}
 	if _, err := server.Register(c.Server, f.typ, f.hooks); err != nil {
 		f.Fatal(err)
 	}
 	if refuses(c) {
-		f.Fatal("registering it again does not open it")
+		f.Fatal("a new registration does not open the type")
 	}
-	f.soon("open at the other", func() bool { return !refuses(b) })
+	f.soon("open at the other process", func() bool { return !refuses(b) })
 	if refuses(f.join()) {
-		f.Fatal("it is closed in a process that starts after that")
+		f.Fatal("the type is closed in a process that starts after that")
 	}
 }
 
@@ -353,7 +353,7 @@ func targetsElsewhere(f *fleet) {
 	}
 }
 
-// Here it has happened all the same.
+// The action still takes effect at this process.
 func othersCannotBeTold(f *fleet) {
 	f.start(1)
 	m := f.members[0]

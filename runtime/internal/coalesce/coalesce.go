@@ -1,6 +1,6 @@
-// Package coalesce joins the events of a burst: those with the same key are handed over together, once nothing more has
-// come for the key for a while, and at the latest some time after the first of them (COAL-2). It is a state machine over
-// keys, events and times: it has no clock and starts nothing.
+// Package coalesce joins events into bursts. Events with the same key are handed over together after a quiet time, or
+// at the latest a given time after the first of them (COAL-2). It is a state machine over keys, events and times: it
+// has no clock and starts no goroutines.
 //
 // Start with [Joiner]; [Key] reads an event's key from its payload.
 //
@@ -9,49 +9,49 @@ package coalesce
 
 import "time"
 
-// A Rule says when a burst is handed over.
+// A Rule determines when a burst is handed over.
 type Rule struct {
-	// Quiet is how long nothing more has to come for a key, Max how long the first event of a burst waits at most.
+	// Quiet is the time without another event for a key, Max the longest wait of a burst's first event.
 	Quiet, Max time.Duration
-	// Limit is how many keys may be open at once, at least 1. Before another one opens, the oldest burst is handed over.
+	// Limit is how many keys may be open, at least 1. Before another one is opened, the oldest burst is handed over.
 	Limit int
 }
 
-// A Burst is the events of one key that are handed over together.
+// A Burst holds the events of one key that are handed over together.
 type Burst[E any] struct {
 	Key string
-	// Events are in the order in which they came. A joiner with a merge has one, which stands for all.
+	// Events are in order of arrival. With a merge function there is one, which represents all.
 	Events []E
-	// Count is how many came, First and Last when the first and the last one did.
+	// Count is the number of events; First and Last are when the first and last one arrived.
 	Count       int
 	First, Last time.Time
 
-	// Each open burst is in two lists, whose order is that of First and that of Last.
+	// Each open burst is in two lists, ordered by First and by Last.
 	older, newer      *Burst[E]
 	quieter, livelier *Burst[E]
 }
 
 // A Joiner holds the events of open bursts. It is not safe for concurrent use. The zero value is not usable; see [New].
 //
-// Times never go back: an earlier one than before counts as the one before.
+// Time never goes backwards: an earlier time than the last one counts as the last one.
 type Joiner[E any] struct {
 	rule  Rule
 	merge func(held, next E) E
 	open  map[string]*Burst[E]
 	now   time.Time
-	// oldest and newest end the list by First, quietest and liveliest that by Last.
+	// oldest and newest are the ends of the list by First, quietest and liveliest those of the list by Last.
 	oldest, newest      *Burst[E]
 	quietest, liveliest *Burst[E]
 }
 
-// New returns a joiner. With merge a burst holds one event: that of held and next, for each that comes. Without, it
-// holds all.
+// New returns a joiner. With merge, a burst holds one event, the result of merge(held, next). Otherwise it holds all
+// events.
 func New[E any](r Rule, merge func(held, next E) E) *Joiner[E] {
 	return &Joiner[E]{rule: r, merge: merge, open: map[string]*Burst[E]{}}
 }
 
-// Add takes an event. It returns a burst that has to be handed over first, because as many keys are open as may be; nil
-// for none. It joins what is due and was not taken.
+// Add adds an event. If the limit of open keys is reached, it returns the burst that must be handed over first,
+// otherwise nil. It also adds to a burst that is due and was not taken.
 func (j *Joiner[E]) Add(key string, e E, now time.Time) (early *Burst[E]) {
 	now = j.advance(now)
 	b := j.open[key]
@@ -85,7 +85,7 @@ func (j *Joiner[E]) Add(key string, e E, now time.Time) (early *Burst[E]) {
 	return early
 }
 
-// Due takes the burst whose time came first, if any has come; nil for none.
+// Due removes and returns the burst that was due first, or nil if none is due.
 func (j *Joiner[E]) Due(now time.Time) *Burst[E] {
 	now = j.advance(now)
 	b, at := j.next()
@@ -95,16 +95,16 @@ func (j *Joiner[E]) Due(now time.Time) *Burst[E] {
 	return j.take(b)
 }
 
-// Next is when a burst will be due; false when none is open.
+// Next returns when the next burst is due. ok is false if no burst is open.
 func (j *Joiner[E]) Next() (time.Time, bool) {
 	b, at := j.next()
 	return at, b != nil
 }
 
-// Oldest is the burst whose first event came before those of all others, nil when none is open.
+// Oldest returns the burst whose first event is the oldest, or nil if no burst is open.
 func (j *Joiner[E]) Oldest() *Burst[E] { return j.oldest }
 
-// TakeOldest takes that burst.
+// TakeOldest removes and returns the burst that Oldest returns.
 func (j *Joiner[E]) TakeOldest() *Burst[E] {
 	if j.oldest == nil {
 		return nil
@@ -112,7 +112,7 @@ func (j *Joiner[E]) TakeOldest() *Burst[E] {
 	return j.take(j.oldest)
 }
 
-// Open is how many keys are open.
+// Open returns the number of open keys.
 func (j *Joiner[E]) Open() int { return len(j.open) }
 
 func (j *Joiner[E]) advance(now time.Time) time.Time {
@@ -122,7 +122,7 @@ func (j *Joiner[E]) advance(now time.Time) time.Time {
 	return j.now
 }
 
-// next is the burst that is due first, and when.
+// next returns the burst that is due first, and when.
 func (j *Joiner[E]) next() (*Burst[E], time.Time) {
 	if j.oldest == nil {
 		return nil, time.Time{}
@@ -134,7 +134,7 @@ func (j *Joiner[E]) next() (*Burst[E], time.Time) {
 	return b, at
 }
 
-// take removes b.
+// take removes and returns b.
 func (j *Joiner[E]) take(b *Burst[E]) *Burst[E] {
 	delete(j.open, b.Key)
 	j.hush(b)

@@ -8,8 +8,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Key returns what a payload has at the places, JSON Pointers, as one text: equal for equal values, numbers in whatever
-// notation. It is false where a place is absent or null, or holds an object or an array.
+// Key returns the payload's values at the places, which are JSON Pointers, as one text. Equal values have equal texts,
+// whatever the notation of numbers. It returns false if a place is absent or null, or holds an object or an array.
 func Key(places []string, payload json.RawMessage) (string, bool) {
 	var key []byte
 	for _, place := range places {
@@ -29,14 +29,14 @@ func Key(places []string, payload json.RawMessage) (string, bool) {
 		}
 		plain, err := wire.Canonical(value)
 		if err != nil {
-			plain = value // a number that has no one form
+			plain = value // a number without a canonical form
 		}
 		key = append(key, plain...)
 	}
 	return string(key), len(key) > 0
 }
 
-// member is what an object or an array has under a token, nil for nothing.
+// member returns the member of an object or the element of an array at a token, or nil.
 func member(value json.RawMessage, token string) json.RawMessage {
 	if len(value) == 0 || value[0] != '[' {
 		return wire.FirstMember(value, token)

@@ -16,18 +16,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// An unsettled occurrence was read and neither acknowledged nor abandoned.
+// An unsettled is an occurrence that was read and neither acknowledged nor abandoned.
 type unsettled struct {
 	try
 	position store.Position
 	item     *Item // from reading to the end of the first attempt
-	dropped  bool  // no longer of concern; a late answer counts nothing
+	dropped  bool  // no longer needed; a late answer is ignored
 }
 
-// readBatch is how many occurrences are read at a time; they wait as references to the log's bytes.
+// readBatch is the number of occurrences that are read at a time. They reference the log's bytes while they wait.
 const readBatch = 16
 
-// read takes in what the log has, and parks the reader when that is all.
+// read reads from the log, and parks the reader at the end.
 func (e *Engine) read(h *Handle) {
 	e.mu.Lock()
 	if parked, passed := h.intake.unpark(); parked {
@@ -73,7 +73,7 @@ func (e *Engine) read(h *Handle) {
 		return
 	}
 	after = h.marks.Upto()
-	// What was found can be sent while the reader parks.
+	// The new occurrences can be sent while the reader parks.
 	e.scheduleNow(h)
 	e.unlock()
 	ok := h.reader.Park(after)
@@ -81,7 +81,7 @@ func (e *Engine) read(h *Handle) {
 	h.intake.park(turn, ok)
 }
 
-// take enters what was found.
+// take adds the result of a read to the window.
 func (h *Handle) take(f Found) {
 	for i := range f.Items {
 		it := &f.Items[i]
@@ -104,7 +104,7 @@ func (h *Handle) take(f Found) {
 	h.e.changed(h)
 }
 
-// settle says that u needs no attempt any more.
+// settle marks u as settled.
 func (h *Handle) settle(u *unsettled) {
 	if u.dropped {
 		return
@@ -120,7 +120,7 @@ func (h *Handle) settle(u *unsettled) {
 	h.e.touch(h)
 }
 
-// errUnsendable is an occurrence that can never be sent.
+// errUnsendable means that an occurrence can never be sent.
 var errUnsendable = errors.New("delivery: the occurrence cannot be sent")
 
 // sendEvent makes one attempt at an occurrence.
@@ -166,7 +166,7 @@ func (e *Engine) sendEvent(h *Handle, u *unsettled) {
 	}
 }
 
-// reread gets the occurrence again for a retry; false when there is none to send now.
+// reread reads the occurrence again for a retry. It returns false if it cannot be sent now.
 func (e *Engine) reread(h *Handle, u *unsettled, item **Item) bool {
 	f, err := h.reader.Read(e.base, u.position-1, 1)
 	if err == nil && len(f.Items) > 0 && f.Items[0].Position == u.position {
@@ -184,11 +184,11 @@ func (e *Engine) reread(h *Handle, u *unsettled, item **Item) bool {
 		u.due = e.clock().plus(retryRead)
 		return false
 	}
-	h.settle(u) // it does not concern the subscription any more
+	h.settle(u) // it no longer matches the subscription
 	return false
 }
 
-// miss settles an occurrence that the subscription will never get, with a gap (OCC-4).
+// miss settles an occurrence that can never be sent, and signals a gap (OCC-4).
 func (e *Engine) miss(h *Handle, u *unsettled) {
 	tell := h.hasGaps()
 	if tell {
@@ -207,8 +207,8 @@ func (e *Engine) miss(h *Handle, u *unsettled) {
 	e.metrics.outcome(h, outcomeLost, "")
 }
 
-// abandon settles an occurrence after its last attempt. The log has its id, by which an operator
-// finds what the subscriber never got.
+// abandon settles an occurrence after its last attempt. It logs the occurrence's id, so that an operator can find
+// undelivered occurrences.
 func (e *Engine) abandon(h *Handle, u *unsettled, eventID string) {
 	h.settle(u)
 	e.metrics.outcome(h, outcomeAbandoned, h.health.lastError)
@@ -242,23 +242,23 @@ func (e *Engine) sendControl(h *Handle, c *control) {
 	h.e.changed(h)
 }
 
-// A result is what one attempt came to.
+// A result is the result of one attempt.
 type result struct {
 	at       time.Time     // in the signature
 	began    moment        // of the signature
 	took     time.Duration // until the answer or the failure
 	status   int           // HTTP status, 0 without an answer
 	category wire.Category // "": acknowledged
-	final    bool          // not to be tried again
-	wish     moment        // of the endpoint, for the next attempt
-	pause    bool          // the wish is for all that goes there
-	aborted  bool          // by us: says nothing about the endpoint
-	by       string        // who asked for it; "" for the schedule
+	final    bool          // must not be retried
+	wish     moment        // time of the next attempt that the endpoint requested
+	pause    bool          // the wish applies to all requests to the endpoint
+	aborted  bool          // by the engine: says nothing about the endpoint
+	by       string        // operator who requested it; "" for the schedule
 }
 
 // send signs and posts one message. An error means that the message can never be sent.
 func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r result, err error) {
-	// Not derived from e.base, where all attempts would meet at one lock; cutOff cancels it.
+	// Not derived from e.base, to avoid contention on one lock; cutOff cancels it.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	e.mu.Lock()
@@ -324,9 +324,9 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 	return r, nil
 }
 
-// conclude draws the consequences of an attempt at an occurrence and returns what is kept of it;
-// removed when the subscription was removed for its failures. A late answer of something forgotten has
-// none, and one that was asked for by hand while nothing is sent only settles what it settles.
+// conclude processes the result of an attempt at an occurrence and returns its record. removed is true if the
+// subscription was removed for its failures. A late answer to a dropped occurrence has no effect; an operator's
+// attempt while deliveries are stopped only settles the occurrence.
 func (e *Engine) conclude(h *Handle, u *unsettled, eventID string, r result) (made operator.Attempt, removed bool) {
 	u.busy = false
 	if r.aborted {
@@ -352,7 +352,7 @@ func (e *Engine) conclude(h *Handle, u *unsettled, eventID string, r result) (ma
 		h.settle(u)
 		e.metrics.outcome(h, outcomeAcknowledged, "")
 	case r.final:
-		// About this occurrence only; lastError tells why it did not arrive.
+		// This concerns only the occurrence; lastError holds the reason.
 		h.health.lastError = string(r.category)
 		e.abandon(h, u, eventID)
 	default:
@@ -371,7 +371,7 @@ func (e *Engine) conclude(h *Handle, u *unsettled, eventID string, r result) (ma
 
 func (h *Handle) succeeded(now time.Time) {
 	h.width = min(h.width+1, h.e.o.PerSubscription)
-	if h.failing = 0; h.health.suspended { // it was under way when it was suspended
+	if h.failing = 0; h.health.suspended { // it was in flight when the subscription was suspended
 		h.failing = instantOf(now)
 	}
 	h.health.failedSince, h.health.lastDelivery = 0, instantOf(now)

@@ -5,8 +5,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// A control is a control envelope on its way (HOOK-7). What becomes of it concerns nobody: neither
-// health nor watermark (D7).
+// A control is a pending control envelope (HOOK-7). Its result affects neither health nor watermark (D7).
 type control struct {
 	try
 	id   string // webhook-id of all attempts
@@ -22,14 +21,14 @@ func newTermination(err wire.ErrorObject) *control {
 	return &control{id: webhook.NewMessageID(wire.EnvelopeTerminated), kind: wire.EnvelopeTerminated, err: err}
 }
 
-// gapped tells the caller of a gap. It comes before anything that moves past the gap (D7).
+// gapped notifies the caller of a gap. It must be called before progress moves past the gap (D7).
 func (e *Engine) gapped(h *Handle) {
 	if e.o.Gapped != nil {
 		e.o.Gapped(h)
 	}
 }
 
-// addGap puts a gap envelope on its way.
+// addGap queues a gap envelope.
 func (h *Handle) addGap() {
 	h.gapped = true
 	for _, c := range h.controls {
@@ -37,10 +36,10 @@ func (h *Handle) addGap() {
 			continue
 		}
 		if c.attempts == 0 {
-			return // nobody has seen it: it tells of this gap as well
+			return // not sent yet: it also covers this gap
 		}
-		// A receiver may have seen that one without saying so and would take another attempt for
-		// a repetition. A new one tells of both.
+		// A receiver may have received the old envelope and would ignore another attempt as a duplicate. A new
+		// envelope covers both gaps.
 		h.drop(c)
 		break
 	}
@@ -56,7 +55,7 @@ func (e *Engine) controlBody(h *Handle, c *control) ([]byte, error) {
 	return webhook.Gap(h.Watermark())
 }
 
-// drop forgets c.
+// drop removes c.
 func (h *Handle) drop(c *control) {
 	for i, o := range h.controls {
 		if o == c {

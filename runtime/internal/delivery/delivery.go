@@ -1,16 +1,14 @@
-// Package delivery sends the occurrences of logs to webhook subscriptions: signed, retried, at
-// most a few at a time for one subscription and one destination, and persisted, so that a crash
-// can only cause duplicates.
+// Package delivery sends occurrences from logs to webhook subscriptions. It signs and retries deliveries, limits
+// the attempts in flight per subscription and destination, and stores progress, so that a crash can only cause
+// duplicates.
 //
-// An [Engine] holds the live subscriptions as [Handle] values. Each reads its log through a
-// [Reader] that the caller implements; the engine keeps positions, never payloads: what has to be
-// sent again is read again. A [Watermark] says up to where everything is settled, which is the
-// cursor in bodies and responses (HOOK-6). A subscription that has nothing to do costs neither a
-// goroutine nor a timer.
+// An [Engine] holds the live subscriptions as [Handle] values. Each reads its log through a [Reader] that the
+// caller implements. The engine keeps positions, not payloads; a retry rereads the occurrence. A [Watermark] tracks
+// the position up to which everything is settled, which is the cursor in bodies and responses (HOOK-6). An idle
+// subscription has no goroutine and no timer.
 //
-// Start with [New], [Engine.NewShard], [Engine.Add] and [Reader]; turn.go decides whose turn it is, attempt.go makes one
-// attempt, persist.go writes progress down, shard.go divides the subscriptions by who
-// delivers.
+// Start with [New], [Engine.NewShard], [Engine.Add] and [Reader]; job.go schedules turns, attempt.go makes one
+// attempt, persist.go stores progress, and shard.go divides the subscriptions by owner.
 package delivery
 
 import (
@@ -34,71 +32,69 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// A Reader is one subscription's view of its log: what matches it, transformed and encoded. The
-// positions are the reader's own as long as they ascend and mean the same for its whole life.
+// A Reader is one subscription's view of its log: the matching occurrences, transformed and encoded. A reader may
+// use any positions that ascend and keep their meaning for its whole life.
 //
-// The engine calls Read, Passed and Cursor concurrently with all methods; Park, Unpark and Close
-// one after the other. It holds none of its locks during a call, so that a Reader may take the
-// lock under which [Handle.Wake] is called.
+// The engine calls Read, Passed and Cursor concurrently with all methods, but serializes Park, Unpark and Close. It
+// does not hold its locks during a call, so a Reader may take the lock under which [Handle.Wake] is called.
 type Reader interface {
-	// Read looks at the entries after the given position, at a bounded number of them, and returns
-	// up to limit that match, in order. It moves nothing: the same question has the same answer as
-	// long as the log holds the entries. A retry asks for its entry as Read(ctx, position-1, 1).
+	// Read examines a bounded number of entries after the given position and returns up to limit matching ones in
+	// order. It has no side effect: the same call returns the same result while the log holds the entries. A retry
+	// reads its entry with Read(ctx, position-1, 1).
 	Read(ctx context.Context, after store.Position, limit int) (Found, error)
-	// Park asks for a Wake when the first entry after the given position arrives that concerns
-	// the subscription. It returns false, and asks for nothing, when the reader has to read again
-	// first because the log has moved on.
+	// Park requests a Wake for the first matching entry after the given position. It returns false, without a
+	// request, if the log has new entries that must be read first.
 	Park(after store.Position) bool
-	// Unpark ends the waiting that Park began, woken or not, and returns what Passed does.
+	// Unpark ends the wait that Park began, woken or not, and returns the result of Passed.
 	Unpark() store.Position
-	// Passed is up to where a parked reader knows that nothing concerns the subscription: the head
-	// of the log or, once it is woken, the place before the first match. A parked reader is never
-	// behind, whatever retention does. Not parked it returns 0.
+	// Passed returns the position up to which a parked reader knows that no entry matches: the head of the log or,
+	// once woken, the position before the first match. A parked reader never falls behind retention. If the reader
+	// is not parked, Passed returns 0.
 	Passed() store.Position
-	// Cursor is the wire cursor of a position that was read, passed or begun at; nil for a type
-	// without replay.
+	// Cursor returns the wire cursor of a position that was read or passed, or of the start; nil for a type without
+	// replay.
 	Cursor(p store.Position) *string
-	// Close gives back what the reader holds; only Passed and Cursor may be called after it.
+	// Close releases the reader's resources. Only Passed and Cursor may be called after it.
 	Close()
 }
 
 // Found is the result of [Reader.Read].
 type Found struct {
 	Items []Item
-	// Upto is the position up to which all entries are in Items or do not concern the
-	// subscription; at least the position that was asked from.
+	// Upto is the position up to which all entries are in Items or do not match. It is at least the position after
+	// which Read started.
 	Upto store.Position
-	// More tells that the log may hold entries after Upto.
+	// More reports whether the log may hold entries after Upto.
 	More bool
-	// Gap tells that entries after the asked position are lost. Then Upto is the last lost one and
-	// Items is empty: the engine signals the gap before it reads on (HOOK-7).
+	// Gap reports whether entries after the start position are lost. If so, Upto is the last lost position and Items
+	// is empty; the engine signals the gap before it continues to read (HOOK-7).
 	Gap bool
 }
 
-// An Item is one occurrence that a subscription is to get.
+// An Item is one occurrence for a subscription.
 type Item struct {
 	Position store.Position
 	EventID  string
-	// Body encodes the delivery with the given cursor, as [webhook.Occurrence] does. It is called
-	// for each attempt. An error means that this occurrence can never be sent, which becomes a gap
-	// (OCC-4). Nil stands for such an error.
+	// Body encodes the delivery with the given cursor, as [webhook.Occurrence] does. It is called for each attempt.
+	// An error means that this occurrence can never be sent; the engine signals a gap (OCC-4). A nil Body means the
+	// same.
 	Body func(cursor *string) ([]byte, error)
 }
 
-// A Sender makes one request; [netguard.Guard] is the one to use.
+// A Sender makes one request. [netguard.Guard] implements it.
 type Sender interface {
 	Send(*http.Request) (*netguard.Answer, error)
 }
 
-// An End is why the engine itself ended a subscription.
+// An End is the reason why the engine ended a subscription.
 type End int
 
 const (
-	// Expired is a subscription that was not refreshed in time. No attempt of it begins any more. Options.Ended
-	// calls Remove, or Extend where another process has refreshed the record.
+	// Expired means that the subscription was not refreshed in time. No further attempts start. Options.Ended calls
+	// Remove, or Extend if another process refreshed the record.
 	Expired End = iota + 1
-	// Failed is one without expiry that failed for too long (HOOK-5); its terminated envelope is
-	// on the way.
+	// Failed means that a subscription without expiry failed for too long (HOOK-5). Its terminated envelope is
+	// queued.
 	Failed
 )
 
@@ -115,19 +111,18 @@ type Limit struct {
 	Burst int
 }
 
-// Options configure an [Engine]. Zero values are defaults.
+// Options configures an [Engine]. Zero values mean the defaults.
 type Options struct {
 	// Sender makes the requests; required.
 	Sender Sender
-	// Attempts keeps what came of attempts, which it gets by SaveAttempts of the stores of shards; nil keeps none.
+	// Attempts stores the results of attempts, which shards' stores write with SaveAttempts; nil stores none.
 	Attempts engine.Attempts
-	// AttemptBounds say how many attempts are kept; default 100 of a subscription, 7 days and
-	// 1,000,000 in all.
+	// AttemptBounds bounds the stored attempts; default 100 per subscription, 7 days and 1,000,000 in total.
 	AttemptBounds engine.AttemptBounds
-	// Identity adds the server's own signature (HOOK-10); nil adds none.
+	// Identity adds the server's signature (HOOK-10); nil adds none.
 	Identity *webhook.Identity
 
-	// server.Retry says what these are for and has the same defaults (HOOK-3, HOOK-5, HOOK-9). RetryWindow is its Window.
+	// server.Retry documents these options and their defaults (HOOK-3, HOOK-5, HOOK-9). RetryWindow is its Window.
 	// The sender should keep PerHost idle connections to a host.
 	Schedule                          []time.Duration
 	Jitter                            float64
@@ -140,18 +135,17 @@ type Options struct {
 	FlushInterval                     time.Duration
 	RetryHeaders                      bool
 
-	// Ended is called when a subscription has expired or the engine has ended it, but not after
-	// Remove or Terminate. Without Ended an expired subscription is removed. Gapped is called before anything moves
-	// past a gap, so that the caller can store what the next subscribe response has to report (D7). Both are called
-	// from goroutines of the engine without its locks.
+	// Ended is called when a subscription has expired or the engine has ended it, but not after Remove or Terminate.
+	// If Ended is nil, an expired subscription is removed. Gapped is called before progress moves past a gap, so
+	// that the caller can store the gap for the next subscribe response (D7). Both are called from goroutines of the
+	// engine, without its locks.
 	Ended  func(h *Handle, why End)
 	Gapped func(h *Handle)
 
-	// Now is the time that is stored, signed and compared with what was stored; default time.Now. It
-	// may not call the engine.
+	// Now returns the time that is stored, signed and compared with stored times; default time.Now. It must not call
+	// the engine.
 	Now func() time.Time
-	// Logger gets ids and categories, never secrets, payloads or what an endpoint said; default
-	// slog.Default.
+	// Logger receives ids and categories, never secrets, payloads or responses; default slog.Default.
 	Logger *slog.Logger
 	// Meter and Tracer default to OpenTelemetry's global providers.
 	Meter  metric.Meter
@@ -161,7 +155,7 @@ type Options struct {
 // ErrClosed is returned by an engine that is shut down.
 var ErrClosed = errors.New("delivery: engine is shut down")
 
-// setDefaults fills in what o leaves open.
+// setDefaults sets the defaults of zero fields.
 func (o *Options) setDefaults() error {
 	if o.Sender == nil {
 		return errors.New("delivery: Options.Sender is missing")
@@ -212,9 +206,9 @@ func orDefault[T int | float64 | time.Duration](v *T, d T) {
 	}
 }
 
-// An Engine delivers to webhook subscriptions. It is safe for concurrent use. Calls of its own and
-// of its handles' methods may come from under the caller's locks, as long as no Reader method,
-// Ended or Gapped needs the same ones; methods with a context may wait for the store.
+// An Engine delivers to webhook subscriptions. It is safe for concurrent use. The caller may hold locks during
+// calls of the engine's and its handles' methods, unless a Reader method, Ended or Gapped takes the same locks.
+// Methods with a context may wait for the store.
 type Engine struct {
 	o       Options
 	born    time.Time // when the engine's clock began
@@ -222,31 +216,31 @@ type Engine struct {
 	inAll   bounds
 	metrics metrics
 	pulse   *pulse.Recorder
-	base    context.Context // of all attempts
+	base    context.Context // for all attempts
 	abort   context.CancelFunc
 
 	mu      sync.Mutex
 	closing bool
-	whole   *Shard              // what is left of shards that were given away: the last envelopes
+	whole   *Shard              // the last envelopes of shards that were given away
 	shards  map[*Shard]struct{} // whole is one of them
 	hosts   map[string]*host
 	tenants map[string]*tenant
 	guests  map[visit]*guest
-	rings   [classes]queue[*host] // those with ready handles and a place for them
+	rings   [classes]queue[*host] // hosts with ready handles and a free place
 	class   class                 // of the last turn
 	active  turns
 	workers int
-	flying  int // attempts under way
+	flying  int // attempts in flight
 	due     timers
 	saver   saver
 	trimmer chore
 	sampler chore
 	lines   []line
-	again   map[againKey]struct{} // what is sent by hand
-	idle    chan struct{}         // closed when a closing engine has no worker left
+	again   map[againKey]struct{} // occurrences being sent by an operator
+	idle    chan struct{}         // closed when the last worker of a closing engine exits
 }
 
-// New makes an Engine, or says which option cannot be used.
+// New returns an Engine, or an error that names the invalid option.
 func New(o Options) (*Engine, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -267,7 +261,7 @@ func New(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Len is how many subscriptions the engine has.
+// Len returns the number of subscriptions.
 func (e *Engine) Len() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -278,13 +272,13 @@ func (e *Engine) Len() int {
 	return n
 }
 
-// Pulse has the results of the attempts of the last hour.
+// Pulse returns the recorder of the last hour's attempts.
 func (e *Engine) Pulse() *pulse.Recorder { return e.pulse }
 
-// now is the time that is stored, signed and compared with stored times.
+// now returns the time that is stored, signed and compared with stored times.
 func (e *Engine) now() time.Time { return e.o.Now() }
 
-// all are the handles of all shards; e.mu is held.
+// all yields the handles of all shards. e.mu must be held.
 func (e *Engine) all() iter.Seq[*Handle] {
 	return func(yield func(*Handle) bool) {
 		for s := range e.shards {
@@ -297,16 +291,16 @@ func (e *Engine) all() iter.Seq[*Handle] {
 	}
 }
 
-// walkStep is for how many handles the engine's lock is held at a time.
+// walkStep is the number of handles for which walk holds the engine's lock at a time.
 const walkStep = 256
 
-// walk calls f for all handles, under the engine's lock, which it takes and gives up again and again: a look at all of them
-// holds up nobody. What is added meanwhile may be left out.
+// walk calls f for all handles under the engine's lock. It releases the lock every walkStep handles, so that others
+// do not wait long. It may miss handles that are added meanwhile.
 func (e *Engine) walk(f func(*Handle)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n := 0
-	for h := range e.all() { // maps may change between two steps of a range
+	for h := range e.all() { // a map may change during a range
 		f(h)
 		if n++; n%walkStep == 0 {
 			e.mu.Unlock()

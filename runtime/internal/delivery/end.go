@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// tick is what the timer does: it ends what has expired and puts in line what is due.
+// tick runs when the timer fires. It ends expired subscriptions and queues handles with due work.
 func (e *Engine) tick() {
 	var expired, failed []*Handle
 	e.mu.Lock()
@@ -48,9 +48,9 @@ func (e *Engine) ended(h *Handle, why End) {
 	}
 }
 
-// Shutdown stops delivering, lets attempts under way finish and stores progress; whatever is
-// unsettled is delivered after the next start. When ctx ends first, attempts are cut off and its
-// error is returned. It is idempotent (SRV-6).
+// Shutdown stops delivering, waits for attempts in flight and stores progress. Unsettled occurrences are delivered
+// after the next start. If ctx ends first, Shutdown cancels the attempts and returns the context's error. It is
+// idempotent (SRV-6).
 func (e *Engine) Shutdown(ctx context.Context) error {
 	e.mu.Lock()
 	if !e.closing {
@@ -73,7 +73,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// touchFeeds has the cursors stored that have moved with a feed; the engine's lock is held.
+// touchFeeds schedules a write of the cursors that moved with a feed. The engine's lock must be held.
 func (e *Engine) touchFeeds(handles iter.Seq[*Handle]) {
 	for h := range handles {
 		if h.log == nil {
@@ -82,12 +82,11 @@ func (e *Engine) touchFeeds(handles iter.Seq[*Handle]) {
 	}
 }
 
-// graceTime is how long a shutdown whose time is over waits for attempts that were cut off, and
-// for the store.
+// graceTime bounds the wait of a shutdown, after its context ended, for canceled attempts and for the store.
 const graceTime = time.Second
 
-// conclude waits for idle and stores what attempts have come to. When ctx ends first, attempts are cut off and its error is
-// returned.
+// conclude waits for idle and stores progress. If ctx ends first, it cancels the attempts and returns the context's
+// error.
 func conclude(ctx context.Context, idle <-chan struct{}, cutOff func(), save func(context.Context) error) error {
 	select {
 	case <-idle:
@@ -105,7 +104,7 @@ func conclude(ctx context.Context, idle <-chan struct{}, cutOff func(), save fun
 	return ctx.Err()
 }
 
-// cutOff cancels everything that is under way.
+// cutOff cancels all attempts in flight.
 func (e *Engine) cutOff() {
 	e.abort()
 	e.mu.Lock()

@@ -20,7 +20,7 @@ import (
 // A Handle is one live subscription in an [Engine].
 type Handle struct {
 	e          *Engine
-	shard      *Shard // under e.mu
+	shard      *Shard // guarded by e.mu
 	guest      *guest
 	log        *Log
 	reader     Reader
@@ -31,25 +31,25 @@ type Handle struct {
 	epoch      uint64
 	dialect    wire.Dialect
 
-	// Below: under e.mu.
+	// The fields below are guarded by e.mu.
 	ring     webhook.Ring
 	expires  instant // 0: never
 	marks    Watermark
 	window   []*unsettled // parallel to the open positions of marks
 	controls []*control
 	stats    *attempts
-	made     *[]operator.Attempt // since they were last stored; nil for none
-	asked    *replay             // that is under way; nil for none
+	made     *[]operator.Attempt // attempts since the last write; nil for none
+	asked    *Replay             // replay in progress; nil for none
 	limiter  *rate.Limiter
 	health   health
-	failing  instant // first failure of the present run since this engine started
-	notUntil moment  // no attempt before: a limit, or the endpoint asked for it
-	pausedAt instant // since when an operator holds everything back; 0: nobody does
-	held     moment  // no attempt before: the subscriber may not know the subscription yet
-	wakeAt   moment  // place in e.due is kept for this time
-	slot     int     // in e.due, -1 when not there
+	failing  instant // first failure of the current run since this engine started
+	notUntil moment  // earliest attempt, by a limit or the endpoint's wish
+	pausedAt instant // when an operator paused the subscription; 0 if not paused
+	held     moment  // earliest attempt, because the subscriber may not know the subscription before
+	wakeAt   moment  // time of the entry in e.due
+	slot     int     // in e.due, or -1
 	inFlight int
-	width    int // attempts that may be under way now
+	width    int // current limit of attempts in flight
 	intake   intake
 	phase    phase
 
@@ -57,43 +57,45 @@ type Handle struct {
 	queued  bool // in guest.ready
 	dirty   bool // in shard.dirty
 	open    bool // stored as open; never without a log
-	touched bool // what is stored has to be replaced even if nothing is unsettled
-	granted bool // the limits have been asked for the next attempt
-	gapped  bool // a gap that no subscribe response has reported
-	untold  bool // a gap of before that no attempt has told of: what is stored stays in front of it
-	overdue bool // its expiry was told of
-	// detached: the record goes on without the handle and is to be stored as open.
+	touched bool // the record must be rewritten even if nothing is unsettled
+	granted bool // the rate limits granted the next attempt
+	gapped  bool // has a gap that no subscribe response reported
+	untold  bool // has an earlier gap that no attempt has signaled: stored progress stays before it
+	overdue bool // its expiry was reported
+	// detached is true if the record continues without the handle and must be stored as open.
 	detached bool
 }
 
-// An Entry is what [Engine.Add] needs to know of a subscription.
+// An Entry describes a subscription for [Engine.Add].
 type Entry struct {
 	// Subscription is the record as stored; its Progress counts in the Reader's positions.
 	Subscription store.Subscription
 	Reader       Reader
-	// Begin, when set, is called with the handle before any method of Reader, so that the reader
-	// knows which handle to wake.
+	// Begin, if non-nil, is called with the handle before any method of Reader, so that the reader knows which
+	// handle to wake.
 	Begin func(*Handle)
-	// Log is the log that Progress counts in, when its positions mean something after a restart;
-	// nil for others, such as feeds of a check, whose progress is kept as Progress.Upstream. Delivery
-	// begins at Progress.Base if Progress.Open is set, otherwise at the larger of it and Log's mark.
+	// Log is the log that Progress refers to, if its positions remain valid after a restart. It is nil for others,
+	// such as feeds of a check, whose progress is Progress.Upstream. Delivery begins at Progress.Base if
+	// Progress.Open is set, otherwise at the larger of Progress.Base and Log's mark.
 	Log *Log
-	// Moved reports that the stored progress differs from Progress because it counts in another epoch:
-	// the engine replaces it soon. With a Log, the stored record is open.
+	// Moved reports whether the stored progress belongs to another epoch than Progress. The engine replaces it soon.
+	// With a Log, the stored record is open.
 	Moved bool
-	// Gap tells of a gap that nobody was told of: an envelope goes out with the first events. The record's
-	// Truncated is set. Until an attempt has told of it, progress is not stored: the next owner finds the gap again.
+	// Gap reports whether the subscription has a gap that was not signaled. The engine sends an envelope with the
+	// first events. The record's Truncated is set. Progress is not stored until an attempt has signaled the gap, so
+	// that the next owner finds it.
 	Gap bool
-	// Shard is the part of the engine's subscriptions that it belongs to, which Log is of, too.
+	// Replay is the replay that an earlier process started, or nil.
+	Replay *Replay
+	// Shard is the shard of the subscription and of Log.
 	Shard *Shard
-	// Hold is when an attempt may begin at the earliest, beside the record's NotBefore; see
-	// [Handle.HoldUntil].
+	// Hold is the earliest time of an attempt, in addition to the record's NotBefore; see [Handle.HoldUntil].
 	Hold time.Time
-	// Answered is how long the endpoint took to answer its challenge a moment ago, 0 without a challenge.
+	// Answered is the time that the endpoint just took to answer its challenge; 0 without a challenge.
 	Answered time.Duration
 }
 
-// class returns the class of the first turn, from the last attempt that was stored or from the challenge.
+// class returns the class of the first turn, based on the last stored attempt or on the challenge.
 func (n *Entry) class() class {
 	switch wire.Category(n.Subscription.Health.LastError) {
 	case wire.Timeout, wire.ConnectionRefused, wire.TLSError:
@@ -107,11 +109,11 @@ func (n *Entry) class() class {
 	return unknown
 }
 
-// maxHold bounds how long an attempt is held back, whatever the record says: clocks differ.
+// maxHold bounds the delay before the first attempt, whatever the record says, because clocks differ.
 const maxHold = 30 * time.Second
 
-// Add begins to deliver to a subscription from its progress on. Errors are [ErrClosed], a URL or
-// secret that cannot be used, and those of the store; then Reader.Close is not called.
+// Add starts to deliver to a subscription from its progress. It returns [ErrClosed], an error for an invalid URL or
+// secret, or an error of the store; it does not call Reader.Close after an error.
 func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	s := n.Subscription
 	u, err := url.Parse(s.URL)
@@ -128,7 +130,7 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	h := &Handle{
 		e: e, shard: n.Shard, log: n.Log, reader: n.Reader, id: s.ID, event: s.Event, url: s.URL, generation: s.Generation, epoch: s.Progress.Epoch,
 		dialect: wire.Dialect(s.Codes), ring: keys, expires: instantOf(s.ExpiresAt), marks: NewWatermark(s.Progress), health: healthOf(s.Health),
-		open: n.Log != nil && s.Progress.Open, touched: n.Moved,
+		open: n.Log != nil && s.Progress.Open, touched: n.Moved, asked: n.Replay,
 		gapped: s.Truncated, pausedAt: instantOf(s.PausedAt), slot: -1, width: startWidth(e.o.PerSubscription), intake: intake{woken: true}, class: n.class(),
 	}
 	now := e.now()
@@ -160,20 +162,20 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	return h, nil
 }
 
-// ID is the subscription's id.
+// ID returns the subscription's id.
 func (h *Handle) ID() string { return h.id }
 
-// URL is where it is delivered to.
+// URL returns the callback URL.
 func (h *Handle) URL() string { return h.url }
 
-// Generation is that of the subscription's record.
+// Generation returns the generation of the subscription's record.
 func (h *Handle) Generation() uint64 { return h.generation }
 
-// Event is the name of the subscription's event type.
+// Event returns the name of the subscription's event type.
 func (h *Handle) Event() string { return h.event }
 
-// Wake says that the log may hold something for the subscription. It is a hint that may come at
-// any time, too often and from under the lock of an append; it never waits.
+// Wake signals that the log may hold entries for the subscription. It is a hint: it may be called at any time,
+// without need, and under the lock of an append. It never blocks.
 func (h *Handle) Wake() {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
@@ -184,8 +186,8 @@ func (h *Handle) Wake() {
 	h.e.scheduleNow(h)
 }
 
-// HoldUntil lets attempts begin at that time, earlier or later than was said before. Those under
-// way go on.
+// HoldUntil sets the earliest time of an attempt, which may be before or after the current one. Attempts in flight
+// continue.
 func (h *Handle) HoldUntil(t time.Time) {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
@@ -194,7 +196,7 @@ func (h *Handle) HoldUntil(t time.Time) {
 	h.e.schedule(h, now)
 }
 
-// hold takes the latest of the times.
+// hold sets h.held to the latest of the times.
 func (h *Handle) hold(now time.Time, times ...time.Time) {
 	h.held = 0
 	for _, t := range times {
@@ -204,10 +206,10 @@ func (h *Handle) hold(now time.Time, times ...time.Time) {
 	}
 }
 
-// Refresh takes over secrets, code family and expiry of the record, reactivates a suspended
-// subscription and returns the status that it found. No attempt begins before the record's
-// NotBefore and hold. It returns false, and changes nothing, when the subscription has ended or is past
-// its expiry at this moment: then only subscribing anew helps (SUB-5, HOOK-8).
+// Refresh applies the secrets, code family and expiry of the record, reactivates a suspended subscription and
+// returns the status before the refresh. No attempt starts before the record's NotBefore and hold. Refresh returns
+// false and changes nothing if the subscription has ended or expired; the caller must then subscribe from scratch
+// (SUB-5, HOOK-8).
 func (h *Handle) Refresh(s store.Subscription, hold time.Time) (found Status, ok bool) {
 	keys, err := ring.Of(s.Secrets)
 	e, now := h.e, h.e.now()
@@ -238,10 +240,10 @@ func (h *Handle) Resume() {
 	h.e.schedule(h, now)
 }
 
-// Watermark is the safe cursor (HOOK-6): nil for a type without replay.
+// Watermark returns the safe cursor (HOOK-6), or nil for a type without replay.
 func (h *Handle) Watermark() *string { return h.reader.Cursor(h.Base()) }
 
-// Base is the position up to which everything is settled.
+// Base returns the position up to which everything is settled.
 func (h *Handle) Base() store.Position {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
@@ -249,7 +251,7 @@ func (h *Handle) Base() store.Position {
 	return h.marks.Base()
 }
 
-// Concerned tells whether the occurrence at p concerns the subscription, and whether it needs nothing any more.
+// Concerned reports whether the occurrence at p matches the subscription, and whether it is settled.
 func (h *Handle) Concerned(ctx context.Context, p store.Position) (concerned, settled bool, err error) {
 	f, err := h.reader.Read(ctx, p-1, 1)
 	if err != nil {
@@ -265,7 +267,7 @@ func (h *Handle) progress() store.Progress {
 	return store.Progress{Epoch: h.epoch, Base: h.marks.Base(), Settled: h.marks.Spans(), Open: h.open}
 }
 
-// withUpstream adds the cursor text of subscriptions whose positions end with the process.
+// withUpstream adds the cursor to the progress of a subscription whose positions end with the process.
 func (h *Handle) withUpstream(p store.Progress) store.Progress {
 	if h.log == nil {
 		if c := h.reader.Cursor(p.Base); c != nil {
@@ -275,8 +277,8 @@ func (h *Handle) withUpstream(p store.Progress) store.Progress {
 	return p
 }
 
-// passParked moves the watermark of a parked subscription to where its reader stands. It gives up
-// e.mu during the call.
+// passParked moves the watermark of a parked subscription to its reader's position. It releases e.mu during the
+// call.
 func (h *Handle) passParked() {
 	turn := h.intake.turn
 	if !h.intake.parked || h.intake.reading || h.gone() || h.intake.parkedIn != turn {
@@ -285,18 +287,17 @@ func (h *Handle) passParked() {
 	h.e.mu.Unlock()
 	p := h.reader.Passed()
 	h.e.mu.Lock()
-	// What is found after this call is above p, even when another turn has begun to read meanwhile.
+	// Later reads only find entries above p, even if another turn started to read meanwhile.
 	if h.intake.turn == turn {
 		h.marks.Pass(p)
 	}
 }
 
-// hasGaps reports whether a loss can be told of: without replay there is no cursor to go on from,
-// and a receiver cannot tell the loss from quiet (CUR-7). It is not called under e.mu.
+// hasGaps reports whether gaps can be signaled. A type without replay has no cursor to resume from, and a receiver
+// cannot distinguish a loss from silence (CUR-7). The caller must not hold e.mu.
 func (h *Handle) hasGaps() bool { return h.Watermark() != nil }
 
-// Gap sends a gap envelope, as if occurrences had been lost (SRV-8). A type without replay gets
-// none.
+// Gap sends a gap envelope, as if occurrences had been lost (SRV-8). It does nothing for a type without replay.
 func (h *Handle) Gap() {
 	if !h.hasGaps() {
 		return
@@ -310,7 +311,7 @@ func (h *Handle) Gap() {
 	}
 }
 
-// Truncated reports whether there was a gap since the last call with take (D7).
+// Truncated reports whether there was a gap since the last call with take set (D7).
 func (h *Handle) Truncated(take bool) bool {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
@@ -321,8 +322,8 @@ func (h *Handle) Truncated(take bool) bool {
 	return gapped
 }
 
-// Extend moves the expiry, also when its time is over already; zero is none. It is for records that were
-// refreshed elsewhere.
+// Extend sets the expiry, even after the subscription has expired; zero means none. It is for records that another
+// process refreshed.
 func (h *Handle) Extend(until time.Time) {
 	h.e.mu.Lock()
 	defer h.e.unlock()
@@ -333,16 +334,15 @@ func (h *Handle) Extend(until time.Time) {
 	h.e.scheduleNow(h)
 }
 
-// Stop lets no attempt begin any more, whatever is told of the subscription: it is about to end, by
-// Remove or Terminate.
+// Stop prevents further attempts. The subscription is about to end, by Remove or Terminate.
 func (h *Handle) Stop() {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
 	h.phase = max(h.phase, stopping)
 }
 
-// Remove ends the subscription without a word: attempts under way are abandoned, their answers
-// count for nothing, and what would be retried is forgotten. It is idempotent.
+// Remove ends the subscription without an envelope. Attempts in flight are abandoned, their answers are ignored,
+// and nothing is retried. It is idempotent.
 func (h *Handle) Remove() {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
@@ -350,8 +350,8 @@ func (h *Handle) Remove() {
 	h.release()
 }
 
-// Detach does what [Handle.Remove] does for a subscription whose record stays and is to be added again later: it
-// is stored as open before the log's mark moves, so that nothing is passed over meanwhile.
+// Detach is [Handle.Remove] for a subscription whose record remains and is added again later. The record is stored
+// as open before the log's mark moves, so that no occurrence is skipped meanwhile.
 func (h *Handle) Detach() {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
@@ -380,7 +380,7 @@ func (h *Handle) terminate(err wire.ErrorObject) {
 	h.e.scheduleNow(h)
 }
 
-// end stops deliveries and envelopes. The caller calls release when nothing follows.
+// end stops deliveries and envelopes. The caller calls release unless a terminated envelope follows.
 func (h *Handle) end() {
 	h.cancel()
 	h.phase = max(h.phase, ended)
@@ -389,10 +389,10 @@ func (h *Handle) end() {
 	h.e.due.remove(h)
 }
 
-// gone reports whether nothing but a terminated envelope is sent any more.
+// gone reports whether the subscription has ended; only a terminated envelope may still be sent.
 func (h *Handle) gone() bool { return h.phase >= ended }
 
-// cancel cuts off what is under way.
+// cancel cancels the attempts in flight.
 func (h *Handle) cancel() {
 	for _, u := range h.window {
 		if u.cancel != nil {
@@ -406,7 +406,7 @@ func (h *Handle) cancel() {
 	}
 }
 
-// forget drops what is unsettled, whatever becomes of attempts under way.
+// forget drops all unsettled occurrences, regardless of attempts in flight.
 func (h *Handle) forget() {
 	for _, u := range h.window {
 		u.item = nil
@@ -415,7 +415,7 @@ func (h *Handle) forget() {
 	h.window = nil
 }
 
-// release gives back what an ended handle holds, once nothing of it is under way.
+// release frees the resources of an ended handle once nothing of it is in flight.
 func (h *Handle) release() {
 	if !h.gone() || h.inFlight > 0 || h.intake.reading {
 		return
@@ -439,7 +439,7 @@ func (h *Handle) expired(now time.Time) bool {
 	return h.expires != 0 && instantOf(now) >= h.expires
 }
 
-// logAttrs are what every line about a subscription says of it.
+// logAttrs returns the attributes of every log line about a subscription.
 func (h *Handle) logAttrs(more ...slog.Attr) []slog.Attr {
 	return append([]slog.Attr{slog.String("subscription", h.id), slog.String("event", h.event)}, more...)
 }

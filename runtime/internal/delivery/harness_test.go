@@ -101,6 +101,7 @@ type view struct {
 	bad    func(store.Entry) bool // cannot be encoded
 	fail   atomic.Bool            // reads fail
 	fails  atomic.Int64           // how many did
+	found  atomic.Pointer[func()] // called by each read that found something, before it returns
 
 	h      *Handle // under t.mu, and so below
 	parked bool
@@ -152,6 +153,9 @@ func (v *view) Read(ctx context.Context, after store.Position, limit int) (Found
 		}
 	}
 	f.More = f.Upto < b.Head
+	if found := v.found.Load(); found != nil && len(f.Items) > 0 {
+		(*found)()
+	}
 	return f, nil
 }
 

@@ -14,14 +14,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Log is an event log as far as a shard has to do with it: its name in the store, where its head is,
-// and its mark, the position up to which it was offered to the shard's subscriptions (REP-10).
+// A Log is a shard's view of an event log: its name in the store, its head, and its mark, the position up to which
+// it was offered to the shard's subscriptions (REP-10).
 type Log struct {
 	shard *Shard
 	name  string
 	head  func() store.Position
-	// from is the mark when the log was opened. A record that is stored as closed has nothing unsettled
-	// up to the mark that was stored when the record was read, nor up to an earlier mark such as from.
+	// from is the mark when the log was opened. A record that is not stored as open has nothing unsettled up to the
+	// mark that was stored when the record was read, nor up to an earlier mark such as from.
 	from store.Position
 
 	advanced atomic.Bool
@@ -31,8 +31,8 @@ type Log struct {
 	marked time.Time // when the mark was stored
 }
 
-// OpenLog opens a log and reads its mark. head returns the last position for which every Wake has been
-// called; it may take the append lock. Then add the stored subscriptions and call [Log.Ready].
+// OpenLog opens a log and reads its mark. head returns the last position for which every Wake has been called; it
+// may take the append lock. The caller then adds the stored subscriptions and calls [Log.Ready].
 func (s *Shard) OpenLog(ctx context.Context, name string, head func() store.Position) (*Log, error) {
 	from, err := s.o.Store.Mark(ctx, name)
 	if err != nil {
@@ -47,8 +47,8 @@ func (s *Shard) OpenLog(ctx context.Context, name string, head func() store.Posi
 	return l, nil
 }
 
-// Ready tells the engine that each stored subscription of the log is added or stored as open: from now on
-// the mark moves, so that a restart does not scan the entries before it.
+// Ready signals that each stored subscription of the log is added or stored as open. From then on the mark
+// advances, so that a restart does not scan the entries before it.
 func (l *Log) Ready() {
 	e := l.shard.e
 	e.mu.Lock()
@@ -58,8 +58,8 @@ func (l *Log) Ready() {
 	l.shard.arm()
 }
 
-// Advanced says that the head has moved and that Wake was called for the handles that it concerns. It never
-// waits and may be called under the append lock.
+// Advanced signals that the head has moved and that Wake was called for the matching handles. It never blocks and
+// may be called under the append lock.
 func (l *Log) Advanced() {
 	if l.advanced.Swap(true) {
 		return
@@ -70,8 +70,8 @@ func (l *Log) Advanced() {
 	l.shard.arm()
 }
 
-// StoreOpen stores a subscription as open, at the position at which its delivery would begin, unless it is open
-// already. It is for subscriptions that are not added: the mark then passes nothing that they are to get.
+// StoreOpen stores a subscription as open, at the position at which its delivery would begin, unless it is already
+// open. It is for subscriptions that are not added, so that the mark does not skip their occurrences.
 func (l *Log) StoreOpen(ctx context.Context, s *store.Subscription) error {
 	if s.Progress.Open {
 		return nil
@@ -86,14 +86,14 @@ func (l *Log) StoreOpen(ctx context.Context, s *store.Subscription) error {
 	return nil
 }
 
-// A saver says when what has changed is to be stored, under the engine's lock.
+// A saver schedules the writes of changed progress. The engine's lock guards it.
 type saver struct {
 	timer *time.Timer
 	armed bool
 	off   bool
-	pause time.Duration // before the next writing, while they fail
-	was   time.Duration // before the present one, of however many shards
-	batch int           // how much one step writes at most
+	pause time.Duration // before the next write, while writes fail
+	was   time.Duration // before the current write, for all shards
+	batch int           // largest number of updates per step
 }
 
 func (s *saver) stop() {
@@ -103,13 +103,13 @@ func (s *saver) stop() {
 	}
 }
 
-// touch is changed for what has to be stored even if nothing is unsettled.
+// touch schedules a write of h even if nothing is unsettled.
 func (e *Engine) touch(h *Handle) {
 	h.touched = true
 	e.changed(h)
 }
 
-// changed notes that h's progress or state is not what is stored.
+// changed marks h as dirty: its progress or state differs from the record.
 func (e *Engine) changed(h *Handle) {
 	s := h.shard
 	if s.closed || h.dirty || h.gone() && !h.detached {
@@ -120,7 +120,7 @@ func (e *Engine) changed(h *Handle) {
 	s.arm()
 }
 
-// arm has what has changed stored soon; the engine's lock is held.
+// arm schedules a write of the changes. The engine's lock must be held.
 func (s *Shard) arm() {
 	v := &s.e.saver
 	if s.closed || v.armed || v.off {
@@ -136,12 +136,12 @@ func (s *Shard) arm() {
 }
 
 const (
-	// saveTime bounds one writing that nobody waits for.
+	// saveTime bounds one background write.
 	saveTime = 30 * time.Second
-	// maxSavePause is the longest wait between writings that fail. It is short, since what is delivered until the next one
-	// comes again if the process dies.
+	// maxSavePause is the longest pause between failed writes. It is short, because deliveries since the last write
+	// are repeated if the process dies.
 	maxSavePause = 2 * time.Second
-	// savers is how many shards are written at once.
+	// savers is the number of shards that are written concurrently.
 	savers = 4
 )
 
@@ -153,32 +153,32 @@ func (e *Engine) save() {
 	}
 }
 
-// quiet reports whether nothing is left to do for h and its reader will say when there is.
+// quiet reports whether h has nothing to do and its reader will wake it.
 func (h *Handle) quiet() bool {
 	return h.intake.idle() && len(h.window) == 0 && len(h.controls) == 0 && !h.health.suspended
 }
 
-// A snapshot is what one writing stores.
+// A snapshot holds the data of one write.
 type snapshot struct {
 	handles  []*Handle
 	updates  []store.Update
-	attempts [][]operator.Attempt // beside updates
-	owners   []*Handle            // beside updates
+	attempts [][]operator.Attempt // parallel to updates
+	owners   []*Handle            // parallel to updates
 	marks    map[*Log]store.Position
-	made     bool // there are attempts
+	made     bool // has attempts
 }
 
-// Flush stores now what has changed. Whatever cannot be stored is tried again later.
+// Flush stores all changes now. Failed writes are retried later.
 //
-// The order makes a crash harmless: save reads a log's head first and looks at the subscriptions then, so
-// that whatever one is to get at or before that head shows in its state. It stores their progress next,
-// with the open bits, and the head as the log's mark only after all of it (REP-10).
+// The order of writes makes a crash harmless: save first reads a log's head and then the subscriptions, so that
+// their state includes every matching entry up to that head. It then stores their progress with the open bits, and
+// only afterwards the head as the log's mark (REP-10).
 func (e *Engine) Flush(ctx context.Context) error {
 	e.mu.Lock()
 	e.saver.armed, e.saver.was = false, e.saver.pause
 	var changed []*Shard
 	for s := range e.shards {
-		if s.unsaved() {
+		if s.unsaved() || len(s.flush) > 0 { // a write in progress has taken some changes
 			changed = append(changed, s)
 		}
 	}
@@ -200,7 +200,7 @@ func (e *Engine) Flush(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// unsaved reports whether there is something to write; the engine's lock is held.
+// unsaved reports whether there is something to write. The engine's lock must be held.
 func (s *Shard) unsaved() bool {
 	if len(s.dirty) > 0 {
 		return true
@@ -213,8 +213,7 @@ func (s *Shard) unsaved() bool {
 	return false
 }
 
-// save writes what has changed; with marks also how far logs were offered when that was stored a
-// moment ago.
+// save writes the changes. With marks, it also writes the logs' marks even if they were stored recently.
 func (s *Shard) save(ctx context.Context, marks bool) error {
 	e := s.e
 	select {
@@ -243,7 +242,7 @@ func (s *Shard) save(ctx context.Context, marks bool) error {
 			e.trimmer.hasten(trimSoon)
 		}
 		if s.unsaved() {
-			s.arm() // what was too early for a mark
+			s.arm() // retry the marks that were not due
 		}
 		return nil
 	}
@@ -283,7 +282,7 @@ func (s *Shard) collect(marks bool) *snapshot {
 	}
 	e.mu.Lock()
 	if len(s.handles) == 0 && s.owned() {
-		clear(snap.marks) // nobody would begin there
+		clear(snap.marks) // no subscription would start there
 	}
 	snap.handles, s.dirty = s.dirty, nil
 	for _, h := range snap.handles {
@@ -291,7 +290,7 @@ func (s *Shard) collect(marks bool) *snapshot {
 	}
 	for i, h := range snap.handles {
 		if i%yield == yield-1 {
-			e.mu.Unlock() // nobody waits for thousands of subscriptions
+			e.mu.Unlock() // let other goroutines take the lock
 			e.mu.Lock()
 		}
 		h.passParked()
@@ -319,9 +318,9 @@ func (s *Shard) collect(marks bool) *snapshot {
 }
 
 const (
-	// yield is after how many subscriptions collect gives the lock to others.
+	// yield is the number of subscriptions after which collect releases the lock briefly.
 	yield = 128
-	// maxBatch bounds what one step of the store writes.
+	// maxBatch bounds the updates in one write of the store.
 	maxBatch = 1000
 )
 

@@ -9,15 +9,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A replay is what somebody asked for: what had been delivered up to a position.
-type replay struct {
-	by      string
-	last    store.Position
-	settled []store.Span // what needed nothing before it, ascending
+// A Replay is a repeated delivery of the occurrences up to a position.
+type Replay struct {
+	By      string // the operator who requested it
+	Last    store.Position
+	Settled []store.Span // the positions that were settled when it began, ascending
 }
 
-// Rewind delivers again everything after position p and up to last, 0 for no end (SRV-8). Later events stay as they
-// are, settled or not. It returns when that is stored.
+// Rewind delivers again everything after position p up to last; 0 means no end (SRV-8). Later events keep their
+// state. Rewind returns once the new progress is stored.
 func (h *Handle) Rewind(ctx context.Context, p, last store.Position) error {
 	e := h.e
 	e.mu.Lock()
@@ -29,12 +29,12 @@ func (h *Handle) Rewind(ctx context.Context, p, last store.Position) error {
 	if last > 0 {
 		again.Settled = h.marks.settledAfter(max(p, last))
 	}
-	asked := &replay{by: actor.Of(ctx), last: h.marks.Upto(), settled: h.marks.settledAfter(p)}
+	asked := &Replay{By: actor.Of(ctx), Last: h.marks.Upto(), Settled: h.marks.settledAfter(p)}
 	if last > 0 {
-		asked.last = min(asked.last, last)
+		asked.Last = min(asked.Last, last)
 	}
-	if earlier := h.replaying(); earlier != nil { // the rest of it is delivered as well
-		asked.last, asked.settled = max(asked.last, earlier.last), unite(asked.settled, earlier.settled)
+	if earlier := h.replaying(); earlier != nil { // deliver its remaining events as well
+		asked.Last, asked.Settled = max(asked.Last, earlier.Last), unite(asked.Settled, earlier.Settled)
 	}
 	h.asked = asked
 	h.forget()
@@ -47,19 +47,26 @@ func (h *Handle) Rewind(ctx context.Context, p, last store.Position) error {
 	return e.Flush(ctx)
 }
 
-// ErrNoReplay is returned by [Handle.EndReplay] while none is under way.
-var ErrNoReplay = errors.New("delivery: no replay is under way")
+// ErrNoReplay is returned by [Handle.EndReplay] if no replay is in progress.
+var ErrNoReplay = errors.New("delivery: no replay is in progress")
 
-// replaying is the replay under way; nil for none.
-func (h *Handle) replaying() *replay {
-	if h.asked != nil && h.marks.Base() < h.asked.last {
+// Replaying returns the replay in progress, or nil. The caller must not modify it.
+func (h *Handle) Replaying() *Replay {
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	return h.replaying()
+}
+
+// replaying is Replaying; the caller holds the engine's lock.
+func (h *Handle) replaying() *Replay {
+	if h.asked != nil && h.marks.Base() < h.asked.Last {
 		return h.asked
 	}
 	return nil
 }
 
-// EndReplay ends a replay: events that were settled before it are settled. Attempts under way at them end and count for
-// nothing; all else goes on (SRV-8). It returns when that is stored.
+// EndReplay ends a replay: events that were settled before it become settled again without delivery. It cancels
+// attempts in flight at them; everything else continues (SRV-8). It returns once the new progress is stored.
 func (h *Handle) EndReplay(ctx context.Context) error {
 	e := h.e
 	e.mu.Lock()
@@ -73,11 +80,11 @@ func (h *Handle) EndReplay(ctx context.Context) error {
 		return ErrNoReplay
 	}
 	for _, u := range slices.Clone(h.window) {
-		if within(asked.settled, u.position) {
+		if within(asked.Settled, u.position) {
 			h.settle(u)
 		}
 	}
-	h.marks.SkipAll(asked.settled)
+	h.marks.SkipAll(asked.Settled)
 	h.intake.woken = true
 	h.touched = true
 	e.changed(h)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// sampling tells the engine's pulse once a minute how far subscriptions are behind: in the middle third of a minute, so
-// that a timer that is somewhat late samples it still, and each engine at another moment than others and than what
-// happens by the half minute.
+// sampling records the lag of subscriptions in the engine's pulse once a minute. It samples at a random time in the
+// middle third of each minute: a late timer still hits the same minute, and engines do not sample at the same
+// moment.
 func (e *Engine) sampling() {
 	at := time.Minute/3 + rand.N(time.Minute/3)
 	until := func() time.Duration {

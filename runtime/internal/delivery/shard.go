@@ -9,51 +9,50 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Shard is a part of an engine's subscriptions that is taken up and given away as a whole while the
-// others go on: what one of several processes owns for a time (REP-6).
+// A Shard is a part of an engine's subscriptions that moves between processes as a whole, independently of other
+// shards (REP-6).
 type Shard struct {
 	e *Engine
 	o ShardOptions
 
-	flush chan struct{} // held during one writing; not a mutex, because a store may take long
+	flush chan struct{} // capacity 1, full during a write: a caller whose context ends does not wait for a slow store
 
-	// Under e.mu.
+	// Guarded by e.mu.
 	handles map[*Handle]struct{}
-	dirty   []*Handle // whose progress or state is not what is stored
+	dirty   []*Handle // handles whose progress or state differs from the record
 	logs    map[*Log]struct{}
-	busy    int  // turns under way
-	closing bool // nothing begins any more
-	closed  bool // nothing counts any more
+	busy    int  // running turns
+	closing bool // no new turns start
+	closed  bool // results are ignored
 	idle    chan struct{}
 }
 
-// ShardOptions describe the owner of a [Shard].
+// ShardOptions configures a [Shard].
 type ShardOptions struct {
-	// Store keeps the shard's progress; it is the owner's, and required. A write that meets engine.ErrFenced ends the
-	// shard as [Shard.Drop] does (REP-7).
+	// Store stores the shard's progress under the owner's lease; it is required. A write that returns
+	// engine.ErrFenced ends the shard as [Shard.Drop] does (REP-7).
 	Store engine.Owned
-	// Undivided tells that its logs have no other shard, so that how far they were offered is stored with
-	// every writing.
+	// Undivided reports whether the logs have no other shard. The marks are then stored with every write.
 	Undivided bool
-	// May is asked before every attempt whether one may begin now; while it says no nothing is sent
-	// and all is kept (REP-8). It may not call the engine.
+	// May reports whether an attempt may start now; it is called before every attempt. While it returns false,
+	// nothing is sent and occurrences are kept (REP-8). It must not call the engine.
 	May func() bool
-	// Fenced is told that a write was fenced.
+	// Fenced is called after a write was fenced.
 	Fenced func()
 }
 
 const (
-	// closedGate is how long an attempt that may not begin waits before it asks again.
+	// closedGate is the pause before May is called again after it returned false.
 	closedGate = 250 * time.Millisecond
-	// markEvery is how often it is stored how far a log was offered to a shard, markRarely how often
-	// for one of up to fewHandles subscriptions. A shorter time would cost every log a write for each
-	// shard, a longer one a longer search when somebody goes on after a crash.
+	// markEvery is the interval at which a log's mark is stored, markRarely the interval for a log with up to
+	// fewHandles subscriptions. A shorter interval costs more writes for every log and shard, a longer one a longer
+	// scan after a crash.
 	markEvery  = time.Second
 	markRarely = 5 * time.Second
 	fewHandles = 64
 )
 
-// NewShard makes an empty shard.
+// NewShard creates an empty shard.
 func (e *Engine) NewShard(o ShardOptions) *Shard {
 	s := &Shard{e: e, o: o, flush: make(chan struct{}, 1), handles: map[*Handle]struct{}{}, logs: map[*Log]struct{}{}}
 	e.mu.Lock()
@@ -62,7 +61,7 @@ func (e *Engine) NewShard(o ShardOptions) *Shard {
 	return s
 }
 
-// markDue reports whether it is time to store how far the log was offered; e.mu is held.
+// markDue reports whether it is time to store the log's mark. e.mu must be held.
 func (s *Shard) markDue(l *Log, now time.Time) bool {
 	if s.o.Undivided {
 		return true
@@ -74,10 +73,10 @@ func (s *Shard) markDue(l *Log, now time.Time) bool {
 	return now.Sub(l.marked) >= every
 }
 
-// owned tells that another process may own it next.
+// owned reports whether another process may own the shard next.
 func (s *Shard) owned() bool { return s != s.e.whole }
 
-// end notes the end of a turn; e.mu is held.
+// end records the end of a turn. e.mu must be held.
 func (s *Shard) end() {
 	if s.busy--; s.busy == 0 && s.idle != nil {
 		close(s.idle)
@@ -85,10 +84,10 @@ func (s *Shard) end() {
 	}
 }
 
-// Drain begins nothing any more, lets attempts under way finish, stores progress and forgets the
-// subscriptions, so that another process goes on where this one stopped and repeats nothing (REP-9).
-// When ctx ends first, attempts are cut off and its error is returned. Envelopes that tell of an end
-// stay with the engine: what they are about is nobody's any more.
+// Drain starts no new attempts, waits for attempts in flight, stores progress and removes the subscriptions, so
+// that another process continues from there without duplicates (REP-9). If ctx ends first, Drain cancels the
+// attempts and returns the context's error. Terminated envelopes stay with the engine, because no other process
+// owns the ended subscriptions.
 func (s *Shard) Drain(ctx context.Context) error {
 	e := s.e
 	e.mu.Lock()
@@ -106,7 +105,7 @@ func (s *Shard) Drain(ctx context.Context) error {
 	return err
 }
 
-// cutOff cancels everything that is under way.
+// cutOff cancels all attempts in flight.
 func (s *Shard) cutOff() {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
@@ -115,11 +114,11 @@ func (s *Shard) cutOff() {
 	}
 }
 
-// Drop forgets the subscriptions at once: somebody else may own them. Attempts under way are cut off
-// and count for nothing.
+// Drop removes the subscriptions immediately, because another process may own them. Attempts in flight are canceled
+// and their results ignored.
 func (s *Shard) Drop() { s.close(false) }
 
-// close forgets everything; with farewells the envelopes of ended subscriptions are still sent.
+// close removes the subscriptions. With farewells, the envelopes of ended subscriptions are still sent.
 func (s *Shard) close(farewells bool) {
 	e := s.e
 	e.mu.Lock()
@@ -141,7 +140,7 @@ func (s *Shard) close(farewells bool) {
 	clear(s.logs)
 }
 
-// fenced is what a write comes to that was fenced.
+// fenced handles a fenced write.
 func (s *Shard) fenced() {
 	s.e.o.Logger.LogAttrs(context.Background(), slog.LevelWarn, "webhook deliveries of a shard stop: it has another owner")
 	s.Drop()

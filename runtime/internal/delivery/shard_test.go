@@ -25,7 +25,8 @@ type ownedStore struct {
 	*memory.Store
 	fenced atomic.Bool
 	away   atomic.Bool
-	stuck  atomic.Bool // SaveProgress does not answer before its context ends
+	stuck  atomic.Bool  // SaveProgress does not answer before its context ends
+	slow   atomic.Int64 // how long SaveProgress takes
 	marks  atomic.Int64
 }
 
@@ -40,6 +41,7 @@ func (s *ownedStore) SaveProgress(ctx context.Context, u []store.Update) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
+	time.Sleep(time.Duration(s.slow.Load()))
 	return s.Store.SaveProgress(ctx, u)
 }
 
@@ -187,6 +189,27 @@ func TestREP9StoreOfShardsIsBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// SRV-6, SRV-8: when Flush returns, also what a writing that was under way had taken is stored.
+func TestFlushWaitsForTheWritingUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		top, db := newTopic(store.LogOptions{}), memory.New()
+		e := newEngine(t, Options{Sender: &script{}})
+		defer shutdown(t, e)
+		admit(t, db, "s", "s_1", 0)
+		l := top.openLane(t, e, "s", db, ShardOptions{}, nil)
+		time.Sleep(time.Minute)
+		l.db.slow.Store(int64(10 * time.Second))
+		top.emit(t, "one")
+		time.Sleep(5 * time.Second) // it is being stored
+		if err := e.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if sub, _, err := db.Subscription(t.Context(), "s_1"); err != nil || sub.Progress.Base != 1 {
+			t.Errorf("%+v, %v", sub.Progress, err)
+		}
+	})
 }
 
 // REP-9: a shard that is given away begins nothing, concludes what is under way and stores it, while the

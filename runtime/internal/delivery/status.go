@@ -6,29 +6,35 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A Status is what deliveryStatus reports (HOOK-8).
+// A Status holds the fields of deliveryStatus (HOOK-8).
 type Status struct {
 	// Active is false while deliveries are suspended, and for a subscription that has ended.
 	Active bool
-	// LastDeliveryAt is when the endpoint last accepted an occurrence, zero for never.
+	// LastDeliveryAt is the time at which the endpoint last accepted an occurrence, or zero.
 	LastDeliveryAt time.Time
-	// LastError is the category of the last failed attempt, "" for none.
+	// LastError is the category of the last failed attempt, or "".
 	LastError wire.Category
-	// FailedSince is when the present run of failures began, zero when the last attempt went well.
+	// FailedSince is the start of the current run of failures, or zero if the last attempt succeeded.
 	FailedSince time.Time
-	// Paused reports whether an operator holds deliveries back, Suspended whether failures do, and Over whether it has ended or
-	// its time is over.
+	// Paused reports whether an operator paused deliveries, Suspended whether failures suspended them, and Over
+	// whether the subscription has ended or expired.
 	Paused, Suspended, Over bool
-	// Throttled tells that occurrences wait for a rate limit, for the endpoint's own wish, or
-	// because too many are unsettled; RetryAfter is how long still, as far as that is known.
+	// Throttled reports whether occurrences wait for a rate limit, for the endpoint's Retry-After, or because too
+	// many are unsettled. RetryAfter is the remaining time, if known.
 	Throttled  bool
 	RetryAfter time.Duration
-	// Replaying is how many positions a replay has still before it, 0 while none is under way, and AskedBy who asked for it.
+	// NextAt is when the next attempt is due, at the earliest; zero if none waits for a time. LostAt is when the first occurrence
+	// that is being retried is given up; zero for none.
+	NextAt, LostAt time.Time
+	// Sending counts the attempts under way. Queued reports whether more is due, and waits for a place of the host or a worker.
+	Sending int
+	Queued  bool
+	// Replaying is the number of remaining positions of a replay, or 0; AskedBy is the operator who requested it.
 	Replaying int64
 	AskedBy   string
 }
 
-// Status is the present state.
+// Status returns the current status.
 func (h *Handle) Status() Status {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
@@ -46,9 +52,13 @@ func (h *Handle) status(now time.Time) Status {
 	}
 	s.Active = !s.Over && !h.stopped()
 	if asked := h.replaying(); asked != nil {
-		s.Replaying, s.AskedBy = int64(asked.last-h.marks.Base()), asked.by
+		s.Replaying, s.AskedBy = int64(asked.Last-h.marks.Base()), asked.By
 	}
 	clock := h.e.clock()
+	s.Sending, s.Queued = h.inFlight, h.queued
+	if s.Active {
+		s.NextAt, s.LostAt = h.retries(clock)
+	}
 	if h.notUntil > clock && (len(h.window) > 0 || h.intake.woken) {
 		s.Throttled, s.RetryAfter = true, time.Duration(h.notUntil-clock)
 	} else if len(h.window) >= h.e.o.MaxUnsettled {
@@ -58,4 +68,27 @@ func (h *Handle) status(now time.Time) Status {
 		}
 	}
 	return s
+}
+
+// retries returns when the next attempt at an occurrence is due, if it waits for a time, and when the first one is given up.
+func (h *Handle) retries(clock moment) (next, lost time.Time) {
+	if len(h.window) == 0 {
+		return next, lost
+	}
+	if due := max(h.nextDue(), h.notUntil, h.held); due > clock {
+		next = h.e.timeOf(due)
+	}
+	var first moment
+	for _, u := range h.window {
+		if u.attempts == 0 {
+			continue
+		}
+		if last := h.e.o.last(&u.try); first == 0 || last < first {
+			first = last
+		}
+	}
+	if first != 0 {
+		lost = h.e.timeOf(first)
+	}
+	return next, lost
 }

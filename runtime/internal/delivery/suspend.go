@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// health is a store.Health in less memory.
+// health is a compact store.Health.
 type health struct {
 	suspended                              bool
 	suspendedAt, failedSince, lastDelivery instant
@@ -24,10 +24,10 @@ func (h *health) stored() store.Health {
 	return store.Health{Suspended: h.suspended, SuspendedAt: h.suspendedAt.time(), FailedSince: h.failedSince.time(), LastDeliveryAt: h.lastDelivery.time(), LastError: h.lastError}
 }
 
-// windowSlices is into how many parts the window of a [Suspension] is counted.
+// windowSlices is the number of slices of a [Suspension]'s window.
 const windowSlices = 12
 
-// attempts counts attempts and failures of a sliding window, to a twelfth of it.
+// attempts counts attempts and failures in a sliding window, with a resolution of one slice.
 type attempts struct {
 	slice  int64 // number of the newest slice
 	counts [windowSlices]struct{ all, failed uint32 }
@@ -46,7 +46,7 @@ func (a *attempts) add(now time.Time, window time.Duration, failed bool) {
 	}
 }
 
-// exceeds reports whether the window holds what s does not allow.
+// exceeds reports whether the failures in the window exceed s.
 func (a *attempts) exceeds(s Suspension) bool {
 	var all, failed uint64
 	for _, c := range a.counts {
@@ -56,8 +56,8 @@ func (a *attempts) exceeds(s Suspension) bool {
 	return all >= uint64(s.Min) && float64(failed) > s.Rate*float64(all)
 }
 
-// count records an attempt that says something about the endpoint, and suspends the subscription
-// when there are too many failures (HOOK-5).
+// count records an attempt that reflects the endpoint's health, and suspends the subscription after too many
+// failures (HOOK-5).
 func (h *Handle) count(now time.Time, failed bool) {
 	if h.stats == nil {
 		h.stats = &attempts{}
@@ -68,20 +68,20 @@ func (h *Handle) count(now time.Time, failed bool) {
 		h.health.suspended, h.health.suspendedAt = true, instantOf(now)
 		h.stats = nil
 		for _, u := range h.window {
-			u.item = nil // read again after a refresh
+			u.item = nil // reread after a refresh
 		}
 		h.e.touch(h)
 		h.e.note(slog.LevelWarn, "webhook subscription suspended", h, slog.String("category", h.health.lastError))
 	}
 }
 
-// resume ends a suspension: what was waiting goes on where it stood, and the time between counts
-// for no retry window.
+// resume ends a suspension. Pending occurrences continue where they were, and their retry windows exclude the
+// suspension.
 func (h *Handle) resume(now time.Time) {
 	if !h.health.suspended {
 		return
 	}
-	if h.pausedAt == 0 { // else Unpause counts the time
+	if h.pausedAt == 0 { // otherwise Unpause counts the time
 		h.postpone(now.Sub(h.health.suspendedAt.time()))
 	}
 	h.health.suspended, h.health.suspendedAt = false, 0
@@ -90,7 +90,7 @@ func (h *Handle) resume(now time.Time) {
 	h.e.note(slog.LevelInfo, "webhook subscription resumed", h)
 }
 
-// postpone lets a time in which nothing was tried count for no retry window.
+// postpone extends the retry windows by a time without attempts.
 func (h *Handle) postpone(d time.Duration) {
 	d = max(d, 0)
 	for _, u := range h.window {
@@ -105,11 +105,11 @@ func (h *Handle) postpone(d time.Duration) {
 	}
 }
 
-// stopped reports whether deliveries are held back, by too many failures or by an operator.
+// stopped reports whether deliveries are suspended or paused.
 func (h *Handle) stopped() bool { return h.health.suspended || h.pausedAt != 0 }
 
-// Pause holds deliveries back from at until [Handle.Unpause], whatever is refreshed or resumed
-// meanwhile; what is under way is finished. Expiry goes on. The caller keeps it in the record.
+// Pause stops deliveries from at until [Handle.Unpause], regardless of refreshes and resumes. Attempts in flight
+// finish. The expiry continues. The caller stores the pause in the record.
 func (h *Handle) Pause(at time.Time) {
 	h.e.mu.Lock()
 	defer h.e.unlock()
@@ -118,21 +118,21 @@ func (h *Handle) Pause(at time.Time) {
 	}
 	h.pausedAt = instantOf(at)
 	for _, u := range h.window {
-		u.item = nil // read again afterwards
+		u.item = nil // reread afterwards
 	}
 	h.e.note(slog.LevelInfo, "webhook subscription paused", h)
 	h.e.schedule(h, at)
 }
 
-// Paused reports whether an operator holds deliveries back.
+// Paused reports whether an operator paused deliveries.
 func (h *Handle) Paused() bool {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
 	return h.pausedAt != 0
 }
 
-// Unpause lets deliveries go on where they stood: the time between counts for no retry window, and
-// what the log has forgotten meanwhile becomes a gap. A suspension stays.
+// Unpause resumes deliveries where they stopped. Retry windows exclude the pause, and entries that the log evicted
+// meanwhile become a gap. A suspension remains.
 func (h *Handle) Unpause() {
 	h.e.mu.Lock()
 	defer h.e.unlock()
@@ -145,23 +145,23 @@ func (h *Handle) Unpause() {
 		since = h.health.suspendedAt.time()
 	}
 	if h.health.suspended {
-		h.health.suspendedAt = instantOf(now) // the rest counts when the suspension ends
+		h.health.suspendedAt = instantOf(now) // the rest is counted when the suspension ends
 	}
 	h.postpone(now.Sub(since))
 	h.pausedAt = 0
-	h.e.note(slog.LevelInfo, "webhook subscription goes on after a pause", h)
+	h.e.note(slog.LevelInfo, "webhook subscription continues after a pause", h)
 	h.e.schedule(h, now)
 }
 
-// hopeless reports whether a subscription without expiry has failed for too long. While it is
-// suspended time alone decides, else it takes another failure.
+// hopeless reports whether a subscription without expiry has failed for too long. While it is suspended, only time
+// counts; otherwise it also takes another failure.
 func (h *Handle) hopeless(now time.Time) bool {
 	return h.expires == 0 && h.failing != 0 && now.Sub(h.failing.time()) >= h.e.o.NoExpiryRemoval
 }
 
 // giveUp ends a hopeless subscription.
 func (h *Handle) giveUp() {
-	data, _ := json.Marshal(map[string]string{"reason": h.health.lastError}) // of strings: cannot fail
+	data, _ := json.Marshal(map[string]string{"reason": h.health.lastError}) // a map of strings: cannot fail
 	h.e.note(slog.LevelWarn, "webhook subscription without expiry removed", h, slog.String("category", h.health.lastError))
 	h.terminate(wire.ErrorObject{Code: h.dialect.Code(wire.CallbackEndpointError), Message: wire.CallbackEndpointError.String(), Data: data})
 }

@@ -13,19 +13,21 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// scope names this package to OpenTelemetry. It has no internal, since dashboards and filters hold on to it.
+// scope is the OpenTelemetry scope of this package. It omits "internal" because dashboards and filters depend on
+// it.
 const scope = "github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 
-// Outcomes of deliveries: of occurrences that need no attempt any more.
+// Outcomes of deliveries, which are settled occurrences.
 const (
 	outcomeAcknowledged = "acknowledged"
 	outcomeAbandoned    = "abandoned" // after its last attempt
-	outcomeLost         = "lost"      // it could not be read or encoded any more
+	outcomeLost         = "lost"      // it could no longer be read or encoded
 )
 
 // Outcomes of attempts.
@@ -34,7 +36,7 @@ const (
 	outcomeFailed   = "failed"
 )
 
-// envelopeEvent is what an attempt at an occurrence carries.
+// envelopeEvent is the envelope type of an occurrence.
 const envelopeEvent = "event"
 
 type metrics struct {
@@ -44,15 +46,15 @@ type metrics struct {
 	latency    metric.Float64Histogram
 	close      func()
 
-	// attributes of what was counted before, under the engine's lock: few, because events, outcomes and
-	// categories are.
+	// counted caches attribute sets, guarded by the engine's lock. There are few, because there are few events,
+	// outcomes and categories.
 	counted map[counted]measured
 }
 
-// A counted is what tells one count from another; members that do not apply are empty.
+// A counted is the key of a count. Fields that do not apply are empty.
 type counted struct{ event, envelope, outcome, category string }
 
-// A measured is the attributes of a counted, as each kind of instrument takes them.
+// A measured holds the attributes of a counted, in the form of each kind of instrument.
 type measured struct {
 	add    []metric.AddOption
 	record []metric.RecordOption
@@ -64,12 +66,12 @@ func (t *metrics) init(e *Engine) (err error) {
 		t.tracer = otel.GetTracerProvider().Tracer(scope)
 	}
 	i := telemetry.New(telemetry.Meter(e.o.Meter, scope))
-	t.deliveries = i.Counter("webhook.deliveries", "{occurrence}", "Occurrences that need no attempt any more, by what became of them.")
+	t.deliveries = i.Counter("webhook.deliveries", "{occurrence}", "Occurrences that were settled, by outcome.")
 	t.attempts = i.Counter("webhook.attempts", "{attempt}", "Requests to endpoints.")
 	t.latency = i.Seconds("webhook.attempt.duration", "Time from the signature of a request to its answer or failure.")
-	inFlight := i.Present("webhook.attempt.in_flight", "{attempt}", "Requests to endpoints under way.")
+	inFlight := i.Present("webhook.attempt.in_flight", "{attempt}", "Requests to endpoints in flight.")
 	live := i.Present("webhook.subscriptions", "{subscription}", "Webhook subscriptions, by whether they are delivered to.")
-	lag := i.Gauge("webhook.lag", "{occurrence}", "Entries by which the slowest webhook subscription of an event type is behind its log.")
+	lag := i.Gauge("webhook.lag", "{occurrence}", "Entries by which the slowest webhook subscription of an event type lags its log.")
 	t.close, err = i.Observe(func(_ context.Context, o metric.Observer) error {
 		s := e.census()
 		o.ObserveInt64(inFlight, s.inFlight)
@@ -84,7 +86,8 @@ func (t *metrics) init(e *Engine) (err error) {
 	return err
 }
 
-// A census is what observed instruments show, and how far the slowest subscription to each host is behind where one is.
+// A census holds the values of the observed instruments, and the lag of the slowest subscription to each host that
+// lags.
 type census struct {
 	inFlight   int64
 	live       map[operator.State]int64
@@ -130,11 +133,11 @@ func (e *Engine) census() census {
 	return s
 }
 
-// Lag is by how many entries the slowest subscription of each event type is behind its log.
+// Lag returns, for each event type, the number of entries by which its slowest subscription lags the log.
 func (e *Engine) Lag() map[string]int64 { return e.census().lag }
 
-// Failing returns the ids of up to limit subscriptions that are suspended or whose last attempt failed, those that have
-// failed for longest first, and how many there are.
+// Failing returns the ids of up to limit subscriptions that are suspended or whose last attempt failed,
+// longest-failing first, and the total number of such subscriptions.
 func (e *Engine) Failing(limit int) (ids []string, total int) {
 	type failing struct {
 		since instant
@@ -158,7 +161,7 @@ func (e *Engine) Failing(limit int) (ids []string, total int) {
 	return ids, total
 }
 
-// attributes are those of c. The caller holds the engine's lock.
+// attributes returns the attributes of c. The caller holds the engine's lock.
 func (t *metrics) attributes(c counted) measured {
 	o, ok := t.counted[c]
 	if !ok {
@@ -181,12 +184,12 @@ func (t *metrics) attributes(c counted) measured {
 	return o
 }
 
-// outcome counts an occurrence that needs no attempt any more. The caller holds the engine's lock.
+// outcome counts a settled occurrence. The caller holds the engine's lock.
 func (t *metrics) outcome(h *Handle, outcome, category string) {
 	t.deliveries.Add(h.e.base, 1, t.attributes(counted{event: h.event, outcome: outcome, category: category}).add...)
 }
 
-// begin opens the span of an attempt; the returned function closes it and counts the time.
+// begin starts the span of an attempt. The returned function ends it and records the duration.
 func (t *metrics) begin(ctx context.Context, h *Handle, kind string, number int) (context.Context, func(result)) {
 	start := time.Now()
 	if kind == "" {
@@ -203,14 +206,18 @@ func (t *metrics) begin(ctx context.Context, h *Handle, kind string, number int)
 			span.SetAttributes(telemetry.ErrorType.String(string(r.category)))
 		}
 		span.End()
-		if r.aborted || r.at.IsZero() { // cut off by us, or never sent
+		if r.aborted || r.at.IsZero() { // canceled by the engine, or never sent
 			return
 		}
 		outcome := outcomeAccepted
 		if r.category != "" {
 			outcome = outcomeFailed
 		}
-		h.e.pulse.Attempt(h.event, h.guest.host.name, r.category != "", r.took)
+		took := r.took
+		if r.status == 0 && r.category != wire.Timeout {
+			took = -1 // a refused connection ends at once, however slow the endpoint is
+		}
+		h.e.pulse.Attempt(h.event, h.guest.host.name, r.category != "", took)
 		h.e.mu.Lock()
 		count := t.attributes(counted{event: h.event, envelope: kind, outcome: outcome, category: string(r.category)})
 		timed := t.attributes(counted{category: string(r.category)})
@@ -227,14 +234,14 @@ type line struct {
 	attrs   []slog.Attr
 }
 
-// note has a line written when the lock, which the caller holds, is given up by unlock.
+// note queues a log line that unlock writes. The caller holds the lock.
 func (e *Engine) note(level slog.Level, message string, h *Handle, more ...slog.Attr) {
 	if e.o.Logger.Enabled(context.Background(), level) {
 		e.lines = append(e.lines, line{level, message, h.logAttrs(more...)})
 	}
 }
 
-// unlock gives up e.mu and writes what was noted.
+// unlock releases e.mu and writes the queued log lines.
 func (e *Engine) unlock() {
 	lines := e.lines
 	e.lines = nil

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// An instant is a time in eight bytes, Unix nanoseconds; 0 is no time. A subscription has many.
+// An instant is a time in Unix nanoseconds; 0 means no time. It is compact because a subscription has many.
 type instant int64
 
 func instantOf(t time.Time) instant {
@@ -22,26 +22,26 @@ func (i instant) time() time.Time {
 	return time.Unix(0, int64(i))
 }
 
-// A moment is a time on the engine's own clock, which nobody sets: nanoseconds since the engine was made; 0 is no
-// moment. The engine waits for moments, so that a wall clock that is set back holds up nothing.
+// A moment is a time on the engine's monotonic clock, in nanoseconds since the engine was created; 0 means no time.
+// The engine waits for moments, so that a wall clock that is set back does not delay deliveries.
 type moment int64
 
 func (m moment) plus(d time.Duration) moment { return m + moment(d) }
 
-// clock returns the present moment.
+// clock returns the current moment.
 func (e *Engine) clock() moment { return moment(time.Since(e.born)) + 1 }
 
-// momentOf returns the moment at which the wall clock, which shows now, shows t if nobody sets it.
+// momentOf converts a wall-clock time to a moment, given the current wall-clock time.
 func (e *Engine) momentOf(t, now time.Time) moment {
 	return max(1, e.clock().plus(t.Sub(now)))
 }
 
-// timeOf returns the time that the wall clock shows at m if nobody sets it.
+// timeOf converts a moment to a wall-clock time.
 func (e *Engine) timeOf(m moment) time.Time {
 	return e.now().Add(time.Duration(m - e.clock()))
 }
 
-// byTime is a heap of handles by the time at which there is something to do for them.
+// byTime is a heap of handles by the time of their next work.
 type byTime []*Handle
 
 func (q byTime) Len() int           { return len(q) }
@@ -67,16 +67,16 @@ func (q *byTime) Pop() any {
 	return h
 }
 
-// timers are the handles that wait for a time, with one timer for all. The engine's lock guards them.
+// timers holds the handles that wait for a time, with one timer for all. The engine's lock guards it.
 type timers struct {
 	queue byTime
 	timer *time.Timer
-	armed moment // what timer is set to, 0 for nothing
+	armed moment // time of the timer; 0 if it is not set
 	fire  func()
 	now   func() moment
 }
 
-// set moves h to at; 0 takes it out.
+// set moves h to at; 0 removes it.
 func (t *timers) set(h *Handle, at moment) {
 	switch {
 	case at == 0:
@@ -98,7 +98,7 @@ func (t *timers) remove(h *Handle) {
 	}
 }
 
-// due takes out and returns a handle whose time has come, or nil.
+// due removes and returns a handle whose time has come, or nil.
 func (t *timers) due(now moment) *Handle {
 	if len(t.queue) == 0 || t.queue[0].wakeAt > now {
 		return nil
@@ -108,8 +108,8 @@ func (t *timers) due(now moment) *Handle {
 	return h
 }
 
-// arm sets the timer for the first handle. A timer that fires too early is harmless, so that it is
-// not set back when the first handle is taken out.
+// arm sets the timer for the first handle. A timer that fires early is harmless, so it is not reset when the first
+// handle is removed.
 func (t *timers) arm() {
 	if len(t.queue) == 0 {
 		return

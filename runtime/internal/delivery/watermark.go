@@ -7,9 +7,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Watermark keeps which positions of a log are settled for one subscription: acknowledged,
-// abandoned or of no concern (HOOK-6). It holds the positions that are open, and how far the log
-// was looked at; all else up to there is settled. It is not safe for concurrent use.
+// A Watermark tracks the positions of a log that are settled for one subscription: acknowledged, abandoned or not
+// matching (HOOK-6). It holds the open positions and the position up to which the log was read; all other positions
+// up to there are settled. It is not safe for concurrent use.
 type Watermark struct {
 	upto store.Position
 	open []store.Position // ascending
@@ -27,11 +27,11 @@ func NewWatermark(p store.Progress) Watermark {
 	return w
 }
 
-// Upto is how far the log was looked at.
+// Upto returns the position up to which the log was read.
 func (w *Watermark) Upto() store.Position { return w.upto }
 
-// Open says that position p, above Upto, is of concern; everything between is not. It reports
-// false when p was settled before a restart: then it is settled still.
+// Open opens position p, above Upto; the positions in between do not match. It returns false if p was settled
+// before a restart and remains settled.
 func (w *Watermark) Open(p store.Position) bool {
 	if p <= w.upto {
 		return false
@@ -46,7 +46,7 @@ func (w *Watermark) Open(p store.Position) bool {
 	return true
 }
 
-// Pass says that nothing else up to p is of concern. It never goes back.
+// Pass records that no other position up to p matches. It never moves Upto back.
 func (w *Watermark) Pass(p store.Position) {
 	w.upto = max(w.upto, p)
 	for len(w.skip) > 0 && w.skip[0].To <= w.upto {
@@ -57,7 +57,7 @@ func (w *Watermark) Pass(p store.Position) {
 	}
 }
 
-// Settle closes p; it reports false when p was not open.
+// Settle settles p. It returns false if p was not open.
 func (w *Watermark) Settle(p store.Position) bool {
 	i, ok := slices.BinarySearch(w.open, p)
 	if !ok {
@@ -70,8 +70,7 @@ func (w *Watermark) Settle(p store.Position) bool {
 	return true
 }
 
-// Skip says that p needs nothing any more, wherever it is: above Upto it is settled before it is looked
-// at.
+// Skip settles p, wherever it is: a position above Upto is settled before it is read.
 func (w *Watermark) Skip(p store.Position) {
 	if w.Settle(p) || p <= w.upto {
 		return
@@ -90,8 +89,8 @@ func (w *Watermark) Skip(p store.Position) {
 	}
 }
 
-// SkipAll says that spans, ascending, need nothing any more; what is open in them stays so. What begins where the log was
-// looked at last is passed at once, so that nobody reads it.
+// SkipAll settles the spans, which must be in ascending order; open positions in them stay open. A span that starts right after Upto is passed
+// immediately, so that it is not read.
 func (w *Watermark) SkipAll(spans []store.Span) {
 	w.skip = unite(w.skip, spans)
 	w.Pass(w.upto)
@@ -100,7 +99,7 @@ func (w *Watermark) SkipAll(spans []store.Span) {
 	}
 }
 
-// unite is what one or the other has, ascending.
+// unite returns the union of a and b, ascending.
 func unite(a, b []store.Span) (all []store.Span) {
 	both := slices.Concat(a, b)
 	slices.SortFunc(both, func(a, b store.Span) int { return cmp.Compare(a.From, b.From) })
@@ -114,7 +113,7 @@ func unite(a, b []store.Span) (all []store.Span) {
 	return all
 }
 
-// within reports whether one of the spans has p.
+// within reports whether one of the spans contains p.
 func within(spans []store.Span, p store.Position) bool {
 	return slices.ContainsFunc(spans, func(s store.Span) bool { return s.From <= p && p <= s.To })
 }
@@ -127,7 +126,7 @@ func (w *Watermark) Base() store.Position {
 	return w.upto
 }
 
-// Settled reports whether p needs nothing any more.
+// Settled reports whether p is settled.
 func (w *Watermark) Settled(p store.Position) bool {
 	if p <= w.upto {
 		_, open := slices.BinarySearch(w.open, p)
@@ -136,8 +135,7 @@ func (w *Watermark) Settled(p store.Position) bool {
 	return within(w.skip, p)
 }
 
-// At is the position whose cursor the body of p carries: p when all lower ones are settled, else
-// Base.
+// At returns the position whose cursor the body of p carries: p if all lower positions are settled, otherwise Base.
 func (w *Watermark) At(p store.Position) store.Position {
 	if len(w.open) > 0 && w.open[0] < p {
 		return w.open[0] - 1
@@ -145,7 +143,7 @@ func (w *Watermark) At(p store.Position) store.Position {
 	return p
 }
 
-// Spans are the settled runs above Base, ascending.
+// Spans returns the settled runs above Base, ascending.
 func (w *Watermark) Spans() []store.Span {
 	var spans []store.Span
 	for i, p := range w.open {
@@ -168,7 +166,7 @@ func (w *Watermark) Spans() []store.Span {
 	return spans
 }
 
-// settledAfter are the settled runs above p as far as is known, ascending.
+// settledAfter returns the known settled runs above p, ascending.
 func (w *Watermark) settledAfter(p store.Position) (spans []store.Span) {
 	for _, s := range append([]store.Span{{From: 1, To: w.Base()}}, w.Spans()...) {
 		if s.From = max(s.From, p+1); s.From <= s.To {

@@ -12,16 +12,16 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 )
 
-// A Log tells the operator what never goes on the wire. The stack of a hook's panic is in it the first
+// A Log logs the errors that never go on the wire, for the operator. It logs the stack of a hook's panic only the first
 // time for each place: a hook may panic for every occurrence and every subscription.
 type Log struct {
 	Logger *slog.Logger
 
-	panics sync.Map // place2 → struct{}: those whose stack is in the log
+	panics sync.Map // Place → struct{}: places whose stack was logged
 }
 
-// Internal logs err, with what was being done, unless it was made for the caller, who has it, or the
-// caller went away. An error that wraps one for the caller is logged: it says more than the caller gets.
+// Internal logs err with the operation that failed. It skips errors that were made for the caller, who receives them,
+// and errors after the caller has disconnected. It logs an error that wraps one for the caller, since it has more details than the caller receives.
 func (l *Log) Internal(ctx context.Context, doing string, err error) {
 	if h := (*hook.Error)(nil); errors.As(err, &h) && h == err {
 		err = h.Err
@@ -31,7 +31,7 @@ func (l *Log) Internal(ctx context.Context, doing string, err error) {
 		return // made for the caller, nothing to add
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return // the caller went away
+		return // the caller has disconnected
 	}
 	attrs := []any{"error", err}
 	var p *hook.Panic
@@ -43,8 +43,7 @@ func (l *Log) Internal(ctx context.Context, doing string, err error) {
 	l.Logger.ErrorContext(ctx, "mcp events: "+doing+" failed", attrs...)
 }
 
-// Every calls f again and again, with an interval before each call, until ctx is done. Of failures in a row it logs the first, as
-// [Log.Internal] does.
+// Every calls f at each interval until ctx is done. It logs the first of consecutive failures, as [Log.Internal] does.
 func (l *Log) Every(ctx context.Context, interval time.Duration, doing string, f func() error) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -62,7 +61,7 @@ func (l *Log) Every(ctx context.Context, interval time.Duration, doing string, f
 	}
 }
 
-// Unseen hides an error's kind from [Log.Internal]: the caller did not get to see it.
+// Unseen hides an error's kind from [Log.Internal], since the caller did not receive it.
 type Unseen struct{ Err error }
 
 func (e Unseen) Error() string { return e.Err.Error() }

@@ -10,11 +10,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// The message of an error is its name and, where one can be told, a short reason: people print the
-// message. The reasons are the texts below and those of our own checks of params. What an author's
-// hook or an endpoint said is never among them; where its author wants it told, it is in the data.
+// The message of an error is its name and, if there is one, a short reason: people print the message. The reasons are
+// the texts below and those of the checks of params. The text of an author's hook or of an endpoint is never a reason;
+// an author can put text into the data.
 
-// message is the message of an error: its name, and a reason if there is one.
+// message returns the message of an error: its name and its reason, if any.
 func message(kind wire.Kind, reason string) string {
 	if reason == "" {
 		return kind.String()
@@ -22,14 +22,14 @@ func message(kind wire.Kind, reason string) string {
 	return kind.String() + ": " + reason
 }
 
-// Reasons in the data of a verification that was refused. ReasonUndecided is for a caller that waited in vain for the
-// outcome of others' verifications, ReasonOthers for a host at which others' verifications have failed.
+// Reasons in the data of a refused verification. ReasonUndecided is for a caller whose wait for the outcome of others'
+// verifications timed out, ReasonOthers for a host at which others' verifications have failed.
 const (
 	ReasonUndecided = "undecided"
 	ReasonOthers    = "others"
 )
 
-// Reasons by the values that the data of such an error has here. Other values have none.
+// Reasons by values in an error's data. Other values have no reason.
 var (
 	notFoundReasons = map[string]string{"event": "no such event type", "subscription": "no such subscription"}
 	changedReasons  = map[string]string{FeatureInput: "inputSchema has changed", FeaturePayload: "payloadSchema has changed"}
@@ -38,13 +38,13 @@ var (
 		wire.ModePush:    "delivery mode push is not offered",
 		wire.ModeWebhook: "delivery mode webhook is not offered",
 	}
-	limitReasons = map[string]string{ // for one that has max
+	limitReasons = map[string]string{ // for limits with a max
 		"subscriptions": "at most %d subscriptions",
 		"streams":       "at most %d streams",
 		"bytes":         "at most %d bytes",
 		"verifications": "at most %d verified callbacks",
 	}
-	verificationReasons = map[string]string{ // for a verification that has none (VER-3)
+	verificationReasons = map[string]string{ // for verifications without a max (VER-3)
 		"":              "too many failed verifications",
 		ReasonOthers:    "too many failed verifications of this host, by other callers",
 		ReasonUndecided: "too many verifications are under way",
@@ -52,7 +52,7 @@ var (
 	categories = []wire.Category{wire.ConnectionRefused, wire.Timeout, wire.TLSError, wire.HTTP4xx, wire.HTTP5xx, wire.ChallengeFailed}
 )
 
-// reasonOf is the reason that an error's data stands for, "" for none.
+// reasonOf returns the reason for an error's data, "" if it has none.
 func reasonOf(e *events.Error) string {
 	var data struct {
 		Kind, Feature, Value, Reason, Limit string
@@ -91,8 +91,8 @@ func reasonOf(e *events.Error) string {
 	return ""
 }
 
-// paramsReason is the first fault of params that our own checks found. Names that the caller chose
-// are escaped and cut short.
+// paramsReason returns the first error that the checks of params found. Names that the caller chose are escaped and
+// shortened.
 func paramsReason(e *events.Error) string {
 	var data wire.FieldErrors
 	if json.Unmarshal(e.Data, &data) != nil || len(data.Errors) == 0 {

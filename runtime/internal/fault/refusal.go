@@ -1,5 +1,5 @@
-// Package fault makes the errors that callers and operators see, with their codes, data and reasons, and logs what a
-// caller must not see.
+// Package fault creates the errors for callers and operators, with their codes, data and reasons. It logs the errors
+// that a caller must not see.
 package fault
 
 import (
@@ -20,12 +20,12 @@ const (
 	FeaturePayload = "payloadSchema"
 )
 
-// NotFound says that an "event" or a "subscription" is not there.
+// NotFound returns the error for a missing "event" or "subscription".
 func NotFound(kind string) *events.Error {
 	return events.NewError(wire.NotFound, map[string]string{"kind": kind})
 }
 
-// UnsupportedMode echoes the mode, of which a caller's may be long.
+// UnsupportedMode returns the error for an unsupported mode. It shortens the mode, which a caller may have made long.
 func UnsupportedMode(mode string) *events.Error {
 	return events.NewError(wire.Unsupported, struct {
 		Feature string `json:"feature"`
@@ -33,7 +33,7 @@ func UnsupportedMode(mode string) *events.Error {
 	}{"deliveryMode", wire.Shown(mode)})
 }
 
-// SchemaChanged says that a feature has changed incompatibly (EVOL-2).
+// SchemaChanged returns the error for an incompatible change of a feature (EVOL-2).
 func SchemaChanged(feature string) *events.Error {
 	return events.NewError(wire.Unsupported, struct {
 		Feature string `json:"feature"`
@@ -41,7 +41,7 @@ func SchemaChanged(feature string) *events.Error {
 	}{feature, "schema_changed"})
 }
 
-// Exhausted says that a limit with its greatest value is reached (CAP-5).
+// Exhausted returns the error for a limit that has been reached, with its maximum (CAP-5).
 func Exhausted(limit string, max int) *events.Error {
 	return events.NewError(wire.ResourceExhausted, struct {
 		Limit string `json:"limit"`
@@ -49,15 +49,15 @@ func Exhausted(limit string, max int) *events.Error {
 	}{limit, max})
 }
 
-// Unverified refuses a verification because of others, for [ReasonUndecided] or [ReasonOthers] (VER-3).
+// Unverified refuses a verification because of others, with [ReasonUndecided] or [ReasonOthers] (VER-3).
 func Unverified(reason string) *events.Error {
 	return events.NewError(wire.ResourceExhausted, map[string]string{"limit": "verifications", "reason": reason})
 }
 
-// ErrShuttingDown says that the server is at its end (SRV-6).
+// ErrShuttingDown reports that the server is shutting down (SRV-6).
 var ErrShuttingDown = events.NewError(wire.Internal, map[string]string{"reason": wire.ReasonShuttingDown})
 
-// Object is err as it may go on the wire: the text of an internal error stays here (ERR-4).
+// Object converts err to its form on the wire. It drops the text of an internal error (ERR-4).
 func Object(err error, d wire.Dialect) *wire.ErrorObject {
 	var e *events.Error
 	if !errors.As(err, &e) || e.Kind == 0 {
@@ -66,8 +66,24 @@ func Object(err error, d wire.Dialect) *wire.ErrorObject {
 	return &wire.ErrorObject{Code: d.Code(e.Kind), Message: message(e.Kind, reasonOf(e)), Data: e.Data}
 }
 
-// Answer is the error of a call: beside what [Object] tells, it tells the first fault of params that
-// our own checks found.
+// Stored converts a typed error to the form in which a store keeps it for another process. [FromStored] decodes it.
+func Stored(e *events.Error) *wire.ErrorObject {
+	return &wire.ErrorObject{Code: wire.SEP.Code(e.Kind), Message: e.Kind.String(), Data: e.Data}
+}
+
+// FromStored returns the error that [Stored] encoded; nil for nil.
+func FromStored(o *wire.ErrorObject) *events.Error {
+	if o == nil {
+		return nil
+	}
+	kind, _, ok := wire.KindOf(o.Code, o.Message)
+	if !ok {
+		kind = wire.Internal
+	}
+	return &events.Error{Kind: kind, Data: o.Data}
+}
+
+// Answer is [Object] for the error of a call. It also adds the first error that the checks of params found.
 func Answer(err error, d wire.Dialect) *wire.ErrorObject {
 	o := Object(err, d)
 	if e := (*events.Error)(nil); errors.As(err, &e) && e.Kind == wire.InvalidParams && !errors.As(err, new(*hook.Error)) {
@@ -76,7 +92,7 @@ func Answer(err error, d wire.Dialect) *wire.ErrorObject {
 	return o
 }
 
-// AsForbidden makes a refusal of an Authorize hook presentable (AUTH-1).
+// AsForbidden converts the error of an Authorize hook to a Forbidden error (AUTH-1).
 func AsForbidden(ctx context.Context, err error) error {
 	var e *events.Error
 	if err == nil || errors.As(err, &e) || errors.As(err, new(*hook.Panic)) {
@@ -88,7 +104,7 @@ func AsForbidden(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", events.Forbidden(""), err)
 }
 
-// AsUpstream makes a failure of a check presentable (PUSH-5).
+// AsUpstream converts the error of a check to an UpstreamError (PUSH-5).
 func AsUpstream(ctx context.Context, err error) error {
 	var e *events.Error
 	if err == nil || errors.As(err, &e) || errors.As(err, new(*hook.Panic)) {
@@ -100,8 +116,7 @@ func AsUpstream(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", events.Upstream(""), err)
 }
 
-// InvalidArguments makes the InvalidParams error of a refused argument; paths lead into the
-// arguments.
+// InvalidArguments returns the InvalidParams error for a rejected argument. Its paths point into the arguments.
 func InvalidArguments(err error) error {
 	var ve *validate.Error
 	if errors.As(err, &ve) {
@@ -118,7 +133,7 @@ func InvalidArguments(err error) error {
 	return events.Invalid(events.FieldError{Message: "is not valid"})
 }
 
-// InvalidParams makes the InvalidParams error of params of the wrong shape.
+// InvalidParams returns the InvalidParams error for params of the wrong shape.
 func InvalidParams(err error) error {
 	var fe *wire.FieldErrors
 	if errors.As(err, &fe) {
@@ -127,7 +142,7 @@ func InvalidParams(err error) error {
 	return events.Invalid(events.FieldError{Message: "is not valid"})
 }
 
-// Bounded refuses params of more than max bytes before anything looks into them (CAP-5).
+// Bounded rejects params of more than max bytes before anything decodes them (CAP-5).
 func Bounded(params json.RawMessage, max int) error {
 	if len(params) <= max {
 		return nil
@@ -135,7 +150,7 @@ func Bounded(params json.RawMessage, max int) error {
 	return events.Invalid(events.FieldError{Message: fmt.Sprintf("have %d bytes of JSON, at most %d", len(params), max)})
 }
 
-// Typed makes an error of OnSubscribe presentable: the author's typed one, or err, which is internal.
+// Typed returns the author's typed error of OnSubscribe, or err itself, which is internal.
 func Typed(err error) error {
 	var e *events.Error
 	if errors.As(err, &e) {

@@ -12,9 +12,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// A feed is the check loop that streams with the same event, arguments and principal share
-// (SRV-5). It has a log of its own, whose entries keep their cursors, and runs while a stream
-// holds it.
+// A feed is the check loop that streams with the same event, arguments and principal share (SRV-5). It has a
+// private log, whose entries keep their cursors, and runs while a stream holds it.
 type feed struct {
 	*upstream
 	key   feedKey
@@ -30,17 +29,17 @@ type feed struct {
 	stopped  bool
 	cancel   context.CancelFunc
 	base     string // cursor before the log's first entry
-	head     string // cursor at headPos, moves on in quiet times
+	head     string // cursor at headPos; advances while nothing happens
 	headPos  store.Position
 	at       checkpoint // of head
 	failures uint64     // checks that failed so far
 	failure  error      // the last of them
-	gaps     uint64     // times that the upstream could not honour the loop's cursor
+	gaps     uint64     // number of times the upstream rejected the loop's cursor
 }
 
 type feedKey struct{ arguments, principal string }
 
-// Bounds of a feed's log, beside recent.Bytes. What a reader misses here it asks the upstream for.
+// Bounds of a feed's log, in addition to recent.Bytes. A reader fetches evicted entries from the upstream.
 const (
 	Entries   = 1024
 	feedSlots = 64
@@ -48,7 +47,7 @@ const (
 	maxBackoff = time.Minute
 )
 
-// acquire returns the feed of the upstream, made when there is none.
+// acquire returns the feed of the upstream, and creates it if necessary.
 func (u *upstream) acquire() *feed {
 	key := feedKey{u.args.Key, u.principal}
 	all := u.feeds
@@ -69,14 +68,14 @@ func (u *upstream) acquire() *feed {
 			if all.byKey == nil {
 				all.byKey = map[feedKey]*feed{}
 			}
-			all.byKey[key] = f // otherwise the type was changed meanwhile: serve this stream alone
+			all.byKey[key] = f // otherwise the type changed meanwhile: serve only this stream
 		}
 	}
 	f.holders++
 	return f
 }
 
-// release gives the feed back; the last holder stops it.
+// release releases the feed; the last holder stops it.
 func (f *feed) release() {
 	all := f.feeds
 	all.mu.Lock()
@@ -101,7 +100,7 @@ func (f *feed) stop() {
 	}
 }
 
-// goLive starts the loop at c; s, when given, is what the upstream has already said after c.
+// goLive starts the loop at c. s is the upstream's result after c if it is already known, otherwise nil.
 func (f *feed) goLive(c checkpoint, text string, s *step, wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -172,7 +171,7 @@ func (f *feed) fail(err error) {
 	f.topic.SignalAll()
 }
 
-// take appends what a step found and moves the head.
+// take appends the entries of a step and moves the head.
 func (f *feed) take(ctx context.Context, s *step) {
 	if s.truncated {
 		f.mu.Lock()
@@ -182,7 +181,7 @@ func (f *feed) take(ctx context.Context, s *step) {
 	}
 	for i := range s.entries {
 		if _, err := f.topic.Append(ctx, s.entries[i], nil, false); err != nil {
-			return // ctx: a memory log fails for nothing else
+			return // ctx ended: a memory log has no other errors
 		}
 	}
 	_, pos, _ := f.log.Bounds(ctx) // a memory log never fails
@@ -191,7 +190,7 @@ func (f *feed) take(ctx context.Context, s *step) {
 	f.head, f.headPos, f.at = f.text(s.next), pos, s.next
 }
 
-// cursorAt is the cursor at a position of the feed's log; false when it is no longer known.
+// cursorAt returns the cursor at a position of the feed's log. It returns false if the position was evicted.
 func (f *feed) cursorAt(pos store.Position) (string, bool) {
 	f.mu.Lock()
 	head, headPos, base := f.head, f.headPos, f.base
@@ -209,7 +208,7 @@ func (f *feed) cursorAt(pos store.Position) (string, bool) {
 	return b.Entries[0].Cursor, true
 }
 
-// find returns the position at which the feed's log meets the cursor.
+// find returns the position of the cursor in the feed's log.
 func (f *feed) find(cursor string) (store.Position, bool) {
 	f.mu.Lock()
 	head, headPos, base, live := f.head, f.headPos, f.base, f.live
@@ -246,7 +245,7 @@ func (f *feed) scan(is func(*store.Entry) bool) (store.Position, bool) {
 	return 0, false
 }
 
-// state is what readers compare with what they have told their stream.
+// state returns the counters that readers compare with the values they last reported.
 func (f *feed) state() (failures, gaps uint64, failure error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

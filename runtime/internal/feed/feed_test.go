@@ -416,3 +416,33 @@ func TestRebindBoth(t *testing.T) {
 		st.Close()
 	})
 }
+
+// OCC-2: a check's events without ids are told apart by the cursor under which they are found. The same data found again
+// later is another event, which a client that drops repeats does not drop; read again from one cursor it is the same.
+func TestOCC2SameDataLater(t *testing.T) {
+	asking(t, func(t *testing.T, s *service) {
+		s.page = 1
+		st := s.open("", false)
+		start := st.cursor()
+		var live []string
+		for range 3 {
+			s.happen("")
+			live = append(live, st.read(2*interval))
+		}
+		st.Close()
+		seen := map[string]bool{}
+		for _, id := range live {
+			if seen[id] || !strings.HasPrefix(id, "chk_") {
+				t.Errorf("ids %q", live)
+			}
+			seen[id] = true
+		}
+		for range 2 {
+			again := s.open(start, false)
+			if got := again.read(2 * interval); got != strings.Join(live, " ") {
+				t.Errorf("from the cursor before them: %q, want %q", got, live)
+			}
+			again.Close()
+		}
+	})
+}

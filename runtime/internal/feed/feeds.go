@@ -1,9 +1,8 @@
-// Package feed finds occurrences by asking a check: streams and webhook subscriptions with the same
-// event, arguments and principal share a feed, whose loop asks and whose log they read; a poll asks
-// directly. For a type that also emits, both places are read as one (both.go).
+// Package feed finds occurrences by calling a check. Streams and webhook subscriptions with the same event,
+// arguments and principal share a feed, whose loop calls the check and whose log they read; a poll calls it
+// directly. For a type that also emits, both sources are read as one (bothsources.go).
 //
-// Start at [Feeds], of which each event type has one. upstream.go asks the upstream once, and walk.go reads what it
-// answered.
+// Start at [Feeds]; each event type has one. upstream.go makes one call to the check, and walk.go reads the result.
 package feed
 
 import (
@@ -22,13 +21,13 @@ import (
 
 // A Check is the check of one registration of an event type.
 type Check struct {
-	// Ask asks the author's check with arguments decoded; panics are errors.
+	// Ask calls the author's check with decoded arguments; panics become errors.
 	Ask func(ctx context.Context, arguments any, cursor string) (Page, error)
-	// Emits tells that the type has an emitter too.
+	// Emits reports whether the type also has an emitter.
 	Emits bool
-	// Shared tells that the answer does not depend on the principal.
+	// Shared reports whether the result is independent of the principal.
 	Shared bool
-	// Interval is that of the loop, where the upstream names none.
+	// Interval is the interval of the loop, unless the upstream sets another.
 	Interval time.Duration
 }
 
@@ -43,24 +42,25 @@ type Page struct {
 
 // An Item is one occurrence of a [Page].
 type Item struct {
-	ID   string
-	Time time.Time
-	Text string // of the time, when it is to stay as it is
-	Data json.RawMessage
-	Err  error // the payload could not be encoded
+	ID     string
+	Time   time.Time
+	Text   string // the time's text, if it must be kept
+	Cursor string // after the item; "" if the upstream has no cursor there
+	Data   json.RawMessage
+	Err    error // the payload could not be encoded
 }
 
-// A Host is the event type whose feeds they are.
+// A Host is the event type that the feeds belong to.
 type Host interface {
-	// Topic is the log of what is emitted; nil without an emitter.
+	// Topic returns the log of emitted occurrences, or nil without an emitter.
 	Topic() *topic.Topic
-	// Begin counts a loop that the server waits for when it shuts down; false when it has.
+	// Begin registers a loop that the server waits for at shutdown. It returns false after shutdown.
 	Begin() (done func(), ok bool)
-	// Log is where failures go that no caller sees.
+	// Log returns the log for failures that no caller sees.
 	Log() *fault.Log
 }
 
-// Feeds are those of one event type.
+// Feeds holds the feeds of one event type.
 type Feeds struct {
 	host    Host
 	origins origins
@@ -68,18 +68,18 @@ type Feeds struct {
 	checks  int // [Bounds.Checks]
 
 	mu    sync.Mutex
-	check *Check // of the present definition
+	check *Check // of the current definition
 	byKey map[feedKey]*feed
 	used  map[string]map[string]int // readers by principal and arguments
 }
 
-// Init says whose feeds they are and what bounds their check; it is called once, before anything else.
+// Init sets the host of the feeds and the bounds of their check. It must be called once, before any other method.
 func (f *Feeds) Init(h Host, b Bounds) {
 	f.host, f.checks = h, b.Checks
 	f.turns.calls, f.turns.each = b.Calls, b.CallsEach
 }
 
-// Adopt makes c the present check; nil for none. stop ends the loops of the one before it.
+// Adopt sets the current check, which may be nil. stop ends the loops of the previous check.
 func (f *Feeds) Adopt(c *Check) (stop func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,15 +92,15 @@ func (f *Feeds) Adopt(c *Check) (stop func()) {
 	}
 }
 
-// Emitted notes an eventId before it is appended and reports whether it was not noted yet. An
-// occurrence that a check finds too is delivered once, the way by which it came first (SRV-1).
+// Emitted records an eventId before it is appended and reports whether it is new. An occurrence that a check also
+// finds is delivered once, from the source that had it first (SRV-1).
 func (f *Feeds) Emitted(id string) (first bool) { return f.origins.emitted(id) }
 
-// NotEmitted takes back [Feeds.Emitted] when the append failed and nobody had emitted the id before.
+// NotEmitted undoes [Feeds.Emitted] after a failed append of an id that was new.
 func (f *Feeds) NotEmitted(id string) { f.origins.forget(id) }
 
-// fromCheck and fromEmit decide by which way an eventId is delivered. What one process remembers cannot
-// decide it for others: where they emit too, it goes both ways, and clients know it by its eventId (REP-14).
+// fromCheck and fromEmit decide from which source an eventId is delivered. One process cannot decide this for
+// others: if other processes also emit, it is delivered from both, and clients deduplicate it by eventId (REP-14).
 func (f *Feeds) fromCheck(feed uint64, id string) bool {
 	return f.host.Topic().Shared() || f.origins.fromCheck(feed, id)
 }
@@ -109,14 +109,14 @@ func (f *Feeds) fromEmit(feed uint64, id string) bool {
 	return f.host.Topic().Shared() || f.origins.fromEmit(feed, id)
 }
 
-// Len is the number of feeds that somebody holds.
+// Len returns the number of feeds in use.
 func (f *Feeds) Len() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.byKey)
 }
 
-// A Seat is what a source knows of the subscription that it reads for.
+// A Seat describes the subscription that a source reads for.
 type Seat struct {
 	Feeds     *Feeds
 	ID        string
@@ -127,25 +127,23 @@ type Seat struct {
 // A Source is a subscription's reader of a check.
 type Source interface {
 	topic.Source
-	// Rebind goes on with the check and arguments of another definition, from the same cursor.
+	// Rebind continues with the check and arguments of another definition, from the same cursor.
 	Rebind(ctx context.Context, c *Check, a *topic.Arguments) error
-	// Asks reports whether the source reads no feed's log yet: the next pull may take as long as a
-	// check does.
+	// Asks reports whether the source does not read a feed's log: its next pull may call the check and take as long.
 	Asks() bool
 }
 
-// A Start is where a source begins.
+// A Start is the start of a source.
 type Start struct {
 	topic.Replay
-	// Head is that of the type's log when the request arrived.
+	// Head is the head of the type's log when the request arrived.
 	Head store.Position
-	// Later is for a subscription that was accepted before: its feed's loop asks the upstream and reports a gap, and no
-	// bound refuses it.
+	// Later marks a subscription that was accepted before: the feed's loop calls the check and reports a gap, and
+	// the bounds do not apply.
 	Later bool
 }
 
-// Open finds a subscription's start in the feed of its arguments. truncated tells that it is not the
-// one that was asked for.
+// Open opens a subscription's source at its start. truncated reports whether that is not the requested start.
 func Open(ctx context.Context, at Seat, c *Check, a *topic.Arguments, start Start) (_ Source, truncated bool, err error) {
 	release, err := at.Feeds.use(at.Principal, a, start.Later)
 	if err != nil {
@@ -169,7 +167,7 @@ func Open(ctx context.Context, at Seat, c *Check, a *topic.Arguments, start Star
 	return both, truncated || stale || lost, nil
 }
 
-// Owns reports whether the cursor is one of the feed of these arguments and principal (CUR-7).
+// Owns reports whether the cursor belongs to the feed of these arguments and principal (CUR-7).
 func (f *Feeds) Owns(c *Check, a *topic.Arguments, principal, cursor string) bool {
 	_, ok := f.upstream(c, a, principal).parse(cursor)
 	return ok
@@ -178,9 +176,9 @@ func (f *Feeds) Owns(c *Check, a *topic.Arguments, principal, cursor string) boo
 // AskTime bounds how long events/subscribe waits for a check.
 const AskTime = 5 * time.Second
 
-// Fix is the cursor at which a subscription to a check begins that asked for one or for now, as of
-// this moment (SUB-1); truncated when it is not the one that it asked for (CUR-7). A check that does
-// not answer in time is an error only where there is no cursor to begin at.
+// Fix returns the cursor at which a new subscription to a check begins, which requested a cursor or now (SUB-1).
+// truncated reports whether it is not the requested start (CUR-7). A check that does not return in time is an error
+// only if the request has no cursor.
 func (f *Feeds) Fix(ctx context.Context, c *Check, a *topic.Arguments, principal string, head store.Position, w topic.Replay) (cursor string, truncated bool, err error) {
 	release, err := f.use(principal, a, false)
 	if err != nil {
@@ -196,7 +194,7 @@ func (f *Feeds) Fix(ctx context.Context, c *Check, a *topic.Arguments, principal
 	case place == nil:
 		if text, err = u.present(limited); err != nil {
 			if ctx.Err() == nil && limited.Err() != nil {
-				err = fmt.Errorf("%w: the check has not answered within %s", events.Upstream(""), AskTime)
+				err = fmt.Errorf("%w: the check did not return within %s", events.Upstream(""), AskTime)
 			}
 			return "", false, err
 		}
@@ -207,11 +205,11 @@ func (f *Feeds) Fix(ctx context.Context, c *Check, a *topic.Arguments, principal
 		}
 		switch text = start; {
 		case err != nil:
-			text = u.text(*place) // the loop goes on trying
+			text = u.text(*place) // the loop retries
 		case s.truncated && len(s.entries) == 0:
-			text = u.text(s.next) // what was asked for does not exist any more
+			text = u.text(s.next) // the requested position no longer exists
 		case s.truncated && start == u.text(from):
-			text = u.text(checkpoint{from.upstream, from.offset | afterGap}) // the response tells of it
+			text = u.text(checkpoint{from.upstream, from.offset | afterGap}) // the response reports the gap
 		}
 		truncated = s.truncated
 	}
@@ -223,11 +221,11 @@ func (f *Feeds) Fix(ctx context.Context, c *Check, a *topic.Arguments, principal
 	if err != nil {
 		return "", false, err
 	}
-	both, err := bothText(from.Place(t), text)
+	both, err := bothText(from.Place(t, a.Of), text)
 	return both, truncated || stale || from.Truncated, err
 }
 
-// present is the cursor of the upstream's head: that of a running loop, else the check is asked.
+// present returns the cursor of the upstream's head, from a running loop or by calling the check.
 func (u *upstream) present(ctx context.Context) (string, error) {
 	u.feeds.mu.Lock()
 	f := u.feeds.byKey[feedKey{u.args.Key, u.principal}]
@@ -247,11 +245,11 @@ func (u *upstream) present(ctx context.Context) (string, error) {
 	return u.text(now), nil
 }
 
-// bothText joins a place in the type's log with a place upstream.
+// bothText returns a cursor that combines a position in the type's log with a check's cursor.
 func bothText(log wire.Cursor, check string) (string, error) {
 	c, err := wire.ParseCursor(check)
 	if err != nil {
-		return "", err // unreachable: check is always one of ours
+		return "", err // unreachable: this package made the cursor
 	}
 	c.Kind, c.Epoch, c.Position, c.Proof = wire.BothCursor, log.Epoch, log.Position, log.Proof
 	return c.String(), nil

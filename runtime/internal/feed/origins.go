@@ -2,9 +2,9 @@ package feed
 
 import "sync"
 
-// origins decides for a type with both sources by which way an eventId is delivered: the one by
-// which it came first, for each feed. So an occurrence that is emitted and found by a check is
-// delivered once, whatever the order and however often the upstream is asked (SRV-1).
+// origins decides, for a type with both sources, from which source each feed delivers an eventId: from the source
+// that had it first. So an occurrence that is emitted and also found by a check is delivered once, in whatever
+// order and however often the check returns it (SRV-1).
 type origins struct {
 	mu      sync.Mutex
 	emits   recentSet[string]
@@ -16,7 +16,7 @@ type checkedID struct {
 	id   string
 }
 
-// emitted notes an eventId before it is appended and reports whether it was not noted yet.
+// emitted records an eventId before it is appended and reports whether it is new.
 func (o *origins) emitted(id string) (first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -25,14 +25,14 @@ func (o *origins) emitted(id string) (first bool) {
 	return first
 }
 
-// forget takes back emitted when the append failed and nobody had emitted the id before.
+// forget undoes emitted after a failed append of an id that was new.
 func (o *origins) forget(id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.emits.remove(id)
 }
 
-// fromCheck reports whether the feed delivers the eventId as the check found it.
+// fromCheck reports whether the feed delivers the eventId from the check.
 func (o *origins) fromCheck(feed uint64, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -47,7 +47,7 @@ func (o *origins) fromCheck(feed uint64, id string) bool {
 	return true
 }
 
-// fromEmit reports whether the feed delivers the eventId as it was emitted.
+// fromEmit reports whether the feed delivers the eventId from the emitter.
 func (o *origins) fromEmit(feed uint64, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

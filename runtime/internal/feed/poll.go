@@ -10,21 +10,21 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Poll reads for one poll: it asks the check from the poll's cursor, and nothing is remembered. For a
-// type with both sources the type's log is read after it.
+// A Poll reads for one poll: it calls the check with the poll's cursor and keeps no state for the next poll. For a
+// type with both sources it then reads the type's log.
 type Poll struct {
 	walk
 	emits   bool
 	emit    topic.Reader // of the type's log, if emits
-	from    wire.Cursor  // emit's place before the last Fill
-	checked int          // of what the last Fill gave, how many a check found
-	found   *step        // at hand; nil when the upstream is to be asked
+	from    wire.Cursor  // emit's position before the last Fill
+	checked int          // number of occurrences of the last Fill that the check found
+	found   *step        // pending step; nil if the check must be called
 	next    time.Duration
-	release func() // of the place among the principal's checks
+	release func() // releases the use of the principal's checks
 }
 
-// Poll places a poll; truncated tells that its cursor could not be honoured. Where it has none, it
-// is at the upstream's head and there is nothing to read.
+// Poll opens a poll. truncated reports whether its cursor could not be honored. Without a cursor the poll starts at
+// the upstream's head, and there is nothing to read.
 func (f *Feeds) Poll(ctx context.Context, at Seat, c *Check, a *topic.Arguments, start Start) (p *Poll, truncated bool, err error) {
 	release, err := f.use(at.Principal, a, false)
 	if err != nil {
@@ -62,13 +62,13 @@ func (f *Feeds) Poll(ctx context.Context, at Seat, c *Check, a *topic.Arguments,
 	return p, truncated, nil
 }
 
-// Replays tells whether there is something to read: the poll has a cursor.
+// Replays reports whether there is something to read because the poll has a cursor.
 func (p *Poll) Replays() bool { return p.found != nil }
 
-// NextPoll is when the upstream wants to be asked again; 0 where it does not say.
+// NextPoll returns the upstream's interval until the next call, or 0 if it does not set one.
 func (p *Poll) NextPoll() time.Duration { return p.next }
 
-// Fill reads what there is, asking as long as the upstream has more, up to the bound.
+// Fill reads up to the bound, and calls the check while it has more.
 func (p *Poll) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (topic.Pulled, error) {
 	got := topic.Pulled{Out: into}
 	if p.emits {
@@ -78,6 +78,10 @@ func (p *Poll) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (t
 	for {
 		if p.found == nil {
 			s, err := p.u.step(ctx, p.at)
+			if err != nil && ctx.Err() == nil && len(got.Out) > len(into) {
+				got.More = true // return the earlier occurrences; the next poll gets the error
+				return got, nil
+			}
 			if err != nil {
 				return got, err
 			}
@@ -93,7 +97,7 @@ func (p *Poll) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (t
 		if err != nil {
 			return got, err
 		}
-		scanned += len(s.entries) + topic.ReadChunk // an empty page costs as well
+		scanned += len(s.entries) + topic.ReadChunk // an empty page also costs
 		if !done || s.more && (len(out) == b.Outcomes || scanned >= b.Scan) {
 			got.More = true
 			return got, nil
@@ -104,7 +108,7 @@ func (p *Poll) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (t
 	}
 }
 
-// fillEmitted appends what was emitted, as far as there is room.
+// fillEmitted appends emitted occurrences up to the bound.
 func (p *Poll) fillEmitted(ctx context.Context, into *topic.Pulled, b topic.Bound) error {
 	if !p.emits {
 		return nil
@@ -132,10 +136,10 @@ func (p *Poll) fillEmitted(ctx context.Context, into *topic.Pulled, b topic.Boun
 	return err
 }
 
-// Park implements [topic.Source]: an emit ends the waiting, beside what the caller waits for.
+// Park implements [topic.Source]. An emit ends the wait.
 func (p *Poll) Park() bool { return !p.emits || p.emit.Park() }
 
-// Unpark implements [topic.Source]. What was emitted is met by reading on.
+// Unpark implements [topic.Source]. The next read finds the emitted occurrences.
 func (p *Poll) Unpark() store.Position {
 	if !p.emits {
 		return 0
@@ -143,8 +147,7 @@ func (p *Poll) Unpark() store.Position {
 	return p.emit.Unpark()
 }
 
-// CursorAfter is the cursor after the first n of the occurrences that the last Fill gave, as JSON; n is at
-// least 1.
+// CursorAfter returns the JSON of the cursor after the first n occurrences of the last Fill; n is at least 1.
 func (p *Poll) CursorAfter(out []topic.Outcome, n int) []byte {
 	e := out[n-1].Entry()
 	switch {

@@ -10,19 +10,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A feedSource is a subscription's reader of a check. Joined, it reads the feed's log. Behind the
-// log (or ahead of it) it walks the upstream itself, until it meets the log.
+// A feedSource is a subscription's reader of a check. Once joined, it reads the feed's log. Before that, its
+// position is outside the log, and it walks the upstream itself until it reaches the log.
 type feedSource struct {
 	seat   Seat
 	f      *feed
 	reader topic.Reader // of the feed's log
 	joined bool
 
-	walk              // its last cursor also counts while joined
-	next    time.Time // of the next question, while not joined
+	walk              // its last cursor is also used while joined
+	next    time.Time // time of the next call, while not joined
 	backoff time.Duration
 
-	failures, gaps uint64 // told to the subscription
+	failures, gaps uint64 // already reported to the subscription
 	release        func() // of the place among the principal's checks
 }
 
@@ -31,7 +31,7 @@ func newSource(at Seat, u *upstream, release func()) *feedSource {
 	return &feedSource{seat: at, f: f, release: release, reader: f.topic.Reader(u.args, at.ID, at.Bell, 0), walk: walk{u: f.upstream, id: at.ID, cursors: true}}
 }
 
-// start places the reader; one stream of the feed at a time.
+// start determines the reader's start. Only one stream of the feed may run it at a time.
 func (s *feedSource) start(ctx context.Context, place *checkpoint, w topic.Replay, later bool) (truncated bool, err error) {
 	f := s.f
 	select {
@@ -79,16 +79,16 @@ func (s *feedSource) start(ctx context.Context, place *checkpoint, w topic.Repla
 	case err != nil && ctx.Err() != nil:
 		return false, ctx.Err()
 	case err != nil && live:
-		return false, nil // told and tried again by pull
+		return false, nil // pull reports it and retries
 	case err != nil:
 		s.joined = true
-		f.goLive(*place, s.last, nil, 0) // told and tried again by the loop
+		f.goLive(*place, s.last, nil, 0) // the loop reports it and retries
 		return false, nil
 	}
 	truncated = found.truncated
 	s.last = text
 	if !live {
-		found.truncated = false // told by this stream's active
+		found.truncated = false // this stream's active message reports it
 		wait := found.nextPoll
 		if wait <= 0 {
 			wait = f.check.Interval
@@ -107,7 +107,7 @@ func (s *feedSource) start(ctx context.Context, place *checkpoint, w topic.Repla
 	return truncated, nil
 }
 
-// skipOld passes over entries of the feed's log that are too old to be replayed.
+// skipOld skips entries of the feed's log that are too old to be replayed.
 func (s *feedSource) skipOld(ctx context.Context, w topic.Replay) (truncated bool, err error) {
 	limit, ok := topic.ReplayLimit(s.f.args.Of, w.MaxAge)
 	if !ok {
@@ -123,7 +123,7 @@ func (s *feedSource) skipOld(ctx context.Context, w topic.Replay) (truncated boo
 	return true, nil
 }
 
-// note updates last after pos moved.
+// note updates last after the position changed.
 func (s *feedSource) note() {
 	if c, ok := s.f.cursorAt(s.reader.Position()); ok {
 		s.last = c
@@ -151,7 +151,7 @@ func (s *feedSource) Pull(ctx context.Context, into []topic.Outcome) (topic.Pull
 	got.Failed = p.Failed
 	p = got
 	if got.Gap {
-		// The log has moved on; the upstream still knows.
+		// The log evicted the entries; the upstream still has them.
 		p.Gap = false
 		s.leaveLog()
 	} else if s.joined {
@@ -160,7 +160,7 @@ func (s *feedSource) Pull(ctx context.Context, into []topic.Outcome) (topic.Pull
 	return p, err
 }
 
-// leaveLog goes on from last by asking the upstream.
+// leaveLog continues from last by calling the check.
 func (s *feedSource) leaveLog() {
 	s.reader.Close()
 	s.joined, s.backlog, s.next, s.backoff = false, nil, time.Time{}, 0
@@ -169,7 +169,7 @@ func (s *feedSource) leaveLog() {
 	}
 }
 
-// catchUp reads the backlog and asks for more until the feed's log is met.
+// catchUp reads the backlog and fetches more until it reaches the feed's log.
 func (s *feedSource) catchUp(ctx context.Context, into []topic.Outcome, p topic.Pulled) (topic.Pulled, error) {
 	p.Out = into
 	if len(s.backlog) == 0 {
@@ -214,20 +214,20 @@ func (s *feedSource) ask(ctx context.Context, p topic.Pulled) (topic.Pulled, err
 	p.Gap, p.More = found.truncated, true
 	s.take(&found)
 	if len(s.backlog) == 0 && !found.more && !s.meet("") {
-		// The loop has not come as far as this stream's cursor: let it.
+		// The loop has not reached this stream's cursor: trigger it.
 		s.f.checkNow()
 		s.next = time.Now().Add(max(found.nextPoll, s.f.check.Interval/8))
 	}
 	return p, nil
 }
 
-// join makes the feed's log what is read, from behind pos.
+// join switches to the feed's log, after pos.
 func (s *feedSource) join(pos store.Position) {
 	s.joined, s.backlog = true, nil
 	s.reader.Skip(pos)
 }
 
-// meet joins the feed's log where it has the reader's cursor, or the event that was passed last.
+// meet joins the feed's log if it contains the reader's cursor or the last passed event.
 func (s *feedSource) meet(eventID string) bool {
 	pos, ok := s.f.find(s.f.text(s.at))
 	if !ok && eventID != "" {
@@ -244,12 +244,12 @@ func (s *feedSource) meet(eventID string) bool {
 // Park implements [topic.Source].
 func (s *feedSource) Park() bool {
 	if !s.joined {
-		return true // Pull has said when to come back
+		return true // Pull has returned when to retry
 	}
 	if !s.reader.Park() {
 		return false
 	}
-	// What was signalled before the reader was in the index is still to be told.
+	// Signals from before the reader entered the index must still be reported.
 	if failures, gaps, _ := s.f.state(); failures != s.failures || gaps != s.gaps {
 		s.Unpark()
 		return false
@@ -298,7 +298,7 @@ func (s *feedSource) Close() {
 	s.free()
 }
 
-// free gives back the feed and the place among the principal's checks.
+// free releases the feed and the use of the principal's checks.
 func (s *feedSource) free() {
 	s.f.release()
 	s.release()

@@ -8,10 +8,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// An Ask is an author's check without its types: arguments are *A.
+// An Ask is an author's check with its types erased; a is an *A.
 type Ask func(ctx context.Context, a any, cursor string) (Page, error)
 
-// Erase makes an Ask of an author's check; nil of nil.
+// Erase converts an author's check to an Ask. It returns nil for nil.
 //
 //go:noinline
 func Erase[A, P any](check func(ctx context.Context, args A, cursor string) (events.Page[P], error)) Ask {
@@ -26,13 +26,13 @@ func Erase[A, P any](check func(ctx context.Context, args A, cursor string) (eve
 		p := Page{Items: make([]Item, len(page.Items)), Cursor: page.Cursor, HasMore: page.HasMore, Truncated: page.Truncated, NextPoll: page.NextPoll}
 		for i := range page.Items {
 			it := &page.Items[i]
-			p.Items[i] = encodeItem(it.ID, it.Timestamp, it.TimestampText, &it.Data)
+			p.Items[i] = encodeItem(it.ID, it.Timestamp, it.TimestampText, it.Cursor, &it.Data)
 		}
 		return p, nil
 	}
 }
 
-func encodeItem(id string, at time.Time, text string, p any) Item {
+func encodeItem(id string, at time.Time, text, cursor string, p any) Item {
 	data, err := codec.Encode(p)
-	return Item{ID: id, Time: at, Text: text, Data: data, Err: err}
+	return Item{ID: id, Time: at, Text: text, Cursor: cursor, Data: data, Err: err}
 }

@@ -17,27 +17,27 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A checkpoint is a place upstream: the cursor that a check is asked with and how many of the
-// items that it then gives are passed.
+// A checkpoint is a position in the upstream: the cursor to pass to the check, and the
+// number of items of its result that were processed.
 type checkpoint struct {
 	upstream string
-	offset   uint32 // with afterGap when the page that it counts in was truncated
+	offset   uint32 // with afterGap if its page was truncated
 }
 
-// MaxUpstream bounds an upstream's own cursor, in bytes, which is a part of ours.
+// MaxUpstream bounds an upstream's cursor, in bytes, which is part of ours.
 const MaxUpstream = 16 << 10
 
 // afterGap marks an offset into a page that the upstream called truncated.
 const afterGap = 1 << 31
 
-// An upstream asks a check for one feed's principal and arguments, without any state of its own:
-// polls use it directly, feeds in their loop.
+// An upstream calls a check with one feed's principal and arguments. It has no state: polls use it directly, feeds
+// in their loop.
 type upstream struct {
 	feeds     *Feeds
 	check     *Check
 	args      *topic.Arguments
 	principal string // "" when the check is shared
-	asker     string // whose turn a call takes
+	asker     string // principal whose turn a call takes
 	hash      uint64 // of the feed, for cursors
 }
 
@@ -56,12 +56,12 @@ func (f *Feeds) upstream(c *Check, a *topic.Arguments, principal string) *upstre
 	return &upstream{feeds: f, check: c, args: a, principal: principal, asker: asker, hash: binary.BigEndian.Uint64(h.Sum(nil))}
 }
 
-// text is the cursor of a checkpoint.
+// text returns the cursor of a checkpoint.
 func (u *upstream) text(c checkpoint) string {
 	return wire.Cursor{Kind: wire.CheckCursor, Name: u.args.Of.NameHash, Feed: u.hash, Upstream: c.upstream, Offset: c.offset}.String()
 }
 
-// parse reads a cursor of this feed, of a check or of both sources; false for any other (CUR-7).
+// parse parses a cursor of this feed, of a check or of both sources. It returns false for any other cursor (CUR-7).
 func (u *upstream) parse(text string) (wire.Cursor, bool) {
 	c, err := topic.ParseCursor(text)
 	kind := wire.CheckCursor
@@ -72,8 +72,8 @@ func (u *upstream) parse(text string) (wire.Cursor, bool) {
 	return c, ok
 }
 
-// wish splits a request's cursor: an upstream place, nil for now; stale when the cursor is none of
-// this feed's, or a time is wished: an upstream is asked by its cursors alone.
+// wish splits a request's cursor. place is the position in the upstream, or nil for now. stale is true if the
+// cursor does not belong to this feed, or if the request has a time, which an upstream does not support.
 func (u *upstream) wish(w topic.Replay) (_ topic.Replay, place *checkpoint, stale bool) {
 	if w.Cursor == nil {
 		return w, nil, w.Since != nil
@@ -86,13 +86,13 @@ func (u *upstream) wish(w topic.Replay) (_ topic.Replay, place *checkpoint, stal
 	return w, &checkpoint{c.Upstream, c.Offset}, false
 }
 
-// parseOwn reads a cursor that text made.
+// parseOwn parses a cursor that text returned.
 func (u *upstream) parseOwn(text string) (checkpoint, bool) {
 	c, err := wire.ParseCursor(text)
 	return checkpoint{c.Upstream, c.Offset}, err == nil
 }
 
-// A step is what one question to the upstream gave.
+// A step is the result of one call of the check.
 type step struct {
 	entries   []store.Entry // each with its Cursor
 	next      checkpoint
@@ -103,7 +103,7 @@ type step struct {
 
 var errNoCursor = errors.New("the check returned a page without a cursor")
 
-// ask runs the check once, when it is its turn. Its errors are presentable (PUSH-5).
+// ask waits for its turn and calls the check once. Its errors may be shown to callers (PUSH-5).
 func (u *upstream) ask(ctx context.Context, cursor string) (p Page, err error) {
 	done, err := u.feeds.turns.take(ctx, u.asker)
 	if err != nil {
@@ -117,25 +117,48 @@ func (u *upstream) ask(ctx context.Context, cursor string) (p Page, err error) {
 		err = errNoCursor
 	case len(p.Cursor) > MaxUpstream:
 		err = fmt.Errorf("the check returned a cursor of %d bytes, at most %d", len(p.Cursor), MaxUpstream)
+	case cursor != "":
+		err = p.itemCursors(cursor)
 	}
 	return p, fault.AsUpstream(ctx, err)
 }
 
-// now asks where the upstream's head is (CUR-2).
+// itemCursors checks the cursors of the items on the page after the cursor asked. If two positions had one cursor,
+// a subscriber that resumes from it would miss the items between them.
+func (p *Page) itemCursors(asked string) error {
+	last := asked
+	for i := range p.Items {
+		switch c := p.Items[i].Cursor; {
+		case c == "":
+		case len(c) > MaxUpstream:
+			return fmt.Errorf("item %d has a cursor of %d bytes, at most %d", i, len(c), MaxUpstream)
+		case c == last:
+			return fmt.Errorf("item %d has the cursor %.80q of the previous position", i, c)
+		default:
+			last = c
+		}
+	}
+	if last != asked && p.Cursor == asked {
+		return fmt.Errorf("the page has the cursor %.80q of the request, but its items have others", asked)
+	}
+	return nil
+}
+
+// now calls the check for the upstream's head (CUR-2).
 func (u *upstream) now(ctx context.Context) (checkpoint, time.Duration, error) {
 	p, err := u.ask(ctx, "")
 	return checkpoint{upstream: p.Cursor}, p.NextPoll, err
 }
 
-// step asks for what follows c. Items that cannot be occurrences are logged and passed over.
+// step fetches the items after c. It logs and skips items that are not valid occurrences.
 func (u *upstream) step(ctx context.Context, c checkpoint) (step, error) {
 	p, err := u.ask(ctx, c.upstream)
 	if err != nil {
 		return step{}, err
 	}
 	s := step{next: checkpoint{upstream: p.Cursor}, more: p.HasMore, truncated: p.Truncated, nextPoll: p.NextPoll}
-	// A page after a gap is another page than the one before it: an offset into the one says nothing
-	// about the other, and a page after a gap that is asked for again goes on where it was left.
+	// The page after a gap differs from the page before it, so an offset into one is meaningless for the other. A
+	// page after a gap that is fetched again continues at its offset.
 	skip, kind := int(c.offset&^afterGap), c.offset&afterGap
 	var mark uint32
 	if p.Truncated {
@@ -145,24 +168,33 @@ func (u *upstream) step(ctx context.Context, c checkpoint) (step, error) {
 	case kind != mark:
 		skip = 0
 	case p.Truncated:
-		s.truncated = false // told already
+		s.truncated = false // already reported
 	}
 	if p.Cursor == c.upstream {
-		// The upstream did not move: the items count from the same cursor the next time.
+		// The upstream's cursor did not change: the next call returns the items from the same cursor.
 		s.next.offset = max(uint32(len(p.Items)), uint32(skip)) | mark
 		s.more = false
 	}
 	checked := u.args.Of.Now()
-	for i := skip; i < len(p.Items); i++ {
-		e, err := u.entry(&p.Items[i], c.upstream, i, checked)
+	at := checkpoint{upstream: c.upstream} // before the item; its offset excludes the mark
+	for i := range p.Items {
+		it, before := &p.Items[i], at
+		if at.offset++; it.Cursor != "" {
+			at, mark = checkpoint{upstream: it.Cursor}, 0
+		}
+		if i < skip {
+			continue
+		}
+		e, err := u.entry(it, before, checked)
 		if err != nil {
+			err = fmt.Errorf("item %d: %w", i, err)
 			u.feeds.host.Log().Internal(ctx, "checking "+u.args.Of.Name, err)
 			continue
 		}
 		if u.check.Emits && !u.feeds.fromCheck(u.hash, e.EventID) {
 			continue
 		}
-		after := checkpoint{c.upstream, uint32(i+1) | mark}
+		after := checkpoint{at.upstream, at.offset | mark}
 		if i == len(p.Items)-1 {
 			after = s.next
 		}
@@ -172,26 +204,29 @@ func (u *upstream) step(ctx context.Context, c checkpoint) (step, error) {
 	return s, nil
 }
 
-// entry makes a log entry of an item (OCC-2).
-func (u *upstream) entry(it *Item, cursor string, i int, checked time.Time) (store.Entry, error) {
+// entry converts an item to a log entry (OCC-2).
+func (u *upstream) entry(it *Item, before checkpoint, checked time.Time) (store.Entry, error) {
 	e := store.Entry{EventID: it.ID, Data: it.Data}
 	if it.Err != nil {
-		return e, fmt.Errorf("item %d: %w: %w", i, events.ErrInvalidPayload, it.Err)
+		return e, fmt.Errorf("%w: %w", events.ErrInvalidPayload, it.Err)
 	}
 	if err := u.args.Of.Encodable(it.Data); err != nil {
-		return e, fmt.Errorf("item %d: %w", i, err)
+		return e, err
 	}
-	if e.EventID == "" {
-		e.EventID = derivedID(u.args.Of.Name, cursor, i, it.Data)
-	} else if err := wire.CheckEventID(e.EventID); err != nil {
-		return e, fmt.Errorf("item %d: %w", i, err)
+	switch {
+	case e.EventID != "":
+		if err := wire.CheckEventID(e.EventID); err != nil {
+			return e, err
+		}
+	case u.args.Of.PerPrincipal != nil:
+		return e, errNoID
+	default:
+		e.EventID = derivedID(u.args.Of.Name, before, it.Data)
 	}
 	if it.Text != "" {
 		var err error
-		if e.Timestamp, err = events.ParseTime(it.Text); err != nil {
-			return e, fmt.Errorf("item %d: %w", i, err)
-		}
-		return e, nil
+		e.Timestamp, err = events.ParseTime(it.Text)
+		return e, err
 	}
 	at := it.Time
 	if at.IsZero() {
@@ -202,21 +237,25 @@ func (u *upstream) entry(it *Item, cursor string, i int, checked time.Time) (sto
 	return e, err
 }
 
-// derivedID is the same whenever the same cursor gives the same item (OCC-2).
-func derivedID(name, cursor string, i int, data []byte) string {
+// errNoID withholds an item without ID: a derived id is a hash with which a caller could test guesses at private
+// members (OCC-6).
+var errNoID = errors.New("it has no ID, which an event type with PerPrincipal requires: set Item.ID")
+
+// derivedID returns an id that is the same whenever the same item follows the same cursor (OCC-2).
+func derivedID(name string, before checkpoint, data []byte) string {
 	h := sha256.New()
 	var n [8]byte
-	for _, part := range []string{name, cursor, string(data)} {
+	for _, part := range []string{name, before.upstream, string(data)} {
 		binary.BigEndian.PutUint64(n[:], uint64(len(part)))
 		h.Write(n[:])
 		h.Write([]byte(part))
 	}
-	binary.BigEndian.PutUint64(n[:], uint64(i))
+	binary.BigEndian.PutUint64(n[:], uint64(before.offset))
 	h.Write(n[:])
 	return "chk_" + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// since drops the entries before the first one that is not older than limit.
+// since drops the entries before the first entry that is not older than limit.
 func since(entries []store.Entry, limit time.Time) (rest, dropped []store.Entry) {
 	for i := range entries {
 		if !entries[i].Timestamp.Before(limit) {
@@ -226,11 +265,11 @@ func since(entries []store.Entry, limit time.Time) (rest, dropped []store.Entry)
 	return nil, entries
 }
 
-// maxSkips bounds the pages that one request may pass over because they are too old.
+// maxSkips bounds the pages that one request skips because they are too old.
 const maxSkips = 64
 
-// replayFrom takes the first step from c and passes over what is too old to be replayed (CUR-5,
-// CUR-6). It returns where that leads.
+// replayFrom takes the first step from c and skips entries that are too old to be replayed (CUR-5, CUR-6). It
+// returns the step and the checkpoint before it.
 func (u *upstream) replayFrom(ctx context.Context, c checkpoint, maxAge *time.Duration) (s step, from checkpoint, fromText string, err error) {
 	limit, limited := topic.ReplayLimit(u.args.Of, maxAge)
 	from, fromText = c, u.text(c)

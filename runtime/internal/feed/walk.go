@@ -8,21 +8,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A walk reads what an upstream gives, step by step: it is how every subscription reads a check that
-// does not read a feed's log.
+// A walk reads an upstream step by step, for a subscription that does not read a feed's log.
 type walk struct {
 	u       *upstream
-	id      string // of the subscription
-	cursors bool   // occurrences have their own
+	id      string // id of the subscription
+	cursors bool   // occurrences have cursors
 
-	last    string        // cursor of what is passed
-	lastID  string        // the eventId of what is passed last
-	at      checkpoint    // of the next question
+	last    string        // cursor of the passed position
+	lastID  string        // eventId of the last passed entry
+	at      checkpoint    // checkpoint of the next call
 	backlog []store.Entry // after last, before at's step is done
 	after   checkpoint    // of the backlog
 }
 
-// take makes s what is read next.
+// take sets the step that is read next.
 func (w *walk) take(s *step) {
 	w.backlog, w.after = s.entries, s.next
 	if len(s.entries) == 0 {
@@ -30,10 +29,10 @@ func (w *walk) take(s *step) {
 	}
 }
 
-// pass goes on to the next question.
+// pass advances to the next call.
 func (w *walk) pass() { w.at, w.last = w.after, w.u.text(w.after) }
 
-// read appends the backlog's matching occurrences, within the bound; false when entries are left.
+// read appends the backlog's matching occurrences, within the bound. done is false if entries remain.
 func (w *walk) read(ctx context.Context, into []topic.Outcome, b topic.Bound) (out []topic.Outcome, done bool, err error) {
 	bytes := b.Bytes
 	for i := range into {
@@ -54,7 +53,7 @@ func (w *walk) read(ctx context.Context, into []topic.Outcome, b topic.Bound) (o
 		}
 		if ok {
 			if bytes -= o.Size(); len(into) == b.Outcomes || bytes < 0 && len(into) > 0 {
-				return into, false, nil // this one stays ahead of the cursor
+				return into, false, nil // the cursor stays before this entry
 			}
 			into = append(into, o)
 		}

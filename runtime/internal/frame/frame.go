@@ -9,19 +9,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A Frame is one complete JSON-RPC notification, compact JSON: Head followed by Tail. Head is
-// shared by all streams that carry the same event, Tail is the stream's own.
+// A Frame is one complete JSON-RPC notification in compact JSON: Head followed by Tail. Head is shared by all streams
+// that carry the same event, Tail belongs to the stream.
 type Frame struct {
 	Head, Tail []byte
 }
 
-// Every head begins with these bytes and has the params' opening after the method.
+// Parts of every head: its start, and the start of params after the method.
 const (
 	opening = `{"jsonrpc":"2.0","method":"`
 	params  = `","params":`
 )
 
-// EventOpening begins the head of an event; the members of params follow.
+// EventOpening is the start of an event's head; the members of params follow.
 const EventOpening = opening + wire.NotificationEvent + params
 
 // Method returns the notification's method.
@@ -30,8 +30,7 @@ func (f Frame) Method() string {
 	return string(rest[:bytes.IndexByte(rest, '"')])
 }
 
-// Params returns a copy of the notification's params, for connections that send messages rather
-// than bytes.
+// Params returns a copy of the notification's params, for connections that send messages instead of bytes.
 func (f Frame) Params() json.RawMessage {
 	rest := f.Head[len(opening):]
 	rest = rest[bytes.IndexByte(rest, '"')+len(params):]
@@ -56,34 +55,35 @@ func AppendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// Tail closes every frame of a stream: the subscription id is the last member of _meta, and
-// _meta the last of params. The id's bytes are those of the request (PUSH-2).
+// Tail returns the end of every frame of a stream. The subscription ID is the last member of _meta, and _meta the last
+// of params. The ID's bytes are those of the request (PUSH-2).
 func Tail(id json.RawMessage) []byte {
 	return fmt.Appendf(nil, `%q:%s}}}`, wire.MetaSubscriptionID, id)
 }
 
-// control makes a frame that is no event: params are members without braces.
+// control returns a frame other than an event; members are the members of params without braces.
 func control(method, members string, tail []byte) Frame {
 	return Frame{Head: []byte(opening + method + params + "{" + members + `,"_meta":{`), Tail: tail}
 }
 
-// Active tells where a stream begins, and with truncated that something before it is lost (PUSH-1, PUSH-7).
+// Active returns the notification of a stream's start position. truncated means that events before it are lost (PUSH-1,
+// PUSH-7).
 func Active(cursor []byte, truncated bool, tail []byte) Frame {
 	return control(wire.NotificationActive, fmt.Sprintf(`"cursor":%s,"truncated":%t`, cursor, truncated), tail)
 }
 
-// Heartbeat tells what a stream has passed (PUSH-4).
+// Heartbeat returns a heartbeat with the position that a stream has passed (PUSH-4).
 func Heartbeat(cursor []byte, tail []byte) Frame {
 	return control(wire.NotificationHeartbeat, `"cursor":`+string(cursor), tail)
 }
 
-// Error is an error notification, or the one that ends a stream, by its method (PUSH-5, PUSH-6).
+// Error returns an error notification or a terminated notification, depending on method (PUSH-5, PUSH-6).
 func Error(method string, e *wire.ErrorObject, tail []byte) Frame {
-	b, _ := json.Marshal(e) // its data is JSON already
+	b, _ := json.Marshal(e) // its data is valid JSON, so this cannot fail
 	return control(method, `"error":`+string(b), tail)
 }
 
-// FinalResult is the result of a stream that the server ended (D9).
+// FinalResult returns the result of a stream that the server ended (D9).
 func FinalResult(id json.RawMessage, stateless bool) json.RawMessage {
 	if !stateless {
 		return json.RawMessage(`{"_meta":{}}`)

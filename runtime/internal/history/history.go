@@ -1,8 +1,8 @@
-// Package history remembers the schemas that event types had, and finds what a registration has changed since: in which
-// feature it is incompatible, and up to where a log holds payloads that it may refuse.
+// Package history stores the schemas of event types and determines what a registration has changed since. It finds
+// the feature that is incompatible, and the position up to which a log has payloads that it may reject.
 //
-// Start at [Memory.Recall]. A store that processes share keeps all schemas of a type, since builds may run side by
-// side; of a store of one process the latest are kept, in a log beside that of the type.
+// Start at [Memory.Recall]. A shared store keeps all schemas of a type, because builds may run side by side. For a
+// store of one process, the latest schemas are kept in a log next to that of the type.
 package history
 
 import (
@@ -23,19 +23,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Memory is what a store knows of the schemas of event types.
+// A Memory reads and stores the schemas of event types in a store.
 type Memory struct {
 	versions versions
 	shared   bool
 }
 
-// versions are a part of [engine.Shared].
+// versions is the part of [engine.Shared] that a Memory uses.
 type versions interface {
 	History(ctx context.Context, event string) ([]engine.SchemaVersion, error)
 	AddSchema(ctx context.Context, event string, v engine.SchemaVersion, known int) error
 }
 
-// Of is the memory of a store. now is the time by which entries are stamped.
+// Of returns the memory of a store. now returns the time for new entries.
 func Of(s store.Store, now func() time.Time) *Memory {
 	if shared, ok := s.(engine.Shared); ok {
 		return &Memory{shared, true}
@@ -43,30 +43,30 @@ func Of(s store.Store, now func() time.Time) *Memory {
 	return &Memory{&latest{store: s, now: now, logs: map[string]store.EventLog{}}, false}
 }
 
-// A Recollection compares a registration with what is remembered of its type.
+// A Recollection compares a registration with the stored schemas of its type.
 type Recollection struct {
-	// Changed is the first feature that was changed incompatibly, "" for none.
+	// Changed is the first feature that has changed incompatibly, "" for none.
 	Changed string
 
 	memory *Memory
 	now    wire.Descriptor
-	topic  *topic.Topic // nil for a type that has no log
+	topic  *topic.Topic // nil for a type without a log
 	v      engine.SchemaVersion
-	known  int  // of the history
+	known  int  // length of the history
 	stands bool // v is in the history
 }
 
-// Recall compares d with what is remembered of its type, whose log t is. What the log holds of payloads that d may
-// refuse is not replayed any more (OCC-1, REP-16).
+// Recall compares d with the stored schemas of its type, whose log is t. Payloads in the log that d may reject are
+// not replayed any more (OCC-1, REP-16).
 //
-// On a store that processes share, d is remembered at once: schemas that the history has, the latest or not, change
-// nothing, and those that it does not have are judged by the latest. Elsewhere [Recollection.Commit] does it.
+// In a shared store, d is stored immediately: schemas that are already in the history change nothing, whether the
+// latest or not, and new ones are compared with the latest. For other stores, [Recollection.Commit] stores d.
 func (m *Memory) Recall(ctx context.Context, d wire.Descriptor, t *topic.Topic) (*Recollection, error) {
 	r := &Recollection{memory: m, now: d, topic: t}
 	err := r.judge(ctx)
 	for err == nil && m.shared && !r.stands {
 		if err = r.add(ctx); errors.Is(err, store.ErrConflict) {
-			err = r.judge(ctx) // another replica was first: judge by what stands
+			err = r.judge(ctx) // another replica was first: compare with its entry
 		}
 	}
 	if err == nil {
@@ -75,8 +75,8 @@ func (m *Memory) Recall(ctx context.Context, d wire.Descriptor, t *topic.Topic) 
 	return r, err
 }
 
-// Commit makes the store remember the registration, once that is done which it changes: a crash before forgets none of
-// it.
+// Commit stores the registration, after the changes that it requires are done: a crash before that forgets none of
+// them.
 func (r *Recollection) Commit(ctx context.Context) error {
 	if r.memory.shared {
 		return nil
@@ -100,7 +100,7 @@ func (r *Recollection) add(ctx context.Context) error {
 	return err
 }
 
-// judge finds the registration in the history, or what would be its entry there.
+// judge finds the registration in the history, or prepares its entry.
 func (r *Recollection) judge(ctx context.Context) error {
 	known, err := r.memory.versions.History(ctx, r.now.Name)
 	if err != nil {
@@ -129,8 +129,8 @@ func (r *Recollection) judge(ctx context.Context) error {
 	return err
 }
 
-// raise raises the topic's floor as far as there are entries: a new epoch may have fewer than when
-// the floor was found (REP-19).
+// raise raises the topic's floor, but not beyond the head. A new epoch may have fewer entries than when the floor was
+// determined (REP-19).
 func (r *Recollection) raise(ctx context.Context) error {
 	if r.topic == nil || r.v.Floor == 0 {
 		return nil
@@ -142,12 +142,12 @@ func (r *Recollection) raise(ctx context.Context) error {
 	return err
 }
 
-// Changes are the incompatible ones of a type since a version of its schemas (EVOL-2).
+// Changes returns the incompatible changes of a type since a version of its schemas (EVOL-2).
 func Changes(since engine.SchemaVersion, d wire.Descriptor) []evolve.Change {
 	return evolve.Compare(wire.Descriptor{Name: d.Name, InputSchema: since.InputSchema, PayloadSchema: since.PayloadSchema}, d)
 }
 
-// latest remembers the latest schemas of each type, as far as the store is durable.
+// latest stores the latest schemas of each type; they last as long as the store does.
 type latest struct {
 	store store.Store
 	now   func() time.Time
@@ -156,14 +156,14 @@ type latest struct {
 	logs map[string]store.EventLog
 }
 
-// remembered is an entry of the log that keeps them.
+// remembered is an entry of the log of schemas.
 type remembered struct {
 	InputSchema   json.RawMessage `json:"inputSchema"`
 	PayloadSchema json.RawMessage `json:"payloadSchema"`
 	Floor         store.Position  `json:"floor,omitempty"`
 }
 
-// log is the one that keeps them, of which the newest entry counts. No event name has a slash.
+// log returns the log with the schemas of a type, whose newest entry counts. Event names have no slash.
 func (l *latest) log(ctx context.Context, event string) (store.EventLog, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -62,7 +62,7 @@ func (b *build) recall(input, payload string) *history.Recollection {
 	return r
 }
 
-// register recalls and commits, and says what it found: the change and the floor.
+// register recalls and commits, and returns the change and the floor as text.
 func (b *build) register(input, payload string) string {
 	b.t.Helper()
 	r := b.recall(input, payload)
@@ -88,8 +88,8 @@ func want(t *testing.T, what, got, want string) {
 	}
 }
 
-// SUB-11, EVOL-2: a durable store of one process tells a later start what was changed incompatibly meanwhile, and
-// payloads of other schemas are not replayed, until the schemas change again; a crash before Commit forgets nothing.
+// SUB-11, EVOL-2: a durable store of one process shows a later start what has changed incompatibly, and payloads of
+// other schemas are not replayed until the schemas change once more; a crash before Commit forgets nothing.
 func TestLatest(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "e.db")
 	restart := func(f func(*build)) {
@@ -108,7 +108,7 @@ func TestLatest(t *testing.T) {
 	restart(func(b *build) { want(t, "the same", b.register(input, wide), " 0") })
 	restart(func(b *build) { want(t, "additive", b.register(input, additive), " 0") })
 	restart(func(b *build) {
-		r := b.recall(input, narrow) // and it crashes
+		r := b.recall(input, narrow) // and then it crashes
 		want(t, "narrowed", fmt.Sprint(r.Changed, b.log.Floor()), fault.FeaturePayload+"3")
 	})
 	restart(func(b *build) {
@@ -120,14 +120,14 @@ func TestLatest(t *testing.T) {
 	restart(func(b *build) { want(t, "other arguments", b.register(tighter, narrow), fault.FeatureInput+" 4") })
 	restart(func(b *build) {
 		r := b.recall(tighter, narrow)
-		b.log.Raise(5) // as when a removed type comes back
+		b.log.Raise(5) // as when a removed type is restored
 		if err := r.Commit(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})
 	restart(func(b *build) {
 		want(t, "what was raised", b.register(tighter, narrow), " 5")
-		// Stored data: the log and the members of its newest entry are those that other builds read and write.
+		// Stored data: other builds read and write this log and the members of its newest entry.
 		r, err := b.memory.Recall(t.Context(), wire.Descriptor{Name: "other"}, nil)
 		if err != nil || r.Changed != "" || r.Commit(t.Context()) != nil {
 			t.Errorf("a type without a log: %v", err)
@@ -159,8 +159,8 @@ func TestNothingRemembered(t *testing.T) {
 	}
 }
 
-// REP-16: builds that run side by side, in any order, judge what is new by the latest; what the history has changes
-// nothing, and each build has its own floor.
+// REP-16: builds that run side by side, in any order, compare new schemas with the latest; schemas that are already
+// in the history change nothing, and each build has a separate floor.
 func TestSideBySide(t *testing.T) {
 	c := memcluster.New()
 	s := c.Open()
@@ -182,7 +182,7 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// REP-16: replicas of a new build that start together judge by what stands: its schemas are entered once.
+// REP-16: replicas of a new build that start concurrently decide on the stored history: its schemas are entered once.
 func TestStartingTogether(t *testing.T) {
 	c := memcluster.New()
 	first := c.Open()
@@ -206,7 +206,7 @@ func TestStartingTogether(t *testing.T) {
 	}
 }
 
-// A store that fails is an error of the registration.
+// A failure of the store is an error of the registration.
 func TestFailingStore(t *testing.T) {
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "e.db"), sqlite.Options{})
 	if err != nil {
@@ -226,7 +226,7 @@ func TestFailingStore(t *testing.T) {
 
 var errClosed = errors.New("it is closed")
 
-// A closedStore is a durable one whose logs cannot be opened.
+// A closedStore is a durable store whose logs cannot be opened.
 type closedStore struct{ *memory.Store }
 
 func (closedStore) Durable() bool { return true }

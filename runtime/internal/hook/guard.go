@@ -1,5 +1,4 @@
-// Package hook runs an author's callbacks: it puts the principal that they run for into their context, and turns their
-// panics into errors.
+// Package hook runs an author's callbacks. It puts their principal into the context, and converts panics to errors.
 package hook
 
 import (
@@ -10,10 +9,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A Place is a hook of an event type, or of the server's options, which have no event.
+// A Place identifies a hook of an event type, or of the server's options, which have no event.
 type Place struct{ Hook, Event string }
 
-// Run runs the author's hook at the place. A panic becomes a [Panic].
+// Run runs the author's hook. A panic becomes a [Panic].
 func (at Place) Run(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -23,7 +22,7 @@ func (at Place) Run(f func() error) (err error) {
 	return Mark(f())
 }
 
-// A Panic is a panic of an author's hook as an error.
+// A Panic is the error of an author's hook that panicked.
 type Panic struct {
 	Place Place
 	Value any
@@ -32,15 +31,15 @@ type Panic struct {
 
 func (p *Panic) Error() string { return fmt.Sprintf("panic in %s: %v", p.Place.Hook, p.Value) }
 
-// An Error is an error of the extension that an author's hook returned. Its data goes on the wire
-// as the author made it, and nothing of it becomes a reason.
+// An Error is an error of the extension that an author's hook returned. Its data goes on the wire unchanged, and no
+// part of it becomes a reason.
 type Error struct{ Err error }
 
 func (e *Error) Error() string { return e.Err.Error() }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Mark marks err when it is an error of the extension.
+// Mark wraps err in an [Error] if it is an error of the extension.
 func Mark(err error) error {
 	if errors.As(err, new(*events.Error)) {
 		return &Error{err}

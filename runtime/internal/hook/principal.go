@@ -4,13 +4,14 @@ import "context"
 
 type principalKey struct{}
 
-// Principal returns the principal that a check or hook runs for, "" for nobody.
+// Principal returns the principal that a check or hook runs for, "" for none.
 func Principal(ctx context.Context) string {
 	p, _ := ctx.Value(principalKey{}).(string)
 	return p
 }
 
-// WithPrincipal makes the principal that of the context. "" also takes away another principal: a shared check is asked within somebody's poll.
+// WithPrincipal sets the context's principal. "" removes another principal: a shared check runs within some caller's
+// poll.
 func WithPrincipal(ctx context.Context, principal string) context.Context {
 	if principal == Principal(ctx) {
 		return ctx
@@ -18,12 +19,12 @@ func WithPrincipal(ctx context.Context, principal string) context.Context {
 	return context.WithValue(ctx, principalKey{}, principal)
 }
 
-// Impersonal is a context without values: what runs under it cannot tell whom it runs for. It ends
-// with the context that it wraps.
+// Impersonal is a context without values, so that code that runs with it cannot learn for whom it runs. It ends with
+// the context that it wraps.
 type Impersonal struct{ context.Context }
 
-// Value knows nothing: neither the principal nor what the SDK or a middleware left for a request.
+// Value returns nil for every key: it hides the principal and the values of the SDK and of middleware.
 func (Impersonal) Value(any) any { return nil }
 
-// AfterFunc lets the context package derive from c without a goroutine of its own.
+// AfterFunc lets the context package derive contexts from c without a goroutine.
 func (c Impersonal) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(c.Context, f) }

@@ -8,25 +8,27 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 )
 
-// Untyped are the hooks of an event type with arguments A and payloads P without these types: payloads are *P,
-// arguments *A, and a hook is nil where the author gave none. S is what tells a hook its subscription.
+// Untyped holds the hooks of an event type with arguments A and payloads P, with these types erased. Payloads are *P,
+// arguments *A, and a hook is nil if the author set none. S describes the subscription to a hook.
 type Untyped[S any] struct {
 	Arguments, Payload reflect.Type // A and P
 
 	Match         func(ctx context.Context, p, a any) bool
 	Transform     func(ctx context.Context, p, a any) error
+	PerPrincipal  func(ctx context.Context, principal string, p, a any) (any, error) // nil if the author's hook returned nil
 	OnSubscribe   func(ctx context.Context, sub S, a any) error
 	OnUnsubscribe func(ctx context.Context, sub S, a any)
 	Authorize     func(ctx context.Context, principal string, a any) error
 }
 
-// Erase makes them of those that the author gave. PA and PP are *A and *P: pointers have one shape to the compiler, so
-// that it makes this function once for all event types.
+// Erase converts the author's hooks. PA and PP are *A and *P: all pointers have one shape in the compiler, so that it
+// compiles this function once for all event types.
 //
 //go:noinline
 func Erase[PA, PP, S any](
 	match func(ctx context.Context, p PP, a PA) bool,
 	transform func(ctx context.Context, p PP, a PA) error,
+	perPrincipal func(ctx context.Context, principal string, p PP, a PA) (PP, error),
 	onSubscribe func(ctx context.Context, sub S, a PA) error,
 	onUnsubscribe func(ctx context.Context, sub S, a PA),
 	authorize func(ctx context.Context, principal string, a PA) error,
@@ -37,6 +39,15 @@ func Erase[PA, PP, S any](
 	}
 	if transform != nil {
 		f.Transform = func(ctx context.Context, p, a any) error { return transform(ctx, p.(PP), a.(PA)) }
+	}
+	if perPrincipal != nil {
+		f.PerPrincipal = func(ctx context.Context, principal string, p, a any) (any, error) {
+			var none PP
+			if seen, err := perPrincipal(ctx, principal, p.(PP), a.(PA)); err != nil || any(seen) != any(none) {
+				return seen, err
+			}
+			return nil, nil
+		}
 	}
 	if onSubscribe != nil {
 		f.OnSubscribe = func(ctx context.Context, sub S, a any) error { return onSubscribe(ctx, sub, a.(PA)) }
@@ -50,13 +61,13 @@ func Erase[PA, PP, S any](
 	return f
 }
 
-// DecodeArguments returns a fresh *A.
+// DecodeArguments returns a new *A.
 func (f *Untyped[S]) DecodeArguments(raw json.RawMessage) (any, error) {
 	a := reflect.New(f.Arguments).Interface()
 	return a, codec.Decode(raw, a)
 }
 
-// DecodePayload returns a fresh *P.
+// DecodePayload returns a new *P.
 func (f *Untyped[S]) DecodePayload(raw json.RawMessage) (any, error) {
 	p := reflect.New(f.Payload).Interface()
 	return p, codec.Decode(raw, p)

@@ -1,5 +1,5 @@
-// Package hostile lists what a malicious client sends: messages and params that no honest client sends, each with the
-// answer that it must get. Tests of carriers send all of them and check that others notice nothing.
+// Package hostile lists malicious messages and params, each with the answer that it must get. Tests of carriers
+// send all of them and check that other clients are not affected.
 package hostile
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Message is a text that is sent as one message, and its answer.
+// A Message is a text that is sent as one message, with its answer.
 type Message struct {
 	Name string
 	Text string
@@ -24,7 +24,7 @@ const (
 	notFound      = -32011
 )
 
-// Messages are texts that are none of JSON-RPC. None has a line break, so that each is a line.
+// Messages returns texts that are not valid JSON-RPC messages. They have no line breaks, so that each is one line.
 func Messages() []Message {
 	call := func(id, more string) string {
 		return `{"jsonrpc":"2.0","id":` + id + `,"method":"events/poll","params":{"name":"tick"}` + more + `}`
@@ -96,7 +96,7 @@ type Call struct {
 	Code   int64
 }
 
-// Calls are well-formed messages whose params are not; "tick" is the event type that exists.
+// Calls returns well-formed calls with invalid params; "tick" is the event type that exists.
 func Calls() []Call {
 	var rows []Call
 	for _, method := range []string{"events/poll", "events/stream"} {
@@ -137,7 +137,7 @@ func Calls() []Call {
 	return append(rows, Call{"cursor of no list", "events/list", `{"cursor":"x"`, invalidParams}, Call{"cursor a number", "events/list", `{"cursor":1`, invalidParams})
 }
 
-// members are n members of an object.
+// members returns n members of an object.
 func members(n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -6,19 +6,19 @@ import (
 	"sync"
 )
 
-// Locks are mutual exclusion by key, which a context can end the waiting for. A key costs
-// nothing while nobody holds or wants it.
+// Locks provides mutual exclusion by key. A context can end a wait. A key uses no memory while it is neither held
+// nor awaited.
 type Locks[K comparable] struct {
 	mu   sync.Mutex
 	held map[K]*lock
 }
 
 type lock struct {
-	users int           // who holds or waits; guarded by Locks.mu
+	users int           // number of holders and waiters; guarded by Locks.mu
 	token chan struct{} // capacity 1
 }
 
-// Lock waits for the key, or for the end of ctx, whose error it then returns.
+// Lock waits for the key. If ctx ends first, it returns the context's error.
 func (l *Locks[K]) Lock(ctx context.Context, k K) (unlock func(), err error) {
 	l.mu.Lock()
 	if l.held == nil {
@@ -51,7 +51,7 @@ func (l *Locks[K]) Lock(ctx context.Context, k K) (unlock func(), err error) {
 	}
 }
 
-// Len returns the number of keys that somebody holds or waits for.
+// Len returns the number of keys that are held or awaited.
 func (l *Locks[K]) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Lease stands for a poller that may come again (POLL-8).
+// A Lease represents a poller between its polls (POLL-8).
 type Lease struct {
 	of      *Leases
 	sub     eventtype.Subscription
@@ -25,14 +25,14 @@ type Lease struct {
 	charge  int
 	since   time.Time
 	expires time.Time     // guarded by Leases.mu, as are timer and ended
-	timer   *time.Timer   // nil until the first poll's OnSubscribe has accepted
-	ready   chan struct{} // closed when it has answered
-	err     error         // its answer, after ready
+	timer   *time.Timer   // nil until OnSubscribe accepted the first poll
+	ready   chan struct{} // closed when OnSubscribe returned
+	err     error         // result of OnSubscribe, valid after ready
 	ended   bool
-	passed  store.Position // of the type's log, by its last poll; guarded by Leases.mu
+	passed  store.Position // position of the last poll in the type's log; guarded by Leases.mu
 	polled  bool           // passed is known
-	polls   []Poll         // under way; guarded by Leases.mu, as is reason
-	reason  *events.Error  // that it was terminated for
+	polls   []Poll         // running polls; guarded by Leases.mu, as is reason
+	reason  *events.Error  // reason of the termination
 }
 
 // A Poll is a request of a poller. Its values are comparable.
@@ -41,23 +41,23 @@ type Poll interface {
 	End(reason *events.Error)
 }
 
-// Leases are the pollers of a server.
+// Leases holds the pollers of a server.
 type Leases struct {
 	Members *Members
 
 	mu     sync.Mutex
 	byID   map[string]*Lease
-	closed bool // for good: nobody would end another one
+	closed bool // no new leases: nothing would end them
 
 	decisions atomic.Uint64
 }
 
-// overhead is what a lease keeps beside its arguments, in bytes: its names, its timer, its
-// membership and its places in maps.
+// overhead is the memory of a lease without its arguments, in bytes: its names, its timer, its membership and its
+// map entries.
 const overhead = 768
 
-// Renew takes or prolongs the lease of sub for at least d from now; the first time it joins as a member. It returns nil
-// for a poller that nobody needs to remember. The lease is charged to the principal (CAP-5).
+// Renew creates or extends the lease of sub to at least d from now. A new lease joins the members. Renew returns
+// nil for a poller that need not be remembered. The lease is charged to the principal (CAP-5).
 func (ls *Leases) Renew(ctx context.Context, et eventtype.Type, sub eventtype.Subscription, a eventtype.Arguments, d time.Duration) (*Lease, error) {
 	until := time.Now().Add(d)
 	ls.mu.Lock()
@@ -141,13 +141,14 @@ func (l *Lease) Enter(p Poll) (leave func()) {
 	}
 }
 
-// Deciding notes that the author's hooks may decide otherwise from now on.
+// Deciding records that the author's hooks may decide differently from now on.
 func (ls *Leases) Deciding() { ls.decisions.Add(1) }
 
-// Decisions returns how often [Leases.Deciding] was called. A request during which it has grown asks the hooks once more.
+// Decisions returns the number of calls of [Leases.Deciding]. A request calls the hooks again if the number grew
+// meanwhile.
 func (ls *Leases) Decisions() uint64 { return ls.decisions.Load() }
 
-// Reached notes how far a poll of the type's own log came.
+// Reached records the position of a poll in the type's log.
 func (ls *Leases) Reached(id string, p store.Position) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -156,7 +157,8 @@ func (ls *Leases) Reached(id string, p store.Position) {
 	}
 }
 
-// remove takes the lease out and gives its charge back; false when it is out. The caller holds mu.
+// remove removes the lease and releases its charge. It returns false if the lease was removed before. The caller
+// holds mu.
 func (ls *Leases) remove(l *Lease) bool {
 	if l.ended {
 		return false
@@ -203,7 +205,7 @@ func (ls *Leases) EndType(et eventtype.Type) {
 	}
 }
 
-// Close ends all leases and refuses others (SRV-6).
+// Close ends all leases and refuses new ones (SRV-6).
 func (ls *Leases) Close() {
 	ls.mu.Lock()
 	ls.closed = true
@@ -213,7 +215,7 @@ func (ls *Leases) Close() {
 	}
 }
 
-// All returns the leases that there are, in no order.
+// All returns all leases in unspecified order.
 func (ls *Leases) All() (all []*Lease) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -224,25 +226,25 @@ func (ls *Leases) All() (all []*Lease) {
 	return all
 }
 
-// Of returns the lease of a subscription; nil for none.
+// Of returns the lease of a subscription, or nil.
 func (ls *Leases) Of(id string) *Lease {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return ls.byID[id]
 }
 
-// Subscription is whose lease it is.
+// Subscription returns the subscription of the lease.
 func (l *Lease) Subscription() eventtype.Subscription { return l.sub }
 
-// Info describes it for operators.
+// Info describes the lease for operators.
 func (l *Lease) Info() operator.Connection {
 	return operator.Connection{Subscription: l.sub.ID, Principal: l.sub.Principal, Event: l.sub.Event, Mode: l.sub.Mode, Since: l.since}
 }
 
-// Type is the event type that is polled.
+// Type returns the polled event type.
 func (l *Lease) Type() eventtype.Type { return l.et }
 
-// Behind is how many entries of the type's log the last poll did not pass; nil where that is not known.
+// Behind returns the number of the log's entries that the last poll did not pass, or nil if that is unknown.
 func (l *Lease) Behind() *int64 {
 	l.of.mu.Lock()
 	passed, polled := l.passed, l.polled
@@ -253,7 +255,7 @@ func (l *Lease) Behind() *int64 {
 	return eventtype.Behind(l.et, passed)
 }
 
-// Refused returns what the author's hooks refuse it with now; nil if they do not (AUTH-2).
+// Refused calls the author's hooks and returns their refusal, or nil (AUTH-2).
 func (l *Lease) Refused(ctx context.Context) *events.Error {
 	args := l.args
 	if now := l.et.Current(); now != nil && now != args.Def {
@@ -264,7 +266,7 @@ func (l *Lease) Refused(ctx context.Context) *events.Error {
 	return l.of.Members.Host.Refused(ctx, l.sub.Principal, args)
 }
 
-// Terminate ends it, and the polls under way with the error.
+// Terminate ends the lease, and its running polls with the error.
 func (l *Lease) Terminate(reason *events.Error) {
 	l.of.end(l)
 	l.of.mu.Lock()

@@ -11,22 +11,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 )
 
-// A Host has the author's hooks, and the bounds of what is kept.
+// A Host provides the author's hooks and the memory quota.
 type Host interface {
-	// Hears reports whether the author has hooks for who comes and goes.
+	// Hears reports whether the author has hooks for the begin and end of subscriptions.
 	Hears(a eventtype.Arguments) bool
-	// Subscribed asks OnSubscribe, whose error refuses the subscription. Unsubscribed calls OnUnsubscribe.
+	// Subscribed calls OnSubscribe, whose error refuses the subscription. Unsubscribed calls OnUnsubscribe.
 	Subscribed(ctx context.Context, sub eventtype.Subscription, a eventtype.Arguments) error
 	Unsubscribed(sub eventtype.Subscription, a eventtype.Arguments)
-	// Refused asks the hooks again for a poller; nil when they let it be.
+	// Refused calls the hooks for a poller and returns their refusal, or nil.
 	Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error
-	// Take charges a principal with n bytes, or refuses; Give takes a charge back (CAP-5).
+	// Take charges n bytes to a principal, or returns an error at the quota; Give releases a charge (CAP-5).
 	Take(principal string, n int) error
 	Give(principal string, n int)
 }
 
-// Members tell the host of the first holder of a subscription id and of the last one: once each while the process
-// lives (SRV-3), also when two streams of a principal ask for the same.
+// Members notifies the host of the first and the last holder of a subscription id, once each (SRV-3), even if two
+// streams of a principal have the same subscription.
 type Members struct {
 	Host Host
 
@@ -41,7 +41,7 @@ type member struct {
 	on    bool          // guarded by hooks
 }
 
-// Join makes the caller a holder; on an error it is none.
+// Join makes the caller a holder, unless it returns an error.
 func (m *Members) Join(ctx context.Context, sub eventtype.Subscription, a eventtype.Arguments) error {
 	if !m.Host.Hears(a) {
 		return nil
@@ -79,10 +79,10 @@ func (m *Members) Join(ctx context.Context, sub eventtype.Subscription, a eventt
 	return err
 }
 
-// Leave gives up what Join made; it may call OnUnsubscribe.
+// Leave ends a hold of Join. It may call OnUnsubscribe.
 func (m *Members) Leave(sub eventtype.Subscription, a eventtype.Arguments) { m.part(sub, a, true) }
 
-// Release gives up what Join made of a subscription that goes on elsewhere: no hook is called.
+// Release ends a hold of Join without a hook, for a subscription that continues in another process.
 func (m *Members) Release(sub eventtype.Subscription, a eventtype.Arguments) { m.part(sub, a, false) }
 
 func (m *Members) part(sub eventtype.Subscription, a eventtype.Arguments, ends bool) {
@@ -104,7 +104,7 @@ func (m *Members) part(sub eventtype.Subscription, a eventtype.Arguments, ends b
 	last = one.holders == 0 && m.byID[sub.ID] == one
 	m.mu.Unlock()
 	if !last {
-		return // somebody came meanwhile and will find it on
+		return // another holder joined meanwhile
 	}
 	if one.on {
 		one.on = false
@@ -119,7 +119,7 @@ func (m *Members) part(sub eventtype.Subscription, a eventtype.Arguments, ends b
 	m.mu.Unlock()
 }
 
-// Holding is how many hold each subscription at a moment, by its id.
+// Holding returns the number of holders of each subscription, by id.
 func (m *Members) Holding() map[string]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

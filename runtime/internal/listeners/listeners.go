@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// A Set has listeners, mostly functions. The zero value has none. It is safe for concurrent use.
+// A Set is a set of listeners, mostly functions. The zero value is empty. It is safe for concurrent use.
 type Set[T any] struct {
 	mu  sync.Mutex
-	all []*T // what is in it never changes: All reads it without the lock
+	all []*T // never modified in place: All reads it without the lock
 }
 
 // Add adds a listener until remove is called.
@@ -25,7 +25,8 @@ func (s *Set[T]) Add(l T) (remove func()) {
 	}
 }
 
-// All yields the listeners that there are when it begins, in the order in which they were added. They may add and remove some.
+// All yields the listeners present when it starts, in the order in which they were added. They may add and remove
+// listeners.
 func (s *Set[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) {
 		s.mu.Lock()

@@ -1,9 +1,9 @@
-// Package memcluster is a store in memory that several servers of one process share, as the replicas of a
-// cluster share a database. It is made for tests: it works inside testing/synctest bubbles, where leases end
-// in no time, and it can fail as a network or a database does (see [Faults]).
+// Package memcluster is a store in memory for several servers of one process. They share it as the replicas of a
+// cluster share a database. It is for tests: it works inside testing/synctest bubbles, where leases expire in no
+// time, and it can fail as a network or a database does (see [Faults]).
 //
-// A [Cluster] is the database, and each server has a [Store] of its own over it. Records and logs are those of
-// package memory.
+// A [Cluster] is the database, and each server has a separate [Store] on it. Records and logs are those of package
+// memory.
 package memcluster
 
 import (
@@ -19,38 +19,38 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// A Cluster is what the stores of several servers share.
+// A Cluster is the state that the stores of several servers share.
 type Cluster struct {
-	// step is held for one step of a store at a time. It is no mutex: who waits for it in a bubble lets the
-	// bubble's time pass.
+	// step is held by one step of a store at a time. It is a channel, not a mutex, because a goroutine that waits for
+	// it must let the time of a bubble pass.
 	step    chan struct{}
 	db      *memory.Store
-	epoch   int // counts the generations
+	epoch   int // number of generations
 	logs    map[string]*sharedLog
-	last    uint64 // fence
+	last    uint64 // the last fence
 	leases  map[uint64]*lease
 	shards  map[engine.Shard]uint64
 	marks   map[mark]store.Position
 	states  map[string]engine.State
-	changes uint64 // revisions of states
+	changes uint64 // counts changes of states, for their revisions
 	history map[string][]engine.SchemaVersion
 	outbox  outbox
 	slow    time.Duration
 }
 
-// A lease is that of a replica.
+// A lease is the lease of a replica.
 type lease struct {
 	replica engine.Replica
 	until   time.Time
 }
 
-// A mark says how far a log was offered to a shard.
+// A mark identifies the position up to which a log was offered to a shard.
 type mark struct {
 	log string
 	of  engine.Shard
 }
 
-// New returns an empty cluster. In a test it is made in the bubble that uses it.
+// New returns an empty cluster. A test must create it in the bubble that uses it.
 func New() *Cluster {
 	return &Cluster{
 		step: make(chan struct{}, 1), db: memory.New(),
@@ -59,7 +59,7 @@ func New() *Cluster {
 	}
 }
 
-// A Store is a cluster as one server has it. It implements [engine.Shared], [engine.Outbox], [engine.Attempts],
+// A Store is one server's view of a cluster. It implements [engine.Shared], [engine.Outbox], [engine.Attempts],
 // [engine.Actions] and [store.Pinger].
 type Store struct {
 	c *Cluster
@@ -78,10 +78,10 @@ var (
 	_ store.Pinger    = (*Store)(nil)
 )
 
-// Open returns another store over the cluster.
+// Open returns another store on the cluster.
 func (c *Cluster) Open() *Store { return &Store{c: c, logs: map[string]*Log{}} }
 
-// do runs f as one step that has that name in [Faults].
+// do runs f as one step, which has the name op in [Faults].
 func (s *Store) do(ctx context.Context, op string, f func(c *Cluster) error) error {
 	faults, err := s.begin(ctx, op)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *Store) do(ctx context.Context, op string, f func(c *Cluster) error) err
 	return faults.answer(op)
 }
 
-// ask is do for a step with a result; a lost answer has none.
+// ask is like do for a step with a result. If the answer is lost, there is only an error.
 func ask[T any](ctx context.Context, s *Store, op string, f func(c *Cluster) (T, error)) (T, error) {
 	var v, none T
 	err := s.do(ctx, op, func(c *Cluster) (err error) {
@@ -113,7 +113,7 @@ func ask[T any](ctx context.Context, s *Store, op string, f func(c *Cluster) (T,
 	return v, nil
 }
 
-// Durable reports true: what is written survives the server that wrote it.
+// Durable returns true: writes survive the server that made them.
 func (s *Store) Durable() bool { return true }
 
 // Ping implements [store.Pinger].
@@ -121,7 +121,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.do(ctx, "Ping", func(*Cluster) error { return nil })
 }
 
-// Close ends the store, as a crash of its server would: its calls fail from now on, and its lease is not given up.
+// Close closes the store, as a crash of its server would. Later calls fail, and the lease is not given up.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// expire ends the leases whose time is over.
+// expire ends expired leases.
 func (c *Cluster) expire() {
 	now := time.Now()
 	maps.DeleteFunc(c.leases, func(_ uint64, l *lease) bool { return !now.Before(l.until) })
@@ -145,7 +145,7 @@ func (s *Store) BeginEpochs(ctx context.Context) error {
 	return s.do(ctx, "BeginEpochs", func(c *Cluster) error { return c.beginEpochs(0) })
 }
 
-// Generation implements [engine.Shared]. It is known here without asking.
+// Generation implements [engine.Shared]. It makes no request.
 func (s *Store) Generation() uint64 {
 	s.c.step <- struct{}{}
 	defer func() { <-s.c.step }()
@@ -193,7 +193,7 @@ func (s *Store) Cluster(ctx context.Context) (engine.Cluster, error) {
 			found.Replicas = append(found.Replicas, r)
 		}
 		for _, of := range slices.SortedFunc(maps.Keys(c.shards), engine.Shard.Compare) {
-			found.Shards = append(found.Shards, engine.Hold{Shard: of, Fence: c.shards[of]})
+			found.Shards = append(found.Shards, engine.ShardFence{Shard: of, Fence: c.shards[of]})
 		}
 		return found, nil
 	})
@@ -222,7 +222,7 @@ func (s *Store) Establish(ctx context.Context, topic string, n int) (int, error)
 }
 
 // Claim implements [engine.Leases].
-func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.Hold) ([]engine.Shard, error) {
+func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.ShardFence) ([]engine.Shard, error) {
 	return ask(ctx, s, "Claim", func(c *Cluster) (won []engine.Shard, err error) {
 		if c.leases[fence] == nil {
 			return nil, engine.ErrFenced
@@ -238,7 +238,7 @@ func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.Hold) ([]
 }
 
 // Release implements [engine.Leases].
-func (s *Store) Release(ctx context.Context, h engine.Hold) error {
+func (s *Store) Release(ctx context.Context, h engine.ShardFence) error {
 	return s.do(ctx, "Release", func(c *Cluster) error {
 		if err := c.held(h); err != nil {
 			return err
@@ -249,7 +249,7 @@ func (s *Store) Release(ctx context.Context, h engine.Hold) error {
 }
 
 // held returns ErrFenced unless the hold is current.
-func (c *Cluster) held(h engine.Hold) error {
+func (c *Cluster) held(h engine.ShardFence) error {
 	if h.Fence == 0 || c.shards[h.Shard] != h.Fence {
 		return engine.ErrFenced
 	}

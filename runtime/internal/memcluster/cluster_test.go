@@ -22,7 +22,7 @@ func TestStore(t *testing.T) {
 	enginetest.TestActions(t, func(t *testing.T) engine.Actions { return open(t) }, nil)
 }
 
-// So it does with time in between, and where news are lost.
+// It also passes with latency, and without notifications.
 func TestShared(t *testing.T) {
 	for name, faults := range map[string]memcluster.Faults{"at once": {}, "latency": {Latency: 3 * time.Millisecond}} {
 		t.Run(name, func(t *testing.T) {

@@ -9,18 +9,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// Faults say what goes wrong between a store and its cluster. Steps are named after the methods, such as
-// "Renew"; those of an owner are, for example, "Owned.SaveProgress", and those of a log have its name after a space:
-// "Append incidents", and "news incidents" for what comes unasked. The functions are called from many goroutines.
+// Faults are faults between a store and its cluster. Steps are named after the methods, such as "Renew"; steps of an
+// owner have a prefix, such as "Owned.SaveProgress", and steps of a log have its name after a space: "Append
+// incidents". "news incidents" are the notifications of other stores' appends. The functions are called from many
+// goroutines.
 type Faults struct {
-	// Fail returns the error of a step, which is not done then; nil lets it pass.
+	// Fail returns an error to make a step fail without effect, or nil.
 	Fail func(op string) error
-	// Lost reports whether the answer of a step is lost: it is done, and the error is [store.ErrUncertain].
+	// Lost reports whether the answer of a step is lost: the step has its effect, and the error is
+	// [store.ErrUncertain].
 	Lost func(op string) bool
-	// Latency is how long a request is under way before its step begins, and news of another's append before
-	// this store has it.
+	// Latency is how long a request takes to reach the cluster. A notification of another store's append takes as
+	// long.
 	Latency time.Duration
-	// Deaf tells that no news of others' appends come: they are found by asking.
+	// Deaf suppresses notifications of other stores' appends: the store finds them only by requests.
 	Deaf bool
 }
 
@@ -31,11 +33,11 @@ func (s *Store) Inject(f Faults) {
 	logs := s.opened()
 	s.mu.Unlock()
 	for _, l := range logs {
-		l.news() // what came while it was deaf
+		l.news() // deliver entries that were appended while the store was deaf
 	}
 }
 
-// opened returns the logs; s.mu is held.
+// opened returns the open logs. The caller holds s.mu.
 func (s *Store) opened() (all []*Log) {
 	for _, l := range s.logs {
 		all = append(all, l)
@@ -43,7 +45,7 @@ func (s *Store) opened() (all []*Log) {
 	return all
 }
 
-// begin lets a request travel, or returns why it does not arrive.
+// begin waits for the latency of a request, or returns why it does not arrive.
 func (s *Store) begin(ctx context.Context, op string) (Faults, error) {
 	if err := ctx.Err(); err != nil {
 		return Faults{}, err
@@ -71,7 +73,7 @@ func (s *Store) begin(ctx context.Context, op string) (Faults, error) {
 	return f, nil
 }
 
-// answer returns the error of a step that was done.
+// answer returns the error of a step that had its effect.
 func (f *Faults) answer(op string) error {
 	if f.Lost != nil && f.Lost(op) {
 		return fmt.Errorf("%s: %w", op, store.ErrUncertain)
@@ -79,21 +81,21 @@ func (f *Faults) answer(op string) error {
 	return nil
 }
 
-// Slow has every change of a record take so long, after its hold was checked.
+// Slow makes every change of a record take that long, after the check of its hold.
 func (c *Cluster) Slow(d time.Duration) {
 	c.step <- struct{}{}
 	defer func() { <-c.step }()
 	c.slow = d
 }
 
-// Unmark forgets how far a log was offered, as if no owner had noted it.
+// Unmark deletes the marks of a log, as if no owner had stored one.
 func (c *Cluster) Unmark(log string) {
 	c.step <- struct{}{}
 	defer func() { <-c.step }()
 	maps.DeleteFunc(c.marks, func(m mark, _ store.Position) bool { return m.log == log })
 }
 
-// Outlive ends the lease as if its time were over, which its replica does not know.
+// Outlive ends the lease as if it had expired, without its replica's knowledge.
 func (c *Cluster) Outlive(fence uint64) {
 	c.step <- struct{}{}
 	defer func() { <-c.step }()

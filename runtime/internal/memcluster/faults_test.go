@@ -19,7 +19,7 @@ func entry(id string) store.Entry {
 	return store.Entry{EventID: id, Timestamp: events.NewTime(time.Now()), Data: []byte(`{}`)}
 }
 
-// told are the ids that a log was told of.
+// told records the ids that a log has delivered.
 type told struct {
 	mu  sync.Mutex
 	ids []string
@@ -31,7 +31,7 @@ func (a *told) String() string {
 	return strings.Join(a.ids, " ")
 }
 
-// follow opens a log whose entries it notes.
+// follow opens a log and records its entries.
 func follow(t *testing.T, s *memcluster.Store, told *told) engine.Log {
 	t.Helper()
 	l, err := s.OpenLog(t.Context(), "log", store.LogOptions{Appended: func(entries []store.Entry) {
@@ -47,7 +47,7 @@ func follow(t *testing.T, s *memcluster.Store, told *told) engine.Log {
 	return l.(engine.Log)
 }
 
-// A lost answer is of something that was done, which the same id finds; what fails is not done.
+// A step with a lost answer has its effect, which the same id finds; a step that fails has none.
 func TestAnswersAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memcluster.New().Open()
@@ -78,7 +78,7 @@ func TestAnswersAreLost(t *testing.T) {
 	})
 }
 
-// News take the latency; a deaf store has none until it asks, or hears again.
+// Notifications take the latency; a deaf store gets none until it makes a request, or is no longer deaf.
 func TestNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memcluster.New()
@@ -127,7 +127,7 @@ func TestNews(t *testing.T) {
 	})
 }
 
-// A lease that is outlived owns nothing; a request that takes longer than its context ends with it.
+// An outlived lease owns nothing; a request that takes longer than its context ends with it.
 func TestLeasesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memcluster.New()
@@ -152,7 +152,7 @@ func TestLeasesEnd(t *testing.T) {
 	})
 }
 
-// In a new epoch the last entries are gone and the old logs say so.
+// In a new epoch the last entries are gone, and the old logs return an error.
 func TestEpochs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memcluster.New()
@@ -164,7 +164,7 @@ func TestEpochs(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		h := engine.Hold{Shard: engine.Shard{Topic: engine.RetentionTopic}}
+		h := engine.ShardFence{Shard: engine.Shard{Topic: engine.RetentionTopic}}
 		lease, err := s.Join(t.Context(), "a", time.Hour, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -173,7 +173,7 @@ func TestEpochs(t *testing.T) {
 		if _, err := s.Establish(t.Context(), h.Shard.Topic, 1); err != nil {
 			t.Fatal(err)
 		}
-		if won, err := s.Claim(t.Context(), h.Fence, []engine.Hold{{Shard: h.Shard}}); len(won) != 1 || err != nil {
+		if won, err := s.Claim(t.Context(), h.Fence, []engine.ShardFence{{Shard: h.Shard}}); len(won) != 1 || err != nil {
 			t.Fatal(won, err)
 		}
 		if err := c.BeginEpoch(2); err != nil {

@@ -14,29 +14,29 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// maxRead bounds the bytes of what is read at once, but for one entry.
+// maxRead bounds the bytes of one read, except for a single larger entry.
 const maxRead = 8 << 20
 
-// A sharedLog is the log of one name in one generation of the cluster. The cluster's step guards it, but for
-// entries, which guards itself.
+// A sharedLog is the log with one name in one generation of the cluster. The cluster's step guards it, except
+// entries, which is safe for concurrent use.
 type sharedLog struct {
 	entries   store.EventLog
 	retention store.LogOptions
-	deleted   store.Position // up to where Retain has come
+	deleted   store.Position // position up to which Retain has deleted
 	followers []*Log
 }
 
-// A Log is an [engine.Log]: a log as one store knows it. What others append it is told of a moment later.
+// A Log is an [engine.Log]: one store's view of a log. It learns of other stores' appends a moment later.
 type Log struct {
 	s    *Store
 	name string
-	of   *sharedLog // never changes: in a new generation the name is opened again
+	of   *sharedLog // never changes: a new generation needs a new Log
 
-	mu       sync.Mutex // is held while Appended is called, so that it is told in order
+	mu       sync.Mutex // held while Appended is called, which ensures the order
 	appended func([]store.Entry)
 	told     store.Position
 	seen     time.Time // when the last look began
-	coming   bool      // news are under way
+	coming   bool      // a notification is on its way
 }
 
 var _ engine.Log = (*Log)(nil)
@@ -55,7 +55,7 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 		defer s.mu.Unlock()
 		l := s.logs[name]
 		if l == nil || l.of != of {
-			_, head, _ := of.entries.Bounds(ctx) // in memory: it does not fail
+			_, head, _ := of.entries.Bounds(ctx) // a log in memory never fails
 			l = &Log{s: s, name: name, of: of, told: head, seen: time.Now()}
 			s.logs[name] = l
 			of.followers = append(of.followers, l)
@@ -71,7 +71,7 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 	return l, nil
 }
 
-// log returns the log of that name in this generation, which has that retention from now on.
+// log returns the log with that name in this generation, and sets its retention.
 func (c *Cluster) log(name string, retention store.LogOptions) (*sharedLog, error) {
 	inner := fmt.Sprintf("%d %s", c.epoch, name)
 	entries, err := c.db.OpenLog(context.Background(), inner, retention)
@@ -85,8 +85,8 @@ func (c *Cluster) log(name string, retention store.LogOptions) (*sharedLog, erro
 	return c.logs[name], nil
 }
 
-// BeginEpoch begins a new generation, as a database does that was put back: of each log the last entries are
-// gone, as many as are said, and all leases and holds are over.
+// BeginEpoch begins a new generation, as a restored database does. It drops the last entries of each log, lost of
+// them, and ends all leases and holds.
 func (c *Cluster) BeginEpoch(lost int) error {
 	c.step <- struct{}{}
 	defer func() { <-c.step }()
@@ -120,7 +120,7 @@ func (c *Cluster) beginEpochs(lost int) error {
 	return nil
 }
 
-// append appends e, once where above is given; err may be what [store.Repeats] says.
+// append appends e; if above is not nil, as AppendOnce does. err may be an error of [store.Repeats].
 func (of *sharedLog) append(ctx context.Context, e store.Entry, above *store.Position) (a appended, err error) {
 	if above != nil {
 		a.at, a.fresh, err = of.entries.AppendOnce(ctx, e, *above)
@@ -131,7 +131,7 @@ func (of *sharedLog) append(ctx context.Context, e store.Entry, above *store.Pos
 	return a, err
 }
 
-// An appended is what append came to.
+// An appended is the result of append.
 type appended struct {
 	at    store.Position
 	fresh bool
@@ -150,7 +150,7 @@ func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Positio
 }
 
 func (l *Log) append(ctx context.Context, op string, e store.Entry, above *store.Position) (a appended, err error) {
-	var stands error // what was found is an answer too
+	var stands error // an existing entry is a result as well
 	err = l.s.do(ctx, op+" "+l.name, func(c *Cluster) error {
 		if c.logs[l.name] != l.of {
 			return engine.ErrNewEpoch
@@ -185,7 +185,7 @@ func (s *Store) AppendGroup(ctx context.Context, log string, group []store.Outgo
 			}
 			a, err := of.append(ctx, group[i].Entry, above)
 			if err != nil && !errors.Is(err, events.ErrIDReused) {
-				return nil, err // closed, as a whole
+				return nil, err // the cluster is closed
 			}
 			done[i] = engine.Appended{Position: a.at, Fresh: a.fresh, Err: err}
 		}
@@ -196,12 +196,12 @@ func (s *Store) AppendGroup(ctx context.Context, log string, group []store.Outgo
 	l := s.logs[log]
 	s.mu.Unlock()
 	if l != nil {
-		l.look(0) // who appends has it at once
+		l.look(0) // the appending store sees it immediately
 	}
 	return done, err
 }
 
-// tell sends the news of an append to everybody but who has appended.
+// tell notifies all followers except but, which has appended.
 func (of *sharedLog) tell(but *Log) {
 	for _, f := range of.followers {
 		if f != but {
@@ -210,7 +210,7 @@ func (of *sharedLog) tell(but *Log) {
 	}
 }
 
-// news has the log look at what was appended, after the latency.
+// news makes the log look for new entries, after the latency.
 func (l *Log) news() {
 	l.s.mu.Lock()
 	f, closed := l.s.faults, l.s.closed
@@ -239,7 +239,7 @@ func (l *Log) news() {
 	go arrive()
 }
 
-// reachable reports whether news come through.
+// reachable reports whether notifications arrive.
 func (s *Store) reachable(op string) bool {
 	s.mu.Lock()
 	f, closed := s.faults, s.closed
@@ -247,7 +247,7 @@ func (s *Store) reachable(op string) bool {
 	return !closed && !f.Deaf && (f.Fail == nil || f.Fail(op) == nil)
 }
 
-// look tells Appended of everything that it was not told of, but for what it was told of up to need already.
+// look delivers new entries to Appended. It does nothing if all entries up to need were already delivered.
 func (l *Log) look(need store.Position) (head store.Position) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -258,7 +258,7 @@ func (l *Log) look(need store.Position) (head store.Position) {
 	for {
 		b, err := l.of.entries.Read(context.Background(), l.told, 512)
 		if err != nil {
-			return l.told // closed, as a whole: nothing is told any more
+			return l.told // the cluster is closed: nothing is delivered any more
 		}
 		if len(b.Entries) == 0 {
 			l.told, l.seen = b.Head, began
@@ -279,7 +279,7 @@ func (l *Log) CatchUp(ctx context.Context, p store.Position) (store.Position, er
 	return l.look(0), nil
 }
 
-// same asks the cluster whether the log is of its generation.
+// same returns ErrNewEpoch unless the log is of the current generation.
 func (l *Log) same(ctx context.Context, op string) error {
 	return l.s.do(ctx, op+" "+l.name, func(c *Cluster) error {
 		if c.logs[l.name] != l.of {
@@ -289,7 +289,8 @@ func (l *Log) same(ctx context.Context, op string) error {
 	})
 }
 
-// Seen implements [engine.Log]. A log that is not deaf and has heard of everything is as one that looks now.
+// Seen implements [engine.Log]. If notifications arrive and every entry was delivered, the last look counts as made
+// now.
 func (l *Log) Seen() time.Time {
 	now := time.Now()
 	here := l.s.reachable("news " + l.name)
@@ -302,7 +303,7 @@ func (l *Log) Seen() time.Time {
 	return l.seen
 }
 
-// Read implements [store.EventLog]: it shows what Appended was told of.
+// Read implements [store.EventLog]. It returns the entries that Appended has seen.
 func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
 	if err := l.same(ctx, "Read"); err != nil {
 		return store.Batch{}, err
@@ -349,9 +350,8 @@ func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
 // Epoch implements [store.EventLog].
 func (l *Log) Epoch() uint64 { return l.of.entries.Epoch() }
 
-// Retain implements [engine.Shared]. In memory what retention no longer covers is gone at once: the steps only
-// follow it.
-func (s *Store) Retain(ctx context.Context, h engine.Hold, limit int) (more bool, err error) {
+// Retain implements [engine.Shared]. In memory, expired entries disappear immediately; Retain only follows that.
+func (s *Store) Retain(ctx context.Context, h engine.ShardFence, limit int) (more bool, err error) {
 	return ask(ctx, s, "Retain", func(c *Cluster) (more bool, err error) {
 		if h.Shard.Topic != engine.RetentionTopic {
 			return false, engine.ErrFenced

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// An outbox has the rows of committed transactions and what was put aside, both in the order of their ids.
+// An outbox holds the rows of committed transactions and the rejected ones, both in order of their ids.
 type outbox struct {
 	last     int64
 	rows     []row
@@ -28,14 +28,14 @@ type row struct {
 	out store.Outgoing
 }
 
-// A refused one is put aside.
+// A refused is an occurrence that was set aside.
 type refused struct {
 	row
 	at     time.Time
 	reason string
 }
 
-// A Transaction is an author's.
+// A Transaction is an author's transaction.
 type Transaction struct {
 	s    *Store
 	rows []row
@@ -44,7 +44,7 @@ type Transaction struct {
 // Begin begins a transaction.
 func (s *Store) Begin() *Transaction { return &Transaction{s: s} }
 
-// Emit puts the occurrence into the outbox once the transaction commits.
+// Emit adds the occurrence to the outbox when the transaction commits.
 func (t *Transaction) Emit(p store.Prepared) error {
 	return t.s.do(context.Background(), "Emit", func(c *Cluster) error {
 		c.outbox.last++
@@ -53,7 +53,7 @@ func (t *Transaction) Emit(p store.Prepared) error {
 	})
 }
 
-// Commit makes it visible.
+// Commit makes the occurrences visible.
 func (t *Transaction) Commit() error {
 	return t.s.do(context.Background(), "Commit", func(c *Cluster) error {
 		c.outbox.put(t.rows)
@@ -61,7 +61,7 @@ func (t *Transaction) Commit() error {
 	})
 }
 
-// Rollback forgets it.
+// Rollback discards the occurrences.
 func (t *Transaction) Rollback() error {
 	t.rows = nil
 	return nil
@@ -72,8 +72,8 @@ func (o *outbox) put(rows []row) {
 	sort.SliceStable(o.rows, func(i, j int) bool { return o.rows[i].id < o.rows[j].id })
 }
 
-// Sequence implements [engine.Outbox]. Check is called between two steps: it may ask the store.
-func (s *Store) Sequence(ctx context.Context, h engine.Hold, limit int, check func(context.Context, store.Outgoing) (fault, err error)) (engine.Sequenced, error) {
+// Sequence implements [engine.Outbox]. It calls check between two steps, so that check may call the store.
+func (s *Store) Sequence(ctx context.Context, h engine.ShardFence, limit int, check func(context.Context, store.Outgoing) (fault, err error)) (engine.Sequenced, error) {
 	if h.Shard.Topic != engine.OutboxTopic {
 		return engine.Sequenced{}, engine.ErrFenced
 	}
@@ -90,7 +90,7 @@ func (s *Store) Sequence(ctx context.Context, h engine.Hold, limit int, check fu
 	if err != nil {
 		return engine.Sequenced{}, err
 	}
-	waits := map[string]bool{} // logs whose next occurrence cannot be judged
+	waits := map[string]bool{} // logs whose next occurrence check could not decide
 	var judged []verdict
 	more := false
 	for _, v := range found {
@@ -125,19 +125,19 @@ func (s *Store) Sequence(ctx context.Context, h engine.Hold, limit int, check fu
 	s.mu.Lock()
 	logs := s.opened()
 	s.mu.Unlock()
-	for _, l := range logs { // who appends has it at once
+	for _, l := range logs { // the appending store sees it immediately
 		l.look(0)
 	}
 	return done, err
 }
 
-// A verdict is what is to become of a row.
+// A verdict is a row with its fault; nil if it can be moved.
 type verdict struct {
 	row
 	fault error
 }
 
-// deliverable returns why nothing may be moved to the log.
+// deliverable returns why occurrences cannot be moved to the log, or nil.
 func (c *Cluster) deliverable(log string) error {
 	switch {
 	case strings.HasPrefix(log, "/"):
@@ -148,14 +148,14 @@ func (c *Cluster) deliverable(log string) error {
 	return nil
 }
 
-// settle moves the row to its log, or puts it aside, unless somebody has done so.
+// settle moves the row to its log or sets it aside, unless that has happened meanwhile.
 func (c *Cluster) settle(ctx context.Context, v verdict, done *engine.Sequenced) error {
 	i := slices.IndexFunc(c.outbox.rows, func(r row) bool { return r.id == v.id })
 	if i < 0 {
 		return nil
 	}
 	if v.fault == nil {
-		of := c.logs[v.out.Log] // deliverable has seen to it
+		of := c.logs[v.out.Log] // deliverable has checked that it exists
 		var above *store.Position
 		if v.out.Once {
 			above = &v.out.Above
@@ -164,7 +164,7 @@ func (c *Cluster) settle(ctx context.Context, v verdict, done *engine.Sequenced)
 		switch {
 		case a.fresh:
 			of.tell(nil)
-		case errors.Is(err, events.ErrIDReused): // the entry that stands counts
+		case errors.Is(err, events.ErrIDReused): // the existing entry counts
 		case err != nil:
 			return err
 		}

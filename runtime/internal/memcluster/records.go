@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// change is do for a change of records, which takes a moment where [Cluster.Slow] says so; check comes before it.
+// change is like do for a change of records. It is delayed as [Cluster.Slow] says, after check.
 func (s *Store) change(ctx context.Context, op string, check, f func(c *Cluster) error) error {
 	return s.do(ctx, op, func(c *Cluster) error {
 		if check != nil {
@@ -49,7 +49,7 @@ func (s *Store) Admit(ctx context.Context, sub store.Subscription, q engine.Quot
 	return revision, err
 }
 
-// admitted returns a function that refuses one more than a quota has room for.
+// admitted returns a function that refuses a record beyond the quota.
 func admitted(q engine.Quota) func(own, all int, err error) error {
 	return func(own, all int, err error) error {
 		if err != nil {
@@ -185,16 +185,16 @@ func (s *Store) ForgetAction(ctx context.Context, key string) error {
 	return s.do(ctx, "ForgetAction", func(c *Cluster) error { return c.db.ForgetAction(ctx, key) })
 }
 
-// owned is a shard's records as its owner has them.
+// owned holds a shard's records, as seen by its owner.
 type owned struct {
 	s *Store
-	h engine.Hold
+	h engine.ShardFence
 }
 
 // Owned implements [engine.Shared].
-func (s *Store) Owned(h engine.Hold) engine.Owned { return owned{s, h} }
+func (s *Store) Owned(h engine.ShardFence) engine.Owned { return owned{s, h} }
 
-// held is the check of every write.
+// held checks the hold before a write.
 func (o owned) held(c *Cluster) error { return c.held(o.h) }
 
 // has reports whether the record belongs to the shard.
@@ -202,7 +202,7 @@ func (o owned) has(sub *store.Subscription) bool {
 	return sub.Event == o.h.Shard.Topic && sub.Shard == o.h.Shard.Number
 }
 
-// knows reports whether there is such a record in the shard.
+// knows reports whether the shard has a record with that id.
 func (o owned) knows(ctx context.Context, c *Cluster, id string) bool {
 	sub, ok, err := c.db.Subscription(ctx, id)
 	return err == nil && ok && o.has(&sub)

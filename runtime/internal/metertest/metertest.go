@@ -1,4 +1,4 @@
-// Package metertest has a meter for tests, which records the instruments that were made and what was measured.
+// Package metertest provides a meter for tests that records instruments and measurements.
 package metertest
 
 import (
@@ -13,10 +13,10 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 )
 
-// An Instrument is one that was made.
+// An Instrument describes a created instrument.
 type Instrument struct{ Name, Kind, Unit, Description string }
 
-// A Meter remembers. The zero value is ready to use.
+// A Meter records instruments and measurements. The zero value is ready to use.
 type Meter struct {
 	noop.Meter
 	mu          sync.Mutex
@@ -46,7 +46,7 @@ func (m *Meter) made(i Instrument) {
 	m.instruments[i.Name] = i
 }
 
-// Instruments are those that were made, by name.
+// Instruments returns the created instruments by name.
 func (m *Meter) Instruments() map[string]Instrument {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,8 +60,8 @@ func (m *Meter) Callbacks() int {
 	return len(m.callbacks)
 }
 
-// Key names what was measured: the instrument's name, and after a space its attributes as
-// key=value,key=value in order of their keys.
+// Key returns the key of a measurement: the instrument's name, a space, and its attributes as key=value,key=value
+// in the order of their keys.
 func Key(name string, set attribute.Set) string {
 	if set.Len() == 0 {
 		return name
@@ -78,14 +78,14 @@ func (m *Meter) add(name string, set attribute.Set, n int64) {
 	m.counted[Key(name, set)] += n
 }
 
-// Counted is what was added to counters, and how often histograms were given a value, by [Key].
+// Counted returns the sums of counters and the number of values of histograms, by [Key].
 func (m *Meter) Counted() map[string]int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.counted)
 }
 
-// Observed is what callbacks observe now, by [Key].
+// Observed runs the callbacks and returns the observed values, by [Key].
 func (m *Meter) Observed(t testing.TB) map[string]float64 {
 	m.mu.Lock()
 	callbacks := slices.Collect(maps.Values(m.callbacks))

@@ -16,17 +16,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// maxAttempts bounds how many addresses of one host are tried, so that a name with many addresses
-// cannot turn one request into a scan.
+// maxAttempts bounds how many addresses of one host are tried, so that a name with many addresses cannot turn one
+// request into a scan.
 const maxAttempts = 4
 
-// dial connects for plain http, which only an allowed origin may use.
+// dial connects for plain http, which is allowed only for allowed origins.
 func (g *Guard) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	return g.connect(ctx, "http", address, nil)
 }
 
-// dialTLS connects and agrees on TLS under the original host name. It is here and not left to
-// http.Transport so that a failure's stage is known for certain.
+// dialTLS connects and makes the TLS handshake with the original host name. http.Transport does not do it, so that the
+// stage of a failure is known.
 func (g *Guard) dialTLS(ctx context.Context, _, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -47,21 +47,21 @@ func (g *Guard) tlsConfig(serverName string) *tls.Config {
 		c.MinVersion = tls.VersionTLS12
 	}
 	if g.o.Loopback && isLoopback(serverName) {
-		c.InsecureSkipVerify = true // nobody is on the way
+		c.InsecureSkipVerify = true // traffic on loopback cannot be intercepted
 	}
 	c.NextProtos = []string{"http/1.1"}
 	return c
 }
 
-// isLoopback reports whether a host is localhost or an address of this machine.
+// isLoopback reports whether a host is localhost or a loopback address.
 func isLoopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
 }
 
-// connect resolves address, judges every address found, dials one of them, and with a TLS
-// configuration agrees on TLS. http.Transport detaches this work from the request that began it,
-// therefore it has the same time limit once more.
+// connect resolves address, checks every resolved address and dials one of them. If c is not nil, it also makes the TLS
+// handshake. http.Transport detaches this work from the request that started it, so it applies the time limit again
+// itself.
 func (g *Guard) connect(ctx context.Context, scheme, address string, c *tls.Config) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.o.Timeout)
 	defer cancel()
@@ -99,7 +99,7 @@ func handshake(ctx context.Context, conn net.Conn, c *tls.Config) (net.Conn, err
 	return secure, nil
 }
 
-// reach opens a connection to t by way of the checks, and of the proxy where there is one.
+// reach checks t and opens a connection to it, through the proxy if there is one.
 func (g *Guard) reach(ctx context.Context, t target) (net.Conn, error) {
 	if g.o.ProxyResolves && !t.addr.IsValid() {
 		if isLocalhost(t.host) && !g.allows(t) {
@@ -111,8 +111,8 @@ func (g *Guard) reach(ctx context.Context, t target) (net.Conn, error) {
 	if err != nil {
 		return nil, classify(ctx, StageLookup, err)
 	}
-	// One blocked address refuses all of them: an honest receiver has none, and trying the
-	// others would let a name choose per request.
+	// One blocked address rejects all of them: an honest receiver has none, and with the remaining ones a name could
+	// choose the address per request.
 	for _, a := range addrs {
 		if err := g.check(t, a); err != nil {
 			return nil, err
@@ -121,15 +121,14 @@ func (g *Guard) reach(ctx context.Context, t target) (net.Conn, error) {
 	return g.dialFirst(ctx, addrs, t.port)
 }
 
-// lookup returns the addresses of t, IPv4 first, because a host without a route for IPv6 is
-// commoner than the reverse.
+// lookup returns the addresses of t, IPv4 first, because hosts without an IPv6 route are more common than hosts without
+// an IPv4 route.
 func (g *Guard) lookup(ctx context.Context, t target) ([]netip.Addr, error) {
 	if t.addr.IsValid() {
 		return []netip.Addr{t.addr.Unmap()}, nil
 	}
 	if host := strings.ToLower(strings.TrimSuffix(t.host, ".")); host == "invalid" || strings.HasSuffix(host, ".invalid") {
-		// RFC 6761, section 6.4: such a name exists nowhere, and asking may take as long as a resolver
-		// likes.
+		// RFC 6761, section 6.4: such a name does not exist, and a resolver may take long to say so.
 		return nil, &net.DNSError{Err: "no such host", Name: t.host, IsNotFound: true}
 	}
 	found, err := g.o.Resolver.LookupNetIP(ctx, "ip", t.host)
@@ -148,7 +147,7 @@ func (g *Guard) lookup(ctx context.Context, t target) ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// dialFirst tries the addresses in order, each with its share of the time that is left.
+// dialFirst tries the addresses in order, each with its share of the remaining time.
 func (g *Guard) dialFirst(ctx context.Context, addrs []netip.Addr, port string) (net.Conn, error) {
 	if len(addrs) > maxAttempts {
 		addrs = addrs[:maxAttempts]
@@ -185,7 +184,7 @@ func (g *Guard) dialShare(ctx context.Context, address string, left int) (net.Co
 	return conn, nil
 }
 
-// tunnel connects to the proxy and asks it for address (RFC 9110, section 9.3.6).
+// tunnel connects to the proxy and requests a tunnel to address (RFC 9110, section 9.3.6).
 func (g *Guard) tunnel(ctx context.Context, address string) (net.Conn, error) {
 	p := g.o.Proxy
 	conn, err := g.o.DialContext(ctx, "tcp", proxyAddress(p))
@@ -201,7 +200,7 @@ func (g *Guard) tunnel(ctx context.Context, address string) (net.Conn, error) {
 		}
 		secure, err := handshake(ctx, conn, c)
 		if err != nil {
-			// To the subscriber a proxy that fails is a connection that was not made.
+			// To the subscriber, a failing proxy is a failed connection.
 			return nil, classify(ctx, StageConnect, errProxy)
 		}
 		conn = secure
@@ -223,7 +222,7 @@ func requestTunnel(conn net.Conn, p *url.URL, address string) error {
 	if err := req.Write(conn); err != nil {
 		return err
 	}
-	// The destination speaks only after we have, so the reader holds nothing back for it.
+	// The destination sends nothing before the client does, so the reader cannot buffer any of its data.
 	resp, err := http.ReadResponse(bufio.NewReader(&headReader{conn, maxHeader}), req)
 	if err != nil {
 		return err
@@ -234,7 +233,7 @@ func requestTunnel(conn net.Conn, p *url.URL, address string) error {
 	return nil
 }
 
-// A headReader bounds what a proxy may send before its tunnel is open.
+// A headReader limits how much a proxy may send before its tunnel is open.
 type headReader struct {
 	conn net.Conn
 	left int

@@ -14,29 +14,28 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A URLError refuses a callback URL (SUB-3). Reason speaks about the URL only and may be shown
-// to the caller who sent it.
+// A URLError rejects a callback URL (SUB-3). Reason describes only the URL and may be shown to the caller who sent it.
 type URLError struct {
 	Reason string
 }
 
-// Error gives the reason.
+// Error returns the reason.
 func (e *URLError) Error() string { return "netguard: url: " + e.Reason }
 
-// A BlockedError says that a destination lies in a block that may not be reached (SSRF-1). It
-// names internal addresses: it is for logs, not for subscribers.
+// A BlockedError reports that a destination is in a blocked address range (SSRF-1). It names internal addresses: it is
+// for logs, not for subscribers.
 type BlockedError struct {
 	Host  string
 	Addr  netip.Addr
 	Range Range
 }
 
-// Error names the host, the address and the block.
+// Error returns the host, the address and the range.
 func (e *BlockedError) Error() string {
 	return "netguard: " + e.Host + " is " + e.Addr.String() + ", " + e.Range.Name + " (" + e.Range.Source + ")"
 }
 
-// A Stage is how far a request came before it failed.
+// A Stage is the stage at which a request failed.
 type Stage string
 
 // The stages, in order.
@@ -47,19 +46,18 @@ const (
 	StageExchange Stage = "exchange"
 )
 
-// An Error is a request that got no usable answer. Its text is made of our own words and the
-// operating system's, never of what the endpoint sent (ERR-1): neither header nor body nor the
-// names in a certificate.
+// An Error is a request that did not get a usable answer. Its text consists of fixed words and the operating system's,
+// never of data that the endpoint sent (ERR-1): neither header nor body nor the names in a certificate.
 type Error struct {
-	// Category is what subscribers may be told.
+	// Category is the category that subscribers may see.
 	Category wire.Category
-	// Stage is how far the request came.
+	// Stage is the stage at which the request failed.
 	Stage Stage
 	// cause is a context error, a syscall.Errno, a *BlockedError or an error of this package.
 	cause error
 }
 
-// Error gives the category, the stage and the cause as far as it is our own.
+// Error returns the category, the stage and the cause.
 func (e *Error) Error() string {
 	s := "netguard: " + string(e.Category) + " at " + string(e.Stage)
 	if e.cause != nil {
@@ -71,8 +69,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause: a context error, a syscall.Errno, a [*BlockedError] or nil.
 func (e *Error) Unwrap() error { return e.cause }
 
-// CategoryOf returns the category of an error of [Guard.Fetch] or [Guard.Send] (ERR-1); "" for
-// nil and for a request that its own caller gave up, which says nothing about the endpoint.
+// CategoryOf returns the category of an error of [Guard.Fetch] or [Guard.Send] (ERR-1). It returns "" for nil, and for
+// a request that its caller cancelled, since that says nothing about the endpoint.
 func CategoryOf(err error) wire.Category {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return ""
@@ -84,7 +82,7 @@ func CategoryOf(err error) wire.Category {
 	return wire.ConnectionRefused
 }
 
-// Causes in words of our own, for errors whose text would repeat what the endpoint sent.
+// Causes in fixed words, for errors whose text would repeat data from the endpoint.
 var (
 	errNoAddress   = errors.New("the host has no address")
 	errLookup      = errors.New("the lookup failed")
@@ -98,8 +96,8 @@ var (
 	errProxy       = errors.New("the proxy did not open a tunnel")
 )
 
-// classify wraps err, met at stage, without its text. An Error passes unchanged, and so does the
-// caller's own cancellation.
+// classify converts an error at stage to an Error without its text. It returns an Error unchanged, and context.Canceled
+// if the caller cancelled.
 func classify(ctx context.Context, stage Stage, err error) error {
 	var known *Error
 	if errors.As(err, &known) {
@@ -136,7 +134,7 @@ func connectionCause(err error) error {
 	case errors.As(err, &errno):
 		return errno
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed),
-		errors.Is(err, context.Canceled): // by another request
+		errors.Is(err, context.Canceled): // cancelled by another request
 		return errClosed
 	case errors.Is(err, errProxy):
 		return errProxy

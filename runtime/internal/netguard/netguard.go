@@ -1,15 +1,14 @@
-// Package netguard makes outbound requests whose destination a stranger chose: endpoint
-// verification, well-known documents and webhook deliveries (SSRF-3). It reaches public addresses
-// only, unless the operator allows more.
+// Package netguard makes outbound requests to destinations that untrusted callers chose. Such requests are endpoint
+// verifications, fetches of well-known documents, and webhook deliveries (SSRF-3). It connects only to public
+// addresses, unless the operator allows more.
 //
-// Start with [New]. [Guard.CheckURL] judges a callback URL when it is handed in; [Guard.Send] and
-// [Guard.Fetch] make requests. The address is judged once more when a connection is made, on the
-// resolved address that is then dialed, so that a name which changes its mind between two lookups
-// gains nothing (SSRF-1). No redirect is followed, no proxy is taken from the environment, and an
-// answer is read to [MaxAnswer] bytes (SSRF-2). Errors say which [wire.Category] a failure belongs
-// to and repeat nothing that the endpoint sent (ERR-1).
+// Start with [New]. [Guard.CheckURL] checks a callback URL when it is registered; [Guard.Send] and [Guard.Fetch] make
+// requests. A connection checks the address again, on the resolved address that it then dials, so that a name that
+// changes between two lookups gains nothing (SSRF-1). Redirects are not followed, the environment's proxy is not used,
+// and an answer is read up to [MaxAnswer] bytes (SSRF-2). Errors have the [wire.Category] of a failure and repeat
+// nothing that the endpoint sent (ERR-1).
 //
-// [Blocked] is the address table by itself.
+// [Blocked] looks an address up in the table of blocked ranges.
 package netguard
 
 import (
@@ -30,7 +29,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Options configure a [Guard]; server.Callbacks has the same fields and says what they are for. The zero value reaches public
+// Options configures a [Guard]. server.Callbacks has the same fields and documents them. The zero value allows public
 // addresses over https.
 type Options struct {
 	AllowHosts, AllowOrigins    []string
@@ -54,10 +53,10 @@ type Options struct {
 	UserAgent string
 }
 
-// loopback are the blocks of this machine.
+// loopback lists the loopback ranges.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
-// maxIdle is how many idle connections are kept to all hosts together.
+// maxIdle is the maximum number of idle connections to all hosts together.
 const maxIdle = 4096
 
 // A Guard makes outbound requests. It is safe for concurrent use. Close it with [Guard.Close].
@@ -67,10 +66,13 @@ type Guard struct {
 	transport *http.Transport
 
 	mu      sync.RWMutex
-	origins map[string]int // how many times each is allowed
+	origins map[string]int // how many times each origin is allowed
 }
 
-// New makes a Guard, or says which option cannot be used.
+// Timeout returns the time limit of a request.
+func (g *Guard) Timeout() time.Duration { return g.o.Timeout }
+
+// New returns a Guard, or an error that names the invalid option.
 func New(o Options) (*Guard, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 5 * time.Second
@@ -121,8 +123,8 @@ func New(o Options) (*Guard, error) {
 		}
 	}
 	g.transport = &http.Transport{
-		// Proxy stays nil: the environment has no say (SSRF-2). HTTP/1.1 only, because one
-		// HTTP/2 connection that stalls would stall every delivery to its host.
+		// Proxy stays nil, so that the environment is ignored (SSRF-2). Only HTTP/1.1, because a stalled HTTP/2
+		// connection would stall every delivery to its host.
 		DialContext:            g.dial,
 		DialTLSContext:         g.dialTLS,
 		MaxIdleConns:           maxIdle,
@@ -136,17 +138,16 @@ func New(o Options) (*Guard, error) {
 	return g, nil
 }
 
-// Close closes the idle connections. Requests that are under way are not touched.
+// Close closes the idle connections. Requests in flight are not affected.
 func (g *Guard) Close() { g.transport.CloseIdleConnections() }
 
-// AllowOrigin allows one exact origin, such as https://receiver.test:8443 or http://127.0.0.1:9000,
-// from now until the returned function is called: its address is not judged, and an http origin
-// need not be https (SRV-8). Redirect, size and time rules stay. Anything beside scheme, host and
-// port is refused with a [*URLError].
+// AllowOrigin allows one exact origin, such as https://receiver.test:8443 or http://127.0.0.1:9000, until revoke is
+// called. Its address is not checked, and it may use http (SRV-8). The rules for redirects, sizes and times still
+// apply. An origin with anything except scheme, host and port is rejected with a [*URLError].
 func (g *Guard) AllowOrigin(origin string) (revoke func(), err error) {
 	u, err := url.Parse(origin)
 	if err != nil || u.User != nil || u.Host == "" || u.Path != "" || strings.ContainsAny(origin, "?#") {
-		return nil, &URLError{"an origin is scheme, host and port, nothing else"}
+		return nil, &URLError{"an origin is scheme, host and port, nothing more"}
 	}
 	if u.Scheme != "https" && u.Scheme != "http" {
 		return nil, &URLError{"an origin is https or http"}
@@ -177,12 +178,12 @@ func (g *Guard) allowsOrigin(t target) bool {
 	return g.origins[t.origin()] > 0
 }
 
-// allows reports whether t's address needs no judgement.
+// allows reports whether t's address need not be checked.
 func (g *Guard) allows(t target) bool {
 	return len(g.o.DenyPrefixes) == 0 && (g.hosts[t.host] || g.allowsOrigin(t))
 }
 
-// check judges one address of t.
+// check checks one address of t.
 func (g *Guard) check(t target, a netip.Addr) error {
 	a = a.Unmap()
 	for _, p := range g.o.DenyPrefixes {

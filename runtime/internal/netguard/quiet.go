@@ -9,34 +9,34 @@ import (
 	"sync"
 )
 
-// readBuffer is the size of the buffer that the transport reads a connection through.
+// readBuffer is the size of the transport's read buffer for a connection.
 const readBuffer = 1 << 10
 
-// A quietConn is heard only while an answer is due. http.Transport prints what an endpoint says at
-// any other time to the program's standard logger, and has no option against it; nothing of an
-// endpoint may get there (ERR-1). What comes unasked is thrown away and the connection has ended.
+// A quietConn delivers data only while an answer is due. http.Transport logs data that an endpoint sends at any other
+// time to the program's standard logger, and has no option to turn that off; no data of an endpoint may get there
+// (ERR-1). A quietConn discards unsolicited data and ends the connection.
 //
-// An answer is due from the first byte of a request until the transport has put the connection back.
-// Bytes that follow an answer must not reach the transport's buffer either, and where an answer ends
-// is known to the transport alone. Therefore it is given no more than it is sure to use: a line of
-// the head, or a byte, or into a slice larger than its buffer, which is the body's own, all there is.
+// An answer is due from the first byte of a request until the transport has put the connection back. Bytes after an
+// answer must not reach the transport's buffer either, and only the transport knows where an answer ends. Therefore
+// Read returns no more than the transport is certain to use: a line of the head, or one byte, or all data if the slice
+// is larger than the transport's buffer, since that is the body's reader.
 type quietConn struct {
 	net.Conn
 
 	mu sync.Mutex
-	// taken, asked and put count requests: this connection was chosen for them, their first byte
-	// was written, the connection was put back. They may be reported late, but all are.
+	// taken, asked and put count requests: this connection was chosen for them, their first byte was written, the
+	// connection was put back. The reports may be late, but all arrive.
 	taken, asked, put int
 	ended             bool
 	head              bool // the answer's head is being read
 	text              bool // the head's current line is not blank
 	pending           []byte
-	err               error // what comes after pending
+	err               error // the error after pending
 
 	store [readBuffer]byte
 }
 
-// listening returns a context whose request tells the connection it uses when it begins and ends.
+// listening returns a context whose request reports its start and end to its connection.
 func listening(ctx context.Context) context.Context {
 	var c *quietConn
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -64,11 +64,11 @@ func (c *quietConn) putBack() {
 	defer c.mu.Unlock()
 	c.put++
 	if len(c.pending) > 0 {
-		c.ended = true // it must not pass for the next request's answer
+		c.ended = true // it must not be taken for the next request's answer
 	}
 }
 
-// Write sends p; the first one after the connection was chosen for a request makes an answer due.
+// Write sends p. The first call after the connection was chosen for a request makes an answer due.
 func (c *quietConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	if c.asked < c.taken {
@@ -78,13 +78,13 @@ func (c *quietConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Read gives what came of the answer that is due, or io.EOF when something came unasked.
+// Read returns data of the answer that is due, or io.EOF after unsolicited data.
 func (c *quietConn) Read(p []byte) (int, error) {
 	c.mu.Lock()
 	fill := len(c.pending) == 0 && c.err == nil && len(p) > 0
 	c.mu.Unlock()
 	if fill {
-		// Here the connection is waited on while it is idle.
+		// An idle connection waits here.
 		n, err := c.Conn.Read(c.store[:])
 		c.mu.Lock()
 		c.pending, c.err = c.store[:n], err
@@ -104,7 +104,7 @@ func (c *quietConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// safe is how many pending bytes the transport is sure to use when it reads into size bytes.
+// safe returns how many pending bytes the transport is certain to use when it reads into size bytes.
 func (c *quietConn) safe(size int) int {
 	if !c.head {
 		if size > readBuffer {
@@ -120,7 +120,7 @@ func (c *quietConn) safe(size int) int {
 	n = min(n, size)
 	c.text = c.text || len(bytes.Trim(c.pending[:n], " \t\r\n")) > 0
 	if n == end {
-		// An interim answer's head ends here too; then the final one's goes by single bytes.
+		// The head of an interim response ends here as well; then the final head is read by single bytes.
 		c.head, c.text = c.text, false
 	}
 	return n

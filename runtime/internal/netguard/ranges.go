@@ -5,30 +5,29 @@ import (
 	"net/netip"
 )
 
-// A Range is a block of addresses that no outbound request may reach unless it is allowed.
+// A Range is a range of addresses that outbound requests must not reach unless it is allowed.
 type Range struct {
-	// Prefix is the block.
+	// Prefix is the range.
 	Prefix netip.Prefix
-	// Name is what the registry calls it.
+	// Name is the registry's name of the range.
 	Name string
-	// Source is the document that sets it aside, for example "RFC 1918".
+	// Source is the document that reserves it, for example "RFC 1918".
 	Source string
 
-	// embeds is where an IPv4 address lies inside an address of this block. Such a block is
-	// judged by that address alone; 0 means that the whole block is blocked.
+	// embeds is the offset of an IPv4 address within an address of this range. Only the embedded
+	// address is then checked; 0 means that the whole range is blocked.
 	embeds int
 }
 
-// atEnd marks a Range whose last four bytes are an IPv4 address.
+// atEnd is the embeds of a Range whose last four bytes are an IPv4 address.
 const atEnd = 12
 
-// ranges is the one table. Its rows are those of the IANA special-purpose address registries,
-// multicast, and what lies outside of IPv6 global unicast. Rows that the registries list as
-// globally reachable inside a reserved block (anycast services such as 192.0.0.9/32 and
-// 2001:1::1/128) have no row that frees them, because no receiver of webhooks lives there.
+// ranges is the only table of blocked ranges. Its rows are the IANA special-purpose address registries, multicast, and
+// everything outside IPv6 global unicast. The registries list some addresses within reserved ranges as globally
+// reachable (anycast services such as 192.0.0.9/32 and 2001:1::1/128); the table does not exempt them, because they
+// never host receivers of webhooks.
 //
-// The first row that contains an address decides, so the rows that embed come before the rows
-// that contain them.
+// The first row that contains an address decides, so embedding rows come before the rows that contain them.
 var ranges = []Range{
 	row("0.0.0.0/8", "This network", "RFC 791"),
 	row("10.0.0.0/8", "Private-Use", "RFC 1918"),
@@ -74,14 +73,14 @@ var ranges = []Range{
 	row("fe80::/10", "Link-Local Unicast", "RFC 4291"),
 	row("fec0::/10", "Deprecated (Site-Local)", "RFC 3879"),
 	row("ff00::/8", "Multicast", "RFC 4291"),
-	// What is left outside of 2000::/3 is not assigned to anybody.
+	// The rest outside 2000::/3 is unassigned.
 	row("::/3", "Outside of Global Unicast", "RFC 4291"),
 	row("4000::/2", "Outside of Global Unicast", "RFC 4291"),
 	row("8000::/1", "Outside of Global Unicast", "RFC 4291"),
 }
 
-// isatap is no block: any prefix may carry an interface identifier that embeds an IPv4 address
-// and sends what is addressed to it through a tunnel to that address.
+// isatap is not a range: any prefix may have an interface identifier that embeds an IPv4 address, and packets to it are
+// tunneled to that address.
 var isatap = Range{Prefix: netip.MustParsePrefix("::/0"), Name: "ISATAP", Source: "RFC 5214", embeds: atEnd}
 
 func row(prefix, name, source string) Range {
@@ -94,13 +93,13 @@ func embedding(prefix, name, source string) Range {
 	return r
 }
 
-// Ranges returns the table in the order in which it is searched.
+// Ranges returns the table in search order.
 func Ranges() []Range { return append([]Range(nil), ranges...) }
 
-// Blocked reports whether a is an address that no outbound request may reach, and the row that
-// says so (SSRF-1). IPv4-mapped, NAT64 (64:ff9b::/96) and ISATAP addresses are judged by the IPv4
-// address inside them; 6to4, Teredo, IPv4-compatible and local-use NAT64 addresses are blocked
-// whatever is inside. An invalid address and one with a zone are blocked.
+// Blocked reports whether outbound requests must not reach a, and returns the row that blocks it (SSRF-1). IPv4-mapped,
+// NAT64 (64:ff9b::/96) and ISATAP addresses are checked by their embedded IPv4 address. 6to4, Teredo, IPv4-compatible
+// and local-use NAT64 addresses are blocked regardless of the embedded address. Invalid addresses and addresses with a
+// zone are blocked.
 func Blocked(a netip.Addr) (Range, bool) {
 	if !a.IsValid() || a.Zone() != "" {
 		return Range{Name: "Invalid or zoned address", Source: "RFC 4007"}, true

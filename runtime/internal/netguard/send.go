@@ -12,48 +12,45 @@ import (
 )
 
 const (
-	// MaxAnswer is how much of an answer's body is read, in bytes (SSRF-2).
+	// MaxAnswer is how many bytes of an answer's body are read (SSRF-2).
 	MaxAnswer = 8 << 10
 
 	maxHeader = 16 << 10
-	// drainTime is how long [Guard.Send] reads on for the connection's sake.
+	// drainTime is how long [Guard.Send] keeps reading so that the connection can be reused.
 	drainTime = time.Second
 )
 
-// An Answer is what an endpoint answered. Nothing of it may be shown to a subscriber but the
-// category of its status (ERR-1).
+// An Answer is an endpoint's answer. Only the category of its status may be shown to a subscriber (ERR-1).
 type Answer struct {
-	// Status is the HTTP status code; redirects are reported like any other.
+	// Status is the HTTP status code; redirects are reported like any other status.
 	Status int
-	// Header is for the caller's own use, such as Retry-After and Cache-Control.
+	// Header is for the caller's use, for example of Retry-After and Cache-Control.
 	Header http.Header
 	// Body is the body up to MaxAnswer bytes; nil from [Guard.Send].
 	Body []byte
-	// Truncated tells that the body was longer.
+	// Truncated says whether the body was longer.
 	Truncated bool
 }
 
-// Category is the category of the answer's status, "" for success.
+// Category returns the category of the answer's status, "" for success.
 func (a *Answer) Category() wire.Category { return wire.CategoryOfStatus(a.Status) }
 
-// Send makes a request of whose answer only the status matters, such as a delivery. The body is read to
-// MaxAnswer bytes or for a second, so that the connection can be used again, and thrown away; an error
-// while it is read is no error of Send.
+// Send makes a request, such as a delivery, whose status alone matters. It reads and discards the body up to MaxAnswer
+// bytes or for a second, so that the connection can be reused. It ignores errors of that.
 //
-// Errors are of type [*Error], or [*URLError] for a request that may not be made, or the caller's
-// own context.Canceled.
+// Errors are an [*Error], a [*URLError] if the request is not allowed, or context.Canceled if the caller cancelled.
 func (g *Guard) Send(req *http.Request) (*Answer, error) {
 	return g.do(req, func(_ context.Context, resp *http.Response, _ *Answer) error {
 		t := time.AfterFunc(drainTime, func() { resp.Body.Close() })
 		defer t.Stop()
-		// Reading one byte more than the bound finds the end of a body of exactly that size.
+		// One byte more than the limit reaches the end of a body of exactly that size.
 		_, _ = io.CopyN(io.Discard, resp.Body, MaxAnswer+1)
 		return nil
 	})
 }
 
-// Fetch makes a request whose answer is read, such as a challenge or a well-known document. An
-// answer whose body does not arrive in time is an error. Errors are those of [Guard.Send].
+// Fetch makes a request whose body matters, such as a challenge or a well-known document. A body that does not arrive
+// in time is an error. Errors are those of [Guard.Send].
 func (g *Guard) Fetch(req *http.Request) (*Answer, error) {
 	return g.do(req, func(ctx context.Context, resp *http.Response, a *Answer) error {
 		body, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
@@ -84,7 +81,7 @@ func (g *Guard) do(req *http.Request, read func(context.Context, *http.Response,
 		return nil, classify(ctx, StageExchange, err)
 	}
 	defer resp.Body.Close()
-	// An endpoint that answers because the connection is being closed on it has not answered.
+	// A response that arrives while the connection is being closed does not count.
 	if err := ctx.Err(); err != nil {
 		return nil, classify(ctx, StageExchange, err)
 	}
@@ -95,13 +92,13 @@ func (g *Guard) do(req *http.Request, read func(context.Context, *http.Response,
 	return a, nil
 }
 
-// maxShared is how often a request is made again after another one has closed its connection.
+// maxShared is how many times a request is made if other requests close its connection.
 const maxShared = 3
 
-// roundTrip makes the request. The transport by itself follows no redirect and keeps no cookie. But it hands a
-// connection on a moment before the request on it returns, and a request that is given up in that moment closes the
-// connection under its next user, who is told that it was itself given up (net/http, persistConn.cancelRequest). Who
-// was not is served again.
+// roundTrip makes the request. The transport itself does not follow redirects or keep cookies. But it reuses a
+// connection slightly before the request on it returns, and cancelling that request then closes the connection under
+// its next user, which fails as if it were cancelled itself (net/http, persistConn.cancelRequest). roundTrip retries a
+// request that was not cancelled.
 func (g *Guard) roundTrip(req *http.Request) (resp *http.Response, err error) {
 	for range maxShared {
 		resp, err = g.transport.RoundTrip(req.WithContext(listening(req.Context())))

@@ -10,20 +10,19 @@ import (
 	"time"
 )
 
-// MaxURL is the longest callback URL in bytes.
+// MaxURL is the maximum length of a callback URL in bytes.
 const MaxURL = 2048
 
-// checkTime bounds the lookup of CheckURL, so that it and a verification after it fit into the
-// ten seconds that a subscribe call may take (VER-2).
+// checkTime bounds the lookup of CheckURL, so that it and a verification after it fit into the ten seconds of a
+// subscribe call (VER-2).
 const checkTime = 2 * time.Second
 
-// ParseURL checks the form of a callback URL (SUB-3): absolute https (or an allowed http origin),
-// no userinfo, no fragment, and a host that every reader of it reads alike. IPv4 addresses are
-// four decimal numbers, IPv6 addresses have brackets and no zone, names are ASCII letters, digits,
-// hyphens and underscores (international names in their xn-- form), with at most one dot at the
-// end. It looks nothing up. Errors are of type [*URLError].
+// ParseURL checks the form of a callback URL without a lookup (SUB-3). It must be absolute https (or an allowed http
+// origin), without userinfo and fragment, and with a host that all parsers read in the same way. IPv4 addresses are
+// four decimal numbers, IPv6 addresses have brackets and no zone, names are ASCII letters, digits, hyphens and
+// underscores (international names in their xn-- form), with at most one trailing dot. Errors are of type [*URLError].
 //
-// The URL is not normalized: its text belongs to a subscription's key byte for byte (SUB-4).
+// The URL is not normalized: its text is part of a subscription's key byte for byte (SUB-4).
 func (g *Guard) ParseURL(raw string) (*url.URL, error) {
 	if len(raw) > MaxURL {
 		return nil, &URLError{"has " + strconv.Itoa(len(raw)) + " bytes, more than " + strconv.Itoa(MaxURL)}
@@ -57,11 +56,10 @@ func (g *Guard) ParseURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// CheckURL is ParseURL, then asks where the host is at this moment: one blocked address among
-// those it resolves to refuses the URL, and nothing is connected to (SUB-3). Allowed hosts and
-// origins are not looked up. A lookup that fails or takes too long refuses nothing: that is for
-// the connection to find out, and the address is checked again there. Errors are of type
-// [*URLError], or ctx's own.
+// CheckURL calls ParseURL and then looks the host up. One blocked address among the results rejects the URL; CheckURL
+// does not connect to any (SUB-3). Allowed hosts and origins are not looked up. A lookup that fails or times out does
+// not reject the URL: a connection will fail, and always repeats the check. Errors are of type [*URLError], or ctx's
+// error.
 func (g *Guard) CheckURL(ctx context.Context, raw string) (*url.URL, error) {
 	u, err := g.ParseURL(raw)
 	if err != nil {
@@ -94,15 +92,15 @@ func (g *Guard) CheckURL(ctx context.Context, raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// A target is where a request goes, in the form in which allow-lists are compared.
+// A target is the destination of a request, in the form that allow-lists use.
 type target struct {
 	scheme string
-	host   string     // lower case, no brackets, no dot at the end
-	addr   netip.Addr // of a literal host, else invalid
+	host   string     // lower case, without brackets and trailing dot
+	addr   netip.Addr // of a literal host, otherwise invalid
 	port   string
 }
 
-// origin is scheme://host:port, always with the port.
+// origin returns scheme://host:port, always with the port.
 func (t target) origin() string { return t.scheme + "://" + t.address() }
 
 func (t target) address() string { return net.JoinHostPort(t.host, t.port) }
@@ -127,8 +125,8 @@ func targetOf(u *url.URL) (target, error) {
 	return t, err
 }
 
-// parseHost reads a host strictly. What looks like a number but is not an address in its usual
-// form is refused, because resolvers and proxies disagree about it: 127.1, 0x7f000001, 0177.0.0.1.
+// parseHost parses a host strictly. It rejects hosts that look like a number but are not a usual address, because
+// resolvers and proxies disagree about them: 127.1, 0x7f000001, 0177.0.0.1.
 func parseHost(host string, bracketed bool) (string, netip.Addr, error) {
 	odd := &URLError{"has an odd host"}
 	if bracketed {
@@ -169,8 +167,8 @@ func isLabel(s string) bool {
 	return true
 }
 
-// isNumeric reports whether a last label makes readers take the whole host for an IPv4 address
-// (WHATWG URL, "ends in a number").
+// isNumeric reports whether the last label makes parsers read the whole host as an IPv4 address (WHATWG URL, "ends in a
+// number").
 func isNumeric(label string) bool {
 	if hex, ok := strings.CutPrefix(label, "0x"); ok {
 		return strings.Trim(hex, "0123456789abcdef") == ""
@@ -178,7 +176,7 @@ func isNumeric(label string) bool {
 	return strings.Trim(label, "0123456789") == ""
 }
 
-// isLocalhost reports whether RFC 6761 gives name to the loopback interface.
+// isLocalhost reports whether RFC 6761 assigns name to the loopback interface.
 func isLocalhost(name string) bool {
 	return name == "localhost" || strings.HasSuffix(name, ".localhost")
 }

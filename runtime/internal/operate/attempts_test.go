@@ -36,7 +36,7 @@ func TestSRV8Attempts(t *testing.T) {
 		before, err := b.Get(ctx, ann)
 		must(t, err)
 		r.all()
-		made, err := b.SendAgain(ctx, ann, "1")
+		made, err := b.SendAgain(ctx, ann, "1", time.Time{})
 		if err != nil || made.Number != 3 || made.Status/100 != 2 || made.Category != "" || made.AskedBy == "" {
 			t.Fatalf("%+v %v", made, err)
 		}
@@ -54,13 +54,13 @@ func TestSRV8Attempts(t *testing.T) {
 		if got, err := b.Attempts(ctx, bob); err != nil || len(got) != 2 {
 			t.Errorf("of the other one: %+v %v", got, err)
 		}
-		missing(t, "an unknown occurrence", errorOf(b.SendAgain(ctx, ann, "2")))
-		missing(t, "an unknown subscription", errorOf(b.SendAgain(ctx, "sub_x", "1")))
+		missing(t, "an unknown occurrence", errorOf(b.SendAgain(ctx, ann, "2", time.Time{})))
+		missing(t, "an unknown subscription", errorOf(b.SendAgain(ctx, "sub_x", "1", time.Time{})))
 		missing(t, "attempts of an unknown subscription", errorOf(b.Attempts(ctx, "sub_x")))
 		must(t, b.End(ctx, ann, nil))
 		settle(time.Second)
 		r.all()
-		missing(t, "after its end", errorOf(b.SendAgain(ctx, ann, "1")))
+		missing(t, "after its end", errorOf(b.SendAgain(ctx, ann, "1", time.Time{})))
 		missing(t, "attempts after its end", errorOf(b.Attempts(ctx, ann)))
 		r.want(t, "nothing is sent for what is not there")
 	})
@@ -78,7 +78,7 @@ func TestSRV8AttemptsOff(t *testing.T) {
 		if got, err := b.Attempts(t.Context(), id); err != nil || len(got) != 0 {
 			t.Errorf("%+v %v", got, err)
 		}
-		missing(t, "again", errorOf(b.SendAgain(t.Context(), id, "1")))
+		missing(t, "again", errorOf(b.SendAgain(t.Context(), id, "1", time.Time{})))
 		r.want(t, "once", "1")
 	})
 }
@@ -101,17 +101,17 @@ func TestSRV8SendAgainBesideARetry(t *testing.T) {
 		settle(time.Second)
 		refused := make(chan error)
 		go func() {
-			_, err := b.SendAgain(t.Context(), id, "1")
+			_, err := b.SendAgain(t.Context(), id, "1", time.Time{})
 			refused <- err
 		}()
 		settle(time.Millisecond)
-		if _, err := b.SendAgain(t.Context(), id, "1"); !errors.Is(err, operator.ErrUnderWay) {
+		if _, err := b.SendAgain(t.Context(), id, "1", time.Time{}); !errors.Is(err, operator.ErrUnderWay) {
 			t.Errorf("beside another one: %v", err)
 		}
 		close(release)
 		must(t, <-refused)
 		r.on(nil)
-		if made, err := b.SendAgain(t.Context(), id, "1"); err != nil || made.Number != 3 || made.Category != "" {
+		if made, err := b.SendAgain(t.Context(), id, "1", time.Time{}); err != nil || made.Number != 3 || made.Category != "" {
 			t.Fatalf("%+v, %v", made, err)
 		}
 		settle(15 * time.Minute)
@@ -127,7 +127,7 @@ func TestSRV8SendAgainBesideARetry(t *testing.T) {
 		e.Emit(incident{ID: "2"})
 		settle(time.Minute)
 		r.want(t, "the next one", "2")
-		if _, err := b.SendAgain(t.Context(), id, "1"); !errors.Is(err, events.ErrNotFound) || !strings.Contains(err.Error(), "no longer in the log") {
+		if _, err := b.SendAgain(t.Context(), id, "1", time.Time{}); !errors.Is(err, events.ErrNotFound) || !strings.Contains(err.Error(), "no longer in the log") {
 			t.Errorf("an evicted one: %v", err)
 		}
 	})
@@ -141,14 +141,14 @@ func TestSRV8AttemptsFail(t *testing.T) {
 		b.event("e", true)
 		id := b.subscribe("ann")
 		st.failAttempts(errTest)
-		for _, err := range []error{errorOf(b.Attempts(t.Context(), id)), errorOf(b.SendAgain(t.Context(), id, "1"))} {
+		for _, err := range []error{errorOf(b.Attempts(t.Context(), id)), errorOf(b.SendAgain(t.Context(), id, "1", time.Time{}))} {
 			if !errors.Is(err, errTest) || !strings.HasPrefix(err.Error(), "reading the attempts of subscription "+id+": ") {
 				t.Error(err)
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := b.SendAgain(ctx, id, "1"); !errors.Is(err, context.Canceled) {
+		if _, err := b.SendAgain(ctx, id, "1", time.Time{}); !errors.Is(err, context.Canceled) {
 			t.Errorf("a caller who has gone: %v", err)
 		}
 	})

@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -17,24 +16,22 @@ import (
 )
 
 const (
-	// maxAuditText bounds a text of an entry, in bytes.
+	// maxAuditText limits a text of an entry, in bytes.
 	maxAuditText = 1024
-	// auditLook is how many entries one call looks at, auditBatch how many it reads at once.
+	// auditLook is the number of entries that one call examines; auditBatch is the number of entries per read.
 	auditLook  = 10_000
 	auditBatch = 500
-	// noteTime bounds the noting of what nobody waits for.
-	noteTime = 10 * time.Second
-	// clocks is how far the clocks of processes may differ: entries are in order within it.
+	// clocks is the tolerated difference between the clocks of processes. Entries may be out of order by that much.
 	clocks = time.Hour
 )
 
-// An auditLog is the log of what operators did, opened when it is needed first.
+// An auditLog is the log of operator actions, opened on first use.
 type auditLog struct {
 	mu  sync.Mutex
 	log store.EventLog
 }
 
-// audit opens the log. Nobody holds mu for longer than the store takes to open one.
+// audit opens the log on first use. It holds mu only while the store opens the log.
 func (a *Admin) audit(ctx context.Context) (store.EventLog, error) {
 	a.noted.mu.Lock()
 	defer a.noted.mu.Unlock()
@@ -54,7 +51,7 @@ func (a *Admin) Note(ctx context.Context, e operator.AuditEntry) error {
 		return err
 	}
 	e.Position = 0
-	for _, text := range []*string{&e.Actor, &e.Verb, &e.Subscription, &e.Connection, &e.Rejected, &e.Task, &e.Host, &e.Principal, &e.Event, &e.EventID,
+	for _, text := range []*string{&e.Actor, &e.Verb, &e.Subscription, &e.Connection, &e.Rejected, &e.Principal, &e.Event, &e.EventID,
 		&e.Asked, &e.Key, &e.Outcome} {
 		if len(*text) > maxAuditText {
 			*text = strings.ToValidUTF8((*text)[:maxAuditText], "")
@@ -65,27 +62,6 @@ func (a *Admin) Note(ctx context.Context, e operator.AuditEntry) error {
 		_, err = log.Append(ctx, store.Entry{EventID: "audit_" + rand.Text(), Timestamp: events.NewTime(e.At), Data: data})
 	}
 	return wrapped("noting what an operator did", err)
-}
-
-// noteEnd notes what a task came to, and why where it has ended early.
-func (a *Admin) noteEnd(ctx context.Context, t *task, at time.Time, why string) {
-	a.tasks.mu.Lock()
-	done := t.Task
-	a.tasks.mu.Unlock()
-	how := "ended"
-	if done.Cancelled {
-		how = "cancelled"
-	}
-	e := operator.AuditEntry{At: at, Actor: done.Actor, Verb: string(done.Verb), Task: done.ID, Host: done.Filter.Host, Principal: done.Filter.Principal,
-		Event: done.Filter.Event, Outcome: fmt.Sprintf("%s: %d of %d done, %d skipped, %d failed", how, done.Done, done.Total, done.Skipped, done.Failed)}
-	if last := cmp.Or(why, done.Error); last != "" {
-		e.Outcome += "; " + last
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
-	defer cancel()
-	if err := a.Note(ctx, e); err != nil {
-		a.o.Log.Internal(ctx, "noting the end of a task", err)
-	}
 }
 
 func (a *Admin) Audit(ctx context.Context, f operator.AuditFilter, before store.Position, limit int) (found []operator.AuditEntry, next store.Position, err error) {
@@ -102,7 +78,7 @@ func (a *Admin) Audit(ctx context.Context, f operator.AuditFilter, before store.
 	}
 	limit = max(limit, 1)
 	for left := auditLook; before > oldest && left > 0; {
-		from := max(oldest, before-min(before, auditBatch)) - 1 // before the first one of the batch
+		from := max(oldest, before-min(before, auditBatch)) - 1 // before the first entry of the batch
 		some, err := between(ctx, log, from, before-1)
 		if err != nil {
 			return nil, 0, fmt.Errorf("reading the audit log: %w", err)
@@ -128,8 +104,8 @@ func (a *Admin) Audit(ctx context.Context, f operator.AuditFilter, before store.
 	return found, next, nil
 }
 
-// between reads the entries after a position and up to another one. What does not decode is passed over: somebody else
-// wrote it.
+// between reads the entries after a position up to another one. It skips entries that do not decode: other software
+// wrote them.
 func between(ctx context.Context, log store.EventLog, after, to store.Position) (list []operator.AuditEntry, err error) {
 	for after < to {
 		b, err := log.Read(ctx, after, int(to-after))
@@ -137,7 +113,7 @@ func between(ctx context.Context, log store.EventLog, after, to store.Position) 
 			return nil, err
 		}
 		if len(b.Entries) == 0 {
-			break // evicted meanwhile
+			break // evicted in the meantime
 		}
 		for i := range b.Entries {
 			var e operator.AuditEntry

@@ -36,7 +36,7 @@ func TestSRV8Audit(t *testing.T) {
 		}
 		began := time.Now()
 		for i, e := range []operator.AuditEntry{{Actor: "olga", Verb: "pause", Subscription: "s1", Principal: "ann", Event: "e"}, {Actor: "ivan", Verb: "send", Subscription: "s1", EventID: "evt"},
-			{Actor: "olga", Verb: "send", Subscription: "s2", Task: "t"}, {Actor: "olga", Verb: "pause", Outcome: strings.Repeat("ö", maxAuditText)}} {
+			{Actor: "olga", Verb: "send", Subscription: "s2"}, {Actor: "olga", Verb: "pause", Outcome: strings.Repeat("ö", maxAuditText)}} {
 			e.Key, e.At = fmt.Sprint(i+1), began.Add(time.Duration(i)*2*time.Hour)
 			must(t, b.Note(ctx, e))
 		}
@@ -50,7 +50,7 @@ func TestSRV8Audit(t *testing.T) {
 			want string
 		}{{operator.AuditFilter{}, "4 3 2 1"}, {operator.AuditFilter{Actor: "olga"}, "4 3 1"}, {operator.AuditFilter{Actor: "olga", Verb: "pause"}, "4 1"},
 			{operator.AuditFilter{Subscription: "s1"}, "2 1"}, {operator.AuditFilter{Principal: "ann"}, "1"}, {operator.AuditFilter{Event: "e"}, "1"},
-			{operator.AuditFilter{EventID: "evt"}, "2"}, {operator.AuditFilter{Task: "t"}, "3"}, {operator.AuditFilter{Actor: "ol"}, ""},
+			{operator.AuditFilter{EventID: "evt"}, "2"}, {operator.AuditFilter{Subscription: "s2"}, "3"}, {operator.AuditFilter{Actor: "ol"}, ""},
 			{operator.AuditFilter{Since: began.Add(2 * time.Hour)}, "4 3 2"}, {operator.AuditFilter{Since: began.Add(time.Minute)}, "4 3 2"}} {
 			all, next, err := b.Audit(ctx, c.f, 0, 100)
 			if audited(all) != c.want || next != 0 || err != nil {
@@ -94,30 +94,6 @@ func TestSRV8AuditLook(t *testing.T) {
 		}
 		if all, next, err = b.Audit(t.Context(), f, next, 1); audited(all) != "1" || next != 0 || err != nil {
 			t.Errorf("%+v %d %v", all, next, err)
-		}
-	})
-}
-
-// A task's end is noted, on behalf of who began it.
-func TestSRV8AuditOfTasks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBed(t, setup{r: receive(t)})
-		b.event("e", true)
-		b.at("ann", "/a")
-		b.at("bob", "/b")
-		slow, err := b.Begin(operator.WithActor(t.Context(), "olga"), operator.Bulk{Verb: operator.BulkPause, Filter: operator.Filter{Event: "e"}, PerSecond: 0.01})
-		must(t, err)
-		settle(time.Second)
-		must(t, b.Cancel(t.Context(), slow.ID))
-		b.running.Wait()
-		quick, err := b.Begin(operator.WithActor(t.Context(), "ivan"), operator.Bulk{Verb: operator.BulkUnpause})
-		must(t, err)
-		b.running.Wait()
-		all, _, err := b.Audit(t.Context(), operator.AuditFilter{}, 0, 10)
-		must(t, err)
-		if len(all) != 2 || all[0].Task != quick.ID || all[0].Actor != "ivan" || all[0].Outcome != "ended: 1 of 1 done, 0 skipped, 0 failed" ||
-			all[1].Task != slow.ID || all[1].Verb != "pause" || all[1].Event != "e" || all[1].Outcome != "cancelled: 1 of 2 done, 0 skipped, 0 failed" {
-			t.Errorf("%+v", all)
 		}
 	})
 }

@@ -33,7 +33,7 @@ func TestSRV8Cluster(t *testing.T) {
 		}
 		claim := func(fence uint64, shards ...engine.Shard) {
 			for _, s := range shards {
-				won, err := st.Claim(ctx, fence, []engine.Hold{{Shard: s}})
+				won, err := st.Claim(ctx, fence, []engine.ShardFence{{Shard: s}})
 				must(t, err)
 				if len(won) != 1 {
 					t.Fatalf("%s is not free", s)

@@ -20,7 +20,7 @@ const (
 
 func streamID(number uint64) string { return fmt.Sprintf(streamPrefix+"%016d", number) }
 
-// named describes a connection without what is asked of its log.
+// named describes a connection without the fields that require its log.
 func named(c Connection) operator.Connection {
 	i := c.Info()
 	if st, ok := c.(Stream); ok {
@@ -31,7 +31,7 @@ func named(c Connection) operator.Connection {
 	return i
 }
 
-// connected are all streams and pollers.
+// connected returns all streams and pollers.
 func (a *Admin) connected() []Connection {
 	all := a.o.Host.Pollers()
 	for _, st := range a.o.Host.Streams() {
@@ -51,7 +51,7 @@ func (a *Admin) Connections() []operator.Connection {
 	return all
 }
 
-// connection is the stream or the poller of an id. No list is made.
+// connection returns the stream or poller with an id, without listing all.
 func (a *Admin) connection(id string) (Connection, error) {
 	if sub, ok := strings.CutPrefix(id, pollPrefix); ok {
 		if c := a.o.Host.Poller(sub); c != nil {

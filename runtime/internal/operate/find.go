@@ -19,66 +19,62 @@ import (
 )
 
 const (
-	// scanPage is how many records are asked for at a time.
+	// scanPage is the number of records per read.
 	scanPage = 1000
-	// maxScan bounds how many records one look in order of ids takes.
+	// maxScan limits the records that one search in order of ids examines.
 	maxScan = 10_000
 )
 
-// A place in a log.
+// A place is a position in a log.
 type place struct {
-	log *topic.Topic // nil for none
+	log *topic.Topic // nil if nothing waits
 	at  store.Position
 }
 
-// A look is one question about subscriptions. What it has asked logs for once it knows.
+// A look is one query about subscriptions. It caches the answers of logs.
 type look struct {
 	a      *Admin
 	ctx    context.Context
 	filter operator.Filter
 	since  map[place]time.Time
-	before map[*topic.Topic]store.Position // up to where entries are late
-	// replays are those of other processes, nil until somebody asks for them.
-	replays *toldReplays
+	before map[*topic.Topic]store.Position // entries up to here are late
 }
 
 func (a *Admin) look(ctx context.Context) *look {
 	return &look{a: a, ctx: ctx, since: map[place]time.Time{}, before: map[*topic.Topic]store.Position{}}
 }
 
-// A sight is a webhook subscription as a look at many has it.
+// A sight is a webhook subscription as a query on many sees it.
 type sight struct {
-	// Of one that lives here and whose record was not read it has what filters and sums ask for. Cursor and WaitingSince are
-	// added by [look.whole].
+	// For a live subscription whose record was not read, WebhookInfo has the fields that filters and sums need.
+	// [look.whole] adds Cursor and WaitingSince.
 	operator.WebhookInfo
-	live  *subscriber.Live // nil where it does not live here
+	live  *subscriber.Live // nil if the subscription does not live here
 	read  bool
 	waits place
-	// mayReplay tells that another process may replay it and has not told.
-	mayReplay bool
 }
 
-// describe adds what its record alone tells.
+// describe sets the fields that only the record has.
 func (s *sight) describe(r *engine.Listed) {
 	s.ID, s.Principal, s.Event, s.URL, s.Arguments = r.ID, r.Principal, r.Event, r.URL, r.Arguments
 	s.CreatedAt, s.RefreshedAt, s.ExpiresAt, s.Truncated = r.CreatedAt, r.RefreshedAt, r.ExpiresAt, r.Truncated
-	s.Unreadable = r.Unreadable
+	s.Unreadable, s.Actions = r.Unreadable, subscriber.Actions(&r.Subscription)
 	s.read = true
 }
 
-// follow adds what its live subscription knows better than its record.
+// follow updates the fields for which the live subscription is more current than its record.
 func (s *sight) follow(h *subscriber.Live) delivery.Status {
 	s.live = h
 	status := h.Handle.Status()
 	s.LastDeliveryAt, s.LastError = status.LastDeliveryAt, string(status.LastError)
 	s.FailedSince, s.Throttled = status.FailedSince, status.Throttled
-	if status.Replaying > 0 {
+	if s.Replay = nil; status.Replaying > 0 {
 		s.Replay = &operator.Replay{AskedBy: status.AskedBy, Left: status.Replaying}
 	}
 	return status
 }
 
-// wait adds how much waits, and where.
+// wait sets the number of waiting entries and their place.
 func (s *sight) wait() {
 	if s.live == nil {
 		return
@@ -90,10 +86,11 @@ func (s *sight) wait() {
 	}
 }
 
-// recorded is how a record is seen.
+// recorded returns the sight of a record.
 func (a *Admin) recorded(r *engine.Listed) (s sight) {
 	s.describe(r)
 	s.LastDeliveryAt, s.LastError, s.FailedSince = r.Health.LastDeliveryAt, r.Health.LastError, r.Health.FailedSince
+	s.Replay = subscriber.ReplayIn(&r.Subscription)
 	suspended := r.Health.Suspended
 	if h := a.o.Webhooks.Get(r.ID); h != nil && h.Generation == r.Generation {
 		status := s.follow(h)
@@ -114,7 +111,8 @@ func (a *Admin) recorded(r *engine.Listed) (s sight) {
 	return s
 }
 
-// lives is how a live subscription is seen without its record; false when it lives here no more.
+// lives returns the sight of a live subscription without reading its record. ok is false if the subscription no longer
+// lives here.
 func (a *Admin) lives(id string) (s sight, ok bool) {
 	h := a.o.Webhooks.Get(id)
 	if h == nil {
@@ -133,24 +131,37 @@ func (a *Admin) lives(id string) (s sight, ok bool) {
 	return s, !status.Over
 }
 
-// see looks at a subscription that was listed; false when it is not there any more.
+// see returns the sight of a listed subscription. It returns false if the subscription no longer exists.
 func (l *look) see(listed *engine.Listed) (s sight, ok bool, err error) {
 	if listed.Generation != 0 {
-		s = l.a.recorded(listed)
-		return s, true, l.replayed(&s)
+		s, err := l.replayed(listed)
+		return s, err == nil, err
 	}
 	if s, ok := l.a.lives(listed.ID); ok {
 		return s, true, nil
 	}
-	r, ok, err := l.record(listed.ID) // it has ended, or another process has it now
+	r, ok, err := l.record(listed.ID) // the subscription ended, or moved to another process
 	if err != nil || !ok {
 		return s, false, err
 	}
-	s = l.a.recorded(&r)
-	return s, true, l.replayed(&s)
+	return l.a.recorded(&r), true, nil
 }
 
-// record reads the record of an id, or what can be read of it.
+// replayed returns the sight of a listed record, which lacks the progress. If a replay may be under way, replayed reads
+// the full record.
+func (l *look) replayed(listed *engine.Listed) (sight, error) {
+	s := l.a.recorded(listed)
+	if s.Replay == nil || s.live != nil {
+		return s, nil
+	}
+	r, ok, err := l.record(listed.ID)
+	if err != nil || !ok {
+		return s, err
+	}
+	return l.a.recorded(&r), nil
+}
+
+// record reads the record with an id, or its readable part.
 func (l *look) record(id string) (engine.Listed, bool, error) {
 	st := l.a.o.Webhooks.Store()
 	sub, ok, err := st.Subscription(l.ctx, id)
@@ -166,7 +177,7 @@ func (l *look) record(id string) (engine.Listed, bool, error) {
 	return r, ok, err
 }
 
-// whole adds what a look at many has left out; false when the record is not there any more.
+// whole adds the fields that a query on many omits. It returns false if the record no longer exists.
 func (l *look) whole(s *sight) (ok bool, err error) {
 	if !s.read {
 		r, ok, err := l.record(s.ID)
@@ -195,7 +206,7 @@ func (l *look) wholes(all []sight) (infos []operator.WebhookInfo, err error) {
 	return infos, nil
 }
 
-// waitingSince is when the first entry after a place happened; the first one that is retained.
+// waitingSince returns the timestamp of the first retained entry after a place.
 func (l *look) waitingSince(p place) (time.Time, error) {
 	if p.log == nil {
 		return time.Time{}, nil
@@ -207,7 +218,7 @@ func (l *look) waitingSince(p place) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, fmt.Errorf("finding the oldest waiting entry: %w", err)
 	}
-	at := time.Time{} // evicted meanwhile
+	at := time.Time{} // evicted in the meantime
 	if len(b.Entries) > 0 {
 		at = b.Entries[0].Timestamp.Time
 	}
@@ -215,7 +226,7 @@ func (l *look) waitingSince(p place) (time.Time, error) {
 	return at, nil
 }
 
-// late reports whether an entry after the place is older than the filter says.
+// late reports whether an entry after the place is older than the filter's limit.
 func (l *look) late(p place) (bool, error) {
 	if p.log == nil {
 		return false, nil
@@ -231,7 +242,7 @@ func (l *look) late(p place) (bool, error) {
 	return p.at < upto, nil
 }
 
-// takes describes a listed subscription when the filter takes it.
+// takes describes a listed subscription if it matches the filter.
 func (l *look) takes(listed *engine.Listed) (s sight, ok bool, err error) {
 	if s, ok, err = l.see(listed); err != nil || !ok {
 		return s, false, err
@@ -253,8 +264,8 @@ func (l *look) takes(listed *engine.Listed) (s sight, ok bool, err error) {
 	return s, true, nil
 }
 
-// each calls found for the records that the filter takes, in order of ids, until it returns false. After most records it
-// returns the id of the last one; "" at the end. 0 is all of them.
+// each calls found for the records that match the filter, in order of ids, until found returns false. After most
+// records it returns the id of the last one, and "" at the end. A most of 0 means no limit.
 func (l *look) each(after string, most int, found func(s *sight) bool) (next string, err error) {
 	w := l.a.o.Webhooks
 	if w == nil {
@@ -304,7 +315,7 @@ func (a *Admin) Find(ctx context.Context, f operator.Filter, after string, limit
 	return page, next, nil
 }
 
-// inOrder finds up to limit subscriptions in order of ids.
+// inOrder returns up to limit subscriptions in order of ids.
 func (l *look) inOrder(after string, limit int) (all []sight, next string, err error) {
 	more := false
 	next, err = l.each(after, maxScan, func(s *sight) bool {
@@ -320,7 +331,7 @@ func (l *look) inOrder(after string, limit int) (all []sight, next string, err e
 	return all, next, err
 }
 
-// longest finds up to limit subscriptions of which those that have failed for longest come first.
+// longest returns up to limit subscriptions, the longest-failing first.
 func (l *look) longest(after string, limit int) (all []sight, next string, err error) {
 	var from sight
 	if after != "" {
@@ -353,7 +364,7 @@ func (l *look) longest(after string, limit int) (all []sight, next string, err e
 		return true
 	})
 	if more {
-		last, since := &all[limit-1], int64(0) // of one that was never tried
+		last, since := &all[limit-1], int64(0) // for a subscription without attempts
 		if !last.FailedSince.IsZero() {
 			since = last.FailedSince.UnixNano()
 		}
@@ -362,10 +373,10 @@ func (l *look) longest(after string, limit int) (all []sight, next string, err e
 	return all, next, err
 }
 
-// A group is an endpoint that is being summed up.
+// A group sums up the subscriptions of an endpoint.
 type group struct {
 	operator.Endpoint
-	least map[*topic.Topic]store.Position // of each log the first place where something waits
+	least map[*topic.Topic]store.Position // the first waiting place in each log
 }
 
 func (g *group) add(i *sight) {
@@ -400,7 +411,7 @@ func (a *Admin) Endpoints(ctx context.Context, f operator.Filter, after string, 
 	f.Host, limit = strings.ToLower(f.Host), max(limit, 1)
 	l.filter = f
 	groups := map[string]*group{}
-	var names []string // the first ones in order, one more than limit at most
+	var names []string // the first names in order, at most limit+1
 	_, err = l.each("", 0, func(i *sight) bool {
 		e := operator.Endpoint{Host: operator.HostOf(i.URL)}
 		name := e.Host

@@ -1,6 +1,8 @@
 package operate
 
 import (
+	"context"
+	"encoding/base64"
 	"errors"
 	"slices"
 	"testing"
@@ -20,15 +22,43 @@ func (b *bed) at(principal, path string) string {
 	return id
 }
 
-// taken is a task once it has ended.
-func (b *bed) taken(verb operator.BulkVerb, f operator.Filter) operator.Task {
+// each does something to each subscription that the filter takes and that is one to do, page by page, as a caller's loop does,
+// and returns how many these were.
+func (b *bed) each(f operator.Filter, takes func(i *operator.WebhookInfo) bool, do func(ctx context.Context, id string) error) (n int) {
 	b.t.Helper()
-	began, err := b.Begin(operator.WithActor(b.t.Context(), "olga"), operator.Bulk{Verb: verb, Filter: f})
-	must(b.t, err)
-	b.running.Wait()
-	t, err := b.Task(b.t.Context(), began.ID)
-	must(b.t, err)
-	return t
+	ctx := operator.WithActor(b.t.Context(), "olga")
+	for after := ""; ; {
+		found, next, err := b.Find(ctx, f, after, 2)
+		must(b.t, err)
+		for _, i := range found {
+			if takes(&i) {
+				must(b.t, do(ctx, i.ID))
+				n++
+			}
+		}
+		if after = next; next == "" {
+			return n
+		}
+	}
+}
+
+// abandoned returns what was given up since a time, read page by page, as "principal event".
+func (b *bed) abandoned(f operator.Filter, since, until time.Time, limit int) (all []operator.Abandoned, names []string) {
+	b.t.Helper()
+	for after := ""; ; {
+		found, next, err := b.Abandoned(b.t.Context(), f, since, until, after, limit)
+		must(b.t, err)
+		if len(found) > limit {
+			b.t.Errorf("a page of %d has %d", limit, len(found))
+		}
+		for _, a := range found {
+			names = append(names, a.Principal+" "+a.Attempt.EventID)
+		}
+		all = append(all, found...)
+		if after = next; next == "" {
+			return all, names
+		}
+	}
 }
 
 func sorted(all []string) []string { return slices.Sorted(slices.Values(all)) }
@@ -147,6 +177,36 @@ func TestSRV8FailingElsewhere(t *testing.T) {
 	})
 }
 
+// SRV-8: all subscriptions of a host are paused and go on by a loop over pages, which comes to each once whatever it does to them.
+func TestSRV8LoopOverPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := receive(t)
+		b := newBed(t, setup{r: r})
+		e := b.event("e", true)
+		for _, principal := range []string{"ann", "bob", "carl", "dan", "eve"} {
+			b.at(principal, "/"+principal[:1])
+		}
+		active := func(i *operator.WebhookInfo) bool { return i.State == operator.StateActive }
+		paused := func(i *operator.WebhookInfo) bool { return i.State == operator.StatePaused }
+		// What is paused leaves the filter while the loop goes on.
+		if n := b.each(operator.Filter{Host: "Receiver.test", State: operator.StateActive}, active, b.Pause); n != 5 {
+			t.Errorf("%d were paused", n)
+		}
+		if n := b.each(operator.Filter{}, active, b.Pause); n != 0 {
+			t.Errorf("%d were paused once more", n)
+		}
+		e.Emit(incident{ID: "1"})
+		settle(time.Minute)
+		r.want(t, "paused")
+		if n := b.each(operator.Filter{URL: "/b", State: operator.StatePaused}, paused, b.Unpause); n != 1 {
+			t.Errorf("%d go on", n)
+		}
+		settle(time.Minute)
+		r.want(t, "unpaused", "1")
+		b.finds(operator.Filter{State: operator.StatePaused}, "ann", "carl", "dan", "eve")
+	})
+}
+
 // SRV-8: a server without webhooks has none to find.
 func TestSRV8FindWithoutWebhooks(t *testing.T) {
 	b := newBed(t, setup{without: true})
@@ -154,5 +214,10 @@ func TestSRV8FindWithoutWebhooks(t *testing.T) {
 	b.finds(operator.Filter{Failing: true})
 	if found, _, err := b.Endpoints(t.Context(), operator.Filter{}, "", 1); err != nil || len(found) != 0 {
 		t.Errorf("%+v %v", found, err)
+	}
+	for _, after := range []string{"", "sub_1", "sub_1/7/" + base64.RawURLEncoding.EncodeToString([]byte("evt"))} {
+		if found, _, err := b.Abandoned(t.Context(), operator.Filter{}, time.Time{}, time.Time{}, after, 1); err != nil || len(found) != 0 {
+			t.Errorf("%+v %v", found, err)
+		}
 	}
 }

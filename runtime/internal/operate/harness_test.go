@@ -86,7 +86,6 @@ type bed struct {
 	told     *told
 	logged   *strings.Builder // guarded by notes.mu
 	closing  chan struct{}
-	running  sync.WaitGroup
 
 	lock     sync.Mutex
 	types    []*eventType
@@ -114,12 +113,14 @@ func (p *told) order(verb string, o orders.Order) error {
 	if e := o.Err(); e != nil {
 		text += " " + e.Kind.String() + string(e.Data)
 	}
-	p.note("%s", strings.TrimSpace(text+" "+o.Cursor+o.EventID))
+	p.note("%s", strings.TrimSpace(text))
 	return p.fails
 }
 
 func (p *told) Tell(_ context.Context, o orders.Order) error { return p.order("tell", o) }
 func (p *told) Ask(_ context.Context, o orders.Order) error  { return p.order("ask", o) }
+
+func (p *told) Stamp(context.Context) time.Time { return time.Now() }
 
 func (p *told) CloseType(_ context.Context, event string, e *events.Error) error {
 	p.note("close %s %v", event, e != nil)
@@ -172,13 +173,9 @@ func newBed(t *testing.T, o setup) *bed {
 	if o.store == nil {
 		o.store = memory.New()
 	}
-	a := Options{Host: host{b}, Processes: b.told, Store: o.store, Outbox: o.outbox, Dialect: wire.Sketch, Now: time.Now, Closing: b.closing, Log: log,
-		Go: func(f func()) bool { b.running.Go(f); return true }}
+	a := Options{Host: host{b}, Processes: b.told, Store: o.store, Outbox: o.outbox, Dialect: wire.Sketch, Now: time.Now, Closing: b.closing, Log: log}
 	if o.processes != nil {
 		a.Processes = o.processes
-	}
-	if a.Kept = cmp.Or(o.kept, 10); a.Kept > 0 {
-		a.Attempts, _ = o.store.(engine.Attempts)
 	}
 	if !o.without {
 		b.webhooks = b.newWebhooks(&a, o)
@@ -205,8 +202,8 @@ func (b *bed) newWebhooks(a *Options, o setup) *subscriber.Subscriptions {
 		o.changed = func(id string, of engine.Shard) { w.Changed(id, of) }
 	}
 	deliveries := delivery.Options{Jitter: -1, Suspend: o.suspend, Logger: a.Log.Logger}
-	if a.Attempts != nil {
-		deliveries.Attempts, deliveries.AttemptBounds = a.Attempts, engine.AttemptBounds{PerSubscription: a.Kept, MaxAge: time.Hour, Total: 1000}
+	if kept, ok := a.Store.(engine.Attempts); ok && o.kept >= 0 {
+		deliveries.Attempts, deliveries.AttemptBounds = kept, engine.AttemptBounds{PerSubscription: cmp.Or(o.kept, 10), MaxAge: time.Hour, Total: 1000}
 	}
 	w, err = subscriber.New(subscriber.Options{Host: webhookHost{b}, Store: o.records, Cluster: solo.Cluster(o.changed), Guard: guard,
 		Terms: subscriber.Terms{Min: time.Minute, Default: time.Hour, Max: time.Hour}, Quota: subscriber.Quota{PerPrincipal: 100, Total: 100},
@@ -250,8 +247,8 @@ func (b *bed) register(p *eventtypetest.Type, owned bool) *eventType {
 	b.types = append(b.types, e)
 	b.lock.Unlock()
 	if b.webhooks != nil && owned {
-		e.tenure = &tenure{Tenure: solo.NewTenure(b.t.Context(), p.Name())}
-		must(b.t, b.webhooks.Serve(b.t.Context(), e.tenure, e, func() {}))
+		e.ownership = &ownership{Ownership: solo.NewOwnership(b.t.Context(), p.Name())}
+		must(b.t, b.webhooks.Serve(b.t.Context(), e.ownership, e, func() {}))
 	}
 	return e
 }
@@ -419,7 +416,7 @@ func (s *stream) Raise(e *events.Error) { s.b.note("%s hears: %s", s.info.Princi
 // An eventType is one with what operators know of it.
 type eventType struct {
 	*eventtypetest.Type
-	tenure *tenure // nil where another bed delivers
+	ownership *ownership // nil where another bed delivers
 }
 
 func (e *eventType) Describe(schemas bool) (i operator.EventTypeInfo, ok bool) {
@@ -444,20 +441,20 @@ func (e *eventType) EmitJSON(ctx context.Context, data json.RawMessage, opts ...
 	return err
 }
 
-// A tenure lasts until it is over.
-type tenure struct {
-	solo.Tenure
+// An ownership lasts until it is over.
+type ownership struct {
+	solo.Ownership
 	mu   sync.Mutex
 	over bool
 }
 
-func (t *tenure) Valid() bool {
+func (t *ownership) Valid() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return !t.over
 }
 
-func (t *tenure) end() {
+func (t *ownership) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.over = true

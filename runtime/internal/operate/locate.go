@@ -1,11 +1,8 @@
 package operate
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -43,7 +40,7 @@ func (a *Admin) locate(ctx context.Context, event string, p operator.Point) (b o
 		return b, err
 	}
 	oldest, _ := log.Bounds()
-	var from store.Position // before the first one
+	var from store.Position // before the first entry
 	switch {
 	case p.EventID != "" && p == operator.Point{EventID: p.EventID, Until: p.Until}:
 		if from, err = before(ctx, et, p.EventID, maxSeek); err != nil {
@@ -80,14 +77,15 @@ func (a *Admin) locate(ctx context.Context, event string, p operator.Point) (b o
 		return b, events.Invalid(events.FieldError{Message: "none of it is retained any longer"})
 	}
 	first := &batch.Entries[0]
-	b.Truncated = b.Truncated || first.Position > from+1 // evicted meanwhile
+	b.Truncated = b.Truncated || first.Position > from+1 // evicted in the meantime
 	c := log.Cursor(d.Kernel(), first.Position-1)
 	b.Cursor = string(c[1 : len(c)-1]) // a JSON text of plain ASCII
 	b.EventID, b.Timestamp, b.Position, b.Entries = first.EventID, first.Timestamp, first.Position, int64(b.Last-first.Position)+1
 	return b, nil
 }
 
-// before is the position before the last occurrence of an id among the latest entries of a log, of which it looks at most.
+// before returns the position before the last occurrence with an id. It examines at most most entries of the log, the
+// latest first.
 func before(ctx context.Context, et EventType, eventID string, most int) (from store.Position, err error) {
 	left := most
 	found, whole, err := seek(ctx, et, eventID, &left)
@@ -105,65 +103,3 @@ func before(ctx context.Context, et EventType, eventID string, most int) (from s
 	}
 	return from, nil
 }
-
-// replayer returns a function that replays subscriptions from a time, up to another one, whatever their event types.
-func (a *Admin) replayer(since, until time.Time) func(ctx context.Context, i *operator.WebhookInfo) error {
-	type located struct {
-		operator.Beginning
-		err error
-	}
-	known := map[string]located{}
-	return func(ctx context.Context, i *operator.WebhookInfo) error {
-		at, ok := known[i.Event]
-		if !ok {
-			at.Beginning, at.err = a.Locate(ctx, i.Event, operator.Point{Since: since, Until: until})
-			known[i.Event] = at
-		}
-		if at.err != nil {
-			return at.err
-		}
-		return a.Replay(ctx, i.ID, at.Cursor, at.Last)
-	}
-}
-
-// givenUp are the last attempts at occurrences that failed since a time, before another one, and are not repeated, the oldest
-// occurrence first. Of a subscription that began before and has never failed none are read. What was sent by hand is no failure
-// of the subscription's, so that one of an occurrence that its endpoint had accepted is not among them there.
-func (a *Admin) givenUp(ctx context.Context, i *operator.WebhookInfo, since, until time.Time) (last []operator.Attempt, err error) {
-	if a.o.Attempts == nil || i.LastError == "" && i.CreatedAt.Before(since) {
-		return nil, nil
-	}
-	if err := a.flush(ctx); err != nil {
-		return nil, err
-	}
-	made, err := a.kept(ctx, i.ID)
-	if err != nil {
-		return nil, err
-	}
-	seen := map[string]bool{}
-	for _, m := range made {
-		if seen[m.EventID] {
-			continue
-		}
-		seen[m.EventID] = true
-		if m.Category != "" && m.NextAt.IsZero() && !m.At.Before(since) && (until.IsZero() || m.At.Before(until)) {
-			last = append(last, m)
-		}
-	}
-	slices.SortFunc(last, func(a, b operator.Attempt) int { return cmp.Compare(a.Position, b.Position) })
-	return last, nil
-}
-
-// sendFailed sends an occurrence again, unless somebody else has done that since the attempt failed that was seen.
-func (a *Admin) sendFailed(ctx context.Context, i *operator.WebhookInfo, failed operator.Attempt) error {
-	made, err := a.sendAgain(ctx, i.ID, failed.EventID, failed.At)
-	if err == nil && made.Category != "" {
-		err = refusedAgain(made.Category)
-	}
-	return err
-}
-
-// refusedAgain is an occurrence that its endpoint has refused once more.
-type refusedAgain string
-
-func (r refusedAgain) Error() string { return "an endpoint has refused again: " + string(r) }

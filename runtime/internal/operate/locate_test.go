@@ -137,122 +137,13 @@ func TestSRV8EndReplay(t *testing.T) {
 		must(t, b.EndReplay(ctx, bob))
 		ended()
 		begin()
-		if done := b.taken(operator.BulkEndReplay, operator.Filter{Event: "e"}); done.Total != 2 || done.Done != 2 {
-			t.Errorf("%+v", done)
+		replayed := func(i *operator.WebhookInfo) bool { return i.Replay != nil }
+		if n := b.each(operator.Filter{Event: "e"}, replayed, b.EndReplay); n != 2 {
+			t.Errorf("%d were ended", n)
 		}
 		ended()
-		if done := b.taken(operator.BulkEndReplay, operator.Filter{Event: "e"}); done.Total != 0 || done.Done != 0 {
-			t.Errorf("none is under way: %+v", done)
-		}
-	})
-}
-
-// E1, E6, SRV-8: all of a filter get again what happened since a time, and what was given up is sent again, once.
-func TestSRV8BulkReplayAndSend(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := receive(t)
-		b := newBed(t, setup{r: r})
-		e := b.event("e", true)
-		ctx := t.Context()
-		ann, bob := b.at("ann", "/a"), b.at("bob", "/b")
-		must(t, b.Pause(ctx, bob))
-		r.on(refuse)
-		e.Emit(incident{ID: "1"})
-		settle(time.Minute)
-		between := time.Now()
-		settle(time.Second)
-		e.Emit(incident{ID: "2"})
-		settle(20 * time.Minute) // both are given up
-		e.Emit(incident{ID: "3"})
-		settle(time.Second) // this one is retried
-		run := func(bulk operator.Bulk) operator.Task {
-			t.Helper()
-			n, err := b.Preview(ctx, bulk)
-			must(t, err)
-			began, err := b.Begin(operator.WithActor(ctx, "olga"), bulk)
-			must(t, err)
-			if began.Total != n {
-				t.Errorf("%d are previewed, %d to do", n, began.Total)
-			}
-			b.running.Wait()
-			ended, err := b.Task(t.Context(), began.ID)
-			must(t, err)
-			return ended
-		}
-		send := operator.Bulk{Verb: operator.BulkSend, Since: between}
-		if done := run(send); done.Total != 2 || done.Failed != 2 || done.Done != 0 || done.Error == "" {
-			t.Errorf("while it refuses: %+v", done)
-		}
-		r.all()
-		r.on(nil)
-		if done := run(send); done.Total != 2 || done.Done != 2 {
-			t.Errorf("%+v", done)
-		}
-		r.want(t, "sent again, the oldest first", "1", "2")
-		if done := run(send); done.Total != 0 {
-			t.Errorf("once more: %+v", done)
-		}
-		settle(time.Minute)
-		r.want(t, "the retry", "3")
-		if made, err := b.Attempts(ctx, ann); err != nil || !slices.ContainsFunc(made, func(m operator.Attempt) bool { return m.EventID == "2" && m.AskedBy != "" && m.Category == "" }) {
-			t.Errorf("%+v %v", made, err)
-		}
-
-		replay := operator.Bulk{Verb: operator.BulkReplay, Since: between, Filter: operator.Filter{Principal: "ann"}}
-		if done := run(replay); done.Total != 1 || done.Done != 1 {
-			t.Errorf("%+v", done)
-		}
-		settle(time.Minute)
-		if got := sorted(r.all()); !slices.Equal(got, []string{"2", "3"}) {
-			t.Errorf("replayed %q", got)
-		}
-		replay.Since = time.Now().Add(time.Hour)
-		if done := run(replay); done.Failed != 1 || done.Error == "" {
-			t.Errorf("%+v", done)
-		}
-		for _, bad := range []operator.Bulk{{Verb: operator.BulkReplay}, {Verb: operator.BulkSend}, {Verb: operator.BulkPause, Since: between}} {
-			if _, err := b.Preview(ctx, bad); !errors.Is(err, events.ErrInvalidParams) {
-				t.Errorf("%+v: %v", bad, err)
-			}
-		}
-		if got := b.log(); strings.Contains(got, "ERROR") {
-			t.Errorf("logged: %s", got)
-		}
-	})
-}
-
-// REP-13: a process tells the others of so many of its replays, and that there are more: then any subscription of it may be
-// replayed, and a task that ends replays asks for each.
-func TestREP13ManyReplays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := receive(t)
-		b := newBed(t, setup{r: r})
-		e := b.event("e", true)
-		const n, most = 5, 3
-		ids := map[string]struct{}{"gone": {}}
-		for i := range n {
-			ids[b.at("ann", fmt.Sprint("/", i))] = struct{}{}
-		}
-		e.Emit(incident{ID: "1"})
-		settle(time.Minute)
-		at, err := b.Locate(t.Context(), "e", operator.Point{Position: 1})
-		must(t, err)
-		for id := range ids {
-			if id != "gone" {
-				must(t, b.Pause(t.Context(), id)) // so that it stands
-				must(t, b.Replay(t.Context(), id, at.Cursor, 0))
-			}
-		}
-		b.replays.begun = ids
-		if told := b.underWay(most); len(told.Running) != most || !told.More || len(b.replays.begun) != n {
-			t.Errorf("told of %d, more: %t, known %d", len(told.Running), told.More, len(b.replays.begun))
-		}
-		ends, err := b.step(&operator.Bulk{Verb: operator.BulkEndReplay})
-		must(t, err)
-		for _, may := range []bool{true, false} {
-			if items, err := ends.items(t.Context(), &sight{mayReplay: may}); err != nil || len(items) == 1 != may {
-				t.Errorf("%t: %d to do, %v", may, len(items), err)
-			}
+		if n := b.each(operator.Filter{Event: "e"}, replayed, b.EndReplay); n != 0 {
+			t.Errorf("%d are under way", n)
 		}
 	})
 }

@@ -5,18 +5,16 @@ import (
 	"errors"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// An Obeyer does orders of other processes to what lives in this one; it implements [orders.Host].
+// An Obeyer carries out orders of other processes for the subscriptions in this one. It implements [orders.Host].
 type Obeyer struct {
 	Admin *Admin
-	// Log is where the orders come from.
+	// Log is the source of the orders.
 	Log *orders.Log
 }
 
@@ -44,7 +42,7 @@ func (o *Obeyer) RecheckAll(ctx context.Context) {
 func (o *Obeyer) Recall(ctx context.Context, event string) error {
 	et := o.Admin.o.Host.EventType(event)
 	if et == nil {
-		return nil // it is read when the type is registered
+		return nil // the state is read when the type is registered
 	}
 	return o.Admin.Recall(ctx, et)
 }
@@ -56,7 +54,7 @@ func (o *Obeyer) Do(ctx context.Context, what orders.Order) error {
 	switch what.Kind {
 	case orders.Revoke:
 		a.revokeConnected(ctx, what.Principal, what.Names)
-		err = o.DoLive(ctx, what, anyWebhook)
+		a.revokeWebhooks(ctx, revocation(&what))
 	case orders.Recheck:
 		a.reauthorize(ctx, what.Principal, what.Names)
 	case orders.Visibility:
@@ -66,22 +64,16 @@ func (o *Obeyer) Do(ctx context.Context, what orders.Order) error {
 			_, err = a.raiseError(target, e)
 		}
 	case orders.Gap:
-		_, err = a.raiseGap(ctx, target, target.ID != "") // where it was asked for it may not live
+		_, err = a.raiseGap(ctx, target, what.At, target.ID != "") // the target may not live in the process that gave the order
 	case orders.Terminate, orders.Reopened:
 		if target.ID == "" {
 			o.Log.RecallLater(target.Event)
 			break
 		}
-		if t, findErr := a.find(target); findErr == nil {
-			t.webhooks = nil // DoLive looks when they began
-			a.end(t, what.Err())
-		}
-		err = o.DoLive(ctx, what, anyWebhook)
-	case orders.Resume, orders.Replay, orders.EndReplay, orders.Again:
-		err = o.DoLive(ctx, what, anyWebhook)
+		_, err = a.terminate(target, what.Err())
 	}
 	if errors.Is(err, events.ErrNotFound) {
-		return nil // it lives elsewhere
+		return nil // the target lives elsewhere
 	}
 	return err
 }
@@ -93,62 +85,18 @@ func targetOf(o orders.Order) operator.Target {
 	return *o.Target
 }
 
-// Stop implements [orders.Host].
-func (o *Obeyer) Stop(what orders.Order) int {
+// Prepare implements [orders.Host].
+func (o *Obeyer) Prepare(what orders.Order) {
 	w := o.Admin.o.Webhooks
-	if w == nil {
-		return 0
+	if w == nil || what.Kind != orders.Revoke {
+		return
 	}
-	var ends func(h *subscriber.Live) bool
-	switch {
-	case what.Kind == orders.Revoke:
-		ends = subscriber.OfPrincipal(what.Principal, what.Names)
-	case what.Kind == orders.Terminate && what.Of() != "":
-		ends = func(h *subscriber.Live) bool { return h.ID == what.Of() }
-	default:
-		return 0
-	}
-	return w.Each(func(h *subscriber.Live) bool { return ends(h) && !h.BegunAfter(what.At) }, func(h *subscriber.Live) { h.Handle.Stop() })
+	v := revocation(&what)
+	w.NoteRevoked(v)
+	w.Each(v.Ends, func(h *subscriber.Live) { h.Handle.Stop() })
 }
 
-// DoLive implements [orders.Host].
-func (o *Obeyer) DoLive(ctx context.Context, what orders.Order, pick func(*subscriber.Live) bool) error {
-	a, w := o.Admin, o.Admin.o.Webhooks
-	if w == nil {
-		return nil
-	}
-	target := targetOf(what)
-	switch what.Kind {
-	case orders.Revoke:
-		mine := subscriber.OfPrincipal(what.Principal, what.Names)
-		a.revokeWebhooks(ctx, func(h *subscriber.Live) bool { return mine(h) && !h.BegunAfter(what.At) && pick(h) })
-	case orders.Gap:
-		w.Each(func(h *subscriber.Live) bool {
-			return (h.ID == target.ID || target.ID == "" && h.Type.Name() == target.Event) && pick(h)
-		}, w.Gap)
-	}
-	found := w.Get(target.ID)
-	if found == nil || found.BegunAfter(what.At) || !pick(found) {
-		return nil
-	}
-	switch what.Kind {
-	case orders.Terminate:
-		w.End(found, what.Err())
-	case orders.Resume:
-		found.Handle.Resume()
-	case orders.Replay:
-		return a.replayHere(actor.With(ctx, what.Actor), found.ID, what.Cursor, what.Last)
-	case orders.EndReplay:
-		err := found.Handle.EndReplay(ctx)
-		switch {
-		case err == nil:
-			return a.answer(ctx, what, answerDone)
-		case errors.Is(err, delivery.ErrNoReplay):
-			return a.answer(ctx, what, answerNone)
-		}
-		return err
-	case orders.Again:
-		o.Log.Go(func(ctx context.Context) { a.sendAgainHere(actor.With(ctx, what.Actor), target.ID, what) })
-	}
-	return nil
+// revocation converts a revoke order for webhook subscriptions.
+func revocation(o *orders.Order) subscriber.Revocation {
+	return subscriber.Revocation{Principal: o.Principal, Names: o.Names, At: o.At}
 }

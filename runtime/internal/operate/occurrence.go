@@ -11,25 +11,26 @@ import (
 )
 
 const (
-	// seekBatch is how many entries a look for an event id reads at a time, maxSeek how many it looks at.
+	// seekBatch is the number of entries that a search for an event id reads at a time; maxSeek is the number that it
+	// examines.
 	seekBatch = 256
 	maxSeek   = 100_000
-	// maxDeliveries is how many subscriptions one look for deliveries takes.
+	// maxDeliveries is the number of subscriptions that one search for deliveries examines.
 	maxDeliveries = 1000
 )
 
-// described is an entry with the cursor after it.
+// described returns an entry as an occurrence with the cursor after it.
 func described(et EventType, e *store.Entry) operator.Occurrence {
 	o := occurrence(et, e)
 	if d := et.Current(); d != nil && !d.Kernel().NoReplay {
 		if c := et.Topic().Cursor(d.Kernel(), e.Position); len(c) > 2 && c[0] == '"' {
-			o.Cursor = string(c[1 : len(c)-1]) // of plain ASCII
+			o.Cursor = string(c[1 : len(c)-1]) // plain ASCII
 		}
 	}
 	return o
 }
 
-// logs are the event types with a log, or the one of that name.
+// logs returns the event types with a log, or only the named one.
 func (a *Admin) logs(event string) ([]EventType, error) {
 	t := tail{a: a, event: event}
 	types := t.types()
@@ -58,7 +59,7 @@ func (a *Admin) FindOccurrences(ctx context.Context, event, eventID string) (fou
 	return found, true, nil
 }
 
-// seek looks at up to left entries of a log, from its head back.
+// seek examines up to left entries of a log, backward from its head.
 func seek(ctx context.Context, et EventType, eventID string, left *int) (found []operator.Occurrence, whole bool, err error) {
 	oldest, head := et.Topic().Bounds()
 	for end := head; end >= oldest && end > 0; {
@@ -72,7 +73,7 @@ func seek(ctx context.Context, et EventType, eventID string, left *int) (found [
 				return nil, false, err
 			}
 			if len(b.Entries) == 0 {
-				break // evicted meanwhile
+				break // evicted in the meantime
 			}
 			for i := range b.Entries {
 				if e := &b.Entries[i]; e.Position <= end && e.EventID == eventID {
@@ -124,7 +125,7 @@ func (a *Admin) Deliveries(ctx context.Context, event string, p store.Position, 
 	if err := a.flush(ctx); err != nil {
 		return nil, "", err
 	}
-	eventID := e.EventID // the entry is the log's
+	eventID := e.EventID // e belongs to the log
 	limit = max(limit, 1)
 	l := a.look(ctx)
 	l.filter = operator.Filter{Event: et.Name()}
@@ -152,7 +153,8 @@ func (a *Admin) Deliveries(ctx context.Context, event string, p store.Position, 
 	return found, next, nil
 }
 
-// delivery is what became of an occurrence at a subscription; false where it does not concern that one.
+// delivery returns the outcome of an occurrence at a subscription. ok is false if the occurrence does not concern the
+// subscription.
 func (a *Admin) delivery(ctx context.Context, i *operator.WebhookInfo, p store.Position, eventID string) (d operator.Delivery, ok bool, err error) {
 	d = operator.Delivery{Subscription: i.ID, Principal: i.Principal, URL: i.URL, State: i.State, Attempts: []operator.Attempt{}}
 	all, err := a.kept(ctx, i.ID)
@@ -166,7 +168,7 @@ func (a *Admin) delivery(ctx context.Context, i *operator.WebhookInfo, p store.P
 	}
 	var concerned, settled bool
 	live := a.o.Webhooks.Get(i.ID)
-	if live != nil && i.Behind != nil { // positions are those of the log
+	if live != nil && i.Behind != nil { // positions refer to the log
 		if concerned, settled, err = live.Handle.Concerned(ctx, p); err != nil {
 			return d, false, fmt.Errorf("matching it against subscription %s: %w", i.ID, err)
 		}

@@ -57,7 +57,7 @@ func TestSRV8Occurrence(t *testing.T) {
 		b.becomes(2, "ann failed 5", "bob waiting 0", "carl passed 0")
 		must(t, b.End(ctx, bob, nil))
 		r.on(nil)
-		if made, err := b.SendAgain(ctx, ann, "2"); err != nil || made.AskedBy == "" {
+		if made, err := b.SendAgain(ctx, ann, "2", time.Time{}); err != nil || made.AskedBy == "" {
 			t.Errorf("%+v %v", made, err)
 		}
 		b.becomes(2, "ann accepted 6", "carl passed 0")

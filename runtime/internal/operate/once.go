@@ -46,7 +46,7 @@ func (a *Admin) Once(ctx context.Context, key string, request []byte, do func() 
 	}
 }
 
-// doOnce is for who has claimed the action.
+// doOnce calls do after the caller has claimed the action.
 func (a *Admin) doOnce(ctx context.Context, actions engine.Actions, name string, do func() ([]byte, error)) ([]byte, error) {
 	outcome, err := do()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
@@ -57,17 +57,17 @@ func (a *Admin) doOnce(ctx context.Context, actions engine.Actions, name string,
 		}
 		return nil, err
 	}
-	// Without the outcome the next call of the key learns that this one has not ended: it is not done again.
+	// If storing the outcome fails, the next call with the key gets ErrUnderWay and does not repeat the action.
 	if err := actions.FinishAction(ctx, name, outcome); err != nil {
 		a.o.Log.Internal(ctx, "remembering what an operator's action came to", err)
 	}
 	return outcome, nil
 }
 
-// storeTime bounds what is stored after whoever asked for it may have gone.
+// storeTime limits the time for storing the outcome, even after the caller has left.
 const storeTime = 10 * time.Second
 
-// actions remembers operators' actions.
+// actions returns the store of operators' actions.
 func (a *Admin) actions() engine.Actions {
 	if kept, ok := a.o.Store.(engine.Actions); ok {
 		return kept

@@ -1,7 +1,7 @@
-// Package operate is what operators and authors do with what is live on a server: they look at it, hold it back, tell it
-// of errors and gaps, and end it. An [Admin] does that in its process, and gives an order (package orders) for what may
-// live in other processes. An [Obeyer] does the orders that others have given. What the package knows of the server is a
-// [Host]; webhook subscriptions are those of package subscriber. It makes no promise of compatibility.
+// Package operate implements the operations of operators and authors on live subscriptions: inspect, pause and end
+// them, and signal errors and gaps. An [Admin] operates in its process, and gives orders (package orders) for
+// subscriptions in other processes. An [Obeyer] carries out orders from other processes. The package sees the server as
+// a [Host] and gets webhook subscriptions from package subscriber. It makes no compatibility promise.
 package operate
 
 import (
@@ -22,119 +22,113 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// A Host is the server that is operated.
+// A Host is the server to operate.
 type Host interface {
-	// EventTypes are the registered event types, and EventType is the one of a name, nil for none.
+	// EventTypes returns the registered event types. EventType returns the one with a name, or nil.
 	EventTypes() []EventType
 	EventType(name string) EventType
 
-	// Streams and Pollers are who is connected. Stream is the one of a number and Poller the one of a subscription; nil
-	// for none.
+	// Streams and Pollers return the open connections. Stream returns the one with a number, and Poller the one with a
+	// subscription; nil if not found.
 	Streams() []Stream
 	Stream(number uint64) Stream
 	Pollers() []Connection
 	Poller(subscription string) Connection
 
-	// Visible asks the author's hook whether the principal sees the event type. Refused asks all hooks again for a
-	// webhook subscription; nil when they let it be (LIST-4, AUTH-2).
+	// Visible calls the author's hook to decide whether the principal sees the event type. Refused calls all hooks for
+	// a webhook subscription and returns nil if they allow it (LIST-4, AUTH-2).
 	Visible(ctx context.Context, principal, event string) (bool, error)
 	Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error
-	// Deciding comes before [Connection.Refused] of all that is live: a poll that the hooks let in a moment ago calls them
-	// once more.
+	// Deciding precedes the [Connection.Refused] calls of all live connections: it makes a poll that the hooks admitted
+	// a moment ago call them once more.
 	Deciding()
-	// ListChanged tells clients that their lists may have changed.
+	// ListChanged notifies clients that their lists may have changed.
 	ListChanged()
 }
 
-// An EventType is one name over its registrations. Equal ones are the same type.
+// An EventType is a name across its registrations. Equal values are the same type.
 type EventType interface {
 	eventtype.Type
-	// Describe is what its present registration says, with the schemas or without; false when the type is removed.
+	// Describe returns the current registration's description, with or without schemas; false if the type was removed.
 	Describe(schemas bool) (operator.EventTypeInfo, bool)
 	// EmitJSON emits an occurrence with that payload.
 	EmitJSON(ctx context.Context, data json.RawMessage, o ...events.EmitOption) error
-	// Close makes Refuses return e; nil opens the type.
+	// Close makes Refuses return e; nil reopens the type.
 	Close(e *events.Error)
 }
 
-// A Connection is an open stream, or a poller that may come again.
+// A Connection is an open stream, or a poller between its polls.
 type Connection interface {
-	// Info describes it, without ID and Behind.
+	// Info describes the connection, without ID and Behind.
 	Info() operator.Connection
 	Type() eventtype.Type
-	// Behind is how many entries of the type's log it has not passed; nil where that is not known.
+	// Behind returns the number of log entries that the connection has not passed; nil if unknown.
 	Behind() *int64
-	// Refused returns what the author's hooks refuse it with now; nil if they do not.
+	// Refused returns the error with which the author's hooks now refuse the connection; nil if they allow it.
 	Refused(ctx context.Context) *events.Error
-	// Terminate ends it with the error: a stream, or the polls under way of a poller.
+	// Terminate ends a stream, or a poller's polls in flight, with the error.
 	Terminate(e *events.Error)
 }
 
-// A Stream is a [Connection] to which the server writes.
+// A Stream is a [Connection] that the server writes to.
 type Stream interface {
 	Connection
-	// Number tells it from all others that there have been.
+	// Number identifies the stream. Numbers are never reused.
 	Number() uint64
-	// Raise tells it of an error, or of a gap where e is nil.
+	// Raise sends an error, or a gap if e is nil.
 	Raise(e *events.Error)
 }
 
-// Processes are the processes that serve the store. An [orders.Log] is where they are several.
+// Processes are the processes that serve the store. An [orders.Log] implements it for several processes.
 type Processes interface {
-	// Tell tells the others of what was done here, and Ask asks somebody to do what was not, as for a target that does
-	// not live here.
+	// Tell informs the other processes of an action that this process has taken. Ask requests an action that it could
+	// not take, as for a target that does not live here.
 	Tell(ctx context.Context, o orders.Order) error
 	Ask(ctx context.Context, o orders.Order) error
-	// CloseType makes the termination of an event type last, or ends it where e is nil. ClosedType is the one that
-	// lasts.
+	// Stamp returns the time of an order that is given now.
+	Stamp(ctx context.Context) time.Time
+	// CloseType makes the termination of an event type persistent, or ends it if e is nil. ClosedType returns the
+	// permanent termination.
 	CloseType(ctx context.Context, event string, e *events.Error) error
 	ClosedType(ctx context.Context, event string) (*events.Error, error)
-	// Status, OutboxAge and LastLook are how this process is among them, see [cluster.Processes].
+	// Status, OutboxAge and LastLook return this process's state in the cluster, see [cluster.Processes].
 	Status() (fence uint64, owned map[string]int, ok bool)
 	OutboxAge() time.Duration
 	LastLook() time.Time
 }
 
-// Options are what an [Admin] works with.
+// Options configure an [Admin].
 type Options struct {
 	Host      Host
 	Processes Processes
-	// Webhooks are the server's; nil without webhook delivery.
+	// Webhooks are the server's webhook subscriptions; nil without webhook delivery.
 	Webhooks *subscriber.Subscriptions
-	// Store may remember actions.
+	// Store remembers actions if it can.
 	Store store.Store
-	// Outbox has what was put aside; nil for none.
+	// Outbox has the entries that were set aside; nil without an outbox.
 	Outbox engine.Outbox
-	// Attempts is where attempts to deliver are kept, and Kept how many of one subscription; nil where none are.
-	Attempts engine.Attempts
-	Kept     int
-	// Dialect is that of subscriptions that an operator makes.
+	// Dialect is the dialect of the subscriptions that an operator creates.
 	Dialect wire.Dialect
 	Now     func() time.Time
-	// Go runs f beside the caller until the server is shut down, which waits for it; false after that.
-	Go      func(f func()) bool
-	Closing <-chan struct{} // when the server is shut down
+	Closing <-chan struct{} // closed when the server shuts down
 	Log     *fault.Log
 }
 
 // An Admin implements [operator.Admin].
 type Admin struct {
 	o   Options
-	own memory.Actions // where the store remembers none
+	own memory.Actions // used if the store does not remember actions
 
-	tasks   tasks
-	replays replays
-	noted   auditLog
-	sending sends
+	noted auditLog
 }
 
-// New makes the operator's view of a server.
+// New returns the operator's view of a server.
 func New(o Options) *Admin { return &Admin{o: o} }
 
 // anyWebhook picks all webhook subscriptions.
 func anyWebhook(*subscriber.Live) bool { return true }
 
-// wrapped says what failed, if anything did.
+// wrapped adds the failed operation to a non-nil error.
 func wrapped(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// byName are the registered event types in order of their names.
+// byName returns the registered event types, sorted by name.
 func (a *Admin) byName() []EventType {
 	types := a.o.Host.EventTypes()
 	slices.SortFunc(types, func(a, b EventType) int { return cmp.Compare(a.Name(), b.Name()) })
@@ -29,7 +29,7 @@ func (a *Admin) EventTypes() []operator.EventType {
 		if i, ok := index[event]; ok {
 			return &all[i]
 		}
-		return new(operator.EventType) // removed meanwhile
+		return new(operator.EventType) // removed in the meantime
 	}
 	for _, st := range a.o.Host.Streams() {
 		t := of(st.Type().Name())
@@ -53,10 +53,11 @@ func (a *Admin) EventTypes() []operator.EventType {
 	return all
 }
 
-// overview adds what the log tells.
+// overview adds the information from the log.
 func overview(et EventType, t operator.EventType) operator.EventType {
 	if log := et.Topic(); log != nil {
 		t.Oldest, t.Head = log.Bounds()
+		t.Damaged = log.Damaged()
 		t.PerMinute = math.Round(10*log.PerMinute()) / 10
 	}
 	return t

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
@@ -16,7 +17,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// tell tells the other processes of what was done here. What was not found here may live in one of them alone.
+// tell informs the other processes of an action that this one has taken. If the target does not live here, tell
+// requests the action from the process in which it may live.
 func (a *Admin) tell(ctx context.Context, what string, o orders.Order, err error) error {
 	switch {
 	case err == nil:
@@ -27,16 +29,16 @@ func (a *Admin) tell(ctx context.Context, what string, o orders.Order, err error
 	return err
 }
 
-// A targeted is what a target is about: an event type, or what is live under an id.
+// A targeted holds the objects of a target: an event type, or the live subscriptions with an id.
 type targeted struct {
-	et       EventType // nil for an id
+	et       EventType // nil for a target with an id
 	streams  []Stream
 	webhooks []*subscriber.Live
 }
 
 func (f *targeted) len() int { return len(f.streams) + len(f.webhooks) }
 
-// types are the event types that it is about, each of them once or more often.
+// types returns the event types of the target, possibly with duplicates.
 func (f *targeted) types() (all []eventtype.Type) {
 	if f.et != nil {
 		all = append(all, f.et)
@@ -50,7 +52,7 @@ func (f *targeted) types() (all []eventtype.Type) {
 	return all
 }
 
-// find returns what lives here of the target.
+// find returns the target's objects in this process.
 func (a *Admin) find(t operator.Target) (*targeted, error) {
 	if t.ID == "" {
 		et := a.o.Host.EventType(t.Event)
@@ -76,14 +78,40 @@ func (a *Admin) find(t operator.Target) (*targeted, error) {
 	return f, nil
 }
 
-// reach has a webhook subscription taken up that waits for it. One that cannot be is found nowhere.
-func (a *Admin) reach(ctx context.Context, t operator.Target) {
-	if a.o.Webhooks != nil && t.ID != "" {
-		_, _ = a.o.Webhooks.Reach(ctx, t.ID)
+// webhook returns the record of the webhook subscription that a target names; nil if the target names another object.
+func (a *Admin) webhook(ctx context.Context, t operator.Target) (*store.Subscription, error) {
+	if t.ID == "" {
+		return nil, nil
 	}
+	r, err := a.record(ctx, t.ID)
+	switch {
+	case errors.Is(err, events.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return &r, nil
 }
 
-// of returns what is live of an event type.
+// counted returns n, or 0 with an error.
+func counted(n int, err error) (int, error) {
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// raiseGapOf signals a gap to a webhook subscription.
+func (a *Admin) raiseGapOf(ctx context.Context, r *store.Subscription) error {
+	if et := a.o.Host.EventType(r.Event); et != nil {
+		if err := a.markAll(ctx, []eventtype.Type{et}, true); err != nil {
+			return err
+		}
+	}
+	return a.act(ctx, r.ID, store.Action{Kind: store.ActionGap})
+}
+
+// of returns the live subscriptions to an event type.
 func (a *Admin) of(et EventType) *targeted {
 	f := &targeted{et: et}
 	for _, st := range a.o.Host.Streams() {
@@ -114,14 +142,21 @@ func (a *Admin) raiseError(t operator.Target, e *events.Error) (int, error) {
 }
 
 func (a *Admin) RaiseGap(ctx context.Context, t operator.Target) (int, error) {
-	a.reach(ctx, t)
-	n, err := a.raiseGap(ctx, t, true)
-	return n, a.tell(ctx, "raising a gap", orders.To(t, orders.Gap, nil), err)
+	if r, err := a.webhook(ctx, t); r != nil || err != nil {
+		if err == nil {
+			err = a.raiseGapOf(ctx, r)
+		}
+		return counted(1, wrapped("raising a gap", err))
+	}
+	o := orders.To(t, orders.Gap, nil)
+	o.At = a.o.Processes.Stamp(ctx)
+	n, err := a.raiseGap(ctx, t, o.At, true)
+	return n, a.tell(ctx, "raising a gap", o, err)
 }
 
-// raiseGap is RaiseGap for what lives here. The log is marked once; without that it is read up to the
-// mark of whoever was asked.
-func (a *Admin) raiseGap(ctx context.Context, t operator.Target, marks bool) (int, error) {
+// raiseGap is RaiseGap for the subscriptions in this process. With marks it appends a mark to the log. Otherwise it
+// reads the log up to the mark of the process that gave the order.
+func (a *Admin) raiseGap(ctx context.Context, t operator.Target, at time.Time, marks bool) (int, error) {
 	f, err := a.find(t)
 	if err == nil {
 		err = a.markAll(ctx, f.types(), marks)
@@ -129,20 +164,17 @@ func (a *Admin) raiseGap(ctx context.Context, t operator.Target, marks bool) (in
 	if err != nil {
 		return 0, fmt.Errorf("raising a gap: %w", err)
 	}
-	if w := a.o.Webhooks; w != nil && f.et != nil {
-		w.GapWaiting(f.et)
-		f = a.of(f.et)
-	}
 	for _, st := range f.streams {
 		st.Raise(nil)
 	}
-	for _, h := range f.webhooks {
-		a.o.Webhooks.Gap(h)
+	n := len(f.streams)
+	if w := a.o.Webhooks; w != nil && f.et != nil {
+		n += w.GapOfType(f.et, at)
 	}
-	return f.len(), nil
+	return n, nil
 }
 
-// markAll gives the types' cursors a new place, each once. Where one of them has no replay nothing is marked.
+// markAll moves the head of each type's log, once per type. If one of the types has no replay it marks nothing.
 func (a *Admin) markAll(ctx context.Context, types []eventtype.Type, marks bool) error {
 	for _, et := range types {
 		if d := et.Current(); d != nil && d.Kernel().NoReplay {
@@ -168,11 +200,11 @@ func (a *Admin) markAll(ctx context.Context, types []eventtype.Type, marks bool)
 	return nil
 }
 
-// nobody is the target of an entry that only moves positions on.
+// nobody is the target of an entry that only advances positions.
 const nobody = "-"
 
-// mark appends an entry that concerns nobody, so that the cursor after it is a new one. Marks are
-// no occurrences: every one is appended, and no author can emit under their id, which is none.
+// mark appends an entry for nobody, so that the cursor after it is a new one. Marks are not occurrences: they have no
+// event id, so none is dropped as a duplicate and no author can emit under their id.
 func (a *Admin) mark(ctx context.Context, et eventtype.Type) error {
 	_, err := et.Topic().Append(ctx, store.Entry{Timestamp: events.NewTime(a.o.Now()), Data: json.RawMessage(`{}`), Targets: []string{nobody}}, nil, false)
 	return err
@@ -188,7 +220,12 @@ func (a *Admin) Terminate(ctx context.Context, t operator.Target, e *events.Erro
 			return 0, fmt.Errorf("terminating: %w", err)
 		}
 	}
-	a.reach(ctx, t)
+	if r, err := a.webhook(ctx, t); r != nil || err != nil {
+		if err == nil {
+			err = a.End(ctx, r.ID, e)
+		}
+		return counted(1, wrapped("terminating", err))
+	}
 	n, err := a.terminate(t, e)
 	return n, a.tell(ctx, "terminating", orders.To(t, orders.Terminate, e), err)
 }
@@ -204,7 +241,7 @@ func (a *Admin) terminate(t operator.Target, e *events.Error) (int, error) {
 	return a.end(f, e), nil
 }
 
-// shut closes the type and ends what is live of it, what came in just now too.
+// shut closes the type and ends its live subscriptions, including the ones that have just arrived.
 func (a *Admin) shut(et EventType, e *events.Error) int {
 	et.Close(e)
 	f := a.of(et)
@@ -226,7 +263,7 @@ func (a *Admin) end(f *targeted, e *events.Error) int {
 	return f.len()
 }
 
-// Recall makes the type as open or closed as the store says.
+// Recall opens or closes the type as the store says.
 func (a *Admin) Recall(ctx context.Context, et EventType) error {
 	e, err := a.o.Processes.ClosedType(ctx, et.Name())
 	if err != nil {
@@ -240,7 +277,7 @@ func (a *Admin) Recall(ctx context.Context, et EventType) error {
 	return nil
 }
 
-// Reopen ends the termination of a type that is registered again, for all processes.
+// Reopen ends the termination of a type that is being registered, for all processes.
 func (a *Admin) Reopen(ctx context.Context, et EventType) error {
 	if et.Refuses() == nil {
 		return nil

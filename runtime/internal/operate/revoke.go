@@ -10,7 +10,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 )
 
-// concerns picks a principal's connections to the named event types, or to all where none are named.
+// concerns reports whether a connection belongs to a principal and to one of the named event types, or to any if none
+// is named.
 func concerns(c Connection, principal string, names []string) bool {
 	i := c.Info()
 	return i.Principal == principal && (len(names) == 0 || slices.Contains(names, i.Event))
@@ -31,35 +32,34 @@ func (a *Admin) RevokePrincipal(ctx context.Context, principal string, names ...
 
 // Revoke ends the principal's live subscriptions, in all processes (AUTH-2).
 func (a *Admin) Revoke(ctx context.Context, principal string, names []string) error {
+	o := orders.Order{Kind: orders.Revoke, Principal: principal, Names: names, At: a.o.Processes.Stamp(ctx)}
 	a.revokeConnected(ctx, principal, names)
 	if w := a.o.Webhooks; w != nil {
-		w.RevokeWaiting(principal, names, orders.Revoked())
+		w.NoteRevoked(revocation(&o))
 	}
-	a.revokeWebhooks(ctx, subscriber.OfPrincipal(principal, names))
-	return wrapped("revoking", a.o.Processes.Tell(ctx, orders.Order{Kind: orders.Revoke, Principal: principal, Names: names}))
+	a.revokeWebhooks(ctx, revocation(&o))
+	return wrapped("revoking", a.o.Processes.Tell(ctx, o))
 }
 
 func (a *Admin) revokeConnected(ctx context.Context, principal string, names []string) {
 	a.o.Host.Deciding()
 	for _, c := range a.connected() {
 		if concerns(c, principal, names) {
-			c.Terminate(cmp.Or(c.Refused(ctx), orders.Revoked()))
+			c.Terminate(cmp.Or(c.Refused(ctx), subscriber.Revoked()))
 		}
 	}
 }
 
-// revokeWebhooks ends the webhook subscriptions that which picks.
-func (a *Admin) revokeWebhooks(ctx context.Context, which func(*subscriber.Live) bool) {
-	w := a.o.Webhooks
-	if w == nil {
-		return
+// revokeWebhooks ends the webhook subscriptions that a revocation covers.
+func (a *Admin) revokeWebhooks(ctx context.Context, v subscriber.Revocation) {
+	if w := a.o.Webhooks; w != nil {
+		w.Each(v.Ends, func(h *subscriber.Live) {
+			w.End(h, cmp.Or(a.o.Host.Refused(ctx, h.Principal, h.Arguments()), subscriber.Revoked()))
+		})
 	}
-	w.Each(which, func(h *subscriber.Live) {
-		w.End(h, cmp.Or(a.o.Host.Refused(ctx, h.Principal, h.Arguments()), orders.Revoked()))
-	})
 }
 
-// Reauthorize asks the author's hooks again for the principal's live subscriptions, in all processes (AUTH-2).
+// Reauthorize calls the author's hooks for the principal's live subscriptions, in all processes (AUTH-2).
 func (a *Admin) Reauthorize(ctx context.Context, principal string, names []string) error {
 	a.reauthorize(ctx, principal, names)
 	return wrapped("checking again", a.o.Processes.Tell(ctx, orders.Order{Kind: orders.Recheck, Principal: principal, Names: names}))
@@ -69,7 +69,7 @@ func (a *Admin) reauthorize(ctx context.Context, principal string, names []strin
 	a.recheck(ctx, func(c Connection) bool { return concerns(c, principal, names) }, subscriber.OfPrincipal(principal, names))
 }
 
-// recheck asks the author's hooks again for what is picked, and ends what they refuse.
+// recheck calls the author's hooks for the picked subscriptions, and ends the ones that they refuse.
 func (a *Admin) recheck(ctx context.Context, pick func(Connection) bool, which func(*subscriber.Live) bool) {
 	a.o.Host.Deciding()
 	for _, c := range a.connected() {
@@ -85,7 +85,7 @@ func (a *Admin) recheck(ctx context.Context, pick func(Connection) bool, which f
 	}
 }
 
-// RefreshVisibility asks the Visible hook again for all that is live, in all processes (LIST-4).
+// RefreshVisibility calls the Visible hook for all live subscriptions, in all processes (LIST-4).
 func (a *Admin) RefreshVisibility(ctx context.Context) error {
 	a.refreshVisibility(ctx)
 	return wrapped("refreshing what is visible", a.o.Processes.Tell(ctx, orders.Order{Kind: orders.Visibility}))

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// tailEvery is how often a tail looks whether there is something new.
+	// tailEvery is the interval at which a tail checks for new entries.
 	tailEvery = 250 * time.Millisecond
-	// tailBatch is how many occurrences one look takes of an event type, tailPage of all.
+	// tailBatch is the number of occurrences that one read takes from an event type; tailPage is the number that it
+	// takes from all.
 	tailBatch = 50
 	tailPage  = 500
-	// tailBehind is how far a tail may be behind an event type's log before it skips all but the last
-	// tailBatch.
+	// tailBehind is the lag at which a tail skips all but the last tailBatch entries of an event type's log.
 	tailBehind = 1000
 )
 
@@ -29,7 +29,7 @@ type tail struct {
 	a     *Admin
 	event string
 	at    map[EventType]store.Position
-	first int // with which event type the next look begins
+	first int // the event type at which the next read begins
 }
 
 func (a *Admin) Tail(event string) (operator.Tail, error) {
@@ -44,7 +44,7 @@ func (a *Admin) Tail(event string) (operator.Tail, error) {
 	return t, nil
 }
 
-// types are those that it follows, in order of their names.
+// types returns the event types that the tail follows, sorted by name.
 func (t *tail) types() (all []EventType) {
 	if t.event == "" {
 		all = t.a.byName()
@@ -70,11 +70,11 @@ func (t *tail) Next(ctx context.Context) (found []operator.Occurrence, skipped i
 	}
 }
 
-// occurrence describes an entry.
+// occurrence converts an entry to an occurrence.
 func occurrence(et EventType, e *store.Entry) operator.Occurrence {
 	data := e.Data
 	if topic.Sound(e) != nil {
-		data = nil // it would break the answer
+		data = nil // invalid JSON would break the response
 	}
 	return operator.Occurrence{Event: et.Name(), EventID: e.EventID, Timestamp: e.Timestamp, Position: e.Position,
 		Bytes: len(e.Data), Targeted: e.Targets != nil, Data: data}
@@ -92,7 +92,7 @@ func (t *tail) look(ctx context.Context) (found []operator.Occurrence, skipped i
 		if !ok { // registered since the tail began
 			at = head - min(head, store.Position(et.Topic().Appended()))
 		}
-		at = min(at, head) // a new epoch may begin lower
+		at = min(at, head) // a new epoch may begin at a lower position
 		if head-at > tailBehind {
 			skipped += int64(head - at - tailBatch)
 			at = head - tailBatch
@@ -108,7 +108,7 @@ func (t *tail) look(ctx context.Context) (found []operator.Occurrence, skipped i
 		for j := range b.Entries {
 			e := &b.Entries[j]
 			if e.Position > head {
-				break // not told of yet
+				break // not announced so far
 			}
 			skipped += int64(e.Position - at - 1)
 			at = e.Position

@@ -61,8 +61,8 @@ func (s *listingStore) ListSubscription(ctx context.Context, id string) (l engin
 	return l, ok, err
 }
 
-// SRV-8: a subscription whose record cannot be read has a state of its own, is among those that fail, and is passed over by
-// what is done to many. One that was taken up before goes on.
+// SRV-8: a subscription whose record cannot be read has a state of its own, is among those that fail, and nothing is shown as given
+// up at it. One that was taken up before goes on.
 func TestSRV8Unreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
@@ -124,10 +124,8 @@ func TestSRV8Unreadable(t *testing.T) {
 				t.Errorf("%+v: %q, want %q", c.f, got, c.want)
 			}
 		}
-		for _, bulk := range []operator.Bulk{{Verb: operator.BulkPause}, {Verb: operator.BulkReplay, Since: time.Now().Add(-time.Hour)}} {
-			if n, err := b.Preview(ctx, bulk); n != 2 || err != nil {
-				t.Errorf("%s: %d %v", bulk.Verb, n, err)
-			}
+		if _, names := b.abandoned(operator.Filter{Principal: "bob"}, time.Time{}, time.Time{}, 10); len(names) != 0 {
+			t.Errorf("given up: %q", names)
 		}
 		st.damaged = well
 		if i, err := b.Get(ctx, well); err != nil || i.State != operator.StateActive || i.Unreadable == "" {
@@ -188,9 +186,6 @@ func TestSRV8LooksWithoutRecords(t *testing.T) {
 				return len(found), err
 			}
 		}
-		preview := func(bulk operator.Bulk) func() (int, error) {
-			return func() (int, error) { return b.Preview(ctx, bulk) }
-		}
 		// One record is always read, that of the alien.
 		asks("endpoints", 1, endpoints(operator.Filter{}, func(e operator.Endpoint) int { return e.Subscriptions }), 21)
 		asks("failing endpoints", 1, endpoints(operator.Filter{}, func(e operator.Endpoint) int { return e.Failing }), 21)
@@ -200,9 +195,11 @@ func TestSRV8LooksWithoutRecords(t *testing.T) {
 		asks("late", 1+5, find(operator.Filter{Late: time.Second}, 5), 5)
 		asks("of another type", 1, find(operator.Filter{Event: "gone"}, 5), 1)
 		asks("suspended", 1, find(operator.Filter{State: operator.StateSuspended}, 5), 1)
-		asks("pause", 1, preview(operator.Bulk{Verb: operator.BulkPause}), 21)
-		asks("pause at a URL", 1, preview(operator.Bulk{Verb: operator.BulkPause, Filter: operator.Filter{URL: "/1"}}), 11)
-		asks("resume", 1, preview(operator.Bulk{Verb: operator.BulkResume}), 1)
+		asks("at a URL", 1+11, find(operator.Filter{URL: "/1"}, 20), 11)
+		asks("given up", 1, func() (int, error) {
+			found, _, err := b.Abandoned(ctx, operator.Filter{}, time.Time{}, time.Time{}, "", 100)
+			return len(found), err
+		}, 0)
 
 		// What ends between the list and the look is not there.
 		st.happens = func() {
@@ -211,17 +208,20 @@ func TestSRV8LooksWithoutRecords(t *testing.T) {
 			must(t, err)
 			must(t, b.End(ctx, found[0].ID, nil))
 		}
-		if n, err := b.Preview(ctx, operator.Bulk{Verb: operator.BulkPause}); n != 20 || err != nil {
-			t.Errorf("pause while one ends: %d %v, want 20", n, err)
+		if n, err := find(operator.Filter{}, 100)(); n != 20 || err != nil {
+			t.Errorf("while one ends: %d %v, want 20", n, err)
 		}
 		st.fails = errTest
-		if _, err := b.Preview(ctx, operator.Bulk{Verb: operator.BulkPause}); !errors.Is(err, errTest) {
+		if _, err := find(operator.Filter{}, 100)(); !errors.Is(err, errTest) {
+			t.Error(err)
+		}
+		if _, _, err := b.Abandoned(ctx, operator.Filter{}, time.Time{}, time.Time{}, "", 1); !errors.Is(err, errTest) {
 			t.Error(err)
 		}
 	})
 }
 
-// SRV-8: a preview of what was given up reads no attempts of a subscription that has never failed.
+// SRV-8: a list of what was given up reads no attempts of a subscription that has never failed.
 func TestSRV8GivenUpReadsWhatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
@@ -235,13 +235,15 @@ func TestSRV8GivenUpReadsWhatFailed(t *testing.T) {
 		settle(time.Minute)
 		e.Emit(incident{ID: "1"})
 		settle(time.Minute)
-		send := operator.Bulk{Verb: operator.BulkSend, Since: time.Now()}
+		list := func(since time.Time) (int, error) {
+			found, _, err := b.Abandoned(ctx, operator.Filter{}, since, time.Time{}, "", 10)
+			return len(found), err
+		}
 		st.failAttempts(errTest)
-		if n, err := b.Preview(ctx, send); n != 0 || err != nil {
+		if n, err := list(time.Now()); n != 0 || err != nil {
 			t.Errorf("one that never failed: %d %v", n, err)
 		}
-		send.Since = began
-		if _, err := b.Preview(ctx, send); !errors.Is(err, errTest) {
+		if _, err := list(began); !errors.Is(err, errTest) {
 			t.Errorf("since before it began: %v, want what an earlier one of its id has met", err)
 		}
 	})

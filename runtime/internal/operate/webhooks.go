@@ -3,17 +3,16 @@ package operate
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
@@ -25,7 +24,7 @@ import (
 
 var errNoWebhooks = errors.New("server: webhooks are not configured")
 
-// idOf is the derived id, or an error about the arguments.
+// idOf returns the derived id, or an error for invalid arguments.
 func idOf(k operator.SubscriptionKey) (string, error) {
 	canonical, err := wire.Canonical(k.Arguments)
 	if err != nil {
@@ -45,40 +44,56 @@ func (a *Admin) List(ctx context.Context, after string, limit int) ([]operator.W
 	}
 	l, all := a.look(ctx), make([]sight, len(page))
 	for i := range page {
-		all[i] = a.recorded(&page[i])
-		all[i].wait()
-		if err := l.replayed(&all[i]); err != nil {
+		if all[i], err = l.replayed(&page[i]); err != nil {
 			return nil, err
 		}
+		all[i].wait()
 	}
 	return l.wholes(all)
 }
 
 func (a *Admin) Get(ctx context.Context, id string) (operator.WebhookInfo, error) {
+	s, _, err := a.get(ctx, id)
+	return s.WebhookInfo, err
+}
+
+// get returns the subscription with an id, and its record.
+func (a *Admin) get(ctx context.Context, id string) (s sight, r engine.Listed, err error) {
 	w := a.o.Webhooks
 	if w == nil {
-		return operator.WebhookInfo{}, fault.NotFound("subscription")
+		return s, r, fault.NotFound("subscription")
 	}
 	l := a.look(ctx)
 	r, ok, err := l.record(id)
 	if err != nil {
-		return operator.WebhookInfo{}, err
+		return s, r, err
 	}
 	if !ok || subscriber.Lapsed(&r.Subscription, w.Now()) {
-		return operator.WebhookInfo{}, fault.NotFound("subscription")
+		return s, r, fault.NotFound("subscription")
 	}
-	s := a.recorded(&r)
+	s = a.recorded(&r)
 	s.wait()
-	if err := l.replayed(&s); err != nil {
-		return operator.WebhookInfo{}, err
-	}
 	if _, err := l.whole(&s); err != nil {
-		return operator.WebhookInfo{}, err
+		return sight{}, r, err
 	}
 	if s.Cursor == nil && s.live == nil && s.Unreadable == "" {
 		s.Cursor = w.Describe(ctx, &r.Subscription)
 	}
-	return s.WebhookInfo, nil
+	if s.LastError != "" {
+		s.LastErrorAt, err = a.lastFailure(ctx, id)
+	}
+	return s, r, err
+}
+
+// lastFailure returns the time of the last failed attempt, zero if the attempt is not kept.
+func (a *Admin) lastFailure(ctx context.Context, id string) (time.Time, error) {
+	made, err := a.kept(ctx, id)
+	for i := range made {
+		if made[i].Category != "" {
+			return made[i].At, err
+		}
+	}
+	return time.Time{}, err
 }
 
 func (a *Admin) Lookup(ctx context.Context, k operator.SubscriptionKey) (operator.WebhookInfo, error) {
@@ -105,7 +120,7 @@ func (a *Admin) Failing(ctx context.Context, limit int) (found []operator.Webhoo
 	for _, id := range ids {
 		i, err := a.Get(ctx, id)
 		switch {
-		case errors.Is(err, events.ErrNotFound): // it ended meanwhile
+		case errors.Is(err, events.ErrNotFound): // ended in the meantime
 		case err != nil:
 			return nil, 0, err
 		default:
@@ -115,107 +130,61 @@ func (a *Admin) Failing(ctx context.Context, limit int) (found []operator.Webhoo
 	return found, total, nil
 }
 
-// lock is [subscriber.Subscriptions.Lock].
-func (a *Admin) lock(ctx context.Context, id string) (h *subscriber.Live, unlock func(), err error) {
+// act requests an action on a webhook subscription and waits for its outcome.
+func (a *Admin) act(ctx context.Context, id string, action store.Action) error {
 	if a.o.Webhooks == nil {
-		return nil, nil, fault.NotFound("subscription")
+		return fault.NotFound("subscription")
 	}
-	return a.o.Webhooks.Lock(ctx, id)
-}
-
-// away returns the record of a webhook subscription that another process delivers to, where err says
-// that it is not live in this one; nil for none.
-func (a *Admin) away(ctx context.Context, id string, err error) (*store.Subscription, error) {
-	w := a.o.Webhooks
-	if w == nil || err == nil || w.Get(id) != nil {
-		return nil, nil
-	}
-	r, ok, err := w.Store().Subscription(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if !ok || subscriber.Lapsed(&r, w.Now()) {
-		return nil, nil
-	}
-	return &r, nil
-}
-
-// doOrAsk does an order to the live subscription that it is about, and asks for it where another process delivers to that
-// one, or may do so by now.
-func (a *Admin) doOrAsk(ctx context.Context, o orders.Order, do func(*subscriber.Live)) error {
-	asks, err := a.doHere(ctx, o.Of(), do)
-	if asks {
-		return a.ask(ctx, o, err)
-	}
-	return err
-}
-
-// ask asks for what was not done here. Where there is nobody to ask, why it was not done is what went wrong.
-func (a *Admin) ask(ctx context.Context, o orders.Order, why error) error {
-	err := a.o.Processes.Ask(ctx, o)
-	if errors.Is(err, events.ErrNotFound) {
-		return cmp.Or(why, err)
-	}
-	return err
-}
-
-// doHere does something to the live subscription of an id; asks tells that another process delivers to it, or may do so by now.
-func (a *Admin) doHere(ctx context.Context, id string, do func(*subscriber.Live)) (asks bool, err error) {
-	h, unlock, err := a.lock(ctx, id)
-	if away, _ := a.away(ctx, id, err); away != nil {
-		return true, err
-	}
-	if err != nil {
-		return false, err
-	}
-	defer unlock()
-	do(h)
-	return !h.Ours(), nil
+	return a.o.Webhooks.Ask(ctx, id, action)
 }
 
 func (a *Admin) Resume(ctx context.Context, id string) error {
-	return a.doOrAsk(ctx, orders.To(operator.Target{ID: id}, orders.Resume, nil), func(h *subscriber.Live) { h.Handle.Resume() })
+	return wrapped("resuming webhook subscription "+id, a.act(ctx, id, store.Action{Kind: store.ActionResume}))
 }
 
 func (a *Admin) End(ctx context.Context, id string, e *events.Error) error {
-	e = cmp.Or(e, orders.Revoked())
-	return a.doOrAsk(ctx, orders.To(operator.Target{ID: id}, orders.Terminate, e), func(h *subscriber.Live) { a.o.Webhooks.End(h, e) })
+	reason, err := json.Marshal(fault.Stored(cmp.Or(e, subscriber.Revoked())))
+	if err != nil {
+		return err
+	}
+	return wrapped("ending webhook subscription "+id, a.act(ctx, id, store.Action{Kind: store.ActionEnd, Reason: reason}))
 }
 
 func (a *Admin) Replay(ctx context.Context, id, cursor string, last store.Position) error {
+	err := a.checkReplay(ctx, id, cursor, last)
+	if err == nil {
+		err = a.act(ctx, id, store.Action{Kind: store.ActionReplay, Cursor: cursor, Last: last})
+	}
+	return wrapped("replaying webhook subscription "+id, err)
+}
+
+// checkReplay rejects invalid replays before they are stored.
+func (a *Admin) checkReplay(ctx context.Context, id, cursor string, last store.Position) error {
+	r, err := a.record(ctx, id)
+	if err != nil {
+		return err
+	}
+	return a.o.Webhooks.CheckReplay(ctx, &r, cursor, last)
+}
+
+// record returns the record of a webhook subscription that has not expired.
+func (a *Admin) record(ctx context.Context, id string) (store.Subscription, error) {
 	w := a.o.Webhooks
 	if w == nil {
-		return fault.NotFound("subscription")
+		return store.Subscription{}, fault.NotFound("subscription")
 	}
-	err := a.replayHere(ctx, id, cursor, last)
-	if r, awayErr := a.away(ctx, id, err); r != nil || awayErr != nil {
-		why := err
-		if err = awayErr; err == nil {
-			err = w.CheckReplay(ctx, r, cursor, last)
-		}
-		if err == nil {
-			err = a.ask(ctx, orders.Order{Kind: orders.Replay, Target: &operator.Target{ID: id}, Cursor: cursor, Last: last, Actor: actor.Of(ctx)}, why)
-		}
+	r, ok, err := w.Store().Subscription(ctx, id)
+	switch {
+	case err != nil:
+		return r, err
+	case !ok || subscriber.Lapsed(&r, w.Now()):
+		return r, fault.NotFound("subscription")
 	}
-	if err != nil {
-		return fmt.Errorf("replaying webhook subscription %s: %w", id, err)
-	}
-	return nil
+	return r, nil
 }
 
 func (a *Admin) EndReplay(ctx context.Context, id string) error {
-	var ended error
-	asks, err := a.doHere(ctx, id, func(h *subscriber.Live) { ended = h.Handle.EndReplay(ctx) })
-	if err = cmp.Or(err, ended); asks { // what this process knows does not count
-		var answer string
-		if answer, err = a.askAndWait(ctx, orders.To(operator.Target{ID: id}, orders.EndReplay, nil)); answer == answerNone {
-			err = delivery.ErrNoReplay
-		}
-	}
-	if errors.Is(err, delivery.ErrNoReplay) {
-		return fault.NotFound("replay")
-	}
-	return wrapped("ending a replay of webhook subscription "+id, err)
+	return wrapped("ending a replay of webhook subscription "+id, a.act(ctx, id, store.Action{Kind: store.ActionEndReplay}))
 }
 
 func (a *Admin) Pause(ctx context.Context, id string) error { return a.setPaused(ctx, id, true) }

@@ -174,7 +174,7 @@ func TestSRV8WithoutWebhooks(t *testing.T) {
 		t.Error(st, err)
 	}
 	for what, err := range map[string]error{"Resume": b.Resume(ctx, "x"), "Pause": b.Pause(ctx, "x"), "Replay": b.Replay(ctx, "x", "", 0),
-		"End": b.End(ctx, "x", nil), "Attempts": errorOf(b.Attempts(ctx, "x")), "SendAgain": errorOf(b.SendAgain(ctx, "x", "1"))} {
+		"End": b.End(ctx, "x", nil), "Attempts": errorOf(b.Attempts(ctx, "x")), "SendAgain": errorOf(b.SendAgain(ctx, "x", "1", time.Time{}))} {
 		missing(t, what, err)
 	}
 	for _, err := range []error{errorOf(b.Subscribe(ctx, operator.SubscribeRequest{})), errorOf(b.AllowOrigin("http://127.0.0.1:1"))} {

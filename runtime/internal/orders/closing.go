@@ -8,20 +8,21 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// closingKey names the lasting state of an event type that an operator has terminated.
+// closingKey returns the key of the permanent state of a terminated event type.
 func closingKey(event string) string { return "terminated/" + event }
 
-// ClosedType is the error with which the type was terminated to last; nil when it is open.
+// ClosedType returns the error with which the type was permanently terminated, or nil if it is open.
 func (l *Log) ClosedType(ctx context.Context, event string) (*events.Error, error) {
 	e, _, err := l.closingOf(ctx, event)
 	return e, err
 }
 
-// closingOf reads whether the type was terminated.
+// closingOf reads the termination of the type.
 func (l *Log) closingOf(ctx context.Context, event string) (e *events.Error, revision uint64, err error) {
 	key := closingKey(event)
 	found, err := l.o.Store.States(ctx, key, "", 1)
@@ -35,10 +36,10 @@ func (l *Log) closingOf(ctx context.Context, event string) (e *events.Error, rev
 	if err := json.Unmarshal(found[0].Value, &o); err != nil {
 		return nil, 0, fmt.Errorf("state %s: %w", key, err)
 	}
-	return errorFrom(&o), found[0].Revision, nil
+	return fault.FromStored(&o), found[0].Revision, nil
 }
 
-// CloseType makes the termination of the type last, or ends it where e is nil.
+// CloseType makes the termination of the type permanent, or ends it if e is nil.
 func (l *Log) CloseType(ctx context.Context, event string, e *events.Error) error {
 	for {
 		_, revision, err := l.closingOf(ctx, event)
@@ -48,7 +49,7 @@ func (l *Log) CloseType(ctx context.Context, event string, e *events.Error) erro
 		switch {
 		case e != nil:
 			var value []byte
-			if value, err = json.Marshal(objectOf(e)); err == nil {
+			if value, err = json.Marshal(fault.Stored(e)); err == nil {
 				_, err = l.o.Store.PutState(ctx, engine.State{Key: closingKey(event), Value: value, Revision: revision})
 			}
 		case revision > 0:

@@ -22,57 +22,61 @@ import (
 
 const (
 	controlChunk = 64
-	// lookEvery is how old a look at the control log may be before it is looked again.
+	// maxBefore bounds how many orders before the head are read from a log that begins a new epoch.
+	maxBefore = 1024
+	// lookEvery is the age of a look at the control log after which follow takes another.
 	lookEvery = 500 * time.Millisecond
-	// orderTime bounds what one order may take: the author's hooks are asked.
+	// orderTime bounds the execution of an order, which may call the author's hooks.
 	orderTime = time.Minute
-	// firstPause and maxPause are the waits before an order is told again whose fate is unknown.
+	// firstPause and maxPause bound the wait before an append whose result is unknown is repeated.
 	firstPause = 20 * time.Millisecond
 	maxPause   = time.Second
 )
 
-// MaxUnheard is how old a look at the control log may be while deliveries begin (REP-11).
+// MaxUnheard is the maximum age of a look at the control log for deliveries to begin (REP-11).
 const MaxUnheard = 2 * time.Second
 
 // Options configure a [Log].
 type Options struct {
 	Store engine.Shared
-	// Now is the store's time, and Refresh asks for it where it may have become wrong (REP-8).
+	// Now returns the store's time, and Refresh updates it if it may be wrong (REP-8).
 	Now     func() time.Time
 	Refresh func(ctx context.Context)
 	Report  *fault.Log
 }
 
-// A Log tells the processes on a shared store of orders, and has those of others done.
+// A Log sends orders to the processes on a shared store, and executes their orders.
 type Log struct {
 	o         Options
-	host      Host // does what others order; nil while nothing is followed
+	host      Host // executes orders of others; nil while the log is not followed
 	wake      topic.Wake
 	ctx       context.Context
 	stop      context.CancelFunc
 	following sync.WaitGroup
 
 	mu      sync.Mutex
-	log     store.EventLog // nil until it is opened, and when its epoch is over
-	pos     store.Position // the follower's
+	log     store.EventLog // nil until it is opened, and after its epoch has ended
+	pos     store.Position // of the follower
 	opened  bool
-	lost    bool                // it was opened again: what was ordered in between is not known
-	own     map[string]struct{} // eventIds of orders of this process that were not met in the log yet
-	closing map[string]struct{} // event types whose lasting state is to be read
+	lost    bool                // it was reopened: orders in between may be missing
+	own     map[string]struct{} // eventIds of this process's orders that the follower has not met
+	closing map[string]struct{} // event types whose permanent state must be read
 	backlog backlog
 
-	upToNow atomic.Pointer[time.Time] // when the last look began after which everything was read
+	upToNow atomic.Pointer[time.Time] // start of the last look after which everything was read
+	swept   atomic.Int64              // when old states were last deleted, in Unix nanoseconds
 }
 
-// New makes a log that gives orders. [Log.Follow] comes before all else, if at all.
+// New returns a log that can send orders. Call [Log.Follow], if needed, before any other method.
 func New(o Options) *Log {
 	l := &Log{o: o, wake: topic.NewWake(), own: map[string]struct{}{}, closing: map[string]struct{}{}}
 	l.ctx, l.stop = context.WithCancel(context.Background())
-	l.backlog.l = l
+	l.backlog.do, l.backlog.over = l.do, func() bool { return l.ctx.Err() != nil }
 	return l
 }
 
-// Follow begins to follow the control log from its present end, until [Log.Shutdown]. The host does what others order.
+// Follow follows the control log from its current end until [Log.Shutdown]. host executes the orders of other
+// processes.
 func (l *Log) Follow(ctx context.Context, host Host) error {
 	l.host = host
 	if err := l.open(ctx); err != nil {
@@ -83,7 +87,7 @@ func (l *Log) Follow(ctx context.Context, host Host) error {
 	return nil
 }
 
-// open opens the log at its end, and again after what was done of it.
+// open opens the log at its end or, after an earlier epoch, at the first order that may be new.
 func (l *Log) open(ctx context.Context) error {
 	log, err := l.o.Store.OpenLog(ctx, engine.ControlLog, store.LogOptions{MaxAge: engine.ControlAge, Appended: func([]store.Entry) { l.wake.Ring() }})
 	if err != nil {
@@ -104,16 +108,15 @@ func (l *Log) open(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lost, l.opened = l.lost || l.opened, true
-	l.backlog.begin(pos)
 	l.log, l.pos = log, pos
 	return nil
 }
 
-// before is the position after which orders were given since a time, or earlierChunk before the head if there are more:
-// a log that begins a new epoch has some already when a process hears of that.
+// before returns the position after which the orders since a time begin, at most maxBefore before the head. A log
+// that begins a new epoch already has some orders when a process learns of the epoch.
 func before(ctx context.Context, log store.EventLog, head store.Position, since time.Time) (store.Position, error) {
-	for pos := head - min(head, earlierChunk); pos < head; {
-		b, err := log.Read(ctx, pos, earlierChunk)
+	for pos := head - min(head, maxBefore); pos < head; {
+		b, err := log.Read(ctx, pos, maxBefore)
 		if err != nil || len(b.Entries) == 0 {
 			return head, err
 		}
@@ -126,7 +129,7 @@ func before(ctx context.Context, log store.EventLog, head store.Position, since 
 	return head, nil
 }
 
-// at is the log as far as it is open.
+// at returns the log and the follower's position, and opens the log if necessary.
 func (l *Log) at(ctx context.Context) (store.EventLog, store.Position, error) {
 	l.mu.Lock()
 	log, pos := l.log, l.pos
@@ -142,19 +145,19 @@ func (l *Log) at(ctx context.Context) (store.EventLog, store.Position, error) {
 	return l.log, l.pos, nil
 }
 
-// EventLog is the control log as it is open now.
+// EventLog returns the control log, and opens it if necessary.
 func (l *Log) EventLog(ctx context.Context) (store.EventLog, error) {
 	log, _, err := l.at(ctx)
 	return log, err
 }
 
-// Heard reports whether it is known up to a moment ago what the other processes have done (REP-11).
+// Heard reports whether this process knows the recent actions of the other processes (REP-11).
 func (l *Log) Heard() bool {
 	seen := l.upToNow.Load()
 	return seen != nil && time.Since(*seen) <= MaxUnheard
 }
 
-// LastLook is when the last look at the log began after which everything was read; zero for never.
+// LastLook returns the start of the last look at the log after which everything was read; zero for never.
 func (l *Log) LastLook() time.Time {
 	if seen := l.upToNow.Load(); seen != nil {
 		return *seen
@@ -162,7 +165,7 @@ func (l *Log) LastLook() time.Time {
 	return time.Time{}
 }
 
-// Go does something beside the orders, which does not hold them up. Shutdown waits for it.
+// Go runs f concurrently with the orders. Shutdown waits for it.
 func (l *Log) Go(f func(ctx context.Context)) {
 	l.backlog.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(l.ctx, orderTime)
@@ -171,23 +174,34 @@ func (l *Log) Go(f func(ctx context.Context)) {
 	})
 }
 
-// Shutdown ends the following and waits for what is under way.
+// Shutdown stops following and waits for orders in progress.
 func (l *Log) Shutdown() {
 	l.stop()
 	l.following.Wait()
 	l.backlog.wait()
 }
 
-// Tell tells the others of what was done in this process. Its answer is asked for until ctx ends, as an emit's is.
+// Stamp returns the time for a new order (REP-8).
+func (l *Log) Stamp(ctx context.Context) time.Time {
+	l.o.Refresh(ctx)
+	return l.o.Now()
+}
+
+// Tell informs the other processes of an action of this process. It retries until ctx ends if the answer is lost, as
+// an emit does.
 func (l *Log) Tell(ctx context.Context, o Order) error { return l.append(ctx, o, true) }
 
-// Ask has whoever it concerns do what was not done in this process, as for a target that does not live here. Its
-// answer is asked for as that of Tell is.
+// Ask requests an action that this process could not do, for example for a target that does not live here. It retries
+// as Tell does.
 func (l *Log) Ask(ctx context.Context, o Order) error { return l.append(ctx, o, false) }
 
 func (l *Log) append(ctx context.Context, o Order, done bool) (err error) {
-	l.o.Refresh(ctx)
-	o.At = l.o.Now()
+	if o.At.IsZero() {
+		o.At = l.Stamp(ctx)
+	}
+	if err := l.keep(ctx, &o); err != nil {
+		return fmt.Errorf("storing the effect of an order: %w", err)
+	}
 	data, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -230,7 +244,7 @@ func (l *Log) append(ctx context.Context, o Order, done bool) (err error) {
 	}
 }
 
-// renew forgets a log whose epoch is over; it is opened again when it is needed.
+// renew forgets a log whose epoch has ended. The next use reopens it.
 func (l *Log) renew(old store.EventLog) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -239,7 +253,7 @@ func (l *Log) renew(old store.EventLog) {
 	}
 }
 
-// follow does what others order until the server ends.
+// follow executes orders of other processes until the server ends.
 func (l *Log) follow() {
 	for l.ctx.Err() == nil {
 		more, err := l.read()
@@ -256,13 +270,13 @@ func (l *Log) follow() {
 			select {
 			case <-l.ctx.Done():
 			case <-l.wake:
-			case <-time.After(lookEvery): // a log whose epoch is over tells nobody, nor does a lost notification
+			case <-time.After(lookEvery): // neither a log whose epoch has ended nor a lost notification wakes this loop
 			}
 		}
 	}
 }
 
-// read does the next orders.
+// read executes the next orders.
 func (l *Log) read() (more bool, err error) {
 	log, pos, err := l.at(l.ctx)
 	if err != nil {
@@ -278,7 +292,7 @@ func (l *Log) read() (more bool, err error) {
 	if err := l.recall(); err != nil {
 		return false, err
 	}
-	shared := log.(engine.Log) // open has seen to it
+	shared := log.(engine.Log) // open has checked this
 	if time.Since(shared.Seen()) >= lookEvery {
 		if _, err := shared.CatchUp(l.ctx, pos+1); errors.Is(err, engine.ErrNewEpoch) {
 			l.renew(log)
@@ -310,7 +324,7 @@ func (l *Log) read() (more bool, err error) {
 	return len(b.Entries) > 0, nil
 }
 
-// RecallLater has the follower read whether the type was terminated, until that succeeds.
+// RecallLater makes the follower read the type's termination, until that succeeds.
 func (l *Log) RecallLater(event string) {
 	l.mu.Lock()
 	l.closing[event] = struct{}{}
@@ -342,8 +356,8 @@ func (l *Log) advance(of store.EventLog, to store.Position) {
 	}
 }
 
-// take takes one order. That a record was changed is heard of at once; what may take its time, since the
-// author's hooks are asked, waits in the backlog.
+// take handles one order. It reports a changed record immediately; other orders may call the author's hooks, and wait
+// in the backlog.
 func (l *Log) take(e *store.Entry) {
 	l.mu.Lock()
 	_, own := l.own[e.EventID]
@@ -355,31 +369,29 @@ func (l *Log) take(e *store.Entry) {
 		return
 	}
 	if o.Kind == Changed {
-		l.backlog.pass(e.Position)
 		if o.Target != nil {
 			l.host.Changed(o.Target.ID, engine.Shard{Topic: o.Target.Event, Number: o.Shard})
 		}
 		return
 	}
-	// Own ones were done where they were asked for, and what goes live from now on finds it in the backlog. What went
-	// live in between did neither.
-	l.backlog.add(placed{e.Position, o}, own)
-	if stopped := l.host.Stop(o); own && stopped > 0 {
-		l.backlog.add(placed{e.Position, o}, false)
+	if own { // the process did it before Tell
+		return
 	}
+	l.host.Prepare(o)
+	l.backlog.add(o)
 }
 
-// do does an order.
+// do executes an order.
 func (l *Log) do(o Order) {
 	ctx, cancel := context.WithTimeout(l.ctx, orderTime)
 	defer cancel()
 	if err := l.host.Do(ctx, o); err != nil {
-		l.o.Report.Internal(ctx, "doing what another process was asked for", err)
+		l.o.Report.Internal(ctx, "executing an order of another process", err)
 	}
 }
 
-// missed makes up for orders that are no longer retained: lasting states are read, and hooks are asked
-// for all that is live.
+// missed makes up for orders that are no longer retained. It reads permanent states, and rechecks everything that is
+// live with the hooks.
 func (l *Log) missed() {
 	ctx, cancel := context.WithTimeout(l.ctx, orderTime)
 	defer cancel()
@@ -387,7 +399,7 @@ func (l *Log) missed() {
 		l.RecallLater(name)
 	}
 	if err := l.host.Compare(ctx); err != nil {
-		l.o.Report.Internal(ctx, "reading the webhook subscriptions again", err)
+		l.o.Report.Internal(ctx, "rereading the webhook subscriptions", err)
 	}
-	l.Go(l.host.RecheckAll) // the author's hooks may take their time
+	l.Go(l.host.RecheckAll) // the author's hooks may be slow
 }

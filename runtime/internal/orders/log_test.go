@@ -12,7 +12,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// CUR-8, REP-13: who opens the control log again goes on after what it had read, since a new epoch has orders by then.
+// CUR-8, REP-13: a reopened control log continues after the last order read, because a new epoch already has orders
+// by then.
 func TestCUR8OrdersBeforeReopening(t *testing.T) {
 	st := memory.New()
 	log, err := st.OpenLog(t.Context(), engine.ControlLog, store.LogOptions{})
@@ -20,7 +21,7 @@ func TestCUR8OrdersBeforeReopening(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	const n = 2*earlierChunk + 10
+	const n = 2*maxBefore + 10
 	for i := range n { // a second apart, the last one now
 		e := store.Entry{EventID: fmt.Sprint(i), Timestamp: events.NewTime(now.Add(time.Duration(i-n+1) * time.Second)), Data: json.RawMessage(`{}`)}
 		if _, err := log.Append(t.Context(), e); err != nil {
@@ -29,7 +30,7 @@ func TestCUR8OrdersBeforeReopening(t *testing.T) {
 	}
 	for ago, want := range map[time.Duration]store.Position{
 		-time.Second: n, 0: n - 1, 3 * time.Second: n - 4, 3500 * time.Millisecond: n - 4,
-		time.Hour: n - earlierChunk, // no further back, and missed makes up for the rest
+		time.Hour: n - maxBefore, // no further back; missed makes up for the rest
 	} {
 		if got, err := before(t.Context(), log, n, now.Add(-ago)); got != want || err != nil {
 			t.Errorf("%v ago: %d, %v; want %d", ago, got, err, want)

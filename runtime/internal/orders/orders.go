@@ -1,8 +1,7 @@
-// Package orders tells all processes on one store what an operator, an author or a subscriber has asked of one of them,
-// since what it is about may live in any of them (REP-11, REP-13). An order is an entry of the control log, which is a
-// log of the store. Every process follows it, does its own part, and does not wait for the others. What has to last is
-// stored as a state before its order is appended. The next owner of a shard carries out the orders that the last owner
-// may not have done.
+// Package orders passes the requests of operators, authors and subscribers from one process to all processes on a
+// store. The targets of a request may live in any of them (REP-11, REP-13). An order is an entry of the control log,
+// which is a log of the store. Every process follows the log and does its part, without waiting for the others. A
+// lasting effect is stored as a state before the order is appended: the next owner of a shard reads it.
 package orders
 
 import (
@@ -11,39 +10,28 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// An Order is what one process was asked for and all have to do (REP-13). It is stored as JSON.
+// An Order is a request to one process that all processes must follow (REP-13). It is stored as JSON.
 type Order struct {
 	Kind      Kind              `json:"kind"`
 	Principal string            `json:"principal,omitempty"`
 	Names     []string          `json:"names,omitempty"`
 	Target    *operator.Target  `json:"target,omitempty"`
 	Error     *wire.ErrorObject `json:"error,omitempty"`
-	// Shard is that of the subscription, of the type of Target.
-	Shard   int    `json:"shard,omitempty"`
-	Cursor  string `json:"cursor,omitempty"`
-	EventID string `json:"eventId,omitempty"`
-	// Seen is when the latest attempt was made that who asks for another one knows of.
-	Seen time.Time `json:"seen,omitzero"`
-	// Last is where a replay ends, 0 for no end.
-	Last store.Position `json:"last,omitempty"`
-	// Actor is who asked for attempts.
-	Actor string `json:"actor,omitempty"`
-	// Answer is the key of the action by which who does it answers who asks; "" where nobody waits.
-	Answer string `json:"answer,omitempty"`
-	// At is when it was ordered: what began later is not meant.
+	// Shard is the shard of the subscription, within the type of Target.
+	Shard int `json:"shard,omitempty"`
+	// At is when the order was given: it does not affect anything that began later.
 	At time.Time `json:"at,omitzero"`
 }
 
-// A Kind of orders. A build passes over those that it does not know.
+// A Kind is the kind of an order. A build ignores kinds that it does not know.
 type Kind string
 
-// The kinds of orders.
+// Kinds of orders.
 const (
 	Revoke     Kind = "revoke"
 	Recheck    Kind = "recheck"
@@ -52,28 +40,23 @@ const (
 	Gap        Kind = "gap"
 	Terminate  Kind = "terminate"
 	Reopened   Kind = "reopened"
-	// Of webhook subscriptions: a record was changed, or the one that delivers is to do something.
+	// Changed reports that the record of a webhook subscription was created, changed or deleted.
 	Changed Kind = "subscription"
-	Resume  Kind = "resume"
-	Replay  Kind = "replay"
-	Again   Kind = "again"
-	// EndReplay is not lasting: whoever takes up a shard knows no replay of its earlier owner.
-	EndReplay Kind = "endReplay"
 )
 
-// To is an order about a target, with an error or without.
+// To returns an order for a target, with an optional error.
 func To(t operator.Target, kind Kind, e *events.Error) Order {
 	o := Order{Kind: kind, Target: &t}
 	if e != nil {
-		o.Error = objectOf(e)
+		o.Error = fault.Stored(e)
 	}
 	return o
 }
 
-// Err is the error that the order gives; nil for none.
-func (o *Order) Err() *events.Error { return errorFrom(o.Error) }
+// Err returns the error of the order; nil for none.
+func (o *Order) Err() *events.Error { return fault.FromStored(o.Error) }
 
-// Of is the target's id; "" for none.
+// Of returns the target's id; "" for none.
 func (o *Order) Of() string {
 	if o.Target == nil {
 		return ""
@@ -81,53 +64,21 @@ func (o *Order) Of() string {
 	return o.Target.ID
 }
 
-// Revoked is what a revoked subscription ends with.
-func Revoked() *events.Error { return events.Forbidden("access revoked") }
-
-// objectOf and errorFrom carry an error between processes.
-func objectOf(e *events.Error) *wire.ErrorObject {
-	return &wire.ErrorObject{Code: wire.SEP.Code(e.Kind), Message: e.Kind.String(), Data: e.Data}
-}
-
-func errorFrom(o *wire.ErrorObject) *events.Error {
-	if o == nil {
-		return nil
-	}
-	kind, _, ok := wire.KindOf(o.Code, o.Message)
-	if !ok {
-		kind = wire.Internal
-	}
-	return &events.Error{Kind: kind, Data: o.Data}
-}
-
-// lasting reports whether a shard that is taken up has to make up for the order. What hooks decide is asked
-// for anyway.
-func (o *Order) lasting() bool {
-	switch o.Kind {
-	case Revoke, Gap, Resume, Replay:
-		return true
-	case Terminate:
-		return o.Of() != ""
-	}
-	return false
-}
-
-// A Host does orders to what lives in its process.
+// A Host executes orders in its process.
 type Host interface {
-	// Do does an order. The author's hooks may be asked.
+	// Do executes an order. It may call the author's hooks.
 	Do(ctx context.Context, o Order) error
-	// DoLive does an order to the live webhook subscriptions that pick picks.
-	DoLive(ctx context.Context, o Order, pick func(*subscriber.Live) bool) error
-	// Stop lets no delivery begin to what the order ends, until its turn comes: orders wait for hooks of the author
-	// that others need (REP-11). It returns how many subscriptions that are.
-	Stop(o Order) int
-	// Changed has the record of a webhook subscription looked at.
+	// Prepare is called when the order is read, before its turn, because orders wait for hooks of the author. It
+	// stops new deliveries to subscriptions that the order ends (REP-11), and ensures that subscriptions which are
+	// restored later get the order.
+	Prepare(o Order)
+	// Changed makes the host read the record of a webhook subscription.
 	Changed(id string, of engine.Shard)
-	// Recall makes the event type as open or closed as the store says; one that is not registered needs nothing.
+	// Recall opens or closes the event type as the store says. It ignores a type that is not registered.
 	Recall(ctx context.Context, event string) error
 
-	// The rest makes up for orders that are no longer retained. EventTypes are the registered ones, Compare looks at
-	// every record again, and RecheckAll asks the hooks for all that is live.
+	// The following methods make up for orders that are no longer retained. EventTypes returns the registered types,
+	// Compare reads every record, and RecheckAll rechecks everything that is live with the hooks.
 	EventTypes() []string
 	Compare(ctx context.Context) error
 	RecheckAll(ctx context.Context)

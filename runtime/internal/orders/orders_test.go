@@ -17,7 +17,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -25,17 +24,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A process follows the control log, and notes what it does.
+// A process follows the control log, and records the orders that it executes.
 type process struct {
 	*Log
 	store *memcluster.Store
 
 	mu    sync.Mutex
 	notes []string
-	stops int                 // what Stop answers
 	do    func(o Order) error // nil does nothing more
 	types []string            // EventTypes
-	fails map[string]error    // what the others answer, by name
+	fails map[string]error    // errors of the others' calls, by name
 }
 
 func (p *process) note(format string, a ...any) {
@@ -69,15 +67,10 @@ func (p *process) Do(_ context.Context, o Order) error {
 	return nil
 }
 
-func (p *process) DoLive(_ context.Context, o Order, _ func(*subscriber.Live) bool) error {
-	p.note("live %s %s%s", o.Kind, o.Principal, o.Of())
-	return p.failing("live")
-}
-
-func (p *process) Stop(Order) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.stops
+func (p *process) Prepare(o Order) {
+	if o.Kind == Revoke {
+		p.note("prepare %s", o.Principal)
+	}
 }
 
 func (p *process) Changed(id string, of engine.Shard) { p.note("changed %s of %v", id, of) }
@@ -114,7 +107,7 @@ func join(t *testing.T, c *memcluster.Cluster, emitOnly bool, change ...func(*pr
 	return p
 }
 
-// did waits until nothing moves any more and checks what the process has done since.
+// did waits until all goroutines are idle and checks what the process has done since.
 func (p *process) did(t *testing.T, what string, want ...string) {
 	t.Helper()
 	time.Sleep(3 * time.Second)
@@ -123,9 +116,7 @@ func (p *process) did(t *testing.T, what string, want ...string) {
 	}
 }
 
-func about(id string) *operator.Target { return &operator.Target{ID: id} }
-
-// must fails at once.
+// must fails the test if err is not nil.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -133,23 +124,23 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// REP-11, REP-13: what was done where it was asked for is done by the others, and what was not by all.
+// REP-11, REP-13: an action done by the process itself is repeated by the others, and a requested one by all.
 func TestREP13TellAndAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memcluster.New()
 		a, b, quiet := join(t, c, false), join(t, c, false), join(t, c, true)
 		must(t, a.Tell(t.Context(), Order{Kind: Revoke, Principal: "ann"}))
-		must(t, a.Ask(t.Context(), Order{Kind: Resume, Target: about("s1")}))
+		must(t, a.Ask(t.Context(), To(operator.Target{ID: "s1"}, Gap, nil)))
 		must(t, quiet.Tell(t.Context(), To(operator.Target{ID: "s2"}, Terminate, events.Forbidden("over"))))
-		a.did(t, "who told", "do resume s1", "do terminate s2")
-		b.did(t, "the other", "do revoke ann", "do resume s1", "do terminate s2")
+		a.did(t, "who told", "do gap s1", "do terminate s2")
+		b.did(t, "the other", "prepare ann", "do revoke ann", "do gap s1", "do terminate s2")
 		if !a.Heard() || a.LastLook().IsZero() || quiet.Heard() || !quiet.LastLook().IsZero() {
 			t.Error("who follows has heard, and who does not has not")
 		}
 	})
 }
 
-// REP-11: that a record was changed is heard of while an order asks the author's hooks, and the orders after it wait.
+// REP-11: a changed record is announced while an order calls the author's hooks, and later orders wait.
 func TestREP11ChangesDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memcluster.New()
@@ -169,31 +160,16 @@ func TestREP11ChangesDoNotWait(t *testing.T) {
 		must(t, a.Ask(t.Context(), Order{Kind: Changed, Target: &operator.Target{ID: "s", Event: "e"}, Shard: 3}))
 		time.Sleep(3 * time.Second)
 		changed := fmt.Sprintf("changed s of %v", engine.Shard{Topic: "e", Number: 3})
-		if got := slices.Sorted(slices.Values(b.took())); !slices.Equal(got, []string{changed, "do recheck ann"}) {
+		if got := slices.Sorted(slices.Values(b.took())); !slices.Equal(got, []string{changed, "do recheck ann", "prepare bob"}) {
 			t.Errorf("while it waits: %q", got)
-		}
-		if to, _ := b.backlog.done(); to != 0 {
-			t.Errorf("done up to %d", to)
 		}
 		close(goOn)
 		b.did(t, "afterwards", "do revoke bob")
-		if to, lasting := b.backlog.done(); to != 3 || lasting != 2 {
-			t.Errorf("done up to %d, lasting up to %d", to, lasting)
-		}
 		a.did(t, "who told", changed)
 	})
 }
 
-// REP-11: what was done here and has gone live since is ended by the order once more.
-func TestREP11OwnOrderMeetsWhatCameLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := join(t, memcluster.New(), false, func(p *process) { p.stops = 1 })
-		must(t, a.Tell(t.Context(), Order{Kind: Revoke, Principal: "ann"}))
-		a.did(t, "it is done again", "do revoke ann")
-	})
-}
-
-// What no build understands is passed over, and what nobody could read is said.
+// Unknown kinds of orders are ignored, and unreadable orders are logged.
 func TestUnreadableOrders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memcluster.New()
@@ -208,7 +184,7 @@ func TestUnreadableOrders(t *testing.T) {
 	})
 }
 
-// REP-22: an order whose answer was lost is told again and done once; what cannot be told is an error.
+// REP-22: an order whose answer was lost is sent again and executed once; an order that cannot be sent is an error.
 func TestREP22ToldAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memcluster.New()
@@ -219,7 +195,7 @@ func TestREP22ToldAgain(t *testing.T) {
 			return strings.HasPrefix(op, "Append") && lost >= 0
 		}})
 		must(t, a.Tell(t.Context(), Order{Kind: Revoke, Principal: "ann"}))
-		b.did(t, "once", "do revoke ann")
+		b.did(t, "once", "prepare ann", "do revoke ann")
 		refused := errors.New("it does not get through")
 		a.store.Inject(memcluster.Faults{Fail: func(op string) error {
 			if strings.HasPrefix(op, "Append") {
@@ -248,7 +224,7 @@ func TestREP22ToldAgain(t *testing.T) {
 	})
 }
 
-// REP-13: a termination lasts in the store until it is taken back, also against others that change it.
+// REP-13: a termination stays in the store until it is withdrawn, also against concurrent changes.
 func TestREP13ClosedTypes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memcluster.New()
@@ -289,7 +265,8 @@ func TestREP13ClosedTypes(t *testing.T) {
 	})
 }
 
-// REP-13: who opens the log again, because a new epoch began, makes up for what it cannot know, and goes on.
+// REP-13: after reopening the log because of a new epoch, a process makes up for orders that it may have missed, and
+// continues.
 func TestREP13Missed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memcluster.New()
@@ -299,7 +276,7 @@ func TestREP13Missed(t *testing.T) {
 		})
 		a := join(t, c, false)
 		must(t, a.Tell(t.Context(), Order{Kind: Revoke, Principal: "ann"}))
-		b.did(t, "before", "do revoke ann")
+		b.did(t, "before", "prepare ann", "do revoke ann")
 		must(t, c.BeginEpoch(0))
 		time.Sleep(3 * time.Second)
 		got := b.took()
@@ -309,11 +286,41 @@ func TestREP13Missed(t *testing.T) {
 			}
 		}
 		must(t, a.Tell(t.Context(), Order{Kind: Revoke, Principal: "bob"}))
-		b.did(t, "in the new epoch", "do revoke bob")
+		b.did(t, "in the new epoch", "prepare bob", "do revoke bob")
 		log, err := b.EventLog(t.Context())
 		must(t, err)
 		if _, head, err := log.Bounds(t.Context()); err != nil || head == 0 {
 			t.Errorf("head %d, %v", head, err)
+		}
+	})
+}
+
+// REP-13: a process that could not read the control log for longer than orders are retained makes up for missed
+// revocations and terminations: it reads the permanent states and the records, and rechecks everything that is live
+// with the hooks.
+func TestREP13AwayForLongerThanOrdersAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memcluster.New()
+		a, b := join(t, c, false), join(t, c, false, func(p *process) { p.types = []string{"e"} })
+		away := errors.New("cut off")
+		b.store.Inject(memcluster.Faults{Fail: func(op string) error {
+			if strings.HasPrefix(op, "Owned") {
+				return nil
+			}
+			return away
+		}})
+		must(t, a.Tell(t.Context(), Order{Kind: Revoke, Principal: "ann"}))
+		time.Sleep(engine.ControlAge + time.Minute)
+		must(t, a.Tell(t.Context(), Order{Kind: Revoke, Principal: "bob"}))
+		b.did(t, "while it is away")
+		b.store.Inject(memcluster.Faults{})
+		time.Sleep(3 * time.Second)
+		got := slices.Sorted(slices.Values(b.took()))
+		if want := []string{"compare", "do revoke bob", "prepare bob", "recall e", "recheck all"}; !slices.Equal(got, want) {
+			t.Errorf("when it is back: %q, want %q", got, want)
+		}
+		if !b.Heard() {
+			t.Error("it has heard of nothing since")
 		}
 	})
 }

@@ -1,4 +1,4 @@
-// Package origin checks the Origin header, in which browsers name the page that sends a request.
+// Package origin checks the Origin header, in which browsers send the origin of the requesting page.
 package origin
 
 import (
@@ -7,25 +7,25 @@ import (
 	"regexp"
 )
 
-// Any in the list of a rule stands for every origin.
+// Any in the list of a rule means every origin.
 const Any = "*"
 
-// What browsers send, and would not send: an origin that none of them sends would never match.
+// The form of origins as browsers send them; an origin in another form would never match.
 var (
 	sent        = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://[^/A-Z*?#@]+$`)
 	defaultPort = regexp.MustCompile(`^(http://.*:80|https://.*:443)$`)
 )
 
-// A Rule lets pages of the server's own origin ask, and those of the origins that it names. Requests that no
-// browser made have no Origin and pass.
+// A Rule allows pages of the server's own origin, and of the origins that it names. Requests that do not come from a
+// browser have no Origin and pass.
 //
-// The zero value names none.
+// The zero value names no origins.
 type Rule struct {
 	protection http.CrossOriginProtection
 	named      map[string]bool
 }
 
-// NewRule makes a rule that names origins, each as scheme://host[:port] or [Any].
+// NewRule returns a rule that names origins, each as scheme://host[:port] or [Any].
 func NewRule(origins ...string) (*Rule, error) {
 	r := &Rule{named: map[string]bool{}}
 	for _, o := range origins {
@@ -40,16 +40,19 @@ func NewRule(origins ...string) (*Rule, error) {
 	return r, nil
 }
 
-// Check refuses a request of a foreign page. Unlike [http.CrossOriginProtection] it judges every method: a GET
-// opens streams here.
+// Check returns an error for a request of a foreign page. Unlike [http.CrossOriginProtection] it checks every method:
+// here a GET opens streams.
 func (r *Rule) Check(req *http.Request) error {
+	if n := len(req.Header["Origin"]); n > 1 { // browsers send one; a proxy may have checked another than the first
+		return fmt.Errorf("the request has %d Origin headers, and must have one", n)
+	}
 	if r.named[Any] {
 		return nil
 	}
 	return r.protection.Check(Unsafe(req))
 }
 
-// Unsafe is the request with an Origin as [http.CrossOriginProtection] judges it: as if it changed something.
+// Unsafe returns the request in a form that [http.CrossOriginProtection] checks: with an Origin it becomes a POST.
 func Unsafe(req *http.Request) *http.Request {
 	if req.Header.Get("Origin") == "" || req.Method == http.MethodPost {
 		return req
@@ -62,7 +65,7 @@ func Unsafe(req *http.Request) *http.Request {
 // Names reports whether the rule names any origin.
 func (r *Rule) Names() bool { return len(r.named) > 0 }
 
-// Named is the request's origin where the rule names it, else "".
+// Named returns the request's origin if the rule names it, otherwise "".
 func (r *Rule) Named(req *http.Request) string {
 	o := req.Header.Get("Origin")
 	if o != "" && (r.named[o] || r.named[Any]) {

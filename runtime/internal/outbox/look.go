@@ -17,26 +17,26 @@ import (
 )
 
 const (
-	// wholeEvery is how often the owner of the outbox reads it from the beginning, whatever it has seen: who may
-	// insert there may choose a transaction that has long ended.
+	// wholeEvery is how often the owner reads the outbox from the beginning. A role that may insert rows can give
+	// them the number of a transaction that ended long ago.
 	wholeEvery = time.Minute
-	// maxAge is how old a row may say that it is.
+	// maxAge is the greatest believable age of a row.
 	maxAge = 10 * 365 * 24 * time.Hour
-	// movePause is for how long a log is left alone after a failure, movingTold how often it is told of.
+	// movePause is how long a log is skipped after a failure, and movingTold how often the failure is logged.
 	movePause  = time.Second
 	movingTold = time.Minute
 )
 
-// A snapshot is which transactions had ended at a moment: what they left in the outbox could be seen then.
+// A snapshot says which transactions had ended at a time: their rows in the outbox were visible then.
 type snapshot struct {
 	next   int64   // the first transaction that had not begun
-	active []int64 // those before it that had not ended
+	active []int64 // earlier transactions that had not ended
 }
 
-// never is the snapshot of before any transaction.
+// never is a snapshot before all transactions.
 var never = snapshot{next: math.MinInt64}
 
-// parseSnapshot reads PostgreSQL's text of one, "xmin:xmax:active,active".
+// parseSnapshot parses PostgreSQL's text form, "xmin:xmax:active,active".
 func parseSnapshot(text string) (s snapshot, err error) {
 	parts := strings.SplitN(text, ":", 3)
 	if len(parts) != 3 {
@@ -58,27 +58,27 @@ func parseSnapshot(text string) (s snapshot, err error) {
 	return s, nil
 }
 
-// A place is a row's in the outbox. Rows are read in order of their transactions, then of their ids: a transaction
-// that began after another's end has a higher number.
+// A place orders the rows of the outbox: by transaction, then by id. A transaction that began after another one ended
+// has a higher number.
 type place struct{ tx, id int64 }
 
 var first = place{math.MinInt64, math.MinInt64}
 
-// A sweep reads the outbox once, page by page: every row that could be seen when it began and could not when
-// the one before it did.
+// A sweep reads the outbox once, page by page. It reads every row that was visible when it began, but not when the
+// previous sweep began.
 type sweep struct {
-	since  snapshot // when the one before began
+	since  snapshot // when the previous sweep began
 	began  *snapshot
-	behind place // of the last row that was read
+	behind place // the last row that was read
 }
 
 func newSweep(since snapshot) sweep { return sweep{since: since, behind: first} }
 
-// again lets the sweep begin anew.
+// again restarts the sweep.
 func (w *sweep) again() { *w = newSweep(w.since) }
 
-// done tells what a page has come to. The last page ends the sweep: the next one is for what could not be seen
-// when this one began.
+// done advances the sweep by a page. The last page ends it; the next sweep reads the rows that were not visible when
+// this one began.
 func (w *sweep) done(p *page) {
 	if w.began == nil {
 		w.began = &p.at
@@ -90,21 +90,21 @@ func (w *sweep) done(p *page) {
 	*w = newSweep(*w.began)
 }
 
-// A page is some of the outbox.
+// A page is a part of the outbox.
 type page struct {
 	at    snapshot
-	start time.Time // of the server
+	start time.Time // when the server started
 	rows  []Row
 	more  bool // there may be more in this sweep
 }
 
-// sweeping is what the owner of the outbox remembers between its steps.
+// sweeping holds the state that the owner of the outbox keeps between steps.
 type sweeping struct {
 	mu  sync.Mutex
 	now *sweeper
 }
 
-// of returns the state of an owner, a new one where the fence is another.
+// of returns the state of an owner. If the fence is new, the state is empty.
 func (s *sweeping) of(fence uint64) *sweeper {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,34 +114,34 @@ func (s *sweeping) of(fence uint64) *sweeper {
 	return s.now
 }
 
-// A sweeper is the state under one hold. Who has the turn may use it.
+// A sweeper is the state under one hold. The holder of turn may use it.
 type sweeper struct {
 	fence uint64
 	turn  chan struct{} // capacity 1
 
-	start time.Time // of the server that was asked
-	whole time.Time // when all was last looked at
+	start time.Time // when the last queried server started
+	whole time.Time // when the last full sweep began
 	main  sweep     // all logs that are not stuck
 	stuck map[string]*stuckLog
 }
 
-// A stuckLog cannot be appended to. The main sweep passes it over; it has one of its own.
+// A stuckLog is a log that failed to accept an append. The main sweep skips it, and it has a separate sweep.
 type stuckLog struct {
 	sweep
-	until time.Time // it is left alone
+	until time.Time // skipped until then
 	told  time.Time
 	came  time.Time // its oldest row
 }
 
-// begin is for a look: where it is due, or the server is another one, everything is looked at again.
+// begin starts a full sweep if it is due.
 func (w *sweeper) begin(now time.Time) {
 	if w.main.began == nil && now.Sub(w.whole) >= wholeEvery {
 		w.main, w.whole = newSweep(never), now
 	}
 }
 
-// moved tells that the server is not the one that was asked before: a standby may give numbers of transactions
-// again. What was seen counts no more.
+// moved reports whether the server is not the previous one: a standby may reuse numbers of transactions. Then all
+// sweeps start over.
 func (w *sweeper) moved(start time.Time) bool {
 	if w.start.Equal(start) {
 		return false
@@ -158,7 +158,7 @@ func (w *sweeper) moved(start time.Time) bool {
 	return true
 }
 
-// alone returns the logs that the main sweep passes over.
+// alone returns the logs that the main sweep skips.
 func (w *sweeper) alone() []string {
 	names := make([]string, 0, len(w.stuck))
 	for name := range w.stuck {
@@ -168,7 +168,7 @@ func (w *sweeper) alone() []string {
 	return names
 }
 
-// due returns the stuck logs to be tried again now, a few at most, those that waited longest first.
+// due returns the stuck logs to retry now, the longest waiting first, at most movers.
 func (w *sweeper) due(now time.Time) []string {
 	names := w.alone()
 	names = slices.DeleteFunc(names, func(name string) bool { return now.Before(w.stuck[name].until) })
@@ -176,7 +176,7 @@ func (w *sweeper) due(now time.Time) []string {
 	return names[:min(len(names), movers)]
 }
 
-// failed notes that a log could not be appended to and returns whether that is to be told.
+// failed records that a log failed to accept an append, and reports whether to log that.
 func (w *sweeper) failed(name string, now time.Time, oldest time.Duration) (tell bool) {
 	l := w.stuck[name]
 	if l == nil {
@@ -194,7 +194,7 @@ func (w *sweeper) failed(name string, now time.Time, oldest time.Duration) (tell
 	return tell
 }
 
-// oldest is for how long the oldest row of the stuck logs has waited.
+// oldest returns how long the oldest row of the stuck logs has waited.
 func (w *sweeper) oldest(now time.Time) (age time.Duration) {
 	for _, l := range w.stuck {
 		age = max(age, now.Sub(l.came))
@@ -202,17 +202,17 @@ func (w *sweeper) oldest(now time.Time) (age time.Duration) {
 	return age
 }
 
-// succeeded notes that all rows of a page of a stuck log were moved.
+// succeeded records that all rows of a page of a stuck log were moved.
 func (w *sweeper) succeeded(name string, p *page) {
 	if p.more {
 		w.stuck[name].done(p)
 		return
 	}
-	delete(w.stuck, name) // what is seen from now on is seen by the main sweep too
+	delete(w.stuck, name) // the main sweep sees later rows
 }
 
-// lookSQL reads a page. $5 to $7 are ranges of places; it touches nothing else of the index, so each is written as
-// bounds of (tx, id) alone, for which no other index does.
+// lookSQL reads a page. $5 to $7 are ranges of places; each is written as bounds of (tx, id) only, so that the query
+// reads nothing else of that index and uses no other one.
 const lookSQL = `WITH read AS (
 		SELECT o.* FROM unnest($5::bigint[], $6::bigint[], $7::bigint[]) AS r (tx, id, up_to) CROSS JOIN LATERAL (
 			SELECT * FROM @.outbox WHERE (tx, id) >= (r.tx, r.id) AND tx <= r.up_to AND (log = ANY ($2)) = $8 ORDER BY tx, id LIMIT $1) AS o
@@ -228,10 +228,11 @@ const lookSQL = `WITH read AS (
 		CASE WHEN fits THEN targets END, once, above, size, (extract(epoch FROM clock_timestamp()) - extract(epoch FROM b.at))::float8
 	FROM (VALUES (1)) AS one LEFT JOIN bounded b ON before < $3 ORDER BY b.tx, b.id`
 
-// lookArgs are those of a page of a sweep: of some logs, or of all but these.
+// lookArgs returns the arguments for a page of a sweep: of the given logs if only is set, otherwise of all other
+// logs.
 func lookArgs(w *sweep, limit int, logs []string, only bool) []any {
 	var txs, ids, upTo []int64
-	between := func(from, to int64) { // transactions
+	between := func(from, to int64) { // a range of transactions
 		at := place{from, math.MinInt64}
 		if w.behind.tx >= from {
 			at = place{w.behind.tx, w.behind.id + 1}
@@ -244,14 +245,14 @@ func lookArgs(w *sweep, limit int, logs []string, only bool) []any {
 		between(tx, tx)
 	}
 	if w.began == nil {
-		between(w.since.next, math.MaxInt64) // it sees no more than the sweep is for
+		between(w.since.next, math.MaxInt64) // the snapshot already limits this to the sweep
 	} else {
 		between(w.since.next, w.began.next-1)
 	}
 	return []any{int64(limit), logs, int64(maxWaiting), int32(MaxName), txs, ids, upTo, only}
 }
 
-// A looked is a row of the answer to lookSQL; of an empty outbox it has the snapshot alone.
+// A looked is a row of the result of lookSQL; for an empty outbox it has only the snapshot.
 type looked struct {
 	at    string
 	start time.Time
@@ -278,7 +279,8 @@ func scanLooked(row pgx.CollectableRow) (l looked, err error) {
 	return l, nil
 }
 
-// Age is for how long a row has waited, 0 where it tells no time that may be: who may insert chooses it.
+// Age returns how long a row has waited, or 0 if the time is not believable. A role that may insert rows can choose
+// the time.
 func Age(seconds float64) time.Duration {
 	if seconds > 0 && seconds < maxAge.Seconds() {
 		return time.Duration(seconds * float64(time.Second))
@@ -286,8 +288,8 @@ func Age(seconds float64) time.Duration {
 	return 0
 }
 
-// Looking is the statement of the next look at up to limit rows, for who measures what that costs, and how many ranges of
-// the table it reads. There has been a step.
+// Looking returns the statement of the next look at up to limit rows, for measurements of its cost. It also returns
+// the number of ranges of the table that the statement reads. There must have been a step.
 func (t *Table) Looking(limit int) (sql string, args []any, ranges int) {
 	w := t.sweeping.now
 	args = lookArgs(&w.main, limit, w.alone(), false)

@@ -1,10 +1,11 @@
-// Package outbox reads and changes the two tables of an outbox in PostgreSQL for whoever moves their rows: outbox has
-// what transactions of the author emitted, and rejected has what was put aside. A [Mover] says where rows go and what is
-// one step with that: it is a store that has its logs in the same database (package postgres), or a relay to any other
-// store (package pgoutbox). Each has the tables in its own schema. The package makes no promise of compatibility.
+// Package outbox reads and changes the two tables of an outbox in PostgreSQL. The table outbox has the occurrences
+// that transactions of the author emitted, and rejected has the occurrences that were set aside. A [Mover] moves rows
+// to their logs and says what is atomic with that. It is a store that has its logs in the same database (package
+// postgres), or a relay to any other store (package pgoutbox). Each has the tables in a separate schema. The package
+// makes no promise of compatibility.
 //
-// A role that may only insert into the table outbox is trusted with nothing else: rows are checked before they are
-// moved, and neither ids nor numbers of transactions in them are believed. See REP-20.
+// A role that may only insert into the table outbox is not trusted otherwise: rows are checked before they are moved,
+// and their ids and transaction numbers are not believed. See REP-20.
 package outbox
 
 import (
@@ -27,53 +28,55 @@ import (
 )
 
 const (
-	// columns are those of what waits and of what was put aside.
+	// columns are the columns of both tables.
 	columns = "log, event_id, timestamp, data, meta, targets, once, above"
 	// MaxName bounds a log's name, in bytes.
 	MaxName = 1024
-	// maxWaiting bounds the bytes of a row; a larger one is put aside unread. One look takes as many together.
+	// maxWaiting bounds the bytes of a row; a larger row is set aside unread. A look reads as many bytes in all.
 	maxWaiting = 16 << 20
 )
 
-// Tables makes the tables, in a schema that stands for "@" before a ".".
+// Tables creates the tables; "@" before a "." stands for the schema.
 //
 //go:embed tables.sql
 var Tables string
 
-// A Table is the outbox of one schema. It has what its owner remembers between steps; one is made for a schema and
+// A Table is the outbox of one schema, with the state that its owner keeps between steps. Create one per schema and
 // process.
 type Table struct {
-	// Schema is quoted.
+	// Schema is the quoted name of the schema.
 	Schema string
 	Logger *slog.Logger
 
 	sweeping sweeping
 }
 
-// in puts the schema in place of each "@" before a ".".
+// in replaces each "@" before a "." by the schema.
 func (t *Table) in(sql string) string { return strings.ReplaceAll(sql, "@.", t.Schema+".") }
 
 // A DB runs statements in the table's database.
 type DB interface {
-	// Read runs a query. f reads its rows, anew whenever the query has to be tried again.
+	// Read runs a query and passes its rows to f. f runs again if the query is retried.
 	Read(ctx context.Context, f func(pgx.Rows) error, sql string, args ...any) error
-	// Write runs a statement and returns how many rows it affected.
+	// Write runs a statement and returns the number of affected rows.
 	Write(ctx context.Context, sql string, args ...any) (affected int64, err error)
 }
 
-// EmitPgx puts an occurrence into a transaction of the author: one row, and no lock that another one waits for.
+// EmitPgx inserts an occurrence in a transaction of the author: one row, and no lock for which other transactions
+// wait.
 func (t *Table) EmitPgx(ctx context.Context, tx interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }, p store.Prepared) error {
 	args, err := args(p)
 	if err == nil && args != nil {
-		// Sent unnamed, whatever the author's connection does by default.
+		// Sent unnamed, whatever the default of the author's connection is.
 		_, err = tx.Exec(ctx, t.in(emitSQL), append([]any{pgx.QueryExecModeExec}, args...)...)
 	}
 	return err
 }
 
-// EmitSQL is [Table.EmitPgx] for a transaction of database/sql, by any driver for PostgreSQL that takes $1.
+// EmitSQL is like [Table.EmitPgx] for a transaction of database/sql, with any PostgreSQL driver that supports $1
+// placeholders.
 func (t *Table) EmitSQL(ctx context.Context, tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }, p store.Prepared) error {
@@ -86,7 +89,7 @@ func (t *Table) EmitSQL(ctx context.Context, tx interface {
 
 const emitSQL = `INSERT INTO @.outbox (` + columns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 
-// args returns nil for an occurrence that is for nobody.
+// args returns nil for an occurrence without recipients.
 func args(p store.Prepared) ([]any, error) {
 	o := p.Outgoing()
 	e := &o.Entry
@@ -109,7 +112,7 @@ func args(p store.Prepared) ([]any, error) {
 	return []any{o.Log, []byte(e.EventID), e.Timestamp.String(), data, null(e.Meta), null(targets), o.Once, int64(min(o.Above, 1<<63-1))}, nil
 }
 
-// null is NULL for every driver: some send a nil []byte as an empty one.
+// null returns NULL for every driver if b is empty: some drivers send a nil []byte as an empty one.
 func null(b []byte) any {
 	if len(b) == 0 {
 		return nil
@@ -117,26 +120,26 @@ func null(b []byte) any {
 	return b
 }
 
-// A Row is an occurrence that waits.
+// A Row is a waiting occurrence.
 type Row struct {
 	place
 	store.Outgoing
 	size  int64
 	age   time.Duration
-	fault error // why it is put aside
+	fault error // why it is set aside; nil for none
 }
 
-// ID is the row's in the table.
+// ID returns the row's id in the table.
 func (r *Row) ID() int64 { return r.id }
 
-// decode sets the entry, or the fault of a row that is none.
+// decode sets the entry, or the fault of an invalid row.
 func (r *Row) decode(id []byte, timestamp *string, data, meta, targets []byte, above int64) {
 	if timestamp == nil {
 		r.fault = fmt.Errorf("it has %d bytes, at most %d are allowed", r.size, maxWaiting)
 		return
 	}
 	r.Entry = store.Entry{EventID: string(id), Data: data}
-	if len(meta) > 0 { // some drivers write an empty one for none
+	if len(meta) > 0 { // some drivers write an empty value for NULL
 		r.Entry.Meta = meta
 	}
 	at, err := events.ParseTime(*timestamp)

@@ -125,8 +125,8 @@ func (b *bed) wants(log string, ids ...string) {
 	}
 }
 
-// REP-20: who may insert can choose any number of a transaction: a look at all, once a minute, finds it. Another server
-// may give numbers again: everything is looked at.
+// REP-20: a role that may insert rows can choose any transaction number: a full look, once a minute, finds the row.
+// Another server may reuse numbers, which causes a full look.
 func TestREP20ChosenTransaction(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -145,7 +145,8 @@ func TestREP20ChosenTransaction(t *testing.T) {
 	b.wants("log", "of the future", "of the past", "long ended", "of another server")
 }
 
-// REP-20: who may insert can choose any time of the insertion, too: no row is older than it can be, and none holds up others.
+// REP-20: a role that may insert rows can also choose any insertion time: no row counts as older than it can be, and
+// none blocks others.
 func TestREP20ChosenTime(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -161,8 +162,8 @@ func TestREP20ChosenTime(t *testing.T) {
 	b.wants("log", times...)
 }
 
-// REP-20: rows that are moved together have different ids, and are not too large together; what is refused of them is
-// found one by one, and a log that nobody has opened has all of its rows put aside, in the order of the outbox.
+// REP-20: rows that are moved together have different ids and a bounded size; refused rows are found one by one, and
+// all rows of an unopened log are set aside, in the order of the outbox.
 func TestREP20Groups(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -193,7 +194,7 @@ func TestREP20Groups(t *testing.T) {
 	}
 }
 
-// REP-20: where settling fails as a whole nothing is passed over: it is seen again at once.
+// REP-20: if settling fails as a whole, no row is skipped: the next look sees them all.
 func TestREP20SettlingFails(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -206,7 +207,7 @@ func TestREP20SettlingFails(t *testing.T) {
 	}
 	b.drain()
 	b.wants("log", "1")
-	// A log that cannot be appended to is passed over by the others, and tried again.
+	// A log that cannot be appended to is skipped by the others, and retried.
 	b.fails["stuck"] = errTest
 	b.put("stuck", "s1")
 	b.put("log", "2")

@@ -9,10 +9,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// maxReason bounds what is kept of why a row was put aside, in bytes.
+// maxReason bounds the stored reason for setting a row aside, in bytes.
 const maxReason = 1024
 
-// putAside moves rows to those that were put aside, in their order.
+// putAside moves rows to the table rejected, in order.
 func (t *Table) putAside(ctx context.Context, db DB, rows []Row) error {
 	ids, reasons := make([]int64, len(rows)), make([]string, len(rows))
 	for i, r := range rows {
@@ -30,13 +30,13 @@ func (t *Table) putAside(ctx context.Context, db DB, rows []Row) error {
 	return nil
 }
 
-// plain is text that PostgreSQL takes, within the bound of a reason.
+// plain returns text that PostgreSQL accepts, within the bound of a reason.
 func plain(text string) string {
 	text = strings.ReplaceAll(text, "\x00", "")
 	return strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
 }
 
-// Rejected is that of [engine.Outbox].
+// Rejected implements the method of [engine.Outbox].
 func (t *Table) Rejected(ctx context.Context, db DB, after int64, limit int) (found []operator.Rejected, err error) {
 	err = db.Read(ctx, func(rows pgx.Rows) (err error) {
 		found, err = pgx.AppendRows([]operator.Rejected(nil), rows, func(row pgx.CollectableRow) (r operator.Rejected, err error) {
@@ -51,14 +51,14 @@ func (t *Table) Rejected(ctx context.Context, db DB, after int64, limit int) (fo
 	return found, err
 }
 
-// PutBack is that of [engine.Outbox].
+// PutBack implements the method of [engine.Outbox].
 func (t *Table) PutBack(ctx context.Context, db DB, id int64) (found bool, err error) {
 	n, err := db.Write(ctx, t.in(`WITH r AS (DELETE FROM @.rejected WHERE id = $1 RETURNING *)
 		INSERT INTO @.outbox (`+columns+`) SELECT `+columns+` FROM r`), id)
 	return n > 0, err
 }
 
-// Drop is that of [engine.Outbox].
+// Drop implements the method of [engine.Outbox].
 func (t *Table) Drop(ctx context.Context, db DB, id int64) (found bool, err error) {
 	n, err := db.Write(ctx, t.in(`DELETE FROM @.rejected WHERE id = $1`), id)
 	return n > 0, err

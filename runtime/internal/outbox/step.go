@@ -16,26 +16,28 @@ import (
 )
 
 const (
-	// movers is how many logs are moved to at once.
+	// movers is the number of logs to which rows are moved concurrently.
 	movers = 4
-	// GroupMax bounds how many rows are moved together, groupBytes their size, but for one that is larger by itself.
+	// GroupMax bounds the number of rows that are moved together, groupBytes their total size. A single larger row is
+	// moved without others.
 	GroupMax   = 512
 	groupBytes = 4 << 20
 )
 
-// A Mover moves rows to their logs and writes in one step with that, or under the same hold.
+// A Mover moves rows to their logs. Its writes are atomic with that, or made under the same hold.
 type Mover interface {
 	DB
-	// Move appends rows to their log, in order, and sees to it that they are deleted. faults has for each row why it is
-	// to be put aside instead; nil where none is. Of the rows no two have one id for one audience. It is called from
-	// several goroutines. Errors that match [engine.ErrNoLog] or [engine.ErrRefused] have rows put aside too.
+	// Move appends rows to their log, in order, and ensures that they are deleted. faults has, for each row, the
+	// reason for setting it aside instead, or nil; faults itself may be nil. No two rows have the same id and
+	// audience. Move is called from several goroutines. After an error that matches [engine.ErrNoLog] or
+	// [engine.ErrRefused], rows are also set aside.
 	Move(ctx context.Context, log string, rows []Row) (faults []error, err error)
 }
 
-// Step looks at what waits, up to limit rows, has it settled and remembers how far that has come, for the owner that
-// has the fence. When settle fails, nothing has been settled. It never looks only beyond the last row that it saw: a
-// transaction that began earlier may end later (see [sweep]). The logs that are stuck are tried by themselves, and
-// hold up no others.
+// Step looks at up to limit waiting rows, calls settle for them and records the progress, for the owner with the
+// given fence. If settle fails, no row is settled. Rows may appear before the last row that Step has seen, because a
+// transaction that began earlier may end later; Step finds them as well (see [sweep]). Stuck logs are tried
+// separately, and do not block others.
 func (t *Table) Step(ctx context.Context, db DB, fence uint64, limit int, settle func(ctx context.Context, rows []Row) (Settled, error)) (done engine.Sequenced, err error) {
 	w := t.sweeping.of(fence)
 	select {
@@ -94,7 +96,7 @@ func (t *Table) Step(ctx context.Context, db DB, fence uint64, limit int, settle
 	return done, nil
 }
 
-// oldest is for how long the oldest row of a log has waited.
+// oldest returns how long the oldest row of a log has waited.
 func oldest(rows []Row, log string) (age time.Duration) {
 	for i := range rows {
 		if rows[i].Log == log {
@@ -104,10 +106,10 @@ func oldest(rows []Row, log string) (age time.Duration) {
 	return age
 }
 
-// Settled is what became of rows.
+// Settled is the result of settling rows.
 type Settled struct {
 	rejected int
-	failed   map[string]failedMove // by log: not all of its rows were moved
+	failed   map[string]failedMove // by log: some of its rows were not moved
 }
 
 type failedMove struct {
@@ -115,9 +117,8 @@ type failedMove struct {
 	err  error
 }
 
-// Settle moves rows to their logs, and puts those aside that are no occurrences or that check refuses, see
-// [engine.Outbox]. Of a log that a fault cannot be told of now, or that cannot be appended to, nothing is moved from
-// there on.
+// Settle moves rows to their logs, and sets aside rows that are invalid or that check rejects, see [engine.Outbox].
+// If check fails for a row, or its log does not accept the append, the following rows of that log stay.
 func (t *Table) Settle(ctx context.Context, m Mover, rows []Row, check func(context.Context, store.Outgoing) (fault, err error)) (done Settled, err error) {
 	done.failed = map[string]failedMove{}
 	mine := map[string][]Row{}
@@ -135,7 +136,7 @@ func (t *Table) Settle(ctx context.Context, m Mover, rows []Row, check func(cont
 			r.fault = fmt.Errorf("no server has registered an event type %q", r.Log)
 		default:
 			if r.fault, err = check(ctx, r.Outgoing); err != nil {
-				done.failed[r.Log] = failedMove{"it cannot be judged", err}
+				done.failed[r.Log] = failedMove{"the check failed", err}
 				continue
 			}
 		}
@@ -146,7 +147,7 @@ func (t *Table) Settle(ctx context.Context, m Mover, rows []Row, check func(cont
 		}
 	}
 	var mu sync.Mutex
-	var ends error // of the step as a whole
+	var ends error // an error that ends the step
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, movers)
 	for _, name := range slices.Sorted(maps.Keys(mine)) {
@@ -178,7 +179,7 @@ func (t *Table) Settle(ctx context.Context, m Mover, rows []Row, check func(cont
 	return done, nil
 }
 
-// moveAll moves rows of one log, as far as it can be appended to, and returns those that are to be put aside.
+// moveAll moves rows of one log until an append fails, and returns the rows to set aside.
 func moveAll(ctx context.Context, m Mover, log string, rows []Row) (faulty []Row, err error) {
 	for len(rows) > 0 {
 		n := distinct(rows)
@@ -191,7 +192,7 @@ func moveAll(ctx context.Context, m Mover, log string, rows []Row) (faulty []Row
 	return faulty, nil
 }
 
-// moveGroup moves rows together, and one by one where the store refuses what is in one of them.
+// moveGroup moves rows together, or one by one if the store refuses one of them.
 func moveGroup(ctx context.Context, m Mover, log string, rows []Row) (faulty []Row, err error) {
 	faults, err := m.Move(ctx, log, rows)
 	switch {
@@ -218,8 +219,8 @@ func moveGroup(ctx context.Context, m Mover, log string, rows []Row) (faulty []R
 	return faulty, err
 }
 
-// distinct is how many rows from the first on can be appended together: until an id comes again for one audience, or
-// they become large.
+// distinct returns how many of the first rows can be appended together: until an id is repeated for the same
+// audience, or the rows become large.
 func distinct(rows []Row) int {
 	type key struct{ id, audience string }
 	seen, size := make(map[key]bool, len(rows)), 0

@@ -10,11 +10,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// deadlock is what PostgreSQL says to one of two that wait for each other: a server may hold what a restore is to lock.
+// deadlock is PostgreSQL's error code for one of two transactions that wait for each other. A server may hold locks
+// that a restore needs.
 const deadlock = "40P01"
 
-// Backup copies the tables of a schema. restore puts the copy back in one transaction, as pg_restore --clean
-// does, whoever has the schema open.
+// Backup copies the tables of a schema. restore restores the copy in one transaction, as pg_restore --clean does,
+// even while other connections use the schema.
 func Backup(t testing.TB, dsn, schema string) (restore func()) {
 	t.Helper()
 	copies := schema + "_copy"
@@ -59,7 +60,7 @@ func Backup(t testing.TB, dsn, schema string) (restore func()) {
 	return func() {
 		t.Helper()
 		within(func(ctx context.Context, tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, "SET LOCAL session_replication_role = replica"); err != nil { // in any order
+			if _, err := tx.Exec(ctx, "SET LOCAL session_replication_role = replica"); err != nil { // regardless of foreign keys
 				return err
 			}
 			if err := each(ctx, tx, func(table string) string { return "TRUNCATE " + schema + "." + table + " CASCADE" }); err != nil {

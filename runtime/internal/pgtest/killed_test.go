@@ -16,9 +16,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/procgroup"
 )
 
-// starter is set where the test binary is to be a program that starts a cluster and then does nothing.
+// starter is set if the test binary must act as a program that starts a cluster and then does nothing.
 const starter = "MCPE_GEN_TEST_STARTER"
 
 func init() {
@@ -35,8 +37,9 @@ func init() {
 	os.Exit(2)
 }
 
-// K14: within 5 s of the death of whoever started it nothing is left of a PostgreSQL: no process, no directory. Who
-// dies may be the test binary or a make above it, by any signal, also one to its group, as Ctrl-C is.
+// K14: within 5 s of the death of the process that started it, nothing remains of a PostgreSQL cluster: no process,
+// no directory. The dying process may be the test binary or a make above it, by any signal, also one to its group, as
+// with Ctrl-C.
 func TestKilled(t *testing.T) {
 	Local(t)
 	program, err := os.Executable()
@@ -48,7 +51,7 @@ func TestKilled(t *testing.T) {
 		name   string
 		make   bool
 		group  bool // the signal goes to the whole group
-		early  bool // while the cluster is being made
+		early  bool // while the cluster is being created
 		signal syscall.Signal
 	}{
 		{name: "SIGKILL", signal: syscall.SIGKILL},
@@ -67,7 +70,7 @@ func TestKilled(t *testing.T) {
 			if c.signal == syscall.SIGHUP && signal.Ignored(c.signal) {
 				t.Skip("SIGHUP is ignored here, as below nohup: it ends nobody")
 			}
-			scratch, err := os.MkdirTemp("", "mcpe-killed-") // not t.TempDir: another user must get in
+			scratch, err := os.MkdirTemp("", "mcpe-killed-") // not t.TempDir, because another user needs access
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,7 +84,7 @@ func TestKilled(t *testing.T) {
 				cmd.Stdin = strings.NewReader("all:\n\t@" + program + "; true\n")
 			}
 			cmd.Env = append(os.Environ(), starter+"=1", "TMPDIR="+scratch, "GORACE=atexit_sleep_ms=0")
-			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			procgroup.Lead(cmd)
 			out, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -96,7 +99,7 @@ func TestKilled(t *testing.T) {
 			}
 			address, child := "", 0
 			if c.early {
-				for begun := []string(nil); len(begun) == 0; { // until initdb is at work
+				for begun := []string(nil); len(begun) == 0; { // until initdb is running
 					time.Sleep(time.Millisecond)
 					begun, _ = filepath.Glob(filepath.Join(scratch, "mcpe-pg-*", "data", "*"))
 				}
@@ -123,8 +126,8 @@ func TestKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			killed := time.Now()
-			if c.make { // make's children may live: their database is gone all the same
-				defer syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			if c.make { // make's children may live, but their database is gone
+				defer procgroup.Kill(cmd.Process)
 			}
 			left := func() string {
 				if found := clusters(); len(found) > 0 {

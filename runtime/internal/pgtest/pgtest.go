@@ -1,7 +1,7 @@
-// Package pgtest finds a PostgreSQL for tests: the one that MCPE_TEST_POSTGRES names by its URL, or a database of
-// their own in the cluster that [Run] started for all packages of a `make test`, or local binaries, from which it
-// starts a throwaway cluster on loopback. A cluster ends with who started it, however that ends. Start with [URL],
-// and call [Main] from the test binary's TestMain.
+// Package pgtest finds a PostgreSQL server for tests. It is the server named by the URL in MCPE_TEST_POSTGRES, or a
+// database in the cluster that [Run] started for all packages of a `make test`, or a throwaway cluster on loopback
+// from local binaries. A cluster ends with the process that started it, however that ends. Start with [URL], and call
+// [Main] from the test binary's TestMain.
 package pgtest
 
 import (
@@ -27,23 +27,23 @@ import (
 )
 
 const (
-	// Variable names a database whose schemas tests may make and drop.
+	// Variable is the environment variable that names a database in which tests may create and drop schemas.
 	Variable = "MCPE_TEST_POSTGRES"
-	// Required is set where tests must not be skipped, as in CI.
+	// Required is set if tests must not be skipped, as in CI.
 	Required = "MCPE_TEST_POSTGRES_REQUIRED"
 )
 
 var shared struct {
 	once sync.Once
 	url  string
-	// end stops what is of these tests alone; nil where the database is of others too.
+	// end stops the server of these tests; nil if the server is shared.
 	end func() error
 	err error
 }
 
-// URL returns the connection string of a superuser's database that the tests of this binary share.
-// Without one the test is skipped, or fails where Required is set or Run has started one. With -short it is always
-// skipped.
+// URL returns the connection string of a superuser's database that the tests of this binary share. Without a database
+// it skips the test, or fails it if Required is set or Run has started a cluster. With -short it always skips the
+// test.
 func URL(t testing.TB) string {
 	t.Helper()
 	short(t)
@@ -66,7 +66,7 @@ func URL(t testing.TB) string {
 	return shared.url
 }
 
-// short skips a test of a database in a run that is to be quick.
+// short skips a test with a database if -short is set.
 func short(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -84,8 +84,7 @@ func skip(t testing.TB, err error) {
 	t.Skip(text)
 }
 
-// Local skips the test where there are no programs to start a cluster of its own from, or fails it where
-// Required is set.
+// Local skips the test if the programs to start a separate cluster are missing, or fails it if Required is set.
 func Local(t testing.TB) {
 	t.Helper()
 	short(t)
@@ -99,7 +98,7 @@ func Local(t testing.TB) {
 	}
 }
 
-// Main runs the tests and stops the cluster that they started, or drops their database.
+// Main runs the tests and then stops the cluster that they started, or drops their database.
 func Main(m *testing.M) (code int) {
 	defer func() {
 		if shared.end != nil {
@@ -112,8 +111,8 @@ func Main(m *testing.M) (code int) {
 	return m.Run()
 }
 
-// Schema returns the name of a schema that does not exist. It is dropped when the test ends, unless the
-// database is dropped as a whole.
+// Schema returns the name of a schema that does not exist. It is dropped when the test ends, unless the whole
+// database will be.
 func Schema(t testing.TB) string {
 	t.Helper()
 	name := "test_" + strings.ToLower(rand.Text()[:12])
@@ -123,7 +122,7 @@ func Schema(t testing.TB) string {
 	return name
 }
 
-// Exec runs statements on a connection of its own.
+// Exec runs statements on a separate connection.
 func Exec(t testing.TB, dsn string, statements ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -140,7 +139,7 @@ func Exec(t testing.TB, dsn string, statements ...string) {
 	}
 }
 
-// Query returns the text of the one value that a query finds.
+// Query runs a query with one row and column and returns the value as text.
 func Query(t testing.TB, dsn, sql string) (text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -159,13 +158,13 @@ func Query(t testing.TB, dsn, sql string) (text string) {
 
 // Cluster settings.
 var (
-	// Fast is for tests that do not crash the database.
+	// Fast has settings for tests that do not crash the database.
 	Fast = []string{"fsync=off", "synchronous_commit=on", "full_page_writes=off"}
-	// Durable is as PostgreSQL comes.
+	// Durable has PostgreSQL's default settings.
 	Durable = []string{"fsync=on", "synchronous_commit=on"}
 )
 
-// A Cluster is a PostgreSQL of one's own, on loopback.
+// A Cluster is a private PostgreSQL cluster on loopback.
 type Cluster struct {
 	bin, dir, data string
 	port           int
@@ -173,7 +172,7 @@ type Cluster struct {
 	reaper         *reaper.Reaper
 }
 
-// Start makes a cluster in a temporary directory and starts it.
+// Start creates a cluster in a temporary directory and starts it.
 func Start(settings []string) (*Cluster, error) {
 	bin, err := find()
 	if err != nil {
@@ -192,9 +191,9 @@ func Start(settings []string) (*Cluster, error) {
 	return c, nil
 }
 
-// newCluster makes the directory of a cluster, whose end is seen to from then on, even if there is an error.
+// newCluster creates the directory of a cluster. The directory is removed later even if newCluster fails.
 func newCluster(bin string, settings []string) (*Cluster, error) {
-	// Not t.TempDir: another user must get in.
+	// Not t.TempDir, because another user needs access.
 	dir, err := os.MkdirTemp("", "mcpe-pg-")
 	if err != nil {
 		return nil, err
@@ -210,7 +209,7 @@ func (c *Cluster) init() error {
 	return c.run("initdb", "-D", c.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 }
 
-// Start starts a cluster that was stopped, on the same port.
+// Start starts a stopped cluster on the same port.
 func (c *Cluster) Start() error {
 	for try := 0; ; try++ {
 		if c.port == 0 || try > 0 {
@@ -236,12 +235,12 @@ func (c *Cluster) Start() error {
 	}
 }
 
-// Crash stops the cluster without writing anything down, as a power cut would.
+// Crash stops the cluster without writing to disk, as a power failure would.
 func (c *Cluster) Crash() error {
 	return c.run("pg_ctl", "-D", c.data, "-m", "immediate", "-w", "stop")
 }
 
-// Stop stops the cluster, when it runs, and removes its directory.
+// Stop stops the cluster if it runs, and removes its directory.
 func (c *Cluster) Stop() error {
 	if c == nil {
 		return nil
@@ -253,7 +252,7 @@ func (c *Cluster) Stop() error {
 	return errors.Join(err, os.RemoveAll(c.dir), c.reaper.Release())
 }
 
-// Standby makes a hot standby of c, which must not have been started with fsync=off for nothing.
+// Standby creates a hot standby of c.
 func (c *Cluster) Standby() (*Cluster, error) {
 	s, err := newCluster(c.bin, c.settings)
 	if err == nil {
@@ -268,12 +267,12 @@ func (c *Cluster) Standby() (*Cluster, error) {
 	return s, nil
 }
 
-// Dump writes a backup of the database, in the place of an earlier one.
+// Dump writes a backup of the database, which replaces an earlier one.
 func (c *Cluster) Dump() error {
 	return c.run("pg_dump", append(c.reach(), "-Fc", "-f", c.backup(), "postgres")...)
 }
 
-// Restore puts the last backup back, in the same database of the same server. Nobody may use it.
+// Restore restores the last backup to the same database. The database must not be in use.
 func (c *Cluster) Restore() error {
 	return c.run("pg_restore", append(c.reach(), "--clean", "--if-exists", "--exit-on-error", "-d", "postgres", c.backup())...)
 }
@@ -287,13 +286,13 @@ func (c *Cluster) reach() []string {
 // Promote ends the standby's recovery: it begins a new timeline.
 func (c *Cluster) Promote() error { return c.run("pg_ctl", "-D", c.data, "-w", "promote") }
 
-// Listen makes the cluster listen on that port from its next Start.
+// Listen sets the port for the next Start.
 func (c *Cluster) Listen(port int) { c.port = port }
 
-// Port is where the cluster listens.
+// Port returns the port of the cluster.
 func (c *Cluster) Port() int { return c.port }
 
-// URL is the connection string of its superuser.
+// URL returns the connection string of the superuser.
 func (c *Cluster) URL() string {
 	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port)), Path: "/postgres",
 		RawQuery: "sslmode=disable"}
@@ -307,7 +306,7 @@ func (c *Cluster) run(name string, args ...string) error {
 	cmd.Dir = c.dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+c.dir)
 	asOther(cmd)
-	// A file, not a pipe: the server that pg_ctl leaves behind would keep a pipe open.
+	// A file, not a pipe, because the server that pg_ctl starts would keep a pipe open.
 	out, err := os.CreateTemp(c.dir, "out-")
 	if err != nil {
 		return err
@@ -322,7 +321,7 @@ func (c *Cluster) run(name string, args ...string) error {
 	return nil
 }
 
-// ErrMissing says that there is nothing to start a cluster from.
+// ErrMissing reports that no PostgreSQL programs were found to start a cluster.
 var ErrMissing = errors.New("no initdb found in PATH or where packages put it")
 
 // find returns the directory of the newest PostgreSQL's programs.

@@ -16,18 +16,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// running names the cluster that Run started to the tests below it.
+// running is the variable that names the cluster of Run to the tests.
 const running = "MCPE_GEN_TEST_CLUSTER"
 
-// Run runs a command, such as go test, with one cluster for all test binaries below it: each makes a database of its
-// own there. Below another Run it is the cluster of that. There is none where [Variable] names another, or where nothing can
-// be started, which each test then says. Run returns the command's exit code.
+// Run runs a command, such as go test, with one cluster for all its test binaries. Each binary creates a database in
+// it. A nested Run uses the cluster of the outer one. Run starts no cluster if [Variable] names one, or if it cannot;
+// then each test reports why. It returns the command's exit code.
 func Run(command []string) (code int, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // go test ends what it runs
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // go test ends its children
 	cmd.WaitDelay = 3 * time.Second
 	if os.Getenv(Variable) == "" && started() == "" {
 		c, missing := Start(Fast)
@@ -41,13 +41,13 @@ func Run(command []string) (code int, err error) {
 	}
 	err = cmd.Run()
 	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
-		return max(ended.ExitCode(), 1), nil // -1 is a signal
+		return max(ended.ExitCode(), 1), nil // -1 stands for a signal
 	}
 	return 0, err
 }
 
-// Database makes a database in the cluster that Run started, and returns its connection string and what drops it. Without
-// such a cluster the string is empty.
+// Database creates a database in the cluster of Run, and returns its connection string and a function to drop it. The
+// connection string is empty without such a cluster.
 func Database() (dsn string, drop func() error, err error) {
 	cluster := started()
 	if cluster == "" {
@@ -56,8 +56,8 @@ func Database() (dsn string, drop func() error, err error) {
 	return database(cluster)
 }
 
-// started returns the connection string of the cluster that Run started, or "". The variable is not read by
-// os.Getenv: results of tests are cached by what that gives, and it is another at every run.
+// started returns the connection string of the cluster of Run, or "". It does not use os.Getenv, because the go
+// command caches test results by the variables that it reads, and this one differs in every run.
 func started() string {
 	for _, v := range os.Environ() {
 		if url, ok := strings.CutPrefix(v, running+"="); ok {
@@ -67,7 +67,7 @@ func started() string {
 	return ""
 }
 
-// database makes a database in a cluster. end drops it, whoever is still in it.
+// database creates a database in a cluster. end drops it, even if it is in use.
 func database(cluster string) (dsn string, end func() error, err error) {
 	u, err := url.Parse(cluster)
 	if err != nil {

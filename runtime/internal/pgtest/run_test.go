@@ -35,8 +35,8 @@ func init() {
 	os.Exit(7)
 }
 
-// Whoever asks below Run has a database alone, in one cluster, which ends with the command; Run's code is the
-// command's.
+// Each test binary below Run gets a database in one cluster, which ends with the command; Run returns the command's
+// exit code.
 func TestRun(t *testing.T) {
 	Local(t)
 	program, err := os.Executable()
@@ -69,7 +69,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// Where a database is named no cluster is started, and a command that is none is an error.
+// If a database is named, Run starts no cluster, and a missing command is an error.
 func TestRunNot(t *testing.T) {
 	t.Setenv(Variable, "postgres://another")
 	t.Setenv(running, "")

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// other is who runs PostgreSQL where we are root, which it refuses to run as.
+// other returns the user that runs PostgreSQL if we are root, because PostgreSQL refuses to run as root.
 func other() (uid, gid int, ok bool) {
 	if os.Getuid() != 0 {
 		return 0, 0, false

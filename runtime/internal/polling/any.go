@@ -10,12 +10,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// Any holds polls together until one of them has something or, where Quiet says so, until nothing further has come for
-// that long, or nothing further may come: at the end of Wait, at a bound of the answer, or because a poll cannot go on.
-// Limit, MaxPage, Wait, Quiet and Closing are the first one's, for all of them. found is what they have together, what
-// came at once oldest first, and each has an answer of its own, with what it has of that. tick is called before each
-// rest, with the time until which it lasts, and gives an earlier one or the same. An error is that of the poll with the
-// number wrong; once something is found there is none but that of ctx.
+// Any holds several polls together until one of them finds an occurrence. With Quiet, it continues until no further
+// occurrence has arrived for that time, or until Wait ends, the answer is full or a poll cannot continue. Limit,
+// MaxPage, Wait, Quiet and Closing of the first poll apply to all polls. found holds the occurrences of all polls;
+// if several arrived together, the oldest is first; each holds one answer per poll with its part of them. tick is
+// called before each wait with the time of its end, and returns that time or an earlier one. An error belongs to
+// the poll with the index wrong. Once an occurrence is found, Any only returns the error of ctx.
 func Any(ctx context.Context, polls []*Request, tick func(until time.Time) time.Time) (found []topic.Outcome, each []Answer, wrong int, err error) {
 	ctx, leave := enter(ctx, polls...)
 	defer leave()
@@ -57,39 +57,39 @@ func hold(ctx context.Context, polls []*Request, tick func(until time.Time) time
 	return w.taken, each, 0, nil
 }
 
-// A waiting is polls that are held together. It is a [topic.Parker] over theirs, so that the loop of every poll turns
-// it too.
+// A waiting is a set of polls that are held together. It is a [topic.Parker] that parks all of them, so that one
+// [topic.Loop] can run it.
 type waiting struct {
 	ctx     context.Context
 	members []*member
-	limit   int // of the occurrences together
+	limit   int // of all occurrences
 	bytes   int
 	quiet   time.Duration
 	tick    func(until time.Time) time.Time
 
 	taken []topic.Outcome
 	size  int       // of taken
-	full  bool      // the next one has no room
-	until time.Time // when it is quiet, once something is taken
+	full  bool      // the next occurrence does not fit
+	until time.Time // end of the quiet time, once something is taken
 	err   error
-	wrong int // whose err is
+	wrong int // index of the poll with err
 }
 
-// A member is one poll of a waiting. What its reader has in a.Out is not settled yet.
+// A member is one poll of a waiting. The occurrences in its reader's a.Out are not settled.
 type member struct {
 	*reader
-	due    time.Time       // a check is not asked before
-	shared bool            // another one reads the same event type
-	used   int             // outcomes that are taken
-	given  []topic.Outcome // those that are settled
-	failed bool            // when others had something
+	due    time.Time       // earliest call of a check
+	shared bool            // another member reads the same event type
+	used   int             // number of taken outcomes
+	given  []topic.Outcome // settled outcomes
+	failed bool            // while others had occurrences
 
-	cursor  []byte         // after those, as JSON
-	passed  store.Position // with them, of the type's log if fromLog
+	cursor  []byte         // after given, as JSON
+	passed  store.Position // position after given, in the type's log if fromLog
 	fromLog bool
 }
 
-// begin opens the source. A check without a cursor tells where "now" is; from there it can be held.
+// begin opens the source. A check without a cursor returns the cursor of "now", from which it can be held.
 func (r *member) begin() error {
 	replays, err := r.open()
 	if err != nil {
@@ -107,7 +107,7 @@ func (r *member) begin() error {
 	return err
 }
 
-// turn lets every poll take its turn, and is over when one of them is, or when it has been quiet.
+// turn runs one turn of every poll. It is over when one of them is, or after the quiet time.
 func (w *waiting) turn() (topic.Turn, time.Time) {
 	if w.err = w.ctx.Err(); w.err != nil {
 		return topic.Over, time.Time{}
@@ -119,11 +119,11 @@ func (w *waiting) turn() (topic.Turn, time.Time) {
 			until = earlier(until, r.due)
 			continue
 		}
-		// Each may be read to the bound of all: what is not taken is read again.
+		// Each poll may read up to the bound of all; outcomes that are not taken are reread.
 		r.limit, r.bytes = w.limit-had, (w.bytes-w.size)/len(w.members)
 		next, at := r.turn()
 		switch {
-		case r.err != nil && had > 0 && w.ctx.Err() == nil: // the caller's next poll finds that
+		case r.err != nil && had > 0 && w.ctx.Err() == nil: // the caller's next poll returns the error
 			r.fail()
 			over = true
 		case r.err != nil:
@@ -144,7 +144,7 @@ func (w *waiting) turn() (topic.Turn, time.Time) {
 	case over, w.full, ends && found > 0:
 		return topic.Over, time.Time{}
 	case rest:
-		return topic.Again, time.Time{} // another member of the type has not come as far
+		return topic.Again, time.Time{} // another member of the type is behind
 	case found > had:
 		w.until = time.Now().Add(w.quiet)
 	case found > 0 && !time.Now().Before(w.until):
@@ -156,7 +156,7 @@ func (w *waiting) turn() (topic.Turn, time.Time) {
 	return topic.Rest, w.tick(until)
 }
 
-// settle settles what is taken, and tells whether a member has more.
+// settle settles the taken outcomes, and reports whether a member has more.
 func (w *waiting) settle() (rest bool) {
 	for _, r := range w.members {
 		r.settle()
@@ -165,8 +165,8 @@ func (w *waiting) settle() (rest bool) {
 	return rest
 }
 
-// take merges what the members have, oldest first, up to the bounds. What two members of one type have is taken once: so
-// none of them is taken further than the other has read.
+// take merges the members' outcomes, oldest first, up to the bounds. An occurrence of two members of one type is
+// taken once, so no member is taken further than the other has read.
 func (w *waiting) take() {
 	horizon := map[Type]store.Position{}
 	for _, r := range w.members {
@@ -186,7 +186,7 @@ func (w *waiting) take() {
 		if first == nil {
 			break
 		}
-		for _, r := range w.members { // timestamps are the author's, and need not be in a log's order
+		for _, r := range w.members { // authors set timestamps, which may be out of order in a log
 			if r.inLogOf(first) && r.next(horizon) != nil && r.goesBefore(first) {
 				first = r
 			}
@@ -206,7 +206,7 @@ func (w *waiting) take() {
 	}
 }
 
-// next is what the member has to give next, nil for nothing.
+// next returns the member's next outcome, or nil.
 func (r *member) next(horizon map[Type]store.Position) *topic.Outcome {
 	if r.used == len(r.a.Out) {
 		return nil
@@ -223,7 +223,7 @@ func (r *member) hasNext(o *topic.Outcome) bool {
 	return r.used < len(r.a.Out) && r.a.Out[r.used].Entry().EventID == o.Entry().EventID
 }
 
-// goesBefore orders the next occurrences of two members: by position in one log, else by time.
+// goesBefore orders the next occurrences of two members: by position in the same log, otherwise by time.
 func (r *member) goesBefore(other *member) bool {
 	a, b := r.a.Out[r.used].Entry(), other.a.Out[other.used].Entry()
 	if r.inLogOf(other) {
@@ -237,7 +237,7 @@ func (r *member) inLogOf(other *member) bool {
 	return r.q.Type == other.q.Type && r.log != nil && other.log != nil
 }
 
-// settle makes what is taken the member's, with the cursor after it.
+// settle adds the taken outcomes to the member's answer, with the cursor after them.
 func (r *member) settle() {
 	switch {
 	case r.used == 0:
@@ -254,17 +254,17 @@ func (r *member) settle() {
 	r.a.Out, r.used = slices.Clone(r.a.Out[r.used:]), 0
 }
 
-// stand notes where the source stands.
+// stand records the source's position.
 func (r *member) stand() {
 	if r.cursor = r.source.Cursor(); r.log != nil {
 		r.passed, r.fromLog = r.log.Position(), true
 	}
 }
 
-// fail ends the poll with what is settled of it.
+// fail ends the poll with its settled outcomes.
 func (r *member) fail() { r.failed, r.a.Out, r.a.More = true, nil, true }
 
-// answer is what is settled of the member.
+// answer returns the member's settled outcomes.
 func (r *member) answer() Answer {
 	if len(r.a.Out) == 0 && !r.failed {
 		r.stand()
@@ -297,13 +297,13 @@ func (w *waiting) Unpark() store.Position {
 	return 0
 }
 
-// Cursor implements [topic.Parker]: there is one for each member.
+// Cursor implements [topic.Parker]. Each member has its cursor, so it returns null.
 func (w *waiting) Cursor() []byte { return topic.NullCursor }
 
 // Close implements [topic.Parker].
 func (w *waiting) Close() {
 	for _, r := range w.members {
-		if r.source != nil { // nil where it could not be opened
+		if r.source != nil { // nil if it could not be opened
 			r.source.Close()
 		}
 		r.holds(false)

@@ -1,8 +1,9 @@
-// Package polling reads the occurrences for a poll, in the log of an event type or by asking its check: those after the
-// caller's cursor, and those that come while the poll is held. Several polls may be held together.
+// Package polling reads the occurrences for a poll from the log of an event type or from its check: occurrences
+// after the caller's cursor, and occurrences that arrive while the poll is held. Several polls may be held
+// together.
 //
 // The server makes the checks of a poll and fills in a [Request]. Start at [Read], which serves one poll such as
-// events/poll, and at [Any], which serves several for the tools that wait; both turn a reader in a [topic.Loop].
+// events/poll, and at [Any], which serves several for the tools that wait; both run a reader in a [topic.Loop].
 package polling
 
 import (
@@ -21,12 +22,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Type is the event type that is polled. Equal ones are the same type.
+// A Type is the polled event type. Equal values are the same type.
 type Type interface {
 	eventtype.Type
-	// Hold counts n polls more that wait.
+	// Hold adds n to the number of held polls.
 	Hold(n int)
-	// Polled is told how a poll has ended.
+	// Polled is called with the result of each poll.
 	Polled(ctx context.Context, q *Request, a *Answer, err error)
 }
 
@@ -37,26 +38,26 @@ type Request struct {
 	Args   eventtype.Arguments
 	Replay topic.Replay
 	Head   store.Position // of the log when the request arrived
-	// Limit bounds the occurrences, MaxPage the bytes of the answer, and Scan how much is looked through.
+	// Limit bounds the occurrences, MaxPage the bytes of the answer, and Scan the entries that are examined.
 	Limit, MaxPage, Scan int
-	// Wait is how long the poll may be held, and Closing ends that.
+	// Wait is the longest time that the poll is held; Closing ends it early.
 	Wait    time.Duration
 	Closing <-chan struct{}
-	// Quiet is how long nothing further may come before [Any] gives what it has found; 0 gives it at once.
+	// Quiet is the time without a further occurrence after which [Any] returns; 0 returns immediately.
 	Quiet time.Duration
-	// NextPoll is when the caller is to come again, where a check does not say.
+	// NextPoll is the time until the caller's next poll, unless a check sets one.
 	NextPoll time.Duration
-	// Enter is called when the poll begins, leave when it is over. In between [Request.End] may be called. Nil for a poll
-	// that nobody ends.
+	// Enter is called when the poll begins, and leave when it is over. In between, [Request.End] may be called.
+	// Enter is nil for a poll that is never ended early.
 	Enter func(ctx context.Context, q *Request) (leave func())
 
-	cancel context.CancelCauseFunc // of the poll under way
+	cancel context.CancelCauseFunc // cancels the running poll
 }
 
-// End ends a poll that has been entered: its caller gets the error and nothing else, whatever it has found.
+// End ends a running poll. Its caller only gets the error, even if the poll has found occurrences.
 func (q *Request) End(reason *events.Error) { q.cancel(&ended{q, reason}) }
 
-// An ended is the cause that the context of a poll has ended for.
+// An ended is the cause of a canceled poll context.
 type ended struct {
 	q      *Request
 	reason *events.Error
@@ -64,7 +65,7 @@ type ended struct {
 
 func (e *ended) Error() string { return e.reason.Error() }
 
-// enter lets the polls, which have one context, be ended until leave is called.
+// enter makes the polls, which share one context, cancelable until leave is called.
 func enter(ctx context.Context, polls ...*Request) (under context.Context, leave func()) {
 	under, cancel := context.WithCancelCause(ctx)
 	leaves := []func(){func() { cancel(nil) }}
@@ -80,28 +81,28 @@ func enter(ctx context.Context, polls ...*Request) (under context.Context, leave
 	}
 }
 
-// endOf returns how a poll of the context was ended; nil if none was.
+// endOf returns how a poll of the context was ended, or nil.
 func endOf(ctx context.Context) *ended {
 	var e *ended
 	errors.As(context.Cause(ctx), &e)
 	return e
 }
 
-// An Answer is what a poll gets.
+// An Answer is the result of a poll.
 type Answer struct {
 	Out       []topic.Outcome
 	Cursor    []byte // JSON
 	Truncated bool
 	More      bool
-	NextPoll  time.Duration // negative for an answer without it
+	NextPoll  time.Duration // negative to omit it
 
-	// Passed is the last entry that was passed, of the type's log if FromLog.
+	// Passed is the position of the last passed entry, in the type's log if FromLog.
 	Passed  store.Position
 	FromLog bool
 }
 
-// Encode writes the result (POLL-2). Occurrences that this subscription cannot have are left out;
-// the author hears of them (OCC-4).
+// Encode returns the encoded result (POLL-2). It omits occurrences that are withheld from this subscription; the
+// caller logs them for the author (OCC-4).
 func (a *Answer) Encode(stateless bool) json.RawMessage {
 	size := 160 + len(a.Cursor)
 	for i := range a.Out {
@@ -138,10 +139,10 @@ func (a *Answer) Encode(stateless bool) json.RawMessage {
 	return append(b, '}')
 }
 
-// pageOverhead is more than what a page takes beside its occurrences.
+// pageOverhead is an upper bound on the size of a page without its occurrences.
 const pageOverhead = topic.MaxCursor + 256
 
-// Read reads what there is and waits for more where it may (POLL-9).
+// Read reads the available occurrences and waits for more if the request allows it (POLL-9).
 func Read(ctx context.Context, q *Request) (*Answer, error) {
 	ctx, leave := enter(ctx, q)
 	defer leave()
@@ -164,14 +165,14 @@ func Read(ctx context.Context, q *Request) (*Answer, error) {
 // A polled source reads for one poll.
 type polled interface {
 	topic.Parker
-	// Fill reads what there is, up to the bound.
+	// Fill reads the available occurrences, up to the bound.
 	Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (topic.Pulled, error)
 }
 
 // A reader is the state of one poll.
 type reader struct {
 	q        *Request
-	args     eventtype.Arguments // under the definition that it reads by
+	args     eventtype.Arguments // under the definition that the reader uses
 	a        Answer
 	ctx      context.Context
 	deadline time.Time
@@ -182,9 +183,9 @@ type reader struct {
 	log    *topic.Reader // one of these two is the source
 	check  *feed.Poll
 	wake   topic.Wake // nil for a poll that is not held
-	held   bool       // it has waited
-	goes   bool       // on when it has found something
-	lost   bool       // what its cursor stood for, or what followed that
+	held   bool       // whether it has waited
+	goes   bool       // continues after it found an occurrence
+	lost   bool       // entries at or after its cursor were lost
 	err    error
 }
 
@@ -207,7 +208,7 @@ func (r *reader) read() error {
 	return r.err
 }
 
-// end notes in the answer what only the sources know.
+// end adds the sources' values to the answer.
 func (r *reader) end() {
 	if r.log != nil {
 		r.a.Passed, r.a.FromLog = r.log.Position(), true
@@ -218,7 +219,7 @@ func (r *reader) end() {
 	}
 }
 
-// holds counts the poll among those that wait, or not any more.
+// holds updates the number of held polls.
 func (r *reader) holds(now bool) {
 	switch {
 	case now && !r.held:
@@ -229,8 +230,8 @@ func (r *reader) holds(now bool) {
 	r.held = now
 }
 
-// open finds the start: in the type's own log, or upstream, where the cursor says where to ask and
-// nothing is remembered. Without replays there is nothing to read.
+// open determines the start, in the type's log or in the upstream of a check. replays is false if there is nothing
+// to read.
 func (r *reader) open() (replays bool, err error) {
 	q := r.q
 	if q.Args.Def.Check() != nil {
@@ -249,7 +250,7 @@ func (r *reader) open() (replays bool, err error) {
 	return true, nil
 }
 
-// ask places the poll of a check.
+// ask opens the poll of a check.
 func (r *reader) ask(at topic.Replay) (truncated bool, err error) {
 	q := r.q
 	seat := feed.Seat{Feeds: q.Type.Feeds(), ID: q.Sub.ID, Principal: q.Sub.Principal, Bell: r.wake}
@@ -261,7 +262,7 @@ func (r *reader) ask(at topic.Replay) (truncated bool, err error) {
 	return truncated, nil
 }
 
-// turn reads, and says whether to wait for more.
+// turn reads, and returns whether to wait for more.
 func (r *reader) turn() (topic.Turn, time.Time) {
 	if !r.resume() {
 		return topic.Over, time.Time{}
@@ -274,7 +275,7 @@ func (r *reader) turn() (topic.Turn, time.Time) {
 	case err != nil:
 		r.err = err
 		return topic.Over, time.Time{}
-	case len(a.Out) > 0 && !r.goes || a.More: // after a long scan the caller comes back with its cursor
+	case len(a.Out) > 0 && !r.goes || a.More: // after a long scan the caller polls again with its cursor
 		return topic.Over, time.Time{}
 	case r.check != nil && r.lost, r.last(time.Now()):
 		return topic.Over, time.Time{}
@@ -291,7 +292,7 @@ func (r *reader) turn() (topic.Turn, time.Time) {
 	return topic.Rest, until
 }
 
-// last tells that nothing is waited for any longer.
+// last reports whether the poll no longer waits.
 func (r *reader) last(now time.Time) bool {
 	select {
 	case <-r.q.Closing:
@@ -301,8 +302,8 @@ func (r *reader) last(now time.Time) bool {
 	}
 }
 
-// resume looks at what may have changed while the poll waited; false when it is over. A poll of a log
-// goes on under another definition; one of a check leaves that to the caller's next poll.
+// resume checks for changes that happened while the poll was waiting. It returns false if the poll is over. A poll of a log continues
+// under another definition; a poll of a check ends and leaves that to the caller's next poll.
 func (r *reader) resume() bool {
 	if r.err = r.ctx.Err(); r.err != nil {
 		return false

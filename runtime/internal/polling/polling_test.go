@@ -227,7 +227,7 @@ func TestAny(t *testing.T) {
 	})
 }
 
-// docs/agents.md, the wait tool (M13, M14): polls of one event type give each occurrence once, in the order of the log,
+// docs/agent-tools.md, the wait tool (M13, M14): polls of one event type give each occurrence once, in the order of the log,
 // and none of them is taken further than the other has read.
 func TestAnyOfOneType(t *testing.T) {
 	e := pollingtest.New(t, "e", true, false)

@@ -8,8 +8,8 @@ import (
 
 type beginKey struct{}
 
-// WithBegin returns a context for a request that may begin a session of the SDK: began is called with the session when
-// its initialize has succeeded, before the answer is written.
+// WithBegin returns a context for a request that may start a session of the SDK. began is called with the session once
+// its initialize has succeeded, before the response is written.
 func WithBegin(ctx context.Context, began func(*mcp.ServerSession)) context.Context {
 	return context.WithValue(ctx, beginKey{}, began)
 }

@@ -10,30 +10,28 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/listeners"
 )
 
-// A Notification is one that a peer sent and that the SDK knows nothing of.
+// A Notification is a peer's notification that the SDK does not know.
 type Notification = wire.Notification
 
-// A Message is a JSON-RPC message that belongs to no call of the peer's.
+// A Message is a JSON-RPC message outside the peer's calls.
 type Message = wire.Message
 
-// An Outlet is an open way to one peer for messages that belong to no call: a session, or a listen
-// request of the stateless era that asked for an adapter's messages.
+// An Outlet is an open channel to one peer for messages outside calls. It is a session, or a listen request of the
+// stateless era for an adapter's messages.
 type Outlet struct {
 	// Session is the key of the session, unique among the server's; "" for a listen request.
 	Session string
-	// Principal is whose the listen request is.
+	// Principal is the principal of the listen request.
 	Principal string
-	// Key is the member of _meta by which the listen request asked; see [Hub.AddListenKey].
+	// Key is the member of _meta with which the listen request asked for messages; see [Hub.AddListenKey].
 	Key string
-	// Send queues a message. It never blocks; false when the peer does not take messages as fast as
-	// they come, or is gone.
+	// Send queues a message. It never blocks. It returns false if the peer reads too slowly or is gone.
 	Send func(Message) bool
 }
 
-// A Hub is what carriers and adapters tell each other, past the server: open ways to peers, what
-// peers send that the SDK knows nothing of, and what adapters advertise.
+// A Hub connects carriers and adapters without the server. It has the open outlets to peers, the peers' notifications
+// that the SDK does not know, and the capabilities that adapters advertise.
 type Hub struct {
-	tickets sync.Map // text → *Ticket
 	replies sync.Map // text → *reply
 	held    held
 
@@ -52,14 +50,14 @@ type Hub struct {
 
 type listenerKey struct{ principal, key string }
 
-// An awaiting is who wants notifications of a method.
+// An awaiting is an adapter's registration for notifications of a method.
 type awaiting struct {
 	method string
 	tell   func(context.Context, Notification)
 }
 
-// Claim notes that an adapter serves a protocol on the server; an error if one does already, since its methods, tools and
-// middleware stay.
+// Claim registers that an adapter serves a protocol on the server. It returns an error if one already does, since the
+// first adapter's methods, tools and middleware stay.
 func (h *Hub) Claim(protocol string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,15 +71,14 @@ func (h *Hub) Claim(protocol string) error {
 	return nil
 }
 
-// Release takes the claim of an adapter back that could not be made.
+// Release undoes the claim of an adapter that could not be created.
 func (h *Hub) Release(protocol string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.serving, protocol)
 }
 
-// OpenOutlet makes an outlet known until closed is called. A later one of the same session takes
-// the place of an earlier one.
+// OpenOutlet registers an outlet until closed is called. It replaces an earlier outlet of the same session.
 func (h *Hub) OpenOutlet(o Outlet) (closed func()) {
 	at := listenerKey{o.Principal, o.Key}
 	own := &o
@@ -119,11 +116,11 @@ func (h *Hub) OpenOutlet(o Outlet) (closed func()) {
 	}
 }
 
-// OnOutlet calls f for every outlet that opens, until stop is called. f must not block.
+// OnOutlet calls f for every outlet that is opened, until stop is called. f must not block.
 func (h *Hub) OnOutlet(f func(Outlet)) (stop func()) { return h.opened.Add(f) }
 
-// AddListenKey lets clients of the stateless era ask for an adapter's messages: subscriptions/listen
-// with key: true in its _meta is kept open as an outlet (MCPE-NOTE-4).
+// AddListenKey lets clients of the stateless era request an adapter's messages. A subscriptions/listen request with
+// key: true in its _meta is kept open as an outlet (MCPE-NOTE-4).
 func (h *Hub) AddListenKey(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -132,7 +129,7 @@ func (h *Hub) AddListenKey(key string) {
 	}
 }
 
-// ListenKeys lists what was given to AddListenKey.
+// ListenKeys returns the keys given to AddListenKey.
 func (h *Hub) ListenKeys() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -146,7 +143,7 @@ func (h *Hub) Reachable(session string) bool {
 	return h.sessions[session] != nil
 }
 
-// Send sends a message to a session; false when it has no open outlet or takes nothing now.
+// Send sends a message to a session. It returns false if the session has no open outlet or its queue is full.
 func (h *Hub) Send(session string, m Message) bool {
 	h.mu.Lock()
 	o := h.sessions[session]
@@ -154,8 +151,7 @@ func (h *Hub) Send(session string, m Message) bool {
 	return o != nil && o.Send(m)
 }
 
-// SendToListeners sends a message to the principal's listen requests that asked by key, and returns
-// how many took it.
+// SendToListeners sends a message to the principal's listen requests with key, and returns how many accepted it.
 func (h *Hub) SendToListeners(principal, key string, m Message) (took int) {
 	h.mu.Lock()
 	all := h.listeners[listenerKey{principal, key}]
@@ -168,8 +164,8 @@ func (h *Hub) SendToListeners(principal, key string, m Message) (took int) {
 	return took
 }
 
-// OnNotification has f called for every notification of the method, until stop is called. f must
-// not block; ctx ends when the peer's connection or request does.
+// OnNotification calls f for every notification of the method, until stop is called. f must not block. ctx ends with
+// the peer's connection or request.
 func (h *Hub) OnNotification(method string, f func(ctx context.Context, n Notification)) (stop func()) {
 	return h.notified.Add(awaiting{method, f})
 }
@@ -184,7 +180,7 @@ func (h *Hub) Awaits(method string) bool {
 	return false
 }
 
-// Notified hands a notification to the adapters that want it.
+// Notified passes a notification to the adapters that registered for it.
 func (h *Hub) Notified(ctx context.Context, n Notification) {
 	for a := range h.notified.All() {
 		if a.method == n.Method {
@@ -193,13 +189,17 @@ func (h *Hub) Notified(ctx context.Context, n Notification) {
 	}
 }
 
-// OnSessionEnd calls f when a client asks for the end of its session, before the session waits for
-// its calls, until stop is called. Whether the principal owns the session is f's to compare; f must
-// not block.
+// OnSessionEnd calls f when a client ends its session, before the session waits for its calls, until stop is called. f
+// must check that the principal owns the session, and must not block.
 func (h *Hub) OnSessionEnd(f func(session, principal string)) (stop func()) { return h.ended.Add(f) }
 
-// EndSession tells adapters that the principal asked for the end of a session, and ends what is held open in it. The
-// carrier calls ended when the session is over, or goes on: until then nothing begins to be held open in it.
+// UntilEnd calls end when the principal ends the session, until leave is called.
+func (h *Hub) UntilEnd(session, principal string, end context.CancelFunc) (leave func()) {
+	return h.held.add(sessionOf{session, principal}, end)
+}
+
+// EndSession notifies adapters that the principal ends a session, and cancels the requests held open in it. The carrier
+// calls ended when the session has ended or continues; until then new requests in it are cancelled as well.
 func (h *Hub) EndSession(session, principal string) (ended func()) {
 	ended = h.held.end(sessionOf{session, principal})
 	for f := range h.ended.All() {

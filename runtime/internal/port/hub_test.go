@@ -62,27 +62,17 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
-// A ticket is known by its header until it is released; what waits for its answer is told then, once,
-// and whoever comes later is told that it is over.
-func TestTickets(t *testing.T) {
-	h := new(Hub)
-	text, release := h.Issue(t.Context(), []byte(`7`), nil)
-	extra := &mcp.RequestExtra{Header: http.Header{TicketHeader: {text}}}
-	ticket := h.Ticket(extra)
-	if ticket == nil || string(ticket.ID) != "7" || h.Ticket(nil) != nil || h.Ticket(&mcp.RequestExtra{}) != nil {
-		t.Fatalf("%+v", ticket)
-	}
+// What waits for an answer is told when it is written, once, and whoever comes later learns that it is over.
+func TestReply(t *testing.T) {
+	var r Reply
 	told := 0
-	if !ticket.AfterReply(func() { told++ }) {
+	if !r.Add(func() { told++ }) {
 		t.Error("the answer is still to come")
 	}
-	release()
-	release()
-	if told != 1 || ticket.AfterReply(func() { told++ }) {
+	r.Finish()
+	r.Finish()
+	if told != 1 || r.Add(func() { told++ }) {
 		t.Errorf("told %d times", told)
-	}
-	if late := h.Ticket(extra); late == nil || late.Ctx.Err() == nil || late.AfterReply(func() { told++ }) {
-		t.Errorf("%+v: POLL-9: what the SDK comes to when its client has gone holds nothing", late)
 	}
 }
 

@@ -7,15 +7,24 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Params are the params of a custom method as received: every byte of them, so that the method can say
-// what is wrong with them, and _meta as the SDK wants it.
+// Params are the params of a custom method as received. They keep every byte, so that the method can report errors in
+// them, and _meta in the SDK's form.
 type Params struct {
 	mcp.ParamsBase
 	// Raw is nil for absent params.
 	Raw json.RawMessage
+	// Carried is the call as passed by its carrier; nil if it came through the SDK's transports.
+	Carried *Carried
 }
 
-// UnmarshalJSON keeps the bytes. Params that are no object are the method's to refuse.
+// A Carried is a call of the extension that a carrier passes through receiving middleware to the method's handler.
+type Carried struct {
+	Request // without Principal and Expires, which the handler derives
+	// Stream is the accepted stream of an events/stream, which its carrier runs.
+	Stream Stream
+}
+
+// UnmarshalJSON keeps the bytes. The method must reject params that are not an object.
 func (p *Params) UnmarshalJSON(b []byte) error {
 	p.Raw = bytes.Clone(b)
 	var head struct {

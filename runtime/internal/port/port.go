@@ -1,7 +1,7 @@
-// Package port gives carriers (package transport) and adapters (packages mcpe, mcpc and
-// conversation) access to the inside of a server, which its author does not see. They reach it with
-// [Of]. A carrier brings requests to the server and writes its streams; an adapter speaks another
-// protocol over the same event types. What they tell each other goes through the [Hub].
+// Package port gives carriers and adapters access to the internals of a server, which its author does not see. Carriers
+// are in package transport, adapters in packages mcpe, mcpc and conversation. They obtain access with [Of]. A carrier
+// passes requests to the server and writes its streams; an adapter implements another protocol over the same event
+// types. They communicate through the [Hub].
 package port
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 )
 
-// A Port is the inside of one server. It is safe for concurrent use.
+// A Port gives access to the internals of one server. It is safe for concurrent use.
 type Port struct {
 	*Hub
 	Inside
@@ -26,66 +26,67 @@ type Port struct {
 
 // Package server sets these.
 var (
-	// Of returns the inside of a *server.Server; nil for anything else, and for a nil one.
+	// Of returns the Port of a *server.Server. It returns nil for a nil server and for any other type.
 	Of func(server any) *Port
-	// Encode validates and encodes a payload as the Emit of emitter does, without emitting it, and
-	// names the event type. emitter is a *server.Emitter[any], payload a pointer to its payload.
-	// Errors are Emit's.
+	// Encode validates and encodes a payload like emitter's Emit, without emitting it, and returns the event type's
+	// name. emitter is a *server.Emitter[any], payload a pointer to its payload. Errors are Emit's.
 	Encode func(emitter, payload any) (event string, data json.RawMessage, err error)
 )
 
-// Inside is what a server answers to carriers and adapters.
+// Inside has the server's methods for carriers and adapters.
 type Inside interface {
-	// MCP is the SDK's server that this one was made for.
+	// MCP returns the SDK's server that this server was made for.
 	MCP() *mcp.Server
-	// Shared tells that other processes serve from the same store (REP-18).
+	// Receiving returns the handler of the SDK's server with all its receiving middleware. It returns nil if all the
+	// middleware is this module's, which events methods do not need (see AddMiddleware).
+	Receiving() mcp.MethodHandler
+	// AddMiddleware adds receiving middleware of this module to the SDK's server. Events methods do not pass through it.
+	AddMiddleware(m mcp.Middleware)
+	// Shared reports whether other processes serve from the same store (REP-18).
 	Shared() bool
-	// Logger is for what never goes on the wire.
+	// Logger returns the logger for errors that must not go on the wire.
 	Logger() *slog.Logger
-	// MaxParams bounds the params of a request of the extension, in bytes of JSON (CAP-5).
+	// MaxParams returns the limit of a request's params for the extension, in bytes of JSON (CAP-5).
 	MaxParams() int
-	// Heartbeat is the interval at which idle responses that stay open get a sign of life (PUSH-4).
+	// Heartbeat returns the interval of heartbeats on idle responses that stay open (PUSH-4).
 	Heartbeat() time.Duration
-	// Closing is closed when Shutdown begins.
+	// Closing returns a channel that is closed when Shutdown starts.
 	Closing() <-chan struct{}
-	// Authenticate derives the caller of a request and when its token expires (AUTH-3, AUTH-4).
+	// Authenticate returns the caller of a request and when its token expires (AUTH-3, AUTH-4).
 	Authenticate(ctx context.Context, extra *mcp.RequestExtra) (principal string, expires time.Time)
-	// Capabilities is the value of the events capability, for both places where it is advertised (D1).
+	// Capabilities returns the value of the events capability, for both places that advertise it (D1).
 	Capabilities(stateless bool) json.RawMessage
-	// SetListChanged tells what list_changed notifications the carriers can bring to clients: of
-	// legacy sessions, of the stateless era. It only ever adds (CAP-1).
+	// SetListChanged declares in which eras the carriers can send list_changed to clients: legacy sessions, stateless
+	// listen requests. It can only add (CAP-1).
 	SetListChanged(legacy, stateless bool)
-	// OnListChanged calls f after every change of the set of event types or of a descriptor, from the
-	// goroutine that makes the change, until stop is called (LIST-5).
+	// OnListChanged calls f after every change of the event types or of a descriptor, until stop is called
+	// (LIST-5). f runs in the goroutine that makes the change.
 	OnListChanged(f func()) (stop func())
 
-	// Call answers a request of any method but an events/stream that is to be carried: that one is
-	// Open's. The result is complete JSON; the error is always a bare *jsonrpc.Error ready for the
-	// wire.
+	// Call answers a request of any method, except an events/stream that is to be carried, which Open accepts. The
+	// result is complete JSON; the error is always a bare *jsonrpc.Error ready for the wire.
 	Call(ctx context.Context, r Request) (json.RawMessage, error)
-	// Open accepts an events/stream request after all checks of ERR-2; on an error, always a bare
-	// *jsonrpc.Error, nothing is left behind. A cursor of null stands for the moment of this call
-	// (PUSH-1).
+	// Open accepts an events/stream request after all checks of ERR-2. Its error is always a bare *jsonrpc.Error, and
+	// leaves no state behind. A null cursor means the time of this call (PUSH-1).
 	Open(ctx context.Context, r Request) (Stream, error)
 
-	// Types lists the event types that the principal may see, in the order of events/list.
+	// Types returns the event types that the principal may see, in the order of events/list.
 	Types(ctx context.Context, principal string) ([]events.Info, error)
-	// MayFollow reports whether Follow would accept the request, as far as that can be known without
-	// the author's OnSubscribe: nil, or an [events.Error].
+	// MayFollow checks whether Follow would accept the request, without calling the author's OnSubscribe. It returns
+	// nil or an [events.Error].
 	MayFollow(ctx context.Context, principal, event string, arguments json.RawMessage) error
-	// Follow opens a follower after the checks that events/stream makes. Errors are [events.Error]s or
-	// internal. The adapter calls Close.
+	// Follow opens a follower after the checks of events/stream. Errors are [events.Error]s or internal. The adapter
+	// must call Close.
 	Follow(ctx context.Context, r FollowRequest) (Follower, error)
-	// Head returns the cursor of the present end of an event type's log, "" where there is none.
+	// Head returns the cursor at the current end of an event type's log, "" if it has no log.
 	Head(event string) string
-	// EncodePayload is [Encode] for an event type that is registered by name, such as one with a check;
-	// a name that is not is [events.ErrNotFound], a payload of another type than the event's is
-	// [events.ErrInvalidPayload].
+	// EncodePayload is [Encode] for an event type registered by name, such as one with a check. The error is
+	// [events.ErrNotFound] for an unknown name, and [events.ErrInvalidPayload] for a payload of another type.
 	EncodePayload(event string, payload any) (json.RawMessage, error)
 }
 
-// CheckAlone refuses a server whose store other processes use too: the state of these protocols is one
-// process's, and two would each do what only one may (REP-18).
+// CheckAlone returns an error if other processes use the server's store. These protocols keep their state in one
+// process, and two processes would both do work that only one may do (REP-18).
 func (p *Port) CheckAlone(protocol string) error {
 	if !p.Shared() {
 		return nil
@@ -99,31 +100,29 @@ func AsPrincipal(ctx context.Context, principal string) context.Context {
 	return hook.WithPrincipal(ctx, principal)
 }
 
-// A Caller is who made a request that reached an adapter.
+// A Caller is the caller of a request that reached an adapter.
 type Caller struct {
-	// Principal is the authenticated caller, "" for nobody (AUTH-3).
+	// Principal is the authenticated caller, "" if unauthenticated (AUTH-3).
 	Principal string
 	// Expires is when the caller's token expires; zero for never.
 	Expires time.Time
-	// Stateless tells that the request follows revision 2026-07-28 or later.
+	// Stateless says whether the request follows revision 2026-07-28 or later.
 	Stateless bool
-	// Session is the key by which [Hub.Send] reaches the caller's session; "" where there is no
-	// session, or no carrier of ours under it.
+	// Session is the key with which [Hub.Send] reaches the caller's session. It is "" without a session, and if the
+	// carrier is not this module's.
 	Session string
-	// Connection is the key by which [Hub.Send] reaches the message connection, such as stdio,
-	// that the call came by, in either era; "" over HTTP.
+	// Connection is the key with which [Hub.Send] reaches the call's message connection, such as stdio, in either era.
+	// It is "" over HTTP.
 	Connection string
-	// ServerSession is the SDK's session of the request; in the stateless era it lives no longer
-	// than the request.
+	// ServerSession is the SDK's session of the request. In the stateless era it ends with the request.
 	ServerSession *mcp.ServerSession
-	// Local tells that the caller is the process that started this one, or this one itself: stdio
-	// or an in-memory transport.
+	// Local says whether the caller is this process or its parent: stdio or an in-memory transport.
 	Local bool
 
 	reply *reply
 }
 
-// CallerOf tells who made a request to the SDK's server.
+// CallerOf returns the caller of a request to the SDK's server.
 func (p *Port) CallerOf(ctx context.Context, req mcp.Request) Caller {
 	extra := req.GetExtra()
 	var c Caller

@@ -1,6 +1,7 @@
-// Package pulse counts the results of the delivery attempts of the last hour: for the process, for each event type and
-// for each host, by the minute and in bounded memory. A [Recorder] is told of every attempt, and once a minute of how
-// far subscriptions are behind. It has no goroutine and no clock of its own. It makes no promise of compatibility.
+// Package pulse counts the results of delivery attempts in the last hour, by the minute and in bounded memory. It does
+// so for the process, for each event type and for each host. The caller reports every attempt to a [Recorder], and the
+// lag of subscriptions once a minute. A Recorder does not start a goroutine and reads the caller's clock. The package
+// makes no compatibility promise.
 package pulse
 
 import (
@@ -10,10 +11,10 @@ import (
 )
 
 const (
-	// Minutes is how many minutes are kept.
+	// Minutes is the number of minutes that are kept.
 	Minutes = 60
-	// Kept is how many event types, and how many hosts, are kept. A ring is 9,120 bytes, and 9.5 KB with its name and what
-	// the allocator rounds up: all of them together are at most 9.7 MB. No more are made than there is something to count for.
+	// Kept is the number of event types, and of hosts, that are kept. A ring takes 9,600 bytes, or 10 KB with its name
+	// and the allocator's rounding: all rings take at most 10.5 MB. Rings are allocated on first use.
 	Kept = 512
 )
 
@@ -21,11 +22,12 @@ const (
 type minute struct {
 	at       int32 // minutes since 1970
 	failures uint32
-	behind   int64 // -1 until it is sampled
+	untimed  uint32 // attempts whose duration does not describe the endpoint
+	behind   int64  // -1 until it is sampled
 	took     histogram
 }
 
-// A ring has the minutes of one thing that is counted. Minute m is at m % Minutes; what else is found there is over.
+// A ring has the minutes of one counter. Minute m is at index m % Minutes; a different minute found there is obsolete.
 type ring [Minutes]minute
 
 // of returns the bucket of minute m.
@@ -37,28 +39,28 @@ func (r *ring) of(m int32) *minute {
 	return b
 }
 
-// A series is the ring of a name, with since when it is complete.
+// A series is the ring of a name, complete since a time.
 type series struct {
 	name  string
 	since time.Time
 	ring  ring
 }
 
-// A family is the rings of all event types, or of all hosts: of at most Kept, the least recently used one going first.
+// A family has the rings of up to Kept event types or hosts. It evicts the least recently used one.
 type family struct {
 	byName map[string]*list.Element // of *series
 	used   list.List                // the most recently used first
-	lost   bool                     // one had to go
+	lost   bool                     // a ring was evicted
 }
 
-// touch returns the series of a name, which is used now.
+// touch returns the series of a name and marks it as used now.
 func (f *family) touch(name string, start, now time.Time) *series {
 	if e := f.byName[name]; e != nil {
 		f.used.MoveToFront(e)
 		return e.Value.(*series)
 	}
 	if f.lost || f.used.Len() >= Kept {
-		start = now // what was before may have been forgotten
+		start = now // earlier counts may have been evicted
 	}
 	if f.used.Len() < Kept {
 		s := &series{name: name, since: start}
@@ -75,8 +77,8 @@ func (f *family) touch(name string, start, now time.Time) *series {
 	return s
 }
 
-// sample enters how far each name is behind; what is not in the map is behind by nothing. One that has no ring gets
-// one where there is room, and takes nobody's place.
+// sample records the lag of each name, 0 for a name that is not in the map. A name without a ring gets one only if
+// there is room: it does not evict another.
 func (f *family) sample(behind map[string]int64, m int32, start, now time.Time) {
 	for name, e := range f.byName {
 		e.Value.(*series).ring.of(m).behind = behind[name]
@@ -91,7 +93,7 @@ func (f *family) sample(behind map[string]int64, m int32, start, now time.Time) 
 	}
 }
 
-// A Recorder counts attempts. It is safe for concurrent use, and none of its methods waits for anything but the others.
+// A Recorder counts attempts. It is safe for concurrent use. Its methods only wait for each other.
 type Recorder struct {
 	now   func() time.Time
 	start time.Time
@@ -102,18 +104,19 @@ type Recorder struct {
 	hosts  family
 }
 
-// New makes a Recorder that reads the time from now. Its methods may be called under locks that now does not need.
+// New returns a Recorder that reads the time from now. The caller may hold locks that now does not take.
 func New(now func() time.Time) *Recorder {
 	r := &Recorder{now: now, start: now()}
 	r.events.byName, r.hosts.byName = map[string]*list.Element{}, map[string]*list.Element{}
 	return r
 }
 
-// number is the minute that a time is in.
+// number returns the number of the minute that contains t.
 func number(t time.Time) int32 { return int32(max(0, t.Unix()) / 60) }
 
-// Attempt counts an attempt to deliver an event of a type to a host, which took that long until its answer or failure. It
-// counts for the minute that it ends in. It allocates nothing but the ring of a name that has none.
+// Attempt counts an attempt to deliver an event of a type to a host. took is the time until the endpoint answered or
+// the attempt timed out; it is negative for other failures. The attempt counts in the minute in which it ends. Attempt
+// only allocates the ring of a new name.
 func (r *Recorder) Attempt(event, host string, failed bool, took time.Duration) {
 	now := r.now()
 	m, class := number(now), classOf(took)
@@ -121,15 +124,19 @@ func (r *Recorder) Attempt(event, host string, failed bool, took time.Duration) 
 	defer r.mu.Unlock()
 	for _, to := range [...]*ring{&r.whole, &r.events.touch(event, r.start, now).ring, &r.hosts.touch(host, r.start, now).ring} {
 		b := to.of(m)
-		b.took[class]++
+		if took >= 0 {
+			b.took[class]++
+		} else {
+			b.untimed++
+		}
 		if failed {
 			b.failures++
 		}
 	}
 }
 
-// Behind enters by how many entries of its log the slowest subscription of each event type, and to each host, is behind.
-// What is missing in a map is behind by nothing.
+// Behind records the lag, in log entries, of the slowest subscription of each event type and to each host. A name that
+// is not in a map has a lag of 0.
 func (r *Recorder) Behind(events, hosts map[string]int64) {
 	now, most := r.now(), int64(0)
 	for _, n := range events {
@@ -143,13 +150,13 @@ func (r *Recorder) Behind(events, hosts map[string]int64) {
 	r.hosts.sample(hosts, m, r.start, now)
 }
 
-// Whole is the last hour of the process, Event that of an event type, and Host that of a host.
+// Whole returns the last hour of the process.
 func (r *Recorder) Whole() Hour { return r.hour(nil, "") }
 
-// Event is the last hour of an event type.
+// Event returns the last hour of an event type.
 func (r *Recorder) Event(name string) Hour { return r.hour(&r.events, name) }
 
-// Host is the last hour of a host.
+// Host returns the last hour of a host.
 func (r *Recorder) Host(name string) Hour { return r.hour(&r.hosts, name) }
 
 func (r *Recorder) hour(f *family, name string) Hour {

@@ -230,9 +230,24 @@ func TestBound(t *testing.T) {
 	}
 }
 
+// TestUntimed expects refused connections to count as failures, and not to make an endpoint that takes 3 s look quick.
+func TestUntimed(t *testing.T) {
+	r := New((&clock{begin}).now)
+	for range 9 {
+		r.Attempt("ping", "a.test", true, -1)
+	}
+	if h := r.Host("a.test"); h.Attempts != 9 || h.Failures != 9 || h.P50 != 0 || h.P99 != 0 {
+		t.Errorf("refused only: %+v", h.Figures)
+	}
+	r.Attempt("ping", "a.test", false, 3*time.Second)
+	if h := r.Host("a.test"); h.Attempts != 10 || h.Failures != 9 || h.P50 < 2*time.Second {
+		t.Errorf("%+v", h.Figures)
+	}
+}
+
 // What the comment of Kept says.
 func TestSize(t *testing.T) {
-	if n := unsafe.Sizeof(ring{}); n != 9120 {
+	if n := unsafe.Sizeof(ring{}); n != 9600 {
 		t.Errorf("a ring is %d bytes", n)
 	}
 }

@@ -1,19 +1,20 @@
-// Package recent keeps the last entries of a log in memory. Most reads of a durable log need no others: see [Entries].
+// Package recent keeps the last entries of a log in memory. Most reads of a durable log need only these: see
+// [Entries].
 package recent
 
 import "github.com/mcpe-gen/mcpe-gen/runtime/store"
 
-// Bounds of what is kept, and of what one read of a log takes from its database. Up to twice as much is kept
-// until the older half is given up.
+// Bounds of the entries in memory, and of one read of a log from its database. Up to twice as much is kept until the
+// older half is dropped.
 const (
 	Count = 1024
 	Bytes = 8 << 20
 )
 
-// overhead is what an entry takes beside its texts.
+// overhead is the assumed size of an entry without its strings.
 const overhead = 256
 
-// Size is what an entry takes in memory, in bytes.
+// Size returns the size of an entry in memory, in bytes.
 func Size(e *store.Entry) int {
 	n := overhead + len(e.EventID) + len(e.Data) + len(e.Meta) + len(e.Cursor)
 	for _, t := range e.Targets {
@@ -22,13 +23,13 @@ func Size(e *store.Entry) int {
 	return n
 }
 
-// Entries are the last ones of a log. The zero value has none. A part that was handed out never changes.
+// Entries holds the last entries of a log. The zero value is empty. A slice that All has returned never changes.
 type Entries struct {
 	list  []store.Entry
 	bytes int
 }
 
-// Add appends entries, and gives up the oldest: the last one stays whatever its size.
+// Add appends entries and drops the oldest ones. It keeps the last entry, whatever its size.
 func (r *Entries) Add(entries ...store.Entry) {
 	for i := range entries {
 		r.bytes += Size(&entries[i])
@@ -48,8 +49,8 @@ func (r *Entries) Add(entries ...store.Entry) {
 	r.list, r.bytes = append(make([]store.Entry, 0, 2*(len(r.list)-first)), r.list[first:]...), bytes
 }
 
-// All are the entries, the oldest first.
+// All returns the entries, the oldest first.
 func (r *Entries) All() []store.Entry { return r.list }
 
-// Clear forgets all.
+// Clear removes all entries.
 func (r *Entries) Clear() { *r = Entries{} }

@@ -6,8 +6,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// K12: what a durable log keeps in memory is bounded in count and in bytes, whatever is added at once; the last
-// entry is always there, and what was handed out stays as it was.
+// K12: the entries in memory are bounded in count and in bytes, whatever is added in one call; the last entry is
+// always there, and a returned slice does not change.
 func TestBounds(t *testing.T) {
 	for name, size := range map[string]int{"small": 10, "large": 1 << 20, "larger than the bound": 3 * Bytes} {
 		var r Entries

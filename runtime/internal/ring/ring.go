@@ -13,9 +13,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// Of is the signer's form of stored secrets. Without any, or with one that is none, it is an error that
-// tells the secret's place and size and not the secret: messages that are signed with the others alone
-// would be refused by who knows just this one.
+// Of converts stored secrets to a ring. It returns an error if secrets is empty or one is invalid; the error has
+// the secret's index and size but not the secret. An invalid secret is not skipped, because a receiver that only
+// knows that secret would refuse the messages.
 func Of(secrets []store.Secret) (webhook.Ring, error) {
 	if len(secrets) == 0 {
 		return nil, errors.New("no secret is stored")
@@ -31,7 +31,7 @@ func Of(secrets []store.Secret) (webhook.Ring, error) {
 	return r, nil
 }
 
-// Stored is the stored form of a ring.
+// Stored converts a ring to its stored form.
 func Stored(r webhook.Ring) []store.Secret {
 	secrets := make([]store.Secret, len(r))
 	for i, k := range r {

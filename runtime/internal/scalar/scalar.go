@@ -1,5 +1,5 @@
 // Package scalar encodes times and spans for the durable stores. It makes no promise of compatibility, but it always
-// reads what it has written.
+// reads values that it has written.
 package scalar
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// Nanos encodes a caller's time: as Unix nanoseconds, 0 for the zero time.
+// Nanos encodes a time as Unix nanoseconds, 0 for the zero time.
 func Nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -17,7 +17,7 @@ func Nanos(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// Time decodes what [Nanos] has encoded.
+// Time is the inverse of [Nanos].
 func Time(n int64) time.Time {
 	if n == 0 {
 		return time.Time{}
@@ -25,7 +25,7 @@ func Time(n int64) time.Time {
 	return time.Unix(0, n)
 }
 
-// Spans encodes settled positions: as a JSON array of pairs.
+// Spans encodes settled positions as a JSON array of pairs.
 func Spans(spans []store.Span) string {
 	pairs := make([][2]store.Position, len(spans))
 	for i, s := range spans {
@@ -35,7 +35,7 @@ func Spans(spans []store.Span) string {
 	return string(b)
 }
 
-// ParseSpans decodes what [Spans] has encoded.
+// ParseSpans is the inverse of [Spans].
 func ParseSpans(text string) (spans []store.Span, err error) {
 	var pairs [][2]store.Position
 	if err := json.Unmarshal([]byte(text), &pairs); err != nil {
@@ -47,7 +47,25 @@ func ParseSpans(text string) (spans []store.Span, err error) {
 	return spans, nil
 }
 
-// Bytes keeps nil from being NULL, or absent: it is the same as empty.
+// Actions encodes operators' actions as a JSON array, "" for none.
+func Actions(actions []store.Action) string {
+	if len(actions) == 0 {
+		return ""
+	}
+	b, _ := json.Marshal(actions) // the JSON in them was encoded by this module
+	return string(b)
+}
+
+// ParseActions is the inverse of [Actions].
+func ParseActions(text string) (actions []store.Action, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	err = json.Unmarshal([]byte(text), &actions)
+	return actions, err
+}
+
+// Bytes returns an empty slice for nil, so that it is not stored as NULL or omitted.
 func Bytes(b []byte) []byte {
 	if b == nil {
 		return []byte{}

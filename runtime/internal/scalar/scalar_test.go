@@ -8,7 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// What is in stores today is read the same for ever.
+// Values in stores today must stay readable for ever.
 func TestForms(t *testing.T) {
 	at := time.Unix(1_700_000_000, 5)
 	if n := Nanos(at); n != 1_700_000_000_000_000_005 || !Time(n).Equal(at) {

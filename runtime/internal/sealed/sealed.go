@@ -1,5 +1,5 @@
-// Package sealed encodes the secrets of subscriptions and callbacks for the durable stores: one byte of form, then JSON,
-// which is encrypted with AES-GCM when the store has a key. Start with [New].
+// Package sealed encodes the secrets of subscriptions and callbacks for the durable stores. The encoding has a format
+// byte, then JSON, encrypted with AES-GCM if the store has a key. Start with [New].
 package sealed
 
 import (
@@ -16,26 +16,27 @@ import (
 )
 
 var (
-	// ErrKey says that the key is missing, wrong, or of a bad length.
+	// ErrKey reports that the key is missing, wrong, or of an invalid length.
 	ErrKey = errors.New("wrong or missing encryption key")
-	// ErrForm says that something was not written by a Box, or not by one with a key where it should be.
+	// ErrForm reports that data were not written by a Box, or were written without a key although the Box has one.
 	ErrForm = errors.New("sealed secrets are damaged")
 )
 
-// The forms: the first byte.
+// Formats: the first byte of the encoding.
 const (
 	formPlain = 0
-	// formSealed is the key's name, nonce, then ciphertext, bound to what stands before the nonce and to the record's id.
+	// formSealed is followed by the key's name, the nonce and the ciphertext, which is bound to the bytes before the
+	// nonce and to the record's id.
 	formSealed = 1
 )
 
-// check is sealed where a store is made, so that a wrong key is noticed when it is opened.
+// check is sealed when a store is created, so that a wrong key is detected when the store is opened.
 const check = "mcpe-gen store key"
 
 // PrefixSize is the length of [Box.Prefix].
 const PrefixSize = 5
 
-// A key is one with its name, which tells keys apart and nothing about them.
+// A key is a key with its name, which distinguishes keys without revealing them.
 type key struct {
 	aead   cipher.AEAD
 	prefix []byte // form, then the first bytes of a hash of the key
@@ -53,10 +54,11 @@ func newKey(text []byte) (key, error) {
 
 // A Box seals and opens secrets; the zero value has no key.
 type Box struct {
-	keys []key // the first one seals
+	keys []key // the first key seals
 }
 
-// New returns a box with the key: 16, 24 or 32 bytes, or none. What old keys have sealed it opens.
+// New returns a box with the key, which has 16, 24 or 32 bytes, or none. The box also opens secrets that were sealed
+// with old keys.
 func New(text []byte, old ...[]byte) (b Box, err error) {
 	if len(text) == 0 && len(old) == 0 {
 		return Box{}, nil
@@ -71,10 +73,10 @@ func New(text []byte, old ...[]byte) (b Box, err error) {
 	return b, nil
 }
 
-// Keyed tells whether the box has a key.
+// Keyed reports whether the box has a key.
 func (b Box) Keyed() bool { return len(b.keys) > 0 }
 
-// Prefix begins everything that the box seals; it is nil without a key.
+// Prefix returns the first bytes of everything that the box seals; nil without a key.
 func (b Box) Prefix() []byte {
 	if !b.Keyed() {
 		return nil
@@ -82,7 +84,7 @@ func (b Box) Prefix() []byte {
 	return b.keys[0].prefix
 }
 
-// CallbackID is the id of a client's callback for [Box.Seal], in a space that no subscription's id is in.
+// CallbackID returns the id of a client's callback for [Box.Seal]; it differs from all ids of subscriptions.
 func CallbackID(key string) string { return "callback " + key }
 
 // Seal encodes the secrets of the record with that id.
@@ -97,7 +99,7 @@ func (b Box) Seal(id string, secrets []store.Secret) ([]byte, error) {
 	return b.encrypt(id, text), nil
 }
 
-// Open decodes what Seal made for that id. A box with a key takes nothing that was made without one.
+// Open decodes the output of Seal for that id. A box with a key rejects secrets that were stored without one.
 func (b Box) Open(id string, in []byte) (secrets []store.Secret, err error) {
 	text, err := b.decrypt(id, in)
 	if err != nil {
@@ -109,8 +111,8 @@ func (b Box) Open(id string, in []byte) (secrets []store.Secret, err error) {
 	return secrets, nil
 }
 
-// Renew returns what Seal made for that id as the box seals it now, nil where that is how it is. With plain it takes
-// what was made without a key as well, which is for a store that takes its first key.
+// Renew returns secrets that Seal encoded for that id in their current encoding, or nil if they already have it. With
+// plain, it also accepts secrets without encryption, for a store that adopts its first key.
 func (b Box) Renew(id string, in []byte, plain bool) ([]byte, error) {
 	if bytes.HasPrefix(in, b.Prefix()) {
 		return nil, nil
@@ -125,10 +127,10 @@ func (b Box) Renew(id string, in []byte, plain bool) ([]byte, error) {
 	return b.encrypt(id, text), nil
 }
 
-// SealCheck makes what Check compares a later key with.
+// SealCheck returns a value with which Check verifies a later key.
 func (b Box) SealCheck() []byte { return b.encrypt("", []byte(check)) }
 
-// Check returns an error unless SealCheck was called with one of the box's keys.
+// Check returns an error unless one of the box's keys created the value with SealCheck.
 func (b Box) Check(in []byte) error {
 	text, err := b.decrypt("", in)
 	if err == nil && string(text) != check {

@@ -47,7 +47,7 @@ func refuses(t *testing.T, what string, b Box, id string, in []byte, want error)
 	}
 }
 
-// S5, M2: what is sealed opens for its record, with its key, as a whole, and not otherwise.
+// S5, M2: sealed secrets open for their record, with their key, as a whole, and not otherwise.
 func TestOpen(t *testing.T) {
 	b := box(t, oneKey)
 	in := seal(t, b, "sub_1")
@@ -78,7 +78,7 @@ func TestOpen(t *testing.T) {
 	refuses(t, "no JSON", Box{}, "sub_1", []byte{formPlain, '{'}, ErrForm)
 }
 
-// M3: no nonce comes twice, nor does a text.
+// M3: neither a nonce nor a ciphertext is ever repeated.
 func TestNonces(t *testing.T) {
 	b := box(t, oneKey)
 	texts, nonces := map[string]bool{}, map[string]bool{}
@@ -92,7 +92,7 @@ func TestNonces(t *testing.T) {
 	}
 }
 
-// S5: old keys open and never seal; what they sealed is renewed.
+// S5: old keys open and never seal; secrets that they sealed are renewed.
 func TestRenew(t *testing.T) {
 	old, both, now := box(t, oneKey), box(t, anotherKey, oneKey), box(t, anotherKey)
 	in := seal(t, old, "sub_1")

@@ -2,18 +2,17 @@ package shard
 
 import "time"
 
-// A Clock is what a replica counts its lease by. Tests have clocks that run fast or slow, jump, or
-// stand still.
+// A Clock measures a replica's lease. Tests use clocks that run fast or slow, jump, or stand still.
 type Clock interface {
-	// Monotonic is the time since the clock was made, by one that nobody sets.
+	// Monotonic returns the time since the clock was created, by a clock that nobody sets.
 	Monotonic() time.Duration
-	// Wall is the time of day as the replica knows it.
+	// Wall returns the replica's time of day.
 	Wall() time.Time
-	// AfterFunc calls f after d in a goroutine of its own unless stop comes first.
+	// AfterFunc calls f in a separate goroutine after d, unless stop is called first.
 	AfterFunc(d time.Duration, f func()) (stop func() bool)
 }
 
-// System is the clock of the process.
+// System returns the clock of the process.
 func System() Clock { return system{time.Now()} }
 
 type system struct{ start time.Time }

@@ -10,24 +10,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Duty is work of a shard that comes again and again, in bounded steps under the hold.
+// A Duty is recurring work of a shard, done in bounded steps under the hold.
 type Duty struct {
-	Step func(ctx context.Context, h engine.Hold) (Stepped, error)
-	// Every is the pause after a step that left nothing; after a failure it is at least a second.
+	Step func(ctx context.Context, h engine.ShardFence) (Stepped, error)
+	// Every is the pause after a step that left nothing to do; after a failure the pause is at least a second.
 	Every time.Duration
-	// Rest is the pause once nothing was found for restAfter; 0 for no other than Every.
+	// Rest is the pause after restAfter without work; 0 means Every.
 	Rest time.Duration
-	// Name is what logs call it.
+	// Name describes the duty in logs.
 	Name   string
 	Logger *slog.Logger
 }
 
-// A Stepped is the result of a step: it found something to do, and there is more to do at once.
+// A Stepped is the result of a step: Found reports that there was work, and More that there is more to do
+// immediately.
 type Stepped struct{ Found, More bool }
 
 const (
-	// sequenceEvery is how often the outbox is looked at, and sequenceRest how often where nothing has come for
-	// restAfter (REP-20).
+	// sequenceEvery is how often the outbox is read, and sequenceRest how often after restAfter without occurrences
+	// (REP-20).
 	sequenceEvery = 20 * time.Millisecond
 	sequenceRest  = 250 * time.Millisecond
 	restAfter     = 10 * time.Second
@@ -35,15 +36,15 @@ const (
 	retainEvery   = time.Minute
 	retainStep    = 1024
 	failedPause   = time.Second
-	failedTold    = time.Minute // how often a failure that lasts is told of
+	failedTold    = time.Minute // how often a lasting failure is logged
 )
 
-// Sequencing moves the outbox of a store to its logs. check judges what is moved (see [engine.Outbox]), and told
-// hears what each step came to. While the outbox cannot be looked at, Oldest is for how long something may have waited.
-// The duty is one tenure's.
+// Sequencing returns the duty to move the outbox of a store to its logs. check judges each occurrence (see
+// [engine.Outbox]), and told receives the result of each step. While the outbox cannot be read, Oldest is how long an
+// occurrence may have waited. The duty is for one ownership.
 func Sequencing(s engine.Outbox, check func(context.Context, store.Outgoing) (fault, err error), told func(engine.Sequenced), logger *slog.Logger) Duty {
-	looked, oldest := time.Now(), time.Duration(0) // when it was looked at last, and for how long something had waited then
-	step := func(ctx context.Context, h engine.Hold) (Stepped, error) {
+	looked, oldest := time.Now(), time.Duration(0) // when it was last read, and how long the oldest occurrence had waited then
+	step := func(ctx context.Context, h engine.ShardFence) (Stepped, error) {
 		done, err := s.Sequence(ctx, h, sequenceStep, check)
 		if err == nil || done.Oldest > 0 {
 			looked, oldest = time.Now(), done.Oldest
@@ -56,22 +57,22 @@ func Sequencing(s engine.Outbox, check func(context.Context, store.Outgoing) (fa
 	return Duty{Step: step, Every: sequenceEvery, Rest: sequenceRest, Name: "moving the outbox", Logger: logger}
 }
 
-// Retaining deletes what the logs of a store no longer retain.
+// Retaining returns the duty to delete entries that the logs of a store no longer retain.
 func Retaining(s engine.Shared, logger *slog.Logger) Duty {
-	step := func(ctx context.Context, h engine.Hold) (Stepped, error) {
+	step := func(ctx context.Context, h engine.ShardFence) (Stepped, error) {
 		more, err := s.Retain(ctx, h, retainStep)
 		return Stepped{more, more}, err
 	}
 	return Duty{Step: step, Every: retainEvery, Name: "deleting expired entries", Logger: logger}
 }
 
-// Run does the duty for as long as the tenure lasts; it is what [Options.Run] does for its topic.
-func (d Duty) Run(t *Tenure) {
+// Run does the duty until the ownership ends. [Options.Run] calls it for the duty's topic.
+func (d Duty) Run(t *Ownership) {
 	failing, told := false, time.Duration(0)
 	clock := t.owner.o.Clock
-	busy := clock.Monotonic() // when something was found
+	busy := clock.Monotonic() // when work was last found
 	for t.Valid() {
-		done, err := d.Step(t.Context(), t.Hold())
+		done, err := d.Step(t.Context(), t.ShardFence())
 		pause, now := d.Every, clock.Monotonic()
 		if done.Found {
 			busy = now

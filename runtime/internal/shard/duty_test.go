@@ -14,8 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// REP-20: the outbox is looked at every 20 ms, and again at once where there is more; a failure waits,
-// and a fence ends the duty.
+// REP-20: the outbox is read every 20 ms, and immediately if there is more; after a failure the duty waits, and a
+// fence ends it.
 func TestREP20Sequencing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logger := slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -27,7 +27,7 @@ func TestREP20Sequencing(t *testing.T) {
 		}{{}, {done: Stepped{true, true}}, {}, {err: errLost}, {}, {err: engine.ErrFenced}}
 		d := Sequencing(nil, nil, nil, logger)
 		fenced := make(chan struct{})
-		d.Step = func(_ context.Context, h engine.Hold) (Stepped, error) {
+		d.Step = func(_ context.Context, h engine.ShardFence) (Stepped, error) {
 			if h.Fence == 0 || h.Shard.Topic != engine.OutboxTopic {
 				t.Errorf("step under %v", h)
 			}
@@ -45,14 +45,14 @@ func TestREP20Sequencing(t *testing.T) {
 		r := w.replica(0, 1, nil)
 		r.types = nil
 		ended := make(chan bool, 10)
-		r.owner.o.Run = func(x *Tenure) {
+		r.owner.o.Run = func(x *Ownership) {
 			d.Run(x)
 			ended <- x.Context().Err() != nil
 		}
 		r.start()
 		<-fenced
 		if cut := <-ended; !cut {
-			t.Error("the tenure goes on after a fence")
+			t.Error("the ownership goes on after a fence")
 		}
 		for i, gap := range []time.Duration{20 * time.Millisecond, 0, 20 * time.Millisecond, time.Second, 20 * time.Millisecond} {
 			if got := at[i+1] - at[i]; got != gap {
@@ -65,14 +65,14 @@ func TestREP20Sequencing(t *testing.T) {
 	})
 }
 
-// REP-6: a duty that fails is told of each minute for as long as it does, and at once when it fails again.
+// REP-6: a lasting failure of a duty is logged once a minute, and a new one immediately.
 func TestREP6FailuresAreToldAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
 		var fails atomic.Bool
 		fails.Store(true)
 		d := Retaining(nil, slog.New(slog.NewTextHandler(&text, nil)))
-		d.Step = func(context.Context, engine.Hold) (Stepped, error) {
+		d.Step = func(context.Context, engine.ShardFence) (Stepped, error) {
 			if fails.Load() {
 				return Stepped{}, errLost
 			}
@@ -97,14 +97,14 @@ func TestREP6FailuresAreToldAgain(t *testing.T) {
 	})
 }
 
-// REP-20, K9: an outbox that nobody uses is looked at four times a second, and 50 times again from the first row on.
+// REP-20, K9: an unused outbox is read four times a second, and 50 times from the first row on.
 func TestREP20Rest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		var looks []time.Duration
 		var found atomic.Bool
 		d := Sequencing(nil, nil, nil, slog.New(slog.DiscardHandler))
-		d.Step = func(context.Context, engine.Hold) (Stepped, error) {
+		d.Step = func(context.Context, engine.ShardFence) (Stepped, error) {
 			looks = append(looks, time.Since(began))
 			return Stepped{Found: found.Swap(false)}, nil
 		}

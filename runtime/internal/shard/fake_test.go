@@ -19,7 +19,7 @@ type cells struct {
 	leases map[uint64]*leaseRow
 	shards map[engine.Shard]uint64
 	claims int
-	claim  func(engine.Shard, uint64) // told inside the step
+	claim  func(engine.Shard, uint64) // called inside the step
 }
 
 type leaseRow struct {
@@ -63,9 +63,9 @@ func (c *cells) Cluster(context.Context) (out engine.Cluster, err error) {
 		out.Replicas = append(out.Replicas, engine.Replica{Name: c.leases[f].name, Fence: f, Types: c.leases[f].types})
 	}
 	for s, f := range c.shards {
-		out.Shards = append(out.Shards, engine.Hold{Shard: s, Fence: f})
+		out.Shards = append(out.Shards, engine.ShardFence{Shard: s, Fence: f})
 	}
-	slices.SortFunc(out.Shards, func(a, b engine.Hold) int {
+	slices.SortFunc(out.Shards, func(a, b engine.ShardFence) int {
 		return slices.Compare([]string{a.Shard.Topic, fmt.Sprintf("%04d", a.Shard.Number)}, []string{b.Shard.Topic, fmt.Sprintf("%04d", b.Shard.Number)})
 	})
 	return out, nil
@@ -81,7 +81,7 @@ func (c *cells) Establish(_ context.Context, topic string, n int) (int, error) {
 	return n, nil
 }
 
-func (c *cells) Claim(_ context.Context, fence uint64, free []engine.Hold) (won []engine.Shard, err error) {
+func (c *cells) Claim(_ context.Context, fence uint64, free []engine.ShardFence) (won []engine.Shard, err error) {
 	c.sweep()
 	if c.leases[fence] == nil {
 		return nil, engine.ErrFenced
@@ -97,7 +97,7 @@ func (c *cells) Claim(_ context.Context, fence uint64, free []engine.Hold) (won 
 	return won, nil
 }
 
-func (c *cells) Release(_ context.Context, h engine.Hold) error {
+func (c *cells) Release(_ context.Context, h engine.ShardFence) error {
 	if c.shards[h.Shard] != h.Fence {
 		return engine.ErrFenced
 	}
@@ -105,8 +105,8 @@ func (c *cells) Release(_ context.Context, h engine.Hold) error {
 	return nil
 }
 
-// A port is how one replica reaches the cells: its calls may be delayed, fail before or after they have
-// taken effect, or never return.
+// A port connects one replica to the cells: its calls may be delayed, fail before or after they have taken effect, or
+// never return.
 type port struct {
 	c *cells
 	f *faults
@@ -114,7 +114,7 @@ type port struct {
 
 var errLost = errors.New("connection lost")
 
-// call runs a step with the faults that are due.
+// call runs a step with the next faults.
 func call[T any](ctx context.Context, p port, step func(context.Context) (T, error)) (v T, err error) {
 	if err := p.f.before(ctx); err != nil {
 		return v, err
@@ -148,22 +148,22 @@ func (p port) Establish(ctx context.Context, topic string, n int) (int, error) {
 	return call(ctx, p, func(ctx context.Context) (int, error) { return p.c.Establish(ctx, topic, n) })
 }
 
-func (p port) Claim(ctx context.Context, fence uint64, free []engine.Hold) ([]engine.Shard, error) {
+func (p port) Claim(ctx context.Context, fence uint64, free []engine.ShardFence) ([]engine.Shard, error) {
 	return call(ctx, p, func(ctx context.Context) ([]engine.Shard, error) { return p.c.Claim(ctx, fence, free) })
 }
 
-func (p port) Release(ctx context.Context, h engine.Hold) error {
+func (p port) Release(ctx context.Context, h engine.ShardFence) error {
 	_, err := call(ctx, p, func(ctx context.Context) (int, error) { return 0, p.c.Release(ctx, h) })
 	return err
 }
 
-// faults are those of one replica. They were drawn before the bubble began and are used up in order, so
-// that a run is what its numbers say.
+// faults are the faults of one replica. They are drawn before the bubble begins and used in order, so that a run is
+// reproducible.
 type faults struct {
 	mu     sync.Mutex
 	drawn  []fault
 	over   bool          // no more faults
-	frozen chan struct{} // not nil while the process stands still; closed when it goes on
+	frozen chan struct{} // not nil while the process is suspended; closed when it resumes
 }
 
 type fault struct {
@@ -249,13 +249,13 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// A skewed clock runs at a rate of its own, its wall clock can be set, and nobody reads it while the
-// process stands still.
+// A skewed clock runs at a separate rate, its wall clock can be set, and nothing reads it while the process is
+// suspended.
 type skewed struct {
 	start time.Time
 	rate  float64
 	f     *faults
-	early time.Duration // how much too early its timers come, as it counts
+	early time.Duration // how much too early its timers fire, by this clock
 
 	mu   sync.Mutex
 	wall time.Duration // how far the wall clock was set

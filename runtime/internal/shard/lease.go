@@ -9,29 +9,29 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A session is one lease as the replica counts it.
+// A session is one lease, as measured by the replica.
 type session struct {
 	fence uint64
-	asked time.Duration // when the last granted renewal was asked for
+	asked time.Duration // when the last granted renewal was requested
 	ends  time.Duration
 	wall  time.Time         // at asked
-	types map[string]string // that the store was told of
+	types map[string]string // that the store has
 	stop  func() bool
 	lost  bool
 }
 
-// A reading is the store's clock at a moment of the replica's.
+// A reading is the store's clock at one time of the replica's clock.
 type reading struct {
 	store time.Time
 	at    time.Duration
-	wrong time.Duration // by how much at most: the moment was between the question and the answer
+	wrong time.Duration // maximum error, because the store answered some time between request and response
 }
 
-// driftPart of the time that passes is how far the two clocks may drift apart meanwhile: 200 ppm.
+// driftPart limits the assumed drift of the two clocks to this part of the elapsed time: 200 ppm.
 const driftPart = 5000
 
-// improves reports whether the reading tells the store's time better than an earlier one does by now: it is more
-// certain, or the two contradict each other, since the store's clock was set or the replica's stood still.
+// improves reports whether the reading is better than an earlier one by now. It is more certain, or the two
+// contradict each other because the store's clock was set or the replica's stood still.
 func (r reading) improves(old reading) bool {
 	age := r.at - old.at
 	wrong := old.wrong + age/driftPart
@@ -39,8 +39,8 @@ func (r reading) improves(old reading) bool {
 	return old.store.IsZero() || r.wrong <= wrong || apart.Abs() > r.wrong+wrong
 }
 
-// Now is the store's time, by the best reading that renewals have brought, and whether there is one. What was stored
-// under it is compared with what others store, so a slow answer must not spoil it.
+// Now returns the store's time, by the best reading from renewals, and whether there is a reading. Stored times are
+// compared with those of other processes, so a slow answer must not distort the time.
 func (o *Owner) Now() (now time.Time, known bool) {
 	at := o.o.Clock.Monotonic()
 	o.mu.Lock()
@@ -51,8 +51,7 @@ func (o *Owner) Now() (now time.Time, known bool) {
 	return o.time.store.Add(at - o.time.at), true
 }
 
-// holds reports whether the session's lease is still current by both clocks; when it is not, its
-// tenures are over.
+// holds reports whether the session's lease is current by both clocks. If it is not, holds ends its ownerships.
 func (o *Owner) holds(s *session) bool {
 	mono, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
 	o.mu.Lock()
@@ -76,7 +75,7 @@ func (o *Owner) judge(s *session, mono time.Duration, wall time.Time) bool {
 	return !s.lost
 }
 
-// lose ends the session and its tenures; o.mu is held.
+// lose ends the session and its ownerships. The caller holds o.mu.
 func (o *Owner) lose(s *session, why string) {
 	if s.lost {
 		return
@@ -86,7 +85,7 @@ func (o *Owner) lose(s *session, why string) {
 	if o.session == s {
 		o.session = nil
 	}
-	for _, t := range o.tenures {
+	for _, t := range o.ownerships {
 		if t.session == s {
 			t.cancel()
 		}
@@ -113,7 +112,7 @@ func (o *Owner) join(ctx context.Context) *session {
 	return s
 }
 
-// granted counts a lease from when it was asked for, and reports whether the session has it.
+// granted records a lease, which lasts from the time of its request, and reports whether the session has it.
 func (o *Owner) granted(s *session, lease engine.Lease, asked time.Duration, wall time.Time) bool {
 	now := o.o.Clock.Monotonic()
 	middle := asked + (now-asked)/2
@@ -144,24 +143,24 @@ func (o *Owner) granted(s *session, lease engine.Lease, asked time.Duration, wal
 	return !s.lost
 }
 
-// minAwait is the least time after which it is looked again whether a lease is over.
+// minAwait is the minimum time until await checks whether a lease has ended.
 const minAwait = time.Millisecond
 
-// await ends the session when its time is over, whatever else reads the clocks: work under way is cut off
-// then. A timer that comes early by the clock that counts is set again. o.mu is held.
+// await ends the session when its time is over, even if nothing else reads the clocks. That cancels the work in
+// progress. If the timer fires early by the replica's clock, await resets it. The caller holds o.mu.
 func (o *Owner) await(s *session, now time.Duration) {
 	ends := s.ends
 	s.stop = o.o.Clock.AfterFunc(max(ends-now, minAwait), func() {
 		mono, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if s.ends == ends && o.judge(s, mono, wall) { // a renewal has a timer of its own
+		if s.ends == ends && o.judge(s, mono, wall) { // a renewal sets a new timer
 			o.await(s, mono)
 		}
 	})
 }
 
-// renew asks for more time when a third of it is used up, or when the others are to know of other types.
+// renew renews the lease after a third of its time, or if the types have changed.
 func (o *Owner) renew(ctx context.Context, s *session, types map[string]string) {
 	asked, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
 	o.mu.Lock()
@@ -176,7 +175,7 @@ func (o *Owner) renew(ctx context.Context, s *session, types map[string]string) 
 		return err
 	})
 	if !o.holds(s) {
-		return // it ended meanwhile: whatever was granted, others may have been told
+		return // the lease ended meanwhile; even if it was renewed, others may know that it ended
 	}
 	switch {
 	case err == nil:

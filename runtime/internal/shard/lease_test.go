@@ -14,8 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// lateRenewal is a port whose next renewal, once armed, takes effect at once and answers late; nothing is answered
-// after it.
+// lateRenewal is a port whose next renewal, once armed, takes effect immediately and answers late; later calls are
+// not answered.
 type lateRenewal struct {
 	port
 	armed *atomic.Bool
@@ -32,7 +32,7 @@ func (p lateRenewal) Renew(ctx context.Context, fence uint64, ttl time.Duration,
 	return l, err
 }
 
-// REP-8 (M7): a lease counts from when it was asked for, not from when the answer came.
+// REP-8 (M7): a lease counts from its request, not from the answer.
 func TestREP8CountsFromTheQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -63,17 +63,16 @@ func TestREP8CountsFromTheQuestion(t *testing.T) {
 	})
 }
 
-// standing is an owner with a lease and no loop of its own.
+// standing returns an owner with a lease and without a running loop.
 func standing(leases engine.Leases) (*Owner, *session) {
 	o := New(Options{Leases: leases, Name: "r", TTL: 10 * time.Second, Shards: 1,
 		Types:  func() map[string]string { return map[string]string{"event": "f"} },
-		Run:    func(t *Tenure) { <-t.Context().Done() },
+		Run:    func(t *Ownership) { <-t.Context().Done() },
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	return o, o.join(context.Background())
 }
 
-// REP-7 (M8): a shard that was just released is not taken up again because an answer from before still says that it is
-// this replica's.
+// REP-7 (M8): a released shard is not claimed because of an older answer that still names this replica as owner.
 func TestREP7ReleasedIsNotTakenUpAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCells()
@@ -82,14 +81,14 @@ func TestREP7ReleasedIsNotTakenUpAgain(t *testing.T) {
 		c.mu.Lock()
 		c.shards[shard] = s.fence
 		c.mu.Unlock()
-		older := engine.Cluster{Replicas: []engine.Replica{{Name: "r", Fence: s.fence, Types: s.types}}, Shards: []engine.Hold{{Shard: shard, Fence: s.fence}}}
+		older := engine.Cluster{Replicas: []engine.Replica{{Name: "r", Fence: s.fence, Types: s.types}}, Shards: []engine.ShardFence{{Shard: shard, Fence: s.fence}}}
 		ctx, cancel := context.WithCancel(context.Background())
 		o.release(ctx, s, older.Shards[0])
-		if free := o.settle(ctx, s, older); len(free) > 0 || len(o.tenures) > 0 {
-			t.Errorf("claims %v, and has %d tenures of what it has released", free, len(o.tenures))
+		if free := o.settle(ctx, s, older); len(free) > 0 || len(o.ownerships) > 0 {
+			t.Errorf("claims %v, and has %d ownerships of what it has released", free, len(o.ownerships))
 		}
 		delete(o.freed, shard)
-		if o.settle(ctx, s, older); len(o.tenures) != 1 {
+		if o.settle(ctx, s, older); len(o.ownerships) != 1 {
 			t.Error("a claim whose answer was lost is not taken up")
 		}
 		cancel()
@@ -98,10 +97,10 @@ func TestREP7ReleasedIsNotTakenUpAgain(t *testing.T) {
 	})
 }
 
-// lateRelease is a port whose releases take effect when their caller has given up.
+// lateRelease is a port whose releases take effect after their caller has given up.
 type lateRelease struct{ port }
 
-func (p lateRelease) Release(ctx context.Context, h engine.Hold) error {
+func (p lateRelease) Release(ctx context.Context, h engine.ShardFence) error {
 	time.AfterFunc(8*time.Second, func() {
 		p.c.mu.Lock()
 		defer p.c.mu.Unlock()
@@ -111,8 +110,8 @@ func (p lateRelease) Release(ctx context.Context, h engine.Hold) error {
 	return fmt.Errorf("releasing: %w", ctx.Err())
 }
 
-// REP-7 (M9): a release whose answer is lost takes the lease with it, for the order may arrive when the shard is claimed
-// again. What the store has answered does not.
+// REP-7 (M9): if the answer to a release is lost, the lease is given up, because the request may arrive after the
+// shard is reclaimed. An error from the store does not end the lease.
 func TestREP7LostRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCells()
@@ -122,7 +121,7 @@ func TestREP7LostRelease(t *testing.T) {
 		c.shards[shard] = s.fence
 		c.mu.Unlock()
 		ctx := context.Background()
-		o.release(ctx, s, engine.Hold{Shard: shard, Fence: s.fence})
+		o.release(ctx, s, engine.ShardFence{Shard: shard, Fence: s.fence})
 		if o.holds(s) {
 			t.Error("it has its lease after a release that may still arrive")
 		}
@@ -130,10 +129,10 @@ func TestREP7LostRelease(t *testing.T) {
 		if again.fence == s.fence {
 			t.Fatal("it joined under the same fence")
 		}
-		// Its own work under the new fence is not freed by the late order.
+		// The late release does not free the work under the new fence.
 		c.mu.Lock()
 		_ = c.Leave(ctx, s.fence)
-		won, err := c.Claim(ctx, again.fence, []engine.Hold{{Shard: shard, Fence: s.fence}})
+		won, err := c.Claim(ctx, again.fence, []engine.ShardFence{{Shard: shard, Fence: s.fence}})
 		c.mu.Unlock()
 		if err != nil || len(won) != 1 {
 			t.Fatal(won, err)
@@ -151,7 +150,7 @@ func TestREP7LostRelease(t *testing.T) {
 	for name, answer := range map[string]error{"released": nil, "somebody else's": engine.ErrFenced} {
 		synctest.Test(t, func(t *testing.T) {
 			o, s := standing(answeredRelease{port{newCells(), &faults{}}, answer})
-			o.release(context.Background(), s, engine.Hold{Shard: engine.Shard{Topic: "event"}, Fence: s.fence})
+			o.release(context.Background(), s, engine.ShardFence{Shard: engine.Shard{Topic: "event"}, Fence: s.fence})
 			if !o.holds(s) {
 				t.Errorf("%s: an answered release ends the lease", name)
 			}
@@ -165,4 +164,4 @@ type answeredRelease struct {
 	answer error
 }
 
-func (p answeredRelease) Release(context.Context, engine.Hold) error { return p.answer }
+func (p answeredRelease) Release(context.Context, engine.ShardFence) error { return p.answer }

@@ -1,6 +1,6 @@
-// Package shard decides what a replica of a cluster owns: one lease, counted on the replica's own
-// clock, and a fair share of the shards (REP-6 to REP-9). It knows [engine.Leases] and nothing of what
-// owners do. Start with [New]; [Options.Run] is called for each shard that is won.
+// Package shard decides which shards a replica of a cluster owns. It maintains one lease, measured by the replica's
+// clock, and claims a fair share of the shards (REP-6 to REP-9). It uses [engine.Leases] and does not know what
+// owners do. Start with [New]; [Options.Run] is called for each claimed shard.
 package shard
 
 import (
@@ -14,68 +14,66 @@ import (
 )
 
 const (
-	// maxDrift is how far wall and monotonic clock may drift apart before a lease counts as lost: a
-	// suspended machine's monotonic clock stands still.
+	// maxDrift is how far wall and monotonic clock may drift apart before a lease counts as lost. The monotonic clock
+	// of a suspended machine stands still.
 	maxDrift = time.Second
-	// maxSkew is how far the replica's wall clock may be from the store's before that is logged.
+	// maxSkew is how far the replica's wall clock may differ from the store's before that is logged.
 	maxSkew = time.Second
-	// marginPart of the lease is not used, so that clocks may differ in rate by that part.
+	// marginPart of the lease is not used, so that the rates of clocks may differ by that part.
 	marginPart = 20
-	// lookPart of the lease is the longest time between two looks.
+	// lookPart of the lease is the maximum time between two looks at the cluster.
 	lookPart = 6
 )
 
-// Options configure [New]. Leases and Run are needed.
+// Options configure [New]. Leases and Run are required.
 type Options struct {
 	Leases engine.Leases
-	// Name is what the replica is called in logs.
+	// Name is the name of the replica in logs.
 	Name string
-	// Types returns the event types that the replica has registered, with fingerprints. It owns
-	// shards of no others.
+	// Types returns the event types that the replica has registered, with fingerprints. The replica owns shards only
+	// of these types.
 	Types func() map[string]string
-	// Duties are topics of one shard that every replica can own, such as [engine.OutboxTopic].
+	// Duties are topics with one shard that every replica can own, such as [engine.OutboxTopic].
 	Duties []string
-	// Shards is how many shards a new event type gets; default 16.
+	// Shards is the number of shards of a new event type; default 16.
 	Shards int
-	// Orphans is how long no replica has to have registered an event type before those that have
-	// registered others own its shards too, to end what waits there; 0 for never.
+	// Orphans is how long an event type must be registered nowhere before other replicas own its shards; 0 for never.
+	// They end its subscriptions.
 	Orphans time.Duration
-	// Looked is told of the cluster, and of the replica's own fence in it, after every look; it must
-	// not call the owner.
+	// Looked receives the cluster and the replica's fence after every look; it must not call the owner.
 	Looked func(c engine.Cluster, own uint64)
-	// TTL is how long a lease lasts without a renewal; default 10 s.
+	// TTL is how long a lease lasts without renewal; default 10 s.
 	TTL time.Duration
 	// Look is how often the replica looks at the cluster; default 1 s, at most a sixth of TTL.
 	Look time.Duration
-	// Run does what the owner of a shard does. It returns when the tenure's context has ended, or when
-	// it is draining and what was under way is concluded. Until then nobody else gets the shard from
-	// this replica.
-	Run func(*Tenure)
-	// Clock is the replica's; default [System].
+	// Run does the work of the owner of a shard. It returns when the ownership's context has ended, or when the ownership
+	// is draining and the work in progress is finished. Until then this replica does not release the shard.
+	Run func(*Ownership)
+	// Clock is the replica's clock; default [System].
 	Clock Clock
-	// Logger is told of leases that are lost and of clocks that are wrong; default slog.Default().
+	// Logger receives messages about lost leases and wrong clocks; default slog.Default().
 	Logger *slog.Logger
 }
 
-// An Owner keeps a lease and the shards that it owns by it.
+// An Owner maintains a lease and the shards that it owns.
 type Owner struct {
 	o     Options
 	hurry chan struct{} // capacity 1
 	ended chan struct{}
 
-	mu      sync.Mutex
-	session *session // nil without a lease
-	tenures map[engine.Shard]*Tenure
-	known   map[string]bool          // topics that were established
-	unknown map[string]time.Duration // topics that nobody has registered, since when; run's
-	freed   map[engine.Shard]bool    // given up since the cluster was last asked for; guarded by mu
-	silent  silence                  // run's
-	closing bool
-	time    reading
-	skewed  bool
+	mu         sync.Mutex
+	session    *session // nil without a lease
+	ownerships map[engine.Shard]*Ownership
+	known      map[string]bool          // established topics
+	unknown    map[string]time.Duration // topics registered nowhere, and since when; used by run
+	freed      map[engine.Shard]bool    // released since the cluster was last read; guarded by mu
+	silent     silence                  // used by run
+	closing    bool
+	time       reading
+	skewed     bool
 }
 
-// New returns an owner that begins with [Owner.Start].
+// New returns an owner. Call [Owner.Start] to begin.
 func New(o Options) *Owner {
 	if o.Shards <= 0 {
 		o.Shards = 16
@@ -86,7 +84,7 @@ func New(o Options) *Owner {
 	if o.Look <= 0 {
 		o.Look = time.Second
 	}
-	o.Look = min(o.Look, o.TTL/lookPart) // a renewal is due after a third of the lease, and begins at a look
+	o.Look = min(o.Look, o.TTL/lookPart) // a renewal is due after a third of the lease, and happens at a look
 	if o.Clock == nil {
 		o.Clock = System()
 	}
@@ -96,14 +94,14 @@ func New(o Options) *Owner {
 	if o.Types == nil {
 		o.Types = func() map[string]string { return nil }
 	}
-	return &Owner{o: o, hurry: make(chan struct{}, 1), ended: make(chan struct{}), tenures: map[engine.Shard]*Tenure{}, known: map[string]bool{}, freed: map[engine.Shard]bool{},
+	return &Owner{o: o, hurry: make(chan struct{}, 1), ended: make(chan struct{}), ownerships: map[engine.Shard]*Ownership{}, known: map[string]bool{}, freed: map[engine.Shard]bool{},
 		unknown: map[string]time.Duration{}, silent: silence{map[engine.Shard]time.Duration{}, map[uint64]time.Duration{}}}
 }
 
-// Start joins the cluster and owns until ctx ends, which is a crash to the others, or Shutdown.
+// Start joins the cluster and owns shards until Shutdown or the end of ctx, which the others see as a crash.
 func (o *Owner) Start(ctx context.Context) { go o.run(ctx) }
 
-// Hurry looks at the cluster now: a type was registered or removed, or something was released.
+// Hurry triggers a look at the cluster, because a type was registered or removed, or a shard was released.
 func (o *Owner) Hurry() {
 	select {
 	case o.hurry <- struct{}{}:
@@ -114,18 +112,18 @@ func (o *Owner) Hurry() {
 // Owns reports whether the replica may begin work of that shard now.
 func (o *Owner) Owns(s engine.Shard) bool {
 	o.mu.Lock()
-	t := o.tenures[s]
+	t := o.ownerships[s]
 	o.mu.Unlock()
 	return t != nil && t.Valid()
 }
 
-// Shutdown gives all shards away, each when its work is concluded, and ends the lease. When ctx ends
-// before that, work under way is cut off; the lease is ended all the same.
+// Shutdown releases all shards, each when its work is finished, and ends the lease. If ctx ends first, Shutdown
+// cancels the remaining work, ends the lease and returns the error of ctx.
 func (o *Owner) Shutdown(ctx context.Context) error {
 	o.mu.Lock()
 	o.closing = true
-	for _, t := range o.tenures {
-		t.drain() // whether or not the store answers
+	for _, t := range o.ownerships {
+		t.drain() // even if the store does not answer
 	}
 	o.mu.Unlock()
 	o.Hurry()
@@ -135,7 +133,7 @@ func (o *Owner) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	o.mu.Lock()
-	for _, t := range o.tenures {
+	for _, t := range o.ownerships {
 		t.cancel()
 	}
 	o.mu.Unlock()
@@ -150,7 +148,7 @@ func (o *Owner) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		s := o.current()
 		if last != nil && last != s && !o.working(last) {
-			// Others need not wait for what this replica has lost, once nothing of it goes on.
+			// Others need not wait for the shards of a lost lease once their work here has ended.
 			o.ask(ctx, func(ctx context.Context) error { return o.o.Leases.Leave(ctx, last.fence) })
 		}
 		if s == nil && !o.done() {
@@ -180,8 +178,8 @@ func (o *Owner) run(ctx context.Context) {
 		s.stop()
 		s.lost, o.session = true, nil
 	}
-	all := make([]*Tenure, 0, len(o.tenures))
-	for _, t := range o.tenures {
+	all := make([]*Ownership, 0, len(o.ownerships))
+	for _, t := range o.ownerships {
 		t.cancel()
 		all = append(all, t)
 	}
@@ -197,11 +195,11 @@ func (o *Owner) current() *session {
 	return o.session
 }
 
-// working tells that Run has not returned for every shard of the session.
+// working reports whether Run is still running for a shard of the session.
 func (o *Owner) working(s *session) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, t := range o.tenures {
+	for _, t := range o.ownerships {
 		if t.session == s {
 			return true
 		}
@@ -209,14 +207,14 @@ func (o *Owner) working(s *session) bool {
 	return false
 }
 
-// done tells that everything was given away.
+// done reports whether Shutdown was called and all shards are released.
 func (o *Owner) done() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.closing && len(o.tenures) == 0
+	return o.closing && len(o.ownerships) == 0
 }
 
-// ask calls the store, for no longer than leaves time to renew.
+// ask calls the store, with a timeout that leaves enough time to renew.
 func (o *Owner) ask(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -225,12 +223,12 @@ func (o *Owner) ask(ctx context.Context, f func(context.Context) error) error {
 	return f(ctx)
 }
 
-// turn renews, looks at the cluster and does what the plan says of this replica.
+// turn renews the lease, reads the cluster and follows the plan.
 func (o *Owner) turn(ctx context.Context, s *session) {
 	o.renew(ctx, s, s.types)
 	types := o.types()
 	o.establish(ctx, types)
-	o.renew(ctx, s, types) // now that their shards are there: none is moved to balance what is to come
+	o.renew(ctx, s, types) // only after their shards exist, so that no shard moves to balance future ones
 	o.mu.Lock()
 	clear(o.freed)
 	o.mu.Unlock()
@@ -271,7 +269,7 @@ func (o *Owner) turn(ctx context.Context, s *session) {
 	}
 }
 
-// establish makes the shards of topics that are new: of the duties, and of types.
+// establish creates the shards of new topics: those of duties and of event types.
 func (o *Owner) establish(ctx context.Context, types map[string]string) {
 	topics := map[string]int{}
 	for _, t := range o.o.Duties {
@@ -297,11 +295,11 @@ func (o *Owner) establish(ctx context.Context, types map[string]string) {
 	}
 }
 
-// closing stands among the types of a replica that gives everything away: it gets nothing more. No event
-// name has a slash.
+// closing is listed among the types of a replica that is shutting down: it gets no more shards. Event names have no
+// slash.
 const closing = "/closing"
 
-// types are what the store is told of this replica.
+// types returns the types of this replica for the store.
 func (o *Owner) types() map[string]string {
 	o.mu.Lock()
 	over := o.closing
@@ -326,7 +324,8 @@ func eligible(r *engine.Replica, topic string) bool {
 
 func isDuty(topic string) bool { return topic != "" && topic[0] == '/' }
 
-// orphans are the event types that no replica has registered for so long that they are anybody's.
+// orphans returns the event types that have been registered nowhere for so long that any replica may own their
+// shards.
 func (o *Owner) orphans(c engine.Cluster) map[string]bool {
 	known := map[string]bool{}
 	for _, r := range c.Replicas {
@@ -352,9 +351,9 @@ func (o *Owner) orphans(c engine.Cluster) map[string]bool {
 	return found
 }
 
-// settle gives away what the plan gives to others, goes on with what is this replica's already, and
-// returns what it should claim.
-func (o *Owner) settle(ctx context.Context, s *session, c engine.Cluster) (free []engine.Hold) {
+// settle releases shards that the plan assigns to others, keeps those of this replica, and returns the holds to
+// claim.
+func (o *Owner) settle(ctx context.Context, s *session, c engine.Cluster) (free []engine.ShardFence) {
 	orphans := o.orphans(c)
 	owners, anybodys := o.share(s, c, func(r *engine.Replica, topic string) bool {
 		return eligible(r, topic) || orphans[topic] && len(r.Types) > 0 && eligible(r, engine.OutboxTopic)
@@ -363,17 +362,17 @@ func (o *Owner) settle(ctx context.Context, s *session, c engine.Cluster) (free 
 	for _, r := range c.Replicas {
 		live[r.Fence] = true
 	}
-	var unused []engine.Hold
+	var unused []engine.ShardFence
 	o.mu.Lock()
 	for _, h := range c.Shards {
-		t, mine := o.tenures[h.Shard], owners[h.Shard] == s.fence && !o.closing
+		t, mine := o.ownerships[h.Shard], owners[h.Shard] == s.fence && !o.closing
 		switch {
 		case t != nil && t.session == s && h.Fence == s.fence && !mine:
 			t.drain()
 		case t != nil && t.session == s && h.Fence != s.fence && !t.fenced && h.Fence != 0:
-			t.cancel() // somebody else has it
-		case t != nil: // it goes on, or has yet to end
-		case o.freed[h.Shard]: // what the store said of it may be older
+			t.cancel() // another replica has claimed it
+		case t != nil: // it continues, or is about to end
+		case o.freed[h.Shard]: // the read state may be older than the release
 		case h.Fence == s.fence && mine:
 			o.begin(ctx, s, h.Shard) // the answer to a claim was lost
 		case h.Fence == s.fence:
@@ -389,14 +388,14 @@ func (o *Owner) settle(ctx context.Context, s *session, c engine.Cluster) (free 
 	return free
 }
 
-// begin starts a tenure unless the lease is over; o.mu is held.
+// begin starts an ownership unless the lease has ended. The caller holds o.mu.
 func (o *Owner) begin(ctx context.Context, s *session, shard engine.Shard) {
-	if s.lost || o.tenures[shard] != nil {
+	if s.lost || o.ownerships[shard] != nil {
 		return
 	}
-	t := &Tenure{owner: o, session: s, hold: engine.Hold{Shard: shard, Fence: s.fence}, draining: make(chan struct{}), ended: make(chan struct{})}
+	t := &Ownership{owner: o, session: s, hold: engine.ShardFence{Shard: shard, Fence: s.fence}, draining: make(chan struct{}), ended: make(chan struct{})}
 	t.ctx, t.cancel = context.WithCancel(ctx)
-	o.tenures[shard] = t
+	o.ownerships[shard] = t
 	go func() {
 		defer close(t.ended)
 		defer t.cancel()
@@ -405,15 +404,15 @@ func (o *Owner) begin(ctx context.Context, s *session, shard engine.Shard) {
 			o.release(ctx, s, t.hold)
 		}
 		o.mu.Lock()
-		delete(o.tenures, shard)
+		delete(o.ownerships, shard)
 		o.mu.Unlock()
 		o.Hurry()
 	}()
 }
 
-// release gives a shard up. When the answer is lost the lease is lost with it: the order may arrive later,
-// and would then free what was claimed again under the same fence.
-func (o *Owner) release(ctx context.Context, s *session, h engine.Hold) {
+// release releases a shard. If the answer is lost, it gives up the lease as well: the request could arrive later, and
+// release a shard that was reclaimed with the same fence.
+func (o *Owner) release(ctx context.Context, s *session, h engine.ShardFence) {
 	if !o.holds(s) {
 		return
 	}

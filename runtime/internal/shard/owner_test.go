@@ -21,14 +21,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A world is a store and the replicas on it. It watches that work begins only where the store says
-// that its replica owns the shard, and that none goes on when another replica claims it.
+// A world is a store and its replicas. It checks that work begins only if the store says that its replica owns the
+// shard, and has ended when another replica claims it.
 type world struct {
 	c *cells
 
 	mu       sync.Mutex
 	failures []string
-	work     map[engine.Shard]*replica // whose work is open
+	work     map[engine.Shard]*replica // replicas with open work
 	began    map[engine.Shard]int
 	pauses   map[engine.Shard]time.Time // when work last ended
 	longest  time.Duration              // between an end and the next beginning
@@ -42,7 +42,7 @@ type replica struct {
 	owner *Owner
 	stop  context.CancelFunc
 	dead  bool
-	took  time.Duration // how long one piece of work takes
+	took  time.Duration // duration of one unit of work
 	types map[string]string
 }
 
@@ -51,7 +51,7 @@ func newWorld() *world {
 	w.c.claim = func(s engine.Shard, fence uint64) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		// Work that was open when its process stood still cannot be called back.
+		// Work that was open when its process was suspended cannot be cancelled.
 		if r := w.work[s]; r != nil && !r.f.still() && !r.dead {
 			w.failf("%v is claimed by %d while %s works on it", s, fence, r.name)
 		}
@@ -77,9 +77,9 @@ func (r *replica) start() {
 	r.owner.Start(ctx)
 }
 
-// run works on a shard piece by piece, as deliveries do.
-func (r *replica) run(t *Tenure) {
-	s := t.Hold().Shard
+// run works on a shard unit by unit, as deliveries do.
+func (r *replica) run(t *Ownership) {
+	s := t.ShardFence().Shard
 	for {
 		select {
 		case <-t.Context().Done():
@@ -92,8 +92,8 @@ func (r *replica) run(t *Tenure) {
 		r.w.c.mu.Lock()
 		if t.Valid() {
 			r.w.mu.Lock()
-			if at := r.w.c.shards[s]; at != t.Hold().Fence {
-				r.w.failf("%s begins work on %v under fence %d, it is held by %d", r.name, s, t.Hold().Fence, at)
+			if at := r.w.c.shards[s]; at != t.ShardFence().Fence {
+				r.w.failf("%s begins work on %v under fence %d, it is held by %d", r.name, s, t.ShardFence().Fence, at)
 			}
 			if other := r.w.work[s]; other != nil && !other.f.still() && !other.dead && other != r {
 				r.w.failf("%s begins work on %v while %s does", r.name, s, other.name)
@@ -119,7 +119,7 @@ func (r *replica) run(t *Tenure) {
 	}
 }
 
-// owned returns how many shards each living replica owns by the store, and how many have no live owner.
+// owned returns the number of shards that each living replica owns by the store, and of those without a live owner.
 func (w *world) owned(replicas []*replica) (counts []int, orphans int) {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
@@ -142,9 +142,9 @@ func (w *world) owned(replicas []*replica) (counts []int, orphans int) {
 
 func balanced(counts []int) bool { return slices.Max(counts)-slices.Min(counts) <= 1 }
 
-// TestModel drives replicas through lost answers, delays, stalls, clocks of other rates, clocks that are
-// set, and crashes at every step: work never begins where it must not, and when the faults are over
-// every shard is owned, fairly (REP-6 to REP-9).
+// TestModel runs replicas with lost answers, delays, stalls, clocks of other rates, clocks that are set, and crashes
+// at every step: work never begins where it must not, and after the faults every shard is owned, fairly (REP-6 to
+// REP-9).
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(2, 4).Draw(rt, "replicas")
@@ -189,18 +189,18 @@ func TestModel(t *testing.T) {
 			for _, s := range steps {
 				r := all[s.who]
 				switch s.what {
-				case 0: // stands still, as by SIGSTOP
+				case 0: // suspended, as by SIGSTOP
 					r.f.freeze()
 					time.Sleep(s.wait)
 					r.f.thaw()
-				case 1: // killed, and another started in its place
+				case 1: // killed, and replaced by another
 					w.mu.Lock()
 					r.dead = true
 					w.mu.Unlock()
 					r.stop()
 					all[s.who] = begin()
 					kept = append(kept, all[s.who])
-				case 2: // somebody sets its clock
+				case 2: // its clock is set
 					r.clock.set(s.wait)
 				case 3:
 					r.owner.Hurry()
@@ -235,8 +235,8 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// REP-9: joining and leaving moves no more than balance needs, a rolling restart pauses no shard for 2 s,
-// and after a crash work goes on within the lease and 2 s.
+// REP-9: joining and leaving moves no more than balance needs, a rolling restart pauses no shard for 2 s, and after a
+// crash work continues within the lease and 2 s.
 func TestREP9Pauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -306,29 +306,29 @@ func TestREP9Pauses(t *testing.T) {
 	})
 }
 
-// REP-8: a machine that was suspended for longer than its lease notices by its clocks, without asking
-// anybody; and so does one whose clock was set.
+// REP-8: a machine that was suspended for longer than its lease notices it by its clocks, without a request, and so
+// does a machine whose clock was set.
 func TestREP8Drift(t *testing.T) {
 	for by, lost := range map[time.Duration]bool{900 * time.Millisecond: false, 1100 * time.Millisecond: true, -1100 * time.Millisecond: true} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
 			r := w.replica(0, 1, nil)
-			tenures := make(chan *Tenure, 1)
-			r.owner.o.Run = func(x *Tenure) {
-				if x.Hold().Shard.Number == 3 {
-					tenures <- x
+			ownerships := make(chan *Ownership, 1)
+			r.owner.o.Run = func(x *Ownership) {
+				if x.ShardFence().Shard.Number == 3 {
+					ownerships <- x
 				}
 				<-x.Context().Done()
 			}
 			r.start()
-			tenure := <-tenures
+			ownership := <-ownerships
 			time.Sleep(1500 * time.Millisecond)
 			r.clock.set(by)
-			if tenure.Valid() == lost {
+			if ownership.Valid() == lost {
 				t.Errorf("set by %v: valid %v", by, !lost)
 			}
-			if tenure.Context().Err() != nil != lost {
-				t.Errorf("set by %v: the work's context: %v", by, tenure.Context().Err())
+			if ownership.Context().Err() != nil != lost {
+				t.Errorf("set by %v: the work's context: %v", by, ownership.Context().Err())
 			}
 			r.stop()
 			<-r.owner.ended
@@ -387,14 +387,14 @@ func TestREP8Unreachable(t *testing.T) {
 	})
 }
 
-// REP-7: who meets ErrFenced stops the shard at once.
+// REP-7: an owner that gets ErrFenced stops the shard immediately.
 func TestREP7Fenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		r := w.replica(0, 1, nil)
 		var ended atomic.Int32
-		r.owner.o.Run = func(x *Tenure) {
-			if ended.Load() == 0 && x.Hold().Shard.Number == 3 {
+		r.owner.o.Run = func(x *Ownership) {
+			if ended.Load() == 0 && x.ShardFence().Shard.Number == 3 {
 				x.Fenced()
 				if x.Valid() {
 					t.Error("valid after it was fenced")
@@ -406,15 +406,15 @@ func TestREP7Fenced(t *testing.T) {
 		r.start()
 		time.Sleep(2500 * time.Millisecond)
 		if ended.Load() != 1 {
-			t.Error("the tenure never ended")
+			t.Error("the ownership never ended")
 		}
 		r.stop()
 		<-r.owner.ended
 	})
 }
 
-// TestAssign holds the plan to REP-9 over random clusters: every shard that somebody can own has an
-// owner that is eligible, loads that can be evened out are, and a balanced cluster stays as it is.
+// TestAssign checks the plan against REP-9 for random clusters: every shard with an eligible replica has an eligible
+// owner, loads are evened out as far as possible, and a balanced cluster does not change.
 func TestAssign(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		topics := []string{"a", "b", "c", engine.OutboxTopic}
@@ -431,7 +431,7 @@ func TestAssign(t *testing.T) {
 		}
 		for _, topic := range topics {
 			for n := range rapid.IntRange(0, 16).Draw(rt, "shards") {
-				c.Shards = append(c.Shards, engine.Hold{Shard: engine.Shard{Topic: topic, Number: n}, Fence: uint64(rapid.IntRange(0, 7).Draw(rt, "held"))})
+				c.Shards = append(c.Shards, engine.ShardFence{Shard: engine.Shard{Topic: topic, Number: n}, Fence: uint64(rapid.IntRange(0, 7).Draw(rt, "held"))})
 			}
 		}
 		owners := assign(c, eligible)
@@ -458,14 +458,14 @@ func TestAssign(t *testing.T) {
 			c.Shards[i].Fence = owners[h.Shard]
 		}
 		for _, r := range c.Replicas {
-			// Among equals nobody gives shards away and gets others.
+			// Among equals, no replica gives shards away and gets others.
 			if moved := held[r.Fence] - kept[r.Fence]; alike && moved > 0 && load[r.Fence] > kept[r.Fence] {
 				rt.Fatalf("%d gave %d away and got %d", r.Fence, moved, load[r.Fence]-kept[r.Fence])
 			}
 			for _, o := range c.Replicas {
 				for topic := range r.Types {
 					if _, both := o.Types[topic]; both && load[r.Fence] > load[o.Fence]+1 &&
-						slices.ContainsFunc(c.Shards, func(h engine.Hold) bool { return h.Shard.Topic == topic && h.Fence == r.Fence }) {
+						slices.ContainsFunc(c.Shards, func(h engine.ShardFence) bool { return h.Shard.Topic == topic && h.Fence == r.Fence }) {
 						rt.Fatalf("%d has %d, %d has %d, and %s could move", r.Fence, load[r.Fence], o.Fence, load[o.Fence], topic)
 					}
 				}
@@ -479,10 +479,9 @@ func TestAssign(t *testing.T) {
 	})
 }
 
-// REP-8: a clock that is slow by less than the margin lets nothing outlive the lease as the store counts
-// it, even when somebody waits for its end, and when its timers come before their time, were it by the
-// fraction of a nanosecond that a conversion of rates rounds away: then nobody else looks at the clock
-// while a long piece of work goes on.
+// REP-8: if a clock is slow by less than the margin, nothing outlives the lease as the store measures it. That holds
+// even if another replica waits for its end, and if timers fire early, even by the fraction of a nanosecond that a
+// conversion of rates rounds away: nothing else looks at the clock during a long unit of work.
 func TestREP8Rate(t *testing.T) {
 	for _, early := range []time.Duration{0, 1, 100 * time.Microsecond, 100 * time.Millisecond} {
 		t.Run(early.String(), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { rate(t, early) }) })
@@ -514,8 +513,7 @@ func rate(t *testing.T, early time.Duration) {
 	}
 }
 
-// REP-8: a lease of any length that can be asked for is renewed in time, also while each question takes as
-// long as it may.
+// REP-8: a lease of any allowed length is renewed in time, even if each request takes as long as it may.
 func TestREP8ShortLease(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 10 * time.Second} {
 		for _, lag := range []time.Duration{0, ttl / 6} {
@@ -540,9 +538,8 @@ func TestREP8ShortLease(t *testing.T) {
 	}
 }
 
-// REP-9: a process that dies again and again as soon as it has joined, as one with a wrong configuration
-// does, leaves leases that nobody keeps. What falls to them is done by others after two looks, and they are
-// given nothing more.
+// REP-9: a process that dies repeatedly right after joining, as with a wrong configuration, leaves leases without a
+// process. After two looks, other replicas do their work, and these leases are assigned nothing more.
 func TestREP9CrashLoop(t *testing.T) {
 	for _, every := range []time.Duration{800 * time.Millisecond, 1500 * time.Millisecond, 2900 * time.Millisecond} {
 		t.Run(every.String(), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { crashLoop(t, every) }) })
@@ -586,7 +583,7 @@ func crashLoop(t *testing.T, every time.Duration) {
 			t.Errorf("nobody has worked on %v for %v", s, pause)
 		}
 	}
-	// 7 shards, one piece of work in 350 ms, for 70 s but for a lease after the crash.
+	// 7 shards, a unit of work in 350 ms, for 70 s except a lease after the crash.
 	if whole := 7 * 60 * 1000 / 350; done < whole*6/10 {
 		t.Errorf("%d pieces of work of about %d were done", done, whole)
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// assign says who should own each shard: balanced over the live replicas, each shard at one that is
-// eligible for it, with no more moves than balance needs (REP-9). All replicas that see the same
-// cluster compute the same. A shard that nobody is eligible for has no owner, 0.
+// assign computes the owner of each shard. The result is balanced over the live replicas, with each shard at an
+// eligible replica and no more moves than balance needs (REP-9). All replicas that see the same cluster compute the
+// same result. The owner is 0 if no replica is eligible.
 func assign(c engine.Cluster, eligible func(r *engine.Replica, topic string) bool) map[engine.Shard]uint64 {
 	p := &plan{owners: make(map[engine.Shard]uint64, len(c.Shards)), load: map[uint64]int{}, held: map[uint64]map[string][]int{}, may: map[string][]uint64{}}
 	for i := range c.Replicas {
@@ -44,9 +44,9 @@ func assign(c engine.Cluster, eligible func(r *engine.Replica, topic string) boo
 
 type plan struct {
 	owners map[engine.Shard]uint64
-	load   map[uint64]int              // shards, by replica
-	held   map[uint64]map[string][]int // their numbers ascending, by replica and topic
-	may    map[string][]uint64         // who is eligible, by topic; fences ascending
+	load   map[uint64]int              // number of shards, by replica
+	held   map[uint64]map[string][]int // shard numbers in ascending order, by replica and topic
+	may    map[string][]uint64         // eligible replicas, by topic; fences in ascending order
 }
 
 func (p *plan) give(s engine.Shard, to uint64) {
@@ -57,8 +57,8 @@ func (p *plan) give(s engine.Shard, to uint64) {
 	p.held[to][s.Topic] = slices.Insert(numbers, i, s.Number)
 }
 
-// improve moves one shard from the replica that has most to the one that has least, among those between
-// which one can move; false when all are within one of each other.
+// improve moves one shard from the replica with the most shards to the one with the fewest. It considers only pairs
+// between which a shard can move. It returns false if all are within one shard of each other.
 func (p *plan) improve() bool {
 	var from, to uint64
 	topic, gain, spread := "", 1, 0

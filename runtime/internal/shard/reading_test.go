@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// REP-8: a slow answer does not spoil the store's time, an old reading gives way, and a clock that was set is believed.
+// REP-8: a slow answer does not distort the store's time, an old reading is replaced, and a clock that was set is
+// believed.
 func TestREP8Reading(t *testing.T) {
 	const ms = time.Millisecond
 	start := time.Unix(1e9, 0)
 	old := reading{store: start, at: time.Hour, wrong: 2 * ms}
 	for _, c := range []struct {
 		what          string
-		after, offset time.Duration // of the reading, and how far it is from what the old one says
+		after, offset time.Duration // of the reading, and its distance from the old one
 		wrong         time.Duration
 		want          bool
 	}{

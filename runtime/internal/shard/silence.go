@@ -6,19 +6,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// silence is what a replica makes of others that do not take what is theirs: most likely they have died,
-// and their leases go on for a while. Without it a process that dies again and again as soon as it has
-// joined would be given work all the time that nobody does (REP-9).
+// silence tracks replicas that do not claim their shards: most likely they have died, and their leases have not
+// expired. Without it, a process that dies repeatedly right after joining would always be assigned shards that nobody
+// serves (REP-9).
 type silence struct {
-	free  map[engine.Shard]time.Duration // since when a shard was seen to be nobody's
-	until map[uint64]time.Duration       // how long a fence is passed over
+	free  map[engine.Shard]time.Duration // when a shard was first seen without an owner
+	until map[uint64]time.Duration       // how long a fence is ignored
 }
 
-// patience is how many looks a free shard waits for who should take it. Then it is anybody's.
+// patience is the number of looks for which a free shard waits for its planned owner. Then any replica may claim it.
 const patience = 2
 
-// share is the plan for a cluster, and which shards are anybody's because who should take them does not. A
-// replica that only was slow is given work again when a lease's time is over.
+// share returns the plan for a cluster, and the shards that any replica may claim because their planned owners do
+// not. A replica that was only slow is assigned shards once more after the duration of a lease.
 func (o *Owner) share(s *session, c engine.Cluster, able func(r *engine.Replica, topic string) bool) (
 	owners map[engine.Shard]uint64, anybodys map[engine.Shard]bool) {
 	live := make(map[uint64]*engine.Replica, len(c.Replicas))

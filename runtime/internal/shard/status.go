@@ -1,6 +1,7 @@
 package shard
 
-// Status returns the fence of the lease that the replica has now, 0 for none, and how many shards of each topic it owns by it.
+// Status returns the fence of the replica's current lease, 0 for none, and the number of shards that it owns per
+// topic.
 func (o *Owner) Status() (fence uint64, owned map[string]int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -8,7 +9,7 @@ func (o *Owner) Status() (fence uint64, owned map[string]int) {
 	if o.session == nil || o.session.lost {
 		return 0, owned
 	}
-	for s, t := range o.tenures {
+	for s, t := range o.ownerships {
 		if t.session == o.session {
 			owned[s.Topic]++
 		}

@@ -17,7 +17,7 @@ type server struct {
 	*Owner
 	mu    sync.Mutex
 	types map[string]string
-	slow  func(engine.Shard) time.Duration // to conclude what is under way
+	slow  func(engine.Shard) time.Duration // to finish the work in progress
 }
 
 func serve(t *testing.T, c *cells, name string, orphans time.Duration, types ...string) *server {
@@ -30,7 +30,7 @@ func serve(t *testing.T, c *cells, name string, orphans time.Duration, types ...
 			defer s.mu.Unlock()
 			return maps.Clone(s.types)
 		},
-		Run: func(t *Tenure) {
+		Run: func(t *Ownership) {
 			select {
 			case <-t.Draining():
 			case <-t.Context().Done():
@@ -40,7 +40,7 @@ func serve(t *testing.T, c *cells, name string, orphans time.Duration, types ...
 			slow := s.slow
 			s.mu.Unlock()
 			if slow != nil {
-				_ = sleep(t.Context(), slow(t.Hold().Shard))
+				_ = sleep(t.Context(), slow(t.ShardFence().Shard))
 			}
 		}})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -61,7 +61,7 @@ func (s *server) set(types ...string) {
 	}
 }
 
-// owns is how many shards of the topic it owns.
+// owns returns the number of the topic's shards that it owns.
 func (s *server) owns(topic string) (n int) {
 	for i := range 4 {
 		if s.Owns(engine.Shard{Topic: topic, Number: i}) {
@@ -71,7 +71,7 @@ func (s *server) owns(topic string) (n int) {
 	return n
 }
 
-// REP-6, REP-16: what a replica has registered or removed counts at once, not with the next renewal.
+// REP-6, REP-16: a registered or removed type counts immediately, not with the next renewal.
 func TestREP6TypesCountAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCells()
@@ -95,7 +95,7 @@ func TestREP6TypesCountAtOnce(t *testing.T) {
 	})
 }
 
-// REP-9: what a replica that shuts down has given away is taken at once, whatever else it still concludes.
+// REP-9: shards released by a replica that is shutting down are claimed immediately, whatever else it finishes.
 func TestREP9ShutdownHoldsUpNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCells()
@@ -133,8 +133,8 @@ func TestREP9ShutdownHoldsUpNothingElse(t *testing.T) {
 	})
 }
 
-// REP-16: shards of a type that no replica has registered for a time are anybody's who serves others, and go
-// back as soon as somebody registers it; of one that somebody has they are nobody else's.
+// REP-16: shards of a type that no replica has registered for a time belong to any replica with other types, and
+// return as soon as a replica registers it; shards of a registered type belong to no other replica.
 func TestREP16Orphans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const after = time.Minute

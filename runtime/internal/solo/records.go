@@ -11,20 +11,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// page is how many records are read at once.
+// page is the number of records that one call reads.
 const page = 500
 
-// Records are the records of a [store.SubscriptionStore] as a cluster of one has them. Quotas are counted here,
-// and every shard is owned by this process: nothing is ever fenced. They implement [subscriber.Records].
+// Records presents the records of a [store.SubscriptionStore] as those of a cluster with one process. It counts
+// quotas itself, and this process owns every shard: no write is ever fenced. It implements [subscriber.Records].
 type Records struct {
 	store.SubscriptionStore
 	subscriptions, verifications places
 
 	mu   sync.Mutex
-	used map[string]bool // event types that have had records
+	used map[string]bool // event types that have or had records
 }
 
-// Open reads which event types have records.
+// Open returns the records of s. It reads all of them to find their event types.
 func Open(ctx context.Context, s store.SubscriptionStore) (*Records, error) {
 	r := &Records{SubscriptionStore: s, used: map[string]bool{}}
 	r.subscriptions.init()
@@ -44,7 +44,7 @@ func Open(ctx context.Context, s store.SubscriptionStore) (*Records, error) {
 	}
 }
 
-// Events are the event types that have had records.
+// Events returns the event types that have or had records.
 func (r *Records) Events() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +61,8 @@ func (r *Records) ListSubscription(ctx context.Context, id string) (engine.Liste
 	return engine.ListOne(ctx, r.SubscriptionStore, id)
 }
 
-// Admit is [engine.Shared]'s. The store stores a new record as open, so that a crash after it loses nothing.
+// Admit implements the method of [engine.Shared]. The store stores a new record as open, so that a crash afterwards
+// loses nothing.
 func (r *Records) Admit(ctx context.Context, s store.Subscription, q engine.Quota) (revision uint64, err error) {
 	if s.Revision == 0 {
 		done, err := r.subscriptions.take(ctx, s.Principal, q, r.CountSubscriptions)
@@ -76,7 +77,7 @@ func (r *Records) Admit(ctx context.Context, s store.Subscription, q engine.Quot
 	return r.PutSubscription(ctx, s)
 }
 
-// AdmitVerification is [engine.Shared]'s.
+// AdmitVerification implements the method of [engine.Shared].
 func (r *Records) AdmitVerification(ctx context.Context, v store.Verification, q engine.Quota) error {
 	_, there, err := r.Verification(ctx, v.Principal, v.URL)
 	if err != nil {
@@ -92,15 +93,15 @@ func (r *Records) AdmitVerification(ctx context.Context, v store.Verification, q
 	return r.PutVerification(ctx, v)
 }
 
-// Establish is [engine.Leases]': a topic has one shard.
+// Establish implements the method of [engine.Leases]. A topic has one shard.
 func (r *Records) Establish(context.Context, string, int) (int, error) { return 1, nil }
 
-// Owned is [engine.Shared]'s.
-func (r *Records) Owned(h engine.Hold) engine.Owned {
+// Owned implements the method of [engine.Shared].
+func (r *Records) Owned(h engine.ShardFence) engine.Owned {
 	return owned{r.SubscriptionStore, r, h.Shard.Topic}
 }
 
-// owned are the records of one event type.
+// owned holds the records of one event type.
 type owned struct {
 	store.SubscriptionStore
 	r     *Records
@@ -138,18 +139,18 @@ func (o owned) SaveAttempts(ctx context.Context, updates []store.Update, made []
 	return o.SaveProgress(ctx, updates)
 }
 
-// places are what a quota bounds: what is stored and what is being stored.
+// places counts the records of a quota that are being stored.
 type places struct {
 	mu   sync.Mutex
-	left sync.Cond      // something was stored, or will not be
-	own  map[string]int // being stored, by principal
+	left sync.Cond      // a record was stored, or its write failed
+	own  map[string]int // records being stored, by principal
 	all  int
 }
 
 func (p *places) init() { p.own, p.left.L = map[string]int{}, &p.mu }
 
-// take takes a place until done. What is being stored may be counted among what is stored already, so that a quota
-// that looks used up is counted again when less is being stored.
+// take reserves a place; done releases it. A record that is being stored may already be counted as stored, so that
+// take counts once more, when fewer are being stored, before it reports a full quota.
 func (p *places) take(ctx context.Context, principal string, q engine.Quota,
 	count func(ctx context.Context, principal string) (own, all int, err error)) (done func(), err error) {
 	p.mu.Lock()

@@ -1,10 +1,9 @@
-// Package solo makes a cluster of one from a store that serves one process: over any [store.SubscriptionStore] it gives
-// package subscriber what a store that several processes share would.
+// Package solo presents a store for one process as a cluster of one. On any [store.SubscriptionStore], it gives
+// package subscriber the interface of a shared store.
 //
-// The process, or the lock on a database file, is the lease: [Open] ends what was held before, and every shard is this
-// process's until it ends. An event type has one shard, so that it has the records that are older than shards. What
-// other processes would be told of is a call, and nothing is stored for it. The package makes no promise of
-// compatibility.
+// The lifetime of the process, or the lock on a database file, serves as the lease, and every shard belongs to this
+// process until it ends. An event type has one shard, which includes records without a shard. Messages to other
+// processes are calls within this one, and nothing is stored for them. The package makes no promise of compatibility.
 package solo
 
 import (
@@ -16,26 +15,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// Cluster is a cluster of this process. changed has a record looked at again.
+// Cluster returns the cluster of this process. changed is called for each changed record.
 func Cluster(changed func(id string, of engine.Shard)) *subscriber.Cluster {
 	return &subscriber.Cluster{
 		Now: time.Now,
-		May: func(subscriber.Tenure) func() bool { return nil },
+		May: func(subscriber.Ownership) func() bool { return nil },
 		Tell: func(_ context.Context, id string, of engine.Shard) error {
 			changed(id, of)
 			return nil
 		},
-		Orders:   func(context.Context, engine.Owned, bool) (subscriber.Orders, error) { return noOrders{}, nil },
 		Obsolete: obsolete,
 		Shards:   1,
 	}
 }
 
-// obsolete is the error with which a subscription ends that this process cannot serve: there is no other.
+// obsolete returns the error that ends a subscription which this process cannot serve, because no other
+// process could.
 func obsolete(et eventtype.Type, schema string, read bool) *events.Error {
 	switch d := et.Current(); {
 	case d == nil:
@@ -50,35 +48,28 @@ func obsolete(et eventtype.Type, schema string, read bool) *events.Error {
 	return nil
 }
 
-// noOrders are the orders that another process has left: there is none.
-type noOrders struct{}
-
-func (noOrders) Ends(context.Context, *store.Subscription) (*events.Error, error) { return nil, nil }
-func (noOrders) Finish(context.Context, func(*subscriber.Live) bool) error        { return nil }
-func (noOrders) Mark(context.Context, engine.Owned, bool) error                   { return nil }
-
-// A Tenure is the time for which this process owns the shard of an event type: as long as it runs.
-type Tenure struct {
+// A Ownership is this process's ownership of the shard of an event type. It lasts until the process ends.
+type Ownership struct {
 	ctx   context.Context
 	event string
 }
 
-// NewTenure is that of an event type, until ctx ends.
-func NewTenure(ctx context.Context, event string) Tenure { return Tenure{ctx, event} }
+// NewOwnership returns the ownership of an event type, until ctx ends.
+func NewOwnership(ctx context.Context, event string) Ownership { return Ownership{ctx, event} }
 
-// Hold is the shard with the only fence that there is.
-func (t Tenure) Hold() engine.Hold {
-	return engine.Hold{Shard: engine.Shard{Topic: t.event}, Fence: 1}
+// Hold returns the shard with the only fence.
+func (t Ownership) ShardFence() engine.ShardFence {
+	return engine.ShardFence{Shard: engine.Shard{Topic: t.event}, Fence: 1}
 }
 
-// Context ends when the server stops: nothing is taken up any more.
-func (t Tenure) Context() context.Context { return t.ctx }
+// Context ends when the server stops; then no subscription is restored any more.
+func (t Ownership) Context() context.Context { return t.ctx }
 
-// Draining is never closed: nobody is there to give the shard to.
-func (t Tenure) Draining() <-chan struct{} { return nil }
+// Draining returns nil, because only this process can own the shard.
+func (t Ownership) Draining() <-chan struct{} { return nil }
 
-// Valid reports true.
-func (t Tenure) Valid() bool { return true }
+// Valid returns true.
+func (t Ownership) Valid() bool { return true }
 
-// Fenced is never called: [Records] fence nothing.
-func (t Tenure) Fenced() {}
+// Fenced is never called, because [Records] does not fence writes.
+func (t Ownership) Fenced() {}

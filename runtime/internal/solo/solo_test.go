@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A plain store of a user's own has the methods of the interface and no others.
+// A plain store has only the methods of the interface, as a user's store does.
 type plain struct{ store.SubscriptionStore }
 
 func open(t *testing.T, s store.SubscriptionStore) *Records {
@@ -29,12 +29,12 @@ func open(t *testing.T, s store.SubscriptionStore) *Records {
 	return r
 }
 
-// SUB-11: a store of a user's own keeps its promises through the adapter.
+// SUB-11: a user's store behaves correctly through the adapter.
 func TestSUB11Records(t *testing.T) {
 	storetest.TestSubscriptions(t, func(t *testing.T) store.SubscriptionStore { return open(t, plain{memory.New()}) })
 }
 
-// SUB-8, VER-3: a quota is exact whoever asks at once, as where several processes share a store.
+// SUB-8, VER-3: a quota is exact under concurrent calls, as in a shared store.
 func TestSUB8Quotas(t *testing.T) {
 	enginetest.TestQuotas(t, func(t *testing.T) (a, b enginetest.Records) {
 		r := open(t, plain{memory.New()})
@@ -47,8 +47,8 @@ func subscription(id, event string) store.Subscription {
 		Arguments: json.RawMessage(`{}`), Progress: store.Progress{Epoch: 1, Base: 4}}
 }
 
-// SUB-11: a record that was admitted is open when the process ends at once, and the next one finds it in the
-// shard of its event type, beside any number of others.
+// SUB-11: an admitted record is open if the process ends immediately, and the next process finds it in the shard of
+// its event type, next to any number of others.
 func TestSUB11Owned(t *testing.T) {
 	s := plain{memory.New()}
 	r := open(t, s)
@@ -68,7 +68,7 @@ func TestSUB11Owned(t *testing.T) {
 		t.Errorf("events %s", got)
 	}
 	for event, want := range map[string]int{"a": 2*page + 3, "b": 3, "c": 0} {
-		hold := NewTenure(context.Background(), event).Hold()
+		hold := NewOwnership(context.Background(), event).ShardFence()
 		found, pages := 0, 0
 		for after := ""; ; pages++ {
 			some, err := r.Owned(hold).Subscriptions(t.Context(), after, page)
@@ -95,7 +95,7 @@ func TestSUB11Owned(t *testing.T) {
 	}
 }
 
-// REP-6: an event type has one shard, whatever is asked for.
+// REP-6: an event type has one shard, whatever number is requested.
 func TestREP6OneShard(t *testing.T) {
 	r := open(t, plain{memory.New()})
 	if n, err := r.Establish(t.Context(), "e", 16); n != 1 || err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
-// A Follower is a [port.Follower] over a stream that nobody carries.
+// A Follower is a [port.Follower] over a stream without a carrier.
 type Follower struct {
 	st     *Stream
 	run    run
 	cancel context.CancelFunc
 	next   sync.Mutex // held by Next
-	lost   bool       // it did not begin where it was to, which Next tells; guarded by next
+	lost   bool       // Next must report a gap first; guarded by next
 	closed chan struct{}
 	once   sync.Once
 
@@ -27,8 +27,8 @@ type Follower struct {
 	passed string
 }
 
-// Follow opens a follower, which counts against no cap (PUSH-10) and begins at the head after the hooks, where nothing
-// else is said. The adapter calls Close.
+// Follow opens a follower. It does not count against caps (PUSH-10) and by default begins at the head after the
+// hooks ran. The adapter must call Close.
 func (s *Streams) Follow(ctx context.Context, r Request) (*Follower, error) {
 	st := s.stream(&r)
 	if err := s.admit(ctx, st, r.Type.Head, r.Replay); err != nil {
@@ -107,7 +107,7 @@ func (f *Follower) Next(ctx context.Context) (port.Followed, error) {
 	return found, nil
 }
 
-// ended is why there is nothing more to read for Next.
+// ended returns the reason why Next has nothing more to read.
 func (f *Follower) ended(ctx context.Context) error {
 	if ended, reason := f.st.outcome(); ended {
 		if reason != nil {
@@ -123,7 +123,7 @@ func (f *Follower) ended(ctx context.Context) error {
 	}
 }
 
-// pull makes one pass over the source. wait is how long to leave it alone after a failure.
+// pull makes one pass over the source. wait is the pause after a failure.
 func (f *Follower) pull() (found port.Followed, more bool, wait time.Duration) {
 	st := f.st
 	p, err := st.source.Pull(f.run.hooks, f.run.outcomes[:0])
@@ -141,8 +141,10 @@ func (f *Follower) pull() (found port.Followed, more bool, wait time.Duration) {
 	for _, failed := range p.Failed {
 		st.of.o.Log.Internal(f.run.hooks, "checking "+st.sub.Event, failed)
 	}
-	found.Gap, found.Cursor = p.Gap || f.lost, f.cursor()
-	f.lost = false
+	found.Gap, found.Cursor = f.lost, f.cursor()
+	if f.lost = p.Gap; len(found.Occurrences) == 0 {
+		found.Gap, f.lost = found.Gap || p.Gap, false
+	}
 	if err != nil && f.run.hooks.Err() == nil {
 		st.of.o.Log.Internal(f.run.hooks, "reading "+st.sub.Event, err)
 		return found, false, retryRead

@@ -3,6 +3,7 @@ package streaming
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -156,5 +157,34 @@ func TestFollowFailures(t *testing.T) {
 		if _, err := b.Follow(b.t.Context(), b.request(`{}`)); err == nil {
 			b.t.Error("a check that fails has a start")
 		}
+	})
+}
+
+// PUSH-7: a follower that falls out of retention while it reads learns of the loss after what came before it and before
+// what follows.
+func TestFollowGapAfterEvents(t *testing.T) {
+	log := new(fadingLog)
+	inBubble(t, Options{}, eventtypetest.Options{Emits: true, Kept: topic.Kept{MaxCount: 100}, Log: log.open}, func(b *bed) {
+		f := b.follow(b.request(`{}`))
+		emit := func(from, to int) string {
+			var ids []string
+			for i := from; i <= to; i++ {
+				b.Emit(incident{ID: fmt.Sprint(i)})
+				ids = append(ids, fmt.Sprint(i))
+			}
+			return strings.Join(ids, " ")
+		}
+		read := strings.Join(strings.Fields(emit(1, 100))[:topic.ReadChunk], " ")
+		var rest string
+		log.after(1, func() { rest = emit(101, 200) })
+		b.next(f, read)
+		got := b.found(f)
+		for len(strings.Fields(got)) < 101 {
+			got += " " + b.found(f)
+		}
+		if want := "gap " + rest; got != want {
+			b.t.Errorf("%.60q …, want %.60q …", got, want)
+		}
+		f.Close()
 	})
 }

@@ -297,6 +297,39 @@ func (l *brokenLog) Read(ctx context.Context, after store.Position, limit int) (
 	return l.EventLog.Read(ctx, after, limit)
 }
 
+// A fadingLog is one in memory on which something happens between two reads.
+type fadingLog struct {
+	store.EventLog
+	mu    sync.Mutex
+	reads int // until then
+	then  func()
+}
+
+func (l *fadingLog) open(_ string, o store.LogOptions) (store.EventLog, error) {
+	l.EventLog = memory.NewLog(o)
+	return l, nil
+}
+
+// after has f called before the read that follows the next n.
+func (l *fadingLog) after(n int, f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reads, l.then = n, f
+}
+
+func (l *fadingLog) Read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
+	l.mu.Lock()
+	var now func()
+	if l.reads--; l.reads < 0 {
+		now, l.then = l.then, nil
+	}
+	l.mu.Unlock()
+	if now != nil {
+		now()
+	}
+	return l.EventLog.Read(ctx, after, limit)
+}
+
 // occurrences are the shorts of those.
 func occurrences(ids ...any) (all []string) {
 	for _, id := range ids {

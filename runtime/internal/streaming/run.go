@@ -17,10 +17,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
-// retryRead is how long a stream waits after its log failed.
+// retryRead is the pause after a failed read of the log.
 const retryRead = time.Second
 
-// keptFrames is how large a frame buffer an idle stream may keep.
+// keptFrames is the largest capacity of the frame buffer that an idle stream keeps.
 const keptFrames = 8
 
 // Run implements [port.Stream].
@@ -77,7 +77,7 @@ func (r *run) loop() (json.RawMessage, error) {
 	return r.final, r.err
 }
 
-// turn writes what there is to write.
+// turn writes all pending frames.
 func (r *run) turn() (topic.Turn, time.Time) {
 	st := r.st
 	if ended, reason := st.outcome(); ended {
@@ -118,7 +118,8 @@ func (r *run) turn() (topic.Turn, time.Time) {
 	return topic.Rest, r.deadline()
 }
 
-// circumstances looks at what may end or change the stream; false when it did.
+// circumstances checks the conditions that end or change the stream. It returns false if the stream ended or
+// changed.
 func (r *run) circumstances(now time.Time) bool {
 	st := r.st
 	if !st.expires.IsZero() && !now.Before(st.expires) {
@@ -157,7 +158,7 @@ func (r *run) circumstances(now time.Time) bool {
 	return true
 }
 
-// collect pulls what is ready and turns it into frames; it reports whether there is more.
+// collect pulls the ready occurrences and converts them to frames. It reports whether there is more.
 func (r *run) collect() (more bool) {
 	st := r.st
 	r.retry, r.failing = time.Time{}, false
@@ -188,7 +189,7 @@ func (r *run) collect() (more bool) {
 	return p.More || err != nil
 }
 
-// signals are the frames of what an operator has raised.
+// signals adds the frames that an operator raised.
 func (r *run) signals() {
 	st := r.st
 	st.mu.Lock()
@@ -204,7 +205,7 @@ func (r *run) signals() {
 	}
 }
 
-// frame is an outcome on this stream: the event, or the error that replaces it (OCC-4).
+// frame returns the frame of an outcome: the event, or the error that replaces it (OCC-4).
 func (r *run) frame(o *topic.Outcome) frame.Frame {
 	if o.Err() != nil {
 		r.st.of.o.Log.Internal(r.hooks, "delivering to a stream", fault.Unseen{Err: o.Err()})
@@ -214,7 +215,7 @@ func (r *run) frame(o *topic.Outcome) frame.Frame {
 	return frame.Frame{Head: o.Head(), Tail: r.st.tail}
 }
 
-// deadline is when the stream has something to do without a signal.
+// deadline returns the time at which the stream has work without a signal.
 func (r *run) deadline() time.Time {
 	d := r.nextBeat
 	for _, t := range []time.Time{r.nextAuth, r.st.expires, r.retry} {
@@ -250,7 +251,7 @@ func (r *run) flush() error {
 	return nil
 }
 
-// finish writes terminated where there is a reason and returns the final result.
+// finish writes terminated if there is a reason and returns the final result.
 func (r *run) finish(reason *events.Error) (json.RawMessage, error) {
 	st := r.st
 	if reason != nil {

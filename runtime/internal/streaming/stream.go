@@ -16,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Stream is a [port.Stream], or what a [Follower] reads.
+// A Stream is a [port.Stream], or the stream under a [Follower].
 type Stream struct {
 	of        *Streams
 	et        eventtype.Type
@@ -38,20 +38,20 @@ type Stream struct {
 	args    eventtype.Arguments
 	running bool
 	ended   bool
-	reason  *events.Error   // of the end; nil for one without terminated
-	raised  []*events.Error // by an operator; nil is a gap
+	reason  *events.Error   // reason of the end; nil without a terminated message
+	raised  []*events.Error // raised by an operator; nil means a gap
 	cancel  context.CancelFunc
 	free    sync.Once
 }
 
-// A source is where a subscription reads: the type's log or a feed.
+// A source is the log or feed that a stream reads.
 type source interface {
 	topic.Source
-	// rebind goes on with arguments of another definition.
+	// rebind continues with arguments of another definition.
 	rebind(ctx context.Context, a eventtype.Arguments) error
 }
 
-// position finds the start and makes the source.
+// position determines the start and opens the source.
 func (st *Stream) position(ctx context.Context, a eventtype.Arguments, head store.Position, w topic.Replay) error {
 	if check := a.Def.Check(); check != nil {
 		src, truncated, err := feed.Open(ctx, st.seat(), check, a.Arguments, feed.Start{Replay: w, Head: head})
@@ -71,14 +71,14 @@ func (st *Stream) position(ctx context.Context, a eventtype.Arguments, head stor
 	return nil
 }
 
-// arguments are the stream's under the definition it runs by.
+// arguments returns the stream's arguments under the definition that it uses.
 func (st *Stream) arguments() eventtype.Arguments {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.args
 }
 
-// Terminate ends the stream from the server's side; the first reason counts. nil: no terminated.
+// Terminate ends the stream from the server's side. The first reason is used; nil means no terminated message.
 func (st *Stream) Terminate(reason *events.Error) {
 	st.mu.Lock()
 	if st.ended {
@@ -113,7 +113,7 @@ func (st *Stream) Close() {
 	}
 }
 
-// release frees everything at once, the count first; with joined it ends the membership.
+// release frees all resources, the count first. With joined it also leaves the members.
 func (st *Stream) release(joined bool) {
 	st.free.Do(func() {
 		s := st.of
@@ -131,21 +131,22 @@ func (st *Stream) release(joined bool) {
 	})
 }
 
-// Subscription is whose stream it is.
+// Subscription returns the subscription of the stream.
 func (st *Stream) Subscription() eventtype.Subscription { return st.sub }
 
-// Info describes it for operators.
+// Info describes the stream for operators.
 func (st *Stream) Info() operator.Connection {
 	return operator.Connection{Subscription: st.sub.ID, Principal: st.sub.Principal, Event: st.sub.Event, Mode: st.sub.Mode, Since: st.since}
 }
 
-// Type is the event type that is streamed.
+// Type returns the streamed event type.
 func (st *Stream) Type() eventtype.Type { return st.et }
 
-// Number tells it from all others that there have been.
+// Number returns the stream's number, which is unique within the server.
 func (st *Stream) Number() uint64 { return st.number }
 
-// Behind is how many entries of the type's log it has not passed. It counts what is being written as not passed. It is nil before the stream runs, and for what reads no log.
+// Behind returns the number of the log's entries that the stream has not passed. Entries that are being written
+// count as not passed. It returns nil before the stream runs and for a stream without a log.
 func (st *Stream) Behind() *int64 {
 	st.mu.Lock()
 	running := st.running
@@ -161,7 +162,7 @@ func (st *Stream) Behind() *int64 {
 	return eventtype.Behind(st.et, passed)
 }
 
-// Raise tells it of an error, or of a gap where e is nil.
+// Raise sends an error to the stream, or a gap if e is nil.
 func (st *Stream) Raise(e *events.Error) {
 	st.mu.Lock()
 	st.raised = append(st.raised, e)
@@ -169,19 +170,19 @@ func (st *Stream) Raise(e *events.Error) {
 	st.wake.Ring()
 }
 
-// Refused asks the author's hooks again; nil when they let it be (AUTH-2).
+// Refused calls the author's hooks and returns their refusal, or nil (AUTH-2).
 func (st *Stream) Refused(ctx context.Context) *events.Error {
 	return st.of.o.Refused(ctx, st.sub.Principal, st.arguments())
 }
 
-// wrote notes what the stream has passed. It is for the goroutine that reads.
+// wrote records the stream's position. Only the reading goroutine may call it.
 func (st *Stream) wrote() {
 	if src, ok := st.source.(*logSource); ok {
 		st.written.Store(uint64(src.Position()))
 	}
 }
 
-// logSource reads the type's own log.
+// logSource reads the type's log.
 type logSource struct{ topic.Reader }
 
 func (l *logSource) rebind(_ context.Context, a eventtype.Arguments) error {

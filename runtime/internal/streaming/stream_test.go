@@ -411,3 +411,33 @@ func TestRaise(t *testing.T) {
 		}
 	})
 }
+
+// PUSH-7: who follows a stream that falls out of retention while it reads is told of the loss after what came before it
+// and before what follows: in one pass there may be both.
+func TestPUSH7GapAfterEvents(t *testing.T) {
+	log := new(fadingLog)
+	inBubble(t, Options{}, eventtypetest.Options{Emits: true, Kept: topic.Kept{MaxCount: 100}, Log: log.open}, func(b *bed) {
+		first := b.run(b.request(`{}`))
+		start := first.cursorOf(0)
+		first.End() // it would read, too
+		first.over(nil)
+		emit := func(from, to int) (ids []any) {
+			for i := from; i <= to; i++ {
+				b.Emit(incident{ID: fmt.Sprint(i)})
+				ids = append(ids, i)
+			}
+			return ids
+		}
+		r := b.request(`{}`)
+		r.Replay = from(start)
+		l := b.open(r)
+		read := emit(1, 100)[:topic.ReadChunk]
+		var rest []any
+		log.after(1, func() { rest = emit(101, 200) })
+		l.start()
+		synctest.Wait()
+		want := append([]string{"active"}, occurrences(read...)...)
+		want = append(append(want, "active truncated"), occurrences(rest...)...)
+		l.wrote("in all", want...)
+	})
+}

@@ -24,21 +24,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// Options configure [Streams].
+// Options configures [Streams].
 type Options struct {
 	Members *lease.Members
-	// Refused asks the author's hooks again for a live subscription; nil when they let it be (AUTH-2).
+	// Refused calls the author's hooks for a live subscription and returns their refusal, or nil (AUTH-2).
 	Refused func(ctx context.Context, principal string, a eventtype.Arguments) *events.Error
-	// Wrote is told of frames that were written, of which so many are occurrences.
+	// Wrote receives the number of written frames and how many of them are occurrences.
 	Wrote func(ctx context.Context, et eventtype.Type, frames, occurrences int)
-	// Heartbeat is the interval of heartbeats, and Reauthorize that of Refused; 0 or less: never.
+	// Heartbeat is the interval of heartbeats, and Reauthorize the interval of calls of Refused; 0 or less for
+	// never.
 	Heartbeat, Reauthorize time.Duration
-	// MaxStreams bounds the streams of a principal; 0 or less is no bound (PUSH-10).
+	// MaxStreams bounds the streams of a principal; 0 or less means unbounded (PUSH-10).
 	MaxStreams int
 	Log        *fault.Log
 }
 
-// Streams are those of a server that are open, with the followers.
+// Streams holds the open streams and followers of a server.
 type Streams struct {
 	o       Options
 	running sync.WaitGroup
@@ -46,14 +47,14 @@ type Streams struct {
 	mu       sync.Mutex
 	closed   bool
 	all      map[uint64]*Stream // by number
-	numbered uint64             // streams there have been
+	numbered uint64             // number of streams opened so far
 	counts   map[count]int
 }
 
-// A count is of the streams of a principal, of one event type or, where event is "", of all.
+// A count is the key of a principal's stream count, for one event type or, if event is "", for all.
 type count struct{ principal, event string }
 
-// New makes the streams of a server.
+// New creates the Streams of a server.
 func New(o Options) *Streams {
 	return &Streams{o: o, all: map[uint64]*Stream{}, counts: map[count]int{}}
 }
@@ -63,20 +64,20 @@ type Request struct {
 	Type eventtype.Type
 	Sub  eventtype.Subscription
 	Args eventtype.Arguments
-	// Replay is where to begin, and Head the head of the log when the request arrived (PUSH-1).
+	// Replay selects the start, and Head is the head of the log when the request arrived (PUSH-1).
 	Replay topic.Replay
 	Head   store.Position
-	// Max bounds the streams of the principal to the type; 0 or less is no bound (PUSH-10).
+	// Max bounds the streams of the principal to the type; 0 or less means unbounded (PUSH-10).
 	Max int
-	// ID is the request's id as JSON, Stateless its era, and Expires when the caller's token does; zero: never.
+	// ID is the request's id as JSON, Stateless its era, and Expires the expiry of the caller's token, or zero.
 	ID        json.RawMessage
 	Stateless bool
 	Dialect   wire.Dialect
 	Expires   time.Time
 }
 
-// Open makes a stream a live one, of which the author's hooks have heard, and finds its start. After an error nothing of
-// it is left.
+// Open opens a stream: it calls the author's hooks and determines the start. After an error it leaves nothing
+// behind.
 func (s *Streams) Open(ctx context.Context, r Request) (*Stream, error) {
 	st := s.stream(&r)
 	st.counted = true
@@ -88,13 +89,13 @@ func (s *Streams) Open(ctx context.Context, r Request) (*Stream, error) {
 
 func (s *Streams) stream(r *Request) *Stream {
 	if len(r.ID) == 0 {
-		r.ID = json.RawMessage("null") // not a request then, but no broken frames either
+		r.ID = json.RawMessage("null") // not a request, but frames must be valid
 	}
 	return &Stream{of: s, et: r.Type, sub: r.Sub, args: r.Args, id: r.ID, tail: frame.Tail(r.ID), stateless: r.Stateless,
 		dialect: r.Dialect, expires: r.Expires, wake: topic.NewWake()}
 }
 
-// admit is Open but for the count. head is asked for after the hooks.
+// admit is Open without the count. It calls head after the hooks.
 func (s *Streams) admit(ctx context.Context, st *Stream, head func() store.Position, w topic.Replay) error {
 	s.mu.Lock()
 	if s.closed {
@@ -148,7 +149,7 @@ func (st *Stream) uncount() {
 	}
 }
 
-// All returns the streams that are open, followers among them, in the order in which they were opened.
+// All returns the open streams, including followers, in the order in which they were opened.
 func (s *Streams) All() []*Stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,14 +161,14 @@ func (s *Streams) All() []*Stream {
 	return all
 }
 
-// Stream returns the open stream of a number; nil for none.
+// Stream returns the open stream with the number, or nil.
 func (s *Streams) Stream(number uint64) *Stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all[number]
 }
 
-// Ring lets the streams of an event type look at its registration again.
+// Ring makes the streams of an event type check its registration.
 func (s *Streams) Ring(et eventtype.Type) {
 	for _, st := range s.All() {
 		if st.et == et {
@@ -185,7 +186,8 @@ func (s *Streams) EndType(et eventtype.Type, reason *events.Error) {
 	}
 }
 
-// Close ends all streams, each with its final result, and refuses others (SRV-6). Wait waits until they have ended.
+// Close ends all streams, each with its final result, and refuses new ones (SRV-6). Wait waits until they have
+// ended.
 func (s *Streams) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -195,13 +197,13 @@ func (s *Streams) Close() {
 	}
 }
 
-// Wait waits after [Streams.Close].
+// Wait waits until all streams have ended after [Streams.Close].
 func (s *Streams) Wait() { s.running.Wait() }
 
-// A Holding is what [Streams] keep at a moment: streams that are open, and places taken of the bounds.
+// A Holding describes the state of [Streams] at a moment: the open streams and the counted streams.
 type Holding struct{ Open, Counted int }
 
-// Holding returns what is kept now.
+// Holding returns the current state.
 func (s *Streams) Holding() Holding {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +214,7 @@ func (s *Streams) Holding() Holding {
 	return h
 }
 
-// seat is a subscription's place at the feeds of its check.
+// seat returns the subscription's seat at the feeds of its check.
 func (st *Stream) seat() feed.Seat {
 	return feed.Seat{Feeds: st.et.Feeds(), ID: st.sub.ID, Principal: st.sub.Principal, Bell: st.wake}
 }

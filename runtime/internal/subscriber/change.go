@@ -9,28 +9,29 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 )
 
-// Redefined ends the webhook subscriptions of a type that was changed incompatibly, and wakes the
-// others to go on under the new definition (EVOL-2, EVOL-3).
+// Redefined ends the webhook subscriptions that are incompatible with a type's new definition, and wakes the others
+// so that they continue with it (EVOL-2, EVOL-3).
 func (w *Subscriptions) Redefined(et eventtype.Type) {
 	w.Review(et)
 	w.Each(OfType(et), func(h *Live) { h.Handle.Wake() })
 }
 
-// OfPrincipal picks the subscriptions of a principal to the named events, or to all when none are named.
+// OfPrincipal returns a filter for a principal's subscriptions to the named events, or to all events if none are
+// named.
 func OfPrincipal(principal string, names []string) func(*Live) bool {
 	return func(h *Live) bool {
 		return h.Principal == principal && (len(names) == 0 || slices.Contains(names, h.Type.Name()))
 	}
 }
 
-// Recheck asks the hooks again for a live subscription (AUTH-2, LIST-4).
+// Recheck calls the hooks for a live subscription and ends it if they refuse it (AUTH-2, LIST-4).
 func (w *Subscriptions) Recheck(ctx context.Context, h *Live) {
 	if e := w.host.Refused(hook.WithPrincipal(ctx, h.Principal), h.Principal, h.Arguments()); e != nil {
 		w.End(h, e)
 	}
 }
 
-// reauthorize asks for all live subscriptions at every interval (AUTH-2).
+// reauthorize rechecks all live subscriptions at every interval (AUTH-2).
 func (w *Subscriptions) reauthorize() {
 	tick := time.NewTimer(w.o.Reauthorize)
 	defer tick.Stop()

@@ -10,8 +10,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 )
 
-// delete takes the record away. What stays when the store fails is lapsed, or ends at the next
-// start for the reason that ended it now. False means that another process owns it.
+// delete deletes the record. If the store fails, the record remains; it has expired, or the next start ends it for
+// the same reason. delete returns false if another process owns the subscription.
 func (w *Subscriptions) delete(ctx context.Context, h *Live) bool {
 	err := h.part.owned.DeleteSubscription(ctx, h.ID, h.Generation)
 	if err == nil {
@@ -26,10 +26,10 @@ func (w *Subscriptions) delete(ctx context.Context, h *Live) bool {
 	return true
 }
 
-// ended is told by the engine that a subscription expired or failed for too long.
+// ended is the engine's callback for a subscription that expired or failed for too long.
 func (w *Subscriptions) ended(handle *delivery.Handle, why delivery.End) {
 	w.background(func() {
-		// A request that begins or refreshes the subscription at this moment comes first.
+		// A concurrent request that creates or refreshes the subscription comes first.
 		unlock, err := w.keys.Lock(w.ctx, handle.ID())
 		if err != nil {
 			return
@@ -46,12 +46,12 @@ func (w *Subscriptions) ended(handle *delivery.Handle, why delivery.End) {
 			w.expire(ctx, h)
 		case w.delist(h) && w.delete(ctx, h):
 			w.leave(h)
-			w.tell(ctx, "webhook subscription without expiry is given up", h)
+			w.tell(ctx, "webhook subscription without expiry is ended after failing too long", h)
 		}
 	})
 }
 
-// End terminates a live subscription with an envelope that gives the reason.
+// End terminates a live subscription with an envelope that contains the reason.
 func (w *Subscriptions) End(h *Live, reason *events.Error) {
 	for !w.delist(h) {
 		next := w.latest(h)
@@ -60,7 +60,7 @@ func (w *Subscriptions) End(h *Live, reason *events.Error) {
 		}
 		h = next
 	}
-	h.Handle.Stop() // deleting may take its time
+	h.Handle.Stop() // deleting may be slow
 	ctx, cancel := finishing()
 	defer cancel()
 	if !w.delete(ctx, h) {
@@ -69,13 +69,13 @@ func (w *Subscriptions) End(h *Live, reason *events.Error) {
 	w.mu.Lock()
 	dialect, refreshed := h.dialect, time.Unix(0, h.refreshed)
 	w.mu.Unlock()
-	h.Handle.HoldUntil(refreshed.Add(ReplyTime)) // no look at the record is waited for any more
+	h.Handle.HoldUntil(refreshed.Add(ReplyTime)) // do not wait for another read of the record
 	h.Handle.Terminate(*fault.Object(reason, dialect))
 	w.leave(h)
 	w.tell(ctx, "webhook subscription is terminated: "+reason.Kind.String(), h)
 }
 
-// OfType picks the subscriptions to a type.
+// OfType returns a filter for the subscriptions to a type.
 func OfType(et eventtype.Type) func(*Live) bool {
 	return func(h *Live) bool { return h.Type == et }
 }

@@ -15,37 +15,37 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A feedReader reads a check, or a check and what is emitted, for a webhook subscription. It numbers
-// what it finds and keeps it until it is settled, because the upstream is not asked for the same
-// again; what stands for a place after a restart is its cursor (CUR-1).
+// A feedReader reads a feed, of a check or of a check and an emitter, for a webhook subscription. It numbers the
+// occurrences and keeps them until they are settled, because it cannot fetch them a second time. After a restart it
+// resumes from a cursor (CUR-1).
 type feedReader struct {
 	binding
 	wakeup
 	w         *Subscriptions
 	principal string
 
-	// pulling is held while the source is pulled. While the source is parked there is no pull.
+	// pulling is held while the source is pulled. A parked source is not pulled.
 	pulling sync.Mutex
 	src     feed.Source
 
 	mu     sync.Mutex
-	args   eventtype.Arguments // of src
-	found  []feedItem          // ascending, above what is settled
-	bytes  int                 // of found
-	passed string              // cursor of what is settled
+	args   eventtype.Arguments // bound to src
+	found  []feedItem          // ascending, all unsettled
+	bytes  int                 // size of found
+	passed string              // cursor of the settled position
 	head   store.Position
 	last   string // cursor of head
-	asking bool   // the upstream is being asked, which takes as long as its author's check does
-	failed error  // of that, for the next Read
+	asking bool   // a check is running, for as long as the author's code takes
+	failed error  // error of the check, for the next Read
 	cancel context.CancelFunc
 	parked bool
-	held   bool // parked without the source: too much is kept, or the upstream is being asked
-	more   bool // the source has more to say than it has been asked
+	held   bool // parked without parking src: found is full, or a check is running
+	more   bool // the source has more occurrences ready
 	closed bool
-	timer  *time.Timer // when to ask again without a signal
+	timer  *time.Timer // wakes the reader for a retry
 }
 
-// A feedItem is what was found at a position: an occurrence or the loss of some.
+// A feedItem is an occurrence or a gap at a position.
 type feedItem struct {
 	at     store.Position
 	o      topic.Outcome
@@ -53,17 +53,17 @@ type feedItem struct {
 	gap    bool
 }
 
-// Bounds of what a check found and is kept for one subscription, in occurrences and in bytes; beyond
-// either of them reading pauses until something is settled.
+// Bounds of the unsettled occurrences kept for one subscription, in number and in bytes. At either bound, reading
+// pauses until some are settled.
 const (
 	maxFound      = 2048
 	MaxFoundBytes = 4 << 20
 )
 
-// full is called under mu.
+// full reports whether a bound is reached; mu must be held.
 func (r *feedReader) full() bool { return len(r.found) >= maxFound || r.bytes >= MaxFoundBytes }
 
-// keep is called under mu.
+// keep adds an item; mu must be held.
 func (r *feedReader) keep(it feedItem) {
 	r.head++
 	it.at = r.head
@@ -78,7 +78,7 @@ func (it *feedItem) size() int {
 	return it.o.Size() + len(it.cursor)
 }
 
-// openFeedReader places a reader at a cursor of the feed's own form.
+// openFeedReader opens a reader at a cursor of the feed.
 func (w *Subscriptions) openFeedReader(ctx context.Context, et eventtype.Type, sub eventtype.Subscription, a eventtype.Arguments, cursor string, later bool) (r *feedReader, truncated bool, err error) {
 	r = &feedReader{w: w, principal: sub.Principal, passed: cursor, last: cursor, args: a}
 	r.et = et
@@ -89,7 +89,7 @@ func (w *Subscriptions) openFeedReader(ctx context.Context, et eventtype.Type, s
 	return r, truncated, err
 }
 
-// notAfter is the cursor, or the one before all that is unsettled when that comes first.
+// notAfter returns the cursor, or the cursor before all unsettled items if that is earlier.
 func (r *feedReader) notAfter(cursor string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +104,7 @@ func (r *feedReader) notAfter(cursor string) string {
 	return cursor
 }
 
-// bare is the cursor without its proof, which a cursor lacks that was made while the store did not answer.
+// bare returns the cursor without its proof. Cursors issued while the store did not answer have none.
 func bare(cursor string) string {
 	c, err := wire.ParseCursor(cursor)
 	if err != nil {
@@ -137,9 +137,9 @@ func (r *feedReader) Read(ctx context.Context, after store.Position, limit int) 
 	return f, nil
 }
 
-// pull takes over what the source has ready, unless something after that position is there already
-// or too much is kept. Where the source has to ask the upstream for it, that is begun and not waited
-// for: a check that hangs holds up no worker of the engine (HOOK-4).
+// pull pulls the source, unless items after that position are already kept or a bound is reached. If the source
+// must call the check, pull starts the call and does not wait, so that a hanging check does not block a worker of
+// the engine (HOOK-4).
 func (r *feedReader) pull(ctx context.Context, after store.Position) error {
 	a, ok := r.arguments()
 	r.mu.Lock()
@@ -160,7 +160,7 @@ func (r *feedReader) pull(ctx context.Context, after store.Position) error {
 	return nil
 }
 
-// ask pulls in a goroutine of its own and then rings. Close ends it.
+// ask pulls in a new goroutine and then rings. Close ends the goroutine.
 func (r *feedReader) ask(a eventtype.Arguments) {
 	w := r.w
 	ctx, cancel := context.WithCancel(hook.WithPrincipal(w.ctx, r.principal))
@@ -188,7 +188,7 @@ func (r *feedReader) ask(a eventtype.Arguments) {
 	})
 }
 
-// take pulls the source and keeps what it gives. The caller holds pulling.
+// take pulls the source and keeps the results. The caller holds pulling.
 func (r *feedReader) take(ctx context.Context, a eventtype.Arguments) error {
 	if r.args != a {
 		if err := r.src.Rebind(ctx, a.Def.Check(), a.Arguments); err != nil {
@@ -220,7 +220,7 @@ func (r *feedReader) take(ctx context.Context, a eventtype.Arguments) error {
 	return err
 }
 
-// textOf reads a cursor that is JSON; "" for null.
+// textOf decodes a cursor from JSON; null yields "".
 func textOf(cursor []byte) string {
 	if s := cursorText(cursor); s != nil {
 		return *s
@@ -262,7 +262,7 @@ func (r *feedReader) Unpark() store.Position {
 	defer r.mu.Unlock()
 	held := r.held
 	if r.unpark(); held {
-		return 0 // what came meanwhile is not read
+		return 0 // the items that arrived meanwhile are not read
 	}
 	return r.head
 }
@@ -284,8 +284,8 @@ func (r *feedReader) Passed() store.Position {
 	return r.head
 }
 
-// Cursor implements [delivery.Reader]. The last position's cursor moves on in quiet times (CUR-4);
-// that of one below what is kept is a later one, at which all before is settled too.
+// Cursor implements [delivery.Reader]. The cursor of the last position advances while nothing happens (CUR-4). For
+// a position below the kept items it returns a later cursor, before which everything is settled.
 func (r *feedReader) Cursor(p store.Position) *string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -301,7 +301,7 @@ func (r *feedReader) Cursor(p store.Position) *string {
 	return &c
 }
 
-// present is the cursor of head, which moves on while the source is parked.
+// present returns the cursor of head, which advances while the source is parked.
 func (r *feedReader) present() string {
 	if r.parked && !r.held {
 		r.src.Unpark()
@@ -313,7 +313,7 @@ func (r *feedReader) present() string {
 	return r.last
 }
 
-// settled tells that nothing at or before p is asked for again.
+// settled drops the items up to p, which are no longer needed.
 func (r *feedReader) settled(p store.Position) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -345,7 +345,7 @@ func (r *feedReader) Close() {
 		r.timer.Stop()
 	}
 	if r.asking {
-		r.cancel() // and closes the source when it has ended
+		r.cancel() // its goroutine closes the source
 		return
 	}
 	r.src.Close()

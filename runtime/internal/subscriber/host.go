@@ -15,23 +15,23 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Host is the server whose subscriptions they are.
+// A Host is the server that the subscriptions belong to.
 type Host interface {
-	// Type is the event type of that name; false when none is registered.
+	// Type returns the event type with the name. It returns false if no such type is registered.
 	Type(event string) (eventtype.Type, bool)
 
-	// Join makes a subscription a member: it asks OnSubscribe. Leave ends that (SRV-3).
+	// Join calls OnSubscribe for a subscription, and Leave calls OnUnsubscribe (SRV-3).
 	Join(ctx context.Context, sub eventtype.Subscription, a eventtype.Arguments) error
 	Leave(sub eventtype.Subscription, a eventtype.Arguments)
-	// Release ends a membership of a subscription that goes on in another process: nobody is asked.
+	// Release undoes a Join without calling OnUnsubscribe, because the subscription continues in another process.
 	Release(sub eventtype.Subscription, a eventtype.Arguments)
-	// Refused asks the author's hooks again for a live subscription; nil when they let it be (AUTH-2).
-	// Asks reports whether there are any to ask.
+	// Refused calls the author's hooks for a live subscription and returns their refusal, or nil (AUTH-2). Asks
+	// reports whether there are hooks to call.
 	Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error
 	Asks(a eventtype.Arguments) bool
 
-	// Take charges a principal with n bytes, or refuses (CAP-5). Keep charges whatever the bounds say,
-	// and Give takes a charge back.
+	// Take charges n bytes to a principal, or returns an error at the quota (CAP-5). Keep charges even above the
+	// quota, and Give releases a charge.
 	Take(principal string, n int) error
 	Keep(principal string, n int)
 	Give(principal string, n int)
@@ -41,44 +41,44 @@ func identityOf(r *store.Subscription) eventtype.Subscription {
 	return eventtype.Subscription{ID: r.ID, Principal: r.Principal, Event: r.Event, Mode: wire.ModeWebhook}
 }
 
-// Options configure [Subscriptions].
+// Options configures [Subscriptions].
 type Options struct {
 	Host  Host
 	Store Records
 	// Admitted, unless nil, gets the result of each write of a new record.
 	Admitted func(ctx context.Context, err error)
 	Cluster  *Cluster
-	// Durable tells that the store outlives the process.
+	// Durable reports whether the store outlives the process.
 	Durable bool
-	// Guard sends everything; Shutdown closes it.
+	// Guard sends all requests; Shutdown closes it.
 	Guard *netguard.Guard
 	Terms Terms
-	// Grace is how long deliveries are signed with a replaced secret too; negative for not at all
-	// (SUB-5).
+	// Grace is the time that a replaced secret still signs deliveries; negative for none (SUB-5).
 	Grace  time.Duration
 	Quota  Quota
 	Verify verify.Options
-	// Delivery are the engine's; Sender, Ended and Gapped are set here.
+	// Delivery holds the engine's options; New sets Sender, Ended and Gapped.
 	Delivery delivery.Options
-	// Reauthorize is the interval at which the hooks are asked again; 0 or less: never (AUTH-2).
+	// Reauthorize is the interval at which the hooks are called for live subscriptions; 0 or less for never
+	// (AUTH-2).
 	Reauthorize time.Duration
 	Log         *fault.Log
-	// Saved is told how long the store took for progress; nil for nobody.
+	// Saved receives the duration and the error of each write of progress; it may be nil.
 	Saved func(ctx context.Context, took time.Duration, err error)
 }
 
-// A Quota bounds how many subscriptions there are; a negative number is no bound (SUB-8).
+// A Quota bounds the number of subscriptions; a negative number means unbounded (SUB-8).
 type Quota struct{ PerPrincipal, Total int }
 
-// Terms are what a subscriber may be granted until it has to refresh (SUB-6).
+// Terms bounds the time until a subscriber must refresh (SUB-6).
 type Terms struct {
 	Min, Default, Max time.Duration
-	// NoExpiry allows subscriptions without an end.
+	// NoExpiry allows subscriptions without expiry.
 	NoExpiry bool
 }
 
-// Until answers ttlMs (SUB-6): the end of the grant, zero for none. Nothing is ever refused and
-// nothing overflows: the wish is clamped before it is counted in nanoseconds.
+// Until returns the expiry for a ttlMs, or the zero time for no expiry (SUB-6). It accepts every value: it clamps
+// ttlMs before the conversion to nanoseconds, so it cannot overflow.
 func (t *Terms) Until(ms *int64, forever bool, now time.Time) time.Time {
 	ttl := t.Default
 	switch {
@@ -91,12 +91,12 @@ func (t *Terms) Until(ms *int64, forever bool, now time.Time) time.Time {
 	case ms != nil:
 		ttl = min(max(topic.Milliseconds(*ms), t.Min), t.Max)
 	}
-	// The response tells it in milliseconds: what is told is what holds.
+	// The response has milliseconds; the stored expiry must be the same.
 	return now.Add(ttl).Truncate(time.Millisecond)
 }
 
-// grant returns the end of the request's grant: that of the terms, or of the caller's token if the token ends earlier.
-// now is by the store's clock, and tokens expire by this process's.
+// grant returns the expiry of the request's subscription: according to the terms, or the expiry of the caller's
+// token if that is earlier. now is the store's time, but tokens expire by this process's clock.
 func (w *Subscriptions) grant(q *Request, now time.Time) time.Time {
 	until := w.o.Terms.Until(q.TTLMs, q.Forever, now)
 	if q.Expires.IsZero() {

@@ -13,9 +13,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// ownOrphans ends the subscriptions of a shard whose event type no process has registered for a time
-// (EVOL-1), and gives the shard up when this one registers it.
-func (w *Subscriptions) ownOrphans(t Tenure) {
+// ownOrphans ends the subscriptions of a shard whose event type no process has registered for some time (EVOL-1).
+// It gives the shard up when this process registers the type.
+func (w *Subscriptions) ownOrphans(t Ownership) {
 	of := w.orphansOf(t)
 	defer of.giveUp()
 	for pause := time.Duration(0); ; {
@@ -26,7 +26,7 @@ func (w *Subscriptions) ownOrphans(t Tenure) {
 			return
 		case <-time.After(pause):
 		}
-		if w.serves(t.Hold().Shard) {
+		if w.serves(t.ShardFence().Shard) {
 			return
 		}
 		pause = lookPause
@@ -36,13 +36,13 @@ func (w *Subscriptions) ownOrphans(t Tenure) {
 	}
 }
 
-// EndOrphans ends the subscriptions of a shard whose event type is not registered, as a process does that is the only
-// one to serve them, until all have ended or the type is registered.
-func (w *Subscriptions) EndOrphans(t Tenure) {
+// EndOrphans ends the subscriptions of a shard whose event type is not registered, until all have ended or the type
+// is registered. It is for the only process that serves the store.
+func (w *Subscriptions) EndOrphans(t Ownership) {
 	w.background(func() {
 		of := w.orphansOf(t)
 		defer of.giveUp()
-		for !w.serves(t.Hold().Shard) && of.end() != nil {
+		for !w.serves(t.ShardFence().Shard) && of.end() != nil {
 			select {
 			case <-w.ctx.Done():
 				return
@@ -52,7 +52,7 @@ func (w *Subscriptions) EndOrphans(t Tenure) {
 	})
 }
 
-// serves reports whether the shard's event type is registered here, with webhooks, or was taken up.
+// serves reports whether the shard's event type is registered here with webhooks, or the shard has a part here.
 func (w *Subscriptions) serves(of engine.Shard) bool {
 	if w.partOf(of) != nil {
 		return true
@@ -61,26 +61,26 @@ func (w *Subscriptions) serves(of engine.Shard) bool {
 	return ok && et.Current() != nil && et.Current().Webhooks()
 }
 
-// orphans are the subscriptions of a shard whose event type nobody serves.
+// orphans is a shard whose event type no process serves.
 type orphans struct{ *part }
 
-func (w *Subscriptions) orphansOf(t Tenure) orphans {
-	p := &part{w: w, tenure: t, owned: w.store.Owned(t.Hold())}
+func (w *Subscriptions) orphansOf(t Ownership) orphans {
+	p := &part{w: w, ownership: t, owned: w.store.Owned(t.ShardFence())}
 	p.shard = w.engine.NewShard(delivery.ShardOptions{Store: p.owned, Fenced: t.Fenced, May: t.Valid})
 	return orphans{p}
 }
 
 func (o orphans) giveUp() {
-	if o.tenure.Valid() {
-		_ = o.shard.Drain(o.tenure.Context()) // nothing is kept of it
+	if o.ownership.Valid() {
+		_ = o.shard.Drain(o.ownership.Context()) // it has no progress to store
 	} else {
 		o.shard.Drop()
 	}
 }
 
-// end ends all that there are. A failure is logged.
+// end ends all subscriptions of the shard. It logs and returns a failure.
 func (o orphans) end() error {
-	ctx, of := o.tenure.Context(), o.tenure.Hold().Shard
+	ctx, of := o.ownership.Context(), o.ownership.ShardFence().Shard
 	for after := ""; ; {
 		page, err := o.owned.Subscriptions(ctx, after, loadPage)
 		for i := 0; i < len(page) && err == nil; i++ {
@@ -115,14 +115,14 @@ func (o orphans) endOne(ctx context.Context, id string) error {
 	default:
 		err = o.w.endRecord(ctx, o.part, &r, o.w.orphaned(r.Event))
 	}
-	o.w.Changed(r.ID, inShard(&r)) // the type may be taken up by now
+	o.w.Changed(r.ID, inShard(&r)) // the type may be registered by now
 	if errors.Is(err, errAgain) {
-		return nil // it was refreshed at this moment, and is looked at again
+		return nil // it was just refreshed; Changed reads it again
 	}
 	return err
 }
 
-// orphaned is what a subscription ends with whose event type nobody serves by webhook.
+// orphaned returns the error that ends a subscription whose event type no process serves by webhook.
 func (w *Subscriptions) orphaned(event string) *events.Error {
 	if et, ok := w.host.Type(event); ok && et.Current() != nil {
 		return fault.UnsupportedMode(wire.ModeWebhook)
@@ -130,12 +130,12 @@ func (w *Subscriptions) orphaned(event string) *events.Error {
 	return fault.NotFound("event")
 }
 
-// Review ends the subscriptions that no build understands any more (REP-16, EVOL-2).
+// Review ends the subscriptions that no running build can serve (REP-16, EVOL-2).
 func (w *Subscriptions) Review(et eventtype.Type) {
 	if w == nil {
 		return
 	}
-	// The store may be asked for each schema, so no lock is held meanwhile.
+	// Obsolete may query the store for each schema, so no lock is held here.
 	schemas := map[string]*events.Error{}
 	w.eachOf(et, func(_ *part, _ *Live, _, schema string) { schemas[schema] = nil })
 	for s := range schemas {
@@ -161,8 +161,8 @@ func (w *Subscriptions) Review(et eventtype.Type) {
 	}
 }
 
-// eachOf calls f, under the lock, for the subscriptions to a type with their schemas: for those that are live, and without
-// h for those that are left to other builds.
+// eachOf calls f, under the lock, for each subscription to a type with its schema. h is nil for subscriptions that
+// are left to other builds.
 func (w *Subscriptions) eachOf(et eventtype.Type, f func(p *part, h *Live, id, schema string)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,7 +179,7 @@ func (w *Subscriptions) eachOf(et eventtype.Type, f func(p *part, h *Live, id, s
 	}
 }
 
-// endLeft ends a record that was left to other builds, of which none is there any more.
+// endLeft ends a record that was left to other builds once no such build is running.
 func (w *Subscriptions) endLeft(p *part, id string, obsolete map[string]*events.Error) {
 	unlock, err := w.keys.Lock(w.ctx, id)
 	if err != nil {
@@ -194,7 +194,7 @@ func (w *Subscriptions) endLeft(p *part, id string, obsolete map[string]*events.
 	if ok {
 		e := obsolete[r.Schema]
 		if e == nil {
-			return // it was refreshed at another build meanwhile
+			return // another build refreshed it meanwhile
 		}
 		if err := w.endRecord(w.ctx, p, &r, e); err != nil && !p.lost(err) {
 			w.o.Log.Internal(w.ctx, "ending webhook subscription "+id, err)

@@ -8,29 +8,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A heldTenure notes whether it was fenced.
-type heldTenure struct{ fenced int }
+// A heldOwnership notes whether it was fenced.
+type heldOwnership struct{ fenced int }
 
-func (t *heldTenure) Hold() engine.Hold {
-	return engine.Hold{Shard: engine.Shard{Topic: "e", Number: 1}, Fence: 7}
+func (t *heldOwnership) ShardFence() engine.ShardFence {
+	return engine.ShardFence{Shard: engine.Shard{Topic: "e", Number: 1}, Fence: 7}
 }
-func (t *heldTenure) Context() context.Context  { return context.Background() }
-func (t *heldTenure) Draining() <-chan struct{} { return nil }
-func (t *heldTenure) Valid() bool               { return t.fenced == 0 }
-func (t *heldTenure) Fenced()                   { t.fenced++ }
-
-// failingOrders cannot be marked.
-type failingOrders struct {
-	Orders
-	err error
-}
-
-func (o failingOrders) Mark(context.Context, engine.Owned, bool) error { return o.err }
+func (t *heldOwnership) Context() context.Context  { return context.Background() }
+func (t *heldOwnership) Draining() <-chan struct{} { return nil }
+func (t *heldOwnership) Valid() bool               { return t.fenced == 0 }
+func (t *heldOwnership) Fenced()                   { t.fenced++ }
 
 // failingOwned is what an owner writes with, and all fails.
 type failingOwned struct {
@@ -41,6 +35,8 @@ type failingOwned struct {
 func (s failingOwned) PutSubscription(context.Context, store.Subscription) (uint64, error) {
 	return 0, s.err
 }
+
+func (s failingOwned) SaveMark(context.Context, string, store.Position) error { return s.err }
 
 // storedOne has one record.
 type storedOne struct {
@@ -71,8 +67,8 @@ func TestREP7AFenceEndsThePart(t *testing.T) {
 				}
 			},
 			"a mark": func(p *part) {
-				p.orders = failingOrders{err: err}
-				p.mark(true)
+				p.owned, p.gaps = failingOwned{err: err}, time.Now()
+				p.mark()
 			},
 			"a lapse": func(p *part) {
 				r := store.Subscription{ID: "s", Event: "e", Generation: 3, ExpiresAt: time.Now().Add(-time.Second)}
@@ -82,13 +78,13 @@ func TestREP7AFenceEndsThePart(t *testing.T) {
 				}
 			},
 		} {
-			tenure := &heldTenure{}
-			w := new(Subscriptions)
+			ownership := &heldOwnership{}
+			w := &Subscriptions{cluster: &Cluster{Standing: func(context.Context) (Standing, error) { return Standing{}, nil }}}
 			w.o.Log = &fault.Log{Logger: slog.New(slog.DiscardHandler)}
-			p := &part{w: w, tenure: tenure}
+			p := &part{w: w, ownership: ownership, whole: true}
 			write(p)
-			if (tenure.fenced > 0) != fenced {
-				t.Errorf("%s that fails with %q: fenced %d times", what, err, tenure.fenced)
+			if (ownership.fenced > 0) != fenced {
+				t.Errorf("%s that fails with %q: fenced %d times", what, err, ownership.fenced)
 			}
 		}
 	}
@@ -132,6 +128,50 @@ func TestREP12LostAnswerToAnAdmission(t *testing.T) {
 			}
 			if err == nil && r.Revision != 9 {
 				t.Errorf("revision %d", r.Revision)
+			}
+		})
+	}
+}
+
+// SRV-8: a record that was read before an action was stored begins nothing, and forgets nothing that was begun.
+func TestSRV8PerformOfAnOlderRecord(t *testing.T) {
+	begun := map[uint64]chan struct{}{1: make(chan struct{})}
+	h := &Live{actions: begun}
+	if tried := new(Subscriptions).perform(h, nil); tried != nil || len(h.actions) != 1 {
+		t.Errorf("%v, %v", tried, h.actions)
+	}
+}
+
+// SRV-8: who waits for an action learns that it was done although newer ones have taken its place while an older one is
+// pending, and that the subscription has ended although another one has begun since.
+func TestSRV8AwaitWhatHasLeftTheRecord(t *testing.T) {
+	guard, err := netguard.New(netguard.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guard.Close()
+	at := time.Now()
+	for name, c := range map[string]struct {
+		created time.Time
+		kind    store.ActionKind
+		there   bool
+		gone    bool // the error is NotFound
+	}{
+		"done and dropped":         {at.Add(-time.Hour), store.ActionGap, true, false},
+		"ended":                    {at, store.ActionEnd, false, false},
+		"ended and begun again":    {at.Add(time.Second), store.ActionEnd, true, false},
+		"of the one that was gone": {at.Add(time.Second), store.ActionGap, true, true},
+		"of one that is gone":      {at, store.ActionGap, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &storedOne{there: c.there}
+			if c.there {
+				s.r = store.Subscription{ID: "s", CreatedAt: c.created, Actions: []store.Action{{Number: 1, At: at.Add(time.Minute)}, {Number: 18, At: at.Add(time.Minute)}}}
+			}
+			w := &Subscriptions{store: s, guard: guard}
+			err := w.await(t.Context(), "s", &store.Action{Number: 2, Kind: c.kind, At: at}, nil)
+			if (err != nil) != c.gone || c.gone && !errors.Is(err, events.ErrNotFound) {
+				t.Error(err)
 			}
 		})
 	}

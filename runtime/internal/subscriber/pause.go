@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// SetPaused stores that an operator holds a subscription back, or does no longer, and tells the engine.
+// SetPaused stores that an operator paused or resumed a subscription, and notifies the engine.
 func (w *Subscriptions) SetPaused(ctx context.Context, id string, paused bool) error {
 	unlock, err := w.keys.Lock(ctx, id)
 	if err != nil {

@@ -20,7 +20,7 @@ type markedOne struct {
 	between func(*storedOne)
 }
 
-func (s *markedOne) Owned(engine.Hold) engine.Owned { return markedOwned{s: s} }
+func (s *markedOne) Owned(engine.ShardFence) engine.Owned { return markedOwned{s: s} }
 
 type markedOwned struct {
 	engine.Owned

@@ -16,21 +16,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// A boundReader is a webhook subscription's place in its log or feed, as the delivery engine wants
-// it.
+// A boundReader reads the log or feed of a webhook subscription for the delivery engine.
 type boundReader interface {
 	delivery.Reader
-	// arguments are those under the present definition; false when the type is gone.
+	// arguments returns the arguments under the current definition. It returns false if the type is gone.
 	arguments() (eventtype.Arguments, bool)
-	// latest are the last ones that arguments returned.
+	// latest returns the last result of arguments.
 	latest() eventtype.Arguments
-	// attach tells the handle that is to be woken.
+	// attach sets the handle to wake.
 	attach(h *delivery.Handle)
 }
 
 // A wakeup wakes the subscription's handle.
 type wakeup struct {
-	handle *delivery.Handle // set before anything reads or parks
+	handle *delivery.Handle // set before the first Read or Park
 }
 
 // Ring implements [topic.Bell].
@@ -38,8 +37,8 @@ func (b *wakeup) Ring() { b.handle.Wake() }
 
 func (b *wakeup) attach(h *delivery.Handle) { b.handle = h }
 
-// A binding is a subscription's arguments, taken over to the type's present definition when that
-// has changed additively (EVOL-3).
+// A binding holds a subscription's arguments and converts them to the type's current definition after an additive
+// change (EVOL-3).
 type binding struct {
 	et    eventtype.Type
 	bound atomic.Pointer[eventtype.Arguments]
@@ -55,7 +54,7 @@ func (b *binding) arguments() (a eventtype.Arguments, ok bool) {
 	}
 	next, err := eventtype.Reparse(d, a.JSON)
 	if err != nil {
-		return eventtype.Arguments{}, false // redefine ends the subscription
+		return eventtype.Arguments{}, false // Redefined ends the subscription
 	}
 	b.bound.Store(&next)
 	return next, true
@@ -63,7 +62,7 @@ func (b *binding) arguments() (a eventtype.Arguments, ok bool) {
 
 func (b *binding) latest() eventtype.Arguments { return *b.bound.Load() }
 
-// A logReader reads the type's own log for a webhook subscription.
+// A logReader reads the type's log for a webhook subscription.
 type logReader struct {
 	binding
 	wakeup
@@ -85,7 +84,7 @@ func (w *Subscriptions) newLogReader(et eventtype.Type, sub eventtype.Subscripti
 func (r *logReader) Read(ctx context.Context, after store.Position, limit int) (delivery.Found, error) {
 	a, ok := r.arguments()
 	if !ok {
-		return delivery.Found{}, errUnread // it ends, or is given to a process that serves it
+		return delivery.Found{}, errUnread // it ends, or moves to a process that serves it
 	}
 	at := r.reader.Topic().Reader(a.Arguments, r.id, nil, after)
 	p, err := at.Next(hook.WithPrincipal(ctx, r.principal), nil, topic.Batch(limit))
@@ -97,13 +96,13 @@ func (r *logReader) Read(ctx context.Context, after store.Position, limit int) (
 		f.Items = append(f.Items, deliveryItem(r.w, p.Out[i].Entry().Position, &p.Out[i]))
 	}
 	if p.Gap && len(f.Items) > 0 {
-		// What was found before the gap comes first; the gap is met again after it.
+		// Return the occurrences before the gap first; the next Read finds the gap.
 		f.Gap, f.Upto = false, f.Items[len(f.Items)-1].Position
 	}
 	return f, nil
 }
 
-// errUnread keeps what a subscription has not read from counting as of no concern.
+// errUnread prevents entries that a subscription has not read from being counted as not matching.
 var errUnread = errors.New("the event type as registered here cannot serve the subscription")
 
 // Park implements [delivery.Reader].
@@ -126,7 +125,7 @@ func (r *logReader) Cursor(p store.Position) *string {
 // Close implements [delivery.Reader].
 func (r *logReader) Close() { r.reader.Close() }
 
-// cursorText reads a cursor that is JSON; nil for null.
+// cursorText decodes a cursor from JSON; null yields nil.
 func cursorText(cursor []byte) *string {
 	var s *string
 	if json.Unmarshal(cursor, &s) != nil {
@@ -135,8 +134,8 @@ func cursorText(cursor []byte) *string {
 	return s
 }
 
-// deliveryItem is an outcome as the engine sends it. What cannot be sent is the author's to hear of
-// (OCC-4).
+// deliveryItem converts an outcome to the engine's form. It logs the error of an occurrence that cannot be sent,
+// for the author (OCC-4).
 func deliveryItem(w *Subscriptions, at store.Position, o *topic.Outcome) delivery.Item {
 	it := delivery.Item{Position: at, EventID: o.Entry().EventID}
 	if o.Err() != nil {
@@ -154,7 +153,7 @@ func deliveryItem(w *Subscriptions, at store.Position, o *topic.Outcome) deliver
 	return it
 }
 
-// An endedReader is the reader of a subscription that only gets its terminated envelope.
+// An endedReader is the reader of a subscription that only gets its terminated envelope. It reads nothing.
 type endedReader struct{}
 
 func (endedReader) Read(_ context.Context, after store.Position, _ int) (delivery.Found, error) {

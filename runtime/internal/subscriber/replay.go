@@ -17,16 +17,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// ReplayTime bounds how long [Subscriptions.Replay] waits for a check.
+// ReplayTime bounds the wait of an ActionReplay for a check.
 const ReplayTime = 10 * time.Second
 
-// Replay goes back to the cursor, never past what is unsettled, and delivers up to a position again, 0 for no end. After an
-// error the subscription goes on where it was.
-func (w *Subscriptions) Replay(ctx context.Context, id, cursor string, last store.Position) error {
-	h, err := w.Reach(ctx, id)
-	if err != nil {
-		return err
-	}
+// replay goes back to the cursor, but never skips unsettled occurrences, and delivers again up to the position
+// last, or without end if last is 0. After an error the subscription continues where it was.
+func (w *Subscriptions) replay(ctx context.Context, h *Live, cursor string, last store.Position) error {
 	a, ok := h.reader.arguments()
 	if !ok {
 		return fault.NotFound("event")
@@ -43,25 +39,25 @@ func (w *Subscriptions) Replay(ctx context.Context, id, cursor string, last stor
 	}
 }
 
-// NoReplay says why a type's occurrences cannot be replayed and why it has no gaps (CUR-7).
+// NoReplay returns the error for a replay or gap of a type without replay (CUR-7).
 func NoReplay(event string) error {
 	return fmt.Errorf("event type %s has no replay, so there is nothing to replay and no gap to report: %w",
 		event, events.NewError(wire.Unsupported, map[string]string{"feature": "replay"}))
 }
 
-// endless says why a replay of what a check finds has no end.
+// endless returns the error for a replay of a check with an end.
 func endless(event string) error {
 	return fmt.Errorf("the source of event type %s is a check, so a replay always runs to the present: %w",
 		event, events.NewError(wire.Unsupported, map[string]string{"feature": "until"}))
 }
 
-// badCursor is an operator's cursor that no subscription could ever have got from this place.
+// badCursor returns the error for an operator's cursor that the subscription cannot have received.
 func badCursor(cursor, why string) error {
 	return events.Invalid(events.FieldError{Message: fmt.Sprintf("the cursor of %d bytes %s", len(cursor), why)})
 }
 
-// checkCursor refuses a cursor that is none of the subscription's. What retention has dropped, and
-// what an earlier life of a memory log has given out, is one all the same.
+// checkCursor refuses a cursor that does not belong to the subscription. A cursor of an evicted entry, or of an
+// earlier life of a memory log, is accepted.
 func (w *Subscriptions) checkCursor(ctx context.Context, et eventtype.Type, principal string, a eventtype.Arguments, cursor string) error {
 	c, err := wire.ParseCursor(cursor)
 	d := a.Def
@@ -97,8 +93,7 @@ func (w *Subscriptions) checkCursor(ctx context.Context, et eventtype.Type, prin
 	return nil
 }
 
-// CheckReplay is what [Subscriptions.Replay] refuses at once, for a record whose subscription lives in
-// another process.
+// CheckReplay makes the immediate checks of an ActionReplay for a subscription that another process delivers to.
 func (w *Subscriptions) CheckReplay(ctx context.Context, r *store.Subscription, cursor string, last store.Position) error {
 	et, ok := w.host.Type(r.Event)
 	if !ok || et.Current() == nil {
@@ -106,7 +101,7 @@ func (w *Subscriptions) CheckReplay(ctx context.Context, r *store.Subscription, 
 	}
 	a, err := eventtype.Reparse(et.Current(), r.Arguments)
 	if err != nil {
-		return fault.NotFound("event") // as this process knows it
+		return fault.NotFound("event") // not registered in this process
 	}
 	if a.Def.Kernel().NoReplay {
 		return NoReplay(r.Event)
@@ -117,7 +112,7 @@ func (w *Subscriptions) CheckReplay(ctx context.Context, r *store.Subscription, 
 	return w.checkCursor(ctx, et, r.Principal, a, cursor)
 }
 
-// rewind replays from the type's own log.
+// rewind replays from the type's log.
 func (w *Subscriptions) rewind(ctx context.Context, h *Live, a eventtype.Arguments, cursor string, last store.Position) error {
 	unlock, err := w.keys.Lock(ctx, h.ID)
 	if err != nil {
@@ -144,10 +139,9 @@ func (w *Subscriptions) rewind(ctx context.Context, h *Live, a eventtype.Argumen
 	return nil
 }
 
-// restart replays from a check. What a check found is numbered for one life of its reader, so a
-// new reader takes the place of the old one. It is opened first, within a bounded time and without
-// the key: a check that hangs holds up nobody, and the feed that both share stays in use
-// throughout.
+// restart replays from a check. The numbers of a check's occurrences are only valid for one reader, so a new reader
+// replaces the old one. It is opened first, within a bounded time and without holding the key: a hanging check does
+// not block others, and the feed that both readers share stays in use.
 func (w *Subscriptions) restart(ctx context.Context, h *Live, a eventtype.Arguments, cursor string) error {
 	if err := w.checkCursor(ctx, h.Type, h.Principal, a, cursor); err != nil {
 		return err
@@ -175,10 +169,10 @@ func (w *Subscriptions) restart(ctx context.Context, h *Live, a eventtype.Argume
 	return nil
 }
 
-var errReplayTime = fmt.Errorf("the check has not answered within %s: %w", ReplayTime, events.Upstream(""))
+var errReplayTime = fmt.Errorf("the check did not return within %s: %w", ReplayTime, events.Upstream(""))
 
-// replace puts a subscription with another reader in the place of h: another life of the same one,
-// for which its members need not be asked. After an error h goes on.
+// replace replaces h with another life of the same subscription that has a new reader. The hooks are not called.
+// After an error h continues.
 func (w *Subscriptions) replace(ctx context.Context, h *Live, reader boundReader, cursor string) (*Live, error) {
 	unlock, err := w.keys.Lock(ctx, h.ID)
 	if err != nil {
@@ -189,7 +183,7 @@ func (w *Subscriptions) replace(ctx context.Context, h *Live, reader boundReader
 		return nil, fault.NotFound("subscription")
 	}
 	records := h.part.owned
-	old, r, err := w.anew(ctx, records, h.ID, cursor)
+	old, r, err := w.newLife(ctx, records, h.ID, cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +191,7 @@ func (w *Subscriptions) replace(ctx context.Context, h *Live, reader boundReader
 		charge: h.charge, reader: reader}
 	next.Handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: reader, Shard: h.part.shard, Begin: reader.attach})
 	if err == nil && !w.succeed(h, next) {
-		// It was ended meanwhile, for which nobody needs the key.
+		// It was ended meanwhile, which does not require the key.
 		next.Handle.Remove()
 		w.undo(&r)
 		return nil, errGone
@@ -212,9 +206,9 @@ func (w *Subscriptions) replace(ctx context.Context, h *Live, reader boundReader
 	return next, nil
 }
 
-// anew stores the record of another life, which begins at the cursor. It takes over what another process
-// has changed meanwhile, such as a secret.
-func (w *Subscriptions) anew(ctx context.Context, records engine.Owned, id, cursor string) (old, r store.Subscription, err error) {
+// newLife stores the record of a new life, which begins at the cursor. It keeps concurrent changes of other processes,
+// such as a new secret.
+func (w *Subscriptions) newLife(ctx context.Context, records engine.Owned, id, cursor string) (old, r store.Subscription, err error) {
 	for range maxRounds {
 		var ok bool
 		if old, ok, err = w.store.Subscription(ctx, id); err != nil || !ok {
@@ -233,29 +227,29 @@ func (w *Subscriptions) anew(ctx context.Context, records engine.Owned, id, curs
 	return old, r, err
 }
 
-// putBack makes the store have the earlier life again, whose deliveries go on.
+// putBack restores the record of the earlier life, whose deliveries continue.
 func (w *Subscriptions) putBack(records engine.Owned, r, old *store.Subscription) {
 	ctx, cancel := finishing()
 	defer cancel()
 	old.Revision = r.Revision
 	_, err := records.PutSubscription(ctx, *old)
 	if errors.Is(err, store.ErrConflict) {
-		w.Changed(old.ID, inShard(old)) // another process has changed it meanwhile
+		w.Changed(old.ID, inShard(old)) // another process changed it meanwhile
 		return
 	}
 	if err != nil && !errors.Is(err, store.ErrClosed) {
-		w.o.Log.Internal(ctx, "putting back webhook subscription "+r.ID, err)
+		w.o.Log.Internal(ctx, "restoring the record of webhook subscription "+r.ID, err)
 	}
 }
 
-// succeed makes next live in the place of h; false when h is not live any more.
+// succeed replaces h with next as the live subscription. It returns false if h is no longer live.
 func (w *Subscriptions) succeed(h, next *Live) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byID[h.ID] != h {
 		return false
 	}
-	next.dialect, next.refreshed, next.schema = h.dialect, h.refreshed, h.schema
+	next.dialect, next.refreshed, next.schema, next.actions = h.dialect, h.refreshed, h.schema, h.actions
 	h.next = next
 	w.byID[h.ID] = next
 	delete(h.part.live, h)
@@ -263,7 +257,7 @@ func (w *Subscriptions) succeed(h, next *Live) bool {
 	return true
 }
 
-// latest is the present life of a subscription that somebody has found earlier.
+// latest returns the current life of a subscription.
 func (w *Subscriptions) latest(h *Live) *Live {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -273,5 +267,5 @@ func (w *Subscriptions) latest(h *Live) *Live {
 	return h
 }
 
-// Gap tells the subscription, or its later life, that occurrences may be missing (HOOK-7).
+// Gap signals to the subscription, or to its current life, that occurrences may be missing (HOOK-7).
 func (w *Subscriptions) Gap(h *Live) { w.latest(h).Handle.Gap() }

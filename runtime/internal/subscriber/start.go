@@ -11,22 +11,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A seat is where a subscription is started.
+// A seat describes how a subscription is started.
 type seat struct {
 	part *part
-	hold time.Time // nothing is delivered before
-	// moved: the record is stored with progress of another epoch of the log.
+	hold time.Time // earliest delivery
+	// moved is true if the stored progress belongs to another epoch of the log.
 	moved bool
-	// fresh tells that it was asked for just now although its record is stored.
+	// fresh is true for a new subscription, false for a restored one.
 	fresh bool
-	// lost tells that what the record has come to is not in its log any more.
+	// lost is true if the position of the stored progress is no longer in the log.
 	lost bool
-	// answered is how long the endpoint took for its challenge, 0 without a challenge.
+	// answered is the time the endpoint took for its challenge; 0 without a challenge.
 	answered time.Duration
 }
 
-// start hands a subscription whose record is stored to the engine. truncated tells that a check could not go on
-// from cursor. The caller holds the key and is a member. Nothing is delivered before the seat's hold.
+// start passes a subscription whose record is stored to the engine. truncated reports whether a check could not
+// continue from cursor. The caller holds the key and has called Join. The engine delivers nothing before at.hold.
 func (w *Subscriptions) start(ctx context.Context, et eventtype.Type, a eventtype.Arguments, r store.Subscription, cursor string, at seat) (h *Live, truncated bool, err error) {
 	sub := identityOf(&r)
 	h = &Live{ID: r.ID, Principal: r.Principal, Type: et, Generation: r.Generation, charge: w.charge(a),
@@ -38,9 +38,9 @@ func (w *Subscriptions) start(ctx context.Context, et eventtype.Type, a eventtyp
 	} else {
 		h.reader = w.newLogReader(et, sub, a)
 	}
-	// The response tells a caller that has just asked.
+	// The response reports the gap to a new subscriber.
 	if at.lost = (at.lost || truncated) && !at.fresh; at.lost {
-		// Before anything moves past the gap (D7): after a crash the next owner does not see it any more.
+		// Store the gap before progress moves past it (D7): otherwise the next owner would not see it after a crash.
 		if err := w.noteGap(ctx, r.ID, r.Generation, at.part); err != nil {
 			h.reader.Close()
 			return nil, false, err
@@ -50,8 +50,12 @@ func (w *Subscriptions) start(ctx context.Context, et eventtype.Type, a eventtyp
 	w.mu.Lock()
 	log := at.part.log
 	w.mu.Unlock()
-	h.Handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: h.reader, Log: log, Shard: at.part.shard,
-		Moved: at.moved, Begin: h.reader.attach, Hold: at.hold, Gap: at.lost, Answered: at.answered})
+	entry := delivery.Entry{Subscription: r, Reader: h.reader, Log: log, Shard: at.part.shard,
+		Moved: at.moved, Begin: h.reader.attach, Hold: at.hold, Gap: at.lost, Answered: at.answered}
+	if begun := lastReplay(&r); begun != nil && log != nil && !at.moved {
+		entry.Replay = &delivery.Replay{By: begun.Actor, Last: begun.Last, Settled: begun.Settled}
+	}
+	h.Handle, err = w.engine.Add(ctx, entry)
 	if err != nil {
 		h.reader.Close()
 		return nil, false, err
@@ -60,14 +64,14 @@ func (w *Subscriptions) start(ctx context.Context, et eventtype.Type, a eventtyp
 		h.Handle.Remove()
 		return nil, false, delivery.ErrClosed
 	}
-	if at.fresh { // of a shard there may be many
+	if at.fresh { // a restored shard may have many
 		w.tell(ctx, "webhook subscription begins", h)
 	}
 	w.catchUp(h)
 	return h, truncated, nil
 }
 
-// catchUp ends a subscription whose type was changed while nobody could see it.
+// catchUp ends a subscription whose type changed before the subscription was live.
 func (w *Subscriptions) catchUp(h *Live) {
 	w.mu.Lock()
 	schema := h.schema
@@ -79,16 +83,16 @@ func (w *Subscriptions) catchUp(h *Live) {
 	}
 }
 
-// undo takes a record back whose subscription could not begin, also when the caller has gone.
+// undo deletes the record of a subscription that could not start, even if the caller's context has ended.
 func (w *Subscriptions) undo(r *store.Subscription) {
 	ctx, cancel := finishing()
 	defer cancel()
 	if err := w.store.DeleteSubscription(ctx, r.ID, r.Generation); err != nil {
-		w.o.Log.Internal(ctx, "taking back webhook subscription "+r.ID, err)
+		w.o.Log.Internal(ctx, "deleting the record of webhook subscription "+r.ID, err)
 	}
 }
 
-// tell tells the operator of a subscription: its id and event, never a secret, URL or payload.
+// tell logs a message about a subscription with its id and event, never a secret, URL or payload.
 func (w *Subscriptions) tell(ctx context.Context, message string, h *Live, more ...slog.Attr) {
 	attrs := append([]slog.Attr{slog.String("subscription", h.ID), slog.String("event", h.Type.Name())}, more...)
 	w.o.Log.Logger.LogAttrs(ctx, slog.LevelInfo, "mcp events: "+message, attrs...)

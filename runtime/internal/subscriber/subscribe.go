@@ -2,266 +2,470 @@ package subscriber
 
 import (
 	"context"
-	"encoding/json"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
-	"net/url"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// A Request is one events/subscribe.
-type Request struct {
-	Type eventtype.Type
-	Args eventtype.Arguments
-	Sub  eventtype.Subscription
-	// URL is RawURL parsed. RawURL is what the subscription's key is made of (SUB-4).
-	URL     *url.URL
-	RawURL  string
-	Secret  webhook.Secret
-	Dialect wire.Dialect
-	Replay  topic.Replay
-	Head    store.Position // of the log when the request arrived
-	// TTLMs is the wish for the time until the next refresh, nil for none; Forever asks for no expiry.
-	TTLMs   *int64
-	Forever bool
-	// Expires ends the grant before its time: it is when the caller's token expires; zero for never.
-	Expires time.Time
-	// Reply calls f when the response has been written; false when nobody will tell. Nil: the carrier
-	// never does.
-	Reply func(f func()) bool
-}
+// Any process that serves the store can handle the requests in this file (REP-11). It changes the record first,
+// then notifies the owner, then answers the caller. If this process's lease is still valid after the change, it is
+// the owner: no other process can have owned the shard in between.
 
-// secretReason is what a caller is told of its secret.
-func secretReason(err error) string {
-	var e *webhook.SecretError
-	if errors.As(err, &e) {
-		return e.Reason
-	}
-	return "is not valid"
-}
+// errAgain means that another process changed a record during a request.
+var errAgain = errors.New("the subscription was changed by another process")
 
-// Read fills in arguments, url and secret, and reports all that is wrong with their form at once. The
-// lookup of the url's host comes last (SUB-3).
-func (w *Subscriptions) Read(ctx context.Context, q *Request, d eventtype.Definition, p *wire.SubscribeParams) error {
-	var faults []events.FieldError
-	var err error
-	if q.Args, err = w.parse(ctx, hook.Principal(ctx), d, p); err != nil {
-		var e *events.Error
-		var data wire.FieldErrors
-		if !errors.As(err, &e) || json.Unmarshal(e.Data, &data) != nil {
-			return err
-		}
-		faults = append(faults, data.Errors...)
-	}
-	if q.URL, err = w.guard.ParseURL(p.Delivery.URL); err != nil {
-		faults = append(faults, urlFault(err))
-	}
-	if q.Secret, err = webhook.ParseSecret(p.Delivery.Secret); err != nil {
-		faults = append(faults, events.FieldError{Path: "/delivery/secret", Message: secretReason(err)})
-	}
-	if len(faults) > 0 {
-		return events.Invalid(faults...)
-	}
-	if w.verifier.Allows(q.URL) {
-		return nil
-	}
-	if _, err := w.guard.CheckURL(ctx, p.Delivery.URL); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return events.Invalid(urlFault(err))
-	}
-	return nil
-}
+// maxRounds bounds the retries of a request that conflicts with another one.
+const maxRounds = 8
 
-// parse reads the arguments of a subscribe. Those of a subscription that is there already were
-// accepted before, and stay so when it is refreshed (CAP-5).
-func (w *Subscriptions) parse(ctx context.Context, principal string, d eventtype.Definition, p *wire.SubscribeParams) (eventtype.Arguments, error) {
-	a, err := eventtype.Parse(d, p.Arguments)
-	if err == nil {
-		return a, nil
-	}
-	canonical, invalid := wire.Canonical(p.Arguments)
-	if invalid != nil {
-		return eventtype.Arguments{}, err
-	}
-	id := wire.SubscriptionID(wire.ModeWebhook, principal, p.Delivery.URL, p.Name, canonical)
-	if w.Get(id) == nil && !w.isStored(ctx, id) {
-		return eventtype.Arguments{}, err
-	}
-	if a, invalid = eventtype.Reparse(d, p.Arguments); invalid != nil {
-		return eventtype.Arguments{}, err
-	}
-	return a, nil
-}
-
-// isStored reports whether there is a subscription of the id, which may live in another process.
-func (w *Subscriptions) isStored(ctx context.Context, id string) bool {
-	r, ok, err := w.store.Subscription(ctx, id)
-	return err == nil && ok && !Lapsed(&r, w.Now())
-}
-
-func urlFault(err error) events.FieldError {
-	reason := "cannot be used"
-	var e *netguard.URLError
-	if errors.As(err, &e) {
-		reason = e.Reason
-	}
-	return events.FieldError{Path: "/delivery/url", Message: reason}
-}
-
-// A Result is the result of events/subscribe (SUB-1).
-type Result struct {
-	ResultType     string          `json:"resultType,omitempty"`
-	ID             string          `json:"id"`
-	RefreshBefore  *string         `json:"refreshBefore"`
-	Cursor         *string         `json:"cursor"`
-	Truncated      bool            `json:"truncated"`
-	DeliveryStatus *DeliveryStatus `json:"deliveryStatus,omitempty"`
-}
-
-// A DeliveryStatus describes the state that a refresh found (HOOK-8).
-type DeliveryStatus struct {
-	Active         bool           `json:"active"`
-	LastDeliveryAt *string        `json:"lastDeliveryAt"`
-	LastError      *wire.Category `json:"lastError"`
-	FailedSince    *string        `json:"failedSince,omitempty"`
-	Throttled      bool           `json:"throttled,omitempty"`
-	RetryAfterMs   int64          `json:"retryAfterMs,omitempty"`
-}
-
-func statusOf(s delivery.Status) *DeliveryStatus {
-	d := &DeliveryStatus{Active: s.Active, LastDeliveryAt: instant(s.LastDeliveryAt), FailedSince: instant(s.FailedSince),
-		Throttled: s.Throttled, RetryAfterMs: s.RetryAfter.Milliseconds()}
-	if s.LastError != "" {
-		d.LastError = &s.LastError
-	}
-	return d
-}
-
-// instant is a time on the wire; nil for none.
-func instant(t time.Time) *string {
-	if t.IsZero() {
-		return nil
-	}
-	text := t.UTC().Format(time.RFC3339Nano)
-	return &text
-}
-
-// Lapsed reports whether the record's time is over (SUB-5).
-func Lapsed(r *store.Subscription, now time.Time) bool {
-	return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt)
-}
-
-// verifyRefresh asks for proof that the endpoint, with the keys as they will be, is the subscriber's (VER-2).
-func (w *Subscriptions) verifyRefresh(ctx context.Context, q *Request, known *store.Subscription) error {
-	keys, err := ring.Of(known.Secrets)
+// Subscribe refreshes the subscription of the key or creates it. After an error, an existing subscription is
+// unchanged and a new one does not exist (ERR-2).
+func (w *Subscriptions) Subscribe(ctx context.Context, q *Request) (*Result, error) {
+	unlock, err := w.keys.Lock(ctx, q.Sub.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = w.verifier.Verify(ctx, &verify.Candidate{
-		Pair: verify.Pair{Principal: q.Sub.Principal, URL: q.RawURL}, ID: q.Sub.ID, At: q.URL,
-		Ring: keys.Rotate(q.Secret, w.Now(), w.o.Grace), Live: func() bool { return true },
-	})
+	defer unlock()
+	for range maxRounds {
+		var res *Result
+		known, ok, err := w.find(ctx, q.Sub.ID)
+		switch {
+		case err != nil:
+		case ok:
+			res, err = w.refresh(ctx, q, &known)
+		default:
+			res, err = w.begin(ctx, q, &known)
+		}
+		if !errors.Is(err, errAgain) {
+			return res, err
+		}
+	}
+	return nil, fault.Typed(errAgain)
+}
+
+// find returns the record of the id. ok is false if the record does not exist or has expired. If this process has
+// to restore the subscription, find restores it first. The caller holds the key.
+func (w *Subscriptions) find(ctx context.Context, id string) (r store.Subscription, ok bool, err error) {
+	if r, ok, err = w.store.Subscription(ctx, id); err != nil {
+		return r, false, err
+	}
+	h, over := w.Get(id), !ok || Lapsed(&r, w.Now())
+	switch {
+	case h != nil && over:
+		w.delist(h)
+		h.Handle.Detach() // another process may have refreshed it
+		if ok {
+			if err := h.part.deleteLapsed(ctx, &r); err != nil && !errors.Is(err, errAgain) && !h.part.lost(err) {
+				w.o.Log.Internal(ctx, "deleting webhook subscription "+id, err)
+			}
+		}
+		w.leave(h)
+		return r, false, errAgain
+	case over || h != nil:
+		return r, !over, nil
+	}
+	p := w.partOf(inShard(&r))
+	if p == nil || !p.waits(&r) {
+		return r, true, nil
+	}
+	if err := w.reconcile(ctx, id, &r); err != nil && !errors.Is(err, errPartClosed) {
+		return r, true, fault.Typed(err)
+	}
+	r, ok, err = w.store.Subscription(ctx, id)
+	return r, ok && !Lapsed(&r, w.Now()), err
+}
+
+// begin creates a new subscription. It replaces an expired one, if any.
+func (w *Subscriptions) begin(ctx context.Context, q *Request, lapsed *store.Subscription) (*Result, error) {
+	if lapsed.Revision == 0 {
+		if err := w.room(ctx, q.Sub.Principal); err != nil {
+			return nil, err
+		}
+	}
+	// Charge the memory quota until the subscription is live and has its charge, so that a refusal comes first
+	// (CAP-5).
+	charge := w.charge(q.Args)
+	if err := w.host.Take(q.Sub.Principal, charge); err != nil {
+		return nil, err
+	}
+	defer w.host.Give(q.Sub.Principal, charge)
+	n, err := w.shards(ctx, q.Sub.Event)
+	if err != nil {
+		return nil, err
+	}
+	at, err := w.place(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	keys := webhook.NewRing(q.Secret)
+	p := verify.Pair{Principal: q.Sub.Principal, URL: q.RawURL}
+	candidate := &verify.Candidate{Pair: p, ID: q.Sub.ID, At: q.URL, Ring: keys, Live: func() bool { return w.isLive(p) }}
+	answered, err := w.verifier.Verify(ctx, candidate)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.host.Join(ctx, q.Sub, q.Args); err != nil {
+		return nil, fault.Typed(err)
+	}
+	now := w.Now()
+	r := store.Subscription{ID: q.Sub.ID, Principal: q.Sub.Principal, URL: q.RawURL, Event: q.Sub.Event,
+		Arguments: q.Args.Canonical(),
+		Shard:     shardOf(q.Sub.Event, q.Args, q.Sub.Principal, n), Schema: q.Args.Def.Fingerprint(),
+		Secrets: ring.Stored(keys), Codes: int(q.Dialect), Generation: newGeneration(), Revision: lapsed.Revision,
+		CreatedAt: now, RefreshedAt: now, ExpiresAt: w.grant(q, now), Progress: at.progress,
+		NotBefore: now.Add(ReplyTime)}
+	owner := w.partOf(inShard(&r))
+	if err := w.admit(ctx, &r); err != nil {
+		var full *engine.QuotaError
+		switch {
+		case errors.Is(err, store.ErrConflict):
+			w.host.Release(q.Sub, q.Args) // another process created it at the same time
+			return nil, errAgain
+		case errors.As(err, &full):
+			err = fault.Exhausted("subscriptions", full.Limit)
+		}
+		w.host.Leave(q.Sub, q.Args)
+		return nil, err
+	}
+	r.Progress.Open = true // as stored by admit
+	truncated := at.truncated
+	started, again, err := w.startHere(ctx, q, &r, at.cursor, seat{part: owner, answered: answered})
+	if err == nil && !started {
+		if err = w.told(ctx, &r); err == nil {
+			w.host.Release(q.Sub, q.Args) // its owner calls Join
+		}
+	}
+	if err != nil {
+		w.undo(&r)
+		w.host.Leave(q.Sub, q.Args)
+		return nil, err
+	}
+	cursor := &at.cursor
+	if q.Args.Def.Check() == nil {
+		cursor = cursorText(q.Type.Topic().Cursor(q.Args.Def.Kernel(), at.progress.Base))
+	}
+	return &Result{ID: q.Sub.ID, RefreshBefore: instant(r.ExpiresAt), Cursor: cursor, Truncated: truncated || again}, nil
+}
+
+// told notifies the owner of a changed record, even if ctx is canceled.
+func (w *Subscriptions) told(ctx context.Context, r *store.Subscription) error {
+	ctx, cancel := outliving(ctx)
+	defer cancel()
+	return w.cluster.Tell(ctx, r.ID, inShard(r))
+}
+
+// outliving returns a context for a notification that must be sent even if the caller's context ends.
+func outliving(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+}
+
+// inShard returns the shard of a record.
+func inShard(r *store.Subscription) engine.Shard {
+	return engine.Shard{Topic: r.Event, Number: r.Shard}
+}
+
+// shardOf returns the shard number of a subscription whose event type has n shards. Subscriptions that read the
+// same feed are in the same shard (REP-6).
+func shardOf(event string, a eventtype.Arguments, principal string, n int) int {
+	if c := a.Def.Check(); c != nil && c.Shared {
+		principal = ""
+	}
+	key := sha256.New()
+	for _, part := range [][]byte{[]byte(event), a.Canonical(), []byte(principal)} {
+		key.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		key.Write(part)
+	}
+	return int(binary.BigEndian.Uint64(key.Sum(nil)) % uint64(n))
+}
+
+// Establish creates the shards of an event type.
+func (w *Subscriptions) Establish(ctx context.Context, event string) error {
+	_, err := w.shards(ctx, event)
 	return err
 }
 
-// lostPlace tells that the cursor of a refresh is of another life of the log than the subscription, which
-// goes on where it is: what the subscriber has read may be none of what the log holds (CUR-8).
-func lostPlace(ctx context.Context, q *Request) (bool, error) {
-	t := q.Type.Topic()
-	if q.Replay.Cursor == nil || t == nil {
-		return false, nil
+// shards returns the number of shards of the type.
+func (w *Subscriptions) shards(ctx context.Context, event string) (int, error) {
+	w.mu.Lock()
+	n := w.counts[event]
+	w.mu.Unlock()
+	if n > 0 {
+		return n, nil
 	}
-	stands, err := t.Stands(ctx, q.Args.Def.Kernel(), *q.Replay.Cursor)
-	return !stands, err
+	n, err := w.store.Establish(ctx, event, w.cluster.Shards)
+	if err != nil {
+		return 0, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[event] = n
+	return n, nil
 }
 
-// renew makes a record what a refresh asks for.
-func (w *Subscriptions) renew(r *store.Subscription, q *Request) error {
-	now := w.Now()
-	keys, err := ring.Of(r.Secrets)
-	if err != nil {
+// room checks the quotas before the endpoint is verified and hooks are called. The quota is reserved when the
+// record is stored (REP-12).
+func (w *Subscriptions) room(ctx context.Context, principal string) error {
+	own, all, err := w.store.CountSubscriptions(ctx, principal)
+	switch q := w.o.Quota; {
+	case err != nil:
 		return err
+	case q.PerPrincipal >= 0 && own >= q.PerPrincipal:
+		return fault.Exhausted("subscriptions", q.PerPrincipal)
+	case q.Total >= 0 && all >= q.Total:
+		return fault.Exhausted("subscriptions", q.Total)
 	}
-	r.Truncated = false
-	r.Secrets = ring.Stored(keys.Rotate(q.Secret, now, w.o.Grace))
-	r.Codes, r.RefreshedAt, r.ExpiresAt = int(q.Dialect), now, w.grant(q, now)
-	r.NotBefore, r.Schema = now.Add(ReplyTime), q.Args.Def.Fingerprint()
 	return nil
 }
 
-// No delivery overtakes the response of the subscribe that it follows: a receiver that does not know
-// the subscription's id yet would refuse it.
-const (
-	// ReplyTime is how long an owner waits after the record was stored. It is enough for
-	// a response to be written and read where nobody tells when that is.
-	ReplyTime = 500 * time.Millisecond
-	// MaxReplyTime is how long a response that is still being written is waited for.
-	MaxReplyTime = 10 * time.Second
-	// SettleTime is what a subscriber has to take in a response that was written.
-	SettleTime = 25 * time.Millisecond
-)
-
-// hold is until when deliveries wait for the response, if the carrier tells when it is written.
-func (q *Request) hold(now time.Time) time.Time {
-	if q.Reply == nil {
-		return time.Time{}
+// admit stores a new record within the quotas.
+func (w *Subscriptions) admit(ctx context.Context, r *store.Subscription) error {
+	quota := engine.Quota{Own: max(w.o.Quota.PerPrincipal, 0), All: max(w.o.Quota.Total, 0)}
+	revision, err := w.store.Admit(ctx, *r, quota)
+	if w.o.Admitted != nil {
+		w.o.Admitted(ctx, err)
 	}
-	return now.Add(MaxReplyTime)
+	return w.begun(r, revision, err)
 }
 
-// letGo lets deliveries begin when the response is written.
-func (q *Request) letGo(h *Live, now func() time.Time) {
-	if q.Reply == nil {
-		return
+// begun interprets the result of storing a record of a new generation. If the answer was lost, it reads the record
+// to learn whether the write succeeded.
+func (w *Subscriptions) begun(r *store.Subscription, revision uint64, err error) error {
+	if err == nil {
+		r.Revision = revision
+		return nil
 	}
-	soon := func() { h.Handle.HoldUntil(now().Add(SettleTime)) }
-	if !q.Reply(soon) {
-		soon()
+	if errors.Is(err, store.ErrConflict) || errors.Is(err, engine.ErrQuota) {
+		return err
 	}
+	ctx, cancel := finishing()
+	defer cancel()
+	if now, ok, readErr := w.store.Subscription(ctx, r.ID); readErr == nil && ok && now.Generation == r.Generation {
+		r.Revision = now.Revision
+		return nil
+	}
+	return err
 }
 
-// A beginning is where a new subscription starts: a position of the log, or a cursor of a feed.
-type beginning struct {
-	progress  store.Progress
-	cursor    string
-	truncated bool
-}
-
-// place fixes the start as of the request's arrival (SUB-1).
-func (w *Subscriptions) place(ctx context.Context, q *Request) (b beginning, err error) {
-	if q.Args.Def.Check() != nil {
-		b.cursor, b.truncated, err = q.Type.Feeds().Fix(ctx, q.Args.Def.Check(), q.Args.Arguments, q.Sub.Principal, q.Head, q.Replay)
-		b.progress.Upstream = b.cursor
-		return b, err
+// startHere starts a subscription whose record is stored, if this process owns its shard. at.part is the shard's
+// part before the record was stored. The caller has called Join.
+func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subscription,
+	cursor string, at seat) (started, truncated bool, err error) {
+	p := w.partOf(inShard(r))
+	if p == nil {
+		return false, false, nil
 	}
-	from, err := q.Type.Topic().Start(ctx, q.Args.Def.Kernel(), q.Head, q.Replay)
-	b.progress = store.Progress{Epoch: q.Type.Topic().Epoch(), Base: from.Position}
-	b.truncated = from.Truncated
-	return b, err
-}
-
-// isLive reports whether the pair has a live subscription. It looks through all, and is asked only
-// when a verification has run out.
-func (w *Subscriptions) isLive(p verify.Pair) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, h := range w.byID {
-		if h.Principal == p.Principal && h.Handle.URL() == p.URL {
-			return true
+	if p != at.part { // another process may have owned the shard in between, and delivered
+		if there, err := w.readProgress(ctx, r); !there || err != nil {
+			return false, false, err
+		}
+		at.part = p
+	}
+	at.hold, at.fresh = q.hold(w.Now()), true
+	h, truncated, err := w.start(ctx, q.Type, q.Args, *r, cursor, at)
+	if errors.Is(err, delivery.ErrClosed) && w.ctx.Err() == nil || p.lost(err) {
+		return false, false, nil // the caller notifies its owner
+	}
+	if err != nil {
+		return false, false, err
+	}
+	q.letGo(h, w.Now)
+	// Apply the operators' actions between the creation of the record and now, which did not see the subscription.
+	if e := p.ends(r); e != nil {
+		w.End(h, e)
+	} else if !p.ownership.Valid() {
+		// Another process may have taken the shard over before the record existed.
+		if err := w.told(ctx, r); err != nil {
+			w.o.Log.Internal(ctx, "telling of webhook subscription "+r.ID, err)
 		}
 	}
-	return false
+	return true, truncated, nil
+}
+
+// readProgress reads the progress and health that were stored since the record was created. It reports whether the
+// record still exists.
+func (w *Subscriptions) readProgress(ctx context.Context, r *store.Subscription) (there bool, err error) {
+	now, ok, err := w.store.Subscription(ctx, r.ID)
+	if err != nil || !ok || now.Generation != r.Generation {
+		return false, err
+	}
+	r.Progress, r.Health = now.Progress, now.Health
+	return true, nil
+}
+
+// refresh extends a subscription (SUB-5).
+func (w *Subscriptions) refresh(ctx context.Context, q *Request, known *store.Subscription) (*Result, error) {
+	if err := w.verifyRefresh(ctx, q, known); err != nil {
+		return nil, err
+	}
+	lost, err := lostPlace(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	var found store.Subscription
+	var unusable error
+	r, err := w.change(ctx, q.Sub.ID, func(r *store.Subscription) bool {
+		found = *r
+		unusable = nil
+		if Lapsed(r, w.Now()) {
+			unusable = errAgain
+			return false
+		}
+		unusable = w.renew(r, q)
+		return unusable == nil
+	})
+	if err == nil {
+		err = unusable
+	}
+	switch {
+	case errors.Is(err, errGone):
+		return nil, errAgain
+	case err != nil:
+		return nil, err
+	}
+	res := &Result{ID: q.Sub.ID, RefreshBefore: instant(r.ExpiresAt), Truncated: found.Truncated || lost}
+	if h := w.Get(q.Sub.ID); h != nil {
+		status, ok := h.Handle.Refresh(r, q.hold(w.Now()))
+		if ok {
+			q.letGo(h, w.Now)
+			h.Handle.Truncated(true)
+			w.mu.Lock()
+			h.dialect, h.refreshed, h.schema = q.Dialect, r.RefreshedAt.UnixNano(), r.Schema
+			w.mu.Unlock()
+		}
+		if ok && h.Ours() {
+			res.Cursor, res.DeliveryStatus = h.Handle.Watermark(), statusOf(status)
+			return res, nil
+		}
+	}
+	if res.Cursor, err = w.storedCursor(ctx, q.Type, q.Args.Def, &r); err != nil {
+		return nil, err
+	}
+	if err := w.told(ctx, &r); err != nil {
+		return nil, err
+	}
+	res.DeliveryStatus = statusOf(statusIn(&found))
+	return res, nil
+}
+
+// statusIn returns the delivery status according to a record.
+func statusIn(r *store.Subscription) delivery.Status {
+	return delivery.Status{Active: !r.Health.Suspended && r.PausedAt.IsZero(), Paused: !r.PausedAt.IsZero(), Suspended: r.Health.Suspended,
+		LastDeliveryAt: r.Health.LastDeliveryAt, LastError: wire.Category(r.Health.LastError), FailedSince: r.Health.FailedSince}
+}
+
+// storedCursor returns the safe cursor of a subscription according to the store (HOOK-6).
+func (w *Subscriptions) storedCursor(ctx context.Context, et eventtype.Type, d eventtype.Definition,
+	r *store.Subscription) (*string, error) {
+	if d.Check() != nil {
+		return &r.Progress.Upstream, nil
+	}
+	t := et.Topic()
+	if r.Progress.Epoch != t.Epoch() {
+		oldest, _ := t.Bounds()
+		return cursorText(t.Cursor(d.Kernel(), oldest-1)), nil
+	}
+	base := r.Progress.Base
+	if !r.Progress.Open {
+		// Read the mark first: if it is past an entry that the subscription must get, the record that is read
+		// afterwards is open.
+		mark, err := w.store.Owned(engine.ShardFence{Shard: inShard(r)}).Mark(ctx, r.Event)
+		if err != nil {
+			return nil, err
+		}
+		now := *r
+		there, err := w.readProgress(ctx, &now)
+		if err != nil {
+			return nil, err
+		}
+		if base = now.Progress.Base; there && !now.Progress.Open {
+			base = max(base, mark)
+		}
+	}
+	if base > t.Head() {
+		head, err := t.Latest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if base > head { // an older copy of the log was restored; its owner is about to notice
+			oldest, _ := t.Bounds()
+			base = oldest - 1
+		}
+	}
+	return cursorText(t.Cursor(d.Kernel(), base)), nil
+}
+
+// Remove ends the subscription of the id without an envelope. It returns false if the subscription does not exist.
+// It deletes the record before deliveries stop, so that a successful answer survives a crash. A process may have
+// deleted the record and died before it notified the owner, so Remove notifies the owner even if the record does
+// not exist.
+func (w *Subscriptions) Remove(ctx context.Context, id string) (bool, error) {
+	unlock, err := w.keys.Lock(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	r, ok, err := w.store.Subscription(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	of := engine.Shard{}
+	if ok {
+		of = inShard(&r)
+		if err := w.store.DeleteSubscription(ctx, id, r.Generation); err != nil {
+			return false, err
+		}
+	}
+	if h := w.Get(id); h != nil && w.delist(h) {
+		h.Handle.Remove()
+		if h.Ours() {
+			w.leave(h)
+			w.tell(ctx, "webhook subscription ends by unsubscribe", h)
+			return ok && !Lapsed(&r, w.Now()), nil
+		}
+		w.host.Release(h.Identity(), h.Arguments())
+	}
+	ctx, cancel := outliving(ctx)
+	defer cancel()
+	if err := w.cluster.Tell(ctx, id, of); err != nil {
+		return false, err
+	}
+	return ok && !Lapsed(&r, w.Now()), nil
+}
+
+// admittedRecords stores verifications and reserves their quotas in one step (REP-12).
+type admittedRecords struct {
+	Records
+	q engine.Quota
+}
+
+// PutVerification implements [verify.Records].
+func (s admittedRecords) PutVerification(ctx context.Context, v store.Verification) error {
+	err := s.AdmitVerification(ctx, v, s.q)
+	var full *engine.QuotaError
+	if errors.As(err, &full) {
+		return fault.Exhausted("verifications", full.Limit)
+	}
+	return err
+}
+
+// Describe returns the safe cursor of a subscription that another process delivers to, or nil.
+func (w *Subscriptions) Describe(ctx context.Context, r *store.Subscription) *string {
+	et, ok := w.host.Type(r.Event)
+	if !ok || et.Current() == nil || et.Current().Kernel().NoReplay {
+		return nil
+	}
+	cursor, err := w.storedCursor(ctx, et, et.Current(), r)
+	if err != nil {
+		return nil
+	}
+	return cursor
 }

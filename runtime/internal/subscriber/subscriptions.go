@@ -1,18 +1,17 @@
-// Package subscriber keeps webhook subscriptions: it begins, refreshes, restores and ends them. Their
-// records are the store's, their deliveries the engine's (package delivery), and what they are
-// subscribed to is the server's ([eventtype.Type], [Host]); this is what ties the three together.
+// Package subscriber manages webhook subscriptions: it creates, refreshes, restores and ends them. It connects the
+// store, which keeps their records, the engine, which delivers to them (package delivery), and the server with its
+// event types ([eventtype.Type], [Host]).
 //
-// Start at [Subscriptions]. Of the processes that serve a store, which may be one ([Cluster]), each owns parts of the
-// subscriptions (sharing.go, part.go), takes them up from the one before it or as they are stored (takeup.go), and
-// answers for all: ask.go begins, refreshes and removes. subscribe.go is what is asked for, start.go makes a
-// subscription live, sync.go follows what other processes have changed, end.go and obsolete.go end, change.go follows
-// the event types and the author's hooks, replay.go goes back for an operator, missed.go makes up for what was done to
-// the others while one was not taken up. A subscription reads as a reader with a position: the type's own log
-// (reader.go), or what a check found (feedreader.go).
+// Start at [Subscriptions]. One or more processes serve a store ([Cluster]). Each owns some shards (sharing.go,
+// ownedshard.go), restores their subscriptions from the records (takeup.go), and answers requests for all subscriptions:
+// subscribe.go creates, refreshes and removes them. request.go parses requests, start.go makes a subscription live,
+// sync.go applies changes of other processes, end.go and obsolete.go end subscriptions, change.go reacts to changed
+// event types and rechecks the author's hooks, replay.go replays for an operator, actions.go performs operators'
+// actions, and revocation.go applies earlier revocations and gaps to restored subscriptions. A subscription reads the
+// type's log (reader.go) or the occurrences of a check (feedreader.go).
 package subscriber
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -23,7 +22,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/keylock"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pulse"
@@ -33,7 +31,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// Subscriptions are a server's webhook subscriptions. They are safe for concurrent use.
+// Subscriptions manages a server's webhook subscriptions. It is safe for concurrent use.
 type Subscriptions struct {
 	host     Host
 	o        Options
@@ -45,21 +43,27 @@ type Subscriptions struct {
 
 	ctx   context.Context // ends with the server
 	close context.CancelFunc
-	// keys makes everything that begins or ends the subscription of an id one at a time.
+	// keys serializes the operations that create or end the subscription of an id.
 	keys  keylock.Locks[string]
 	tasks sync.WaitGroup // restoring and ending in the background
 
-	restoring atomic.Int64 // event types of which some records were not tried yet
+	restoring atomic.Int64 // event types with records that were not tried
 
-	reading chan struct{} // a place for each shard that is read
+	reading chan struct{} // semaphore of the shards being read
 	syncs   syncQueue
+	sending sends
 
 	mu     sync.Mutex
 	closed bool
 	byID   map[string]*Live
 	parts  map[engine.Shard]*part
 	fans   map[eventtype.Type]*fanout
-	counts map[string]int // of shards, by event type
+	counts map[string]int // number of shards, by event type
+
+	// Recent actions of operators, for subscriptions that become live later.
+	revoked map[string][]noted   // by principal
+	gaps    map[string]time.Time // by event type
+	swept   time.Time            // time of the last removal of old entries
 }
 
 // A Live is one live webhook subscription.
@@ -70,29 +74,33 @@ type Live struct {
 	Handle        *delivery.Handle
 
 	reader  boundReader
-	charge  int // of its arguments, in bytes
+	charge  int // for its arguments, in bytes
 	part    *part
-	created int64 // Unix nanoseconds, as is refreshed
+	created int64 // Unix nanoseconds, like refreshed
 
-	// Guarded by Subscriptions.mu; as of the record that was seen last:
+	// actions holds a channel for each started action, by number. The channel is closed once the action was tried.
+	// Guarded by Subscriptions.mu.
+	actions map[uint64]chan struct{}
+
+	// Guarded by Subscriptions.mu; values of the record that was read last:
 	refreshed int64
 	schema    string
 	dialect   wire.Dialect
-	next      *Live // its later life, see replace
+	next      *Live // the life that replaced this one, see replace
 }
 
-// Identity is how hooks of the author know it.
+// Identity returns the subscription as the author's hooks see it.
 func (h *Live) Identity() eventtype.Subscription {
 	return eventtype.Subscription{ID: h.ID, Principal: h.Principal, Event: h.Type.Name(), Mode: wire.ModeWebhook}
 }
 
-// CreatedAt is when it began.
+// CreatedAt returns the time at which the subscription was created.
 func (h *Live) CreatedAt() time.Time { return time.Unix(0, h.created) }
 
-// Arguments are those under the definition that it reads by.
+// Arguments returns the arguments under the definition that the reader uses.
 func (h *Live) Arguments() eventtype.Arguments { return h.reader.latest() }
 
-// New makes the service. What is stored is taken up by [Subscriptions.Own] and [Subscriptions.Serve].
+// New creates Subscriptions. [Subscriptions.Own] and [Subscriptions.Serve] restore the stored subscriptions.
 func New(o Options) (*Subscriptions, error) {
 	w := &Subscriptions{host: o.Host, o: o, store: o.Store, cluster: o.Cluster, guard: o.Guard, reading: make(chan struct{}, readers),
 		byID: map[string]*Live{}, parts: map[engine.Shard]*part{}, fans: map[eventtype.Type]*fanout{}, counts: map[string]int{}}
@@ -116,8 +124,8 @@ func New(o Options) (*Subscriptions, error) {
 	return w, nil
 }
 
-// Waiting is the position up to which everything is settled, and how many entries of the log follow; ok is false where
-// that means nothing.
+// Waiting returns the position up to which everything is settled, and the number of log entries after it. ok is
+// false for a subscription without a log.
 func (h *Live) Waiting() (base store.Position, behind int64, ok bool) {
 	if h.Type.Topic() == nil || h.Arguments().Def.Check() != nil {
 		return 0, 0, false
@@ -127,34 +135,34 @@ func (h *Live) Waiting() (base store.Position, behind int64, ok bool) {
 	return base, max(int64(head)-int64(base), 0), true
 }
 
-// Restoring is of how many event types stored subscriptions wait to be tried for the first time since
-// they were registered. One that cannot be restored, as when a hook of the author fails, is tried again
-// and counts no more.
+// Restoring returns the number of event types with stored subscriptions that have not been tried since the type was
+// registered. A subscription that cannot be restored, for example because a hook fails, is retried but does not
+// count.
 func (w *Subscriptions) Restoring() int { return int(w.restoring.Load()) }
 
-// Lag is by how many entries the slowest live subscription of each event type is behind its log.
+// Lag returns, for each event type, the number of entries by which its slowest live subscription lags the log.
 func (w *Subscriptions) Lag() map[string]int64 { return w.engine.Lag() }
 
-// Pulse has the results of the attempts of the last hour.
+// Pulse returns the recorder of the last hour's attempts.
 func (w *Subscriptions) Pulse() *pulse.Recorder { return w.engine.Pulse() }
 
-// Failing returns the ids of up to limit live subscriptions that are suspended or whose last attempt
-// failed, and how many there are.
+// Failing returns the ids of up to limit live subscriptions that are suspended or whose last attempt failed, and
+// the total number of such subscriptions.
 func (w *Subscriptions) Failing(limit int) (ids []string, total int) { return w.engine.Failing(limit) }
 
-// Delivering is how many subscriptions the engine has.
+// Delivering returns the number of subscriptions in the engine.
 func (w *Subscriptions) Delivering() int { return w.engine.Len() }
 
-// Store is where the records are.
+// Store returns the store of the records.
 func (w *Subscriptions) Store() Records { return w.store }
 
-// Flush waits until what has been delivered is stored.
+// Flush waits until the progress of deliveries is stored.
 func (w *Subscriptions) Flush(ctx context.Context) error { return w.engine.Flush(ctx) }
 
-// Guard is the guard that judges callbacks.
+// Guard returns the guard that checks callbacks.
 func (w *Subscriptions) Guard() *netguard.Guard { return w.guard }
 
-// A trimmingStore tells readers that keep what they found what they need not keep any more.
+// A trimmingStore stores progress and lets feed readers drop the items that are settled by it.
 type trimmingStore struct {
 	engine.Owned
 	w *Subscriptions
@@ -191,40 +199,14 @@ func (t *trimmingStore) save(ctx context.Context, updates []store.Update, save f
 	return err
 }
 
-// Get returns the live subscription of the id.
+// Get returns the live subscription with the id, or nil.
 func (w *Subscriptions) Get(id string) *Live {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.byID[id]
 }
 
-// Lock returns the live subscription of an id, which nobody else begins, refreshes or ends by request
-// until unlock; without one it is NotFound. One that this process is to take up is taken up first.
-func (w *Subscriptions) Lock(ctx context.Context, id string) (h *Live, unlock func(), err error) {
-	if unlock, err = w.keys.Lock(ctx, id); err != nil {
-		return nil, nil, err
-	}
-	if h = w.Get(id); h == nil {
-		_, _, err = w.find(ctx, id)
-		h = w.Get(id)
-	}
-	if h == nil {
-		unlock()
-		return nil, nil, cmp.Or(err, error(fault.NotFound("subscription")))
-	}
-	return h, unlock, nil
-}
-
-// Reach is the live subscription of an id as [Subscriptions.Lock] returns it, without a lock.
-func (w *Subscriptions) Reach(ctx context.Context, id string) (*Live, error) {
-	h, unlock, err := w.Lock(ctx, id)
-	if err == nil {
-		unlock()
-	}
-	return h, err
-}
-
-// Live is how many live subscriptions each event type has.
+// Live returns the number of live subscriptions of each event type.
 func (w *Subscriptions) Live() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -235,7 +217,7 @@ func (w *Subscriptions) Live() map[string]int {
 	return n
 }
 
-// Each calls f for all live subscriptions that which picks.
+// Each calls f for all live subscriptions for which which returns true. It returns their number.
 func (w *Subscriptions) Each(which func(*Live) bool, f func(*Live)) int {
 	w.mu.Lock()
 	var all []*Live
@@ -251,7 +233,7 @@ func (w *Subscriptions) Each(which func(*Live) bool, f func(*Live)) int {
 	return len(all)
 }
 
-// enlist makes h live. False means that its shard has another owner.
+// enlist makes h live. It returns false if its shard has another owner.
 func (w *Subscriptions) enlist(h *Live) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -264,17 +246,17 @@ func (w *Subscriptions) enlist(h *Live) bool {
 	return true
 }
 
-// charge is what is kept of a subscription's arguments, in bytes. What else is kept of one is of
-// fixed size, and the quotas bound their number.
+// charge returns the memory of a subscription's arguments, in bytes. The rest of a subscription has a fixed size,
+// and the quotas bound the number of subscriptions.
 func (w *Subscriptions) charge(a eventtype.Arguments) int {
 	n := a.Variable()
 	if !w.o.Durable {
-		n += len(a.Canonical()) // the record is in memory too
+		n += len(a.Canonical()) // the record is also in memory
 	}
 	return n
 }
 
-// delist takes h out; false when it is not live any more.
+// delist removes h from the live subscriptions. It returns false if h is no longer live.
 func (w *Subscriptions) delist(h *Live) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -284,13 +266,13 @@ func (w *Subscriptions) delist(h *Live) bool {
 	delete(w.byID, h.ID)
 	delete(h.part.live, h)
 	if h.part.touched != nil {
-		h.part.touched[h.ID] = true // its record may have been read already
+		h.part.touched[h.ID] = true // the restore may have read its record already
 	}
 	w.host.Give(h.Principal, h.charge)
 	return true
 }
 
-// background runs f unless the server is being shut down, which then waits for it.
+// background runs f in a goroutine that Shutdown waits for. It returns false if the server is shutting down.
 func (w *Subscriptions) background(f func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -301,10 +283,10 @@ func (w *Subscriptions) background(f func()) bool {
 	return true
 }
 
-// newGeneration differs from the one before it, whatever the clock says.
+// newGeneration returns a random number, which differs from earlier generations regardless of the clock.
 func newGeneration() uint64 { return rand.Uint64() | 1 }
 
-// gapped stores that the next subscribe response has a gap to report (D7).
+// gapped stores that the next subscribe response must report a gap (D7).
 func (w *Subscriptions) gapped(h *delivery.Handle) {
 	ctx, cancel := finishing()
 	defer cancel()
@@ -317,12 +299,12 @@ func (w *Subscriptions) gapped(h *delivery.Handle) {
 		return
 	}
 	if err != nil {
-		w.o.Log.Internal(ctx, "noting a gap of webhook subscription "+h.ID(), err)
+		w.o.Log.Internal(ctx, "storing a gap of webhook subscription "+h.ID(), err)
 	}
 }
 
-// noteGap stores that the next subscribe response has a gap to report, as the part's owner when there is a part,
-// since the owner has lost something. A record that is gone has nothing to report.
+// noteGap stores that the next subscribe response must report a gap. If p is non-nil it writes as the part's owner.
+// It ignores a record that no longer exists.
 func (w *Subscriptions) noteGap(ctx context.Context, id string, generation uint64, p *part) error {
 	put := w.store.PutSubscription
 	if p != nil {
@@ -341,18 +323,18 @@ func (w *Subscriptions) noteGap(ctx context.Context, id string, generation uint6
 	return err
 }
 
-// finishTime bounds a write whose caller may have gone.
+// finishTime bounds a write that must finish even if its caller's context has ended.
 const finishTime = 30 * time.Second
 
 func finishing() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), finishTime)
 }
 
-// errGone says that a record is not there.
+// errGone means that a record does not exist.
 var errGone = errors.New("the subscription has ended")
 
-// change edits a record by compare-and-swap. It returns the record as it is then; edit returns
-// false when there is nothing to change.
+// change edits a record by compare-and-swap and returns the resulting record. edit returns false to leave the
+// record unchanged.
 func (w *Subscriptions) change(ctx context.Context, id string, edit func(*store.Subscription) bool) (store.Subscription, error) {
 	return w.changeBy(ctx, w.store.PutSubscription, id, edit)
 }
@@ -381,7 +363,7 @@ func (w *Subscriptions) changeBy(ctx context.Context, put func(context.Context, 
 	}
 }
 
-// Shutdown keeps what the store keeps for the next start, and ends the rest (SRV-6).
+// Shutdown stops deliveries. Subscriptions in a durable store continue at the next start; others end (SRV-6).
 func (w *Subscriptions) Shutdown(ctx context.Context) error {
 	w.mu.Lock()
 	w.closed = true
@@ -409,7 +391,7 @@ func (w *Subscriptions) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// leave ends the membership of an ended subscription (SRV-3).
+// leave calls OnUnsubscribe for an ended subscription (SRV-3).
 func (w *Subscriptions) leave(h *Live) {
 	w.host.Leave(h.Identity(), h.Arguments())
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A syncQueue are the ids of records to be looked at again, each once.
+// A syncQueue holds the ids of records to read again, each once.
 type syncQueue struct {
 	mu      sync.Mutex
 	waiting map[string]engine.Shard
@@ -22,8 +22,8 @@ type syncQueue struct {
 	workers int
 }
 
-// Changed has the record of an id looked at again, because another process has made, changed or deleted
-// it: it may be of the shard. Until then nothing is begun to be sent. It does not wait.
+// Changed queues the record of an id for another read, because another process created, changed or deleted it. of
+// is the shard that it may belong to. Until the read, no new deliveries to it start. Changed does not wait.
 func (w *Subscriptions) Changed(id string, of engine.Shard) {
 	if w == nil {
 		return
@@ -44,8 +44,7 @@ func (w *Subscriptions) Changed(id string, of engine.Shard) {
 	w.queue(id, of)
 }
 
-// Compare looks again at every record of the shards that this process owns: it may have missed what it was
-// told.
+// Compare reads every record of this process's shards again, because notifications may have been missed.
 func (w *Subscriptions) Compare(ctx context.Context) error {
 	if w == nil {
 		return nil
@@ -55,7 +54,7 @@ func (w *Subscriptions) Compare(ctx context.Context) error {
 	w.mu.Unlock()
 	var failed error
 	for _, p := range parts {
-		if err := p.compare(ctx); err != nil && p.tenure.Context().Err() == nil {
+		if err := p.compare(ctx); err != nil && p.ownership.Context().Err() == nil {
 			failed = errors.Join(failed, err)
 		}
 	}
@@ -63,9 +62,9 @@ func (w *Subscriptions) Compare(ctx context.Context) error {
 }
 
 const (
-	// changeTime bounds how long deliveries wait for a look at a record.
+	// changeTime bounds the time that deliveries wait for a read of a record.
 	changeTime = 20 * time.Second
-	// syncers is how many records are looked at at once, syncPause how long one waits after a failure.
+	// syncers is the number of records that are read concurrently, syncPause the pause after a failure.
 	syncers   = 8
 	syncPause = 250 * time.Millisecond
 )
@@ -89,7 +88,7 @@ func (w *Subscriptions) queue(id string, of engine.Shard) {
 	}
 }
 
-// sync looks at records until there are none to look at.
+// sync reconciles records until the queue is empty.
 func (w *Subscriptions) sync() {
 	q := &w.syncs
 	for {
@@ -105,11 +104,11 @@ func (w *Subscriptions) sync() {
 		q.order = q.order[1:]
 		delete(q.waiting, id)
 		q.mu.Unlock()
-		err := w.syncOne(w.ctx, id)
+		err := w.reconcileID(w.ctx, id)
 		if err == nil || errors.Is(err, errPartClosed) || w.ctx.Err() != nil {
 			continue
 		}
-		w.o.Log.Internal(w.ctx, "looking at webhook subscription "+id+" again", fault.Unseen{Err: err})
+		w.o.Log.Internal(w.ctx, "synchronizing webhook subscription "+id, fault.Unseen{Err: err})
 		select {
 		case <-w.ctx.Done():
 		case <-time.After(syncPause):
@@ -118,8 +117,8 @@ func (w *Subscriptions) sync() {
 	}
 }
 
-// syncOne makes what is live here what the record says.
-func (w *Subscriptions) syncOne(ctx context.Context, id string) error {
+// reconcileID reads the record of an id and reconciles it.
+func (w *Subscriptions) reconcileID(ctx context.Context, id string) error {
 	unlock, err := w.keys.Lock(ctx, id)
 	if err != nil {
 		return err
@@ -129,39 +128,52 @@ func (w *Subscriptions) syncOne(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	if !ok {
+		return w.reconcile(ctx, id, nil)
+	}
+	return w.reconcile(ctx, id, &r)
+}
+
+// reconcile makes the live subscription of an id match its record, which is nil if it does not exist: it ends the
+// subscription, makes it live, or applies changes and performs pending actions. The caller holds the key.
+func (w *Subscriptions) reconcile(ctx context.Context, id string, r *store.Subscription) error {
 	var p *part
-	if ok {
-		p = w.partOf(inShard(&r))
+	if r != nil {
+		p = w.partOf(inShard(r))
 	}
 	h := w.Get(id)
-	over := !ok || Lapsed(&r, w.Now())
-	if h != nil && !over && r.Generation == h.Generation && h.part.givesAway(inShard(&r)) {
-		return nil // it concludes what is under way, and its next owner reads the record
+	over := r == nil || Lapsed(r, w.Now())
+	if h != nil && !over && r.Generation == h.Generation && h.part.givesAway(inShard(r)) {
+		return nil // deliveries in flight finish, and the next owner reads the record
 	}
 	if h != nil && (over || r.Generation != h.Generation || p != h.part) {
 		if w.delist(h) {
 			h.Handle.Remove()
-			if over || r.Generation != h.Generation {
+			switch {
+			case over:
 				old := h
-				w.background(func() { w.leave(old) }) // its hook may take its time
+				w.background(func() { w.leave(old) }) // its hook may be slow
 				w.tell(ctx, "webhook subscription has ended elsewhere", h)
-			} else {
+			case r.Generation != h.Generation:
+				w.leave(h) // before the new one calls Join: the author sees both (SRV-3)
+				w.tell(ctx, "webhook subscription has ended and begun elsewhere", h)
+			default:
 				w.host.Release(h.Identity(), h.Arguments())
 			}
 		}
 		h = nil
 	}
 	switch {
-	case !ok || p == nil:
+	case r == nil || p == nil:
 		return nil
 	case h == nil:
-		return w.takeUpRecord(p.tenure.Context(), p, &r)
+		return w.takeUpRecord(p.ownership.Context(), p, r)
 	}
-	w.apply(h, &r)
+	w.apply(h, r)
 	return nil
 }
 
-// apply makes a live subscription what its record says.
+// apply applies a record to its live subscription.
 func (w *Subscriptions) apply(h *Live, r *store.Subscription) {
 	w.mu.Lock()
 	fresh := r.RefreshedAt.UnixNano() > h.refreshed
@@ -177,9 +189,10 @@ func (w *Subscriptions) apply(h *Live, r *store.Subscription) {
 		h.Handle.Pause(r.PausedAt)
 	}
 	if fresh {
-		h.Handle.Extend(r.ExpiresAt) // its own time may be over by now
+		h.Handle.Extend(r.ExpiresAt) // it may have expired locally
 		h.Handle.Refresh(*r, time.Time{})
 	} else {
 		h.Handle.HoldUntil(r.NotBefore)
 	}
+	w.perform(h, r.Actions)
 }

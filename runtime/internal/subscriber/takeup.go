@@ -17,30 +17,31 @@ import (
 )
 
 const (
-	// restorePause is the first wait before another attempt at restoring what could not be restored.
+	// restorePause is the first pause before a failed restore is retried.
 	restorePause    = time.Second
 	maxRestorePause = time.Minute
-	// loadPage is how many records are read at once.
+	// loadPage is the number of records per page of a read.
 	loadPage = 500
-	// restorers is how many records of a shard are taken up at once: the author's hooks are asked.
+	// restorers is the number of a shard's records that are restored concurrently, because the author's hooks may be
+	// slow.
 	restorers = 8
-	// readers is how many shards are read at once.
+	// readers is the number of shards that are read concurrently.
 	readers = 4
 )
 
-// errPartClosed says that the shard is not this process's any more.
+// errPartClosed means that this process no longer owns the shard.
 var errPartClosed = errors.New("the shard has another owner")
 
-// Serve takes up the subscriptions of an event type in a process that is the only one to serve it, whose tenure
-// lasts as long as the process does: with the type's registration, in the background where there are some, since
-// hooks of the author may take their time. restored is called when that is done. A type that is registered again
-// has its part already.
-func (w *Subscriptions) Serve(ctx context.Context, t Tenure, et eventtype.Type, restored func()) error {
+// Serve restores the subscriptions of an event type in the only process that serves the store; its ownership lasts as
+// long as the process. It runs at the type's registration and restores existing subscriptions in the background,
+// since the author's hooks may be slow. It calls restored when that is done. A type that is registered again keeps
+// its part.
+func (w *Subscriptions) Serve(ctx context.Context, t Ownership, et eventtype.Type, restored func()) error {
 	w.mu.Lock()
-	p := w.parts[t.Hold().Shard]
+	p := w.parts[t.ShardFence().Shard]
 	w.mu.Unlock()
 	again := p != nil && p.et == et
-	if p != nil && !again { // its occurrences come from elsewhere now
+	if p != nil && !again { // its source has changed
 		p.shard.Drop()
 		p.forget()
 	}
@@ -49,7 +50,7 @@ func (w *Subscriptions) Serve(ctx context.Context, t Tenure, et eventtype.Type, 
 			return delivery.ErrClosed
 		}
 	}
-	if err := p.begin(ctx, false); err != nil {
+	if err := p.begin(ctx); err != nil {
 		if !again {
 			p.shard.Drop()
 			p.forget()
@@ -61,6 +62,7 @@ func (w *Subscriptions) Serve(ctx context.Context, t Tenure, et eventtype.Type, 
 	}
 	if some, err := p.owned.Subscriptions(ctx, "", 1); err == nil && len(some) == 0 {
 		p.conclude(ctx)
+		p.finish()
 		return nil
 	}
 	w.restoring.Add(1)
@@ -71,73 +73,110 @@ func (w *Subscriptions) Serve(ctx context.Context, t Tenure, et eventtype.Type, 
 	return nil
 }
 
-// after has f called when the part's records are restored, or now.
+// after calls restored once the part's records are restored, or now if they are.
 func (p *part) after(restored func()) {
 	p.w.mu.Lock()
-	waits := p.touched != nil
-	if waits {
+	whole := p.whole
+	if !whole {
 		p.restored = append(p.restored, restored)
 	}
 	p.w.mu.Unlock()
-	if !waits {
+	if whole {
 		restored()
 	}
 }
 
-// waits reports whether the record, which is not live, is still to be taken up.
-func (p *part) waits(r *store.Subscription) bool {
+// finish marks the part as whole and calls the waiting functions.
+func (p *part) finish() {
 	p.w.mu.Lock()
-	defer p.w.mu.Unlock()
-	_, aside := p.left[r.ID]
-	return p.touched != nil && !aside
-}
-
-// restore takes up the records of the part, and goes on until all are live, have ended or are left to
-// other builds. tried is called when each was tried once, or will not be.
-func (p *part) restore(tried func()) {
-	defer tried()
-	ctx := p.tenure.Context()
-	var records []store.Subscription
-	done := p.persist(ctx, "reading the subscriptions of "+p.tenure.Hold().Shard.String(), func() (err error) {
-		records, err = p.read(ctx)
-		return p.ended(err)
-	}) && p.persist(ctx, "restoring webhook subscriptions", func() (err error) {
-		records, err = p.takeUpAll(ctx, records)
-		tried()
-		return err
-	}) && p.persist(ctx, "doing what operators have ordered", func() error {
-		return p.orders.Finish(ctx, func(h *Live) bool { return h.part == p })
-	})
-	if done {
-		p.conclude(ctx)
-	}
-}
-
-// conclude lets what is told of records reach those that are live: all have been taken up.
-func (p *part) conclude(ctx context.Context) {
-	w := p.w
-	w.mu.Lock()
-	touched, log, live, left, restored := p.touched, p.log, len(p.live), len(p.left), p.restored
-	p.touched, p.restored, p.missed = nil, nil, missed{}
-	w.mu.Unlock()
-	if live+left > 0 {
-		w.o.Log.Logger.LogAttrs(ctx, slog.LevelInfo, "mcp events: webhook subscriptions of a shard go on in this process",
-			slog.String("shard", p.tenure.Hold().Shard.String()), slog.Int("live", live), slog.Int("left", left))
-	}
-	if log != nil {
-		log.Ready()
-	}
-	for id := range touched {
-		w.Changed(id, p.tenure.Hold().Shard)
-	}
-	p.mark(true)
-	w.Review(p.et)
+	restored := p.restored
+	p.whole, p.restored = true, nil
+	p.gaps = later(p.gaps, p.w.gaps[p.et.Name()])
+	p.w.mu.Unlock()
+	p.mark()
 	for _, f := range restored {
 		f()
 	}
 }
 
-// persist tries until it succeeds, with pauses, and logs failures; false when the part is over.
+// waits reports whether the record, which is not live, still has to be restored.
+func (p *part) waits(r *store.Subscription) bool {
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	_, aside := p.left[r.ID]
+	return !p.whole && !aside
+}
+
+// restore restores the records of the part until all are live, have ended or are left to other builds. It calls
+// tried once each record was tried, or will not be.
+func (p *part) restore(tried func()) {
+	defer tried()
+	ctx := p.ownership.Context()
+	var records []store.Subscription
+	done := p.persist(ctx, "reading the subscriptions of "+p.ownership.ShardFence().Shard.String(), func() (err error) {
+		records, err = p.read(ctx)
+		return p.ended(err)
+	}) && p.persist(ctx, restoring, func() (err error) {
+		records, err = p.takeUpAll(ctx, records)
+		tried()
+		return p.setAside(ctx, records, err)
+	})
+	if !done {
+		return
+	}
+	p.conclude(ctx)
+	if len(records) > 0 {
+		done = p.persist(ctx, restoring, func() (err error) {
+			records, err = p.takeUpAll(ctx, records)
+			return err
+		})
+	}
+	if done {
+		p.finish()
+	}
+}
+
+// restoring is the log text for failures.
+const restoring = "restoring webhook subscriptions"
+
+// setAside stores records as open that the author's hooks did not let restore. The other records need not wait for
+// them, and the mark does not pass entries that they must get. They are retried later.
+func (p *part) setAside(ctx context.Context, records []store.Subscription, why error) error {
+	if errors.Is(why, errPartClosed) {
+		return why
+	}
+	for i := range records {
+		if err := p.storeOpen(ctx, &records[i]); err != nil {
+			return p.ended(err)
+		}
+	}
+	if len(records) > 0 {
+		p.w.o.Log.Internal(ctx, restoring, fault.Unseen{Err: why})
+	}
+	return nil
+}
+
+// conclude starts to follow changes of records after all records have been restored or set aside.
+func (p *part) conclude(ctx context.Context) {
+	w := p.w
+	w.mu.Lock()
+	touched, log, live, left := p.touched, p.log, len(p.live), len(p.left)
+	p.touched = nil
+	w.mu.Unlock()
+	if live+left > 0 {
+		w.o.Log.Logger.LogAttrs(ctx, slog.LevelInfo, "mcp events: webhook subscriptions of a shard continue in this process",
+			slog.String("shard", p.ownership.ShardFence().Shard.String()), slog.Int("live", live), slog.Int("left", left))
+	}
+	if log != nil {
+		log.Ready()
+	}
+	for id := range touched {
+		w.Changed(id, p.ownership.ShardFence().Shard)
+	}
+	w.Review(p.et)
+}
+
+// persist retries try, with pauses, until it succeeds, and logs failures. It returns false if the part is closed.
 func (p *part) persist(ctx context.Context, doing string, try func() error) bool {
 	for pause := restorePause; ; pause = min(2*pause, maxRestorePause) {
 		err := try()
@@ -153,7 +192,7 @@ func (p *part) persist(ctx context.Context, doing string, try func() error) bool
 		select {
 		case <-ctx.Done():
 			return false
-		case <-p.tenure.Draining():
+		case <-p.ownership.Draining():
 			return false
 		case <-p.w.ctx.Done():
 			return false
@@ -181,27 +220,27 @@ func (p *part) read(ctx context.Context) (records []store.Subscription, err erro
 		}
 		records = append(records, page...)
 	}
-	return records, p.begin(ctx, len(records) == 0)
+	return records, p.begin(ctx)
 }
 
-// begin opens the part, unless it is open, and its log, which reads the mark. From then on the part learns of each change
-// of its records. none: it has no records.
-func (p *part) begin(ctx context.Context, none bool) error {
+// begin opens the part, unless it is open, and its log, which reads the mark. From then on the part is notified of
+// each change of its records.
+func (p *part) begin(ctx context.Context) error {
 	w := p.w
 	w.mu.Lock()
-	log, orders, open := p.log, p.orders, p.open
+	log, open := p.log, p.open
 	w.mu.Unlock()
-	var err error
 	if !open {
-		if orders, err = w.cluster.Orders(ctx, p.owned, none); err != nil {
+		if err := p.recall(ctx); err != nil {
 			return err
 		}
 	}
 	if d := p.et.Current(); log == nil && d != nil && d.Webhooks() && d.Check() == nil && !p.et.Topic().Apart() {
-		// The shard may have become free because new epochs were begun: what is delivered is of the log as it is since.
+		// The shard may have become free because of a new epoch; deliver from the log of the current epoch.
 		if err := p.et.Topic().Renew(ctx); err != nil {
 			return err
 		}
+		var err error
 		if log, err = p.shard.OpenLog(ctx, p.et.Name(), p.et.Topic().Head); err != nil {
 			return err
 		}
@@ -212,11 +251,11 @@ func (p *part) begin(ctx context.Context, none bool) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p.log, p.orders, p.open = log, orders, true
+	p.log, p.open = log, true
 	return nil
 }
 
-// takeUpAll takes up records, several at once, and returns those that have to wait.
+// takeUpAll restores records, several concurrently, and returns the records that have to wait.
 func (p *part) takeUpAll(ctx context.Context, records []store.Subscription) (rest []store.Subscription, failed error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -239,7 +278,7 @@ func (p *part) takeUpAll(ctx context.Context, records []store.Subscription) (res
 		case next <- r:
 			continue
 		case <-ctx.Done():
-		case <-p.tenure.Draining():
+		case <-p.ownership.Draining():
 		}
 		over = true
 		break
@@ -252,7 +291,7 @@ func (p *part) takeUpAll(ctx context.Context, records []store.Subscription) (res
 	return rest, failed
 }
 
-// takeUpOne takes up a record that was read a while ago.
+// takeUpOne restores a record that was read a while ago.
 func (p *part) takeUpOne(ctx context.Context, r store.Subscription) error {
 	w := p.w
 	unlock, err := w.keys.Lock(ctx, r.ID)
@@ -268,25 +307,20 @@ func (p *part) takeUpOne(ctx context.Context, r store.Subscription) error {
 	w.mu.Unlock()
 	if changed {
 		now, ok, err := w.store.Subscription(ctx, r.ID)
-		if err != nil {
+		if err != nil || !ok {
 			return err
 		}
-		if !ok || !p.holds(&now) {
-			return nil
-		}
-		return w.takeUpRecord(ctx, p, &now)
+		r = now
 	}
-	return w.takeUpRecord(ctx, p, &r)
+	if w.partOf(p.ownership.ShardFence().Shard) != p {
+		return errPartClosed
+	}
+	return w.reconcile(ctx, r.ID, &r)
 }
 
-// holds reports whether the record is of the part.
-func (p *part) holds(r *store.Subscription) bool {
-	return p.tenure.Hold().Shard == inShard(r)
-}
-
-// takeUpRecord makes a stored subscription live. OnSubscribe comes before its delivery goes on
-// (REP-17); what would end a live subscription ends it now, but a build that does not understand it
-// leaves it to others (REP-16). The caller holds the key.
+// takeUpRecord makes a stored subscription live. It calls OnSubscribe before delivery continues (REP-17). It ends
+// the subscription for the same reasons as a live one, but leaves a record that this build cannot read to other
+// builds (REP-16). The caller holds the key.
 func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subscription) error {
 	if w.forged(ctx, r) {
 		return nil
@@ -300,7 +334,7 @@ func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subs
 		return err
 	}
 	var a eventtype.Arguments
-	err := errPartClosed // it is being given away
+	err := errPartClosed // the shard is being given away
 	d := p.et.Current()
 	if d != nil && d.Webhooks() {
 		a, err = eventtype.Reparse(d, r.Arguments)
@@ -317,22 +351,17 @@ func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subs
 	w.mu.Lock()
 	delete(p.left, r.ID)
 	w.mu.Unlock()
-	if e, err := p.ends(ctx, r); err != nil {
-		return err
-	} else if e != nil {
+	if e := p.ends(r); e != nil {
 		return p.ended(w.endRecord(ctx, p, r, e))
 	}
 	sub := identityOf(r)
 	sub.Restored = true
 	ctx = hook.WithPrincipal(ctx, r.Principal)
-	if e := w.host.Refused(ctx, r.Principal, a); e != nil {
-		return p.ended(w.endRecord(ctx, p, r, e))
+	refused, err := w.askHooks(ctx, sub, a)
+	if refused != nil {
+		return p.ended(w.endRecord(ctx, p, r, refused))
 	}
-	if err := w.host.Join(ctx, sub, a); err != nil {
-		var refusal *events.Error
-		if errors.As(err, &refusal) && refusal.Kind != wire.Internal {
-			return p.ended(w.endRecord(ctx, p, r, refusal))
-		}
+	if err != nil {
 		return err
 	}
 	h, err := w.startStored(ctx, p, a, *r)
@@ -340,28 +369,24 @@ func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subs
 		w.host.Release(sub, a)
 		return err
 	}
-	// What was ordered since it was asked for the last time was done without this one.
-	e, err := p.ends(ctx, r)
-	switch {
-	case err != nil && w.delist(h):
-		h.Handle.Detach()
-		w.host.Release(sub, a)
-	case e != nil:
+	// Apply the operators' actions since the record was read.
+	if e := p.ends(r); e != nil {
 		w.End(h, e)
-	default:
-		if p.hasGap(r) {
-			w.Gap(h)
-		}
-		h.Handle.HoldUntil(r.NotBefore)
+		return nil
 	}
-	return err
+	if p.hasGap(r) {
+		w.Gap(h)
+	}
+	h.Handle.HoldUntil(r.NotBefore)
+	w.perform(h, r.Actions)
+	return nil
 }
 
-// startStored starts a subscription whose record is stored. Nothing is delivered before the caller says so. It
-// holds the key and is a member.
+// startStored starts a restored subscription. Nothing is delivered until the caller releases it. The caller holds
+// the key and has called Join.
 func (w *Subscriptions) startStored(ctx context.Context, p *part, a eventtype.Arguments, r store.Subscription) (*Live, error) {
 	if r.RefreshedAt.After(r.Health.SuspendedAt) {
-		r.Health.Suspended, r.Health.SuspendedAt = false, time.Time{} // its owner did not get to know (SUB-5)
+		r.Health.Suspended, r.Health.SuspendedAt = false, time.Time{} // the refresh did not reach its owner (SUB-5)
 	}
 	cursor, moved, lost, err := w.resume(ctx, p, a.Def, &r)
 	if err != nil {
@@ -374,8 +399,8 @@ func (w *Subscriptions) startStored(ctx context.Context, p *part, a eventtype.Ar
 	return h, p.ended(err)
 }
 
-// resume makes the record's progress that of the log as it is now, which others may append to: what is known of it
-// here may be old. moved reports that it is not the progress that is stored.
+// resume converts the record's progress to the log's current epoch, which may have entries that this process has
+// not seen. moved reports whether the result differs from the stored progress.
 func (w *Subscriptions) resume(ctx context.Context, p *part, d eventtype.Definition, r *store.Subscription) (cursor string, moved, lost bool, err error) {
 	if d.Check() != nil {
 		cursor = r.Progress.Upstream
@@ -410,18 +435,19 @@ func (w *Subscriptions) resume(ctx context.Context, p *part, d eventtype.Definit
 	return "", true, true, nil
 }
 
-// storeOpen stores a record of the part as open, so that the mark of its log passes nothing that it is to get.
+// storeOpen stores a record of the part as open, so that the mark of its log does not pass an entry that it must
+// get.
 func (p *part) storeOpen(ctx context.Context, r *store.Subscription) error {
 	p.w.mu.Lock()
 	log := p.log
 	p.w.mu.Unlock()
-	if log == nil { // it has no mark
+	if log == nil { // a feed has no mark
 		return nil
 	}
 	return log.StoreOpen(ctx, r)
 }
 
-// ended makes a fenced ending one of the part.
+// ended converts the error of a fenced write to errPartClosed.
 func (p *part) ended(err error) error {
 	if p.lost(err) {
 		return errPartClosed
@@ -429,7 +455,7 @@ func (p *part) ended(err error) error {
 	return err
 }
 
-// leaveToOthers notes that a record is for builds that understand it.
+// leaveToOthers leaves a record to builds that can read it.
 func (w *Subscriptions) leaveToOthers(ctx context.Context, p *part, r *store.Subscription) error {
 	if err := p.storeOpen(ctx, r); err != nil {
 		return p.ended(err)
@@ -440,21 +466,20 @@ func (w *Subscriptions) leaveToOthers(ctx context.Context, p *part, r *store.Sub
 	return nil
 }
 
-// forged tells that somebody has changed what a record's id is made of, such as the URL that is delivered to, and
-// that its secrets would then sign for: it is left out, and stays as it is.
+// forged reports whether the fields of a record that make up its id were changed, such as the URL, for which its
+// secrets would then sign. Such a record is skipped and not changed.
 func (w *Subscriptions) forged(ctx context.Context, r *store.Subscription) bool {
 	canonical, err := wire.Canonical(r.Arguments)
 	if err == nil && wire.SubscriptionID(wire.ModeWebhook, r.Principal, r.URL, r.Event, canonical) == r.ID {
 		return false
 	}
-	w.o.Log.Internal(ctx, "taking up webhook subscription "+r.ID, errForged)
+	w.o.Log.Internal(ctx, "restoring webhook subscription "+r.ID, errForged)
 	return true
 }
 
 var errForged = errors.New("its principal, URL, event type or arguments do not match its id")
 
-// endRecord ends a subscription that is stored and not live, with an envelope when there is a
-// reason to tell.
+// endRecord ends a stored subscription that is not live, with an envelope if there is a reason.
 func (w *Subscriptions) endRecord(ctx context.Context, p *part, r *store.Subscription, reason *events.Error) error {
 	if reason == nil {
 		return p.deleteLapsed(ctx, r)
@@ -465,7 +490,7 @@ func (w *Subscriptions) endRecord(ctx context.Context, p *part, r *store.Subscri
 	r.Progress = store.Progress{}
 	h, err := w.engine.Add(ctx, delivery.Entry{Subscription: *r, Reader: endedReader{}, Shard: p.shard})
 	if err != nil {
-		return nil // it has ended all the same
+		return nil // it has ended anyway
 	}
 	h.Terminate(*fault.Object(reason, wire.Dialect(r.Codes)))
 	return nil

@@ -17,24 +17,24 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 )
 
-// Arguments are one subscription's arguments, validated and compiled to a filter. They are shared by
-// all subscriptions with the same bytes and never change. What they keep is a small multiple of
-// their JSON: the author's struct, which may be any multiple of it, is only held while it is used.
+// Arguments holds one subscription's arguments, validated and compiled to a filter. Subscriptions with the same
+// bytes share an Arguments, which is immutable. Its size is a small multiple of the JSON: the author's struct,
+// which may be much larger, is only kept while it is in use.
 type Arguments struct {
 	Of        *Type
-	JSON      json.RawMessage // canonical, or as it came where that is shorter
+	JSON      json.RawMessage // canonical, or as received if that is shorter
 	plain     bool            // JSON is canonical
 	Key       string          // hash of the canonical form
 	value     atomic.Pointer[weak.Pointer[decoded]]
 	tests     []test
-	shape     []int  // rules that are tested for equality, ascending
+	shape     []int  // indexes of the rules that test for equality, ascending
 	composite string // key of the tests of shape
 }
 
 // decoded holds the author's struct, a *A.
 type decoded struct{ a any }
 
-// Typed returns the author's struct. It is decoded again when nobody has used it for a while.
+// Typed returns the author's struct. It decodes the struct again if the garbage collector freed it.
 func (a *Arguments) Typed() any {
 	if w := a.value.Load(); w != nil {
 		if t := w.Value(); t != nil {
@@ -54,7 +54,7 @@ func (a *Arguments) keep(v any) {
 	a.value.Store(&w)
 }
 
-// Canonical is the RFC 8785 form, by which equal arguments are known (SUB-4).
+// Canonical returns the RFC 8785 form, which is the same for equal arguments (SUB-4).
 func (a *Arguments) Canonical() json.RawMessage {
 	if a.plain {
 		return a.JSON
@@ -66,18 +66,18 @@ func (a *Arguments) Canonical() json.RawMessage {
 	return c
 }
 
-// Bare returns arguments that can do no more than be decoded: what is kept of a poller.
+// Bare returns a copy without the compiled filter, which is kept for a poller between polls.
 func (a *Arguments) Bare() *Arguments {
 	return &Arguments{Of: a.Of, JSON: a.JSON, plain: a.plain, Key: a.Key}
 }
 
-// size is what is kept of a subscription's arguments, in bytes.
+// size returns the memory of a subscription's arguments, in bytes.
 func (a *Arguments) size() int {
 	n := int(unsafe.Sizeof(*a)) + len(a.Key) + len(a.composite) + 8*len(a.shape) + a.Variable()
 	return n + len(a.tests)*int(unsafe.Sizeof(test{})+unsafe.Sizeof(ordered{}))
 }
 
-// Variable is the part of what is kept, in bytes, that grows with the arguments.
+// Variable returns the part of the memory, in bytes, that grows with the arguments.
 func (a *Arguments) Variable() int {
 	n := len(a.JSON)
 	for i := range a.tests {
@@ -86,8 +86,8 @@ func (a *Arguments) Variable() int {
 	return n
 }
 
-// argumentsCache keeps the arguments seen last by their raw bytes, so that a poller's arguments
-// are validated once and not with every poll.
+// argumentsCache is an LRU cache of arguments by their raw bytes, so that a poller's arguments are not validated
+// with every poll.
 type argumentsCache struct {
 	mu     sync.Mutex
 	byRaw  map[string]*list.Element
@@ -106,11 +106,11 @@ const (
 	maxCachedBytes     = 1 << 20
 )
 
-// cachedOverhead is what an entry of the cache costs beside its arguments, in bytes.
+// cachedOverhead is the cost of a cache entry in addition to its arguments, in bytes.
 const cachedOverhead = 512
 
-// Parse validates the raw arguments of a request. Its errors are InvalidParams with paths into the
-// arguments, or to /arguments when they are too large (CAP-5).
+// Parse validates the raw arguments of a request. Its errors are InvalidParams, with paths into the arguments or,
+// if they are too large, the path /arguments (CAP-5).
 func (t *Type) Parse(raw json.RawMessage) (*Arguments, error) {
 	c := &t.arguments
 	c.mu.Lock()
@@ -138,8 +138,8 @@ func (t *Type) Parse(raw json.RawMessage) (*Arguments, error) {
 	return a, nil
 }
 
-// Reparse takes over arguments that were accepted before, by an earlier definition or an earlier
-// process: they are exempt from bounds that are newer than they are (CAP-5).
+// Reparse validates arguments that an earlier definition or process accepted. They are exempt from bounds that were
+// added later (CAP-5).
 func (t *Type) Reparse(raw json.RawMessage) (*Arguments, error) { return t.compile(raw) }
 
 func (t *Type) bounded(n int, how string) error {
@@ -167,7 +167,7 @@ func (a *Arguments) boundedPatterns() error {
 	return nil
 }
 
-// Forget drops the arguments that the type has seen last: none are looked up without being read anew.
+// Forget clears the cache of arguments, so that later calls of Parse parse them afresh.
 func (t *Type) Forget() {
 	c := &t.arguments
 	c.mu.Lock()
@@ -221,7 +221,7 @@ func (t *Type) compile(raw json.RawMessage) (*Arguments, error) {
 	if err := t.Input.ValidateValue(value); err != nil {
 		return nil, fault.InvalidArguments(err)
 	}
-	v, err := t.DecodeArguments(a.JSON) // what Typed decodes again: one value for all hooks
+	v, err := t.DecodeArguments(a.JSON) // the same bytes that Typed decodes, so all hooks see one value
 	if err != nil {
 		return nil, fault.InvalidArguments(err)
 	}
@@ -235,7 +235,7 @@ func (t *Type) compile(raw json.RawMessage) (*Arguments, error) {
 		}
 		made := newTest(i, &t.Rules[i], v)
 		a.tests = append(a.tests, made)
-		if made.op == events.MatchEqual {
+		if made.indexed() {
 			a.shape = append(a.shape, i)
 			composite = appendKey(composite, made.text)
 		}
@@ -244,7 +244,7 @@ func (t *Type) compile(raw json.RawMessage) (*Arguments, error) {
 	return a, nil
 }
 
-// equal returns the keys that the rules are tested for, which are of the shape.
+// equal returns the keys for which the arguments test the rules, which must be in shape.
 func (a *Arguments) equal(rules []int) []string {
 	keys := make([]string, len(rules))
 	for i, rule := range rules {
@@ -257,8 +257,8 @@ func (a *Arguments) equal(rules []int) []string {
 	return keys
 }
 
-// mayMatch decides as matches does, but takes a bounded time: a test that would take longer counts as
-// met. It is what may run under the append lock.
+// mayMatch is matches in bounded time: a test that would take longer counts as passed. It may run under the append
+// lock.
 func (a *Arguments) mayMatch(ps []place) bool {
 	for i := range a.tests {
 		t := &a.tests[i]
@@ -269,7 +269,7 @@ func (a *Arguments) mayMatch(ps []place) bool {
 	return true
 }
 
-// matches evaluates the x-match rules on a payload's places.
+// matches reports whether a payload's places pass the x-match rules.
 func (a *Arguments) matches(ps []place) bool {
 	for i := range a.tests {
 		if t := &a.tests[i]; !t.matches(&ps[t.rule]) {

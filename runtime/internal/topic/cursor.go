@@ -12,10 +12,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// MaxCursor bounds the text of a cursor, in bytes. What is longer is no cursor of ours (CUR-7).
+// MaxCursor bounds the text of a cursor, in bytes. A longer text is not a cursor (CUR-7).
 const MaxCursor = 32 << 10
 
-// ParseCursor reads a cursor that a caller sent.
+// ParseCursor parses a cursor that a caller sent.
 func ParseCursor(text string) (wire.Cursor, error) {
 	if len(text) > MaxCursor {
 		return wire.Cursor{}, wire.ErrCursor
@@ -26,16 +26,17 @@ func ParseCursor(text string) (wire.Cursor, error) {
 // NullCursor is the cursor of a type without replay, as JSON (CUR-2).
 var NullCursor = []byte("null")
 
-// logCursor is the cursor after a position of the type's own log, as JSON; proof is of the entry there.
+// logCursor returns the JSON of the cursor after a position in the type's log. proof is the proof of the entry at
+// p.
 func logCursor(typ *Type, epoch uint64, p store.Position, proof uint32) []byte {
 	if typ.NoReplay {
 		return NullCursor
 	}
-	c := wire.Cursor{Kind: wire.LogCursor, Name: typ.NameHash, Epoch: epoch, Position: uint64(p), Proof: proof}
+	c := wire.Cursor{Kind: wire.LogCursor, Name: typ.NameHash, Epoch: epoch, Position: uint64(p), Proof: typ.proof(proof)}
 	return frame.AppendString(make([]byte, 0, 64), c.String())
 }
 
-// Cursor is the cursor after a position of the log, as JSON.
+// Cursor returns the JSON of the cursor after a position in the log.
 func (t *Topic) Cursor(typ *Type, p store.Position) []byte { return t.life.Load().cursor(t, typ, p) }
 
 func (l *life) cursor(t *Topic, typ *Type, p store.Position) []byte {
@@ -45,28 +46,28 @@ func (l *life) cursor(t *Topic, typ *Type, p store.Position) []byte {
 	return logCursor(typ, l.epoch, p, t.known(l, p))
 }
 
-// A Start is where a subscription begins.
+// A Start is the position at which a subscription begins.
 type Start struct {
 	Position  store.Position
 	Truncated bool
-	life      *life // that Position is of
+	life      *life // in which Position is valid
 }
 
-// Place is the start as cursors have it.
-func (s *Start) Place(t *Topic) wire.Cursor { return s.life.place(t, s.Position) }
+// Place returns the start as a cursor of typ, without kind and name.
+func (s *Start) Place(t *Topic, typ *Type) wire.Cursor { return s.life.place(t, typ, s.Position) }
 
-func (l *life) place(t *Topic, p store.Position) wire.Cursor {
-	return wire.Cursor{Epoch: l.epoch, Position: uint64(p), Proof: t.known(l, p)}
+func (l *life) place(t *Topic, typ *Type, p store.Position) wire.Cursor {
+	return wire.Cursor{Epoch: l.epoch, Position: uint64(p), Proof: typ.proof(t.known(l, p))}
 }
 
-// Replay are a request's wishes about the past.
+// Replay holds the parameters of a request that select past events.
 type Replay struct {
 	Cursor *string
 	MaxAge *time.Duration // nil for none
-	Since  *Since         // where there is no cursor; nil for now
+	Since  *Since         // used without a cursor; nil for now
 }
 
-// ReplayOf reads the wishes of params.
+// ReplayOf returns the Replay for the params of a request.
 func ReplayOf(cursor *string, maxAgeMs *int64) Replay {
 	w := Replay{Cursor: cursor}
 	if maxAgeMs != nil {
@@ -76,7 +77,7 @@ func ReplayOf(cursor *string, maxAgeMs *int64) Replay {
 	return w
 }
 
-// Milliseconds converts without overflow.
+// Milliseconds converts n milliseconds to a Duration; values out of range become the largest Duration.
 func Milliseconds(n int64) time.Duration {
 	if n > int64(math.MaxInt64/time.Millisecond) {
 		return math.MaxInt64
@@ -84,8 +85,8 @@ func Milliseconds(n int64) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// Start finds the start in the log (CUR-2, CUR-5 to CUR-8). head is the log's head when the
-// request arrived.
+// Start returns the position in the log at which a request starts (CUR-2, CUR-5 to CUR-8). head is the log's head
+// when the request arrived.
 func (t *Topic) Start(ctx context.Context, typ *Type, head store.Position, w Replay) (Start, error) {
 	l := t.life.Load()
 	switch {
@@ -119,7 +120,7 @@ func (t *Topic) Start(ctx context.Context, typ *Type, head store.Position, w Rep
 	return Start{pos, st.Truncated || pos > st.Position, l}, nil
 }
 
-// startSince is [Topic.Start] at a time in the past, which may not be before the type's ceiling.
+// startSince is [Topic.Start] for a time in the past. The type's replay ceiling limits how far back it starts.
 func (t *Topic) startSince(ctx context.Context, typ *Type, limit time.Time) (Start, error) {
 	l := t.life.Load()
 	pos, truncated, err := t.since(ctx, typ, limit)
@@ -131,15 +132,15 @@ func (t *Topic) startSince(ctx context.Context, typ *Type, limit time.Time) (Sta
 	return Start{pos, truncated, l}, err
 }
 
-// ownCursor reads a cursor of the type's log.
+// ownCursor parses a cursor of the type's log.
 func ownCursor(typ *Type, text string, kinds ...wire.CursorKind) (c wire.Cursor, ok bool) {
 	c, err := ParseCursor(text)
 	return c, err == nil && slices.Contains(kinds, c.Kind) && c.Name == typ.NameHash && c.Position <= math.MaxInt64
 }
 
-// Stands tells whether the log has what a cursor of it stands on, or has evicted it since. It is false of
-// one of an earlier epoch, one beyond the head, and one that was given out before an older copy of the log
-// was put back (CUR-8). What is no cursor of the log is none that does not stand.
+// Stands reports whether the log still knows the cursor's entry or has evicted it since. It is false for a cursor
+// of an earlier epoch, for one beyond the head, and for one issued before an older copy of the log was restored
+// (CUR-8). It is true for a text that is not a cursor of this log.
 func (t *Topic) Stands(ctx context.Context, typ *Type, cursor string) (bool, error) {
 	c, ok := ownCursor(typ, cursor, wire.LogCursor, wire.BothCursor)
 	if !ok || typ.NoReplay {
@@ -172,13 +173,13 @@ func (t *Topic) stands(ctx context.Context, c wire.Cursor) (bool, error) {
 		return false, fmt.Errorf("reading entry %d of %s: %w", p, t.current().Name, err)
 	}
 	if proof != 0 && proof != c.Proof {
-		return strange("another entry stands there")
+		return strange("the log has a different entry there")
 	}
 	return true, nil
 }
 
-// ReplayLimit is the earliest timestamp that is replayed, if there is one: the later of maxAgeMs
-// and the type's ceiling.
+// ReplayLimit returns the earliest timestamp that is replayed: the later limit of maxAge and the type's ceiling. It
+// returns false without a limit.
 func ReplayLimit(typ *Type, maxAge *time.Duration) (time.Time, bool) {
 	age := typ.ReplayCeiling
 	if maxAge != nil && (age <= 0 || *maxAge < age) {

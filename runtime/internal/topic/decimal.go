@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// A decimal is a JSON number exactly: 0.digits × 10^point, without zeros at either end of digits;
-// zero has none. Making and comparing one takes time linear in its text, whatever the exponent.
+// A decimal is an exact JSON number: 0.digits × 10^point. digits has no zeros at either end and is empty for zero.
+// Parsing and comparing take time linear in the text, whatever the exponent.
 type decimal struct {
 	negative bool
 	digits   string
 	point    int
 }
 
-// parseDecimal reads a JSON number; false for one whose exponent is no int.
+// parseDecimal parses a JSON number. It returns false if the exponent is not a 32-bit integer.
 func parseDecimal(text string) (d decimal, ok bool) {
 	d.negative = strings.HasPrefix(text, "-")
 	mantissa := strings.TrimPrefix(text, "-")
@@ -40,7 +40,7 @@ func parseDecimal(text string) (d decimal, ok bool) {
 	return d, true
 }
 
-// key is the same for equal numbers and differs for others.
+// key returns a string that is the same for equal numbers and differs for other numbers.
 func (d decimal) key() string {
 	if d.digits == "" {
 		return "0"

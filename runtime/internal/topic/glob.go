@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// glob matches s against a pattern in which * is any run, ? one character and all else literal. It
-// never goes back: literals between stars are found by strings.Index, runs with ? by [findRun], so
-// that the time is linear in s and, for the latter, in a 64th of the pattern.
+// glob matches s against a pattern in which * stands for any text and ? for one character. It never backtracks:
+// strings.Index finds the literals between stars, and [findRun] the runs that contain a ?. The time is linear in s,
+// and for runs with a ? also in a 64th of the pattern.
 func glob(pattern, s string) bool {
 	head, rest, star := strings.Cut(pattern, "*")
 	n, ok := runPrefix(head, s)
@@ -20,8 +20,8 @@ func glob(pattern, s string) bool {
 		return false
 	}
 	s = s[:len(s)-n]
-	// What is left has to contain the runs between the stars in their order; the first place of
-	// each leaves most for the next.
+	// The rest of s must contain the runs between the stars in order. The first match of each run leaves the most
+	// text for the next one.
 	for middle := rest[:max(last, 0)]; middle != ""; {
 		var run string
 		run, middle, _ = strings.Cut(middle, "*")
@@ -34,7 +34,7 @@ func glob(pattern, s string) bool {
 	return true
 }
 
-// globCost estimates the nanoseconds of matching a value of n bytes.
+// globCost estimates the time to match a value of n bytes, in nanoseconds.
 func globCost(pattern string, n int) int {
 	if strings.IndexByte(pattern, '?') < 0 {
 		return len(pattern) + n
@@ -42,7 +42,7 @@ func globCost(pattern string, n int) int {
 	return 16*len(pattern) + 4*n*(1+len(pattern)/64)
 }
 
-// runPrefix returns the length of what a run without stars matches at the beginning of s.
+// runPrefix returns the length of the prefix of s that matches a run without stars.
 func runPrefix(run, s string) (n int, ok bool) {
 	for i := range len(run) {
 		switch {

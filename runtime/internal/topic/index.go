@@ -4,10 +4,9 @@ import (
 	"strconv"
 )
 
-// index finds the parked readers that an occurrence may concern. Readers are grouped by shape, the
-// set of rules that their arguments test for equality, and within a shape by the composite of the
-// values: an occurrence is looked up once per shape, however many readers there are. What equality
-// does not decide is evaluated on the candidates.
+// index finds the parked readers that an occurrence may match. Readers are grouped by shape, the set of rules that
+// their arguments test for equality, and within a shape by the composite of the values: an occurrence is looked up
+// once per shape, whatever the number of readers. All other rules are evaluated on the candidates.
 //
 // The topic's lock guards it.
 type index struct {
@@ -15,9 +14,8 @@ type index struct {
 	byID   map[string][]*Reader // all attached readers, for targeted occurrences
 }
 
-// Bounds of the index. Beyond maxShapes a reader is kept under the first rule of its shape only;
-// an occurrence with more than MaxComposites combinations of array elements is compared with every
-// bucket of the shape instead.
+// Bounds of the index. Beyond maxShapes, a reader is indexed by the first rule of its shape only. An occurrence
+// with more than MaxComposites combinations of array elements is compared with every bucket of the shape instead.
 const (
 	maxShapes     = 32
 	MaxComposites = 64
@@ -31,12 +29,12 @@ type shape struct {
 type bucket struct {
 	shape  *shape
 	key    string
-	values []string  // the keys that make up key, by rule of the shape
+	values []string  // the components of key, by rule of the shape
 	refs   int       // attached readers
-	parked []*Reader // those of them that wait
+	parked []*Reader // the parked readers among them
 }
 
-// attach gives r its bucket.
+// attach adds r to its bucket.
 func (x *index) attach(r *Reader) {
 	rules, key := r.args.shape, r.args.composite
 	s := x.find(rules)
@@ -160,7 +158,7 @@ func (x *index) wake(rec *record, woken func(*Reader)) {
 }
 
 func (x *index) wakeBucket(b *bucket, rec *record, woken func(*Reader)) {
-	// From the end: unparking moves the last one into the free slot.
+	// Iterate backward: unparking moves the last reader into the free slot.
 	for i := len(b.parked) - 1; i >= 0; i-- {
 		r := b.parked[i]
 		if !r.args.mayMatch(rec.places) {
@@ -190,9 +188,9 @@ func (b *bucket) meets(ps []place) bool {
 	return true
 }
 
-// composites lists the keys under which a reader of the shape can be; false when there are too
-// many for one look-up each, and more than buckets. A place without a value has none, so that no
-// reader of the shape is concerned.
+// composites returns the keys of the buckets that an occurrence may match. It returns false if there are more keys
+// than MaxComposites and than buckets. A place without a value yields an empty list: the occurrence cannot match
+// any reader of the shape.
 func composites(rules []int, ps []place, buckets int) ([]string, bool) {
 	if len(rules) == 1 && len(ps[rules[0]].keys) == 1 {
 		return []string{string(appendKey(nil, ps[rules[0]].keys[0]))}, true
@@ -225,7 +223,8 @@ func composites(rules []int, ps []place, buckets int) ([]string, bool) {
 	return out, true
 }
 
-// appendKey appends one value to a composite so that no two sequences look alike.
+// appendKey appends one value to a composite, with its length, so that different sequences have different
+// composites.
 func appendKey(b []byte, key string) []byte {
 	b = strconv.AppendInt(b, int64(len(key)), 10)
 	b = append(b, ':')

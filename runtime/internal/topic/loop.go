@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// A Turn is what follows one turn of a reader's loop.
+// A Turn tells a [Loop] how to continue after a call of turn.
 type Turn int
 
-// What may follow a turn.
+// The ways to continue.
 const (
 	Again Turn = iota // there is more to do
 	Rest              // park, and wait for a signal or the time
-	Pause             // wait without parking: the source is not to be read before the time
+	Pause             // wait without parking: the source must not be read before the given time
 	Over              // the loop ends
 )
 
-// A Loop is how every stream, follower and held poll reads: turn after turn, waiting in between. The
-// subscriptions of webhooks are turned by package delivery in the same way.
+// A Loop is the read loop of streams, followers and held polls: it calls turn repeatedly and waits in between.
+// Package delivery has a loop of the same kind for webhook subscriptions.
 type Loop struct {
 	Source Parker
 	Wake   Wake            // the source's bell
-	Stop   <-chan struct{} // ends a wait, beside ctx; may be nil
+	Stop   <-chan struct{} // ends a wait, in addition to ctx; may be nil
 }
 
-// Run takes turns until one is over. turn returns what follows and until when to wait at most. What
-// has ended, ctx included, is turn's to notice.
+// Run calls turn until it returns Over. turn returns how to continue, and the latest time at which to stop waiting.
+// Run does not check ctx between turns; turn must return Over when ctx ends.
 func (l Loop) Run(ctx context.Context, turn func() (Turn, time.Time)) {
-	var timer *time.Timer // not before it waits: most polls do not
+	var timer *time.Timer // created on the first wait; most polls never wait
 	defer func() {
 		if timer != nil {
 			timer.Stop()

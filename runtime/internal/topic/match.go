@@ -20,12 +20,17 @@ type Rule struct {
 	steps []string // of the JSON Pointer, unescaped
 }
 
-// NewRule compiles a rule, or says what is wrong with it.
+// NewRule compiles a rule. It returns an error if the op or path is invalid.
 func NewRule(m events.MatchRule) (Rule, error) {
 	switch m.Op {
 	case "":
 		m.Op = events.MatchEqual
-	case events.MatchEqual, events.MatchIn, events.MatchGlob, events.MatchPrefix, events.MatchMin, events.MatchMax:
+	case events.MatchMin:
+		m.Op = events.MatchGTE
+	case events.MatchMax:
+		m.Op = events.MatchLTE
+	case events.MatchEqual, events.MatchIn, events.MatchGlob, events.MatchPrefix,
+		events.MatchLT, events.MatchLTE, events.MatchGT, events.MatchGTE:
 	default:
 		return Rule{}, fmt.Errorf("x-match of argument %q has the unknown op %q", m.Argument, m.Op)
 	}
@@ -42,39 +47,29 @@ func NewRule(m events.MatchRule) (Rule, error) {
 	return r, nil
 }
 
-// A place is what a payload has where a rule points, in the form that the rule's op looks at: the
-// elements when it is an array, one value otherwise, nothing when it is missing or null. It is made
-// before the append lock is taken, whatever the payload holds.
+// A place holds the values of a payload at a rule's path, in the form that the rule's op compares: one value,
+// several if the path leads through an array or ends at one, none if it is missing or null. It is built before the
+// append lock is taken, because the payload decides how long that takes.
 type place struct {
 	keys    []string            // equal, in: distinct keys of the values
 	set     map[string]struct{} // of keys, when they are many
 	texts   []string            // glob, prefix: the strings
 	length  int                 // of texts or ordered, in bytes
-	ordered []ordered           // min, max
+	ordered []ordered           // lt, lte, gt, gte
 }
 
-// manyKeys is from how many keys on a place has a set of them.
+// manyKeys is the number of keys above which a place has a set of them.
 const manyKeys = 8
 
-// places evaluates every rule's pointer on a payload as validate.Decode returns it.
+// places evaluates the path of every rule on a payload decoded by validate.Decode.
 func places(rules []Rule, payload any) []place {
 	if len(rules) == 0 {
 		return nil
 	}
 	ps := make([]place, len(rules))
 	for i := range rules {
-		v, ok := resolve(payload, rules[i].steps)
-		if !ok || v == nil {
-			continue
-		}
 		p := &ps[i]
-		if list, ok := v.([]any); ok {
-			for _, e := range list {
-				p.add(rules[i].Op, e)
-			}
-		} else {
-			p.add(rules[i].Op, v)
-		}
+		p.collect(rules[i].Op, payload, rules[i].steps)
 		p.finish()
 	}
 	return ps
@@ -92,7 +87,7 @@ func (p *place) add(op events.MatchOp, v any) {
 			p.texts = append(p.texts, s)
 			p.length += len(s)
 		}
-	case events.MatchMin, events.MatchMax:
+	case events.MatchLT, events.MatchLTE, events.MatchGT, events.MatchGTE:
 		if o, ok := newOrdered(v); ok {
 			p.ordered = append(p.ordered, o)
 			p.length += o.size()
@@ -100,7 +95,7 @@ func (p *place) add(op events.MatchOp, v any) {
 	}
 }
 
-// finish drops repeated keys and makes the set.
+// finish removes duplicate keys and builds the set.
 func (p *place) finish() {
 	if len(p.keys) < 2 {
 		return
@@ -125,34 +120,46 @@ func (p *place) has(key string) bool {
 	return slices.Contains(p.keys, key)
 }
 
-func resolve(v any, steps []string) (any, bool) {
-	for _, step := range steps {
+// everyElement is the path step that selects every element of an array. In an object it is an ordinary member name.
+const everyElement = "*"
+
+// collect adds the values that the steps select in v. An array adds its elements. It visits no part of v twice.
+func (p *place) collect(op events.MatchOp, v any, steps []string) {
+	for i, step := range steps {
 		switch t := v.(type) {
 		case map[string]any:
-			next, ok := t[step]
-			if !ok {
-				return nil, false
-			}
-			v = next
+			v = t[step]
 		case []any:
-			i, err := strconv.Atoi(step)
-			if err != nil || i < 0 || i >= len(t) {
-				return nil, false
+			if step == everyElement {
+				for _, e := range t {
+					p.collect(op, e, steps[i+1:])
+				}
+				return
 			}
-			v = t[i]
+			n, err := strconv.Atoi(step)
+			if err != nil || n < 0 || n >= len(t) {
+				return
+			}
+			v = t[n]
 		default:
-			return nil, false
+			return
 		}
 	}
-	return v, true
+	list, ok := v.([]any)
+	if !ok {
+		p.add(op, v)
+	}
+	for _, e := range list {
+		p.add(op, e)
+	}
 }
 
-// maxKey is how long a key may be; longer ones are replaced by their hash.
+// maxKey is the largest length of a key; longer keys are replaced by their hash.
 const maxKey = 64
 
-// matchKey is a JSON value in a comparable form of at most maxKey bytes: equal values have equal
-// keys, numbers by their value (1, 1.0 and 1e0 are equal), strings byte for byte. Its first byte
-// tells kinds apart, and hashes from all else.
+// matchKey returns a comparable form of a JSON value, of about maxKey bytes at most. Equal values have equal keys:
+// numbers compare by value (1, 1.0 and 1e0 are equal), strings byte for byte. The first byte is the kind of the
+// value, or marks a hash.
 func matchKey(v any) string {
 	key := ""
 	switch t := v.(type) {
@@ -186,19 +193,20 @@ func numberKey(text string) string {
 	return text
 }
 
-// A test is one rule with the argument's value: what a subscription asks of a place.
+// A test is one rule with the value of its argument, which a subscription applies to a place.
 type test struct {
 	rule    int // index in the definition's rules
 	op      events.MatchOp
 	text    string   // equal: the key; glob: the pattern; prefix
 	in      *keyList // in
-	ordered *ordered // min, max
-	never   bool     // the value is of a kind that the op does not know
+	ordered *ordered // lt, lte, gt, gte
+	never   bool     // the op does not support the kind of the value
+	not     bool     // the test passes if the op fails
 }
 
-// newTest compiles the value that an argument has.
+// newTest compiles a rule with the value of its argument.
 func newTest(i int, r *Rule, value any) test {
-	t := test{rule: i, op: r.Op}
+	t := test{rule: i, op: r.Op, not: r.Not}
 	switch r.Op {
 	case events.MatchEqual:
 		t.text = matchKey(value)
@@ -211,14 +219,14 @@ func newTest(i int, r *Rule, value any) test {
 	case events.MatchGlob, events.MatchPrefix:
 		text, ok := value.(string)
 		t.text, t.never = text, !ok
-	case events.MatchMin, events.MatchMax:
+	case events.MatchLT, events.MatchLTE, events.MatchGT, events.MatchGTE:
 		o, ok := newOrdered(value)
 		t.ordered, t.never = &o, !ok
 	}
 	return t
 }
 
-// size is what the test keeps beside its struct, in bytes.
+// size returns the memory of the test in addition to its struct, in bytes.
 func (t *test) size() int {
 	n := len(t.text)
 	if t.in != nil {
@@ -230,7 +238,13 @@ func (t *test) size() int {
 	return n
 }
 
-func (t *test) matches(p *place) bool {
+// indexed reports whether the index can use the test to find matching readers.
+func (t *test) indexed() bool { return t.op == events.MatchEqual && !t.not }
+
+func (t *test) matches(p *place) bool { return t.finds(p) != t.not }
+
+// finds reports whether one of the values satisfies the op.
+func (t *test) finds(p *place) bool {
 	if t.never {
 		return false
 	}
@@ -243,16 +257,30 @@ func (t *test) matches(p *place) bool {
 		return slices.ContainsFunc(p.texts, func(s string) bool { return glob(t.text, s) })
 	case events.MatchPrefix:
 		return slices.ContainsFunc(p.texts, func(s string) bool { return strings.HasPrefix(s, t.text) })
-	case events.MatchMin, events.MatchMax:
+	default:
 		return slices.ContainsFunc(p.ordered, func(v ordered) bool {
 			c, ok := v.compare(t.ordered)
-			return ok && (c == 0 || (c > 0) == (t.op == events.MatchMin))
+			return ok && inOrder(t.op, c)
 		})
+	}
+}
+
+// inOrder reports whether c, the result of comparing a value with the argument, satisfies op.
+func inOrder(op events.MatchOp, c int) bool {
+	switch op {
+	case events.MatchLT:
+		return c < 0
+	case events.MatchLTE:
+		return c <= 0
+	case events.MatchGT:
+		return c > 0
+	case events.MatchGTE:
+		return c >= 0
 	}
 	return false
 }
 
-// cost estimates the nanoseconds that matches takes.
+// cost estimates the time of matches, in nanoseconds.
 func (t *test) cost(p *place) int {
 	switch t.op {
 	case events.MatchIn:
@@ -261,20 +289,20 @@ func (t *test) cost(p *place) int {
 		return len(p.texts)*globCost(t.text, 0) + globCost(t.text, p.length) - globCost(t.text, 0)
 	case events.MatchPrefix:
 		return compareCost(len(p.texts), p.length, len(t.text))
-	case events.MatchMin, events.MatchMax:
+	case events.MatchLT, events.MatchLTE, events.MatchGT, events.MatchGTE:
 		return compareCost(len(p.ordered), p.length, t.size())
 	}
 	return 0 // equal: one look-up
 }
 
-// compareCost is the cost of comparing n values of length bytes together with one of size bytes each.
+// compareCost estimates the cost of comparing n values, of length bytes in total, with a value of size bytes.
 func compareCost(n, length, size int) int { return 16*n + min(length, n*size)/16 }
 
-// MaxCost bounds what is evaluated for one test of one reader while the append lock is held, in
-// nanoseconds; waking the reader costs about as much.
+// MaxCost bounds the estimated cost of one reader's test under the append lock, in nanoseconds. Waking the reader
+// costs about as much.
 const MaxCost = 512
 
-// An ordered value is one that min and max compare: a number, an RFC 3339 instant or other text.
+// An ordered is a value that lt, lte, gt and gte compare: a number, an RFC 3339 instant or other text.
 type ordered struct {
 	number  decimal
 	text    string
@@ -303,10 +331,10 @@ func newOrdered(v any) (o ordered, ok bool) {
 
 func (o *ordered) size() int { return len(o.text) + len(o.number.digits) }
 
-// maxInstant is the longest text that is read as an instant.
+// maxInstant is the length of the longest text that is parsed as an instant.
 const maxInstant = 64
 
-// compare orders two numbers, two instants or two other strings; false for what has no order.
+// compare compares two numbers, two instants or two strings. It returns false for a number and a string.
 func (o *ordered) compare(with *ordered) (int, bool) {
 	switch {
 	case o.numeric != with.numeric:
@@ -319,7 +347,7 @@ func (o *ordered) compare(with *ordered) (int, bool) {
 	return strings.Compare(o.text, with.text), true
 }
 
-// A keyList holds the keys of an in test, ascending, in little more than their own bytes.
+// A keyList holds the keys of an in test in ascending order, in compact form.
 type keyList struct {
 	text string // the keys one after another
 	ends []uint32
@@ -354,7 +382,7 @@ func (l *keyList) has(key string) bool {
 	return ok
 }
 
-// meets reports whether a value of the place is in the list, by going through the shorter of both.
+// meets reports whether a value of the place is in the list. It iterates over the shorter of the two.
 func (l *keyList) meets(p *place) bool {
 	if p.set == nil || len(p.keys) <= len(l.ends) {
 		return slices.ContainsFunc(p.keys, l.has)

@@ -52,27 +52,76 @@ func TestMatchRules(t *testing.T) {
 		{"max", `"2026-01-01T00:00:00Z"`, `{"a":{"b":"2026-01-01T00:30:00+01:00"}}`, true},
 		{"min", `"b"`, `{"a":{"b":"c"}}`, true},
 		{"min", `1`, `{"a":{"b":1e900}}`, true},
+		{"lt", `2`, `{"a":{"b":1.5}}`, true},
+		{"lt", `2`, `{"a":{"b":2.0}}`, false},
+		{"lte", `2`, `{"a":{"b":2.0}}`, true},
+		{"lte", `2`, `{"a":{"b":2.1}}`, false},
+		{"gt", `2`, `{"a":{"b":2.0}}`, false},
+		{"gt", `2`, `{"a":{"b":[1,3]}}`, true},
+		{"gte", `2`, `{"a":{"b":2}}`, true},
+		{"gte", `2`, `{"a":{"b":"3"}}`, false},
+		{"gt", `"2026-01-01T00:00:00Z"`, `{"a":{"b":"2026-01-01T00:30:00+01:00"}}`, false},
+		{"lt", `"2026-01-01T00:00:00Z"`, `{"a":{"b":"2026-01-01T00:30:00+01:00"}}`, true},
 	} {
-		r, err := NewRule(events.MatchRule{Argument: "x", Path: "/a/b", Op: tc.op})
-		if err != nil {
-			t.Fatal(err)
+		rule := events.MatchRule{Argument: "x", Path: "/a/b", Op: tc.op}
+		if got := meets(t, rule, tc.arg, tc.payload); got != tc.want {
+			t.Errorf("%s %s against %s: %v", tc.op, tc.arg, tc.payload, got)
 		}
-		arg, err := validate.Decode(json.RawMessage(tc.arg))
-		if err != nil {
-			t.Fatal(err)
-		}
-		payload, err := validate.Decode(json.RawMessage(tc.payload))
-		if err != nil {
-			t.Fatal(err)
-		}
-		test := newTest(0, &r, arg)
-		if got := test.matches(&places([]Rule{r}, payload)[0]); got != tc.want {
-			t.Errorf("%s %s against %s: %v", r.Op, tc.arg, tc.payload, got)
+		// Not turns every one of them around.
+		rule.Not = true
+		if got := meets(t, rule, tc.arg, tc.payload); got == tc.want {
+			t.Errorf("not %s %s against %s: %v", tc.op, tc.arg, tc.payload, got)
 		}
 	}
 	for _, bad := range []events.MatchRule{{Argument: "x", Path: "a"}, {Argument: "x", Path: "/a", Op: "like"}} {
 		if _, err := NewRule(bad); err == nil {
 			t.Errorf("%+v was taken", bad)
+		}
+	}
+}
+
+// meets reports whether a rule lets an occurrence with the payload through, for a subscription with the argument.
+func meets(t *testing.T, rule events.MatchRule, arg, payload string) bool {
+	t.Helper()
+	r, err := NewRule(rule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := validate.Decode(json.RawMessage(arg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := validate.Decode(json.RawMessage(payload))
+	if err != nil {
+		t.Fatal(err)
+	}
+	test := newTest(0, &r, value)
+	return test.matches(&places([]Rule{r}, data)[0])
+}
+
+// A * leads through every element of an array, and is the name of a member in an object (MATCH-2).
+func TestMatchThroughArrays(t *testing.T) {
+	for _, tc := range []struct {
+		path, arg, payload string
+		want               bool
+	}{
+		{"/labels/*/name", `"bug"`, `{"labels":[{"name":"ui"},{"name":"bug"}]}`, true},
+		{"/labels/*/name", `"bug"`, `{"labels":[{"name":"ui"},{}]}`, false},
+		{"/labels/*/name", `"bug"`, `{"labels":[]}`, false},
+		{"/labels/*/name", `"bug"`, `{"labels":null}`, false},
+		{"/labels/*/name", `"bug"`, `{"labels":"bug"}`, false},
+		{"/labels/*/name", `"bug"`, `{"labels":{"name":"bug"}}`, false},
+		{"/labels/*/name", `"bug"`, `{"labels":{"*":{"name":"bug"}}}`, true},
+		{"/labels/*", `"bug"`, `{"labels":["ui","bug"]}`, true},
+		{"/labels/*", `"bug"`, `{"labels":[["ui","bug"]]}`, true},
+		{"/labels/1/name", `"bug"`, `{"labels":[{"name":"ui"},{"name":"bug"}]}`, true},
+		{"/labels/0/name", `"bug"`, `{"labels":[{"name":"ui"},{"name":"bug"}]}`, false},
+		{"/*/*/sku", `7`, `[[{"sku":1}],[{"sku":2},{"sku":7.0}]]`, true},
+		{"/*/*/sku", `7`, `[[{"sku":1}],[{"sku":2}],[]]`, false},
+		{"/lines/*/tags", `"x"`, `{"lines":[{"tags":["y"]},{"tags":["z","x"]}]}`, true},
+	} {
+		if got := meets(t, events.MatchRule{Argument: "x", Path: tc.path}, tc.arg, tc.payload); got != tc.want {
+			t.Errorf("%s %s against %s: %v", tc.path, tc.arg, tc.payload, got)
 		}
 	}
 }
@@ -102,10 +151,17 @@ func TestGlobProperty(t *testing.T) {
 // The index wakes exactly whom a scan over all readers would, also beyond its bounds.
 func TestIndexProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		const n = 7 // rules: more shapes than maxShapes
+		const n = 9 // rules: more shapes than maxShapes
 		d := &Type{}
 		for i := range n {
-			r, _ := NewRule(events.MatchRule{Argument: fmt.Sprint("a", i), Path: fmt.Sprint("/a", i)})
+			m := events.MatchRule{Argument: fmt.Sprint("a", i), Path: fmt.Sprint("/a", i)}
+			switch i { // not indexed
+			case n - 2:
+				m.Not = true
+			case n - 1:
+				m.Op = events.MatchGT
+			}
+			r, _ := NewRule(m)
 			d.Rules = append(d.Rules, r)
 		}
 		var x index
@@ -116,8 +172,10 @@ func TestIndexProperty(t *testing.T) {
 			for r := range n {
 				if rapid.IntRange(0, 2).Draw(t, "constrained") == 0 {
 					test := newTest(r, &d.Rules[r], rapid.SampledFrom([]any{"x", "y"}).Draw(t, "value"))
-					a.tests, a.shape = append(a.tests, test), append(a.shape, r)
-					composite = appendKey(composite, test.text)
+					a.tests = append(a.tests, test)
+					if test.indexed() {
+						a.shape, composite = append(a.shape, r), appendKey(composite, test.text)
+					}
 				}
 			}
 			a.composite = string(composite)

@@ -9,32 +9,32 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Source is where a subscription reads: the type's log or a feed. Its methods are for one goroutine.
+// A Source is the log or feed that a subscription reads. Its methods must be called from one goroutine.
 type Source interface {
 	Parker
-	// Pull returns what is ready, up to a bound.
+	// Pull returns the occurrences that are ready, up to a bound.
 	Pull(ctx context.Context, into []Outcome) (Pulled, error)
 }
 
-// A Parker has a place in what it reads, where it can wait.
+// A Parker has a position in the log or feed that it reads, and can wait there.
 type Parker interface {
-	// Park prepares to wait for the subscription's bell; false when there is something to do.
+	// Park prepares to wait for the subscription's bell. It returns false if there is something to read.
 	Park() bool
-	// Unpark ends the waiting. The position is a log's; a feed has none.
+	// Unpark ends the wait and returns the position in a log. A feed returns 0.
 	Unpark() store.Position
-	// Cursor is the position that is passed, as JSON. Not while parked.
+	// Cursor returns the JSON of the cursor of the current position. It must not be called while parked.
 	Cursor() []byte
-	// Close gives everything back.
+	// Close releases all resources.
 	Close()
 }
 
-// A Bell is rung when there may be something to read. Ringing must not block.
+// A Bell is rung when there may be something to read. Ring must not block.
 type Bell interface{ Ring() }
 
-// A Wake is a bell to wait for: a hint of capacity 1, which may be shared with other signals.
+// A Wake is a [Bell] that a goroutine can wait for. It is a channel of capacity 1, which other signals may share.
 type Wake chan struct{}
 
-// NewWake makes one that nobody has rung.
+// NewWake returns a Wake that has not been rung.
 func NewWake() Wake { return make(Wake, 1) }
 
 // Ring implements [Bell].
@@ -45,47 +45,50 @@ func (w Wake) Ring() {
 	}
 }
 
-// Pulled is what a source has ready.
+// Pulled is the result of a pull.
 type Pulled struct {
 	Out []Outcome
-	// More tells that the pass stopped before the head.
+	// More reports whether the pass stopped before the head.
 	More bool
-	// Gap tells that entries were lost before Out (PUSH-7).
+	// Gap reports whether entries were lost after those in Out: a pass ends at a gap (PUSH-7). A poll continues
+	// after gaps; for a poll, Gap reports whether any entries were lost.
 	Gap bool
-	// Failed are upstream failures since the last pull (PUSH-5).
+	// Failed lists the upstream failures since the last pull (PUSH-5).
 	Failed []error
-	// Retry is when to pull again without a signal; 0 for not at all.
+	// Retry is the time after which to pull again without a signal; 0 for never.
 	Retry time.Duration
 }
 
-// An Outcome is the result for one matching entry: an occurrence to write, or the error that keeps
-// it from this subscription (OCC-4).
+// An Outcome is the result for one matching entry. It is an occurrence to write, or the error that withholds it
+// from this subscription (OCC-4).
 type Outcome struct {
 	rec *record
 	v   *variant
 	err error
 }
 
-// Err is the error that keeps the occurrence from the subscription; nil for none.
+// Err returns the error that withholds the occurrence from the subscription, or nil.
 func (o *Outcome) Err() error { return o.err }
 
-// Entry is the log's.
+// Entry returns the log entry.
 func (o *Outcome) Entry() *store.Entry { return &o.rec.entry }
 
-// Data is the payload as the subscription gets it.
+// Data returns the payload for the subscription.
 func (o *Outcome) Data() json.RawMessage { return o.v.data }
 
-// Cursor is the one after the occurrence, as JSON.
+// Cursor returns the JSON of the cursor after the occurrence.
 func (o *Outcome) Cursor() []byte { return o.rec.cursor }
 
-// Head is the event's frame up to the stream's own tail, encoded once for all subscriptions.
+// Head returns the event's frame up to the part that differs between streams. It is encoded once for all
+// subscriptions.
 func (o *Outcome) Head() []byte { return o.rec.frameHead(o.v) }
 
-// Item is the occurrence for a poll result, where it has no cursor (OCC-3), encoded once for all.
+// Item returns the occurrence for a poll result, without a cursor (OCC-3). It is encoded once for all
+// subscriptions.
 func (o *Outcome) Item() []byte { return o.rec.pollItem(o.v) }
 
-// Body is the occurrence with a cursor, nil for null, as it is posted. The cursor differs between
-// attempts, all else was fixed at append (HOOK-1).
+// Body returns the occurrence as it is posted to a webhook, with a cursor; nil is written as null. The cursor may
+// differ between attempts; the rest was fixed at append (HOOK-1).
 func (o *Outcome) Body(cursor *string) []byte {
 	text := NullCursor
 	if cursor != nil {
@@ -94,7 +97,7 @@ func (o *Outcome) Body(cursor *string) []byte {
 	return o.rec.appendItem(make([]byte, 0, len(o.v.data)+len(o.rec.entry.Meta)+320), o.v, text)
 }
 
-// WithCursor is the outcome with another cursor: that of one subscription, which cannot be shared.
+// WithCursor returns the outcome with the cursor of one subscription. Its encoded forms are not shared.
 func (o Outcome) WithCursor(cursor []byte) Outcome {
 	if o.err != nil {
 		return o
@@ -103,10 +106,11 @@ func (o Outcome) WithCursor(cursor []byte) Outcome {
 	return Outcome{rec: rec, v: &variant{done: true, data: o.v.data}}
 }
 
-// occurrenceOverhead is more than what an occurrence takes on the wire beside its data and _meta.
+// occurrenceOverhead is an upper bound on the bytes of an occurrence on the wire without its data, _meta and
+// cursor.
 const occurrenceOverhead = 1024
 
-// Size is what the outcome takes on the wire, at most.
+// Size returns an upper bound on the outcome's bytes on the wire.
 func (o *Outcome) Size() int {
 	if o.err != nil {
 		return occurrenceOverhead

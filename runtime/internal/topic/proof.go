@@ -9,19 +9,18 @@ import (
 )
 
 const (
-	// provenSlots is how many entries' proofs a log's life remembers.
+	// provenSlots is the number of proofs that a [life] caches.
 	provenSlots = 1024
-	// proofTime bounds how long a cursor that is given out waits for its proof.
+	// proofTime bounds the wait for the proof of a cursor that is being issued.
 	proofTime = 2 * time.Second
 )
 
-// A proofCache remembers proofs of entries, each in the slot of its position: of those that were read
-// and of those that cursors were asked for. The newest of all has a place of its own, so that what is
-// asked for cannot drive it out.
+// A proofCache caches the proofs of entries that were read or whose cursors were issued, each in the slot of its
+// position. The newest proof is stored separately, so that other entries cannot evict it.
 type proofCache struct {
 	mu     sync.Mutex
 	newest proven
-	slots  []proven // made when it is first used
+	slots  []proven // allocated on first use
 }
 
 type proven struct {
@@ -56,7 +55,7 @@ func (c *proofCache) get(p store.Position) uint32 {
 	return c.slots[p%provenSlots].proof
 }
 
-// proof is the log's proof of the entry at p: from memory, else the store's answer.
+// proof returns the proof of the entry at p, from the cache or from the store.
 func (t *Topic) proof(ctx context.Context, l *life, p store.Position) (uint32, error) {
 	if p == 0 {
 		return 0, nil
@@ -71,8 +70,8 @@ func (t *Topic) proof(ctx context.Context, l *life, p store.Position) (uint32, e
 	return proof, err
 }
 
-// known is the proof for a cursor that is given out: 0, with which the cursor goes on as well, where the
-// store does not answer.
+// known returns the proof for a cursor that is being issued, or 0 if the store does not answer. A cursor with proof
+// 0 is valid too, but cannot be checked.
 func (t *Topic) known(l *life, p store.Position) uint32 {
 	if proof := l.proofs.get(p); proof != 0 || p == 0 {
 		return proof

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// A rate is how many there were in the last minute, as an average that forgets: what was a minute ago
-// counts 1/e.
+// A rate is an exponentially decaying count per minute: an event that is a minute old counts 1/e.
 type rate struct {
 	weight float64
 	at     time.Time
@@ -21,14 +20,15 @@ func (r *rate) perMinute(now time.Time) float64 {
 	return r.weight * math.Exp(-now.Sub(r.at).Minutes())
 }
 
-// Appended is how many entries became visible here since the topic was opened, those of other processes included.
+// Appended returns the number of entries that became visible since the topic was opened, including entries of other
+// processes.
 func (t *Topic) Appended() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.count
 }
 
-// PerMinute is the rate at which entries become visible, as an average of the last minute.
+// PerMinute returns the rate per minute at which entries become visible, averaged over the last minute.
 func (t *Topic) PerMinute() float64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,61 +8,61 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Reader is one consumer's place in a topic. pos and args are its goroutine's; the rest belongs
-// to the topic's lock.
+// A Reader is one consumer's position in a topic. Its goroutine owns pos and args; the topic's lock guards the
+// rest.
 type Reader struct {
 	topic *Topic
-	life  *life // that pos is of
+	life  *life // in which pos is valid
 	args  *Arguments
 	id    string         // of the subscription
-	bell  Bell           // rung under the topic's lock; nil for one that never parks
-	pos   store.Position // last passed
+	bell  Bell           // rung under the topic's lock; nil if the reader never parks
+	pos   store.Position // of the last entry that was passed
 
 	bucket *bucket        // nil while not attached
 	twin   int            // in index.byID[id], while attached
 	slot   int            // in bucket.parked, -1 while not parked
-	parked bool           // since the last park, woken or not
+	parked bool           // between Park and Unpark, woken or not
 	first  store.Position // first match since parking, 0 for none
 }
 
-// Reader places a reader behind pos, for the subscription of an id.
+// Reader returns a reader that starts after pos, for the subscription with an id.
 func (t *Topic) Reader(a *Arguments, id string, bell Bell, pos store.Position) Reader {
 	return Reader{topic: t, life: t.life.Load(), args: a, id: id, bell: bell, pos: pos, slot: -1}
 }
 
-// ReaderFrom is [Topic.Reader] from where a request begins: in the log's epoch that this was found in.
+// ReaderFrom is [Topic.Reader] for the start of a request, in the epoch of the log that the start belongs to.
 func (t *Topic) ReaderFrom(a *Arguments, id string, bell Bell, from Start) Reader {
 	r := t.Reader(a, id, bell, from.Position)
 	r.life = from.life
 	return r
 }
 
-// Topic is where it reads.
+// Topic returns the topic that r reads.
 func (r *Reader) Topic() *Topic { return r.topic }
 
-// Position is the last one that is passed.
+// Position returns the last position that r passed.
 func (r *Reader) Position() store.Position { return r.pos }
 
-// Skip passes everything up to p.
+// Skip moves r to p.
 func (r *Reader) Skip(p store.Position) { r.pos = p }
 
-// Cursor is the cursor of the position, as JSON.
+// Cursor returns the JSON of the cursor of r's position.
 func (r *Reader) Cursor() []byte { return r.life.cursor(r.topic, r.args.Of, r.pos) }
 
-// Place is the position as cursors have it.
-func (r *Reader) Place() wire.Cursor { return r.life.place(r.topic, r.pos) }
+// Place returns r's position as a cursor, without kind and name.
+func (r *Reader) Place() wire.Cursor { return r.life.place(r.topic, r.args.Of, r.pos) }
 
-// PlaceAfter is the one after an entry that r has given.
+// PlaceAfter returns the position after an entry that r returned, as a cursor without kind and name.
 func (r *Reader) PlaceAfter(e *store.Entry) wire.Cursor {
-	return wire.Cursor{Epoch: r.life.epoch, Position: uint64(e.Position), Proof: e.Proof()}
+	return wire.Cursor{Epoch: r.life.epoch, Position: uint64(e.Position), Proof: r.args.Of.proof(e.Proof())}
 }
 
-// Pull returns what is ready for a stream or webhook subscription, up to a bound.
+// Pull returns the occurrences that are ready for a stream or webhook subscription, up to a bound.
 func (r *Reader) Pull(ctx context.Context, into []Outcome) (Pulled, error) {
 	return r.Next(ctx, into, Batch(PullBatch))
 }
 
-// Fill reads for a poll: it goes on after a gap, and more entries are no news when none of them matches.
+// Fill reads for a poll: it continues after a gap, and reports More only if a later entry may match.
 func (r *Reader) Fill(ctx context.Context, into []Outcome, b Bound) (Pulled, error) {
 	gap := false
 	for {
@@ -79,13 +79,13 @@ func (r *Reader) Fill(ctx context.Context, into []Outcome, b Bound) (Pulled, err
 	}
 }
 
-// Rebind goes on with arguments of another definition.
+// Rebind continues with arguments of another definition.
 func (r *Reader) Rebind(a *Arguments) {
 	r.Close()
 	r.args = a
 }
 
-// Close takes r out of the index; it is a no-op for one that is not in it.
+// Close removes r from the index. It is a no-op if r is not in the index.
 func (r *Reader) Close() {
 	t := r.topic
 	t.mu.Lock()
@@ -96,11 +96,11 @@ func (r *Reader) Close() {
 	}
 }
 
-// Park lets r wait at the head, for its bell; false when it is not there, or when its arguments are of
-// another definition. A reader enters the index when it parks for the first time.
+// Park lets r wait at the head for its bell. It returns false if r is not at the head, or if its arguments belong
+// to another definition. A reader enters the index when it parks for the first time.
 func (r *Reader) Park() bool { return r.ParkAt(r.args, r.pos) }
 
-// ParkAt is [Reader.Park] at pos and, where r is not in the index yet, with arguments a.
+// ParkAt is [Reader.Park] at pos, with arguments a if r is not in the index.
 func (r *Reader) ParkAt(a *Arguments, pos store.Position) bool {
 	t := r.topic
 	t.mu.Lock()
@@ -117,8 +117,8 @@ func (r *Reader) ParkAt(a *Arguments, pos store.Position) bool {
 	return true
 }
 
-// Unpark ends the waiting: r jumps to just before its first match or, without one, to the head. It
-// returns where that is.
+// Unpark ends the wait. r moves to the position before its first match or, without a match, to the head. Unpark
+// returns that position.
 func (r *Reader) Unpark() store.Position {
 	r.topic.mu.Lock()
 	defer r.topic.mu.Unlock()
@@ -126,7 +126,7 @@ func (r *Reader) Unpark() store.Position {
 	return r.pos
 }
 
-// Passed is where r would jump now; 0 while it is not parked.
+// Passed returns the position to which Unpark would move r now, or 0 if r is not parked.
 func (r *Reader) Passed() store.Position {
 	r.topic.mu.Lock()
 	defer r.topic.mu.Unlock()
@@ -150,7 +150,7 @@ func (r *Reader) settle() {
 		r.topic.index.unpark(r)
 	}
 	switch {
-	case r.life != r.topic.life.Load(): // where it would be is not known any more
+	case r.life != r.topic.life.Load(): // its position in the new epoch is unknown
 	case r.first > 0:
 		r.pos = max(r.pos, r.first-1)
 	default:
@@ -159,29 +159,27 @@ func (r *Reader) settle() {
 	r.first, r.parked = 0, false
 }
 
-// Bounds of one pass. A consumer that is stalled holds what one pass gave it, so that is bounded in
-// bytes too.
+// Bounds of one pass. A stalled consumer holds the results of one pass, so they are also bounded in bytes.
 const (
-	// ReadChunk is how many entries are read at once.
+	// ReadChunk is the number of entries that are read in one call of the log.
 	ReadChunk = 64
-	// PullBatch is how many outcomes one pass gives.
+	// PullBatch is the largest number of outcomes of one pass.
 	PullBatch = 128
-	// PullScan is how many entries one pass looks at.
+	// PullScan is the largest number of entries that one pass examines.
 	PullScan = 16 * ReadChunk
 
 	PullBytes = 1 << 20
 )
 
-// A Bound is one pass's: outcomes, bytes that they take together, and entries to look at.
+// A Bound limits one pass: the number of outcomes, their total bytes, and the number of entries to examine.
 type Bound struct{ Outcomes, Bytes, Scan int }
 
-// Batch is the bound of a pass of a stream or webhook subscription, of so many outcomes.
+// Batch returns the bound of a pass of a stream or webhook subscription with so many outcomes.
 func Batch(outcomes int) Bound { return Bound{outcomes, PullBytes, PullScan} }
 
-// Next reads from r.pos until into has all outcomes of the bound or another one would make them larger
-// than its bytes together, until it has looked at its entries or is at the head. It moves r.pos over
-// everything that it has looked at, matching or not (trap 12: a filtered scan that never advances).
-// One outcome is taken whatever its size. A gap ends the pass before the entries that follow it.
+// Next reads from r.pos until it reaches a limit of the bound or the head. It moves r.pos past every entry that it
+// examined, matching or not; otherwise a filtered scan would never advance (trap 12). The first outcome is returned
+// whatever its size. A gap ends the pass before the entries that follow it.
 func (r *Reader) Next(ctx context.Context, into []Outcome, b Bound) (Pulled, error) {
 	p := Pulled{Out: into}
 	bytes, scan := b.Bytes, b.Scan
@@ -207,7 +205,7 @@ func (r *Reader) Next(ctx context.Context, into []Outcome, b Bound) (Pulled, err
 			return p, nil
 		}
 		if len(got.Entries) == 0 {
-			r.pos = max(r.pos, got.Head) // nothing between: a log has no holes
+			r.pos = max(r.pos, got.Head) // no entries in between: a log has no holes
 			return p, nil
 		}
 		for i := range got.Entries {
@@ -218,7 +216,7 @@ func (r *Reader) Next(ctx context.Context, into []Outcome, b Bound) (Pulled, err
 			}
 			if ok {
 				if bytes -= o.Size(); bytes < 0 && len(p.Out) > 0 {
-					p.More = true // and it is still ahead
+					p.More = true // r.pos is still before it
 					return p, nil
 				}
 			}
@@ -238,7 +236,7 @@ func (r *Reader) Next(ctx context.Context, into []Outcome, b Bound) (Pulled, err
 	return p, nil
 }
 
-// restart goes on in the log's new epoch, from its oldest entry.
+// restart moves r to the oldest entry of the log's new epoch.
 func (r *Reader) restart() {
 	r.Close()
 	r.life = r.topic.life.Load()
@@ -246,13 +244,14 @@ func (r *Reader) restart() {
 	r.pos = oldest - 1
 }
 
-// consider runs one entry through x-match, target, the author's Match and Transform. Its error is
-// the context's only; what goes wrong with the entry is in the outcome.
+// consider runs one entry through x-match, target, the author's Match, Transform and PerPrincipal. It only returns
+// errors of the context; an error for the entry is in the outcome.
 func (r *Reader) consider(ctx context.Context, e *store.Entry) (Outcome, bool, error) {
 	return consider(ctx, r.life.record(e, r.args.Of), r.args, r.id)
 }
 
-// Consider is what a reader does with an entry, for one of no topic: cursor is the one after it, as JSON.
+// Consider evaluates an entry that is not in a topic, as a reader does. cursor is the JSON of the cursor after the
+// entry.
 func Consider(ctx context.Context, e store.Entry, cursor []byte, a *Arguments, id string) (Outcome, bool, error) {
 	return consider(ctx, newRecord(a.Of, e, cursor), a, id)
 }
@@ -269,6 +268,11 @@ func consider(ctx context.Context, rec *record, a *Arguments, id string) (Outcom
 	if err == nil {
 		v, err = rec.variant(ctx, a)
 	}
+	if err == nil && rec.typ.PerPrincipal != nil {
+		if v, err = rec.private(ctx, a, v); v == nil && err == nil {
+			return Outcome{}, false, nil
+		}
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return Outcome{}, false, ctx.Err()
@@ -281,6 +285,6 @@ func consider(ctx context.Context, rec *record, a *Arguments, id string) (Outcom
 // Waiting reports whether another matching entry lies within scan entries, without moving r.
 func (r *Reader) Waiting(ctx context.Context, scan int) (bool, error) {
 	ahead := r.topic.ReaderFrom(r.args, r.id, nil, Start{Position: r.pos, life: r.life})
-	p, err := ahead.Next(ctx, nil, Bound{1, PullBytes, scan}) // one is taken whatever its size
+	p, err := ahead.Next(ctx, nil, Bound{1, PullBytes, scan}) // the first is returned whatever its size
 	return p.Gap || p.More || len(p.Out) > 0, err
 }

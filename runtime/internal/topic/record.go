@@ -14,40 +14,39 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A record is a log entry with what readers need of it, computed once: the places that rules look
-// at, the decoded payload for the author's Match, the encoded forms and what Transform made of it.
+// A record is a log entry with the data that readers derive from it once: the places for the rules, the decoded
+// payload for the author's Match, the encoded forms and Transform's results.
 type record struct {
 	entry  store.Entry
 	typ    *Type
 	cursor []byte // JSON of the cursor after the entry: a string or null
 	places []place
 	plain  variant
-	sound  func() error // Sound, asked once
+	sound  func() error // Sound, called once
 
 	mu       sync.Mutex
 	payload  any // *P for Match, shared
 	variants map[string]*variant
-	budget   *recordBudget // nil for a record that is in no cache
-	charged  int           // to budget
-	evicted  bool          // from the cache: it keeps no more variants
+	budget   *recordBudget // nil for a record that is not cached
+	charged  int           // bytes charged to budget
+	evicted  bool          // from the cache; it keeps no more variants
 }
 
-// A variant is the payload as subscriptions with the same arguments get it. Transform is the author's
-// code and may take its time or hang, so no lock is held while it runs: the others wait for running, or
-// until their own context ends.
+// A variant is the payload for subscriptions with the same arguments. Transform is the author's code and may be
+// slow or hang, so no lock is held while it runs: other readers wait for running, or until their own context ends.
 type variant struct {
-	running chan struct{} // closed when the computation ends; nil while there is none; under record.mu
-	done    bool          // under record.mu; data and err are fixed from then on
+	running chan struct{} // closed when the computation ends; nil if none runs; guarded by record.mu
+	done    bool          // guarded by record.mu; data and err are final once it is true
 	data    json.RawMessage
 	err     error
-	charged int // to the record's budget; under record.mu
+	charged int // bytes charged to the record's budget; guarded by record.mu
 
-	head atomic.Pointer[[]byte] // of the event frame
-	item atomic.Pointer[[]byte] // of the poll result
+	head atomic.Pointer[[]byte] // encoded event frame
+	item atomic.Pointer[[]byte] // encoded item of a poll result
 }
 
-// Bounds of what records remember: how many of Transform's results one of them does, and how many bytes
-// those of a topic have together, with payloads, Transform's results and encoded forms.
+// Bounds of the record cache: the number of Transform results per record, and the bytes of all records of a topic,
+// including payloads, Transform results and encoded forms.
 const (
 	cachedVariants  = 1024
 	MaxRecordBytes  = 16 << 20
@@ -66,19 +65,19 @@ func recordAt(typ *Type, e store.Entry, cursor []byte, ps []place) *record {
 	return r
 }
 
-// placesOf are the places of an encoded payload; decoded may be nil.
+// placesOf returns the places of an encoded payload; decoded may be nil.
 func placesOf(typ *Type, data json.RawMessage, decoded any) []place {
 	if len(typ.Rules) == 0 {
 		return nil
 	}
 	if decoded == nil {
-		// What was validated at append always decodes; other bytes match no rule.
+		// Data that was validated at append always decodes; other bytes match no rule.
 		decoded, _ = validate.Decode(data)
 	}
 	return places(typ.Rules, decoded)
 }
 
-// targets reports whether the occurrence is for the subscription.
+// targets reports whether the occurrence is addressed to the subscription.
 func (r *record) targets(id string) bool {
 	if r.entry.Targets == nil {
 		return true
@@ -91,7 +90,7 @@ func (r *record) targets(id string) bool {
 	return false
 }
 
-// accepts asks the author's Match. What would break the answer that it is in is an error.
+// accepts calls the author's Match. It returns an error for an entry whose bytes would break the response.
 func (r *record) accepts(ctx context.Context, a *Arguments) (ok bool, err error) {
 	if err := r.sound(); err != nil {
 		return false, err
@@ -149,7 +148,7 @@ func (r *record) variant(ctx context.Context, a *Arguments) (*variant, error) {
 	return r.compute(ctx, a, v)
 }
 
-// compute is called by the goroutine that set v.running. It lets the others go on even after a panic.
+// compute is called by the goroutine that set v.running. It wakes the other goroutines even after a panic.
 func (r *record) compute(ctx context.Context, a *Arguments, v *variant) (*variant, error) {
 	defer func() {
 		r.mu.Lock()
@@ -176,17 +175,40 @@ func (r *record) transformed(ctx context.Context, a *Arguments) (json.RawMessage
 	if err := r.typ.Transform(ctx, p, a.Typed()); err != nil {
 		return nil, err
 	}
-	data, err := codec.Encode(p)
+	return r.typ.encoded("Transform", p)
+}
+
+// private returns the part of v that the principal of ctx may see, as an unshared variant, or nil to withhold it.
+// After an error, nothing of v may be sent (OCC-6).
+func (r *record) private(ctx context.Context, a *Arguments, v *variant) (*variant, error) {
+	p, err := r.typ.DecodePayload(v.data)
 	if err != nil {
-		return nil, fmt.Errorf("encoding Transform's result: %w", err)
+		return nil, fmt.Errorf("decoding payload for PerPrincipal: %w", err)
 	}
-	if err := r.typ.Encodable(data); err != nil {
-		return nil, fmt.Errorf("result of Transform: %w", err)
+	seen, err := r.typ.PerPrincipal(ctx, p, a.Typed())
+	if seen == nil || err != nil {
+		return nil, err
+	}
+	data, err := r.typ.encoded("PerPrincipal", seen)
+	if err != nil {
+		return nil, err
+	}
+	return &variant{done: true, data: data}, nil
+}
+
+// encoded encodes and checks the payload that a hook returned.
+func (t *Type) encoded(hook string, payload any) (json.RawMessage, error) {
+	data, err := codec.Encode(payload)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the result of %s: %w", hook, err)
+	}
+	if err := t.Encodable(data); err != nil {
+		return nil, fmt.Errorf("result of %s: %w", hook, err)
 	}
 	return data, nil
 }
 
-// frameHead encodes the event's frame up to the stream's own tail, once.
+// frameHead returns the event's frame up to the part that differs between streams. It is encoded once.
 func (r *record) frameHead(v *variant) []byte {
 	if h := v.head.Load(); h != nil {
 		return *h
@@ -207,7 +229,7 @@ func (r *record) frameHead(v *variant) []byte {
 	return b
 }
 
-// pollItem encodes the occurrence for a poll result, where it has no cursor (OCC-3), once.
+// pollItem returns the occurrence for a poll result, without a cursor (OCC-3). It is encoded once.
 func (r *record) pollItem(v *variant) []byte {
 	if h := v.item.Load(); h != nil {
 		return *h
@@ -219,7 +241,7 @@ func (r *record) pollItem(v *variant) []byte {
 	return b
 }
 
-// appendItem appends the occurrence as an object of its own, with a cursor unless that is nil.
+// appendItem appends the occurrence as a JSON object, with a cursor unless cursor is nil.
 func (r *record) appendItem(b []byte, v *variant, cursor []byte) []byte {
 	b = r.appendOccurrence(b, v)
 	if cursor != nil {
@@ -284,7 +306,7 @@ func (c recordCache) put(r *record) {
 	slot := c.slot(r.entry.Position)
 	old := slot.Load()
 	if old != nil && old.entry.Position >= r.entry.Position && old.typ == r.typ || !slot.CompareAndSwap(old, r) {
-		r.drop() // it was never there
+		r.drop() // it was never in the cache
 		return
 	}
 	if old != nil {
@@ -293,15 +315,14 @@ func (c recordCache) put(r *record) {
 	r.charge(recent.Size(&r.entry), "", nil)
 }
 
-// A recordBudget bounds what the records of a topic keep; the oldest ones leave the cache first, but for the
-// newest.
+// A recordBudget bounds the memory of a topic's records. It evicts the oldest records first and never the newest.
 type recordBudget struct {
 	mu    sync.Mutex // held while trimming
 	bytes atomic.Int64
 	cache recordCache
 }
 
-// charge counts bytes that the record keeps; v is nil, or the one of Transform's results that they are of.
+// charge adds n bytes to the record's memory. v is the Transform result that they belong to, or nil.
 func (r *record) charge(n int, key string, v *variant) {
 	if r.budget == nil {
 		return
@@ -320,7 +341,7 @@ func (r *record) charge(n int, key string, v *variant) {
 	}
 }
 
-// encoded counts a form of the payload as it is; those of Transform's results are counted with them.
+// encoded charges an encoded form of the original payload. Forms of Transform results were charged with the result.
 func (r *record) encoded(v *variant, form []byte) {
 	if v == &r.plain {
 		r.charge(len(form), "", nil)
@@ -347,7 +368,7 @@ func (b *recordBudget) trim() {
 		switch {
 		case oldest == nil:
 			return
-		case oldest == newest: // it stays, with nothing of Transform's
+		case oldest == newest: // the newest stays, without its Transform results
 			oldest.forget()
 			return
 		case b.cache.slot(oldest.entry.Position).CompareAndSwap(oldest, nil):
@@ -356,8 +377,8 @@ func (b *recordBudget) trim() {
 	}
 }
 
-// drop gives everything up; a goroutine that reads a variant at this moment keeps it. The record has left the cache
-// and keeps no more.
+// drop releases the record's memory after it left the cache. A goroutine that is reading a variant can still use
+// it.
 func (r *record) drop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -367,7 +388,7 @@ func (r *record) drop() {
 	r.charged, r.variants, r.evicted = 0, nil, true
 }
 
-// forget gives up Transform's results.
+// forget releases the Transform results.
 func (r *record) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

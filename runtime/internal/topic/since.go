@@ -8,13 +8,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Since is a time in the past: At, or Age before now where At is not set.
+// A Since is a time in the past: At or, if At is zero, Age before now.
 type Since struct {
 	At  time.Time
 	Age time.Duration
 }
 
-// by is that time by the type's clock.
+// by returns the time, by the type's clock.
 func (s *Since) by(typ *Type) time.Time {
 	if s.At.IsZero() {
 		return typ.Now().Add(-s.Age)
@@ -22,19 +22,22 @@ func (s *Since) by(typ *Type) time.Time {
 	return s.At
 }
 
-// A Kept tells what a log keeps.
+// A Kept describes the retention of a log.
 type Kept struct {
-	// MaxAge is how long it keeps entries; 0 for no such bound.
+	// MaxAge is the time that entries are kept; 0 for no bound.
 	MaxAge time.Duration
-	// MaxCount is how many it keeps at least, before it evicts one that is not too old.
+	// MaxCount is the number of entries that the log keeps at least, before it evicts entries younger than MaxAge.
 	MaxCount int
-	// Volatile tells that it began with the process.
+	// Volatile reports whether the log began with the process.
 	Volatile bool
 }
 
-// has reports whether every entry since limit is still there, in a log that has evicted some and has n others, all of
-// them since limit. Had it evicted one of those since limit for another bound than its age, the MaxCount that were left
-// then would still be there.
+// Kept returns the retention of the log.
+func (t *Topic) Kept() Kept { return t.options.Kept }
+
+// has reports whether a log that evicted entries still has every entry since limit. n is the number of its entries
+// since limit. If the log had evicted an entry since limit for a reason other than age, at least MaxCount later
+// entries would still be there.
 func (k *Kept) has(limit, now time.Time, n int) bool {
 	if k.MaxAge > 0 && now.Sub(limit) > k.MaxAge {
 		return false
@@ -42,11 +45,12 @@ func (k *Kept) has(limit, now time.Time, n int) bool {
 	return n < k.MaxCount
 }
 
-// slack is how far from where the time turns entries may lie out of order: timestamps are the author's.
+// slack is the number of entries around the found position that are searched for timestamps out of order, because
+// authors set timestamps.
 const slack = 4 * ReadChunk
 
-// since finds where a reader begins that wants what happened since limit. truncated tells that some of that may not be
-// retained.
+// since returns the position at which a reader of the events since limit starts. truncated reports whether some of
+// those events may have been evicted.
 func (t *Topic) since(ctx context.Context, typ *Type, limit time.Time) (pos store.Position, truncated bool, err error) {
 	oldest, head := t.Bounds()
 	pos, err = t.lastBefore(ctx, oldest, head, limit)
@@ -60,26 +64,27 @@ func (t *Topic) since(ctx context.Context, typ *Type, limit time.Time) (pos stor
 	switch k := &t.options.Kept; {
 	case k.Volatile && limit.Before(t.life.Load().began):
 		return pos, true, nil
-	case pos >= oldest, oldest == 1: // one before limit is still there, or all are
+	case pos >= oldest, oldest == 1: // an entry before limit is still there, or all entries are
 		return pos, false, nil
 	default:
-		evicted := t.Floor()+1 < oldest // by the log, and not by another schema
+		evicted := t.Floor()+1 < oldest // by the log, not by a schema change
 		return pos, !evicted || !k.has(limit, typ.Now(), int(head-min(head, pos))), nil
 	}
 }
 
-// Before returns the position of the last retained entry that happened before limit, and the one before the first
-// retained entry where there is none. Where timestamps are not in order it is one of the places where they pass limit.
+// Before returns the position of the last retained entry before limit. Without one it returns the position before
+// the first retained entry. If timestamps are out of order, it returns one of the positions at which they cross
+// limit.
 func (t *Topic) Before(ctx context.Context, limit time.Time) (store.Position, error) {
 	oldest, head := t.Bounds()
 	return t.lastBefore(ctx, oldest, head, limit)
 }
 
-// lastBefore returns the position of the last entry from oldest to head that happened before limit, oldest-1 for none,
-// in a log that is in order of time. It looks at few entries, from the head back in growing steps and then between two
-// of them, however long the log is.
+// lastBefore returns the position of the last entry from oldest to head that is before limit, or oldest-1. The log
+// must be in order of time. It searches from the head back in doubling steps and then by bisection, so it reads few
+// entries even of a long log.
 func (t *Topic) lastBefore(ctx context.Context, oldest, head store.Position, limit time.Time) (store.Position, error) {
-	before, after := oldest-1, head+1 // known to be before limit, and not to be
+	before, after := oldest-1, head+1 // known to be before limit, and known not to be
 	for step := store.Position(1); after-before > 1; {
 		at := before + (after-before)/2
 		if step > 0 {
@@ -89,8 +94,9 @@ func (t *Topic) lastBefore(ctx context.Context, oldest, head store.Position, lim
 		if err != nil {
 			return 0, err
 		}
-		// One that was evicted meanwhile counts as before.
-		if len(b.Entries) == 0 || b.Entries[0].Position != at || b.Entries[0].Timestamp.Before(limit) {
+		// If the entry was evicted meanwhile or is damaged, the next one counts: a reader that starts there gets a
+		// gap.
+		if len(b.Entries) > 0 && b.Entries[0].Timestamp.Before(limit) {
 			before, step = at, 0
 			continue
 		}

@@ -1,10 +1,10 @@
-// Package topic is the log kernel: an event type's log with its readers. An entry gets its position in
-// the log's append; a reader has a position of its own and goes on from it, so that replay and live
-// delivery are the same loop of reading, matching, transforming and writing. A reader at the head
-// parks in the match index (index.go) until an append concerns it.
+// Package topic is the log kernel: an event type's log with its readers. Appending an entry to the log assigns its
+// position. Each reader keeps its own position and continues from there, so that replay and live delivery are the
+// same loop of reading, matching, transforming and writing. A reader at the head parks in the match index
+// (index.go) until a matching entry is appended.
 //
-// Start at [Topic] and [Reader]. What the kernel knows of an event type is [Type], of a subscription
-// [Arguments], of an occurrence for a subscription [Outcome].
+// Start at [Topic] and [Reader]. [Type] is the kernel's view of an event type, [Arguments] of a subscription, and
+// [Outcome] of an occurrence for a subscription.
 package topic
 
 import (
@@ -22,69 +22,72 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Topic is a log with its readers: those that wait at the head are parked in the match index,
-// and an append wakes the ones that it concerns.
+// A Topic is a log with its readers. Readers that wait at the head are parked in the match index, and an append
+// wakes the readers that it may match.
 type Topic struct {
 	options  Options
-	life     atomic.Pointer[life] // never nil once the topic is open
+	life     atomic.Pointer[life] // non-nil once the topic is open
 	renewing sync.Mutex           // one renewal at a time
 
 	mu      sync.Mutex
-	typ     *Type // readers attached here have arguments of it
+	typ     *Type // attached readers have arguments of this type
 	head    store.Position
 	index   index
 	pending map[string][]*prepared // by eventId
-	count   int64                  // entries that were appended
+	count   int64                  // appended entries
 	rate    rate
 
-	floor    atomic.Uint64             // entries up to it are treated as evicted
-	advanced atomic.Pointer[Advancing] // told of appends
+	floor    atomic.Uint64             // entries up to this position are treated as evicted
+	advanced atomic.Pointer[Advancing] // notified of appends
 }
 
-// A life is the log in one epoch. A store that several processes share begins another one when its
-// database was replaced by one that may lack some entries (REP-19).
+// A life is the log in one epoch. A shared store starts a new epoch after its database was replaced, because the
+// new database may lack some entries (REP-19).
 type life struct {
 	log      store.EventLog
 	epoch    uint64
 	began    time.Time
 	cursorOf func(typ *Type, e *store.Entry) []byte // the cursor after an entry, as JSON
-	head     store.Position                         // as Appended told; guarded by Topic.mu
+	head     store.Position                         // as reported to Appended; guarded by Topic.mu
 	records  recordCache
 	budget   recordBudget
 	proofs   proofCache
+	damage   damageMap
 }
 
-// An Advancing is told of appends, under the topic's lock: it must not block.
+// An Advancing is notified of appends under the topic's lock. Advanced must not block.
 type Advancing interface{ Advanced() }
 
-// Options say how a topic keeps its log.
+// Options configures a topic.
 type Options struct {
 	// Open opens the log, whose Appended callback is appended.
 	Open func(appended func([]store.Entry)) (store.EventLog, error)
-	// Slots is how many of the newest entries stay decoded and encoded.
+	// Slots is the number of newest entries that are cached in decoded and encoded form.
 	Slots int
-	// CursorOf gives the cursor after an entry as JSON; nil for one of the log's position.
+	// CursorOf returns the JSON of the cursor after an entry; nil means a cursor with the position in the log.
 	CursorOf func(typ *Type, e *store.Entry) []byte
-	// Apart tells that the log is none of the server's store and ends with the process.
+	// Apart is true if the log is not in the server's store and ends with the process.
 	Apart bool
-	// Kept tells what the log keeps.
+	// Kept describes the log's retention.
 	Kept Kept
-	// Asked is told how long the log took for an append or a read; nil for nobody.
+	// Asked receives the duration and the error of each append and read of the log; it may be nil.
 	Asked func(ctx context.Context, what Asked, took time.Duration, err error)
-	// Strange is told of a cursor that the log has not given out, with what is wrong with it; nil for nobody.
+	// Strange receives each cursor that the log did not issue, with the reason; it may be nil.
 	Strange func(what string, at store.Position)
+	// Damaged receives each range of unreadable entries once; it may be nil.
+	Damaged func(first, last store.Position, err error)
 }
 
-// Asked is what a log was asked for.
+// Asked is an operation of a log.
 type Asked int
 
-// What logs are asked for.
+// The operations that are measured.
 const (
 	AskedAppend Asked = iota
 	AskedRead
 )
 
-// asks begins to measure what the log is asked for; the returned function ends it.
+// asks starts to measure an operation of the log. The returned function ends the measurement.
 func (t *Topic) asks(ctx context.Context, what Asked) func(error) {
 	f := t.options.Asked
 	if f == nil {
@@ -94,7 +97,7 @@ func (t *Topic) asks(ctx context.Context, what Asked) func(error) {
 	return func(err error) { f(ctx, what, time.Since(began), err) }
 }
 
-// Open makes a topic of an event type's log.
+// Open opens an event type's log as a topic.
 func Open(typ *Type, o Options) (*Topic, error) {
 	t := &Topic{typ: typ, options: o}
 	if err := t.begin(); err != nil {
@@ -122,7 +125,7 @@ func (t *Topic) begin() error {
 			l.proofs.put(e.Position, proof)
 			return logCursor(typ, l.epoch, e.Position, proof)
 		}
-		proof, err := log.Proof(context.Background(), head) // which most cursors are of
+		proof, err := log.Proof(context.Background(), head) // most cursors point to the head
 		if err != nil {
 			return fmt.Errorf("reading it: %w", err)
 		}
@@ -136,22 +139,23 @@ func (t *Topic) begin() error {
 	if !renewed {
 		return nil
 	}
-	for p := t.floor.Load(); p > uint64(l.head); p = t.floor.Load() { // it counted what is gone
+	for p := t.floor.Load(); p > uint64(l.head); p = t.floor.Load() { // the floor referred to entries that are gone
 		t.floor.CompareAndSwap(p, uint64(l.head))
 	}
 	t.index.each(func(r *Reader) { r.bell.Ring() })
 	return nil
 }
 
-// Renew goes on with the log's new epoch if the present one is over. Readers begin again at the oldest
-// entry, with a gap, as cursors of the old epoch do (CUR-7).
+// Renew switches to the log's new epoch if the current one is over. Readers restart at the oldest entry, with a
+// gap, as do cursors of the old epoch (CUR-7).
 func (t *Topic) Renew(ctx context.Context) error {
 	l := t.life.Load()
 	_, _, err := l.log.Bounds(ctx)
 	return t.renewed(l, err)
 }
 
-// renewed returns nil when err tells that the life is over and another one has begun.
+// renewed handles the end of an epoch. If err is engine.ErrNewEpoch, it opens the log's new epoch, unless another
+// goroutine already has, and returns nil; it returns other errors unchanged.
 func (t *Topic) renewed(old *life, err error) error {
 	if !errors.Is(err, engine.ErrNewEpoch) {
 		return err
@@ -167,20 +171,20 @@ func (t *Topic) renewed(old *life, err error) error {
 	return nil
 }
 
-// Apart tells that the log is none of the server's store: another process has another one.
+// Apart reports whether the log is not in the server's store. Other processes then have different logs.
 func (t *Topic) Apart() bool { return t.options.Apart }
 
-// Epoch is the log's.
+// Epoch returns the log's epoch.
 func (t *Topic) Epoch() uint64 { return t.life.Load().epoch }
 
-// Head is the position of the last entry that readers were told of.
+// Head returns the position of the last entry that readers were notified of.
 func (t *Topic) Head() store.Position {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.head
 }
 
-// Advancing makes l be told of appends from now on; nil for nobody.
+// Advancing sets the listener that is notified of appends; nil removes it.
 func (t *Topic) Advancing(l Advancing) {
 	if l == nil {
 		t.advanced.Store(nil)
@@ -189,16 +193,16 @@ func (t *Topic) Advancing(l Advancing) {
 	t.advanced.Store(&l)
 }
 
-// prepared is what an append needs of a payload and what takes time to find out.
+// prepared holds the places of a payload, which are computed before its append.
 type prepared struct {
 	typ    *Type
 	data   json.RawMessage
 	places []place
 }
 
-// Append appends an entry; decoded is its data decoded, nil when nobody has done so. With once an
-// entry that repeats what the log holds is not appended again: fresh is false then, and the data
-// decides whether that is an error (OCC-5). What is evicted or of another schema is not repeated.
+// Append appends an entry. decoded is its decoded data, or nil. With once, an entry whose eventId the log already
+// holds is not appended: fresh is false, and the error is non-nil if the data differs (OCC-5). Entries that are
+// evicted or belong to another schema do not count.
 func (t *Topic) Append(ctx context.Context, e store.Entry, decoded any, once bool) (fresh bool, err error) {
 	defer t.expect(&e, decoded)()
 	for {
@@ -220,8 +224,8 @@ func (t *Topic) Append(ctx context.Context, e store.Entry, decoded any, once boo
 	}
 }
 
-// expect prepares for the append of e that follows, until forget is called: how long that takes is up
-// to the payload, so it is done before the append lock is held.
+// expect computes the places of e for the append that follows, and keeps them until forget is called. The payload
+// decides how long that takes, so it must happen before the append lock is taken.
 func (t *Topic) expect(e *store.Entry, decoded any) (forget func()) {
 	typ := t.current()
 	if len(typ.Rules) == 0 {
@@ -247,8 +251,8 @@ func (t *Topic) expect(e *store.Entry, decoded any) (forget func()) {
 	}
 }
 
-// expected is what was prepared for the entry; the zero value when nobody expected it. Emits of one
-// eventId may be under way at once, and only one of them is appended.
+// expected returns the prepared places of the entry, or the zero value. Several emits of one eventId may be in
+// flight, and only one of them is appended.
 func (t *Topic) expected(e *store.Entry) prepared {
 	for _, p := range t.pending[e.EventID] {
 		if bytes.Equal(p.data, e.Data) {
@@ -258,11 +262,11 @@ func (t *Topic) expected(e *store.Entry) prepared {
 	return prepared{}
 }
 
-// appended is the log's Appended callback: it moves the head and wakes the readers that the entries concern.
+// appended is the log's Appended callback. It moves the head and wakes the readers that the entries may match.
 func (t *Topic) appended(l *life, entries []store.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.life.Load() != l { // not yet the topic's, as others append while it is opened, or not any more
+	if t.life.Load() != l { // l is still being opened while others append, or is over
 		l.head = entries[len(entries)-1].Position
 		return
 	}
@@ -271,7 +275,7 @@ func (t *Topic) appended(l *life, entries []store.Entry) {
 	for i := range entries {
 		e := &entries[i]
 		p := t.expected(e)
-		if p.typ != t.typ { // nobody expected it, or the type was changed meanwhile
+		if p.typ != t.typ { // not prepared here, or the type changed meanwhile
 			p = prepared{typ: t.typ, places: placesOf(t.typ, e.Data, nil)}
 		}
 		rec := recordAt(p.typ, *e, l.cursorOf(t.typ, e), p.places)
@@ -280,7 +284,7 @@ func (t *Topic) appended(l *life, entries []store.Entry) {
 		t.head = e.Position
 		t.index.wake(rec, func(r *Reader) {
 			if e.Position <= r.pos {
-				t.index.park(r) // it has read this one before we were told
+				t.index.park(r) // it already read this entry
 				return
 			}
 			r.first = e.Position
@@ -292,8 +296,8 @@ func (t *Topic) appended(l *life, entries []store.Entry) {
 	}
 }
 
-// Redefine makes typ the type of the topic. All readers leave the index and are woken; they
-// park again with arguments of it. With reset, entries so far count as evicted.
+// Redefine sets the type of the topic. All readers leave the index and are woken; they park again with arguments of
+// the new type. With reset, all existing entries count as evicted.
 func (t *Topic) Redefine(typ *Type, reset bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -310,14 +314,14 @@ func (t *Topic) Redefine(typ *Type, reset bool) {
 	}
 }
 
-// SignalAll wakes every attached reader to look at its circumstances.
+// SignalAll wakes every attached reader.
 func (t *Topic) SignalAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.index.each(func(r *Reader) { r.bell.Ring() })
 }
 
-// Raise makes everything up to p count as evicted.
+// Raise makes all entries up to p count as evicted.
 func (t *Topic) Raise(p store.Position) {
 	for {
 		old := t.floor.Load()
@@ -327,11 +331,11 @@ func (t *Topic) Raise(p store.Position) {
 	}
 }
 
-// Floor is up to where entries count as evicted.
+// Floor returns the position up to which entries count as evicted.
 func (t *Topic) Floor() store.Position { return store.Position(t.floor.Load()) }
 
-// Bounds are the log's, with the floor applied. While the log cannot say what it still holds, they
-// are what the topic knows by itself: reading on tells of the failure.
+// Bounds returns the log's bounds, with the floor applied. If the log fails, it returns bounds that the topic
+// knows; the next read returns the error.
 func (t *Topic) Bounds() (oldest, head store.Position) {
 	oldest, head, err := t.life.Load().log.Bounds(context.Background())
 	if err != nil {
@@ -340,15 +344,14 @@ func (t *Topic) Bounds() (oldest, head store.Position) {
 	return max(oldest, t.Floor()+1), head
 }
 
-// Shared tells that other processes append to the log too: what they append is met like what this one
-// does (REP-2).
+// Shared reports whether other processes may append to the log. Readers see their entries like local ones (REP-2).
 func (t *Topic) Shared() bool {
 	_, ok := t.life.Load().log.(engine.Log)
 	return ok
 }
 
-// reach makes the topic know of position p if the log has it: another process may have told a caller
-// of what this one has not seen yet (REP-3).
+// reach catches up with position p if the log has it. Another process may have issued a cursor for an entry that
+// this one has not seen (REP-3).
 func (t *Topic) reach(ctx context.Context, p store.Position) error {
 	l := t.life.Load()
 	log, ok := l.log.(engine.Log)
@@ -362,8 +365,8 @@ func (t *Topic) reach(ctx context.Context, p store.Position) error {
 	return nil
 }
 
-// Caught returns nil when the topic has been told of all that the log held at some time within the last
-// fresh; where it was not, the store is asked. Without other processes it always was.
+// Caught returns nil if the topic has caught up with the log within the last fresh. Otherwise it queries the store.
+// A log that is not shared is always caught up.
 func (t *Topic) Caught(ctx context.Context, fresh time.Duration) error {
 	if seen, ok := t.Seen(); !ok || time.Since(seen) < fresh {
 		return nil
@@ -372,7 +375,8 @@ func (t *Topic) Caught(ctx context.Context, fresh time.Duration) error {
 	return err
 }
 
-// Seen is when the log was last looked at for what other processes append; ok is false where none do.
+// Seen returns the time at which the log was last checked for appends of other processes. ok is false if the log is
+// not shared.
 func (t *Topic) Seen() (at time.Time, ok bool) {
 	log, ok := t.life.Load().log.(engine.Log)
 	if !ok {
@@ -381,7 +385,7 @@ func (t *Topic) Seen() (at time.Time, ok bool) {
 	return log.Seen(), true
 }
 
-// Latest is the position of the last entry that the log has: the store's answer where others append.
+// Latest returns the position of the last entry in the log. For a shared log it queries the store.
 func (t *Topic) Latest(ctx context.Context) (store.Position, error) {
 	if err := t.reach(ctx, t.Head()+1); err != nil {
 		return 0, err
@@ -395,7 +399,7 @@ func (t *Topic) current() *Type {
 	return t.typ
 }
 
-// Read is the log's Read with the floor applied.
+// Read reads the log with the floor applied.
 func (t *Topic) Read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
 	return t.read(ctx, t.life.Load(), after, limit)
 }
@@ -404,7 +408,7 @@ func (t *Topic) read(ctx context.Context, l *life, after store.Position, limit i
 	floor := t.Floor()
 	gap := after < floor
 	answered := t.asks(ctx, AskedRead)
-	b, err := l.log.Read(ctx, max(after, floor), limit)
+	b, err := t.readable(ctx, l, max(after, floor), limit)
 	answered(err)
 	if gap {
 		b.Gap = true
@@ -413,7 +417,7 @@ func (t *Topic) read(ctx context.Context, l *life, after store.Position, limit i
 	return b, err
 }
 
-// record returns the entry's record under typ, from the cache when it is there.
+// record returns the entry's record for typ, from the cache if possible.
 func (l *life) record(e *store.Entry, typ *Type) *record {
 	if rec := l.records.get(e.Position, typ); rec != nil {
 		return rec

@@ -111,3 +111,51 @@ func TestPanickingTransform(t *testing.T) {
 		}
 	})
 }
+
+// OCC-6: PerPrincipal is asked for each reading of each reader and works on Transform's result, of which nobody else sees a
+// change; an entry that it withholds is passed over like one that does not match.
+func TestPerPrincipal(t *testing.T) {
+	typ := newType(t)
+	transformed := 0
+	typ.Transform = func(_ context.Context, p, _ any) error {
+		transformed++
+		p.(*incident).Text = "t"
+		return nil
+	}
+	type who struct{}
+	typ.PerPrincipal = func(ctx context.Context, p, _ any) (any, error) {
+		i, name := p.(*incident), ctx.Value(who{}).(string)
+		if i.Text += name; name == i.ID {
+			return nil, nil
+		}
+		return i, nil
+	}
+	topic := open(t, typ, nil, store.LogOptions{})
+	for _, id := range []string{"ann", "bob"} {
+		add(t, topic, incident{ID: id})
+	}
+	a := parse(t, typ, `{"level":1}`)
+	for _, name := range []string{"ann", "bob", "cid", "cid"} {
+		r := topic.Reader(a, "sub", nil, 0)
+		p, err := r.Next(context.WithValue(t.Context(), who{}, name), nil, Batch(9))
+		if err != nil || p.More || r.Position() != 2 {
+			t.Fatalf("%s is at %d: %+v, %v", name, r.Position(), p, err)
+		}
+		var got []string
+		for _, o := range p.Out {
+			got = append(got, string(o.Data()))
+		}
+		var want []string
+		for _, id := range []string{"ann", "bob"} {
+			if id != name {
+				want = append(want, fmt.Sprintf(`{"id":%q,"text":"t%s"}`, id, name))
+			}
+		}
+		if strings.Join(got, " ") != strings.Join(want, " ") {
+			t.Errorf("%s reads %q, want %q", name, got, want)
+		}
+	}
+	if transformed != 2 {
+		t.Errorf("Transform ran %d times", transformed)
+	}
+}

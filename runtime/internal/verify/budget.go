@@ -10,10 +10,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 )
 
-// A failureBudget bounds failed verifications per destination host and per principal in a sliding
-// minute (VER-3). A host has the budget of several principals, so that the failures of one do not refuse the others. Successes
-// cost nothing, so that a busy receiver that many share is not throttled; but while the outcome of
-// verifications under way is open, at most as many of them run as may still fail: the rest waits.
+// A failureBudget limits failed verifications per destination host and per principal in a sliding minute (VER-3). A
+// host has a multiple of a principal's budget, so that the failures of one principal do not refuse the others.
+// Successes cost nothing, so that a busy shared receiver is not throttled. But while the outcome of running
+// verifications is open, at most as many run as may still fail; the rest waits.
 type failureBudget struct {
 	mu      sync.Mutex
 	byKey   map[budgetKey]*failures
@@ -34,22 +34,22 @@ const (
 	budgetKinds
 )
 
-// failures are those of a key.
+// failures records the failures of one key.
 type failures struct {
 	at       []time.Time // ascending, within the window
 	running  int
 	waiting  []chan struct{} // closed when something has changed
-	verified time.Time       // when a verification succeeded last; of a host
+	verified time.Time       // when a verification last succeeded; only for a host
 }
 
 const (
 	budgetWindow = time.Minute
-	// unknownHost and knownHost are how many times the budget of a principal a host has. A host is known for trustFor after
+	// unknownHost and knownHost are how many times a principal's budget a host has. A host is known for trustFor after
 	// a success.
 	unknownHost = 2
 	knownHost   = 4
 	trustFor    = 10 * time.Minute
-	// minSweep is how many keys are kept without a look at whether they still count.
+	// minSweep is the number of keys up to which none is swept.
 	minSweep = 1024
 )
 
@@ -71,7 +71,8 @@ func (f *failures) trusts(now time.Time) bool {
 	return !f.verified.IsZero() && now.Sub(f.verified) < trustFor
 }
 
-// begin takes part in the budgets of the principal and the host, waiting for others' outcomes if it has to. The caller calls finish with the outcome.
+// begin reserves a verification in the budgets of the principal and the host. If necessary it waits for the outcome of
+// others. The caller must call finish with the outcome.
 func (b *failureBudget) begin(ctx context.Context, principal, host string, budget int) (finish func(ok bool), err error) {
 	keys := [budgetKinds]budgetKey{
 		ofPrincipal: {ofPrincipal, principal},
@@ -97,8 +98,8 @@ func (b *failureBudget) begin(ctx context.Context, principal, host string, budge
 	}
 }
 
-// enter takes a place under all keys; wait is not nil while one of them is full. An error says whose failures are too
-// many: the caller's are looked at first.
+// enter reserves a slot under all keys. wait is not nil if one of them is full. The error says whose failures exceed
+// the budget; the principal's are checked first.
 func (b *failureBudget) enter(keys [budgetKinds]budgetKey, budget int) (wait chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -146,7 +147,7 @@ func (b *failureBudget) leave(keys [budgetKinds]budgetKey, ok bool) {
 	}
 }
 
-// get returns the key's failures without those that are too old to count.
+// get returns the key's failures without the expired ones.
 func (b *failureBudget) get(k budgetKey, now time.Time) *failures {
 	if b.byKey == nil {
 		b.byKey = map[budgetKey]*failures{}
@@ -160,7 +161,7 @@ func (b *failureBudget) get(k budgetKey, now time.Time) *failures {
 	return f
 }
 
-// sweep forgets keys with nothing to remember, each time that their number has doubled.
+// sweep removes keys without state, each time their number has doubled.
 func (b *failureBudget) sweep(now time.Time) {
 	if len(b.byKey) < max(b.sweepAt, minSweep) {
 		return

@@ -2,16 +2,16 @@ package verify
 
 import "maps"
 
-// A Holding is what a [Verifier] keeps at a moment: the work under way, and what counts towards quotas.
+// A Holding is a snapshot of a [Verifier]'s state: its work in progress, and the quotas in use.
 type Holding struct {
-	Flights  int            // verifications of a pair, under way or waiting for one that is
+	Flights  int            // verifications of a pair, running or waiting for a running one
 	Fetching int            // documents of origins being fetched
-	Open     int            // verifications whose outcome the budget waits for, or that wait for the budget
-	Owned    map[string]int // places of the quota by principal
-	Total    int            // places of the quota in all
+	Open     int            // verifications that run or wait under a budget
+	Owned    map[string]int // used quota by principal
+	Total    int            // used quota in total
 }
 
-// Holding tells what the verifier keeps.
+// Holding returns a snapshot of the verifier's state.
 func (v *Verifier) Holding() Holding {
 	h := Holding{Flights: v.flights.Len(), Fetching: v.receivers.fetching.Len()}
 	v.quota.mu.Lock()

@@ -17,8 +17,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 )
 
-// receiverDocs knows which origins consent to be called, from the document that they publish
-// (VER-1), for as long as HTTP lets it be kept.
+// receiverDocs caches which origins consent to callbacks, according to the document that they publish (VER-1), as long
+// as HTTP allows.
 type receiverDocs struct {
 	fetching keylock.Locks[string]
 	mu       sync.Mutex
@@ -27,17 +27,17 @@ type receiverDocs struct {
 }
 
 type receiverDoc struct {
-	prefixes []string // nil for an origin that publishes nothing usable
+	prefixes []string // nil if the origin publishes nothing usable
 	until    time.Time
 }
 
-// Bounds on how long a document is kept, and on how many.
+// Limits of the documents' lifetimes and number.
 const (
-	keepDocument = 5 * time.Minute // without a word about it
+	keepDocument = 5 * time.Minute // without Cache-Control
 	keepAtMost   = time.Hour
 	keepFailure  = time.Minute
 	maxDocuments = 4096
-	// maxDocumentBytes bounds what all documents hold together.
+	// maxDocumentBytes bounds the size of all documents together.
 	maxDocumentBytes = 4 << 20
 	documentTime     = 2 * time.Second
 	MaxReceivers     = 256
@@ -45,7 +45,7 @@ const (
 
 func originOf(u *url.URL) string { return hostOf(u) + "|" + portOf(u) }
 
-// cached reports whether a document that is at hand covers the callback.
+// cached reports whether a cached document covers the callback.
 func (r *receiverDocs) cached(u *url.URL) bool {
 	if u.Scheme != "https" {
 		return false
@@ -65,11 +65,11 @@ func (r *receiverDocs) get(origin string) (receiverDoc, bool) {
 	return d, ok
 }
 
-// fetch asks the origin, unless what it said is at hand, and reports whether it covers the
-// callback. An origin is asked by one at a time.
+// fetch fetches the origin's document unless it is cached, and reports whether it covers the callback. It makes one
+// request to an origin at a time.
 func (r *receiverDocs) fetch(ctx context.Context, g *netguard.Guard, u *url.URL) bool {
 	if u.Scheme != "https" {
-		return false // anybody on the way could consent for a plain origin
+		return false // an attacker on the path could consent for a plain http origin
 	}
 	origin := originOf(u)
 	unlock, err := r.fetching.Lock(ctx, origin)
@@ -99,7 +99,7 @@ func (r *receiverDocs) put(origin string, d receiverDoc) {
 	r.bytes += d.size()
 }
 
-// drop forgets an origin; the caller holds mu.
+// drop removes an origin; the caller holds mu.
 func (r *receiverDocs) drop(origin string) {
 	if d, ok := r.byOrigin[origin]; ok {
 		r.bytes -= d.size()
@@ -107,7 +107,7 @@ func (r *receiverDocs) drop(origin string) {
 	}
 }
 
-// size is what the document holds in bytes.
+// size returns the document's size in bytes.
 func (d receiverDoc) size() int {
 	n := 0
 	for _, p := range d.prefixes {
@@ -116,7 +116,7 @@ func (d receiverDoc) size() int {
 	return n
 }
 
-// load asks for the document; keep is how long what came of it holds.
+// load fetches the document. keep is how long its result may be cached.
 func load(ctx context.Context, g *netguard.Guard, u *url.URL) (d receiverDoc, keep time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, documentTime)
 	defer cancel()
@@ -138,7 +138,7 @@ func load(ctx context.Context, g *netguard.Guard, u *url.URL) (d receiverDoc, ke
 	return d, freshness(a.Header)
 }
 
-// freshness is how long HTTP lets an answer be kept, within our bounds.
+// freshness returns how long HTTP allows caching an answer, within this package's limits.
 func freshness(h http.Header) time.Duration {
 	keep := keepDocument
 	for _, line := range h.Values("Cache-Control") {
@@ -160,7 +160,7 @@ func freshness(h http.Header) time.Duration {
 	return min(max(keep, 0), keepAtMost)
 }
 
-// covers reports whether a prefix of the document begins the callback's path.
+// covers reports whether the callback's path starts with a prefix of the document.
 func (d receiverDoc) covers(u *url.URL) bool {
 	p, ok := normalPath(u)
 	if !ok {
@@ -174,8 +174,8 @@ func (d receiverDoc) covers(u *url.URL) bool {
 	return false
 }
 
-// normalPath is the path without dot segments and percent-encoding. A path that a server may read
-// in two ways has none.
+// normalPath returns the path without dot segments and percent-encoding. It returns false for a path that servers may
+// interpret in different ways.
 func normalPath(u *url.URL) (string, bool) {
 	escaped := strings.ToLower(u.EscapedPath())
 	for _, odd := range []string{"%2f", "%5c", "%00", "%2e", "%25", "\\", "//"} {

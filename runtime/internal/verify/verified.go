@@ -8,17 +8,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 )
 
-// Records of verified callbacks are kept while they hold or while a live subscription uses them, in
-// a number that is bounded for each principal and in all (VER-3).
+// Records of verified callbacks are kept while they are valid or a live subscription uses them. Their number is limited
+// for each principal and in total (VER-3).
 
 const (
-	// sweepBatch is how many records one step of the store removes.
+	// SweepBatch is how many records one call of the store removes.
 	SweepBatch = 256
-	// sweepAtMost and sweepAtLeast bound the time between two looks for records to remove.
+	// SweepAtMost and sweepAtLeast bound the time between two sweeps.
 	SweepAtMost, sweepAtLeast = 10 * time.Minute, time.Second
 )
 
-// Sweep removes the records that nobody needs, now and from time to time until ctx ends.
+// Sweep removes the records that are no longer needed, immediately and then periodically until ctx ends.
 func (v *Verifier) Sweep(ctx context.Context, log *fault.Log) {
 	every := min(max(v.o.CacheFor/4, sweepAtLeast), SweepAtMost)
 	tick := time.NewTimer(0)
@@ -32,7 +32,7 @@ func (v *Verifier) Sweep(ctx context.Context, log *fault.Log) {
 		for ctx.Err() == nil {
 			n, err := v.store.SweepVerifications(ctx, v.o.Now(), SweepBatch)
 			if err != nil {
-				log.Internal(ctx, "removing verifications that nobody needs", err)
+				log.Internal(ctx, "removing expired verifications", err)
 			}
 			if n < SweepBatch || err != nil {
 				break
@@ -42,7 +42,7 @@ func (v *Verifier) Sweep(ctx context.Context, log *fault.Log) {
 	}
 }
 
-// A verifiedQuota counts the verifications under way, which will be records.
+// A verifiedQuota counts the running verifications, which will become records.
 type verifiedQuota struct {
 	mu    sync.Mutex
 	owned map[string]int // by principal
@@ -62,10 +62,11 @@ func (q *verifiedQuota) add(principal string, n int) (own, all int) {
 	return q.owned[principal], q.total
 }
 
-// reserve takes a place for a new record, or says that there is none, before anybody is asked.
+// reserve reserves a slot for a new record before the callback is contacted, or returns an error if the quota is used
+// up.
 func (v *Verifier) reserve(ctx context.Context, principal string) (giveBack func(), err error) {
 	o := &v.o
-	// Counted before the store is asked: what becomes a record meanwhile counts twice, not never.
+	// Count before the query of the store, so that a record stored meanwhile counts twice rather than never.
 	own, all := v.quota.add(principal, 1)
 	giveBack = func() { v.quota.add(principal, -1) }
 	for swept := false; ; swept = true {
@@ -84,7 +85,7 @@ func (v *Verifier) reserve(ctx context.Context, principal string) (giveBack func
 			return giveBack, nil
 		}
 		n := 0
-		if !swept { // what is over and not swept yet makes room
+		if !swept { // expired records that were not swept make room
 			if n, err = v.store.SweepVerifications(ctx, v.o.Now(), SweepBatch); err != nil {
 				giveBack()
 				return nil, err

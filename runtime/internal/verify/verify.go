@@ -1,5 +1,5 @@
-// Package verify decides whether events may be sent to a callback: by what the operator allows, what is remembered, what
-// the callback's origin publishes, and finally by a handshake (VER-1 to VER-3).
+// Package verify decides whether events may be sent to a callback (VER-1 to VER-3). It checks the operator's
+// allow-list, the stored records and the document of the callback's origin, and finally makes a handshake.
 package verify
 
 import (
@@ -27,34 +27,33 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// ByRecord is the method of a record that somebody else has made.
+// ByRecord is the method of a record made by another process.
 const ByRecord = "stored"
 
-// How a callback was verified, in the order in which the ways are tried (VER-1).
+// Methods of verification, in the order in which they are tried (VER-1).
 const (
 	byAllowList = "allow-list"
 	byWellKnown = "well-known"
 	byChallenge = "challenge"
 )
 
-// verifyTime bounds everything that verification does in one subscribe call, the waiting for
-// another verification included (VER-2).
+// verifyTime bounds the whole verification in one subscribe call, including the wait for another verification (VER-2).
 const verifyTime = 7500 * time.Millisecond
 
-// Options say what a [Verifier] asks for and what it may cost.
+// Options configures a [Verifier].
 type Options struct {
 	Limits
-	// Allow are origins, with or without a path, whose callbacks need no verification.
+	// Allow lists origins, with or without a path, whose callbacks need no verification.
 	Allow []string
-	// Identity signs the challenges beside the subscription's secrets; nil for none.
+	// Identity signs the challenges in addition to the subscription's secrets; nil adds no signature.
 	Identity *webhook.Identity
-	// Now is the time that records are in; default time.Now.
+	// Now returns the current time for records; the default is time.Now.
 	Now func() time.Time
 	// Meter counts the outcomes.
 	Meter metric.Meter
 }
 
-// Limits are those of the handshake and of what is remembered of it, all of them set.
+// Limits bounds the handshake and its records. All fields must be set.
 type Limits struct {
 	Timeout             time.Duration // of the handshake
 	Budget              int           // of failures within a minute, of a host and of a principal
@@ -62,7 +61,7 @@ type Limits struct {
 	PerPrincipal, Total int           // of records; negative for no bound
 }
 
-// Records remember which callbacks were verified for whom. A store.SubscriptionStore is one.
+// Records stores which callbacks were verified for which principal. A store.SubscriptionStore implements it.
 type Records interface {
 	Verification(ctx context.Context, principal, url string) (store.Verification, bool, error)
 	PutVerification(ctx context.Context, v store.Verification) error
@@ -83,7 +82,8 @@ type Verifier struct {
 	quota     verifiedQuota
 }
 
-// New makes a verifier, or says which allowed receiver is none. Requests go through guard.
+// New returns a verifier, or an error that names the invalid receiver in Options.Allow. It makes requests through
+// guard.
 func New(o Options, records Records, guard *netguard.Guard) (*Verifier, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -101,7 +101,7 @@ func New(o Options, records Records, guard *netguard.Guard) (*Verifier, error) {
 	return v, nil
 }
 
-// allowList reads Options.Allow.
+// allowList parses Options.Allow.
 func allowList(receivers []string) ([]*url.URL, error) {
 	var list []*url.URL
 	for _, text := range receivers {
@@ -114,25 +114,25 @@ func allowList(receivers []string) ([]*url.URL, error) {
 	return list, nil
 }
 
-// A Pair is what a verification is for: it is worth nothing to another principal (VER-3).
+// A Pair is the subject of a verification, which is not valid for another principal (VER-3).
 type Pair struct{ Principal, URL string }
 
-// A Candidate is a subscription whose callback is to be verified.
+// A Candidate is a subscription whose callback has to be verified.
 type Candidate struct {
 	Pair
-	// ID is the subscription's.
+	// ID is the subscription's ID.
 	ID string
-	// At is the URL, parsed.
+	// At is the parsed URL.
 	At *url.URL
 	// Ring signs the challenge.
 	Ring webhook.Ring
-	// Live tells whether the pair has a live subscription: what was verified stays so.
+	// Live reports whether the pair has a live subscription, which keeps its verification valid.
 	Live func() bool
 }
 
-// Verify returns nil when events may be delivered, and how long the callback took to answer its challenge, 0 if it
-// got none. One verification of a pair runs at a time, and calls that waited for it use its result. Errors are
-// CallbackEndpointError, ResourceExhausted, the context's own or the store's.
+// Verify returns nil if events may be delivered. answered is how long the callback took to answer its challenge, 0
+// without a challenge. One verification of a pair runs at a time, and calls that waited for it use its result. Errors
+// are CallbackEndpointError, ResourceExhausted, the context's error or the store's.
 func (v *Verifier) Verify(ctx context.Context, c *Candidate) (answered time.Duration, err error) {
 	if v.Allows(c.At) {
 		return 0, nil
@@ -181,7 +181,7 @@ func (v *Verifier) verify(ctx context.Context, c *Candidate) (answered time.Dura
 	return max(time.Since(began), 1), v.remember(ctx, c, byChallenge)
 }
 
-// overTime tells a time limit of ours from the caller's own end.
+// overTime converts an expired time limit of this package to an error, unless the caller's context has ended.
 func overTime(ctx context.Context, err error) error {
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		return callbackError(wire.Timeout)
@@ -193,7 +193,7 @@ func callbackError(c wire.Category) *events.Error {
 	return events.NewError(wire.CallbackEndpointError, map[string]wire.Category{"reason": c})
 }
 
-// outcomeOf names a failure for the metric: its category.
+// outcomeOf returns the metric's name of a failure: its category.
 func outcomeOf(err error) string {
 	var e *events.Error
 	if errors.As(err, &e) {
@@ -207,7 +207,7 @@ func outcomeOf(err error) string {
 	return "cancelled"
 }
 
-// outcomeVerified is that of a verification that did not fail; any other is why it did.
+// outcomeVerified is the outcome of a successful verification; any other is the reason of a failure.
 const outcomeVerified = "verified"
 
 func (v *Verifier) count(ctx context.Context, way, outcome string) {
@@ -218,7 +218,7 @@ func (v *Verifier) count(ctx context.Context, way, outcome string) {
 	v.outcomes.Add(ctx, 1, metric.WithAttributes(set...))
 }
 
-// Allows reports whether the operator trusts the callback without asking.
+// Allows reports whether the operator allows the callback without verification.
 func (v *Verifier) Allows(u *url.URL) bool {
 	for _, a := range v.allow {
 		if a.Scheme == u.Scheme && hostOf(a) == hostOf(u) && portOf(a) == portOf(u) && below(u, a.Path) {
@@ -228,7 +228,7 @@ func (v *Verifier) Allows(u *url.URL) bool {
 	return false
 }
 
-// below reports whether the URL's path is path or lies under it.
+// below reports whether the URL's path is path or lies below it.
 func below(u *url.URL, path string) bool {
 	path = strings.TrimSuffix(path, "/")
 	if path == "" {
@@ -238,7 +238,7 @@ func below(u *url.URL, path string) bool {
 	return ok && (p == path || strings.HasPrefix(p, path+"/"))
 }
 
-// hostOf is the URL's host in the form that budgets and lists compare.
+// hostOf returns the URL's host in the form that budgets and lists compare.
 func hostOf(u *url.URL) string {
 	h := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	if a, err := netip.ParseAddr(h); err == nil {
@@ -258,7 +258,7 @@ func portOf(u *url.URL) string {
 	}
 }
 
-// recorded reports whether a record of the pair holds, and prolongs it.
+// recorded reports whether the pair has a valid record, and extends it.
 func (v *Verifier) recorded(ctx context.Context, c *Candidate) (bool, error) {
 	r, ok, err := v.store.Verification(ctx, c.Principal, c.Pair.URL)
 	if err != nil || !ok {
@@ -285,7 +285,7 @@ func (v *Verifier) remember(ctx context.Context, c *Candidate, way string) error
 	return err
 }
 
-// challenge asks the callback to repeat a nonce that nobody else can know (VER-2).
+// challenge makes the callback repeat a nonce that only its receiver can know (VER-2).
 func (v *Verifier) challenge(ctx context.Context, c *Candidate) error {
 	nonce := rand.Text()
 	body, err := webhook.Verification(nonce)

@@ -34,14 +34,15 @@ const maxCursor = maxWaited * (topic.MaxCursor + 16) * 2
 
 var encoding = base64.RawURLEncoding.Strict()
 
-// cursorOf joins the cursors of what a call waited for, each as JSON, as JSON. Each stands under its key, so
-// that the next call may have the event types in another order, or others. It is kept short: models copy it.
+// cursorOf returns the JSON of a cursor that combines the cursors of a call's event types. Each is stored with its
+// key, so that the next call may have the event types in another order, or other ones. The cursor is short because
+// models copy it.
 func cursorOf(keys []key, each []polling.Answer) []byte {
 	b := []byte{cursorVersion}
 	for i, k := range keys {
 		var text string
 		if json.Unmarshal(each[i].Cursor, &text) != nil || text == "" {
-			continue // a type without replay has none
+			continue // a type without replay has no cursor
 		}
 		b = append(b, k[:]...)
 		raw, err := encoding.DecodeString(text) // as wire.Cursor writes them
@@ -54,12 +55,12 @@ func cursorOf(keys []key, each []polling.Answer) []byte {
 	return frame.AppendString(nil, encoding.EncodeToString(b))
 }
 
-// places are the cursors in one of the wait tool.
+// places holds the cursors in a cursor of the wait tool.
 type places map[key]string
 
-// of is where an element goes on, nil for now. One whose arguments are new goes on from the place of its event type,
-// the earliest of several: an occurrence may then come again, but none is missed. A check's place is for its arguments
-// alone; it is found stale, and the caller hears that (CUR-7).
+// of returns the cursor from which an element continues, or nil for now. An element with new arguments continues
+// from the earliest cursor of its event type: an occurrence may be repeated, but none is missed. The cursor of a
+// check is only valid for its arguments; otherwise it is stale, and the caller learns that (CUR-7).
 func (p places) of(k key, name uint32) *string {
 	if at, ok := p[k]; ok {
 		return &at
@@ -74,8 +75,8 @@ func (p places) of(k key, name uint32) *string {
 	return place
 }
 
-// parseCursor reads the cursors in one of the wait tool. What is none of ours says lost: waiting starts now, and
-// the caller hears that it may have missed something (CUR-7).
+// parseCursor parses a cursor of the wait tool. For any other text lost is true: the wait starts now, and the
+// caller learns that it may have missed events (CUR-7).
 func parseCursor(text *string) (at places, lost bool) {
 	if text == nil {
 		return nil, false
@@ -103,7 +104,7 @@ func parseCursor(text *string) (at places, lost bool) {
 	return at, false
 }
 
-// takeBytes takes bytes with their length before them.
+// takeBytes reads length-prefixed bytes.
 func takeBytes(b []byte) (taken, rest []byte, ok bool) {
 	n, size := binary.Uvarint(b)
 	if size <= 0 || n > uint64(len(b)-size) {

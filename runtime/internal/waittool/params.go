@@ -15,24 +15,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
-// waitParams are the arguments of the wait tool.
+// waitParams holds the arguments of the wait tool.
 type waitParams struct {
 	polls  []wire.PollParams // without cursors
 	cursor *string
 	waitArguments
 }
 
-// waitArguments say how to wait.
+// waitArguments holds the arguments that control the wait.
 type waitArguments struct {
 	wait  *time.Duration
 	quiet time.Duration
 	since *topic.Since
 }
 
-// A waitNames are the names of those arguments; an empty one is that of an argument that the tool has not.
+// A waitNames holds the names of those arguments; an empty name means that the tool lacks the argument.
 type waitNames struct{ cursor, wait, quiet, since string }
 
-// decode takes the arguments out that say how to wait from cursor on, for as long as wait where the caller does not say.
+// decode removes the arguments that control the wait from members and decodes them. cursor is the decoded cursor,
+// and wait the default time.
 func (a *waitArguments) decode(members map[string]jsontext.Value, n waitNames, cursor *string, wait time.Duration) (err error) {
 	if a.wait, err = secondsArgument(members, n.wait); err != nil {
 		return err
@@ -59,8 +60,8 @@ func (a *waitArguments) decode(members map[string]jsontext.Value, n waitNames, c
 	return nil
 }
 
-// decodeWait reads the arguments of the wait tool. It takes no member that it does not know: a model that
-// misspells one has to hear of it.
+// decodeWait decodes the arguments of the wait tool. It refuses unknown members, so that a model learns of a
+// misspelling.
 func decodeWait(raw json.RawMessage) (*waitParams, error) {
 	members, err := toolMembers(raw)
 	if err != nil {
@@ -101,7 +102,7 @@ func decodeWait(raw json.RawMessage) (*waitParams, error) {
 	return p, nil
 }
 
-// decodeWaited reads one element of events.
+// decodeWaited decodes one element of events.
 func decodeWaited(value jsontext.Value, index string) (*wire.PollParams, error) {
 	var members map[string]jsontext.Value
 	if value.Kind() != '{' || json.Unmarshal(value, &members) != nil {
@@ -130,8 +131,8 @@ func wrongArgument(message string, path ...string) error {
 	return events.Invalid(events.FieldError{Path: wire.Pointer(path...), Message: message})
 }
 
-// toolMembers are the arguments of a tool call in canonical form, so that what stands there twice is refused
-// before it is lost in a map.
+// toolMembers decodes the arguments of a tool call in canonical form, so that duplicate members are refused before
+// they are lost in a map.
 func toolMembers(raw json.RawMessage) (map[string]jsontext.Value, error) {
 	if len(raw) == 0 {
 		return nil, nil // absent
@@ -147,7 +148,7 @@ func toolMembers(raw json.RawMessage) (map[string]jsontext.Value, error) {
 	return members, nil
 }
 
-// takeMember takes a member out; null is none.
+// takeMember removes a member and returns it; null counts as absent.
 func takeMember(members map[string]jsontext.Value, name string) (v jsontext.Value, ok bool) {
 	v, ok = members[name]
 	delete(members, name)
@@ -178,7 +179,7 @@ func limitArgument(members map[string]jsontext.Value, name string) (*int64, erro
 	return &n, nil
 }
 
-// secondsArgument is nil where the caller does not say, or cannot.
+// secondsArgument returns nil if the caller does not set the argument, or the tool lacks it.
 func secondsArgument(members map[string]jsontext.Value, name string) (*time.Duration, error) {
 	if name == "" {
 		return nil, nil
@@ -195,7 +196,8 @@ func secondsArgument(members map[string]jsontext.Value, name string) (*time.Dura
 	return &d, nil
 }
 
-// sinceArgument reads a duration or a time of the past, nil where the caller does not say, or cannot.
+// sinceArgument decodes a duration or a time in the past. It returns nil if the caller does not set the argument,
+// or the tool lacks it.
 func sinceArgument(members map[string]jsontext.Value, name string) (*topic.Since, error) {
 	if name == "" {
 		return nil, nil

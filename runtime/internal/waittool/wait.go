@@ -21,11 +21,11 @@ import (
 const Name = "events_wait"
 
 const (
-	// progressEvery is how often a caller that wants to be told is told that its call still waits.
+	// progressEvery is the interval of progress notifications to a caller that requested them.
 	progressEvery = 10 * time.Second
-	// defaultWait is how long the wait tool waits for a caller that does not say.
+	// defaultWait is the time that the wait tool waits by default.
 	defaultWait = 30 * time.Second
-	// maxWaited is how many event types one call waits for.
+	// maxWaited is the largest number of event types of one call.
 	maxWaited = 16
 )
 
@@ -88,7 +88,7 @@ type waitedError struct {
 
 func (e *waitedError) Error() string { return fmt.Sprintf("events/%d: %v", e.index, e.err) }
 
-// waitForAny is the wait tool.
+// waitForAny implements the wait tool.
 func (s *Tools) waitForAny(ctx context.Context, req *mcp.CallToolRequest) (json.RawMessage, error) {
 	// A cursor for as many types as there may be stands beside what other requests have.
 	if err := fault.Bounded(req.Params.Arguments, s.MaxParams+maxCursor); err != nil {
@@ -131,7 +131,7 @@ func (s *Tools) waitForAny(ctx context.Context, req *mcp.CallToolRequest) (json.
 	return encode(&a), nil
 }
 
-// wait is how long a tool waits that was asked to wait for d.
+// wait returns the time that a tool waits if the caller requests d.
 func (s *Tools) wait(d time.Duration) time.Duration { return max(min(d, s.MaxWait), 0) }
 
 // A progress tells a caller that its call still waits. A nil one tells nobody.

@@ -576,7 +576,7 @@ func TestWaitThousand(t *testing.T) {
 	})
 }
 
-// docs/agents.md, the wait tool (M13): two elements of one event type that read unequally far give each occurrence once.
+// docs/agent-tools.md, the wait tool (M13): two elements of one event type that read unequally far give each occurrence once.
 func TestWaitTakesNoFurtherThanAllHaveRead(t *testing.T) {
 	s := newBed(t)
 	s.maxPage = 20 << 10
@@ -606,7 +606,7 @@ func TestWaitTakesNoFurtherThanAllHaveRead(t *testing.T) {
 	}
 }
 
-// docs/agents.md, the wait tool (M14): timestamps are the author's. What is older in a log comes before what is younger
+// docs/agent-tools.md, the wait tool (M14): timestamps are the author's. What is older in a log comes before what is younger
 // there, though another type's occurrence lies between them by its time.
 func TestWaitKeepsTheOrderOfALog(t *testing.T) {
 	s := newBed(t)

@@ -32,11 +32,11 @@ type Host interface {
 	// Caller is the context of a call: it knows the principal (package hook), for whom the methods below are, and ends
 	// when the client goes away, where the SDK does not notice that.
 	Caller(ctx context.Context, extra *mcp.RequestExtra) (_ context.Context, done func())
-	// Registered tells that there is an event type of that name.
+	// Registered reports whether an event type with the name is registered.
 	Registered(event string) bool
-	// Sees is nil when the caller may see the event type (LIST-4).
+	// Sees returns nil if the caller may see the event type (LIST-4).
 	Sees(ctx context.Context, event string) error
-	// Offers are the event types that the caller may poll.
+	// Offers returns the event types that the caller may poll.
 	Offers(ctx context.Context) []Offer
 	// Poll answers a poll, and Check makes all checks of one that may be held for so long.
 	Poll(ctx context.Context, p *wire.PollParams) (*polling.Answer, error)
@@ -49,7 +49,7 @@ type Offer struct {
 	InputSchema       json.RawMessage
 }
 
-// Options configure [Tools].
+// Options configures [Tools].
 type Options struct {
 	Host Host
 	// MCP is where the tools are added; nil for a server that only emits.
@@ -58,7 +58,7 @@ type Options struct {
 	// MaxWait is the longest that a tool waits, and MaxParams bounds the arguments of a read tool, in bytes.
 	MaxWait   time.Duration
 	MaxParams int
-	// Private tells that not everybody sees the same tools.
+	// Private reports whether tools differ between callers.
 	Private bool
 }
 
@@ -117,8 +117,8 @@ func (q *quietOutput) MarshalJSON() ([]byte, error) {
 	return json.Marshal(q.schema)
 }
 
-// Shown is a page of tools/list without the read tools of event types that the caller cannot
-// see (LIST-4). What is left depends on the caller, so no cache may give it to another.
+// Shown is a page of tools/list without the read tools of event types that the caller cannot see (LIST-4). The
+// result depends on the caller, so caches must not share it.
 func (s *Tools) Shown(ctx context.Context, req mcp.Request, page *mcp.ListToolsResult) *mcp.ListToolsResult {
 	ctx, done := s.Host.Caller(ctx, req.GetExtra())
 	defer done()

@@ -1,13 +1,12 @@
-// Package mcpcclient lets an MCP client of the official SDK receive MCPC: the messages of tools that work
-// in the background, and server events.
+// Package mcpcclient lets an MCP client of the official SDK receive MCPC messages. These are the messages of tools
+// that work in the background, and server events.
 //
-// Start with [Connect], which also asks the server whether it speaks MCPC. [Client.CallTool] and the
-// typed [Call] add the metadata that the server wants; what comes back is given, in order, to
-// [Options.Listener] and to typed listeners ([Listen], [ListenEvent]). Ordinary results are what the
-// SDK returns, unchanged, and so is everything from servers that do not speak MCPC.
+// Start with [Connect], which also checks whether the server supports MCPC. [Client.CallTool] and the typed [Call] add
+// the metadata for the server; the received messages go, in order, to [Options.Listener] and to typed listeners
+// ([Listen], [ListenEvent]). Ordinary results are unchanged, and so are all results of servers without MCPC.
 //
-// Over HTTP all messages of a call come with its result. A client of MCP Events that wants them earlier
-// subscribes to task.Event and hands the messages that it receives to [Client.Take].
+// Over HTTP all messages of a call arrive with its result. To receive them earlier, a client of MCP Events subscribes
+// to task.Event and passes the messages to [Client.Take].
 package mcpcclient
 
 import (
@@ -28,40 +27,40 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 )
 
-// Options configure a [Client]; the zero value is usable.
+// Options configures a [Client]; the zero value is usable.
 type Options struct {
-	// Listener is given every message in the order of arrival, one at a time. It may call tools. ctx
-	// ends with Shutdown.
+	// Listener is called for every message in the order of arrival, one at a time. It may call tools. ctx ends with
+	// Shutdown.
 	Listener func(ctx context.Context, m task.Message)
-	// SessionID is the MCPC session, say a conversation; default a new one.
+	// SessionID identifies the MCPC session, for example a conversation; default a random id.
 	SessionID string
-	// MaxQueue bounds the messages that wait for listeners; default 10,000. Beyond it updates are
-	// dropped and logged, beyond twice as many everything is.
+	// MaxQueue bounds the messages that wait for listeners; default 10,000. Above it, updates are dropped and logged;
+	// above twice the limit, all messages are.
 	MaxQueue int
-	// Session is passed to the SDK; nil for its defaults.
+	// Session is passed to the SDK; nil means its defaults.
 	Session *mcp.ClientSessionOptions
-	// Logger receives what is wrong with messages; default slog.Default().
+	// Logger receives errors about malformed and dropped messages; default slog.Default().
 	Logger *slog.Logger
 }
 
-// Support is what a server says of its MCPC. See MCPC-INIT-1.
+// Support describes a server's support for MCPC. See MCPC-INIT-1.
 type Support struct {
 	Enabled       bool   `json:"mcpc_enabled"`
 	Version       string `json:"mcpc_version"`
 	Provider      string `json:"mcpc_provider"`
 	DirectUpdates bool   `json:"mcpc_direct_updates"`
-	// CheckTool is the tool that answered; it decides the form of the metadata.
+	// CheckTool is the tool that answered; it determines the form of the metadata.
 	CheckTool string `json:"-"`
 }
 
-// A Client is a session with a server that may speak MCPC. It is safe for concurrent use.
+// A Client is a session with a server that may support MCPC. It is safe for concurrent use.
 type Client struct {
 	o       Options
 	session *mcp.ClientSession
 	tapped  bool // messages are read from the connection, before the SDK
 	support Support
 	queue   *queue
-	done    chan struct{} // the session is over and the queue is empty
+	done    chan struct{} // closed when the session has ended and the queue is empty
 	ctx     context.Context
 	cancel  context.CancelFunc
 
@@ -71,7 +70,7 @@ type Client struct {
 	waiting map[string]chan task.Message // by task
 }
 
-// Connect connects c over t and asks the server whether it speaks MCPC. See MCPC-CLI-1.
+// Connect connects c over t and checks whether the server supports MCPC. See MCPC-CLI-1.
 func Connect(ctx context.Context, c *mcp.Client, t mcp.Transport, o Options) (*Client, error) {
 	if o.SessionID == "" {
 		o.SessionID = uuid.NewString()
@@ -102,13 +101,13 @@ func Connect(ctx context.Context, c *mcp.Client, t mcp.Transport, o Options) (*C
 	}()
 	if err := k.probe(ctx); err != nil {
 		k.end()
-		<-k.done // no listener runs yet that could hold it up
+		<-k.done // no listener is running that could delay it
 		return nil, err
 	}
 	return k, nil
 }
 
-// probe asks by the check tools of the releases, the newest first.
+// probe calls the check tools of all releases, newest first.
 func (c *Client) probe(ctx context.Context) error {
 	for _, tool := range []string{wire.MCPCInit, wire.MCPCCheckHidden, wire.MCPCCheck} {
 		args := map[string]any{}
@@ -122,7 +121,7 @@ func (c *Client) probe(ctx context.Context) error {
 		case unanswered(err):
 			return fmt.Errorf("mcpc: checking whether the server speaks MCPC: %w", err)
 		case err != nil || res.IsError:
-			continue // it has no such tool
+			continue // the server does not have this tool
 		}
 		for _, block := range res.Content {
 			text, ok := block.(*mcp.TextContent)
@@ -136,14 +135,14 @@ func (c *Client) probe(ctx context.Context) error {
 	return nil
 }
 
-// How often a question that nobody has answered is asked, and the pause in between: behind a balancer a dead
-// server may be one of several.
+// Attempts for an unanswered call, and the pause between them: with a load balancer, only one of several servers may
+// be down.
 const (
 	probes     = 8
 	probePause = 100 * time.Millisecond
 )
 
-// ask makes a call that may be made twice.
+// ask makes an idempotent call, with retries.
 func (c *Client) ask(ctx context.Context, params *mcp.CallToolParams) (res *mcp.CallToolResult, err error) {
 	for n := range probes {
 		if res, err = c.session.CallTool(ctx, params); !unanswered(err) {
@@ -160,24 +159,24 @@ func (c *Client) ask(ctx context.Context, params *mcp.CallToolParams) (res *mcp.
 	return res, err
 }
 
-// codeRejected is the SDK's for a call that its transport could not make.
+// codeRejected is the SDK's code for a call that its transport could not send.
 const codeRejected = -32005
 
-// unanswered reports whether err is no answer of the server's: it says nothing of what tools there are.
+// unanswered reports whether err did not come from the server, so that it does not tell which tools the server has.
 func unanswered(err error) bool {
 	var answer *jsonrpc.Error
 	return err != nil && (!errors.As(err, &answer) || answer.Code == codeRejected)
 }
 
-// Session is the SDK's session.
+// Session returns the SDK's session.
 func (c *Client) Session() *mcp.ClientSession { return c.session }
 
-// Support tells what the server said of itself; false when it does not speak MCPC.
+// Support returns the server's description of its MCPC support, and false if it has none.
 func (c *Client) Support() (Support, bool) { return c.support, c.support.Enabled }
 
-// Shutdown closes the session, ends the context of listeners and waits, as long as ctx allows, until
-// they have had what had come. The error is that of closing the session, or wraps that of ctx. A
-// listener that calls it waits for itself. It may be called more than once.
+// Shutdown closes the session and ends the context of listeners. It waits until the listeners have processed the
+// received messages, or ctx ends. The error comes from closing the session, or wraps ctx.Err(). Do not call it from a
+// listener, which would wait for itself. It may be called more than once.
 func (c *Client) Shutdown(ctx context.Context) error {
 	err := c.end()
 	select {
@@ -195,10 +194,9 @@ func (c *Client) end() error {
 	return err
 }
 
-// CallTool calls a tool with the metadata that the server wants, and returns its result unchanged.
-// taskID is the id of the task, which others should not be able to guess; "" makes one. It is not sent to a server that does not
-// speak MCPC.
-// Arguments must encode to a JSON object.
+// CallTool calls a tool with the metadata for the server, and returns its result unchanged. taskID is the id of the
+// task, which should be hard to guess; "" means a random one. It is not sent to a server without MCPC. Arguments must
+// encode to a JSON object.
 func (c *Client) CallTool(ctx context.Context, params *mcp.CallToolParams, taskID string) (res *mcp.CallToolResult, id string, err error) {
 	id = taskID
 	if id == "" {
@@ -217,7 +215,7 @@ func (c *Client) CallTool(ctx context.Context, params *mcp.CallToolParams, taskI
 	return res, id, err
 }
 
-// withMetadata adds the session and the task in the form of the release that answered.
+// withMetadata adds the session and the task in the form of the server's release.
 func (c *Client) withMetadata(arguments any, id string) (json.RawMessage, error) {
 	members := map[string]json.RawMessage{}
 	b, err := json.Marshal(arguments)
@@ -240,7 +238,7 @@ func (c *Client) withMetadata(arguments any, id string) (json.RawMessage, error)
 	return json.Marshal(members)
 }
 
-// hear hands over the messages among the blocks of a result.
+// hear queues the messages among the blocks of a result.
 func (c *Client) hear(blocks []mcp.Content) {
 	for _, b := range blocks {
 		if text, ok := b.(*mcp.TextContent); ok {
@@ -249,7 +247,7 @@ func (c *Client) hear(blocks []mcp.Content) {
 	}
 }
 
-// read hands over a message, if that is what the text is.
+// read queues the message in text, if there is one.
 func (c *Client) read(text string) {
 	m, ok, err := task.Parse(text)
 	switch {
@@ -260,14 +258,14 @@ func (c *Client) read(text string) {
 	}
 }
 
-// Take hands a message that came another way, such as by mcpc.task, to the listeners.
+// Take passes a message from another source, such as mcpc.task, to the listeners.
 func (c *Client) Take(m task.Message) {
 	if !c.queue.push(m) {
 		c.o.Logger.Warn("mcpc: listeners are too slow, a message is dropped", "event", m.Event, "tool", m.ToolName)
 	}
 }
 
-// run gives messages to listeners, one after the other.
+// run passes messages to listeners, one at a time.
 func (c *Client) run() {
 	defer close(c.done)
 	defer c.cancel()
@@ -293,7 +291,7 @@ func (c *Client) run() {
 	}
 }
 
-// settle tells who waits for the end of a task.
+// settle passes the last message of a task to its waiter.
 func (c *Client) settle(m task.Message) {
 	if m.Type != wire.MCPCTask || m.Event != wire.MCPCComplete && m.Event != wire.MCPCFailed {
 		return
@@ -306,5 +304,5 @@ func (c *Client) settle(m task.Message) {
 	}
 }
 
-// ErrClosed is returned for a task whose session has ended before it.
+// ErrClosed reports that the session ended before the task.
 var ErrClosed = errors.New("mcpc: the session has ended")

@@ -12,8 +12,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 )
 
-// tappable reports whether the connection of a transport can be read before the SDK reads it. That
-// of Streamable HTTP cannot, and has nothing unasked on it.
+// tappable reports whether the client can read a transport's connection before the SDK. It cannot
+// for Streamable HTTP, which carries no callbacks.
 func tappable(t mcp.Transport) bool {
 	switch t := t.(type) {
 	case *mcp.LoggingTransport:
@@ -24,13 +24,13 @@ func tappable(t mcp.Transport) bool {
 	return true
 }
 
-// A tap reads the messages on a connection, in the order in which they come.
+// A tap reads the messages on a connection in the order of arrival.
 type tap struct {
 	mcp.Transport
 	client *Client
 }
 
-// Connect connects the transport below.
+// Connect connects the wrapped transport.
 func (t *tap) Connect(ctx context.Context) (mcp.Connection, error) {
 	c, err := t.Transport.Connect(ctx)
 	if err != nil {
@@ -39,7 +39,8 @@ func (t *tap) Connect(ctx context.Context) (mcp.Connection, error) {
 	return &tapConn{c, t.client}, nil
 }
 
-// SupportsProtocolVersion is the answer of the transport below; those that give none carry all.
+// SupportsProtocolVersion returns the answer of the wrapped transport; by default, a transport
+// supports all versions.
 func (t *tap) SupportsProtocolVersion(version string) bool {
 	if s, ok := t.Transport.(mcp.ProtocolVersionSupporter); ok {
 		return s.SupportsProtocolVersion(version)
@@ -52,7 +53,7 @@ type tapConn struct {
 	client *Client
 }
 
-// Read takes callbacks out, which answer nothing that the SDK has asked, and looks into results.
+// Read removes callbacks, which answer no request of the SDK, and inspects results for messages.
 func (c *tapConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		m, err := c.Connection.Read(ctx)
@@ -85,8 +86,8 @@ func (c *tapConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// A queue keeps messages until listeners have time for them, so that a listener that calls a tool
-// does not wait for a connection that waits for the listener.
+// A queue buffers messages for listeners, so that a listener can call a tool without a deadlock on
+// the connection.
 type queue struct {
 	max int
 
@@ -102,7 +103,8 @@ func newQueue(max int) *queue {
 	return q
 }
 
-// push reports whether the message found room. What ends a task finds some longer than updates.
+// push adds a message and reports whether there was room. Updates have half the limit of other
+// messages.
 func (q *queue) push(m task.Message) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -118,7 +120,7 @@ func (q *queue) push(m task.Message) bool {
 	return true
 }
 
-// pop waits for a message; false once the queue is closed and empty.
+// pop waits for a message. It returns false once the queue is closed and empty.
 func (q *queue) pop() (m task.Message, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -15,14 +15,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 )
 
-// A Listener hears of the tasks of one tool; functions that are nil are not called. What comes from
-// the server is untrusted.
+// A Listener receives the messages of one tool's tasks; nil functions are skipped. Data from the
+// server is untrusted.
 type Listener[U, R any] struct {
 	Created  func(ctx context.Context, m task.Message)
 	Update   func(ctx context.Context, m task.Message, update U)
 	Complete func(ctx context.Context, m task.Message, result R)
 	Failed   func(ctx context.Context, m task.Message, message string)
-	// Invalid is told of a message whose result is not what the type says.
+	// Invalid is called for a message whose result does not match the type.
 	Invalid func(ctx context.Context, m task.Message, err error)
 }
 
@@ -54,8 +54,8 @@ func Listen[A, U, R any](c *Client, t task.Type[A, U, R], l Listener[U, R]) (sto
 	})
 }
 
-// ListenEvent calls f for the server events of an event type's name, with the payload, until stop is
-// called. One whose payload is no P is logged. See MCPC-SRV-4.
+// ListenEvent calls f with the payload of each server event of the named type, until stop is called.
+// It logs an event whose payload is not a P. See MCPC-SRV-4.
 func ListenEvent[P any](c *Client, event string, f func(ctx context.Context, m task.Message, payload P)) (stop func()) {
 	return c.listeners.Add(func(ctx context.Context, m task.Message) {
 		if m.Type != wire.MCPCServerEvent || m.Event != event {
@@ -87,7 +87,7 @@ func decode[T any](raw json.RawMessage) (v T, err error) {
 	return v, err
 }
 
-// failure is the message of a failed task.
+// failure returns the message of a failed task.
 func failure(m task.Message) string {
 	var text string
 	if json.Unmarshal(m.Result, &text) != nil {
@@ -96,27 +96,27 @@ func failure(m task.Message) string {
 	return text
 }
 
-// A Running is a task that was called for.
+// A Running is a task that a client has called.
 type Running[R any] struct {
-	// TaskID is the id that the client has given it.
+	// TaskID is the id that the client chose.
 	TaskID string
-	// Answer is the tool's result as it came.
+	// Answer is the unchanged result of the tool.
 	Answer *mcp.CallToolResult
 
 	client *Client
-	wait   chan task.Message // nil when the answer says it all
+	wait   chan task.Message // nil if the answer holds the result
 }
 
-// A FailedError is how a task, or the call for it, has failed.
+// A FailedError reports that a task or its call has failed.
 type FailedError struct {
 	Tool    string
 	Message string
 }
 
-// Error names the tool and what the server says.
+// Error returns the tool and the server's message.
 func (e *FailedError) Error() string { return e.Tool + ": " + e.Message }
 
-// Call calls the type's tool. It returns when the server has answered, which is at once where
+// Call calls the type's tool. It returns once the server has answered, which is immediately if
 // callbacks are possible; [Running.Wait] returns the result. A refused call is a [*FailedError].
 func Call[A, U, R any](ctx context.Context, c *Client, t task.Type[A, U, R], args A) (*Running[R], error) {
 	raw, err := codec.Encode(&args)
@@ -147,8 +147,9 @@ func Call[A, U, R any](ctx context.Context, c *Client, t task.Type[A, U, R], arg
 	return r, nil
 }
 
-// Wait returns the result of the task. Errors: [*FailedError], [ErrClosed] when the session ends
-// first, a result that is no R, or ctx's. It may be called once, and not by a listener.
+// Wait waits for the result of the task. It returns a [*FailedError], [ErrClosed] if the session
+// ends first, an error if the result is not an R, or ctx.Err(). Call it only once, and not from a
+// listener.
 func (r *Running[R]) Wait(ctx context.Context) (result R, err error) {
 	if r.wait == nil {
 		if r.Answer.StructuredContent == nil {
@@ -181,7 +182,7 @@ func (r *Running[R]) forget() {
 	delete(r.client.waiting, r.TaskID)
 }
 
-// lastMessage is the last of a result's blocks that is a message.
+// lastMessage returns the last message among a result's blocks.
 func lastMessage(res *mcp.CallToolResult) (last task.Message, ok bool) {
 	for _, b := range res.Content {
 		if text, isText := b.(*mcp.TextContent); isText {

@@ -1,6 +1,6 @@
-// Package task holds what servers and clients of MCPC share: the message ([Message]), the
-// description of a tool that works in the background ([Type]) and the event type by which its
-// messages reach clients of MCP Events ([Event]).
+// Package task defines the types that servers and clients of MCPC share. They are the message
+// ([Message]), the description of a tool that works in the background ([Type]) and the event type with
+// which its messages reach clients of MCP Events ([Event]).
 //
 // Generated code refers to it; servers start with package mcpc, clients with package mcpc/mcpcclient.
 package task
@@ -16,8 +16,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A Type describes a tool with work in the background, whose arguments are A, whose updates are U
-// and whose result is R. Generated code holds one per entry of tasks. See MCPC-SRV-1.
+// A Type describes a tool that works in the background. Its arguments are A, its updates U, and its
+// result is R. Generated code declares a Type for each entry of tasks. See MCPC-SRV-1.
 type Type[A, U, R any] struct {
 	Info
 }
@@ -26,34 +26,34 @@ type Type[A, U, R any] struct {
 type Info struct {
 	// Name is the tool's name.
 	Name string
-	// Title is the tool's title; "" for none.
+	// Title is the tool's title; it may be empty.
 	Title string
-	// Description is what tools/list says.
+	// Description is the description in tools/list.
 	Description string
-	// InputSchema describes the arguments, without MCPC's own; ResultSchema an object.
+	// InputSchema describes the arguments without MCPC's metadata. UpdateSchema describes the updates,
+	// and ResultSchema the result, which is an object.
 	InputSchema, UpdateSchema, ResultSchema json.RawMessage
 }
 
-// A Message tells what became of a task, or of something else that the server knows. See
-// MCPC-MSG-1.
+// A Message reports the progress of a task, or a server event. See MCPC-MSG-1.
 type Message struct {
 	// Type is "task" or "server_event".
 	Type string
 	// Event is "created", "update", "complete" or "failed" for a task, and anything for a server event.
 	Event string
-	// SessionID, TaskID and ToolName are required for a task. "" stands for null.
+	// SessionID, TaskID and ToolName are required for a task. "" means null.
 	SessionID, TaskID, ToolName string
-	// Result is any JSON; nil stands for null.
+	// Result is any JSON; nil means null.
 	Result json.RawMessage
 }
 
-// ErrInvalid is matched by the errors of messages that break the protocol's rules. See MCPC-MSG-2.
+// ErrInvalid matches errors of messages that violate the protocol. See MCPC-MSG-2.
 var ErrInvalid = errors.New("invalid MCPC message")
 
-// events of a task, in the order of its life.
+// lifecycle lists the events of a task in order.
 var lifecycle = []string{wire.MCPCCreated, wire.MCPCUpdate, wire.MCPCComplete, wire.MCPCFailed}
 
-// Check says what is wrong with a message that is about to be sent; the error is [ErrInvalid].
+// Check validates a message before it is sent. The error wraps [ErrInvalid].
 func (m *Message) Check() error {
 	if err := m.check(); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (m *Message) Check() error {
 	return nil
 }
 
-// check is Check for a received message: a server event needs no session there.
+// check is like Check for a received message: its server event needs no session.
 func (m *Message) check() error {
 	switch {
 	case m.Type == wire.MCPCServerEvent && m.Event == "":
@@ -81,7 +81,7 @@ func (m *Message) check() error {
 	return nil
 }
 
-// message is the wire form: seven members, nulls written.
+// message is the wire form: seven members, including nulls.
 type message struct {
 	Type      string          `json:"type"`
 	Event     string          `json:"event"`
@@ -92,7 +92,7 @@ type message struct {
 	Protocol  string          `json:"protocol"`
 }
 
-// MarshalJSON writes the seven members.
+// MarshalJSON encodes the message with all seven members.
 func (m Message) MarshalJSON() ([]byte, error) {
 	text := func(s string) *string {
 		if s == "" {
@@ -107,7 +107,7 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// UnmarshalJSON reads a message; members that it does not know are left out.
+// UnmarshalJSON decodes a message and ignores unknown members.
 func (m *Message) UnmarshalJSON(b []byte) error {
 	var w message
 	if err := wire.Decode(b, &w); err != nil {
@@ -129,8 +129,8 @@ func (m *Message) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Parse reads a message from the text of a content block. ok is false for text that is something
-// else and has to be left alone; err is set for text that says it is MCPC's and is no message
+// Parse parses a message from the text of a content block. ok is false for other text, which callers
+// should leave unchanged; err is set for text that claims to be MCPC but is not a valid message
 // (MCPC-CLI-1).
 func Parse(text string) (m Message, ok bool, err error) {
 	b := bytes.TrimSpace([]byte(text))
@@ -147,15 +147,15 @@ func Parse(text string) (m Message, ok bool, err error) {
 	return m, true, nil
 }
 
-// Arguments choose the messages of a subscription to [Event]; an absent one is no constraint.
+// Arguments selects the messages of a subscription to [Event]; an empty field does not constrain.
 type Arguments struct {
 	TaskID    string `json:"task_id,omitzero"`
 	SessionID string `json:"session_id,omitzero"`
 	ToolName  string `json:"tool_name,omitzero"`
 }
 
-// Event is the event type mcpc.task, whose occurrences are the messages of tasks. Clients of
-// MCP Events subscribe to it; a server declares it when MCPC is on. See MCPC-WIRE-2.
+// Event is the event type mcpc.task, whose occurrences are the messages of tasks. Clients of MCP Events
+// subscribe to it; a server with MCPC declares it. See MCPC-WIRE-2.
 var Event = events.Type[Arguments, Message]{Info: info}
 
 // info describes the type for both sides.

@@ -1,9 +1,9 @@
-// Package cron reads cron expressions and says when they are next due in a time zone.
+// Package cron parses cron expressions and computes their next due time in a time zone.
 //
 // Start with [Parse]. An expression has five fields, minute, hour, day of month, month and day of
 // week, or six with seconds in front; or it is one of [Presets]. A field is a list of values, names
-// (jan, mon), ranges and steps; nothing else is understood, so that an expression from anybody costs
-// no more than its few bytes. The package makes no promise of compatibility.
+// (jan, mon), ranges and steps. Nothing else is supported, so that an untrusted expression costs no
+// more than its few bytes. The package makes no promise of compatibility.
 package cron
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Presets are the names that stand for expressions (MCPE-DEL-2).
+// Presets lists the predefined names of expressions (MCPE-DEL-2).
 var Presets = []string{"@hourly", "@daily", "@weekly", "@monthly", "@yearly", "@annually"}
 
 var presets = map[string]string{
@@ -26,7 +26,7 @@ const maxLength = 256
 
 // A Schedule is a parsed expression.
 type Schedule struct {
-	// Bit n of a set is the value n.
+	// Bit n of a set is set if the value n matches.
 	second, minute, hour, day, month, weekday uint64
 	anyDay, anyWeekday                        bool
 	everyHour                                 bool
@@ -35,7 +35,7 @@ type Schedule struct {
 type field struct {
 	name     string
 	min, max int
-	names    []string // of min and up
+	names    []string // names of the values from min
 }
 
 var fields = [...]field{
@@ -47,7 +47,7 @@ var fields = [...]field{
 	{"day of week", 0, 7, []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}},
 }
 
-// Parse reads an expression. Its errors name the field and suit a user.
+// Parse parses an expression. Its errors name the field and are fit to show to users.
 func Parse(expression string) (*Schedule, error) {
 	if len(expression) > maxLength {
 		return nil, fmt.Errorf("the expression is longer than %d bytes", maxLength)
@@ -78,9 +78,9 @@ func Parse(expression string) (*Schedule, error) {
 		*sets[i] = set
 	}
 	if s.weekday&(1<<7) != 0 {
-		s.weekday = s.weekday&^(1<<7) | 1 // 7 is Sunday, too
+		s.weekday = s.weekday&^(1<<7) | 1 // 7 is also Sunday
 	}
-	// Days restrict when their field does not begin with a star; when both restrict, either is enough.
+	// A field of days restricts unless it begins with a star; if both restrict, either may match.
 	s.anyDay, s.anyWeekday = strings.HasPrefix(parts[3], "*"), strings.HasPrefix(parts[5], "*")
 	s.everyHour = s.hour == 1<<24-1
 	if !s.occurs() {
@@ -139,7 +139,7 @@ func (f field) value(text string) (int, error) {
 	return v, nil
 }
 
-// number reads up to four digits, which leaves no room for overflow.
+// number parses up to four digits, which cannot overflow.
 func number(text string) (int, error) {
 	if len(text) == 0 || len(text) > 4 || strings.Trim(text, "0123456789") != "" {
 		return 0, strconv.ErrSyntax
@@ -147,10 +147,10 @@ func number(text string) (int, error) {
 	return strconv.Atoi(text)
 }
 
-// longest is the number of days of each month in a leap year.
+// longest holds the number of days of each month in a leap year.
 var longest = [...]int{0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// occurs reports whether any date fits: February 30 does not.
+// occurs reports whether any date matches: February 30 does not exist.
 func (s *Schedule) occurs() bool {
 	if s.anyDay || !s.anyWeekday {
 		return true

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// horizon is the number of days in which every expression occurs: eight years may lie between two
-// leap days.
+// horizon is the number of days within which every expression occurs: there may be eight years
+// between two leap days.
 const horizon = 366*8 + 2
 
-// Next returns the first time after t at which the expression is due in loc; the zero time when the
-// calendar has none left.
+// Next returns the first time after t at which the expression is due in loc. It returns the zero
+// time if that would be after the year 9999.
 //
-// Where daylight saving begins, a time that the clock skips is due as much later as the clock is
-// set forward (RFC 5545, section 3.3.5); where it ends, a time that comes twice is due the first
-// time only. An expression for every hour is about intervals rather than times of day: it is due
-// in both of two equal hours.
+// When daylight saving time begins, a skipped time is due later by the amount that the clock moves
+// forward (RFC 5545, section 3.3.5). When it ends, a repeated time is due only once, the first
+// time. An expression for every hour specifies intervals rather than times of day: it is due in
+// both of two repeated hours.
 func (s *Schedule) Next(t time.Time, loc *time.Location) time.Time {
 	local := t.In(loc)
 	y, m, d := local.Date()
-	// A day earlier: what a skipped clock moved past midnight belongs to the day before.
+	// Start a day earlier: a skipped time that moved past midnight belongs to the previous day.
 	for i := -1; i < horizon; i++ {
 		day := time.Date(y, m, d+i, 12, 0, 0, 0, time.UTC)
 		if day.Year() > 9999 {
@@ -46,7 +46,7 @@ func (s *Schedule) onDay(day time.Time) bool {
 	return inMonth || inWeek
 }
 
-// onDate returns the first time after t on the date, zero for none.
+// onDate returns the first time after t on the date, or the zero time.
 func (s *Schedule) onDate(day, t time.Time, loc *time.Location) (first time.Time) {
 	y, m, d := day.Date()
 	for h := range 24 {
@@ -67,8 +67,8 @@ func (s *Schedule) onDate(day, t time.Time, loc *time.Location) (first time.Time
 	return first
 }
 
-// A pass is one hour of the clock as it passes: hour is its civil time as if in UTC, resolve makes
-// an instant of a civil time within it.
+// A pass is one occurrence of an hour of the clock. Its field hour is the civil time as if in UTC;
+// resolve converts a civil time within the hour to an instant.
 type pass struct {
 	hour    time.Time
 	resolve func(civil time.Time) (time.Time, bool)
@@ -83,8 +83,8 @@ func (p pass) last() time.Time {
 	return at
 }
 
-// passes returns the one pass of an hour, or two for an hour that comes twice and an expression for
-// every hour.
+// passes returns the pass of an hour, or two passes if the hour is repeated and the expression is
+// for every hour.
 func (s *Schedule) passes(hour time.Time, loc *time.Location) []pass {
 	before, after := offset(hour.Add(-24*time.Hour), loc), offset(hour.Add(25*time.Hour), loc)
 	if before == after {
@@ -96,7 +96,7 @@ func (s *Schedule) passes(hour time.Time, loc *time.Location) []pass {
 				return at, true
 			}
 		}
-		return civil.Add(-before), true // the clock skips it
+		return civil.Add(-before), true // the clock skips this time
 	}}
 	if !s.everyHour || before < after {
 		return []pass{once}
@@ -108,13 +108,13 @@ func (s *Schedule) passes(hour time.Time, loc *time.Location) []pass {
 	return []pass{once, again}
 }
 
-// offset is loc's offset from UTC at an instant.
+// offset returns loc's offset from UTC at an instant.
 func offset(at time.Time, loc *time.Location) time.Duration {
 	_, seconds := at.In(loc).Zone()
 	return time.Duration(seconds) * time.Second
 }
 
-// inHour returns the first time after t within the pass, zero for none.
+// inHour returns the first time after t within the pass, or the zero time.
 func (s *Schedule) inHour(p pass, t time.Time) time.Time {
 	for minutes := s.minute; minutes != 0; minutes &= minutes - 1 {
 		minute := p.hour.Add(time.Duration(bits.TrailingZeros64(minutes)) * time.Minute)

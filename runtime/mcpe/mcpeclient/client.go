@@ -1,18 +1,17 @@
-// Package mcpeclient subscribes by MCPE 2025-01-01: to servers of this module and to those of the
-// original implementation.
+// Package mcpeclient is a client of MCPE 2025-01-01. It works with servers of this module and of the original
+// implementation.
 //
-// Start with [New] over a connected client of runtime/client. A generated Subscribe function, or
-// client.Subscribe, receives by MCPE when it is given the option [Client.Via]; its iterator is the
-// same. [Client.Receive] receives whatever a filter matches, as MCPE delivers it. [Client.Subscribe],
-// [Client.List] and their siblings are the tools themselves. Programs that do not use this package do
-// not link it.
+// Start with [New] and a connected client of runtime/client. A generated Subscribe function, or client.Subscribe,
+// receives over MCPE if you pass the option [Client.Via]; its iterator does not change. [Client.Receive] receives
+// every event that a filter matches, in MCPE's form. [Client.Subscribe], [Client.List] and their siblings call the
+// tools directly.
 //
 //	m := mcpeclient.New(c)
 //	sub, err := incidents.SubscribeIncidentCreated(ctx, c, incidents.IncidentCreatedArguments{}, m.Via(mcpeclient.Options{}))
 //	for ev, err := range sub.Events() { … }
 //
-// On revision 2026-07-28 a server needs to know who the caller is; over stdio, where nobody is
-// authenticated, connect with client.Options{ProtocolVersion: "2025-11-25"}.
+// On revision 2026-07-28 a server must be able to identify the caller. Over stdio, which has no authentication,
+// connect with client.Options{ProtocolVersion: "2025-11-25"}.
 package mcpeclient
 
 import (
@@ -36,22 +35,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// ErrNoMCPE is returned where the server has no tool events_subscribe. See MCPE-CAP-2.
+// ErrNoMCPE reports that the server has no tool events_subscribe. See MCPE-CAP-2.
 var ErrNoMCPE = errors.New("mcpe client: server does not offer MCPE")
 
-// An Error is a refusal of the server's. See MCPE-TOOL-4.
+// An Error is an error that the server returned. See MCPE-TOOL-4.
 type Error struct {
-	// Code is the code of MCPE, 0 where the server gave only a text.
+	// Code is the MCPE error code; 0 if the server sent only a text.
 	Code mcpewire.Code
 	// Name is the code's name, or "rate_limited".
 	Name string
-	// Message is the server's sentence; untrusted.
+	// Message is the server's message; untrusted.
 	Message string
-	// RetryAfter is when to try again; 0 when the server does not say.
+	// RetryAfter is the time to wait before a retry; 0 if the server does not say.
 	RetryAfter time.Duration
 }
 
-// Error gives the code, where there is one, and the message.
+// Error returns the code, if any, and the message.
 func (e *Error) Error() string {
 	if e.Code == 0 {
 		return "mcpe: " + e.Message
@@ -59,22 +58,20 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("mcpe: %s (%d): %s", e.Name, e.Code, e.Message)
 }
 
-// A Client subscribes by MCPE over the connection of another client. Its methods are safe for
-// concurrent use.
+// A Client subscribes over MCPE on the connection of another client. Its methods are safe for concurrent use.
 type Client struct {
 	c     carry.Client
 	stops []func()
 
 	mu       sync.Mutex
 	carriers map[string]*carrier // by subscription id
-	early    map[string]*route   // of ids that nobody knows yet
-	order    []string            // of early, the oldest first
+	early    map[string]*route   // of unknown ids
+	order    []string            // of early, oldest first
 	listen   map[*mcp.ClientSession]*listening
-	shut     bool // by Shutdown
+	shut     bool // Shutdown was called
 }
 
-// New makes a client over c. What it subscribes to is removed when c closes, or by
-// [Client.Shutdown].
+// New returns a Client on the connection of c. Its subscriptions are removed when c closes, or by [Client.Shutdown].
 func New(c *client.Client) *Client {
 	in := carry.Of(c)
 	m := &Client{c: in, carriers: map[string]*carrier{}, early: map[string]*route{}, listen: map[*mcp.ClientSession]*listening{}}
@@ -87,12 +84,12 @@ func New(c *client.Client) *Client {
 	return m
 }
 
-// cleanTime bounds the removal of subscriptions when the client below closes.
+// cleanTime bounds the removal of subscriptions when the underlying client closes.
 const cleanTime = 3 * time.Second
 
-// Shutdown removes what was subscribed to, as long as ctx allows, and stops listening (specification,
-// section 12.2); iterations end with [ErrUnsubscribed]. The error says what the server was not told, or
-// why it refused. The connection stays open. Shutdown may be called more than once.
+// Shutdown removes all subscriptions and stops listening (specification, section 12.2). Iterations end with
+// [ErrUnsubscribed]. The error lists the subscriptions that could not be removed before ctx ended, or that the server
+// refused to remove. The connection stays open. Shutdown may be called more than once.
 func (m *Client) Shutdown(ctx context.Context) error {
 	err := m.cleanUp(ctx, true)
 	for _, stop := range m.stops {
@@ -101,7 +98,7 @@ func (m *Client) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// cleanUp unsubscribes from everything, and with shut ends the iterations.
+// cleanUp removes all subscriptions and, if shut is set, ends the iterations.
 func (m *Client) cleanUp(ctx context.Context, shut bool) error {
 	m.mu.Lock()
 	m.shut = m.shut || shut
@@ -116,14 +113,13 @@ func (m *Client) cleanUp(ctx context.Context, shut bool) error {
 	var failed []error
 	for _, id := range ids {
 		if err := m.Unsubscribe(ctx, id); err != nil {
-			failed = append(failed, fmt.Errorf("subscription %s was not ended: %w", id, err))
+			failed = append(failed, fmt.Errorf("subscription %s was not removed: %w", id, err))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// Supported reports whether the server offers MCPE: whether any page of its tools has
-// events_subscribe. See MCPE-CAP-2.
+// Supported reports whether the server offers MCPE, which means that it has the tool events_subscribe. See MCPE-CAP-2.
 func (m *Client) Supported(ctx context.Context) (bool, error) {
 	cs, _, err := m.c.Live(ctx)
 	if err != nil {
@@ -147,8 +143,8 @@ func supported(ctx context.Context, cs *mcp.ClientSession) (bool, error) {
 	return false, nil
 }
 
-// Capabilities returns the server's capability object, nil when it gives none: the tools decide
-// whether there is MCPE, and this only what of it. See MCPE-CAP-2.
+// Capabilities returns the server's capability object, or nil if it has none. The object only describes the supported
+// features; use [Client.Supported] to find out whether the server offers MCPE. See MCPE-CAP-2.
 func (m *Client) Capabilities(ctx context.Context) (*mcpewire.Capabilities, error) {
 	cs, _, err := m.c.Live(ctx)
 	if err != nil {
@@ -173,20 +169,20 @@ func (m *Client) Capabilities(ctx context.Context) (*mcpewire.Capabilities, erro
 	return c, nil
 }
 
-// A Request is what to subscribe to; the zero value is everything, at once.
+// A Request describes a subscription; the zero value means all events in real time.
 type Request struct {
-	// Filter says which events: of any of the types, which may be wildcards such as github.*, with any
-	// of the tags and any of the priorities.
+	// Filter selects the events. An event must have one of the types, one of the tags and one of the priorities. A
+	// type may be a wildcard such as github.*.
 	Filter mcpewire.Filter `json:"filter"`
-	// Delivery is when events come; nil means at once.
+	// Delivery says when the server delivers events; nil means in real time.
 	Delivery *mcpewire.Delivery `json:"delivery,omitempty"`
-	// Handler is what the server does with them itself; nil for nothing.
+	// Handler is an action that the server runs for events; nil means no action.
 	Handler *mcpewire.Handler `json:"handler,omitempty"`
-	// ExpiresAt ends the subscription by itself; zero for never.
+	// ExpiresAt is the time at which the subscription expires; zero means never.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
-// realtime is what an absent delivery means; it is written out for servers that want it.
+// realtime is the default delivery, sent explicitly for servers that require one.
 var realtime = &mcpewire.Delivery{Channels: []string{wire.MCPERealtime}}
 
 func (r Request) written() Request {
@@ -196,8 +192,8 @@ func (r Request) written() Request {
 	return r
 }
 
-// Subscribe creates a subscription by the tool. What it is notified of goes to nobody: use it to set up
-// handlers, or to subscribe for others, and [Client.Receive] or [Client.Via] to receive.
+// Subscribe creates a subscription with the tool. It does not receive the notifications: use it to set up handlers or
+// to subscribe for others, and use [Client.Receive] or [Client.Via] to receive events.
 func (m *Client) Subscribe(ctx context.Context, r Request) (*mcpewire.Subscription, error) {
 	cs, _, err := m.c.Live(ctx)
 	if err != nil {
@@ -214,7 +210,7 @@ func (m *Client) subscribe(ctx context.Context, cs *mcp.ClientSession, r Request
 	return s, same(s)
 }
 
-// same makes both names of the id the same, whichever the server has given (MCPE-TOOL-2).
+// same sets both members of the id to the same value, whichever one the server sent (MCPE-TOOL-2).
 func same(s *mcpewire.Subscription) error {
 	if s.ID == "" {
 		s.ID = s.SubscriptionID
@@ -230,7 +226,7 @@ type named struct {
 	SubscriptionID string `json:"subscriptionId"`
 }
 
-// Unsubscribe removes a subscription. One of [Client.Receive] or [Client.Via] ends with [ErrUnsubscribed].
+// Unsubscribe removes a subscription. A subscription of [Client.Receive] or [Client.Via] ends with [ErrUnsubscribed].
 func (m *Client) Unsubscribe(ctx context.Context, id string) error {
 	if err := m.call(ctx, wire.MCPEToolUnsubscribe, named{id}, nil); err != nil {
 		return err
@@ -247,7 +243,7 @@ func (m *Client) Pause(ctx context.Context, id string) error {
 	return m.pause(ctx, wire.MCPEToolPause, id, true)
 }
 
-// Resume goes on with it.
+// Resume continues the delivery of a paused subscription.
 func (m *Client) Resume(ctx context.Context, id string) error {
 	return m.pause(ctx, wire.MCPEToolResume, id, false)
 }
@@ -260,8 +256,8 @@ func (m *Client) pause(ctx context.Context, tool, id string, paused bool) error 
 	return nil
 }
 
-// List returns the subscriptions of this client that the server has, of one status or, when it is
-// empty, of all. MCPE has no pages: servers bound how many a client may have.
+// List returns this client's subscriptions on the server with the given status, or all if status is empty. MCPE has no
+// pages: servers bound the number of subscriptions per client.
 func (m *Client) List(ctx context.Context, status string) ([]mcpewire.Subscription, error) {
 	cs, _, err := m.c.Live(ctx)
 	if err != nil {
@@ -282,7 +278,7 @@ func list(ctx context.Context, cs *mcp.ClientSession, status string) ([]mcpewire
 	var r struct{ Subscriptions []mcpewire.Subscription }
 	into := any(&r)
 	if len(raw) > 0 && raw[0] == '[' {
-		into = &r.Subscriptions // a server that gives the bare list
+		into = &r.Subscriptions // a server that returns a bare list
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
 		return nil, fmt.Errorf("mcpe client: result of %s: %w", wire.MCPEToolList, err)
@@ -293,12 +289,12 @@ func list(ctx context.Context, cs *mcp.ClientSession, status string) ([]mcpewire
 	return r.Subscriptions, nil
 }
 
-// A Change is what [Client.Update] changes. Zero members stay as they are. ExpiresAt and Handler are set by
-// [events.Some] and cleared by [events.Null]:
+// A Change lists the changes of [Client.Update]. Zero fields stay unchanged. Set ExpiresAt and Handler with
+// [events.Some], and clear them with [events.Null]:
 //
 //	m.Update(ctx, id, mcpeclient.Change{ExpiresAt: events.Null[time.Time]()}) // it never expires
 //
-// MCPE's own page of the tool names no handler, so that other servers may pass it over.
+// The MCPE specification of the tool does not mention Handler, so other servers may ignore it.
 type Change struct {
 	Filter    *mcpewire.Filter                  `json:"filter,omitempty"`
 	Delivery  *mcpewire.Delivery                `json:"delivery,omitempty"`
@@ -306,7 +302,7 @@ type Change struct {
 	ExpiresAt events.Optional[time.Time]        `json:"expiresAt,omitzero"`
 }
 
-// apply makes the change to what is asked for.
+// apply applies the change to r.
 func (c Change) apply(r *Request) {
 	if c.Filter != nil {
 		r.Filter = *c.Filter
@@ -325,10 +321,10 @@ func (c Change) apply(r *Request) {
 	}
 }
 
-// Update changes a subscription. A given filter, delivery or handler replaces the old one whole. One of
-// [Client.Receive] that has to be made anew later is made as changed.
+// Update changes a subscription. A given filter, delivery or handler replaces the old one completely. If a
+// subscription of [Client.Receive] must be recreated later, the client recreates it with the changes.
 func (m *Client) Update(ctx context.Context, id string, c Change) (*mcpewire.Subscription, error) {
-	// Both forms: the document's, and the original implementation's.
+	// Send both forms: that of the specification and that of the original implementation.
 	args := struct {
 		named
 		Updates Change `json:"updates"`
@@ -353,9 +349,9 @@ func (m *Client) call(ctx context.Context, tool string, args, into any) error {
 	return call(ctx, cs, tool, args, into)
 }
 
-// call calls a tool and reads its result into into.
+// call calls a tool and decodes its result into into.
 func call(ctx context.Context, cs *mcp.ClientSession, tool string, args, into any) error {
-	if tool != wire.MCPEToolSubscribe { // a second one would be another subscription
+	if tool != wire.MCPEToolSubscribe { // a repeated call would create a second subscription
 		ctx = carry.Repeatable(ctx)
 	}
 	res, err := cs.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
@@ -381,7 +377,7 @@ func call(ctx context.Context, cs *mcp.ClientSession, tool string, args, into an
 	return nil
 }
 
-// contentOf returns the JSON of a result, structured or in its text, and the text.
+// contentOf returns the JSON of a result, from its structured content or its text, and the text.
 func contentOf(res *mcp.CallToolResult) (raw json.RawMessage, text string) {
 	for _, c := range res.Content {
 		if t, ok := c.(*mcp.TextContent); ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// failure reads a refusal in any of the forms that servers give it: an error object in the content,
+// failure returns the error in a tool result, or nil. Servers use an error object in the content,
 // an error that is only a text, or success: false (MCPE-TOOL-4).
 func failure(isError bool, raw json.RawMessage, text string) error {
 	var content struct {
@@ -38,7 +38,7 @@ func failure(isError bool, raw json.RawMessage, text string) error {
 	return e
 }
 
-// refusalOf reads a refusal that came as a JSON-RPC error: -32602, or a code of MCPE.
+// refusalOf converts a JSON-RPC error with the code -32602 or an MCPE code to an [*Error].
 func refusalOf(err error) error {
 	var rpc *jsonrpc.Error
 	if !errors.As(err, &rpc) {

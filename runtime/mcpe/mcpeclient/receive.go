@@ -11,34 +11,34 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// An Item is what a [Subscription] yields: what one notification brought, a gap, or its expiry.
+// An Item is one result of a [Subscription]: the events of a notification, a gap, or the expiry.
 type Item struct {
-	// Events are those of the notification in the server's order; none beside a gap or an expiry. They
-	// are as the server wrote them: untrusted, and not checked against any schema.
+	// Events are the events of the notification, in the server's order; nil for a gap or an expiry. They
+	// are unchanged from the server: untrusted, and not validated against any schema.
 	Events []mcpewire.Event
-	// Batch tells that they came as a batch; an event that comes at once is no batch of one.
+	// Batch reports that the events arrived as a batch. A realtime event is not a batch.
 	Batch bool
-	// Gap tells that events may be missing between the items before and those to come: MCPE repeats
-	// nothing.
+	// Gap reports that events may be missing between the previous and the next item. MCPE does not repeat
+	// lost events.
 	Gap bool
-	// Expired tells that the subscription has expired on the server. It is the last item.
+	// Expired reports that the subscription has expired on the server. It is the last item.
 	Expired bool
 }
 
-// A Subscription receives whatever the filter of its [Request] matches. Its methods are safe for
+// A Subscription receives the events that the filter of its [Request] matches. Its methods are safe for
 // concurrent use, but only one iteration runs at a time.
 type Subscription struct {
 	sub *client.Subscription
 	c   *carrier
 }
 
-// Receive subscribes and returns when the server has accepted. The subscription lives until ctx is done,
-// Close is called on it or on the client below, it is unsubscribed, or it expires. A refusal is an
-// [*Error], and [ErrNoMCPE] says that the server has no MCPE.
+// Receive subscribes and returns once the server has accepted the subscription. The subscription ends when
+// ctx is done, when it or the underlying client is closed, when it is unsubscribed, or when it expires.
+// Errors of the server are of type [*Error]; [ErrNoMCPE] reports that the server does not offer MCPE.
 //
-// After a loss of the session the subscription is looked up by events_list and taken up again, or made
-// anew, with what [Client.Update] and [Client.Pause] have changed since. client.Options.Policy is asked
-// about each event, and client.Client.Subscriptions lists the subscription.
+// If the session is lost, the client looks the subscription up with events_list and resumes it, or
+// recreates it with the changes of [Client.Update] and [Client.Pause]. client.Options.Policy decides about
+// each event, and client.Client.Subscriptions lists the subscription.
 func (m *Client) Receive(ctx context.Context, r Request) (*Subscription, error) {
 	about := strings.Join(r.Filter.EventTypes, ", ")
 	if about == "" {
@@ -52,12 +52,13 @@ func (m *Client) Receive(ctx context.Context, r Request) (*Subscription, error) 
 	return &Subscription{sub.(*client.Subscription), c}, nil
 }
 
-// Items iterates over what arrives. An item has either events or one of Gap and Expired. An error ends the
-// iteration if [client.Final] says so; after Close and an expiry it ends without one. A subscription to
-// several channels, such as realtime and cron, gets an event by each.
+// Items iterates over the received items. An item has either events or one of Gap and Expired. An error
+// ends the iteration if [client.Final] reports true; after Close or an expiry the iteration ends without
+// an error. A subscription to several channels, such as realtime and cron, receives an event once per
+// channel.
 //
-// An iteration may be left with break and taken up again with another call: what arrives meanwhile waits
-// in a bounded buffer. What does not fit is lost, and a gap stands in its place.
+// You can leave an iteration with break and continue it with another call. Items that arrive in between
+// wait in a bounded buffer. If it is full, items are lost and the iteration yields a gap instead.
 func (s *Subscription) Items() iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		carry.Iterate(s.sub, func(v any, err error) bool {
@@ -74,13 +75,13 @@ func (s *Subscription) Items() iter.Seq2[Item, error] {
 	}
 }
 
-// ID is the subscription's id on the server, for [Client.Update] and its siblings. It is another one after
-// the subscription was made anew.
+// ID returns the subscription's id on the server, for [Client.Update] and its siblings. The id changes if
+// the subscription is recreated.
 func (s *Subscription) ID() string { return s.c.named() }
 
-// Status returns what is known of the subscription; its Event is the filter's event types.
+// Status returns the state of the subscription; its Event lists the event types of the filter.
 func (s *Subscription) Status() client.Status { return s.sub.Status() }
 
-// Close removes the subscription and ends its iteration. It returns when nothing of the subscription runs
-// any more; where the server does not answer it waits up to 3 s. The error is always nil.
+// Close removes the subscription and ends its iteration. It returns once the subscription has fully
+// stopped; if the server does not answer, it waits up to 3 s. The error is always nil.
 func (s *Subscription) Close() error { return s.sub.Close() }

@@ -9,42 +9,43 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// A bound is how much waits in a route: notifications that do not fit are lost.
+// A bound limits the notifications that wait in a route; further ones are lost.
 type bound struct {
 	events int
 	bytes  int64
 }
 
-// Bounds of what waits for a subscription, and of what came for ids that nobody knows yet.
+// Bounds for a subscription, and for an id that is still unknown.
 var (
 	waitingBound = bound{4096, 32 << 20}
 	earlyBound   = bound{256, 1 << 20}
 )
 
-// maxUnknown is how many ids that nobody knows yet are kept.
+// maxUnknown bounds the number of unknown ids with buffered notifications.
 const maxUnknown = 64
 
-// A notice is what one notification brought.
+// A notice holds the events of one notification.
 type notice struct {
 	events []mcpewire.Event
 	batch  bool
 	size   int64
 }
 
-// A route holds what came for one subscription.
+// A route buffers the notices for one subscription.
 type route struct {
-	more chan struct{} // a token when there is something
+	more chan struct{} // holds a token if there is anything to take
 
 	mu      sync.Mutex
 	notices []notice
-	held    bound // by notices
-	lost    bool  // there was no room
-	end     error // nothing comes any more
+	held    bound // size of notices
+	lost    bool  // a notice did not fit
+	end     error // set when the route has ended
 }
 
 func newRoute() *route { return &route{more: make(chan struct{}, 1)} }
 
-// put appends a notice if it fits. One that is alone does, unless strict.
+// put appends a notice if it fits. Unless strict is set, an empty route accepts a notice of any
+// size.
 func (r *route) put(n notice, most bound, strict bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +58,7 @@ func (r *route) put(n notice, most bound, strict bool) {
 	r.wake()
 }
 
-// finish ends the route; the first reason stays.
+// finish ends the route; the first error wins.
 func (r *route) finish(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +89,7 @@ func (r *route) take() (notices []notice, lost bool, end error) {
 	return notices, lost, r.end
 }
 
-// adopt takes over what came before the id was known.
+// adopt takes over the notices that arrived before the id was known.
 func (r *route) adopt(early *route) {
 	notices, lost, end := early.take()
 	for _, n := range notices {
@@ -102,8 +103,8 @@ func (r *route) adopt(early *route) {
 	}
 }
 
-// observe takes a notification, bare or in the envelope of a log message (MCPE-NOTE-1). Anything
-// else is somebody else's.
+// observe handles an MCPE notification, bare or wrapped in a log message (MCPE-NOTE-1). It ignores
+// all other notifications.
 func (m *Client) observe(method string, params json.RawMessage) {
 	if method == wire.NotificationMessage {
 		type inner struct {
@@ -149,7 +150,7 @@ func (m *Client) observe(method string, params json.RawMessage) {
 	}
 }
 
-// deliver gives a notice to who waits for a subscription, or keeps it a while.
+// deliver adds a notice to the route of its subscription, or buffers it if the id is unknown.
 func (m *Client) deliver(id string, n notice) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -161,8 +162,8 @@ func (m *Client) deliver(id string, n notice) {
 	r.put(n, most, !known)
 }
 
-// routeLocked finds the route of a subscription. There is one for an id that nobody knows, too: the
-// reply that tells it may be on its way (MCPE-NOTE-3). m.mu is held.
+// routeLocked returns the route of a subscription. It creates one for an unknown id, because the
+// reply with that id may be in flight (MCPE-NOTE-3). m.mu is held.
 func (m *Client) routeLocked(id string) (r *route, known bool) {
 	if c := m.carriers[id]; c != nil {
 		return c.route, true
@@ -180,8 +181,8 @@ func (m *Client) routeLocked(id string) (r *route, known bool) {
 	return r, false
 }
 
-// open makes what comes for a subscription go to c, with what has come before. What c had before is
-// forgotten. After Shutdown nothing comes any more.
+// open routes the notices of a subscription to c, including earlier ones, and removes c's previous
+// id. After Shutdown it ends c's route.
 func (m *Client) open(id string, c *carrier) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -200,7 +201,7 @@ func (m *Client) open(id string, c *carrier) {
 	}
 }
 
-// close forgets a subscription; it reports whether it was known.
+// close removes the carrier of a subscription and reports whether there was one.
 func (m *Client) close(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -209,7 +210,7 @@ func (m *Client) close(id string) bool {
 	return known
 }
 
-// edit changes what the carrier of a subscription asks for when it makes it anew.
+// edit changes the request with which the carrier recreates the subscription.
 func (m *Client) edit(id string, f func(*carrier)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

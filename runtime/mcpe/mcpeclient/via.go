@@ -17,24 +17,24 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// Options of one subscription by MCPE.
+// Options configures one subscription of [Client.Via].
 type Options struct {
-	// Delivery is when events come; nil means at once.
+	// Delivery says when the server delivers events; nil means in real time.
 	Delivery *mcpewire.Delivery
-	// Tags and Priority restrict the events beside their type.
+	// Tags and Priority restrict the events in addition to their type.
 	Tags, Priority []string
-	// ExpiresAt ends the subscription by itself; zero for never.
+	// ExpiresAt is the time at which the subscription expires; zero means never.
 	ExpiresAt time.Time
 }
 
-// Via makes a subscription receive by MCPE: client.Subscribe and the generated functions take it.
-// MCPE has no subscription arguments, so giving any is refused. Subscribing returns an [*Error] for
-// a refusal and [ErrNoMCPE] where there is no MCPE.
+// Via returns an option with which client.Subscribe and the generated functions receive over MCPE.
+// MCPE has no subscription arguments, so passing any is an error. Subscribing returns an [*Error]
+// from the server, or [ErrNoMCPE] if the server does not offer MCPE.
 //
-// A subscription that the server has expired ends with a client.TerminatedError that wraps
-// [ErrExpired]. After a loss of the session the subscription is looked up by events_list and taken
-// up again, or made anew; either way the iterator yields a
-// [client.GapError], since MCPE repeats nothing.
+// A subscription that has expired on the server ends with a client.TerminatedError that wraps
+// [ErrExpired]. If the session is lost, the client looks the subscription up with events_list and
+// resumes it, or recreates it. Either way the iterator yields a [client.GapError], because MCPE does
+// not repeat lost events.
 func (m *Client) Via(o Options) client.SubscribeOption {
 	return carry.Via(func() carry.Carrier {
 		return &carrier{m: m, route: newRoute(), request: Request{Filter: mcpewire.Filter{Tags: o.Tags, Priority: o.Priority},
@@ -42,7 +42,7 @@ func (m *Client) Via(o Options) client.SubscribeOption {
 	}).(client.SubscribeOption)
 }
 
-// errNotListening ends one try: notifications have nowhere to come.
+// errNotListening ends an attempt because notifications can no longer arrive.
 var errNotListening = errors.New("mcpe client: the listen request has ended")
 
 // Reasons for the end of a subscription.
@@ -59,15 +59,15 @@ type carrier struct {
 	raw   bool
 	route *route
 
-	// Guarded by Client.mu. They are what the subscription has to be when it is made anew.
+	// Guarded by Client.mu: the state with which a lost subscription is recreated.
 	request Request
 	paused  bool
-	id      string // of the last session's subscription
+	id      string // the subscription's id in the last session
 }
 
 func (*carrier) Mode() string { return wire.MCPEName }
 
-// Carry subscribes, or takes up the subscription of the session before, and receives.
+// Carry subscribes, or resumes the subscription of the previous session, and receives events.
 func (c *carrier) Carry(ctx context.Context, in carry.Intake) error {
 	if args := in.Arguments(); args != nil {
 		return &client.TerminatedError{Event: in.Event(), Err: fmt.Errorf("mcpe client: MCPE has no subscription arguments, and %s was given", args)}
@@ -80,7 +80,7 @@ func (c *carrier) Carry(ctx context.Context, in carry.Intake) error {
 	if !ok {
 		return &client.TerminatedError{Event: in.Event(), Err: ErrNoMCPE}
 	}
-	var over <-chan struct{} // of the listen request; never over on a session
+	var over <-chan struct{} // closed when the listen request ends; nil on a session
 	if in.Stateless() {
 		l, err := c.m.join(ctx, in)
 		if err != nil {
@@ -101,8 +101,8 @@ func (c *carrier) Carry(ctx context.Context, in carry.Intake) error {
 	return c.receive(ctx, in, over)
 }
 
-// takeUp makes sure that the server has the subscription, be it that of the session before
-// (specification, section 12.2).
+// takeUp resumes the subscription of the previous session, or creates a new one (specification,
+// section 12.2).
 func (c *carrier) takeUp(ctx context.Context, in carry.Intake) error {
 	cs := in.Session()
 	c.m.mu.Lock()
@@ -114,7 +114,7 @@ func (c *carrier) takeUp(ctx context.Context, in carry.Intake) error {
 	c.m.mu.Unlock()
 	switch {
 	case c.route.ended() != nil:
-		return nil // receive hands over what is left, and ends
+		return nil // receive delivers the remaining events and ends
 	case shut:
 		return &client.TerminatedError{Event: in.Event(), Err: ErrUnsubscribed}
 	}
@@ -126,7 +126,7 @@ func (c *carrier) takeUp(ctx context.Context, in carry.Intake) error {
 		}
 	}
 	if status == "" {
-		// After a failure the subscription is made anew anyway.
+		// The call is repeatable: after a failure the subscription is recreated anyway.
 		s, err := c.m.subscribe(carry.Repeatable(ctx), cs, request)
 		if err != nil {
 			return err
@@ -143,7 +143,7 @@ func (c *carrier) takeUp(ctx context.Context, in carry.Intake) error {
 	return nil
 }
 
-// find returns the status of a subscription, "" when the server does not have it.
+// find returns the status of a subscription, or "" if the server does not have it.
 func find(ctx context.Context, cs *mcp.ClientSession, id string) (status string, err error) {
 	all, err := list(ctx, cs, "")
 	if err != nil {
@@ -157,8 +157,8 @@ func find(ctx context.Context, cs *mcp.ClientSession, id string) (status string,
 	return "", nil
 }
 
-// leave removes the subscription when it is over for the application, too (specification, section
-// 12.2). What only lost its session may be taken up again.
+// leave removes the subscription from the server if the application has ended it (specification,
+// section 12.2). A subscription that only lost its session stays and may be resumed.
 func (c *carrier) leave(in carry.Intake, cs *mcp.ClientSession) {
 	id, end := c.named(), c.route.ended()
 	if !in.Over() && end == nil || !c.m.close(id) || end == ErrExpired {
@@ -169,7 +169,7 @@ func (c *carrier) leave(in carry.Intake, cs *mcp.ClientSession) {
 	_ = call(ctx, cs, wire.MCPEToolUnsubscribe, named{id}, nil)
 }
 
-// named is the subscription's id, "" before there is one.
+// named returns the subscription's id, or "" before the first one.
 func (c *carrier) named() string {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
@@ -202,7 +202,8 @@ func (c *carrier) receive(ctx context.Context, in carry.Intake, over <-chan stru
 	}
 }
 
-// hand hands a notice over: event by event, or as it came but for what the policy withholds.
+// hand delivers a notice: event by event or, if raw, as one item without the events that the policy
+// withholds.
 func (c *carrier) hand(ctx context.Context, in carry.Intake, n notice) error {
 	if !c.raw {
 		for i := range n.events {
@@ -219,7 +220,8 @@ func (c *carrier) hand(ctx context.Context, in carry.Intake, n notice) error {
 	return in.Put(ctx, Item{Events: n.events, Batch: n.batch}, n.size)
 }
 
-// occurrence is an event as MCP Events has it: its id is the source's where the server tells it.
+// occurrence converts an MCPE event to an MCP Events occurrence, with the source's event id if it is
+// known.
 func occurrence(e *mcpewire.Event) wire.Occurrence {
 	o := wire.Occurrence{EventID: e.Metadata.SourceEventID, Name: e.Type, Timestamp: e.Metadata.Timestamp, Data: e.Data}
 	if o.EventID == "" {
@@ -231,17 +233,18 @@ func occurrence(e *mcpewire.Event) wire.Occurrence {
 	return o
 }
 
-// listening is the one listen request of a session, which all its subscriptions share.
+// listening is a session's listen request, which all its subscriptions share.
 type listening struct {
 	holders int
-	ready   chan struct{} // closed when the server has agreed, or refused: err
+	ready   chan struct{} // closed once the server has accepted or refused; see err
 	once    sync.Once
 	err     error
 	cancel  context.CancelFunc
 	over    chan struct{}
 }
 
-// join makes sure that notifications find this client on revision 2026-07-28 (MCPE-NOTE-4).
+// join opens or shares the listen request that receives notifications on revision 2026-07-28
+// (MCPE-NOTE-4).
 func (m *Client) join(ctx context.Context, in carry.Intake) (*listening, error) {
 	cs := in.Session()
 	m.mu.Lock()
@@ -277,7 +280,7 @@ func (m *Client) join(ctx context.Context, in carry.Intake) (*listening, error) 
 	}
 }
 
-// part gives up what join made; the last one ends the listen request.
+// part releases the listen request of join; the last holder ends it.
 func (m *Client) part(cs *mcp.ClientSession, l *listening) {
 	m.mu.Lock()
 	l.holders--

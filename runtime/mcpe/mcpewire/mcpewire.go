@@ -1,11 +1,11 @@
-// Package mcpewire holds the JSON shapes of MCPE 2025-01-01 that its servers and clients share: a
-// [Subscription] with its [Filter], [Delivery] and [Handler], an [Event], the [Capabilities] of a
-// server, and the codes of refusals.
+// Package mcpewire defines the JSON types of MCPE 2025-01-01 that its servers and clients share.
+// They are a [Subscription] with its [Filter], [Delivery] and [Handler], an [Event], the
+// [Capabilities] of a server, and the error codes.
 package mcpewire
 
 import "encoding/json"
 
-// A Code is an error code of MCPE; it travels in tool results. See MCPE-TOOL-4.
+// A Code is an MCPE error code in a tool result. See MCPE-TOOL-4.
 type Code int64
 
 // The codes of the specification's section 10 that a server uses.
@@ -23,19 +23,19 @@ var codeNames = map[Code]string{
 	CodeUnauthorized: "Unauthorized", CodeInvalidParams: "InvalidParams", CodeInternal: "InternalError",
 }
 
-// String is the code's name in the specification.
+// String returns the code's name in the specification.
 func (c Code) String() string { return codeNames[c] }
 
-// A Refusal is the error member of a refused tool call's structured content. See MCPE-TOOL-4.
+// A Refusal is the error member in the structured content of a failed tool call. See MCPE-TOOL-4.
 type Refusal struct {
 	Code    Code   `json:"code"`
 	Name    string `json:"name"`
 	Message string `json:"message"`
-	// RetryAfterMs is set with the name rate_limited.
+	// RetryAfterMs is set if Name is rate_limited.
 	RetryAfterMs int64 `json:"retryAfterMs,omitempty"`
 }
 
-// An Event is one event as MCPE carries it. See MCPE-NOTE-2.
+// An Event is one event in MCPE's form. See MCPE-NOTE-2.
 type Event struct {
 	// ID is a UUID v4.
 	ID       string          `json:"id"`
@@ -53,15 +53,15 @@ type Metadata struct {
 	Tags          []string `json:"tags,omitempty"`
 }
 
-// A Filter says which events a subscription is for: all fields must match, any value of a field
-// may, an absent or empty field is no constraint. See MCPE-MATCH-1.
+// A Filter selects the events of a subscription. An event must match every field, by at least one
+// value of the field; an absent or empty field matches every event. See MCPE-MATCH-1.
 type Filter struct {
 	EventTypes []string `json:"eventTypes,omitempty"`
 	Tags       []string `json:"tags,omitempty"`
 	Priority   []string `json:"priority,omitempty"`
 }
 
-// A Delivery says how events are delivered. See MCPE-DEL-1.
+// A Delivery describes how events are delivered. See MCPE-DEL-1.
 type Delivery struct {
 	Channels          []string       `json:"channels"`
 	CronSchedule      *CronSchedule  `json:"cronSchedule,omitempty"`
@@ -76,7 +76,7 @@ type CronSchedule struct {
 	MaxEventsPerDelivery int    `json:"maxEventsPerDelivery"`
 }
 
-// A ScheduledOnce is one delivery at a time. See MCPE-DEL-3.
+// A ScheduledOnce is a single delivery at a given time. See MCPE-DEL-3.
 type ScheduledOnce struct {
 	DeliverAt       string `json:"deliverAt"`
 	Timezone        string `json:"timezone"`
@@ -85,8 +85,8 @@ type ScheduledOnce struct {
 	AutoExpire      bool   `json:"autoExpire"`
 }
 
-// A Handler is what the server does with a subscription's events itself; which fields count
-// depends on Type. Timeout is in milliseconds.
+// A Handler is an action that the server runs for a subscription's events. Type determines which
+// fields apply. Timeout is in milliseconds.
 type Handler struct {
 	Type string `json:"type"`
 
@@ -107,9 +107,9 @@ type Handler struct {
 	MaxTokens    int64    `json:"maxTokens,omitzero"`
 }
 
-// A Subscription is a subscription as results show it. See MCPE-TOOL-2.
+// A Subscription is a subscription in the results of the tools. See MCPE-TOOL-2.
 type Subscription struct {
-	// ID is a UUID v4; SubscriptionID is the same, as the original implementation has it.
+	// ID is a UUID v4; SubscriptionID has the same value, for the original implementation.
 	ID             string   `json:"id"`
 	SubscriptionID string   `json:"subscriptionId"`
 	ClientID       string   `json:"clientId"`
@@ -120,10 +120,10 @@ type Subscription struct {
 	CreatedAt      string   `json:"createdAt"`
 	UpdatedAt      string   `json:"updatedAt"`
 	ExpiresAt      string   `json:"expiresAt,omitempty"`
-	// PendingEvents and NextRun are in the results of events_list.
+	// PendingEvents and NextRun are set in the results of events_list.
 	PendingEvents *int   `json:"pendingEvents,omitempty"`
 	NextRun       string `json:"nextRun,omitempty"`
-	// Warnings tell what is allowed and probably not meant, such as a type that does not exist.
+	// Warnings describe valid but probably unintended settings, such as a type that does not exist.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -162,7 +162,7 @@ type ServerInfo struct {
 	Version string `json:"version"`
 }
 
-// SubscriptionLimits is what a client may do with subscriptions.
+// SubscriptionLimits describes the limits and features of subscriptions.
 type SubscriptionLimits struct {
 	MaxActive                 int  `json:"maxActive"`
 	MaxFiltersPerSubscription int  `json:"maxFiltersPerSubscription"`
@@ -171,21 +171,21 @@ type SubscriptionLimits struct {
 	SupportsBatching          bool `json:"supportsBatching"`
 }
 
-// FilterCapabilities is what filters can say.
+// FilterCapabilities describes the supported filters.
 type FilterCapabilities struct {
 	SupportsWildcardTypes     bool `json:"supportsWildcardTypes"`
 	SupportsTagFiltering      bool `json:"supportsTagFiltering"`
 	SupportsPriorityFiltering bool `json:"supportsPriorityFiltering"`
 }
 
-// DeliveryCapabilities is how events can be delivered.
+// DeliveryCapabilities describes the supported deliveries.
 type DeliveryCapabilities struct {
 	SupportedChannels    []string `json:"supportedChannels"`
 	SupportedPriorities  []string `json:"supportedPriorities"`
 	SupportsMultiChannel bool     `json:"supportsMultiChannel"`
 }
 
-// SchedulingCapability is what the scheduler can do.
+// SchedulingCapability describes the supported schedules.
 type SchedulingCapability struct {
 	CronEnabled           bool     `json:"cronEnabled"`
 	ScheduledEnabled      bool     `json:"scheduledEnabled"`

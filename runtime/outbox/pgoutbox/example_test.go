@@ -21,7 +21,7 @@ type payload struct {
 	TicketID string `json:"ticketId"`
 }
 
-// Generated code holds such a description for each event type of an event file.
+// Generated code has such a description for each event type of an event file.
 var ticketCreated = events.Type[arguments, payload]{Info: events.Info{
 	Name:        "ticket.created",
 	Description: "Fires when a ticket is created.",
@@ -30,8 +30,8 @@ var ticketCreated = events.Type[arguments, payload]{Info: events.Info{
 		`{"type":"object","properties":{"ticketId":{"type":"string"}},"required":["ticketId"],"additionalProperties":false}`),
 }}
 
-// The events are in a database of their own, and the tickets in the author's. The program runs with both, as
-// EVENTS_URL and DATABASE_URL; a store of package jetstream is used as this one is.
+// The events are in a separate database, and the tickets in the author's. The program runs with both, as EVENTS_URL
+// and DATABASE_URL; a store of package jetstream is used in the same way.
 func Example() {
 	if err := createTicket(context.Background(), "T-1"); err != nil {
 		fmt.Println(err)
@@ -74,7 +74,7 @@ func createTicket(ctx context.Context, id string) error {
 	}
 	defer conn.Close(ctx)
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		// The INSERT of the ticket is here.
+		// Insert the ticket here.
 		return box.EmitPgx(ctx, tx, occurrence)
 	})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/outbox"
 )
 
-// LookBlocks is how many blocks of the database the next look touches for each range that it reads.
+// LookBlocks returns the number of database blocks that the next look touches per range.
 func (b *Outbox) LookBlocks(t testing.TB) float64 {
 	t.Helper()
 	ctx := context.Background()
@@ -28,8 +28,8 @@ func (b *Outbox) LookBlocks(t testing.TB) float64 {
 	return (p["Shared Hit Blocks"].(float64) + p["Shared Read Blocks"].(float64)) / float64(ranges)
 }
 
-// Queries is how often a connection was used.
+// Queries returns how often a connection was used.
 func (b *Outbox) Queries() int64 { return b.pool.Stat().AcquireCount() }
 
-// EndAfter has a relay's transaction ended that stands still for so long.
+// EndAfter sets the time after which a hanging relay's transaction is ended.
 func (b *Outbox) EndAfter(d time.Duration) { b.still = d }

@@ -1,15 +1,15 @@
-// Package pgoutbox is an outbox in the author's PostgreSQL for logs that lie elsewhere, such as in NATS JetStream: an
-// occurrence is emitted in the author's transaction, and a relay appends it to its log after the commit. Start with
-// [Open]. Where the logs are in the same database, package postgres does both in one step, and needs no relay.
+// Package pgoutbox is an outbox in the author's PostgreSQL database for logs that are stored elsewhere. An occurrence is emitted in the author's transaction, and a relay appends it to its log after the
+// commit. Start with [Open]. If the logs are in the same database, use package postgres, which needs no relay.
 //
 //	box, err := pgoutbox.Open(ctx, os.Getenv("DATABASE_URL"), pgoutbox.Options{})
 //	es, err := server.New(srv, server.Options{Store: js, Outbox: box.Relay(js)})
 //	occurrence, err := server.Prepare(ctx, created, payload)
 //	err = box.EmitPgx(ctx, tx, occurrence)
 //
-// Between the append and the end of the relay's own transaction a crash may come. What was appended then is appended
-// again under its id, and found to be there as long as the log retains it: at least once from the table, once in the
-// log. So let logs retain for longer than a relay may be down, and for more than an hour. See REP-20.
+// A crash may occur between the append and the commit of the relay's transaction. The relay then appends the same
+// occurrences once more under their ids, and the log recognizes them as long as it retains them: delivery from the
+// table is at least once, but each occurrence is once in the log. So let logs retain events for longer than a relay
+// may be down, and for more than an hour. See REP-20.
 package pgoutbox
 
 import (
@@ -32,21 +32,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// DefaultSchema is the schema of an outbox that names none.
+// DefaultSchema is the schema of an outbox if Options.Schema is empty.
 const DefaultSchema = "mcpe_outbox"
 
 // Options configure an [Outbox]. The zero value is ready to use.
 type Options struct {
-	// Schema has the outbox's tables; default [DefaultSchema]. Those of a postgres.Store are in one of their own.
+	// Schema has the outbox's tables; default [DefaultSchema]. It must differ from the schema of a postgres.Store.
 	Schema string
-	// Connections is how many connections it has to the database at most, beside those of the author's transactions;
-	// default 4.
+	// Connections is the maximum number of connections to the database, in addition to those of the author's
+	// transactions; default 4.
 	Connections int
-	// Logger is told of what an operator should know; default slog.Default().
+	// Logger receives messages meant for operators; default slog.Default().
 	Logger *slog.Logger
 }
 
-// An Outbox is opened by [Open]. Its methods may be called from several goroutines, and several processes may open it.
+// An Outbox is opened by [Open]. It is safe for concurrent use by multiple goroutines, and several processes may open
+// it.
 type Outbox struct {
 	table outbox.Table
 	name  string // of the schema
@@ -62,9 +63,9 @@ const (
 	minServer      = 130000 // PostgreSQL 13
 )
 
-// Open connects to the database that the connection string names (a URL, or key=value pairs as libpq takes them) and
-// makes the schema unless it is there. The role needs the rights on it: CREATE on the database once, or on the schema
-// that somebody made, and later SELECT, INSERT, UPDATE and DELETE on its tables.
+// Open connects to a database and creates the schema if it does not exist. To create the schema, the role needs
+// CREATE on the database, or on an existing schema; later it needs SELECT, INSERT, UPDATE and DELETE on the schema's
+// tables.
 func Open(ctx context.Context, connString string, o Options) (_ *Outbox, err error) {
 	o.Schema = cmp.Or(o.Schema, DefaultSchema)
 	if o.Logger == nil {
@@ -79,7 +80,7 @@ func Open(ctx context.Context, connString string, o Options) (_ *Outbox, err err
 	}
 	config, err := pgxpool.ParseConfig(connString)
 	if err != nil {
-		return nil, fmt.Errorf("open outbox: %w", err) // without the password
+		return nil, fmt.Errorf("open outbox: %w", err) // the error does not contain the password
 	}
 	config.MaxConns = int32(o.Connections)
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // the server keeps nothing between transactions
@@ -97,21 +98,21 @@ func Open(ctx context.Context, connString string, o Options) (_ *Outbox, err err
 	return b, nil
 }
 
-// Close ends the connections. A relay's calls fail from then on.
+// Close closes the connections. Later calls of a relay fail.
 func (b *Outbox) Close() { b.pool.Close() }
 
-// schemaVersion is the version of the schema that this build makes. A release that changes the schema raises it and
-// brings lower versions up to date in prepare.
+// schemaVersion is the version of the schema that this build creates. A release that changes the schema raises it and
+// migrates lower versions in prepare.
 const schemaVersion = 1
 
-// tables makes the tables. The schema's name stands for "@" before a ".".
+// tables creates the tables; "@" before a "." stands for the schema.
 var tables = "CREATE TABLE @.version (schema_version integer NOT NULL);\n" + outbox.Tables
 
-// in puts the schema in place of each "@" before a ".".
+// in replaces each "@" before a "." by the schema.
 func (b *Outbox) in(sql string) string { return strings.ReplaceAll(sql, "@.", b.table.Schema+".") }
 
-// prepare makes the schema unless it is there, under a lock that other processes wait for. It refuses a schema that
-// this build cannot use.
+// prepare creates the schema if it does not exist, under a lock that makes other processes wait. It refuses a schema
+// that this build cannot use.
 func (b *Outbox) prepare(ctx context.Context, tx pgx.Tx) error {
 	var server int
 	var encoding string
@@ -161,21 +162,22 @@ func (b *Outbox) prepare(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// EmitPgx puts a prepared occurrence into the author's transaction: it is appended after the commit, and never when
-// that does not happen. The transaction inserts one row, and takes no lock that another one waits for. Occurrences of
-// one transaction keep their order; what a transaction emits that began after another's commit comes after the
-// other's. See REP-20.
+// EmitPgx inserts a prepared occurrence in the author's transaction. The relay appends the occurrence after the
+// transaction commits, and never if it does not. The transaction inserts one row, and takes no lock for which other
+// transactions wait. Occurrences of one transaction keep their order. If a transaction begins after another one
+// committed, its occurrences come after those of the other. See REP-20.
 //
-// The transaction is one of the same database; the role needs USAGE on the schema and on the sequence outbox_id_seq, and
-// INSERT on the table outbox. What turns out to be no occurrence, or has an id that its log retains with other data
-// (OCC-5), is found when it is moved, and put aside.
+// The transaction must be in the same database; the role needs USAGE on the schema and on the sequence outbox_id_seq,
+// and INSERT on the table outbox. An invalid occurrence, or one whose id the log retains with other data (OCC-5), is
+// detected when it is moved, and set aside.
 func (b *Outbox) EmitPgx(ctx context.Context, tx interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }, p store.Prepared) error {
 	return emitted(b.table.EmitPgx(ctx, tx, p))
 }
 
-// EmitSQL is [Outbox.EmitPgx] for a transaction of database/sql, by any driver for PostgreSQL that takes $1.
+// EmitSQL is like [Outbox.EmitPgx] for a transaction of database/sql, with any PostgreSQL driver that supports $1
+// placeholders.
 func (b *Outbox) EmitSQL(ctx context.Context, tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }, p store.Prepared) error {
@@ -189,8 +191,8 @@ func emitted(err error) error {
 	return nil
 }
 
-// Waiting returns how many occurrences wait to be appended, for how long the oldest of them has, and how many were put
-// aside. It counts them, which takes time in proportion.
+// Waiting returns the number of waiting occurrences and how long the oldest of them has waited. Waiting counts the
+// rows, so that its cost grows with their number.
 func (b *Outbox) Waiting(ctx context.Context) (rows int, oldest time.Duration, setAside int, err error) {
 	var age float64
 	err = b.pool.QueryRow(ctx, b.in(`SELECT count(*), coalesce(extract(epoch FROM clock_timestamp()) - extract(epoch FROM min(at)), 0)::float8,
@@ -201,6 +203,6 @@ func (b *Outbox) Waiting(ctx context.Context) (rows int, oldest time.Duration, s
 	return rows, outbox.Age(age), setAside, nil
 }
 
-// Relay returns the outbox for server.Options.Outbox: it moves what was committed to the logs of that store, in the
-// process that the store's servers have chosen for it. See [engine.Outbox].
+// Relay returns the outbox for server.Options.Outbox. It moves committed occurrences to the logs of the store into,
+// in the process that the servers of the store have chosen as owner. See [engine.Outbox].
 func (b *Outbox) Relay(into engine.Shared) engine.Outbox { return &relay{db{b.pool}, b, into} }

@@ -98,7 +98,7 @@ func beginSQL(t *testing.T, box *pgoutbox.Outbox) enginetest.Transaction {
 	return sqlTx{box, tx}
 }
 
-// REP-20, OB-1, OB-2: the suite of outboxes, into logs in memory and into those of another schema.
+// REP-20, OB-1, OB-2: the suite of outboxes, with logs in memory and in another schema.
 func TestREP20Suite(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -151,18 +151,18 @@ func occurrence(log, id string) prepared {
 	return prepared{Log: log, Entry: store.Entry{EventID: id, Timestamp: events.NewTime(time.Unix(1, 0)), Data: []byte(`{"id":"` + id + `"}`)}}
 }
 
-// A rig is an outbox with its relay into logs in memory, and who owns it.
+// A rig is an outbox with its relay to logs in memory, and its owner.
 type rig struct {
 	t      *testing.T
 	schema string
 	box    *pgoutbox.Outbox
 	store  *memcluster.Store
 	relay  engine.Outbox
-	hold   engine.Hold
+	hold   engine.ShardFence
 	told   *logged
 }
 
-// A logged is what was logged at level warn or error.
+// A logged records messages of level warn or error.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -195,12 +195,12 @@ func newRig(t *testing.T, logs ...string) *rig {
 	return r
 }
 
-func claim(t *testing.T, s engine.Shared) engine.Hold {
+func claim(t *testing.T, s engine.Shared) engine.ShardFence {
 	t.Helper()
 	l, err := s.Join(t.Context(), "relay", 10*time.Minute, nil)
 	must(t, err)
-	h := engine.Hold{Shard: engine.Shard{Topic: engine.OutboxTopic}, Fence: l.Fence}
-	won, err := s.Claim(t.Context(), l.Fence, []engine.Hold{{Shard: h.Shard}})
+	h := engine.ShardFence{Shard: engine.Shard{Topic: engine.OutboxTopic}, Fence: l.Fence}
+	won, err := s.Claim(t.Context(), l.Fence, []engine.ShardFence{{Shard: h.Shard}})
 	if err != nil || len(won) != 1 {
 		t.Fatal(won, err)
 	}
@@ -219,7 +219,7 @@ func (r *rig) emit(all ...prepared) {
 
 func good(context.Context, store.Outgoing) (fault, err error) { return nil, nil }
 
-// step moves once, by any relay.
+// step makes one step with a relay.
 func (r *rig) step(relay engine.Outbox) (engine.Sequenced, error) {
 	return relay.Sequence(r.t.Context(), r.hold, 512, good)
 }
@@ -266,7 +266,8 @@ func (r *rig) waiting(rows, setAside int) time.Duration {
 	return oldest
 }
 
-// OB-3: who may insert can choose the time of the insertion. That stops neither the relay nor the count of what waits.
+// OB-3: a role that may insert rows can choose the insertion time. That affects neither the relay nor the count of
+// waiting rows.
 func TestOB3ChosenTime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "a")
@@ -281,7 +282,7 @@ func TestOB3ChosenTime(t *testing.T) {
 	r.wants("a", "-infinity", "infinity")
 }
 
-// A faulty store has something done around each AppendGroup.
+// A faulty store calls functions before and after each AppendGroup.
 type faulty struct {
 	*memcluster.Store
 	around func(appends func() ([]engine.Appended, error)) ([]engine.Appended, error)
@@ -293,8 +294,8 @@ func (f faulty) AppendGroup(ctx context.Context, log string, group []store.Outgo
 
 var errTest = errors.New("the events' store is away")
 
-// OB-1: after a crash between append and commit rows are appended again under their ids, generated ones too, and found
-// there; before the append nothing is deleted.
+// OB-1: after a crash between append and commit, rows are appended once more under their ids, including generated
+// ones, and recognized; nothing is deleted before the append.
 func TestOB1Crash(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "a", "b")
@@ -318,7 +319,7 @@ func TestOB1Crash(t *testing.T) {
 	r.wants("b", "2")
 	r.waiting(0, 0)
 
-	// A relay that fails before it has appended has deleted nothing, and says so.
+	// A relay that fails before its append has deleted nothing, and returns an error.
 	r.emit(occurrence("a", "4"))
 	away := r.box.Relay(faulty{r.store, func(func() ([]engine.Appended, error)) ([]engine.Appended, error) { return nil, errTest }})
 	done, err := r.step(away)
@@ -333,7 +334,7 @@ func TestOB1Crash(t *testing.T) {
 	r.drain()
 	r.wants("a", "1", "chosen", "3", "4")
 
-	// The answer of an append that was lost costs nothing either.
+	// A lost answer of an append loses nothing either.
 	r.emit(occurrence("a", "5"))
 	lost := r.box.Relay(faulty{r.store, func(appends func() ([]engine.Appended, error)) ([]engine.Appended, error) {
 		_, err := appends()
@@ -349,14 +350,14 @@ func TestOB1Crash(t *testing.T) {
 	r.waiting(0, 0)
 }
 
-// again gives the outbox to another process.
-func again(t *testing.T, r *rig) engine.Hold {
+// again makes another process the owner of the outbox.
+func again(t *testing.T, r *rig) engine.ShardFence {
 	t.Helper()
 	must(t, r.store.Release(t.Context(), r.hold))
 	return claim(t, r.store)
 }
 
-// OB-1: while one relay moves, or stands still, another one moves nothing; what the first has moved is not moved again.
+// OB-1: while a relay moves or hangs, another one moves nothing; rows that the first has moved are not moved twice.
 func TestOB1OneMoves(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "a")
@@ -392,7 +393,7 @@ func TestOB1OneMoves(t *testing.T) {
 	r.wants("a", "1", "2", "3")
 }
 
-// A crossed store has something done when a relay that has looked asks whether it is still the owner.
+// A crossed store calls a function when a relay checks after its look that it is still the owner.
 type crossed struct {
 	*memcluster.Store
 	do func()
@@ -403,8 +404,8 @@ func (s crossed) Cluster(ctx context.Context) (engine.Cluster, error) {
 	return s.Store.Cluster(ctx)
 }
 
-// OB-1: what another relay moves between the look and the lock is not appended again, also where its log has forgotten
-// it since.
+// OB-1: rows that another relay moves between look and lock are not appended twice, even if their log has forgotten
+// them since.
 func TestOB1MovedMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "a")
@@ -426,8 +427,8 @@ func TestOB1MovedMeanwhile(t *testing.T) {
 	}
 }
 
-// OB-1: the transaction of a relay that stands still is ended by PostgreSQL, and another one goes on. What the first had
-// appended is not there twice, and it has deleted nothing.
+// OB-1: PostgreSQL ends the transaction of a hanging relay, and another relay continues. Entries that the first had
+// appended are not repeated, and it has deleted nothing.
 func TestOB1StandingStill(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "a")
@@ -456,8 +457,8 @@ func TestOB1StandingStill(t *testing.T) {
 	r.waiting(0, 0)
 }
 
-// OB-3: what cannot be appended is set aside with the reason, counted and said at level error, and holds up nobody. It
-// is put back once it is repaired, or dropped.
+// OB-3: a row that cannot be appended is set aside with the reason, counted, logged at level error, and blocks no
+// others. It is put back after a repair, or dropped.
 func TestOB3SetAside(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "a", "b")
@@ -511,7 +512,7 @@ func TestOB3SetAside(t *testing.T) {
 
 func errOf(_ store.EventLog, err error) error { return err }
 
-// A refusing store takes nothing that is large.
+// A refusing store refuses large entries.
 type refusing struct{ *memcluster.Store }
 
 func (s refusing) AppendGroup(ctx context.Context, log string, group []store.Outgoing) ([]engine.Appended, error) {
@@ -523,7 +524,7 @@ func (s refusing) AppendGroup(ctx context.Context, log string, group []store.Out
 	return s.Store.AppendGroup(ctx, log, group)
 }
 
-// OB-4, K6: what was moved stays in the table as long as somebody's snapshot may want it, and a look does not touch it.
+// OB-4, K6: moved rows stay in the table while a snapshot may need them, and a look does not touch them.
 func TestOB4DeadRows(t *testing.T) {
 	t.Parallel()
 	const dead = 100_000
@@ -532,7 +533,7 @@ func TestOB4DeadRows(t *testing.T) {
 	look := func(id string) (idle, found float64) {
 		t.Helper()
 		r.drain()
-		r.drain() // what had not ended then has
+		r.drain() // earlier transactions have ended
 		idle = r.box.LookBlocks(t)
 		r.emit(occurrence("a", id))
 		found = r.box.LookBlocks(t)
@@ -558,7 +559,7 @@ func TestOB4DeadRows(t *testing.T) {
 	}
 	idleAfter, foundAfter := look("beside")
 	t.Logf("blocks of a range: %.1f and %.1f with a row, before %.1f and %.1f", idleAfter, foundAfter, idle, found)
-	const levels = 2 // that an index of so many entries has more
+	const levels = 2 // maximum number of additional index levels
 	if idleAfter > 2*idle+levels || foundAfter > 2*found+levels {
 		t.Errorf("a look with %d dead rows touches %.1f blocks a range, and %.1f with a row; with none %.1f and %.1f", dead, idleAfter, foundAfter, idle, found)
 	}
@@ -567,7 +568,7 @@ func TestOB4DeadRows(t *testing.T) {
 	r.wants("a", "before", "beside", "late")
 }
 
-// REP-20: a relay at rest asks the database once a look.
+// REP-20: an idle relay makes one query per look.
 func TestREP20IdleRelay(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "a")
@@ -579,8 +580,8 @@ func TestREP20IdleRelay(t *testing.T) {
 	}
 }
 
-// OB-5: while the events' store is away rows wait, authors' transactions do not notice, and afterwards all arrive in
-// order. One log that is away holds up no other.
+// OB-5: while the events' store is away, rows wait, authors' transactions are unaffected, and afterwards all rows
+// arrive in order. A single unavailable log does not block others.
 func TestOB5StoreAway(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "a", "b")
@@ -621,14 +622,15 @@ func TestOB5StoreAway(t *testing.T) {
 	r.waiting(0, 0)
 }
 
-// Bad configuration, and a schema that is not an outbox's, are refused with an error that names them and no password.
+// An invalid configuration, or a schema that is not an outbox, is refused with an error that names it and contains no
+// password.
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.URL(t)
 	foreign, newer, unreleased := pgtest.Schema(t), pgtest.Schema(t), pgtest.Schema(t)
 	pgtest.Exec(t, dsn, "CREATE SCHEMA "+foreign, "CREATE TABLE "+foreign+".tickets (id text)")
 	openBox(t, dsn, newer, nil)
-	openBox(t, dsn, newer, nil) // which is there
+	openBox(t, dsn, newer, nil) // which exists
 	pgtest.Exec(t, dsn, "UPDATE "+newer+".version SET schema_version = 99",
 		"CREATE SCHEMA "+unreleased, "CREATE TABLE "+unreleased+".version (number integer NOT NULL)", "INSERT INTO "+unreleased+".version VALUES (1)")
 	for _, c := range []struct {

@@ -18,28 +18,29 @@ import (
 )
 
 const (
-	// stoodStill is when PostgreSQL ends the transaction of a relay that stands still, so that another one can move.
+	// stoodStill is the time after which PostgreSQL ends the transaction of a relay that hangs, so that another relay
+	// can move.
 	stoodStill = 30 * time.Second
-	// moveTime bounds an append to one log, and moveAllTime those of a step, which is well before stoodStill. A log that
-	// takes longer is tried by itself a second later, and what was appended is found there.
+	// moveTime bounds an append to one log, and moveAllTime all appends of a step; both are well below stoodStill. A
+	// log that takes longer is retried separately a second later, and recognizes the entries that were appended.
 	moveTime    = 2 * time.Second
 	moveAllTime = 20 * time.Second
 )
 
-// A relay moves what was committed to the logs of a store.
+// A relay moves committed occurrences to the logs of a store.
 type relay struct {
 	db
 	box  *Outbox
 	into engine.Shared
 }
 
-// errBusy says that another process moves.
+// errBusy reports that another process is moving.
 var errBusy = errors.New("another process is relaying")
 
-// Sequence implements [engine.Outbox]. Rows are looked at first, and then moved in one transaction of the outbox's
-// database, under a lock of its own: appended to their logs, deleted, committed. Of two processes that both take
-// themselves for the owner one moves, and what the other has looked at meanwhile is looked at again.
-func (r *relay) Sequence(ctx context.Context, h engine.Hold, limit int, check func(context.Context, store.Outgoing) (fault, err error)) (engine.Sequenced, error) {
+// Sequence implements [engine.Outbox]. It reads rows first, and then moves them in one transaction of the outbox's
+// database, under a separate lock: append to their logs, delete, commit. If two processes both consider themselves
+// the owner, one of them moves, and the other one reads its rows once more.
+func (r *relay) Sequence(ctx context.Context, h engine.ShardFence, limit int, check func(context.Context, store.Outgoing) (fault, err error)) (engine.Sequenced, error) {
 	if h.Shard.Topic != engine.OutboxTopic {
 		return engine.Sequenced{}, fmt.Errorf("%w: %v is not the outbox", engine.ErrFenced, h.Shard)
 	}
@@ -66,8 +67,8 @@ func (r *relay) Sequence(ctx context.Context, h engine.Hold, limit int, check fu
 	return done, err
 }
 
-// current returns ErrFenced unless the hold is.
-func (r *relay) current(ctx context.Context, h engine.Hold) error {
+// current returns ErrFenced if the hold is not current.
+func (r *relay) current(ctx context.Context, h engine.ShardFence) error {
 	c, err := r.into.Cluster(ctx)
 	if err != nil {
 		return err
@@ -85,7 +86,7 @@ func (r *relay) current(ctx context.Context, h engine.Hold) error {
 	return fmt.Errorf("%w: %v", engine.ErrFenced, h.Shard)
 }
 
-// claim takes the lock, and returns the rows that nobody has moved meanwhile.
+// claim takes the lock, and returns the rows that were not moved meanwhile.
 func (r *relay) claim(ctx context.Context, tx pgx.Tx, rows []outbox.Row) (here []outbox.Row, err error) {
 	ids := make([]int64, len(rows))
 	for i := range rows {
@@ -118,7 +119,7 @@ func (r *relay) claim(ctx context.Context, tx pgx.Tx, rows []outbox.Row) (here [
 	return here, nil
 }
 
-// A mover works in a relay's transaction.
+// A mover works within a relay's transaction.
 type mover struct {
 	db
 	into  engine.Shared
@@ -128,8 +129,8 @@ type mover struct {
 	moved []int64 // ids of rows
 }
 
-// Move implements [outbox.Mover]. Rows are appended under their ids, generated ones too, so that those that were
-// appended before a crash are found.
+// Move implements [outbox.Mover]. It appends rows with Once set, including rows with generated ids, so that the log
+// recognizes rows that were appended before a crash.
 func (m *mover) Move(ctx context.Context, log string, rows []outbox.Row) (faults []error, err error) {
 	group, ids := make([]store.Outgoing, len(rows)), make([]int64, 0, len(rows))
 	for i := range rows {
@@ -171,7 +172,7 @@ func (r *relay) Drop(ctx context.Context, id int64) (bool, error) {
 	return r.box.table.Drop(ctx, r, id)
 }
 
-// A db is an [outbox.DB], by a pool or within a transaction.
+// A db is an [outbox.DB] on a pool or within a transaction.
 type db struct {
 	conn interface {
 		Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)

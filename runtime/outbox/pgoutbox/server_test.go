@@ -26,7 +26,7 @@ import (
 
 const day = 24 * time.Hour
 
-// The example does what it says.
+// The example prints the documented output.
 func TestExample(t *testing.T) {
 	dsn := pgtest.URL(t)
 	t.Setenv("EVENTS_URL", dsn)
@@ -48,7 +48,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// A site is a server whose events are in memory, and whose author's transactions are in PostgreSQL.
+// A site is a server with events in memory and author's transactions in PostgreSQL.
 type site struct {
 	*server.Server
 	created *server.Emitter[payload]
@@ -99,8 +99,8 @@ func (s *site) ids(t *testing.T, log string) (ids []string) {
 	return ids
 }
 
-// OB-3, REP-20: who may insert into the outbox, and nothing else, emits what the server takes from Emit. What it would
-// refuse is set aside, counted and repaired by the operator, and orders of the servers are never reached.
+// OB-3, REP-20: a role that may only insert into the outbox emits whatever the server accepts from Emit. Other rows
+// are set aside, counted and repaired by the operator, and cannot reach the control log.
 func TestOB3WhoMayInsert(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, server.Options{Retention: server.Retention{MaxAge: day}})
@@ -162,8 +162,8 @@ func TestOB3WhoMayInsert(t *testing.T) {
 	until(t, "what was repaired is there", func() bool { return slices.Equal(s.ids(t, "ticket.created"), []string{"good", "schema"}) })
 }
 
-// OB-5: while the logs cannot be appended to, what waits is a metric. Without the outbox's database emits outside of
-// transactions go on.
+// OB-5: while the logs cannot be appended to, a metric shows the waiting rows. Without the outbox's database, emits
+// outside of transactions continue.
 func TestOB5Away(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, server.Options{Retention: server.Retention{MaxAge: day}})
@@ -176,7 +176,7 @@ func TestOB5Away(t *testing.T) {
 		must(t, tx.Commit())
 	}
 	age := func() float64 { return s.meter.Observed(t)["mcp.events.outbox.age"] }
-	// The owner's lease outlives that nobody answers for a moment.
+	// The owner's lease survives a short time without answers.
 	until(t, "the outbox has an owner", func() bool { _, owned := s.meter.Observed(t)["mcp.events.outbox.age"]; return owned })
 	s.store.Inject(memcluster.Faults{Fail: func(op string) error { return errTest }})
 	commit("first")
@@ -206,7 +206,7 @@ func TestOB5Away(t *testing.T) {
 	}
 }
 
-// OB-1: logs that may forget an id sooner than a relay comes back are warned of.
+// OB-1: Open warns about logs that may forget an id before a relay comes back.
 func TestOB1Retention(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -218,7 +218,7 @@ func TestOB1Retention(t *testing.T) {
 			t.Errorf("%v: logged was %q", c.age, text)
 		}
 	}
-	// A store that has the outbox in its own database appends and deletes in one step.
+	// A store with the outbox in its database appends and deletes atomically.
 	told := &logged{}
 	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "tickets"}, nil),
 		server.Options{Store: memcluster.New().Open(), Logger: slog.New(slog.NewTextHandler(told, nil))})

@@ -10,64 +10,65 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// ErrDeadLettersFull is returned by PutDeadLetter when a subscription has as many dead letters as it may.
+// ErrDeadLettersFull is returned by PutDeadLetter if the subscription has the maximum number of dead letters.
 var ErrDeadLettersFull = errors.New("store: the subscription has the maximum number of dead letters")
 
-// A DeadLetter is an event that a consumer gave up. See CON-3.
+// A DeadLetter is an event that a consumer gave up on. See CON-3.
 type DeadLetter struct {
-	// Sequence is assigned by PutDeadLetter, ascending over all subscriptions and never used again.
+	// Sequence is assigned by PutDeadLetter. It increases over all subscriptions and is never reused.
 	Sequence uint64 `json:"sequence"`
-	// Key is that of the subscription's cursor.
+	// Key is the key of the subscription's cursor.
 	Key string `json:"key"`
 	// Event is the event type's name.
 	Event string `json:"event"`
-	// EventID is the event's id, "" where it has none that can be read.
+	// EventID is the event's id; "" if it has no readable id.
 	EventID string `json:"eventId,omitempty"`
-	// Timestamp is when the event happened; zero where that cannot be read.
+	// Timestamp is when the event happened; zero if it cannot be read.
 	Timestamp events.Time `json:"timestamp,omitzero"`
-	// Data is the payload as received, or, of an event that cannot be read at all, the event. Meta is its _meta.
+	// Data is the payload as received or, if the event cannot be read at all, the event. Meta is its _meta.
 	Data json.RawMessage `json:"data,omitempty"`
 	Meta json.RawMessage `json:"meta,omitempty"`
-	// Error is why the last try failed.
+	// Error is the reason why the last attempt failed.
 	Error string `json:"error"`
-	// Tries is how often the handler was called.
+	// Tries is the number of calls of the handler.
 	Tries int `json:"tries"`
-	// First and Last are when the first try began and the last one ended.
+	// First and Last are the start of the first attempt and the end of the last one.
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
-	// Due tells that the event is to be handled again.
+	// Due reports that the event is to be retried.
 	Due bool `json:"due,omitempty"`
 }
 
-// A DeadLetterStore keeps dead letters until they are handled after all, or dropped by somebody who has looked at
-// them. Implementations are safe for concurrent use, and each method is one atomic step. See CON-4.
+// A DeadLetterStore stores dead letters until they are handled after all or somebody deletes them. Implementations
+// are safe for concurrent use, and each method is atomic. See CON-4.
 type DeadLetterStore interface {
-	// PutDeadLetter keeps d. With a Sequence it replaces that letter, and does nothing when the letter has been
-	// deleted. Without one it replaces the letter with the same Key and EventID, unless EventID is empty, or adds a
-	// letter; where Key has limit letters already, it keeps nothing and returns [ErrDeadLettersFull].
+	// PutDeadLetter stores d. If d has a Sequence, it replaces that letter, and does nothing if the letter was
+	// deleted. Otherwise it replaces the letter with the same Key and EventID, unless EventID is empty, or adds a
+	// letter. If Key already has limit letters, it stores nothing and returns [ErrDeadLettersFull].
 	PutDeadLetter(ctx context.Context, d DeadLetter, limit int) error
 	// DeadLetters returns up to limit letters of all keys with a sequence above after, in order.
 	DeadLetters(ctx context.Context, after uint64, limit int) ([]DeadLetter, error)
-	// DueDeadLetters is DeadLetters for the letters of key that are due.
+	// DueDeadLetters is like DeadLetters, but returns only due letters of key.
 	DueDeadLetters(ctx context.Context, key string, after uint64, limit int) ([]DeadLetter, error)
-	// RetryDeadLetter makes a letter due and reports whether there is one with that sequence.
+	// RetryDeadLetter makes a letter due and reports whether it exists.
 	RetryDeadLetter(ctx context.Context, sequence uint64) (found bool, err error)
-	// DeleteDeadLetter forgets a letter and reports whether there was one with that sequence.
+	// DeleteDeadLetter removes a letter and reports whether it existed.
 	DeleteDeadLetter(ctx context.Context, sequence uint64) (found bool, err error)
 }
 
-// A ConsumerStore keeps what a consumer needs over a restart: those of packages memory, file and sqlite do.
+// A ConsumerStore stores the state that a consumer needs after a restart. Packages memory, file and sqlite implement
+// it.
 type ConsumerStore interface {
 	CursorStore
 	DeadLetterStore
 }
 
-// lettersPage is how many dead letters are read at once.
+// lettersPage is the number of dead letters that one call reads.
 const lettersPage = 64
 
-// DeadLetters iterates over the dead letters in s, the oldest first, and ends after an error. s.RetryDeadLetter hands one
-// to its handler again, at the next client.Consume or, in one that runs on the same store, within seconds;
-// s.DeleteDeadLetter drops it. See CON-4.
+// DeadLetters iterates over the dead letters in s, the oldest first, and stops after an error. Call s.RetryDeadLetter
+// to pass a letter to its handler once more: at the next client.Consume, or within seconds if one is running on the
+// same store. Call s.DeleteDeadLetter to drop it. See CON-4.
 func DeadLetters(ctx context.Context, s DeadLetterStore) iter.Seq2[DeadLetter, error] {
 	return func(yield func(DeadLetter, error) bool) {
 		for after := uint64(0); ; {

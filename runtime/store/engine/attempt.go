@@ -8,29 +8,30 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// AttemptBounds say how many attempts are kept, and how long.
+// AttemptBounds limits the attempts that a store keeps.
 type AttemptBounds struct {
-	// PerSubscription is how many of one subscription are kept, the latest ones.
+	// PerSubscription is the number of latest attempts to keep per subscription.
 	PerSubscription int
-	// MaxAge is how long one is kept.
+	// MaxAge is the age after which an attempt is deleted.
 	MaxAge time.Duration
-	// Total is how many are kept in all; the oldest go first.
+	// Total is the number of attempts to keep in all; the oldest are deleted first.
 	Total int
 }
 
-// Attempts is what a [store.SubscriptionStore] that keeps attempts offers. They go with the subscription's record.
+// Attempts is implemented by a [store.SubscriptionStore] that keeps delivery attempts. They are deleted with the
+// subscription.
 //
-// A store may keep as one what it was given in one update: then the oldest of a subscription go
-// together, and it has up to that many more than it was asked to keep.
+// A store may keep the attempts of one update as a unit. Then it deletes them together, and a subscription can have
+// that many more than the bound.
 type Attempts interface {
-	// SaveAttempts is SaveProgress that stores attempts in the same step, so that they are fenced as progress is and
-	// a crash loses those that were not written yet. made has an element for each update: the attempts since the one
-	// before, the first one first.
+	// SaveAttempts is like SaveProgress and stores attempts in the same transaction. They are therefore fenced like
+	// progress, and a crash loses those not yet written. The argument made has an element per update: the attempts
+	// since the previous update, the oldest first.
 	SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error
-	// Attempts returns up to limit attempts of a subscription, the latest first; of an unknown one
-	// none.
+	// Attempts returns up to limit attempts of a subscription, the latest first. It returns none for an unknown
+	// subscription.
 	Attempts(ctx context.Context, subscription string, limit int) ([]operator.Attempt, error)
-	// TrimAttempts deletes what is beyond the bounds at now, in one step of up to limit deletions,
-	// and tells whether there may be more.
+	// TrimAttempts deletes up to limit attempts that exceed the bounds at the time now. It reports whether there may
+	// be more.
 	TrimAttempts(ctx context.Context, b AttemptBounds, now time.Time, limit int) (more bool, err error)
 }

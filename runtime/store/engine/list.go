@@ -8,31 +8,32 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Listed is a subscription as an operator sees it among others: without Secrets and Progress.
+// A Listed is a subscription in a list for operators, without Secrets and Progress.
 type Listed struct {
 	store.Subscription
-	// Unreadable is why those cannot be read, for an operator; "" where they can. Nobody takes up such a subscription.
+	// Unreadable says why secrets or progress cannot be read; "" if they can. No replica delivers for an unreadable
+	// subscription.
 	Unreadable string
 }
 
-// What [Listed.Unreadable] says.
+// Values of [Listed.Unreadable].
 const (
 	UnreadableKey     = "its secrets cannot be decrypted with the keys of the server"
 	UnreadableDamaged = "its record in the store is damaged"
 )
 
-// A Lister is a [store.SubscriptionStore] that lists subscriptions for less than reading them costs, so that an operator may
-// ask for something about all of them, and with those that cannot be read.
+// A Lister is a [store.SubscriptionStore] that can list subscriptions at a lower cost than reading them. It includes
+// unreadable ones, so that operators can query all of them.
 type Lister interface {
-	// ListSubscriptions returns what Subscriptions does, and of those that known reports true for the ID alone, of which
-	// nothing else is read. Those that cannot be read are among them.
+	// ListSubscriptions lists the same subscriptions as Subscriptions, and the unreadable ones. For an id for which
+	// known returns true, it sets only the ID.
 	ListSubscriptions(ctx context.Context, after string, limit int, known func(id string) bool) ([]Listed, error)
-	// ListSubscription returns the one of an id, and whether there is one.
+	// ListSubscription returns the subscription with an id, and whether it exists.
 	ListSubscription(ctx context.Context, id string) (Listed, bool, error)
 }
 
-// ListedOf is the record of a subscription that was read with an error. The error stays where the record cannot be read only
-// now; damaged is the store's error of what is not what was written.
+// ListedOf returns the listing of a subscription that was read with err. It keeps err unless the record is
+// unreadable; damaged is the store's error for damaged data.
 func ListedOf(sub store.Subscription, err, damaged error) (Listed, error) {
 	sub.Secrets, sub.Progress = nil, store.Progress{}
 	l := Listed{Subscription: sub, Unreadable: Unreadable(err, damaged)}
@@ -42,7 +43,7 @@ func ListedOf(sub store.Subscription, err, damaged error) (Listed, error) {
 	return l, err
 }
 
-// Unreadable is why a record that was read with an error cannot be read; "" where it cannot be read only now.
+// Unreadable returns why a record that was read with err is unreadable; "" if the failure may be temporary.
 func Unreadable(err, damaged error) string {
 	switch {
 	case errors.Is(err, sealed.ErrKey):
@@ -53,7 +54,7 @@ func Unreadable(err, damaged error) string {
 	return ""
 }
 
-// List lists subscriptions as a [Lister] does. Those of a store that is none it reads.
+// List lists subscriptions as a [Lister] does. If the store is not a Lister, List reads the subscriptions.
 func List(ctx context.Context, s store.SubscriptionStore, after string, limit int, known func(id string) bool) ([]Listed, error) {
 	if l, ok := s.(Lister); ok {
 		return l.ListSubscriptions(ctx, after, limit, known)
@@ -66,7 +67,7 @@ func List(ctx context.Context, s store.SubscriptionStore, after string, limit in
 	return listed, err
 }
 
-// ListOne returns one of [List].
+// ListOne returns one subscription in the form of [List].
 func ListOne(ctx context.Context, s store.SubscriptionStore, id string) (l Listed, ok bool, err error) {
 	if l, ok := s.(Lister); ok {
 		return l.ListSubscription(ctx, id)

@@ -8,39 +8,39 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// An Outbox takes occurrences within transactions of the author, for the logs of a [Shared] store. A store that has its
-// logs in the author's database is its own. See REP-20.
+// An Outbox stores occurrences within the author's transactions and moves them to the logs of a [Shared] store. A
+// store whose logs are in the author's database implements both. See REP-20.
 type Outbox interface {
-	// Sequence moves about limit occurrences from the outbox to their logs: those of a transaction in
-	// their order, and those of one that began after another's end after the other's. It moves all that
-	// are visible, whatever was moved before. What leaves the outbox is durable in its log, under its id:
-	// appending and deleting are one step where one database has both, and elsewhere an occurrence is
-	// deleted once it was appended. A log that cannot be appended to holds up no other. The hold is the
-	// store's, of OutboxTopic; one that is not current is refused with ErrFenced.
+	// Sequence moves about limit occurrences from the outbox to their logs. Those of a transaction keep their order.
+	// If a transaction begins after another has ended, its occurrences come after those of the other. Sequence moves
+	// all visible occurrences, even if later ones have already moved. An occurrence that leaves the outbox is durable
+	// in its log, under its id: if one database has both, one transaction appends and deletes; otherwise Sequence
+	// deletes the occurrence after appending it. A log that cannot be appended to does not block the others. The hold
+	// is one of the store, for OutboxTopic. If it is not current, Sequence returns ErrFenced.
 	//
-	// What cannot be read, is for a log that no server has opened or that is the servers' own, or is
-	// refused by check, is put aside with the reason and reaches no log. check returns what is wrong
-	// with an occurrence, or an error when that cannot be told now.
-	Sequence(ctx context.Context, h Hold, limit int, check func(context.Context, store.Outgoing) (fault, err error)) (Sequenced, error)
-	// Rejected returns up to limit occurrences that were put aside, with ids above after, in order.
+	// Sequence sets aside, with a reason, occurrences that it cannot read, whose log no server has opened or belongs
+	// to the runtime, or that check rejects. They reach no log. check returns the fault of an occurrence, or an error
+	// if it cannot decide now.
+	Sequence(ctx context.Context, h ShardFence, limit int, check func(context.Context, store.Outgoing) (fault, err error)) (Sequenced, error)
+	// Rejected returns up to limit occurrences that were set aside, with ids above after, in order.
 	Rejected(ctx context.Context, after int64, limit int) ([]operator.Rejected, error)
-	// PutBack moves an occurrence that was put aside to the end of the outbox, where it is looked at
-	// again, and Drop deletes it. found is false when there is none with that id.
+	// PutBack moves an occurrence that was set aside to the end of the outbox, where Sequence checks it once more.
+	// Drop deletes it. found is false if the id does not exist.
 	PutBack(ctx context.Context, id int64) (found bool, err error)
 	Drop(ctx context.Context, id int64) (found bool, err error)
 }
 
-// ForNobody reports whether an occurrence has targets, and none of them: it is not to be appended.
+// ForNobody reports whether an entry has an empty, non-nil list of targets: it must not be appended.
 func ForNobody(e *store.Entry) bool { return e.Targets != nil && len(e.Targets) == 0 }
 
-// Sequenced is what a step of [Outbox.Sequence] came to.
+// Sequenced is the result of [Outbox.Sequence].
 type Sequenced struct {
-	// Found is how many occurrences it saw.
+	// Found is the number of occurrences that it has read.
 	Found int
-	// More tells that there may be more to do at once.
+	// More reports that there may be more to move immediately.
 	More bool
-	// Rejected is how many occurrences were put aside.
+	// Rejected is the number of occurrences that were set aside.
 	Rejected int
-	// Oldest is for how long the oldest occurrence has waited that is left, as far as that is known; 0 where none is.
+	// Oldest is how long the oldest remaining occurrence has waited, if known; otherwise 0.
 	Oldest time.Duration
 }

@@ -6,62 +6,59 @@ import (
 	"time"
 )
 
-// A Schedule is a subscription whose occurrences wait for a time, with its queue beside it. See
-// MCPE-DEL-6.
+// A Schedule is a subscription that collects occurrences in a queue and delivers them at a set time. See MCPE-DEL-6.
 type Schedule struct {
 	// ID is unique in the store.
 	ID string
-	// Owner is whose it is.
+	// Owner identifies the owner.
 	Owner string
-	// NextRun is when it is due; zero for never.
+	// NextRun is the time of the next delivery; zero for never.
 	NextRun time.Time
-	// Record is what its protocol keeps of it.
+	// Record is the state that the protocol keeps.
 	Record json.RawMessage
 }
 
-// A Queued is one occurrence in the queue of a schedule.
+// A Queued is an occurrence in the queue of a schedule.
 type Queued struct {
 	// Schedule is the id of the schedule.
 	Schedule string
-	// Sequence is assigned by Intake, ascending within a schedule.
+	// Sequence is assigned by Intake; it increases within a schedule.
 	Sequence uint64
-	// Body is the occurrence as its protocol carries it.
+	// Body is the occurrence in the form of the protocol.
 	Body json.RawMessage
 }
 
-// An Intake is what was read from one source of occurrences, for the queues that it concerns.
+// An Intake is a batch of occurrences from one source, for the queues of several schedules.
 type Intake struct {
-	// Source names where it was read and Cursor is the position after it: both move in one step, so
-	// that a crash neither loses nor repeats an occurrence.
+	// Source names the source, and Cursor is the position after the batch. The queues and the cursor change in one
+	// transaction, so that a crash neither loses nor repeats an occurrence.
 	Source, Cursor string
-	// Items are in order. Those of an unknown schedule are passed over.
+	// Items are in order. Items of unknown schedules are ignored.
 	Items []Queued
-	// Limit bounds each queue; beyond it the oldest are dropped. 0 means no bound.
+	// Limit bounds the length of each queue; the oldest are dropped first. 0 means no limit.
 	Limit int
 }
 
-// Schedules keeps schedules, their queues and how far their sources were read.
-// Implementations are safe for concurrent use; each method is one atomic step.
+// Schedules stores schedules, their queues and the cursors of their sources. Implementations are safe for concurrent
+// use, and each method is atomic.
 type Schedules interface {
-	// PutSchedule stores s in place of the one with its id.
+	// PutSchedule stores s and replaces a schedule with the same id.
 	PutSchedule(ctx context.Context, s Schedule) error
-	// DeleteSchedule removes the schedule and its queue; an unknown id is no error.
+	// DeleteSchedule removes the schedule and its queue. An unknown id is not an error.
 	DeleteSchedule(ctx context.Context, id string) error
 	// Schedules returns up to limit schedules with ids above after, in order of id.
 	Schedules(ctx context.Context, after string, limit int) ([]Schedule, error)
-	// Intake queues what was read and moves the source's cursor. It returns how many each queue
+	// Intake queues the items and sets the source's cursor. It returns the number of occurrences that each queue
 	// dropped, by schedule.
 	Intake(ctx context.Context, in Intake) (dropped map[string]int, err error)
-	// IntakeCursor returns the source's cursor and whether there is one.
+	// IntakeCursor returns the source's cursor and whether it exists.
 	IntakeCursor(ctx context.Context, source string) (cursor string, ok bool, err error)
-	// ForgetIntake removes the source's cursor; an unknown source is no error.
+	// ForgetIntake removes the source's cursor. An unknown source is not an error.
 	ForgetIntake(ctx context.Context, source string) error
-	// Queue returns up to limit occurrences of the schedule's queue with a sequence above after,
-	// oldest first.
+	// Queue returns up to limit occurrences of the schedule's queue with a sequence above after, the oldest first.
 	Queue(ctx context.Context, id string, after uint64, limit int) ([]Queued, error)
 	// CountQueued returns the length of the schedule's queue.
 	CountQueued(ctx context.Context, id string) (int, error)
-	// Settle stores s and removes its queue up to the sequence. A schedule that was deleted stays
-	// so.
+	// Settle stores s and removes its queue up to the sequence. It does not recreate a deleted schedule.
 	Settle(ctx context.Context, s Schedule, upTo uint64) error
 }

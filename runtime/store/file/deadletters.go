@@ -13,34 +13,46 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/letters"
 )
 
-// A deadLetter has its bytes as they came, which JSON in JSON would not keep.
+// A deadLetter stores Data and Meta as bytes, because JSON within JSON would not preserve them.
 type deadLetter struct {
 	clientstore.DeadLetter
 	Data []byte `json:"data,omitempty"`
 	Meta []byte `json:"meta,omitempty"`
 }
 
-// readLetters takes the dead letters from the journal.
+// decodeLetter returns the dead letter of an entry.
+func decodeLetter(e journal.Entry) (clientstore.DeadLetter, error) {
+	var d deadLetter
+	if err := json.Unmarshal(e.Value, &d); err != nil {
+		return clientstore.DeadLetter{}, err
+	}
+	if strconv.FormatUint(d.Sequence, 10) != e.Key {
+		return clientstore.DeadLetter{}, fmt.Errorf("sequence %d", d.Sequence)
+	}
+	d.DeadLetter.Data, d.DeadLetter.Meta = d.Data, d.Meta
+	return d.DeadLetter, nil
+}
+
+// readLetters reads the dead letters from the journal.
 func (c *Cursors) readLetters() error {
 	if value, ok := c.journal.Get(kindLast, ""); ok {
 		if err := json.Unmarshal(value, &c.letters.Last); err != nil {
-			return fmt.Errorf("corrupted: %s: %w", kindLast, err)
+			return err
 		}
 	}
 	for _, e := range c.journal.All(kindLetter) {
-		var d deadLetter
-		if err := json.Unmarshal(e.Value, &d); err != nil || strconv.FormatUint(d.Sequence, 10) != e.Key {
-			return fmt.Errorf("corrupted: %s %q has sequence %d: %v", kindLetter, e.Key, d.Sequence, err)
+		d, err := decodeLetter(e)
+		if err != nil {
+			return err
 		}
-		d.DeadLetter.Data, d.DeadLetter.Meta = d.Data, d.Meta
-		c.letters.Letters = append(c.letters.Letters, d.DeadLetter)
+		c.letters.Letters = append(c.letters.Letters, d)
 		c.letters.Last = max(c.letters.Last, d.Sequence)
 	}
 	slices.SortFunc(c.letters.Letters, func(a, b clientstore.DeadLetter) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	return nil
 }
 
-// changeLetters applies a change and writes what differs, or leaves all as it was.
+// changeLetters applies a change and writes the differences. If that fails, nothing changes.
 func (c *Cursors) changeLetters(ctx context.Context, change func(*letters.List) (sequence uint64, err error)) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -58,7 +70,7 @@ func (c *Cursors) changeLetters(ctx context.Context, change func(*letters.List) 
 		if entries[0].Value, err = json.Marshal(deadLetter{d, d.Data, d.Meta}); err != nil {
 			return false, err
 		}
-	} else { // no sequence is given twice
+	} else { // so that no sequence is assigned twice
 		entries = []journal.Entry{{Kind: kindLast, Value: strconv.AppendUint(nil, next.Last, 10)}, e}
 	}
 	if err := c.journal.Put(entries...); err != nil {

@@ -1,5 +1,5 @@
-// Package file keeps a client's cursors, callbacks and dead letters in one file, to which each change appends a line.
-// Start with [OpenCursors].
+// Package file stores a client's cursors, callbacks and dead letters in one file, to which each change appends a
+// line. Start with [OpenCursors].
 package file
 
 import (
@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/filelock"
@@ -15,10 +16,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/letters"
 )
 
-// ErrBusy says that another process, or another [Cursors] of this one, has the file open. The error names both.
+// ErrBusy reports that another process, or another [Cursors] of this process, has the file open. The error names
+// both.
 var ErrBusy = errors.New("file is in use")
 
-// The kinds of entries.
+// Kinds of entries.
 const (
 	kindCursor   = "cursor"
 	kindCallback = "callback"
@@ -26,9 +28,9 @@ const (
 	kindLast     = "lastDeadLetter"
 )
 
-// Cursors is a [clientstore.ConsumerStore] and a [clientstore.CallbackStore] in a file, which one process at a time has open. A
-// change is on the disk when its method returns. Changes that come at the same time share one sync, and a change costs
-// the same however many keys there are.
+// Cursors is a [clientstore.ConsumerStore] and a [clientstore.CallbackStore] in a file, which only one process at a
+// time has open. A change is on the disk when its method returns. Concurrent changes share a sync, and the cost of a
+// change does not depend on the number of keys.
 type Cursors struct {
 	journal *journal.Journal
 
@@ -36,10 +38,16 @@ type Cursors struct {
 	letters letters.List
 }
 
-// OpenCursors opens the file at path, which need not exist yet; its directory must. It waits up to 10 s for another
-// process to close the file; then the error matches [ErrBusy]. A file that cannot be decoded is an error that names it:
-// cursors are never thrown away silently. Close it after use.
+// OpenCursors opens the file at path and creates it if it does not exist; its directory must exist. It waits up to 10
+// s for another process to close the file; then the error matches [ErrBusy]. Call Close after use.
+//
+// OpenCursors never drops data silently: it moves damaged lines to a new file with the suffix ".damaged", keeps the
+// others, and logs an error by [slog.Default] with the lines, both files and the keys. If the file has another format
+// or version, or its first line is damaged, OpenCursors returns an error and does not change the file.
 func OpenCursors(path string) (*Cursors, error) {
+	if whole, err := filepath.Abs(path); err == nil {
+		path = whole
+	}
 	j, err := journal.Open(context.Background(), path, format)
 	if err != nil {
 		if held := (*filelock.HeldError)(nil); errors.As(err, &held) {
@@ -54,13 +62,17 @@ func OpenCursors(path string) (*Cursors, error) {
 	return c, nil
 }
 
-// Close gives the file up. Changes that come later fail with [store.ErrClosed].
+// Close closes the file; later changes fail with [store.ErrClosed].
 func (c *Cursors) Close() error { return c.journal.Close() }
 
-// format is the form of the file; another one is refused rather than guessed at.
-var format = journal.Format{Header: journal.Header{Format: "mcpe-gen cursors", Version: 1}, Check: check}
+// format describes the file; a file with another header is refused.
+var format = journal.Format{
+	Header: journal.Header{Format: "mcpe-gen cursors", Version: 1},
+	Check:  check,
+	Effect: "a subscription may begin now or get events twice; a dead letter may be missing or reappear",
+}
 
-// check refuses what Load and Callback could not return.
+// check refuses entries that Load, Callback and DeadLetters could not return.
 func check(e journal.Entry) error {
 	var err error
 	switch e.Kind {
@@ -71,6 +83,12 @@ func check(e journal.Entry) error {
 		}
 	case kindCallback:
 		err = json.Unmarshal(e.Value, new(clientstore.Callback))
+	case kindLetter:
+		_, err = decodeLetter(e)
+	case kindLast:
+		err = json.Unmarshal(e.Value, new(uint64))
+	default:
+		err = errors.New("unknown kind")
 	}
 	if err != nil {
 		return fmt.Errorf("%s %q: %w", e.Kind, e.Key, err)
@@ -90,7 +108,7 @@ func (c *Cursors) get(ctx context.Context, kind, key string, v any) (bool, error
 	return true, json.Unmarshal(value, v)
 }
 
-// put keeps v under a key.
+// put stores v under a key.
 func (c *Cursors) put(ctx context.Context, kind, key string, v any) error {
 	value, err := json.Marshal(v)
 	if err == nil {
@@ -105,7 +123,7 @@ func (c *Cursors) put(ctx context.Context, kind, key string, v any) error {
 	return nil
 }
 
-// remove takes a key away, which need not be there.
+// remove deletes a key; the key need not exist.
 func (c *Cursors) remove(ctx context.Context, kind, key string) error {
 	err := ctx.Err()
 	if _, ok := c.journal.Get(kind, key); ok && err == nil {
@@ -123,7 +141,7 @@ func (c *Cursors) Load(ctx context.Context, key string) (s clientstore.Saved, ok
 	return s, ok, err
 }
 
-// Save implements [clientstore.CursorStore]. On an error what Load returns is as before.
+// Save implements [clientstore.CursorStore]. If it fails, Load still returns the old value.
 func (c *Cursors) Save(ctx context.Context, key string, s clientstore.Saved) error {
 	return c.put(ctx, kindCursor, key, s)
 }
@@ -139,8 +157,8 @@ func (c *Cursors) Callback(ctx context.Context, key string) (cb clientstore.Call
 	return cb, ok, err
 }
 
-// PutCallback implements [clientstore.CallbackStore]. The secrets lie in the file as they are; only its
-// owner may read it.
+// PutCallback implements [clientstore.CallbackStore]. The secrets are stored in plain text; only the owner of the
+// file may read it.
 func (c *Cursors) PutCallback(ctx context.Context, key string, cb clientstore.Callback) error {
 	return c.put(ctx, kindCallback, key, cb)
 }

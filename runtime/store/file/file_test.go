@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -26,7 +27,7 @@ func open(t *testing.T, path string) *file.Cursors {
 	return c
 }
 
-// reopen opens the file that c has, as the next process does.
+// reopen opens the file of c, as the next process does.
 func reopen(t *testing.T, c *file.Cursors, path string) *file.Cursors {
 	t.Helper()
 	if err := c.Close(); err != nil {
@@ -65,25 +66,6 @@ func TestReopened(t *testing.T) {
 	}
 }
 
-// A file that cannot be read is an error that names it, and stays as it is.
-func TestCorrupted(t *testing.T) {
-	const header = `{"format":"mcpe-gen cursors","version":1}` + "\n"
-	for _, text := range []string{"", "{", `{"format":"mcpe-gen cursors","version":3}`, `[]`, header + "{}}\n",
-		header + "{\"kind\":\"cursor\",\"key\":\"k\",\"value\":{}}\n", header + "{\"kind\":\"callback\",\"key\":\"k\",\"value\":5}\n",
-		header + "{\"kind\":\"deadLetter\",\"key\":\"1\",\"value\":{\"sequence\":2}}\n"} {
-		path := filepath.Join(t.TempDir(), "cursors.json")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := file.OpenCursors(path); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%q: %v", text, err)
-		}
-		if left, _ := os.ReadFile(path); string(left) != text {
-			t.Errorf("%q was changed to %q", text, left)
-		}
-	}
-}
-
 // A Save that fails leaves file and memory as they were.
 func TestSaveFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
@@ -111,6 +93,31 @@ func TestSaveFails(t *testing.T) {
 	}
 }
 
+// CLI-6: each of several concurrent Saves gets the error of the write, which they may share.
+func TestSavesFailTogether(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, filepath.Join(dir, "cursors.json"))
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for i := range 200 {
+		wg.Go(func() {
+			key := fmt.Sprint("k", i)
+			if err := c.Save(t.Context(), key, clientstore.Saved{Cursor: "1"}); err == nil || !strings.Contains(err.Error(), key) {
+				t.Errorf("saved into a directory that is gone: %v", err)
+			}
+			if _, ok, _ := c.Load(t.Context(), key); ok {
+				t.Errorf("%s is there, and was not saved", key)
+			}
+		})
+	}
+	wg.Wait()
+}
+
 func ExampleOpenCursors() {
 	dir, _ := os.MkdirTemp("", "cursors")
 	defer os.RemoveAll(dir)
@@ -131,7 +138,7 @@ func TestCallbacks(t *testing.T) {
 	})
 }
 
-// CLI-5: callbacks survive the process beside the cursors, in a file that only its owner reads.
+// CLI-5: callbacks survive the process next to the cursors, in a file that only its owner can read.
 func TestCallbackReopened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cursors.json")
 	c := open(t, path)
@@ -154,7 +161,7 @@ func TestCallbackReopened(t *testing.T) {
 	}
 }
 
-// CON-4: dead letters survive the process, byte for byte, and no sequence is given twice.
+// CON-4: dead letters survive the process, byte for byte, and no sequence is assigned twice.
 func TestDeadLettersReopened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cursors.json")
 	raw := "{ \"a\" : \"<\" }"
@@ -179,28 +186,7 @@ func TestDeadLettersReopened(t *testing.T) {
 	}
 }
 
-// Nothing was released before version 1: files of builds from then are refused, and stay as they are.
-func TestUnreleasedFile(t *testing.T) {
-	const want = "it was made by an unreleased build of mcpe-gen (version %d); use a new file"
-	for version, text := range map[int]string{
-		1: "{\n  \"version\": 1,\n  \"cursors\": {\n    \"k\": {\"cursor\": \"c\"}\n  }\n}\n",
-		2: "{\"version\":2}\n{\"kind\":\"cursor\",\"key\":\"k\",\"value\":{\"cursor\":\"c\"}}\n",
-	} {
-		path := filepath.Join(t.TempDir(), "cursors.json")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		_, err := file.OpenCursors(path)
-		if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), fmt.Sprintf(want, version)) {
-			t.Errorf("version %d: %v", version, err)
-		}
-		if left, _ := os.ReadFile(path); string(left) != text {
-			t.Errorf("version %d: it was changed to %q", version, left)
-		}
-	}
-}
-
-// Who opens a file that another has open is told which and who (K11). Its cursors are not taken back.
+// Opening a file that is already open fails with its name and holder (K11), and does not affect its cursors.
 func TestOpenTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cursors.json")
 	synctest.Test(t, func(t *testing.T) { // it waits

@@ -11,14 +11,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// An acted is the body of an action. Claimed is by the servers' clock, Unix nanoseconds.
+// An acted is the stored form of an action. Claimed is in Unix nanoseconds, by the nats-servers' clock.
 type acted struct {
 	Request, Outcome []byte
 	Done             bool
 	Claimed          int64
 }
 
-// action reads the record of a key, and what it says as long as that counts.
+// action reads the record of a key. The *acted is nil if the action does not exist or is older than ActionAge.
 func (s *Store) action(r *reading, subject string) (record, *acted, error) {
 	x := r.of(subject)
 	if !x.there() {
@@ -110,7 +110,7 @@ func (s *Store) ForgetAction(ctx context.Context, key string) error {
 			return nil
 		}
 		err = s.api(ctx, "STREAM.MSG.DELETE."+s.actions.stream, map[string]any{"seq": x.sequence, "no_erase": true}, nil)
-		if code(err) == codeDeleteNothing { // the answer to an earlier one was lost
+		if code(err) == codeDeleteNothing { // the answer to an earlier attempt was lost
 			return nil
 		}
 		return err

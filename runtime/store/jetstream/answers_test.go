@@ -12,9 +12,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
 )
 
-// Of the answers to the question for a stream those count that come from who leads it, and of those for a proof the ones of a
-// leader that the proof was of (JS-9): a server that has just started answers before it has caught up, one that stood still or
-// was cut off takes itself for the leader until it hears of another, and one that has been elected since may not have all.
+// Only answers of the leader count for information on a stream, and for a proof only those of the leader that gave
+// the proof (JS-9). A server that has just started answers before it has caught up; a server that was paused or cut
+// off considers itself the leader until it hears of another one; and a newly elected leader may not have all
+// messages.
 func TestWhoAnswers(t *testing.T) {
 	now := time.Now()
 	const within = 20 * time.Millisecond // since the proof began
@@ -44,7 +45,7 @@ func TestWhoAnswers(t *testing.T) {
 	}
 }
 
-// led is what a leader says, with how long ago it has heard of each of the others.
+// led returns the information of a leader, with the time since it last heard from each other server.
 func led(since time.Time, active ...time.Duration) *natsjs.ClusterInfo {
 	return &natsjs.ClusterInfo{RaftGroup: "g", Leader: "n0", LeaderSince: &since, Replicas: heard(active...)}
 }
@@ -56,7 +57,8 @@ func heard(active ...time.Duration) (all []*natsjs.PeerInfo) {
 	return all
 }
 
-// A log does not end because a server that has just started does not know its stream yet: a proof says otherwise (JS-9, JS-13).
+// A log does not end because a server that has just started does not know its stream: a proof shows that the stream
+// exists (JS-9, JS-13).
 func TestStreamNotKnownYet(t *testing.T) {
 	for name, look := range map[string]func(s *jetstream.Store, l engine.Log) error{
 		"a look": func(_ *jetstream.Store, l engine.Log) error { _, err := l.CatchUp(t.Context(), 9); return err },

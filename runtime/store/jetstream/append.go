@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	// headers is what an entry's message may have beside its body.
+	// headers bounds the bytes of an entry's message other than its body.
 	headers = 4 << 10
-	// pipeline is how many appends of one log of a process are unanswered at most.
+	// pipeline is the maximum number of unanswered appends per log of a process.
 	pipeline = 256
 )
 
-// Append implements [store.EventLog]. An entry that is larger than the servers take is [events.ErrTooLarge].
+// Append implements [store.EventLog]. It returns [events.ErrTooLarge] for an entry larger than the servers accept.
 func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
 	p, _, err := l.append(ctx, &e, nil)
 	return p, err
 }
 
-// AppendOnce implements [store.EventLog]: what it costs does not grow with the log.
+// AppendOnce implements [store.EventLog]. Its cost does not grow with the log.
 func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
 	return l.append(ctx, &e, func(ctx context.Context, stands *stored) (bool, error) { return l.retains(ctx, stands, above) })
 }
 
-// append appends e, unless counts says that an entry of its id that stands is the one; nil says so of none. Where
-// counts returns true, the error is what [store.Repeats] says.
+// append appends e, unless an entry with the same id exists and counts returns true for it. A nil counts ignores
+// existing entries. If counts returns true, the error is that of [store.Repeats].
 func (l *Log) append(ctx context.Context, e *store.Entry, counts func(context.Context, *stored) (bool, error)) (p store.Position, fresh bool, err error) {
 	ctx, done, err := l.begin(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func (l *Log) append(ctx context.Context, e *store.Entry, counts func(context.Co
 		return 0, false, l.s.because(ctx.Err())
 	}
 	if counts != nil {
-		for i := len(l.earlier) - 1; i >= 0; i-- { // they cannot grow: looking first is exact
+		for i := len(l.earlier) - 1; i >= 0; i-- { // no entries are added to earlier epochs: looking first is exact
 			old, found, err := l.s.message(ctx, l.stream, map[string]any{"last_by_subj": l.subjectUnder(l.earlier[i].token, id)})
 			if err != nil {
 				return 0, false, l.s.because(err)
@@ -66,7 +66,7 @@ func (l *Log) append(ctx context.Context, e *store.Entry, counts func(context.Co
 			if is, err := counts(ctx, &old); err != nil {
 				return 0, false, l.s.because(err)
 			} else if is {
-				// One of the present epoch is the later one, and counts.
+				// An entry of the present epoch is later, and takes precedence.
 				_, newer, err := l.s.message(ctx, l.stream, map[string]any{"last_by_subj": l.subjectUnder(l.token, id)})
 				if err != nil {
 					return 0, false, l.s.because(err)
@@ -97,7 +97,7 @@ func (l *Log) append(ctx context.Context, e *store.Entry, counts func(context.Co
 	return w.at, true, nil
 }
 
-// stands is the outcome of an append whose id stands.
+// stands returns the outcome of an append whose id exists.
 func (l *Log) stands(old *stored, e *store.Entry) (store.Position, bool, error) {
 	return old.Position, false, store.Repeats(old.Position, old.Data, e.Data)
 }
@@ -106,7 +106,7 @@ func (l *Log) subjectUnder(token, id string) string {
 	return l.s.o.Namespace + ".l." + l.short + "." + token + "." + id
 }
 
-// retains tells that a message counts for AppendOnce.
+// retains reports whether an existing entry counts for AppendOnce: it is above the position and not evicted.
 func (l *Log) retains(ctx context.Context, m *stored, above store.Position) (bool, error) {
 	if m.Position <= above {
 		return false, nil
@@ -118,7 +118,7 @@ func (l *Log) retains(ctx context.Context, m *stored, above store.Position) (boo
 		return false, nil
 	}
 	if o.MaxCount > 0 {
-		info, err := l.s.info(ctx, l.stream) // others append too
+		info, err := l.s.info(ctx, l.stream) // other processes append as well
 		if err != nil {
 			return false, err
 		}
@@ -138,14 +138,14 @@ type writing struct {
 	counts  func(context.Context, *stored) (bool, error)
 
 	expect uint64
-	unsure bool // a publish was sent that no answer came to
+	unsure bool // a publish was sent and not answered
 
-	at    store.Position // where it stands
-	other *stored        // or what stands in its place
+	at    store.Position // the position of the entry
+	other *stored        // or the existing entry
 }
 
-// step publishes once. A publish whose answer was lost is made again with the same expectation: if the first one
-// stands, or comes late, one of the two is refused, and the message that stands names the call.
+// step publishes once. A publish whose answer was lost is repeated with the same expected sequence. If the first one
+// succeeded, or arrives late, the server refuses one of the two, and the stored message names its call.
 func (w *writing) step(ctx context.Context) (again bool, err error) {
 	s := w.l.s
 	n, err := s.publish(ctx, w.subject, w.body, w.expect)
@@ -162,7 +162,8 @@ func (w *writing) step(ctx context.Context) (again bool, err error) {
 		w.unsure = true
 		return ctx.Err() == nil, err
 	case errors.Is(err, ErrUnreachable):
-		// A stream without a leader and one of another epoch say the same: who leads it knows.
+		// A stream without a leader and a stream of another epoch give the same error; only the leader knows
+		// which.
 		if !s.write.IsConnected() || ctx.Err() != nil {
 			return ctx.Err() == nil && !s.write.IsClosed() && w.unsure, err
 		}
@@ -174,9 +175,9 @@ func (w *writing) step(ctx context.Context) (again bool, err error) {
 	return false, err
 }
 
-// refused judges what stands on the subject where another sequence was expected.
+// refused handles a publish that was refused because the subject's last message is not at the expected sequence.
 func (w *writing) refused(ctx context.Context, wrong *wrongSequence) (again bool, err error) {
-	if wrong.stands == 0 || w.counts == nil && !w.unsure { // there is none any more, or it does not matter what
+	if wrong.stands == 0 || w.counts == nil && !w.unsure { // the message was evicted, or any existing one is ignored
 		w.expect = wrong.stands
 		return true, wrong
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// attemptAt is a new subject for attempts of an update, which says how many there are.
+// attemptAt returns a new subject for attempts of an update; its last token is their number.
 func attemptAt(id string, generation uint64, n int) string {
 	return "a." + token(id) + "." + strconv.FormatUint(generation, 16) + "." + nonce() + "." + strconv.Itoa(n)
 }
 
-// attemptsIn is how many attempts a subject says there are; 0 of one that is a proof.
+// attemptsIn returns the subscription and the number of attempts that a subject names; 0 for the subject of a proof.
 func attemptsIn(subject string) (id string, n int) {
 	part := strings.Split(subject, ".")
 	if len(part) != 5 {
@@ -29,7 +29,8 @@ func attemptsIn(subject string) (id string, n int) {
 	return detoken(part[1]), n
 }
 
-// scanAttempts reads attempts whose subjects begin with a prefix, in order of writing; about most of them, 0 for all.
+// scanAttempts reads attempts whose subjects begin with a prefix, in order of writing. It stops after about most of
+// them; 0 reads all.
 func (s *Store) scanAttempts(ctx context.Context, prefix string, most int) ([]record, error) {
 	found, _, err := s.state.scan(ctx, prefix+">", s.proofIn(prefix), 1, most)
 	if err != nil {
@@ -70,8 +71,9 @@ func (s *Store) Attempts(ctx context.Context, subscription string, limit int) (f
 	return found, nil
 }
 
-// TrimAttempts implements [engine.Attempts]. Several replicas may trim at once: each deletes what
-// it has written beyond the bounds, and any of them what is too old or too much.
+// TrimAttempts implements [engine.Attempts]. Several replicas may trim concurrently. Each deletes the excess attempts
+// of subscriptions that it has written, and any of them deletes attempts that exceed the bounds of age or of all
+// subscriptions.
 func (s *Store) TrimAttempts(ctx context.Context, b engine.AttemptBounds, now time.Time, limit int) (more bool, err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -82,8 +84,8 @@ func (s *Store) TrimAttempts(ctx context.Context, b engine.AttemptBounds, now ti
 	return more, s.because(err)
 }
 
-// forgetAttempts deletes those of a subscription that was deleted. Nobody reads them: what cannot be deleted now is when
-// it is old.
+// forgetAttempts deletes the attempts of a deleted subscription. They can no longer be read, so that attempts which
+// it fails to delete can stay until they expire.
 func (s *Store) forgetAttempts(ctx context.Context, id string, generation uint64) {
 	err := s.purge(ctx, s.state, "a."+token(id)+"."+strconv.FormatUint(generation, 16)+".>", beyond)
 	if err != nil {
@@ -96,7 +98,7 @@ func (s *Store) purge(ctx context.Context, c *records, filter string, before uin
 	return s.api(ctx, "STREAM.PURGE."+c.stream, map[string]any{"filter": c.prefix + filter, "seq": before}, nil)
 }
 
-// attemptTable is what trimming works on.
+// attemptTable is the table of attempts that a Trimmer works on.
 type attemptTable struct{ s *Store }
 
 func (t attemptTable) byID(ctx context.Context) (counts map[string]int, err error) {

@@ -29,7 +29,7 @@ const (
 	benchRound   = 2 * time.Second // how long one side is measured before the other
 )
 
-// durable starts three servers that have the disk before they acknowledge.
+// durable starts three servers that sync to disk before they acknowledge.
 func durable(b *testing.B) []*server.Server {
 	b.Helper()
 	all := threeOf(b.TempDir(), func(o *server.Options) { o.SyncAlways = true })
@@ -37,7 +37,7 @@ func durable(b *testing.B) []*server.Server {
 	return all
 }
 
-// An occurrence is what is emitted.
+// An occurrence is the payload that the benchmarks emit.
 type occurrence struct {
 	Text string `json:"text"`
 }
@@ -47,7 +47,7 @@ func occurrences(name string) events.Type[struct{}, occurrence] {
 		InputSchema: json.RawMessage(`{"type":"object"}`), PayloadSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`)}}
 }
 
-// rate is how often in a second all writers together do what f does.
+// rate returns how often per second all writers together complete f.
 func rate(b *testing.B, f func(ctx context.Context, writer int) error) float64 {
 	b.Helper()
 	var done atomic.Int64
@@ -73,9 +73,10 @@ func middle(xs []float64) float64 {
 	return xs[len(xs)/2]
 }
 
-// BenchmarkEmits measures emits of 1, 4 and 16 event types at 1, 3 and 6 replicas, in turns with the limit: as many
-// writers over as many connections publish as many bytes to as many streams, without expectations, and nobody is told.
-// The servers are three in this process with sync_interval: always. Each round is one of both; the medians are shown.
+// BenchmarkEmits measures emits of 1, 4 and 16 event types at 1, 3 and 6 replicas, alternating with the limit: the
+// same number of writers and connections publishes the same number of bytes to the same number of streams, without
+// expected sequences and notifications. Three servers run in this process with sync_interval: always. Each round
+// measures both; the output shows the medians.
 func BenchmarkEmits(b *testing.B) {
 	servers := durable(b)
 	text := strings.Repeat("x", benchBytes)
@@ -144,7 +145,7 @@ func BenchmarkEmits(b *testing.B) {
 	}
 }
 
-// BenchmarkTold measures one append beside one plain publish, and how long after it another process is told.
+// BenchmarkTold measures an append, a plain publish, and the time until another process sees the append.
 func BenchmarkTold(b *testing.B) {
 	servers := durable(b)
 	o := quiet(jetstream.Options{Namespace: space()})
@@ -199,8 +200,8 @@ func BenchmarkTold(b *testing.B) {
 	}
 }
 
-// BenchmarkTakeover measures what a process that takes over has to do, once the lease before is over: claim the 16 shards
-// of a topic, and read their 1,000 subscriptions.
+// BenchmarkTakeover measures the work of a takeover after the old lease has ended: it claims the 16 shards of a topic
+// and reads their 1,000 subscriptions.
 func BenchmarkTakeover(b *testing.B) {
 	servers := durable(b)
 	s, err := jetstream.Open(b.Context(), servers[0].ClientURL(), quiet(jetstream.Options{Namespace: space()}))
@@ -237,7 +238,7 @@ func BenchmarkTakeover(b *testing.B) {
 		began = time.Now()
 		found := 0
 		for _, shard := range won {
-			page, err := s.Owned(engine.Hold{Shard: shard, Fence: lease.Fence}).Subscriptions(b.Context(), "", subs)
+			page, err := s.Owned(engine.ShardFence{Shard: shard, Fence: lease.Fence}).Subscriptions(b.Context(), "", subs)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -17,31 +17,30 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream/internal/monitor"
 )
 
-// What is worth a word in a checkup.
+// Limits above or below which a checkup warns.
 const (
-	payloadWarn = 512 << 10        // of max_payload: a webhook's payload has up to 252 KiB, besides meta and targets (JS-15)
-	skewWarn    = time.Second      // of clocks
-	staleWarn   = 30 * time.Second // since a server has heard of a stream
-	leaseTrips  = 20               // rounds that a lease should last
-	trips       = 5
-	perEntry    = 180             // bytes of heap of a server for an entry (F11)
-	streamTime  = 5 * time.Second // that a stream may be without a leader
+	payloadWarn = 512 << 10        // of max_payload: a webhook's payload has up to 252 KiB, plus meta and targets (JS-15)
+	skewWarn    = time.Second      // between clocks
+	staleWarn   = 30 * time.Second // since a server of a stream was last heard from
+	leaseTrips  = 20               // writes for which a lease should have time
+	trips       = 5                // writes that round measures
+	perEntry    = 180              // bytes of a server's heap per entry (F11)
+	streamTime  = 5 * time.Second  // for which a stream may lack a leader
 )
 
-// A Checkup is what [Examine] is asked for beside the options of a store.
+// A Checkup holds the parameters of [Examine] other than the options of a store.
 type Checkup struct {
-	// Lease is that of the servers (server.Options.Replica.Lease).
+	// Lease is the servers' server.Options.Replica.Lease.
 	Lease time.Duration
 }
 
-// Examine looks at the servers and streams of a store and says what is wrong with them, as the user that it connects as. It
-// changes nothing and writes nothing, and reads no payloads, arguments and secrets. An error means that there is no
-// report: no server takes a connection.
+// Examine checks the nats-servers and streams of a store, as the user that it connects as, and reports the faults. It
+// writes nothing, and reads no payloads, arguments or secrets. It returns an error, and no report, if no server
+// accepts a connection.
 func Examine(ctx context.Context, url string, o Options, c Checkup) (*checkup.Report, error) {
-	// A subscription that is refused says so.
+	// Report a denied subscription as an error of the subscription.
 	o.Connect = append(slices.Clone(o.Connect), nats.PermissionErrOnSubscribe(true))
 	s, err := blank(o)
 	if err != nil {
@@ -60,26 +59,26 @@ func Examine(ctx context.Context, url string, o Options, c Checkup) (*checkup.Re
 	return &e.Report, nil
 }
 
-// An examination is a checkup with what is known by now.
+// An examination is a checkup in progress.
 type examination struct {
 	Checkup
 	checkup.Report
 	s      *Store
-	state  *jetstream.StreamInfo // nil where there is none to be had
-	leased []leased              // that live
-	over   int                   // leases
+	state  *jetstream.StreamInfo // nil if unavailable
+	leased []leased              // leases that have not expired
+	over   int                   // number of expired leases
 	shards map[string]int        // by topic
 	holds  []holding
-	logs   map[string]store.Position // by the tokens of their names, with how far they are known to have come
+	logs   map[string]store.Position // positions that logs are known to have reached, by the token of their names
 }
 
-// untold says that a check could not be made, silent that a server's monitoring does not answer.
+// untold reports a check that the user may not make, silent a server whose monitoring does not answer.
 func (e *examination) untold(check string, err error) {
-	e.Add(checkup.Warn, check, fmt.Sprintf("it cannot be told: %v", err), "ask as a user that may, or look yourself")
+	e.Add(checkup.Warn, check, fmt.Sprintf("unknown: %v", err), "run doctor as a user with this right, or check by other means")
 }
 
 func (e *examination) silent(check string, err error) {
-	e.Add(checkup.Warn, check, fmt.Sprintf("it cannot be told: %v", err), "see whether the server runs, and whether --monitor names its monitoring")
+	e.Add(checkup.Warn, check, fmt.Sprintf("unknown: %v", err), "check that the server runs and that -monitor has the URL of its monitoring")
 }
 
 func (e *examination) server(context.Context) {
@@ -87,7 +86,7 @@ func (e *examination) server(context.Context) {
 	name, version := conn.ConnectedClusterName(), conn.ConnectedServerVersion()
 	found := fmt.Sprintf("nats-server %s, ", version)
 	if name == "" {
-		found += "in no cluster"
+		found += "not in a cluster"
 	} else {
 		found += "cluster " + name
 	}
@@ -95,7 +94,7 @@ func (e *examination) server(context.Context) {
 	case err != nil:
 		e.Add(checkup.Fail, "server", found, "upgrade to nats-server 2.15 or later, one server at a time")
 	case name == "" && !e.s.o.Single:
-		e.Add(checkup.Fail, "server", found, "make a cluster of three servers; for development alone set Single")
+		e.Add(checkup.Fail, "server", found, "set up a cluster of three servers; for development only, set Single")
 	default:
 		e.Add(checkup.OK, "server", found, "")
 	}
@@ -106,7 +105,7 @@ func (e *examination) server(context.Context) {
 		if found = "encrypted"; err != nil {
 			state, found = checkup.Warn, "the connection is not encrypted"
 		}
-		e.Add(state, "transport", found, "use TLS on clients, routes and monitoring: payloads lie in clear")
+		e.Add(state, "transport", found, "use TLS for clients, routes and monitoring: payloads are sent in plain text")
 	}
 	most := conn.MaxPayload()
 	state := checkup.OK
@@ -114,7 +113,7 @@ func (e *examination) server(context.Context) {
 		state = checkup.Warn
 	}
 	e.Add(state, "max_payload", fmt.Sprintf("%d KiB", most>>10),
-		"set max_payload to 1MB on all servers: an event that is larger with its headers is refused")
+		"set max_payload to 1MB on all servers: larger events, including headers, are refused")
 }
 
 func (e *examination) account(ctx context.Context) {
@@ -124,7 +123,7 @@ func (e *examination) account(ctx context.Context) {
 		e.untold("account", err)
 		return
 	case err != nil:
-		e.Add(checkup.Fail, "account", err.Error(), "enable JetStream in the servers and for the account; two of three servers have to be there")
+		e.Add(checkup.Fail, "account", err.Error(), "enable JetStream in the servers and for the account; two of three servers must be running")
 		return
 	}
 	found, state := fmt.Sprintf("%d streams, %d MiB on disk", info.Streams, info.Store>>20), checkup.OK
@@ -140,14 +139,15 @@ func (e *examination) account(ctx context.Context) {
 			}
 		}
 	}
-	e.Add(state, "account", found, "raise the account's limits, or shorten what event types retain: what does not fit is refused")
+	e.Add(state, "account", found, "raise the account's limits, or reduce the retention of event types: events beyond the limits are refused")
 }
 
-// durability asks the servers themselves whether they have on disk what they acknowledge: clients are not told (JS-43).
+// durability asks the servers' monitoring whether they sync messages to disk before they acknowledge them, which
+// clients cannot see (JS-43).
 func (e *examination) durability(ctx context.Context) {
-	const advice = "set sync_interval: always in the jetstream block of each server and restart them one at a time: a loss of power of several loses what was acknowledged"
+	const advice = "set sync_interval: always in the jetstream block of each server and restart them one at a time: a power failure of several servers loses acknowledged events"
 	if len(e.s.o.Monitors) == 0 {
-		e.Add(checkup.Warn, "durability", "it is not known whether the servers have on disk what they acknowledge", "name the monitoring of all servers with --monitor; "+advice)
+		e.Add(checkup.Warn, "durability", "unknown: no server's monitoring was named", "pass the monitoring URL of each server with -monitor; "+advice)
 		return
 	}
 	for _, m := range e.s.o.Monitors {
@@ -162,7 +162,8 @@ func (e *examination) durability(ctx context.Context) {
 	}
 }
 
-// rights tries what serving needs. What is published is refused for another reason and stands nowhere.
+// rights tries the requests that a server makes. Each publish carries a condition that makes the stream refuse it, so
+// that nothing is stored.
 func (e *examination) rights(ctx context.Context) {
 	ns, state := e.s.o.Namespace, e.s.state.stream
 	var lacking []string
@@ -170,41 +171,41 @@ func (e *examination) rights(ctx context.Context) {
 		"$JS.API.STREAM.MSG.GET." + state, "$JS.API.STREAM.MSG.DELETE." + state, "$JS.API.DIRECT.GET." + state, "$JS.API.STREAM.PURGE." + state} {
 		m := nats.NewMsg(subject)
 		if strings.HasPrefix(subject, "$JS.") {
-			m.Data = fmt.Appendf(nil, `{"seq":%d}`, beyond) // nothing has this sequence
+			m.Data = fmt.Appendf(nil, `{"seq":%d}`, beyond) // no message has this sequence
 			if strings.Contains(subject, ".PURGE.") {
-				m.Data = []byte(`{"filter":"` + ns + `.s.c.b.checkup"}`) // nothing lies there
+				m.Data = []byte(`{"filter":"` + ns + `.s.c.b.checkup"}`) // the subject has no messages
 			}
 		} else {
 			m.Header.Set(jetstream.ExpectedStreamHeader, "-")
 		}
 		began := time.Now()
 		_, err := e.s.request(ctx, m)
-		_ = e.s.write.FlushWithContext(ctx) // a refusal comes before the answer
+		_ = e.s.write.FlushWithContext(ctx) // a denial comes before the answer
 		if errors.Is(err, ErrRights) || e.s.lacks(subject, began) {
 			lacking = append(lacking, "to publish to "+subject)
 		}
 	}
 	subject := ns + ".t.*.*"
 	if sub, err := e.s.write.SubscribeSync(subject); err == nil {
-		_ = e.s.write.FlushWithContext(ctx) // a refusal comes before the answer
+		_ = e.s.write.FlushWithContext(ctx) // a denial comes before the answer
 		if _, err := sub.NextMsg(time.Millisecond); errors.Is(err, nats.ErrPermissionViolation) {
 			lacking = append(lacking, "to subscribe to "+subject)
 		}
 		_ = sub.Unsubscribe()
 	}
 	if len(lacking) > 0 {
-		e.Add(checkup.Fail, "rights", "the user lacks the right "+strings.Join(lacking, "; "), "allow it, see docs/jetstream.md; or ask as the servers' user")
+		e.Add(checkup.Fail, "rights", "the user lacks the right "+strings.Join(lacking, "; "), "allow it (see docs/jetstream.md), or run doctor as the servers' user")
 		return
 	}
-	e.Add(checkup.OK, "rights", "the user has what serving needs", "")
+	e.Add(checkup.OK, "rights", "servers need no further rights", "")
 }
 
-// streams holds those of state and of logs to how this package makes them.
+// streams compares the streams of the state and of logs with the configuration that this package creates.
 func (e *examination) streams(ctx context.Context) {
 	s := e.s
 	actions, state := s.acting(), s.keeping(s.state, "state")
 	good, entries := 0, uint64(0)
-	// look returns nil, too, where there is a stream about which nothing can be told.
+	// look returns nil and true for a stream that exists but cannot be examined.
 	look := func(name string, check func(*jetstream.StreamInfo) error) (is *jetstream.StreamInfo, there bool) {
 		bound, cancel := context.WithTimeout(ctx, streamTime)
 		defer cancel()
@@ -220,14 +221,14 @@ func (e *examination) streams(ctx context.Context) {
 		}
 		switch {
 		case errors.Is(err, ErrUnreachable):
-			e.Add(checkup.Fail, "stream", fmt.Sprintf("%s: %v", name, err), "bring its servers back: it takes no writes until two of three are there")
+			e.Add(checkup.Fail, "stream", fmt.Sprintf("%s: %v", name, err), "restart its servers: the stream takes no writes until two of three are running")
 			return nil, true
 		case errors.Is(err, ErrReplicas):
-			e.Add(checkup.Fail, "stream", err.Error(), "nats stream edit "+name+" --replicas 3, when all servers are there")
+			e.Add(checkup.Fail, "stream", err.Error(), "nats stream edit "+name+" --replicas 3, when all servers are running")
 		case errors.Is(err, ErrVersion):
-			e.Add(checkup.Fail, "stream", err.Error(), "upgrade mcpe-gen, or take another Namespace")
+			e.Add(checkup.Fail, "stream", err.Error(), "upgrade mcpe-gen, or use another Namespace")
 		case err != nil:
-			e.Add(checkup.Fail, "stream", err.Error(), "another program made it or somebody changed it: change it back, or take another Namespace")
+			e.Add(checkup.Fail, "stream", err.Error(), "another program created it or somebody changed it: change it back, or use another Namespace")
 		case e.current(info):
 			good++
 		}
@@ -238,12 +239,12 @@ func (e *examination) streams(ctx context.Context) {
 	e.state, there = look(state.Name, func(i *jetstream.StreamInfo) error { return keeps(&state, &i.Config) })
 	if e.state == nil {
 		if !there {
-			e.Add(checkup.Warn, "streams", "there is no stream "+state.Name, "run mcpe-jetstream prepare, or start a server; or give --namespace")
+			e.Add(checkup.Warn, "streams", "stream "+state.Name+" does not exist", "run mcpe-jetstream prepare or start a server; or set -namespace")
 		}
 		return
 	}
 	if _, there = look(actions.Name, func(i *jetstream.StreamInfo) error { return keeps(&actions, &i.Config) }); !there {
-		e.Add(checkup.Fail, "stream", "there is no stream "+actions.Name, "run mcpe-jetstream prepare, or start a server that may make it")
+		e.Add(checkup.Fail, "stream", "stream "+actions.Name+" does not exist", "run mcpe-jetstream prepare, or start a server that may create it")
 	}
 	if err := e.peek(ctx); err != nil {
 		e.untold("leases and logs", err)
@@ -262,21 +263,21 @@ func (e *examination) streams(ctx context.Context) {
 		})
 		switch {
 		case !there && e.logs[short] > 0:
-			e.Add(checkup.Fail, "stream", fmt.Sprintf("there is no stream %s, which had %d entries", name, e.logs[short]),
-				"restore all streams from a backup; or run mcpe-jetstream prepare, and the log begins anew: subscribers get truncated")
+			e.Add(checkup.Fail, "stream", fmt.Sprintf("stream %s, which had %d entries, does not exist", name, e.logs[short]),
+				"restore all streams from a backup; or run mcpe-jetstream prepare: the log restarts empty, and subscribers get truncated")
 		case info == nil:
 		case info.Config.Metadata[metaGroup] != "" && info.Config.Metadata[metaGroup] != group(info):
-			e.Add(checkup.Fail, "stream", name+" was made again or restored, and its log has begun no other epoch",
-				"run mcpe-jetstream prepare: servers that may not change streams refuse its events until then")
+			e.Add(checkup.Fail, "stream", name+" was recreated or restored, and its log has not begun a new epoch",
+				"run mcpe-jetstream prepare: until then, servers that may not change streams refuse its events")
 		case info.Config.MaxAge <= 0 && info.Config.MaxMsgs <= 0:
-			e.Add(checkup.Warn, "retention", fmt.Sprintf("the log of %s has no bound and %d entries", info.Config.Metadata[metaLog], info.State.Msgs),
-				"set Retention: each entry costs memory of every server")
+			e.Add(checkup.Warn, "retention", fmt.Sprintf("the log of %s has no limit and %d entries", info.Config.Metadata[metaLog], info.State.Msgs),
+				"set Retention: each entry takes memory on every server")
 		}
 	}
-	e.Add(checkup.OK, "streams", fmt.Sprintf("%d as they should be, %d messages: about %d MiB of memory on each server", good, entries, entries*perEntry>>20), "")
+	e.Add(checkup.OK, "streams", fmt.Sprintf("%d healthy, %d messages: about %d MiB of memory on each server", good, entries, entries*perEntry>>20), "")
 }
 
-// current says which servers of a stream are behind or away.
+// current reports whether all servers of a stream are up to date, and adds a line for each that lags or is offline.
 func (e *examination) current(info *jetstream.StreamInfo) bool {
 	if info.Cluster == nil {
 		return true
@@ -289,20 +290,21 @@ func (e *examination) current(info *jetstream.StreamInfo) bool {
 		good = false
 		if what := fmt.Sprintf("%s is %d operations behind", r.Name, r.Lag); r.Offline || r.Active >= staleWarn || r.Active == 0 {
 			away++
-			what = r.Name + " is away, not heard of since there is this leader"
+			what = r.Name + " is offline, not heard from since this leader was elected"
 			if r.Active > 0 {
-				what = fmt.Sprintf("%s is away, heard of %v ago", r.Name, r.Active.Round(time.Second))
+				what = fmt.Sprintf("%s is offline, last heard from %v ago", r.Name, r.Active.Round(time.Second))
 			}
-			e.Add(checkup.Worse(away, 1, 2), "stream", info.Config.Name+": "+what, "bring the server back: with two away nothing is written")
+			e.Add(checkup.Worse(away, 1, 2), "stream", info.Config.Name+": "+what, "restart the server: with two offline, nothing can be written")
 		} else {
-			e.Add(checkup.Warn, "stream", info.Config.Name+": "+what, "wait until it has caught up before another server is restarted")
+			e.Add(checkup.Warn, "stream", info.Config.Name+": "+what, "wait until it has caught up before you restart another server")
 		}
 	}
 	return good
 }
 
-// peek reads who there is, and which logs: those of the servers themselves, of types that somebody serves or has served, and
-// those that had entries. It asks whichever server answers: a proof would be a write.
+// peek reads the leases, topics and holds, and collects the known logs. These are the logs of the runtime, those of
+// event types that a server serves or has served, and those with a witness. It reads from any server, because a proof
+// would be a write.
 func (e *examination) peek(ctx context.Context) error {
 	for _, name := range []string{engine.ControlLog, engine.AuditLog} {
 		e.logs[logToken(name)] = 0
@@ -328,7 +330,7 @@ func (e *examination) peek(ctx context.Context) error {
 	return nil
 }
 
-// peeked takes a record of peek's.
+// peeked handles a record that peek has read.
 func (e *examination) peeked(r record) error {
 	switch {
 	case strings.HasPrefix(r.subject, leases):
@@ -368,144 +370,7 @@ func (e *examination) peeked(r record) error {
 	return nil
 }
 
-// known notes that there is a log, which has come to a position.
+// known records that a log exists and has reached a position.
 func (e *examination) known(short string, to store.Position) {
 	e.logs[short] = max(e.logs[short], to)
-}
-
-// lives looks at the generation, the leases and the shards.
-func (e *examination) lives(ctx context.Context) {
-	if e.state == nil {
-		return
-	}
-	r, err := e.s.state.read(ctx, false, lifeSubject)
-	if err != nil {
-		e.untold("generation", err)
-		return
-	}
-	is := r.of(lifeSubject)
-	switch l, err := e.s.lifeOf(&is); {
-	case err != nil:
-		e.Add(checkup.Fail, "generation", err.Error(), "restore the stream from a backup, then run mcpe-jetstream new-life")
-	case l == nil:
-		e.Add(checkup.Warn, "generation", "none has begun", "start a server, or run mcpe-jetstream prepare")
-	case l.Group != group(e.state):
-		e.Add(checkup.Warn, "generation", fmt.Sprintf("%d; stream %s was made again or restored since", l.Generation, e.state.Config.Name),
-			"the next server begins a new one: subscribers get truncated. After a restore of all streams run mcpe-jetstream new-life")
-	default:
-		secrets := "not sealed"
-		if l.Sealed != nil {
-			secrets = "sealed"
-		}
-		e.Add(checkup.OK, "generation", fmt.Sprintf("%d; secrets are %s", l.Generation, secrets), "")
-		if _, err := e.s.keyFits(l); err != nil && e.s.box.Keyed() {
-			e.Add(checkup.Fail, "key", err.Error(), "give the servers the key that the store was made with, or none where it was made without one")
-		}
-	}
-	left, live := e.Lease, map[uint64]bool{}
-	for _, l := range e.leased {
-		live[l.fence()] = true
-		left = min(left, l.record.stamp.Add(l.TTL).Sub(e.state.TimeStamp))
-		if l.TTL < shortLease {
-			e.Add(checkup.Warn, "lease", fmt.Sprintf("%s has a lease of %v", l.Name, l.TTL), "set Options.Replica.Lease to 30s: the crash of one nats-server could cost every lease")
-		}
-	}
-	found := fmt.Sprintf("%d servers live, %d leases are over", len(e.leased), e.over)
-	switch {
-	case len(e.leased) == 0:
-		e.Add(checkup.Warn, "lease", found, "start a server: until then nothing is delivered to webhooks, and the outbox waits")
-	case e.over > 0:
-		e.Add(checkup.Warn, "lease", found, "look why those servers died or did not renew: their logs say `the lease is lost`. Others take over within seconds")
-	case left < e.Lease/3: // they are renewed when a third is used up
-		e.Add(checkup.Warn, "lease", fmt.Sprintf("%s; the first to end has %v of %v left", found, left.Round(100*time.Millisecond), e.Lease),
-			"renewals are late: the nats-servers answer slowly, or a server stands still; compare --lease with Options.Replica.Lease")
-	default:
-		e.Add(checkup.OK, "lease", found, "")
-	}
-	all, owned := 0, 0
-	free := maps.Clone(e.shards)
-	for _, n := range e.shards {
-		all += n
-	}
-	for _, h := range e.holds {
-		if live[h.Fence] {
-			owned++
-			free[h.Topic]--
-		}
-	}
-	if owned >= all {
-		e.Add(checkup.OK, "shards", fmt.Sprintf("all %d have an owner", all), "")
-		return
-	}
-	maps.DeleteFunc(free, func(_ string, n int) bool { return n <= 0 })
-	names := slices.Sorted(maps.Keys(free))
-	const shown = 5
-	more := ""
-	if len(names) > shown {
-		names, more = names[:shown], " and others"
-	}
-	e.Add(checkup.Warn, "shards", fmt.Sprintf("%d of %d have no owner: %s%s", all-owned, all, strings.Join(names, ", "), more),
-		"start a server that registers these event types; after a crash wait for the lease and 2 s")
-}
-
-// round measures a round of the servers that lead the state: what a write costs, without a write (F5).
-func (e *examination) round(ctx context.Context) {
-	if e.state == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, streamTime)
-	defer cancel()
-	var took []time.Duration
-	for range trips {
-		began := time.Now()
-		if err := e.s.barrier(ctx, e.s.state.stream); err != nil {
-			e.Add(checkup.Fail, "write", err.Error(), "two of the stream's three servers have to be there")
-			return
-		}
-		took = append(took, time.Since(began))
-	}
-	slices.Sort(took)
-	trip, state := took[len(took)/2], checkup.OK
-	if trip*leaseTrips > e.Lease {
-		state = checkup.Warn
-	}
-	e.Add(state, "write", fmt.Sprintf("%v from here, a lease of %v has time for %d", trip.Round(10*time.Microsecond), e.Lease, int(e.Lease/max(trip, 1))),
-		fmt.Sprintf("make Options.Replica.Lease longer than %d writes, or give the nats-servers faster disks and links", leaseTrips))
-}
-
-// clocks compares this machine's with the servers'.
-func (e *examination) clocks(ctx context.Context) {
-	apart := func(whose string, untold func(string, error), ask func() (time.Time, error)) {
-		began := time.Now()
-		there, err := ask()
-		if err != nil {
-			untold("clock", err)
-			return
-		}
-		took := time.Since(began)
-		ahead, state := there.Sub(began.Add(took/2)), checkup.OK
-		if ahead.Abs() > skewWarn+took/2 {
-			state = checkup.Warn
-		}
-		e.Add(state, "clock", fmt.Sprintf("%s is %v ahead of this machine, ±%v", whose, ahead.Round(time.Millisecond), (took/2).Round(100*time.Microsecond)),
-			"set the clocks by NTP: leases are judged by the nats-servers', which have to agree")
-	}
-	if e.state != nil {
-		apart("the leader of "+e.s.state.stream, e.untold, func() (time.Time, error) {
-			info, err := e.s.info(ctx, e.s.state.stream)
-			if err != nil {
-				return time.Time{}, err
-			}
-			return info.TimeStamp, nil
-		})
-	}
-	for _, m := range e.s.o.Monitors {
-		apart(m, e.silent, func() (time.Time, error) {
-			var v struct {
-				Now time.Time `json:"now"`
-			}
-			err := monitor.Get(ctx, m+"/varz", &v)
-			return v.Now, err
-		})
-	}
 }

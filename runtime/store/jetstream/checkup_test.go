@@ -50,12 +50,12 @@ func finds(t *testing.T, r *checkup.Report, state checkup.State, check, found st
 	}
 }
 
-// JS-42: what is as it should be is said so, what a server has made is found, and nothing is written.
+// JS-42: Examine reports healthy parts as such, finds the streams of a server, and writes nothing.
 func TestExamine(t *testing.T) {
 	name := space()
 	o := jetstream.Options{Namespace: name}
 	url := urls(cluster...)
-	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Warn, "streams", "there is no stream "+strings.ToUpper(name)+"_S")
+	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Warn, "streams", "stream "+strings.ToUpper(name)+"_S does not exist")
 	s := open(t, url, o)
 	if _, err := s.OpenLog(t.Context(), "a.b", store.LogOptions{MaxAge: time.Hour}); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestExamine(t *testing.T) {
 	if _, err := s.OpenLog(t.Context(), "endless", store.LogOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Warn, "lease", "0 servers live")
+	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Warn, "lease", "0 live servers")
 	if _, err := s.Join(t.Context(), "one", time.Minute, map[string]string{"a.b": "", "endless": ""}); err != nil {
 		t.Fatal(err)
 	}
@@ -97,17 +97,17 @@ func TestExamine(t *testing.T) {
 	for _, c := range []struct {
 		state        checkup.State
 		check, found string
-	}{{checkup.OK, "server", "cluster c"}, {checkup.OK, "rights", "has what serving needs"}, {checkup.OK, "lease", "1 servers live, 0 leases are over"},
-		{checkup.Warn, "shards", "2 of 2 have no owner: a.b"}, {checkup.Warn, "retention", "the log of endless has no bound"}, {checkup.OK, "generation", "secrets are not sealed"},
-		{checkup.OK, "write", "a lease of 30s has time for"}, {checkup.OK, "clock", "the leader of"}, {checkup.Warn, "durability", "it is not known"}} {
+	}{{checkup.OK, "server", "cluster c"}, {checkup.OK, "rights", "servers need no further rights"}, {checkup.OK, "lease", "1 live servers, 0 expired leases"},
+		{checkup.Warn, "shards", "2 of 2 have no owner: a.b"}, {checkup.Warn, "retention", "the log of endless has no limit"}, {checkup.OK, "generation", "secrets are not sealed"},
+		{checkup.OK, "write", "a lease of 30s has time for"}, {checkup.OK, "clock", "the leader of"}, {checkup.Warn, "durability", "unknown: no server"}} {
 		finds(t, r, c.state, c.check, c.found)
 	}
 	finds(t, examine(t, url, o, jetstream.Checkup{Lease: time.Hour}), checkup.Warn, "lease", "has")
 
-	// Somebody puts a stream back while nobody serves, and changes it.
+	// While no server runs, somebody restores a stream and changes it.
 	s.Close()
 	putBack(t, url, strings.ToUpper(name)+"_L_a~b", 0)
-	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Fail, "stream", "was made again or restored")
+	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Fail, "stream", "was recreated or restored")
 	stream, err := j.Stream(t.Context(), strings.ToUpper(name)+"_L_a~b")
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestExamine(t *testing.T) {
 	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Fail, "stream", "is on 1 servers, not on 3")
 }
 
-// JS-42: streams are looked at when nobody serves, too: those of logs that had entries, and what lies beside the state.
+// JS-42: streams are examined even if no server runs, those of logs with entries and those next to the state.
 func TestExamineStreams(t *testing.T) {
 	o := jetstream.Options{Namespace: space(), Single: true, Poll: time.Hour}
 	url := alone.ClientURL()
@@ -146,13 +146,13 @@ func TestExamineStreams(t *testing.T) {
 		if err := j.DeleteStream(t.Context(), gone); err != nil {
 			t.Fatal(err)
 		}
-		finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Fail, "stream", "there is no stream "+gone)
+		finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Fail, "stream", "stream "+gone)
 	}
 	o.Key = []byte("0123456789abcdef")
-	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Fail, "key", "the store was made without a key")
+	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Fail, "key", "the store was created without a key")
 }
 
-// JS-42: an account that has no JetStream has no streams of which anything could be said.
+// JS-42: an account without JetStream has no streams to report.
 func TestExamineNoJetStream(t *testing.T) {
 	o := options(t.TempDir())
 	account := server.NewAccount("other")
@@ -161,12 +161,12 @@ func TestExamineNoJetStream(t *testing.T) {
 	defer stop(x)
 	r := examine(t, x.ClientURL(), jetstream.Options{Single: true, Connect: []nats.Option{nats.UserInfo("u", "p")}}, jetstream.Checkup{})
 	finds(t, r, checkup.Fail, "account", "")
-	if l, ok := line(r, "streams", "there is no stream"); ok {
+	if l, ok := line(r, "streams", "does not exist"); ok {
 		t.Error(l)
 	}
 }
 
-// JS-43: whether the servers have on disk what they acknowledge, their monitoring says: to doctor, and to Open.
+// JS-43: the servers' monitoring tells doctor and Open whether they sync to disk before they acknowledge.
 func TestExamineDurability(t *testing.T) {
 	for always, want := range map[bool]checkup.State{true: checkup.OK, false: checkup.Fail} {
 		o := options(t.TempDir())
@@ -183,16 +183,16 @@ func TestExamineDurability(t *testing.T) {
 		gone.Monitors = append(slices.Clone(gone.Monitors), "http://127.0.0.1:1")
 		opensDurable(t, s.ClientURL(), gone, false, "http://127.0.0.1:1")
 	}
-	opensDurable(t, urls(cluster...), jetstream.Options{Namespace: space()}, false, "names none")
+	opensDurable(t, urls(cluster...), jetstream.Options{Namespace: space()}, false, "Options.Monitors is empty")
 }
 
-// opensDurable opens a store, which warns of a server by name unless it is well, and is refused where RequireSync says so.
+// opensDurable opens a store, which warns about a server by name unless it is well, and fails if RequireSync is set.
 func opensDurable(t *testing.T, url string, o jetstream.Options, well bool, named string) {
 	t.Helper()
 	var said bytes.Buffer
 	o.Logger = slog.New(slog.NewTextHandler(&said, nil))
 	open(t, url, o)
-	if warned := strings.Contains(said.String(), "a loss of power may lose"); warned == well || !well && !strings.Contains(said.String(), named) {
+	if warned := strings.Contains(said.String(), "a power failure may lose"); warned == well || !well && !strings.Contains(said.String(), named) {
 		t.Errorf("well %v, said is %s", well, &said)
 	}
 	o.RequireSync = true
@@ -205,7 +205,7 @@ func opensDurable(t *testing.T, url string, o jetstream.Options, well bool, name
 	}
 }
 
-// JS-34, JS-42: a right that is missing is named.
+// JS-34, JS-42: a missing right is named.
 func TestExamineRights(t *testing.T) {
 	o := options(t.TempDir())
 	o.Users = []*server.User{{Username: "all", Password: "p"}, {Username: "u", Password: "p", Permissions: &server.Permissions{

@@ -11,22 +11,23 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
-// A cursor is the body of what a client has committed. Bodies of webhooks up to Taken are the application's (JS-32).
+// A cursor is the stored form of a client's cursor. The application has processed the bodies of webhooks up to Taken
+// (JS-32).
 type cursor struct {
 	Saved clientstore.Saved
 	Taken uint64
 }
 
-// A received is the body of a webhook body.
+// A received is the stored form of a webhook's body.
 type received struct{ EventID, Body []byte }
 
-// A callback is the body of a callback; its secrets lie beside it.
+// A callback is the stored form of a client's callback. The secrets are sealed and kept outside Callback.
 type callback struct {
 	Callback clientstore.Callback
 	Secrets  []byte
 }
 
-// Subjects of a client's key.
+// clientAt returns the prefix of the subjects of a client's key.
 func clientAt(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:16]) + "."
@@ -41,7 +42,7 @@ func receivedAt(key, id string) string {
 	return clientAt(key) + "r." + hex.EncodeToString(sum[:16])
 }
 
-// kept is the stream of what clients keep, which is made when it is first used.
+// kept returns the stream of client state. The first call creates it.
 func (s *Store) kept(ctx context.Context) (*records, error) {
 	unlock, err := s.locks.Lock(ctx, "client")
 	if err != nil {
@@ -58,7 +59,7 @@ func (s *Store) kept(ctx context.Context) (*records, error) {
 	return s.client.Load(), nil
 }
 
-// keep is change of one key of what clients keep.
+// keep changes records of client state under one key.
 func (s *Store) keep(ctx context.Context, key string, subjects []string, step func(*reading) ([]write, error)) (first uint64, err error) {
 	err = s.one(ctx, "key "+key, func(ctx context.Context) error {
 		c, err := s.kept(ctx)
@@ -71,7 +72,7 @@ func (s *Store) keep(ctx context.Context, key string, subjects []string, step fu
 	return first, err
 }
 
-// keptAt reads one record of what clients keep into v; false where there is none.
+// keptAt reads one record of client state into v. It returns false if the record does not exist.
 func (s *Store) keptAt(ctx context.Context, subject string, v any) (bool, error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -182,14 +183,14 @@ func (s *Store) Received(ctx context.Context, key string, after uint64, limit in
 	return bodies, nil
 }
 
-// TakeReceived implements [clientstore.ReceivedStore]: the cursor's message says up to where bodies were taken. They are not
-// shown again, and deleted after it.
+// TakeReceived implements [clientstore.ReceivedStore]. The cursor's message records up to which sequence bodies were
+// taken. These bodies are never returned afterwards, and TakeReceived deletes them last.
 func (s *Store) TakeReceived(ctx context.Context, key string, upTo uint64, saved clientstore.Saved) error {
 	c, err := s.kept(ctx)
 	if err != nil {
 		return err
 	}
-	last, err := c.prove(ctx) // what comes later lies above
+	last, err := c.prove(ctx) // later bodies have greater sequences
 	if err != nil {
 		return s.because(err)
 	}

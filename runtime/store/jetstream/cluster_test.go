@@ -12,11 +12,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
 )
 
-// What servers owe as replicas of a cluster, on three servers of NATS. Of the processes every second one is not told of
-// what is republished, and looks often (REP-2).
+// The cluster suite on three nats-servers. Every second process gets no republished messages, and looks often
+// (REP-2).
 func TestCluster(t *testing.T) {
 	clustertest.Run(t, clustertest.Engine{
-		Lease: 6 * time.Second, // joining takes several rounds of the servers
+		Lease: 6 * time.Second, // joining takes several round trips
 		New: func(t *testing.T) clustertest.Store {
 			o := jetstream.Options{Namespace: space()}
 			opened := 0

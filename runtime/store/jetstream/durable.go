@@ -10,7 +10,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream/internal/monitor"
 )
 
-// durable says what is not known, or wrong, of how the servers write to their disks what they acknowledge (JS-43).
+// durable checks that the servers write messages to disk before they acknowledge them. It warns about the servers
+// that do not or are unknown; with RequireSync it returns an error (JS-43).
 func (s *Store) durable(ctx context.Context) error {
 	said := make([]string, len(s.o.Monitors))
 	var wg sync.WaitGroup
@@ -18,7 +19,7 @@ func (s *Store) durable(ctx context.Context) error {
 		wg.Go(func() {
 			wrong, err := syncs(ctx, m)
 			if said[i] = wrong; err != nil {
-				said[i] = fmt.Sprintf("it is not known of %s: %v", m, err)
+				said[i] = fmt.Sprintf("unknown for %s: %v", m, err)
 			}
 		})
 	}
@@ -30,20 +31,20 @@ func (s *Store) durable(ctx context.Context) error {
 		}
 	}
 	if len(said) == 0 {
-		wrong = []string{"it is not known of any: Options.Monitors names none"}
+		wrong = []string{"unknown: Options.Monitors is empty"}
 	}
 	switch {
 	case len(wrong) == 0:
 	case s.o.RequireSync:
-		return fmt.Errorf("%w: whether the disks have what servers acknowledge: %s", ErrServer, strings.Join(wrong, "; "))
-	case len(said) > 0 || !s.o.Single: // of one disk Open has warned
-		s.log.Warn("jetstream: a loss of power may lose what servers have acknowledged, unless each has sync_interval: always", "servers", strings.Join(wrong, "; "))
+		return fmt.Errorf("%w: servers may acknowledge messages before they are on disk: %s", ErrServer, strings.Join(wrong, "; "))
+	case len(said) > 0 || !s.o.Single: // for a single server Open has already warned
+		s.log.Warn("jetstream: a power failure may lose acknowledged messages, unless each server has sync_interval: always", "servers", strings.Join(wrong, "; "))
 	}
 	return nil
 }
 
-// syncs asks the monitoring of a server how it writes to disk what it acknowledges. wrong says what is; "" where it writes
-// before it acknowledges.
+// syncs asks the monitoring of a server how it writes to disk. wrong describes the fault; it is empty if the server
+// syncs each message before it acknowledges it.
 func syncs(ctx context.Context, at string) (wrong string, err error) {
 	var v struct {
 		Config struct {
@@ -57,7 +58,7 @@ func syncs(ctx context.Context, at string) (wrong string, err error) {
 	case err != nil:
 		return "", err
 	case v.Disabled:
-		return at + " has no JetStream", nil
+		return at + " has JetStream disabled", nil
 	case !v.Config.Always:
 		return fmt.Sprintf("%s writes to disk every %v", at, v.Config.Interval), nil
 	}

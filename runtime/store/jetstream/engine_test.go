@@ -12,9 +12,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/storetest"
 )
 
-// The suite of stores that processes share, by two openers at different servers: as it is, with the first answer of each
-// write lost, and where nothing that is republished comes. Its claims and topics prove JS-21, its revisions and marks JS-24
-// and JS-26, its quotas JS-27, its states and schemas JS-31.
+// The suite of shared stores, with two openers at different servers: plain, with the first answer of each write lost,
+// and without republished messages. Its claims and topics test JS-21, its revisions and marks JS-24 and JS-26, its
+// quotas JS-27, its states and schemas JS-31.
 func TestShared(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -42,7 +42,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// What one opener alone owes, on the cluster.
+// The suite of a store with one opener, on the cluster.
 func TestSubscriptions(t *testing.T) {
 	storetest.TestSubscriptions(t, func(t *testing.T) store.SubscriptionStore { return replicated(t) })
 }
@@ -51,8 +51,8 @@ func TestAttempts(t *testing.T) {
 	enginetest.TestAttempts(t, func(t *testing.T) enginetest.Attempts { return replicated(t) })
 }
 
-// What is claimed by one process is no other's, for ten minutes by the time of the claim (JS-30). It is on one server: it
-// claims 10,000.
+// An action claimed by one process is not claimed by another, for ten minutes after the claim (JS-30). It runs on one
+// server, because it claims 10,000 actions.
 func TestActions(t *testing.T) {
 	enginetest.TestActions(t, func(t *testing.T) engine.Actions { return single(t) },
 		func(_ *testing.T, s engine.Actions, by time.Duration) { s.(*jetstream.Store).Age(by) })

@@ -14,10 +14,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// form is the first byte of an entry's message.
+// form is the first byte of an entry's message, the version of its format.
 const form = 1
 
-// A stored is an entry as it lies in a stream.
+// A stored is an entry with its message's metadata.
 type stored struct {
 	store.Entry
 	call  uint64    // random, of the call that appended it
@@ -26,8 +26,9 @@ type stored struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encode makes an entry's message: its form, the call, six texts with their lengths, and a checksum, for the server
-// does not notice every byte that has changed on a disk. Texts that may be absent have a length above by one.
+// encode encodes an entry's message: form, call, six strings with their lengths, and a checksum. The checksum is
+// necessary because the server does not detect every byte that was changed on its disk. Optional strings have their
+// length plus one, and 0 if absent.
 func encode(e *store.Entry, call uint64) []byte {
 	b := make([]byte, 0, 64+len(e.EventID)+len(e.Data)+len(e.Meta)+len(e.Cursor))
 	b = binary.BigEndian.AppendUint64(append(b, form), call)
@@ -49,9 +50,9 @@ func encode(e *store.Entry, call uint64) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-var errForm = errors.New("it is not what was written")
+var errForm = errors.New("invalid format or checksum")
 
-// decode is what encode was given, without position and stamp. It keeps parts of b.
+// decode is the inverse of encode; it does not set position and stamp. The entry keeps parts of b.
 func decode(b []byte) (e stored, err error) {
 	if len(b) < 13 || crc32.Checksum(b[:len(b)-4], castagnoli) != binary.BigEndian.Uint32(b[len(b)-4:]) {
 		return e, errForm
@@ -98,7 +99,8 @@ func decode(b []byte) (e stored, err error) {
 	return e, nil
 }
 
-// subjectID is the last token of an entry's subject: entries that AppendOnce takes for one have one.
+// subjectID returns the last token of an entry's subject. Entries that AppendOnce treats as equal have the same
+// token.
 func subjectID(e *store.Entry) string {
 	h := sha256.New()
 	h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(e.EventID))))
@@ -109,8 +111,8 @@ func subjectID(e *store.Entry) string {
 
 var plain = regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*$`)
 
-// logToken stands for a log's name in subjects and streams' names. Names that differ by case alone would be one
-// directory on some disks.
+// logToken returns a token for a log's name, for subjects and stream names. Names with upper-case letters are hashed:
+// names that differ only by case would share a directory on some file systems.
 func logToken(name string) string {
 	if len(name) <= 128 && plain.MatchString(name) {
 		b := []byte(name)

@@ -7,30 +7,30 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// The natures of failures that an operator acts upon.
+// Errors that an operator can act upon. Errors of this package match them with [errors.Is].
 var (
-	// ErrConfig says that an option is wrong.
+	// ErrConfig reports an invalid option.
 	ErrConfig = errors.New("jetstream: bad configuration")
-	// ErrUnreachable says that no server answers, that JetStream is not enabled for the account, or that a stream
+	// ErrUnreachable reports that no server answers, that JetStream is not enabled for the account, or that a stream
 	// has no leader.
 	ErrUnreachable = errors.New("jetstream: no answer")
-	// ErrRights says that the user lacks a right, which it names.
+	// ErrRights reports that the user lacks a permission, which the message names.
 	ErrRights = errors.New("jetstream: the user lacks a right")
-	// ErrServer says that the server is too old.
+	// ErrServer reports that the server is too old or its settings are unsuitable.
 	ErrServer = errors.New("jetstream: unsupported server or settings")
-	// ErrReplicas says that a stream is on another number of servers than it has to be.
+	// ErrReplicas reports that a stream has the wrong number of replicas.
 	ErrReplicas = errors.New("jetstream: wrong number of replicas")
-	// ErrForeign says that a stream of our name is another program's, or was changed by hand.
+	// ErrForeign reports that a stream with the expected name belongs to another program or was changed by hand.
 	ErrForeign = errors.New("jetstream: stream is another program's, or was changed")
-	// ErrVersion says that a newer release, or a build before the first one, made the stream.
+	// ErrVersion reports that a newer release, or a build before the first release, created the stream.
 	ErrVersion = errors.New("jetstream: the version of the stream is not supported")
-	// ErrKey says that the key is missing, wrong, or of a bad length.
+	// ErrKey reports that the key is missing, wrong, or of an invalid length.
 	ErrKey = errors.New("jetstream: encryption key does not fit")
-	// ErrCorrupt says that something in a stream is not what was written.
+	// ErrCorrupt reports that data in a stream are damaged.
 	ErrCorrupt = errors.New("jetstream: damaged data")
 )
 
-// deniedSubject is the subject that a server refused to take a publish on, or with subscribe, to let subscribe to.
+// deniedSubject returns the subject for which a server denied a publish or, if subscribe is set, a subscription.
 func deniedSubject(err error, subscribe bool) (string, bool) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return "", false

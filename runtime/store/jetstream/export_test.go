@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Age makes everything in the store older: what was stamped until now, and what the open logs know of it.
+// Age makes everything in the store older: past stamps, and the state of the open logs.
 func (s *Store) Age(by time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,7 +35,7 @@ func (s *Store) Age(by time.Duration) {
 	}
 }
 
-// Slow has every change wait between what it has read and its writes.
+// Slow makes every change wait between its reads and its writes.
 func (s *Store) Slow(d time.Duration) { s.slow = func() { time.Sleep(d) } }
 
 // Lose loses the first answer to each write: of logs, of records, and of every batch.
@@ -55,42 +55,42 @@ func (s *Store) Lose() {
 	}
 }
 
-// Behind has every second direct read answered by a server that has nothing yet.
+// Behind makes every second direct read return nothing, as from a server that lags.
 func (s *Store) Behind() {
 	var n atomic.Int64
 	s.behind = func() bool { return n.Add(1)%2 == 0 }
 }
 
-// WatchLife looks at the state at once.
+// WatchLife looks at the state now.
 func (s *Store) WatchLife() { s.watchLife() }
 
-// Hear takes what a leader says is the time, and returns by how much it is ahead.
+// Hear passes a leader's time to the clock, and returns how far it is ahead.
 func (s *Store) Hear(t time.Time) time.Duration { return s.clock.hear(t) }
 
-// Namespace is the store's.
+// Namespace returns the store's namespace.
 func (s *Store) Namespace() string { return s.o.Namespace }
 
-// Deafen closes what republished entries come by.
+// Deafen closes the connection for republished entries.
 func (s *Store) Deafen() { s.tail.Close() }
 
-// Decodes reads a message.
+// Decodes decodes a message.
 func Decodes(b []byte) error {
 	_, err := decode(b)
 	return err
 }
 
-// StateStream is the stream of a namespace's state, and Marks the subjects of how far a log was offered to shards.
+// StateStream returns the stream of a namespace's state, and Marks the subjects of a log's marks in all shards.
 func StateStream(namespace string) string { return strings.ToUpper(namespace) + "_S" }
 
 func Marks(namespace, log string) string { return namespace + ".s." + markAt(anyShard, log) }
 
-// LifeSubject is where the life of a namespace's state lies.
+// LifeSubject returns the subject of the life of a namespace's state.
 func LifeSubject(namespace string) string { return namespace + ".s." + lifeSubject }
 
-// ProofSubject is where a process that is not there would prove.
+// ProofSubject returns the subject for proofs of an imaginary process.
 func ProofSubject(namespace string) string { return namespace + ".s." + proofs + "none" }
 
-// Testify has every open log looked at, and what was seen written down.
+// Testify makes every open log look, and stores the witnesses.
 func (s *Store) Testify(ctx context.Context) error {
 	s.mu.Lock()
 	logs := slices.Collect(maps.Values(s.logs))
@@ -106,16 +106,16 @@ func (s *Store) Testify(ctx context.Context) error {
 	return nil
 }
 
-// Between has every change call f between what it has read and its writes.
+// Between makes every change call f between its reads and its writes.
 func (s *Store) Between(f func()) { s.slow = f }
 
-// Connected tells whether what is written has a connection.
+// Connected reports whether the connection for writes is connected.
 func (s *Store) Connected() bool { return s.write.IsConnected() }
 
-// Leads and Ruled judge who has answered the question for a stream.
+// Leads and Ruled judge which server has answered a request for a stream's information.
 var Leads, Ruled = leads, ruled
 
-// Absent has the next question for each stream answered by a server that says that it has none of that name.
+// Absent makes a server deny, once per stream, that it has the stream.
 func (s *Store) Absent() {
 	said := map[string]bool{}
 	var mu sync.Mutex

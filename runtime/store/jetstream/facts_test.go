@@ -20,7 +20,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// raw is a connection and JetStream without this package.
+// raw connects to JetStream without this package.
 func raw(t *testing.T, url string) (*nats.Conn, natsjs.JetStream) {
 	t.Helper()
 	c, err := nats.Connect(url)
@@ -35,8 +35,8 @@ func raw(t *testing.T, url string) (*nats.Conn, natsjs.JetStream) {
 	return c, js
 }
 
-// ask returns the answer's sequence, and the code of its error. Servers learn of a new stream one after the other, so it
-// repeats a request that no server answers.
+// ask returns the sequence of the answer, and the code of its error. Servers learn of a new stream one after the
+// other, so it repeats a request that no server answers.
 func ask(t *testing.T, c *nats.Conn, m *nats.Msg) (sequence uint64, code int, text string) {
 	var r *nats.Msg
 	var err error
@@ -67,7 +67,7 @@ func expecting(subject string, last int) *nats.Msg {
 	return m
 }
 
-// batch sends messages as one atomic batch and returns what its last is answered.
+// batch sends messages as one atomic batch and returns the answer to the last one.
 func batch(t *testing.T, c *nats.Conn, messages ...*nats.Msg) (sequence uint64, code int, text string) {
 	t.Helper()
 	id := nats.NewInbox()
@@ -85,7 +85,7 @@ func batch(t *testing.T, c *nats.Conn, messages ...*nats.Msg) (sequence uint64, 
 	return 0, 0, ""
 }
 
-// direct asks any server for messages and returns their subjects, and the status that ends them.
+// direct requests messages from any server and returns their subjects, and the status after the last.
 func direct(t *testing.T, c *nats.Conn, stream string, by map[string]any) (subjects []string, status string) {
 	t.Helper()
 	inbox := c.NewInbox()
@@ -113,8 +113,8 @@ func direct(t *testing.T, c *nats.Conn, stream string, by map[string]any) (subje
 	}
 }
 
-// What the package rests on. It falls with them. How long writes stand still when a server ends is tried with processes,
-// by TestPauses of the campaign.
+// The package relies on these facts, and fails without them. TestPauses of the campaign measures with processes how
+// long writes stall when a server ends.
 func TestServerFacts(t *testing.T) {
 	c, js := raw(t, urls(cluster...))
 	stream := func(t *testing.T, config natsjs.StreamConfig) natsjs.Stream {
@@ -187,10 +187,10 @@ func TestServerFacts(t *testing.T) {
 			fails    bool
 		}{
 			{[]*nats.Msg{on("touch", 1, "hold"), on("a", 0, ""), on("b", 0, "")}, 4, false},
-			{[]*nats.Msg{on("touch", 1, "hold"), on("a", 3, ""), on("b", 7, "")}, 0, true}, // of the last one alone
+			{[]*nats.Msg{on("touch", 1, "hold"), on("a", 3, ""), on("b", 7, "")}, 0, true}, // the sequence of the last message
 			{[]*nats.Msg{on("touch", 9, "hold"), on("a", 3, ""), on("b", 4, "")}, 0, true},
-			{[]*nats.Msg{on("c", 0, ""), on("d", 5, "c")}, 0, true},                         // what the batch itself writes cannot be expected
-			{[]*nats.Msg{on("touch", 1, "hold"), on("a", 3, ""), on("b", 4, "")}, 7, false}, // nothing was left
+			{[]*nats.Msg{on("c", 0, ""), on("d", 5, "c")}, 0, true},                         // a batch cannot expect a sequence that it writes itself
+			{[]*nats.Msg{on("touch", 1, "hold"), on("a", 3, ""), on("b", 4, "")}, 7, false}, // no batch left anything
 		} {
 			last, code, text := batch(t, c, tc.messages...)
 			if last != tc.last || code != 0 != tc.fails {
@@ -225,7 +225,7 @@ func TestServerFacts(t *testing.T) {
 			}
 		}
 		name := s.CachedInfo().Config.Name
-		eventually(t, "a server that has all of them refuses", func() bool { // one that is behind may know fewer
+		eventually(t, "a server that has all of them refuses", func() bool { // a server that lags may know fewer
 			found, status := direct(t, c, name, map[string]any{"multi_last": []string{subject(s, "x.*")}, "batch": 10})
 			return len(found) == 0 && strings.HasPrefix(status, "413")
 		})
@@ -258,7 +258,7 @@ func TestServerFacts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "a publish on the old subject is refused at once", func() bool { // a server may not have heard yet, and nobody answers
+		eventually(t, "a publish on the old subject is refused at once", func() bool { // a server may not have heard of the change, and none answers
 			m, err := c.RequestMsg(expecting(old, 1), time.Second)
 			if err == nil {
 				t.Fatalf("on the old subject: %s", m.Data)
@@ -286,7 +286,7 @@ func TestServerFacts(t *testing.T) {
 	})
 }
 
-// heap is what this process has in use, after a collection.
+// heap returns the size of this process's heap after a collection.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -294,8 +294,9 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// What OpenLog warns of and docs/jetstream.md has the sizes of (JS-10): a server keeps each subject, and so each entry, in
-// memory, and a stream on three servers takes memory and time of each. No test beside it may be parallel: it reads the heap.
+// The sizes that OpenLog warns about and docs/jetstream.md lists (JS-10): a server keeps each subject, and so each
+// entry, in memory, and a stream on three servers takes memory and time of each. No parallel test may run at the same
+// time, because this one reads the heap.
 func TestServerSizes(t *testing.T) {
 	t.Run("about 180 bytes a subject", func(t *testing.T) {
 		o := options(t.TempDir())
@@ -306,7 +307,7 @@ func TestServerSizes(t *testing.T) {
 			t.Fatal(err)
 		}
 		const n = 20_000
-		id := func(i int) string { // as an entry has it
+		id := func(i int) string { // as in an entry
 			sum := sha256.Sum256([]byte(fmt.Sprint(i)))
 			return "sizes.log.0123456789abcdef." + hex.EncodeToString(sum[:16])
 		}
@@ -325,7 +326,7 @@ func TestServerSizes(t *testing.T) {
 				}
 			}
 		}
-		fill(0, 1000) // what the connections and the stream take is there
+		fill(0, 1000) // allocates the memory of the connections and the stream
 		before := heap()
 		fill(1000, 1000+n)
 		least, most := int64(90), int64(270)

@@ -21,16 +21,17 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
 )
 
-// A wire is where connections are made that may break.
+// A wire creates connections that can break.
 type wire struct {
 	mu    sync.Mutex
-	sent  []byte // all that was sent
-	got   int    // how many bytes came
-	until string // the next write that holds it is the last one of its connection; "" for none
+	sent  []byte // everything that was sent
+	got   int    // number of received bytes
+	until string // the next write that contains it is the last one of its connection; "" for none
 	broke int
 }
 
@@ -54,7 +55,7 @@ type wired struct {
 	over atomic.Bool
 }
 
-// Read brings nothing after the last write: its answer is lost even where the server is quicker.
+// Read returns nothing after the last write, so that the answer is lost even if the server is fast.
 func (c *wired) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.w.mu.Lock()
@@ -77,7 +78,7 @@ func (c *wired) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	if last {
 		c.w.until, c.w.broke = "", c.w.broke+1
-		c.Conn.(*net.TCPConn).CloseWrite() // the server reads what was sent
+		c.Conn.(*net.TCPConn).CloseWrite() // the server reads everything that was sent
 		c.Conn.Close()
 	}
 	return n, err
@@ -89,7 +90,7 @@ func (w *wire) received() int {
 	return w.got
 }
 
-// publishes are the frames that were sent on subjects that begin so.
+// publishes returns the sent frames for subjects with a prefix.
 func (w *wire) publishes(subject string) (frames [][]byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,7 +109,7 @@ func (w *wire) publishes(subject string) (frames [][]byte) {
 	}
 }
 
-// An append whose answer was lost is told from a new one: it stands once, is fresh, and its place is known (JS-6).
+// After a lost answer, an append is recognized: it exists once, is fresh, and its position is known (JS-6).
 func TestLostAnswer(t *testing.T) {
 	var w wire
 	o := jetstream.Options{Namespace: space(), Single: true, Connect: []nats.Option{nats.SetCustomDialer(&w)}}
@@ -117,7 +118,7 @@ func TestLostAnswer(t *testing.T) {
 	w.breakAt("HPUB " + o.Namespace + ".l.")
 	check.Once(t, l, check.Entry("x"), 0, 2, true)
 	w.breakAt("HPUB " + o.Namespace + ".l.")
-	p, err := l.Append(t.Context(), check.Entry("x")) // which may repeat an id
+	p, err := l.Append(t.Context(), check.Entry("x")) // Append may repeat an id
 	if p != 3 || err != nil {
 		t.Fatalf("Append = %d, %v", p, err)
 	}
@@ -128,7 +129,7 @@ func TestLostAnswer(t *testing.T) {
 	check.Equal(t, len(check.Read(t, l, 0, 10).Entries), 3)
 }
 
-// Copies of publishes that come late are refused, those of Append too (JS-2).
+// Copies of publishes that arrive late are refused, including those of Append (JS-2).
 func TestLateCopies(t *testing.T) {
 	var w wire
 	o := jetstream.Options{Namespace: space(), Single: true, Connect: []nats.Option{nats.SetCustomDialer(&w)}}
@@ -137,7 +138,7 @@ func TestLateCopies(t *testing.T) {
 	check.Once(t, l, check.Entry("x"), 0, 3, true)
 	check.Must(l.Append(t.Context(), check.Entry("x")))(t)
 	frames := w.publishes(o.Namespace + ".l.")
-	if len(frames) != 5 { // the last one once without and once with what stands
+	if len(frames) != 5 { // the last one once without and once with the existing sequence
 		t.Fatalf("%d publishes", len(frames))
 	}
 	c := check.Must(net.Dial("tcp", strings.TrimPrefix(alone.ClientURL(), "nats://")))(t)
@@ -160,7 +161,7 @@ func TestLateCopies(t *testing.T) {
 	}
 }
 
-// What is larger than the servers take is refused before anything is sent (JS-15).
+// An entry larger than the servers accept is refused before anything is sent (JS-15).
 func TestTooLarge(t *testing.T) {
 	l := check.OpenLog(t, single(t), "log", bounded)
 	e := check.With(check.Entry("large"), `"`+strings.Repeat("x", 8<<20)+`"`)
@@ -170,7 +171,7 @@ func TestTooLarge(t *testing.T) {
 	check.Add(t, l, 1)
 }
 
-// Open warns of servers that take less than the payload of a webhook (JS-15).
+// Open warns about servers that accept less than the payload of a webhook (JS-15).
 func TestSmallPayload(t *testing.T) {
 	for most, warns := range map[int32]bool{256 << 10: true, 512 << 10: false} {
 		o := options(t.TempDir())
@@ -185,7 +186,7 @@ func TestSmallPayload(t *testing.T) {
 	}
 }
 
-// Open and OpenLog say what is wrong by its nature (JS-42).
+// Errors of Open and OpenLog match the exported errors (JS-42).
 func TestOpenRefuses(t *testing.T) {
 	plain := start(&server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true})
 	defer stop(plain)
@@ -209,7 +210,7 @@ func TestOpenRefuses(t *testing.T) {
 		"a wrong password, which is hidden": {strings.Replace(guarded(t).ClientURL(), "nats://", "nats://worker:not-the-password@", 1), jetstream.Options{Single: true}, jetstream.ErrRights},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // an answer may still come
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // an answer may still arrive
 			defer cancel()
 			s, err := jetstream.Open(ctx, tc.url, quiet(tc.o))
 			if !errors.Is(err, tc.want) {
@@ -224,7 +225,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// guarded is a server whose user worker may do all but append to the log closed, and make streams of none.
+// guarded starts a server whose user worker may not append to the log closed, nor create the stream of none.
 func guarded(t *testing.T) *server.Server {
 	t.Helper()
 	o := options(t.TempDir())
@@ -238,7 +239,7 @@ func guarded(t *testing.T) *server.Server {
 	return s
 }
 
-// A right that is missing is named at once (JS-34).
+// A missing right is named immediately (JS-34).
 func TestRights(t *testing.T) {
 	s := guarded(t)
 	as := func(user string) *jetstream.Store {
@@ -261,8 +262,51 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// A right to subscribe that is missing is named too: without one no answer comes, without the other nothing that others
-// append, and nobody would know why (JS-34).
+// A slowWriter takes 300 ms for each write.
+type slowWriter struct{}
+
+func (slowWriter) Write(p []byte) (int, error) {
+	time.Sleep(300 * time.Millisecond)
+	return len(p), nil
+}
+
+// A batch names the missing right, although the connection's error handler, which writes the log, lags behind the
+// answers (JS-34).
+func TestRightsOfBatches(t *testing.T) {
+	o := options(t.TempDir())
+	o.Users = []*server.User{
+		{Username: "all", Password: "secret"},
+		{Username: "worker", Password: "secret", Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Deny: []string{"g.l.closed.>", "g.s.o.*.*.r.*"}}}},
+	}
+	x := start(o)
+	t.Cleanup(func() { stop(x) })
+	as := func(user string, log io.Writer) *jetstream.Store {
+		return open(t, x.ClientURL(), jetstream.Options{Namespace: "g", Single: true, Logger: slog.New(slog.NewTextHandler(log, nil)),
+			Connect: []nats.Option{nats.UserInfo(user, "secret")}})
+	}
+	check.OpenLog(t, as("all", io.Discard), "closed", bounded)
+	for denied, batch := range map[string]func(*jetstream.Store) error{
+		"g.l.closed.": func(s *jetstream.Store) error {
+			_, err := s.AppendGroup(t.Context(), "closed", []store.Outgoing{{Entry: check.Entry("1")}, {Entry: check.Entry("2")}})
+			return err
+		},
+		"g.s.o.": func(s *jetstream.Store) error {
+			_, err := s.PutSubscription(t.Context(), inShard("sub_1", 0))
+			return err
+		},
+	} {
+		t.Run(denied, func(t *testing.T) {
+			t.Parallel()
+			if err := batch(as("worker", slowWriter{})); !errors.Is(err, jetstream.ErrRights) || !strings.Contains(err.Error(), denied) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A missing right to subscribe is also named: without the first, no answers arrive, and without the second, no
+// entries of other processes, and the reason would be invisible (JS-34).
 func TestRightsToSubscribe(t *testing.T) {
 	o := options(t.TempDir())
 	for user, denied := range map[string]string{"tail": "g.t.>", "inbox": "_INBOX.>"} {
@@ -285,8 +329,7 @@ func TestRightsToSubscribe(t *testing.T) {
 	}
 }
 
-// A stream of another program that takes our subjects under a name of its own is named as what stands in the way, by
-// Open and by OpenLog (JS-42).
+// Open and OpenLog name a stream of another program that takes our subjects under a different name (JS-42).
 func TestForeignSubjects(t *testing.T) {
 	_, js := raw(t, alone.ClientURL())
 	for _, tc := range []struct {
@@ -312,7 +355,7 @@ func TestForeignSubjects(t *testing.T) {
 	}
 }
 
-// A byte that has changed on a disk is an error, never another entry (JS-1).
+// A byte that has changed on a disk gives an error, never another entry (JS-1).
 func TestDamaged(t *testing.T) {
 	o := jetstream.Options{Namespace: space(), Single: true}
 	l := check.OpenLog(t, open(t, alone.ClientURL(), o), "log", bounded)
@@ -339,7 +382,7 @@ func TestDamaged(t *testing.T) {
 	}
 	b := bytes.Clone(m.Data)
 	b[len(b)/2] ^= 1
-	if _, err := c.Request(m.Subject, b, 5*time.Second); err != nil { // as another program puts it there
+	if _, err := c.Request(m.Subject, b, 5*time.Second); err != nil { // as another program would write it
 		t.Fatal(err)
 	}
 	again := check.OpenLog(t, open(t, alone.ClientURL(), o), "log", bounded)

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// soon is how long an append waits for its entry to be republished before it is read.
+	// soon is how long an append waits for its entry to be republished before it reads the entry.
 	soon = 5 * time.Millisecond
-	// between is the least time between two looks at one log.
+	// between is the minimum time between two looks at one log.
 	between = 100 * time.Millisecond
-	// looks is how many logs are looked at in a second at most, by themselves.
+	// looks is the maximum number of logs that poll looks at per second.
 	looks = 256
 )
 
-// told takes what the servers republish: ns.t.<log>.<epoch>.
+// told handles an entry that the servers republish on ns.t.<log>.<epoch>.
 func (s *Store) told(m *nats.Msg) {
 	part := strings.Split(m.Subject, ".")
 	if len(part) != 4 {
@@ -40,8 +40,8 @@ func (s *Store) told(m *nats.Msg) {
 		return
 	}
 	e, err := s.fromHeader(l.stream, m)
-	if err != nil { // reading it says so to who asks
-		s.log.Error("jetstream: an entry that was republished cannot be read", "log", l.name, "error", err)
+	if err != nil { // readers get the error when they reach the entry
+		s.log.Error("jetstream: a republished entry cannot be decoded", "log", l.name, "error", err)
 		return
 	}
 	l.noted(e.Position)
@@ -54,7 +54,7 @@ func (s *Store) told(m *nats.Msg) {
 			l.tell([]stored{e})
 		}
 		<-l.turn
-	default: // who has the turn goes on until nothing is left
+	default: // the holder of turn delivers it
 	}
 	if l.behind() {
 		s.mu.Lock()
@@ -65,7 +65,7 @@ func (s *Store) told(m *nats.Msg) {
 	}
 }
 
-// noted notes that the log has an entry at p.
+// noted records that the log has an entry at p.
 func (l *Log) noted(p store.Position) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,8 +78,8 @@ func (l *Log) behind() bool {
 	return l.want > l.head && !l.ended
 }
 
-// tell makes entries that follow the head visible and tells of them in one step: who asks for the bounds sees no less than
-// Appended was told. Who calls it has the turn.
+// tell makes entries that follow the head visible and passes them to Appended in one step, so that Bounds never
+// returns less than Appended has seen. The caller holds turn.
 func (l *Log) tell(entries []stored) {
 	list := make([]store.Entry, len(entries))
 	for i := range entries {
@@ -87,7 +87,7 @@ func (l *Log) tell(entries []stored) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if list[0].Position != l.head+1 { // some were evicted before they could be read
+	if list[0].Position != l.head+1 { // entries in between were evicted unread
 		l.tail.Clear()
 	}
 	l.tail.Add(list...)
@@ -97,7 +97,7 @@ func (l *Log) tell(entries []stored) {
 	}
 }
 
-// reach moves the head. The caller has mu.
+// reach moves the head. The caller holds mu.
 func (l *Log) reach(p store.Position, stamp time.Time) {
 	l.head, l.stamp, l.want = p, stamp, max(l.want, p)
 	if !l.ended {
@@ -106,7 +106,7 @@ func (l *Log) reach(p store.Position, stamp time.Time) {
 	}
 }
 
-// follow reads until everything that is known to stand was told.
+// follow reads entries until all positions that are known to exist were delivered.
 func (l *Log) follow(ctx context.Context) error {
 	for l.behind() {
 		select {
@@ -123,7 +123,7 @@ func (l *Log) follow(ctx context.Context) error {
 	return l.current()
 }
 
-// advance is follow for who has the turn.
+// advance does the work of follow. The caller holds turn.
 func (l *Log) advance(ctx context.Context) error {
 	for {
 		l.mu.Lock()
@@ -140,7 +140,7 @@ func (l *Log) advance(ctx context.Context) error {
 			l.tell(found)
 			continue
 		}
-		l.mu.Lock() // they were evicted before they could be read
+		l.mu.Lock() // the entries were evicted unread
 		l.first = max(l.first, first)
 		l.tail.Clear()
 		l.reach(max(head, first-1), time.Time{})
@@ -148,7 +148,7 @@ func (l *Log) advance(ctx context.Context) error {
 	}
 }
 
-// keepUp is follow for nobody who waits.
+// keepUp calls follow in the background, until it succeeds.
 func (l *Log) keepUp(ctx context.Context) {
 	err := asLong(ctx, func() (bool, error) {
 		err := l.follow(ctx)
@@ -157,7 +157,7 @@ func (l *Log) keepUp(ctx context.Context) {
 	l.note(err)
 }
 
-// note keeps what is wrong for Ping, and says it when it is new.
+// note keeps the result of a look for Ping, and logs an error that follows a success.
 func (l *Log) note(err error) {
 	if l.s.life.Err() != nil || errors.Is(err, engine.ErrNewEpoch) {
 		return
@@ -171,7 +171,7 @@ func (l *Log) note(err error) {
 	}
 }
 
-// await waits until what stands at p was told.
+// await waits until the entry at p was delivered.
 func (l *Log) await(ctx context.Context, p store.Position) error {
 	l.noted(p)
 	t := time.NewTimer(soon)
@@ -199,20 +199,20 @@ func (l *Log) await(ctx context.Context, p store.Position) error {
 	}
 }
 
-// check asks who leads the stream, with a proof or without, whether the log is still the one that was opened, and where it
-// ends. It begins a new epoch where the stream has lost what was told.
+// check asks the leader of the stream, with or without a proof, whether the log still has the epoch with which it was
+// opened, and where it ends. If the stream has lost delivered entries, check begins a new epoch.
 func (l *Log) check(ctx context.Context, proof bool) error {
 	ask := l.s.info
 	if proof {
 		ask = l.s.proven
 	}
 	l.mu.Lock()
-	head, stamp := l.head, l.stamp // before the question: the log may go on while it is answered
+	head, stamp := l.head, l.stamp // read before the request: the log may advance meanwhile
 	l.mu.Unlock()
 	info, err := ask(ctx, l.stream)
 	if code(err) == codeNoStream {
 		l.over()
-		return fmt.Errorf("log %s: %w: stream %s is gone", l.name, engine.ErrNewEpoch, l.stream)
+		return fmt.Errorf("log %s: %w: stream %s does not exist any more", l.name, engine.ErrNewEpoch, l.stream)
 	}
 	if err != nil {
 		return err
@@ -228,7 +228,7 @@ func (l *Log) check(ctx context.Context, proof bool) error {
 		if !proof {
 			return l.check(ctx, true)
 		}
-		l.over() // also where the new one cannot be begun: what is appended would stand below what was told
+		l.over() // even if the new epoch cannot begin: new entries would get positions below the head
 		want := info.Config
 		l.s.renewed(&want, info)
 		if err := l.s.api(ctx, "STREAM.UPDATE."+l.stream, want, nil); err != nil {
@@ -245,7 +245,7 @@ func (l *Log) check(ctx context.Context, proof bool) error {
 	if info.State.Msgs > 0 {
 		l.proven = witness{l.token, store.Position(info.State.LastSeq), info.State.LastTime}
 	}
-	// The options of the last opening hold, whose process that was.
+	// The options of the last opening apply, in whichever process it was.
 	age, err1 := time.ParseDuration(info.Config.Metadata[metaAge])
 	count, err2 := strconv.Atoi(info.Config.Metadata[metaCount])
 	if err1 == nil && err2 == nil && (age != l.options.MaxAge || count != l.options.MaxCount) {
@@ -254,8 +254,8 @@ func (l *Log) check(ctx context.Context, proof bool) error {
 	return nil
 }
 
-// changed refuses limits that are not those of the last opening: somebody has changed the stream since, and it may lose
-// what is retained. Who opens the log sets them again.
+// changed refuses a stream whose limits differ from those of the last opening. Somebody has changed it since, and
+// retained entries may be lost. OpenLog restores the limits.
 func changed(info *jetstream.StreamInfo) error {
 	c, want := &info.Config, info.Config
 	age, err1 := time.ParseDuration(c.Metadata[metaAge])
@@ -269,21 +269,22 @@ func changed(info *jetstream.StreamInfo) error {
 	return nil
 }
 
-// lost tells that the stream is another one, or has not the head that was told, or another one in its place.
+// lost reports whether the stream was replaced, lacks the head that was delivered, or has another entry at the head.
 func lost(info *jetstream.StreamInfo, head store.Position, last, stamp time.Time) bool {
 	was, end := info.Config.Metadata[metaGroup], store.Position(info.State.LastSeq)
 	return was != "" && was != group(info) || end < head || end == head && !stamp.IsZero() && info.State.Msgs > 0 && !last.Equal(stamp)
 }
 
-// lacks tells that the stream has lost what the log, which is over, was told. Of one that is open check tells.
+// lacks reports whether the stream has lost entries that an ended log had delivered. For an open log, check does
+// that.
 func (l *Log) lacks(info *jetstream.StreamInfo) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ended && lost(info, l.head, l.s.clock.stamped(info.State.LastTime), l.stamp)
 }
 
-// look proves that the stream has a quorum, asks who leads it for its head, and reads up to it. A look that began after
-// the call did, of somebody else, is as good.
+// look proves that the stream has a quorum, asks the leader for its head, and reads up to it. It returns early if
+// another call's look began after this call.
 func (l *Log) look(ctx context.Context) error {
 	called := time.Now()
 	select {
@@ -321,7 +322,7 @@ func (l *Log) look(ctx context.Context) error {
 	return err
 }
 
-// lookAlone is look for nobody who waits.
+// lookAlone looks in the background and notes the result for Ping.
 func (l *Log) lookAlone() {
 	if l.current() == nil {
 		l.note(l.look(l.s.life))
@@ -356,7 +357,7 @@ func (l *Log) Seen() time.Time {
 	return l.seen
 }
 
-// poll looks at every log every Poll, one after the other, at most looks of them in a second.
+// poll looks at every log once per Poll, one after the other, at most looks per second.
 func (s *Store) poll() {
 	for s.pause(s.o.Poll) {
 		s.mu.Lock()
@@ -368,7 +369,7 @@ func (s *Store) poll() {
 		for _, l := range logs {
 			l.lookAlone()
 			if err := l.testify(s.life, time.Now()); err != nil {
-				s.log.Debug("jetstream: how far a log has come was not written down", "log", l.name, "error", err)
+				s.log.Debug("jetstream: the witness of a log was not stored", "log", l.name, "error", err)
 			}
 			if !s.pause(time.Second / looks) {
 				return
@@ -377,14 +378,15 @@ func (s *Store) poll() {
 	}
 }
 
-// watch looks at the state every 5 s; who is there is asked more often, and shows what another process has begun.
+// watch looks at the state every 5 s. Requests for the cluster's state are more frequent and show a life that another
+// process has begun.
 func (s *Store) watch() {
 	for s.pause(5 * time.Second) {
 		s.watchLife()
 	}
 }
 
-// pause waits; false when the store is closed.
+// pause waits for d. It returns false if the store is closed meanwhile.
 func (s *Store) pause(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

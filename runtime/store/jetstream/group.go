@@ -17,17 +17,18 @@ import (
 )
 
 const (
-	// groupMax bounds a group.
+	// groupMax bounds the number of entries in a group.
 	groupMax = 512
-	// readLarge is how many entries, which may be large, one request reads: a server sends 64 MiB at most.
+	// readLarge is the number of entries that one request reads. They may be large, and a server sends at most 64
+	// MiB.
 	readLarge = 64
 )
 
-// AppendGroup implements [engine.Shared]: it is one batch, with an expectation for each entry. What is found standing is
-// left out, and the batch is sent again (JS-7).
+// AppendGroup implements [engine.Shared]. It publishes the group as one batch, with an expected sequence for each
+// entry. If an entry already exists, it leaves that entry out and sends the batch again (JS-7).
 func (s *Store) AppendGroup(ctx context.Context, name string, group []store.Outgoing) ([]engine.Appended, error) {
 	if len(group) > groupMax {
-		return nil, fmt.Errorf("log %s: a group of %d; it has at most %d", name, len(group), groupMax)
+		return nil, fmt.Errorf("log %s: a group has at most %[3]d entries, but this one has %[2]d", name, len(group), groupMax)
 	}
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -41,7 +42,7 @@ func (s *Store) AppendGroup(ctx context.Context, name string, group []store.Outg
 	return appended, nil
 }
 
-// A grouping is a group on its way.
+// A grouping is the state of one AppendGroup call.
 type grouping struct {
 	s       *Store
 	stream  string
@@ -49,8 +50,9 @@ type grouping struct {
 	token   string
 	earlier []earlier
 	options store.LogOptions
-	head    store.Position // no later than the last look
+	head    store.Position // not after the last look
 	call    uint64
+	began   time.Time
 	group   []store.Outgoing
 	bodies  [][]byte
 	unsure  bool
@@ -59,7 +61,7 @@ type grouping struct {
 }
 
 func (s *Store) appendGroup(ctx context.Context, name string, group []store.Outgoing) ([]engine.Appended, error) {
-	g := grouping{s: s, stream: strings.ToUpper(s.o.Namespace) + "_L_" + logToken(name), call: mathrand.Uint64(), group: group}
+	g := grouping{s: s, stream: strings.ToUpper(s.o.Namespace) + "_L_" + logToken(name), call: mathrand.Uint64(), began: time.Now(), group: group}
 	g.under = func(token, id string) string { return s.o.Namespace + ".l." + logToken(name) + "." + token + "." + id }
 	for i := range group {
 		body := encode(&group[i].Entry, g.call)
@@ -78,7 +80,7 @@ func (s *Store) appendGroup(ctx context.Context, name string, group []store.Outg
 	s.mu.Lock()
 	l := s.logs[name]
 	s.mu.Unlock()
-	if l != nil && l.current() == nil { // who appends has it at once; what is not told now a look tells
+	if l != nil && l.current() == nil { // make the entries visible now; entries that this follow misses are found by a look
 		for i := range g.done {
 			l.noted(g.done[i].Position)
 		}
@@ -87,7 +89,7 @@ func (s *Store) appendGroup(ctx context.Context, name string, group []store.Outg
 	return g.done, nil
 }
 
-// step looks at what stands and sends the rest once.
+// step looks up existing entries and sends the others once.
 func (g *grouping) step(ctx context.Context, name string) (again bool, err error) {
 	info, err := g.s.info(ctx, g.stream)
 	switch {
@@ -112,7 +114,7 @@ func (g *grouping) step(ctx context.Context, name string) (again bool, err error
 	for i := range g.group {
 		stands, known, newest := g.standing(found, &g.group[i])
 		switch {
-		case known && stands.call == g.call: // its answer was lost
+		case known && stands.call == g.call: // the answer to its batch was lost
 			g.done[i] = engine.Appended{Position: stands.Position, Fresh: true}
 		case known && g.counts(&stands, &g.group[i]):
 			g.done[i] = engine.Appended{Position: stands.Position, Err: store.Repeats(stands.Position, stands.Data, g.group[i].Entry.Data)}
@@ -140,8 +142,8 @@ func (g *grouping) step(ctx context.Context, name string) (again bool, err error
 	return errors.Is(err, ErrUnreachable) && ctx.Err() == nil && !g.s.write.IsClosed(), err
 }
 
-// look reads what stands under the subjects of the group, of this epoch and those before, from any server: what is old is
-// refused by its expectation.
+// look reads the last entry of each subject of the group, of this epoch and earlier ones, from any server. If the
+// answer is old, the expected sequences make the batch fail.
 func (g *grouping) look(ctx context.Context) (found map[string]stored, err error) {
 	found = map[string]stored{}
 	var subjects []string
@@ -167,7 +169,7 @@ func (g *grouping) look(ctx context.Context) (found map[string]stored, err error
 	return found, nil
 }
 
-// standing is the last entry of an id; newest is where the last of this epoch is, 0 for none.
+// standing returns the last entry with an id. newest is the sequence of the last one in this epoch, 0 for none.
 func (g *grouping) standing(found map[string]stored, o *store.Outgoing) (e stored, known bool, newest uint64) {
 	id := subjectID(&o.Entry)
 	if e, known = found[g.under(g.token, id)]; known {
@@ -179,31 +181,18 @@ func (g *grouping) standing(found map[string]stored, o *store.Outgoing) (e store
 	return e, known, 0
 }
 
-// counts tells that an entry that stands is the one.
+// counts reports whether an existing entry takes the place of o, as AppendOnce decides.
 func (g *grouping) counts(e *stored, o *store.Outgoing) bool {
 	return o.Once && e.Position > o.Above && (g.options.MaxAge <= 0 || g.s.clock.now().Sub(e.stamp) <= g.options.MaxAge) &&
 		(g.options.MaxCount <= 0 || e.Position > g.head || g.head-e.Position < store.Position(g.options.MaxCount))
 }
 
-// send appends entries of the group in one step, and returns where the first stands.
+// send appends entries of the group in one batch and returns the sequence of the first.
 func (g *grouping) send(ctx context.Context, rest []int, expect []uint64) (first uint64, err error) {
-	batch := nonce()
+	messages := make([]*nats.Msg, len(rest))
 	for n, i := range rest {
-		m := &nats.Msg{Subject: g.under(g.token, subjectID(&g.group[i].Entry)), Data: g.bodies[i], Header: nats.Header{
+		messages[n] = &nats.Msg{Subject: g.under(g.token, subjectID(&g.group[i].Entry)), Data: g.bodies[i], Header: nats.Header{
 			jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(expect[n], 10)}}}
-		if len(rest) == 1 {
-			return g.s.acknowledged(ctx, m)
-		}
-		m.Header.Set("Nats-Batch-Id", batch)
-		m.Header.Set("Nats-Batch-Sequence", strconv.Itoa(n+1))
-		if n == len(rest)-1 {
-			m.Header.Set("Nats-Batch-Commit", "1")
-			last, err := g.s.acknowledged(ctx, m)
-			return last - uint64(n), err
-		}
-		if err := g.s.write.PublishMsg(m); err != nil {
-			return 0, fmt.Errorf("%w: %s: %w", ErrUnreachable, m.Subject, err)
-		}
 	}
-	return 0, nil
+	return g.s.batch(ctx, g.began, messages)
 }

@@ -1,27 +1,29 @@
-// Package jetstream keeps a server's state in NATS JetStream, nats-server 2.15 or later: logs of event types, webhook
-// subscriptions, and what the replicas of a cluster owe each other (engine.Shared). Start with [Open].
+// Package jetstream keeps a server's state in NATS JetStream, nats-server 2.15 or later. The state includes the logs
+// of event types, webhook subscriptions, and the leases, owned state and actions that replicas of a cluster share
+// (engine.Shared). Start with [Open].
 //
-// The trade: three nats-servers on three disks with sync_interval: always, 2 to 3 ms an append, writes that stand
-// still for 5 to 10 s when a server crashes, no place in the author's SQL transaction, and losses known of the server
-// that PostgreSQL does not have: it acknowledges before the disk has the data unless sync_interval says always, which
-// clients are not told. PostgreSQL stays what the docs recommend.
+// Trade-offs: it needs three nats-servers on three disks with sync_interval: always. An append takes 2 to 3 ms, and
+// writes stall for 5 to 10 s when a server crashes. An append cannot join the author's SQL transaction. The server
+// has known ways to lose data that PostgreSQL does not have: unless sync_interval says always, it acknowledges a
+// message before the message is on disk, and clients cannot see that setting. The docs recommend PostgreSQL.
 //
-// A log is a stream of its own; a position is a sequence of it, and nothing but entries is ever stored there. Each
-// entry has a subject of its own by its id and audience, and every publish carries an expectation on it, so that a
-// copy that comes late is refused and an id that stands is found, in a time that does not grow with the log. The
-// subjects name the log's epoch: an append under an epoch that is over meets no stream.
+// Each log has a separate stream, which stores nothing but entries; a position is a sequence of that stream. The
+// subject of an entry is derived from its id and audience, and every publish carries an expected sequence for its
+// subject. A duplicate that arrives late is therefore refused, and an existing id is found in a time that does not
+// grow with the log. The subjects name the log's epoch: no stream accepts an append under an earlier epoch.
 //
-// Everything else lies in one stream, <NAMESPACE>_S, as the last messages of subjects; operators' actions and what
-// clients keep have one each. Nothing there is decided by what was read, which any server may answer from an older
-// state: a write carries the sequence of what it rests on, and several are one atomic batch. An answer that is final by
-// itself comes from a server that has shown a message that was written after the question. An owner's batch rests on
-// its hold besides, so that a claim comes before it or after it.
+// All other state is in one stream, <NAMESPACE>_S, as the last message of each subject; operators' actions and client
+// state have a stream each. Any server may answer a read from an old state, so no decision rests on a read: a write
+// carries the sequences of the records that it depends on, and several writes form one atomic batch. A read whose
+// answer is final comes from a server that has shown a message written after the request. An owner's batch also
+// expects the sequence of the shard's hold, so that a claim comes either before or after it.
 //
-// Leases have to outlast the crash of a server, so Options.Replica.Lease of a server should be 30 s. The servers'
-// clocks have to agree. A subscription takes four messages: its record, its progress, its use of a URL, and a part of
-// two counters, which new subscriptions of a whole cluster take turns at. To put back an older copy of the streams, stop
-// the replicas, put it back and call [Store.BeginEpochs] before you start them. The store notices if only one stream was
-// put back: in a cluster immediately, on one server if it lacks what was seen of it 10 s before the end.
+// Leases must outlast the crash of a nats-server: set server.Options.Replica.Lease to 30 s. The clocks of the
+// nats-servers must agree. A subscription takes four messages: its record, its progress, its use of a URL, and a
+// share of two counters, which new subscriptions of the whole cluster update one at a time. To restore the streams
+// from a backup, stop the replicas, restore all streams and call [Store.BeginEpochs] before you start the replicas.
+// The store notices if only one stream was restored: in a cluster immediately, on a single server if the stream lacks
+// entries that were seen in it 10 s before the end.
 //
 // The package makes no promise of compatibility.
 package jetstream
@@ -60,64 +62,67 @@ var (
 	_ engine.Log                = (*Log)(nil)
 )
 
-// DefaultNamespace is the namespace of a store whose options name none.
+// DefaultNamespace is the namespace of a store if Options.Namespace is empty.
 const DefaultNamespace = "mcpe"
 
 const (
-	// replicas is how many servers keep a stream that is not Single.
+	// replicas is the number of servers that keep a stream, unless Options.Single is set.
 	replicas = 3
-	// patience bounds how long a call waits for servers that do not answer, whatever its context allows: an
-	// election takes 5 to 10 s.
+	// patience bounds how long a call waits for servers that do not answer, whatever its context allows. An election
+	// takes 5 to 10 s.
 	patience = 15 * time.Second
-	// oneTry bounds one request of it.
+	// oneTry bounds one request of a call.
 	oneTry = 2 * time.Second
 )
 
-// Options configure [Open]. The zero value is the safe one.
+// Options configure [Open]. The zero value is safe for production.
 type Options struct {
-	// Namespace begins the store's subjects, and in upper case the names of its streams: 1 to 32 lower-case
-	// letters and digits, the first a letter; default [DefaultNamespace]. Clusters of replicas that share an
-	// account differ by it.
+	// Namespace is the prefix of the store's subjects and, in upper case, of its streams' names. It has 1 to 32
+	// lower-case letters and digits, the first a letter; default [DefaultNamespace]. Clusters of replicas that share
+	// an account need different namespaces.
 	Namespace string
-	// Single keeps each stream on one server and its one disk instead of three. It is for tests and for
-	// development; Open warns of it.
+	// Single keeps each stream on one server and its disk instead of three. It is meant for tests and development;
+	// Open logs a warning.
 	Single bool
-	// Poll is how often each log looks for what others have appended, whatever it was told of; default 1 s. A look is
-	// a round of the stream's servers that writes nothing; at most 256 begin in a second.
+	// Poll is how often each log looks for entries of other processes; default 1 s. Looks find entries whose
+	// notifications were lost. A look is one round trip to the stream's servers and writes nothing. A process starts
+	// at most 256 looks per second.
 	Poll time.Duration
-	// Key encrypts the secrets of webhook subscriptions and callbacks at rest with AES-GCM: 16, 24 or 32 bytes that the
-	// operator keeps elsewhere. Every process needs the same. Without it secrets lie in the streams as they are. A store
-	// that was made with a key opens only with that key, and one that was made without takes none.
+	// Key encrypts the secrets of webhook subscriptions and callbacks at rest with AES-GCM. It has 16, 24 or 32
+	// bytes, which the operator keeps elsewhere. Every process needs the same key. Without one, secrets are stored in
+	// plain text. A store that was created with a key opens only with that key, and a store that was created without
+	// one accepts none.
 	Key []byte
-	// Monitors are the URLs of all nats-servers' monitoring, such as http://nats-1:8222. Open asks them whether what a server
-	// acknowledges is on its disk (sync_interval: always), which clients are not told, and warns of each that says no or
-	// does not answer. Without them it warns that this is not known.
+	// Monitors are the monitoring URLs of all nats-servers, such as http://nats-1:8222. Open checks there that each
+	// server syncs messages to disk before it acknowledges them (sync_interval: always), which clients cannot see,
+	// and warns about each server that does not sync or does not answer. Without Monitors it warns that the setting
+	// is unknown.
 	Monitors []string
-	// RequireSync has Open return [ErrServer] in place of that warning.
+	// RequireSync makes Open return [ErrServer] instead of these warnings.
 	RequireSync bool
-	// Connect are options of the connections, such as TLS and credentials.
+	// Connect holds options of the connections, such as TLS and credentials.
 	Connect []nats.Option
-	// Logger is told of what an operator should know; default [slog.Default].
+	// Logger receives messages meant for operators; default [slog.Default].
 	Logger *slog.Logger
 }
 
-// A Store keeps its state in streams of one account. It is safe for concurrent use.
+// A Store keeps its state in streams of one account. It is safe for concurrent use by multiple goroutines.
 type Store struct {
 	o     Options
 	log   *slog.Logger
 	write *nats.Conn // requests
-	tail  *nats.Conn // what was republished, so that a burst of it delays no answer
+	tail  *nats.Conn // republished messages; separate, so that a burst of them delays no answer
 	clock clock
 	box   sealed.Box
 	me    string // a token of this process
 
 	state, actions *records
-	client         atomic.Pointer[records] // what clients keep; nil until something is
-	generation     atomic.Uint64           // of the life that is known
-	expelled       atomic.Uint64           // the generation in which holds of before were ended
+	client         atomic.Pointer[records] // client state; nil until it is first used
+	generation     atomic.Uint64           // of the store, as last seen
+	expelled       atomic.Uint64           // the generation in which earlier holds were ended
 	cluster        follower
 	locks          keylock.Locks[string]
-	warn           sync.Once // of short leases
+	warn           sync.Once // once, about short leases
 	list           list      // guarded by the lock "list"
 	trimmer        attemptlog.Trimmer
 
@@ -128,25 +133,26 @@ type Store struct {
 	mu     sync.Mutex
 	closed bool
 	logs   map[string]*Log      // by name
-	named  map[string]*Log      // by the token of their subjects
-	denied map[string]time.Time // by subject, when a right was last missing
+	named  map[string]*Log      // by the token in their subjects
+	denied map[string]time.Time // by subject, when the server last denied a publish
 	// the last subject that the user may not subscribe to; "" for none
 	unheard string
-	fault   error // what the last look at the state found wrong
+	fault   error // found by the last look at the state; nil for none
 
-	lose func(*nats.Msg) bool // for tests: tells that the answer to it does not come; nil for none
-	slow func()               // for tests: between what a change has read and its writes; nil for none
-	// for tests: tells that the server that answers a direct read has nothing yet; nil for never
+	lose func(*nats.Msg) bool // for tests: reports whether to drop the answer to a request; may be nil
+	slow func()               // for tests: runs between the reads of a change and its writes; may be nil
+	// for tests: reports whether the server that answers a direct read has no messages; may be nil
 	behind func() bool
-	// for tests: tells that a server that has just started answers that it has no such stream; nil for never
+	// for tests: reports whether a server that has just started denies having the stream; may be nil
 	absent func(stream string) bool
 }
 
 var namespace = regexp.MustCompile(`^[a-z][a-z0-9]{0,31}$`)
 
-// Open connects to the servers at url, which are several with commas between them. It returns [ErrConfig] for bad
-// options, [ErrUnreachable] where no server or no JetStream answers, [ErrServer] for a server older than 2.15 and
-// [ErrReplicas] for one that is in no cluster, unless Single is set. See RequireSync for what it says of disks.
+// Open connects to the servers at url, a list of URLs separated by commas. It returns [ErrConfig] for invalid
+// options, [ErrUnreachable] if no server or no JetStream answers, [ErrServer] for a server older than 2.15 and,
+// unless Single is set, [ErrReplicas] for a server that is not in a cluster. See Options.RequireSync for the check of
+// disks.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	s, err := blank(o)
 	if err != nil {
@@ -164,7 +170,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// blank is a store without connections.
+// blank returns a store without connections.
 func blank(o Options) (*Store, error) {
 	s := &Store{o: o, logs: map[string]*Log{}, named: map[string]*Log{}, denied: map[string]time.Time{}}
 	s.o.Namespace = cmp.Or(s.o.Namespace, DefaultNamespace)
@@ -231,7 +237,7 @@ func (s *Store) connect(url string) (*nats.Conn, error) {
 		nats.Name("mcpe"),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(250 * time.Millisecond),
-		nats.ReconnectBufSize(-1), // what is not sent is known to be not sent
+		nats.ReconnectBufSize(-1), // a message is either sent or known to be unsent
 		nats.ErrorHandler(s.failed),
 		nats.ReconnectHandler(func(*nats.Conn) { s.again() }),
 	}, s.o.Connect...)...)
@@ -244,7 +250,7 @@ func (s *Store) connect(url string) (*nats.Conn, error) {
 	return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 }
 
-// fits refuses a server older than 2.15, below which the facts that this package rests on are not shown.
+// fits refuses a server older than 2.15: the store relies on behavior that was verified from that version on.
 func fits(version string) error {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) == 3 {
@@ -257,7 +263,7 @@ func fits(version string) error {
 	return fmt.Errorf("%w: nats-server is %q, but 2.15 or later is required", ErrServer, version)
 }
 
-// failed is told by a connection of what belongs to no call.
+// failed handles an asynchronous error of a connection.
 func (s *Store) failed(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if subject, ok := deniedSubject(err, true); ok {
 		s.mu.Lock()
@@ -278,21 +284,21 @@ func (s *Store) failed(_ *nats.Conn, sub *nats.Subscription, err error) {
 	}
 }
 
-// again lets every log look for what it was not told.
+// again makes every log and the state look for changes whose notifications were lost.
 func (s *Store) again() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
-	s.unheard = "" // what is still denied is said again
+	s.unheard = "" // the server repeats a denial that still holds
 	for _, l := range s.logs {
 		s.tasks.Go(func() { l.lookAlone() })
 	}
 	s.tasks.Go(s.watchLife)
 }
 
-// goes runs f until Close waits for it; false when the store is closed.
+// goes starts f as a task that Close waits for. It returns false if the store is closed.
 func (s *Store) goes(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -305,8 +311,8 @@ func (s *Store) goes(f func()) bool {
 // Durable implements [store.Store].
 func (s *Store) Durable() bool { return true }
 
-// Ping implements [store.Pinger]: it proves that the state takes writes, and returns what the last looks at it and at the
-// open logs have found wrong.
+// Ping implements [store.Pinger]. It proves that the state takes writes, and returns the faults that the last looks
+// at the state and at the open logs have found.
 func (s *Store) Ping(ctx context.Context) error {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -330,7 +336,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.because(s.barrier(ctx, s.state.stream))
 }
 
-// Close implements [store.Store]. It returns once nothing of the store runs any more.
+// Close implements [store.Store]. It returns once all goroutines of the store have ended.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	again := s.closed
@@ -349,7 +355,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// begin is the beginning of a call: its context ends with the store.
+// begin starts a call: the context that it returns also ends when the store is closed.
 func (s *Store) begin(ctx context.Context) (_ context.Context, done func(), err error) {
 	if s.life.Err() != nil {
 		return nil, nil, store.ErrClosed
@@ -362,7 +368,7 @@ func (s *Store) begin(ctx context.Context) (_ context.Context, done func(), err 
 	return ctx, func() { stop(); cancel() }, nil
 }
 
-// because is the error of a call: of one that Close has ended, ErrClosed.
+// because returns the error of a call; if Close interrupted the call, the error matches ErrClosed.
 func (s *Store) because(err error) error {
 	if err != nil && s.life.Err() != nil {
 		return fmt.Errorf("%w: %w", store.ErrClosed, err)
@@ -370,17 +376,18 @@ func (s *Store) because(err error) error {
 	return err
 }
 
-// A clock is the servers': it stands on what a leader said and goes on by this process's, never back.
+// A clock follows the servers' clocks. It takes the latest time that a leader reported, advances by this process's
+// monotonic clock, and never goes back.
 type clock struct {
 	mu    sync.Mutex
-	base  time.Time // as a leader said
-	at    time.Time // when, by this process's clock
-	asked time.Time // when a leader last said a time
+	base  time.Time // the latest time that a leader reported
+	at    time.Time // when base was reported, by this process's clock
+	asked time.Time // when a leader last reported a time
 
-	older func(stamp time.Time) time.Duration // for tests: by how much what was stamped then has been made older; nil for none
+	older func(stamp time.Time) time.Duration // for tests: by how much to age a stamp; nil if none
 }
 
-// stamped is when something was appended, by its leader's stamp.
+// stamped returns when a message was appended, by its leader's clock.
 func (c *clock) stamped(at time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -398,14 +405,14 @@ func (c *clock) now() time.Time {
 
 func (c *clock) is() time.Time { return c.base.Add(time.Since(c.at)) }
 
-// heard tells that a leader said a time within that long.
+// heard reports whether a leader has reported a time within the given duration.
 func (c *clock) heard(within time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Since(c.asked) < within
 }
 
-// hear takes a leader's time and returns by how much it is ahead of what was known, 0 of the first.
+// hear takes a time that a leader reported and returns how far it is ahead of the clock; 0 for the first.
 func (c *clock) hear(t time.Time) (ahead time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

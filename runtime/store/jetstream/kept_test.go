@@ -18,7 +18,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
 )
 
-// wiredStore opens a new store on the server that is alone, over a wire.
+// wiredStore opens a new store on the single server, over a wire.
 func wiredStore(t *testing.T) (*jetstream.Store, *wire, string) {
 	t.Helper()
 	w := new(wire)
@@ -26,7 +26,7 @@ func wiredStore(t *testing.T) (*jetstream.Store, *wire, string) {
 	return open(t, alone.ClientURL(), o), w, o.Namespace
 }
 
-// subjectsOf are the subjects of a stream that match a filter.
+// subjectsOf returns the subjects of a stream that match a filter.
 func subjectsOf(t *testing.T, js natsjs.JetStream, stream, filter string) (found []string) {
 	t.Helper()
 	s := check.Must(js.Stream(t.Context(), stream))(t)
@@ -37,7 +37,7 @@ func subjectsOf(t *testing.T, js natsjs.JetStream, stream, filter string) (found
 	return found
 }
 
-// Append, which may repeat an id, adds an entry to its subject, and the last one counts for AppendOnce (JS-5).
+// Append may repeat an id; AppendOnce then finds the last entry (JS-5).
 func TestRepeatedID(t *testing.T) {
 	l := check.OpenLog(t, single(t), "log", bounded)
 	for want := range store.Position(3) {
@@ -50,7 +50,7 @@ func TestRepeatedID(t *testing.T) {
 	check.Once(t, l, check.Entry("x"), 3, 4, true)
 }
 
-// Who opens a log has looked at it: its last question for the end comes after a proof of a quorum (JS-9).
+// OpenLog has looked at the log: its last request for the end comes after a proof of a quorum (JS-9).
 func TestOpenLogProves(t *testing.T) {
 	s, w, namespace := wiredStore(t)
 	check.OpenLog(t, s, "log", bounded)
@@ -65,7 +65,7 @@ func TestOpenLogProves(t *testing.T) {
 	}
 }
 
-// A group is one batch, of what does not stand, and each of it has an expectation (JS-7).
+// A group is one batch, with the new entries and an expected sequence for each (JS-7).
 func TestGroupIsOneBatch(t *testing.T) {
 	s, w, namespace := wiredStore(t)
 	l := check.OpenLog(t, s, "log", bounded)
@@ -97,12 +97,12 @@ func TestGroupIsOneBatch(t *testing.T) {
 	}
 }
 
-// A server that has not what another one acknowledged is never believed that it is missing (JS-11).
+// An entry is never reported missing because a server lacks it that another one has acknowledged (JS-11).
 func TestLogOfServerBehind(t *testing.T) {
 	o := jetstream.Options{Namespace: space(), Single: true}
 	const n = 200
 	check.Add(t, check.OpenLog(t, open(t, alone.ClientURL(), o), "log", store.LogOptions{}), n)
-	s := open(t, alone.ClientURL(), o) // nothing is in its memory
+	s := open(t, alone.ClientURL(), o) // its memory is empty
 	l := check.OpenLog(t, s, "log", store.LogOptions{})
 	s.Behind()
 	for at := store.Position(0); at < n; {
@@ -114,8 +114,8 @@ func TestLogOfServerBehind(t *testing.T) {
 	}
 }
 
-// A deletion is a message that goes by itself, readers take it for nothing, and what is written after it, or once it has
-// gone, rests on nothing (JS-18).
+// A deletion is a message that expires. Readers ignore it, and a write after it, or after its expiry, expects no
+// message (JS-18).
 func TestDeletion(t *testing.T) {
 	s, _, namespace := wiredStore(t)
 	ctx := t.Context()
@@ -137,7 +137,7 @@ func TestDeletion(t *testing.T) {
 		if ttl := m.Header.Get("Nats-TTL"); ttl != "1h0m0s" || m.Sequence <= revision {
 			t.Errorf("the deletion at %d of %d lives %q", m.Sequence, revision, ttl)
 		}
-		if round == 0 { // as when its time is over
+		if round == 0 { // as after its expiry
 			if err := stream.Purge(ctx, natsjs.WithPurgeSubject(at[0])); err != nil {
 				t.Fatal(err)
 			}
@@ -146,15 +146,15 @@ func TestDeletion(t *testing.T) {
 	check.Must(s.PutState(ctx, engine.State{Key: "k", Value: []byte(`2`)}))(t)
 }
 
-// A look at the cluster reads what has changed, not all of it (JS-20).
+// A look at the cluster reads only changes (JS-20).
 func TestLookReadsChanges(t *testing.T) {
 	s, w, _ := wiredStore(t)
 	ctx := t.Context()
 	check.Must(s.Establish(ctx, "topic", 100))(t)
 	lease := check.Must(s.Join(ctx, "r", time.Minute, nil))(t)
-	var free []engine.Hold
+	var free []engine.ShardFence
 	for n := range 100 {
-		free = append(free, engine.Hold{Shard: engine.Shard{Topic: "topic", Number: n}})
+		free = append(free, engine.ShardFence{Shard: engine.Shard{Topic: "topic", Number: n}})
 	}
 	if won := check.Must(s.Claim(ctx, lease.Fence, free))(t); len(won) != len(free) {
 		t.Fatalf("%d shards", len(won))
@@ -164,12 +164,12 @@ func TestLookReadsChanges(t *testing.T) {
 	if c := check.Must(s.Cluster(ctx))(t); len(c.Shards) != 100 || c.Shards[99].Fence != lease.Fence {
 		t.Fatalf("%+v", c)
 	}
-	if n := w.received() - before; n > 5_000 { // holds alone are 25 kB
+	if n := w.received() - before; n > 5_000 { // the holds have 25 kB
 		t.Errorf("a look reads %d bytes", n)
 	}
 }
 
-// Progress of another generation is read by nobody, and deleted with the subscription (JS-25).
+// Progress of another generation is never read, and is deleted with the subscription (JS-25).
 func TestEarlierGeneration(t *testing.T) {
 	s, _, namespace := wiredStore(t)
 	ctx := t.Context()
@@ -186,7 +186,7 @@ func TestEarlierGeneration(t *testing.T) {
 	}
 	sub.Generation, sub.Progress.Base = sub.Generation+1, 20
 	sub = check.Put(t, s, sub)
-	for _, m := range old { // as if it came late
+	for _, m := range old { // as if it arrived late
 		check.Must(js.PublishMsg(ctx, &nats.Msg{Subject: m.Subject, Data: m.Data}))(t)
 	}
 	check.Equal(t, check.Get(t, s, sub.ID), sub)
@@ -199,7 +199,7 @@ func TestEarlierGeneration(t *testing.T) {
 	}
 }
 
-// Taking received bodies is one message, which has the cursor, too (JS-32).
+// Taking received bodies is one message, which includes the cursor (JS-32).
 func TestTakeIsOneMessage(t *testing.T) {
 	s, w, namespace := wiredStore(t)
 	ctx := t.Context()
@@ -231,7 +231,7 @@ func TestTakeIsOneMessage(t *testing.T) {
 	}
 }
 
-// The store's clock is the servers', and what one leader said the next one does not take back (JS-33).
+// The store's clock is that of the servers, and the next leader does not set it back (JS-33).
 func TestClockNeverGoesBack(t *testing.T) {
 	o := jetstream.Options{Namespace: space(), Single: true}
 	s := open(t, alone.ClientURL(), o)
@@ -242,7 +242,7 @@ func TestClockNeverGoesBack(t *testing.T) {
 	if ahead := s.Hear(now.Add(time.Hour)); ahead < 59*time.Minute {
 		t.Errorf("a leader that is an hour ahead is %v ahead", ahead)
 	}
-	s.WatchLife() // the next leader says its time
+	s.WatchLife() // the next leader reports its time
 	if later := check.Must(s.Now(t.Context()))(t); later.Before(now.Add(time.Hour)) {
 		t.Errorf("the clock went back from %v to %v", now.Add(time.Hour), later)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
 )
 
-// twoAlone opens one new store of the server that is alone twice, as two processes have it, each of which looks at logs
-// only when it is asked to, and is told of nothing.
+// twoAlone opens one new store of the single server twice, as two processes do. Each looks at logs only on request,
+// and gets no republished messages.
 func twoAlone(t *testing.T) (a, b *jetstream.Store) {
 	t.Helper()
 	o := jetstream.Options{Namespace: space(), Single: true, Poll: time.Hour}
@@ -27,21 +27,21 @@ func twoAlone(t *testing.T) (a, b *jetstream.Store) {
 	return a, b
 }
 
-// passes has another process take over what h owns.
-func passes(t *testing.T, to *jetstream.Store, h engine.Hold) engine.Hold {
+// passes makes another process take over the shard of h.
+func passes(t *testing.T, to *jetstream.Store, h engine.ShardFence) engine.ShardFence {
 	t.Helper()
 	if err := to.Leave(t.Context(), h.Fence); err != nil {
 		t.Fatal(err)
 	}
 	lease := check.Must(to.Join(t.Context(), "heir", time.Minute, nil))(t)
-	if won := check.Must(to.Claim(t.Context(), lease.Fence, []engine.Hold{h}))(t); len(won) != 1 {
+	if won := check.Must(to.Claim(t.Context(), lease.Fence, []engine.ShardFence{h}))(t); len(won) != 1 {
 		t.Fatal("the shard cannot be claimed")
 	}
 	h.Fence = lease.Fence
 	return h
 }
 
-// An owner that stands still between what it has read and its write writes nothing once another owns the shard
+// An owner that pauses between its reads and its writes writes nothing after another process has claimed the shard
 // (JS-22, REP-7).
 func TestLateWrites(t *testing.T) {
 	ctx := t.Context()
@@ -106,7 +106,7 @@ func TestLateWrites(t *testing.T) {
 	}
 }
 
-// An admission that is counted after another one has taken the last place is refused, though it read the count before (REP-12).
+// An admission that read the count before another one took the last place is refused (REP-12).
 func TestLateAdmission(t *testing.T) {
 	a, b := twoAlone(t)
 	q := engine.Quota{All: 1}
@@ -128,11 +128,11 @@ func TestLateAdmission(t *testing.T) {
 	}
 }
 
-// Progress that is stored in several steps, and ends in between, is an error: each record has the old progress or the new
-// one, and the owner moves no mark (JS-26, REP-10).
+// If storing progress fails after some batches, it returns an error: each record has the old or the new progress, and
+// the owner does not move the mark (JS-26, REP-10).
 func TestProgressEndsBetween(t *testing.T) {
 	s := single(t)
-	const n = 250 // one step has 200
+	const n = 250 // a batch has 200
 	var updates []store.Update
 	for i := range n {
 		sub := check.Put(t, s, inShard(fmt.Sprintf("sub_%03d", i), 0))
@@ -165,7 +165,7 @@ func TestProgressEndsBetween(t *testing.T) {
 	}
 }
 
-// A process that has not heard of a log's new epoch appends nothing under the one that is over (JS-12).
+// A process that has not heard of a log's new epoch cannot append under the old one (JS-12).
 func TestLateAppend(t *testing.T) {
 	a, b := twoAlone(t)
 	late := check.OpenLog(t, b, "log", bounded)
@@ -182,7 +182,7 @@ func TestLateAppend(t *testing.T) {
 	check.Once(t, now, check.Entry("x"), 0, 5, true)
 }
 
-// What cannot be sent is known to be unsent, and is not sent later (JS-34).
+// A message that cannot be sent is reported as unsent, and is not sent later (JS-34).
 func TestUnsent(t *testing.T) {
 	x := start(options(t.TempDir()))
 	s := open(t, x.ClientURL(), jetstream.Options{Namespace: "unsent", Single: true})
@@ -194,7 +194,7 @@ func TestUnsent(t *testing.T) {
 	}
 }
 
-// A lease is judged by the servers' stamps, not by what a process takes for the time (JS-19, JS-33).
+// The servers' stamps decide when a lease ends, not the time of a process (JS-19, JS-33).
 func TestLeaseByStamps(t *testing.T) {
 	a, b := twoAlone(t)
 	lease := check.Must(a.Join(t.Context(), "r", time.Minute, nil))(t)

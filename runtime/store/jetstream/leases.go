@@ -17,16 +17,17 @@ import (
 )
 
 const (
-	// shortLease is a time to live below which the crash of one server may cost every lease: writes stand still for up to
-	// 10 s (JS-35).
+	// shortLease is the shortest lease that survives the crash of a nats-server, during which writes may stall for up
+	// to 10 s (JS-35).
 	shortLease = 25 * time.Second
-	// maxShards bounds how many shards a topic has.
+	// maxShards bounds the number of shards of a topic.
 	maxShards = 4096
-	// forgotten is when a view is read as a whole again: deletions are kept for longer.
+	// forgotten is the age from which a view is read again as a whole. Deletions are kept for longer.
 	forgotten = keepTombstone / 2
 )
 
-// A leased is the body of a lease. The fence is given by where its first message stands: only later ones name it.
+// A leased is the stored form of a lease. The sequence of its first message gives the fence; only later messages
+// store it.
 type leased struct {
 	Generation uint64
 	Fence      uint64 `json:",omitempty"`
@@ -39,7 +40,7 @@ type leased struct {
 
 func (l *leased) fence() uint64 { return cmp.Or(l.Fence, fence(l.Generation, l.record.sequence)) }
 
-// over tells that the lease has run out at a time of the servers.
+// over reports whether the lease has expired at a time of the nats-servers' clock.
 func (l *leased) over(now time.Time) bool { return !now.Before(l.record.stamp.Add(l.TTL)) }
 
 func leaseOf(r record) (l leased, err error) {
@@ -50,13 +51,13 @@ func leaseOf(r record) (l leased, err error) {
 	return l, nil
 }
 
-// A topic is the body of a topic: how many shards it has.
+// A topic is the stored form of a topic and its number of shards.
 type topic struct {
 	Topic  string
 	Shards int
 }
 
-// A holding is the body of a hold.
+// A holding is the stored form of a hold.
 type holding struct {
 	Topic  string
 	Number int
@@ -81,20 +82,20 @@ func (h *holding) put() ([]write, error) {
 	return []write{{subject: h.subject, on: h.sequence, body: b}}, err
 }
 
-// holdSubject is where the hold of a shard lies.
+// holdSubject returns the subject of a shard's hold.
 func holdSubject(s engine.Shard) string {
 	return holds + logToken(s.Topic) + "." + strconv.Itoa(s.Number)
 }
 
-// A view is what the process knows of leases, topics and holds. It reads what has changed since it looked last.
+// A view is a process's copy of the leases, topics and holds. It is updated with the changes since the last read.
 type view struct {
-	now    time.Time // of the servers, when it was proven
+	now    time.Time // the nats-servers' clock when the view was proven
 	leases map[string]leased
 	topics map[string]topic
 	holds  map[string]holding
 }
 
-// A follower keeps a view. The lock "view" guards it.
+// A follower maintains a view. The lock "view" guards it.
 type follower struct {
 	upTo uint64
 	at   time.Time
@@ -102,7 +103,7 @@ type follower struct {
 	life *life
 }
 
-// view is who is there and who holds what, no older than the call (JS-17).
+// view returns the leases, topics and holds as of a time no earlier than the call (JS-17).
 func (s *Store) view(ctx context.Context) (view, error) {
 	unlock, err := s.locks.Lock(ctx, "view")
 	if err != nil {
@@ -116,7 +117,7 @@ func (s *Store) view(ctx context.Context) (view, error) {
 	began := time.Now()
 	found, upTo, err := s.state.scan(ctx, "c.>", s.state.proof, f.upTo+1, 0)
 	if err == nil && (upTo < f.upTo || f.upTo > 0 && slices.ContainsFunc(found, func(r record) bool { return r.subject == lifeSubject })) {
-		f.forget() // another life began: the stream may have been made again
+		f.forget() // another life began: the stream may have been recreated
 		found, upTo, err = s.state.scan(ctx, "c.>", s.state.proof, 1, 0)
 	}
 	if err != nil {
@@ -134,12 +135,12 @@ func (s *Store) view(ctx context.Context) (view, error) {
 	return view{now: f.view.now, leases: maps.Clone(f.view.leases), topics: maps.Clone(f.view.topics), holds: maps.Clone(f.view.holds)}, nil
 }
 
-// forget has the view read as a whole again.
+// forget discards the view, so that it is read again as a whole.
 func (f *follower) forget() {
 	f.upTo, f.view, f.life = 0, view{leases: map[string]leased{}, topics: map[string]topic{}, holds: map[string]holding{}}, nil
 }
 
-// saw takes a record into the view.
+// saw applies a record to the view.
 func (s *Store) saw(f *follower, r record) (err error) {
 	switch v := &f.view; {
 	case r.subject == s.state.proof:
@@ -163,8 +164,8 @@ func (s *Store) saw(f *follower, r record) (err error) {
 	return err
 }
 
-// live is the view once every lease that has run out, or is of an earlier generation, is over for good: a deletion with
-// the expectation of what was judged stands in its place (JS-19).
+// live returns a view without expired leases and leases of earlier generations. It ends each of them for good first:
+// it replaces the lease that it judged with a deletion, by compare-and-swap (JS-19).
 func (s *Store) live(ctx context.Context) (view, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -190,13 +191,13 @@ func (s *Store) live(ctx context.Context) (view, error) {
 	}
 }
 
-// endLease deletes a lease as long as it is the one that was judged.
+// endLease deletes a lease if is returns true for it.
 func (s *Store) endLease(ctx context.Context, subject string, is func(leased) bool) error {
 	known := true
 	_, err := s.state.change(ctx, []string{subject}, func(r *reading) ([]write, error) {
 		x := r.of(subject)
 		if known = x.sequence > 0; !x.there() {
-			return nil, nil // a deletion is seen at the next look
+			return nil, nil // the next look sees a deletion
 		}
 		l, err := leaseOf(x)
 		if err != nil || !is(l) {
@@ -207,7 +208,7 @@ func (s *Store) endLease(ctx context.Context, subject string, is func(leased) bo
 	if err != nil || known {
 		return err
 	}
-	unlock, err := s.locks.Lock(ctx, "view") // somebody has taken it away by hand
+	unlock, err := s.locks.Lock(ctx, "view") // the message was deleted by hand
 	if err == nil {
 		s.cluster.forget()
 		unlock()
@@ -215,7 +216,7 @@ func (s *Store) endLease(ctx context.Context, subject string, is func(leased) bo
 	return err
 }
 
-// leaseWith is the lease of a fence.
+// leaseWith returns the lease with the given fence.
 func (v *view) leaseWith(fence uint64) (leased, bool) {
 	for _, l := range v.leases {
 		if l.fence() == fence {
@@ -234,8 +235,8 @@ func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types 
 	defer done()
 	if ttl < shortLease {
 		s.warn.Do(func() {
-			s.log.Warn("jetstream: leases are short: by the crash of one server, which takes no writes for up to 10 s, every replica may lose its lease; "+
-				"30 s are safe", "lease", ttl)
+			s.log.Warn("jetstream: leases are short: if one nats-server crashes, writes stall for up to 10 s, and every replica may lose its lease; "+
+				"set Options.Replica.Lease to 30s", "lease", ttl)
 		})
 	}
 	if err := s.lookAtLife(ctx); err != nil {
@@ -253,7 +254,7 @@ func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types 
 		}
 		l.Generation = life.Generation
 		b, err := json.Marshal(l)
-		// A lease is of the life that stands when it begins.
+		// The lease belongs to the life that is current when the lease begins.
 		return []write{put(r.of(subject), b), {subject: s.state.proof, of: lifeSubject, on: is.sequence, ttl: keepProof}}, err
 	})
 	if err != nil {
@@ -334,10 +335,10 @@ func (s *Store) Cluster(ctx context.Context) (c engine.Cluster, err error) {
 	for _, t := range v.topics {
 		for n := range t.Shards {
 			shard := engine.Shard{Topic: t.Topic, Number: n}
-			c.Shards = append(c.Shards, engine.Hold{Shard: shard, Fence: v.holds[holdSubject(shard)].Fence})
+			c.Shards = append(c.Shards, engine.ShardFence{Shard: shard, Fence: v.holds[holdSubject(shard)].Fence})
 		}
 	}
-	slices.SortFunc(c.Shards, func(a, b engine.Hold) int { return a.Shard.Compare(b.Shard) })
+	slices.SortFunc(c.Shards, func(a, b engine.ShardFence) int { return a.Shard.Compare(b.Shard) })
 	return c, nil
 }
 
@@ -367,12 +368,12 @@ func (s *Store) Establish(ctx context.Context, name string, n int) (int, error) 
 	return t.Shards, nil
 }
 
-// errTaken says that a shard is held otherwise than was seen.
-var errTaken = errors.New("jetstream: the shard is held otherwise")
+// errTaken reports that the hold of a shard has changed.
+var errTaken = errors.New("jetstream: the shard's hold has changed")
 
-// Claim implements [engine.Leases]. That a lease is over is so for ever once it is; so what was seen of it needs no
-// place in the step, unlike the hold.
-func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.Hold) (won []engine.Shard, err error) {
+// Claim implements [engine.Leases]. An expired lease never becomes current again, so that only the hold is checked in
+// the batch.
+func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.ShardFence) (won []engine.Shard, err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -414,8 +415,8 @@ func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.Hold) (wo
 	return won, s.because(err)
 }
 
-// swapHold gives a shard to another fence as long as it is held as given.
-func (s *Store) swapHold(ctx context.Context, h engine.Hold, to uint64) error {
+// swapHold transfers a shard to another fence if its hold is h.
+func (s *Store) swapHold(ctx context.Context, h engine.ShardFence, to uint64) error {
 	subject := holdSubject(h.Shard)
 	_, err := s.state.change(ctx, []string{subject}, func(r *reading) ([]write, error) {
 		is, err := holdOf(r.of(subject))
@@ -432,7 +433,7 @@ func (s *Store) swapHold(ctx context.Context, h engine.Hold, to uint64) error {
 }
 
 // Release implements [engine.Leases].
-func (s *Store) Release(ctx context.Context, h engine.Hold) error {
+func (s *Store) Release(ctx context.Context, h engine.ShardFence) error {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
 		return err

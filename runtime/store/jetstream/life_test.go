@@ -21,7 +21,7 @@ import (
 
 var bounded = store.LogOptions{MaxCount: 100}
 
-// putBack makes the stream again as a backup has it: its settings, with their metadata, and its first n messages.
+// putBack recreates the stream as a restore does: its settings, with their metadata, and its first n messages.
 func putBack(t *testing.T, url, stream string, n int) {
 	t.Helper()
 	c, js := raw(t, url)
@@ -38,8 +38,8 @@ func putBack(t *testing.T, url, stream string, n int) {
 		t.Fatal(err)
 	}
 	tells := config.RePublish
-	config.RePublish = nil // a restored stream tells nobody
-	// A backup is there at once: until all of it is, the stream is not taken for ours.
+	config.RePublish = nil // a restored stream does not republish
+	// A restore is atomic: until it is complete, the stream must not count as ours.
 	whole := config.Metadata
 	config.Metadata = maps.Clone(whole)
 	delete(config.Metadata, "mcpe.version")
@@ -59,8 +59,8 @@ func putBack(t *testing.T, url, stream string, n int) {
 	c.Flush()
 }
 
-// A stream that a backup was put back for begins a new epoch, whether replicas run or not, and keeps its entries: an id
-// that stands under the old epoch is found (JS-12, JS-13, JS-44).
+// A restored stream begins a new epoch, whether replicas run or not, and keeps its entries: an id that exists under
+// the old epoch is found (JS-12, JS-13, JS-44).
 func TestRestored(t *testing.T) {
 	for _, tc := range []struct {
 		name, url string
@@ -104,28 +104,29 @@ func TestRestored(t *testing.T) {
 			check.Once(t, again, check.Entry("e3"), 0, 3, false)
 			check.Reused(t, again, check.With(check.Entry("e3"), `{}`), 0, 3)
 			next := store.Position(tc.keep) + 1
-			check.Once(t, again, check.Entry("e3"), 3, next, true) // one of the new epoch
+			check.Once(t, again, check.Entry("e3"), 3, next, true) // an id of the new epoch
 			check.Once(t, again, check.With(check.Entry("e3"), `{"id":"e3"}`), 0, next, false)
 			check.Once(t, again, check.Entry("e11"), 0, next+1, true)
-			other := open(t, tc.url, o) // nobody begins another one
+			other := open(t, tc.url, o) // nothing begins a further one
 			check.Equal(t, check.OpenLog(t, other, "log", bounded).Epoch(), again.Epoch())
 			check.Once(t, check.OpenLog(t, other, "log", bounded), check.Entry("e2"), 0, 2, false)
 		})
 	}
 }
 
-// What a look has seen of a log is in the state, and holds processes that begin later to it: an older copy, another one of the
-// same length, and a stream that is gone are new epochs where nobody remembers, and a whole one is none (JS-13, JS-44).
+// The state records what a look has seen of a log, and later processes check the stream against it: an older copy,
+// another one of the same length and a missing stream lead to new epochs even if no process remembers the log, and an
+// intact stream does not (JS-13, JS-44).
 func TestWitness(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		keep int // of 10; -1 for as it was
+		keep int // of 10; -1 for unchanged
 		says string
 	}{
 		{"as it was", -1, ""},
 		{"an older copy", 4, "the stream was replaced"},
 		{"another copy", 10, "the stream was replaced"},
-		{"gone", 0, "what it kept is lost"},
+		{"gone", 0, "its entries are lost"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var said bytes.Buffer
@@ -166,7 +167,7 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// What a process was told it remembers while a stream is gone for a moment (JS-13).
+// A process remembers its delivered position while a stream is missing for a moment (JS-13).
 func TestRestoredAfterLook(t *testing.T) {
 	o := jetstream.Options{Namespace: space(), Single: true}
 	s := open(t, alone.ClientURL(), o)
@@ -187,7 +188,7 @@ func TestRestoredAfterLook(t *testing.T) {
 	}
 }
 
-// A stream that somebody deletes is an end of its epoch, too.
+// Deleting a stream ends its epoch as well.
 func TestDeleted(t *testing.T) {
 	o := jetstream.Options{Namespace: space(), Single: true, Poll: 20 * time.Millisecond}
 	s := open(t, alone.ClientURL(), o)
@@ -209,7 +210,7 @@ func TestDeleted(t *testing.T) {
 	}
 }
 
-// A hole that somebody has made by hand is no gap of retention (JS-1).
+// A hole that somebody made by hand is not a gap of retention (JS-1).
 func TestHole(t *testing.T) {
 	o := jetstream.Options{Namespace: space(), Single: true}
 	s := open(t, alone.ClientURL(), o)
@@ -228,19 +229,19 @@ func TestHole(t *testing.T) {
 	}
 }
 
-// unreleased makes a stream one that a build before the first release made.
+// unreleased makes a stream look like one of a build before the first release.
 func unreleased(c *natsjs.StreamConfig) {
 	delete(c.Metadata, "mcpe.version")
 	c.Metadata["mcpe.form"] = "1"
 }
 
-// sentences say what to do with a stream of another version.
+// sentences say how to treat a stream of another version.
 var sentences = map[string]string{
 	"of a newer release": "(version 2, this release knows 1); upgrade mcpe-gen",
 	"of no release":      "was made by an unreleased build of mcpe-gen; delete it or use another Namespace",
 }
 
-// What is not as this package makes it is refused by name, at OpenLog and, when it changes later, by Ping (JS-42).
+// OpenLog refuses a stream with another configuration by name, and Ping does so if it changes later (JS-42).
 func TestForeign(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*natsjs.StreamConfig)
@@ -271,15 +272,15 @@ func TestForeign(t *testing.T) {
 			if _, err := open(t, urls(cluster...), o).OpenLog(t.Context(), "log", bounded); !errors.Is(err, tc.want) || !strings.Contains(err.Error(), sentences[name]) {
 				t.Errorf("OpenLog: %v", err)
 			}
-			if !slices.Contains([]string{"of another program", "of another log"}, name) { // those lose the epoch as well
+			if !slices.Contains([]string{"of another program", "of another log"}, name) { // the epoch is lost as well
 				eventually(t, "Ping says it", func() bool { return errors.Is(s.Ping(t.Context()), tc.want) })
 			}
 		})
 	}
 }
 
-// Limits that somebody has changed fail Ping by name, since the server may delete what is retained; who opens the log
-// sets them again (JS-42).
+// If somebody has changed the limits, Ping fails with the name of the stream, since the server may delete retained
+// entries; OpenLog restores the limits (JS-42).
 func TestChangedLimits(t *testing.T) {
 	for name, change := range map[string]func(*natsjs.StreamConfig){
 		"fewer entries": func(c *natsjs.StreamConfig) { c.MaxMsgs = 5 },

@@ -24,8 +24,8 @@ import (
 const (
 	// maxName bounds a log's name.
 	maxName = 1024
-	// late is by how much the server keeps an entry longer than MaxAge says, so that the last one that was evicted
-	// still proves what it is.
+	// late is how much longer than MaxAge the server keeps an entry, so that the last evicted entry can still be
+	// proven.
 	late = 10 * time.Minute
 )
 
@@ -33,60 +33,60 @@ const (
 const (
 	metaVersion = "mcpe.version" // streamVersion
 	metaLog     = "mcpe.log"     // the whole name
-	metaEpoch   = "mcpe.epoch"   // the token of its subjects
-	metaGroup   = "mcpe.group"   // the raft group that the epoch began in; none of a server without cluster
-	metaEarlier = "mcpe.earlier" // tokens of epochs that are over, each with its last position: token:position,…
-	metaAge     = "mcpe.age"     // LogOptions.MaxAge of the last opening
-	metaCount   = "mcpe.count"   // LogOptions.MaxCount of it
+	metaEpoch   = "mcpe.epoch"   // the token in its subjects
+	metaGroup   = "mcpe.group"   // the raft group in which the epoch began; "" for a server without a cluster
+	metaEarlier = "mcpe.earlier" // tokens of earlier epochs, each with its last position: token:position,…
+	metaAge     = "mcpe.age"     // LogOptions.MaxAge when it was last opened
+	metaCount   = "mcpe.count"   // LogOptions.MaxCount when it was last opened
 )
 
-// streamVersion is the version of the streams that this release makes. A release that changes their form raises it and
-// brings streams of lower versions up to date when it opens them.
+// streamVersion is the version of the streams that this release creates. A release that changes their format raises
+// it and migrates streams of lower versions when it opens them.
 const streamVersion = "1"
 
 // A Log is an [engine.Log] in a [Store].
 type Log struct {
 	s             *Store
 	name          string
-	short, stream string // the token of its name, and its stream's name
+	short, stream string // the token of its name, and the name of its stream
 	token         string // of its epoch
 	epoch         uint64
 	generation    uint64    // of the store
-	earlier       []earlier // epochs that are over, the oldest first
+	earlier       []earlier // earlier epochs, the oldest first
 	unanswered    chan struct{}
-	ids           keylock.Locks[string] // one append of an id is under way
-	turn          chan struct{}         // capacity 1: who has it tells of entries
-	looking       chan struct{}         // capacity 1: who has it looks
+	ids           keylock.Locks[string] // held during an append of an id
+	turn          chan struct{}         // capacity 1: its holder delivers entries
+	looking       chan struct{}         // capacity 1: its holder looks
 
 	mu      sync.Mutex
 	options store.LogOptions
-	head    store.Position // the last that Appended was told
-	stamp   time.Time      // the head's
-	want    store.Position // the last that is known to stand
-	first   store.Position // the first that the server has
-	young   store.Position // the first within MaxAge when last asked for
-	until   time.Time      // until then it is young enough, by the store's clock; zero when it has to be asked for
-	tail    recent.Entries // the last up to head
+	head    store.Position // the last position that Appended has delivered
+	stamp   time.Time      // of the head
+	want    store.Position // the last position that is known to exist
+	first   store.Position // the first position that the server has
+	young   store.Position // the first position within MaxAge when last determined
+	until   time.Time      // young stays correct until then, by the store's clock; zero if it must be determined
+	tail    recent.Entries // the last entries up to head
 	moved   chan struct{}  // closed when head moves, or the log ends
 	seen    time.Time
 	looked  time.Time // when the last look ended
-	proven  witness   // of the last look
-	// the last witness that is known to be in the state, and when one was last asked for
+	proven  witness   // by the last look
+	// the last witness known to be in the state, and when testify last read it
 	testified witness
 	asked     time.Time
-	fault     error // what the last look found wrong
-	ended     bool  // its epoch is over
+	fault     error // found by the last look; nil for none
+	ended     bool  // a later epoch has begun
 }
 
-// An earlier is an epoch that is over, whose entries stand under its subjects.
+// An earlier is an epoch that has ended; its entries are stored under its subjects.
 type earlier struct {
 	token string
 	last  store.Position
 }
 
-// OpenLog implements [store.Store]. It makes the log's stream where there is none, which needs the right to, and
-// follows the limits of o. It returns [ErrForeign], [ErrReplicas] or [ErrVersion] for a stream that is not as this
-// package makes it.
+// OpenLog implements [store.Store]. It creates the log's stream if necessary, which needs a permission, and sets its
+// limits to those of o. It returns [ErrForeign], [ErrReplicas] or [ErrVersion] for a stream that was not created by
+// this package or was changed since.
 func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (store.EventLog, error) {
 	switch {
 	case name == "" || len(name) > maxName:
@@ -125,12 +125,12 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 	info, err := s.info(ctx, stream)
 	if code(err) == codeNoStream {
 		if seen.Position > 0 {
-			s.log.Error("jetstream: the stream is gone and what it kept is lost; its log begins anew", "log", name, "stream", stream, "position", seen.Position)
+			s.log.Error("jetstream: the stream is missing and its entries are lost; the log restarts empty", "log", name, "stream", stream, "position", seen.Position)
 		}
 		var token [8]byte
 		rand.Read(token[:])
 		err = s.api(ctx, "STREAM.CREATE."+stream, s.config(name, short, stream, hex.EncodeToString(token[:]), o), nil)
-		if err == nil || code(err) == codeNameInUse { // another process was first
+		if err == nil || code(err) == codeNameInUse { // another process created it first
 			info, err = s.info(ctx, stream)
 		}
 	}
@@ -140,7 +140,7 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 	s.mu.Lock()
 	before := s.logs[name]
 	s.mu.Unlock()
-	// Two updates at most: one for the raft group, or the epoch that begins with it, and one for the limits.
+	// At most two updates: one for the raft group, or the epoch that begins with it, and one for the limits.
 	for range 3 {
 		if err := s.ours(name, short, info); err != nil {
 			return nil, err
@@ -166,7 +166,7 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 			return nil, err
 		}
 	}
-	began := time.Now() // only what is asked with a proof counts as a look
+	began := time.Now() // only a proven answer counts as a look
 	if info, err = s.proven(ctx, stream); err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 	return l, nil
 }
 
-// reopen sets the options of a log that is open, unless it has ended.
+// reopen sets the options of an open log. It returns false if the log has ended.
 func (l *Log) reopen(o store.LogOptions) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,7 +200,7 @@ func (l *Log) reopen(o store.LogOptions) bool {
 	return !l.ended
 }
 
-// config is what a new stream is made as.
+// config returns the configuration of a new stream.
 func (s *Store) config(name, short, stream, token string, o store.LogOptions) jetstream.StreamConfig {
 	c := jetstream.StreamConfig{
 		Name: stream, Storage: jetstream.FileStorage, Replicas: replicas, Discard: jetstream.DiscardOld, Retention: jetstream.LimitsPolicy,
@@ -215,15 +215,15 @@ func (s *Store) config(name, short, stream, token string, o store.LogOptions) je
 	return c
 }
 
-// under gives the stream the subjects of an epoch.
+// under sets the subjects of the stream to those of an epoch.
 func (s *Store) under(c *jetstream.StreamConfig, short, token string) {
 	c.Metadata[metaEpoch] = token
 	c.Subjects = []string{s.o.Namespace + ".l." + short + "." + token + ".*"}
 	c.RePublish = &jetstream.RePublish{Source: c.Subjects[0], Destination: s.o.Namespace + ".t." + short + "." + token}
 }
 
-// limit gives the stream the limits of a log: what is retained is judged besides, so that a server that deletes later
-// than they say changes nothing. One entry more than MaxCount is kept, to prove what was evicted last.
+// limit sets the limits of the stream to those of a log. Reads check them as well, so that a server that deletes late
+// changes nothing. The stream keeps one entry more than MaxCount, to prove the last evicted position.
 func limit(c *jetstream.StreamConfig, o store.LogOptions) {
 	c.MaxAge, c.MaxMsgs = 0, -1
 	c.Metadata[metaAge], c.Metadata[metaCount] = o.MaxAge.String(), strconv.Itoa(o.MaxCount)
@@ -242,13 +242,13 @@ func checkVersion(c *jetstream.StreamConfig) error {
 		return nil
 	case version != "":
 		return fmt.Errorf("%w: a newer release made %s (version %s, this release knows %s); upgrade mcpe-gen", ErrVersion, c.Name, version, streamVersion)
-	case c.Metadata["mcpe.form"] != "": // what builds before the first release wrote
+	case c.Metadata["mcpe.form"] != "": // written by builds before the first release
 		return fmt.Errorf("%w: %s was made by an unreleased build of mcpe-gen; delete it or use another Namespace", ErrVersion, c.Name)
 	}
 	return fmt.Errorf("%w: %s has metadata %v", ErrForeign, c.Name, c.Metadata)
 }
 
-// ours refuses a stream that is not as this package makes them.
+// ours refuses a stream that was not created by this package or was changed since.
 func (s *Store) ours(name, short string, info *jetstream.StreamInfo) error {
 	c := &info.Config
 	foreign := func(what string, v any) error {
@@ -284,7 +284,7 @@ func (s *Store) ours(name, short string, info *jetstream.StreamInfo) error {
 	return nil
 }
 
-// group is the raft group of a stream, "" without a cluster. A stream that was made again or restored has another one.
+// group returns the raft group of a stream, "" without a cluster. A recreated or restored stream has another one.
 func group(info *jetstream.StreamInfo) string {
 	if info.Cluster == nil {
 		return ""
@@ -292,8 +292,9 @@ func group(info *jetstream.StreamInfo) string {
 	return info.Cluster.RaftGroup
 }
 
-// adjusted is the stream as it has to be, and whether that is a change: its raft group is noted when it is new, a
-// stream in another group, or one that has lost what was told, begins a new epoch, and the limits are those of o.
+// adjusted returns the configuration that the stream should have, and whether it differs. It records the raft group
+// of a new stream, begins a new epoch for a stream that is in another group or has lost delivered entries, and sets
+// the limits of o.
 func (s *Store) adjusted(info *jetstream.StreamInfo, o store.LogOptions, lost bool) (want jetstream.StreamConfig, change bool) {
 	want = info.Config
 	if lost {
@@ -312,8 +313,8 @@ func (s *Store) adjusted(info *jetstream.StreamInfo, o store.LogOptions, lost bo
 	return want, change || want.MaxAge != age || want.MaxMsgs != count || want.Metadata[metaAge] != said[metaAge] || want.Metadata[metaCount] != said[metaCount]
 }
 
-// renewed gives the stream a new epoch, whose token follows from the one before and the raft group: it is the same
-// whoever begins it, and however often.
+// renewed gives the stream a new epoch. Its token is derived from the previous one and the raft group, so that every
+// process that begins it computes the same.
 func (s *Store) renewed(c *jetstream.StreamConfig, info *jetstream.StreamInfo) {
 	before := c.Metadata[metaEpoch]
 	sum := sha256.Sum256([]byte(before + " " + group(info)))
@@ -349,14 +350,14 @@ func (l *Log) over() {
 	}
 }
 
-// wrong is what the last look has found wrong.
+// wrong returns the fault that the last look has found.
 func (l *Log) wrong() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.fault
 }
 
-// begin is the beginning of a call of the log.
+// begin starts a call of the log.
 func (l *Log) begin(ctx context.Context) (context.Context, func(), error) {
 	ctx, done, err := l.s.begin(ctx)
 	if err != nil {

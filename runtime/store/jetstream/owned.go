@@ -15,10 +15,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// changeHeld is change for the owner of a shard; h is nil for who writes without. The writes begin with one that rests on
-// the hold, so that a claim comes before them or after them (JS-22). First is where those that step returns begin. One is
-// in flight a shard (JS-23).
-func (s *Store) changeHeld(ctx context.Context, h *engine.Hold, subjects []string, step func(*reading) ([]write, error)) (first uint64, err error) {
+// changeHeld calls change for the owner of a shard; a nil h writes without an owner. The batch begins with a write
+// that expects the sequence of the hold, so that a claim comes either before or after the batch (JS-22). first is the
+// sequence of the first write that step returns. Each shard has at most one batch in flight (JS-23).
+func (s *Store) changeHeld(ctx context.Context, h *engine.ShardFence, subjects []string, step func(*reading) ([]write, error)) (first uint64, err error) {
 	if h == nil {
 		return s.state.change(ctx, subjects, step)
 	}
@@ -48,9 +48,9 @@ func (s *Store) changeHeld(ctx context.Context, h *engine.Hold, subjects []strin
 	return first, err
 }
 
-// scan is a scan of the state for the owner of a shard, each of whose proofs rests on the hold: what it reads is no older
-// than the hold is current (JS-28). Who reads without one has none, or one of nobody's.
-func (s *Store) scan(ctx context.Context, h *engine.Hold, filter, mark string) (found []record, err error) {
+// scan scans the state for the owner of a shard. Each proof expects the sequence of the hold, so that the result is
+// as recent as a moment at which the hold was current (JS-28). Without a hold, h is nil or has fence 0.
+func (s *Store) scan(ctx context.Context, h *engine.ShardFence, filter, mark string) (found []record, err error) {
 	prove := s.state.mark
 	if h != nil && h.Fence != 0 {
 		prove = func(ctx context.Context, mark string) (uint64, error) {
@@ -63,15 +63,15 @@ func (s *Store) scan(ctx context.Context, h *engine.Hold, filter, mark string) (
 	return found, err
 }
 
-// turnOf is what writes of progress take turns by.
-func turnOf(h *engine.Hold) string {
+// turnOf returns the key of the lock under which progress is written.
+func turnOf(h *engine.ShardFence) string {
 	if h == nil {
 		return "progress"
 	}
 	return "progress " + h.Shard.String()
 }
 
-// saved bounds how many updates one step has.
+// saved bounds the number of updates per batch.
 const saved = 200
 
 // SaveProgress implements [store.SubscriptionStore].
@@ -84,12 +84,12 @@ func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [
 	return s.saveProgress(ctx, updates, made, nil)
 }
 
-// saveProgress stores updates and, unless made is nil, the attempts of each: each update in one step.
-func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [][]operator.Attempt, h *engine.Hold) error {
+// saveProgress stores updates and, unless made is nil, the attempts of each update in the same batch as its progress.
+func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [][]operator.Attempt, h *engine.ShardFence) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// Of several of one subscription the last counts, and the attempts of all.
+	// Of several updates of one subscription, the last one counts, with the attempts of all.
 	var order []saving
 	at := map[string]int{}
 	for i, u := range updates {
@@ -112,7 +112,7 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [
 	return nil
 }
 
-// A saving is an update with the attempts of it.
+// A saving is an update with its attempts.
 type saving struct {
 	store.Update
 	made []attempts
@@ -123,7 +123,7 @@ type attempts struct {
 	made       []operator.Attempt
 }
 
-func (s *Store) saveSome(ctx context.Context, some []saving, h *engine.Hold) error {
+func (s *Store) saveSome(ctx context.Context, some []saving, h *engine.ShardFence) error {
 	at := anyShard
 	if h != nil {
 		at = within(h.Shard)
@@ -138,7 +138,7 @@ func (s *Store) saveSome(ctx context.Context, some []saving, h *engine.Hold) err
 			grew = map[string]int{}
 			for _, u := range some {
 				found := r.under(recordAt(at, u.ID))
-				if len(found) == 0 && !r.proven { // a server that is behind does not know it yet
+				if len(found) == 0 && !r.proven { // a server that lags may not have it
 					return nil, errLook
 				}
 				for _, rec := range found {
@@ -171,7 +171,7 @@ func (s *Store) saveSome(ctx context.Context, some []saving, h *engine.Hold) err
 		return err
 	})
 	for id, n := range grew {
-		s.trimmer.Grew(id, n) // after an error they may be there, too
+		s.trimmer.Grew(id, n) // after an error they may be stored as well
 	}
 	if err != nil {
 		return fmt.Errorf("saving progress: %w", err)
@@ -184,8 +184,8 @@ func (s *Store) SaveMark(ctx context.Context, log string, to store.Position) err
 	return s.saveMark(ctx, engine.Shard{}, log, to, nil)
 }
 
-// saveMark moves the mark of a log in a shard, never back.
-func (s *Store) saveMark(ctx context.Context, of engine.Shard, log string, to store.Position, h *engine.Hold) error {
+// saveMark moves the mark of a log in a shard; it never moves the mark back.
+func (s *Store) saveMark(ctx context.Context, of engine.Shard, log string, to store.Position, h *engine.ShardFence) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (s *Store) saveMark(ctx context.Context, of engine.Shard, log string, to st
 		_, err := s.changeHeld(ctx, h, []string{mark}, func(r *reading) ([]write, error) {
 			is := r.of(mark)
 			now, err := position(is)
-			if err != nil || now >= to && h == nil { // an owner's write is fenced, whatever it changes
+			if err != nil || now >= to && h == nil { // an owner's write is always made, because it checks the fence
 				return nil, err
 			}
 			b, err := json.Marshal(max(now, to))
@@ -236,8 +236,9 @@ func (s *Store) mark(ctx context.Context, of engine.Shard, log string) (store.Po
 	return position(r.of(mark))
 }
 
-// sweep deletes what nobody reads any more, for the owner of the shard; what it cannot delete stays for the next time.
-func (s *Store) sweep(ctx context.Context, h *engine.Hold, stale []record) {
+// sweep deletes progress without a subscription, for the owner of the shard. Records that it fails to delete stay for
+// the next time.
+func (s *Store) sweep(ctx context.Context, h *engine.ShardFence, stale []record) {
 	if h == nil || h.Fence == 0 {
 		return
 	}
@@ -255,22 +256,22 @@ func (s *Store) sweep(ctx context.Context, h *engine.Hold, stale []record) {
 			return writes, nil
 		})
 		if err != nil {
-			s.log.Debug("jetstream: what is left of subscriptions was not deleted", "shard", h.Shard, "error", err)
+			s.log.Debug("jetstream: progress without a subscription was not deleted", "shard", h.Shard, "error", err)
 			return
 		}
 	}
 }
 
 // Owned implements [engine.Shared].
-func (s *Store) Owned(h engine.Hold) engine.Owned { return &owned{s: s, h: h} }
+func (s *Store) Owned(h engine.ShardFence) engine.Owned { return &owned{s: s, h: h} }
 
-// owned are the subscriptions of one shard, as the owner that the hold names sees them.
+// owned holds the subscriptions of one shard, as seen by the owner that the hold names.
 type owned struct {
 	s *Store
-	h engine.Hold
+	h engine.ShardFence
 
 	mu    sync.Mutex
-	pages []store.Subscription // what a scan has found and was not asked for yet
+	pages []store.Subscription // read by a scan, for the next pages
 }
 
 func (o *owned) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {
@@ -281,7 +282,8 @@ func (o *owned) DeleteSubscription(ctx context.Context, id string, generation ui
 	return o.s.delete(ctx, id, generation, &o.h)
 }
 
-// Subscriptions reads all of the shard at the first page, and cuts pages of it (JS-28).
+// Subscriptions implements [engine.Owned]. It reads all subscriptions of the shard for the first page and cuts the
+// pages from the result (JS-28).
 func (o *owned) Subscriptions(ctx context.Context, after string, limit int) ([]store.Subscription, error) {
 	o.mu.Lock()
 	all := o.pages
@@ -314,7 +316,7 @@ func (o *owned) scan(ctx context.Context) (subs []store.Subscription, err error)
 	at := within(o.h.Shard)
 	found, err := o.s.scan(ctx, &o.h, at+"r.>", o.s.proofIn(at+"r."))
 	if err != nil {
-		return nil, o.s.because(fmt.Errorf("the subscriptions of %v: %w", o.h.Shard, err))
+		return nil, o.s.because(fmt.Errorf("reading the subscriptions of %v: %w", o.h.Shard, err))
 	}
 	latest := map[string]record{}
 	for _, r := range found {

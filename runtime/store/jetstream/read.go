@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// entryAt is the entry of a message.
+// entryAt decodes the entry of a message.
 func (s *Store) entryAt(stream string, sequence uint64, at time.Time, body []byte) (stored, error) {
 	e, err := decode(body)
 	if err != nil {
@@ -21,9 +21,9 @@ func (s *Store) entryAt(stream string, sequence uint64, at time.Time, body []byt
 	return e, nil
 }
 
-// fetch reads up to n entries of positions from to to, at least one, without holes. Where the first ones were evicted
-// it returns none, and the first that the stream has. A page that ends early or has a hole, from a server that may be
-// behind, is asked of who leads before anything is called missing.
+// fetch reads at least one and up to n entries of the positions from to to, without holes. If the first ones were
+// evicted, it returns no entries and the first position that the stream has. A page that ends early or has a hole may
+// come from a server that lags, so fetch reads from the leader before it reports an entry as missing.
 func (l *Log) fetch(ctx context.Context, from, to store.Position, n int) (found []stored, first store.Position, err error) {
 	err = asLong(ctx, func() (bool, error) {
 		found, err = l.s.page(ctx, l.stream, map[string]any{"seq": uint64(from)}, int(min(store.Position(min(n, pageMax)), to-from+1)))
@@ -55,13 +55,13 @@ func (l *Log) fetch(ctx context.Context, from, to store.Position, n int) (found 
 	case store.Position(info.State.FirstSeq) > from:
 		return nil, store.Position(info.State.FirstSeq), nil
 	}
-	if err := l.check(ctx, true); err != nil { // it may have lost more
+	if err := l.check(ctx, true); err != nil { // the stream may have lost more
 		return nil, 0, err
 	}
 	return nil, 0, fmt.Errorf("%w: %s has no message %d between %d and %d", ErrCorrupt, l.stream, from, info.State.FirstSeq, info.State.LastSeq)
 }
 
-// bounds are the first retained position and the last that was told.
+// bounds returns the first retained position and the last delivered one.
 func (l *Log) bounds(ctx context.Context) (oldest, head store.Position, err error) {
 	now := l.s.clock.now()
 	l.mu.Lock()
@@ -85,7 +85,7 @@ func (l *Log) bounds(ctx context.Context) (oldest, head store.Position, err erro
 	if err != nil {
 		return 0, 0, err
 	}
-	if len(found) == 0 { // all that is known of was evicted
+	if len(found) == 0 { // all known entries were evicted
 		return head + 1, head, nil
 	}
 	l.mu.Lock()
@@ -96,8 +96,8 @@ func (l *Log) bounds(ctx context.Context) (oldest, head store.Position, err erro
 	return min(max(oldest, found[0].Position), head+1), head, nil
 }
 
-// since asks any server for the first entry that is not before the cutoff. A server that is behind has the right one or
-// none; there tells that there is one.
+// since reads entries from any server, starting at the first that is not before the cutoff. A server that lags
+// returns the right one or none; there says that the entry exists.
 func (l *Log) since(ctx context.Context, cutoff time.Time, there bool) (found []stored, err error) {
 	from := map[string]any{"start_time": cutoff.UTC()}
 	for n := 1; ; n = pageMax {
@@ -179,7 +179,7 @@ func (l *Log) read(ctx context.Context, after store.Position, limit int) (store.
 		if err != nil {
 			return store.Batch{}, err
 		}
-		if len(found) == 0 { // evicted since
+		if len(found) == 0 { // evicted meanwhile
 			l.mu.Lock()
 			l.first = max(l.first, first)
 			l.mu.Unlock()

@@ -1,7 +1,6 @@
 package jetstream
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -26,39 +25,39 @@ import (
 )
 
 const (
-	// keepTombstone is how long a deletion is kept, and keepProof a message that only proves how far a server is.
+	// keepTombstone is how long a deletion is kept, and keepProof how long a proof is kept.
 	keepTombstone = time.Hour
 	keepProof     = 10 * time.Minute
-	// atOnce is how many batches of this process are in flight: a stream takes 50, of all processes.
+	// atOnce is the maximum number of batches of this process in flight. A stream takes 50 in all.
 	atOnce = 8
-	// maxBatch is how many messages a batch has at most.
+	// maxBatch is the maximum number of messages in a batch.
 	maxBatch = 1000
 )
 
-// Records are the last messages of the subjects of a stream, written by compare-and-swap. What is read may be old: a
-// write carries the sequence of what it rests on and is refused where that has moved (JS-16).
+// A records holds the last messages of a stream's subjects, written by compare-and-swap. A read may be old: a write
+// carries the sequence of the record that it replaces and is refused if the record has changed (JS-16).
 type records struct {
 	s      *Store
 	stream string
-	prefix string // of the subjects, with a dot at the end; a record's subject is what follows
-	proof  string // the subject of this process's proofs; "" where every message counts: who leads the stream is asked
+	prefix string // of the subjects, with a dot at the end; the rest is the subject of a record
+	proof  string // the subject of this process's proofs; "" if reads go to the leader, because every message counts
 	batch  chan struct{}
 
 	mu      sync.Mutex
 	acked   uint64        // the highest sequence of a proof
-	lost    bool          // a proof came to stand below one that was known before
-	waiting *proving      // the proof that has not begun
-	turn    chan struct{} // capacity 1: who has it proves
+	lost    bool          // a later proof has a lower sequence than an earlier one
+	waiting *proving      // the next proof, which has not begun
+	turn    chan struct{} // capacity 1: its holder proves
 }
 
-// A proving is a proof under way, for all who wait for it.
+// A proving is a proof in progress, shared by all callers that wait for it.
 type proving struct {
 	done chan struct{}
 	at   uint64
 	err  error
 }
 
-// records are those of a stream. Proofs begin a subject; "" for none.
+// records returns the records of a stream. proofs is the prefix of the subjects of proofs; "" for none.
 func (s *Store) records(name, proofs string) *records {
 	proof := ""
 	if proofs != "" {
@@ -68,28 +67,29 @@ func (s *Store) records(name, proofs string) *records {
 		proof: proof, batch: make(chan struct{}, atOnce), turn: make(chan struct{}, 1)}
 }
 
-// nonce is a token that no other has.
+// nonce returns a unique token.
 func nonce() string {
 	var b [8]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 
-// A record is what lies under a subject; its sequence is 0 where nothing does.
+// A record is the last message of a subject. Its sequence is 0 if the subject is empty.
 type record struct {
 	subject  string
 	sequence uint64
 	stamp    time.Time // the leader's
-	call     uint64    // random, of the call that wrote it
+	call     uint64    // random; identifies the call that wrote it
 	rests    uint64    // the sequence that it replaced
-	dead     bool      // it was deleted
+	dead     bool      // the record was deleted
 	body     []byte
 }
 
-// there tells that there is something.
+// there reports whether the record exists and is not deleted.
 func (r *record) there() bool { return r.sequence > 0 && !r.dead }
 
-// pack makes a record's message: its form, whether it is a deletion, the call, what it rests on, the body, and a checksum.
+// pack encodes a record's message: form, whether it is a deletion, the call, the sequence that it replaces, the body,
+// and a checksum.
 func pack(call uint64, w *write) []byte {
 	b := make([]byte, 0, 22+len(w.body))
 	b = append(b, form, 0)
@@ -102,18 +102,18 @@ func pack(call uint64, w *write) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// unpack is the reverse of pack. It keeps a part of b.
+// unpack is the inverse of pack. The record keeps a part of b.
 func unpack(b []byte) (r record, err error) {
 	switch {
 	case len(b) < 22 || crc32.Checksum(b[:len(b)-4], castagnoli) != binary.BigEndian.Uint32(b[len(b)-4:]):
 		return r, errForm
 	case b[0] != form:
-		return r, errors.New("its form is of a newer release")
+		return r, errors.New("its format is of a newer release")
 	}
 	return record{call: binary.BigEndian.Uint64(b[2:10]), rests: binary.BigEndian.Uint64(b[10:18]), dead: b[1] == 1, body: b[18 : len(b)-4]}, nil
 }
 
-// record reads a message that any server has sent.
+// record decodes a message of a direct read.
 func (c *records) record(m *nats.Msg) (r record, err error) {
 	sequence, at, err := place(c.stream, m)
 	if err != nil {
@@ -130,8 +130,8 @@ func (c *records) record(m *nats.Msg) (r record, err error) {
 	return r, nil
 }
 
-// prove writes a message that nobody needs: a server that has it has all that stood when prove was called (JS-17). Calls
-// that wait for one another share one.
+// prove writes a marker message. A server that has it has every message that existed when prove was called (JS-17).
+// Concurrent calls share a marker.
 func (c *records) prove(ctx context.Context) (at uint64, err error) {
 	c.mu.Lock()
 	p := c.waiting
@@ -168,7 +168,7 @@ func (c *records) proves(p *proving) {
 	p.at, p.err = c.mark(c.s.life, c.proof)
 }
 
-// mark writes a message that proves how far a server is, and returns where it stands.
+// mark writes a marker message, which shows how far a server has got, and returns its sequence.
 func (c *records) mark(ctx context.Context, subject string) (at uint64, err error) {
 	m := c.message(mathrand.Uint64(), &write{subject: subject, blind: true, ttl: keepProof})
 	c.mu.Lock()
@@ -187,197 +187,13 @@ func (c *records) mark(ctx context.Context, subject string) (at uint64, err erro
 	return at, err
 }
 
-// goesOn tells that a request may be made again after the error.
+// goesOn reports whether a request may be retried after the error.
 func (c *records) goesOn(ctx context.Context, err error) bool {
 	return (errors.Is(err, ErrUnreachable) || errors.Is(err, errUndecided)) && ctx.Err() == nil && !c.s.write.IsClosed()
 }
 
-// A reading is what was read of subjects.
-type reading struct {
-	proven bool // it is no older than the call
-	all    map[string]record
-}
-
-// of is the record of a subject.
-func (r *reading) of(subject string) record {
-	if x, ok := r.all[subject]; ok {
-		return x
-	}
-	return record{subject: subject}
-}
-
-// under are the records whose subjects match a pattern with wildcards of one token, and that are there.
-func (r *reading) under(pattern string) (found []record) {
-	want := strings.Split(pattern, ".")
-	for subject, x := range r.all {
-		if x.there() && matches(want, strings.Split(subject, ".")) {
-			found = append(found, x)
-		}
-	}
-	return found
-}
-
-func matches(want, have []string) bool {
-	if len(want) != len(have) {
-		return false
-	}
-	for i := range want {
-		if want[i] != have[i] && want[i] != "*" || want[i] == "*" && strings.HasPrefix(have[i], "-") {
-			return false
-		}
-	}
-	return true
-}
-
-// readMost bounds how many subjects one request names: a server refuses what matches more than 1,024.
-const readMost = 400
-
-// read reads the last message of subjects, which may have wildcards and match 1,000 at most.
-func (c *records) read(ctx context.Context, proven bool, subjects ...string) (*reading, error) {
-	r := &reading{proven: proven, all: map[string]record{}}
-	if c.proof == "" {
-		return r, c.readLeader(ctx, r, subjects)
-	}
-	at := uint64(0)
-	if proven {
-		var err error
-		if at, err = c.prove(ctx); err != nil {
-			return nil, err
-		}
-	}
-	for len(subjects) > 0 {
-		n := min(len(subjects), readMost)
-		list := make([]string, 0, n+1)
-		for _, subject := range subjects[:n] {
-			list = append(list, c.prefix+subject)
-		}
-		subjects = subjects[n:]
-		if proven {
-			list = append(list, c.prefix+c.proof)
-		}
-		err := asLong(ctx, func() (bool, error) {
-			found := map[string]record{}
-			_, err := c.s.pull(ctx, c.stream, map[string]any{"multi_last": list}, func(m *nats.Msg) error {
-				x, err := c.record(m)
-				found[x.subject] = x
-				return err
-			})
-			if err != nil {
-				return c.goesOn(ctx, err), err
-			}
-			if x := found[c.proof]; proven && x.sequence < at {
-				return true, fmt.Errorf("%w: a server of %s is behind", ErrUnreachable, c.stream)
-			} else if proven {
-				c.s.clock.hear(x.stamp)
-			}
-			for subject, x := range found {
-				r.all[subject] = x
-			}
-			return false, nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return r, nil
-}
-
-// readLeader reads subjects without wildcards from who leads the stream. For a moment, one that leads no more and does not know
-// it may answer in that one's place, and nothing in the answer tells: a write that rests on it is refused (JS-16), what is final,
-// such as that an action was done, may be as old as that.
-func (c *records) readLeader(ctx context.Context, r *reading, subjects []string) error {
-	if r.proven {
-		if err := c.s.barrier(ctx, c.stream); err != nil {
-			return err
-		}
-	}
-	for _, subject := range subjects {
-		m, found, err := c.s.fetched(ctx, c.stream, map[string]any{"last_by_subj": c.prefix + subject})
-		if err != nil || !found {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		x, err := unpack(m.Data)
-		if err != nil {
-			return fmt.Errorf("%w: message %d of %s: %w", ErrCorrupt, m.Sequence, c.stream, err)
-		}
-		x.subject, x.sequence, x.stamp = subject, m.Sequence, c.s.clock.stamped(m.Time)
-		r.all[subject] = x
-	}
-	return nil
-}
-
-// scan reads all records that match a filter, from a sequence on, in order; deleted ones too. mark is a subject that the
-// filter matches, for its proof. A scan of one page is of one moment; what was written while several were read is read
-// in another round, until a round has one page. upTo is the last sequence that was read; below from where the stream ends
-// before it. A scan that is to find no more than most, 0 for all, ends where it has.
-func (c *records) scan(ctx context.Context, filter, mark string, from uint64, most int) (found []record, upTo uint64, err error) {
-	return c.scanBy(ctx, c.mark, filter, mark, from, most)
-}
-
-// scanBy is scan with proofs that prove writes.
-func (c *records) scanBy(ctx context.Context, prove func(ctx context.Context, mark string) (at uint64, err error), filter, mark string, from uint64, most int) (found []record, upTo uint64, err error) {
-	for {
-		at, err := prove(ctx, mark)
-		if err != nil {
-			return nil, 0, err
-		}
-		if at < from { // nothing lies above, or the stream was made again
-			return found, at, nil
-		}
-		page := pageMax
-		if most > 0 {
-			page = min(page, most)
-		}
-		pages, next := 0, from
-		for seen := false; ; {
-			var some []record
-			var more bool
-			err := asLong(ctx, func() (bool, error) {
-				some = nil
-				more, err = c.s.pull(ctx, c.stream, map[string]any{"seq": next, "next_by_subj": c.prefix + filter, "batch": page, "max_bytes": pageBytes},
-					func(m *nats.Msg) error {
-						x, err := c.record(m)
-						some = append(some, x)
-						return err
-					})
-				if err != nil {
-					return c.goesOn(ctx, err), err
-				}
-				for i := range some {
-					seen = seen || some[i].subject == mark && some[i].sequence >= at
-				}
-				if len(some) == 0 && !seen {
-					return true, fmt.Errorf("%w: a server of %s is behind", ErrUnreachable, c.stream)
-				}
-				return false, nil
-			})
-			if err != nil {
-				return nil, 0, err
-			}
-			pages++
-			if len(some) > 0 {
-				next = some[len(some)-1].sequence + 1
-			}
-			found = append(found, slices.DeleteFunc(some, func(r record) bool { return isProof(r.subject) })...)
-			if most > 0 && len(found) >= most {
-				return found, next - 1, nil
-			}
-			if seen && !more {
-				break
-			}
-		}
-		if pages == 1 {
-			slices.SortStableFunc(found, func(a, b record) int { return cmp.Compare(a.sequence, b.sequence) })
-			return slices.CompactFunc(found, func(a, b record) bool { return a.sequence == b.sequence }), next - 1, nil
-		}
-		from = at + 1
-	}
-}
-
-// proofIn is a subject below a prefix for this process's proofs that a scan of it finds, and leaves out.
+// proofIn returns a subject under a prefix for this process's proofs. A scan of the prefix finds them and leaves them
+// out.
 func (s *Store) proofIn(prefix string) string { return prefix + "-" + s.me }
 
 func isProof(subject string) bool {
@@ -389,17 +205,17 @@ func isProof(subject string) bool {
 type write struct {
 	subject string
 	body    []byte
-	dead    bool   // it deletes
-	on      uint64 // the sequence that it rests on, 0 for nothing
-	blind   bool   // it rests on nothing of its own: others of its change do
-	of      string // the subject that on is of, where it is not its own
+	dead    bool   // a deletion
+	on      uint64 // the sequence of the message that it replaces, 0 for none
+	blind   bool   // without an expected sequence; other writes of the change have one
+	of      string // the subject that on belongs to, if not subject itself
 	ttl     time.Duration
 }
 
-// put is a write in the place of a record.
+// put returns a write that replaces a record.
 func put(r record, body []byte) write { return write{subject: r.subject, on: r.sequence, body: body} }
 
-// remove deletes a record.
+// remove returns a write that deletes a record.
 func remove(r record) write {
 	return write{subject: r.subject, on: r.sequence, dead: true, ttl: keepTombstone}
 }
@@ -418,60 +234,41 @@ func (c *records) message(call uint64, w *write) *nats.Msg {
 	return m
 }
 
-// commit writes all or nothing and returns where the first stands: the others follow it.
-func (c *records) commit(ctx context.Context, call uint64, writes []write) (first uint64, err error) {
+// commit publishes all writes or none and returns the sequence of the first; the others follow it. since is when the
+// change began its first try.
+func (c *records) commit(ctx context.Context, since time.Time, call uint64, writes []write) (first uint64, err error) {
+	messages := make([]*nats.Msg, len(writes))
 	for i := range writes {
 		if limit := c.s.write.MaxPayload() - headers; int64(len(writes[i].body)) > limit {
 			return 0, fmt.Errorf("%w: it has %d bytes, the servers' max_payload leaves %d", events.ErrTooLarge, len(writes[i].body), limit)
 		}
+		messages[i] = c.message(call, &writes[i])
 	}
-	if len(writes) == 1 {
-		return c.s.acknowledged(ctx, c.message(call, &writes[0]))
+	if len(messages) > maxBatch {
+		return 0, fmt.Errorf("jetstream: a change has at most %[2]d messages, but this one has %[1]d", len(messages), maxBatch)
 	}
-	if len(writes) > maxBatch {
-		return 0, fmt.Errorf("jetstream: a change of %d messages; it has at most %d", len(writes), maxBatch)
-	}
-	select {
-	case c.batch <- struct{}{}:
-		defer func() { <-c.batch }()
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-	began := time.Now()
-	defer func() {
-		for i := range writes {
-			if err != nil && c.s.lacks(c.prefix+writes[i].subject, began) {
-				first, err = 0, fmt.Errorf("%w: to publish to %s", ErrRights, c.prefix+writes[i].subject)
-			}
-		}
-	}()
-	id := nonce()
-	for i := range writes {
-		m := c.message(call, &writes[i])
-		m.Header.Set("Nats-Batch-Id", id)
-		m.Header.Set("Nats-Batch-Sequence", strconv.Itoa(i+1))
-		if i == len(writes)-1 {
-			m.Header.Set("Nats-Batch-Commit", "1")
-			last, err := c.s.acknowledged(ctx, m)
-			return last - uint64(i), err
-		}
-		if err := c.s.write.PublishMsg(m); err != nil { // what came of it is given up by the server
-			return 0, fmt.Errorf("%w: %s: %w", ErrUnreachable, m.Subject, err)
+	if len(messages) > 1 {
+		select {
+		case c.batch <- struct{}{}:
+			defer func() { <-c.batch }()
+		case <-ctx.Done():
+			return 0, ctx.Err()
 		}
 	}
-	return 0, errors.New("jetstream: a change of nothing")
+	return c.s.batch(ctx, since, messages)
 }
 
-// errLook is returned by a step that needs what is proven.
-var errLook = errors.New("jetstream: it has to be looked at again")
+// errLook is returned by a step that needs a proven reading.
+var errLook = errors.New("jetstream: the state must be read again")
 
-// change reads subjects and writes what step returns, in one step, as often as what was read has moved meanwhile. What is
-// final, an error of step or nothing to write, rests on what is proven. It returns where the first write stands, 0 for
-// none. A change whose answer was lost is settled by reading, by the call that its messages name (JS-6).
+// change reads subjects and commits the writes that step returns. It repeats both if a record has changed meanwhile.
+// A final result, which is an error of step or no writes, always rests on a proven reading. change returns the
+// sequence of the first write, 0 for none. If the answer to a commit was lost, it reads the records and recognizes
+// its messages by their call (JS-6).
 func (c *records) change(ctx context.Context, subjects []string, step func(*reading) ([]write, error)) (first uint64, err error) {
-	call, proven := mathrand.Uint64(), false
-	var unsure []write // was sent, and no answer came
-	final := false     // the error says what is so, and nothing of this change stands
+	began, call, proven := time.Now(), mathrand.Uint64(), false
+	var unsure []write // sent without an answer
+	final := false     // the error is certain, and no write of this change is stored
 	err = asLong(ctx, func() (again bool, err error) {
 		look := subjects
 		for _, w := range unsure {
@@ -500,7 +297,7 @@ func (c *records) change(ctx context.Context, subjects []string, step func(*read
 		if c.s.slow != nil {
 			c.s.slow()
 		}
-		first, err = c.commit(ctx, call, writes)
+		first, err = c.commit(ctx, began, call, writes)
 		var moved *wrongSequence
 		proven = true
 		switch {
@@ -517,8 +314,8 @@ func (c *records) change(ctx context.Context, subjects []string, step func(*read
 	return first, err
 }
 
-// settled tells of writes whose answer was lost whether they stand, and where the first does, as far as what was read
-// since shows it.
+// settled reports whether writes whose answer was lost are stored, as far as the reading shows it, and the sequence
+// of the first. known is false if they may still arrive.
 func settled(r *reading, writes []write, call uint64) (first uint64, is, known bool) {
 	for i, w := range writes {
 		x := r.of(w.subject)
@@ -526,7 +323,7 @@ func settled(r *reading, writes []write, call uint64) (first uint64, is, known b
 		case x.call == call && x.sequence > 0:
 			return x.sequence - uint64(i), true, true
 		case w.blind || w.of != "":
-		case x.sequence == w.on || x.rests == w.on: // it has not come, or is refused when it comes
+		case x.sequence == w.on || x.rests == w.on: // it did not arrive, or will be refused
 			known = true
 		}
 	}
@@ -535,7 +332,7 @@ func settled(r *reading, writes []write, call uint64) (first uint64, is, known b
 
 var plainToken = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
 
-// token stands for a text in subjects; detoken is the reverse.
+// token encodes a text for a subject; detoken is the inverse.
 func token(text string) string {
 	if plainToken.MatchString(text) {
 		return text

@@ -56,8 +56,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// stays makes a stream that no test deletes: a server that deletes the last one removes the directories of all, even as
-// the next one is made there, which fails then.
+// stays creates a stream that no test deletes: a server that deletes the last stream removes the directories of all,
+// even while the next stream is created there, which then fails.
 func stays(s *server.Server, replicas int) {
 	c, err := nats.Connect(s.ClientURL())
 	if err != nil {
@@ -102,10 +102,10 @@ func stop(servers ...*server.Server) {
 	}
 }
 
-// three starts a cluster of three servers and waits until one of them leads it.
+// three starts a cluster of three servers and waits for a leader.
 func three(dir string) []*server.Server { return threeOf(dir, func(*server.Options) {}) }
 
-// threeOf is three of servers with other options.
+// threeOf is like three with other options of the servers.
 func threeOf(dir string, with func(*server.Options)) (all []*server.Server) {
 	addrs, release, err := freeport.Reserve(3)
 	if err != nil {
@@ -161,7 +161,7 @@ func quiet(o jetstream.Options) jetstream.Options {
 	return o
 }
 
-// space is a namespace that no other test has.
+// space returns a namespace that no other test uses.
 func space() string { return fmt.Sprint("t", spaces.Add(1)) }
 
 func open(t *testing.T, url string, o jetstream.Options) *jetstream.Store {
@@ -189,20 +189,20 @@ func open(t *testing.T, url string, o jetstream.Options) *jetstream.Store {
 	return s
 }
 
-// opened counts the stores of a namespace that tests have not closed.
+// opened counts the open stores of each namespace.
 var opened = struct {
 	sync.Mutex
 	by map[string]int
 }{by: map[string]int{}}
 
-// shared tells that space made the namespace: it lies on the servers that all tests have.
+// shared reports whether space created the namespace, so that it is on the servers that all tests share.
 func shared(namespace string) bool {
 	_, err := strconv.Atoi(strings.TrimPrefix(namespace, "t"))
 	return err == nil
 }
 
-// clears deletes the streams of a namespace that nobody uses any more: each costs its servers heartbeats every second,
-// and some hundreds of them would leave a busy machine no time for the tests.
+// clears deletes the streams of a namespace that is not in use any more: each stream costs its servers heartbeats
+// every second, and hundreds of them would leave a busy machine no time for the tests.
 func clears(t *testing.T, url, namespace string) {
 	c, err := nats.Connect(url)
 	if err != nil {
@@ -228,7 +228,7 @@ func clears(t *testing.T, url, namespace string) {
 	}
 }
 
-// single opens a new store on the server that is alone.
+// single opens a new store on the single server.
 func single(t *testing.T) *jetstream.Store {
 	t.Helper()
 	return open(t, alone.ClientURL(), jetstream.Options{Namespace: space(), Single: true})

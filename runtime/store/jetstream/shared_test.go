@@ -16,14 +16,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
 )
 
-// two opens one new store of the cluster twice, as two processes have it.
+// two opens one new store of the cluster twice, as two processes do.
 func two(t *testing.T) (a, b *jetstream.Store) {
 	t.Helper()
 	o := jetstream.Options{Namespace: space()}
 	return open(t, cluster[0].ClientURL(), o), open(t, cluster[1].ClientURL(), o)
 }
 
-// A witness is told of entries by a log.
+// A witness records the entries that a log delivers.
 type witness struct {
 	mu   sync.Mutex
 	told []store.Entry
@@ -182,7 +182,7 @@ func toldToBoth(t *testing.T, a, b *jetstream.Store) {
 	check.Equal(t, len(seen[0].ids()), all)
 }
 
-// A name of no event type has a stream of its own, and names that differ by case alone have two (JS-12).
+// A log whose name is not an event type has a separate stream, and names that differ only by case have two (JS-12).
 func TestNames(t *testing.T) {
 	s := single(t)
 	for i, name := range []string{"a.b", "a~b", "A.b", "/control", "a b", "*", ">", "ö"} {
@@ -200,7 +200,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestLeaderLost(t *testing.T) {
-	// JS-41: what was acknowledged stands, once, after the server that led the log has gone; appends go on.
+	// JS-41: acknowledged entries exist once after the log's leader has gone, and appends continue.
 	servers := three(t.TempDir())
 	t.Cleanup(func() { stop(servers...) })
 	s := open(t, urls(servers...), jetstream.Options{Namespace: "lost"})
@@ -222,7 +222,7 @@ func TestLeaderLost(t *testing.T) {
 		wg.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				id := fmt.Sprint(w, "-", n)
-				for { // as an author repeats it
+				for { // as an author retries
 					p, _, err := l.AppendOnce(t.Context(), check.Entry(id), 0)
 					if err == nil {
 						acknowledged.Store(p, id)

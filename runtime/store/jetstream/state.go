@@ -13,8 +13,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// Subjects of the state, below the namespace and "s.". Those that begin with "c." are followed by every process
-// (JS-20), and those below "o.<topic>.<number>." are of a shard.
+// Subjects of the state, after the namespace and "s.". Every process follows the subjects under "c." (JS-20). The
+// subjects under "o.<topic>.<number>." belong to a shard.
 const (
 	lifeSubject = "c.g" // the life of the store
 	leases      = "c.l."
@@ -23,30 +23,31 @@ const (
 	proofs      = "c.b."
 )
 
-// metaKind is a key of the metadata of streams that hold no log: which one it is.
+// metaKind is the metadata key that names the kind of a stream that is not a log.
 const metaKind = "mcpe.kind"
 
-// A life is what the state begins with. Its generation is above that of every life before, those of older copies that
-// may be put back too: it follows the clock, in minutes.
+// A life is the first record of the state. Its generation is greater than that of every earlier life, including those
+// in backups that may be restored, because it follows the clock, in minutes.
 type life struct {
 	Generation uint64
 	Group      string // the raft group of the stream
-	Sealed     []byte `json:",omitempty"` // the check of the key; none for a store without
+	Sealed     []byte `json:",omitempty"` // checks the key; nil for a store without one
 }
 
-// fenceBits are those of a fence that count within a generation; above them lies the generation (JS-19).
+// fenceBits is the number of low bits of a fence that count within a generation. The higher bits are the generation
+// (JS-19).
 const fenceBits = 40
 
 func fence(generation, sequence uint64) uint64 { return generation<<fenceBits | sequence }
 
 func generationOf(fence uint64) uint64 { return fence >> fenceBits }
 
-// minutes is the least generation that a life that begins now has.
+// minutes returns the minimum generation of a life that begins now.
 func (s *Store) minutes() uint64 {
 	return uint64(s.clock.now().Sub(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).Minutes())
 }
 
-// keeping is what a stream of records is made as.
+// keeping returns the configuration of a stream of records.
 func (s *Store) keeping(c *records, kind string) jetstream.StreamConfig {
 	config := jetstream.StreamConfig{
 		Name: c.stream, Subjects: []string{c.prefix + ">"}, Storage: jetstream.FileStorage, Replicas: replicas, Discard: jetstream.DiscardOld,
@@ -59,11 +60,11 @@ func (s *Store) keeping(c *records, kind string) jetstream.StreamConfig {
 	return config
 }
 
-// ensure makes a stream of records where there is none, and refuses one that is not as this package makes it.
+// ensure creates a stream of records if it does not exist, and refuses an existing one with another configuration.
 func (s *Store) ensure(ctx context.Context, want jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
 	info, err := s.info(ctx, want.Name)
 	if code(err) == codeNoStream {
-		if err = s.api(ctx, "STREAM.CREATE."+want.Name, want, nil); err == nil || code(err) == codeNameInUse { // another process was first
+		if err = s.api(ctx, "STREAM.CREATE."+want.Name, want, nil); err == nil || code(err) == codeNameInUse { // another process created it first
 			info, err = s.info(ctx, want.Name)
 		}
 	}
@@ -73,7 +74,7 @@ func (s *Store) ensure(ctx context.Context, want jetstream.StreamConfig) (*jetst
 	return info, keeps(&want, &info.Config)
 }
 
-// keeps refuses a stream that is not as it was made.
+// keeps refuses a stream whose configuration has changed.
 func keeps(want, c *jetstream.StreamConfig) error {
 	foreign := func(what string, v any) error {
 		return fmt.Errorf("%w: %s has %s %v", ErrForeign, c.Name, what, v)
@@ -103,14 +104,14 @@ func keeps(want, c *jetstream.StreamConfig) error {
 	return nil
 }
 
-// acting is what the stream of operators' actions is made as.
+// acting returns the configuration of the stream of operators' actions.
 func (s *Store) acting() jetstream.StreamConfig {
 	c := s.keeping(s.actions, "actions")
 	c.MaxMsgs, c.MaxAge = engine.MaxActions, engine.ActionAge+time.Minute
 	return c
 }
 
-// enter makes the streams of state and begins the life of the store, or joins it.
+// enter creates the streams of the state and begins the life of the store, or joins it.
 func (s *Store) enter(ctx context.Context) error {
 	if _, err := s.ensure(ctx, s.acting()); err != nil {
 		return err
@@ -121,8 +122,8 @@ func (s *Store) enter(ctx context.Context) error {
 	return s.lookAtLife(ctx)
 }
 
-// lookAtLife compares the state's stream with what is known of it, and begins a new generation where it is another one,
-// or lacks what was acknowledged (JS-13).
+// lookAtLife compares the state's stream with the known state, and begins a new generation if the stream was replaced
+// or has lost acknowledged messages (JS-13).
 func (s *Store) lookAtLife(ctx context.Context) error {
 	info, err := s.info(ctx, s.state.stream)
 	if err != nil {
@@ -173,7 +174,7 @@ func (s *Store) BeginEpochs(ctx context.Context) error {
 	})
 }
 
-// lifeOf reads a life; nil where none has begun.
+// lifeOf decodes a life; nil if none has begun.
 func (s *Store) lifeOf(r *record) (*life, error) {
 	if !r.there() {
 		return nil, nil
@@ -185,13 +186,13 @@ func (s *Store) lifeOf(r *record) (*life, error) {
 	return &l, nil
 }
 
-// keyFits compares the key with that of the life; write tells that the check is to be written.
+// keyFits compares the key with the life's check. write reports that the check must be written.
 func (s *Store) keyFits(l *life) (write bool, err error) {
 	switch {
 	case l == nil:
 		return false, nil
 	case l.Sealed == nil && s.box.Keyed():
-		return false, fmt.Errorf("%w: the store was made without a key", ErrKey)
+		return false, fmt.Errorf("%w: the store was created without a key", ErrKey)
 	case l.Sealed == nil:
 		return false, nil
 	}
@@ -201,8 +202,8 @@ func (s *Store) keyFits(l *life) (write bool, err error) {
 	return string(l.Sealed[:sealed.PrefixSize]) != string(s.box.Prefix()), nil
 }
 
-// beginLife begins the first life, or the next one while that of the generation over stands, 0 for none: leases and
-// holds of before are over, and every log begins a new epoch. Of several that begin it at once one does.
+// beginLife begins the first life if over is 0, or the life that follows generation over. Earlier leases and holds
+// end, and every log begins a new epoch. Of several concurrent calls, one begins the life.
 func (s *Store) beginLife(ctx context.Context, group string, over uint64) error {
 	var now life
 	begun := false
@@ -212,7 +213,7 @@ func (s *Store) beginLife(ctx context.Context, group string, over uint64) error 
 		if err != nil {
 			return nil, err
 		}
-		now = life{Generation: max(s.minutes(), s.generation.Load()+1), Group: group} // above that of a stream that is lost
+		now = life{Generation: max(s.minutes(), s.generation.Load()+1), Group: group} // greater than that of a lost stream
 		if begun = l == nil || l.Generation == over; l != nil {
 			now.Generation = max(now.Generation, l.Generation+1)
 		}
@@ -233,15 +234,15 @@ func (s *Store) beginLife(ctx context.Context, group string, over uint64) error 
 	s.state.mu.Unlock()
 	switch {
 	case begun && over == 0:
-		s.log.Warn("jetstream: the account had no store of this namespace: a new one begins, without events and subscriptions", "stream", s.state.stream)
+		s.log.Warn("jetstream: the account had no store in this namespace; created an empty one", "stream", s.state.stream)
 	case begun:
-		s.log.Warn("jetstream: a new generation begins: logs begin new epochs, leases are over", "stream", s.state.stream, "generation", now.Generation)
+		s.log.Warn("jetstream: a new generation has begun: logs begin new epochs, and all leases have ended", "stream", s.state.stream, "generation", now.Generation)
 	}
 	s.lives(now.Generation)
 	return s.expel(ctx)
 }
 
-// lives notes the generation. Logs of before it are over.
+// lives sets the generation and ends the logs of earlier ones.
 func (s *Store) lives(generation uint64) {
 	if before := s.generation.Swap(generation); before == generation || before == 0 {
 		return
@@ -253,7 +254,7 @@ func (s *Store) lives(generation uint64) {
 	}
 }
 
-// expel ends the holds of earlier generations, once in each: their owners write nothing more (REP-19).
+// expel ends the holds of earlier generations, once per generation: their owners cannot write any more (REP-19).
 func (s *Store) expel(ctx context.Context) error {
 	now := s.generation.Load()
 	if s.expelled.Load() == now {
@@ -283,7 +284,7 @@ func (s *Store) expel(ctx context.Context) error {
 	return nil
 }
 
-// watchLife is lookAtLife for nobody who waits. It notes for Ping what is wrong.
+// watchLife looks at the life in the background and notes a fault for Ping.
 func (s *Store) watchLife() {
 	stream := s.state.stream
 	err := s.lookAtLife(s.life)
@@ -299,7 +300,7 @@ func (s *Store) watchLife() {
 		}
 	}
 	if code(err) == codeNoStream {
-		err = fmt.Errorf("%w: stream %s is gone, and what it kept is lost; who opens the store makes a new one", ErrForeign, stream)
+		err = fmt.Errorf("%w: stream %s does not exist any more and its data are lost; restart a server to create an empty one, or restore a backup", ErrForeign, stream)
 	}
 	if s.life.Err() != nil {
 		return
@@ -309,14 +310,14 @@ func (s *Store) watchLife() {
 	s.fault = err
 	s.mu.Unlock()
 	if err != nil && !known && !errors.Is(err, context.Canceled) {
-		s.log.Error("jetstream: what the store keeps cannot be used", "stream", stream, "error", err)
+		s.log.Error("jetstream: the state cannot be used", "stream", stream, "error", err)
 	}
 }
 
 // Generation implements [engine.Shared].
 func (s *Store) Generation() uint64 { return s.generation.Load() }
 
-// Now implements [engine.Shared]: it is the clock of the servers, which have to agree (JS-33).
+// Now implements [engine.Shared]. It returns the time of the nats-servers, whose clocks must agree (JS-33).
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {

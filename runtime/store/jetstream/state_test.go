@@ -29,28 +29,28 @@ import (
 
 func stateOf(o jetstream.Options) string { return jetstream.StateStream(o.Namespace) }
 
-// inShard is a record of a shard.
+// inShard returns a record of a shard.
 func inShard(id string, n int) store.Subscription {
 	s := check.Subscription(id)
 	s.Shard, s.Progress, s.Health = n, store.Progress{Epoch: 1, Base: 7, Open: true}, store.Health{}
 	return s
 }
 
-// owns has s own a shard of the event type of inShard.
-func owns(t *testing.T, s *jetstream.Store, n int) engine.Hold {
+// owns makes s own a shard of the event type of inShard.
+func owns(t *testing.T, s *jetstream.Store, n int) engine.ShardFence {
 	t.Helper()
 	topic := inShard("", 0).Event
 	check.Must(s.Establish(t.Context(), topic, 4))(t)
 	lease := check.Must(s.Join(t.Context(), "owner", time.Minute, nil))(t)
-	h := engine.Hold{Shard: engine.Shard{Topic: topic, Number: n}}
-	if won := check.Must(s.Claim(t.Context(), lease.Fence, []engine.Hold{h}))(t); len(won) != 1 {
+	h := engine.ShardFence{Shard: engine.Shard{Topic: topic, Number: n}}
+	if won := check.Must(s.Claim(t.Context(), lease.Fence, []engine.ShardFence{h}))(t); len(won) != 1 {
 		t.Fatal("the shard cannot be claimed")
 	}
 	h.Fence = lease.Fence
 	return h
 }
 
-// leads has a server lead a stream.
+// leads makes a server lead a stream.
 func leads(t *testing.T, x *server.Server, stream string) {
 	t.Helper()
 	c, err := nats.Connect(x.ClientURL())
@@ -70,8 +70,8 @@ func leads(t *testing.T, x *server.Server, stream string) {
 	})
 }
 
-// A server that is left without the others says nothing that might not be so: nothing is found missing, nobody is gone,
-// the log was not looked at, none has begun a new epoch (JS-9, JS-12, JS-17).
+// A server without the others gives no false answers: nothing is reported missing, no replica as gone, no log as
+// looked at or in a new epoch (JS-9, JS-12, JS-17).
 func TestMinority(t *testing.T) {
 	servers := three(t.TempDir())
 	t.Cleanup(func() { stop(servers...) })
@@ -90,10 +90,10 @@ func TestMinority(t *testing.T) {
 	away := check.OpenLog(t, alone, "away", bounded)
 	check.Add(t, away, 3)
 	leads(t, servers[(left+1)%3], "Q_L_away")
-	stop(servers[(left+2)%3]) // the other one last, so that it hands on to nobody
+	stop(servers[(left+2)%3]) // the other one last, so that it hands over to no server
 	stop(servers[(left+1)%3])
 	stopped := time.Now()
-	time.Sleep(time.Second) // a look that was under way ends
+	time.Sleep(time.Second) // a look in progress ends
 	var wg sync.WaitGroup
 	for name, f := range map[string]func(ctx context.Context) error{
 		"Subscription": func(ctx context.Context) error { _, _, err := alone.Subscription(ctx, "sub_1"); return err },
@@ -125,7 +125,7 @@ func TestMinority(t *testing.T) {
 	}
 }
 
-// A server that is behind costs a question more, and is never believed (JS-16, JS-17, JS-28).
+// A server that lags costs an additional request, and is never believed (JS-16, JS-17, JS-28).
 func TestServerBehind(t *testing.T) {
 	o := jetstream.Options{Namespace: space(), Single: true}
 	s := open(t, alone.ClientURL(), o)
@@ -167,7 +167,7 @@ func TestServerBehind(t *testing.T) {
 	}
 }
 
-// Writes of one shard contend, those of one process wait for each other; none is taken for one of an owner that is over
+// Writes to one shard conflict, and those of one process wait for each other; no conflict is mistaken for a lost hold
 // (JS-22, JS-23).
 func TestBusyShard(t *testing.T) {
 	a, b := two(t)
@@ -195,7 +195,7 @@ func TestBusyShard(t *testing.T) {
 	}
 }
 
-// replay sends frames once more, each as often as given, as a copy does that was held up on the way.
+// replay sends frames once more, each as often as given, like copies that were delayed on the way.
 func replay(t *testing.T, url string, frames [][]byte) {
 	t.Helper()
 	c := check.Must(net.Dial("tcp", strings.TrimPrefix(url, "nats://")))(t)
@@ -213,7 +213,7 @@ func replay(t *testing.T, url string, frames [][]byte) {
 	}
 }
 
-// A copy of an owner's write that comes late is refused as a whole: it takes no delivery back (JS-16, JS-22).
+// A late copy of an owner's write is refused as a whole: it undoes no delivery (JS-16, JS-22).
 func TestLateCopiesOfState(t *testing.T) {
 	var w wire
 	o := jetstream.Options{Namespace: space(), Single: true, Connect: []nats.Option{nats.SetCustomDialer(&w)}}
@@ -245,15 +245,15 @@ func TestLateCopiesOfState(t *testing.T) {
 	}
 }
 
-// A lease that runs out while its renewal is under way goes on if the renewal is written first, however long before that
-// somebody has read that it has run out (JS-19).
+// A lease that expires while its renewal is in progress continues if the renewal is written first, even if another
+// process has read before that it had expired (JS-19).
 func TestRenewalBeforeJudgement(t *testing.T) {
 	a, b := two(t)
 	ctx := t.Context()
 	for ttl := 200 * time.Millisecond; ; ttl *= 2 {
 		lease := check.Must(a.Join(ctx, "r", ttl, nil))(t)
 		stands, goes, renewed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-		a.Between(sync.OnceFunc(func() { // it has read a lease that has not run out
+		a.Between(sync.OnceFunc(func() { // it has read an unexpired lease
 			close(stands)
 			<-goes
 		}))
@@ -267,10 +267,10 @@ func TestRenewalBeforeJudgement(t *testing.T) {
 			if !errors.Is(err, engine.ErrFenced) {
 				t.Fatal(err)
 			}
-			continue // it ran out before
+			continue // it expired earlier
 		}
 		judges := false
-		b.Between(sync.OnceFunc(func() { // it has read that the lease has run out
+		b.Between(sync.OnceFunc(func() { // it has read that the lease has expired
 			judges = true
 			close(goes)
 			if err := <-renewed; err != nil {
@@ -287,14 +287,14 @@ func TestRenewalBeforeJudgement(t *testing.T) {
 	}
 }
 
-// Of a renewal and the judgement that the lease has run out one wins, and what is over stays over (JS-19).
+// Either the renewal or the end of an expired lease wins, and an ended lease stays ended (JS-19).
 func TestRenewalAndJudgement(t *testing.T) {
 	a, b := two(t)
 	ctx := t.Context()
 	has := func(c engine.Cluster, fence uint64) bool {
 		return slices.ContainsFunc(c.Replicas, func(r engine.Replica) bool { return r.Fence == fence })
 	}
-	b.Slow(5 * time.Millisecond) // who judges
+	b.Slow(5 * time.Millisecond) // the judging process
 	renewed, over := 0, 0
 	for round := range 60 {
 		lease := check.Must(a.Join(ctx, "r", 20*time.Millisecond, nil))(t)
@@ -327,8 +327,8 @@ func TestRenewalAndJudgement(t *testing.T) {
 	t.Logf("%d were renewed, %d over", renewed, over)
 }
 
-// A state that somebody makes again, or an older copy of it, is a new generation: logs begin new epochs, leases and holds
-// of before are over (JS-13, JS-14, REP-19).
+// A recreated or restored state is a new generation: logs begin new epochs, and earlier leases and holds end (JS-13,
+// JS-14, REP-19).
 func TestStateMadeAgain(t *testing.T) {
 	for _, tc := range []struct {
 		name, url string
@@ -340,7 +340,7 @@ func TestStateMadeAgain(t *testing.T) {
 			l := check.OpenLog(t, s, "log", bounded)
 			check.Add(t, l, 3)
 			h, before := owns(t, s, 0), s.Generation()
-			for range 20 { // what is made again is shorter
+			for range 20 { // the recreated stream is shorter
 				check.Must(s.Cluster(t.Context()))(t)
 			}
 			_, js := raw(t, tc.url)
@@ -355,7 +355,7 @@ func TestStateMadeAgain(t *testing.T) {
 			}
 			check.Must(js.CreateStream(t.Context(), stream.CachedInfo().Config))(t)
 			check.Must(js.PublishMsg(t.Context(), &nats.Msg{Subject: life.Subject, Data: life.Data}))(t)
-			if !tc.single { // a cluster tells by the raft group, whatever is there; one server by where it ends
+			if !tc.single { // a cluster detects it by the raft group, whatever the stream has; a single server by its end
 				for range 200 {
 					check.Must(js.PublishMsg(t.Context(), &nats.Msg{Subject: jetstream.ProofSubject(o.Namespace), Data: life.Data}))(t)
 				}
@@ -384,20 +384,20 @@ func TestStateMadeAgain(t *testing.T) {
 	}
 }
 
-// A store that is new, as it is for who comes to another account by mistake, is said to be, once (JS-42).
+// A new store is reported once, in case the account is wrong (JS-42).
 func TestNewStoreIsSaid(t *testing.T) {
 	o := jetstream.Options{Namespace: space(), Single: true}
 	for _, want := range []int{1, 0} {
 		var said bytes.Buffer
 		o.Logger = slog.New(slog.NewTextHandler(&said, nil))
 		open(t, alone.ClientURL(), o)
-		if n := strings.Count(said.String(), "a new one begins"); n != want {
+		if n := strings.Count(said.String(), "created an empty one"); n != want {
 			t.Errorf("it is said %d times, not %d: %s", n, want, &said)
 		}
 	}
 }
 
-// An owner that has not heard of a new generation writes nothing more all the same (JS-14, REP-19).
+// An owner that has not heard of a new generation still cannot write (JS-14, REP-19).
 func TestOwnerOfBefore(t *testing.T) {
 	a, b := two(t)
 	sub := check.Put(t, a, inShard("sub_1", 0))
@@ -418,7 +418,7 @@ func TestOwnerOfBefore(t *testing.T) {
 	}
 }
 
-// What is not as this package makes it is refused by name (JS-42).
+// A stream with another configuration is refused by name (JS-42).
 func TestForeignState(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*natsjs.StreamConfig)
@@ -456,7 +456,8 @@ func TestForeignState(t *testing.T) {
 	}
 }
 
-// What is kept beside the state is looked at, too: a stream that somebody changes or deletes fails Ping by name (JS-42).
+// Streams next to the state are checked as well: if somebody changes or deletes one, Ping fails with its name
+// (JS-42).
 func TestChangedBeside(t *testing.T) {
 	for _, end := range []string{"_A", "_C"} {
 		t.Run(end, func(t *testing.T) {
@@ -492,7 +493,7 @@ func TestChangedBeside(t *testing.T) {
 	}
 }
 
-// Secrets lie sealed where there is a key, and only that key opens the store (JS-42).
+// Secrets are sealed if there is a key, and only that key opens the store (JS-42).
 func TestKey(t *testing.T) {
 	o := jetstream.Options{Namespace: space(), Single: true, Key: []byte("0123456789abcdef0123456789abcdef")}
 	s := open(t, alone.ClientURL(), o)
@@ -549,7 +550,7 @@ func TestKey(t *testing.T) {
 	if err := s.PutCallback(t.Context(), "k", callback); err != nil {
 		t.Fatal(err)
 	}
-	if n := holds(plain.Namespace); n != 2 { // the test sees them where they are
+	if n := holds(plain.Namespace); n != 2 { // the test sees plain secrets
 		t.Errorf("without a key %d messages hold a secret", n)
 	}
 	plain.Key = o.Key
@@ -561,13 +562,13 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// sub0 is a record that is not stored yet.
+// sub0 returns an unstored record.
 func sub0(sub store.Subscription) store.Subscription {
 	sub.Revision = 0
 	return sub
 }
 
-// Each right that is taken away is named by what needs it, at once (JS-34).
+// Each missing right is named immediately by the call that needs it (JS-34).
 func TestRightsOfState(t *testing.T) {
 	ctx := t.Context()
 	put := func(id string) func(s *jetstream.Store) error {
@@ -650,7 +651,7 @@ func TestRightsOfState(t *testing.T) {
 	}
 }
 
-// Leases that are over when one server has crashed are warned of, once (JS-35).
+// Leases too short for the crash of a server are warned about, once (JS-35).
 func TestShortLeases(t *testing.T) {
 	var said bytes.Buffer
 	o := jetstream.Options{Namespace: space(), Single: true, Logger: slog.New(slog.NewTextHandler(&said, nil))}
@@ -667,7 +668,7 @@ func TestShortLeases(t *testing.T) {
 	}
 }
 
-// A scan of several pages is whole, and pages of an owner are cut from it (JS-28); those of the store are of all
+// A scan of several pages is complete, and pages of an owner are cut from it (JS-28); those of the store list all
 // ids, in order (JS-29).
 func TestManyRecords(t *testing.T) {
 	s := single(t)

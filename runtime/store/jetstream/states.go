@@ -14,10 +14,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// maxState bounds the key of a state, which its subject contains.
+// maxState bounds the bytes of a state's key, which is part of its subject.
 const maxState = 1024
 
-// A stated is the body of a state.
+// A stated is the stored form of a state.
 type stated struct {
 	Key, Value []byte
 }
@@ -58,7 +58,7 @@ func (s *Store) States(ctx context.Context, prefix, after string, limit int) (st
 // PutState implements [engine.Shared].
 func (s *Store) PutState(ctx context.Context, x engine.State) (revision uint64, err error) {
 	if x.Key == "" || len(x.Key) > maxState {
-		return 0, fmt.Errorf("store state: its key has 1 to %d bytes, this one %d", maxState, len(x.Key))
+		return 0, fmt.Errorf("store state: the key must have 1 to %d bytes, but has %d", maxState, len(x.Key))
 	}
 	body, err := json.Marshal(stated{[]byte(x.Key), x.Value})
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Store) swap(ctx context.Context, key string, revision uint64, w func(re
 	})
 }
 
-// A schema is the body of an entry of a history.
+// A schema is the stored form of a SchemaVersion.
 type schema struct {
 	Event, Fingerprint string
 	Input, Payload     []byte
@@ -117,7 +117,7 @@ func (s *Store) History(ctx context.Context, event string) ([]engine.SchemaVersi
 		return nil, s.because(err)
 	}
 	var history []engine.SchemaVersion
-	for _, r := range found { // an entry never changes: each is there once, in order
+	for _, r := range found { // entries never change: each is found once, in order
 		var x schema
 		if err := json.Unmarshal(r.body, &x); err != nil || r.subject != schemaAt(event, len(history)) {
 			return nil, fmt.Errorf("%w: schema %s after %d others: %w", ErrCorrupt, r.subject, len(history), err)
@@ -146,8 +146,8 @@ func (s *Store) AddSchema(ctx context.Context, event string, v engine.SchemaVers
 	})
 }
 
-// Retain implements [engine.Shared]: it finds nothing to do, for the servers delete what is beyond a log's limits.
-func (s *Store) Retain(ctx context.Context, h engine.Hold, limit int) (more bool, err error) {
+// Retain implements [engine.Shared]. It only checks the hold: the nats-servers delete entries beyond a log's limits.
+func (s *Store) Retain(ctx context.Context, h engine.ShardFence, limit int) (more bool, err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
 		return false, err

@@ -1,7 +1,6 @@
 package jetstream
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,9 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
@@ -27,7 +23,7 @@ const (
 	verificationQuota = "v"
 )
 
-// A subscribed is the body of a subscription's record. Texts that need not be valid UTF-8 are bytes, times Unix
+// A subscribed is the stored form of a subscription. Texts that may be invalid UTF-8 are bytes, times are Unix
 // nanoseconds, 0 for none.
 type subscribed struct {
 	ID, Principal, URL, Arguments                  []byte
@@ -37,9 +33,10 @@ type subscribed struct {
 	Generation                                     uint64
 	Created, Refreshed, Expires, NotBefore, Paused int64
 	Truncated                                      bool
+	Actions                                        []store.Action `json:",omitempty"`
 }
 
-// A progressed is the body of a subscription's progress and health.
+// A progressed is the stored form of a subscription's progress and health.
 type progressed struct {
 	Epoch, Base                            uint64
 	Settled                                []store.Span
@@ -55,7 +52,7 @@ func progressOf(p store.Progress, h store.Health) ([]byte, error) {
 		Suspended: h.Suspended, SuspendedAt: scalar.Nanos(h.SuspendedAt), FailedSince: scalar.Nanos(h.FailedSince), LastDelivery: scalar.Nanos(h.LastDeliveryAt), LastError: h.LastError})
 }
 
-// body is a subscription's record as it is kept.
+// body encodes a subscription for its record, with sealed secrets.
 func (s *Store) body(sub *store.Subscription) ([]byte, error) {
 	secrets, err := s.box.Seal(sub.ID, sub.Secrets)
 	if err != nil {
@@ -64,10 +61,10 @@ func (s *Store) body(sub *store.Subscription) ([]byte, error) {
 	return json.Marshal(subscribed{ID: []byte(sub.ID), Principal: []byte(sub.Principal), URL: []byte(sub.URL), Arguments: sub.Arguments,
 		Event: sub.Event, Schema: sub.Schema, Shard: sub.Shard, Codes: sub.Codes, Secrets: secrets, Generation: sub.Generation,
 		Created: scalar.Nanos(sub.CreatedAt), Refreshed: scalar.Nanos(sub.RefreshedAt), Expires: scalar.Nanos(sub.ExpiresAt), NotBefore: scalar.Nanos(sub.NotBefore),
-		Paused: scalar.Nanos(sub.PausedAt), Truncated: sub.Truncated})
+		Paused: scalar.Nanos(sub.PausedAt), Truncated: sub.Truncated, Actions: sub.Actions})
 }
 
-// subscribedIn reads the body of a record alone.
+// subscribedIn decodes the body of a record, without its progress.
 func subscribedIn(r record) (x subscribed, err error) {
 	if err := json.Unmarshal(r.body, &x); err != nil {
 		return x, fmt.Errorf("%w: %s: %w", ErrCorrupt, r.subject, err)
@@ -75,7 +72,7 @@ func subscribedIn(r record) (x subscribed, err error) {
 	return x, nil
 }
 
-// subscription is a record with its progress, which may be nothing.
+// subscription decodes a record and its progress. It returns an error if the progress is missing.
 func (s *Store) subscription(r, progress record) (sub store.Subscription, err error) {
 	x, err := subscribedIn(r)
 	if err != nil {
@@ -84,7 +81,7 @@ func (s *Store) subscription(r, progress record) (sub store.Subscription, err er
 	sub = store.Subscription{ID: string(x.ID), Principal: string(x.Principal), URL: string(x.URL), Event: x.Event, Arguments: x.Arguments,
 		Shard: x.Shard, Schema: x.Schema, Codes: x.Codes, Generation: x.Generation, Revision: r.sequence,
 		CreatedAt: scalar.Time(x.Created), RefreshedAt: scalar.Time(x.Refreshed), ExpiresAt: scalar.Time(x.Expires), NotBefore: scalar.Time(x.NotBefore),
-		PausedAt: scalar.Time(x.Paused), Truncated: x.Truncated}
+		PausedAt: scalar.Time(x.Paused), Truncated: x.Truncated, Actions: x.Actions}
 	if sub.Secrets, err = s.box.Open(sub.ID, x.Secrets); err != nil {
 		return sub, natured(err)
 	}
@@ -101,7 +98,7 @@ func (s *Store) subscription(r, progress record) (sub store.Subscription, err er
 	return sub, nil
 }
 
-// natured adds the nature of a failure to open secrets.
+// natured adds ErrKey or ErrCorrupt to an error of opening secrets.
 func natured(err error) error {
 	switch {
 	case errors.Is(err, sealed.ErrKey):
@@ -112,31 +109,33 @@ func natured(err error) error {
 	return err
 }
 
-// within is the beginning of the subjects of a shard. A process that uses the store alone has the one without a topic.
+// within returns the prefix of a shard's subjects. A process that uses the store without shards has the one with an
+// empty topic.
 func within(s engine.Shard) string {
 	return "o." + logToken(s.Topic) + "." + strconv.Itoa(s.Number) + "."
 }
 
-// anyShard is within of every shard.
+// anyShard matches the prefix of every shard.
 const anyShard = "o.*.*."
 
-// Subjects of a subscription, below those of its shard: of its record, and of its progress in a generation.
+// recordAt and progressAt return the subjects of a subscription's record, and of its progress in a generation; at is
+// the prefix of its shard.
 func recordAt(at, id string) string { return at + "r." + token(id) }
 
 func progressAt(at, id string, generation uint64) string {
 	return recordAt(at, id) + "." + strconv.FormatUint(generation, 16)
 }
 
-// markAt is the mark of a log in a shard.
+// markAt returns the subject of a log's mark in a shard.
 func markAt(at, log string) string { return at + "m." + logToken(log) }
 
-// pair stands for a principal and a URL.
+// pair returns a token for a principal and a URL.
 func pair(principal, url string) string {
 	sum := sha256.Sum256([]byte(strconv.Itoa(len(principal)) + " " + principal + url))
 	return hex.EncodeToString(sum[:16])
 }
 
-// counters are the subjects of what a principal has, and of all.
+// counters returns the subjects of the counters of one principal and of all principals.
 func counters(kind, principal string) (own, all string) {
 	sum := sha256.Sum256([]byte(principal))
 	return "q." + kind + "." + hex.EncodeToString(sum[:16]), "q." + kind + ".all"
@@ -151,7 +150,7 @@ func counted(r record) (n int, err error) {
 	return n, nil
 }
 
-// count adds to a counter; one that falls to 0 is deleted.
+// count adds to a counter. A counter that falls to 0 is deleted.
 func count(r record, by int) (write, error) {
 	n, err := counted(r)
 	if n += by; n <= 0 {
@@ -160,7 +159,7 @@ func count(r record, by int) (write, error) {
 	return put(r, []byte(strconv.Itoa(n))), err
 }
 
-// reserve counts a record in both counters, or returns the error of a quota that is used up.
+// reserve counts a record in both counters. It returns an [engine.QuotaError] if a quota is used up.
 func reserve(r *reading, kind, principal string, q engine.Quota) ([]write, error) {
 	own, all := counters(kind, principal)
 	has, err := counted(r.of(own))
@@ -177,7 +176,7 @@ func reserve(r *reading, kind, principal string, q engine.Quota) ([]write, error
 	return recount(r, kind, map[string]int{principal: 1})
 }
 
-// recount adds to the counters of principals and to that of all.
+// recount adds to the counters of principals and to the counter of all.
 func recount(r *reading, kind string, by map[string]int) (writes []write, err error) {
 	total, all := 0, ""
 	for principal, n := range by {
@@ -203,7 +202,8 @@ func (s *Store) Admit(ctx context.Context, sub store.Subscription, q engine.Quot
 	return s.admit(ctx, sub, q, nil)
 }
 
-// one is a call whose changes contend with each other: those of this process take turns.
+// one runs f in turn with the other calls of this process that have the same key, because their changes would
+// conflict.
 func (s *Store) one(ctx context.Context, key string, f func(ctx context.Context) error) error {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -218,12 +218,13 @@ func (s *Store) one(ctx context.Context, key string, f func(ctx context.Context)
 	return s.because(f(ctx))
 }
 
-// belongs are the subjects of all that there is of a subscription, wherever it is.
+// belongs returns patterns for all subjects of a subscription, in any shard.
 func belongs(id string) []string {
 	return []string{recordAt(anyShard, id), recordAt(anyShard, id) + ".*"}
 }
 
-// stands is the record among what belongs to a subscription.
+// stands returns the record of a subscription, found by the patterns of belongs; the zero value if the subscription
+// does not exist.
 func stands(r *reading, id string) (rec record, x subscribed, err error) {
 	for _, rec = range r.under(recordAt(anyShard, id)) {
 		x, err = subscribedIn(rec)
@@ -232,13 +233,13 @@ func stands(r *reading, id string) (rec record, x subscribed, err error) {
 	return record{}, x, nil
 }
 
-// admit stores a record; with a hold it must be of the shard.
-func (s *Store) admit(ctx context.Context, sub store.Subscription, q engine.Quota, h *engine.Hold) (revision uint64, err error) {
+// admit stores a record. If h is given, the record must be of its shard.
+func (s *Store) admit(ctx context.Context, sub store.Subscription, q engine.Quota, h *engine.ShardFence) (revision uint64, err error) {
 	body, err := s.body(&sub)
 	if err != nil {
 		return 0, err
 	}
-	sub.Progress.Open = true // stored for a new generation only
+	sub.Progress.Open = true // stored only for a new generation
 	progress, err := progressOf(sub.Progress, sub.Health)
 	if err != nil {
 		return 0, err
@@ -260,7 +261,7 @@ func (s *Store) admit(ctx context.Context, sub store.Subscription, q engine.Quot
 			return nil, err
 		case rec.sequence != sub.Revision:
 			return nil, store.ErrConflict
-		case rec.sequence > 0 && x.Generation == sub.Generation: // what names it, and its progress, stay
+		case rec.sequence > 0 && x.Generation == sub.Generation: // its identity and progress stay
 			var next subscribed
 			if err := json.Unmarshal(body, &next); err != nil {
 				return nil, err
@@ -281,7 +282,7 @@ func (s *Store) admit(ctx context.Context, sub store.Subscription, q engine.Quot
 		return append(writes, rest(r, sub.ID, writes)...), nil
 	}
 	key := subscriptionQuota
-	if sub.Revision > 0 { // it is counted already
+	if sub.Revision > 0 { // it is already counted
 		key = "subscription " + sub.ID
 	}
 	err = s.one(ctx, key, func(ctx context.Context) (err error) {
@@ -297,7 +298,7 @@ func (s *Store) admit(ctx context.Context, sub store.Subscription, q engine.Quot
 	return revision, nil
 }
 
-// rest deletes what there is of a subscription beside what is written.
+// rest deletes everything that a subscription has, except the subjects of the given writes.
 func rest(r *reading, id string, but []write) (writes []write) {
 	for _, pattern := range belongs(id) {
 		for _, x := range r.under(pattern) {
@@ -314,11 +315,11 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 	return s.delete(ctx, id, generation, nil)
 }
 
-func (s *Store) delete(ctx context.Context, id string, generation uint64, h *engine.Hold) error {
+func (s *Store) delete(ctx context.Context, id string, generation uint64, h *engine.ShardFence) error {
 	gone := false
 	err := s.one(ctx, subscriptionQuota, func(ctx context.Context) error {
 		var x subscribed
-		// Whose it is is read first: the counters and the use are named by it.
+		// The principal and the URL are read first: the subjects of the counters and of the use depend on them.
 		r, err := s.state.read(ctx, true, recordAt(anyShard, id))
 		if err != nil {
 			return err
@@ -329,7 +330,7 @@ func (s *Store) delete(ctx context.Context, id string, generation uint64, h *eng
 		}
 		own, all := counters(subscriptionQuota, string(x.Principal))
 		use := "u." + pair(string(x.Principal), string(x.URL)) + "." + token(id)
-		if rec.sequence == 0 { // a hold that is not current is told so all the same
+		if rec.sequence == 0 { // the hold is checked all the same
 			own, all, use = "q.none", "q.none", "u.none.none"
 		}
 		_, err = s.changeHeld(ctx, h, append(belongs(id), own, all, use), func(r *reading) ([]write, error) {
@@ -395,119 +396,4 @@ func (s *Store) count(ctx context.Context, kind, principal string) (own, all int
 		all, err = counted(r.of(everybodys))
 	}
 	return own, all, err
-}
-
-const (
-	// listed is how long a list of ids serves the pages that follow.
-	listed = 10 * time.Second
-	// recordsAtOnce is how many records one request reads, each with its progress.
-	recordsAtOnce = 200
-)
-
-// A list is of all subscriptions, in order of their ids.
-type list struct {
-	at  time.Time
-	all []listedRecord
-}
-
-type listedRecord struct{ id, subject string }
-
-// Subscriptions implements [store.SubscriptionStore]. Each page is as of its own time.
-func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (page []store.Subscription, err error) {
-	err = s.one(ctx, "list", func(ctx context.Context) error {
-		if after == "" || time.Since(s.list.at) > listed {
-			if err := s.listAll(ctx); err != nil {
-				return err
-			}
-		}
-		all := s.list.all
-		i, found := slices.BinarySearchFunc(all, after, func(x listedRecord, id string) int { return cmp.Compare(x.id, id) })
-		if found {
-			i++
-		}
-		for all = all[i:]; len(all) > 0 && len(page) < limit; {
-			n := min(len(all), recordsAtOnce, limit-len(page))
-			var subjects []string
-			for _, x := range all[:n] {
-				subjects = append(subjects, x.subject, x.subject+".*")
-			}
-			r, err := s.state.read(ctx, true, subjects...)
-			if err != nil {
-				return err
-			}
-			for _, x := range all[:n] {
-				if rec := r.of(x.subject); rec.there() {
-					page = s.readable(page, rec, r.of)
-				}
-			}
-			all = all[n:]
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return page, nil
-}
-
-// readable adds a subscription to those that were read. One that cannot be read is left out, so that it holds up no
-// other: it stays as it is, and the log names it.
-func (s *Store) readable(subs []store.Subscription, rec record, of func(subject string) record) []store.Subscription {
-	x, err := subscribedIn(rec)
-	var sub store.Subscription
-	if err == nil {
-		sub, err = s.subscription(rec, of(rec.subject+"."+strconv.FormatUint(x.Generation, 16)))
-	}
-	if err != nil {
-		s.log.Error("jetstream: a webhook subscription cannot be read and is left out", "subject", rec.subject, "error", err)
-		return subs
-	}
-	return append(subs, sub)
-}
-
-// listAll lists the subjects of all records.
-func (s *Store) listAll(ctx context.Context) error {
-	subjects, err := s.subjects(ctx, anyShard+"r.*")
-	if err != nil {
-		return err
-	}
-	s.list = list{at: time.Now()}
-	for _, subject := range subjects {
-		if last := subject[strings.LastIndex(subject, ".")+1:]; !strings.HasPrefix(last, "-") {
-			s.list.all = append(s.list.all, listedRecord{detoken(last), subject})
-		}
-	}
-	slices.SortFunc(s.list.all, func(a, b listedRecord) int { return cmp.Compare(a.id, b.id) })
-	return nil
-}
-
-// subjects are those of the state that match a filter and have a message, as of no earlier than the call.
-func (s *Store) subjects(ctx context.Context, filter string) (found []string, err error) {
-	at, err := s.state.prove(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for offset := 0; ; {
-		var info struct {
-			jetstream.StreamInfo
-			Total int `json:"total"`
-			Limit int `json:"limit"`
-		}
-		err := asLong(ctx, func() (bool, error) {
-			err := s.api(ctx, "STREAM.INFO."+s.state.stream, map[string]any{"subjects_filter": s.state.prefix + filter, "offset": offset}, &info)
-			if err == nil && info.State.LastSeq < at {
-				return true, fmt.Errorf("%w: the leader of %s is behind", ErrUnreachable, s.state.stream)
-			}
-			return false, err
-		})
-		if err != nil {
-			return nil, err
-		}
-		for subject := range info.State.Subjects {
-			found = append(found, strings.TrimPrefix(subject, s.state.prefix))
-		}
-		if offset += info.Limit; info.Limit == 0 || offset >= info.Total {
-			return found, nil
-		}
-	}
 }

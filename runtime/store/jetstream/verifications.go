@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A verified is the body of a verification.
+// A verified is the stored form of a verification.
 type verified struct {
 	Principal, URL []byte
 	Method         string
@@ -84,7 +84,8 @@ func (s *Store) DeleteVerification(ctx context.Context, principal, url string) e
 	})
 }
 
-// unverify deletes verifications, given by their subjects and principals, as long as still says so of them.
+// unverify deletes verifications, given as subjects and their principals. If still is not nil, only those for which
+// it returns true.
 func (s *Store) unverify(ctx context.Context, of map[string]string, still func(record) bool) (n int, err error) {
 	var read []string
 	for subject, principal := range of {
@@ -113,11 +114,11 @@ func (s *Store) CountVerifications(ctx context.Context, principal string) (own, 
 	return s.count(ctx, verificationQuota, principal)
 }
 
-// sweptAtOnce is how many verifications one step removes.
+// sweptAtOnce is the maximum number of verifications that one batch removes.
 const sweptAtOnce = 100
 
-// SweepVerifications implements [store.SubscriptionStore]. It removes up to sweptAtOnce in a step. A subscription that is
-// admitted meanwhile may be left without a record.
+// SweepVerifications implements [store.SubscriptionStore]. It removes verifications in batches of up to sweptAtOnce.
+// A subscription that is admitted meanwhile may lose its verification.
 func (s *Store) SweepVerifications(ctx context.Context, now time.Time, limit int) (removed int, err error) {
 	err = s.one(ctx, verificationQuota, func(ctx context.Context) error {
 		found, _, err := s.state.scan(ctx, "v.>", s.proofIn("v."), 1, 0)
@@ -128,7 +129,7 @@ func (s *Store) SweepVerifications(ctx context.Context, now time.Time, limit int
 		for _, r := range found {
 			latest[r.subject] = r
 		}
-		over := map[string]string{} // principals by subject
+		over := map[string]string{} // principal by subject
 		step := func() error {
 			n, err := s.sweepSome(ctx, over, latest)
 			removed += n
@@ -163,7 +164,8 @@ func (s *Store) SweepVerifications(ctx context.Context, now time.Time, limit int
 	return removed, err
 }
 
-// sweepSome removes those that no subscription uses and that are as they were read.
+// sweepSome removes the verifications in over that no subscription uses and that have not changed since they were
+// read.
 func (s *Store) sweepSome(ctx context.Context, over map[string]string, was map[string]record) (removed int, err error) {
 	var uses []string
 	for subject := range over {

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Codes of the server's API errors that this package acts upon.
+// Codes of the server's API errors that this package handles.
 const (
 	codeNoMessage     jetstream.ErrorCode = 10037
 	codeDeleteNothing jetstream.ErrorCode = 10057
@@ -28,7 +28,8 @@ const (
 	codeNoReplicas    jetstream.ErrorCode = 10074
 	codeTooFewServers jetstream.ErrorCode = 10005
 	codeUnavailable   jetstream.ErrorCode = 10008
-	// Of batches: too many are in flight, or a part was lost on the way; neither is in the stream.
+	// Errors of batches: too many are in flight, or a message was lost on the way. Nothing of the batch is in the
+	// stream.
 	codeTooManyBatches jetstream.ErrorCode = 10210
 	codeIncomplete     jetstream.ErrorCode = 10176
 	beyond                                 = uint64(1) << 62 // a sequence that no stream reaches
@@ -36,10 +37,10 @@ const (
 	pageBytes                              = 8 << 20
 )
 
-// errUnanswered says that a request was sent and no answer came in time: what it asked for may be done.
+// errUnanswered reports that a request was sent and no answer came in time: it may have had its effect.
 var errUnanswered = fmt.Errorf("%w: the request was sent", ErrUnreachable)
 
-// code is that of a server's API error, 0 of any other.
+// code returns the code of a server's API error, or 0 for any other error.
 func code(err error) jetstream.ErrorCode {
 	var e *jetstream.APIError
 	if errors.As(err, &e) {
@@ -48,8 +49,8 @@ func code(err error) jetstream.ErrorCode {
 	return 0
 }
 
-// request sends one request and returns its answer. Its error matches errUnanswered when the request may have had an
-// effect, and ErrUnreachable when it had none.
+// request sends one request and returns its answer. Its error matches errUnanswered if the request may have had an
+// effect. Any other error that matches ErrUnreachable means that it had none.
 func (s *Store) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func (s *Store) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 	return nil, fmt.Errorf("%w: %s: %w", errUnanswered, m.Subject, err)
 }
 
-// lacks tells that the server has refused a publish to the subject since then.
+// lacks reports whether the server has denied a publish to the subject since the given time.
 func (s *Store) lacks(subject string, since time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +87,8 @@ func (s *Store) lacks(subject string, since time.Time) bool {
 	return ok && !at.Before(since)
 }
 
-// deaf is the right to subscribe that is missing, so that answers do not come, or what is republished.
+// deaf returns an error if the user may not subscribe to a subject. Answers or republished messages do not arrive
+// then.
 func (s *Store) deaf() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +98,8 @@ func (s *Store) deaf() error {
 	return fmt.Errorf("%w: to subscribe to %s", ErrRights, s.unheard)
 }
 
-// asLong calls f until it wants no more, the context ends or the patience does; it waits 1 to 250 ms in between.
+// asLong calls f until it needs no retry, the context ends or patience has passed. It waits 1 to 250 ms between
+// calls.
 func asLong(ctx context.Context, f func() (again bool, err error)) error {
 	end := time.Now().Add(patience)
 	for wait := time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
@@ -114,8 +117,8 @@ func asLong(ctx context.Context, f func() (again bool, err error)) error {
 	}
 }
 
-// api asks the server's API until it is answered. body and answer may be nil. What the server refuses is a
-// *jetstream.APIError.
+// api sends a request to the server's API and retries until it is answered. body and answer may be nil. If the server
+// refuses the request, the error is or wraps a *jetstream.APIError.
 func (s *Store) api(ctx context.Context, op string, body, answer any) error {
 	m := nats.NewMsg("$JS.API." + op)
 	if body != nil {
@@ -156,8 +159,9 @@ func (s *Store) api(ctx context.Context, op string, body, answer any) error {
 	})
 }
 
-// info asks who leads the stream for what it is. It asks again while nobody leads, and where another server has answered: one
-// that has just started may, with what it has so far, and names who leads, or says that there is no such stream.
+// info returns the information of the stream's leader. It retries while the stream has no leader, and when another
+// server answered: a server that has just started may answer from an incomplete state and name the leader, or deny
+// that the stream exists.
 func (s *Store) info(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
 	var info *jetstream.StreamInfo
 	err := asLong(ctx, func() (bool, error) {
@@ -191,14 +195,14 @@ func (s *Store) info(ctx context.Context, stream string) (*jetstream.StreamInfo,
 	return info, nil
 }
 
-// leads tells that who answers leads the stream.
+// leads reports whether the server that answered leads the stream.
 func leads(info *jetstream.StreamInfo) bool {
 	c := info.Cluster
 	return c == nil || c.Leader != "" && (c.RaftGroup == "" || c.LeaderSince != nil)
 }
 
-// proven proves that the stream has a quorum and asks who leads it for what it is, so that the answer has all that was
-// acknowledged before the call (JS-9).
+// proven proves that the stream has a quorum and then returns its leader's information. The information therefore
+// includes everything that was acknowledged before the call (JS-9).
 func (s *Store) proven(ctx context.Context, stream string) (info *jetstream.StreamInfo, err error) {
 	err = asLong(ctx, func() (bool, error) {
 		began := time.Now()
@@ -220,15 +224,16 @@ func (s *Store) proven(ctx context.Context, stream string) (info *jetstream.Stre
 	return info, nil
 }
 
-// ruled tells that who answers has led the stream all that time and has heard of the others in it, as many as are a majority
-// with it: the proof of a quorum was its own. One that led before it stood still, or before the network parted, does not know
-// for a moment that another does, and one that leads since then may not have all yet.
+// ruled reports whether the server that answered has led the stream for all of the given duration. It must also have
+// heard within it from enough replicas to form a majority: then the proof of a quorum was its own. A leader that was
+// paused or partitioned does not know at first that another one was elected, and a leader elected since then may
+// still miss messages.
 func ruled(info *jetstream.StreamInfo, within time.Duration) bool {
 	c := info.Cluster
 	if c == nil || c.RaftGroup == "" {
-		return true // it has one server
+		return true // the stream has one server
 	}
-	if led := info.TimeStamp.Sub(*c.LeaderSince); led >= 0 && led < within { // below: its clock was set back
+	if led := info.TimeStamp.Sub(*c.LeaderSince); led >= 0 && led < within { // below 0: its clock was set back
 		return false
 	}
 	heard := 1
@@ -240,7 +245,8 @@ func ruled(info *jetstream.StreamInfo, within time.Duration) bool {
 	return heard > (len(c.Replicas)+1)/2
 }
 
-// barrier proves that the stream has a quorum: the deletion of what is not there goes through it and changes nothing.
+// barrier proves that the stream has a quorum. It deletes a message that cannot exist, which takes a quorum and
+// changes nothing.
 func (s *Store) barrier(ctx context.Context, stream string) error {
 	err := s.api(ctx, "STREAM.MSG.DELETE."+stream, map[string]any{"seq": beyond, "no_erase": true}, nil)
 	switch {
@@ -252,16 +258,16 @@ func (s *Store) barrier(ctx context.Context, stream string) error {
 	return err
 }
 
-// publish appends to the subject's stream when the last message on the subject is at expect, 0 for none. Its error is
-// a *wrongSequence, errUndecided, or that of request.
+// publish appends to the subject's stream if the last message of the subject has the sequence expect, 0 if the
+// subject must be empty. Its error is a *wrongSequence, errUndecided, or an error of request.
 func (s *Store) publish(ctx context.Context, subject string, body []byte, expect uint64) (sequence uint64, err error) {
 	return s.acknowledged(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{
 		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(expect, 10)},
 	}})
 }
 
-// acknowledged publishes and returns where the message stands. Its error is a *wrongSequence, errUndecided, or that of
-// request.
+// acknowledged publishes a message and returns its sequence. Its error is a *wrongSequence, errUndecided, or an error
+// of request.
 func (s *Store) acknowledged(ctx context.Context, m *nats.Msg) (sequence uint64, err error) {
 	r, err := s.request(ctx, m)
 	if err != nil {
@@ -296,25 +302,59 @@ func (s *Store) acknowledged(ctx context.Context, m *nats.Msg) (sequence uint64,
 	return 0, fmt.Errorf("publish to %s: %w", m.Subject, ack.Error)
 }
 
-// errUndecided says that another message of the subject is in flight: it decides nothing.
+// batch publishes messages atomically and returns the sequence of the first; the others follow it. since is when the
+// caller's first try began. The server reports a missing right before it answers, but the connection's handler may
+// see that report after the answer, so that only the next try can return ErrRights.
+func (s *Store) batch(ctx context.Context, since time.Time, messages []*nats.Msg) (first uint64, err error) {
+	if len(messages) == 1 {
+		return s.acknowledged(ctx, messages[0])
+	}
+	id, last := nonce(), len(messages)-1
+	for i, m := range messages {
+		m.Header.Set("Nats-Batch-Id", id)
+		m.Header.Set("Nats-Batch-Sequence", strconv.Itoa(i+1))
+		if i == last {
+			m.Header.Set("Nats-Batch-Commit", "1")
+			break
+		}
+		if err := s.write.PublishMsg(m); err != nil { // the server discards the earlier ones
+			return 0, fmt.Errorf("%w: %s: %w", ErrUnreachable, m.Subject, err)
+		}
+	}
+	sequence, err := s.acknowledged(ctx, messages[last])
+	if errors.Is(err, errUndecided) {
+		for _, m := range messages {
+			if s.lacks(m.Subject, since) {
+				return 0, fmt.Errorf("%w: to publish to %s", ErrRights, m.Subject)
+			}
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	return sequence - uint64(last), nil
+}
+
+// errUndecided reports that another message of the subject is in flight, so that this one was refused without a
+// decision.
 var errUndecided = errors.New("jetstream: another write of this subject is in progress")
 
-// A wrongSequence says where the last message of the subject stands; 0 for none.
+// A wrongSequence reports the sequence of the subject's last message; 0 for none.
 type wrongSequence struct{ stands uint64 }
 
 func (e *wrongSequence) Error() string {
 	return fmt.Sprintf("jetstream: the id stands at %d", e.stands)
 }
 
-// A kept is a message as who leads its stream has it.
+// A kept is a message as the leader of its stream returns it.
 type kept struct {
 	Sequence uint64    `json:"seq"`
 	Data     []byte    `json:"data"`
 	Time     time.Time `json:"time"`
 }
 
-// fetched asks the leader for one message, by its sequence or as the last of a subject. found is false where there is
-// none.
+// fetched reads one message from the leader, by its sequence or as the last of a subject. found is false if the
+// message does not exist.
 func (s *Store) fetched(ctx context.Context, stream string, by map[string]any) (m kept, found bool, err error) {
 	var answer struct {
 		Message kept `json:"message"`
@@ -326,7 +366,7 @@ func (s *Store) fetched(ctx context.Context, stream string, by map[string]any) (
 	return answer.Message, err == nil, err
 }
 
-// message is fetched of a log.
+// message reads an entry of a log as fetched does.
 func (s *Store) message(ctx context.Context, stream string, by map[string]any) (e stored, found bool, err error) {
 	m, found, err := s.fetched(ctx, stream, by)
 	if err != nil || !found {
@@ -336,8 +376,8 @@ func (s *Store) message(ctx context.Context, stream string, by map[string]any) (
 	return e, err == nil, err
 }
 
-// page asks any server for up to n messages from a sequence on, or the first that is not before a time. There may be
-// none, where that server is behind, and holes.
+// page reads up to n entries from any server, starting at a sequence or at the first entry that is not before a time.
+// If that server lags, there may be no entries, and there may be holes.
 func (s *Store) page(ctx context.Context, stream string, by map[string]any, n int) (found []stored, err error) {
 	by["batch"], by["max_bytes"] = n, pageBytes
 	_, err = s.pull(ctx, stream, by, func(m *nats.Msg) error {
@@ -351,7 +391,8 @@ func (s *Store) page(ctx context.Context, stream string, by map[string]any, n in
 	return found, nil
 }
 
-// pull asks any server for messages and calls each with them. more tells that there are more than were sent.
+// pull reads messages from any server and calls each with every one. more reports whether the server has more than it
+// sent.
 func (s *Store) pull(ctx context.Context, stream string, by map[string]any, each func(*nats.Msg) error) (more bool, err error) {
 	body, err := json.Marshal(by)
 	if err != nil || s.behind != nil && s.behind() {
@@ -393,13 +434,13 @@ func (s *Store) pull(ctx context.Context, stream string, by map[string]any, each
 			return left != "" && left != "0", nil
 		case status == "404" && (by["multi_last"] == nil || text == "No Results"):
 			return false, nil
-		default: // 404 of several: one was replaced while they were read
+		default: // 404 of several: one was replaced during the read
 			return false, fmt.Errorf("%w: %s: status %s %s", ErrUnreachable, subject, status, text)
 		}
 	}
 }
 
-// fromHeader is the entry of a message that names its place in headers.
+// fromHeader returns the entry of a message whose headers name its place.
 func (s *Store) fromHeader(stream string, m *nats.Msg) (stored, error) {
 	sequence, at, err := place(stream, m)
 	if err != nil {
@@ -408,7 +449,7 @@ func (s *Store) fromHeader(stream string, m *nats.Msg) (stored, error) {
 	return s.entryAt(stream, sequence, at, m.Data)
 }
 
-// place is where and when a message that any server has sent stands.
+// place returns the sequence and the time of a message that a server sent in answer to a direct read.
 func place(stream string, m *nats.Msg) (sequence uint64, at time.Time, err error) {
 	if sequence, err = strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64); err != nil {
 		return 0, at, fmt.Errorf("%w: %s: a message without a sequence", ErrServer, stream)

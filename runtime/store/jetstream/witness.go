@@ -13,23 +13,23 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// witnesses begins the subjects of what the state has of logs.
+// witnesses is the prefix of the subjects of witnesses in the state.
 const witnesses = "w."
 
-// testifies is how often a process that looks at a log says in the state how far it has come.
+// testifies is how often a process that looks at a log records its progress in the state.
 const testifies = 10 * time.Second
 
-// A witness is what a look has proven of a log: where it ended, and when that entry was stamped. Processes that begin later
-// hold the log's stream to it: of a server without a cluster, and of a cluster that has lost the end of a stream, nothing else
-// tells (JS-13).
+// A witness records what a look has proven about a log: its last position, and when that entry was stamped. Processes
+// that start later check the log's stream against it. Nothing else reveals that a server without a cluster, or a
+// cluster, has lost the end of a stream (JS-13).
 type witness struct {
 	Epoch    string // the token
 	Position store.Position
 	Stamp    time.Time
 }
 
-// testify writes the witness of the last look, at most every testifies, unless another process has written one that says as
-// much.
+// testify writes the witness of the last look, at most once per testifies, unless another process has recorded at
+// least the same position.
 func (l *Log) testify(ctx context.Context, now time.Time) error {
 	l.mu.Lock()
 	w := l.proven
@@ -50,9 +50,9 @@ func (l *Log) testify(ctx context.Context, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		_, err = l.s.state.commit(ctx, mathrand.Uint64(), []write{put(r, body)})
+		_, err = l.s.state.commit(ctx, time.Now(), mathrand.Uint64(), []write{put(r, body)})
 		var moved *wrongSequence
-		if errors.As(err, &moved) || errors.Is(err, errUndecided) { // another process writes; what is left a later look says
+		if errors.As(err, &moved) || errors.Is(err, errUndecided) { // another process writes; a later look records the rest
 			return nil
 		}
 		if err != nil {
@@ -65,7 +65,7 @@ func (l *Log) testify(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// witness is that of a log, and its record; the zero value where there is none.
+// witness returns the witness of a log and its record; the zero value if it has none.
 func (s *Store) witness(ctx context.Context, short string, proven bool) (w witness, is record, err error) {
 	subject := witnesses + short
 	r, err := s.state.read(ctx, proven, subject)
@@ -76,17 +76,18 @@ func (s *Store) witness(ctx context.Context, short string, proven bool) (w witne
 	return w, r.of(subject), err
 }
 
-// contradicts tells that a stream has lost what the witness saw of its epoch, as who leads it with a quorum says.
+// contradicts reports whether a stream has lost an entry that the witness saw in its epoch, according to the stream's
+// proven leader.
 func (s *Store) contradicts(ctx context.Context, w witness, info *jetstream.StreamInfo) (bool, error) {
 	stream := info.Config.Name
 	switch {
 	case w.Epoch != info.Config.Metadata[metaEpoch] || w.Position == 0:
 		return false, nil
-	case store.Position(info.State.LastSeq) < w.Position: // or who was asked is behind
+	case store.Position(info.State.LastSeq) < w.Position: // or the server that answered lags
 		again, err := s.proven(ctx, stream)
 		return err == nil && store.Position(again.State.LastSeq) < w.Position, err
 	}
-	var stands time.Time // zero where it was evicted, or a server is behind
+	var stands time.Time // zero if the entry was evicted, or a server lags
 	_, err := s.pull(ctx, stream, map[string]any{"seq": uint64(w.Position), "batch": 1}, func(m *nats.Msg) error {
 		at, stamp, err := place(stream, m)
 		if store.Position(at) == w.Position {

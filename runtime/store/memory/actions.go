@@ -15,7 +15,7 @@ var _ engine.Actions = (*Store)(nil)
 type Actions struct {
 	mu    sync.Mutex
 	byKey map[string]*claimed
-	order []*claimed // the oldest first; one that was forgotten stays until it is too old
+	order []*claimed // the oldest first; a forgotten action stays until it expires
 }
 
 type claimed struct {
@@ -48,7 +48,7 @@ func (m *Actions) ClaimAction(ctx context.Context, a engine.Action) (engine.Acti
 	return engine.Action{}, true, nil
 }
 
-// trim forgets what is too old, and the oldest until at most so many are left.
+// trim removes expired actions, and then the oldest ones until at most left remain.
 func (m *Actions) trim(now time.Time, left int) {
 	n := 0
 	for n < len(m.order) && (len(m.order)-n > left || now.Sub(m.order[n].at) >= engine.ActionAge) {

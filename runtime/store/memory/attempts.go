@@ -11,15 +11,15 @@ import (
 
 var _ engine.Attempts = (*Store)(nil)
 
-// attempts are those that SaveProgress was given, update by update; the Store's lock guards them.
+// attempts holds the attempts given to SaveAttempts, update by update; the Store's lock guards it.
 type attempts struct {
 	oldest, latest *madeTogether
-	all            int                        // attempts
+	all            int                        // number of attempts
 	of             map[string][]*madeTogether // by subscription, the oldest first
-	grown          map[string]struct{}        // subscriptions that got some since they were trimmed
+	grown          map[string]struct{}        // subscriptions with new attempts since the last trim
 }
 
-// A madeTogether is what one update brought.
+// A madeTogether holds the attempts of one update.
 type madeTogether struct {
 	subscription string
 	attempts     []operator.Attempt
@@ -45,7 +45,7 @@ func (a *attempts) add(subscription string, made []operator.Attempt) {
 	a.grown[subscription] = struct{}{}
 }
 
-// drop forgets the oldest of the subscription.
+// drop removes the oldest attempts of the subscription.
 func (a *attempts) drop(subscription string) {
 	of := a.of[subscription]
 	m := of[0]
@@ -74,7 +74,7 @@ func (a *attempts) forget(subscription string) {
 	delete(a.grown, subscription)
 }
 
-// trim is TrimAttempts.
+// trim implements TrimAttempts.
 func (a *attempts) trim(b engine.AttemptBounds, now time.Time, limit int) (more bool) {
 	for ; a.oldest != nil; limit-- {
 		m := a.oldest
@@ -104,7 +104,7 @@ func (a *attempts) trim(b engine.AttemptBounds, now time.Time, limit int) (more 
 	return false
 }
 
-// surplus reports whether the bound is kept without the oldest.
+// surplus reports whether the subscription keeps at least bound attempts without its oldest update.
 func (a *attempts) surplus(subscription string, bound int) bool {
 	of := a.of[subscription]
 	kept := 0

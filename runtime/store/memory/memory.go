@@ -1,13 +1,15 @@
-// Package memory keeps logs, subscriptions and cursors in memory: the default of servers and clients,
-// gone with the process. Start with [New] and [NewCursors].
+// Package memory keeps logs, subscriptions and cursors in memory. It is the default of servers and clients;
+// everything is lost when the process ends. Start with [New] and [NewCursors].
 package memory
 
 import (
 	"context"
+	"math/rand/v2"
+	"sort"
 	"sync"
+	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/engine"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memlog"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/recent"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -39,11 +41,16 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 		s.logs[name] = l
 		return l, nil
 	}
-	l.log.Configure(nil, o)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.options = o
+	now := time.Now()
+	l.evict(now)
+	l.await(now)
 	return l, nil
 }
 
-// Durable reports false.
+// Durable implements [store.Store]. It returns false.
 func (s *Store) Durable() bool { return false }
 
 // Ping implements [store.Pinger].
@@ -59,66 +66,199 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the store and its logs. It is idempotent.
+// Close closes the store and its logs. It may be called several times.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	for _, l := range s.logs {
-		l.log.Close()
+		l.mu.Lock()
+		l.closed = true
+		if l.expiry != nil {
+			l.expiry.Stop()
+		}
+		l.mu.Unlock()
 	}
 	return nil
 }
 
 // A Log is a [store.EventLog] in memory, bounded by age, count and bytes.
-type Log struct{ log *memlog.Log }
+//
+// Entries are in a slice that only grows at its end. Eviction moves start, and frees memory by copying the retained
+// entries to a new slice. So Read returns a part of the slice without a copy, and such a part never changes.
+type Log struct {
+	epoch uint64
 
-// NewLog returns an empty log outside any store.
-func NewLog(o store.LogOptions) *Log { return &Log{memlog.New(o)} }
+	mu      sync.Mutex
+	options store.LogOptions
+	entries []store.Entry
+	stamps  []time.Time // append times, parallel to entries
+	start   int         // index of the first retained entry
+	bytes   int         // size of the retained entries
+	dead    int         // size of the entries before them
+	evicted uint32      // proof of the entry before entries[0]; 0 for none
+	head    store.Position
+	closed  bool
+	expiry  *time.Timer    // set while entries wait for their age; nil otherwise
+	ids     *idIndex       // nil until the first AppendOnce
+	one     [1]store.Entry // the argument of Appended
+}
+
+// NewLog returns an empty log that does not belong to a store.
+func NewLog(o store.LogOptions) *Log {
+	return &Log{epoch: rand.Uint64() | 1, options: o}
+}
 
 // Append implements [store.EventLog].
 func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
-	done, err := l.append(ctx, engine.Append{Entry: e})
-	return done.Position, err
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(ctx); err != nil {
+		return 0, err
+	}
+	l.add(&e, time.Now())
+	return e.Position, nil
 }
 
-// AppendOnce implements [store.EventLog].
-func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
-	done, err := l.append(ctx, engine.Append{Entry: e, Once: true, Above: above})
-	if err == nil {
-		err = done.Err
+// usable returns an error if the log is closed or ctx has ended. The caller holds l.mu.
+func (l *Log) usable(ctx context.Context) error {
+	if l.closed {
+		return store.ErrClosed
 	}
-	return done.Position, done.Fresh, err
+	return ctx.Err()
 }
 
-func (l *Log) append(ctx context.Context, a engine.Append) (engine.Appended, error) {
-	if err := ctx.Err(); err != nil {
-		return engine.Appended{}, err
+// add assigns the position, stores the entry and calls Appended. The caller holds l.mu.
+func (l *Log) add(e *store.Entry, now time.Time) {
+	l.head++
+	e.Position = l.head
+	if l.ids != nil {
+		l.ids.put(keyOf(e), e.Position, len(l.entries)-l.start)
 	}
-	return l.log.AppendOne(a)
+	l.entries = append(l.entries, *e)
+	l.stamps = append(l.stamps, now)
+	l.bytes += recent.Size(e)
+	l.evict(now)
+	l.await(now)
+	if l.options.Appended != nil {
+		l.one[0] = *e
+		l.options.Appended(l.one[:])
+		l.one[0] = store.Entry{}
+	}
 }
 
 // Read implements [store.EventLog].
 func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
-	if err := ctx.Err(); err != nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(ctx); err != nil {
 		return store.Batch{}, err
 	}
-	return l.log.Read(after, limit)
+	oldest := l.bounds()
+	b := store.Batch{Oldest: oldest, Head: l.head}
+	if after >= l.head {
+		return b, nil
+	}
+	if after+1 < oldest {
+		b.Gap = true
+		after = oldest - 1
+	}
+	from := l.start + int(after+1-oldest)
+	to := min(from+max(limit, 0), len(l.entries))
+	b.Entries = l.entries[from:to:to]
+	return b, nil
 }
 
-// Bounds implements [store.EventLog]; it never fails.
+// Bounds implements [store.EventLog]. It never fails.
 func (l *Log) Bounds(context.Context) (oldest, head store.Position, err error) {
-	oldest, head = l.log.Bounds()
-	return oldest, head, nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bounds(), l.head, nil
 }
 
 // Proof implements [store.EventLog].
 func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
-	if err := ctx.Err(); err != nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(ctx); err != nil {
 		return 0, err
 	}
-	return l.log.Proof(p)
+	oldest := l.bounds()
+	switch at := l.start + int(p-oldest); {
+	case p == 0 || p > l.head || p+1 < oldest:
+		return 0, nil
+	case at < 0:
+		return l.evicted, nil
+	default:
+		return l.entries[at].Proof(), nil
+	}
 }
 
 // Epoch implements [store.EventLog].
-func (l *Log) Epoch() uint64 { return l.log.Epoch() }
+func (l *Log) Epoch() uint64 { return l.epoch }
+
+func (l *Log) bounds() store.Position {
+	if l.options.MaxAge > 0 {
+		l.evict(time.Now())
+	}
+	return l.oldest()
+}
+
+// oldest returns the first retained position after the latest eviction.
+func (l *Log) oldest() store.Position { return l.head - store.Position(len(l.entries)-l.start) + 1 }
+
+// await sets a timer that evicts entries by age, even if nobody appends or reads. Eviction is late by at most a
+// sixteenth of MaxAge, up to an hour, plus a second. The timer runs only while there are entries.
+func (l *Log) await(now time.Time) {
+	age := l.options.MaxAge
+	if l.expiry != nil || age <= 0 || l.closed || l.start == len(l.entries) {
+		return
+	}
+	due := max(l.stamps[l.start].Add(age).Sub(now), 0) + min(age/16, time.Hour) + time.Second
+	l.expiry = time.AfterFunc(due, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		now := time.Now()
+		l.expiry = nil
+		if !l.closed {
+			l.evict(now)
+			l.await(now)
+		}
+	})
+}
+
+// deadBytes bounds the memory of evicted entries.
+const deadBytes = 1 << 20
+
+// evict moves start past the entries that retention no longer covers, and frees them when they are half of the slice.
+func (l *Log) evict(now time.Time) {
+	start := l.start
+	if n := l.options.MaxCount; n > 0 && len(l.entries)-l.start > n {
+		l.start = len(l.entries) - n
+	}
+	if age := l.options.MaxAge; age > 0 {
+		limit := now.Add(-age)
+		if live := l.stamps[l.start:]; len(live) > 0 && live[0].Before(limit) {
+			l.start += sort.Search(len(live), func(i int) bool { return !live[i].Before(limit) })
+		}
+	}
+	for i := start; i < len(l.entries); i++ {
+		if i >= l.start {
+			if l.options.MaxBytes <= 0 || l.bytes <= l.options.MaxBytes || i == len(l.entries)-1 {
+				break
+			}
+			l.start++
+		}
+		n := recent.Size(&l.entries[i])
+		l.bytes, l.dead = l.bytes-n, l.dead+n
+	}
+	if dead := l.start; dead > 0 && (dead >= len(l.entries)-dead || l.dead > l.bytes/4 && l.dead > deadBytes) {
+		l.evicted = l.entries[dead-1].Proof()
+		l.entries = append(make([]store.Entry, 0, 2*(len(l.entries)-dead)+8), l.entries[dead:]...)
+		l.stamps = append(make([]time.Time, 0, 2*(len(l.stamps)-dead)+8), l.stamps[dead:]...)
+		l.start, l.dead = 0, 0
+	}
+	if l.ids != nil && len(l.entries) == 0 {
+		*l.ids = idIndex{}
+	}
+}

@@ -53,13 +53,13 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// Trap 2: Appended is called inside the step that makes an entry visible: in the order of positions,
-// one at a time, and before anybody can read past it. Log.Append and AppendOnce carry the trap, which
-// hold the lock over it.
+// Trap 2: Appended is called inside the step that makes an entry visible: in order of positions, one call at a time,
+// and before anyone can read past it. The trap concerns Log.Append and AppendOnce, which hold the lock during the
+// call.
 func TestAppendedIsWithinAppend(t *testing.T) {
 	const writers, each = 8, 100
 	var l *memory.Log
-	var told []store.Position // unguarded: the log's lock has to do
+	var told []store.Position // unguarded: the log's lock must suffice
 	early := make(chan store.Position, 1)
 	l = memory.NewLog(store.LogOptions{Appended: func(entries []store.Entry) {
 		if len(told) == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
-// Received is a [clientstore.ReceivedStore] in memory; the cursors that it saves go to the given store.
+// Received is a [clientstore.ReceivedStore] in memory. It saves cursors in the given store.
 type Received struct {
 	cursors clientstore.CursorStore
 

@@ -10,18 +10,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// subscriptions is the part of a Store that implements [store.SubscriptionStore]; the Store's lock
-// guards it.
+// subscriptions is the part of a Store that implements [store.SubscriptionStore]; the Store's lock guards it.
 type subscriptions struct {
 	records       map[string]store.Subscription
-	ids           []string                  // of records, in order; nil when one was added or removed since somebody asked
-	owned         map[string]int            // records of a principal
+	ids           []string                  // of records, in order; nil if they must be sorted after a change
+	owned         map[string]int            // number of records per principal
 	marks         map[string]store.Position // by log
 	verifications map[[2]string]store.Verification
 	attempts      attempts
 }
 
-// do runs f under the lock unless the context or the store has ended.
+// do runs f under the lock, unless ctx has ended or the store is closed.
 func (s *Store) do(ctx context.Context, f func(*subscriptions)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -145,7 +144,7 @@ func (s *Store) Mark(ctx context.Context, log string) (to store.Position, err er
 	return to, err
 }
 
-// own counts records of a principal.
+// own adds n to the number of records of a principal.
 func (x *subscriptions) own(principal string, n int) {
 	if x.owned[principal] += n; x.owned[principal] <= 0 {
 		delete(x.owned, principal)
@@ -168,9 +167,10 @@ func (s *Store) DeleteVerification(ctx context.Context, principal, url string) e
 	return s.do(ctx, func(x *subscriptions) { delete(x.verifications, [2]string{principal, url}) })
 }
 
-// clone makes a copy that shares no memory a caller could change.
+// clone returns a copy that shares no memory that a caller could change.
 func clone(s store.Subscription) store.Subscription {
 	s.Arguments = bytes.Clone(s.Arguments)
+	s.Actions = slices.Clone(s.Actions) // the JSON in them never changes
 	s.Secrets = slices.Clone(s.Secrets)
 	for i := range s.Secrets {
 		s.Secrets[i].Key = bytes.Clone(s.Secrets[i].Key)

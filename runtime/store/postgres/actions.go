@@ -13,10 +13,10 @@ import (
 
 var _ engine.Actions = (*Store)(nil)
 
-// actionAge is engine.ActionAge by the server's clock.
+// actionAge is the SQL expression for the time engine.ActionAge ago, by the server's clock.
 var actionAge = fmt.Sprintf("clock_timestamp() - interval '%d seconds'", int(engine.ActionAge.Seconds()))
 
-// forgetActions bounds how many old ones a claim deletes.
+// forgetActions bounds how many expired actions a claim deletes.
 const forgetActions = 100
 
 // ClaimAction implements [engine.Actions].
@@ -27,7 +27,7 @@ func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (stands engine
 	key := []byte(a.Key)
 	err = s.write(ctx, func(b *pgx.Batch) {
 		stands, fresh = engine.Action{}, false
-		// What another replica deletes at this moment is left to it.
+		// Skip rows that another replica is deleting.
 		b.Queue(s.in(`DELETE FROM @.actions WHERE key IN (
 			SELECT key FROM @.actions WHERE at <= `+actionAge+` ORDER BY at LIMIT $1 FOR UPDATE SKIP LOCKED)`), int64(forgetActions))
 		b.Queue(s.in(`DELETE FROM @.actions WHERE key = $1 AND at <= `+actionAge), key)
@@ -38,11 +38,11 @@ func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (stands engine
 			}
 			return nil
 		})
-		// The first condition, which costs nothing, is false for a long time.
+		// The first condition is cheap and usually false.
 		b.Queue(s.in(`DELETE FROM @.actions WHERE (SELECT max(sequence) - min(sequence) FROM @.actions) >= $1
 			AND sequence <= (SELECT sequence FROM @.actions ORDER BY sequence DESC OFFSET $1 LIMIT 1)`),
 			int64(engine.MaxActions))
-		// A statement of its own sees what the one before has waited for.
+		// A separate statement sees the row for which the previous one waited.
 		b.Queue(s.in(`SELECT request, outcome FROM @.actions WHERE key = $1`), key).QueryRow(func(row pgx.Row) error {
 			return row.Scan(&stands.Request, &stands.Outcome)
 		})

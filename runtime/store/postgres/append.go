@@ -16,15 +16,14 @@ import (
 )
 
 const (
-	// groupMax bounds how many appends to a log one transaction takes, groupBytes their size together, but for
-	// one that is larger by itself.
+	// groupMax bounds the number of appends to a log in one transaction, groupBytes their total size. A single larger
+	// append has a transaction without others.
 	groupMax   = 512
 	groupBytes = 4 << 20
 )
 
-// Append implements [store.EventLog]. Appends that wait together are committed together. When ctx
-// ends while the commit is under way, or its answer is lost, the error matches
-// [store.ErrUncertain].
+// Append implements [store.EventLog]. Appends that wait together are committed together. If ctx ends during the
+// commit, or the answer is lost, the error matches [store.ErrUncertain].
 func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
 	a := appending{entry: e}
 	err := l.append(ctx, &a)
@@ -34,8 +33,8 @@ func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error)
 	return a.result.position, nil
 }
 
-// AppendOnce implements [store.EventLog]. It looks for the id in the transaction that appends, once
-// the log's row is locked.
+// AppendOnce implements [store.EventLog]. It looks for the id in the transaction that appends, after locking the
+// log's row.
 func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
 	a := appending{entry: e, once: true, above: above}
 	if err := l.append(ctx, &a); err != nil {
@@ -61,14 +60,14 @@ type appending struct {
 	err    error
 }
 
-// A result is what became of one entry.
+// A result is the outcome of one append.
 type result struct {
 	position store.Position
 	fresh    bool
-	stands   json.RawMessage // data of the entry that stands already
+	stands   json.RawMessage // data of the existing entry
 }
 
-// A row is an entry as the database takes it.
+// A row is an entry as it is stored in the database.
 type row struct {
 	id, audience, data, meta, targets, cursor []byte
 	hash                                      int64
@@ -96,7 +95,7 @@ func (r *row) size() int {
 	return len(r.id) + len(r.audience) + len(r.data) + len(r.meta) + len(r.targets) + len(r.cursor) + len(r.timestamp)
 }
 
-// audience is empty for everybody, else a hash of the set, which may be large.
+// audience returns an empty value for entries without targets, otherwise a hash of the set, which may be large.
 func audience(targets []string) []byte {
 	if targets == nil {
 		return []byte{}
@@ -105,10 +104,10 @@ func audience(targets []string) []byte {
 	return sum[:]
 }
 
-// idHash is what the index has of an id for an audience.
+// idHash returns the index key of an id for an audience.
 func idHash(id, audience []byte) int64 {
 	h := sha256.New()
-	h.Write(audience) // 0 or 32 bytes: no two pairs read alike but by chance
+	h.Write(audience) // 0 or 32 bytes: different pairs have different input
 	h.Write([]byte{byte(len(audience))})
 	h.Write(id)
 	return int64(binary.BigEndian.Uint64(h.Sum(nil)))
@@ -141,8 +140,8 @@ func (l *Log) append(ctx context.Context, a *appending) (err error) {
 	}
 }
 
-// take claims what waits of a log, within the bounds of a group; nil for nothing. An AppendOnce whose id
-// is in the group already waits for the next one, which sees it. lane.mu is held.
+// take takes waiting appends of a log, up to the bounds of a group; nil if nothing waits. An AppendOnce whose id is
+// already in the group waits for the next one, which sees it. The caller holds lane.mu.
 func (l *Log) take(bytes int) *part {
 	p := &part{log: l}
 	hashes := make(map[int64]bool, min(len(l.queue), groupMax))
@@ -168,8 +167,8 @@ func answer(group []*appending, err error) {
 	}
 }
 
-// fresh are the entries of a group that were appended, the last that follow each other; those before are read with
-// what is in between. to is where the last of the group stands.
+// fresh returns the last appended entries of a group that have consecutive positions. Earlier ones are read from the
+// database, with those in between. to is the last position of the group.
 func fresh(group []*appending) (own []store.Entry, to store.Position) {
 	for _, a := range group {
 		if to = max(to, a.result.position); a.result.fresh {
@@ -183,15 +182,15 @@ func fresh(group []*appending) (own []store.Entry, to store.Position) {
 	return own, to
 }
 
-// announce tells Appended of what was committed. It goes on until that is done, since the entries stand, or until the
-// store is closed: Close waits for it.
+// announce delivers committed entries to Appended. It retries until that succeeds or the store is closed, because the
+// entries are committed; Close waits for it.
 func (l *Log) announce(own []store.Entry, to store.Position) error {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		ctx, cancel := l.s.limited(l.s.ctx)
 		err := l.advance(ctx, to, own)
 		cancel()
 		if errors.Is(err, engine.ErrNewEpoch) {
-			return fmt.Errorf("%w: %w", store.ErrUncertain, err) // it was committed, and may be of the new epoch
+			return fmt.Errorf("%w: %w", store.ErrUncertain, err) // it was committed, perhaps in the new epoch
 		}
 		if err == nil || errors.Is(err, ErrCorrupt) {
 			return err
@@ -203,7 +202,7 @@ func (l *Log) announce(own []store.Entry, to store.Position) error {
 	}
 }
 
-// An insert is the arguments of the statement that appends entries, one array a column.
+// An insert holds the arguments of the statement that appends entries, one array per column.
 type insert struct {
 	ids, audiences, data, meta, targets, cursors [][]byte
 	hashes, above                                []int64
@@ -221,14 +220,14 @@ func (in *insert) add(r *row, once bool, above store.Position) {
 	in.once, in.above = append(in.once, once), append(in.above, int64(min(above, 1<<63-1)))
 }
 
-// addAll adds the entries of another one, none of which may stand already.
+// addAll adds the entries of other. None of them may exist already.
 func (in *insert) addAll(other *insert) {
 	in.ids, in.audiences, in.hashes = append(in.ids, other.ids...), append(in.audiences, other.audiences...), append(in.hashes, other.hashes...)
 	in.data, in.meta, in.targets = append(in.data, other.data...), append(in.meta, other.meta...), append(in.targets, other.targets...)
 	in.cursors, in.timestamps = append(in.cursors, other.cursors...), append(in.timestamps, other.timestamps...)
 }
 
-// highest is the highest position that the entries have.
+// highest returns the highest position of the results.
 func (in *insert) highest() (p store.Position) {
 	for _, r := range in.results {
 		p = max(p, r.position)
@@ -236,7 +235,7 @@ func (in *insert) highest() (p store.Position) {
 	return p
 }
 
-// queueInsert queues the append; in's results are set when they are read, which is told.
+// queueInsert queues the append. When the results have been read, it sets in.results and calls read.
 func (l *Log) queueInsert(b *pgx.Batch, in *insert, read func()) {
 	b.Queue(l.s.in(`SELECT n, at, stands FROM @.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`), l.id,
 		in.ids, in.audiences, in.hashes, in.timestamps, in.data, in.meta, in.targets, in.cursors, in.once, in.above).

@@ -16,7 +16,7 @@ import (
 
 var _ engine.Attempts = (*Store)(nil)
 
-// attemptRows are attempts of updates, one array a column.
+// attemptRows holds the attempts of updates, one array per column.
 type attemptRows struct {
 	ids                []string
 	generations, lasts []int64
@@ -33,7 +33,7 @@ func (r *attemptRows) add(u store.Update, made []operator.Attempt) {
 	r.counts, r.made = append(r.counts, int32(len(made))), append(r.made, attemptlog.Encode(made))
 }
 
-// saveAttempts stores those of subscriptions that are there, and in the shard if one is named.
+// saveAttempts stores attempts of subscriptions that exist and, if a shard is given, belong to it.
 func (s *Store) saveAttempts(b *pgx.Batch, r *attemptRows, topic, number any) {
 	if len(r.ids) == 0 {
 		return
@@ -58,13 +58,14 @@ func (s *Store) Attempts(ctx context.Context, subscription string, limit int) ([
 	return found, nil
 }
 
-// TrimAttempts implements [engine.Attempts]. Several replicas may trim at once: each deletes what
-// it has written beyond the bounds, and any of them what is too old or too much.
+// TrimAttempts implements [engine.Attempts]. Several replicas may trim concurrently. Each deletes the excess attempts
+// of subscriptions that it has written, and any of them deletes attempts that exceed the bounds of age or of all
+// subscriptions.
 func (s *Store) TrimAttempts(ctx context.Context, b engine.AttemptBounds, now time.Time, limit int) (more bool, err error) {
 	return s.attempts.Trim(ctx, attemptTable{s}, b, now, limit)
 }
 
-// attemptTable is what trimming works on.
+// attemptTable is the table of attempts that a Trimmer works on.
 type attemptTable struct{ s *Store }
 
 func (t attemptTable) CountAttempts(ctx context.Context) (n int, err error) {

@@ -16,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
-// writers is how many goroutines append at once.
+// writers is the number of goroutines that append concurrently.
 const writers = 64
 
 var payload = json.RawMessage(`{"text":"` + strings.Repeat("x", 200) + `"}`)
@@ -33,7 +33,7 @@ func durable(b *testing.B) string {
 	return c.URL()
 }
 
-// BenchmarkAppend is appends to one log by so many replicas, 64 writers in all.
+// BenchmarkAppend measures appends to one log by several replicas, 64 writers in all.
 func BenchmarkAppend(b *testing.B) {
 	for _, replicas := range []int{1, 3} {
 		b.Run(fmt.Sprint("replicas=", replicas), func(b *testing.B) {
@@ -79,7 +79,7 @@ func each(b *testing.B, f func(w int) error) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "emits/s")
 }
 
-// BenchmarkRawInsert is the limit: the same rows by the same writers, those that wait in one INSERT.
+// BenchmarkRawInsert measures the limit: the same rows by the same writers, with waiting ones in one INSERT.
 func BenchmarkRawInsert(b *testing.B) {
 	ctx := context.Background()
 	config, err := pgxpool.ParseConfig(durable(b))

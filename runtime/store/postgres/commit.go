@@ -17,59 +17,60 @@ import (
 )
 
 const (
-	// lanes is how many transactions of appends a process makes at once. A log's are always in the same lane, and that
-	// is the same in every process: those that append to other lanes' logs do not wait for each other.
+	// lanes is the number of transactions that append concurrently in a process. Each log belongs to one lane, the
+	// same in every process, so that processes that append to different lanes do not wait for each other.
 	lanes = 2
-	// togetherMax bounds how many logs share a transaction, and togetherBytes what they append in it.
+	// togetherMax bounds the number of logs that share a transaction, and togetherBytes the total size of their
+	// appends.
 	togetherMax   = 64
 	togetherBytes = 1 << 20
-	// togetherWait bounds how long the others of a transaction wait for one log that somebody has locked.
+	// togetherWait bounds how long the other logs of a transaction wait for a locked log.
 	togetherWait = 250 * time.Millisecond
-	// gatherPart of what a commit took is waited for more to commit, maxGather at most.
+	// gatherPart divides the duration of a commit: the lane waits that long for further appends, at most maxGather.
 	gatherPart = 3
 	maxGather  = 2 * time.Millisecond
 )
 
-// A lane commits what waits to be appended to its logs: one transaction after the other has what came during the one
-// before, of all logs, since a transaction costs more than a log's part in it. A log that is locked, whose appends are
-// refused or large leaves the lane until an append to it has succeeded.
+// A lane commits the appends to its logs, one transaction at a time. A transaction takes the appends that arrived
+// during the previous one, of all logs, because a transaction costs more than the part of a log in it. A log that is
+// locked, or whose appends are refused or large, leaves the lane until an append to it has succeeded.
 type lane struct {
 	s *Store
 
 	mu       sync.Mutex
-	logs     []*Log // that have appends which wait, in the order of their turns
-	waiting  int    // appends of those
+	logs     []*Log // with waiting appends, in the order of their turns
+	waiting  int    // number of waiting appends to logs
 	running  bool
-	expected int           // how many are waited for; 0 for none
-	gathered chan struct{} // capacity 1: they are there
+	expected int           // number of appends for which gather waits; 0 for none
+	gathered chan struct{} // capacity 1: the expected appends have arrived
 	closed   bool
 	wg       sync.WaitGroup // of the goroutines; added to under mu while not closed, or by one of them
 }
 
 func newLane(s *Store) *lane { return &lane{s: s, gathered: make(chan struct{}, 1)} }
 
-// appends are those of a log that wait.
+// appends holds the waiting appends of a log.
 type appends struct {
 	queue    []*appending
 	listed   bool    // it is in lane.logs
 	apart    bool    // it has left the lane
 	returned []*part // transactions that were rolled back because of it
-	alone    bool    // it has a goroutine of its own
+	alone    bool    // it has a separate goroutine
 }
 
-// A part is what one log appends in a transaction.
+// A part is the share of one log in a transaction.
 type part struct {
 	log   *Log
 	group []*appending
 	size  int
 	in    *insert
-	once  bool           // some of it may stand already
-	told  store.Position // the log's head before
-	read  bool           // the transaction came as far as the log's own statement
-	err   error          // it is not in the transaction
+	once  bool           // some entries may exist already
+	told  store.Position // the log's head before the transaction
+	read  bool           // the transaction reached the log's statement
+	err   error          // why it was left out of the transaction
 }
 
-// add makes an append wait for the next transaction.
+// add queues an append for the next transaction.
 func (n *lane) add(l *Log, a *appending) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -78,7 +79,7 @@ func (n *lane) add(l *Log, a *appending) error {
 	}
 	l.queue = append(l.queue, a)
 	switch {
-	case l.alone: // it goes on, or lets the log come back
+	case l.alone: // its goroutine continues, or returns the log to the lane
 		return nil
 	case l.apart:
 		n.leave(l)
@@ -87,14 +88,14 @@ func (n *lane) add(l *Log, a *appending) error {
 	if n.waiting++; n.waiting == n.expected {
 		select {
 		case n.gathered <- struct{}{}:
-		default: // somebody has withdrawn since
+		default: // an append was withdrawn meanwhile
 		}
 	}
 	n.enlist(l)
 	return nil
 }
 
-// enlist gives a log that has appends a turn; mu is held.
+// enlist gives a log with waiting appends a turn. The caller holds mu.
 func (n *lane) enlist(l *Log) {
 	if !l.listed {
 		l.listed = true
@@ -106,7 +107,7 @@ func (n *lane) enlist(l *Log) {
 	}
 }
 
-// leave gives a log transactions of its own; mu is held.
+// leave gives a log separate transactions. The caller holds mu.
 func (n *lane) leave(l *Log) {
 	l.apart = true
 	if l.listed {
@@ -120,7 +121,7 @@ func (n *lane) leave(l *Log) {
 	}
 }
 
-// withdraw takes back an append whose transaction has not begun.
+// withdraw cancels an append that is not yet in a transaction. It returns false if it is.
 func (n *lane) withdraw(l *Log, a *appending) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -136,7 +137,7 @@ func (n *lane) withdraw(l *Log, a *appending) bool {
 	return true
 }
 
-// close takes no more appends and returns when those that wait are done.
+// close refuses further appends and returns when the waiting ones are done.
 func (n *lane) close() {
 	n.mu.Lock()
 	n.closed = true
@@ -144,12 +145,13 @@ func (n *lane) close() {
 	n.wg.Wait()
 }
 
-// run commits what waits until nothing does. While others are told of one transaction the next is committed.
+// run commits waiting appends until none are left. It commits the next transaction while the entries of the previous
+// one are announced.
 func (n *lane) run() {
 	committed := make(chan []*part, 4)
 	n.wg.Go(func() {
 		for parts := range committed {
-			for more := true; more; { // what others appended in between is read for all that wait at once
+			for more := true; more; { // announce everything that waits with one read of other processes' entries
 				select {
 				case next, open := <-committed:
 					parts, more = append(parts, next...), open
@@ -165,7 +167,7 @@ func (n *lane) run() {
 		for _, p := range parts {
 			count += len(p.group)
 		}
-		// Logs are locked in order of their ids, as every replica does it.
+		// Every replica locks logs in order of their ids.
 		slices.SortFunc(parts, func(a, b *part) int { return cmp.Compare(a.log.id, b.log.id) })
 		for each := false; len(parts) > 0; each = true {
 			parts = n.together(parts, each, committed)
@@ -175,8 +177,8 @@ func (n *lane) run() {
 	close(committed)
 }
 
-// take claims what waits, within the bounds of a transaction; nil ends who runs. Logs of which more waits have their
-// next turn after the others.
+// take takes waiting appends, up to the bounds of a transaction; nil ends run. A log with more of them has its next
+// turn after the others.
 func (n *lane) take() (parts []*part) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -204,9 +206,9 @@ func (n *lane) take() (parts []*part) {
 	return parts
 }
 
-// gather waits for those whose appends were committed to come back, so that the next transaction has them too: it
-// costs much the same for one entry as for many. It waits for a part of what the last one took and not at all for who
-// is alone.
+// gather waits until callers whose appends were committed have come back with further ones, so that the next
+// transaction includes them. A transaction costs much the same for one entry as for many. It waits for a fraction of
+// the last commit's duration, and not at all for a single caller.
 func (n *lane) gather(last int, took time.Duration) {
 	n.mu.Lock()
 	expected := last + n.waiting
@@ -224,13 +226,14 @@ func (n *lane) gather(last int, took time.Duration) {
 	n.expected = 0
 	n.mu.Unlock()
 	select {
-	case <-n.gathered: // it came just now
+	case <-n.gathered: // they have just arrived
 	default:
 	}
 }
 
-// together commits parts of several logs in one transaction, passes them on, and returns those that are to have another
-// one. Where that is refused another one tells because of which log, by a statement for each of them.
+// together commits parts of several logs in one transaction, passes them on, and returns the parts that need another
+// transaction. If the server refuses the transaction, the next one has a statement per log, which shows the log at
+// fault.
 func (n *lane) together(parts []*part, each bool, committed chan<- []*part) (again []*part) {
 	life := parts[0].log.life
 	err := n.transact(life, parts, togetherWait, each)
@@ -274,12 +277,12 @@ func (n *lane) together(parts []*part, each bool, committed chan<- []*part) (aga
 	return again
 }
 
-// runAlone commits what waits of a log that has left the lane, and lets it come back.
+// runAlone commits the waiting appends of a log that has left the lane, until it can return.
 func (n *lane) runAlone(l *Log) {
 	for p := n.takeAlone(l); p != nil; p = n.takeAlone(l) {
 		n.s.apart <- struct{}{}
 		err := n.single(p)
-		if err != nil && len(p.group) > 1 && refused(err) { // only those fail that are at fault
+		if err != nil && len(p.group) > 1 && refused(err) { // only the appends at fault fail
 			for _, a := range p.group {
 				one := &part{log: l, group: []*appending{a}}
 				if err := n.single(one); err != nil {
@@ -293,7 +296,7 @@ func (n *lane) runAlone(l *Log) {
 	}
 }
 
-// takeAlone claims what waits of a log; nil ends who runs.
+// takeAlone takes waiting appends of a log; nil ends runAlone.
 func (n *lane) takeAlone(l *Log) (p *part) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -313,10 +316,10 @@ func (n *lane) takeAlone(l *Log) (p *part) {
 	return nil
 }
 
-// single commits a log's part by itself, and passes it on.
+// single commits the part of one log in a transaction without others, and passes it on.
 func (n *lane) single(p *part) error {
 	err := n.transact(p.log.life, []*part{p}, 0, true)
-	if gone(err) { // a look finds that an older state was put back, and begins new epochs
+	if gone(err) { // heads detects a restored database and begins new epochs
 		ctx, cancel := n.s.limited(n.s.ctx)
 		defer cancel()
 		if _, looked := n.s.heads(ctx, p.log); looked != nil {
@@ -338,14 +341,15 @@ func (n *lane) single(p *part) error {
 	return nil
 }
 
-// refused tells that the server has refused what one of a transaction's logs appends, or could not lock it in time.
+// refused reports whether the server refused the appends of one of a transaction's logs, or could not lock the log in
+// time.
 func refused(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && !errors.Is(err, store.ErrUncertain) && !errors.Is(err, engine.ErrNewEpoch)
 }
 
-// transact appends the parts of logs that are in a life, but for those that it gives an error, anew where the transaction
-// met another one. each tells that they do not share statements.
+// transact appends the parts of logs that are in a life, and sets err in the parts that it leaves out. It retries after a
+// conflict. If each is set, the parts do not share statements.
 func (n *lane) transact(of life, parts []*part, lockWait time.Duration, each bool) error {
 	return uncertain(n.s.attempt(context.Background(), func(ctx context.Context) error {
 		b := &pgx.Batch{}
@@ -359,7 +363,7 @@ func (n *lane) transact(of life, parts []*part, lockWait time.Duration, each boo
 			if p.log.life != of {
 				continue
 			}
-			// Logs are looked at again in each attempt: the generation may be over.
+			// Every attempt checks the logs, because the generation may have ended.
 			if p.err = p.log.usable(context.Background()); p.err == nil {
 				p.prepare()
 				in = append(in, p)
@@ -379,7 +383,7 @@ func (n *lane) transact(of life, parts []*part, lockWait time.Duration, each boo
 	}))
 }
 
-// prepare makes a part ready for a transaction.
+// prepare prepares a part for a transaction.
 func (p *part) prepare() {
 	p.in, p.read, p.once = newInsert(len(p.group)), false, false
 	for _, a := range p.group {
@@ -391,8 +395,8 @@ func (p *part) prepare() {
 	p.log.mu.Unlock()
 }
 
-// queueAll queues the appends of several logs: in one statement, which locks all of them, and one for each that has
-// entries which may stand already.
+// queueAll queues the appends of several logs: one statement that locks all of them, and one for each log with
+// entries that may exist already.
 func (n *lane) queueAll(b *pgx.Batch, parts []*part) {
 	var logs, counts, of, before []int64
 	all, byID := newInsert(0), map[int64]*part{}
@@ -430,30 +434,30 @@ func (n *lane) queueAll(b *pgx.Batch, parts []*part) {
 	}
 }
 
-// rewound takes over what became of a part that was committed. Where the log was put back to an older state it begins new
-// epochs, answers and returns true.
+// rewound copies the results of a committed part to its appends. If the database was restored to an older state of
+// the log, rewound begins new epochs, answers the appends with an error and returns true.
 func (n *lane) rewound(p *part) bool {
 	for i, a := range p.group {
 		if a.result = p.in.results[i]; a.result.fresh && a.result.position <= p.told {
 			ctx, cancel := n.s.limited(n.s.ctx)
 			defer cancel()
 			err := n.s.rewound(ctx, p.log.life, p.log.name, a.result.position, p.told)
-			answer(p.group, fmt.Errorf("%w: %w", store.ErrUncertain, err)) // it stands, in the new epoch
+			answer(p.group, fmt.Errorf("%w: %w", store.ErrUncertain, err)) // the entry exists, in the new epoch
 			return true
 		}
 	}
 	return false
 }
 
-// An announcement is what Appended of one log is to be told.
+// An announcement holds the entries of one log to be delivered to Appended.
 type announcement struct {
 	group []*appending
 	own   []store.Entry
 	to    store.Position
 }
 
-// announce tells of what was committed, in one transaction or several in their order, and answers it. A log that has to
-// be read first, or that somebody else reads, holds up no other.
+// announce delivers the entries of one or several transactions, in order, and answers the appends. A log that must be
+// read first, or that another goroutine is reading, does not delay the others.
 func (n *lane) announce(parts []*part) {
 	all := map[*Log]*announcement{}
 	for _, p := range parts {
@@ -462,7 +466,7 @@ func (n *lane) announce(parts []*part) {
 		}
 		all[p.log].group = append(all[p.log].group, p.group...)
 	}
-	var behind []*Log // others have appended in between
+	var behind []*Log // other processes have appended in between
 	upTo := map[*Log]head{}
 	for l, a := range all {
 		if a.own, a.to = fresh(a.group); len(a.own) > 0 {
@@ -475,7 +479,7 @@ func (n *lane) announce(parts []*part) {
 		}
 	}
 	ctx, cancel := n.s.limited(n.s.ctx)
-	read, _ := n.s.newest(ctx, behind, upTo) // what fails is read log by log
+	read, _ := n.s.newest(ctx, behind, upTo) // after an error, each log is read separately
 	cancel()
 	for l, a := range all {
 		if some := read[l]; len(some) > 0 && some[len(some)-1].Position == upTo[l].head {

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
-// lock locks the rows of logs until the function that it returns is called.
+// lock locks the rows of logs until unlock is called.
 func lock(t *testing.T, schema string, names ...string) (unlock func()) {
 	t.Helper()
 	tx, err := connect(t).Begin(t.Context())
@@ -32,7 +32,7 @@ func lock(t *testing.T, schema string, names ...string) (unlock func()) {
 	}
 }
 
-// appendOne appends to each of the logs at once.
+// appendOne appends to all of the logs concurrently.
 func appendOne(t *testing.T, logs []store.EventLog, id string) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -55,7 +55,7 @@ func namedAll(t *testing.T, s *postgres.Store, prefix string, n int) (logs []sto
 	return logs, names
 }
 
-// atOnce calls f, which makes n appends at once, so that all of them wait before the next transactions.
+// atOnce calls f, which makes n concurrent appends, so that all of them wait for the next transactions.
 func atOnce(t *testing.T, s *postgres.Store, n int, f func()) {
 	t.Helper()
 	release := s.HoldAppends()
@@ -71,12 +71,12 @@ func atOnce(t *testing.T, s *postgres.Store, n int, f func()) {
 	wg.Wait()
 }
 
-// K9: appends to several logs that wait at once share transactions.
+// K9: concurrent appends to several logs share transactions.
 func TestAppendsShareTransactions(t *testing.T) {
 	t.Parallel()
 	const n = 32
 	schema := pgtest.Schema(t)
-	s := open(t, schema, postgres.Options{Pooled: true, Poll: time.Hour}) // nothing looks by itself
+	s := open(t, schema, postgres.Options{Pooled: true, Poll: time.Hour}) // nothing looks on a timer
 	logs, _ := namedAll(t, s, "log", n)
 	before := s.Statements()
 	atOnce(t, s, n, func() { appendOne(t, logs, "x") })
@@ -89,8 +89,8 @@ func TestAppendsShareTransactions(t *testing.T) {
 	}
 }
 
-// REP-1, OCC-5: appends that share transactions are numbered log by log without holes, and what stands already is not
-// appended again, whatever else is in its transaction.
+// REP-1, OCC-5: appends that share transactions are numbered per log without holes, and an existing id is not
+// appended once more, whatever else is in its transaction.
 func TestAppendsOfSeveralLogs(t *testing.T) {
 	t.Parallel()
 	const n, more = 8, 3
@@ -99,7 +99,7 @@ func TestAppendsOfSeveralLogs(t *testing.T) {
 	logs, _ := namedAll(t, s, "log", n)
 	appendOne(t, logs[:n/2], "once")
 	var fresh atomic.Int64
-	var at [n]sync.Map // what is at a position
+	var at [n]sync.Map // the id at a position
 	atOnce(t, s, n*more+n/2*2, func() {
 		var wg sync.WaitGroup
 		for i, l := range logs {
@@ -151,7 +151,8 @@ func TestAppendsOfSeveralLogs(t *testing.T) {
 	}
 }
 
-// K2: an entry that the database refuses fails alone: neither what is appended to the same log at once nor other logs do.
+// K2: an entry that the database refuses fails without others: neither concurrent appends to the same log nor other
+// logs fail.
 func TestRefusedAppendFailsAlone(t *testing.T) {
 	t.Parallel()
 	schema := pgtest.Schema(t)
@@ -159,9 +160,9 @@ func TestRefusedAppendFailsAlone(t *testing.T) {
 	pgtest.Exec(t, pgtest.URL(t), "CREATE FUNCTION "+schema+".refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$",
 		"CREATE TRIGGER refuse BEFORE INSERT ON "+schema+".entries FOR EACH ROW WHEN (NEW.event_id = 'bad') EXECUTE FUNCTION "+schema+".refuse()")
 	logs, _ := namedAll(t, s, "log", 8)
-	for i := range 2 { // afterwards as well
+	for i := range 2 { // afterwards too, with the log back in its lane
 		if i > 0 {
-			appendOne(t, logs[3:4], "good") // so that it is back in its lane
+			appendOne(t, logs[3:4], "good") // so that the log is back in its lane
 		}
 		atOnce(t, s, len(logs)+1, func() {
 			var wg sync.WaitGroup
@@ -185,19 +186,19 @@ func TestRefusedAppendFailsAlone(t *testing.T) {
 	}
 }
 
-// K9: what others have appended in between is read for all logs of a transaction at once.
+// K9: entries that other processes have appended in between are read in one query for all logs of a transaction.
 func TestAppendsAreReadTogether(t *testing.T) {
 	t.Parallel()
 	const n = 24
 	schema := pgtest.Schema(t)
-	quietly := postgres.Options{Pooled: true, Poll: time.Hour} // nothing looks by itself
+	quietly := postgres.Options{Pooled: true, Poll: time.Hour} // nothing looks on a timer
 	a, b := open(t, schema, quietly), open(t, schema, quietly)
 	logs, _ := namedAll(t, a, "log", n)
 	others, _ := namedAll(t, b, "log", n)
 	appendOne(t, others, "theirs")
-	before := a.Statements() // of b, too
+	before := a.Statements() // of b as well
 	atOnce(t, a, n, func() { appendOne(t, logs, "ours") })
-	if used := a.Statements() - before; used > 6 { // in each lane two, and one that reads
+	if used := a.Statements() - before; used > 6 { // two in each lane, and one that reads
 		t.Errorf("appending to %d logs took %d statements, want 6", n, used)
 	}
 	for i, l := range logs {
@@ -207,12 +208,11 @@ func TestAppendsAreReadTogether(t *testing.T) {
 	}
 }
 
-// REP-9: a store is closed while an append has yet to read what others have appended in between: neither waits for the
-// other.
+// REP-9: closing a store does not deadlock with an append that must still read entries of other processes.
 func TestCloseBeforeOthersAreRead(t *testing.T) {
 	t.Parallel()
 	schema := pgtest.Schema(t)
-	quietly := postgres.Options{Pooled: true, Poll: time.Hour} // nothing looks by itself
+	quietly := postgres.Options{Pooled: true, Poll: time.Hour} // nothing looks on a timer
 	a, b := open(t, schema, quietly), open(t, schema, quietly)
 	l := named(t, a, "log")
 	appendOne(t, []store.EventLog{named(t, b, "log")}, "theirs")
@@ -246,7 +246,7 @@ func TestCloseBeforeOthersAreRead(t *testing.T) {
 	}
 }
 
-// K9: logs that somebody has locked, more than there are connections, hold up no other, and go on afterwards.
+// K9: locked logs, more than there are connections, do not delay other logs, and continue afterwards.
 func TestStuckLogsHoldUpNoOther(t *testing.T) {
 	t.Parallel()
 	schema := pgtest.Schema(t)
@@ -281,12 +281,12 @@ func TestStuckLogsHoldUpNoOther(t *testing.T) {
 	}
 }
 
-// K9: what others append to many logs is read in two queries, and not in one for each log.
+// K9: entries that other processes append to many logs are read in two queries, not in one per log.
 func TestTailReadsLogsTogether(t *testing.T) {
 	t.Parallel()
 	const n = 12
 	schema := pgtest.Schema(t)
-	quietly := postgres.Options{Pooled: true, Poll: time.Hour} // nothing looks by itself
+	quietly := postgres.Options{Pooled: true, Poll: time.Hour} // nothing looks on a timer
 	a, b := open(t, schema, quietly), open(t, schema, quietly)
 	var told atomic.Int64
 	for i := range n {

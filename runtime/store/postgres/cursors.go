@@ -48,8 +48,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return s.write(ctx, func(b *pgx.Batch) { b.Queue(s.in(`DELETE FROM @.cursors WHERE key = $1`), []byte(key)) })
 }
 
-// PutReceived implements [clientstore.ReceivedStore]. The bodies of one key are put by one process at a
-// time.
+// PutReceived implements [clientstore.ReceivedStore]. Only one process at a time may put the bodies of a key.
 func (s *Store) PutReceived(ctx context.Context, key string, r clientstore.Received) (fresh bool, err error) {
 	return s.change(ctx, `INSERT INTO @.received (key, event_id, body) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
 		[]byte(key), []byte(r.EventID), scalar.Bytes(r.Body))
@@ -99,7 +98,7 @@ func (s *Store) Callback(ctx context.Context, key string) (cb clientstore.Callba
 	return cb, true, nil
 }
 
-// PutCallback implements [clientstore.CallbackStore]; the secrets are encrypted when the store has a key.
+// PutCallback implements [clientstore.CallbackStore]. It encrypts the secrets if the store has a key.
 func (s *Store) PutCallback(ctx context.Context, key string, cb clientstore.Callback) error {
 	secrets, err := s.box.Seal(sealed.CallbackID(key), cb.Secrets)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
-// K2: a record of a subscription that cannot be read holds up none of the others of its shard, nor does a page of
-// such records end a list.
+// K2: an unreadable record of a subscription does not block the others of its shard, and a page of such records does
+// not end a list.
 func TestDamagedSubscription(t *testing.T) {
 	schema := pgtest.Schema(t)
 	s := open(t, schema, postgres.Options{})
@@ -30,7 +30,7 @@ func TestDamagedSubscription(t *testing.T) {
 			return s.Subscriptions(t.Context(), after, limit)
 		},
 		"of its shard": func(after string, limit int) ([]store.Subscription, error) {
-			return s.Owned(engine.Hold{Shard: engine.Shard{Topic: "e", Number: 3}}).Subscriptions(t.Context(), after, limit)
+			return s.Owned(engine.ShardFence{Shard: engine.Shard{Topic: "e", Number: 3}}).Subscriptions(t.Context(), after, limit)
 		},
 	} {
 		for limit := range 10 {
@@ -56,7 +56,7 @@ func TestDamagedSubscription(t *testing.T) {
 	if _, ok, err := s.Subscription(t.Context(), "sub_2"); ok || err == nil {
 		t.Errorf("one that cannot be read: %v, %v", ok, err)
 	}
-	// An operator sees all of them, and which cannot be read.
+	// An operator sees all of them, and which are unreadable.
 	for _, known := range []string{"", "sub_5", "sub_2"} {
 		all, err := s.ListSubscriptions(t.Context(), "", 10, func(id string) bool { return id == known })
 		if err != nil {
@@ -80,7 +80,7 @@ func TestDamagedSubscription(t *testing.T) {
 	}
 }
 
-// K2: a lease whose event types cannot be read keeps nobody from claiming.
+// K2: a lease with unreadable event types does not prevent claims.
 func TestDamagedLease(t *testing.T) {
 	schema := pgtest.Schema(t)
 	s := open(t, schema, postgres.Options{})
@@ -96,7 +96,7 @@ func TestDamagedLease(t *testing.T) {
 	}
 }
 
-// K2: an entry that cannot be read is for nobody, and those that follow it are told of.
+// K2: an unreadable entry reaches no subscription, and later entries are delivered.
 func TestDamagedEntry(t *testing.T) {
 	schema := pgtest.Schema(t)
 	a := open(t, schema, postgres.Options{})

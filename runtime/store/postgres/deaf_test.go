@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
-// A journal is a log that several goroutines write.
+// A journal is a log to which several goroutines write.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -31,10 +31,10 @@ func (j *journal) count(words string) int {
 	return strings.Count(j.text.String(), words)
 }
 
-// REP-3: a LISTEN that hears nothing, as through a pooler in transaction mode, is one line in the log that says what to
+// REP-3: a LISTEN that receives nothing, as through a pooler in transaction mode, is one line in the log that says what to
 // do. Here it listens in another database. A store that hears itself says nothing.
 func TestListenHearsNothing(t *testing.T) {
-	const words = "LISTEN hears nothing"
+	const words = "LISTEN receives no notifications"
 	dsn := pgtest.URL(t)
 	var quiet, deaf journal
 	open := func(j *journal, listen string) {
@@ -46,7 +46,7 @@ func TestListenHearsNothing(t *testing.T) {
 		t.Cleanup(func() { s.Close() })
 	}
 	open(&quiet, "")
-	other := pgtest.Schema(t) // a name that nothing has
+	other := pgtest.Schema(t) // an unused name
 	pgtest.Exec(t, dsn, "CREATE DATABASE "+other)
 	t.Cleanup(func() { pgtest.Exec(t, dsn, "DROP DATABASE "+other+" WITH (FORCE)") })
 	open(&deaf, as(t, dsn, func(u *url.URL, _ url.Values) { u.Path = "/" + other }))

@@ -9,17 +9,16 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A life is one of the store's: logs and fences of another one mean nothing in it.
+// A life identifies a state of the store: logs and fences of another life are invalid in it.
 type life struct {
 	generation int64
-	salt       int64 // tells lives apart that begin with one generation; 0 until an epoch was begun
+	salt       int64 // distinguishes lives with the same generation; 0 until a new epoch begins
 }
 
-// BeginEpochs implements [engine.Shared]: it begins a new epoch of every log, as belongs to putting back an older copy of the
-// database: clients whose cursors are of before then begin again at the oldest event and are told
-// so, webhook subscriptions too, and leases of before are over. It may be called while processes
-// serve; they go on in the new epochs within [Options.Poll]. In SQL it is SELECT mcpe.begin_epochs().
-// See CUR-8, REP-19.
+// BeginEpochs implements [engine.Shared]. It begins a new epoch of every log, which is required after a restore of
+// the database from a backup: clients with earlier cursors then restart at the oldest event and get truncated, as do
+// webhook subscriptions, and earlier leases end. It may be called while processes serve; they continue in the new
+// epochs within [Options.Poll]. The SQL equivalent is SELECT mcpe.begin_epochs(). See CUR-8, REP-19.
 func (s *Store) BeginEpochs(ctx context.Context) error {
 	known, _ := s.life()
 	err := s.attempt(ctx, func(ctx context.Context) error {
@@ -31,8 +30,8 @@ func (s *Store) BeginEpochs(ctx context.Context) error {
 	return uncertain(err)
 }
 
-// rewound begins new epochs because the database was put back to an older state than a log has told
-// of, unless another process has done so since the store's life was as given. It always fails.
+// rewound begins new epochs because the database was restored to an older state than a log has delivered. It does
+// nothing if another process has begun them since the life as. It always returns an error.
 func (s *Store) rewound(ctx context.Context, as life, log string, has, told store.Position) error {
 	raised := false
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {

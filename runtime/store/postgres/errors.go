@@ -16,30 +16,30 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// The natures of failures that an operator acts upon.
+// Errors that an operator can act upon. Errors of this package match them with [errors.Is].
 var (
-	// ErrConfig says that the connection string or an option is wrong.
+	// ErrConfig reports an invalid connection string or option.
 	ErrConfig = errors.New("postgres: bad configuration")
-	// ErrUnreachable says that no connection could be made, for lack of a server, a route or a login.
+	// ErrUnreachable reports that no connection could be made: the server, the network or the login failed.
 	ErrUnreachable = errors.New("postgres: cannot connect")
-	// ErrRights says that the role lacks a right, which it names.
+	// ErrRights reports that the role lacks a privilege, which the message names.
 	ErrRights = errors.New("postgres: the role lacks a right")
-	// ErrVersion says that this build must not use the schema: a newer release changed it, or a build before the first
-	// release made it.
+	// ErrVersion reports that this build must not use the schema. A newer release changed it, or a build before the
+	// first release created it.
 	ErrVersion = errors.New("postgres: the version of the schema is not supported")
-	// ErrServer says that the server is too old or its database unfit.
+	// ErrServer reports that the server is too old or its database has an unsuitable encoding.
 	ErrServer = errors.New("postgres: unsupported server version or encoding")
-	// ErrReadOnly says that the server takes no writes: it is a standby, or read-only by a setting.
+	// ErrReadOnly reports that the server accepts no writes: it is a standby, or a setting makes it read-only.
 	ErrReadOnly = errors.New("postgres: server is read-only")
-	// ErrForeign says that the schema belongs to another program.
+	// ErrForeign reports that the schema belongs to another program.
 	ErrForeign = errors.New("postgres: schema belongs to another program")
-	// ErrKey says that the key is missing, wrong, or of a bad length.
+	// ErrKey reports that the key is missing, wrong, or of an invalid length.
 	ErrKey = errors.New("postgres: wrong or missing encryption key")
-	// ErrCorrupt says that something in the database is not what was written.
+	// ErrCorrupt reports that data in the database are damaged.
 	ErrCorrupt = errors.New("postgres: damaged data")
 )
 
-// classify adds the nature of a failure to the driver's error.
+// classify wraps the driver's error with one of the errors above, if one applies.
 func classify(err error) error {
 	var pg *pgconn.PgError
 	var parse *pgconn.ParseConfigError
@@ -74,26 +74,26 @@ func classify(err error) error {
 	return err
 }
 
-// again tells that a transaction met another one and may be tried again.
+// again reports whether a transaction failed because of a conflict and may be retried.
 func again(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01")
 }
 
-// unsent tells that the statement has not reached the server.
+// unsent reports whether the statement did not reach the server.
 func unsent(err error) bool {
 	var dial *pgconn.ConnectError
 	return pgconn.SafeToRetry(err) || errors.As(err, &dial)
 }
 
-// lost tells that a statement was sent and its answer never came, so that a commit may stand.
+// lost reports whether a statement was sent but not answered, so that its transaction may be committed.
 func lost(err error) bool {
 	if err == nil || unsent(err) {
 		return false
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		// The server ended the session: 57P01 to 57P03 and class 08 come at any moment.
+		// The server ended the session: 57P01 to 57P03 and class 08 can occur at any time.
 		return strings.HasPrefix(pg.Code, "57P0") || strings.HasPrefix(pg.Code, "08")
 	}
 	var network net.Error
@@ -102,7 +102,7 @@ func lost(err error) bool {
 		pgconn.Timeout(err) || errors.Is(err, pgconn.ErrConnClosed)
 }
 
-// uncertain marks an error after which the write may stand.
+// uncertain adds ErrUncertain to an error after which the write may be committed.
 func uncertain(err error) error {
 	if lost(err) {
 		return fmt.Errorf("%w: %w", store.ErrUncertain, err)
@@ -112,13 +112,13 @@ func uncertain(err error) error {
 
 func none(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
 
-// gone tells that a log is not there any more.
+// gone reports whether the log does not exist any more.
 func gone(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == stateGone
 }
 
-// generationOver tells that begin_write refused the generation or the timeline.
+// generationOver reports whether begin_write refused the generation or the timeline.
 func generationOver(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == stateGeneration

@@ -31,7 +31,7 @@ func (s *Store) Age(ctx context.Context, by time.Duration) error {
 	return err
 }
 
-// Raw returns the one value that a query finds.
+// Raw returns the result of a query with one value.
 func (s *Store) Raw(t testing.TB, query string) (b []byte) {
 	t.Helper()
 	if err := s.pool.QueryRow(context.Background(), s.in(query)).Scan(&b); err != nil {
@@ -40,10 +40,10 @@ func (s *Store) Raw(t testing.TB, query string) (b []byte) {
 	return b
 }
 
-// Asked is how often the store asked for the heads of logs.
+// Asked returns how often the store queried the heads of logs.
 func (s *Store) Asked() int64 { return s.questions.Load() }
 
-// Hear takes a notification that a log has grown.
+// Hear handles a notification that a log has grown.
 func (s *Store) Hear(log string) {
 	s.mu.Lock()
 	id := s.logs[log].id
@@ -51,14 +51,14 @@ func (s *Store) Hear(log string) {
 	s.tail.hear(" " + strconv.FormatInt(id, 36))
 }
 
-// Idle tells that no connection is in use and nobody has to be notified.
+// Idle reports that no connection is in use and no notification is pending.
 func (s *Store) Idle() bool {
 	s.tail.mu.Lock()
 	defer s.tail.mu.Unlock()
 	return len(s.tail.marked) == 0 && !s.tail.sending && len(s.tail.changed) == 0 && s.pool.Stat().AcquiredConns() == 0
 }
 
-// blocks is how many blocks of the database a statement touches; what it does is undone.
+// blocks returns the number of database blocks that a statement touches, and rolls it back.
 func (s *Store) blocks(t testing.TB, sql string, args ...any) (blocks float64) {
 	t.Helper()
 	ctx := context.Background()
@@ -81,15 +81,15 @@ func (s *Store) blocks(t testing.TB, sql string, args ...any) (blocks float64) {
 	return p["Shared Hit Blocks"].(float64) + p["Shared Read Blocks"].(float64)
 }
 
-// LookBlocks is how many blocks of the database the next look at the outbox touches for each range that it reads.
+// LookBlocks returns the number of database blocks that the next look at the outbox touches per range.
 func (s *Store) LookBlocks(t testing.TB) float64 {
 	t.Helper()
 	sql, args, ranges := s.outbox.Looking(outbox.GroupMax)
 	return s.blocks(t, sql, args...) / float64(ranges)
 }
 
-// DueBlocks is how many blocks of the database it touches to find what a step of retention may delete, and
-// DeleteBlocks how many it touches to delete nothing of a log.
+// DueBlocks returns the number of database blocks touched to find the entries that a step of retention may delete,
+// and DeleteBlocks those touched to delete nothing of a log.
 func (s *Store) DueBlocks(t testing.TB, limit int) float64 {
 	t.Helper()
 	return s.blocks(t, dueSQL, int64(limit))
@@ -105,13 +105,13 @@ func (s *Store) DeleteBlocks(t testing.TB, log string) float64 {
 	return s.blocks(t, deleteSQL, id, kept)
 }
 
-// Look lets the tail look at every log, as a notification that names none does.
+// Look makes the tail look at every log, as a notification for all logs does.
 func (s *Store) Look() { s.tail.hear(" " + everything) }
 
-// Queries is how often a connection was used.
+// Queries returns how often a connection was used.
 func (s *Store) Queries() int64 { return s.pool.Stat().AcquireCount() }
 
-// HoldAppends lets appends to all logs wait until the function that it returns is called.
+// HoldAppends delays appends to all logs until release is called.
 func (s *Store) HoldAppends() (release func()) {
 	for _, n := range s.lanes {
 		for held := false; !held; time.Sleep(time.Millisecond) { // until the lane is idle
@@ -128,7 +128,7 @@ func (s *Store) HoldAppends() (release func()) {
 	}
 }
 
-// HoldTelling keeps Appended of a log from being told until the function that it returns is called.
+// HoldTelling delays deliveries to Appended of a log until release is called.
 func (s *Store) HoldTelling(log string) (release func()) {
 	s.mu.Lock()
 	l := s.logs[log]
@@ -137,7 +137,7 @@ func (s *Store) HoldTelling(log string) (release func()) {
 	return func() { <-l.turn }
 }
 
-// Waiting is how many appends wait.
+// Waiting returns the number of waiting appends.
 func (s *Store) Waiting() (all int) {
 	for _, n := range s.lanes {
 		n.mu.Lock()
@@ -147,7 +147,7 @@ func (s *Store) Waiting() (all int) {
 	return all
 }
 
-// counting counts the statements that stores send, by schema.
+// counting counts the statements of stores, by schema.
 type counting struct {
 	mu   sync.Mutex
 	sent map[string]int
@@ -183,7 +183,7 @@ func (c *counting) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBa
 
 func (c *counting) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// Statements is how many statements about its tables the store's schema was asked.
+// Statements returns the number of statements on the tables of the store's schema.
 func (s *Store) Statements() int {
 	statements.mu.Lock()
 	defer statements.mu.Unlock()

@@ -19,13 +19,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
-// A wire lies between a store and its database. While it is mute nothing that the database says comes
-// through; cutting it ends every connection.
+// A wire connects a store to its database. While it is mute, it holds back the database's answers; cutting it ends
+// every connection.
 type wire struct {
 	listener net.Listener
 	target   string
 	mute     atomic.Bool
-	swallow  atomic.Int64 // bytes of answers that were held back
+	swallow  atomic.Int64 // held-back bytes of answers
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -94,7 +94,7 @@ func (w *wire) cut() {
 	w.conns = nil
 }
 
-// told collects what a log tells.
+// told records the entries that a log delivers.
 type told struct {
 	mu  sync.Mutex
 	ids []string
@@ -125,8 +125,8 @@ func waitFor(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// warm waits until the one connection of s knows the statement of an append, so that the next one is a
-// single message, and nothing else uses it.
+// warm waits until the only connection of s knows the statement of an append, so that the next append is a single
+// message, and nothing else uses the connection.
 func warm(t *testing.T, s *postgres.Store, l engine.Log) {
 	t.Helper()
 	if _, _, err := l.AppendOnce(t.Context(), entry("e1"), 0); err != nil {
@@ -135,8 +135,8 @@ func warm(t *testing.T, s *postgres.Store, l engine.Log) {
 	waitFor(t, "notifications are sent", s.Idle)
 }
 
-// REP-22: connections are cut when the commit has been made and its answer is under way. The error says
-// that the append may stand, the same id tells that it does, and it is told of once.
+// REP-22: connections are cut after the commit, while the answer is on its way. The error says that the append may
+// have succeeded, the same id finds it, and it is delivered once.
 func TestREP22LostAnswer(t *testing.T) {
 	schema := pgtest.Schema(t)
 	w, dsn := newWire(t, pgtest.URL(t))
@@ -190,8 +190,8 @@ func TestREP22LostAnswer(t *testing.T) {
 	}
 }
 
-// A caller whose context ends while the commit is under way is told that it is uncertain, one whose
-// append has not begun that it did not happen.
+// If a caller's context ends during the commit, the error says that the result is uncertain; if the append has not
+// begun, it does not happen.
 func TestREP22ContextEnds(t *testing.T) {
 	schema := pgtest.Schema(t)
 	w, dsn := newWire(t, pgtest.URL(t))
@@ -216,7 +216,7 @@ func TestREP22ContextEnds(t *testing.T) {
 		return err == nil && head == 2
 	})
 	go func() { _, err := l.Append(ctx, entry("waits")); second <- err }()
-	time.Sleep(20 * time.Millisecond) // so that it waits; withdrawn or refused at once is both right
+	time.Sleep(20 * time.Millisecond) // so that it waits; both withdrawn and refused are correct
 	cancel()
 	if err := <-first; !errors.Is(err, store.ErrUncertain) || !errors.Is(err, context.Canceled) {
 		t.Errorf("under way: %v", err)
@@ -234,10 +234,10 @@ func TestREP22ContextEnds(t *testing.T) {
 	}
 }
 
-// REP-5: what was acknowledged is there after the database was killed, and the store goes on by itself.
+// REP-5: acknowledged entries exist after the database was killed, and the store continues by itself.
 func TestREP5DatabaseKilled(t *testing.T) {
 	t.Parallel()
-	pgtest.URL(t) // skips where there is none
+	pgtest.URL(t) // skips the test without a database
 	c, err := pgtest.Start(pgtest.Durable)
 	if err != nil {
 		t.Skip("only a remote PostgreSQL:", err)
@@ -262,7 +262,7 @@ func TestREP5DatabaseKilled(t *testing.T) {
 		wg.Go(func() {
 			for n := 0; ; n++ {
 				id := fmt.Sprintf("%d-%d", w, n)
-				for { // as Emit does: under its id until the answer is known
+				for { // as Emit does: retry under the same id until the result is known
 					p, _, err := l.AppendOnce(context.Background(), entry(id), 0)
 					if err == nil {
 						mu.Lock()
@@ -332,8 +332,8 @@ func TestREP5DatabaseKilled(t *testing.T) {
 	}
 }
 
-// REP-19: a standby refuses to be opened; when it is promoted, logs begin new epochs and leases are over,
-// unless it was declared synchronous.
+// REP-19: Open refuses a standby. After its promotion, logs begin new epochs and leases end, unless it was declared
+// synchronous.
 func TestREP19Failover(t *testing.T) {
 	t.Parallel()
 	pgtest.URL(t)
@@ -377,7 +377,7 @@ func TestREP19Failover(t *testing.T) {
 	}
 	async, sync := begin("async", false), begin("sync", true)
 	mixedSync, mixedAsync := begin("mixed", true), begin("mixed", false)
-	// K4: a role that is not told of the timeline opens last, and writes.
+	// K4: a role that may not read the timeline opens last, and writes.
 	sighted := begin("blind", false)
 	pgtest.Exec(t, primary.URL(), append([]string{"CREATE ROLE blind_role LOGIN"}, withoutIdentity("blind_role", "blind")...)...)
 	blind, err := postgres.Open(t.Context(), as(t, both, func(u *url.URL, _ url.Values) { u.User = url.User("blind_role") }), quiet(postgres.Options{Schema: "blind"}))
@@ -389,7 +389,7 @@ func TestREP19Failover(t *testing.T) {
 	if _, err := blindLog.Append(t.Context(), entry("blind")); err != nil {
 		t.Fatal(err)
 	}
-	// The standby has it all: what is shown is what the store makes of the timeline.
+	// The standby has every commit: the test shows what the store concludes from the timeline.
 	at := pgtest.Query(t, primary.URL(), `SELECT pg_current_wal_lsn()`)
 	waitFor(t, "the standby has it all", func() bool {
 		return pgtest.Query(t, standby.URL(), `SELECT pg_last_wal_replay_lsn() >= '`+at+`'`) == "t"
@@ -433,7 +433,7 @@ func TestREP19Failover(t *testing.T) {
 	if sync.l.Epoch() != sync.epoch {
 		t.Error("with a synchronous standby the epoch changed")
 	}
-	// Where some declare it and others do not, the declaration does not hold, whoever is first.
+	// If only some processes declare it, the declaration has no effect, whichever process is first.
 	if _, err := try(mixedSync.l); err != nil {
 		t.Errorf("of two, the one that declares a synchronous standby: %v", err)
 	}

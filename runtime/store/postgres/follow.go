@@ -33,17 +33,17 @@ func (l *Log) CatchUp(ctx context.Context, p store.Position) (store.Position, er
 	return l.head, nil
 }
 
-// askEvery is the least time between two questions of a log.
+// askEvery is the minimum time between two queries for the head of a log.
 const askEvery = 100 * time.Millisecond
 
-// A round is one question for the head, and for proofs of entries, that any number wait for.
+// A round is one query for the head and for proofs of entries, shared by any number of callers.
 type round struct {
 	done   chan struct{}
-	proofs map[store.Position]uint32 // of those that were asked for
+	proofs map[store.Position]uint32 // of the positions that callers asked for
 	err    error
 }
 
-// joinRound returns the round that has not begun; begins tells that the caller lets it. l.mu is held.
+// joinRound returns the round that has not begun. If begins is true, the caller must start it. The caller holds l.mu.
 func (l *Log) joinRound() (r *round, begins bool) {
 	if l.next != nil {
 		return l.next, false
@@ -85,7 +85,7 @@ func (l *Log) ask(r *round) {
 	}
 }
 
-// look asks the database for the head and tells Appended of what is new. It returns up to where
+// look reads the head from the database and delivers new entries to Appended. It returns the position up to which
 // entries may have been deleted.
 func (l *Log) look(ctx context.Context) (kept store.Position, err error) {
 	heads, err := l.s.heads(ctx, l)
@@ -96,16 +96,16 @@ func (l *Log) look(ctx context.Context) (kept store.Position, err error) {
 	return h.kept, l.follow(ctx, h, nil)
 }
 
-// A head is what a log's row said at a time.
+// A head is the state of a log's row at a time.
 type head struct {
-	at         time.Time // before it was asked for
+	at         time.Time // before the query
 	head, kept store.Position
 	maxAge     time.Duration
 	maxCount   int
 }
 
-// heads asks for the rows of logs. Where one of them is gone or has not what readers were told of, or the store is in
-// another life, that is engine.ErrNewEpoch.
+// heads reads the rows of logs. It returns engine.ErrNewEpoch if a log does not exist any more or lacks delivered
+// entries, or if the store is in another life.
 func (s *Store) heads(ctx context.Context, logs ...*Log) (map[*Log]head, error) {
 	s.questions.Add(1)
 	as, _ := s.life()
@@ -144,7 +144,7 @@ func (s *Store) heads(ctx context.Context, logs ...*Log) (map[*Log]head, error) 
 		return nil, engine.ErrNewEpoch
 	}
 	for _, l := range logs {
-		if _, there := found[l]; !there { // it was made after the backup that was put back
+		if _, there := found[l]; !there { // the log is newer than the backup that was restored
 			lost = l
 		}
 	}
@@ -161,8 +161,8 @@ func (s *Store) heads(ctx context.Context, logs ...*Log) (map[*Log]head, error) 
 	return found, nil
 }
 
-// newest reads in one query what logs have beyond what Appended was told, as far as that is little. A log that is alone
-// is read by itself.
+// newest reads, in one query, the entries of several logs that Appended has not seen, if there are few. It reads
+// nothing for a single log.
 func (s *Store) newest(ctx context.Context, logs []*Log, heads map[*Log]head) (map[*Log][]store.Entry, error) {
 	var ids, after, upTo []int64
 	byID := map[int64]*Log{}
@@ -196,14 +196,15 @@ func (s *Store) newest(ctx context.Context, logs []*Log, heads map[*Log]head) (m
 	for _, f := range all {
 		some := read[f.of]
 		if len(some) > 0 && f.entry.Position != some[len(some)-1].Position+1 {
-			continue // retention has deleted some in between
+			continue // retention has deleted entries in between
 		}
 		read[f.of] = append(some, f.entry)
 	}
 	return read, nil
 }
 
-// follow takes over what a log's row said: it tells Appended up to its head. read are entries that were read already.
+// follow applies the state of a log's row. It delivers entries to Appended up to the head. read are entries that were
+// already read.
 func (l *Log) follow(ctx context.Context, h head, read []store.Entry) error {
 	l.mu.Lock()
 	l.kept = max(l.kept, h.kept)
@@ -230,8 +231,8 @@ func (l *Log) follow(ctx context.Context, h head, read []store.Entry) error {
 	return nil
 }
 
-// advance tells Appended of every entry up to a committed position, in order. own are some that need
-// not be read; they follow each other and end at that position.
+// advance delivers every entry up to a committed position to Appended, in order. own are consecutive entries up to
+// that position that need not be read.
 func (l *Log) advance(ctx context.Context, to store.Position, own []store.Entry) error {
 	select {
 	case l.turn <- struct{}{}:
@@ -270,7 +271,7 @@ func (l *Log) advance(ctx context.Context, to store.Position, own []store.Entry)
 	}
 }
 
-// tellNow is advance where that needs neither a question nor a wait; false where it does.
+// tellNow does the work of advance if that needs neither a query nor waiting; otherwise it returns false.
 func (l *Log) tellNow(to store.Position, own []store.Entry) bool {
 	select {
 	case l.turn <- struct{}{}:
@@ -293,7 +294,7 @@ func (l *Log) tellNow(to store.Position, own []store.Entry) bool {
 	return false
 }
 
-// skip moves past entries that retention deleted before they could be read.
+// skip moves the head past entries that retention deleted before they could be read.
 func (l *Log) skip(ctx context.Context, at store.Position) error {
 	heads, err := l.s.heads(ctx, l)
 	if err != nil {

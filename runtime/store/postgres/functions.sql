@@ -1,6 +1,6 @@
--- begin_write comes first in a transaction that writes: it refuses to go on in another generation,
--- and makes the commit wait for the disk where the session's default would not. The writes of a role that may not ask
--- for the timeline do not fail: the generation alone tells it of a failover that others have noticed.
+-- begin_write begins every writing transaction. It fails if another generation has begun, and makes the commit wait
+-- for the disk if the session's default would not. If the role may not read the timeline, writes do not fail: the
+-- role notices a failover only by the generation that other processes have raised.
 CREATE FUNCTION @.begin_write(expected bigint, old_timeline text, durable boolean) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	over boolean;
@@ -17,14 +17,15 @@ BEGIN
 		PERFORM set_config('synchronous_commit', 'on', true);
 	END IF;
 END $$;
--- timeline returns the server's timeline, '' if the role may not ask for it.
+-- timeline returns the server's timeline, or '' if the role may not read it.
 CREATE FUNCTION @.timeline() RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
 	RETURN substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8);
 EXCEPTION WHEN insufficient_privilege OR undefined_function OR feature_not_supported THEN
 	RETURN '';
 END $$;
--- begin_epochs is Store.BeginEpochs, and what a failover does: leases and fences of before mean nothing after it.
+-- begin_epochs implements Store.BeginEpochs and is also called after a failover. It invalidates earlier leases and
+-- fences.
 CREATE FUNCTION @.begin_epochs(above bigint DEFAULT 0) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
 	begun bigint;
@@ -33,8 +34,8 @@ BEGIN
 	DELETE FROM @.leases;
 	RETURN begun;
 END $$;
--- hold keeps the shard from being claimed until the transaction ends, when it is held as given in this generation: an
--- older copy that was put back brings holds back whose leases are over (REP-19).
+-- hold fails unless the shard is held as given in this generation, and keeps others from claiming the shard until the
+-- transaction ends. The generation matters because a restored backup contains holds whose leases have ended (REP-19).
 CREATE FUNCTION @.hold(of_topic text, of_number integer, expected bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM 1 FROM @.shards WHERE topic = of_topic AND number = of_number AND fence = expected
@@ -43,14 +44,14 @@ BEGIN
 		RAISE EXCEPTION 'shard % of % is not held by %', of_number, of_topic, expected USING ERRCODE = 'MC002';
 	END IF;
 END $$;
--- append numbers the entries that do not stand already and inserts them. The log's row is locked by a
--- statement before the one that looks, whose snapshot so has every entry of the log. What retention no
--- longer covers does not stand, deleted or not. Entries none of which may stand already are inserted without looking:
--- planning nothing and joining nothing they take a third of the time. Of a log that is gone, with a backup that was put
--- back, it says so: nothing is taken for appended.
+-- append assigns positions to the entries that do not exist yet and inserts them. One statement locks the log's row
+-- and the next one looks for ids, so that its snapshot has every entry of the log. Entries that retention no longer
+-- covers do not count, deleted or not. If none of the entries can exist already, append inserts them without looking,
+-- which takes a third of the time because it plans and joins nothing. It fails if the log does not exist any more, as
+-- after a restore of a backup, so that nothing counts as appended.
 --
--- A function keeps its plan, which a session that is shared by a pooler cannot do by prepared statements. A plan of when
--- the log was small must not cost more as it grows, and planning anew for each group of entries took as long as
+-- A function keeps its plan; prepared statements cannot in a session that a pooler shares. A plan made while the log
+-- was small must not become expensive as the log grows, and planning for each group of entries took as long as
 -- inserting twenty of them.
 CREATE FUNCTION @.append(of_log bigint, ids bytea[], audiences bytea[], hashes bigint[], timestamps text[], datas bytea[], metas bytea[],
 	all_targets bytea[], cursors bytea[], onces boolean[], aboves bigint[]) RETURNS TABLE (n bigint, at bigint, stands bytea)
@@ -101,10 +102,10 @@ BEGIN
 	)
 	SELECT n, position, NULL::bytea FROM fresh UNION ALL SELECT n, stands_at, stands FROM judged WHERE stands_at IS NOT NULL;
 END $$;
--- append_all is append for several logs, of entries none of which may stand already: so many (counts) are appended to each
--- of of_logs, which are all locked first, in order of their ids, those with a count of 0 too. ofs are the entries' logs,
--- befores how many to the same log come before each. It returns the heads of before. Eight logs with three entries each take
--- a quarter of what eight calls of append do.
+-- append_all appends to several logs at once; none of the entries may exist already. It appends counts[i] entries to
+-- of_logs[i]. It locks all of of_logs first, in order of their ids, including those with a count of 0. ofs are the
+-- logs of the entries, and befores the number of entries that precede each in the same log. It returns the heads
+-- before the append. For eight logs with three entries each it takes a quarter of the time of eight calls of append.
 CREATE FUNCTION @.append_all(of_logs bigint[], counts bigint[], ofs bigint[], befores bigint[], ids bytea[], audiences bytea[], hashes bigint[],
 	timestamps text[], datas bytea[], metas bytea[], all_targets bytea[], cursors bytea[]) RETURNS TABLE (of_log bigint, head bigint)
 	LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
@@ -124,17 +125,18 @@ BEGIN
 			AS i (log, before, event_id, audience, id_hash, timestamp, data, meta, targets, cursor) JOIN @.logs l ON l.id = i.log;
 	UPDATE @.logs l SET head = l.head + c.count FROM unnest(of_logs, counts) AS c (log, count) WHERE l.id = c.log AND c.count > 0;
 END $$;
--- proof is store.Entry.Proof.
+-- proof implements store.Entry.Proof.
 CREATE FUNCTION @.proof(event_id bytea, stamp text, data bytea) RETURNS bigint LANGUAGE plpgsql IMMUTABLE STRICT AS $$
 BEGIN
 	RETURN greatest(('x' || encode(substr(sha256(event_id || '\x00'::bytea || convert_to(stamp, 'UTF8') || '\x00'::bytea || substr(data, 1, 256)), 1, 4), 'hex'))::bit(32)::bigint, 1);
 END $$;
--- What processes ask for all the time is in functions, which keep their plans. None is compiled (jit): PostgreSQL takes store for
--- a table of hundreds of rows until it is analyzed, which a row alone never causes, and compiled each look at 16 logs.
+-- Frequent queries are functions, which keep their plans. None of them is compiled (jit): until the table store is
+-- analyzed, which a single row never causes, PostgreSQL assumes that it has hundreds of rows, and compiled each look
+-- at 16 logs.
 --
--- look returns the rows of logs, with the proof of the entry at a position of each, 0 where there is none, and the store's life.
--- The position is written as a range in order, for which entries_pkey does alone: an equality leads to entries_id where the
--- plan is made of an empty table, and that reads all of the log ever after.
+-- look returns the rows of logs, with the proof of the entry at one position of each, 0 for none, and the store's
+-- life. The position is written as an ordered range, which only entries_pkey supports. With an equality, a plan made
+-- for an empty table uses entries_id, and from then on reads the whole log.
 CREATE FUNCTION @.look(of_logs bigint[], positions bigint[]) RETURNS TABLE (log bigint, head bigint, kept bigint, max_age bigint, max_count bigint,
 	proof bigint, generation bigint, salt bigint)
 	LANGUAGE plpgsql STABLE SET jit = off SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
@@ -145,7 +147,8 @@ BEGIN
 				WHERE e.log = l.id AND e.position >= a.position AND e.position <= a.position ORDER BY e.position LIMIT 1), 0), s.generation, s.salt
 		FROM unnest(of_logs, positions) AS a (log, position) JOIN @.logs l ON l.id = a.log CROSS JOIN @.store s;
 END $$;
--- newest returns the entries of logs, each beyond a position up to another, log by log; it ends where they are large.
+-- newest returns entries of several logs, log by log: those after one position up to another. It stops when the
+-- entries are large.
 CREATE FUNCTION @.newest(of_logs bigint[], afters bigint[], up_tos bigint[], bytes bigint) RETURNS TABLE (log bigint, "position" bigint,
 	event_id bytea, "timestamp" text, data bytea, meta bytea, targets bytea, cursor bytea)
 	LANGUAGE plpgsql STABLE SET jit = off SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// waiting returns a lane and a log with n appends that wait, whose goroutine is not theirs to start.
+// waiting returns a lane and a log with n waiting appends that do not start the lane's goroutine.
 func waiting(t *testing.T, n int) (*lane, *Log) {
 	t.Helper()
 	q, l := newLane(nil), &Log{}
@@ -25,7 +25,7 @@ func TestGather(t *testing.T) {
 		name              string
 		waiting, last     int
 		took              time.Duration
-		comes, want       time.Duration // the next one comes, 0 for never; gather returns
+		comes, want       time.Duration // when the next one arrives, 0 for never; when gather returns
 		closed, withdrawn bool
 	}{
 		{name: "who is alone does not wait", last: 1, took: took},
@@ -61,7 +61,7 @@ func TestGather(t *testing.T) {
 					t.Errorf("%d are still expected, %d signals are left", q.expected, len(q.gathered))
 				}
 				synctest.Wait()
-				time.Sleep(time.Second) // whoever comes later is not waited for
+				time.Sleep(time.Second) // gather does not wait for later ones
 			})
 		})
 	}

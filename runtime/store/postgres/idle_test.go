@@ -9,8 +9,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
-// REP-20, K9: what a process at rest asks again and again is one statement each time. With the outbox four times a second,
-// the control log twice, the cluster once and a renewal of two statements every third of a lease these are under 8 a second.
+// REP-20, K9: each recurring query of an idle process is one statement. With the outbox four times a second, the
+// control log twice, the cluster once and a renewal of two statements every third of a lease, these are under 8 a
+// second.
 func TestREP20IdleStatements(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -11,9 +11,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// fenceBits are those of a fence that count within a generation; above them lies the generation, so
-// that a fence that a failover lost is not given again (REP-19). They follow the database's clock, in
-// hundredths of a second, so that an older copy of the database does not give them again either.
+// fenceBits is the number of low bits of a fence that count within a generation. The higher bits are the generation,
+// so that a fence which a failover lost is not assigned twice (REP-19). The low bits follow the database's clock, in
+// hundredths of a second, so that a restored backup does not assign them twice either.
 const fenceBits = 40
 
 func encodeTypes(types map[string]string) (string, error) {
@@ -40,7 +40,7 @@ func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types 
 			QueryRow(func(row pgx.Row) error { return scanLease(row, &l, &in.generation, &in.salt) })
 	})
 	if known, _ := s.life(); err == nil && known != in {
-		// New epochs were begun in the moment of the lease. Whoever has one reads no log of the epochs before it.
+		// New epochs began at the same moment. A replica with this lease must not read logs of the earlier epochs.
 		err = classify(s.attempt(ctx, s.enter))
 	}
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types 
 	return l, nil
 }
 
-// scanLease reads a fence, the database's clock and what else there is.
+// scanLease decodes a fence and the database's clock; more receives the other columns.
 func scanLease(row pgx.Row, l *engine.Lease, more ...any) error {
 	var fence int64
 	if err := row.Scan(append([]any{&fence, &l.Now}, more...)...); err != nil {
@@ -98,15 +98,15 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	return now, err
 }
 
-// clusterSQL is all of it in one statement: every process asks each second.
+// clusterSQL reads the whole cluster in one statement, because every process does so once per second.
 const clusterSQL = `SELECT @.begin_write($1, $2, $3)::text, l.expired, l.fences, l.names, l.types, s.topics, s.numbers, s.fences
 	FROM (SELECT count(*) FILTER (WHERE expires <= clock_timestamp()) > 0 AS expired, coalesce(array_agg(fence ORDER BY fence), '{}') AS fences,
 			coalesce(array_agg(name ORDER BY fence), '{}') AS names, coalesce(array_agg(types ORDER BY fence), '{}') AS types FROM @.leases) AS l,
 		(SELECT coalesce(array_agg(topic::text ORDER BY topic, number), '{}') AS topics, coalesce(array_agg(number ORDER BY topic, number), '{}') AS numbers,
 			coalesce(array_agg(fence ORDER BY topic, number), '{}') AS fences FROM @.shards) AS s`
 
-// Cluster implements [engine.Leases]. It deletes the leases that have expired: from then on they are
-// over for everybody, whatever the clock does.
+// Cluster implements [engine.Leases]. It deletes expired leases, so that they have ended for every process, even if
+// the clock goes back.
 func (s *Store) Cluster(ctx context.Context) (engine.Cluster, error) {
 	c, expired, err := s.cluster(ctx)
 	if err == nil && expired {
@@ -137,21 +137,21 @@ func (s *Store) cluster(ctx context.Context) (c engine.Cluster, expired bool, er
 		c.Replicas = append(c.Replicas, engine.Replica{Name: names[i], Fence: uint64(fence), Types: s.typesOf(fence, names[i], types[i])})
 	}
 	for i, topic := range topics {
-		c.Shards = append(c.Shards, engine.Hold{Shard: engine.Shard{Topic: topic, Number: int(numbers[i])}, Fence: uint64(holders[i])})
+		c.Shards = append(c.Shards, engine.ShardFence{Shard: engine.Shard{Topic: topic, Number: int(numbers[i])}, Fence: uint64(holders[i])})
 	}
 	return c, expired, nil
 }
 
-// typesOf reads the event types of a lease.
+// typesOf decodes the event types of a lease. It logs damaged data and returns nil.
 func (s *Store) typesOf(fence int64, name, text string) (types map[string]string) {
-	if err := json.Unmarshal([]byte(text), &types); err != nil { // nobody could claim anything until it is over
+	if err := json.Unmarshal([]byte(text), &types); err != nil { // otherwise no process could claim anything until the lease expires
 		s.options.Logger.Error("mcp events: the event types of a lease cannot be read", "lease", fence, "name", name, "error", err)
 		return nil
 	}
 	return types
 }
 
-func scanHold(row pgx.CollectableRow) (h engine.Hold, err error) {
+func scanHold(row pgx.CollectableRow) (h engine.ShardFence, err error) {
 	var number int32
 	var fence int64
 	err = row.Scan(&h.Shard.Topic, &number, &fence)
@@ -159,7 +159,7 @@ func scanHold(row pgx.CollectableRow) (h engine.Hold, err error) {
 	return h, err
 }
 
-// maxShards bounds how many shards a topic has.
+// maxShards bounds the number of shards of a topic.
 const maxShards = 4096
 
 // Establish implements [engine.Leases].
@@ -177,9 +177,9 @@ func (s *Store) Establish(ctx context.Context, topic string, n int) (int, error)
 	return int(stands), err
 }
 
-// Claim implements [engine.Leases]. That nobody has the lease of an older fence is true for ever once it
-// is: leases are deleted and never come back. So it needs no lock, unlike the shard's own row.
-func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.Hold) (won []engine.Shard, err error) {
+// Claim implements [engine.Leases]. Leases are deleted and never come back, so a fence without a lease stays without
+// one. Checking that needs no lock, unlike the shard's row.
+func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.ShardFence) (won []engine.Shard, err error) {
 	var topics []string
 	var numbers []int32
 	var fences []int64
@@ -219,7 +219,7 @@ func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.Hold) (wo
 }
 
 // Release implements [engine.Leases].
-func (s *Store) Release(ctx context.Context, h engine.Hold) error {
+func (s *Store) Release(ctx context.Context, h engine.ShardFence) error {
 	released, err := s.change(ctx, `UPDATE @.shards SET fence = 0 WHERE topic = $1 AND number = $2 AND fence = $3`, h.Shard.Topic, int32(h.Shard.Number), int64(h.Fence))
 	if err == nil && !released {
 		return fmt.Errorf("%v is not held by %d: %w", h.Shard, h.Fence, engine.ErrFenced)

@@ -10,7 +10,8 @@ import (
 
 var _ engine.Lister = (*Store)(nil)
 
-// ListSubscriptions implements [engine.Lister]. An index has the ids; of those that are not known the records are read.
+// ListSubscriptions implements [engine.Lister]. It reads the ids from an index, and the records only of ids that are
+// not known.
 func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, known func(id string) bool) ([]engine.Listed, error) {
 	ids, err := collect(ctx, s, pgx.RowTo[string], "SELECT id FROM @.subscriptions WHERE id > $1 ORDER BY id LIMIT $2", after, int64(limit))
 	if err != nil {
@@ -30,7 +31,7 @@ func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, 
 	if err != nil {
 		return nil, err
 	}
-	for i := range subs { // one that has ended between the two is listed by its id
+	for i := range subs { // a subscription that ended between the queries is listed by its id
 		if len(records) > 0 && subs[i].ID == records[0].ID {
 			subs[i], records = records[0], records[1:]
 		}
@@ -47,7 +48,7 @@ func (s *Store) ListSubscription(ctx context.Context, id string) (l engine.Liste
 	return found[0], true, nil
 }
 
-// scanListed reads one row of subscriptionColumns.
+// scanListed decodes a row of subscriptionColumns.
 func (s *Store) scanListed(row pgx.CollectableRow) (engine.Listed, error) {
 	sub, err := s.scanSubscription(row)
 	return engine.ListedOf(sub, err, ErrCorrupt)

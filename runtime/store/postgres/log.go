@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// pageMax bounds how many entries one query reads.
+	// pageMax bounds the number of entries that one query reads.
 	pageMax = 512
 )
 
@@ -30,26 +30,26 @@ type Log struct {
 	s       *Store
 	id      int64
 	name    string
-	life    life // the store's that it is of
+	life    life // of the store, when the log was opened
 	epoch   uint64
 	lane    *lane
 	appends               // guarded by lane.mu
-	turn    chan struct{} // capacity 1: who has it may move the head
+	turn    chan struct{} // capacity 1: its holder may move the head
 
 	mu      sync.Mutex
 	options store.LogOptions
-	head    store.Position // the last that Appended was told
-	anchor  anchor         // what the last look found, or opening
-	kept    store.Position // everything up to it may have been deleted
-	oldest  store.Position // the first within MaxAge when last looked at
-	fresh   time.Time      // until then oldest is young enough; zero when it has to be looked for
-	tail    recent.Entries // the last up to head
+	head    store.Position // the last position that Appended has seen
+	anchor  anchor         // found by the last look, or when the log was opened
+	kept    store.Position // entries up to it may have been deleted
+	oldest  store.Position // the first position within MaxAge when last determined
+	fresh   time.Time      // oldest stays correct until then; zero if it must be determined
+	tail    recent.Entries // the last entries up to head
 	seen    time.Time
-	ended   bool // its generation is over
+	ended   bool // its generation has ended
 
 	following, again bool // see begin
 
-	next  *round // the question that has not begun
+	next  *round // the query that has not begun
 	asked time.Time
 }
 
@@ -63,7 +63,7 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 	}
 	var l *Log
 	err := s.attempt(ctx, func(ctx context.Context) (err error) {
-		for l, err = s.openLog(ctx, name, o); err == errBetweenEpochs; { // new epochs were begun meanwhile
+		for l, err = s.openLog(ctx, name, o); err == errBetweenEpochs; { // new epochs began meanwhile
 			l, err = s.openLog(ctx, name, o)
 		}
 		return err
@@ -74,7 +74,7 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 	return l, nil
 }
 
-// errBetweenEpochs is what openLog returns when what it has read is of an epoch that is over.
+// errBetweenEpochs is returned by openLog if the state that it read belongs to an epoch that has ended.
 var errBetweenEpochs = errors.New("the store began new epochs")
 
 func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*Log, error) {
@@ -110,10 +110,10 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 	return l, nil
 }
 
-// newEpoch is what a new log's epochs come from.
+// newEpoch returns the random value from which a new log's epochs are derived.
 func newEpoch() int64 { return int64(rand.Uint64()) }
 
-// epochIn is the epoch of a log in a life of the store (REP-19).
+// epochIn returns the epoch of a log in a life of the store (REP-19).
 func epochIn(stored uint64, in life) uint64 {
 	b := binary.BigEndian.AppendUint64(nil, stored)
 	b = binary.BigEndian.AppendUint64(b, uint64(in.generation))
@@ -153,8 +153,7 @@ func (l *Log) Seen() time.Time {
 	return l.seen
 }
 
-// Bounds implements [store.EventLog]. It asks the database only when the entry that was the oldest
-// has become too old.
+// Bounds implements [store.EventLog]. It queries the database only if the oldest entry has expired.
 func (l *Log) Bounds(ctx context.Context) (oldest, head store.Position, err error) {
 	if err := l.usable(ctx); err != nil {
 		return 0, 0, err
@@ -172,17 +171,17 @@ func (l *Log) Bounds(ctx context.Context) (oldest, head store.Position, err erro
 		switch {
 		case err != nil:
 			return 0, 0, err
-		case l.options.MaxAge != age: // it was opened again
+		case l.options.MaxAge != age: // another OpenLog changed the options
 		case first > 0:
 			l.oldest, l.fresh = max(l.oldest, first), fresh
 			return l.bound(), l.head, nil
-		default: // nothing is young enough, but for what was appended meanwhile
+		default: // all entries have expired, except those appended meanwhile
 			l.oldest = max(l.oldest, head+1)
 		}
 	}
 }
 
-// bound is the oldest position by what is known; l.mu is held.
+// bound returns the oldest position, as far as it is known. The caller holds l.mu.
 func (l *Log) bound() store.Position {
 	oldest := max(l.oldest, l.kept+1)
 	if n := store.Position(max(l.options.MaxCount, 0)); n > 0 && l.head > n {
@@ -191,8 +190,8 @@ func (l *Log) bound() store.Position {
 	return min(oldest, l.head+1)
 }
 
-// findOldest asks for the first entry from a position on that is not older than age, and until when
-// it will not be. 0 means that there is none.
+// findOldest finds the first entry, from a position on, that is not older than age, and when it will expire. It
+// returns 0 if all entries are older.
 func (l *Log) findOldest(ctx context.Context, from store.Position, age time.Duration) (first store.Position, fresh time.Time, err error) {
 	asked := time.Now()
 	err = l.s.query(ctx, func(r pgx.CollectableRow) error {
@@ -235,7 +234,7 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 		if cut || store.Position(len(b.Entries)) == want-from {
 			return b, nil
 		}
-		// Fewer: they were deleted since, or they are missing.
+		// There are fewer entries: they were deleted meanwhile, or they are missing.
 		kept, err := l.look(ctx)
 		if err != nil {
 			return store.Batch{}, err
@@ -246,7 +245,7 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 	}
 }
 
-// recent returns the entries after a position up to another when they are in memory, else nil.
+// recent returns the entries after a position up to another from memory, or nil if they are not there.
 func (l *Log) recent(after, to store.Position) []store.Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -259,8 +258,8 @@ func (l *Log) recent(after, to store.Position) []store.Entry {
 	return tail[i:j:j]
 }
 
-// page reads the entries after a position up to another, query by query; it ends at the first hole, or where they are
-// large.
+// page reads the entries after a position up to another, query by query. It stops at the first hole, or when the
+// entries are large.
 func (l *Log) page(ctx context.Context, after, to store.Position) (entries []store.Entry, cut bool, err error) {
 	for after < to && !cut {
 		upTo := min(to, after+pageMax)
@@ -277,8 +276,8 @@ func (l *Log) page(ctx context.Context, after, to store.Position) (entries []sto
 	return entries, cut, nil
 }
 
-// query reads the entries after a position up to another that follow each other from the first on. cut tells that
-// it stopped because they are large: the database measures them before it reads them.
+// query reads consecutive entries after a position, up to another. cut reports that it stopped because the entries
+// are large: the database adds up their sizes before it reads them.
 func (l *Log) query(ctx context.Context, after, to store.Position) (entries []store.Entry, cut bool, err error) {
 	err = l.s.attempt(ctx, func(ctx context.Context) error {
 		entries = entries[:0]
@@ -313,7 +312,7 @@ func (l *Log) scan(row pgx.CollectableRow) (e store.Entry, err error) {
 	return l.s.scanEntry(row, func() string { return l.name })
 }
 
-// scanEntry reads an entry of a log. What comes in front of its columns goes to more.
+// scanEntry decodes a row of an entry. more receives the columns before those of the entry.
 func (s *Store) scanEntry(row pgx.CollectableRow, log func() string, more ...any) (e store.Entry, err error) {
 	var position int64
 	var id, targets, cursor, data, meta []byte
@@ -328,14 +327,14 @@ func (s *Store) scanEntry(row pgx.CollectableRow, log func() string, more ...any
 			err = errors.New("its targets are null")
 		}
 	}
-	if err != nil { // what follows it must not wait for ever
+	if err != nil { // later entries must not wait for ever
 		s.options.Logger.Error("mcp events: an entry cannot be read and is skipped", "log", log(), "position", position, "error", err)
 		e.Targets, e.Timestamp = []string{}, events.NewTime(time.Unix(0, 0))
 	}
 	return e, nil
 }
 
-// spawn runs f in a goroutine of the store's unless that has been closed.
+// spawn runs f in a goroutine of the store. It returns false if the store is closed.
 func (s *Store) spawn(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

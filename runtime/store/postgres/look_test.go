@@ -16,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
-// connect returns a connection of the author's.
+// connect returns a connection for the author's transactions.
 func connect(t *testing.T) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), pgtest.URL(t))
@@ -27,7 +27,7 @@ func connect(t *testing.T) *pgx.Conn {
 	return conn
 }
 
-// K6: what was moved stays in the table as long as somebody's snapshot may want it, and a look does not touch it.
+// K6: moved rows stay in the table while a snapshot may need them, and a look does not touch them.
 func TestREP20DeadRows(t *testing.T) {
 	t.Parallel()
 	const dead = 100_000
@@ -38,7 +38,7 @@ func TestREP20DeadRows(t *testing.T) {
 	look := func(id string) (idle, found float64) {
 		t.Helper()
 		o.drain()
-		o.drain() // what had not ended then has
+		o.drain() // earlier transactions have ended
 		idle = o.LookBlocks(t)
 		pgtest.Exec(t, pgtest.URL(t), row(schema, `'log'`, `'`+id+`'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
 		found = o.LookBlocks(t)
@@ -59,7 +59,7 @@ func TestREP20DeadRows(t *testing.T) {
 	if _, err := tx.Exec(ctx, "SELECT count(*) FROM "+schema+".outbox"); err != nil {
 		t.Fatal(err)
 	}
-	// A transaction that writes, and so has a number, lasts as long as the report.
+	// A writing transaction, which has a number, lasts as long as the report.
 	writer := connect(t)
 	wtx, err := writer.Begin(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func TestREP20DeadRows(t *testing.T) {
 	}
 	idleAfter, foundAfter := look("beside")
 	t.Logf("blocks of a range: %.1f and %.1f with a row, before %.1f and %.1f", idleAfter, foundAfter, idle, found)
-	const levels = 2 // that an index of so many entries has more
+	const levels = 2 // maximum number of additional index levels
 	if idleAfter > 2*idle+levels || foundAfter > 2*found+levels {
 		t.Errorf("a look with %d dead rows touches %.1f blocks a range, and %.1f with a row; with none %.1f and %.1f", dead, idleAfter, foundAfter, idle, found)
 	}
@@ -90,9 +90,9 @@ func TestREP20DeadRows(t *testing.T) {
 	}
 }
 
-// REP-20: whatever the order in which transactions begin, emit and end, and whichever logs cannot be judged meanwhile,
-// all that was committed arrives once; what one transaction emitted to a log keeps its order, and what began after
-// another's end comes after it.
+// REP-20: in whatever order transactions begin, emit and end, and whichever logs the check cannot decide meanwhile,
+// every committed occurrence arrives once. Those of one transaction to a log keep their order, and those of a
+// transaction that began after another one's end come after it.
 func TestREP20AnyOrder(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(12) {
@@ -112,7 +112,7 @@ func anyOrder(t *testing.T, r *rand.Rand) {
 	for _, name := range logs {
 		named(t, o.Store, name)
 	}
-	// An emitting is a transaction. When it began so many had been committed.
+	// An emitting is a transaction, with the number of transactions committed when it began.
 	type emitting struct {
 		tx    pgx.Tx
 		ids   map[string][]string // by log
@@ -172,7 +172,7 @@ func anyOrder(t *testing.T, r *rand.Rand) {
 	}
 	clear(unknown)
 	for began := time.Now(); pgtest.Query(t, pgtest.URL(t), "SELECT count(*) FROM "+schema+".outbox") != "0"; {
-		o.drain() // logs that failed are left alone for a second
+		o.drain() // logs that failed are skipped for a second
 		if time.Since(began) > time.Minute {
 			t.Fatal("the outbox does not become empty")
 		}

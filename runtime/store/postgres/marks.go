@@ -14,8 +14,9 @@ func (s *Store) SaveMark(ctx context.Context, log string, to store.Position) err
 	return s.saveMark(ctx, engine.Shard{}, log, to, nil)
 }
 
-// saveMark moves the mark of a log in a shard, never back; h is nil for the only process of a store.
-func (s *Store) saveMark(ctx context.Context, of engine.Shard, log string, to store.Position, h *engine.Hold) error {
+// saveMark moves the mark of a log in a shard; it never moves the mark back. h is nil for a process that uses the
+// store without shards.
+func (s *Store) saveMark(ctx context.Context, of engine.Shard, log string, to store.Position, h *engine.ShardFence) error {
 	return s.write(ctx, func(b *pgx.Batch) {
 		if h != nil {
 			s.held(b, *h)

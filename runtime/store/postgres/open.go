@@ -10,10 +10,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// minServer is PostgreSQL 13, as server_version_num writes it.
+// minServer is PostgreSQL 13, as a server_version_num.
 const minServer = 130000
 
-// examine looks at the server before anything is made on it.
+// examine checks the server before the store creates anything on it.
 func (s *Store) examine(ctx context.Context) error {
 	var version int
 	var encoding, readOnly, commit, fsync, pages string
@@ -42,14 +42,15 @@ func (s *Store) examine(ctx context.Context) error {
 	return err
 }
 
-// untold tells that the role may not ask, or the service does not have what was asked for: 42501 is
+// untold reports whether the role lacks the right to a function, or the service does not support it. 42501 is
 // insufficient_privilege, 42883 undefined_function, 0A000 feature_not_supported.
 func untold(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (pg.Code == "42501" || pg.Code == "42883" || pg.Code == "0A000")
 }
 
-// identity names the database system and its timeline; what the server does not tell this role is empty.
+// identity returns the identifier of the database system and its timeline. Each is empty if this role may not read
+// it.
 func (s *Store) identity(ctx context.Context) (system, timeline string, err error) {
 	for _, q := range []struct {
 		sql  string
@@ -67,7 +68,8 @@ func (s *Store) identity(ctx context.Context) (system, timeline string, err erro
 	return system, timeline, nil
 }
 
-// mayMake reports whether the schema exists, and names the rights that the role lacks to make its tables.
+// mayMake reports whether the schema exists. It returns ErrRights with the missing privileges if the role cannot
+// create the schema or its tables.
 func (s *Store) mayMake(ctx context.Context, tx pgx.Tx) (exists bool, err error) {
 	var create, use bool
 	var role, database string
@@ -93,7 +95,7 @@ func (s *Store) mayMake(ctx context.Context, tx pgx.Tx) (exists bool, err error)
 	return true, nil
 }
 
-// checkTables names the tables whose rights the role lacks.
+// checkTables returns ErrRights with the tables, sequences and functions for which the role lacks privileges.
 func (s *Store) checkTables(ctx context.Context) error {
 	var lacking []string
 	err := s.pool.QueryRow(ctx, `SELECT coalesce(array_agg(name ORDER BY name), '{}') FROM (
@@ -114,10 +116,10 @@ func (s *Store) checkTables(ctx context.Context) error {
 	return fmt.Errorf("%w: in schema %q: %s", ErrRights, s.name, strings.Join(lacking, "; "))
 }
 
-// enter joins the store's generation, and raises it when the server is not the one that it was
-// (REP-19): a standby that was promoted may lack the last commits, and a copy has a life of its own. What
-// this process is not told stays as others have written it down. Where only some declare a synchronous
-// standby, one that does not raises the generation although another has written the new timeline down.
+// enter joins the store's generation. It raises the generation if the server is not the previous one (REP-19): a
+// promoted standby may lack the last commits, and a copy of the database diverges. Values that this role may not read
+// stay as another process wrote them. If only some processes set SynchronousStandby, the others raise the generation
+// even if another process has already stored the new timeline.
 func (s *Store) enter(ctx context.Context) error {
 	system, timeline, err := s.identity(ctx)
 	if err != nil {
@@ -135,7 +137,7 @@ func (s *Store) enter(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		older := now.generation < known.generation // a copy of before was put back
+		older := now.generation < known.generation // the database was restored from a backup
 		moved := differ(system, oldSystem)
 		raised = older || moved || !s.options.SynchronousStandby && (differ(timeline, oldTimeline) || known == now && differ(timeline, before))
 		if !raised && (system == "" || system == oldSystem) && (timeline == "" || timeline == oldTimeline) {
@@ -148,7 +150,7 @@ func (s *Store) enter(ctx context.Context) error {
 		}
 		return tx.QueryRow(ctx, s.in(`UPDATE @.store SET system = coalesce(nullif($1, ''), system),
 			timeline = CASE WHEN $3 THEN $2 ELSE coalesce(nullif($2, ''), timeline) END RETURNING generation, salt`),
-			system, timeline, moved).Scan(&now.generation, &now.salt) // another system's timeline is not known by this one's
+			system, timeline, moved).Scan(&now.generation, &now.salt) // the timelines of two systems are unrelated
 	})
 	if err != nil {
 		return err
@@ -168,5 +170,5 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
-// differ tells that both are known and not the same.
+// differ reports whether both are known and differ.
 func differ(a, b string) bool { return a != "" && b != "" && a != b }

@@ -29,7 +29,7 @@ func as(t *testing.T, dsn string, change func(u *url.URL, q url.Values)) string 
 	return u.String()
 }
 
-// role makes a role that may log in and returns the connection string.
+// role creates a role that may log in and returns its connection string.
 func role(t *testing.T, name string) string {
 	t.Helper()
 	dsn := pgtest.URL(t)
@@ -38,7 +38,7 @@ func role(t *testing.T, name string) string {
 	return as(t, dsn, func(u *url.URL, _ url.Values) { u.User = url.UserPassword(name, "hunter2") })
 }
 
-// refused expects an error of that nature that says some words and not the password.
+// refused expects an error that matches want, contains some words, and does not contain the password.
 func refused(t *testing.T, dsn string, o postgres.Options, want error, words ...string) {
 	t.Helper()
 	s, err := postgres.Open(t.Context(), dsn, quiet(o))
@@ -86,7 +86,7 @@ func TestOpenRights(t *testing.T) {
 	refused(t, dsn, o, postgres.ErrRights, "CREATE on database")
 	pgtest.Exec(t, pgtest.URL(t), "CREATE SCHEMA "+schema)
 	refused(t, dsn, o, postgres.ErrRights, "USAGE and CREATE on schema", schema)
-	open(t, schema, postgres.Options{}) // somebody else makes the tables
+	open(t, schema, postgres.Options{}) // another role creates the tables
 	refused(t, dsn, o, postgres.ErrRights, "USAGE")
 	grant := func(what string) { pgtest.Exec(t, pgtest.URL(t), "GRANT "+what+" TO "+schema+"_r") }
 	grant("USAGE ON SCHEMA " + schema)
@@ -95,7 +95,7 @@ func TestOpenRights(t *testing.T) {
 	refused(t, dsn, o, postgres.ErrRights, "DELETE on table outbox", "USAGE on sequence")
 	grant("DELETE ON ALL TABLES IN SCHEMA " + schema)
 	grant("USAGE ON ALL SEQUENCES IN SCHEMA " + schema)
-	// With these a role that owns nothing works.
+	// With these rights, a role that owns nothing works.
 	s, err := postgres.Open(t.Context(), dsn, quiet(o))
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestOpenOwnSchema(t *testing.T) {
 func TestOpenVersions(t *testing.T) {
 	schema := pgtest.Schema(t)
 	open(t, schema, postgres.Options{}).Close()
-	// A newer release that this one can work beside, and one that it cannot (REP-16).
+	// A newer release that this one can run next to, and one that it cannot (REP-16).
 	pgtest.Exec(t, pgtest.URL(t), "UPDATE "+schema+".store SET version = 1000")
 	open(t, schema, postgres.Options{}).Close()
 	pgtest.Exec(t, pgtest.URL(t), "UPDATE "+schema+".store SET min_version = 999")
@@ -135,7 +135,7 @@ func TestOpenVersions(t *testing.T) {
 		"a newer release changed the schema to version 1000, which needs a build that knows version 999; this one knows 1; upgrade mcpe-gen")
 }
 
-// Nothing was released before version 1: a schema of a build from then is refused, and stays as it is.
+// The schema of a build before the first release is refused, and stays as it is.
 func TestOpenUnreleased(t *testing.T) {
 	schema := pgtest.Schema(t)
 	pgtest.Exec(t, pgtest.URL(t), "CREATE SCHEMA "+schema,
@@ -200,7 +200,7 @@ func TestOpenKey(t *testing.T) {
 	}
 }
 
-// TestOpenTogether opens a new schema in many processes at once.
+// TestOpenTogether opens a new schema in many processes concurrently.
 func TestOpenTogether(t *testing.T) {
 	schema := pgtest.Schema(t)
 	var wg sync.WaitGroup
@@ -217,7 +217,7 @@ func TestOpenTogether(t *testing.T) {
 	wg.Wait()
 }
 
-// TestUnsafeServer is told of settings by which a crash of the database loses what was acknowledged.
+// TestUnsafeServer checks the warning about settings with which a crash of the database loses acknowledged events.
 func TestUnsafeServer(t *testing.T) {
 	var out bytes.Buffer
 	s := open(t, pgtest.Schema(t), postgres.Options{Logger: slog.New(slog.NewTextHandler(&out, nil))})
@@ -228,8 +228,7 @@ func TestUnsafeServer(t *testing.T) {
 	}
 }
 
-// REP-5: a role whose commits do not wait for the disk has its setting overridden, unless the operator
-// says otherwise.
+// REP-5: the synchronous_commit of a role that does not wait for the disk is overridden, unless Relaxed is set.
 func TestREP5SynchronousCommit(t *testing.T) {
 	for relaxed, want := range map[bool]string{false: "on", true: "off"} {
 		schema := pgtest.Schema(t)
@@ -256,11 +255,11 @@ func TestREP5SynchronousCommit(t *testing.T) {
 	}
 }
 
-// What a pooler in transaction mode cannot carry over is not there: nothing stays in a session.
+// The store keeps nothing in a session, because a pooler in transaction mode would lose it.
 func TestNothingStaysInSession(t *testing.T) {
 	s := open(t, pgtest.Schema(t), postgres.Options{Connections: 1, Pooled: true})
 	l := openLog(t, s, store.LogOptions{MaxAge: time.Hour})
-	for range 8 { // drivers begin to prepare what comes again
+	for range 8 { // drivers prepare repeated statements after some time
 		if _, _, err := l.AppendOnce(t.Context(), entry("x"), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -278,8 +277,8 @@ func TestNothingStaysInSession(t *testing.T) {
 	}
 }
 
-// withoutIdentity are the statements that give a role what serving needs, in a database where nobody may ask which
-// server it is.
+// withoutIdentity returns the statements that give a role what serving needs, in a database where no role may read
+// the server's identity.
 func withoutIdentity(role, schema string) []string {
 	return []string{"REVOKE EXECUTE ON FUNCTION pg_walfile_name(pg_lsn), pg_control_system() FROM PUBLIC",
 		"GRANT USAGE ON SCHEMA " + schema + " TO " + role,
@@ -287,12 +286,12 @@ func withoutIdentity(role, schema string) []string {
 		"GRANT USAGE ON ALL SEQUENCES IN SCHEMA " + schema + " TO " + role}
 }
 
-// K4: a role that may not ask which server it is writes all the same, and nothing that others have written down of
-// the server is lost, whoever opens in which order.
+// K4: a role that may not read the server's identity can write, and does not lose the identity that other processes
+// have stored, in whatever order they open.
 func TestREP19NotTold(t *testing.T) {
 	schema := pgtest.Schema(t)
 	dsn := role(t, schema+"_r")
-	database := pgtest.Schema(t) // the rights to functions are those of one database
+	database := pgtest.Schema(t) // rights to functions apply to one database
 	pgtest.Exec(t, pgtest.URL(t), "CREATE DATABASE "+database)
 	t.Cleanup(func() { pgtest.Exec(t, pgtest.URL(t), "DROP DATABASE "+database) })
 	in := func(u *url.URL, _ url.Values) { u.Path = "/" + database }
@@ -320,7 +319,7 @@ func TestREP19NotTold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Rights that are taken away while it runs change nothing either.
+	// Rights that are removed while it runs change nothing either.
 	pgtest.Exec(t, all, "GRANT USAGE ON SCHEMA "+schema+" TO "+schema+"_r", "GRANT ALL ON ALL TABLES IN SCHEMA "+schema+" TO "+schema+"_r",
 		"GRANT USAGE ON ALL SEQUENCES IN SCHEMA "+schema+" TO "+schema+"_r")
 	early := openAs(own)
@@ -335,7 +334,7 @@ func TestREP19NotTold(t *testing.T) {
 	if now := pgtest.Query(t, all, "SELECT system || ' ' || timeline FROM "+schema+".store"); now != known {
 		t.Errorf("the store knows %q of its server, it was %q", now, known)
 	}
-	// Whoever has the rights again is one that is told; a store that knew nothing learns it.
+	// A role that regains the rights reads the identity; a store without one learns it.
 	pgtest.Exec(t, all, "UPDATE "+schema+".store SET system = '', timeline = ''")
 	again := openAs(all)
 	defer again.Close()
@@ -347,7 +346,7 @@ func TestREP19NotTold(t *testing.T) {
 	}
 }
 
-// K4: an error that passes, such as a statement that takes too long, is none of a role that is not told: Open fails.
+// K4: a temporary error, such as a slow statement, does not count as missing rights: Open fails.
 func TestREP19IdentityFails(t *testing.T) {
 	schema := pgtest.Schema(t)
 	database := pgtest.Schema(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
-// whole takes every occurrence whose data is JSON.
+// whole accepts every occurrence whose data are JSON.
 func whole(_ context.Context, o store.Outgoing) (fault, err error) {
 	if !json.Valid(o.Entry.Data) {
 		return errors.New("no JSON"), nil
@@ -25,11 +25,11 @@ func whole(_ context.Context, o store.Outgoing) (fault, err error) {
 	return nil, nil
 }
 
-// An outbox is a store's, with its owner.
+// An outbox is the outbox of a store, with its owner.
 type outbox struct {
 	*postgres.Store
 	t    *testing.T
-	hold engine.Hold
+	hold engine.ShardFence
 }
 
 func newOutbox(t *testing.T, s *postgres.Store) outbox {
@@ -42,14 +42,14 @@ func newOutbox(t *testing.T, s *postgres.Store) outbox {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := engine.Hold{Shard: engine.Shard{Topic: engine.OutboxTopic}, Fence: l.Fence}
-	if won, err := s.Claim(ctx, l.Fence, []engine.Hold{{Shard: h.Shard}}); err != nil || len(won) != 1 {
+	h := engine.ShardFence{Shard: engine.Shard{Topic: engine.OutboxTopic}, Fence: l.Fence}
+	if won, err := s.Claim(ctx, l.Fence, []engine.ShardFence{{Shard: h.Shard}}); err != nil || len(won) != 1 {
 		t.Fatal(won, err)
 	}
 	return outbox{s, t, h}
 }
 
-// drain moves what waits.
+// drain moves all waiting occurrences.
 func (o outbox) drain() (rejected int) {
 	o.t.Helper()
 	for {
@@ -87,7 +87,7 @@ func named(t *testing.T, s *postgres.Store, name string) store.EventLog {
 	return l
 }
 
-// row is what writes one into the outbox by SQL; every member is text of SQL.
+// row returns an INSERT of a row into the outbox; every argument is SQL text.
 func row(schema, log, id, timestamp, data, meta, targets, above string) string {
 	return fmt.Sprintf(`INSERT INTO %s.outbox (log, event_id, timestamp, data, meta, targets, once, above) VALUES (%s, %s, %s, %s, %s, %s, false, %s)`,
 		schema, log, id, timestamp, data, meta, targets, above)
@@ -95,7 +95,7 @@ func row(schema, log, id, timestamp, data, meta, targets, above string) string {
 
 const goodTime = `'2026-01-01T00:00:00Z'`
 
-// K2, K3: a row with any kind of damage is put aside and holds up nothing, 600 of them in front neither; an
+// K2, K3: a row with any kind of damage is set aside and does not block others, even if 600 of them come first; an
 // empty value counts as NULL.
 func TestREP20DamagedRows(t *testing.T) {
 	t.Parallel()
@@ -114,7 +114,7 @@ func TestREP20DamagedRows(t *testing.T) {
 		{"a log of the servers", row(schema, `'/control'`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), "/control"},
 		{"a log that is none", row(schema, `'none'`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), `"none"`},
 		{"no name", row(schema, `''`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), `""`},
-		// Text that cannot be compressed, beyond what an index takes.
+		// Incompressible text that is too large for an index.
 		{"a long name", row(schema, `(SELECT string_agg(md5(g::text), '') FROM generate_series(1, 200) g)`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), "1024"},
 		{"a large one", row(schema, `'log'`, `'x'`, goodTime, `convert_to(repeat(' ', 17 << 20), 'UTF8')`, `NULL`, `NULL`, `0`), "17825"},
 	} {
@@ -135,7 +135,7 @@ func TestREP20DamagedRows(t *testing.T) {
 		if got := ids(t, other); len(got) == 0 || got[len(got)-1] != c.name {
 			t.Errorf("%s: another log has %q", c.name, got)
 		}
-		// It is put back as it is, and put aside again.
+		// It is put back unchanged, and set aside once more.
 		if found, err := o.PutBack(t.Context(), all[0].ID); err != nil || !found {
 			t.Fatalf("%s: %v %v", c.name, found, err)
 		}
@@ -167,7 +167,7 @@ func TestREP20DamagedRows(t *testing.T) {
 	t.Log("600 damaged rows took", time.Since(began))
 }
 
-// Ids that who may insert chose come again: that holds up nothing.
+// A role that may insert rows repeats their ids, which does not block others.
 func TestREP20ChosenIDs(t *testing.T) {
 	schema := pgtest.Schema(t)
 	o := newOutbox(t, open(t, schema, postgres.Options{}))
@@ -179,7 +179,7 @@ func TestREP20ChosenIDs(t *testing.T) {
 	}
 }
 
-// What the server itself refuses of a row is put aside as well, and the others of its group are moved.
+// A row that the server refuses is set aside as well, and the others of its group are moved.
 func TestREP20RefusedByTheServer(t *testing.T) {
 	schema := pgtest.Schema(t)
 	o := newOutbox(t, open(t, schema, postgres.Options{}))
@@ -196,8 +196,8 @@ func TestREP20RefusedByTheServer(t *testing.T) {
 	}
 }
 
-// K2: a log that cannot be appended to holds up no other, with more rows of its own in front than one look
-// takes; it goes on once it can.
+// K2: a log that cannot be appended to does not block others, even if it has more rows at the front than a look
+// reads; it continues once it can.
 func TestREP20StuckLog(t *testing.T) {
 	t.Parallel()
 	schema := pgtest.Schema(t)
@@ -221,7 +221,7 @@ func TestREP20StuckLog(t *testing.T) {
 		SELECT 'stuck', ('s' || g)::bytea, `+goodTime+`, '{}', false, 0 FROM generate_series(1, 1100) g`,
 		row(schema, `'log'`, `'1'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
 	began := time.Now()
-	var oldest time.Duration // K10: that something waits, and for how long
+	var oldest time.Duration // K10: how long something has waited
 	for n := 1; n < 20; n++ {
 		done, err := o.Sequence(ctx, o.hold, 512, whole)
 		if err != nil {

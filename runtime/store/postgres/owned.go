@@ -10,20 +10,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// check is the fence of an owner's transaction.
-func (s *Store) check(ctx context.Context, tx pgx.Tx, h engine.Hold) error {
+// check fences an owner's transaction: it fails if the hold is not current.
+func (s *Store) check(ctx context.Context, tx pgx.Tx, h engine.ShardFence) error {
 	b := &pgx.Batch{}
 	s.held(b, h)
 	return tx.SendBatch(ctx, b).Close()
 }
 
 // Owned implements [engine.Shared].
-func (s *Store) Owned(h engine.Hold) engine.Owned { return owned{s, h} }
+func (s *Store) Owned(h engine.ShardFence) engine.Owned { return owned{s, h} }
 
-// owned are the subscriptions of one shard, as the owner that the hold names sees them.
+// owned holds the subscriptions of one shard, as seen by the owner that the hold names.
 type owned struct {
 	s *Store
-	h engine.Hold
+	h engine.ShardFence
 }
 
 func (o owned) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {

@@ -14,8 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
-// K9: PostgreSQL compiles nothing of what a tail asks for, whatever it thinks that costs, as it did with each look at 16 logs.
-// A session's plan, made when the store was new, finds entries by their positions.
+// K9: PostgreSQL does not compile (jit) the queries of a tail, whatever it estimates that they cost; it used to compile
+// each look at 16 logs. A session's plan, made when the store was new, finds entries by their positions.
 func TestPlansOfLooks(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -1,13 +1,13 @@
-// Package postgres keeps events in PostgreSQL, version 13 or later, for any number of processes at
-// once: it is an [engine.Shared]. Start with [Open].
+// Package postgres keeps events in PostgreSQL, version 13 or later, for any number of concurrent processes. A [Store]
+// is an [engine.Shared]. Start with [Open].
 //
-// A log's positions come from a row of its own that each batch of appends updates, so that they have
-// no holes and become visible in order; a sequence would not do that. Appends that wait together are
-// one statement. Replicas tell each other of appends by NOTIFY, sent after the commit in a statement
-// of its own, and look by themselves every [Options.Poll].
+// The positions of a log come from one row per log that each batch of appends updates, so that they have no holes and
+// become visible in order; a sequence would guarantee neither. Appends that wait together share a statement. Replicas
+// notify each other of appends with NOTIFY, in a separate statement after the commit, and also look for appends every
+// [Options.Poll].
 //
-// Statements are described once per connection and sent unnamed, in one round trip: no session keeps
-// anything, so that connections may lead through a pooler in transaction mode.
+// Statements are described once per connection and sent unnamed, in one round trip. Nothing depends on session state,
+// so that connections may go through a pooler in transaction mode.
 package postgres
 
 import (
@@ -34,44 +34,43 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// DefaultSchema is the schema of a store whose options name none.
+// DefaultSchema is the schema of a store if Options.Schema is empty.
 const DefaultSchema = "mcpe"
 
-// Options configure [Open]. The zero value is the safe one but for Key.
+// Options configure [Open]. The zero value is safe for production, except that Key should be set.
 type Options struct {
-	// Schema is the PostgreSQL schema that holds the store, at most 48 bytes; default [DefaultSchema].
-	// Clusters of replicas that share a database differ by it. It is made when it does not exist.
+	// Schema is the PostgreSQL schema that holds the store, at most 48 bytes; default [DefaultSchema]. Open creates
+	// it if it does not exist. Clusters of replicas that share a database need different schemas.
 	Schema string
-	// Listen is a connection string that leads to the server itself, for LISTEN. By default it is the
-	// store's own, unless Pooled is set.
+	// Listen is a connection string for LISTEN, which must connect to the server directly. By default it is the
+	// store's connection string, unless Pooled is set.
 	Listen string
-	// Pooled tells that the store's connection string leads through a pooler, where LISTEN has no
-	// effect. Without Listen other replicas' appends are then seen every Poll.
+	// Pooled declares that the store's connection string leads through a pooler, where LISTEN has no effect. If
+	// Listen is empty as well, the store sees other replicas' appends every Poll.
 	Pooled bool
-	// Poll is how often the store looks for what others have appended, whatever it was notified of;
-	// default 1 s.
+	// Poll is how often the store looks for appends of other processes; default 1 s. Looks find appends whose
+	// notifications were lost.
 	Poll time.Duration
-	// Connections bounds the pool; default 8. LISTEN has one more.
+	// Connections bounds the pool; default 8. LISTEN takes an additional connection.
 	Connections int
-	// Timeout bounds one statement, or one transaction of several, with its wait for a connection;
-	// default 30 s.
+	// Timeout bounds a statement, or a transaction of several, including the wait for a connection; default 30 s.
 	Timeout time.Duration
-	// Key encrypts the secrets of webhook subscriptions and callbacks at rest with AES-GCM: 16, 24 or
-	// 32 bytes that the operator keeps elsewhere. Every process needs the same. Without it secrets lie
-	// in the database as they are. A store that was opened with a key opens only with that key, and takes
-	// no secrets without one; see docs/deployment.md for how to begin with one.
+	// Key encrypts the secrets of webhook subscriptions and callbacks at rest with AES-GCM. It has 16, 24 or 32
+	// bytes, which the operator keeps elsewhere. Every process needs the same key. Without one, secrets are stored in
+	// plain text. Once a store has been opened with a key, it opens only with that key and accepts no secrets without
+	// one. To introduce a key, see docs/one-process.md.
 	Key []byte
-	// OldKeys open secrets too and never seal any. What lies under them is sealed with Key in the background;
-	// the log says when nothing is left.
+	// OldKeys decrypt secrets but never encrypt them. The store re-encrypts their secrets with Key in the background,
+	// and logs when none remain.
 	OldKeys [][]byte
-	// Relaxed lets commits wait for no more than the role's synchronous_commit says. Without it a
-	// setting of off or local is overridden in every transaction that writes (REP-5).
+	// Relaxed accepts the role's synchronous_commit. By default, the store overrides a setting of off or local in
+	// every transaction that writes (REP-5).
 	Relaxed bool
-	// SynchronousStandby declares that the server only ever fails over to a synchronous standby, which
-	// has every commit: epochs then go on after a failover. Otherwise a change of PostgreSQL's timeline
-	// begins new ones, and cursors of before continue with a gap (REP-19).
+	// SynchronousStandby declares that the server only ever fails over to a synchronous standby, which has every
+	// commit. Epochs then continue after a failover. Otherwise a change of PostgreSQL's timeline begins new epochs,
+	// and earlier cursors continue with a gap (REP-19).
 	SynchronousStandby bool
-	// Logger is told of what an operator should know; default slog.Default().
+	// Logger receives messages meant for operators; default slog.Default().
 	Logger *slog.Logger
 }
 
@@ -84,15 +83,15 @@ type Store struct {
 	options  Options
 	box      sealed.Box
 	pool     *pgxpool.Pool
-	durable  bool   // commits are made to wait for the disk
-	system   string // identity of the server when the store was opened
+	durable  bool   // every commit is made to wait for the disk
+	system   string // identity of the server, when last read
 	timeline string
 	channel  string
 	tail     *tail
 
-	questions atomic.Int64 // for heads
+	questions atomic.Int64 // queries for heads
 	lanes     [lanes]*lane
-	apart     chan struct{} // capacity: how many transactions of one log alone there are at once
+	apart     chan struct{} // capacity: the maximum number of concurrent transactions for single logs
 	outbox    outbox.Table
 
 	ctx  context.Context // ends with the store
@@ -115,10 +114,9 @@ var (
 	_ engine.Log                = (*Log)(nil)
 )
 
-// Open connects to the database that the connection string names (a URL, or key=value pairs as libpq
-// takes them), makes the schema unless it is there, and begins to tail. Errors match [ErrConfig],
-// [ErrUnreachable], [ErrServer], [ErrReadOnly], [ErrRights], [ErrVersion], [ErrForeign] or [ErrKey]
-// where they are of that nature, and never hold the password.
+// Open connects to a database, creates the schema if it does not exist, and starts tailing the logs. connString is a
+// URL, or key=value pairs as for libpq. Errors match [ErrConfig], [ErrUnreachable], [ErrServer], [ErrReadOnly],
+// [ErrRights], [ErrVersion], [ErrForeign] or [ErrKey] if one of these applies. They never contain the password.
 func Open(ctx context.Context, connString string, o Options) (_ *Store, err error) {
 	s := &Store{options: o, logs: map[string]*Log{}}
 	defer func() {
@@ -141,7 +139,7 @@ func Open(ctx context.Context, connString string, o Options) (_ *Store, err erro
 		return nil, err
 	}
 	config.MaxConns = int32(s.options.Connections)
-	// Descriptions are cached by the client; the server keeps nothing between transactions.
+	// The client caches descriptions; the server keeps nothing between transactions.
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	config.ConnConfig.Tracer = tracer
 	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, 10*time.Second)
@@ -173,10 +171,10 @@ func Open(ctx context.Context, connString string, o Options) (_ *Store, err erro
 	return s, nil
 }
 
-// tracer is nil but in tests, which count statements by it.
+// tracer counts statements in tests; nil otherwise.
 var tracer pgx.QueryTracer
 
-// maxSchema leaves room for what names of PostgreSQL's may add.
+// maxSchema leaves room for suffixes that PostgreSQL adds to names.
 const maxSchema = 48
 
 // configure checks the options and sets their defaults.
@@ -205,7 +203,7 @@ func (s *Store) configure() (err error) {
 	return err
 }
 
-// listenConfig is how LISTEN connects; nil when it cannot.
+// listenConfig returns the configuration of the connection for LISTEN; nil if LISTEN is not possible.
 func (s *Store) listenConfig(connString string) (*pgx.ConnConfig, error) {
 	text := s.options.Listen
 	switch {
@@ -214,7 +212,7 @@ func (s *Store) listenConfig(connString string) (*pgx.ConnConfig, error) {
 	case text == "":
 		text = connString
 	}
-	config, err := pgxpool.ParseConfig(text) // it knows the pool's parameters too
+	config, err := pgxpool.ParseConfig(text) // it also accepts the parameters of a pool
 	if err != nil {
 		return nil, err
 	}
@@ -222,10 +220,10 @@ func (s *Store) listenConfig(connString string) (*pgx.ConnConfig, error) {
 	return config.ConnConfig, nil
 }
 
-// Durable reports true.
+// Durable implements [store.Store].
 func (s *Store) Durable() bool { return true }
 
-// Ping implements [store.Pinger]: the server answers from the store's tables and takes writes.
+// Ping implements [store.Pinger]. It checks that the server can read the store's tables and takes writes.
 func (s *Store) Ping(ctx context.Context) error {
 	var recovering bool
 	var readOnly string
@@ -242,8 +240,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the store once the appends under way are committed; later calls return
-// [store.ErrClosed]. It is idempotent.
+// Close waits until the appends in progress are committed, then closes the store; later calls return
+// [store.ErrClosed]. It may be called several times.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -262,7 +260,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// usable reports why nothing can be asked.
+// usable returns an error if ctx has ended or the store is closed.
 func (s *Store) usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -275,14 +273,14 @@ func (s *Store) usable(ctx context.Context) error {
 	return nil
 }
 
-// life returns the one that the store works in, and the timeline.
+// life returns the life in which the store works, and the timeline.
 func (s *Store) life() (now life, timeline string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now, s.timeline
 }
 
-// begun queues what comes first in a transaction that writes.
+// begun queues the statement that begins every writing transaction.
 func (s *Store) begun(b *pgx.Batch) {
 	now, timeline := s.life()
 	s.begunIn(b, now, timeline)
@@ -293,19 +291,19 @@ func (s *Store) begunIn(b *pgx.Batch, now life, timeline string) {
 }
 
 // held queues the check of a hold.
-func (s *Store) held(b *pgx.Batch, h engine.Hold) {
+func (s *Store) held(b *pgx.Batch, h engine.ShardFence) {
 	b.Queue(s.in(`SELECT @.hold($1, $2, $3)`), h.Shard.Topic, int32(h.Shard.Number), int64(h.Fence))
 }
 
-// retries bounds how often a transaction that met another one is tried again.
+// retries bounds how often a transaction is retried after a conflict with another one.
 const retries = 5
 
-// limited bounds an operation and ends it with the store.
+// limited returns a context with the timeout of one operation.
 func (s *Store) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.options.Timeout)
 }
 
-// attempt runs f until it does not fail for what passes by itself, and classifies its error.
+// attempt runs f, retries it after transient errors, and classifies its error.
 func (s *Store) attempt(ctx context.Context, f func(context.Context) error) error {
 	if err := s.usable(ctx); err != nil {
 		return err
@@ -319,8 +317,8 @@ func (s *Store) attempt(ctx context.Context, f func(context.Context) error) erro
 			return nil
 		}
 		if generationOver(err) && !entered {
-			// The server changed, not necessarily the generation. Writes to logs of an older one are
-			// refused again.
+			// The server changed, but perhaps not the generation. If the generation did, the retry of a write to an older
+			// log is refused.
 			if entered = true; s.enter(limited) == nil {
 				continue
 			}
@@ -342,8 +340,8 @@ func (s *Store) attempt(ctx context.Context, f func(context.Context) error) erro
 	}
 }
 
-// write runs statements in one transaction and one round trip; each reads its own result. f may run
-// several times.
+// write runs statements in one transaction and one round trip; each statement reads its result. f may run several
+// times.
 func (s *Store) write(ctx context.Context, f func(b *pgx.Batch)) error {
 	err := s.attempt(ctx, func(ctx context.Context) error {
 		b := &pgx.Batch{}
@@ -354,7 +352,7 @@ func (s *Store) write(ctx context.Context, f func(b *pgx.Batch)) error {
 	return uncertain(err)
 }
 
-// change makes a write of one statement that changes rows, and reports whether it has changed any.
+// change runs one statement that modifies rows, and reports whether it modified any.
 func (s *Store) change(ctx context.Context, sql string, args ...any) (changed bool, err error) {
 	err = s.write(ctx, func(b *pgx.Batch) {
 		b.Queue(s.in("WITH c AS ("+sql+" RETURNING 1) SELECT count(*) > 0 FROM c"), args...).QueryRow(func(row pgx.Row) error { return row.Scan(&changed) })
@@ -362,7 +360,7 @@ func (s *Store) change(ctx context.Context, sql string, args ...any) (changed bo
 	return changed && err == nil, err
 }
 
-// transact runs f in a transaction that writes. f may run several times.
+// transact runs f in a writing transaction. f may run several times.
 func (s *Store) transact(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error {
 	err := s.attempt(ctx, func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
@@ -377,7 +375,7 @@ func (s *Store) transact(ctx context.Context, f func(ctx context.Context, tx pgx
 	return uncertain(err)
 }
 
-// query runs a statement that only reads, row by row.
+// query runs a read-only statement and calls each for every row.
 func (s *Store) query(ctx context.Context, each func(pgx.CollectableRow) error, sql string, args ...any) error {
 	return classify(s.attempt(ctx, func(ctx context.Context) error {
 		rows, err := s.pool.Query(ctx, s.in(sql), args...)
@@ -394,11 +392,11 @@ func (s *Store) query(ctx context.Context, each func(pgx.CollectableRow) error, 
 	}))
 }
 
-// collect reads what a query finds, by one function for each row, anew whenever it has to be tried again; nil where it
-// finds nothing.
+// collect runs a query and decodes each row with row. A retry starts again without the rows of the failed attempt.
+// The result is nil without rows.
 func collect[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args ...any) (all []T, err error) {
 	err = s.attempt(ctx, func(ctx context.Context) error {
-		rows, _ := s.pool.Query(ctx, s.in(sql), args...) // rows tell of an error
+		rows, _ := s.pool.Query(ctx, s.in(sql), args...) // AppendRows returns the error of rows
 		all, err = pgx.AppendRows([]T(nil), rows, row)
 		return err
 	})

@@ -9,14 +9,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// An anchor is an entry that readers were told of. That it stands shows that the database was not put
-// back to an older state.
+// An anchor is an entry that was delivered to readers. As long as it exists, the database was not restored to an
+// older state.
 type anchor struct {
 	position store.Position
 	proof    uint32 // 0 when unknown
 }
 
-// told is the last entry that readers were told of; l.mu is held.
+// told returns the last entry that was delivered to readers. The caller holds l.mu.
 func (l *Log) told() anchor {
 	if tail := l.tail.All(); len(tail) > 0 {
 		return anchor{l.head, tail[len(tail)-1].Proof()}
@@ -27,8 +27,7 @@ func (l *Log) told() anchor {
 	return anchor{position: l.head}
 }
 
-// Proof implements [store.EventLog]. What is not in memory is asked for like heads are: by any number
-// in one question.
+// Proof implements [store.EventLog]. If an entry is not in memory, concurrent calls share a query, as for heads.
 func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
 	if err := l.usable(ctx); err != nil {
 		return 0, err
@@ -56,7 +55,7 @@ func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
 	return r.proofs[p], nil
 }
 
-// prove asks for the proofs of the positions in found.
+// prove reads the proofs of the positions in found.
 func (l *Log) prove(ctx context.Context, found map[store.Position]uint32) error {
 	positions := make([]int64, 0, len(found))
 	for p := range found {

@@ -9,7 +9,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// reserve counts a record. The rows are locked in the order principal, all: nobody waits in a circle.
+// reserve counts a record in the quotas of the principal and of all. It locks the rows in this order, which prevents
+// deadlocks.
 func (s *Store) reserve(ctx context.Context, tx pgx.Tx, kind int32, principal string, q engine.Quota) error {
 	for _, of := range []struct {
 		kind      int32
@@ -28,12 +29,12 @@ func (s *Store) reserve(ctx context.Context, tx pgx.Tx, kind int32, principal st
 	return nil
 }
 
-// unreserve gives back what deleted records had, by principal.
+// unreserve subtracts deleted records from the quotas of their principals and of all.
 func (s *Store) unreserve(ctx context.Context, tx pgx.Tx, kind int32, principals ...[]byte) error {
 	if len(principals) == 0 {
 		return nil
 	}
-	slices.SortFunc(principals, slices.Compare) // locked in one order
+	slices.SortFunc(principals, slices.Compare) // always locked in the same order
 	b := &pgx.Batch{}
 	b.Queue(s.in(`SELECT 1 FROM @.quotas WHERE kind = $1 AND principal = ANY ($2) ORDER BY principal FOR UPDATE`), kind, principals)
 	b.Queue(s.in(`UPDATE @.quotas q SET used = q.used - u.n FROM (SELECT p, count(*) AS n FROM unnest($2::bytea[]) AS u (p) GROUP BY p) u
@@ -43,7 +44,7 @@ func (s *Store) unreserve(ctx context.Context, tx pgx.Tx, kind int32, principals
 	return tx.SendBatch(ctx, b).Close()
 }
 
-// count reads a quota's counters.
+// count reads the counters of a quota.
 func (s *Store) count(ctx context.Context, kind int32, principal string) (own, all int, err error) {
 	err = s.query(ctx, func(r pgx.CollectableRow) error {
 		var of int32

@@ -30,7 +30,7 @@ func appendAll(t *testing.T, l store.EventLog, name string, n int) {
 	}
 }
 
-// ended waits until the log's epoch is over, with a notification or without.
+// ended waits until the log's epoch has ended, with or without a notification.
 func ended(t *testing.T, l store.EventLog) {
 	t.Helper()
 	eventually(t, func() bool {
@@ -48,12 +48,12 @@ func eventually(t *testing.T, f func() bool) {
 	}
 }
 
-// CUR-8: a process that has told of more than the database holds after an older copy was put back, or of other
-// entries, begins new epochs by itself, whether it appends or not, and however far others have come meanwhile.
-// All processes agree on the epochs.
+// CUR-8: a process that has delivered more than a restored database contains, or other entries, begins new epochs by
+// itself, whether it appends or not, and however far other processes have advanced meanwhile. All processes agree on
+// the epochs.
 func TestCUR8PutBackUnderProcesses(t *testing.T) {
 	t.Parallel()
-	uncertain := false // what was appended stands in the new epoch, or was refused
+	uncertain := false // the entry exists in the new epoch, or was refused
 	for _, c := range []struct {
 		name string
 		then func(t *testing.T, l engine.Log, schema string)
@@ -108,8 +108,8 @@ func TestCUR8PutBackUnderProcesses(t *testing.T) {
 	}
 }
 
-// CUR-8: a log that was made after the backup is gone with it, whether anything was appended to it or not. Processes that have
-// it open begin new epochs as well, and go on with it and with all others.
+// CUR-8: a log that is newer than the backup disappears, whether it had entries or not. Processes that have it open
+// begin new epochs as well, and continue with it and with all others.
 func TestCUR8PutBackWithoutALog(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 3} {
@@ -123,7 +123,7 @@ func TestCUR8PutBackWithoutALog(t *testing.T) {
 			restore()
 			ended(t, late)
 			for _, name := range []string{"late", "log"} {
-				eventually(t, func() bool { // it may not know yet that new epochs were begun
+				eventually(t, func() bool { // it may not know of the new epochs
 					_, err := named(t, other, name).Append(t.Context(), stamped("y1"))
 					return err == nil
 				})
@@ -139,7 +139,8 @@ func TestCUR8PutBackWithoutALog(t *testing.T) {
 	}
 }
 
-// CUR-8: what is appended to such a log before a look has found that it is gone is not acknowledged, and not taken out of the outbox.
+// CUR-8: an append to such a log before a look has found it missing is not acknowledged, and its occurrence stays in
+// the outbox.
 func TestCUR8AppendWithoutALog(t *testing.T) {
 	t.Parallel()
 	schema := pgtest.Schema(t)
@@ -180,7 +181,7 @@ func TestCUR8AppendWithoutALog(t *testing.T) {
 	}
 }
 
-// CUR-8: nothing begins a new epoch but that: not retention, not many appenders, not a log of old entries.
+// CUR-8: nothing else begins a new epoch: neither retention, nor many appenders, nor a log of old entries.
 func TestCUR8NoEpochWithoutReason(t *testing.T) {
 	t.Parallel()
 	schema := pgtest.Schema(t)
@@ -193,8 +194,8 @@ func TestCUR8NoEpochWithoutReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := engine.Hold{Shard: engine.Shard{Topic: engine.RetentionTopic}}
-	if _, err := b.Claim(t.Context(), lease.Fence, []engine.Hold{h}); err != nil {
+	h := engine.ShardFence{Shard: engine.Shard{Topic: engine.RetentionTopic}}
+	if _, err := b.Claim(t.Context(), lease.Fence, []engine.ShardFence{h}); err != nil {
 		t.Fatal(err)
 	}
 	h.Fence = lease.Fence
@@ -229,8 +230,7 @@ func TestCUR8NoEpochWithoutReason(t *testing.T) {
 	}
 }
 
-// CUR-8, REP-19: new epochs are begun on request, in SQL too, under every process; two in a row from one backup
-// are different.
+// CUR-8, REP-19: new epochs begin on request, also in SQL, while processes run; two in a row after one backup differ.
 func TestCUR8BeginEpochs(t *testing.T) {
 	t.Parallel()
 	schema := pgtest.Schema(t)
@@ -261,7 +261,7 @@ func TestCUR8BeginEpochs(t *testing.T) {
 	}
 }
 
-// CUR-8: a fence that was given out is not given again after an older copy was put back.
+// CUR-8: a fence is not assigned twice after a restore.
 func TestCUR8Fences(t *testing.T) {
 	t.Parallel()
 	schema := pgtest.Schema(t)
@@ -276,7 +276,7 @@ func TestCUR8Fences(t *testing.T) {
 	join()
 	restore := pgtest.Backup(t, pgtest.URL(t), schema)
 	given := map[uint64]bool{join(): true, join(): true}
-	// Fences follow the database's clock, in hundredths of a second; those of one moment run ahead of it.
+	// Fences follow the database's clock, in hundredths of a second; several at one moment run ahead of it.
 	eventually(t, func() bool {
 		return pgtest.Query(t, pgtest.URL(t), "SELECT extract(epoch FROM clock_timestamp()) * 100 > last_fence + 1 FROM "+schema+".store") == "t"
 	})
@@ -288,8 +288,8 @@ func TestCUR8Fences(t *testing.T) {
 	}
 }
 
-// CUR-8, REP-19: a lease that is given in the moment in which new epochs are begun is of these, and who has it knows
-// them; what a shard's owner of before writes is fenced, though the shard is still its own.
+// CUR-8, REP-19: a lease that is granted while new epochs begin belongs to these, and its process knows them; writes
+// of a shard's earlier owner are fenced, even if no other process has claimed the shard.
 func TestCUR8LeaseWhileEpochsBegin(t *testing.T) {
 	t.Parallel()
 	schema := pgtest.Schema(t)
@@ -299,11 +299,11 @@ func TestCUR8LeaseWhileEpochsBegin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := engine.Hold{Shard: engine.Shard{Topic: engine.RetentionTopic}}
+	h := engine.ShardFence{Shard: engine.Shard{Topic: engine.RetentionTopic}}
 	if _, err := s.Establish(t.Context(), h.Shard.Topic, 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Claim(t.Context(), old.Fence, []engine.Hold{h}); err != nil {
+	if _, err := s.Claim(t.Context(), old.Fence, []engine.ShardFence{h}); err != nil {
 		t.Fatal(err)
 	}
 	h.Fence = old.Fence
@@ -344,11 +344,11 @@ func TestCUR8LeaseWhileEpochsBegin(t *testing.T) {
 	}
 }
 
-// REP-3, CUR-8: proofs that are asked for, forged or not, cost questions at a bounded rate, however many ask.
+// REP-3, CUR-8: requests for proofs, forged or not, cause queries at a bounded rate, however many there are.
 func TestREP3ProofsAreBounded(t *testing.T) {
 	schema := pgtest.Schema(t)
 	appendAll(t, openLog(t, open(t, schema, postgres.Options{}), store.LogOptions{}), "x", 60)
-	s := open(t, schema, postgres.Options{Poll: time.Hour, Pooled: true}) // it asks for nothing else
+	s := open(t, schema, postgres.Options{Poll: time.Hour, Pooled: true}) // it makes no other queries
 	l := openLog(t, s, store.LogOptions{})
 	before, began := s.Asked(), time.Now()
 	var wg sync.WaitGroup

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// dueSQL is up to where logs may be deleted. Of the age of entries it looks at $1 of each log at most, from the
-	// oldest on: a step deletes no more.
+	// dueSQL computes the position up to which each log can be trimmed. It checks the age of at most $1 entries per
+	// log, from the oldest on, because a step deletes no more.
 	dueSQL = `SELECT l.id, l.kept, b.up_to FROM @.logs l, LATERAL (SELECT greatest(
 			CASE WHEN l.max_count > 0 THEN l.head - l.max_count ELSE 0 END,
 			CASE WHEN l.max_age > 0 THEN coalesce((SELECT e.position - 1 FROM (
@@ -18,13 +18,13 @@ const (
 				WHERE e.appended >= clock_timestamp() - (l.max_age / 1000.0) * interval '1 microsecond' ORDER BY e.position LIMIT 1),
 				least(l.head, l.kept + $1)) ELSE 0 END) AS up_to) b
 		WHERE b.up_to > l.kept ORDER BY l.id`
-	// deleteSQL deletes what the log no longer keeps. Below $2 is nothing but what a vacuum has not removed yet.
+	// deleteSQL deletes entries that retention no longer covers. There are only dead rows up to $2, which a vacuum
+	// has not yet removed.
 	deleteSQL = `DELETE FROM @.entries WHERE log = $1 AND position > $2 AND position <= (SELECT kept FROM @.logs WHERE id = $1)`
 )
 
-// Retain implements [engine.Shared]. What a log keeps is what its last opening said, in whichever
-// replica.
-func (s *Store) Retain(ctx context.Context, h engine.Hold, limit int) (more bool, err error) {
+// Retain implements [engine.Shared]. The limits of a log are those of its last opening, in any replica.
+func (s *Store) Retain(ctx context.Context, h engine.ShardFence, limit int) (more bool, err error) {
 	if err := s.write(ctx, func(b *pgx.Batch) { s.held(b, h) }); err != nil {
 		return false, err
 	}
@@ -41,7 +41,7 @@ func (s *Store) Retain(ctx context.Context, h engine.Hold, limit int) (more bool
 		done := false
 		err := s.write(ctx, func(b *pgx.Batch) {
 			s.held(b, h)
-			// The bound moves first: an append that looks for an id takes its turn by this row.
+			// The bound moves first: this row serializes with appends that look for an id.
 			b.Queue(s.in(`WITH m AS (SELECT least($2, kept + $3) AS up_to, kept FROM @.logs WHERE id = $1 FOR UPDATE)
 				UPDATE @.logs l SET kept = greatest(l.kept, m.up_to), kept_proof = CASE WHEN m.up_to <= l.kept THEN l.kept_proof
 					ELSE coalesce((SELECT @.proof(event_id, timestamp, data) FROM @.entries WHERE log = $1 AND position = m.up_to), 0) END

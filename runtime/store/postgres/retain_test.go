@@ -13,8 +13,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
-// K5: a step of retention costs the same whatever else has expired, and whatever was deleted before and is still in the
-// table because of a long snapshot.
+// K5: the cost of a retention step does not depend on what else has expired, nor on rows that were deleted before and
+// remain in the table because of a long snapshot.
 func TestRetainIsLinear(t *testing.T) {
 	t.Parallel()
 	const limit = 500
@@ -31,8 +31,8 @@ func TestRetainIsLinear(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := engine.Hold{Shard: engine.Shard{Topic: engine.RetentionTopic}, Fence: lease.Fence}
-	if won, err := s.Claim(ctx, lease.Fence, []engine.Hold{{Shard: h.Shard}}); err != nil || len(won) != 1 {
+	h := engine.ShardFence{Shard: engine.Shard{Topic: engine.RetentionTopic}, Fence: lease.Fence}
+	if won, err := s.Claim(ctx, lease.Fence, []engine.ShardFence{{Shard: h.Shard}}); err != nil || len(won) != 1 {
 		t.Fatal(won, err)
 	}
 	head := 0
@@ -58,7 +58,7 @@ func TestRetainIsLinear(t *testing.T) {
 	pgtest.Exec(t, pgtest.URL(t), "VACUUM ANALYZE "+schema+".entries")
 	many := s.DueBlocks(t, limit)
 	t.Logf("finding what is due touches %.0f blocks of %d expired entries, %.0f of %d", few, 2*limit, many, head)
-	const levels = 4 // that an index of so many entries has more
+	const levels = 4 // maximum number of additional index levels
 	if many > 2*few+levels {
 		t.Errorf("finding what is due touches %.0f blocks with %d expired entries, %.0f with %d", few, 2*limit, many, head)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/outbox"
 )
 
-// schemaVersion is the version of the schema that this build makes. A release that changes the schema raises it and
-// brings lower versions up to date in prepare. Builds run side by side and are rolled back (REP-16), so the release
-// leaves min_version as it is if builds that know that version can continue to use the schema.
+// schemaVersion is the version of the schema that this build creates. A release that changes the schema raises it and
+// migrates lower versions in prepare. Builds run side by side and are rolled back (REP-16), so a release leaves
+// min_version unchanged if builds that know that version can still use the schema.
 const schemaVersion = 1
 
 var (
@@ -26,11 +26,11 @@ var (
 	functions string
 )
 
-// SchemaVersion is the version of the schema that [Open] makes.
+// SchemaVersion returns the version of the schema that [Open] creates.
 func SchemaVersion() int { return schemaVersion }
 
-// The SQLSTATEs that our functions raise, no_data_found for a log that is gone, and lock_not_available, which follows from
-// lock_timeout.
+// SQLSTATEs: two that our functions raise, no_data_found for a log that does not exist, and lock_not_available,
+// caused by lock_timeout.
 const (
 	stateGeneration = "MC001"
 	stateFenced     = "MC002"
@@ -38,11 +38,12 @@ const (
 	stateLocked     = "55P03"
 )
 
-// in puts the schema's name, quoted, in place of each "@" before a "." of a statement; others name arguments.
+// in replaces each "@" before a "." in a statement by the quoted schema name; any other "@" begins the name of an
+// argument.
 func (s *Store) in(sql string) string { return strings.ReplaceAll(sql, "@.", s.schema+".") }
 
-// prepare makes the schema unless it is there, in one transaction, under a lock that other processes wait for. It
-// refuses a schema that this build cannot use.
+// prepare creates the schema if it does not exist, in one transaction, under a lock that makes other processes wait.
+// It refuses a schema that this build cannot use.
 func (s *Store) prepare(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", pglock.StoreSchema(s.schema)); err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 )
 
-// A sealedTable is where secrets lie: its key as bytes and as a value of its column, and what they are bound to.
+// A sealedTable describes a table with secrets, its key column and the id to which a secret is bound. Its key column,
+// as bytes and as a value, and the id to which a secret is bound.
 type sealedTable struct {
 	name, column, asBytes string
 	value                 func(key []byte) any
@@ -23,9 +24,9 @@ var sealedTables = []sealedTable{
 	{"callbacks", "key", "key", func(key []byte) any { return key }, sealed.CallbackID},
 }
 
-// checkKey compares the keys with the key of the store's check. A store without a check takes the first key: this step,
-// and no later one, seals secrets that are in plain text. The check names the key that seals secrets; a store that is
-// opened with it as an old key takes the new one.
+// checkKey compares the keys with the check value in the store. A store without a check value adopts the first key:
+// only this step seals secrets that are in plain text. The check value identifies the key that seals secrets. If the
+// store is opened with that key as an old one, the check value changes to the new key.
 func (s *Store) checkKey(ctx context.Context) error {
 	if !s.box.Keyed() {
 		var check []byte
@@ -51,10 +52,10 @@ func (s *Store) checkKey(ctx context.Context) error {
 	})
 }
 
-// adopt seals all secrets of a store that takes its first key.
+// adopt seals all secrets of a store that adopts its first key.
 func (s *Store) adopt(ctx context.Context, tx pgx.Tx) error {
 	for _, t := range sealedTables {
-		var keyed bool // somebody removed the check
+		var keyed bool // true if somebody removed the check value
 		err := tx.QueryRow(ctx, s.in(`SELECT EXISTS (SELECT 1 FROM @.`+t.name+` WHERE substring(secrets FROM 1 FOR 1) = '\x01')`)).Scan(&keyed)
 		if err != nil {
 			return err
@@ -77,15 +78,16 @@ func (s *Store) adopt(ctx context.Context, tx pgx.Tx) error {
 }
 
 const (
-	// renewStep is how many secrets are sealed anew at once, renewPause lies between two steps, and renewEvery
-	// between two looks for those that other processes have written under an older key meanwhile.
+	// renewStep is the number of secrets that are resealed in one step, renewPause the time between two steps, and
+	// renewEvery the time between two searches for secrets that other processes have sealed with an old key
+	// meanwhile.
 	renewStep  = 100
 	renewPause = 50 * time.Millisecond
 	renewEvery = time.Minute
 )
 
-// renew seals anew what is not sealed by the present key, one step of it, and returns how far it came and how many
-// it left, which none of the keys opens: they are named when they are read.
+// renew reseals up to renewStep secrets that are not sealed with the current key. It returns the last key that it has
+// seen, and the number of secrets that none of the keys opens; they stay, and reading them reports an error.
 func (s *Store) renew(ctx context.Context, tx pgx.Tx, t sealedTable, after []byte, plain bool) (last []byte, left int, more bool, err error) {
 	rows, err := tx.Query(ctx, s.in(fmt.Sprintf(`SELECT %s, secrets FROM @.%s WHERE %[3]s > $1 AND substring(secrets FROM 1 FOR %[4]d) <> $2
 		ORDER BY %[3]s LIMIT $3 FOR UPDATE`, t.asBytes, t.name, t.column, sealed.PrefixSize)), t.value(after), s.box.Prefix(), int64(renewStep))
@@ -111,7 +113,7 @@ func (s *Store) renew(ctx context.Context, tx pgx.Tx, t sealedTable, after []byt
 	return last, left, len(all) == renewStep, nil
 }
 
-// renewAll seals anew what lies under old keys, until the store is closed.
+// renewAll reseals the secrets under old keys, until the store is closed.
 func (s *Store) renewAll() {
 	for told := -1; ; {
 		left, done, err := s.renewOnce(s.ctx)
@@ -133,8 +135,8 @@ func (s *Store) renewAll() {
 	}
 }
 
-// renewOnce goes through all secrets, in bounded steps. It does nothing and is not done while the store's check names
-// another key: keys are being changed, and this process has not the one that comes.
+// renewOnce goes through all secrets, in bounded steps. It does nothing and returns false while the check value
+// identifies another key: the keys are being changed, and this process does not have the new one.
 func (s *Store) renewOnce(ctx context.Context) (left int, done bool, err error) {
 	for _, t := range sealedTables {
 		after := []byte{}

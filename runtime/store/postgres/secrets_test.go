@@ -30,7 +30,7 @@ func putSecret(t *testing.T, s store.SubscriptionStore, ids ...string) {
 	}
 }
 
-// haveSecret expects that the records are listed, with their secret.
+// haveSecret checks that the records are listed, with their secret.
 func haveSecret(t *testing.T, s store.SubscriptionStore, ids ...string) {
 	t.Helper()
 	subs, err := s.Subscriptions(t.Context(), "", 100)
@@ -44,7 +44,7 @@ func haveSecret(t *testing.T, s store.SubscriptionStore, ids ...string) {
 	}
 }
 
-// K13, S5: a store that takes its first key seals all that it holds, and takes nothing without the key from then on.
+// K13, S5: a store that adopts its first key seals all its secrets, and from then on accepts none without the key.
 func TestFirstKey(t *testing.T) {
 	schema := pgtest.Schema(t)
 	exec := func(q string) { t.Helper(); pgtest.Exec(t, pgtest.URL(t), q) }
@@ -64,7 +64,7 @@ func TestFirstKey(t *testing.T) {
 			t.Errorf("%s of %s are not sealed", n, table)
 		}
 	}
-	for _, table := range []string{"subscriptions", "callbacks"} { // planted by who has no key
+	for _, table := range []string{"subscriptions", "callbacks"} { // planted without the key
 		exec("UPDATE " + schema + "." + table + " SET secrets = '\\x00'::bytea || convert_to('" + secretText + "', 'UTF8') WHERE " +
 			map[string]string{"subscriptions": "id = 'sub_2'", "callbacks": "true"}[table])
 	}
@@ -83,8 +83,8 @@ func TestFirstKey(t *testing.T) {
 	refused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: oneKey}, postgres.ErrKey, "is missing")
 }
 
-// S5: a new key comes in while processes run: all of them are told of it first, then they seal with it, then the old
-// one is not needed any more.
+// S5: keys change while processes run: first all processes learn the new key, then they seal with it, then the old
+// one is unnecessary.
 func TestNewKey(t *testing.T) {
 	schema := pgtest.Schema(t)
 	first := open(t, schema, postgres.Options{Key: oneKey})

@@ -17,11 +17,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// moveWait is how long what is moved to a log may wait for a lock that somebody has.
+// moveWait bounds how long a move to a log waits for a lock.
 const moveWait = 400 * time.Millisecond
 
-// Sequence implements [engine.Outbox]. Each log's rows are a step of their own.
-func (s *Store) Sequence(ctx context.Context, h engine.Hold, limit int, check func(context.Context, store.Outgoing) (fault, err error)) (engine.Sequenced, error) {
+// Sequence implements [engine.Outbox]. It moves the rows of each log in a separate transaction.
+func (s *Store) Sequence(ctx context.Context, h engine.ShardFence, limit int, check func(context.Context, store.Outgoing) (fault, err error)) (engine.Sequenced, error) {
 	if h.Shard.Topic != engine.OutboxTopic {
 		return engine.Sequenced{}, fmt.Errorf("%w: %v is not the outbox", engine.ErrFenced, h.Shard)
 	}
@@ -74,18 +74,18 @@ func (d outboxDB) write(ctx context.Context, before func(b *pgx.Batch), sql stri
 	return affected, err
 }
 
-// A mover is the owner of the outbox.
+// A mover writes as the owner of the outbox.
 type mover struct {
 	outboxDB
-	h engine.Hold
+	h engine.ShardFence
 }
 
 func (m mover) Write(ctx context.Context, sql string, args ...any) (int64, error) {
 	return m.write(ctx, func(b *pgx.Batch) { m.s.held(b, m.h) }, sql, args)
 }
 
-// Move implements [outbox.Mover]: rows are appended and deleted in one step under the hold. An id that is retained
-// with other data is found in that step, and the row is gone with it.
+// Move implements [outbox.Mover]. It appends and deletes rows in one transaction that checks the hold. An id that is
+// already retained with other data is detected in that transaction, and its row is deleted as well.
 func (m mover) Move(ctx context.Context, log string, rows []outbox.Row) ([]error, error) {
 	l, err := m.s.logOf(ctx, log)
 	if err != nil {
@@ -106,8 +106,8 @@ func (m mover) Move(ctx context.Context, log string, rows []outbox.Row) ([]error
 	return nil, err
 }
 
-// logOf returns the log of that name, which some server must have opened: an owner of the outbox moves what others
-// emit, of types that it need not know.
+// logOf returns the log with that name. Some server must have opened it: the owner of the outbox also moves
+// occurrences of event types that it does not serve.
 func (s *Store) logOf(ctx context.Context, name string) (*Log, error) {
 	s.mu.Lock()
 	l := s.logs[name]
@@ -128,8 +128,8 @@ func (s *Store) logOf(ctx context.Context, name string) (*Log, error) {
 	return all[0], nil
 }
 
-// refusedData tells that the server refuses values, and not the statement or the moment: data exceptions,
-// violated constraints and its limits.
+// refusedData reports whether the server refuses the values rather than the statement: data exceptions, violated
+// constraints and limits.
 func refusedData(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23") || strings.HasPrefix(pg.Code, "54"))
@@ -145,7 +145,7 @@ func (s *Store) AppendGroup(ctx context.Context, log string, group []store.Outgo
 	return s.appendGroup(ctx, l, group, none, none)
 }
 
-// appendGroup appends to a log, in one step with what is queued before and after.
+// appendGroup appends to a log, in one transaction with the statements that before and after queue.
 func (s *Store) appendGroup(ctx context.Context, l *Log, group []store.Outgoing, before, after func(b *pgx.Batch)) ([]engine.Appended, error) {
 	in := newInsert(len(group))
 	for i := range group {
@@ -188,12 +188,12 @@ func (s *Store) appendGroup(ctx context.Context, l *Log, group []store.Outgoing,
 	here := s.logs[l.name] == l
 	s.mu.Unlock()
 	if !here || len(own) == 0 {
-		return done, nil // nobody of this process reads it
+		return done, nil // no reader in this process
 	}
 	ctx, cancel := context.WithTimeout(ctx, moveWait)
 	defer cancel()
 	if err := l.advance(ctx, in.highest(), own); err != nil {
-		s.tail.hear(" " + everything) // it is moved; the tail tells of it
+		s.tail.hear(" " + everything) // the entries are committed; the tail delivers them
 	}
 	return done, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
-// pgxTransaction is an author's by pgx, sqlTransaction one by database/sql.
+// pgxTransaction is an author's transaction by pgx, sqlTransaction one by database/sql.
 type pgxTransaction struct {
 	ctx context.Context
 	s   *postgres.Store
@@ -62,7 +62,7 @@ func beginSQL(t *testing.T, s engine.Shared) enginetest.Transaction {
 	return sqlTransaction{t.Context(), s.(*postgres.Store), tx}
 }
 
-// TestShared runs the two-opener suite with notifications, and where each of them is lost.
+// TestShared runs the suite for two openers with notifications, and with all of them lost.
 func TestShared(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -14,12 +14,12 @@ import (
 )
 
 const subscriptionColumns = "id, event, shard, principal, url, arguments, secrets, codes, generation, revision, created, refreshed, expires, " +
-	"not_before, truncated, epoch, base, settled, open, upstream, suspended, suspended_at, failed_since, last_delivery, last_error, paused_at, schema"
+	"not_before, truncated, epoch, base, settled, open, upstream, suspended, suspended_at, failed_since, last_delivery, last_error, paused_at, schema, actions"
 
-// subscriptionValues names the columns as arguments.
+// subscriptionValues has the columns as named arguments.
 var subscriptionValues = "@" + strings.ReplaceAll(subscriptionColumns, ", ", ", @")
 
-// A subscriptionRow has the columns of a record as the database has them.
+// A subscriptionRow is a subscription as it is stored in the database.
 type subscriptionRow struct {
 	ID, Event                                        string
 	Shard, Codes                                     int32
@@ -31,10 +31,10 @@ type subscriptionRow struct {
 	Settled                                          string
 	Upstream                                         []byte
 	SuspendedAt, FailedSince, LastDelivery           int64
-	LastError, Schema                                string
+	LastError, Schema, Actions                       string
 }
 
-// subscriptionArgs are the values of a record's next revision, by column.
+// subscriptionArgs returns the values of a record's next revision, by column.
 func subscriptionArgs(sub store.Subscription, secrets []byte) pgx.NamedArgs {
 	p, h := sub.Progress, sub.Health
 	return pgx.NamedArgs{
@@ -45,7 +45,7 @@ func subscriptionArgs(sub store.Subscription, secrets []byte) pgx.NamedArgs {
 		"not_before": scalar.Nanos(sub.NotBefore), "paused_at": scalar.Nanos(sub.PausedAt),
 		"epoch": int64(p.Epoch), "base": int64(p.Base), "settled": scalar.Spans(p.Settled), "open": p.Open, "upstream": []byte(p.Upstream),
 		"suspended": h.Suspended, "suspended_at": scalar.Nanos(h.SuspendedAt), "failed_since": scalar.Nanos(h.FailedSince),
-		"last_delivery": scalar.Nanos(h.LastDeliveryAt), "last_error": h.LastError,
+		"last_delivery": scalar.Nanos(h.LastDeliveryAt), "last_error": h.LastError, "actions": scalar.Actions(sub.Actions),
 	}
 }
 
@@ -59,8 +59,8 @@ func (s *Store) Admit(ctx context.Context, sub store.Subscription, q engine.Quot
 	return s.put(ctx, sub, q, nil)
 }
 
-// put stores a record; with a hold it must be of the shard.
-func (s *Store) put(ctx context.Context, sub store.Subscription, q engine.Quota, h *engine.Hold) (uint64, error) {
+// put stores a record. If h is given, the record must be of its shard.
+func (s *Store) put(ctx context.Context, sub store.Subscription, q engine.Quota, h *engine.ShardFence) (uint64, error) {
 	secrets, err := s.box.Seal(sub.ID, sub.Secrets)
 	if err != nil {
 		return 0, classify(err)
@@ -84,7 +84,7 @@ func (s *Store) put(ctx context.Context, sub store.Subscription, q engine.Quota,
 			return store.ErrConflict
 		case stored > 0 && uint64(generation) == sub.Generation:
 			_, err := tx.Exec(ctx, s.in(`UPDATE @.subscriptions SET secrets = @secrets, codes = @codes, revision = @revision, refreshed = @refreshed,
-				expires = @expires, truncated = @truncated, not_before = @not_before, paused_at = @paused_at, schema = @schema WHERE id = @id`),
+				expires = @expires, truncated = @truncated, not_before = @not_before, paused_at = @paused_at, schema = @schema, actions = @actions WHERE id = @id`),
 				subscriptionArgs(sub, secrets))
 			return err
 		case stored > 0:
@@ -100,7 +100,7 @@ func (s *Store) put(ctx context.Context, sub store.Subscription, q engine.Quota,
 	return sub.Revision + 1, nil
 }
 
-// insertSubscription inserts a record as open; if counted is set, it takes of the quota.
+// insertSubscription inserts a record as open. If counted is set, the record counts against the quota.
 func (s *Store) insertSubscription(ctx context.Context, tx pgx.Tx, sub store.Subscription, secrets []byte, q engine.Quota, counted bool) error {
 	sub.Progress.Open = true
 	tag, err := tx.Exec(ctx, s.in(`INSERT INTO @.subscriptions (`+subscriptionColumns+`) VALUES (`+subscriptionValues+`) ON CONFLICT (id) DO NOTHING`),
@@ -108,7 +108,7 @@ func (s *Store) insertSubscription(ctx context.Context, tx pgx.Tx, sub store.Sub
 	if err != nil {
 		return err
 	}
-	if tag.RowsAffected() == 0 { // inserted by somebody else meanwhile
+	if tag.RowsAffected() == 0 { // another process has inserted it meanwhile
 		return store.ErrConflict
 	}
 	if !counted {
@@ -117,13 +117,13 @@ func (s *Store) insertSubscription(ctx context.Context, tx pgx.Tx, sub store.Sub
 	return s.reserve(ctx, tx, subscriptionQuota, sub.Principal, q)
 }
 
-// Kinds of quotas: a principal's and, above it, everybody's.
+// Kinds of quotas of one principal; the next number is the quota of all principals.
 const (
 	subscriptionQuota = 0
 	verificationQuota = 2
 )
 
-// scanSubscription reads one row of subscriptionColumns. A damaged record is returned with its id.
+// scanSubscription decodes a row of subscriptionColumns. If a record is damaged, it returns its id with the error.
 func (s *Store) scanSubscription(row pgx.CollectableRow) (store.Subscription, error) {
 	r, err := pgx.RowToStructByName[subscriptionRow](row)
 	if err != nil {
@@ -144,11 +144,14 @@ func (s *Store) scanSubscription(row pgx.CollectableRow) (store.Subscription, er
 	if sub.Progress.Settled, err = scalar.ParseSpans(r.Settled); err != nil {
 		return sub, fmt.Errorf("%w: positions of %s: %w", ErrCorrupt, sub.ID, err)
 	}
+	if sub.Actions, err = scalar.ParseActions(r.Actions); err != nil {
+		return sub, fmt.Errorf("%w: actions of %s: %w", ErrCorrupt, sub.ID, err)
+	}
 	return sub, nil
 }
 
-// subscriptions reads up to limit records with ids above after, in order, of those that where leaves. One that
-// cannot be read is left out, so that it holds up no other: it stays as it is, and the log names it.
+// subscriptions reads up to limit records that match where, with ids above after, in order of id. It logs and skips a
+// record that cannot be read, so that it does not block the others; the record stays in the database.
 func (s *Store) subscriptions(ctx context.Context, where, after string, limit int, args ...any) (subs []store.Subscription, err error) {
 	sql := fmt.Sprintf("SELECT %s FROM @.subscriptions WHERE id > $1 %s ORDER BY id LIMIT $2", subscriptionColumns, where)
 	for {
@@ -164,7 +167,7 @@ func (s *Store) subscriptions(ctx context.Context, where, after string, limit in
 			read++
 			after = sub.ID
 			if err != nil {
-				s.options.Logger.Error("mcp events: a webhook subscription cannot be read and is left out", "subscription", sub.ID, "error", err)
+				s.options.Logger.Error("mcp events: a webhook subscription cannot be read and is skipped", "subscription", sub.ID, "error", err)
 				return nil
 			}
 			subs = append(subs, sub)
@@ -208,7 +211,7 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 	return s.delete(ctx, id, generation, nil)
 }
 
-func (s *Store) delete(ctx context.Context, id string, generation uint64, h *engine.Hold) error {
+func (s *Store) delete(ctx context.Context, id string, generation uint64, h *engine.ShardFence) error {
 	where, args := "", []any{id, int64(generation)}
 	if h != nil {
 		where, args = " AND event = $3 AND shard = $4", append(args, h.Shard.Topic, int32(h.Shard.Number))
@@ -244,8 +247,9 @@ func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [
 	return s.saveProgress(ctx, updates, made, nil)
 }
 
-// saveProgress stores updates and, unless made is nil, the attempts of each; h is nil for a process that uses the store alone.
-func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [][]operator.Attempt, h *engine.Hold) error {
+// saveProgress stores updates and, unless made is nil, the attempts of each. h is nil for a process that uses the
+// store without shards.
+func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [][]operator.Attempt, h *engine.ShardFence) error {
 	var u progressRows
 	var attempts attemptRows
 	byID := make(map[string]store.Update, len(updates))
@@ -253,7 +257,7 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [
 		if made != nil {
 			attempts.add(x, made[i])
 		}
-		byID[x.ID] = x // of several the last counts
+		byID[x.ID] = x // the last of several counts
 	}
 	for _, x := range byID {
 		u.add(x)
@@ -266,7 +270,7 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [
 		if h != nil {
 			s.held(b, *h)
 		}
-		// Locked in the order of their ids, so that nobody waits in a circle.
+		// Rows are locked in order of their ids, which prevents deadlocks.
 		b.Queue(s.in(`SELECT 1 FROM @.subscriptions WHERE id = ANY ($1) ORDER BY id FOR UPDATE`), u.ids)
 		b.Queue(s.in(`UPDATE @.subscriptions s SET epoch = u.epoch, base = u.base, settled = u.settled, open = u.open, upstream = u.upstream, suspended = u.suspended,
 			suspended_at = u.suspended_at, failed_since = u.failed_since, last_delivery = u.last_delivery, last_error = u.last_error
@@ -280,12 +284,12 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [
 		s.saveAttempts(b, &attempts, topic, number)
 	})
 	for i, id := range attempts.ids {
-		s.attempts.Grew(id, int(attempts.counts[i])) // after an error they may be there, too
+		s.attempts.Grew(id, int(attempts.counts[i])) // after an error they may be stored as well
 	}
 	return err
 }
 
-// progressRows are updates, one array a column.
+// progressRows holds updates, one array per column.
 type progressRows struct {
 	ids, settled, lastError                                            []string
 	generations, epochs, bases, suspendedAt, failedSince, lastDelivery []int64

@@ -66,6 +66,7 @@ CREATE TABLE @.subscriptions (
 	last_delivery bigint NOT NULL,
 	last_error text NOT NULL,
 	paused_at bigint NOT NULL,
+	actions text NOT NULL, -- JSON array, empty for none
 	schema text NOT NULL
 ) WITH (fillfactor = 70);
 CREATE INDEX subscriptions_shard ON @.subscriptions (event, shard, id);

@@ -18,39 +18,38 @@ import (
 )
 
 const (
-	// notifyEvery is the least time between two notifications of a replica: what was appended in
-	// between goes into one.
+	// notifyEvery is the minimum time between two notifications of a replica. The appends in between share one.
 	notifyEvery = 5 * time.Millisecond
-	// notifyMax bounds how many logs one notification names; beyond it stands for all.
+	// notifyMax bounds the number of logs in one notification; for more logs, everything stands for all.
 	notifyMax = 300
-	// lookEvery is the least time between two looks that notifications lead to. A look costs much the same for one
-	// entry as for many: each entry that one found adds lookMore, up to lookMost in all.
+	// lookEvery is the minimum time between two looks caused by notifications. A look costs much the same for one
+	// entry as for many: each entry that a look found adds lookMore to the time, up to lookMost in all.
 	lookEvery = 5 * time.Millisecond
 	lookMore  = 100 * time.Microsecond
 	lookMost  = 25 * time.Millisecond
-	// hearTime is how long the first notification may take that a replica sends to itself.
+	// hearTime bounds how long the first notification that a replica sends to itself may take.
 	hearTime = 3 * time.Second
-	// readers bounds how many logs are followed at once.
+	// readers bounds how many logs are followed concurrently.
 	readers = 4
 )
 
-// everything in a notification stands for all logs.
+// everything stands for all logs in a notification.
 const everything = "*"
 
-// A tail follows what other replicas append, and tells them what this one did.
+// A tail follows the appends of other replicas, and notifies them of appends of this one.
 type tail struct {
 	s    *Store
 	name string // of this replica in notifications
 
 	mu      sync.Mutex
-	marked  map[int64]bool // logs of own appends that nobody was told of
-	sending bool           // a notification is under way
+	marked  map[int64]bool // logs with appends of this process not yet announced
+	sending bool           // a notification is in progress
 	wanted  map[int64]bool // logs to look at
 	all     bool           // look at all of them
-	changed chan struct{}  // capacity 1: marked has something
-	wake    chan struct{}  // capacity 1: wanted has something
+	changed chan struct{}  // capacity 1: marked is not empty
+	wake    chan struct{}  // capacity 1: wanted is not empty
 
-	warnOnce sync.Once // that LISTEN hears nothing
+	warnOnce sync.Once // about LISTEN without effect
 }
 
 func newTail(s *Store) *tail {
@@ -64,7 +63,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// mark notes that a log has grown by an append of ours.
+// mark records that this process has appended to a log.
 func (t *tail) mark(id int64) {
 	t.mu.Lock()
 	t.marked[id] = true
@@ -72,9 +71,9 @@ func (t *tail) mark(id int64) {
 	signal(t.changed)
 }
 
-// notify tells other replicas. NOTIFY takes a lock on the whole database at commit, so it has a
-// transaction of its own, which no append waits for; one that is lost is made up for by their next
-// look.
+// notify notifies other replicas. NOTIFY takes a lock on the whole database at commit, so it has a separate
+// transaction, for which no append waits. If a notification is lost, the next look of the other replicas finds the
+// entries.
 func (t *tail) notify() {
 	for {
 		select {
@@ -87,7 +86,7 @@ func (t *tail) notify() {
 		t.marked, t.sending = map[int64]bool{}, len(ids) > 0
 		t.mu.Unlock()
 		if len(ids) == 0 {
-			continue // told with what came just before
+			continue // the previous notification included them
 		}
 		text := everything
 		if len(ids) <= notifyMax {
@@ -113,7 +112,7 @@ func (t *tail) notify() {
 	}
 }
 
-// pause waits and tells whether the store is still open.
+// pause waits for d. It returns false if the store is closed meanwhile.
 func (s *Store) pause(d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -123,11 +122,11 @@ func (s *Store) pause(d time.Duration) bool {
 	}
 }
 
-// hear takes a notification.
+// hear handles a notification.
 func (t *tail) hear(text string) {
 	from, ids, _ := strings.Cut(text, " ")
 	if from == t.name {
-		return // Appended has been told of own appends
+		return // Appended has already seen this process's appends
 	}
 	t.mu.Lock()
 	for id := range strings.SplitSeq(ids, ",") {
@@ -141,7 +140,7 @@ func (t *tail) hear(text string) {
 	signal(t.wake)
 }
 
-// listen hears notifications until the store is closed.
+// listen receives notifications until the store is closed.
 func (t *tail) listen(config *pgx.ConnConfig) {
 	warned := false
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
@@ -176,7 +175,7 @@ func (t *tail) listenOnce(config *pgx.ConnConfig) error {
 	if _, err := conn.PgConn().Exec(t.s.ctx, "LISTEN "+t.s.channel).ReadAll(); err != nil {
 		return err
 	}
-	t.hear(" " + everything) // what was notified before LISTEN is lost
+	t.hear(" " + everything) // earlier notifications were lost
 	heard := t.callSelf()
 	defer heard()
 	for {
@@ -189,29 +188,28 @@ func (t *tail) listenOnce(config *pgx.ConnConfig) error {
 	}
 }
 
-// callSelf notifies this replica, which shows whether LISTEN hears anything: without a call of heard for a while it warns.
-// Log 0 does not exist, so other replicas do nothing.
+// callSelf notifies this replica, to find out whether LISTEN has an effect. It logs a warning unless heard is called
+// within hearTime. Log 0 does not exist, so that other replicas do nothing.
 func (t *tail) callSelf() (heard func()) {
 	ctx, cancel := context.WithTimeout(t.s.ctx, 5*time.Second)
 	defer cancel()
 	if _, err := t.s.pool.Exec(ctx, "SELECT pg_notify($1, $2)", t.s.channel, t.name+" 0"); err != nil {
-		return func() {} // nothing was sent that could be heard
+		return func() {} // no notification was sent
 	}
 	timer := time.AfterFunc(hearTime, t.deaf)
 	return func() { timer.Stop() }
 }
 
-// deaf warns once that LISTEN hears nothing: a pooler in transaction mode accepts it and drops the notifications.
+// deaf warns once that LISTEN has no effect: a pooler in transaction mode accepts it but drops the notifications.
 func (t *tail) deaf() {
 	t.warnOnce.Do(func() {
-		t.s.options.Logger.Warn("mcp events: LISTEN hears nothing, so appends of other processes are seen every "+t.s.options.Poll.String()+
-			" only: the connection may lead through a pooler in transaction mode, or to another database; set postgres.Options.Listen to a "+
+		t.s.options.Logger.Warn("mcp events: LISTEN receives no notifications, so this process sees appends of other processes only every "+t.s.options.Poll.String()+
+			": the connection may lead through a pooler in transaction mode, or to another database; set postgres.Options.Listen to a "+
 			"connection string that leads to the server itself, and Pooled", "waited", hearTime)
 	})
 }
 
-// run looks for what others have appended: at once where a notification tells, and everywhere from
-// time to time.
+// run looks for appends of other processes: immediately after a notification, and in all logs every Poll.
 func (t *tail) run() {
 	ticker := time.NewTicker(t.s.options.Poll)
 	defer ticker.Stop()
@@ -251,7 +249,7 @@ func (t *tail) run() {
 	}
 }
 
-// open returns the open logs with those ids, or all.
+// open returns the open logs with the given ids, or all open logs.
 func (s *Store) open(ids map[int64]bool, all bool) map[int64]*Log {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -264,14 +262,14 @@ func (s *Store) open(ids map[int64]bool, all bool) map[int64]*Log {
 	return logs
 }
 
-// look asks for the heads of logs in one query and has those followed that have grown. found is how many entries they
-// have that were not seen yet, pageMax for more.
+// look reads the heads of logs in one query and follows the logs that have grown. found is the number of new entries,
+// at most pageMax.
 func (t *tail) look(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup) (found int, err error) {
 	ctx, cancel := t.s.limited(t.s.ctx)
 	heads, err := t.s.heads(ctx, slices.Collect(maps.Values(logs))...)
 	cancel()
 	if errors.Is(err, engine.ErrNewEpoch) {
-		return 0, nil // they are over, and opened again by whoever uses them
+		return 0, nil // these logs have ended; their users open them again
 	}
 	if err != nil {
 		return 0, err
@@ -322,7 +320,7 @@ func (t *tail) look(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup
 	return found, nil
 }
 
-// known notes a look that found nothing new, without any reading; false when there is something.
+// known records a look that found nothing new. It returns false if there is something to follow.
 func (l *Log) known(h head) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -333,8 +331,8 @@ func (l *Log) known(h head) bool {
 	return true
 }
 
-// begin tells whether the log can be followed now. When it is being followed already, finish will tell
-// that it has to be looked at again.
+// begin reports whether the log can be followed now. If another goroutine is following it, finish will report that
+// the log needs another look.
 func (l *Log) begin() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -28,7 +28,7 @@ func openLog(t *testing.T, s store.Store, o store.LogOptions) engine.Log {
 	return l.(engine.Log)
 }
 
-// TestNotify has a store that never looks by itself: what it is told of, NOTIFY told it.
+// TestNotify uses a store that never looks on a timer: it learns of appends only by NOTIFY.
 func TestNotify(t *testing.T) {
 	schema := pgtest.Schema(t)
 	a, b := open(t, schema, postgres.Options{}), open(t, schema, postgres.Options{Poll: time.Hour})
@@ -60,7 +60,7 @@ func TestNotify(t *testing.T) {
 	}
 }
 
-// REP-2: listening begins again when its connection is cut.
+// REP-2: the store listens on a new connection after a cut.
 func TestListenAgain(t *testing.T) {
 	schema := pgtest.Schema(t)
 	a, b := open(t, schema, postgres.Options{}), open(t, schema, postgres.Options{Poll: time.Hour})
@@ -86,7 +86,7 @@ func TestListenAgain(t *testing.T) {
 	}
 }
 
-// REP-3: any number of forged positions cost a question every 100 ms, and none where the answer is known.
+// REP-3: any number of forged positions cause one query every 100 ms, and none if the answer is known.
 func TestREP3QuestionsAreBounded(t *testing.T) {
 	schema := pgtest.Schema(t)
 	s := open(t, schema, postgres.Options{Poll: time.Hour, Pooled: true})
@@ -120,7 +120,7 @@ func TestREP3QuestionsAreBounded(t *testing.T) {
 	}
 }
 
-// Reads beyond what is in memory, and pages of any size, come whole.
+// Reads beyond the entries in memory, and pages of any size, are complete.
 func TestReadPages(t *testing.T) {
 	const n = 2*1024 + 700
 	s := open(t, pgtest.Schema(t), postgres.Options{})
@@ -151,7 +151,7 @@ func TestReadPages(t *testing.T) {
 	}
 }
 
-// K9: notifications that come close together lead to looks at a bounded rate, and what they tell of is not lost.
+// K9: frequent notifications cause looks at a bounded rate, and no append is missed.
 func TestLooksAreBounded(t *testing.T) {
 	t.Parallel()
 	schema := pgtest.Schema(t)

@@ -38,7 +38,7 @@ func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (stands engine
 			return err
 		}
 		fresh = true
-		var span int64 // at least how many there are: counting them would cost every claim more
+		var span int64 // an upper bound of their number: counting would make every claim more expensive
 		if err := w.row(ctx, "SELECT (SELECT max(sequence) FROM actions) - (SELECT min(sequence) FROM actions) + 1", nil, &span); err != nil || span <= engine.MaxActions {
 			return err
 		}

@@ -8,105 +8,73 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
 // Append implements [store.EventLog]. Appends that wait together are committed together.
 func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
-	done, err := l.appendGroup(ctx, nil, engine.Append{Entry: e})
-	if err != nil {
-		return 0, err
-	}
-	return done[0].Position, nil
+	a := appending{log: l, entry: e}
+	err := a.do(ctx)
+	return a.entry.Position, err
 }
 
-// AppendOnce implements [store.EventLog]. It looks for the id in the transaction that appends, so
-// that it finds the members of its own group, and is answered after its COMMIT.
+// AppendOnce implements [store.EventLog]. It looks for the id in the transaction that appends, so that it sees the
+// other appends of its group, and returns after the COMMIT.
 func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
-	done, err := l.appendGroup(ctx, nil, engine.Append{Entry: e, Once: true, Above: above})
-	if err != nil {
+	a := appending{log: l, entry: e, once: true, above: above}
+	if err := a.do(ctx); err != nil {
 		return 0, false, err
 	}
-	return done[0].Position, done[0].Fresh, done[0].Err
+	if a.stands == nil {
+		return a.entry.Position, true, nil
+	}
+	return a.stands.Position, false, store.Repeats(a.stands.Position, a.stands.Data, e.Data)
 }
 
-// appendGroup appends entries in order, all of them or none. If may is not nil, the transaction calls it first and
-// appends nothing after an error.
-func (l *Log) appendGroup(ctx context.Context, may func(*session) error, group ...engine.Append) ([]engine.Appended, error) {
-	a := appending{log: l, may: may, group: make([]member, len(group)), done: make([]engine.Appended, len(group))}
-	for i, m := range group {
-		a.group[i] = member{m, audience(m.Entry.Targets)}
-	}
-	if err := l.s.writer.doRows(ctx, len(group), a.apply, a.committed); err != nil {
-		return nil, err
-	}
-	return a.done, nil
-}
-
-// An appending is one call of appendGroup.
+// An appending is one call of Append or AppendOnce.
 type appending struct {
 	log   *Log
-	may   func(*session) error
-	group []member
+	entry store.Entry
+	once  bool
+	above store.Position
 
-	// Results of the latest transaction.
-	now   time.Time
-	done  []engine.Appended
-	fresh []store.Entry
+	audience []byte
+	now      time.Time
+	stands   *store.Entry // the existing entry
 }
 
-// A member is an entry of an appending.
-type member struct {
-	engine.Append
-	audience []byte
+func (a *appending) do(ctx context.Context) error {
+	a.audience = audience(a.entry.Targets)
+	above := a.above
+	err := a.log.s.writer.do(ctx, a.apply, a.committed)
+	if errors.Is(err, ErrCorrupt) && a.above > above {
+		err = a.log.s.writer.do(ctx, a.apply, a.committed)
+	}
+	if err != nil {
+		a.entry.Position = 0
+	}
+	return err
 }
 
 // apply is the append step. It may run again in another transaction.
 func (a *appending) apply(ctx context.Context, w *session) error {
-	if a.may != nil {
-		if err := a.may(w); err != nil {
-			return err
-		}
-	}
-	a.now, a.fresh = time.Now(), nil
-	// What an earlier, failed transaction of the group assigned is void: the file is the truth.
-	var head store.Position
+	a.now, a.stands = time.Now(), nil
+	// Positions that an earlier, failed transaction of the group assigned are void: the file decides.
+	var head int64
 	if err := w.row(ctx, "SELECT head FROM logs WHERE id = ?", []any{a.log.id}, &head); err != nil {
 		return err
 	}
-	if told := a.log.told(); head < told {
-		return fmt.Errorf("%w: the file was restored to an older state while it was open: %s has %d entries of %d; restart the process (docs/deployment.md)",
+	if told := a.log.told(); store.Position(head) < told {
+		return fmt.Errorf("%w: the file was restored to an older state while it was open: %s has %d entries of %d; restart the process (docs/one-process.md)",
 			ErrCorrupt, a.log.name, head, told)
 	}
-	for i := range a.group {
-		m := &a.group[i]
-		stands, err := a.log.find(ctx, w, m, head)
-		switch {
-		case err != nil:
-			return err
-		case stands != nil:
-			a.done[i] = engine.Appended{Position: stands.Position, Err: store.Repeats(stands.Position, stands.Data, m.Entry.Data)}
-			continue
-		}
-		head++
-		m.Entry.Position = head
-		if err := a.log.insert(ctx, w, m, a.now); err != nil {
+	if a.once {
+		if err := a.find(ctx, w, store.Position(head)); err != nil || a.stands != nil {
 			return err
 		}
-		a.done[i] = engine.Appended{Position: head, Fresh: true}
-		a.fresh = append(a.fresh, m.Entry)
 	}
-	if len(a.fresh) == 0 {
-		return nil
-	}
-	_, err := w.exec(ctx, "UPDATE logs SET head = ?, oldest = ? WHERE id = ?", int64(head), int64(a.log.evicted(head)+1), a.log.id)
-	return err
-}
-
-// insert writes the row of an entry.
-func (l *Log) insert(ctx context.Context, w *session, m *member, now time.Time) error {
-	r, err := newRow(&m.Entry, now.UnixNano())
+	a.entry.Position = store.Position(head) + 1
+	r, err := newRow(&a.entry, a.now.UnixNano())
 	if err != nil {
 		return err
 	}
@@ -114,52 +82,67 @@ func (l *Log) insert(ctx context.Context, w *session, m *member, now time.Time) 
 	if r.meta != nil {
 		meta = r.meta
 	}
-	_, err = w.exec(ctx, "INSERT INTO entries (log, "+entryColumns+", audience) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		l.id, r.position, r.appended, r.id, r.timestamp, r.data, meta, r.targets, r.cursor, r.checksum(l.name), m.audience)
+	if _, err := w.exec(ctx, "INSERT INTO entries (log, "+entryColumns+", audience) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		a.log.id, r.position, r.appended, r.id, r.timestamp, r.data, meta, r.targets, r.cursor, r.checksum(a.log.name), a.audience); err != nil {
+		return err
+	}
+	_, err = w.exec(ctx, "UPDATE logs SET head = ?, oldest = ? WHERE id = ?", r.position, int64(a.log.evicted(a.entry.Position)+1), a.log.id)
 	return err
 }
 
-// told is the last position that readers may have.
+// told returns the last position that readers may have seen.
 func (l *Log) told() store.Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.head
 }
 
-// find returns the last retained entry that m would repeat, or nil (OCC-5).
-func (l *Log) find(ctx context.Context, w *session, m *member, head store.Position) (*store.Entry, error) {
-	if !m.Once {
-		return nil, nil
-	}
-	after := max(m.Above, l.evicted(head))
+// find looks for the last retained entry that the new one would repeat (OCC-5). A damaged entry counts as evicted,
+// because it cannot be read.
+func (a *appending) find(ctx context.Context, w *session, head store.Position) error {
+	after := max(a.above, a.log.evicted(head))
 	if after >= head {
-		return nil, nil
+		return nil
 	}
 	st, err := w.stmt(ctx, "SELECT "+entryColumns+` FROM entries WHERE log = ? AND event_id = ? AND audience = ? AND position > ?
-		ORDER BY position DESC LIMIT 1`)
+		ORDER BY position DESC`)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	e, err := l.scanEntry(st.QueryRowContext(ctx, l.id, m.Entry.EventID, m.audience, int64(after)))
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	case e.EventID != m.Entry.EventID || store.Audience(e.Targets) != store.Audience(m.Entry.Targets):
-		return nil, fmt.Errorf("%w: the id index of %s does not match entry %d", ErrCorrupt, l.name, e.Position)
+	if err = classify(a.search(ctx, st, after)); errors.Is(err, ErrCorrupt) {
+		a.above = a.log.told() // SQLite rejects further writes of this transaction: the next one considers only later entries
 	}
-	return &e, nil
+	return err
+}
+
+// search looks for the last readable entry after a position with the id and the audience, whatever the index says.
+func (a *appending) search(ctx context.Context, st *sql.Stmt, after store.Position) error {
+	rows, err := st.QueryContext(ctx, a.log.id, a.entry.EventID, a.audience, int64(after))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		e, err := a.log.scanEntry(rows)
+		switch {
+		case errors.Is(err, ErrCorrupt):
+		case err != nil:
+			return err
+		case e.EventID == a.entry.EventID && store.Audience(e.Targets) == store.Audience(a.entry.Targets):
+			a.stands = &e
+			return nil
+		}
+	}
+	return rows.Err()
 }
 
 func (a *appending) committed() {
-	if len(a.fresh) > 0 {
-		a.log.visible(a.fresh, a.now)
+	if a.stands == nil {
+		a.log.visible(a.entry, a.now)
 	}
 }
 
-// evicted is the last position that retention does not cover in a log with that head, which may be
-// ahead of what is committed.
+// evicted returns the last position that retention does not cover. The given head may be ahead of the committed one.
 func (l *Log) evicted(head store.Position) store.Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,8 +154,8 @@ func (l *Log) evicted(head store.Position) store.Position {
 	return after
 }
 
-// audience is what the index has of an entry's targets: nothing for everybody, else a hash of the
-// set, which may be large.
+// audience returns the index value of an entry's targets. It is empty without targets, otherwise a hash of the set,
+// which may be large.
 func audience(targets []string) []byte {
 	if targets == nil {
 		return []byte{}

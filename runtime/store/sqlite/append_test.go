@@ -18,8 +18,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
-// OCC-5: ids are looked for in the transaction, so that members of one group find each other, also
-// when the group fails because of one of them and each is tried again.
+// OCC-5: the transaction looks for ids, so that members of one group find each other, even if the group fails because
+// of one of them and each is retried.
 func TestOnceInOneGroup(t *testing.T) {
 	for _, bad := range []bool{false, true} {
 		s := fresh(t)
@@ -69,8 +69,8 @@ func TestOnceInOneGroup(t *testing.T) {
 	}
 }
 
-// Nothing is acknowledged or visible before its COMMIT has returned, nor is what only a COMMIT
-// refuses; the other members of its group are.
+// Nothing is acknowledged or visible before its COMMIT has returned. If only the COMMIT refuses a write, the other
+// members of its group succeed.
 func TestCommitFails(t *testing.T) {
 	s := fresh(t)
 	var told atomic.Int32
@@ -95,7 +95,7 @@ func TestCommitFails(t *testing.T) {
 	}
 }
 
-// OCC-5: what was found in a transaction that failed does not stand.
+// OCC-5: a result found in a failed transaction does not count.
 func TestOnceAfterFailedCommit(t *testing.T) {
 	s := fresh(t)
 	l := openLog(t, s, store.LogOptions{})
@@ -118,7 +118,7 @@ func TestOnceAfterFailedCommit(t *testing.T) {
 	}
 }
 
-// OCC-5: what an earlier member of the group has evicted does not count.
+// OCC-5: an entry that an earlier member of the group has evicted does not count.
 func TestOnceEvictedInOneGroup(t *testing.T) {
 	s := fresh(t)
 	l := openLog(t, s, store.LogOptions{MaxCount: 2})
@@ -150,7 +150,7 @@ func TestSynchronous(t *testing.T) {
 	}
 }
 
-// OCC-5: finding an id costs the same in a long log as in a short one: an index serves it.
+// OCC-5: finding an id costs the same in a long log as in a short one, because of an index.
 func TestOnceUsesIndex(t *testing.T) {
 	plan, err := fresh(t).Plan(`SELECT position, data, sum FROM entries WHERE log = 1 AND event_id = 'a' AND audience = x'' AND position > 3
 		ORDER BY position DESC LIMIT 1`)
@@ -182,8 +182,8 @@ func TestChildAppendsOnce(t *testing.T) {
 	select {}
 }
 
-// OCC-5: an author that emits again after a crash, not knowing what became of it, doubles nothing
-// and loses nothing.
+// OCC-5: an author that emits after a crash, without knowing the earlier result, duplicates nothing and loses
+// nothing.
 func TestOnceKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	most := 0

@@ -13,8 +13,8 @@ import (
 
 var _ engine.Attempts = (*Store)(nil)
 
-// attemptsOf is prepared once: a look at what was given up asks it of thousands. It has no LIMIT, since SQLite plans a statement
-// anew for each value that is bound to one.
+// attemptsOf is prepared once, because a search for failed deliveries runs it thousands of times. It has no LIMIT,
+// because SQLite would plan the statement for each bound value.
 const attemptsOf = "SELECT made FROM attempts WHERE subscription = ? ORDER BY sequence DESC"
 
 // Attempts implements [engine.Attempts].
@@ -28,7 +28,7 @@ func (s *Store) Attempts(ctx context.Context, subscription string, limit int) ([
 	}
 	defer rows.Close()
 	var encoded [][]byte
-	for len(encoded) < limit && rows.Next() { // each row has an attempt at least
+	for len(encoded) < limit && rows.Next() { // each row has at least one attempt
 		var b []byte
 		if err := rows.Scan(&b); err != nil {
 			return nil, classify(err)
@@ -50,7 +50,7 @@ func (s *Store) TrimAttempts(ctx context.Context, b engine.AttemptBounds, now ti
 	return s.attempts.Trim(ctx, attemptTable{s}, b, now, limit)
 }
 
-// attemptTable is what trimming works on.
+// attemptTable is the table of attempts that a Trimmer works on.
 type attemptTable struct{ s *Store }
 
 func (t attemptTable) CountAttempts(ctx context.Context) (n int, err error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
-// block takes the file's write lock with a connection of its own.
+// block takes the file's write lock with a separate connection.
 func block(t *testing.T, path string) (release func()) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -31,9 +31,8 @@ func block(t *testing.T, path string) (release func()) {
 	return sync.OnceFunc(func() { conn.Close(); db.Close() })
 }
 
-// While another connection writes, a write waits: until its context ends, and not longer than one
-// time-out whoever waits beside it. What was withdrawn does not happen, and what waited is written
-// when the other one is done.
+// While another connection writes, a write waits until its context ends, and at most one time-out in all. A withdrawn
+// write does not happen, and a waiting one is written when the other connection is done.
 func TestWritesWhileAnotherWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	s := open(t, path, sqlite.Options{})
@@ -55,7 +54,7 @@ func TestWritesWhileAnotherWrites(t *testing.T) {
 	}
 	wg.Wait() // would take 12 times 5 s
 	for i := range 12 {
-		wg.Go(func() { // without an end
+		wg.Go(func() { // with a context that does not end
 			if _, err := l.Append(context.Background(), entry(strconv.Itoa(i))); !errors.Is(err, sqlite.ErrBusy) {
 				t.Errorf("without an end: %v", err)
 			}
@@ -74,7 +73,7 @@ func TestWritesWhileAnotherWrites(t *testing.T) {
 	}
 }
 
-// Members of a group that failed do not wait one after the other when no transaction can be begun.
+// Members of a failed group do not wait one after the other if a transaction cannot begin.
 func TestFailedGroupThenBusy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	s := open(t, path, sqlite.Options{})

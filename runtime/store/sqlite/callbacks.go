@@ -25,7 +25,7 @@ func (s *Store) Callback(ctx context.Context, key string) (cb clientstore.Callba
 	return cb, true, nil
 }
 
-// PutCallback implements [clientstore.CallbackStore]; the secrets are encrypted when the store has a key.
+// PutCallback implements [clientstore.CallbackStore]. It encrypts the secrets if the store has a key.
 func (s *Store) PutCallback(ctx context.Context, key string, cb clientstore.Callback) error {
 	secrets, err := s.box.Seal(sealed.CallbackID(key), cb.Secrets)
 	if err != nil {

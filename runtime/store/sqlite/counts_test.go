@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
-// counted compares what quotas see with the rows of the file.
+// counted compares the counters of quotas with the rows of the file.
 func counted(t *testing.T, s *sqlite.Store, path, what string, subscriptions, verifications string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -44,7 +44,7 @@ func counted(t *testing.T, s *sqlite.Store, path, what string, subscriptions, ve
 	}
 }
 
-// REP-12: quotas see as many records as there are, whatever is stored, replaced and deleted, also after a restart.
+// REP-12: the counters match the records, whatever is stored, replaced and deleted, also after a restart.
 func TestCounts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	s := open(t, path, sqlite.Options{Synchronous: sqlite.Normal})
@@ -74,7 +74,7 @@ func TestCounts(t *testing.T) {
 	sub("sub_2", "ann", 1, 0)
 	sub("sub_3", "bob", 1, 0)
 	counted(t, s, path, "begun", "2/3 1/3 0/3", "3/4 0/4 1/4")
-	sub("sub_1", "ann", 2, sub("sub_1", "ann", 1, first)) // refreshed, and begun anew
+	sub("sub_1", "ann", 2, sub("sub_1", "ann", 1, first)) // refreshed, then replaced
 	counted(t, s, path, "replaced", "2/3 1/3 0/3", "3/4 0/4 1/4")
 	for id, generation := range map[string]uint64{"sub_1": 1, "sub_2": 1, "sub_3": 1, "sub_4": 1} {
 		if err := s.DeleteSubscription(ctx, id, generation); err != nil {
@@ -83,7 +83,7 @@ func TestCounts(t *testing.T) {
 	}
 	counted(t, s, path, "deleted", "1/1 0/1 0/1", "3/4 0/4 1/4")
 
-	for _, principal := range []string{"bob", "bob", "ann"} { // the second and the third are there
+	for _, principal := range []string{"bob", "bob", "ann"} { // the second and the third exist already
 		verified(principal, "https://2.example", time.Time{})
 	}
 	counted(t, s, path, "verified by others", "1/1 0/1 0/1", "3/5 1/5 1/5")
@@ -101,7 +101,7 @@ func TestCounts(t *testing.T) {
 	counted(t, open(t, path, sqlite.Options{}), path, "opened by another process", "1/1 0/1 0/1", "2/3 0/3 1/3")
 }
 
-// REP-12: counting reads two rows, however many are counted.
+// REP-12: counting reads two rows, whatever the number of records.
 func TestCountsReadNoTable(t *testing.T) {
 	plan, err := fresh(t).Plan(sqlite.CountSQL, "subscriptions", "ann")
 	if err != nil || len(plan) == 0 {

@@ -60,14 +60,14 @@ func (s *Store) deadLetters(ctx context.Context, where string, args ...any) (all
 	err = s.each(ctx, func(rows *sql.Rows) error {
 		var sequence int64
 		var due bool
-		var record string
+		var key, id, record string
 		var d clientstore.DeadLetter
 		var data, meta []byte
-		if err := rows.Scan(&sequence, &due, &record, &data, &meta); err != nil {
+		if err := rows.Scan(&sequence, &key, &id, &due, &record, &data, &meta); err != nil {
 			return err
 		}
-		if err := json.Unmarshal([]byte(record), &d); err != nil {
-			return fmt.Errorf("%w: dead letter %d: %w", ErrCorrupt, sequence, err)
+		if err := json.Unmarshal([]byte(record), &d); err != nil { // the other columns are enough to retry or delete it
+			d = clientstore.DeadLetter{Key: key, EventID: id, Error: fmt.Sprintf("the record of the dead letter is damaged: %v", err)}
 		}
 		d.Sequence, d.Due = uint64(sequence), due
 		if len(data) > 0 {
@@ -78,7 +78,7 @@ func (s *Store) deadLetters(ctx context.Context, where string, args ...any) (all
 		}
 		all = append(all, d)
 		return nil
-	}, "SELECT sequence, due, record, data, meta FROM dead_letters WHERE "+where, args...)
+	}, "SELECT sequence, key, event_id, due, record, data, meta FROM dead_letters WHERE "+where, args...)
 	return all, err
 }
 

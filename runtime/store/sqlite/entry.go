@@ -11,10 +11,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// entryColumns are what scanEntry reads.
+// entryColumns are the columns that scanEntry reads.
 const entryColumns = "position, appended, event_id, timestamp, data, meta, targets, cursor, sum"
 
-// A row is an entry as it lies in the file.
+// A row is an entry as it is stored in the file.
 type row struct {
 	position, appended    int64
 	id, timestamp, cursor string
@@ -43,8 +43,8 @@ func newRow(e *store.Entry, appended int64) (row, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum is over all that an entry is, and the log's name. SQLite does not notice a byte that has changed
-// on the disk within a row; with the sum, reading it is an error.
+// checksum returns a checksum of the entry and the log's name. SQLite does not detect a changed byte within a row;
+// with the checksum, reading such a row is an error.
 func (r *row) checksum(log string) int64 {
 	var b []byte
 	for _, n := range []int64{int64(len(log)), r.position, r.appended, int64(len(r.id)), int64(len(r.timestamp)), int64(len(r.cursor)), int64(len(r.data)),
@@ -57,7 +57,7 @@ func (r *row) checksum(log string) int64 {
 	return int64(crc32.Update(sum, castagnoli, r.meta))
 }
 
-// length is that of a value that may be absent.
+// length returns the length of an optional value, or -1 if it is absent.
 func length(there bool, n int) int64 {
 	if !there {
 		return -1
@@ -65,17 +65,20 @@ func length(there bool, n int) int64 {
 	return int64(n)
 }
 
-// scanEntry reads one row of entryColumns and checks it.
-func (l *Log) scanEntry(from interface{ Scan(...any) error }) (e store.Entry, err error) {
+// scanEntry decodes and verifies a row of entryColumns.
+func (l *Log) scanEntry(rows *sql.Rows) (e store.Entry, err error) {
 	var r row
-	if err := from.Scan(&r.position, &r.appended, &r.id, &r.timestamp, &r.data, &r.meta, &r.targets, &r.cursor, &r.sum); err != nil {
-		return e, err
-	}
 	corrupt := func(why any) (store.Entry, error) {
 		return store.Entry{}, fmt.Errorf("%w: entry %d of %s: %v", ErrCorrupt, r.position, l.name, why)
 	}
+	if err := rows.Scan(&r.position, &r.appended, &r.id, &r.timestamp, &r.data, &r.meta, &r.targets, &r.cursor, &r.sum); err != nil {
+		if rows.Err() == nil { // a value has the wrong type
+			return corrupt(err)
+		}
+		return e, err
+	}
 	if r.sum != r.checksum(l.name) {
-		return corrupt("it is not what was written")
+		return corrupt("the checksum does not match")
 	}
 	e = store.Entry{Position: store.Position(r.position), EventID: r.id, Data: r.data, Meta: r.meta, Cursor: r.cursor}
 	if e.Timestamp, err = events.ParseTime(r.timestamp); err != nil {

@@ -13,22 +13,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// The natures of failures that an operator acts upon.
+// Errors that an operator can act upon. Errors of this package match them with [errors.Is].
 var (
-	// ErrCorrupt says that the file is damaged or is no store.
+	// ErrCorrupt reports that the file is damaged or is not a store.
 	ErrCorrupt = errors.New("sqlite: file is corrupt or not a store")
-	// ErrFull says that the disk is full; what was being written is not stored.
+	// ErrFull reports that the disk is full; nothing of the failed write is stored.
 	ErrFull = errors.New("sqlite: disk is full")
-	// ErrBusy says that the file is somebody else's: from [Open], that another process (or another
-	// Store of this one) has it open; from a write, that another connection wrote for too long.
+	// ErrBusy reports that the file is in use. [Open] returns it if another process (or another Store of this
+	// process) has the file open, and a write returns it if another connection wrote for too long.
 	ErrBusy = errors.New("sqlite: file is in use")
-	// ErrKey says that the key is missing, wrong, or of a bad length.
+	// ErrKey reports that the key is missing, wrong, or of an invalid length.
 	ErrKey = errors.New("sqlite: wrong or missing encryption key")
-	// ErrVersion says that a newer release, or a build before the first one, wrote the file.
+	// ErrVersion reports that a newer release, or a build before the first release, wrote the file.
 	ErrVersion = errors.New("sqlite: the version of the file is not supported")
 )
 
-// classify adds the nature of a failure to the driver's error.
+// classify wraps the driver's error with one of the errors above, if one applies.
 func classify(err error) error {
 	if err == nil || errors.Is(err, store.ErrConflict) {
 		return err
@@ -56,8 +56,6 @@ func classify(err error) error {
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
 		return fmt.Errorf("%w: %w", ErrBusy, err)
-	case codes.SQLITE_READONLY:
-		return fmt.Errorf("sqlite: file is read-only, make it and its directory writable: %w", err)
 	}
 	return err
 }

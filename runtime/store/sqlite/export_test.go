@@ -7,15 +7,11 @@ import (
 	"testing"
 	"time"
 
-	driver "modernc.org/sqlite"
-	codes "modernc.org/sqlite/lib"
-
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// Plan is how SQLite would run the query.
+// Plan returns SQLite's plan for the query.
 func (s *Store) Plan(query string, args ...any) (plan []string, err error) {
 	rows, err := s.read.Query("EXPLAIN QUERY PLAN "+query, args...)
 	if err != nil {
@@ -33,7 +29,7 @@ func (s *Store) Plan(query string, args ...any) (plan []string, err error) {
 	return plan, rows.Err()
 }
 
-// Stall keeps the writer busy until that many writes wait behind it, which then form one group.
+// Stall keeps the writer busy until that many writes wait, which then form one group.
 func (s *Store) Stall(t *testing.T) (release func(writes int)) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	go s.writer.do(context.Background(), func(context.Context, *session) error {
@@ -82,13 +78,13 @@ func (s *Store) Each(n int) (errs []error) {
 	return errs
 }
 
-// Rows is how many entries lie in the file.
+// Rows returns the number of entries in the file.
 func (s *Store) Rows() (n int, err error) {
 	err = s.read.QueryRow("SELECT count(*) FROM entries").Scan(&n)
 	return n, err
 }
 
-// SweepSome deletes one step of what a log of the store has evicted.
+// SweepSome deletes one step of a log's evicted entries.
 func SweepSome(l store.EventLog) (more bool, err error) {
 	return l.(*Log).sweepSome(context.Background())
 }
@@ -106,16 +102,16 @@ func (s *Store) AwaitQueued(writes int) {
 	}
 }
 
-// FailCommit appends to the log named log what is refused at its COMMIT only, under the id
-// "unstored", and tells whether that became visible.
+// FailCommit appends to the log named log an entry with the id "unstored" that only the COMMIT refuses, and reports
+// whether it became visible.
 func (s *Store) FailCommit() (visible bool, err error) {
 	err = s.writer.do(context.Background(), func(ctx context.Context, w *session) error {
 		if _, err := w.exec(ctx, "PRAGMA defer_foreign_keys = ON"); err != nil {
 			return err
 		}
-		// To those who come after it in the group, it seems to have appended.
+		// Later members of the group see it as appended.
 		e := store.Entry{EventID: "unstored", Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(`{"n":1}`)}
-		if err := (&appending{log: s.logs["log"], group: []member{{engine.Append{Entry: e}, audience(nil)}}, done: make([]engine.Appended, 1)}).apply(ctx, w); err != nil {
+		if err := (&appending{log: s.logs["log"], entry: e, audience: audience(nil)}).apply(ctx, w); err != nil {
 			return err
 		}
 		_, err := w.exec(ctx, "INSERT INTO entries (log, position, appended, event_id, timestamp, data, cursor, audience, sum) VALUES (999, 1, 1, '', '', x'', '', x'', 0)")
@@ -124,7 +120,7 @@ func (s *Store) FailCommit() (visible bool, err error) {
 	return visible, err
 }
 
-// Pragma asks the connection that writes.
+// Pragma queries the writing connection.
 func (s *Store) Pragma(text string) (value string, err error) {
 	err = s.writer.do(context.Background(), func(ctx context.Context, w *session) error {
 		return w.conn.QueryRowContext(ctx, "PRAGMA "+text).Scan(&value)
@@ -138,44 +134,11 @@ func (s *Store) CheckReferences() error {
 	return err
 }
 
-// Transactions returns the number of transactions that have begun.
-func (s *Store) Transactions() (n uint64, err error) {
-	err = s.writer.do(context.Background(), func(_ context.Context, w *session) error {
-		n = w.transaction
-		return nil
-	}, nil)
-	return n, err
-}
-
-// Exec runs a statement by the connection that writes, while nothing else does.
-func (s *Store) Exec(statement string) error {
-	_, err := s.writer.session.conn.ExecContext(context.Background(), statement)
-	return err
-}
-
-// LimitLength makes SQLite refuse values of more than n bytes.
-func (s *Store) LimitLength(n int) error {
-	_, err := driver.Limit(s.writer.session.conn, codes.SQLITE_LIMIT_LENGTH, n)
-	return err
-}
-
-// SweepRecords deletes one step of the records whose time has come.
-func (s *Store) SweepRecords() (more bool, err error) {
-	return s.engine.sweepSome(context.Background())
-}
-
-// RecordRows returns how many records and tombstones are in the file.
-func (s *Store) RecordRows() (n int, err error) {
-	err = s.read.QueryRow("SELECT count(*) FROM records").Scan(&n)
-	return n, err
-}
-
-// Statements of records.
-const (
-	GetRecords  = getRecords
-	ScanRecords = scanRecords
-	MovedKeys   = movedKeys
-)
-
-// CountSQL is what quotas ask.
+// CountSQL is the query of quotas.
 const CountSQL = countSQL
+
+// OldestRow returns the first position in the file, from a given one on.
+func (s *Store) OldestRow(log string, from int) (p store.Position, err error) {
+	err = s.read.QueryRow("SELECT min(position) FROM entries WHERE log = (SELECT id FROM logs WHERE name = ?) AND position >= ?", log, from).Scan(&p)
+	return p, err
+}

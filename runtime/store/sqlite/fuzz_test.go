@@ -21,8 +21,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
-// sample is a file with something in each table, and what its logs hold. With wal the last writes lie
-// in the journal only, as after a crash.
+// A sample is a file with rows in each table, and the contents of its logs. With wal, the last writes are only in the
+// journal, as after a crash.
 type sample struct {
 	db, wal []byte
 	logs    map[string][]store.Entry
@@ -113,9 +113,9 @@ func makeSample(wal bool) (sample, error) {
 	return out, err
 }
 
-// FuzzFile changes bytes of a file: opening or reading it gives an error, or what was written. A
-// journal that is damaged may give less: SQLite cannot know it from one that was torn. Each
-// four bytes of the input are a place and what is added to the byte there.
+// FuzzFile changes bytes of a file: opening or reading it gives an error, or the original contents. A damaged journal
+// may give less, because SQLite cannot distinguish it from a torn one. Each four bytes of the input are an offset and
+// a number that is added to the byte there.
 func FuzzFile(f *testing.F) {
 	for _, place := range []uint32{0, 18, 60, 100, 105, 4096, 4100, 9000, 20000, 33333, 50000, 70001} {
 		f.Add(false, binary.BigEndian.AppendUint32(nil, place<<8|1))
@@ -156,7 +156,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// readDamaged reads a log that may be damaged and compares with what it held.
+// readDamaged reads a log that may be damaged and compares it with its original contents.
 func readDamaged(t *testing.T, s *sqlite.Store, name string, want []store.Entry, torn bool) {
 	l, err := s.OpenLog(t.Context(), name, store.LogOptions{})
 	if err != nil {
@@ -168,7 +168,7 @@ func readDamaged(t *testing.T, s *sqlite.Store, name string, want []store.Entry,
 	}
 	check := func(e store.Entry) {
 		if e.EventID == "new" && e.Position > head {
-			return // ours: of a log that was not found and is a new one, or after a torn journal
+			return // a new log, because the old one was not found, or after a torn journal
 		}
 		if e.Position < 1 || int(e.Position) > len(want) {
 			t.Fatalf("%s: an entry %d was never written: %+v", name, e.Position, e)
@@ -194,7 +194,7 @@ func readDamaged(t *testing.T, s *sqlite.Store, name string, want []store.Entry,
 			if p, fresh, err := l.AppendOnce(t.Context(), other, head); fresh && p <= head {
 				t.Fatalf("%s: a new entry at %d", name, p)
 			} else if err == nil || errors.Is(err, events.ErrIDReused) && p <= head {
-				return // the log has others now
+				return // the log has other entries now
 			}
 		}
 	}
@@ -206,7 +206,7 @@ func readDamaged(t *testing.T, s *sqlite.Store, name string, want []store.Entry,
 	}
 }
 
-// readRest reads what has no checksum: it may be wrong, but does no harm.
+// readRest reads data without checksums, which may be wrong but must do no harm.
 func readRest(t *testing.T, s *sqlite.Store) {
 	ctx := t.Context()
 	s.Subscriptions(ctx, "", 100)
@@ -227,7 +227,7 @@ func readRest(t *testing.T, s *sqlite.Store) {
 	}
 }
 
-// An entry that is missing is an error, not a hole.
+// A missing entry is an error, not a hole; the entries before and after it can be read.
 func TestMissingEntry(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
@@ -243,12 +243,14 @@ func TestMissingEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := openLog(t, s, store.LogOptions{})
-	for after, limit := range map[store.Position]int{0: 10, 2: 2, 3: 1} {
-		if b, err := l.Read(t.Context(), after, limit); !errors.Is(err, sqlite.ErrCorrupt) || !strings.Contains(err.Error(), "entry 4 of log") || b.Entries != nil {
-			t.Errorf("after %d: %+v, %v", after, b, err)
+	for _, limit := range []int{1, 10} {
+		b, err := l.Read(t.Context(), 3, limit)
+		var d *store.DamagedError
+		if !errors.As(err, &d) || d.Position != 4 || !errors.Is(err, sqlite.ErrCorrupt) || !strings.Contains(err.Error(), "entry 4 of log") || b.Entries != nil {
+			t.Errorf("by %d: %+v, %v", limit, b, err)
 		}
 	}
-	for after, limit := range map[store.Position]int{0: 3, 4: 10} {
+	for after, limit := range map[store.Position]int{0: 10, 2: 2, 4: 10} {
 		if b, err := l.Read(t.Context(), after, limit); err != nil || b.Gap || b.Entries[0].Position != after+1 {
 			t.Errorf("after %d: %+v, %v", after, b, err)
 		}
@@ -268,7 +270,7 @@ func TestMissingEntry(t *testing.T) {
 	}
 }
 
-// A byte that changed within an entry is noticed, wherever it is; its neighbours can be read.
+// A changed byte within an entry is detected, wherever it is; its neighbors can be read.
 func TestChangedByte(t *testing.T) {
 	both, err := samples()
 	if err != nil {

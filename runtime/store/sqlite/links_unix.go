@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// links is the number of the file's names.
+// links returns the number of hard links of the file.
 func links(info fs.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Nlink)

@@ -54,7 +54,7 @@ func child(t *testing.T, order, path string) *exec.Cmd {
 	return cmd
 }
 
-// hold starts a child that holds the file until release; kill ends it without its doing anything.
+// hold starts a child that holds the file until release; kill kills it.
 func hold(t *testing.T, path string) (pid int, release, kill func()) {
 	t.Helper()
 	cmd := child(t, "hold", path)
@@ -119,7 +119,7 @@ func TestHeldByAnotherProcess(t *testing.T) {
 	}
 }
 
-// A process that comes before the other one has ended waits for it: a rolling restart.
+// A process that starts before the other one has ended waits for it, as in a rolling restart.
 func TestWaitsForTheOtherProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	_, release, _ := hold(t, path)
@@ -130,7 +130,7 @@ func TestWaitsForTheOtherProcess(t *testing.T) {
 	appendAll(t, openLog(t, open(t, path, sqlite.Options{}), store.LogOptions{}), "next")
 }
 
-// Processes that fight for a file have it one after the other.
+// Processes that compete for a file get it one after the other.
 func TestProcessesTakeTurns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	var wg sync.WaitGroup
@@ -152,7 +152,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 	}
 }
 
-// One file is one file, whatever it is called.
+// A file counts as the same under all its names.
 func TestHeldUnderAnyName(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -185,7 +185,7 @@ func TestHeldUnderAnyName(t *testing.T) {
 			t.Fatalf("%s made %v", first, left)
 		}
 		for _, name := range []string{real, real + "-wal", real + "-shm"} {
-			os.Remove(name) // so that the next one makes it, also through a link that leads nowhere
+			os.Remove(name) // so that the next process creates it, even through a dangling link
 		}
 	}
 	for name, want := range map[string]string{"": "not a file", ":memory:": "not a file", "file:x.db?mode=memory": "not a URI", "a\x00b": "NUL",
@@ -204,7 +204,7 @@ func TestHeldUnderAnyName(t *testing.T) {
 	}
 }
 
-// A second name of the file, a hard link, would have a journal of its own.
+// A second name of the file, a hard link, would have a separate journal.
 func TestHardLink(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "events.db")
@@ -229,7 +229,7 @@ func TestHardLink(t *testing.T) {
 	open(t, path, sqlite.Options{})
 }
 
-// Within one process the second Open waits as well; a store that could not be opened holds nothing.
+// Within one process, the second Open waits as well; a store that failed to open holds nothing.
 func TestWaitsInOneProcess(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -270,7 +270,7 @@ func TestWaitsInOneProcess(t *testing.T) {
 	})
 }
 
-// The files are for their owner only; where one that exists is not, the log says so.
+// Only the owner can access the files; if an existing one has other modes, that is logged.
 func TestModes(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes say nothing there")

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -14,19 +15,21 @@ import (
 
 // A Log is a [store.EventLog] in a [Store].
 type Log struct {
-	s    *Store
-	id   int64
-	name string
+	s     *Store
+	id    int64
+	name  string
+	epoch uint64
 
 	mu      sync.Mutex
-	epoch   uint64
 	options store.LogOptions
 	head    store.Position
-	oldest  store.Position // first in the file that retention covered when last looked at
-	stamp   time.Time      // when oldest was appended, or earlier; zero when unknown
-	deleted store.Position // everything up to it has been deleted
-	proof   uint32         // of the entry at deleted, 0 when unknown
-	tail    recent.Entries // the last up to head
+	oldest  store.Position // the first position in the file that retention covered when last checked
+	stamp   time.Time      // when oldest was appended, or earlier; zero if unknown
+	deleted store.Position // entries up to it are deleted or stuck
+	step    store.Position // number of entries that the sweep deletes next
+	stuck   int            // number of evicted entries that this sweep could not delete
+	proof   uint32         // of the entry at deleted, 0 if unknown
+	tail    recent.Entries // the last entries up to head
 }
 
 // OpenLog implements [store.Store].
@@ -43,11 +46,11 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 		return l, nil
 	}
 	s.mu.Unlock()
-	l := &Log{s: s, name: name, options: o}
+	l := &Log{s: s, name: name, options: o, step: sweepStep}
 	err := s.writer.do(ctx, func(ctx context.Context, w *session) error { return l.open(ctx, w) }, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if first := s.logs[name]; first != nil { // opened twice at once: one of them is the log
+		if first := s.logs[name]; first != nil { // a concurrent OpenLog was first
 			l = first
 			return
 		}
@@ -63,7 +66,7 @@ func (l *Log) open(ctx context.Context, w *session) error {
 	var epoch, head, oldest int64
 	err := w.row(ctx, "SELECT id, epoch, head, oldest, evicted FROM logs WHERE name = ?", []any{l.name}, &l.id, &epoch, &head, &oldest, &l.proof)
 	if errors.Is(err, sql.ErrNoRows) {
-		oldest, epoch = 1, int64(newNumber())
+		oldest, epoch = 1, int64(rand.Uint64()|1)
 		err = w.row(ctx, "INSERT INTO logs (name, epoch) VALUES (?, ?) RETURNING id", []any{l.name, epoch}, &l.id)
 	}
 	if err != nil {
@@ -73,45 +76,40 @@ func (l *Log) open(ctx context.Context, w *session) error {
 		return fmt.Errorf("%w: %s has head %d, oldest %d and epoch %d", ErrCorrupt, l.name, head, oldest, epoch)
 	}
 	l.epoch, l.head = uint64(epoch), store.Position(head)
-	var first, last, stamp int64
-	err = w.row(ctx, "SELECT position, appended, (SELECT max(position) FROM entries WHERE log = ?1) FROM entries WHERE log = ?1 ORDER BY position LIMIT 1",
-		[]any{l.id}, &first, &stamp, &last)
+	var first, last sql.NullInt64 // from the index: the entries may be damaged
+	err = w.row(ctx, "SELECT (SELECT min(position) FROM entries WHERE log = ?1), (SELECT max(position) FROM entries WHERE log = ?1)", []any{l.id}, &first, &last)
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		l.oldest, l.deleted = l.head+1, l.head
-		return nil
 	case err != nil:
 		return err
-	case last != head:
-		return fmt.Errorf("%w: %s holds entry %d and its head is %d", ErrCorrupt, l.name, last, head)
+	case !first.Valid:
+		l.oldest, l.deleted = l.head+1, l.head
+		return nil
+	case last.Int64 != head:
+		return fmt.Errorf("%w: %s holds entry %d and its head is %d", ErrCorrupt, l.name, last.Int64, head)
 	}
-	l.oldest, l.deleted, l.stamp = store.Position(max(first, oldest)), store.Position(first-1), time.Unix(0, stamp)
+	l.oldest, l.deleted = store.Position(max(first.Int64, oldest)), store.Position(first.Int64-1)
 	return nil
 }
 
-// visible moves the head and calls the observer; it runs in the order of the positions.
-func (l *Log) visible(entries []store.Entry, now time.Time) {
+// visible moves the head and calls Appended. It is called in the order of the positions.
+func (l *Log) visible(e store.Entry, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.oldest == entries[0].Position {
+	l.head = e.Position
+	l.tail.Add(e)
+	if l.oldest == e.Position {
 		l.stamp = now
 	}
-	l.head = entries[len(entries)-1].Position
-	l.tail.Add(entries...)
 	l.count()
 	if l.options.Appended != nil {
-		l.options.Appended(entries)
+		l.options.Appended([]store.Entry{e})
 	}
 }
 
 // Epoch implements [store.EventLog].
-func (l *Log) Epoch() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.epoch
-}
+func (l *Log) Epoch() uint64 { return l.epoch }
 
-// Bounds implements [store.EventLog]; it never fails.
+// Bounds implements [store.EventLog]. It never fails.
 func (l *Log) Bounds(context.Context) (oldest, head store.Position, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +117,7 @@ func (l *Log) Bounds(context.Context) (oldest, head store.Position, err error) {
 	return l.oldest, l.head, nil
 }
 
-// count moves oldest past what is too much; l.mu is held.
+// count moves oldest to the limit of MaxCount. The caller holds l.mu.
 func (l *Log) count() {
 	n := store.Position(max(l.options.MaxCount, 0))
 	if n == 0 || l.head-l.oldest+1 <= n {
@@ -131,8 +129,15 @@ func (l *Log) count() {
 	}
 }
 
-// retain moves oldest past what retention does not cover; l.mu is held. It reads the file only after the oldest entry has
-// expired.
+// retained finds the first entry that retention covers. The second query is for a log with damaged entries before
+// that one, which it does not read.
+var retained = [...]string{
+	"SELECT position, appended FROM entries WHERE log = ? AND position >= ? AND appended >= ? ORDER BY position LIMIT 1",
+	"SELECT position, appended FROM entries INDEXED BY entries_appended WHERE log = ? AND position >= ? AND appended >= ? ORDER BY appended LIMIT 1",
+}
+
+// retain moves oldest past the entries that retention does not cover. It reads the file only after the oldest entry
+// has expired. The caller holds l.mu.
 func (l *Log) retain() {
 	l.count()
 	if l.options.MaxAge <= 0 || l.oldest > l.head {
@@ -143,15 +148,20 @@ func (l *Log) retain() {
 		return
 	}
 	var position, stamp int64
-	err := l.s.read.QueryRow("SELECT position, appended FROM entries WHERE log = ? AND position >= ? AND appended >= ? ORDER BY position LIMIT 1",
-		l.id, int64(l.oldest), limit.UnixNano()).Scan(&position, &stamp)
+	var err error
+	for _, query := range retained {
+		err = l.s.read.QueryRow(query, l.id, int64(l.oldest), limit.UnixNano()).Scan(&position, &stamp)
+		if !errors.Is(classify(err), ErrCorrupt) {
+			break
+		}
+	}
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		l.oldest, l.stamp = l.head+1, time.Time{}
 	case err == nil:
 		l.oldest, l.stamp = store.Position(position), time.Unix(0, stamp)
 	}
-	// Any other failure leaves the bound where it was: too much is retained, never too little.
+	// After any other failure, the bound stays: the log may retain too much, never too little.
 }
 
 // Read implements [store.EventLog].
@@ -179,21 +189,17 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 			return b, nil
 		}
 		l.mu.Unlock()
-		want := min(b.Head, from+store.Position(limit))
-		cut := false
-		if b.Entries, cut, err = l.query(ctx, db, from, want); err != nil {
-			return store.Batch{}, classify(err)
+		b.Entries, err = l.query(ctx, db, from, min(b.Head, from+store.Position(limit)))
+		if len(b.Entries) > 0 {
+			return b, nil // the next read returns the error
 		}
-		if cut {
-			want = from + store.Position(len(b.Entries))
-		}
-		if err = l.whole(b.Entries, from, want); err == nil {
-			return b, nil
-		}
-		if oldest, _, _ := l.Bounds(ctx); oldest <= from+1 {
+		if err = classify(err); !errors.Is(err, ErrCorrupt) {
 			return store.Batch{}, err
 		}
-		// Evicted and deleted since the bounds were looked at: look again.
+		if oldest, _, _ := l.Bounds(ctx); oldest <= from+1 {
+			return store.Batch{}, &store.DamagedError{Position: from + 1, Err: err}
+		}
+		// The entry was evicted and deleted after the bounds were read: try again with new bounds.
 	}
 }
 
@@ -215,45 +221,41 @@ func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
 	case p == deleted:
 		return proof, nil
 	}
-	entries, _, err := l.query(ctx, db, p-1, p)
-	if err != nil || len(entries) == 0 { // none was deleted meanwhile
-		return 0, classify(err)
+	entries, err := l.query(ctx, db, p-1, p)
+	if len(entries) > 0 {
+		return entries[0].Proof(), nil
 	}
-	return entries[0].Proof(), nil
+	if err = classify(err); errors.Is(err, ErrCorrupt) {
+		err = nil // the proof is unknown
+	}
+	return 0, err
 }
 
-// whole checks that the entries are those after one position up to another.
-func (l *Log) whole(entries []store.Entry, after, to store.Position) error {
-	for i := range entries {
-		if entries[i].Position != after+store.Position(i)+1 {
-			entries = entries[:i]
-			break
-		}
-	}
-	if n := store.Position(len(entries)); n < to-after {
-		return fmt.Errorf("%w: entry %d of %s is missing", ErrCorrupt, after+n+1, l.name)
-	}
-	return nil
-}
-
-// query reads the entries after one position up to another from the file; cut tells that it stopped because they
-// are large.
-func (l *Log) query(ctx context.Context, db *sql.DB, after, to store.Position) (entries []store.Entry, cut bool, err error) {
+// query reads the entries after one position up to another from the file. It returns fewer if they are large, and
+// stops before a damaged or missing entry. If that is the first one, it returns an error.
+func (l *Log) query(ctx context.Context, db *sql.DB, after, to store.Position) (entries []store.Entry, err error) {
 	rows, err := db.QueryContext(ctx, "SELECT "+entryColumns+" FROM entries WHERE log = ? AND position > ? AND position <= ? ORDER BY position",
 		l.id, int64(after), int64(to))
 	if err != nil {
-		return nil, false, err
+		return nil, fmt.Errorf("entry %d of %s: %w", after+1, l.name, err)
 	}
 	defer rows.Close()
-	for bytes := 0; rows.Next(); {
+	for bytes := 0; bytes < recent.Bytes && rows.Next(); {
 		e, err := l.scanEntry(rows)
 		if err != nil {
-			return nil, false, err
+			return entries, err
+		}
+		if after++; e.Position != after {
+			return entries, fmt.Errorf("%w: entry %d of %s is missing", ErrCorrupt, after, l.name)
 		}
 		entries = append(entries, e)
-		if bytes += recent.Size(&e); bytes >= recent.Bytes {
-			return entries, true, nil
-		}
+		bytes += recent.Size(&e)
 	}
-	return entries, false, rows.Err()
+	switch err := rows.Err(); {
+	case err != nil:
+		return entries, fmt.Errorf("entry %d of %s: %w", after+1, l.name, err)
+	case len(entries) == 0:
+		return nil, fmt.Errorf("%w: entry %d of %s is missing", ErrCorrupt, after+1, l.name)
+	}
+	return entries, nil
 }

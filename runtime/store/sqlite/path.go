@@ -11,23 +11,27 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/filelock"
 )
 
-// resolve returns the one name of the file. SQLite goes by that name too, so that the lock beside the file is the same
-// whatever name it was opened by.
+// resolve returns the canonical path of the file. SQLite uses it as well, so that the lock file is the same for every
+// path of the file.
 func resolve(path string) (string, error) {
 	switch {
 	case path == "", strings.HasPrefix(path, ":memory:"):
-		return "", fmt.Errorf("%q is not a file; package memory keeps a store in memory", path)
+		return "", fmt.Errorf("%q is not a file; use package memory for a store in memory", path)
 	case strings.HasPrefix(path, "file:"):
-		return "", errors.New("a path is needed, not a URI; for a file of that name write ./" + path)
+		return "", errors.New("a path is required, not a URI; for a file with that name, use ./" + path)
 	case strings.ContainsRune(path, 0):
 		return "", errors.New("the path has a NUL byte")
 	}
 	return filelock.Resolve(path)
 }
 
-// create makes the file when it does not exist, readable by its owner only. SQLite gives the files
-// that it makes beside it the same mode.
-func create(path string) error {
+// firstPage is the size of the smallest possible store, in bytes.
+const firstPage = 4096
+
+// create creates the file if it does not exist, with access for its owner only. SQLite gives its journal the same
+// mode. opened says that a store was open here before, which left a lock file. Then an empty file is an error: SQLite
+// would treat it as a new one, and delete its journal.
+func create(path string, opened bool) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		return f.Close()
@@ -35,21 +39,24 @@ func create(path string) error {
 	info, statErr := os.Stat(path)
 	switch {
 	case statErr != nil:
-		return err // why it could not be made
+		return err // why the file could not be created
 	case !info.Mode().IsRegular():
 		return errors.New("is not a regular file")
 	case links(info) > 1:
-		// Each name would have its own journal: what one wrote, the other would overwrite.
+		// Each path would have its own journal, and one would overwrite the writes of the other.
 		return fmt.Errorf("has %d hard links, but a database must have one", links(info))
+	case opened && info.Size() < firstPage:
+		return fmt.Errorf("%w: the store was truncated to %d bytes; restore its backup (docs/one-process.md), or remove it, %[3]s-wal and %[3]s-shm to start with an empty store",
+			ErrCorrupt, info.Size(), path)
 	}
 	return nil
 }
 
-// warnOfModes says which of the store's files others may read or write: payloads and, without a
-// key, secrets lie in them.
+// warnOfModes warns about files of the store that other users can read or write. They contain payloads and, without a
+// key, secrets.
 func warnOfModes(logger *slog.Logger, path string) {
 	if runtime.GOOS == "windows" {
-		return // its modes say nothing of who may read
+		return // Windows modes do not show who may read a file
 	}
 	for _, name := range []string{path, path + "-wal", path + "-shm", path + filelock.Suffix} {
 		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&^0o600 != 0 {

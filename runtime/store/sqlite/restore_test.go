@@ -12,16 +12,16 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
-// CUR-8: BeginEpochs, or the SQL that docs/deployment.md tells, begins new epochs and keeps the entries; not
-// under an open log.
+// CUR-8: BeginEpochs, or the SQL in docs/one-process.md, begins new epochs and keeps the entries; it fails while a log
+// is open.
 func TestCUR8BeginEpochs(t *testing.T) {
-	doc, err := os.ReadFile("../../../docs/deployment.md")
+	doc, err := os.ReadFile("../../../docs/one-process.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	const told = "UPDATE logs SET epoch = random()"
 	if !strings.Contains(string(doc), `"`+told+`"`) {
-		t.Errorf("docs/deployment.md does not say %q", told)
+		t.Errorf("docs/one-process.md does not say %q", told)
 	}
 	path := filepath.Join(t.TempDir(), "events.db")
 	seen := map[uint64]bool{}
@@ -65,7 +65,7 @@ func TestCUR8BeginEpochs(t *testing.T) {
 	}
 }
 
-// CUR-8: the proof of the last evicted entry is in the file, where the entry itself is not any more.
+// CUR-8: the file has the proof of the last evicted entry after the entry itself is deleted.
 func TestCUR8LastEvicted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	s := open(t, path, sqlite.Options{})
@@ -92,7 +92,7 @@ func TestCUR8LastEvicted(t *testing.T) {
 	}
 }
 
-// CUR-8: a process whose file is put back to an older state under it acknowledges nothing that nobody would get.
+// CUR-8: a process whose file is restored to an older state while open does not acknowledge lost events.
 func TestCUR8PutBackUnderAProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	s := open(t, path, sqlite.Options{})

@@ -44,7 +44,7 @@ func (s *Store) Schedules(ctx context.Context, after string, limit int) (all []e
 // Intake implements [engine.Schedules].
 func (s *Store) Intake(ctx context.Context, in engine.Intake) (dropped map[string]int, err error) {
 	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		dropped = nil // a second try begins anew
+		dropped = nil // a retry starts over
 		for _, q := range in.Items {
 			_, err := w.exec(ctx, "INSERT INTO queued (schedule, body) SELECT id, ? FROM schedules WHERE id = ?", append([]byte{}, q.Body...), q.Schedule)
 			if err != nil {
@@ -78,7 +78,7 @@ func (s *Store) Intake(ctx context.Context, in engine.Intake) (dropped map[strin
 	return dropped, err
 }
 
-// schedulesOf lists the schedules of items, each once.
+// schedulesOf returns the schedules of items, without duplicates.
 func schedulesOf(items []engine.Queued) []string {
 	var ids []string
 	seen := map[string]bool{}

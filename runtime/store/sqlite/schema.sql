@@ -22,22 +22,6 @@ CREATE TABLE entries (
 CREATE UNIQUE INDEX entries_position ON entries (log, position);
 CREATE INDEX entries_appended ON entries (log, appended);
 CREATE INDEX entries_id ON entries (log, event_id, audience, position);
-CREATE TABLE records (
-	key TEXT NOT NULL PRIMARY KEY,
-	revision INTEGER NOT NULL, -- random, as is call
-	call INTEGER NOT NULL,
-	value BLOB, -- NULL after a deletion
-	once INTEGER NOT NULL, -- 1 if a deletion removes the row
-	gone INTEGER, -- when the store may delete the record, or the row of a deleted one: Unix milliseconds
-	sum INTEGER NOT NULL -- recordRow.checksum
-) STRICT;
-CREATE INDEX records_gone ON records (gone) WHERE gone IS NOT NULL;
-CREATE TABLE life (
-	one INTEGER PRIMARY KEY CHECK (one = 1),
-	number INTEGER NOT NULL, -- random
-	stamp INTEGER NOT NULL -- random, of the last transaction that changed records
-) STRICT;
-INSERT INTO life VALUES (1, random(), random());
 CREATE TABLE subscriptions (
 	id TEXT PRIMARY KEY,
 	principal TEXT NOT NULL,
@@ -63,7 +47,8 @@ CREATE TABLE subscriptions (
 	last_delivery INTEGER NOT NULL,
 	last_error TEXT NOT NULL,
 	not_before INTEGER NOT NULL,
-	paused_at INTEGER NOT NULL
+	paused_at INTEGER NOT NULL,
+	actions TEXT NOT NULL -- JSON array, empty for none
 ) STRICT;
 CREATE INDEX subscriptions_callback ON subscriptions (principal, url);
 CREATE TABLE marks (

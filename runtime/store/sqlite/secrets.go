@@ -10,9 +10,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 )
 
-// checkKey compares the keys with the key of the file's check. A file without a check takes the first key: this step, and
-// no later one, seals secrets that are in plain text. Secrets under old keys are sealed with the present one before the
-// store is used, since one process has the file.
+// checkKey compares the keys with the check value in the file. A file without a check value adopts the first key:
+// only this step seals secrets that are in plain text. Since no other process has the file open, secrets under old
+// keys are resealed with the current key before the store is used.
 func (s *Store) checkKey(ctx context.Context, conn *sql.Conn) error {
 	var check []byte
 	err := conn.QueryRowContext(ctx, "SELECT sealed FROM key_check").Scan(&check)
@@ -33,14 +33,14 @@ func (s *Store) checkKey(ctx context.Context, conn *sql.Conn) error {
 			return err
 		}
 	}
-	return s.renewAll(ctx, conn) // the last time may have been interrupted, or somebody put a page back
+	return s.renewAll(ctx, conn) // an earlier run may have been interrupted, or a page was restored
 }
 
-// adopt seals all secrets of a file that takes its first key.
+// adopt seals all secrets of a file that adopts its first key.
 func (s *Store) adopt(ctx context.Context, conn *sql.Conn) error {
 	return inTransaction(ctx, conn, func() error {
 		for _, t := range sealedTables {
-			var keyed bool // somebody removed the check
+			var keyed bool // true if somebody removed the check value
 			err := conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM "+t.name+" WHERE substr(secrets, 1, 1) = x'01')").Scan(&keyed)
 			if err != nil {
 				return err
@@ -64,7 +64,7 @@ func setCheck(ctx context.Context, conn *sql.Conn, check []byte) error {
 	return err
 }
 
-// A sealedTable is where secrets lie, and what they are bound to.
+// A sealedTable describes a table with secrets, and the id to which a secret is bound.
 type sealedTable struct {
 	name, column string
 	id           func(key string) string
@@ -75,10 +75,10 @@ var sealedTables = []sealedTable{
 	{"callbacks", "key", sealed.CallbackID},
 }
 
-// renewStep is how many secrets are sealed anew in one transaction.
+// renewStep is the number of secrets that are resealed in one transaction.
 const renewStep = 500
 
-// renewAll seals anew what lies under old keys.
+// renewAll reseals the secrets under old keys.
 func (s *Store) renewAll(ctx context.Context, conn *sql.Conn) error {
 	for _, t := range sealedTables {
 		after := ""
@@ -95,8 +95,8 @@ func (s *Store) renewAll(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// renew seals anew what is not sealed by the present key, one step of it, and returns how far it came. What none of
-// the keys opens is left, and named when it is read.
+// renew reseals up to renewStep secrets that are not sealed with the current key. It returns the last key that it has
+// seen. Secrets that none of the keys opens stay, and reading them reports an error.
 func (s *Store) renew(ctx context.Context, conn *sql.Conn, t sealedTable, after string, plain bool) (last string, more bool, err error) {
 	rows, err := conn.QueryContext(ctx, fmt.Sprintf("SELECT %[1]s, secrets FROM %[2]s WHERE %[1]s > ? AND substr(secrets, 1, %[3]d) <> ? ORDER BY %[1]s LIMIT ?",
 		t.column, t.name, sealed.PrefixSize), after, s.box.Prefix(), renewStep)

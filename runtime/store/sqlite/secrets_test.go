@@ -32,7 +32,7 @@ func putSecret(t *testing.T, s store.SubscriptionStore, ids ...string) {
 	}
 }
 
-// haveSecret expects that the records are listed, with their secret.
+// haveSecret checks that the records are listed, with their secret.
 func haveSecret(t *testing.T, s store.SubscriptionStore, ids ...string) {
 	t.Helper()
 	subs, err := s.Subscriptions(t.Context(), "", 100)
@@ -46,7 +46,7 @@ func haveSecret(t *testing.T, s store.SubscriptionStore, ids ...string) {
 	}
 }
 
-// TestKeys is of files whose key comes, is there in part, is taken away and changes (K13, S5).
+// TestKeys tests files whose key is added, partly applied, removed and changed (K13, S5).
 func TestKeys(t *testing.T) {
 	var path string
 	keyed := func(key []byte, old ...[]byte) sqlite.Options {
@@ -91,7 +91,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("opened with another key: %v", err)
 		}
 	}
-	// What cannot be read is listed, and says why.
+	// Unreadable records are listed, with the reason.
 	listed := func(t *testing.T, why string) {
 		t.Helper()
 		s := open(t, path, keyed(oneKey))

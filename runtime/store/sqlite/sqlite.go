@@ -1,17 +1,16 @@
-// Package sqlite keeps everything that must survive a restart in one SQLite file: event logs,
-// webhook subscriptions with their delivery positions and verifications, a client's cursors, its dead
-// letters and the webhook bodies that its application has not taken yet.
+// Package sqlite stores everything that must survive a restart in one SQLite file. For servers, these are event logs
+// and webhook subscriptions with their delivery positions and verifications; for clients, cursors, dead letters and
+// unprocessed webhook bodies.
 //
-// Start with [Open]. Only one process at a time may have the file open; a lock beside it ensures that. All writes go
-// through one goroutine, which commits together what has gathered: nothing is acknowledged, and nothing is visible to a
-// reader, before its COMMIT has returned. The driver is modernc.org/sqlite, which needs no C compiler.
+// Start with [Open]. Only one process at a time may have the file open; a lock file next to it ensures that. One
+// goroutine performs all writes and commits waiting ones together: nothing is acknowledged, or visible to a reader,
+// before its COMMIT has returned. The driver is modernc.org/sqlite, which needs no C compiler.
 //
-// Every entry of a log has a checksum: where a byte of it has changed on the disk, reading it is
-// [ErrCorrupt], as is an entry that is missing. So has every record of [Store.Engine], whose value is a [store.Damaged]
-// then. Encrypted secrets are authenticated. Damage
-// elsewhere in the file is found only where SQLite notices it or a value cannot be decoded. Damage within
-// the journal that a killed process left undoes the commits from there on: SQLite takes it for a
-// write that was torn.
+// Every entry of a log has a checksum. If a byte of an entry has changed on the disk, or the entry is missing,
+// reading it returns a [store.DamagedError] that matches [ErrCorrupt]; the entries before and after it can still be
+// read. Encrypted secrets are authenticated. Damage elsewhere in the file is detected only if SQLite notices it or a
+// value cannot be decoded. Damage within the journal of a killed process undoes the commits from there on, because
+// SQLite treats it as a torn write.
 package sqlite
 
 import (
@@ -21,6 +20,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"sync"
 	"time"
 
@@ -35,33 +35,33 @@ import (
 type Synchronous int
 
 const (
-	// Full waits until the operating system has written to the disk: a commit survives a power
-	// failure. It is the default.
+	// Full waits until the operating system has written to the disk: a commit survives a power failure. It is the
+	// default.
 	Full Synchronous = iota
-	// Normal leaves the last commits to the operating system: they survive the process, but a
-	// power failure may undo them.
+	// Normal lets the operating system write the last commits later. They survive the process, but a power failure
+	// may undo them.
 	Normal
 )
 
-// Options configure [Open]. The zero value is the safe one but for Key.
+// Options configure [Open]. The zero value is safe for production, except that Key should be set.
 type Options struct {
-	// Key encrypts the secrets of webhook subscriptions and callbacks at rest with AES-GCM: 16, 24 or 32 bytes
-	// that the operator keeps elsewhere. Without it secrets lie in the file as they are, protected
-	// only by the file's permissions. A file written with a key opens only with that key, and takes no secrets
-	// without one; the first Open with a key seals those that lie there.
+	// Key encrypts the secrets of webhook subscriptions and callbacks at rest with AES-GCM. It has 16, 24 or 32
+	// bytes, which the operator keeps elsewhere. Without one, secrets are stored in plain text, protected only by the
+	// file's permissions. The first Open with a key encrypts existing secrets; from then on, the file opens only with
+	// that key and accepts no secrets without one.
 	Key []byte
-	// OldKeys open secrets too and never seal any: Open seals with Key what lies under them, 500 in a step, so
-	// that they are needed once.
+	// OldKeys decrypt secrets but never encrypt them. Open re-encrypts their secrets with Key, in transactions of
+	// 500, so that they are needed only once.
 	OldKeys [][]byte
 	// Synchronous says what a COMMIT waits for; default Full.
 	Synchronous Synchronous
 	// Readers is the number of connections for reading; default 4.
 	Readers int
-	// Wait is how long Open waits for another process to give the file up, as in a rolling restart;
-	// default 10 s, negative: not at all. Then it returns [ErrBusy].
+	// Wait is how long Open waits for another process to close the file, as in a rolling restart. Then Open returns
+	// [ErrBusy]. The default is 10 s. If Wait is negative, Open does not wait.
 	Wait time.Duration
-	// Logger is told of files that others than their owner may read, of subscriptions that cannot be read,
-	// and when expired entries or records cannot be deleted; default slog.Default().
+	// Logger receives warnings about unsafe file modes, unreadable subscriptions, and expired entries that cannot be
+	// deleted; default slog.Default().
 	Logger *slog.Logger
 }
 
@@ -73,14 +73,11 @@ type Store struct {
 	write   *sql.DB
 	writer  *writer
 	sweeper *sweeper
-	engine  *storeEngine
 	box     sealed.Box
 	logger  *slog.Logger
 
 	attempts   attemptlog.Trimmer
-	attemptsOf *sql.Stmt // of read
-
-	closing sync.Once
+	attemptsOf *sql.Stmt // uses read
 
 	mu     sync.Mutex
 	logs   map[string]*Log
@@ -96,11 +93,10 @@ var (
 	_ clientstore.CallbackStore = (*Store)(nil)
 )
 
-// Open opens the file at path, making it when it does not exist, for its owner only (mode 0600); its
-// directory must exist. Beside it lies a file of the same name and ".lock", which stays: while a
-// Store has the file open, Open of it waits elsewhere, whatever the path by which it is named (see
-// [Options.Wait]). Errors match [ErrCorrupt], [ErrFull], [ErrKey], [ErrVersion] or [ErrBusy] where
-// they are of that nature.
+// Open opens the file at path. If the file does not exist, Open creates it for its owner only (mode 0600); its
+// directory must exist. A lock file with the suffix ".lock" stays next to it: while a Store has the file open, other
+// calls of Open for that file wait, whatever path they use (see [Options.Wait]). Errors match [ErrCorrupt],
+// [ErrFull], [ErrKey], [ErrVersion] or [ErrBusy] if one of these applies.
 func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -121,10 +117,11 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	if o.Wait == 0 {
 		o.Wait = filelock.DefaultWait
 	}
+	_, unlocked := os.Stat(path + filelock.Suffix)
 	if s.lock, err = filelock.Acquire(ctx, path, o.Wait); err != nil {
 		return nil, err
 	}
-	if err := create(path); err != nil {
+	if err := create(path, unlocked == nil); err != nil {
 		return nil, err
 	}
 	synchronous := "FULL"
@@ -159,20 +156,17 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	if s.attemptsOf, err = s.read.PrepareContext(ctx, attemptsOf); err != nil {
 		return nil, errors.Join(classify(err), conn.Close())
 	}
-	if err := openEngine(ctx, s, conn); err != nil {
-		return nil, errors.Join(classify(err), conn.Close())
-	}
 	s.writer = newWriter(conn)
 	s.sweeper = newSweeper(s, o.Logger)
 	warnOfModes(o.Logger, path)
 	return s, nil
 }
 
-// dsn names the file with its pragmas, so that every connection of a pool has them.
+// dsn returns the data source name of the file with its pragmas, so that they apply to every connection of a pool.
 func dsn(path string, pragmas ...string) string {
 	q := url.Values{}
 	q.Add("_pragma", "busy_timeout(5000)")
-	q.Add("_pragma", "cell_size_check(1)") // notices some damage earlier
+	q.Add("_pragma", "cell_size_check(1)") // detects some damage earlier
 	q.Add("_pragma", "trusted_schema(0)")
 	for _, p := range pragmas {
 		q.Add("_pragma", p)
@@ -181,11 +175,11 @@ func dsn(path string, pragmas ...string) string {
 	return u.String()
 }
 
-// Durable reports true.
+// Durable implements [store.Store].
 func (s *Store) Durable() bool { return true }
 
-// Ping implements [store.Pinger]: the file can be read, and a transaction that writes can begin. A full
-// disk is found by the next write only.
+// Ping implements [store.Pinger]. It checks that the file can be read and a writing transaction can begin. Only the
+// next write detects a full disk.
 func (s *Store) Ping(ctx context.Context) error {
 	err := s.each(ctx, func(*sql.Rows) error { return nil }, "PRAGMA user_version")
 	if err != nil {
@@ -194,21 +188,21 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.writer.do(ctx, func(context.Context, *session) error { return nil }, nil)
 }
 
-// Close commits what is under way and closes the file; later calls return [store.ErrClosed]. It is
-// idempotent, and each call returns after the file is closed.
-func (s *Store) Close() (err error) {
-	s.closing.Do(func() {
-		s.mu.Lock()
-		s.closed = true
+// Close commits the writes in progress and closes the file; later calls return [store.ErrClosed]. It may be called
+// several times.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
 		s.mu.Unlock()
-		s.engine.changes.Wake()
-		s.sweeper.close()
-		err = errors.Join(s.writer.close(), s.closeDatabases())
-	})
-	return err
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	s.sweeper.close()
+	return errors.Join(s.writer.close(), s.closeDatabases())
 }
 
-// closeDatabases closes the connections and then gives up the lock.
+// closeDatabases closes the connections and then releases the lock.
 func (s *Store) closeDatabases() error {
 	var errs []error
 	for _, db := range []*sql.DB{s.read, s.write} {
@@ -254,7 +248,7 @@ func (s *Store) each(ctx context.Context, f func(*sql.Rows) error, query string,
 	return classify(rows.Err())
 }
 
-// first scans the first row of a query into dest; false when there is none.
+// first scans the first row of a query into dest. It returns false if the query has no rows.
 func (s *Store) first(ctx context.Context, query string, args []any, dest ...any) (ok bool, err error) {
 	db, err := s.queries(ctx)
 	if err != nil {
@@ -267,7 +261,7 @@ func (s *Store) first(ctx context.Context, query string, args []any, dest ...any
 	return err == nil, classify(err)
 }
 
-// change makes a write of one statement and returns how many rows it has changed.
+// change runs one writing statement and returns the number of rows that it changed.
 func (s *Store) change(ctx context.Context, query string, args ...any) (n int64, err error) {
 	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
 		r, err := w.exec(ctx, query, args...)

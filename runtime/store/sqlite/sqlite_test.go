@@ -82,7 +82,7 @@ func TestActions(t *testing.T) {
 	enginetest.TestActions(t, func(t *testing.T) engine.Actions { return fresh(t) }, nil)
 }
 
-// K2: a record of a subscription that cannot be read keeps no server from starting: the others are listed.
+// K2: an unreadable record of a subscription does not prevent the start of a server: the others are listed.
 func TestDamagedSubscription(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	s := open(t, path, sqlite.Options{Logger: slog.New(slog.DiscardHandler)})

@@ -14,7 +14,7 @@ import (
 )
 
 const subscriptionColumns = "id, principal, url, event, arguments, codes, generation, revision, created, refreshed, expires, truncated, " +
-	"suspended, suspended_at, failed_since, last_delivery, last_error, not_before, paused_at, secrets, epoch, base, settled, open, upstream"
+	"suspended, suspended_at, failed_since, last_delivery, last_error, not_before, paused_at, actions, secrets, epoch, base, settled, open, upstream"
 
 // PutSubscription implements [store.SubscriptionStore].
 func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {
@@ -24,7 +24,7 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 	}
 	conflict := false
 	p, h := sub.Progress, sub.Health
-	settled := scalar.Spans(p.Settled)
+	settled, actions := scalar.Spans(p.Settled), scalar.Actions(sub.Actions)
 	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
 		var stored, generation int64
 		err := w.row(ctx, "SELECT revision, generation FROM subscriptions WHERE id = ?", []any{sub.ID}, &stored, &generation)
@@ -35,15 +35,15 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 			return nil
 		}
 		if stored > 0 && uint64(generation) == sub.Generation {
-			_, err = w.exec(ctx, "UPDATE subscriptions SET secrets = ?, codes = ?, revision = ?, refreshed = ?, expires = ?, truncated = ?, not_before = ?, paused_at = ? WHERE id = ?",
-				secrets, sub.Codes, int64(sub.Revision+1), scalar.Nanos(sub.RefreshedAt), scalar.Nanos(sub.ExpiresAt), sub.Truncated, scalar.Nanos(sub.NotBefore), scalar.Nanos(sub.PausedAt), sub.ID)
+			_, err = w.exec(ctx, "UPDATE subscriptions SET secrets = ?, codes = ?, revision = ?, refreshed = ?, expires = ?, truncated = ?, not_before = ?, paused_at = ?, actions = ? WHERE id = ?",
+				secrets, sub.Codes, int64(sub.Revision+1), scalar.Nanos(sub.RefreshedAt), scalar.Nanos(sub.ExpiresAt), sub.Truncated, scalar.Nanos(sub.NotBefore), scalar.Nanos(sub.PausedAt), actions, sub.ID)
 			return err
 		}
-		_, err = w.exec(ctx, "INSERT OR REPLACE INTO subscriptions ("+subscriptionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		_, err = w.exec(ctx, "INSERT OR REPLACE INTO subscriptions ("+subscriptionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			sub.ID, sub.Principal, sub.URL, sub.Event, []byte(sub.Arguments), sub.Codes, int64(sub.Generation), int64(sub.Revision+1),
 			scalar.Nanos(sub.CreatedAt), scalar.Nanos(sub.RefreshedAt), scalar.Nanos(sub.ExpiresAt), sub.Truncated,
 			h.Suspended, scalar.Nanos(h.SuspendedAt), scalar.Nanos(h.FailedSince), scalar.Nanos(h.LastDeliveryAt), h.LastError, scalar.Nanos(sub.NotBefore), scalar.Nanos(sub.PausedAt),
-			secrets, int64(p.Epoch), int64(p.Base), settled, true, p.Upstream)
+			actions, secrets, int64(p.Epoch), int64(p.Base), settled, true, p.Upstream)
 		return err
 	}, nil)
 	if err == nil && conflict {
@@ -57,15 +57,15 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 
 type scanner interface{ Scan(...any) error }
 
-// scan reads one row of subscriptionColumns. One that is damaged is returned without what cannot be read.
+// scan decodes a row of subscriptionColumns. If a record is damaged, it returns the readable fields with the error.
 func (s *Store) scan(row scanner) (sub store.Subscription, err error) {
 	var arguments, secrets []byte
 	var generation, revision, created, refreshed, expires, suspendedAt, failedSince, lastDelivery, notBefore, pausedAt, epoch, base int64
-	var settled string
+	var settled, actions string
 	p, h := &sub.Progress, &sub.Health
 	if err := row.Scan(&sub.ID, &sub.Principal, &sub.URL, &sub.Event, &arguments, &sub.Codes, &generation, &revision, &created, &refreshed, &expires,
 		&sub.Truncated, &h.Suspended, &suspendedAt, &failedSince, &lastDelivery, &h.LastError, &notBefore, &pausedAt,
-		&secrets, &epoch, &base, &settled, &p.Open, &p.Upstream); err != nil {
+		&actions, &secrets, &epoch, &base, &settled, &p.Open, &p.Upstream); err != nil {
 		return sub, err
 	}
 	sub.Arguments, sub.Generation, sub.Revision = arguments, uint64(generation), uint64(revision)
@@ -78,6 +78,9 @@ func (s *Store) scan(row scanner) (sub store.Subscription, err error) {
 	}
 	if p.Settled, err = scalar.ParseSpans(settled); err != nil {
 		return sub, fmt.Errorf("%w: positions of %s: %w", ErrCorrupt, sub.ID, err)
+	}
+	if sub.Actions, err = scalar.ParseActions(actions); err != nil {
+		return sub, fmt.Errorf("%w: actions of %s: %w", ErrCorrupt, sub.ID, err)
 	}
 	return sub, nil
 }
@@ -110,8 +113,8 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 	}, nil)
 }
 
-// Subscriptions implements [store.SubscriptionStore]. A record that cannot be read is left out, so that a server
-// starts: it stays as it is, and the log names it.
+// Subscriptions implements [store.SubscriptionStore]. It logs and skips a record that cannot be read, so that the
+// server can start; the record stays in the file.
 func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (subs []store.Subscription, err error) {
 	for len(subs) < limit {
 		some, last, full, err := s.readable(ctx, after, limit-len(subs))
@@ -126,8 +129,8 @@ func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (sub
 	return subs, nil
 }
 
-// readable reads up to limit records and returns those that can be read, the id of the last, and whether there
-// may be more.
+// readable reads up to limit records. It returns the readable ones, the id of the last record, and whether there may
+// be more.
 func (s *Store) readable(ctx context.Context, after string, limit int) (subs []store.Subscription, last string, full bool, err error) {
 	db, err := s.queries(ctx)
 	if err != nil {
@@ -145,7 +148,7 @@ func (s *Store) readable(ctx context.Context, after string, limit int) (subs []s
 		case err == nil:
 			subs = append(subs, sub)
 		case engine.Unreadable(err, ErrCorrupt) != "":
-			s.logger.Error("mcp events: a webhook subscription cannot be read and is left out", "subscription", sub.ID, "error", err)
+			s.logger.Error("mcp events: a webhook subscription cannot be read and is skipped", "subscription", sub.ID, "error", err)
 		default:
 			return nil, "", false, classify(err)
 		}
@@ -159,10 +162,11 @@ func (s *Store) CountSubscriptions(ctx context.Context, principal string) (own, 
 	return s.count(ctx, "subscriptions", principal)
 }
 
-// countSQL reads what the triggers of a table have counted: its rows of a principal, and all of them.
+// countSQL reads the counters that the triggers of a table maintain: the number of rows of a principal, and of all
+// rows.
 const countSQL = "SELECT coalesce((SELECT used FROM quotas WHERE kind = ?1 AND principal = ?2), 0), coalesce((SELECT used FROM totals WHERE kind = ?1), 0)"
 
-// count costs the same however many rows there are.
+// count reads the counters of a table; its cost does not depend on the number of rows.
 func (s *Store) count(ctx context.Context, kind, principal string) (own, all int, err error) {
 	_, err = s.first(ctx, countSQL, []any{kind, principal}, &own, &all)
 	return own, all, err
@@ -185,7 +189,7 @@ func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [
 	}
 	var kept []int // updates whose attempts were stored
 	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		kept = nil // it may be the second time
+		kept = nil // apply may run twice
 		for i, u := range updates {
 			p, h := u.Progress, u.Health
 			r, err := w.exec(ctx, "UPDATE subscriptions SET epoch = ?, base = ?, settled = ?, open = ?, upstream = ?, suspended = ?, suspended_at = ?, failed_since = ?, last_delivery = ?, last_error = ? WHERE id = ? AND generation = ?",

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -10,16 +11,16 @@ import (
 )
 
 const (
-	// sweepEvery is how often expired entries are looked for.
+	// sweepEvery is the interval between sweeps.
 	sweepEvery = time.Minute
-	// sweepStep is how many entries one write deletes at most: what waits beside it is not held up.
+	// sweepStep bounds the number of entries that one write deletes, so that it does not delay other writes.
 	sweepStep = 1024
-	// sweepSoon is how many evicted entries gather before an append has them deleted at once.
+	// sweepSoon is the number of evicted entries after which an append triggers a sweep.
 	sweepSoon = 256
 )
 
-// A sweeper deletes from the file what retention no longer covers. Such entries are never shown,
-// deleted or not. Its goroutine belongs to the Store and ends in Close.
+// A sweeper deletes entries that retention no longer covers from the file. Such entries are never shown, deleted or
+// not. Its goroutine belongs to the Store and ends in Close.
 type sweeper struct {
 	store  *Store
 	logger *slog.Logger
@@ -51,17 +52,14 @@ func (w *sweeper) run(ctx context.Context) {
 		w.store.mu.Unlock()
 		for _, l := range logs {
 			if err := l.sweep(ctx); err != nil && !errors.Is(err, context.Canceled) {
-				// The next turn tries again: a disk that was full may not be full any more.
+				// The next sweep retries: a full disk may have space by then.
 				w.logger.Warn("mcp events: deleting expired entries failed", "log", l.name, "error", err)
 			}
-		}
-		if err := w.store.engine.sweep(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			w.logger.Warn("mcp events: deleting expired records failed", "error", err)
 		}
 	}
 }
 
-// hurry makes a turn begin now.
+// hurry triggers a sweep.
 func (w *sweeper) hurry() {
 	select {
 	case w.soon <- struct{}{}:
@@ -76,39 +74,57 @@ func (w *sweeper) close() {
 
 // sweep deletes the log's evicted entries, step by step.
 func (l *Log) sweep(ctx context.Context) error {
-	for {
-		if more, err := l.sweepSome(ctx); !more || err != nil {
+	for more := true; more; {
+		var err error
+		if more, err = l.sweepSome(ctx); err != nil {
 			return err
 		}
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	stuck := l.stuck
+	l.stuck = 0
+	if stuck > 0 {
+		return fmt.Errorf("%w: %d evicted entries up to %d cannot be deleted, because their pages or adjacent ones are damaged", ErrCorrupt, stuck, l.deleted)
+	}
+	return nil
 }
 
-// sweepSome deletes up to sweepStep evicted entries and tells whether there may be more.
+// sweepSome deletes up to l.step evicted entries and reports whether there may be more. If damaged pages prevent the
+// deletion of an entry, it finds that entry with shorter steps and skips it.
 func (l *Log) sweepSome(ctx context.Context) (more bool, err error) {
 	l.mu.Lock()
 	l.retain()
-	upTo := min(l.oldest-1, l.deleted+sweepStep)
-	none := upTo <= l.deleted
+	from := l.deleted
+	upTo := min(l.oldest-1, from+l.step)
 	l.mu.Unlock()
-	if none {
+	if upTo <= from {
 		return false, nil
 	}
 	last, err := l.Proof(ctx, upTo)
-	if err != nil && !errors.Is(err, ErrCorrupt) { // what is damaged goes, and proves nothing
+	if err != nil {
 		return false, err
 	}
 	err = l.s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		if _, err := w.exec(ctx, "DELETE FROM entries WHERE log = ? AND position <= ?", l.id, int64(upTo)); err != nil {
+		if _, err := w.exec(ctx, "DELETE FROM entries WHERE log = ? AND position > ? AND position <= ?", l.id, int64(from), int64(upTo)); err != nil {
 			return err
 		}
 		_, err := w.exec(ctx, "UPDATE logs SET evicted = ? WHERE id = ?", last, l.id)
 		return err
 	}, nil)
-	if err != nil {
-		return false, err
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	switch damaged := errors.Is(err, ErrCorrupt); {
+	case damaged && upTo-from > 1:
+		l.step = (upTo - from) / 2
+		return true, nil
+	case damaged:
+		l.stuck++
+	case err != nil:
+		return false, err
+	default:
+		l.step = min(2*l.step, sweepStep)
+	}
 	if upTo > l.deleted {
 		l.deleted, l.proof = upTo, last
 	}

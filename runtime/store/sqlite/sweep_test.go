@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
-// bubbleStore opens a store in a bubble, so that its clock and its goroutines are of the bubble.
+// bubbleStore opens a store in a bubble, with the bubble's clock and goroutines.
 func bubbleStore(t *testing.T, dir string, f func(t *testing.T, s *sqlite.Store)) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := sqlite.Open(t.Context(), filepath.Join(dir, "events.db"), sqlite.Options{Synchronous: sqlite.Normal})
@@ -37,7 +37,7 @@ func rows(t *testing.T, s *sqlite.Store) (n int) {
 	return n
 }
 
-// Expired entries leave the file without any append or read, in steps that are bounded.
+// Expired entries are deleted from the file without appends or reads, in bounded steps.
 func TestExpiredLeaveTheFile(t *testing.T) {
 	bubbleStore(t, t.TempDir(), func(t *testing.T, s *sqlite.Store) {
 		l := openLog(t, s, store.LogOptions{MaxAge: time.Hour})
@@ -58,7 +58,7 @@ func TestExpiredLeaveTheFile(t *testing.T) {
 		if n := rows(t, s); n != 2501 {
 			t.Fatalf("%d rows after 59 minutes", n)
 		}
-		time.Sleep(90 * time.Second) // the next turn of the sweep is at 61 minutes
+		time.Sleep(90 * time.Second) // the next sweep is at 61 minutes
 		if more, err := sqlite.SweepSome(l); !more || err != nil || rows(t, s) != 2501-1024 {
 			t.Errorf("one step: %v, %v, %d rows are left", more, err, rows(t, s))
 		}
@@ -79,8 +79,8 @@ func TestExpiredLeaveTheFile(t *testing.T) {
 	})
 }
 
-// Entries beyond MaxCount leave the file while others are appended, and the rest soon after; readers
-// of deleted positions are told of the gap.
+// Entries beyond MaxCount are deleted from the file during appends, and the rest soon after; readers of deleted
+// positions get a gap.
 func TestEvictedLeaveTheFile(t *testing.T) {
 	bubbleStore(t, t.TempDir(), func(t *testing.T, s *sqlite.Store) {
 		l := openLog(t, s, store.LogOptions{MaxCount: 10})
@@ -103,8 +103,8 @@ func TestEvictedLeaveTheFile(t *testing.T) {
 	})
 }
 
-// OCC-5: an entry that was evicted stays evicted though the log is opened with larger bounds before it was deleted, so
-// its id is in the log once. Smaller bounds hold from the opening on.
+// OCC-5: an evicted entry stays evicted even if the log is opened with larger bounds before its deletion, so that its
+// id is in the log once. Smaller bounds apply from the opening on.
 func TestOCC5EvictedStaysEvicted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	for i, c := range []struct {
@@ -128,11 +128,11 @@ func TestOCC5EvictedStaysEvicted(t *testing.T) {
 	}
 }
 
-// A reader of the file beside eviction and deletion sees every entry once and in order, or a gap.
+// A concurrent reader sees every entry once and in order, or a gap, during eviction and deletion.
 func TestReadBesideSweep(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
-	l := openLog(t, s, store.LogOptions{MaxCount: 1200}) // more than is kept in memory
+	l := openLog(t, s, store.LogOptions{MaxCount: 1200}) // more than memory holds
 	const n = 3000
 	var wg sync.WaitGroup
 	for w := range 8 {
@@ -170,7 +170,7 @@ func TestReadBesideSweep(t *testing.T) {
 	wg.Wait()
 }
 
-// Close ends the sweep wherever it is.
+// Close ends a sweep in progress.
 func TestCloseBesideSweep(t *testing.T) {
 	for range 8 {
 		s := fresh(t)
@@ -185,7 +185,7 @@ func TestCloseBesideSweep(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(5 * time.Millisecond) // appends and sweeps are under way, at another point in each round
+		time.Sleep(5 * time.Millisecond) // appends and sweeps are in progress, at another point in each round
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}

@@ -11,35 +11,30 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A transaction takes up to groupMax writes, and more than one only if they change up to groupRows rows together.
-const (
-	groupMax  = 512
-	groupRows = 4096
-)
+// groupMax bounds the number of writes in one transaction.
+const groupMax = 512
 
-// While another connection writes, each try to begin a transaction waits that long in SQLite, and a
-// write fails with [ErrBusy] after so many tries. Both make 5 s.
+// While another connection writes, each attempt to begin a transaction waits busyStep in SQLite, and a write fails
+// with [ErrBusy] after busyTries attempts: 5 s in all.
 const (
 	busyStep  = 250 // milliseconds
 	busyTries = 20
 )
 
-// A write is one atomic change. apply runs inside a transaction and may run twice when the first
-// transaction failed because of another write; committed runs after COMMIT, in the order of the
-// writes, and is where the change becomes visible in memory.
+// A write is one atomic change. apply runs inside a transaction and may run twice if the first transaction failed
+// because of another write. committed runs after the COMMIT, in the order of the writes, and makes the change visible
+// in memory.
 type write struct {
 	apply     func(context.Context, *session) error
 	committed func()
-	rows      int // that it changes at most
 
 	state atomic.Int32 // one of the states
-	tries int32        // to begin a transaction while it waited; of the writer's goroutine
+	tries int32        // attempts to begin a transaction while it waited; used by the writer's goroutine
 	err   error
 	done  chan struct{}
 }
 
-// The states of a write: it waits until a transaction has begun that takes it, unless it was
-// withdrawn before.
+// States of a write. It waits until a transaction takes it, unless its caller withdraws it first.
 const (
 	waiting int32 = iota
 	taken
@@ -48,9 +43,8 @@ const (
 
 // A session is the writer's connection with its prepared statements.
 type session struct {
-	conn        *sql.Conn
-	stmts       map[string]*sql.Stmt
-	transaction uint64 // number of the latest transaction
+	conn  *sql.Conn
+	stmts map[string]*sql.Stmt
 }
 
 func (s *session) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
@@ -81,32 +75,11 @@ func (s *session) row(ctx context.Context, query string, args []any, dest ...any
 	return st.QueryRowContext(ctx, args...).Scan(dest...)
 }
 
-// collect returns the rows of a query of one column.
-func collect[T any](ctx context.Context, s *session, query string, args ...any) (all []T, err error) {
-	st, err := s.stmt(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := st.QueryContext(ctx, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var one T
-		if err := rows.Scan(&one); err != nil {
-			return nil, err
-		}
-		all = append(all, one)
-	}
-	return all, rows.Err()
-}
-
-// writer owns the connection that writes and the goroutine that uses it.
+// A writer owns the writing connection and the goroutine that uses it.
 type writer struct {
 	session  *session
 	ended    chan struct{}
-	patience atomic.Int32 // busyTries, fewer in tests
+	patience atomic.Int32 // busyTries, or fewer in tests
 
 	mu     sync.Mutex
 	queue  []*write
@@ -115,25 +88,20 @@ type writer struct {
 }
 
 func newWriter(conn *sql.Conn) *writer {
-	w := &writer{session: &session{conn: conn, stmts: map[string]*sql.Stmt{}}, ended: make(chan struct{}), wake: make(chan struct{}, 1)}
+	w := &writer{session: &session{conn, map[string]*sql.Stmt{}}, ended: make(chan struct{}), wake: make(chan struct{}, 1)}
 	w.patience.Store(busyTries)
 	go w.run()
 	return w
 }
 
-// do queues a write and returns when it is durable or has failed. A write whose context ends before
-// its transaction has begun is withdrawn: it does not happen. So a context is honoured however long
-// another connection keeps writing.
+// do queues a write and returns when it is durable or has failed. If ctx ends before its transaction has begun, the
+// write is withdrawn and does not happen. do therefore returns when ctx ends, however long another connection keeps
+// writing.
 func (w *writer) do(ctx context.Context, apply func(context.Context, *session) error, committed func()) error {
-	return w.doRows(ctx, 1, apply, committed)
-}
-
-// doRows is do for a write of several rows.
-func (w *writer) doRows(ctx context.Context, rows int, apply func(context.Context, *session) error, committed func()) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	x := &write{apply: apply, committed: committed, rows: rows, done: make(chan struct{})}
+	x := &write{apply: apply, committed: committed, done: make(chan struct{})}
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -160,7 +128,7 @@ func (w *writer) signal() {
 	}
 }
 
-// close takes no more writes, finishes those that are queued and closes the connection.
+// close rejects further writes, finishes queued ones and closes the connection.
 func (w *writer) close() error {
 	w.mu.Lock()
 	w.closed = true
@@ -188,7 +156,7 @@ func (w *writer) run() {
 	}
 }
 
-// waits drops what was withdrawn and tells whether anything is left.
+// waits removes withdrawn writes from the queue and reports whether any are left.
 func (w *writer) waits() (some, closed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,7 +164,7 @@ func (w *writer) waits() (some, closed bool) {
 	return len(w.queue) > 0, w.closed
 }
 
-// turn begins a transaction and writes in it what waits by then.
+// turn begins a transaction and performs the waiting writes in it.
 func (w *writer) turn() {
 	if err := w.begin(); err != nil {
 		for _, x := range w.undone(err) {
@@ -218,8 +186,8 @@ func (w *writer) turn() {
 	}
 }
 
-// undone are the writes that wait no longer when no transaction could be begun: all of them, or,
-// when another connection writes, those that have waited long enough.
+// undone removes and returns the writes that fail because no transaction could begin. These are all writes
+// or, if another connection is writing, those with too many attempts.
 func (w *writer) undone(err error) (failed []*write) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -236,16 +204,12 @@ func (w *writer) undone(err error) (failed []*write) {
 	return failed
 }
 
-// take claims writes that wait, as many as one transaction takes.
+// take takes up to groupMax waiting writes.
 func (w *writer) take() (group []*write) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n, rows := 0, 0
-	for ; n < min(len(w.queue), groupMax); n++ {
-		x := w.queue[n]
-		if rows += x.rows; n > 0 && rows > groupRows {
-			break
-		}
+	n := min(len(w.queue), groupMax)
+	for _, x := range w.queue[:n] {
 		if x.state.CompareAndSwap(waiting, taken) {
 			group = append(group, x)
 		}
@@ -254,9 +218,8 @@ func (w *writer) take() (group []*write) {
 	return group
 }
 
-// each writes the members of a failed group in transactions of their own, so that only those fail
-// that are at fault. When none can be begun, it is the fault of none, and the rest fails with it:
-// they must not wait one after the other.
+// each performs the writes of a failed group in separate transactions, so that only those at fault fail. If a
+// transaction cannot begin, the remaining writes fail with it, because otherwise each would wait in turn.
 func (w *writer) each(group []*write) {
 	for i, x := range group {
 		if err := w.begin(); err != nil {
@@ -285,20 +248,19 @@ func (x *write) settle() {
 	close(x.done)
 }
 
-// A transaction is not bound to a caller's context: once begun it is finished.
+// Transactions do not depend on a caller's context: once begun, a transaction is finished.
 
 func (w *writer) begin() error {
-	w.session.transaction++
 	_, err := w.session.exec(context.Background(), "BEGIN IMMEDIATE")
 	return err
 }
 
-// finish applies the writes in the transaction that has begun, and commits it or rolls it back.
+// finish applies the writes in the current transaction, and commits it or rolls it back.
 func (w *writer) finish(group []*write) (err error) {
 	ctx := context.Background()
 	defer func() {
 		if err != nil {
-			// SQLite may have rolled back by itself; the error of a second rollback means nothing.
+			// SQLite may have rolled back by itself; the error of a second rollback does not matter.
 			w.session.exec(ctx, "ROLLBACK")
 		}
 	}()

@@ -11,13 +11,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// TestCallbacks runs the suite of [clientstore.CallbackStore] on stores that open makes.
+// TestCallbacks runs the suite of [clientstore.CallbackStore]; open returns an empty store.
 func TestCallbacks(t *testing.T, open func(t *testing.T) clientstore.CallbackStore) {
 	full := func(n byte) clientstore.Callback {
 		return clientstore.Callback{URL: "https://r.example/hooks/x", Path: "/hooks/x", Subscription: "sub_1", Start: "c0", EventIDs: []string{"e1", "e2"},
 			Secrets: []store.Secret{{Key: []byte{n, 2, 3}}, {Key: []byte{n, 4}, NotAfter: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}}}
 	}
-	t.Run("CLI-5 a callback is what was put last", func(t *testing.T) {
+	t.Run("CLI-5 Callback returns the last callback that was put", func(t *testing.T) {
 		s := open(t)
 		ctx := t.Context()
 		if _, ok, err := s.Callback(ctx, "k"); ok || err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
-// TestCursors runs the suite of cursor stores on those that open makes. See CLI-6.
+// TestCursors runs the suite of [clientstore.CursorStore]; open returns an empty store. See CLI-6.
 func TestCursors(t *testing.T, open func(t *testing.T) clientstore.CursorStore) {
 	ctx := t.Context()
-	t.Run("CLI-6: Load gives what was saved last", func(t *testing.T) {
+	t.Run("CLI-6: Load returns the last value that was saved", func(t *testing.T) {
 		c := open(t)
 		if _, ok, err := c.Load(ctx, "k"); ok || err != nil {
 			t.Fatalf("Load of nothing = %v, %v", ok, err)
@@ -59,7 +59,7 @@ func TestCursors(t *testing.T, open func(t *testing.T) clientstore.CursorStore) 
 			t.Fatalf("Save = %v", err)
 		}
 		if _, ok, _ := c.Load(ctx, "k"); ok {
-			t.Fatal("saved all the same")
+			t.Fatal("saved despite the cancelled context")
 		}
 	})
 	t.Run("Concurrent savers: every Load is whole", func(t *testing.T) {

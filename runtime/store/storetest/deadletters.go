@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// TestDeadLetters runs the suite of [clientstore.DeadLetterStore] on stores that open makes.
+// TestDeadLetters runs the suite of [clientstore.DeadLetterStore]; open returns an empty store.
 func TestDeadLetters(t *testing.T, open func(t *testing.T) clientstore.DeadLetterStore) {
 	letter := func(key, id string) clientstore.DeadLetter {
 		return clientstore.DeadLetter{Key: key, Event: "note.added", EventID: id, Timestamp: events.NewTime(check.At(1).UTC()),
@@ -31,7 +31,7 @@ func TestDeadLetters(t *testing.T, open func(t *testing.T) clientstore.DeadLette
 		t.Helper()
 		return check.Must(s.DeadLetters(t.Context(), 0, 100))(t)
 	}
-	t.Run("CON-4 letters are kept as they were put, in order", func(t *testing.T) {
+	t.Run("CON-4 letters are stored unchanged, in order", func(t *testing.T) {
 		s := open(t)
 		a, b, unread := letter("k", "a"), letter("other", "b"), clientstore.DeadLetter{Key: "k", Event: "note.added", Data: json.RawMessage("["), Error: "no JSON"}
 		for _, d := range []clientstore.DeadLetter{a, b, unread, unread} {
@@ -67,13 +67,13 @@ func TestDeadLetters(t *testing.T, open func(t *testing.T) clientstore.DeadLette
 			t.Fatalf("%+v", got)
 		}
 	})
-	t.Run("CON-4 a full subscription refuses, and nothing of it is lost", func(t *testing.T) {
+	t.Run("CON-4 a full subscription refuses new letters and keeps the others", func(t *testing.T) {
 		s := open(t)
 		for _, id := range []string{"a", "b"} {
 			put(t, s, letter("k", id))
 		}
 		if err := s.PutDeadLetter(t.Context(), letter("k", "c"), 2); !errors.Is(err, clientstore.ErrDeadLettersFull) {
-			t.Errorf("a third of 2: %v", err)
+			t.Errorf("a third letter of 2: %v", err)
 		}
 		for _, d := range []clientstore.DeadLetter{letter("k", "b"), letter("k2", "c")} {
 			if err := s.PutDeadLetter(t.Context(), d, 2); err != nil {
@@ -117,10 +117,10 @@ func TestDeadLetters(t *testing.T, open func(t *testing.T) clientstore.DeadLette
 		}
 		for _, f := range []func(context.Context, uint64) (bool, error){s.DeleteDeadLetter, s.RetryDeadLetter} {
 			if check.Must(f(ctx, due[1].Sequence))(t) {
-				t.Error("found what was deleted")
+				t.Error("found a deleted letter")
 			}
 		}
-		put(t, s, due[1]) // it has been dropped meanwhile
+		put(t, s, due[1]) // it was dropped meanwhile
 		put(t, s, letter("k", "d"))
 		after := all(t, s)
 		if len(after) != 3 || after[0].Tries != 10 || after[0].Due || after[2].EventID != "d" || after[2].Sequence <= got[2].Sequence {
@@ -145,7 +145,7 @@ func TestDeadLetters(t *testing.T, open func(t *testing.T) clientstore.DeadLette
 			t.Errorf("put: %v", err)
 		}
 		if got := all(t, s); len(got) != 0 {
-			t.Error("put all the same")
+			t.Error("put despite the cancelled context")
 		}
 	})
 	t.Run("Concurrent puts keep to the bound", func(t *testing.T) {

@@ -16,14 +16,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// onceTests are of AppendOnce (OCC-5).
+// onceTests are the tests of AppendOnce (OCC-5).
 var onceTests = []logTest{
 	{"OCC-5: an id is appended once, whatever the order of its targets", testOnce},
 	{"OCC-5: of concurrent calls with one id one appends", testOnceConcurrent},
 	{"OCC-5: evicted entries and those up to a position do not count", testOnceRetained},
 	{"OCC-5: entries of Append count, also several under one id", testOnceAfterAppend},
-	{"OCC-5: AppendOnce in the model: random ids, targets, data, bounds and evictions", testOnceModel},
-	{"OCC-5: what AppendOnce repeats is told to nobody", testOnceTells},
+	{"OCC-5: AppendOnce agrees with a model: random ids, targets, data, bounds and evictions", testOnceModel},
+	{"OCC-5: a repeated AppendOnce does not call Appended", testOnceTells},
 	{"OCC-5: a cancelled or closed AppendOnce does nothing", testOnceCancelled},
 }
 
@@ -43,7 +43,7 @@ func testOnce(t *testing.T, s store.Store) {
 	for _, other := range []string{`{"a":2,"b":[{"c":null}]}`, `{"a":1.0,"b":[{"c":null}]}`, `{"a":1}`, `{}`} {
 		check.Reused(t, l, check.With(e, other), 0, 1)
 	}
-	check.Once(t, l, to(e), 0, 2, true) // for nobody
+	check.Once(t, l, to(e), 0, 2, true) // for no subscription
 	check.Once(t, l, to(e, "s", "t"), 0, 3, true)
 	check.Once(t, l, to(e, "t", "s", "t"), 0, 3, false)
 	check.Once(t, l, to(e, "t"), 0, 4, true)
@@ -88,12 +88,12 @@ func testOnceConcurrent(t *testing.T, s store.Store) {
 					fresh[id]++
 				}
 				if q, ok := at[id]; ok && q != p {
-					t.Errorf("%s stands at %d and at %d", id, q, p)
+					t.Errorf("%s has positions %d and %d", id, q, p)
 				}
 				at[id] = p
 				mu.Unlock()
 				if b, err := l.Read(context.Background(), p-1, 1); err != nil || len(b.Entries) != 1 || b.Entries[0].EventID != id {
-					t.Errorf("at position %d of %s stands %+v, %v", p, id, b.Entries, err)
+					t.Errorf("position %d of %s has %+v, %v", p, id, b.Entries, err)
 				}
 			}
 		})
@@ -105,7 +105,7 @@ func testOnceConcurrent(t *testing.T, s store.Store) {
 	}
 	for i := range ids {
 		if id := fmt.Sprint("id", i); counts[id] != 1 || fresh[id] != 1 {
-			t.Errorf("%s stands %d times and was fresh %d times", id, counts[id], fresh[id])
+			t.Errorf("%s exists %d times and was fresh %d times", id, counts[id], fresh[id])
 		}
 	}
 }
@@ -120,19 +120,19 @@ func testOnceRetained(t *testing.T, s store.Store) {
 	check.Once(t, l, check.Entry("d"), 0, 4, true) // evicts a
 	check.Once(t, l, check.With(check.Entry("a"), `{}`), 0, 5, true)
 	check.Once(t, l, check.Entry("c"), 2, 3, false)
-	check.Once(t, l, check.Entry("c"), 3, 6, true)                         // what stands at 3 is of another definition
-	check.Once(t, l, check.With(check.Entry("c"), `{}`), 6, 7, true)       // as is what stands at the head
-	check.Once(t, l, check.With(check.Entry("c"), `{}`), 1<<63+5, 8, true) // nothing stands there
+	check.Once(t, l, check.Entry("c"), 3, 6, true)                         // the entry at 3 is excluded by above
+	check.Once(t, l, check.With(check.Entry("c"), `{}`), 6, 7, true)       // and so is the entry at the head
+	check.Once(t, l, check.With(check.Entry("c"), `{}`), 1<<63+5, 8, true) // above is beyond the head
 	check.Once(t, l, check.With(check.Entry("c"), `{}`), 0, 8, false)
 }
 
-// testOnceAge runs in a bubble.
+// testOnceAge may run in a bubble.
 func testOnceAge(t *testing.T, s store.Store, c clock) {
 	l := check.OpenLog(t, s, "a", store.LogOptions{MaxAge: time.Minute})
 	check.Once(t, l, check.Entry("x"), 0, 1, true)
 	c.pass(30*time.Second - c.slack)
 	check.Once(t, l, check.Entry("y"), 0, 2, true)
-	check.Once(t, l, check.Entry("x"), 0, 1, false) // does not make it younger
+	check.Once(t, l, check.Entry("x"), 0, 1, false) // does not extend its age
 	c.pass(30 * time.Second)
 	check.Once(t, l, check.Entry("x"), 0, 1, false)
 	c.pass(time.Nanosecond + c.slack)
@@ -156,7 +156,7 @@ func testOnceAfterAppend(t *testing.T, s store.Store) {
 	check.Add(t, l, 1)
 	check.Once(t, l, check.Entry("e4"), 0, 4, false)
 	if p, err := l.Append(t.Context(), check.Entry("e4")); p != 5 || err != nil {
-		t.Fatalf("Append of an id that stands = %d, %v", p, err)
+		t.Fatalf("Append of an existing id = %d, %v", p, err)
 	}
 	check.Once(t, l, check.Entry("e4"), 0, 5, false)
 }
@@ -193,7 +193,7 @@ func testOnceCancelled(t *testing.T, s store.Store) {
 	}
 }
 
-// testOnceModel compares with a list that is searched from its end.
+// testOnceModel compares AppendOnce with a linear search from the end of a list.
 func testOnceModel(t *testing.T, s store.Store) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 1))

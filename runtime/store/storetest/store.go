@@ -1,6 +1,6 @@
-// Package storetest is the suite that every store passes: [TestStore] for logs, [TestSubscriptions] for
-// webhook subscriptions, [TestCursors] for clients' cursors. An implementation's own tests call those of the
-// interfaces that it has.
+// Package storetest is a test suite for stores. It has [TestStore] for logs, [TestSubscriptions] for webhook
+// subscriptions, [TestCursors] and others for the stores of clients. The tests of an implementation call the
+// functions for the interfaces that it implements.
 package storetest
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// TestStore runs the suite on stores that open makes; each is closed by the suite. What only a
-// durable store can do, surviving its process, is that store's own test.
+// TestStore runs the suite on stores that open returns, and closes each of them. A durable store needs a separate
+// test that it survives its process.
 func TestStore(t *testing.T, open func(t *testing.T) store.Store) {
 	testLogs(t, open)
 	bubble := func(run func(*testing.T, store.Store, clock)) func(*testing.T) {
@@ -37,8 +37,8 @@ func TestStore(t *testing.T, open func(t *testing.T) store.Store) {
 	t.Run("OCC-5: expired entries do not count", bubble(testOnceAge))
 }
 
-// TestStoreOfClock is TestStore for stores that judge age by a clock of their own, which goes on while
-// the suite runs: age makes everything in a store older.
+// TestStoreOfClock is like TestStore for stores whose clock is not the process's: age makes everything in a store
+// older.
 func TestStoreOfClock(t *testing.T, open func(t *testing.T) store.Store, age func(t *testing.T, s store.Store, by time.Duration)) {
 	testLogs(t, open)
 	own := func(run func(*testing.T, store.Store, clock)) func(*testing.T) {
@@ -52,7 +52,7 @@ func TestStoreOfClock(t *testing.T, open func(t *testing.T) store.Store, age fun
 	t.Run("OCC-5: expired entries do not count", own(testOnceAge))
 }
 
-// A clock lets time pass; by so much it may go on by itself meanwhile.
+// A clock lets time pass; slack is how much may pass meanwhile.
 type clock struct {
 	pass  func(time.Duration)
 	slack time.Duration
@@ -63,18 +63,18 @@ func testLogs(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Append assigns positions from 1 without holes", testPositions},
 		{"Trap 2: concurrent appends, a reader sees a gap-free prefix", testPrefix},
 		{"Appended is called in position order before Append returns", testAppended},
-		{"Read beyond the head is empty and no gap", testHead},
+		{"Read beyond the head returns no entries and no gap", testHead},
 		{"Appended is called inside the step that makes entries visible, one call at a time", testAppendedInside},
-		{"MaxCount evicts and Read tells the gap", testCount},
+		{"MaxCount evicts and Read reports the gap", testCount},
 		{"MaxBytes evicts, or is refused", testBytes},
 		{"Large entries are read in parts", testLarge},
-		{"Entries come back as they were given", testRoundTrip},
-		{"CUR-8: entries and the last evicted one prove what they are", testProof},
+		{"Entries are returned unchanged", testRoundTrip},
+		{"CUR-8: retained entries and the last evicted one have proofs", testProof},
 		{"CUR-1: epochs differ between logs and stay for one log", testEpoch},
 		{"A cancelled context appends and reads nothing", testCancelled},
 		{"A batch is not changed by later appends", testStable},
-		{"A closed store says so", testClosed},
-		{"A store that can be asked whether it works answers", testPing},
+		{"A closed store returns ErrClosed", testClosed},
+		{"Ping reports whether the store works", testPing},
 	}, onceTests...) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := open(t)
@@ -155,7 +155,7 @@ func testAppended(t *testing.T, s store.Store) {
 				p, err := l.Append(context.Background(), check.Entry("x"))
 				mu.Lock()
 				if err != nil || !has[p] {
-					t.Errorf("Append of %d returned before Appended was told (%v)", p, err)
+					t.Errorf("Append of %d returned before Appended saw it (%v)", p, err)
 				}
 				mu.Unlock()
 			}
@@ -168,15 +168,14 @@ func testAppended(t *testing.T, s store.Store) {
 		}
 	}
 	if len(told) != 100 {
-		t.Fatalf("told %d of 100", len(told))
+		t.Fatalf("delivered %d of 100", len(told))
 	}
 }
 
-// testAppendedInside keeps a call of Appended from returning for a moment. An Appended outside the
-// log's lock, which every other test survives, lets a reader see the entry before the observer was
-// told of it, so that a reader which parks in between is never woken; or it lets a reader see a log that
-// ends before the entry when the observer knows it, so that a cursor of it seems to be of another log; and
-// it lets the next append tell of its entry meanwhile, out of order.
+// testAppendedInside delays a call of Appended. If a log calls Appended outside its lock, which every other test
+// permits, three faults are possible: a reader sees the entry before the observer does, so that a reader which parks
+// in between is never woken; a reader sees a log that ends before an entry that the observer knows, so that a cursor
+// seems to belong to another log; or the next append delivers its entry meanwhile, out of order.
 func testAppendedInside(t *testing.T, s store.Store) {
 	var l store.EventLog
 	var wg sync.WaitGroup
@@ -208,9 +207,9 @@ func testAppendedInside(t *testing.T, s store.Store) {
 			select {
 			case n := <-seen:
 				if n > 0 {
-					t.Error("an entry is visible before Appended has been told of it")
+					t.Error("an entry is visible before Appended has seen it")
 				} else {
-					t.Error("Bounds or Read do not have an entry that Appended is being told of")
+					t.Error("Bounds or Read do not return an entry that Appended is receiving")
 				}
 			case <-wait:
 				return
@@ -286,7 +285,7 @@ func testBytes(t *testing.T, s store.Store) {
 	o := store.LogOptions{MaxBytes: 1 << 20}
 	if s.Durable() {
 		if _, err := s.OpenLog(t.Context(), "a", o); err == nil || !strings.Contains(err.Error(), "MaxBytes") {
-			t.Fatalf("a durable store takes a bound in bytes: %v", err)
+			t.Fatalf("a durable store accepts MaxBytes: %v", err)
 		}
 		return
 	}
@@ -307,7 +306,7 @@ func testBytes(t *testing.T, s store.Store) {
 	for range 2 {
 		check.Must(l.Append(t.Context(), e))(t)
 		if oldest, head := check.Bounds(t, l); oldest != head {
-			t.Fatalf("positions %d to %d are kept beside one that is larger than the bound", oldest, head)
+			t.Fatalf("positions %d to %d are kept next to an entry larger than the limit", oldest, head)
 		}
 	}
 }
@@ -326,7 +325,7 @@ func testLarge(t *testing.T, s store.Store) {
 			t.Fatalf("after %d: %d entries, gap %v, head %d", at, len(b.Entries), b.Gap, b.Head)
 		}
 		if s.Durable() && len(b.Entries) > 17 {
-			t.Errorf("%d entries of 1 MiB came at once", len(b.Entries))
+			t.Errorf("%d entries of 1 MiB came in one batch", len(b.Entries))
 		}
 		for _, e := range b.Entries {
 			if at++; e.Position != at || len(e.Data) != 1<<20+2 {
@@ -355,7 +354,7 @@ func testRoundTrip(t *testing.T, s store.Store) {
 		t.Fatalf("got %+v", got)
 	}
 	if b.Entries[1].Targets != nil || len(b.Entries[1].Meta) != 0 {
-		t.Fatalf("nil members came back as %+v", b.Entries[1])
+		t.Fatalf("nil members were returned as %+v", b.Entries[1])
 	}
 }
 
@@ -367,7 +366,7 @@ func testEpoch(t *testing.T, s store.Store) {
 	check.Add(t, a, 2)
 	again := check.OpenLog(t, s, "a", store.LogOptions{})
 	if again.Epoch() != a.Epoch() || check.Read(t, again, 0, 10).Head != 2 {
-		t.Fatal("opening a log again lost it")
+		t.Fatal("reopening a log lost it")
 	}
 }
 
@@ -392,7 +391,7 @@ func testProof(t *testing.T, s store.Store) {
 		check.Equal(t, e.Proof(), want)
 	}
 	check.Equal(t, check.Proof(t, l, 5), uint32(0))
-	other := given[0] // the same id at the same position is another entry all the same
+	other := given[0] // the same id at the same position is a different entry
 	other.Timestamp = at
 	if other.Proof() == given[0].Proof() {
 		t.Error("another time, and the same proof")
@@ -401,7 +400,7 @@ func testProof(t *testing.T, s store.Store) {
 	check.Must(l.Append(t.Context(), given[0]))(t)
 	oldest, _ := check.Bounds(t, l)
 	check.Equal(t, oldest, store.Position(4))
-	check.Equal(t, check.Proof(t, l, 3), given[2].Proof()) // the last evicted
+	check.Equal(t, check.Proof(t, l, 3), given[2].Proof()) // the last evicted one
 	for range 3000 {                                       // more than any log keeps in memory
 		check.Must(l.Append(t.Context(), given[1]))(t)
 	}
@@ -468,7 +467,7 @@ func testClosed(t *testing.T, s store.Store) {
 func testPing(t *testing.T, s store.Store) {
 	p, ok := s.(store.Pinger)
 	if !ok {
-		t.Skip("it cannot be asked")
+		t.Skip("the store is not a Pinger")
 	}
 	if err := p.Ping(t.Context()); err != nil {
 		t.Fatal(err)

@@ -21,9 +21,9 @@ func TestSubscriptions(t *testing.T, open func(t *testing.T) store.SubscriptionS
 		name string
 		run  func(*testing.T, store.SubscriptionStore)
 	}{
-		{"SUB-11 records survive whole", testRecord},
+		{"SUB-11 records are returned unchanged", testRecord},
 		{"compare and swap", testCompareAndSwap},
-		{"a refresh never takes deliveries back", testRefreshKeepsProgress},
+		{"a refresh never undoes deliveries", testRefreshKeepsProgress},
 		{"trap 6 generations fence late answers", testGenerations},
 		{"REP-10 a new generation is stored as open", testOpen},
 		{"paging", testPaging},
@@ -55,7 +55,7 @@ func testCompareAndSwap(t *testing.T, s store.SubscriptionStore) {
 	sub := check.Subscription("sub_1")
 	sub.Revision = 3
 	if _, err := s.PutSubscription(t.Context(), sub); !errors.Is(err, store.ErrConflict) {
-		t.Errorf("put over nothing: %v", err)
+		t.Errorf("put of a revision without a record: %v", err)
 	}
 	sub.Revision = 0
 	first := check.Put(t, s, sub)
@@ -82,7 +82,8 @@ func testRefreshKeepsProgress(t *testing.T, s store.SubscriptionStore) {
 		t.Fatal(err)
 	}
 	sub.RefreshedAt, sub.Truncated, sub.NotBefore, sub.PausedAt = check.At(60), false, check.At(61), check.At(62)
-	sub = check.Put(t, s, sub) // carries the progress of before
+	sub.Actions = sub.Actions[1:]
+	sub = check.Put(t, s, sub) // carries the old progress
 	sub.Progress, sub.Health = progress, health
 	check.Equal(t, check.Get(t, s, sub.ID), sub)
 	sub.Generation++
@@ -125,11 +126,11 @@ func testOpen(t *testing.T, s store.SubscriptionStore) {
 	}
 	sub.Progress, sub.Health = store.Progress{Epoch: 1, Base: 7}, store.Health{}
 	sub = check.Put(t, s, sub)
-	sub.Progress.Open = true // whatever was put
+	sub.Progress.Open = true // always stored so
 	check.Equal(t, check.Get(t, s, sub.ID), sub)
 	closed := store.Update{ID: sub.ID, Generation: sub.Generation, Progress: store.Progress{Epoch: 1, Base: 9}}
 	save(closed)
-	sub = check.Put(t, s, sub) // a refresh opens nothing
+	sub = check.Put(t, s, sub) // a refresh does not set Open
 	sub.Progress = closed.Progress
 	check.Equal(t, check.Get(t, s, sub.ID), sub)
 	sub.Progress = store.Progress{Epoch: 1, Base: 12, Open: true}
@@ -140,7 +141,7 @@ func testOpen(t *testing.T, s store.SubscriptionStore) {
 	sub.Progress = store.Progress{Epoch: 1, Base: 3}
 	sub = check.Put(t, s, sub)
 	sub.Progress.Open = true
-	save(closed) // of the generation before, late
+	save(closed) // a late update of the previous generation
 	check.Equal(t, check.Get(t, s, sub.ID), sub)
 }
 
@@ -182,7 +183,7 @@ func testCounts(t *testing.T, s store.SubscriptionStore) {
 
 func testMarks(t *testing.T, s store.SubscriptionStore) {
 	sub := check.Put(t, s, check.Subscription("sub_1"))
-	for _, to := range []store.Position{5, 9, 7} { // out of order: the larger position holds
+	for _, to := range []store.Position{5, 9, 7} { // out of order: the larger position wins
 		if err := s.SaveMark(t.Context(), sub.Event, to); err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +193,7 @@ func testMarks(t *testing.T, s store.SubscriptionStore) {
 			t.Errorf("the mark of %s is %d, want %d, error %v", log, mark, want, err)
 		}
 	}
-	check.Equal(t, check.Get(t, s, sub.ID), sub) // a mark changes no subscription
+	check.Equal(t, check.Get(t, s, sub.ID), sub) // a mark does not change subscriptions
 }
 
 func testVerifications(t *testing.T, s store.SubscriptionStore) {
@@ -239,7 +240,7 @@ func testConcurrentSwap(t *testing.T, s store.SubscriptionStore) {
 	}
 	wg.Wait()
 	if won.Load() != 1 {
-		t.Errorf("%d swaps of one revision went through", won.Load())
+		t.Errorf("%d swaps of one revision succeeded", won.Load())
 	}
 }
 
@@ -260,8 +261,8 @@ func testSubscriptionContext(t *testing.T, s store.SubscriptionStore) {
 	}
 }
 
-// TestReceived runs the suite of [clientstore.ReceivedStore]; open returns an empty store and the cursor
-// store that its cursors go to.
+// TestReceived runs the suite of [clientstore.ReceivedStore]; open returns an empty store and the cursor store in
+// which it saves cursors.
 func TestReceived(t *testing.T, open func(t *testing.T) (clientstore.ReceivedStore, clientstore.CursorStore)) {
 	t.Run("CLI-5 bodies wait in order until they are taken", func(t *testing.T) {
 		r, cursors := open(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// testSweep removes what nobody uses any more, and nothing else (VER-3).
+// testSweep checks that a sweep removes exactly the expired and unused verifications (VER-3).
 func testSweep(t *testing.T, s store.SubscriptionStore) {
 	ctx := t.Context()
 	remember := func(principal, url string, until time.Time) {
@@ -35,8 +35,8 @@ func testSweep(t *testing.T, s store.SubscriptionStore) {
 		remember("alice", fmt.Sprint("u", i), check.At(10))
 	}
 	remember("alice", used.URL, check.At(10))  // in use
-	remember("bob", used.URL, check.At(10))    // the use is another principal's
-	remember("alice", "for ever", time.Time{}) // an operator's
+	remember("bob", used.URL, check.At(10))    // used by another principal
+	remember("alice", "for ever", time.Time{}) // set by an operator
 	remember("alice", "later", check.At(11).Add(1))
 	count := func(wantOwn, wantAll int) {
 		t.Helper()
@@ -57,7 +57,7 @@ func testSweep(t *testing.T, s store.SubscriptionStore) {
 	sweep(check.At(11), 100, 4)
 	count(3, 3)
 	if there("bob", used.URL) || !there("alice", used.URL) || !there("alice", "for ever") || !there("alice", "later") {
-		t.Error("the wrong ones are gone")
+		t.Error("the wrong verifications were removed")
 	}
 	if err := s.DeleteSubscription(ctx, used.ID, used.Generation); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
-// Package adopt gives a module that has an MCP server already what events need, for `mcpe-gen init` in a directory
-// with a go.mod: [Module.Require] changes the go.mod, [Find] finds the server by its syntax, [Wiring.Steps] has
-// the lines that go into it, and [Write] puts them there where that can be done safely.
+// Package adopt adds events to a module with an existing MCP server, for `mcpe-gen init` in a directory with a go.mod.
+// [Module.Require] changes the go.mod, [Find] finds the server by its syntax, [Wiring.Steps] returns the lines to add,
+// and [Write] inserts them if that is safe.
 package adopt
 
 import (
@@ -12,53 +12,54 @@ import (
 	"strings"
 )
 
-// A Wiring is what a server has to do with a generated package.
+// A Wiring describes how a server uses a generated package.
 type Wiring struct {
-	// Import is the import path of the generated package, Package its name.
+	// Import is the import path of the generated package, and Package is its name.
 	Import, Package string
-	// Events are its event types, as Go names begin: "NoteAdded".
+	// Events are the Go name prefixes of its event types: "NoteAdded".
 	Events []string
-	// Check is set when an upstream is asked for events, so that registering needs one.
+	// Check is set if the server polls an upstream for events, so that registering needs one.
 	Check bool
-	// Ingress is the service whose webhooks become events, nil for none.
+	// Ingress is the service whose webhooks become events, or nil.
 	Ingress *Ingress
-	// Setup is the import path of the package that has what follows, except Webhooks.
+	// Setup is the import path of the package that implements the options below, except Webhooks.
 	Setup string
-	// Store is "sqlite", "postgres" or "jetstream", "" for memory. Auth is "bearer" or "oauth", "" for what the program does itself.
+	// Store is "sqlite", "postgres" or "jetstream", or "" for memory. Auth is "bearer" or "oauth", or "" if the program
+	// authenticates callers itself.
 	Store, Auth string
-	// Webhooks offers delivery by webhook, Console has the operators' console.
+	// Webhooks offers delivery by webhook, and Console serves the operators' console.
 	Webhooks, Console bool
 }
 
 // An Ingress is a service whose webhooks become events.
 type Ingress struct {
-	// GoName is what Go names of it begin with, Env the variable with its secret, Secrets the field of its options
-	// that takes it.
+	// GoName is the prefix of its Go names, Env is the variable with its secret, and Secrets is the field of its
+	// options for the secret.
 	GoName, Env, Secrets string
-	// Options are the further fields of its options, as in `, Header: "X-Signature"`.
+	// Options are the other fields of its options, as in `, Header: "X-Signature"`.
 	Options string
 }
 
-// A Step is what a person changes at one place.
+// A Step is a manual change at one place.
 type Step struct {
 	Place Place `json:"place,omitzero"`
-	// Imports are the import specs that the file needs for it and lacks, as Go has them: `"os"`, `notes "m/notes"`.
+	// Imports are the import specs that the file lacks for it, in Go syntax: `"os"`, `notes "m/notes"`.
 	Imports []string `json:"imports"`
-	// Lines follow the statement of a NewServer; of the other kinds the one line takes the place of the call.
+	// Lines follow the statement of a NewServer; for the other kinds the single line replaces the call.
 	Lines []string `json:"lines"`
-	// Note says what the lines rest on, "" for nothing.
+	// Note states the assumptions of the lines, or is "".
 	Note string `json:"note,omitzero"`
 }
 
-// perRequest is what is said of a server that lives no longer than a request.
-const perRequest = "A server is made for each request here, and events need one for the life of the process: an event server has the\n" +
-	"log of its one mcp.Server, and what the others emit reaches nobody. Make the server once, when the program starts. Who calls is\n" +
-	"said by server.Options.Principal; who may have what by Options.Visible, by Options.Authorize and by the hooks of each event\n" +
-	"type; and a tool asks its request, as in req.Extra.TokenInfo.UserID. docs/adopting.md, A server for each caller, shows all of it."
+// perRequest explains the problem of a server that lives only for one request.
+const perRequest = "A server is created for each request here, but events need one for the life of the process: an event server has the\n" +
+	"log of its one mcp.Server, and events that the others emit reach nobody. Create the server once, when the program starts.\n" +
+	"server.Options.Principal identifies the caller; Options.Visible, Options.Authorize and the hooks of each event type control\n" +
+	"access; and a tool reads its request, as in req.Extra.TokenInfo.UserID. docs/adopting.md, A server for each caller, shows an example."
 
-// Steps are the changes of a program that [Write] leaves to a person, with names that are free in their files. Where
-// no server is made for the life of the process, the first step without a place has lines that follow whatever makes
-// the server srv. A step without lines says what is in the way.
+// Steps returns the changes of a program that [Write] leaves to the user, with names that are unused in their files. If
+// the program creates no server for the life of the process, the first step has no place, and its lines follow any code
+// that creates the server srv. A step without lines says what prevents the change.
 func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 	var steps []Step
 	var all []made
@@ -99,16 +100,16 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 		}
 		switch {
 		case found.inLoop(p):
-			step.Note = strings.TrimSpace(step.Note + " A loop makes several servers here. Each has its own events: what is emitted reaches only its clients.")
+			step.Note = strings.TrimSpace(step.Note + " A loop makes several servers here. Each has separate events: an emitted event reaches only its clients.")
 		case single > 1:
-			step.Note = strings.TrimSpace(step.Note + " There are several servers: one of them has the events, and what is emitted reaches its clients alone.")
+			step.Note = strings.TrimSpace(step.Note + " There are several servers: one of them has the events, and an emitted event reaches only its clients.")
 		}
 		step.Lines = w.behind(m.srv, n, fmt.Sprintf(site.fail, n.err), found.servedIn(p))
 		steps, all = append(steps, step), append(all, m)
 	}
 	if len(all) == 0 {
 		n := plain(w)
-		if factory != nil { // whose package is likely to be the one
+		if factory != nil { // its package is probably the right one
 			var err error
 			if n, err = nameAll(dir, factory.file, w, nil); err != nil {
 				return nil, err
@@ -159,14 +160,14 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 	return steps, nil
 }
 
-// A made is a place where a server is made, its variable, and that of its events.
+// A made is a place that creates a server, with the variables of the server and its events.
 type made struct {
 	place *Place
 	srv   string
 	names names
 }
 
-// declaration is the declaration around a place.
+// declaration returns the declaration that contains a place.
 func declaration(p *Place) ast.Node {
 	for _, d := range p.file.syntax.Decls {
 		if d.Pos() <= p.call.Pos() && p.call.End() <= d.End() {
@@ -176,7 +177,7 @@ func declaration(p *Place) ast.Node {
 	return nil
 }
 
-// plain are the names where nothing is known to be taken.
+// plain returns the names to use if no name is known to be taken.
 func plain(w Wiring) names {
 	n := names{server: "server", transport: "transport", ingress: "ingress", generated: w.Package, es: "es", err: "err",
 		upstream: "upstream", service: "service", in: "in", webhooks: "webhooks",
@@ -187,7 +188,7 @@ func plain(w Wiring) names {
 	return n
 }
 
-// specs are the imports of the lines behind NewServer, or of those that serve it.
+// specs returns the imports of the lines after NewServer, or of the lines that serve it.
 func (w Wiring) specs(n names, behind bool) []string {
 	spec := func(name, of string) string {
 		if name == path.Base(of) {
@@ -209,7 +210,7 @@ func (w Wiring) specs(n names, behind bool) []string {
 	return append(specs, spec(n.server, RuntimePath+"/runtime/server"))
 }
 
-// std are the imports from the standard library of the lines behind NewServer.
+// std returns the imports from the standard library of the lines after NewServer.
 func (w Wiring) std() []string {
 	var specs []string
 	if w.Store != "" {
@@ -224,7 +225,7 @@ func (w Wiring) std() []string {
 	return specs
 }
 
-// lacking are the specs that a file does not have.
+// lacking returns the specs that a file does not have.
 func (w Wiring) lacking(f *file, n names, behind bool) []string {
 	return slices.DeleteFunc(w.specs(n, behind), func(spec string) bool {
 		of, err := strconv.Unquote(spec)
@@ -232,8 +233,8 @@ func (w Wiring) lacking(f *file, n names, behind bool) []string {
 	})
 }
 
-// behind are the lines that go behind mcp.NewServer, whose result is in the variable srv; fail ends the function. served
-// tells that the same function serves it by HTTP.
+// behind returns the lines that follow mcp.NewServer, whose result is in the variable srv; fail ends the function.
+// served reports whether the same function serves it over HTTP.
 func (w Wiring) behind(srv string, n names, fail string, served bool) []string {
 	var lines []string
 	must := func(format string, args ...any) {
@@ -262,7 +263,7 @@ func (w Wiring) behind(srv string, n names, fail string, served bool) []string {
 		hooks := fmt.Sprintf("%s.%sHooks{}", n.generated, e)
 		switch variable := n.events[i]; {
 		case w.Check:
-			lines = append(lines, fmt.Sprintf("var %s %s.%sChecker // yours: its method Check%s is asked for what is new", n.upstream, n.generated, e, e))
+			lines = append(lines, fmt.Sprintf("var %s %s.%sChecker // yours: its method Check%s is called for new events", n.upstream, n.generated, e, e))
 			must("%s = %s.Register%s(%s, %s, %s)", n.err, n.generated, e, n.es, n.upstream, hooks)
 		case w.Ingress != nil:
 			must("%s, %s := %s.Register%s(%s, %s)", variable, n.err, n.generated, e, n.es, hooks)
@@ -288,7 +289,7 @@ func (w Wiring) behind(srv string, n names, fail string, served bool) []string {
 	return append(lines, w.guards(n, fail, served)...)
 }
 
-// guards are the lines for who calls and who operates.
+// guards returns the lines that authenticate callers and operators.
 func (w Wiring) guards(n names, fail string, served bool) []string {
 	var lines []string
 	must := func(format string, args ...any) {
@@ -307,12 +308,12 @@ func (w Wiring) guards(n names, fail string, served bool) []string {
 	}
 	if w.Console {
 		must(`%s, %s := %s.ConsoleHandler(%s, os.Getenv("OPERATOR_TOKEN"), "localhost,127.0.0.1")`, n.console, n.err, n.setup, n.es)
-		lines = append(lines, fmt.Sprintf("_ = %s // an http.Handler for operators: serve it on an address of its own", n.console))
+		lines = append(lines, fmt.Sprintf("_ = %s // an http.Handler for operators: serve it on a separate address", n.console))
 	}
 	return lines
 }
 
-// instead is the expression that takes a place's: of its arguments only those that are carried over count.
+// instead returns the expression that replaces the call at a place, with the arguments that carry over.
 func (w Wiring) instead(p Place, transport string, m made) string {
 	arg := func(i int) string {
 		if i >= len(p.call.Args) {
@@ -338,7 +339,7 @@ func (w Wiring) instead(p Place, transport string, m made) string {
 }
 
 func lower(name string) string {
-	// An initialism is lowered as a whole: "HTTPDone" is httpDone.
+	// Lower an initialism as a whole: "HTTPDone" becomes httpDone.
 	n := 1
 	for n < len(name) && name[n] >= 'A' && name[n] <= 'Z' {
 		n++

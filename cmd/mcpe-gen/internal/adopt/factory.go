@@ -7,16 +7,17 @@ import (
 	"strings"
 )
 
-// A getter is what the function says that gives a handler its server.
+// A getter describes the function that gives a handler its server.
 type getter struct {
-	// chooses tells that it makes a server, or looks for one, instead of naming a variable; refuses that it may give nil.
+	// chooses reports whether it creates or looks up a server instead of naming a variable; refuses reports whether it
+	// may return nil.
 	chooses, refuses bool
-	// function is where it is a literal, body what it does where that is known.
+	// function is the function if it is a literal, and body is its body if that is known.
 	function *ast.FuncLit
 	body     *ast.BlockStmt
 }
 
-// getter reads the function of a handler. A named one is looked up among the files that import the SDK.
+// getter analyzes the function of a handler. It looks up a named function in the files that import the SDK.
 func (found *Found) getter(p *Place) getter {
 	if p.Kind != Handler && p.Kind != SSE || len(p.call.Args) == 0 {
 		return getter{}
@@ -43,10 +44,10 @@ func (found *Found) getter(p *Place) getter {
 	ast.Inspect(g.body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncLit:
-			return false // its returns are its own
+			return false // its returns belong to it
 		case *ast.ReturnStmt:
 			if len(n.Results) != 1 {
-				g.chooses = true // what it has assigned to its named result
+				g.chooses = true // it returns a value assigned to its named result
 				break
 			}
 			id := variable(n.Results[0])
@@ -56,7 +57,7 @@ func (found *Found) getter(p *Place) getter {
 			case id.Name == "nil":
 				g.refuses = true
 			case id.Obj != nil && of.Params.Pos() <= id.Obj.Pos() && id.Obj.Pos() < g.body.End():
-				g.chooses = true // a variable of the function itself
+				g.chooses = true // a local variable of the function
 			}
 		}
 		return true
@@ -64,7 +65,8 @@ func (found *Found) getter(p *Place) getter {
 	return g
 }
 
-// variable is what a name, or the selection of a field, begins with; nil for what is called, indexed or made.
+// variable returns the identifier at the root of a name or a field selection, or nil for anything that is called,
+// indexed or constructed.
 func variable(e ast.Expr) *ast.Ident {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.Ident:
@@ -75,7 +77,7 @@ func variable(e ast.Expr) *ast.Ident {
 	return nil
 }
 
-// literal is the function that a variable was declared with, nil for anything else.
+// literal returns the function literal that initializes a variable, or nil.
 func literal(id *ast.Ident) *ast.FuncLit {
 	if id.Obj == nil {
 		return nil
@@ -99,7 +101,7 @@ func literal(id *ast.Ident) *ast.FuncLit {
 	return nil
 }
 
-// function is a function or method of a name, nil where none or several are known.
+// function returns the function or method of a name, or nil unless there is exactly one.
 func (found *Found) function(name string) (*ast.FuncType, *ast.BlockStmt) {
 	if all := found.functions(name); len(all) == 1 {
 		return all[0].Type, all[0].Body
@@ -107,7 +109,7 @@ func (found *Found) function(name string) (*ast.FuncType, *ast.BlockStmt) {
 	return nil, nil
 }
 
-// functions are all functions and methods of a name.
+// functions returns all functions and methods of a name.
 func (found *Found) functions(name string) []*ast.FuncDecl {
 	var all []*ast.FuncDecl
 	for _, f := range found.files {
@@ -120,9 +122,10 @@ func (found *Found) functions(name string) []*ast.FuncDecl {
 	return all
 }
 
-// isFactory reports whether a NewServer makes a server for each request: in a function that answers a request, or that such
-// a function calls; for a handler that is made for each request; and if a function chooses the handler's server, in that
-// function, in a function that it calls, or in a function that returns a server.
+// isFactory reports whether a NewServer creates a server for each request. That is so in a function that answers a
+// request or that such a function calls, and for a handler that is created for each request. If a function chooses the
+// handler's server, it is also so in that function, in a function that it calls, and in a function that returns a
+// server.
 func (found *Found) isFactory(p *Place) bool {
 	if madeOnce(p) {
 		return false
@@ -147,7 +150,7 @@ func (found *Found) isFactory(p *Place) bool {
 	return false
 }
 
-// calls reports whether a piece of code calls a function, itself or through other functions, as far as names show.
+// calls reports whether code calls a function, directly or through other functions, judging by names.
 func (found *Found) calls(body ast.Node, fun *ast.FuncDecl, seen map[*ast.FuncDecl]bool) bool {
 	does := false
 	ast.Inspect(body, func(n ast.Node) bool {
@@ -180,8 +183,8 @@ func (found *Found) returnsServer(f *file, fun *ast.FuncDecl) bool {
 	})
 }
 
-// resolved is the SDK's name of a type, with a star for a pointer, "" for any other. It knows aliases of the module by
-// the names of their packages.
+// resolved returns the SDK's name of a type, with a star for a pointer, or "" for any other type. It resolves aliases
+// of the module by the names of their packages.
 func (found *Found) resolved(f *file, t ast.Expr, depth int) string {
 	name, pkg := "", f.syntax.Name.Name
 	switch t := ast.Unparen(t).(type) {
@@ -210,7 +213,7 @@ func (found *Found) resolved(f *file, t ast.Expr, depth int) string {
 				continue
 			}
 			for _, spec := range d.Specs {
-				// Aliases that name each other in a circle do not compile, and must not hang.
+				// Circular aliases do not compile, but must not cause an endless loop.
 				if alias, ok := spec.(*ast.TypeSpec); ok && alias.Assign.IsValid() && alias.Name.Name == name && depth < 8 {
 					return found.resolved(in, alias.Type, depth+1)
 				}
@@ -223,7 +226,7 @@ func (found *Found) resolved(f *file, t ast.Expr, depth int) string {
 	return ""
 }
 
-// madeOnce reports whether a server is made in a function that is given to a sync.Once or a sync.OnceValue.
+// madeOnce reports whether a server is created in a function that is passed to sync.Once or sync.OnceValue.
 func madeOnce(p *Place) bool {
 	once := false
 	ast.Inspect(p.file.syntax, func(n ast.Node) bool {
@@ -239,7 +242,7 @@ func madeOnce(p *Place) bool {
 	return once
 }
 
-// answers is the body of a function that answers an HTTP request.
+// answers returns the body of a function that answers an HTTP request.
 func answers(n ast.Node) ast.Node {
 	var of *ast.FuncType
 	var body *ast.BlockStmt
@@ -258,7 +261,7 @@ func answers(n ast.Node) ast.Node {
 	return body
 }
 
-// repeats is a loop.
+// repeats returns n if it is a loop.
 func repeats(n ast.Node) ast.Node {
 	switch n.(type) {
 	case *ast.ForStmt, *ast.RangeStmt:
@@ -267,11 +270,11 @@ func repeats(n ast.Node) ast.Node {
 	return nil
 }
 
-// inLoop reports whether a loop may make the server of a place more than once.
+// inLoop reports whether a loop may create the server of a place more than once.
 func (found *Found) inLoop(p *Place) bool { return found.reachedFrom(p, repeats) }
 
-// reachedFrom reports whether one of the parts of the module that find gives has the call of a place, or calls the
-// function that has it.
+// reachedFrom reports whether a part of the module that find returns contains the call of a place, or calls the
+// function that contains it.
 func (found *Found) reachedFrom(p *Place, find func(ast.Node) ast.Node) bool {
 	fun, _ := declaration(p).(*ast.FuncDecl)
 	reached := false
@@ -286,8 +289,8 @@ func (found *Found) reachedFrom(p *Place, find func(ast.Node) ast.Node) bool {
 	return reached
 }
 
-// callsFrom reports whether a part of a file calls a function of another file, as far as names and the number of
-// arguments tell.
+// callsFrom reports whether a part of a file calls a function of another file, judging by names and the number of
+// arguments.
 func callsFrom(f *file, part ast.Node, in *file, fun *ast.FuncDecl) bool {
 	does := false
 	ast.Inspect(part, func(n ast.Node) bool {
@@ -309,7 +312,7 @@ func callsFrom(f *file, part ast.Node, in *file, fun *ast.FuncDecl) bool {
 	return does
 }
 
-// imports reports whether a name is that of the package of another file, as far as names tell.
+// imports reports whether a name refers to the package of another file, judging by names.
 func (f *file) imports(name *ast.Ident, in *file) bool {
 	return name != nil && name.Obj == nil && slices.ContainsFunc(f.syntax.Imports, func(spec *ast.ImportSpec) bool {
 		of := strings.Trim(spec.Path.Value, `"`)
@@ -317,7 +320,7 @@ func (f *file) imports(name *ast.Ident, in *file) bool {
 	})
 }
 
-// servedIn reports whether the function that makes a server also serves it by HTTP.
+// servedIn reports whether the function that creates a server also serves it over HTTP.
 func (found *Found) servedIn(p *Place) bool {
 	for i := range found.Places {
 		if h := &found.Places[i]; (h.Kind == Handler || h.Kind == SSE) && declaration(h) == declaration(p) {
@@ -327,7 +330,7 @@ func (found *Found) servedIn(p *Place) bool {
 	return false
 }
 
-// Makes reports whether a server is made anywhere.
+// Makes reports whether the module creates a server.
 func (found *Found) Makes() bool {
 	return slices.ContainsFunc(found.Places, func(p Place) bool { return p.Kind == NewServer })
 }

@@ -16,55 +16,55 @@ import (
 
 const sdkPath = "github.com/modelcontextprotocol/go-sdk/mcp"
 
-// What a place is.
+// A Kind is the kind of a place.
 type Kind string
 
 // The kinds of places.
 const (
-	// NewServer makes the SDK's server: events are added behind it.
+	// NewServer creates the SDK's server; events are added after it.
 	NewServer Kind = "NewServer"
-	// Handler is the SDK's handler for Streamable HTTP, whose place transport.NewHandler takes.
+	// Handler is the SDK's handler for Streamable HTTP, which transport.NewHandler replaces.
 	Handler Kind = "NewStreamableHTTPHandler"
-	// SSE is the SDK's handler for the older HTTP transport, whose place transport.NewSSEHandler takes.
+	// SSE is the SDK's handler for the older HTTP transport, which transport.NewSSEHandler replaces.
 	SSE Kind = "NewSSEHandler"
-	// Run runs the server on a transport, which transport.Run does then.
+	// Run runs the server on a transport; transport.Run replaces it.
 	Run Kind = "Run"
 )
 
-// A Place is a call in a program that events have to do with.
+// A Place is a call in a program that matters for events.
 type Place struct {
 	Kind Kind `json:"kind"`
 	// Path is relative to the module's directory, with slashes.
 	Path string `json:"path"`
-	// Line counts from 1; Text is the line without its margin.
+	// Line counts from 1; Text is the line without its indentation.
 	Line int    `json:"line"`
 	Text string `json:"text"`
 	file *file
 	call *ast.CallExpr
 }
 
-// A file is one that imports the SDK.
+// A file is a Go file that imports the SDK.
 type file struct {
 	path   string
 	text   []byte
 	fset   *token.FileSet
 	syntax *ast.File
-	// sdk is the name that the SDK has in it.
+	// sdk is the name of the imported SDK in the file.
 	sdk string
 }
 
 func (f *file) offset(p token.Pos) int { return f.fset.Position(p).Offset }
 
-// Found is what a module has to do with the SDK.
+// Found lists the places in a module that use the SDK.
 type Found struct {
 	Places []Place
-	// Broken are files that import the SDK and do not parse: their places are not known.
+	// Broken are files that import the SDK but do not parse, so that their places are unknown.
 	Broken []string
 	files  []*file
 }
 
-// Find looks for the places in the Go files of a module by their syntax and import paths alone: tests, nested
-// modules, vendor, testdata, and directories that begin with "." or "_" are left out.
+// Find finds the places in the Go files of a module by their syntax and import paths. It skips tests, nested modules,
+// vendor, testdata, and directories that begin with "." or "_".
 func Find(dir string) (*Found, error) {
 	found := &Found{}
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -103,7 +103,7 @@ func skipped(name, base string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// add looks for places in one file.
+// add adds the places in one file.
 func (found *Found) add(name string, text []byte) {
 	fset := token.NewFileSet()
 	syntax, err := parser.ParseFile(fset, name, text, parser.ParseComments)
@@ -116,7 +116,7 @@ func (found *Found) add(name string, text []byte) {
 		return
 	}
 	found.files = append(found.files, f)
-	servers := map[token.Pos]bool{} // by where the variable is declared
+	servers := map[token.Pos]bool{} // by the position of the variable's declaration
 	ast.Inspect(syntax, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok {
@@ -154,7 +154,7 @@ func (found *Found) place(f *file, kind Kind, call *ast.CallExpr) {
 		Text: string(bytes.TrimSpace(line)), file: f, call: call})
 }
 
-// sdkCall is the name of the SDK's function that is called, "" for any other call.
+// sdkCall returns the name of the SDK function that is called, or "" for any other call.
 func (f *file) sdkCall(call *ast.CallExpr) string {
 	if id, ok := call.Fun.(*ast.Ident); ok && f.sdk == "." && id.Obj == nil {
 		return id.Name
@@ -163,7 +163,7 @@ func (f *file) sdkCall(call *ast.CallExpr) string {
 	if !ok {
 		return ""
 	}
-	// A name that the file declares itself has an Obj: it hides the import.
+	// A name that the file declares has an Obj: it hides the import.
 	if id, ok := sel.X.(*ast.Ident); ok && id.Name == f.sdk && id.Obj == nil {
 		return sel.Sel.Name
 	}
@@ -185,7 +185,7 @@ func (f *file) isTransport(e ast.Expr) bool {
 	return false
 }
 
-// importName is what a file calls the package of an import path, "" when it does not import it.
+// importName returns a file's name for the package of an import path, or "" if it does not import it.
 func importName(syntax *ast.File, of string) string {
 	for _, spec := range syntax.Imports {
 		if p, err := strconv.Unquote(spec.Path.Value); err != nil || p != of {
@@ -199,7 +199,7 @@ func importName(syntax *ast.File, of string) string {
 	return ""
 }
 
-// assigned is the one variable that a call's result is assigned to or declares, nil for any other use.
+// assigned returns the single variable to which a call's result is assigned, or nil for any other use.
 func assigned(syntax *ast.File, call *ast.CallExpr) *ast.Ident {
 	var id *ast.Ident
 	ast.Inspect(syntax, func(n ast.Node) bool {

@@ -16,20 +16,20 @@ const (
 	toolPath    = RuntimePath + "/cmd/mcpe-gen"
 )
 
-// A Requirement is what a go.mod has to say for generated code to build.
+// A Requirement lists the entries that a go.mod needs to build generated code.
 type Requirement struct {
-	// GoVersion is the least go line, for example "1.26.0".
+	// GoVersion is the minimum go line, for example "1.26.0".
 	GoVersion string
-	// Version is the least version of this module, for example "v0.1.0".
+	// Version is the minimum version of this module, for example "v0.1.0".
 	Version string
-	// Replace is the file path that this module is replaced by; "" leaves what go.mod says.
+	// Replace is the file path that replaces this module; "" keeps the go.mod's.
 	Replace string
-	// Modules are what else is required: directories below the root of this module, which have a go.mod of their own, in
-	// the same version and replaced as it is.
+	// Modules are other required modules: directories below the root of this module with a separate go.mod. They get
+	// the same version and are replaced in the same way.
 	Modules []string
 }
 
-// paths are the modules that r requires.
+// paths returns the modules that r requires.
 func (r Requirement) paths() []string {
 	all := []string{RuntimePath}
 	for _, m := range r.Modules {
@@ -38,12 +38,12 @@ func (r Requirement) paths() []string {
 	return all
 }
 
-// replacement is what a module is replaced by, where this one is by the checkout.
+// replacement returns the replacement of a module if checkout replaces this one.
 func replacement(path, checkout string) string {
 	return strings.TrimSuffix(checkout, "/") + strings.TrimPrefix(path, RuntimePath)
 }
 
-// Lines are the lines of a go.mod that say what is required, for somebody who adds them by hand.
+// Lines returns the go.mod lines of the requirement, for adding them by hand.
 func (r Requirement) Lines() []string {
 	lines := []string{"go " + r.GoVersion, "tool " + toolPath}
 	for _, p := range r.paths() {
@@ -57,16 +57,16 @@ func (r Requirement) Lines() []string {
 	return lines
 }
 
-// A Module is a go.mod that is there.
+// A Module is an existing go.mod.
 type Module struct {
 	// Path is the module path.
 	Path string
-	// Replaced reports whether it replaces the module of mcpe-gen already.
+	// Replaced reports whether it already replaces the module of mcpe-gen.
 	Replaced bool
 	data     []byte
 }
 
-// ParseModule reads a go.mod; name is for errors.
+// ParseModule parses a go.mod; name appears in errors.
 func ParseModule(name string, data []byte) (*Module, error) {
 	f, err := modfile.Parse(name, data, nil)
 	if err != nil {
@@ -82,8 +82,8 @@ func ParseModule(name string, data []byte) (*Module, error) {
 	return m, nil
 }
 
-// Require gives the go.mod with what r asks for. A newer version or go line stays; comments, blocks and line ends do
-// too.
+// Require returns the go.mod with the requirement r. It keeps a newer version or go line, and comments, blocks and line
+// endings.
 func (m *Module) Require(r Requirement) ([]byte, error) {
 	f, err := modfile.Parse("go.mod", m.data, nil)
 	if err != nil {
@@ -95,7 +95,7 @@ func (m *Module) Require(r Requirement) ([]byte, error) {
 		}
 	}
 	if f.Toolchain != nil && version.Compare(f.Toolchain.Name, "go"+f.Go.Version) < 0 {
-		f.DropToolchainStmt() // which the go line overrides
+		f.DropToolchainStmt() // the go line overrides it
 	}
 	if err := f.AddTool(toolPath); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (m *Module) Require(r Requirement) ([]byte, error) {
 	checkout := r.Replace
 	for _, old := range f.Replace {
 		if old.Old.Path == RuntimePath && old.New.Version == "" && checkout == "" && len(r.Modules) > 0 {
-			checkout = old.New.Path // for the other modules too
+			checkout = old.New.Path // also for the other modules
 		}
 	}
 	for _, p := range r.paths() {
@@ -123,7 +123,7 @@ func (m *Module) Require(r Requirement) ([]byte, error) {
 	return out, err
 }
 
-// requireAtLeast requires a module directly, among the other direct requirements.
+// requireAtLeast adds a direct requirement for a module, next to the other direct ones.
 func requireAtLeast(f *modfile.File, path, least string) {
 	found := false
 	for _, r := range f.Require {

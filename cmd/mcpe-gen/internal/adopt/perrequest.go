@@ -5,8 +5,8 @@ import (
 	"go/token"
 )
 
-// isMadeForHandler reports whether a NewServer makes the server of a handler that is made for each request. It follows
-// calls by name. If they end at a function value, every server that its function hands out is taken for the one.
+// isMadeForHandler reports whether a NewServer creates the server of a handler that is created for each request. It
+// follows calls by name. If they end at a function value, it assumes every server that the function hands out.
 func (found *Found) isMadeForHandler(p *Place) bool {
 	for i := range found.Places {
 		call := found.serverCall(&found.Places[i])
@@ -27,13 +27,13 @@ func (found *Found) isMadeForHandler(p *Place) bool {
 	return false
 }
 
-// serverCall returns the call that gives the server of a handler, if both are made for each request.
+// serverCall returns the call that creates the server of a handler, if both are created for each request.
 func (found *Found) serverCall(h *Place) *ast.CallExpr {
 	g, scope := found.getter(h), found.requestScope(h)
 	if g.body == nil || scope == nil {
 		return nil
 	}
-	var server token.Pos // of the variable's declaration
+	var server token.Pos // position of the variable's declaration
 	ast.Inspect(g.body, func(n ast.Node) bool {
 		if r, ok := n.(*ast.ReturnStmt); ok && len(r.Results) == 1 {
 			if id := variable(r.Results[0]); id != nil && id.Obj != nil {
@@ -92,7 +92,8 @@ func (found *Found) leadsTo(call *ast.CallExpr, p *Place) bool {
 	return ok && found.calls(call, fun, map[*ast.FuncDecl]bool{})
 }
 
-// isAccessor reports whether a call is that of a known function that calls nothing: it returns a server that exists.
+// isAccessor reports whether a call calls a known function without calls in its body, which therefore returns an
+// existing server.
 func (found *Found) isAccessor(call *ast.CallExpr) bool {
 	name := ""
 	switch fun := ast.Unparen(call.Fun).(type) {
@@ -114,7 +115,8 @@ func (found *Found) isAccessor(call *ast.CallExpr) bool {
 	return !calls
 }
 
-// isHandedOut reports whether the function that makes a server leaves serving it to others. Function main runs once.
+// isHandedOut reports whether the function that creates a server leaves serving it to other code. Function main runs
+// once.
 func (found *Found) isHandedOut(p *Place) bool {
 	fun, ok := declaration(p).(*ast.FuncDecl)
 	if !ok || fun.Recv == nil && fun.Name.Name == "main" {

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// names are what is called how in a file, so that nothing of it is hidden.
+// A names holds the names to use in a file, so that they hide nothing.
 type names struct {
 	server, transport, ingress, generated, setup string // imports
 	es, err, upstream, service, in, webhooks     string
@@ -30,14 +30,14 @@ type Edit struct {
 	Old, New []byte
 }
 
-// A cut replaces the bytes from..to of a file.
+// A cut replaces bytes from..to of a file.
 type cut struct {
 	from, to int
 	text     string
 }
 
-// Write gives the server's file with the lines of w in it, or says why somebody has to do it by hand. It does so only
-// where the syntax shows that the result compiles: one server, made and served in one function.
+// Write returns the server's file with the lines of w, or an error that says why the user has to add them. It succeeds
+// only if the syntax shows that the result compiles: one server, created and served in one function.
 func Write(dir string, found *Found, w Wiring) (*Edit, error) {
 	if w.Check {
 		return nil, errors.New("a check must be written by hand")
@@ -105,19 +105,19 @@ func Write(dir string, found *Found, w Wiring) (*Edit, error) {
 	return &Edit{Path: f.path, Old: f.text, New: text}, nil
 }
 
-// A site is the statement behind which the lines go.
+// A site is the statement after which the lines go.
 type site struct {
 	server *ast.Ident
 	block  *ast.BlockStmt
-	behind int // the offset of the line behind the statement
+	behind int // the offset of the line after the statement
 	margin string
-	// fail is a format of what ends the function with an error, "" where it cannot; log tells that it needs the
-	// package log.
+	// fail is a format of the code that ends the function with an error, or "" if it cannot; log reports whether that
+	// code needs the package log.
 	fail string
 	log  bool
 }
 
-// siteOf is where the lines for a place go. With an error the site has what is known nevertheless: fail alone counts.
+// siteOf returns the site for the lines of a place. With an error the site is partial, and only fail is valid.
 func siteOf(made *Place) (*site, error) {
 	f := made.file
 	s := &site{server: assigned(f.syntax, made.call)}
@@ -166,7 +166,7 @@ func siteOf(made *Place) (*site, error) {
 	if rest < 0 || s.behind > f.offset(s.block.Rbrace) {
 		return s, errors.New("the function is on one line")
 	}
-	// What follows on the line belongs behind: a comment may stand there, nothing else.
+	// The lines go after the rest of this line, which may only be a comment.
 	if tail := bytes.TrimSpace(f.text[end : end+rest]); len(tail) > 0 && !bytes.HasPrefix(tail, []byte("//")) {
 		return s, errors.New("other code follows on the same line")
 	}
@@ -179,8 +179,8 @@ func siteOf(made *Place) (*site, error) {
 	return s, nil
 }
 
-// failure is the format of how a function of a type ends with an error, "" when it cannot; the second result tells
-// that it needs the package log.
+// failure returns the format of the code that ends a function with an error, or "" if it cannot. The second result
+// reports whether that code needs the package log.
 func failure(f *file, function *ast.FuncType, entry bool) (string, bool) {
 	if entry && f.syntax.Name.Name == "main" {
 		return "log.Fatal(%s)", true
@@ -212,7 +212,7 @@ func failure(f *file, function *ast.FuncType, entry bool) (string, bool) {
 	return "return " + strings.Join(results, ", "), false
 }
 
-// serves reports what is in the way of replacing the call of a place.
+// serves returns the reason why the call of a place cannot be replaced, or nil.
 func (s *site) serves(p Place, made *Place) error {
 	if p.file != made.file || p.call.Pos() < made.call.End() || p.call.End() > s.block.End() {
 		return errors.New("the server is made and served in different functions")
@@ -234,7 +234,7 @@ func (s *site) serves(p Place, made *Place) error {
 	if id, ok := ret.Results[0].(*ast.Ident); !ok || id.Obj != s.server.Obj {
 		return errors.New("a function chooses the server at run time")
 	}
-	// The new handler is an http.Handler: a place of the SDK's type would not take it.
+	// The new handler is an http.Handler: a variable of the SDK's type could not hold it.
 	fits := false
 	ast.Inspect(p.file.syntax, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -251,8 +251,8 @@ func (s *site) serves(p Place, made *Place) error {
 	return nil
 }
 
-// nameAll chooses names that are free in every file of the package: an import is known to its whole file, and may not
-// have the name of anything in the package. Without a site nothing is known of a later err.
+// nameAll chooses names that are unused in every file of the package: an import is visible in its whole file, and must
+// not have the name of anything in the package. Without a site, later declarations of err are unknown.
 func nameAll(dir string, f *file, w Wiring, s *site) (names, error) {
 	taken, imported := map[string]bool{}, map[string]bool{}
 	entries, err := os.ReadDir(filepath.Join(dir, filepath.FromSlash(path.Dir(f.path))))
@@ -324,8 +324,7 @@ func nameAll(dir string, f *file, w Wiring, s *site) (names, error) {
 	return n, nil
 }
 
-// declaredAgain reports whether a later statement of the block declares err and nothing else, which would be once too
-// often.
+// declaredAgain reports whether a later statement of the block declares only err, which would then no longer compile.
 func declaredAgain(f *file, s *site) bool {
 	for _, st := range s.block.List {
 		if f.offset(st.Pos()) < s.behind {
@@ -362,7 +361,7 @@ func isOther(e ast.Expr) bool {
 	return ok && id.Name != "err" && id.Name != "_"
 }
 
-// apply makes cuts, which do not overlap.
+// apply applies cuts, which do not overlap.
 func apply(text []byte, cuts []cut) []byte {
 	slices.SortStableFunc(cuts, func(a, b cut) int { return a.from - b.from })
 	var out []byte
@@ -374,8 +373,8 @@ func apply(text []byte, cuts []cut) []byte {
 	return append(out, text[at:]...)
 }
 
-// addImports adds what the new lines need behind the import of the SDK, and takes out net/http when nothing of it is
-// left. The file is formatted only if it was.
+// addImports adds the imports of the new lines after the import of the SDK, and removes net/http if it is no longer
+// used. It formats the file only if the file was formatted before.
 func addImports(text []byte, f *file, n names, w Wiring, needsLog bool) ([]byte, error) {
 	fset := token.NewFileSet()
 	syntax, err := parser.ParseFile(fset, f.path, text, parser.ParseComments)
@@ -393,7 +392,7 @@ func addImports(text []byte, f *file, n names, w Wiring, needsLog bool) ([]byte,
 			continue
 		}
 		if at := slices.IndexFunc(d.Specs, isStd); at >= 0 && d.Lparen.IsValid() {
-			// Imports of the standard library join those that are there.
+			// Imports of the standard library join the existing ones.
 			ours, rest := split(lines)
 			from := fset.Position(d.Specs[at].Pos()).Offset
 			first := bytes.LastIndexByte(text[:from], '\n') + 1
@@ -427,7 +426,7 @@ func addImports(text []byte, f *file, n names, w Wiring, needsLog bool) ([]byte,
 	return text, err
 }
 
-// join puts imports of the standard library apart.
+// join separates imports of the standard library from the others.
 func join(lines []string, sep string) string {
 	std, rest := split(lines)
 	if len(std) == 0 {
@@ -436,7 +435,7 @@ func join(lines []string, sep string) string {
 	return strings.Join(std, sep) + "\n" + sep + strings.Join(rest, sep)
 }
 
-// split parts imports of the standard library from others.
+// split separates imports of the standard library from others.
 func split(lines []string) (std, rest []string) {
 	for _, l := range lines {
 		if strings.Contains(l, ".") {
@@ -448,10 +447,10 @@ func split(lines []string) (std, rest []string) {
 	return std, rest
 }
 
-// isStd reports whether an import is of the standard library.
+// isStd reports whether an import belongs to the standard library.
 func isStd(s ast.Spec) bool { return !strings.Contains(s.(*ast.ImportSpec).Path.Value, ".") }
 
-// uses reports whether a file names anything of a package that it imports.
+// uses reports whether a file uses a package that it imports.
 func uses(syntax *ast.File, name string) bool {
 	found := name == "" || name == "_" || name == "."
 	ast.Inspect(syntax, func(n ast.Node) bool {

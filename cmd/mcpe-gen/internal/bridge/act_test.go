@@ -20,8 +20,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/config"
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"

@@ -9,26 +9,20 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/inbox"
 )
 
-// An agentTransport is the connection to the agent. It does two things that the SDK does not: it tells what was shown by
-// a result once that is written, and it sends notifications that the SDK does not know.
+// An agentTransport is the connection to the agent. It adds two functions to the SDK: it reports when a result has been
+// written, and it sends notifications that the SDK does not define.
 type agentTransport struct {
 	under mcp.Transport
-	print func(string)
-	// turn is held from taking batches for a result until that is written and they are read, so that a crash leaves no more
-	// than one result behind that was written and is shown again.
-	turn chan struct{}
 
 	mu    sync.Mutex
 	conn  *agentConn
-	begun chan struct{} // closed when the agent has said that it is initialized
+	begun chan struct{} // closed when the agent has sent initialized
 }
 
-func newAgentTransport(t mcp.Transport, print func(string)) *agentTransport {
-	return &agentTransport{under: t, print: print, turn: make(chan struct{}, 1), begun: make(chan struct{})}
+func newAgentTransport(t mcp.Transport) *agentTransport {
+	return &agentTransport{under: t, begun: make(chan struct{})}
 }
 
 // Connect implements [mcp.Transport].
@@ -43,7 +37,7 @@ func (t *agentTransport) Connect(ctx context.Context) (mcp.Connection, error) {
 	return t.conn, nil
 }
 
-// initialized is closed once notifications may be sent.
+// initialized returns a channel that is closed once notifications may be sent.
 func (t *agentTransport) initialized() <-chan struct{} { return t.begun }
 
 // notify sends a notification. It must not be called before the agent is initialized.
@@ -58,9 +52,9 @@ func (t *agentTransport) notify(ctx context.Context, method string, params any) 
 	return conn.Connection.Write(ctx, &jsonrpc.Request{Method: method, Params: raw})
 }
 
-// shows tells that the result of a call shows what the lease has: when the result is written it is read, and else it is
-// unread as before. The caller has the turn, which passes on then.
-func (t *agentTransport) shows(extra *mcp.RequestExtra, l *inbox.Lease) {
+// shows registers a function to call once the result of a call is written, and one to call if it is not. Exactly one of
+// them is called, and it must not block.
+func (t *agentTransport) shows(extra *mcp.RequestExtra, written, dropped func()) {
 	t.mu.Lock()
 	conn := t.conn
 	t.mu.Unlock()
@@ -68,27 +62,21 @@ func (t *agentTransport) shows(extra *mcp.RequestExtra, l *inbox.Lease) {
 	defer conn.mu.Unlock()
 	if extra != nil {
 		if c := conn.tickets[extra.Header.Get(ticketHeader)]; c != nil && !c.cancelled {
-			c.lease = l
+			c.written, c.dropped = written, dropped
 			return
 		}
 	}
-	t.put(l) // nobody waits for the result any more
+	dropped() // nobody waits for the result any longer
 }
 
-// put gives back what a result would have shown, and the turn.
-func (t *agentTransport) put(l *inbox.Lease) {
-	l.Release()
-	<-t.turn
-}
-
-// ticketHeader carries the ticket of a call to its handler. It is in no message.
+// ticketHeader passes the ticket of a call to its handler. It does not appear in any message.
 const ticketHeader = "Mcpe-Bridge-Call"
 
-// A call is a request of the agent without an answer yet.
+// A call is a request of the agent that was not answered.
 type call struct {
-	ticket    string
-	lease     *inbox.Lease
-	cancelled bool
+	ticket           string
+	written, dropped func() // nil if the result shows nothing
+	cancelled        bool
 }
 
 type agentConn struct {
@@ -112,7 +100,7 @@ func (c *agentConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case req.Method == "tools/call" && req.ID.IsValid() && c.calls[req.ID] == nil: // two of one id are not told apart
+	case req.Method == "tools/call" && req.ID.IsValid() && c.calls[req.ID] == nil: // two calls with the same id cannot be distinguished
 		c.last++
 		k := &call{ticket: strconv.FormatUint(c.last, 10)}
 		c.calls[req.ID], c.tickets[k.ticket] = k, k
@@ -126,9 +114,9 @@ func (c *agentConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		}
 		if id, err := jsonrpc.MakeID(p.RequestID); err == nil && c.calls[id] != nil {
 			k := c.calls[id]
-			if k.cancelled = true; k.lease != nil {
-				c.t.put(k.lease)
-				k.lease = nil
+			if k.cancelled = true; k.dropped != nil {
+				k.dropped()
+				k.written, k.dropped = nil, nil
 			}
 		}
 	case req.Method == "notifications/initialized" && !c.begun:
@@ -145,24 +133,20 @@ func (c *agentConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 		return c.Connection.Write(ctx, msg)
 	}
 	c.mu.Lock()
-	k := c.calls[res.ID]
-	var l *inbox.Lease
-	if k != nil {
-		l = k.lease
+	var written, dropped func()
+	if k := c.calls[res.ID]; k != nil {
+		written, dropped = k.written, k.dropped
 		delete(c.calls, res.ID)
 		delete(c.tickets, k.ticket)
 	}
 	c.mu.Unlock()
 	err := c.Connection.Write(ctx, msg)
 	switch {
-	case l == nil:
+	case written == nil:
 	case err != nil || res.Error != nil:
-		c.t.put(l)
+		dropped()
 	default:
-		if failed := l.Done(); failed != nil {
-			c.t.print("marking events as read: " + failed.Error() + "; they will be shown again")
-		}
-		<-c.t.turn
+		written()
 	}
 	return err
 }

@@ -47,7 +47,12 @@ func TestBRIDGE7Written(t *testing.T) {
 				t.Fatal(err)
 			}
 			ours, theirs := mcp.NewInMemoryTransports()
-			agent := newAgentTransport(ours, func(line string) { t.Error(line) })
+			reader, err := box.Reader("window")
+			if err != nil {
+				t.Fatal(err)
+			}
+			turn := make(chan struct{}, 1)
+			agent := newAgentTransport(ours)
 			conn, err := agent.Connect(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -78,8 +83,14 @@ func TestBRIDGE7Written(t *testing.T) {
 			if test.cancel == "before" {
 				receive(cancelled)
 			}
-			agent.turn <- struct{}{}
-			agent.shows(extra, box.Take(9, nil))
+			turn <- struct{}{}
+			lease := reader.Take(9, nil)
+			agent.shows(extra, func() {
+				if n, err := reader.Read(1); n != 1 || err != nil {
+					t.Error(n, err)
+				}
+				<-turn
+			}, func() { lease.Release(); <-turn })
 			if test.cancel == "after" {
 				receive(cancelled)
 			}
@@ -92,8 +103,8 @@ func TestBRIDGE7Written(t *testing.T) {
 			if err := conn.Write(t.Context(), test.answer); (err != nil) != test.fails {
 				t.Fatal(err)
 			}
-			if n := box.Count(nil); (n == 0) != test.read || len(agent.turn) != 0 {
-				t.Errorf("%d unread, the turn is held: %d", n, len(agent.turn))
+			if n := reader.Count(nil); (n == 0) != test.read || len(turn) != 0 {
+				t.Errorf("%d unread, the turn is held: %d", n, len(turn))
 			}
 		})
 	}

@@ -19,7 +19,7 @@ type engine struct {
 	c       *config.Config
 	state   *state
 	servers map[string]*upstream
-	print   func(string) // for a person; takes lines without their ends
+	print   func(string) // for the user; takes lines without their endings
 
 	ctx context.Context // done when the bridge ends
 	end context.CancelFunc
@@ -30,22 +30,22 @@ type engine struct {
 
 func newEngine(ctx context.Context, o Options, s *state, print func(string)) *engine {
 	e := &engine{c: o.Config, state: s, servers: map[string]*upstream{}, print: print, feeds: map[string]*feed{}}
-	e.ctx, e.end = context.WithCancel(ctx)
+	e.ctx, e.end = context.WithCancel(context.WithoutCancel(ctx)) // stop ends it cleanly
 	for _, known := range o.Config.Servers {
 		e.servers[known.Name] = newUpstream(known, o)
 	}
 	return e
 }
 
-// say tells a person what happens. What servers send may be in it.
+// say prints a message for the user. It may contain text from servers.
 func (e *engine) say(format string, args ...any) {
 	e.print(plain.Text(plain.Cut(fmt.Sprintf(format, args...), maxText)))
 }
 
-// maxText bounds a text of a server in what is shown, beside the data of events.
+// maxText is the maximum length of a server's text, except the data of events.
 const maxText = 1000
 
-// start begins with the subscriptions of the configuration and with those that the agent has made before.
+// start starts the subscriptions of the configuration and the earlier ones of the agent.
 func (e *engine) start() error {
 	for _, s := range e.c.Subscriptions {
 		e.begin(s, false)
@@ -69,7 +69,7 @@ func (e *engine) start() error {
 	return e.state.box.Prune(func(id string) bool { return e.feed(id) != nil })
 }
 
-// begin starts a feed, unless there is one of the same subscription.
+// begin starts a feed, unless there is already one for the subscription.
 func (e *engine) begin(s config.Subscription, agents bool) *feed {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -78,7 +78,8 @@ func (e *engine) begin(s config.Subscription, agents bool) *feed {
 		return f
 	}
 	ctx, cancel := context.WithCancel(e.ctx)
-	f := &feed{id: id, sub: s, agents: agents, server: e.servers[s.Server], e: e, cancel: cancel, ended: make(chan struct{}), phase: connecting}
+	f := &feed{id: id, sub: s, agents: agents, server: e.servers[s.Server], e: e, cancel: cancel, ended: make(chan struct{}), phase: connecting,
+		loop: newBreaker(e.c.Loop)}
 	e.feeds[id] = f
 	go func() {
 		defer close(f.ended)
@@ -87,6 +88,7 @@ func (e *engine) begin(s config.Subscription, agents bool) *feed {
 		if e.c.Exec != nil {
 			parts.Go(func() { f.command(ctx) })
 		}
+		parts.Go(func() { f.resumeQuiet(ctx) })
 		parts.Wait()
 	}()
 	return f
@@ -98,7 +100,7 @@ func (e *engine) feed(id string) *feed {
 	return e.feeds[id]
 }
 
-// all are the feeds in the order of their servers and events.
+// all returns the feeds in the order of their servers and events.
 func (e *engine) all() []*feed {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -110,7 +112,7 @@ func (e *engine) all() []*feed {
 	return list
 }
 
-// stop ends all feeds: what they have received is in the inbox, and their cursors are saved.
+// stop stops all feeds: their events are in the inbox, and their cursors are saved.
 func (e *engine) stop() {
 	e.end()
 	for _, f := range e.all() {
@@ -126,13 +128,13 @@ func (e *engine) stop() {
 // acceptTime is how long a subscription of the agent waits for its server's answer.
 const acceptTime = 10 * time.Second
 
-// placeTime is how long it waits then for its first cursor, which types without replay never have.
+// placeTime is how long it then waits for its first cursor, which types without replay never have.
 const placeTime = time.Second
 
-// errFull says that there are too many subscriptions.
+// errFull reports that there are too many subscriptions.
 var errFull = errors.New("there are as many subscriptions as limits.subscriptions allows; end one with events_unsubscribe")
 
-// subscribe makes a subscription for the agent and keeps it. When the server refuses it, it is not kept.
+// subscribe creates a subscription for the agent and stores it, unless the server refuses it.
 func (e *engine) subscribe(ctx context.Context, s config.Subscription) (f *feed, was bool, err error) {
 	id := feedID(s)
 	if f := e.feed(id); f != nil {
@@ -164,7 +166,7 @@ func (e *engine) subscribe(ctx context.Context, s config.Subscription) (f *feed,
 		case st.phase == waiting && refused(st.problem):
 			return nil, false, errors.Join(st.problem, e.unsubscribe(f))
 		case st.phase == waiting:
-			return f, false, nil // it is made once the server is there
+			return f, false, nil // it will be created once the server is available
 		}
 		select {
 		case <-look.C:
@@ -178,7 +180,7 @@ func (e *engine) subscribe(ctx context.Context, s config.Subscription) (f *feed,
 	}
 }
 
-// placed reports whether the cursor of a subscription is saved, from which nothing is missed whatever happens.
+// placed reports whether the cursor of a subscription is saved, after which no event can be missed.
 func (e *engine) placed(ctx context.Context, id string) bool {
 	_, ok, err := e.state.cursors.Load(ctx, id)
 	return ok && err == nil
@@ -186,7 +188,7 @@ func (e *engine) placed(ctx context.Context, id string) bool {
 
 var errEnding = errors.New("the bridge is ending")
 
-// unsubscribe ends a subscription of the agent and forgets its cursor. What it has brought stays in the inbox.
+// unsubscribe ends a subscription of the agent and forgets its cursor. Its events stay in the inbox.
 func (e *engine) unsubscribe(f *feed) error {
 	if err := e.state.box.Drop(f.id); err != nil {
 		return err

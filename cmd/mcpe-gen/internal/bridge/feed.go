@@ -28,24 +28,25 @@ const (
 	pauseMax = time.Minute
 )
 
-// maxEventID bounds an eventId that is shown.
+// maxEventID is the maximum length of a shown eventId.
 const maxEventID = 200
 
-// A feed is a subscription that lives: it subscribes, adds what comes to the inbox, and begins anew after whatever ends
-// it, until its context is done.
+// A feed runs a subscription: it subscribes, adds events to the inbox, and restarts after any failure until its context
+// is done.
 type feed struct {
 	id     string
 	sub    config.Subscription
-	agents bool // made by the agent, and not by the configuration
+	agents bool // created by the agent, not by the configuration
 	server *upstream
 	e      *engine
 
 	cancel context.CancelFunc
 	ended  chan struct{}
+	loop   *breaker
 
 	mu      sync.Mutex
 	phase   phase
-	problem error // of the last attempt, or the last one beside the events; nil when it has passed
+	problem error // the last error of an attempt or a subscription; nil once it has passed
 	client  *client.Client
 	gaps    int
 	added   int
@@ -53,7 +54,7 @@ type feed struct {
 	joins   bool
 }
 
-// A phase is what a feed does.
+// A phase is the current activity of a feed.
 type phase string
 
 const (
@@ -63,7 +64,7 @@ const (
 	waiting    phase = "waiting to try again"
 )
 
-// feedID names a subscription for the agent and in the file of cursors. It stays the same over restarts.
+// feedID returns the name of a subscription for the agent and in the cursor file. It is stable across restarts.
 func feedID(s config.Subscription) string {
 	sum := sha256.Sum256([]byte(s.Key()))
 	return "s" + hex.EncodeToString(sum[:6])
@@ -75,12 +76,12 @@ func (f *feed) set(p phase, c *client.Client, problem error) {
 	f.phase, f.client, f.problem = p, c, problem
 }
 
-// run goes on until ctx is done.
+// run runs the feed until ctx is done.
 func (f *feed) run(ctx context.Context) {
 	pause := pauseMin
 	for ctx.Err() == nil {
 		f.mu.Lock()
-		f.phase, f.client = connecting, nil // the problem stays: it is why there is another attempt
+		f.phase, f.client = connecting, nil // keep the problem: it is the reason for this attempt
 		f.mu.Unlock()
 		began := time.Now()
 		err := f.once(ctx)
@@ -106,15 +107,15 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// name is what a person calls the feed.
+// name returns the feed's name for the user.
 func (f *feed) name() string { return f.sub.Server + " " + f.sub.Event }
 
-// A refusal is what keeps a subscription from being made although its server answers.
+// A refusal is the reason why a subscription fails although its server answers.
 type refusal struct{ text string }
 
 func (r *refusal) Error() string { return r.text }
 
-// refused reports whether an error is of the subscription, and not of the connection to its server.
+// refused reports whether an error concerns the subscription, not the connection to its server.
 func refused(err error) bool {
 	if _, ok := errors.AsType[*refusal](err); ok {
 		return true
@@ -128,7 +129,7 @@ func refused(err error) bool {
 	return errors.Is(err, client.ErrNoEvents)
 }
 
-// once subscribes and receives until that ends.
+// once subscribes and receives events until the subscription ends.
 func (f *feed) once(ctx context.Context) error {
 	c, err := f.server.client(ctx)
 	if err != nil {
@@ -136,7 +137,7 @@ func (f *feed) once(ctx context.Context) error {
 	}
 	err = f.consume(ctx, c)
 	if err != nil && ctx.Err() == nil && !refused(err) && !errors.Is(err, clientstore.ErrDeadLettersFull) {
-		// A connection that has not helped is made anew, with a token that is read anew.
+		// Replace a connection that has failed, and read its token again from the source.
 		f.server.drop(c)
 	}
 	return err
@@ -164,12 +165,13 @@ func (f *feed) consume(ctx context.Context, c *client.Client) error {
 	if join != nil {
 		options = append(options, client.WithCoalescing(*join))
 	}
+	options = append(options, f.notByMe(d)...)
 	f.mu.Lock()
 	f.latest, f.joins, f.phase, f.client = latest, join != nil, receiving, c
 	f.mu.Unlock()
 	return client.Consume(ctx, c, client.ConsumeOptions{Store: f.e.state.cursors, MaxTries: math.MaxInt32, OnProblem: f.trouble},
 		client.Handle(client.Dynamic(f.sub.Event), f.sub.Arguments, func(hctx context.Context, ev *events.Event[json.RawMessage, json.RawMessage]) error {
-			// A full inbox holds its server up, but not the end.
+			// A full inbox delays the server, but not the shutdown.
 			hctx, stop := context.WithCancel(hctx)
 			defer stop()
 			defer context.AfterFunc(ctx, stop)()
@@ -177,14 +179,14 @@ func (f *feed) consume(ctx context.Context, c *client.Client) error {
 		}, options...))
 }
 
-// coalescing is how events are joined, nil for not at all: as the configuration says, and the event type where that says
-// nothing. All events of a burst are asked for, so that those that come again after a crash can be told from new ones;
-// latest tells that the agent gets the last one alone.
+// coalescing returns how events are joined, or nil if they are not. The configuration takes precedence over the event
+// type. It requests all events of a burst, so that events redelivered after a crash are recognizable; latest
+// reports whether the agent gets only the last one.
 func coalescing(own *config.Coalesce, meta map[string]any) (_ *client.Coalescing, latest bool, err error) {
 	said, err := wire.CoalesceOf(meta)
 	if own == nil {
 		if said == nil || err != nil {
-			return nil, false, nil // what cannot be read joins nothing
+			return nil, false, nil // invalid settings join nothing
 		}
 		own = &config.Coalesce{}
 	}
@@ -202,7 +204,7 @@ func coalescing(own *config.Coalesce, meta map[string]any) (_ *client.Coalescing
 		Keep: wire.KeepAll}, cmp.Or(keep, wire.KeepLatest) == wire.KeepLatest, nil
 }
 
-// trouble takes note of what goes wrong beside the events.
+// trouble records an error that does not end the subscription.
 func (f *feed) trouble(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -212,7 +214,7 @@ func (f *feed) trouble(err error) {
 	f.problem = err
 }
 
-// add adds what came to the inbox.
+// add adds the events of a burst to the inbox.
 func (f *feed) add(ctx context.Context, burst client.Burst[json.RawMessage, json.RawMessage]) error {
 	var all []inbox.Event
 	for _, ev := range burst.Events {
@@ -223,12 +225,15 @@ func (f *feed) add(ctx context.Context, burst client.Burst[json.RawMessage, json
 	f.mu.Unlock()
 	n, err := f.e.state.box.Add(ctx, inbox.Batch{Subscription: f.id, Server: f.sub.Server, Event: f.sub.Event, Received: time.Now().UTC()}, all, latest)
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.added += n
+	f.mu.Unlock()
+	if n > 0 && f.loop.arrived(time.Now()) {
+		f.resumed("events come although nothing is woken")
+	}
 	return err
 }
 
-// shownEvent is an event with no more than so many bytes of its data.
+// shownEvent returns an event with at most the given number of bytes of its data.
 func shownEvent(ev *events.Event[json.RawMessage, json.RawMessage], most int) inbox.Event {
 	e := inbox.Event{ID: ev.ID, Timestamp: ev.Timestamp.Time}
 	if len(e.ID) > maxEventID {
@@ -243,7 +248,7 @@ func shownEvent(ev *events.Event[json.RawMessage, json.RawMessage], most int) in
 	return e
 }
 
-// A status is what is known of a feed.
+// A status is the status of a feed.
 type status struct {
 	phase   phase
 	problem error
@@ -264,7 +269,7 @@ func (f *feed) status() status {
 	for _, live := range c.Subscriptions() {
 		args, ok := config.Canonical(live.Arguments)
 		if live.Event != f.sub.Event || !ok || string(args) != string(f.sub.Arguments) || live.LastFrame.IsZero() {
-			continue // another one, or one that its server has not accepted yet
+			continue // another subscription, or one without its server's answer
 		}
 		s.phase, s.mode = active, live.Mode
 		if live.LastError != nil {

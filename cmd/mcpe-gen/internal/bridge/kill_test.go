@@ -181,25 +181,6 @@ func TestBRIDGE7Killed(t *testing.T) {
 	t.Logf("%d kills, %d events, %d shown again", kills, emitted, repeated)
 }
 
-// BRIDGE-2: a second bridge on the same state is refused, with the first one's pid.
-func TestBRIDGE2Second(t *testing.T) {
-	f := newFront(t)
-	src := f.serve(t, filepath.Join(t.TempDir(), "server.db"))
-	state := filepath.Join(t.TempDir(), "state")
-	first := act(t, "bridge", f.URL, state, "")
-	b := first.agent()
-	second := act(t, "bridge", f.URL, state, "")
-	if code := second.ends(); code != 1 || !strings.Contains(second.said.String(), fmt.Sprintf("held by pid %d", first.cmd.Process.Pid)) {
-		t.Errorf("%d: %s", code, second.said)
-	}
-	b.session.Close() // the end of its input
-	if code := first.ends(); code != 0 {
-		t.Errorf("%d: %s", code, first.said)
-	}
-	src.in.Close()
-	src.ends()
-}
-
 // BRIDGE-4: the command is run for each batch, again when it says so. A batch that it has settled is read, one that it has
 // given up stays unread with the reason.
 func TestBRIDGE4Command(t *testing.T) {

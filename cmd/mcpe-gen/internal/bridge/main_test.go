@@ -22,8 +22,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/config"
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -57,6 +58,33 @@ type house struct {
 	done *server.Emitter[run] // of ci.done
 	down atomic.Bool
 	ends sync.WaitGroup
+	meet memory
+}
+
+// A memory is where bridges of one process meet.
+type memory struct {
+	mu  sync.Mutex
+	all map[string]*memnet.Network
+}
+
+func (m *memory) listen(dir string) (net.Listener, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all == nil {
+		m.all = map[string]*memnet.Network{}
+	}
+	m.all[dir] = memnet.New()
+	return m.all[dir], nil
+}
+
+func (m *memory) dial(ctx context.Context, dir string) (net.Conn, error) {
+	m.mu.Lock()
+	n := m.all[dir]
+	m.mu.Unlock()
+	if n == nil {
+		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	}
+	return n.DialContext(ctx, "", "")
 }
 
 const doneSchema = `{"type":"object","properties":{"branch":{"type":"string"},"n":{"type":"integer"},"text":{"type":"string"}},"required":["branch","n"]}`
@@ -181,7 +209,7 @@ func (h *house) start(dir string, change func(*config.Config), other func(method
 	if change != nil {
 		change(c)
 	}
-	return startBridge(h.t, Options{Config: c, State: dir, dial: h.dial}, other)
+	return startBridge(h.t, Options{Config: c, State: dir, dial: h.dial, meet: &h.meet}, other)
 }
 
 func startBridge(t *testing.T, o Options, other func(method string, params json.RawMessage)) *bridged {

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// A pace allows something so many times a minute.
+// A pace limits actions to a number per minute.
 type pace struct {
 	every time.Duration
 	most  int
 
 	mu   sync.Mutex
-	next time.Time // when all of the minute would be allowed again
+	next time.Time // when the full rate is available
 }
 
 func newPace(perMinute int) *pace {
 	return &pace{every: time.Minute / time.Duration(perMinute), most: perMinute}
 }
 
-// take waits until it is allowed, and reports false when ctx is done before that.
+// take waits until the next action is allowed; it returns false if ctx is done first.
 func (p *pace) take(ctx context.Context) bool {
 	for {
 		p.mu.Lock()

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/inbox"
 )
 
-// A batchRow is a batch as the agent sees it.
+// A batchRow is a batch in the agent's form.
 type batchRow struct {
 	ID           string        `json:"id"`
 	Server       string        `json:"server"`
@@ -22,7 +20,7 @@ type batchRow struct {
 	Last         *time.Time    `json:"last,omitempty"`
 	Events       []inbox.Event `json:"events"`
 	Announced    bool          `json:"announced,omitempty"`
-	// CommandFailed is why the command of wake.exec has given it up.
+	// CommandFailed is the reason why the command of wake.exec gave the batch up.
 	CommandFailed string `json:"commandFailed,omitempty"`
 }
 
@@ -41,87 +39,158 @@ func rows(batches []inbox.Batch, marks []inbox.Mark) []batchRow {
 	return all
 }
 
-// An inboxResult is what events_wait and events_inbox return.
+// An inboxResult is the result of events_wait and events_inbox.
 type inboxResult struct {
 	Notice  string     `json:"notice"`
 	Batches []batchRow `json:"batches"`
-	// More is how many batches are unread beside these.
-	More int    `json:"unreadMore"`
-	Hint string `json:"hint,omitempty"`
-	Read *int   `json:"markedAsRead,omitempty"`
+	// More is the number of other unread batches.
+	More int `json:"unreadMore"`
+	// Missed is the number of batches that a full inbox dropped before this window had read them, after another window
+	// had.
+	Missed int    `json:"missedBatches,omitempty"`
+	Hint   string `json:"hint,omitempty"`
+	Read   *int   `json:"markedAsRead,omitempty"`
 }
 
-func (t *tools) wait(ctx context.Context, req *mcp.CallToolRequest) (any, error) {
-	in := struct {
-		WaitSeconds, QuietSeconds int
-		Subscription              string
-	}{WaitSeconds: defaultWaitSeconds}
-	if err := json.Unmarshal(req.Params.Arguments, &in); err != nil {
+// An awaitParams has the conditions of events_wait.
+type awaitParams struct {
+	Subscription string    `json:"subscription,omitempty"`
+	Quiet        int       `json:"quietSeconds,omitempty"`
+	Until        time.Time `json:"until"`
+	// Fresh is for notifications: it ignores batches that were announced or must not wake the agent.
+	Fresh bool `json:"fresh,omitempty"`
+}
+
+// An awaited is the result of the wait.
+type awaited struct {
+	Unread int `json:"unread"`
+}
+
+// fresh accepts batches that were not announced and may wake the agent.
+func (g *guest) fresh(b *inbox.Batch, m inbox.Mark) bool {
+	return !m.Announced && !g.e.pauses(b.Subscription)
+}
+
+// await returns once a batch is unread, or at its deadline.
+func (g *guest) await(ctx context.Context, args json.RawMessage) (any, error) {
+	var in awaitParams
+	if err := json.Unmarshal(args, &in); err != nil {
 		return nil, err
 	}
 	if in.Subscription != "" {
-		if _, err := t.feedOf(in.Subscription); err != nil {
+		if _, err := g.feedOf(in.Subscription); err != nil {
 			return nil, err
 		}
 	}
-	stop := t.progress(ctx, req, in.WaitSeconds)
-	defer stop()
-	limit, cancel := context.WithTimeout(ctx, time.Duration(in.WaitSeconds)*time.Second)
-	defer cancel()
-	defer context.AfterFunc(t.e.ctx, cancel)()
 	keep := of(in.Subscription)
-	box := t.e.state.box
-	for ctx.Err() == nil {
-		changed := box.Changed()
-		if box.Count(keep) > 0 {
-			t.quiet(limit, keep, time.Duration(in.QuietSeconds)*time.Second)
-			if !t.pace.take(limit) {
-				return inboxResult{Notice: notice, Batches: []batchRow{}, More: box.Count(keep),
-					Hint: "The bridge shows no more now: limits.batchesPerMinute is reached. Call again later."}, nil
+	if in.Fresh {
+		keep = g.fresh
+	}
+	limit, cancel := context.WithDeadline(ctx, in.Until)
+	defer cancel()
+	for {
+		changed := g.e.state.box.Changed()
+		if g.reader.Count(keep) > 0 {
+			g.quiet(limit, keep, time.Duration(in.Quiet)*time.Second)
+			if n := g.reader.Count(keep); n > 0 {
+				return awaited{n}, nil
 			}
-			select {
-			case t.agent.turn <- struct{}{}:
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			case <-time.After(turnTime):
-				t.pace.giveBack()
-				return inboxResult{Notice: notice, Batches: []batchRow{}, More: box.Count(keep), Hint: "Another result is still being written. Call again later."}, nil
-			}
-			if l := box.Take(t.e.c.Limits.EventsPerBatch, keep); l != nil {
-				t.agent.shows(req.Extra, l)
-				return inboxResult{Notice: notice, Batches: rows(l.Batches, l.Marks), More: box.Count(keep)}, nil
-			}
-			<-t.agent.turn
-			t.pace.giveBack()
 		}
 		select {
 		case <-changed:
 		case <-limit.Done():
-			if ctx.Err() != nil {
-				break
-			}
-			out := inboxResult{Notice: notice, Batches: []batchRow{}, Hint: "Nothing came in time. Call events_wait again: nothing is missed between two calls."}
-			if t.e.ctx.Err() != nil {
-				out.Hint = "The bridge is ending. What comes until it starts again is caught up then."
-			}
-			return out, nil
+			return awaited{}, context.Cause(ctx)
 		}
 	}
-	return nil, context.Cause(ctx)
 }
 
-// quiet waits until nothing has come for a while.
-func (t *tools) quiet(ctx context.Context, keep func(*inbox.Batch, inbox.Mark) bool, d time.Duration) {
+// A takeParams selects the batches of a result or a notification.
+type takeParams struct {
+	Subscription string `json:"subscription,omitempty"`
+	Fresh        bool   `json:"fresh,omitempty"`
+}
+
+// A takenResult has the batches that a window shows. They belong to it until it settles the lease.
+type takenResult struct {
+	inboxResult
+	Lease string `json:"lease,omitempty"`
+}
+
+// take takes unread batches for a result, or unannounced batches of one subscription for a notification.
+func (g *guest) take(ctx context.Context, args json.RawMessage) (any, error) {
+	var in takeParams
+	if err := json.Unmarshal(args, &in); err != nil {
+		return nil, err
+	}
+	keep := of(in.Subscription)
+	if in.Fresh {
+		first := ""
+		keep = func(b *inbox.Batch, m inbox.Mark) bool {
+			if !g.fresh(b, m) || first != "" && b.Subscription != first {
+				return false
+			}
+			first = b.Subscription
+			return true
+		}
+	}
+	l := g.reader.Take(g.e.c.Limits.EventsPerBatch, keep)
+	if l == nil {
+		return takenResult{}, nil
+	}
+	if f := g.e.feed(l.Batches[0].Subscription); in.Fresh && f != nil && !f.woken(ctx, l.Batches) {
+		l.Release()
+		return takenResult{}, nil
+	}
+	out := takenResult{Lease: g.keep(l)}
+	out.Batches, out.More, out.Missed = rows(l.Batches, l.Marks), g.reader.Count(of(in.Subscription)), g.reader.Missed()
+	return out, nil
+}
+
+// A settlement reports the batches that a window has shown.
+type settlement struct {
+	Read      []uint64 `json:"read,omitempty"`
+	Announced []uint64 `json:"announced,omitempty"`
+	// Missed is the number of missed batches that the agent knows of.
+	Missed int    `json:"missed,omitempty"`
+	Lease  string `json:"lease,omitempty"`
+}
+
+// settle marks the shown batches and releases the others.
+func (g *guest) settle(_ context.Context, args json.RawMessage) (any, error) {
+	var in settlement
+	if err := json.Unmarshal(args, &in); err != nil {
+		return nil, err
+	}
+	defer g.release(in.Lease)
+	return struct{}{}, g.mark(in)
+}
+
+// mark marks the shown batches, each once.
+func (g *guest) mark(s settlement) error {
+	if _, err := g.reader.Read(s.Read...); err != nil {
+		return err
+	}
+	if err := g.reader.Announced(s.Announced...); err != nil {
+		return err
+	}
+	if s.Missed == 0 {
+		return nil
+	}
+	return g.reader.Reported(s.Missed)
+}
+
+// quiet waits until nothing has arrived for a while.
+func (g *guest) quiet(ctx context.Context, keep func(*inbox.Batch, inbox.Mark) bool, d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	box := t.e.state.box
+	box := g.e.state.box
 	still := time.NewTimer(d)
 	defer still.Stop()
-	seen := t.newest(keep)
+	seen := g.newest(keep)
 	for {
 		changed := box.Changed()
-		if now := t.newest(keep); now > seen {
+		if now := g.newest(keep); now > seen {
 			seen = now
 			still.Reset(d)
 		}
@@ -135,9 +204,9 @@ func (t *tools) quiet(ctx context.Context, keep func(*inbox.Batch, inbox.Mark) b
 	}
 }
 
-// newest is the sequence of the newest unread batch.
-func (t *tools) newest(keep func(*inbox.Batch, inbox.Mark) bool) (newest uint64) {
-	t.e.state.box.Count(func(b *inbox.Batch, m inbox.Mark) bool {
+// newest returns the sequence of the newest unread batch.
+func (g *guest) newest(keep func(*inbox.Batch, inbox.Mark) bool) (newest uint64) {
+	g.reader.Count(func(b *inbox.Batch, m inbox.Mark) bool {
 		if keep == nil || keep(b, m) {
 			newest = max(newest, b.Sequence)
 		}
@@ -146,45 +215,20 @@ func (t *tools) newest(keep func(*inbox.Batch, inbox.Mark) bool) (newest uint64)
 	return newest
 }
 
-// progress tells a caller who has asked for it that its call goes on.
-func (t *tools) progress(ctx context.Context, req *mcp.CallToolRequest, seconds int) (stop func()) {
-	token := req.Params.GetProgressToken()
-	if token == nil {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(progressEvery)
-		defer tick.Stop()
-		for n := 1; ; n++ {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
-			// A caller that is gone ends the call itself.
-			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token,
-				Progress: float64(n) * progressEvery.Seconds(), Total: float64(seconds), Message: "waiting for events"})
-		}
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
-}
-
-func (t *tools) inbox(_ context.Context, req *mcp.CallToolRequest) (any, error) {
+func (g *guest) inbox(_ context.Context, args json.RawMessage) (any, error) {
 	var in struct {
 		Read         []string
 		Subscription string
 	}
-	if err := json.Unmarshal(req.Params.Arguments, &in); err != nil {
+	if err := json.Unmarshal(args, &in); err != nil {
 		return nil, err
 	}
-	box := t.e.state.box
-	out := inboxResult{Notice: notice}
+	// The last result has told the agent about the missed batches.
+	if err := g.reader.Reported(int(g.told.Swap(0))); err != nil {
+		return nil, err
+	}
+	out := inboxResult{Notice: notice, Missed: g.reader.Missed()}
+	g.told.Store(int64(out.Missed))
 	if in.Read != nil {
 		var sequences []uint64
 		for _, id := range in.Read {
@@ -194,15 +238,15 @@ func (t *tools) inbox(_ context.Context, req *mcp.CallToolRequest) (any, error) 
 			}
 			sequences = append(sequences, s)
 		}
-		n, err := box.Read(sequences...)
+		n, err := g.reader.Read(sequences...)
 		if err != nil {
 			return nil, err
 		}
 		out.Read = &n
 	}
 	keep := of(in.Subscription)
-	events := t.e.c.Limits.EventsPerBatch
-	batches, marks := box.Unread(events, keep)
+	events := g.e.c.Limits.EventsPerBatch
+	batches, marks := g.reader.Unread(events, keep)
 	n := 0
 	for _, b := range batches {
 		if events -= len(b.Events); events < 0 && n > 0 {
@@ -210,6 +254,6 @@ func (t *tools) inbox(_ context.Context, req *mcp.CallToolRequest) (any, error) 
 		}
 		n++
 	}
-	out.Batches, out.More = rows(batches[:n], marks[:n]), box.Count(keep)-n
+	out.Batches, out.More = rows(batches[:n], marks[:n]), g.reader.Count(keep)-n
 	return out, nil
 }

@@ -10,28 +10,28 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/config"
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
 const (
-	// connectTime bounds one attempt to connect.
+	// connectTime is the timeout of one attempt to connect.
 	connectTime = 30 * time.Second
-	// longPoll is how long a server is asked to hold a poll.
+	// longPoll is how long a server should hold a poll.
 	longPoll = 20 * time.Second
-	// maxMessage bounds a message of a server, and what is held of a subscription that waits.
+	// maxMessage is the maximum size of a server's message, and of the pending data of a subscription.
 	maxMessage = 8 << 20
-	// maxToken bounds a token.
+	// maxToken is the maximum size of a token.
 	maxToken = 64 << 10
 )
 
-// An upstream is a server of the configuration and the connection to it, which its subscriptions share.
+// An upstream is a configured server with its connection, which its subscriptions share.
 type upstream struct {
 	config.Server
-	dir string // that commands run in
-	// secrets are the environment variables with tokens, which commands do not get.
+	dir string // working directory of commands
+	// secrets are the environment variables with tokens; commands do not get them.
 	secrets []string
 	dial    func(context.Context, peer.Target, client.Options) (*client.Client, error)
 	turn    chan struct{} // held while connecting or closing; guards c
@@ -48,7 +48,7 @@ func newUpstream(s config.Server, o Options) *upstream {
 	return d
 }
 
-// client returns the connection, which is made when there is none.
+// client returns the connection, and connects first if necessary.
 func (s *upstream) client(ctx context.Context) (*client.Client, error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -71,7 +71,7 @@ func (s *upstream) client(ctx context.Context) (*client.Client, error) {
 	return s.c, err
 }
 
-// drop closes a connection that is of no use any more, so that the next one who needs it makes another.
+// drop closes a broken connection, so that its next user reconnects.
 func (s *upstream) drop(c *client.Client) {
 	s.turn <- struct{}{}
 	if s.c == c {
@@ -91,7 +91,7 @@ func (s *upstream) close() {
 	}
 }
 
-// readToken reads a token from where the configuration says. Its errors hold nothing of it.
+// readToken reads a token from its configured source. Its errors do not contain the token.
 func readToken(ctx context.Context, t config.Token, dir string, secrets []string) (string, error) {
 	var text []byte
 	var from string
@@ -134,7 +134,7 @@ func readToken(ctx context.Context, t config.Token, dir string, secrets []string
 	return token, nil
 }
 
-// bounded takes no more than a token can have. It has no other method, so that nobody fills it without a bound.
+// A bounded keeps at most maxToken bytes. Write is its only method, so that no writer bypasses the limit.
 type bounded struct{ text []byte }
 
 func (b *bounded) Write(p []byte) (int, error) {

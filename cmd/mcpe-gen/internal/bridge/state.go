@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/config"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/inbox"
@@ -18,17 +17,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
 )
 
-// takeover is how long a bridge waits for the one before it to end, as when an agent starts its servers again.
-const takeover = 3 * time.Second
-
-// A state is what outlives a bridge: a directory that one bridge at a time has.
+// A state is the persistent state of a bridge, in a directory that only the leader uses.
 type state struct {
 	lock    *filelock.Lock
 	cursors *file.Cursors
 	box     *inbox.Inbox
 }
 
-// openState opens the directory, which is made when it is not there.
+// openState opens the directory and creates it if necessary. The error is a [*filelock.HeldError] if another bridge
+// holds it.
 func openState(ctx context.Context, dir string, l config.Limits) (_ *state, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -43,10 +40,7 @@ func openState(ctx context.Context, dir string, l config.Limits) (_ *state, err 
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.lock, err = filelock.Acquire(ctx, path, takeover); err != nil {
-		if held, ok := errors.AsType[*filelock.HeldError](err); ok && held.Cause == nil {
-			return nil, fmt.Errorf("another bridge has the state in %s: it is %s; end it, or give this one a directory of its own with --state", dir, held.Holder)
-		}
+	if s.lock, err = filelock.Acquire(ctx, path, 0); err != nil {
 		return nil, err
 	}
 	if s.cursors, err = file.OpenCursors(filepath.Join(dir, "cursors")); err != nil {
@@ -70,8 +64,8 @@ func (s *state) close() error {
 	return errors.Join(errs...)
 }
 
-// StateDir is where the state of a bridge is kept unless somebody says otherwise: below $XDG_STATE_HOME, or what the
-// system has for it, under a name made of the path of the configuration, or of the URL and the events.
+// StateDir returns the default state directory of a bridge. It is below $XDG_STATE_HOME or the system's equivalent,
+// with a name made from the path of the configuration, or from the URL and the events.
 func StateDir(c *config.Config) (string, error) {
 	base, err := stateHome()
 	if err != nil {
@@ -102,7 +96,7 @@ func stateHome() (string, error) {
 		return dir, nil
 	}
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
-		return os.UserConfigDir() // a cache may be emptied
+		return os.UserConfigDir() // because a cache may be emptied
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {

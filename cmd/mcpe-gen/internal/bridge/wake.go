@@ -14,82 +14,75 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// Names of Claude Code's channels, a research preview.
+// Names in Claude Code's channels, a research preview.
 const (
 	channelCapability   = "claude/channel"
 	channelNotification = "notifications/claude/channel"
 )
 
-// A channelMessage is what a channel's notification carries. The keys of Meta have letters, digits and underscores.
+// A channelMessage is the payload of a channel notification. The keys of Meta consist of letters, digits and
+// underscores.
 type channelMessage struct {
 	Content string            `json:"content"`
 	Meta    map[string]string `json:"meta"`
 }
 
-// announce sends a notification for what is unread, once the agent is initialized, until the bridge ends. What was
-// announced stays unread for the tools, and is not announced again.
-func (t *tools) announce(ctx context.Context) {
+// announce sends notifications for unread batches, once the agent is initialized, until the window ends. Announced
+// batches stay unread for the tools and are not announced twice.
+func (w *window) announce() {
 	select {
-	case <-t.agent.initialized():
-	case <-ctx.Done():
+	case <-w.agent.initialized():
+	case <-w.ctx.Done():
 		return
 	}
-	box := t.e.state.box
-	for ctx.Err() == nil {
-		changed := box.Changed()
-		fresh := func(_ *inbox.Batch, m inbox.Mark) bool { return !m.Announced }
-		if box.Count(fresh) > 0 && t.channel.take(ctx) {
-			of := ""
-			l := box.Take(t.e.c.Limits.EventsPerBatch, func(b *inbox.Batch, m inbox.Mark) bool {
-				if m.Announced || of != "" && b.Subscription != of {
-					return false
-				}
-				of = b.Subscription // a notification is of one subscription
-				return true
-			})
-			if l != nil {
-				if !t.announceBatches(ctx, l) {
-					return
-				}
-				continue
-			}
-			t.channel.giveBack() // somebody shows them now
+	for w.ctx.Err() == nil {
+		var there awaited
+		err := w.await(w.ctx, awaitParams{Fresh: true, Until: time.Now().Add(awaitTime)}, &there)
+		if err == nil && there.Unread > 0 && w.channel.take(w.ctx) {
+			err = w.announceNext()
+		}
+		if err == nil {
+			continue
+		}
+		if w.ctx.Err() == nil {
+			w.say("the channel: %v", err)
 		}
 		select {
-		case <-changed:
-		case <-ctx.Done():
+		case <-time.After(pauseMin):
+		case <-w.ctx.Done():
 		}
 	}
 }
 
-// announceBatches sends one notification. It reports false when no further one can be sent.
-func (t *tools) announceBatches(ctx context.Context, l *inbox.Lease) bool {
-	m, err := channelOf(l.Batches)
+// announceNext sends one notification.
+func (w *window) announceNext() error {
+	taken, err := w.take(w.ctx, takeParams{Fresh: true})
+	if err != nil || taken.Lease == "" {
+		w.channel.giveBack() // another window shows them now
+		return err
+	}
+	s := settlement{Lease: taken.Lease}
+	sequences, err := sequencesOf(taken.Batches)
 	if err == nil {
-		err = t.agent.notify(ctx, channelNotification, m)
-	}
-	if err != nil {
-		l.Release()
-		if ctx.Err() == nil {
-			t.e.say("the channel has ended: %v", err)
+		var m channelMessage
+		if m, err = channelOf(taken.Batches); err == nil {
+			err = w.agent.notify(w.ctx, channelNotification, m)
 		}
-		return false
 	}
-	if err := l.Mark(func(m *inbox.Mark) { m.Announced = true }); err != nil {
-		t.e.say("marking events as announced: %v; they will be announced again", err)
-		return false
+	if err == nil {
+		s.Announced = sequences
 	}
-	return true
+	return errors.Join(err, w.settle(w.ctx, s))
 }
 
-// channelOf is the message for batches of one subscription.
-func channelOf(batches []inbox.Batch) (m channelMessage, err error) {
-	text, err := shown(rows(batches, nil))
+// channelOf returns the message for batches of one subscription.
+func channelOf(batches []batchRow) (m channelMessage, err error) {
 	count, ids := 0, []string{}
-	for _, b := range batches {
-		count += b.Count
-		ids = append(ids, b.ID())
+	for i := range batches {
+		count += batches[i].Count
+		ids = append(ids, batches[i].ID)
 	}
+	text, err := shown(batches)
 	first := batches[0]
 	return channelMessage{
 		Content: notice + " They stay in the inbox until events_inbox marks them as read.\n" + text,
@@ -101,25 +94,30 @@ func channelOf(batches []inbox.Batch) (m channelMessage, err error) {
 }
 
 const (
-	// commandDrain is how long a command that runs may go on when the bridge ends.
+	// commandDrain is how long a running command may continue when the bridge ends.
 	commandDrain = 5 * time.Second
-	// restart is how long to wait when the command cannot be started.
+	// restart is the pause before a command that cannot be started is tried once more.
 	restart = time.Minute
 )
 
-// newCommand is the command as one subscription runs it.
+// newCommand returns the command of one subscription.
 func newCommand(c *config.Config) *wake.Command {
 	x := c.Exec
 	return &wake.Command{Argv: x.Command, Dir: c.Dir, Secrets: c.TokenVariables(), Timeout: x.Timeout, Drain: commandDrain, PerMinute: x.PerMinute}
 }
 
-// command runs the command for each unread batch of the feed, the oldest first, until ctx is done.
+// command runs the command for each unread batch of the feed, oldest first, until ctx is done.
 func (f *feed) command(ctx context.Context) {
 	box := f.e.state.box
 	run := newCommand(f.e.c)
 	for ctx.Err() == nil {
 		changed := box.Changed()
-		next, _ := box.Unread(1, func(b *inbox.Batch, m inbox.Mark) bool { return b.Subscription == f.id && !m.Commanded })
+		next, _ := box.Unread(1, func(b *inbox.Batch, m inbox.Mark) bool {
+			return b.Subscription == f.id && !m.Commanded && f.loop.since().IsZero()
+		})
+		if len(next) > 0 && !f.woken(ctx, next) {
+			continue
+		}
 		if len(next) == 0 {
 			select {
 			case <-changed:
@@ -145,7 +143,7 @@ func (f *feed) command(ctx context.Context) {
 	}
 }
 
-// commanded writes down what the command has made of a batch, and says how long to wait before the next.
+// commanded stores the command's outcome for a batch, and returns the pause before the next run.
 func (f *feed) commanded(b *inbox.Batch, outcome wake.Outcome, err error) (time.Duration, error) {
 	box := f.e.state.box
 	switch {
@@ -161,12 +159,12 @@ func (f *feed) commanded(b *inbox.Batch, outcome wake.Outcome, err error) (time.
 		_, err = box.Read(b.Sequence)
 	}
 	if err != nil {
-		return restart, err // it will be run again: the disk may be full
+		return restart, err // it will run once more: the disk may be full
 	}
 	return 0, nil
 }
 
-// commandBatch is a batch as a command reads it.
+// commandBatch converts a batch to the command's input.
 func commandBatch(b *inbox.Batch) (wake.Batch, error) {
 	w := wake.Batch{Server: b.Server, Event: b.Event, Subscription: b.Subscription, Count: b.Count, First: b.First, Last: b.Last}
 	for _, e := range b.Events {

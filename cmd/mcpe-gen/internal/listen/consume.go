@@ -19,23 +19,22 @@ import (
 )
 
 const (
-	// execDrain is how long a command may go on at the end, and drain bounds the end as a whole.
+	// execDrain is how long a command may continue at the end, and drain bounds the whole shutdown.
 	execDrain = 10 * time.Second
 	drain     = execDrain + 4*wake.Grace
 )
 
-// A Burst says which events are one batch. What is not given is as the event type publishes it in its x-coalesce.
+// A Burst defines which events form one batch. Unset fields default to the event type's x-coalesce.
 type Burst struct {
-	// Key are JSON Pointers into the payload.
+	// Key has JSON Pointers into the payload.
 	Key []string
-	// Quiet and Max are in seconds. Quiet is negative where it is not given; 0 joins nothing. Max is 0 where it is not
-	// given.
+	// Quiet and Max are in seconds. A negative Quiet is unset, and 0 joins nothing. A Max of 0 is unset.
 	Quiet, Max int
 }
 
 func (b Burst) given() bool { return len(b.Key) > 0 || b.Quiet >= 0 || b.Max != 0 }
 
-// option is the subscription's option for events of d, nil where each event is a batch of its own.
+// option returns the subscription option for events of d, or nil if each event is a separate batch.
 func (b Burst) option(d client.Descriptor) (client.SubscribeOption, error) {
 	said, err := wire.CoalesceOf(d.Meta)
 	if err != nil && !b.given() {
@@ -51,14 +50,14 @@ func (b Burst) option(d client.Descriptor) (client.SubscribeOption, error) {
 	}
 	c := client.Coalescing{Key: b.Key, Quiet: time.Duration(max(b.Quiet, 0)) * time.Second, Max: time.Duration(b.Max) * time.Second}
 	if said == nil {
-		c.Keep = wire.KeepAll // nobody said that the latest is enough
+		c.Keep = wire.KeepAll // the user did not say that the latest event is enough
 	}
 	return client.WithCoalescing(c), nil
 }
 
 func (o Options) consumes() bool { return o.Exec != nil || o.Print }
 
-// checkConsuming refuses what does not go together.
+// checkConsuming refuses incompatible options.
 func (o Options) checkConsuming() error {
 	switch {
 	case o.Exec != nil && o.Print:
@@ -66,7 +65,7 @@ func (o Options) checkConsuming() error {
 	case o.Exec != nil && o.Forward != "":
 		return usagef("--exec and --forward: give one of them")
 	case o.Print && (o.JSON || o.Forward != ""):
-		return usagef("--print goes with neither --json nor --forward: it has a form of its own")
+		return usagef("--print cannot be combined with --json or --forward: it has its own format")
 	case !o.consumes() && o.Burst.given():
 		return usagef("--key, --quiet-seconds and --max-seconds are for --exec and --print")
 	case o.Burst.Max < 0:
@@ -90,27 +89,27 @@ func (o Options) checkConsuming() error {
 	return nil
 }
 
-// errEnough ends a run that has had its count of events.
+// errEnough ends a run that has received its count of events.
 var errEnough = errors.New("enough")
 
-// A consumer hands batches to the command or prints them.
+// A consumer passes batches to the command or prints them.
 type consumer struct {
 	o    Options
 	c    *client.Client
 	show *display
 	d    client.Descriptor
 
-	running context.Context // ends with the run, for a reason
+	running context.Context // ends with the run; its cause is the reason
 	stop    context.CancelCauseFunc
 	begun   sync.Once
 
-	// One handler runs at a time, and an event comes again before any other does.
+	// One handler runs at a time, and an event is retried before any other is handled.
 	done  int    // events that are settled or dead letters
-	last  string // the eventId that was tried last,
-	tries int    // and how often
+	last  string // the eventId of the last attempt
+	tries int    // and its number of attempts
 }
 
-// consume subscribes to d and hands over what arrives, until ctx ends.
+// consume subscribes to d and handles its events until ctx ends.
 func (o Options) consume(ctx context.Context, c *client.Client, keep clientstore.ConsumerStore, d client.Descriptor, args json.RawMessage) error {
 	so := []client.SubscribeOption{client.WithMode(o.Mode), client.WithCursorKey(key(o.Target, d.Name, args))}
 	joined, err := o.Burst.option(d)
@@ -140,7 +139,7 @@ func (o Options) consume(ctx context.Context, c *client.Client, keep clientstore
 	close(watching)
 	<-watched
 	if err != nil && ctx.Err() != nil {
-		k.show.note("%s", plain.Text(err.Error())) // the end that was asked for is a success all the same
+		k.show.note("%s", plain.Text(err.Error())) // the requested end is a success nevertheless
 	}
 	k.show.finish(o)
 	switch cause := context.Cause(k.running); {
@@ -154,18 +153,18 @@ func (o Options) consume(ctx context.Context, c *client.Client, keep clientstore
 	return nil
 }
 
-// unconsumed explains why nothing is received any more.
+// unconsumed explains why no more events arrive.
 func (o Options) unconsumed(err error, d client.Descriptor) error {
 	if _, ok := errors.AsType[*client.NoCompatibleDeliveryModeError](err); ok || errors.Is(err, events.ErrInvalidParams) {
 		return o.refused(err, d)
 	}
 	if errors.Is(err, clientstore.ErrDeadLettersFull) {
-		return fmt.Errorf("there are too many dead letters: `mcpe-gen deadletters` shows, retries and drops them: %w", err)
+		return fmt.Errorf("there are too many dead letters: `mcpe-ops deadletters` shows, retries and drops them: %w", err)
 	}
 	return ended(err)
 }
 
-// status is that of the subscription once there is one, with which the run begins on the screen.
+// status returns the status of the subscription, or of the start of the run before there is one.
 func (k *consumer) status() client.Status {
 	all := k.c.Subscriptions()
 	if len(all) == 0 {
@@ -183,8 +182,8 @@ func (k *consumer) problem(err error) {
 	k.show.fail(err)
 }
 
-// handle takes one batch. An error that is not discarded lets it come again: there is no bound of tries but ours, so
-// that an end of the run or a command that is gone makes no dead letter.
+// handle handles one batch. An error that is not discarded makes the client retry it. Only the consumer limits the
+// attempts, so that neither the end of the run nor a missing command creates a dead letter.
 func (k *consumer) handle(ctx context.Context, ev *events.Event[json.RawMessage, json.RawMessage]) error {
 	if err := k.running.Err(); err != nil {
 		return err
@@ -218,7 +217,7 @@ func (k *consumer) handle(ctx context.Context, ev *events.Event[json.RawMessage,
 	return err
 }
 
-// try runs the command, the last time as a dead letter where it fails.
+// try runs the command; after the last attempt a failure makes the batch a dead letter.
 func (k *consumer) try(b client.Burst[json.RawMessage, json.RawMessage]) (wake.Outcome, error) {
 	latest := b.Events[len(b.Events)-1]
 	if k.last != latest.ID {
@@ -243,7 +242,7 @@ func (k *consumer) try(b client.Burst[json.RawMessage, json.RawMessage]) (wake.O
 	return outcome, err
 }
 
-// decided counts events that will not come again.
+// decided counts events that will not be delivered again, because they are settled or dead letters.
 func (k *consumer) decided(n int) {
 	if k.done += n; k.o.Count > 0 && k.done >= k.o.Count {
 		k.stop(errEnough)
@@ -257,10 +256,10 @@ func text(err error) string {
 	return err.Error()
 }
 
-// A commandOutput shows what the command has printed.
+// A commandOutput shows the output of the command.
 type commandOutput struct{ show *display }
 
 func (c commandOutput) Write(p []byte) (int, error) {
-	c.show.note("%s", plain.Lines(string(p[:len(p)-1]))) // without the last line end
+	c.show.note("%s", plain.Lines(string(p[:len(p)-1]))) // without the final newline
 	return len(p), nil
 }

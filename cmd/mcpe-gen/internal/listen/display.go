@@ -20,8 +20,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// A display prints what arrives on standard output and everything else on standard error, where, on
-// a terminal, the last line counts.
+// A display prints events on standard output and everything else on standard error. On a terminal, the last line of
+// standard error has counts.
 type display struct {
 	o     Options
 	began time.Time
@@ -35,7 +35,7 @@ type display struct {
 
 func newDisplay(o Options) *display { return &display{o: o, began: time.Now()} }
 
-// Escapes of what is marked.
+// Escape sequences of the colors.
 const (
 	dim    = "2"
 	bold   = "1"
@@ -77,7 +77,7 @@ func (d *display) begin(event, mode string, o Options) {
 	d.note("%s by %s from %s%s", d.paint(bold, plain.Text(event)), mode, o.Target, more)
 }
 
-// finish prints what there was.
+// finish prints the totals.
 func (d *display) finish(o Options) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,8 +95,8 @@ func (d *display) finish(o Options) {
 	fmt.Fprintf(o.Stderr, "%s in %s%s\n", d.counts(), time.Since(d.began).Round(time.Second), kept)
 }
 
-// A line is an occurrence in the output of --json: as it is on the wire, with the mode that it came
-// by and how it was passed on.
+// A line is an occurrence in the output of --json: its wire form, with its delivery mode and the result of forwarding
+// it.
 type line struct {
 	wire.Occurrence
 	Mode    string    `json:"mode"`
@@ -153,7 +153,7 @@ func (d *display) json(v any) error {
 	return err
 }
 
-// encode is one line of JSON.
+// encode returns one line of JSON.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -164,15 +164,15 @@ func encode(v any) ([]byte, error) {
 	return plain.JSON(b.Bytes()), nil
 }
 
-// beside is where gaps and errors are shown: with --print standard output has events only.
-func (d *display) beside() io.Writer {
+// noticeWriter returns the writer for gaps and errors: with --print standard output has only events.
+func (d *display) noticeWriter() io.Writer {
 	if d.o.Print {
 		return d.o.Stderr
 	}
 	return d.o.Stdout
 }
 
-// A ran is what became of a batch when its command had run, in the output of --json.
+// A ran is the result of a batch's command in the output of --json.
 type ran struct {
 	Outcome string `json:"outcome"`
 	Count   int    `json:"count"`
@@ -180,7 +180,7 @@ type ran struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// batch prints the latest occurrence of a batch that the command has run for, and what became of it.
+// batch prints the latest occurrence of a batch, and the result of its command.
 func (d *display) batch(o events.Occurrence, mode string, r ran) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -217,7 +217,7 @@ func (d *display) batch(o events.Occurrence, mode string, r ran) error {
 	return err
 }
 
-// Bounds of a line of --print in bytes: of all of it, and of each name in it.
+// Limits of a line of --print in bytes: of the whole line, and of each name in it.
 const (
 	maxPrinted = 4 << 10
 	maxName    = 128
@@ -230,15 +230,15 @@ type printed struct {
 	Timestamp string `json:"timestamp"`
 	// Count is how many events the line stands for.
 	Count int `json:"count"`
-	// Untrusted is always true: what stands in Data was written by others.
+	// Untrusted is always true: a third party wrote Data.
 	Untrusted bool            `json:"untrusted"`
 	Data      json.RawMessage `json:"data,omitempty"`
-	// Beginning is that of a payload which is too large, and Bytes its size.
+	// Beginning is the start of a payload that is too large, and Bytes is the payload's size.
 	Beginning string `json:"beginning,omitempty"`
 	Bytes     int    `json:"bytes,omitempty"`
 }
 
-// printedLine is the line for the latest of some occurrences.
+// printedLine returns the line for the latest of several occurrences.
 func printedLine(o events.Occurrence, count int) ([]byte, error) {
 	p := printed{Event: plain.Cut(o.Name, maxName), EventID: plain.Cut(o.ID, maxName), Timestamp: plain.Cut(o.Timestamp.String(), maxName), Count: count, Untrusted: true, Data: o.Raw}
 	if len(o.Raw) > maxPrinted {
@@ -253,7 +253,7 @@ func printedLine(o events.Occurrence, count int) ([]byte, error) {
 	}
 }
 
-// shorten leaves n bytes of the payload.
+// shorten keeps n bytes of the payload.
 func (p *printed) shorten(n int) {
 	if p.Data != nil {
 		p.Bytes, p.Beginning, p.Data = len(p.Data), string(p.Data), nil
@@ -275,7 +275,7 @@ func (d *display) line(o events.Occurrence, count int) error {
 	return err
 }
 
-// gap tells that occurrences may be missing.
+// gap reports that occurrences may be missing.
 func (d *display) gap(g *client.GapError) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -286,7 +286,7 @@ func (d *display) gap(g *client.GapError) {
 		_ = d.json(map[string]any{"gap": true, "cursor": g.Cursor})
 		return
 	}
-	fmt.Fprintln(d.beside(), d.paint(yellow, "-- gap: the server could not replay everything; events may be missing here --"))
+	fmt.Fprintln(d.noticeWriter(), d.paint(yellow, "-- gap: the server could not replay everything; events may be missing here --"))
 }
 
 // fail shows an error that does not end the subscription.
@@ -300,10 +300,10 @@ func (d *display) fail(err error) {
 		_ = d.json(map[string]any{"error": err.Error()})
 		return
 	}
-	fmt.Fprintln(d.beside(), d.paint(red, "!! "+plain.Text(err.Error())))
+	fmt.Fprintln(d.noticeWriter(), d.paint(red, "!! "+plain.Text(err.Error())))
 }
 
-// interrupted shows that the connection was lost, and is being made again.
+// interrupted reports that the connection was lost and is being restored.
 func (d *display) interrupted(why string) {
 	if d.o.Quiet {
 		return
@@ -311,7 +311,7 @@ func (d *display) interrupted(why string) {
 	d.note("%s", d.paint(yellow, "interrupted, trying again: "+plain.Text(why)))
 }
 
-// refusals takes in what the own endpoint has refused, and shows the first of each kind.
+// refusals takes the requests that the local endpoint has refused, and shows the first of each kind.
 func (d *display) refusals(r webhook.Refusals) {
 	d.mu.Lock()
 	known := d.refused
@@ -327,10 +327,10 @@ func (d *display) refusals(r webhook.Refusals) {
 	d.note("%s", d.paint(yellow, plain.Text(r.Last.Error())+hint))
 }
 
-// watchInterval is how often the state of the connection is looked at.
+// watchInterval is the interval between two checks of the connection.
 const watchInterval = 500 * time.Millisecond
 
-// watch reports interruptions, which the client overcomes by itself, until stop is closed.
+// watch reports interruptions, from which the client recovers itself, until stop is closed.
 func (d *display) watch(stop <-chan struct{}, status func() client.Status) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
@@ -356,7 +356,7 @@ func (d *display) watch(stop <-chan struct{}, status func() client.Status) {
 	}
 }
 
-// clear takes the line of counts away, and count writes it; both with mu held.
+// clear removes the line of counts, and count writes it; the caller holds mu.
 func (d *display) clear() {
 	if d.status {
 		fmt.Fprint(d.o.Stderr, "\r\x1b[K")

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// forwardTimeout bounds one request to the URL of --forward.
+// forwardTimeout is the timeout of a request to the URL of --forward.
 const forwardTimeout = 10 * time.Second
 
 // A forwarder posts occurrences to a URL, one after the other.
@@ -29,25 +29,25 @@ func newForwarder(url string) *forwarder {
 	}
 	return &forwarder{url: url, hc: &http.Client{
 		Timeout: forwardTimeout,
-		// The user named one URL; what it redirects to was not asked for.
+		// The user named one URL; do not follow redirects to others.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// A passedOn is how one occurrence was received at the URL.
+// A passedOn is the result of forwarding one occurrence.
 type passedOn struct {
-	// Status is the HTTP status, 0 when there was no answer.
+	// Status is the HTTP status, or 0 without an answer.
 	Status int `json:"status,omitempty"`
-	// Error says why there was none.
+	// Error is the reason for a missing answer.
 	Error string `json:"error,omitempty"`
-	// Millis is how long it took.
+	// Millis is the duration in milliseconds.
 	Millis int64 `json:"ms"`
 }
 
-// ok reports whether the receiver took it.
+// ok reports whether the receiver accepted it.
 func (p *passedOn) ok() bool { return p.Status >= 200 && p.Status < 300 }
 
-// post sends an occurrence in the form that it has on the wire.
+// post sends an occurrence in its wire form.
 func (f *forwarder) post(ctx context.Context, o events.Occurrence) *passedOn {
 	began := time.Now()
 	p := &passedOn{}
@@ -75,12 +75,12 @@ func (f *forwarder) send(ctx context.Context, o events.Occurrence) (int, error) 
 		return 0, fmt.Errorf("forwarding: %w", err)
 	}
 	defer res.Body.Close()
-	// Reading to the end keeps the connection for the next one.
+	// Reading to the end lets the next request reuse the connection.
 	_, _ = io.CopyN(io.Discard, res.Body, 64<<10)
 	return res.StatusCode, nil
 }
 
-// occurrence is the wire form of a received occurrence.
+// occurrence returns the wire form of a received occurrence.
 func occurrence(o events.Occurrence) wire.Occurrence {
 	w := wire.Occurrence{EventID: o.ID, Name: o.Name, Timestamp: o.Timestamp.String(), Data: o.Raw, Meta: o.Meta}
 	if o.Cursor != "" {

@@ -1,10 +1,9 @@
-// Package listen is the terminal tail behind `mcpe-gen listen`: it subscribes to one event type of
-// any server that speaks the Events extension, prints what arrives, and may pass it on to a URL or run a
-// command for it.
+// Package listen implements `mcpe-gen listen`. It subscribes to one event type of a server that speaks the Events
+// extension and prints the events. It can also post them to a URL or run a command for them.
 //
-// Start with [Run]. What is shown is in display.go, the choice of an event in pick.go, passing on
-// in forward.go, batches and their command in consume.go, and receiving by webhook in webhook.go. A delivery
-// mode that the client learns is one more entry of [Modes].
+// Start with [Run]. display.go prints, pick.go chooses an event type, forward.go posts to a URL, consume.go runs
+// commands for batches, and webhook.go receives webhooks. A new delivery mode of the client is one more entry of
+// [Modes].
 package listen
 
 import (
@@ -16,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/wake"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -27,46 +26,46 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// Modes are the delivery modes that can be asked for; auto leaves it to the client, which takes webhook
-// only where there is a [peer.Receiver].
+// Modes are the possible delivery modes. With auto the client chooses, and uses webhook only if there is a
+// [peer.Receiver].
 var Modes = []string{"auto", wire.ModePoll, wire.ModePush, wire.ModeWebhook}
 
-// Options says what to listen to and what to do with it.
+// Options selects the events to listen to and their handling.
 type Options struct {
 	Target peer.Target
-	// Event is the event type's name; when empty it is asked for.
+	// Event is the event type's name; if it is empty, Run asks for one.
 	Event string
 	// Args are the subscription's arguments as KEY=VALUE.
 	Args []string
 	// Mode is one of Modes.
 	Mode string
-	// Receiver is where webhooks come in.
+	// Receiver is the address at which webhooks arrive.
 	Receiver peer.Receiver
-	// JSON prints one object a line.
+	// JSON prints one object per line.
 	JSON bool
-	// Forward is the URL that every occurrence is posted to; empty posts none.
+	// Forward is the URL to which Run posts every occurrence; empty posts none.
 	Forward string
-	// Exec is run for each batch of events; nil runs none.
+	// Exec is the command to run for each batch of events; nil runs none.
 	Exec *wake.Command
 	// Print prints a bounded line of JSON for each batch, and nothing else on Stdout.
 	Print bool
-	// Burst says which events are one batch, for Exec and Print.
+	// Burst defines the batches of Exec and Print.
 	Burst Burst
-	// CursorFile keeps the position and the dead letters from one run to the next; empty starts from now.
+	// CursorFile keeps the position and the dead letters between runs; empty starts from now.
 	CursorFile string
-	// Count ends the run after so many occurrences; 0 never.
+	// Count ends the run after this number of occurrences; 0 means never.
 	Count int
-	// Quiet leaves out everything but occurrences, gaps and errors.
+	// Quiet omits everything but occurrences, gaps and errors.
 	Quiet bool
 
-	// Stdin answers the question for an event; nil means nobody is there to ask.
+	// Stdin answers the question for an event; nil means that nobody can answer.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Live keeps a line of counts at the bottom of the terminal, Color marks with ANSI escapes.
+	// Live keeps a line of counts at the bottom of the terminal, and Color uses ANSI escapes.
 	Live, Color bool
 }
 
-// A UsageError tells that what was asked for cannot be done, such as an event that does not exist.
+// A UsageError reports a request that cannot be fulfilled, such as the name of an unknown event.
 type UsageError struct{ Message string }
 
 // Error returns the message.
@@ -74,7 +73,7 @@ func (e *UsageError) Error() string { return e.Message }
 
 func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// Check refuses options that cannot work, before anything is connected.
+// Check returns an error for invalid options, before anything is connected.
 func (o Options) Check() error {
 	if err := o.Target.Check(); err != nil {
 		return usagef("%v", err)
@@ -97,7 +96,8 @@ func (o Options) Check() error {
 	return o.checkConsuming()
 }
 
-// Run listens until ctx ends, which is a success, the count is reached, or the server ends it.
+// Run listens until ctx ends, which is a success, until the count is reached, or until the server ends the
+// subscription.
 func Run(ctx context.Context, o Options) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (o Options) run(ctx context.Context, co client.Options, keep clientstore.Co
 	return t.run(ctx, d.Name)
 }
 
-// key names the subscription in the cursor file.
+// key returns the subscription's name in the cursor file.
 func key(t peer.Target, event string, args json.RawMessage) string {
 	canonical, err := wire.Canonical(args)
 	if err != nil {
@@ -174,7 +174,7 @@ func key(t peer.Target, event string, args json.RawMessage) string {
 	return strings.Join([]string{t.String(), event, string(canonical)}, " ")
 }
 
-// refused explains a subscription that was not made.
+// refused explains why the server refused a subscription.
 func (o Options) refused(err error, d client.Descriptor) error {
 	if mode, ok := errors.AsType[*client.NoCompatibleDeliveryModeError](err); ok {
 		return usagef("%s is not delivered by %s; the server offers %s", d.Name, strings.Join(mode.Supported, " or "), plain.Text(strings.Join(mode.Offered, ", ")))
@@ -188,7 +188,7 @@ func (o Options) refused(err error, d client.Descriptor) error {
 	return fmt.Errorf("subscribing to %s: %w", d.Name, err)
 }
 
-// explain adds what the server said about single arguments.
+// explain adds the server's messages about single arguments.
 func explain(err error) string {
 	if fields := fieldErrors(err); len(fields) > 0 {
 		var parts []string
@@ -200,13 +200,13 @@ func explain(err error) string {
 	return plain.Text(err.Error())
 }
 
-// A tail is one subscription being shown.
+// A tail shows one subscription.
 type tail struct {
 	o       Options
 	sub     *client.TypedSubscription[json.RawMessage, json.RawMessage]
 	show    *display
 	forward *forwarder
-	// unfinished tells that the last occurrence was not passed on, so that it must come again.
+	// unfinished reports whether the last occurrence was not forwarded, so that it must be repeated.
 	unfinished bool
 }
 
@@ -231,7 +231,7 @@ func (t *tail) run(ctx context.Context, event string) error {
 	return err
 }
 
-// follow shows every item until the last.
+// follow shows each item until the subscription ends.
 func (t *tail) follow(ctx context.Context) error {
 	for ev, err := range t.sub.Events() {
 		if ctx.Err() != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
-// choose finds the event type that was named, or asks for one.
+// choose returns the named event type, or asks for one.
 func (o Options) choose(ctx context.Context, catalog []client.Descriptor) (client.Descriptor, error) {
 	if len(catalog) == 0 {
 		return client.Descriptor{}, fmt.Errorf("%s has no event types", o.Target)
@@ -43,7 +43,7 @@ func names(catalog []client.Descriptor) []string {
 	return list
 }
 
-// list shows what there is.
+// list prints the event types.
 func (o Options) list(catalog []client.Descriptor) {
 	width := 0
 	for _, d := range catalog {
@@ -55,12 +55,12 @@ func (o Options) list(catalog []client.Descriptor) {
 	}
 }
 
-// ask reads lines until one names an event type by number, name or unique beginning.
+// ask reads lines until one names an event type by number, name or unique prefix.
 func (o Options) ask(ctx context.Context, catalog []client.Descriptor) (client.Descriptor, error) {
 	lines := make(chan string)
 	go func() {
 		defer close(lines)
-		// Reading standard input cannot be given up; the process ends soon after.
+		// A read of standard input cannot be cancelled; the process ends soon afterwards.
 		in := bufio.NewScanner(o.Stdin)
 		for in.Scan() {
 			select {

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// receiver returns where webhooks come in: if nothing else is said, on loopback for a server on this machine.
+// receiver returns the address for webhooks; the default for a server on this machine is on loopback.
 func (o Options) receiver() peer.Receiver {
 	if o.Mode == wire.ModeWebhook && o.Receiver == (peer.Receiver{}) && o.Target.OnLoopback() {
 		return peer.Receiver{Listen: "127.0.0.1:0"}
@@ -21,7 +21,7 @@ func (o Options) receiver() peer.Receiver {
 	return o.Receiver
 }
 
-// checkReceiver refuses a receiver that does not go with the mode.
+// checkReceiver refuses a receiver that does not fit the mode.
 func (o Options) checkReceiver() error {
 	r := o.receiver()
 	err := r.Check()
@@ -36,7 +36,7 @@ func (o Options) checkReceiver() error {
 	return nil
 }
 
-// receive listens; nil when there is nothing to receive.
+// receive starts to listen; it returns nil if there is nothing to receive.
 func (o Options) receive() (*client.WebhookOptions, error) {
 	door, err := o.receiver().Open()
 	if door == nil || err != nil {
@@ -68,7 +68,7 @@ func (o Options) callbackRefused(err error) error {
 	return nil
 }
 
-// A fieldError is what a server says about one member of the params.
+// A fieldError is a server's message about one member of the params.
 type fieldError struct{ Path, Message string }
 
 func fieldErrors(err error) []fieldError {

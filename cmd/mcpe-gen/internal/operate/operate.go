@@ -1,4 +1,4 @@
-// Package operate is what "mcpe-gen admin" asks of a server's operator API (package runtime/admin).
+// Package operate implements "mcpe-gen admin", a client of a server's operator API (package runtime/admin).
 package operate
 
 import (
@@ -19,64 +19,82 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
 )
 
-// A UsageError is a mistake of the command line.
+// A UsageError is a mistake in the command line.
 type UsageError struct{ text string }
 
 func (e *UsageError) Error() string { return e.text }
 
 func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// Options say what to ask of whom.
+// Options describe the server, the request and the output.
 type Options struct {
-	// URL is where the operator's handler is mounted, Token what it is asked with; it goes to the
-	// URL's origin only.
+	// URL is where the operator's handler is mounted. Token authenticates the requests and is only sent to the URL's
+	// origin.
 	URL, Token string
-	// Verb and Args are what to do.
+	// Verb is the action, and Args are its arguments.
 	Verb string
 	Args []string
-	// Filters are those of a list.
+	// Filters are the filters of a list.
 	Filters map[string]string
-	// From says where replay begins, and from when a bulk action takes what happened: one of since, position (of replay)
-	// and eventId (of replay), and until for an end of it.
+	// From is the start of a replay, or of the events that a verb on many applies to. It has one of since, position and
+	// eventId, the latter two for a single replay only, and optionally until as the end.
 	From map[string]string
-	// Confirm is asked, with what would be done, before a verb that cannot be taken back; nil asks nobody.
+	// DryRun prints the actions of a verb on many without sending them.
+	DryRun bool
+	// Rate limits the items per second of a verb on many; 0 means 100.
+	Rate float64
+	// After is the id of the subscription after which a verb on many begins.
+	After string
+	// Confirm confirms a verb that cannot be undone, given a description of its effect; if nil, no confirmation is
+	// needed.
 	Confirm func(ctx context.Context, what string) error
-	// JSON prints answers as they came.
+	// JSON prints answers unchanged.
 	JSON   bool
 	Stdout io.Writer
+	// Stderr receives the progress of a verb on many, as a bar if it is a Terminal.
+	Stderr   io.Writer
+	Terminal bool
+	keep     bool // keep connections open for further requests
 }
 
-// maxAnswer bounds what is read of an answer, in bytes.
+// maxAnswer limits the size of an answer, in bytes.
 const maxAnswer = 64 << 20
 
-// A verb is a request: %s stands for the first argument.
+// A verb describes a request: %s stands for the first argument.
 type verb struct {
 	method, path string
 	args         []string
 	body         func(args []string) any
-	columns      []string // of the list that it answers
+	columns      []string // of the list in the answer
 	list         string
-	head         string                   // the member beside the list that is printed before it
-	sum          []string                 // members of the answer itself that are printed before the list
-	row          func(row map[string]any) // makes columns of an element of the list
-	query        string                   // the name under which the query has the first argument
-	final        string                   // what it does, of a verb that cannot be taken back; %s stands for the first argument
+	head         string                    // the member to print before the list
+	sum          []string                  // members of the answer itself to print before the list
+	row          func(row map[string]any)  // sets the columns of an element of the list
+	page         func(page map[string]any) // adds the list to an answer without one
+	query        string                    // the query parameter for the first argument
+	final        string                    // the effect of a verb that cannot be undone; %s stands for the first argument
 }
 
-// Verbs are the names of the verbs, in the order of their help.
-var Verbs = []string{"types", "subscriptions", "endpoints", "show", "attempts", "connections", "test", "retry", "pause", "unpause", "resume", "replay", "endreplay", "end", "disconnect", "revoke", "activity", "event", "occurrence", "bulk", "tasks", "cancel", "audit", "cluster", "outbox", "putback", "drop", "tail"}
+// Verbs are the names of the verbs, in the order of the help text.
+var Verbs = []string{"types", "subscriptions", "endpoints", "show", "attempts", "connections", "test", "retry", "pause", "unpause", "resume", "replay", "endreplay", "end", "disconnect", "revoke", "activity", "events", "latency", "why", "event", "occurrence", "audit", "cluster", "outbox", "putback", "drop", "tail"}
 
 var verbs = map[string]verb{
 	"types":         {method: "GET", path: "types", list: "types", columns: []string{"name", "head", "perMinute", "behind", "streams", "pollers", "webhooks", "description"}},
-	"subscriptions": {method: "GET", path: "subscriptions", list: "subscriptions", columns: []string{"id", "principal", "event", "state", "behind", "waitingSince", "failedSince", "lastError", "url"}},
+	"subscriptions": {method: "GET", path: "subscriptions", list: "subscriptions", columns: []string{"id", "principal", "event", "state", "behind", "waitingSince", "failedSince", "lastError", "url"}, row: presentError},
 	"endpoints": {method: "GET", path: "endpoints", list: "endpoints",
 		columns: []string{"host", "subscriptions", "active", "suspended", "paused", "failing", "failedSince", "behind", "waitingSince", "url"}},
 	"activity": {method: "GET", path: "activity", list: "minutes", head: "hour",
 		columns: []string{"at", "attempts", "failures", "p50Ms", "p95Ms", "p99Ms", "behind"}},
+	"events": {method: "GET", path: "events", list: "occurrences", row: presentOutcomes,
+		columns: []string{"timestamp", "event", "eventId", "accepted", "waiting", "failed", "attempts", "lastAt", "lastError"}},
+	"latency": {method: "GET", path: "latency", list: "rows", page: latencies,
+		columns: []string{"of", "name", "p95Ms", "p50Ms", "timed", "attempts", "failures"}},
+	"why":         {method: "GET", path: "subscriptions/%s/why", args: []string{"ID"}},
 	"connections": {method: "GET", path: "connections", list: "connections", columns: []string{"id", "principal", "event", "mode", "since", "behind"}},
 	"show":        {method: "GET", path: "subscriptions/%s", args: []string{"ID"}},
 	"attempts": {method: "GET", path: "subscriptions/%s/attempts", args: []string{"ID"}, list: "attempts",
@@ -94,16 +112,12 @@ var verbs = map[string]verb{
 	"end":        {method: "POST", path: "subscriptions/%s/end", args: []string{"ID"}, final: "end the subscription %s"},
 	"disconnect": {method: "POST", path: "connections/%s/disconnect", args: []string{"ID"}},
 	"tail":       {method: "GET"},
-	"bulk": {method: "POST", path: "tasks", args: []string{"VERB"}, final: "%s",
-		body: func(args []string) any { return map[string]string{"verb": args[0]} }},
 	"event": {method: "GET", path: "occurrences", query: "eventId", args: []string{"EVENT-ID"}, list: "occurrences",
 		columns: []string{"event", "position", "eventId", "timestamp", "bytes", "cursor"}},
 	"occurrence": {method: "GET", path: "types/%s/occurrences/%s", args: []string{"TYPE", "POSITION"}, list: "deliveries", head: "occurrence",
 		columns: []string{"outcome", "subscription", "principal", "state", "attempts", "at", "category", "status", "url"}, row: lastAttempt},
-	"tasks":  {method: "GET", path: "tasks", list: "tasks", columns: []string{"id", "verb", "filter", "actor", "state", "begunAt", "total", "done", "skipped", "failed", "error"}},
-	"cancel": {method: "POST", path: "tasks/%s/cancel", args: []string{"TASK"}},
 	"audit": {method: "GET", path: "audit", list: "entries",
-		columns: []string{"at", "actor", "verb", "subscription", "connection", "task", "rejected", "principal", "event", "host", "eventId", "asked", "status", "outcome"}},
+		columns: []string{"at", "actor", "verb", "subscription", "connection", "rejected", "principal", "event", "eventId", "asked", "status", "outcome"}},
 	"cluster": {method: "GET", path: "cluster", list: "replicas", columns: []string{"name", "this", "shards"},
 		sum: []string{"leased", "generation", "heardAt", "outboxAgeMs", "unowned", "problems"}},
 	"outbox":  {method: "GET", path: "outbox", list: "rejected", columns: []string{"id", "at", "log", "eventId", "bytes", "reason"}},
@@ -113,40 +127,25 @@ var verbs = map[string]verb{
 		body: func(args []string) any { return map[string]string{"principal": args[0]} }},
 }
 
-// Run asks and prints the answer.
+// Run sends the request and prints the answer.
 func Run(ctx context.Context, o Options) error {
 	v, ok := verbs[o.Verb]
 	if !ok {
 		return usage("admin has no verb %q; it has %s", o.Verb, strings.Join(Verbs, ", "))
 	}
-	timed := o.Verb == "bulk" || o.Verb == "audit"
-	begins := len(o.From)
-	if o.From["until"] != "" {
-		if begins--; begins == 0 || o.Verb == "audit" {
-			return usage("--until is for replay and bulk, with their beginning")
-		}
-	}
-	if begins > 0 && o.Verb != "replay" && (!timed || o.From["since"] == "") || begins > 1 {
-		return usage("replay takes one of --since, --position and --event-id, bulk and audit take --since, other verbs take none")
-	}
-	if o.Verb == "replay" && len(o.From) > 0 {
-		v.args = v.args[:1] // instead of a cursor
-	}
-	if len(o.Args) != len(v.args) {
-		return usage("admin URL %s takes %d arguments (%s), got %d", o.Verb, len(v.args), strings.Join(v.args, " "), len(o.Args))
-	}
-	if len(o.Filters) > 0 && !slices.Contains([]string{"subscriptions", "endpoints", "connections", "tail", "bulk", "event", "audit", "activity"}, o.Verb) {
-		return usage("admin URL %s takes no filters", o.Verb)
-	}
-	if o.Verb == "test" && !json.Valid([]byte(o.Args[1])) {
-		return usage("the payload %q is not JSON", o.Args[1])
-	}
-	base, err := origin(o.URL)
-	if err != nil {
+	o.plain(time.Now())
+	ofMany := manyVerbs[o.Verb] != nil && len(o.Args) == 0
+	if err := o.check(&v, ofMany); err != nil {
 		return err
 	}
-	if o.Verb == "tail" {
+	base, err := origin(o.URL)
+	switch {
+	case err != nil:
+		return err
+	case o.Verb == "tail":
 		return o.tail(ctx, base)
+	case ofMany:
+		return o.many(ctx, base)
 	}
 	q := url.Values{}
 	for name, value := range o.Filters {
@@ -157,15 +156,11 @@ func Run(ctx context.Context, o Options) error {
 	located := o.Verb == "replay" && len(o.From) > 0
 	if (v.final != "" || located) && o.Confirm != nil {
 		about := o.Args[0]
-		switch {
-		case located:
+		if located {
 			v.final = "%s"
-			about, err = o.beginning(ctx, base)
-		case o.Verb == "bulk":
-			about, err = o.preview(ctx, base, q)
-		}
-		if err != nil {
-			return err
+			if about, err = o.beginning(ctx, base); err != nil {
+				return err
+			}
 		}
 		if err := o.Confirm(ctx, fmt.Sprintf(v.final, plain.Text(about))); err != nil {
 			return err
@@ -179,8 +174,10 @@ func Run(ctx context.Context, o Options) error {
 		}
 		path = fmt.Sprintf(path, escaped...)
 	}
-	if o.Verb == "audit" && o.From["since"] != "" {
-		q.Set("since", o.From["since"])
+	if timedLists[o.Verb] {
+		for name, value := range o.From {
+			q.Set(name, value)
+		}
 	}
 	if v.query != "" {
 		q.Set(v.query, o.Args[0])
@@ -195,9 +192,9 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	if q.Has("failing") && v.list != "" {
-		q.Set("limit", "1000") // each page looks at all subscriptions
+		q.Set("limit", "1000") // each page examines all subscriptions
 	}
-	var all []map[string]any
+	all := []map[string]any{}
 	for {
 		answer, err := o.ask(ctx, v.method, target, q, body)
 		if err != nil {
@@ -210,7 +207,10 @@ func Run(ctx context.Context, o Options) error {
 		}
 		var page map[string]any
 		if err := json.Unmarshal(answer, &page); err != nil {
-			return fmt.Errorf("the answer is not a JSON object: %w", err)
+			return notOperators(target, "200 without JSON")
+		}
+		if v.page != nil {
+			v.page(page)
 		}
 		rows, _ := page[v.list].([]any)
 		for _, r := range rows {
@@ -224,28 +224,53 @@ func Run(ctx context.Context, o Options) error {
 		next, _ := page["next"].(string)
 		if next == "" || next == q.Get("after") {
 			if o.JSON {
-				return nil
+				return o.found(len(all))
 			}
-			if v.list == "" {
-				return printOne(o.Stdout, shownFirst, page)
-			}
-			if len(v.sum) > 0 {
-				if err := printOne(o.Stdout, v.sum, page); err != nil {
-					return err
-				}
-			}
-			if one, ok := page[v.head].(map[string]any); ok {
-				if err := printOne(o.Stdout, shownFirst, one); err != nil {
-					return err
-				}
-			}
-			return printAll(o.Stdout, v.columns, all)
+			return o.printText(ctx, &v, page, all)
 		}
 		q.Set("after", next)
+		if until, ok := page["until"].(string); ok {
+			q.Set("until", until) // the same time for all pages
+		}
 	}
 }
 
-// body is what a request says; nil for none.
+// check rejects options and arguments that the verb does not take.
+func (o *Options) check(v *verb, ofMany bool) error {
+	if ofMany {
+		return o.checkMany()
+	}
+	if o.DryRun || o.Rate != 0 || o.After != "" || o.Filters["all"] != "" {
+		return usage("--dry-run, --rate, --after and --all are for a verb on many subscriptions, without an ID: %s", strings.Join(slices.Sorted(maps.Keys(manyVerbs)), ", "))
+	}
+	begins := len(o.From)
+	if o.From["until"] != "" {
+		if begins--; begins == 0 || o.Verb == "audit" {
+			return usage("--until is for events, replay and retry of many, with their beginning")
+		}
+	}
+	if begins > 0 && o.Verb != "replay" && (!timedLists[o.Verb] || o.From["since"] == "") || begins > 1 {
+		return usage("replay takes one of --since, --position and --event-id, events, audit and retry of many take --since, other verbs take none")
+	}
+	if o.Verb == "events" && begins == 0 {
+		return usage("events needs --since, such as 14:00, 90m or 2026-11-22T14:00:00Z")
+	}
+	if o.Verb == "replay" && len(o.From) > 0 {
+		v.args = v.args[:1] // From replaces the cursor
+	}
+	if len(o.Args) != len(v.args) {
+		return usage("%s takes %d arguments (%s), got %d", o.Verb, len(v.args), strings.Join(v.args, " "), len(o.Args))
+	}
+	if len(o.Filters) > 0 && !slices.Contains([]string{"subscriptions", "endpoints", "connections", "tail", "event", "events", "latency", "audit", "activity"}, o.Verb) {
+		return usage("%s takes no filters", o.Verb)
+	}
+	if o.Verb == "test" && !json.Valid([]byte(o.Args[1])) {
+		return usage("the payload %q is not JSON", o.Args[1])
+	}
+	return nil
+}
+
+// body returns the body of a request; nil without one.
 func (o *Options) body(v verb) (any, error) {
 	switch {
 	case v.body == nil:
@@ -264,37 +289,10 @@ func (o *Options) body(v verb) (any, error) {
 			content[name] = n
 		}
 	}
-	if o.Verb == "bulk" {
-		content["verb"] = o.Args[0]
-	}
 	return content, nil
 }
 
-// preview says what a bulk action would do now.
-func (o *Options) preview(ctx context.Context, base *url.URL, filters url.Values) (string, error) {
-	q := maps.Clone(filters)
-	q.Set("verb", o.Args[0])
-	for name, value := range o.From {
-		q.Set(name, value)
-	}
-	answer, err := o.ask(ctx, "GET", base.JoinPath("api/preview").String(), q, nil)
-	if err != nil {
-		return "", err
-	}
-	var p struct{ Total int }
-	if err := json.Unmarshal(answer, &p); err != nil {
-		return "", fmt.Errorf("the answer is not a JSON object: %w", err)
-	}
-	if o.Args[0] == "send" {
-		return fmt.Sprintf("send %d events again", p.Total), nil
-	}
-	if o.Args[0] == "endreplay" {
-		return fmt.Sprintf("end up to %d replays", p.Total), nil
-	}
-	return fmt.Sprintf("%s %d subscriptions", o.Args[0], p.Total), nil
-}
-
-// beginning says what a replay of one subscription would do now.
+// beginning describes the effect of a replay of one subscription.
 func (o *Options) beginning(ctx context.Context, base *url.URL) (string, error) {
 	q := url.Values{}
 	for name, value := range o.From {
@@ -322,7 +320,7 @@ func (o *Options) beginning(ctx context.Context, base *url.URL) (string, error) 
 	return text, nil
 }
 
-// lastAttempt makes columns of the latest attempt of a delivery, and counts them.
+// lastAttempt sets the columns of the latest attempt of a delivery, and the number of attempts.
 func lastAttempt(row map[string]any) {
 	made, _ := row["attempts"].([]any)
 	row["attempts"] = float64(len(made))
@@ -334,7 +332,7 @@ func lastAttempt(row map[string]any) {
 	}
 }
 
-// origin refuses URLs to which a token must not go: plain http reaches loopback only.
+// origin rejects URLs to which a token must not be sent: plain http is allowed for loopback only.
 func origin(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -351,7 +349,7 @@ func origin(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// ask makes one request and reads its answer.
+// ask sends one request and reads its answer.
 func (o *Options) ask(ctx context.Context, method, target string, q url.Values, body []byte) ([]byte, error) {
 	resp, err := o.send(ctx, method, target, q, body, time.Minute)
 	if err != nil {
@@ -361,7 +359,7 @@ func (o *Options) ask(ctx context.Context, method, target string, q url.Values, 
 	return read(resp)
 }
 
-// send makes one request. A redirect is an error: the token is for this origin.
+// send sends one request. A redirect is an error: the token is for this origin only.
 func (o *Options) send(ctx context.Context, method, target string, q url.Values, body []byte, timeout time.Duration) (*http.Response, error) {
 	if len(q) > 0 {
 		target += "?" + q.Encode()
@@ -379,11 +377,11 @@ func (o *Options) send(ctx context.Context, method, target string, q url.Values,
 		req.Header.Set("Content-Type", "application/json")
 	}
 	client := &http.Client{Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	req.Close = true // one request a run
+	req.Close = !o.keep
 	return client.Do(req)
 }
 
-// read reads an answer whole, or the problem that it is.
+// read reads a whole answer, or returns the problem that it contains.
 func read(resp *http.Response) ([]byte, error) {
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
@@ -393,17 +391,33 @@ func read(resp *http.Response) ([]byte, error) {
 		return nil, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
 	case resp.StatusCode/100 == 3:
 		return nil, errors.New("the server redirects, and the token is not sent to another URL")
-	case resp.StatusCode != http.StatusOK:
-		var p struct{ Detail string }
+	case resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted:
+		p := problem{status: resp.StatusCode}
 		if json.Unmarshal(answer, &p) != nil || p.Detail == "" {
-			p.Detail = http.StatusText(resp.StatusCode)
+			if p.Detail = http.StatusText(resp.StatusCode); resp.StatusCode < 500 {
+				return nil, notOperators(resp.Request.URL.String(), fmt.Sprintf("%d %s", resp.StatusCode, p.Detail))
+			}
 		}
-		return nil, fmt.Errorf("%d: %s", resp.StatusCode, plain.Text(p.Detail))
+		return nil, &p
 	}
 	return answer, nil
 }
 
-// text is a value in one line, with everything that does not show escaped: subscribers chose it.
+// A problem is an error answer of the server.
+type problem struct {
+	status       int
+	Code, Detail string
+}
+
+func (p *problem) Error() string {
+	text := fmt.Sprintf("%d: %s", p.status, plain.Text(p.Detail))
+	if p.Code == "unauthenticated" {
+		text += " (--token-file FILE, or the environment's " + childenv.AdminToken + ")"
+	}
+	return text
+}
+
+// text formats a value in one line and escapes all invisible characters: subscribers chose the value.
 func text(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -433,9 +447,9 @@ func printAll(w io.Writer, columns []string, rows []map[string]any) error {
 	return tw.Flush()
 }
 
-// shownFirst are the members of a subscription in the order in which they are printed.
-var shownFirst = []string{"done", "begins", "ended", "attempt", "task", "total", "eventId", "timestamp", "position", "bytes", "targeted", "data", "id", "principal", "event", "arguments", "url", "state", "attempts", "failures", "p50Ms", "p95Ms", "p99Ms", "behind", "waitingSince", "replay", "cursor",
-	"createdAt", "refreshedAt", "expiresAt", "lastDeliveryAt", "failedSince", "lastError", "throttled", "truncated"}
+// shownFirst are the members of a subscription to print first, in this order.
+var shownFirst = []string{"done", "action", "begins", "ended", "attempt", "eventId", "timestamp", "position", "bytes", "targeted", "data", "id", "principal", "event", "arguments", "url", "state", "attempts", "failures", "p50Ms", "p95Ms", "p99Ms", "behind", "waitingSince", "replay", "cursor",
+	"createdAt", "refreshedAt", "expiresAt", "lastDeliveryAt", "failedSince", "lastError", "lastErrorAt", "throttled", "truncated"}
 
 func printOne(w io.Writer, names []string, m map[string]any) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -7,8 +7,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A peer is an operator's handler that answers by a table, and what it was asked.
@@ -42,21 +44,27 @@ func peer(t *testing.T, answers map[string]string) (*httptest.Server, *[]string)
 
 func TestRun(t *testing.T) {
 	s, asked := peer(t, map[string]string{
-		"GET /ops/api/subscriptions?principal=ann":                      `{"subscriptions":[{"id":"sub_1","principal":"a\u001b[2Jnn","behind":3}],"next":"sub_1"}`,
-		"GET /ops/api/subscriptions?after=sub_1&principal=ann":          `{"subscriptions":[{"id":"sub_2","principal":"ann"}]}`,
-		"GET /ops/api/subscriptions?failing=true&limit=1000":            `{"subscriptions":[{"id":"sub_2","failedSince":"2026-01-02T03:04:05Z"}]}`,
-		"GET /ops/api/endpoints?late=5m":                                `{"endpoints":[{"host":"a.test","subscriptions":2,"failing":1}]}`,
-		`POST /ops/api/tasks?failing=true&host=a.test {"verb":"pause"}`: `{"done":true,"task":"task_1","total":7}`,
-		"GET /ops/api/activity?host=a.test":                             `{"host":"a.test","hour":{"attempts":3,"failures":1},"minutes":[{"at":"T","attempts":3,"failures":1,"p50Ms":12,"p95Ms":80,"p99Ms":90,"behind":0},{"at":"U","attempts":0,"failures":0,"p50Ms":0,"p95Ms":0,"p99Ms":0}]}`,
-		"GET /ops/api/tasks":                                            `{"tasks":[{"id":"task_1","verb":"pause","filter":{"host":"a.test"},"state":"running","total":7,"done":3}]}`,
-		"POST /ops/api/tasks/task_1/cancel":                             `{"done":true}`,
-		"GET /ops/api/occurrences?event=order&eventId=e%2F1%3F":         `{"occurrences":[{"event":"order","position":7,"eventId":"e/1?","cursor":"c"}],"whole":true}`,
+		"GET /ops/api/subscriptions?principal=ann":                                               `{"subscriptions":[{"id":"sub_1","principal":"a\u001b[2Jnn","behind":3}],"next":"sub_1"}`,
+		"GET /ops/api/subscriptions?after=sub_1&principal=ann":                                   `{"subscriptions":[{"id":"sub_2","principal":"ann"}]}`,
+		"GET /ops/api/subscriptions?failing=true&limit=1000":                                     `{"subscriptions":[{"id":"sub_2","failedSince":"2026-01-02T03:04:05Z"}]}`,
+		"GET /ops/api/endpoints?late=5m":                                                         `{"endpoints":[{"host":"a.test","subscriptions":2,"failing":1}]}`,
+		"GET /ops/api/activity?host=a.test":                                                      `{"host":"a.test","hour":{"attempts":3,"failures":1},"minutes":[{"at":"T","attempts":3,"failures":1,"p50Ms":12,"p95Ms":80,"p99Ms":90,"behind":0},{"at":"U","attempts":0,"failures":0,"p50Ms":0,"p95Ms":0,"p99Ms":0}]}`,
+		"GET /ops/api/occurrences?event=order&eventId=e%2F1%3F":                                  `{"occurrences":[{"event":"order","position":7,"eventId":"e/1?","cursor":"c"}],"whole":true}`,
+		"GET /ops/api/types/order/occurrences/7":                                                 `{"occurrence":{"event":"order","position":7,"eventId":"e/1?"},"deliveries":[]}`,
+		"GET /ops/api/occurrences?eventId=two":                                                   `{"occurrences":[{"event":"a","position":1,"eventId":"two"},{"event":"b","position":2,"eventId":"two"}],"whole":true}`,
+		"GET /ops/api/occurrences?eventId=none":                                                  `{"occurrences":[],"whole":true}`,
+		"GET /ops/api/events?event=push&since=90m&until=80m":                                     `{"since":"2026-01-02T14:00:00Z","until":"2026-01-02T14:10:00Z","occurrences":[{"timestamp":"T","event":"push","eventId":"evt\u001b","accepted":1,"waiting":0,"failed":2,"attempts":9,"lastError":"timeout"}],"attempts":4,"failures":3,"subscriptions":2,"whole":false,"next":"push/7"}`,
+		"GET /ops/api/events?after=push%2F7&event=push&since=90m&until=2026-01-02T14%3A10%3A00Z": `{"since":"2026-01-02T14:00:00Z","until":"2026-01-02T14:10:00Z","occurrences":[],"attempts":4,"failures":3,"subscriptions":2,"whole":false}`,
+		"GET /ops/api/events?since=1m":                                                           `{"since":"2026-01-02T14:00:00Z","until":"2026-01-02T14:10:00Z","occurrences":[],"attempts":0,"failures":0,"subscriptions":2,"whole":true}`,
+		"GET /ops/api/latency?host=a.test":                                                       `{"endpoints":[{"host":"a.test","url":"https://a.test/x","p95Ms":3000,"p50Ms":12,"timed":4,"attempts":5,"failures":1}],"types":[{"event":"push","p95Ms":3000,"p50Ms":12,"timed":4,"attempts":5,"failures":1}],"attempts":5,"subscriptions":1,"whole":true}`,
+		"GET /ops/api/subscriptions/sub_1/why":                                                   `{"reason":"retrying","text":"It is in retry.","help":"send","eventId":"evt 1"}`,
+		"GET /ops/api/subscriptions/sub_2/why":                                                   `{"reason":"","text":"Nothing\u001b waits."}`,
+		"GET /ops/api/subscriptions?event=healthy":                                               `{"subscriptions":[{"id":"sub_3","state":"active","lastError":"timeout"},{"id":"sub_4","state":"suspended","lastError":"timeout"}]}`,
 		"GET /ops/api/types/order%2F..%2Fx/occurrences/7": `{"occurrence":{"event":"order","position":7,"data":{"a":"\u001b"}},"deliveries":[{"outcome":"failed","subscription":"sub_1",` +
 			`"attempts":[{"at":"T","category":"timeout"},{"at":"S"}]},{"outcome":"waiting","subscription":"sub_2","attempts":[]}]}`,
 		`POST /ops/api/subscriptions/sub_1/replay {"since":"90m"}`:               `{"done":true,"begins":{"eventId":"evt_7"}}`,
 		`POST /ops/api/subscriptions/sub_1/replay {"since":"90m","until":"30m"}`: `{"done":true,"begins":{"eventId":"evt_8"}}`,
 		`POST /ops/api/subscriptions/sub_1/replay {"position":7}`:                `{"done":true,"begins":{"eventId":"evt_7"}}`,
-		`POST /ops/api/tasks?host=b.test {"since":"90m","verb":"send"}`:          `{"done":true,"task":"task_2","total":4}`,
 		"GET /ops/api/subscriptions/sub_1":                                       `{"id":"sub_1","state":"active","url":"https://a.test/"}`,
 		"GET /ops/api/subscriptions/sub_1/attempts":                              `{"attempts":[{"eventId":"evt_1","number":2,"tookMs":1.5,"askedBy":"ol\u001bga"}]}`,
 		`POST /ops/api/subscriptions/sub_1/send {"eventId":"evt_1"}`:             `{"done":true,"attempt":{"status":204}}`,
@@ -80,17 +88,24 @@ func TestRun(t *testing.T) {
 		{line: "subscriptions", filters: map[string]string{"principal": "ann"}, want: "id     principal      event  state  behind  waitingSince failedSince lastError  url\nsub_1  a\\x1b[2Jnn     -      -      3       -          - - -\nsub_2  ann            -      -      -       -          - - -\n"},
 		{line: "subscriptions", filters: map[string]string{"failing": "true"}, want: "sub_2 - - - - - 2026-01-02T03:04:05Z - -"},
 		{line: "endpoints", filters: map[string]string{"late": "5m"}, want: "a.test 2 - - - 1 - - - -"},
-		{line: "bulk pause", filters: map[string]string{"host": "a.test", "failing": "true"}, want: "done true task task_1 total 7"},
 		{line: "activity", filters: map[string]string{"host": "a.test"}, want: "attempts 3 failures 1 at attempts failures p50Ms p95Ms p99Ms behind T 3 1 12 80 90 0 U 0 0 0 0 0 -"},
-		{line: "tasks", want: `task_1 pause {"host":"a.test"} - running - 7 3 - - -`},
-		{line: "cancel task_1", want: "done true"},
-		{line: "event e/1?", filters: map[string]string{"event": "order"}, want: "order 7 e/1? - - c"},
+		{line: "event e/1?", filters: map[string]string{"event": "order"}, want: "eventId e/1? position 7 event order outcome subscription"},
+		{line: "event two", want: "a 1 two - - - b 2 two - - -"},
+		{line: "event none", want: "no event of the id none is in the logs"},
+		{line: "event none", json: true, want: "no event of the id none is in the logs"},
+		{line: "events", filters: map[string]string{"event": "push"}, from: map[string]string{"since": "90m", "until": "80m"},
+			want: `lastError T push evt\x1b 1 0 2 9 - timeout 4 attempts were made then, 3 failed, at 2 subscriptions (there are more, which were not looked at).`},
+		{line: "events", from: map[string]string{"since": "1m"}, want: "0 attempts were made then, 0 failed, at 2 subscriptions."},
+		{line: "latency", filters: map[string]string{"host": "a.test"}, want: "of name p95Ms p50Ms timed attempts failures endpoint https://a.test/x 3000 12 4 5 1 type push 3000 12 4 5 1 From 5 recorded attempts at 1 subscriptions."},
+		{line: "why sub_1", want: "It is in retry. To help: mcpe-gen admin retry " + s.URL + "/ops/ sub_1 'evt 1'"},
+		{line: "why sub_2", want: `Nothing\x1b waits.`},
+		{line: "subscriptions", filters: map[string]string{"event": "healthy"}, want: "sub_3 - - active - - - - - sub_4 - - suspended - - - timeout -"},
+		{line: "subscriptions", filters: map[string]string{"state": "failing"}, want: "sub_2 - - - - - 2026-01-02T03:04:05Z - -"},
 		{line: "occurrence order/../x 7", want: `position 7 data {"a":"\u001b"} event order outcome subscription principal state attempts at category status url ` +
 			`failed sub_1 - - 2 T timeout - - waiting sub_2 - - 0 - - - -`},
 		{line: "replay sub_1", from: map[string]string{"since": "90m"}, want: `done true begins {"eventId":"evt_7"}`},
 		{line: "replay sub_1", from: map[string]string{"since": "90m", "until": "30m"}, want: `done true begins {"eventId":"evt_8"}`},
 		{line: "replay sub_1", from: map[string]string{"position": "7"}, want: `done true begins {"eventId":"evt_7"}`},
-		{line: "bulk send", filters: map[string]string{"host": "b.test"}, from: map[string]string{"since": "90m"}, want: "done true task task_2 total 4"},
 		{line: "show sub_1", want: "id     sub_1\nurl    https://a.test/\nstate  active\n"},
 		{line: "show sub_1", json: true, want: `{"id":"sub_1","state":"active","url":"https://a.test/"}` + "\n"},
 		{line: "attempts sub_1", want: "at eventId number tookMs status category askedBy nextAt - evt_1 2 1.5 - - ol\\x1bga -"},
@@ -101,7 +116,7 @@ func TestRun(t *testing.T) {
 		{line: "putback 7", want: "done  true\n"},
 		{line: "drop 7", want: "done  true\n"},
 		{line: `test sub_1 {"a":1}`, want: "done true eventId test_1"},
-		{line: "audit", filters: map[string]string{"actor": "olga"}, from: map[string]string{"since": "24h"}, want: "- olga pause sub_1 - - - - - - - - 200 -"},
+		{line: "audit", filters: map[string]string{"actor": "olga"}, from: map[string]string{"since": "24h"}, want: "- olga pause sub_1 - - - - - - 200 -"},
 		{line: "pause sub_1", want: "done  true\n"},
 		{line: "end ../../revoke", want: "done  true\n"},
 		{line: "revoke ann", want: "ended  3"},
@@ -126,6 +141,43 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestEventsStateTheirZone expects the times of a window in the zone of this machine, with the zone, also if nothing happened.
+func TestEventsStateTheirZone(t *testing.T) {
+	defer func(was *time.Location) { time.Local = was }(time.Local)
+	time.Local = time.FixedZone("here", 2*60*60)
+	now := time.Now()
+	at := func(clock string) string { return now.Format("2006-01-02T") + clock + "+02:00" }
+	s, _ := peer(t, map[string]string{"GET /api/events?" + url.Values{"since": {at("14:00:00")}, "until": {at("14:10:30")}}.Encode(): `{"since":"2026-01-02T12:00:00Z","until":"2026-01-02T12:10:30Z","occurrences":[],"attempts":0,"failures":0,"subscriptions":0,"whole":true}`})
+	var out bytes.Buffer
+	err := Run(t.Context(), Options{URL: s.URL, Verb: "events", From: map[string]string{"since": "14:00", "until": "14:10:30"}, Stdout: &out})
+	if want := "No events happened from 2026-01-02 14:00:00 +02:00 to 2026-01-02 14:10:30 +02:00.\n"; err != nil || !strings.HasPrefix(out.String(), want) {
+		t.Errorf("%v %s", err, &out)
+	}
+}
+
+// TestWrongURL expects a hint for the URL of something else, and for a token that is missing.
+func TestWrongURL(t *testing.T) {
+	for _, c := range []struct {
+		status       int
+		answer, want string
+	}{
+		{404, "404 page not found\n", "answered 404 Not Found, so it is not the operator API, and may be the MCP endpoint: give the URL of the operators' console"},
+		{400, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"no"}}`, "is not the operator API"},
+		{200, "<html>", "answered 200 without JSON"},
+		{502, "<html>", "502: Bad Gateway"},
+		{401, `{"detail":"the operator token is wrong","code":"unauthenticated"}`, "401: the operator token is wrong (--token-file FILE, or the environment's MCPE_ADMIN_TOKEN)"},
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(c.status)
+			io.WriteString(w, c.answer)
+		}))
+		err := Run(t.Context(), Options{URL: s.URL + "/mcp", Verb: "types", Stdout: io.Discard})
+		if s.Close(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d: %v", c.status, err)
+		}
+	}
+}
+
 // squeeze leaves the width of columns out.
 func squeeze(s string) string { return strings.Join(strings.Fields(s), " ") }
 
@@ -134,6 +186,10 @@ func TestUsage(t *testing.T) {
 	for _, o := range []Options{
 		{URL: "https://ops.example.com/", Verb: "test", Args: []string{"sub_1", "{"}},
 		{URL: "https://ops.example.com/", Verb: "audit", From: map[string]string{"position": "7"}},
+		{URL: "https://ops.example.com/", Verb: "events"},
+		{URL: "https://ops.example.com/", Verb: "events", From: map[string]string{"until": "1h"}},
+		{URL: "https://ops.example.com/", Verb: "events", From: map[string]string{"position": "7"}},
+		{URL: "https://ops.example.com/", Verb: "why"},
 		{URL: "https://ops.example.com/", Verb: "audit", From: map[string]string{"since": "7h", "until": "1h"}},
 		{URL: "https://ops.example.com/", Verb: "replay", Args: []string{"sub_1", "c"}, From: map[string]string{"until": "1h"}},
 		{URL: "http://ops.example.com/", Verb: "types"},
@@ -152,7 +208,6 @@ func TestUsage(t *testing.T) {
 		{URL: "https://ops.example.com/", Verb: "replay", Args: []string{"sub_1"}, From: map[string]string{"since": "1h", "position": "1"}},
 		{URL: "https://ops.example.com/", Verb: "replay", Args: []string{"sub_1"}, From: map[string]string{"position": "x"}},
 		{URL: "https://ops.example.com/", Verb: "show", Args: []string{"sub_1"}, From: map[string]string{"since": "1h"}},
-		{URL: "https://ops.example.com/", Verb: "bulk", Args: []string{"send"}, From: map[string]string{"position": "1"}},
 		{URL: "https://ops.example.com/", Verb: "types", Args: []string{"x"}},
 		{URL: "https://ops.example.com/", Verb: "types", Filters: map[string]string{"event": "e"}},
 	} {
@@ -217,13 +272,11 @@ func TestConfirm(t *testing.T) {
 		"GET /ops/api/subscriptions/sub_1/replay?since=90m":        `{"eventId":"evt\n7","timestamp":"T","entries":3,"truncated":true}`,
 		`POST /ops/api/subscriptions/sub_1/replay {"since":"90m"}`: `{"done":true}`,
 		`POST /ops/api/revoke {"principal":"a\nnn"}`:               `{"done":true,"ended":3}`,
-		"GET /ops/api/preview?verb=pause":                          `{"verb":"pause","total":7}`,
-		`POST /ops/api/tasks {"verb":"pause"}`:                     `{"done":true,"task":"task_1","total":7}`,
 	})
 	no := errors.New("no")
 	for _, c := range []struct {
 		verb, argument, what string
-	}{{"end", "sub_1", "end the subscription sub_1"}, {"revoke", "a\nnn", `end everything that a\nnn has`}, {"pause", "sub_1", ""}, {"bulk", "pause", "pause 7 subscriptions"},
+	}{{"end", "sub_1", "end the subscription sub_1"}, {"revoke", "a\nnn", `end everything that a\nnn has`}, {"pause", "sub_1", ""},
 		{"replay", "sub_1", `deliver up to 3 events again, from evt\n7 of T on, the oldest that is left of those asked for`}} {
 		*asked = nil
 		var question string
@@ -233,7 +286,7 @@ func TestConfirm(t *testing.T) {
 			o.From = map[string]string{"since": "90m"}
 		}
 		err := Run(t.Context(), o)
-		if question != c.what || (err == no) != (c.what != "") || (len(*asked) == 0) != (c.what != "" && c.verb != "bulk" && c.verb != "replay") {
+		if question != c.what || (err == no) != (c.what != "") || (len(*asked) == 0) != (c.what != "" && c.verb != "replay") {
 			t.Errorf("%s: asked %q, %v, requests %q", c.verb, question, err, *asked)
 		}
 		o.Confirm = nil

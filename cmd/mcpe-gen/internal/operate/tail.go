@@ -14,15 +14,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// maxLine bounds one line of a live tail, in bytes.
+// maxLine limits one line of a live tail, in bytes.
 const maxLine = 8 << 20
 
-// tail prints occurrences as they pass until ctx ends or the server ends it.
+// tail prints occurrences live until ctx ends or the server ends the tail.
 func (o *Options) tail(ctx context.Context, base *url.URL) error {
 	q := url.Values{}
 	for name, value := range o.Filters {
 		if name != "event" {
-			return usage("admin URL tail takes the filter event and no other")
+			return usage("tail takes the filter event and no other")
 		}
 		if value != "" {
 			q.Set(name, value)
@@ -64,7 +64,7 @@ func unlessEnded(ctx context.Context, err error) error {
 	return err
 }
 
-// passed prints what passed.
+// passed prints an occurrence.
 func (o *Options) passed(name string, data []byte) error {
 	var v struct {
 		Timestamp, Event, EventID, Detail string

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/mcpe-gen/mcpe-gen/gen/sample"
-	"github.com/mcpe-gen/mcpe-gen/gen/schema"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/gen/yaml"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/sample"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
 )
 
 // bodyFiles has bodies of webhooks by their service: SERVICE/EVENT.json, or SERVICE/EVENT.ACTION.json. They are written by
@@ -19,8 +19,8 @@ import (
 //go:embed bodies
 var bodyFiles embed.FS
 
-// Sample returns the body of a webhook that becomes the first event type: one of bodyFiles, or otherwise a made-up payload in
-// the places that `from:` names, with the members that the service puts around it.
+// Sample returns the body of a webhook that becomes the first event type. It is one of bodyFiles or, otherwise, a
+// made-up payload at the places that `from:` names, with the members that the service puts around it.
 func (s *Starter) Sample() ([]byte, error) {
 	read := func(string) ([]byte, error) { return s.Content, nil }
 	set, found := schema.Load([]string{"events.yaml"}, schema.Options{ReadFile: read})
@@ -87,7 +87,7 @@ func (s *Starter) Sample() ([]byte, error) {
 // bodyFiles has none.
 func written(service, event, action string) []byte {
 	dir := "bodies/" + service
-	files, _ := bodyFiles.ReadDir(dir) // other services have no directory
+	files, _ := bodyFiles.ReadDir(dir) // services without bodies have no directory
 	for _, f := range files {
 		name, of, _ := strings.Cut(strings.TrimSuffix(f.Name(), ".json"), ".")
 		if name != event || action != "" && of != action {
@@ -100,7 +100,7 @@ func written(service, event, action string) []byte {
 	return nil
 }
 
-// put sets the value at a pointer whose way leads through objects.
+// put sets the value at a pointer through objects.
 func put(n *source.Node, pointer string, v *source.Node) {
 	tokens, _ := source.SplitPointer(pointer)
 	for i, token := range tokens {

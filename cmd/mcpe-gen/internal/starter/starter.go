@@ -1,5 +1,5 @@
-// Package starter holds event types to start from, for `mcpe-gen init --from SERVICE`: those of GitHub are made of
-// its published schemas (package provider), the others are written by hand, in data/.
+// Package starter has initial event types for `mcpe-gen init --from SERVICE`. They are in data/: GitHub's are generated from its published
+// schemas (package provider); the others are handwritten.
 //
 // Start with [New].
 package starter
@@ -11,15 +11,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpe-gen/mcpe-gen/gen/ir"
-	"github.com/mcpe-gen/mcpe-gen/gen/provider"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/provider"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// Services are the words of --from.
+// Services are the values of --from.
 var Services = []string{"github", "stripe", "slack", "gitlab", "standard-webhooks", "hmac", "cloudevents"}
 
-// A Starter is an event file and what a program needs to know of it.
+// A Starter is an event file with the facts that a program needs about it.
 type Starter struct {
 	Provider provider.Provider
 	// Package is the Go package of the event types, and the name of the event file.
@@ -31,18 +31,18 @@ type Starter struct {
 
 // An Event is one event type of a starter.
 type Event struct {
-	// Name is the event type's, GoName what Go names of it begin with, Event what the service calls it.
+	// Name is the name of the event type, GoName is the prefix of its Go names, and Event is the service's name for it.
 	Name, GoName, Event string
 }
 
-// An UnknownError tells that a service has no event type of a name to start from.
+// An UnknownError reports that a service has no initial event type of a name.
 type UnknownError struct {
 	Service, Event string
-	// Names are those that it has, sorted.
+	// Names are the service's event types, sorted.
 	Names []string
 }
 
-// Error names what is near, or all that there is when that is little.
+// Error lists similar names, or all names if there are only a few.
 func (e *UnknownError) Error() string {
 	text := fmt.Sprintf("%s has no event type %q to start from", e.Service, e.Event)
 	if near := source.Suggest(e.Event, e.Names); near != "" {
@@ -54,18 +54,18 @@ func (e *UnknownError) Error() string {
 	return text
 }
 
-// defaults are the event types that a service starts with where none are named: all of those by hand.
+// defaults are the event types that a service starts with if none are named: all of the handwritten ones.
 var defaults = map[string][]string{"github": {"push", "issues", "pull_request"}}
 
+// data has a file for each event of a service. A file of GitHub has the event type of the event, followed by the event
+// types of its actions.
+//
 //go:embed data
 var data embed.FS
 
-// Names are the event types that a service has to start from, sorted. GitHub's may also be narrowed to an action,
-// as in issues.opened.
+// Names returns the initial event types of a service, sorted. GitHub's may also be narrowed to an action, as in
+// issues.opened.
 func Names(service string) []string {
-	if p, _ := provider.Lookup(service); p.Known() {
-		return p.Events()
-	}
 	var names []string
 	entries, _ := data.ReadDir(path.Join("data", service))
 	for _, e := range entries {
@@ -74,7 +74,7 @@ func Names(service string) []string {
 	return names
 }
 
-// Defaults are the event types that a service starts with where none are named.
+// Defaults returns the event types that a service starts with if none are named.
 func Defaults(service string) []string {
 	if names := defaults[service]; names != nil {
 		return names
@@ -82,8 +82,8 @@ func Defaults(service string) []string {
 	return Names(service)
 }
 
-// New makes the event file of a service with the named event types in the order given, or with its defaults when
-// none is. The error is an [UnknownError].
+// New returns the event file of a service with the named event types in the given order, or with its defaults for an
+// empty list. The error is an [UnknownError].
 func New(service string, events []string) (*Starter, error) {
 	p, ok := provider.Lookup(service)
 	if !ok || !slices.Contains(Services, service) {
@@ -126,25 +126,24 @@ func New(service string, events []string) (*Starter, error) {
 	return s, nil
 }
 
-// eventText is one element of events.
+// eventText returns the event type of a name as an element of events.
 func eventText(p provider.Provider, name string) (string, error) {
+	names, event := Names(p.Name), name
 	if p.Known() {
-		event, action, _ := strings.Cut(name, ".")
-		body, ok := p.Body(event, action)
-		if !ok || name != event && action == "" {
-			names := p.Events()
-			if slices.Contains(names, event) {
-				for _, a := range p.ActionsOf(event) {
-					names = append(names, event+"."+a)
-				}
-			}
-			return "", &UnknownError{p.Name, name, names}
+		event, _, _ = strings.Cut(name, ".")
+		for _, a := range p.ActionsOf(event) {
+			names = append(names, event+"."+a)
 		}
-		return project(p, event, action, body), nil
 	}
-	if !slices.Contains(Names(p.Name), name) {
-		return "", &UnknownError{p.Name, name, Names(p.Name)}
+	if !slices.Contains(names, name) {
+		return "", &UnknownError{p.Name, name, names}
 	}
-	text, err := data.ReadFile(path.Join("data", p.Name, name+".yaml"))
-	return string(text), err
+	text, err := data.ReadFile(path.Join("data", p.Name, event+".yaml"))
+	if err != nil {
+		return "", err
+	}
+	const begin = "  - name: "
+	_, after, _ := strings.Cut(string(text), begin+name+"\n")
+	element, _, _ := strings.Cut(after, begin)
+	return begin + name + "\n" + element, nil
 }

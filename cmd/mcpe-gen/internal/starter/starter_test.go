@@ -6,9 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcpe-gen/mcpe-gen/gen/lint"
-	"github.com/mcpe-gen/mcpe-gen/gen/provider"
-	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/lint"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/provider"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 
@@ -79,13 +81,16 @@ func TestSamplesOfGitHub(t *testing.T) {
 	}
 }
 
-// Each of GitHub's events, and each action of some, gives an event type that its own schema agrees with and that lint
+// Each of GitHub's events, and each of their actions, gives an event type that its own schema agrees with and that lint
 // has nothing against.
 func TestAllOfGitHub(t *testing.T) {
 	t.Parallel()
 	p, _ := provider.Lookup("github")
 	names := Names("github")
-	for _, event := range []string{"issues", "release"} {
+	if diff := cmp.Diff(p.Events(), names); diff != "" {
+		t.Errorf("the events of GitHub's schemas (-) and those in data (+):\n%s", diff)
+	}
+	for _, event := range p.Events() {
 		for _, action := range p.ActionsOf(event) {
 			names = append(names, event+"."+action)
 		}

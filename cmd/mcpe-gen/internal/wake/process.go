@@ -8,24 +8,24 @@ import (
 	"io/fs"
 	"os/exec"
 
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/procgroup"
 	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
+	"github.com/mcpe-gen/mcpe-gen/internal/procgroup"
 )
 
-// grace is Grace, shorter in tests.
+// grace is Grace, or less in tests.
 var grace = Grace
 
-// process runs the command until it has ended and its output is closed, or until ctx is done and the command is gone
-// with all of its group. The error is a *StartError or says why the exit code does not count.
+// process runs the command until it has exited and its output is closed, or until ctx is done and the command's process
+// group has ended. The error is a *StartError or says why the exit code does not count.
 func (c *Command) process(ctx context.Context, stdin []byte, env []string, out io.Writer) (int, error) {
 	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
 	cmd.Dir = c.Dir
 	cmd.Env = append(childenv.WithoutSecrets(cmd.Environ(), c.Secrets...), env...)
 	cmd.Stdin = bytes.NewReader(stdin)
-	cmd.Stdout, cmd.Stderr = out, out // the same, so that one goroutine writes
+	cmd.Stdout, cmd.Stderr = out, out // the same writer, so that one goroutine writes
 	procgroup.Lead(cmd)
 	ended := false
-	cmd.Cancel = func() error { // before Wait returns, and not once the command has ended
+	cmd.Cancel = func() error { // called before Wait returns, and not after the command has exited
 		ended = true
 		return procgroup.Terminate(cmd.Process)
 	}
@@ -38,17 +38,18 @@ func (c *Command) process(ctx context.Context, stdin []byte, env []string, out i
 	}
 	err := cmd.Wait()
 	if ended {
-		procgroup.Kill(cmd.Process) // what is left of the group
+		_ = procgroup.Kill(cmd.Process) // the rest of the group
 		return 0, context.Cause(ctx)
 	}
 	if cmd.ProcessState == nil {
 		return 0, err
 	}
-	// The other errors are of the pipes: a command need not read its input, and what it leaves behind may hold its output.
+	// Other errors concern the pipes: a command need not read its input, and processes that it leaves running may hold
+	// its output.
 	return cmd.ProcessState.ExitCode(), nil
 }
 
-// reason is why a program cannot be started, without what the message around it says too.
+// reason returns why a program cannot be started, without the text that the outer message repeats.
 func reason(err error) error {
 	if e, ok := errors.AsType[*exec.Error](err); ok {
 		err = e.Err

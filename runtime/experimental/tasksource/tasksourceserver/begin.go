@@ -1,5 +1,5 @@
-// Package tasksourceserver is an experiment: it makes what the result of a tool says of the events of the
-// task that it starts (package tasksource). The package makes no promise of compatibility.
+// Package tasksourceserver creates the event source for the result of a tool that starts a task (see package
+// tasksource). It is an experiment. The package makes no promise of compatibility.
 package tasksourceserver
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// Begin makes the source of the events of a task that the call req starts: those of the event type with
-// this name and these arguments, from now on. Call it before anything of the task is emitted. It is nil for
-// a caller that has not declared the extension. An error says that the caller could not subscribe: an
-// *events.Error such as that of an unknown event or of refused arguments. See TASK-1.
+// Begin returns the source of the events of a task that the call req starts. These are the events of the
+// named type with the given arguments, from now on. Call it before emitting any event of the task. It
+// returns nil if the caller has not declared the extension. An error means that the caller cannot subscribe:
+// it is an *events.Error, for example for an unknown event or invalid arguments. See TASK-1.
 //
-// When the task has ended, so must its streams: let the type's Authorize hook refuse the arguments of a task
-// that is over, and call [server.Server.Reauthorize] when one is.
+// The streams must end with the task: let the type's Authorize hook refuse the arguments of a finished task,
+// and call [server.Server.Reauthorize] when a task finishes.
 func Begin[A any](ctx context.Context, es *server.Server, req *mcp.CallToolRequest, event string, args A) (*tasksource.Source, error) {
 	c := req.ClientCapabilities()
 	if c == nil {

@@ -1,12 +1,12 @@
 package main
 
-// module is a test of the store on JetStream.
+// module returns a test of the store on JetStream.
 func module(run string) test { return test{"runtime/store/jetstream", ".", run} }
 
 const js = "runtime/store/jetstream/"
 
-// ofJetStream are found by tests, most of them of that store's module: each takes what makes the fault matter into its own
-// hands, where a campaign waits for it to happen.
+// ofJetStream are found by tests, most of them in that store's module. Each test causes directly the situation for
+// which a campaign would have to wait.
 var ofJetStream = []mutant{
 	{"retry without expectation", []change{
 		{js + "append.go", "	n, err := s.publish(ctx, w.subject, w.body, w.expect)\n",
@@ -47,10 +47,10 @@ var ofJetStream = []mutant{
 		"	if info, err = s.proven(ctx, stream); err != nil {\n		return nil, err\n	}\n	l := &Log",
 		"	if info, err = s.info(ctx, stream); err != nil {\n		return nil, err\n	}\n	l := &Log"}},
 		module("^TestOpenLogProves$"), nil},
-	{"an answer without its proof used", []change{{js + "records.go",
+	{"an answer without its proof used", []change{{js + "reading.go",
 		"			if x := found[c.proof]; proven && x.sequence < at {\n", "			if x := found[c.proof]; proven && at == 0 {\n"}},
 		module("^TestServerBehind$"), nil},
-	{"scan without its proof", []change{{js + "records.go", "		for seen := false; ; {\n", "		for seen := true; ; {\n"}},
+	{"scan without its proof", []change{{js + "reading.go", "		for seen := false; ; {\n", "		for seen := true; ; {\n"}},
 		module("^TestServerBehind$"), nil},
 	{"scan without the hold", []change{{js + "owned.go", "	if h != nil && h.Fence != 0 {\n		prove = func(", "	if h != nil && h.Fence == 1 {\n		prove = func("}},
 		module("^TestLateWrites$"), nil},
@@ -71,7 +71,7 @@ var ofJetStream = []mutant{
 		{js + "log.go", "	subject := s.o.Namespace + \".l.\" + short + \".\" + c.Metadata[metaEpoch] + \".*\"\n", "	subject := s.o.Namespace + \".l.\" + short + \".x.*\"\n"},
 		{js + "append.go", "	return l.s.o.Namespace + \".l.\" + l.short + \".\" + token + \".\" + id\n", "	return l.s.o.Namespace + \".l.\" + l.short + \".x.\" + id\n"}},
 		module("^TestLateAppend$"), nil},
-	{"what was told not compared", []change{{js + "follow.go",
+	{"published positions not compared", []change{{js + "follow.go",
 		"	return was != \"\" && was != group(info) || end < head || end == head && !stamp.IsZero() && info.State.Msgs > 0 && !last.Equal(stamp)\n",
 		"	_ = end\n	return was != \"\" && was != group(info)\n"}},
 		module("^TestRestored$"), nil},
@@ -79,7 +79,7 @@ var ofJetStream = []mutant{
 	{"generation not in the progress", []change{
 		{js + "subscriptions.go", "	return recordAt(at, id) + \".\" + strconv.FormatUint(generation, 16)\n", "	return recordAt(at, id) + \".1\"\n"}},
 		module("^TestEarlierGeneration$"), nil},
-	{"reconnect buffer on", []change{{js + "jetstream.go", "		nats.ReconnectBufSize(-1), // what is not sent is known to be not sent\n", ""}},
+	{"reconnect buffer on", []change{{js + "jetstream.go", "		nats.ReconnectBufSize(-1), // a message is either sent or known to be unsent\n", ""}},
 		module("^TestUnsent$"), nil},
 	{"tail without looks", []change{{js + "follow.go", "	for s.pause(s.o.Poll) {\n", "	for s.pause(s.o.Poll) && s.o.Poll < 0 {\n"}},
 		module("^TestTwoOpeners$"), nil},

@@ -1,7 +1,7 @@
-// Command build builds the campaign with replicas whose clocks can be set, and tells with -mutants whether faults are
-// found: each mutant is a change of the code that the campaign, or the test that the mutant names, has to find; without
-// any, the campaign has to end without a finding. No change is in the source: the compiler is given other files in the
-// place of those that it changes (go build -overlay).
+// Command build builds the campaign with replicas whose clocks can be set. With -mutants it checks that faults are
+// found: each mutant is a change of the code that the campaign, or the test that the mutant names, must detect;
+// without a change, the campaign must end without a finding. The source does not change: the compiler reads changed
+// copies of files (go build -overlay).
 package main
 
 import (
@@ -18,10 +18,10 @@ import (
 	"time"
 )
 
-// A change puts one text in the place of another, which stands in the file once.
+// A change replaces a text that occurs once in the file.
 type change struct{ file, old, new string }
 
-// clock lets an environment variable set a process's wall clock. Its monotonic clock goes on as it is.
+// clock lets an environment variable set a process's wall clock. Its monotonic clock is unaffected.
 var clock = []change{
 	{"$GOROOT/src/time/time.go", "	sec, nsec, mono := runtimeNow()\n	if mono == 0 {\n		return Time{uint64(nsec), sec + unixToInternal, Local}",
 		"	sec, nsec, mono := runtimeNow()\n	sec += campaignOffset\n	if mono == 0 {\n		return Time{uint64(nsec), sec + unixToInternal, Local}"},
@@ -36,19 +36,20 @@ var clock = []change{
 	{"$GOROOT/src/time/time.go", "import (\n", "import (\n\t\"syscall\"\n"},
 }
 
-// A program is the campaign of an engine: a package, in the directory of its module, and what has to be found with it.
+// A program is the campaign of an engine: a package, in the directory of its module, and the mutants that must be
+// found.
 type program struct {
 	dir, pkg string
 	mutants  []mutant
-	clean    [][]string // arguments with which the campaign has to find nothing in what is unchanged
+	clean    [][]string // arguments with which the unchanged campaign must find nothing
 }
 
 var programs = map[string]program{
 	"postgres":  {".", "./runtime/internal/campaign/postgres", ofPostgres, [][]string{nil, ofRelay}},
-	"jetstream": {"runtime/store/jetstream", "./internal/campaign", ofJetStream, nil}, // its tests run unchanged without this
+	"jetstream": {"runtime/store/jetstream", "./internal/campaign", ofJetStream, nil}, // its tests run without this command
 }
 
-// A mutant is a fault that has to be found: by a test, or where none is named by the campaign.
+// A mutant is a fault that must be found: by its test or, without one, by the campaign.
 type mutant struct {
 	name    string
 	changes []change
@@ -56,21 +57,21 @@ type mutant struct {
 	args    []string // of the campaign
 }
 
-// A test is one of a package, in the directory of its module.
+// A test is a test of a package, in the directory of its module.
 type test struct{ dir, pkg, run string }
 
 func main() {
 	out := flag.String("o", "bin/campaign", "the program to write")
-	engine := flag.String("engine", "postgres", "whose campaign it is: postgres or jetstream")
-	judge := flag.Bool("mutants", false, "run the campaign with each change, and without")
-	only := flag.String("only", "", "of the mutants those whose name holds this; \"none\" for the campaign without a change")
+	engine := flag.String("engine", "postgres", "the engine: postgres or jetstream")
+	judge := flag.Bool("mutants", false, "run the campaign with each mutant, and without")
+	only := flag.String("only", "", "run only mutants whose name contains this; \"none\" for the campaign without a change")
 	d := flag.Duration("time", time.Minute, "how long faults happen")
-	runs := flag.Int("runs", 1, "how often each")
+	runs := flag.Int("runs", 1, "how often to run each")
 	flag.Parse()
 	var err error
 	switch p, ok := programs[*engine]; {
 	case !ok:
-		err = fmt.Errorf("-engine %s: it is postgres or jetstream", *engine)
+		err = fmt.Errorf("unknown -engine %s: use postgres or jetstream", *engine)
 	case *judge:
 		err = all(p, *out, *only, *d, *runs)
 	default:
@@ -82,7 +83,7 @@ func main() {
 	}
 }
 
-// all runs every mutant and prints what came of it.
+// all runs every mutant and prints the results.
 func all(p program, out, only string, d time.Duration, runs int) (err error) {
 	tw := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer tw.Flush()
@@ -126,7 +127,7 @@ func all(p program, out, only string, d time.Duration, runs int) (err error) {
 	return err
 }
 
-// finds runs the test on the code with the changes and returns which part of it failed, "" for none.
+// finds runs the test on the changed code and returns the name of the failed subtest, "" for none.
 func (t test) finds(changes []change) (failed string, err error) {
 	overlay, done, err := overlaid(changes)
 	if err != nil {
@@ -137,7 +138,7 @@ func (t test) finds(changes []change) (failed string, err error) {
 	cmd.Dir = t.dir
 	text, err := cmd.CombinedOutput()
 	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "--- FAIL: ") { // those of parts come last
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "--- FAIL: ") { // subtests come last
 			failed, _, _ = strings.Cut(strings.TrimPrefix(line, "--- FAIL: "), " (")
 		} else if strings.HasPrefix(line, "panic: ") && !strings.HasPrefix(line, "panic: test timed out") && failed == "" {
 			failed = line
@@ -154,7 +155,7 @@ func (t test) finds(changes []change) (failed string, err error) {
 	return "", nil
 }
 
-// run runs the program and returns its first finding, "" for none. One that shall find something ends when it has.
+// run runs the program and returns its first finding, "" for none. If first is set, it ends at the first finding.
 func run(program string, d time.Duration, first bool, args ...string) (finding string, err error) {
 	cmd := exec.Command(program, append([]string{"-time", d.String(), fmt.Sprintf("-first=%t", first)}, args...)...)
 	var stderr bytes.Buffer
@@ -184,7 +185,7 @@ func build(p program, out string, changes []change) error {
 	return cmd.Run()
 }
 
-// overlaid writes changed files, and the overlay that puts them in the place of the others; done removes them.
+// overlaid writes changed files and the overlay that replaces the originals by them; done removes them.
 func overlaid(changes []change) (overlay string, done func(), err error) {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -211,7 +212,7 @@ func overlaid(changes []change) (overlay string, done func(), err error) {
 	return overlay, done, nil
 }
 
-// replacements writes the files with the changes into dir and returns which stands for which.
+// replacements writes the changed files to dir and returns their paths by those of the originals.
 func replacements(dir, goroot string, changes []change) (map[string]string, error) {
 	replaced := map[string]string{}
 	for _, c := range changes {

@@ -31,5 +31,5 @@ var (
 `}}
 )
 
-// ofRelay asks for the campaign of the relay.
+// ofRelay are the arguments for the campaign of the relay.
 var ofRelay = []string{"-relay"}

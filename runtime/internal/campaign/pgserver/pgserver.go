@@ -1,5 +1,5 @@
-// Package pgserver is a PostgreSQL for campaigns that breaks: it crashes, becomes slow, locks tables, and loses, refuses,
-// silences and withholds what replicas say to it. The package makes no promise of compatibility.
+// Package pgserver is a PostgreSQL server with faults for campaigns. It crashes, becomes slow, locks tables, and
+// loses, refuses, silences and withholds messages of replicas. The package makes no promise of compatibility.
 package pgserver
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 )
 
-// A Server is a PostgreSQL that replicas reach through a relay, each by an address of its own. The relay can be slow, can
-// cut connections, and can withhold what a replica sends.
+// A Server is a PostgreSQL server that replicas reach through a relay, each at a separate address. The relay can be
+// slow, cut connections, and withhold messages of a replica.
 type Server struct {
 	Cluster *pgtest.Cluster
 	lns     []net.Listener
@@ -33,13 +33,13 @@ type Server struct {
 
 	mu    sync.Mutex
 	lines map[*line]struct{}
-	trap  *trap // for the next that is to be withheld
+	trap  *trap // for the next message to withhold
 }
 
-// Slow lets each answer take so much longer.
+// Slow delays each answer.
 func (d *Server) Slow(by time.Duration) { d.delay.Store(int64(by)) }
 
-// A trap withholds what a replica sends next of a kind, until it is released.
+// A trap withholds the next message of a kind from a replica, until it is released.
 type trap struct {
 	replica  int
 	texts    []string
@@ -51,8 +51,8 @@ type trap struct {
 type line struct {
 	replica        int
 	client, server net.Conn
-	cutting        atomic.Bool  // after what the client sends next
-	silent         atomic.Int64 // until then nothing passes, in nanoseconds since 1970
+	cutting        atomic.Bool  // after the client's next message
+	silent         atomic.Int64 // until then nothing passes, in Unix nanoseconds
 }
 
 // hush waits while the line is half-open.
@@ -67,7 +67,7 @@ func (l *line) close() {
 	l.server.Close()
 }
 
-// Start starts a PostgreSQL that so many replicas reach.
+// Start starts a PostgreSQL server for the given number of replicas.
 func Start(replicas int) (*Server, error) {
 	c, err := pgtest.Start(pgtest.Durable)
 	if err != nil {
@@ -85,7 +85,7 @@ func Start(replicas int) (*Server, error) {
 	return d, nil
 }
 
-// Ticketed makes the author's table, campaign_tickets.
+// Ticketed creates the author's table, campaign_tickets.
 func (d *Server) Ticketed(ctx context.Context) error {
 	return d.With(ctx, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "CREATE TABLE campaign_tickets (id text PRIMARY KEY)")
@@ -93,7 +93,7 @@ func (d *Server) Ticketed(ctx context.Context) error {
 	})
 }
 
-// Stop ends the server.
+// Stop stops the server.
 func (d *Server) Stop() error {
 	for _, ln := range d.lns {
 		ln.Close()
@@ -107,11 +107,11 @@ func (d *Server) Stop() error {
 	return d.Cluster.Stop()
 }
 
-// URL is a replica's connection string, through the relay.
+// URL returns a replica's connection string, through the relay.
 func (d *Server) URL(replica int) string {
 	u, err := url.Parse(d.Cluster.URL())
 	if err != nil {
-		panic(err) // it is ours
+		panic(err) // we created it
 	}
 	u.Host = d.lns[replica].Addr().String()
 	return u.String()
@@ -142,8 +142,8 @@ func (d *Server) accept(ln net.Listener, replica int) {
 	}
 }
 
-// ask passes on what the client sends. A line that is to be cut takes one thing more: the server does
-// what it says, and nobody hears of it.
+// ask forwards messages of the client. A line that is to be cut forwards one more message: the server executes it,
+// and the answer is lost.
 func (d *Server) ask(l *line) {
 	defer l.close()
 	b := make([]byte, 32<<10)
@@ -157,7 +157,7 @@ func (d *Server) ask(l *line) {
 			}
 			if l.cutting.Load() {
 				l.client.Close()
-				time.Sleep(50 * time.Millisecond) // the server reads it all before it learns of the end
+				time.Sleep(50 * time.Millisecond) // the server reads everything before it notices the end
 				return
 			}
 		}
@@ -167,7 +167,7 @@ func (d *Server) ask(l *line) {
 	}
 }
 
-// answer passes on what the server says, each thing after the delay.
+// answer forwards answers of the server, each after the delay.
 func (d *Server) answer(l *line) {
 	defer l.close()
 	type chunk struct {
@@ -202,7 +202,7 @@ func (d *Server) answer(l *line) {
 	}
 }
 
-// withhold waits where the text is what the trap is set for.
+// withhold waits if the trap is set for the message.
 func (d *Server) withhold(l *line, text []byte) {
 	d.mu.Lock()
 	t := d.trap
@@ -216,7 +216,7 @@ func (d *Server) withhold(l *line, text []byte) {
 	<-t.released
 }
 
-// Trap sets a trap for what the replica sends next with all those texts. The caller calls release.
+// Trap sets a trap for the replica's next message that contains all of texts. The caller must call release.
 func (d *Server) Trap(replica int, texts ...string) (caught <-chan struct{}, release func()) {
 	t := &trap{replica: replica, texts: texts, caught: make(chan struct{}), released: make(chan struct{})}
 	d.mu.Lock()
@@ -232,7 +232,8 @@ func (d *Server) Trap(replica int, texts ...string) (caught <-chan struct{}, rel
 	})
 }
 
-// Hush makes some connection half-open: nothing passes, and nobody is told, until it ends. It returns whose.
+// Hush makes a connection half-open: for that time nothing passes, and neither side notices. It returns the
+// connection's replica.
 func (d *Server) Hush(during time.Duration) (replica int) {
 	l := d.anyLine()
 	if l == nil {
@@ -246,7 +247,7 @@ func (d *Server) Hush(during time.Duration) (replica int) {
 	return l.replica
 }
 
-// Cut lets some connection end after what its client sends next, and returns whose; -1 for nobody's.
+// Cut cuts a connection after its client's next message, and returns its replica; -1 for none.
 func (d *Server) Cut() (replica int) {
 	l := d.anyLine()
 	if l == nil {
@@ -266,8 +267,8 @@ func (d *Server) anyLine() *line {
 	return all[rand.IntN(len(all))]
 }
 
-// Lock locks a table for everybody and returns when it asked for the lock, from when it had it, and until when. From asked
-// on, statements that use the table wait behind the request.
+// Lock locks a table for the given time. It returns when it requested the lock, when it got it, and when it released
+// it. From asked on, statements that use the table wait for the request.
 func (d *Server) Lock(ctx context.Context, table string, during time.Duration) (asked, from, to time.Time, err error) {
 	err = d.With(ctx, func(c *pgx.Conn) error {
 		tx, err := c.Begin(ctx)
@@ -287,7 +288,7 @@ func (d *Server) Lock(ctx context.Context, table string, during time.Duration) (
 	return asked, from, to, err
 }
 
-// Crowd takes all connections that there are for a while.
+// Crowd takes all free connections for a while.
 func (d *Server) Crowd(ctx context.Context, during time.Duration) error {
 	var taken []*pgx.Conn
 	most := 0
@@ -313,10 +314,10 @@ func (d *Server) Crowd(ctx context.Context, during time.Duration) error {
 		}
 		taken = append(taken, c)
 	}
-	return errors.New("the database takes any number of connections")
+	return errors.New("the database accepts any number of connections")
 }
 
-// Terminate ends some backend, as an operator or a failover does.
+// Terminate ends a backend, as an operator or a failover does.
 func (d *Server) Terminate(ctx context.Context) error {
 	return d.With(ctx, func(c *pgx.Conn) error {
 		_, err := c.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity
@@ -325,7 +326,7 @@ func (d *Server) Terminate(ctx context.Context) error {
 	})
 }
 
-// Restart stops the database as a power cut would and starts it again.
+// Restart stops the database as a power failure would, and starts it after a pause.
 func (d *Server) Restart(away time.Duration) error {
 	if err := d.Cluster.Crash(); err != nil {
 		return err
@@ -334,7 +335,7 @@ func (d *Server) Restart(away time.Duration) error {
 	return d.Cluster.Start()
 }
 
-// With runs f on a connection that does not lead through the relay.
+// With runs f on a connection that bypasses the relay.
 func (d *Server) With(ctx context.Context, f func(*pgx.Conn) error) error {
 	conn, err := pgx.Connect(ctx, d.Cluster.URL())
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"sync"
@@ -10,15 +11,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// faults say how often what happens to the database.
+// faults says how often each fault of the database happens.
 type faults struct {
 	restarts, cuts, wakes, locks, crowds, terminations, hushes int
 
 	slow  time.Duration // how long the database is slow
-	delay time.Duration // of each of its answers then
+	delay time.Duration // of each of its answers meanwhile
 }
 
-// fullFaults are those of a campaign in full, scaled to the time that there is.
+// fullFaults returns the faults of a full campaign, scaled to the time available.
 func fullFaults(d time.Duration) faults {
 	return faults{
 		restarts: campaign.Scale(10, d), cuts: campaign.Scale(200, d), wakes: campaign.Scale(25, d), locks: campaign.Scale(10, d),
@@ -27,7 +28,7 @@ func fullFaults(d time.Duration) faults {
 	}
 }
 
-// ofRelay are the faults where the store's outbox is not used: fewer, and nobody is caught in it.
+// ofRelay returns fewer faults, for a campaign that does not use the store's outbox; its owner is not trapped.
 func (f faults) ofRelay() faults {
 	f.wakes = 0
 	f.restarts, f.cuts, f.locks, f.crowds, f.terminations, f.hushes = half(f.restarts), half(f.cuts), half(f.locks), half(f.crowds), half(f.terminations), half(f.hushes)
@@ -38,7 +39,7 @@ func half(n int) int { return (n + 1) / 2 }
 
 // Faults implements [campaign.Database].
 func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
-	var turn sync.Mutex // restarted and asked in turns
+	var turn sync.Mutex // restarts and queries take turns
 	alone := func(f func(context.Context) error) func(context.Context) error {
 		return func(ctx context.Context) error {
 			turn.Lock()
@@ -101,11 +102,11 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 	return all
 }
 
-// lockTime is how much longer than they last leases cannot be renewed: deliveries stand still then.
+// lockTime is how much longer than their duration leases cannot be renewed: deliveries stop meanwhile.
 const lockTime = 4 * time.Second
 
-// lockLeases keeps all replicas from renewing their leases for longer than these last. All run then, and every shard
-// has an owner: what nobody owned would not be delivered whatever a replica took its lease for.
+// lockLeases prevents all replicas from renewing their leases for longer than these last. All replicas run then, and
+// every shard has an owner, because an unowned shard would prove nothing.
 func (d *database) lockLeases(ctx context.Context, c *campaign.Campaign) error {
 	for _, s := range c.Slots() {
 		s.Lock()
@@ -120,31 +121,32 @@ func (d *database) lockLeases(ctx context.Context, c *campaign.Campaign) error {
 	return err
 }
 
-// wake lets the outbox's owner stand still in the middle of a write until another one has taken over, and do
-// the write then. Nothing may come of it.
+// wake suspends the outbox's owner in the middle of a write until another replica has taken over, and then lets the
+// write continue. The write must have no effect.
 func (d *database) wake(ctx context.Context, c *campaign.Campaign) error {
 	s := c.OwnerSlot(ctx, engine.OutboxTopic)
 	defer s.Unlock()
 	from := time.Now()
-	// The statement alone may be a question for its types.
+	// Without the title, the message may only describe the statement.
 	caught, release := d.Trap(s.Number(), ".outbox WHERE id = ANY", campaign.TicketTitle)
 	defer release()
 	select {
 	case <-caught:
 	case <-time.After(2 * c.Lease):
-		return nil // it owns nothing any more
+		return campaign.ErrMissed // it owns nothing any more
 	}
 	if err := s.Pause(); err != nil {
 		return err
 	}
-	for end := time.Now().Add(4 * c.Lease); time.Now().Before(end); campaign.Sleep(ctx, 50*time.Millisecond) {
+	taken := campaign.ErrMissed
+	for end := time.Now().Add(4 * c.Lease); taken != nil && time.Now().Before(end); campaign.Sleep(ctx, 50*time.Millisecond) {
 		if name, err := d.Owner(ctx, engine.OutboxTopic); err == nil && name != "" && name != s.Name() {
-			campaign.Sleep(ctx, 500*time.Millisecond) // it has moved what was there
-			break
+			campaign.Sleep(ctx, 500*time.Millisecond) // the next owner has moved the waiting rows
+			taken = nil
 		}
 	}
 	release()
 	campaign.Sleep(ctx, 300*time.Millisecond)
 	c.Window("its replica stood still in a write", s, from, time.Now())
-	return s.Resume()
+	return cmp.Or(s.Resume(), taken)
 }

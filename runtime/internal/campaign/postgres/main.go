@@ -1,5 +1,5 @@
-// Command postgres is the campaign of servers on one PostgreSQL, which crashes, becomes slow, locks tables, and loses,
-// refuses and silences connections: make cluster. See package campaign.
+// Command postgres runs the campaign of servers on one PostgreSQL server: make cluster. The server crashes, becomes
+// slow, locks tables, and loses, refuses and silences connections. See package campaign.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 func main() {
-	relay := flag.Bool("relay", false, "have the author's data in another PostgreSQL, with an outbox and a relay (OB-1 to OB-5)")
+	relay := flag.Bool("relay", false, "keep the author's data in another PostgreSQL server, with an outbox and a relay (OB-1 to OB-5)")
 	campaign.Main(func(d time.Duration) campaign.Settings {
 		if *relay {
 			return relayed.With(settings(d, fullFaults(d).ofRelay()), relayed.Full(d))
@@ -27,14 +27,14 @@ func main() {
 	}, relayed.Open(open))
 }
 
-// settings are those of a campaign in full, but for the faults of the database.
+// settings returns the settings of a full campaign, with the given faults of the database.
 func settings(d time.Duration, f faults) campaign.Settings {
 	s := campaign.Full(d)
 	s.Start = func(ctx context.Context, _ string) (campaign.Database, error) { return start(ctx, f) }
 	return s
 }
 
-// open opens a replica's store and the same database for what is the author's.
+// open opens a replica's store, and the same database for the author's data.
 func open(ctx context.Context, url string, log *slog.Logger) (*campaign.Store, error) {
 	kept, err := postgres.Open(ctx, url, postgres.Options{Logger: log})
 	if err != nil {

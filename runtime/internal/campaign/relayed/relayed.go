@@ -1,6 +1,6 @@
-// Package relayed is the part of campaigns in which the author's data are in a PostgreSQL of their own and a relay moves
-// what is emitted there to the logs of an engine (package pgoutbox), with the faults of that. It is added to the campaign
-// of any engine. The package makes no promise of compatibility.
+// Package relayed adds an author's database to campaigns. The author's data are in a separate PostgreSQL server, and
+// a relay (package pgoutbox) moves occurrences emitted there to the logs of an engine. It adds the faults of that
+// server and the relay, and works for any engine. The package makes no promise of compatibility.
 package relayed
 
 import (
@@ -23,10 +23,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// Counts say how often what happens to the relay and to the author's database.
+// Counts says how often each fault of the relay and of the author's database happens.
 type Counts struct{ Kills, Restarts, Cuts, Terminations, Locks, Hushes int }
 
-// Full are those of a campaign in full, scaled to the time that there is.
+// Full returns the counts of a full campaign, scaled to the time available.
 func Full(d time.Duration) Counts {
 	return Counts{
 		Kills: campaign.Scale(40, d), Restarts: campaign.Scale(10, d), Cuts: campaign.Scale(100, d),
@@ -34,7 +34,7 @@ func Full(d time.Duration) Counts {
 	}
 }
 
-// With adds the author's database and its faults to the campaign of an engine, whose replicas open by [Open].
+// With adds the author's database and its faults to the campaign of an engine, whose replicas use [Open].
 func With(s campaign.Settings, counts Counts) campaign.Settings {
 	of := s.Start
 	s.Transactions = true
@@ -48,16 +48,16 @@ func With(s campaign.Settings, counts Counts) campaign.Settings {
 	return s
 }
 
-// A database is an engine's with the author's beside it.
+// A database is an engine's database with the author's.
 type database struct {
 	campaign.Database
 	counts  Counts
 	authors *pgserver.Server
 
-	catching sync.Mutex // held by who waits for the relay's next deletion
+	catching sync.Mutex // held while waiting for the relay's next deletion
 }
 
-// start adds the author's database to an engine's, which is ended where that fails.
+// start adds the author's database to an engine's. It stops the engine's if that fails.
 func start(ctx context.Context, of campaign.Database, counts Counts) (_ *database, err error) {
 	authors, err := pgserver.Start(campaign.Replicas)
 	if err != nil {
@@ -71,19 +71,20 @@ func start(ctx context.Context, of campaign.Database, counts Counts) (_ *databas
 	if err != nil {
 		return nil, errors.Join(err, d.Stop())
 	}
-	box.Close() // its tables are there
+	box.Close() // it has created its tables
 	return d, nil
 }
 
 // Stop implements [campaign.Database].
 func (d *database) Stop() error { return errors.Join(d.Database.Stop(), d.authors.Stop()) }
 
-// URL implements [campaign.Database]: the engine's and the author's, with a space between them.
+// URL implements [campaign.Database]. It returns the engine's and the author's URL, separated by a space.
 func (d *database) URL(replica int) string {
 	return d.Database.URL(replica) + " " + d.authors.URL(replica)
 }
 
-// Open opens what a replica serves from, where its URL is one of a campaign [With] it, by the engine's open.
+// Open returns a function that opens the store of a replica with open, and the author's database if the campaign has
+// one (see [With]).
 func Open(open campaign.Open) campaign.Open {
 	return func(ctx context.Context, url string, log *slog.Logger) (_ *campaign.Store, err error) {
 		of, authors, ok := strings.Cut(url, " ")
@@ -124,7 +125,7 @@ func (d *database) Waiting(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// Faults implements [campaign.Database]. None of the author's database excuses a delivery that is repeated.
+// Faults implements [campaign.Database]. Faults of the author's database do not excuse repeated deliveries.
 func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 	var turn sync.Mutex
 	alone := func(f func(context.Context) error) func(context.Context) error {
@@ -151,8 +152,8 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 // catchTime bounds how long nothing may be moved, in leases.
 const catchTime = 10
 
-// catch waits until the relay, having appended, sends the deletion, which nobody gets before release, and returns its
-// slot with the turn.
+// catch waits until the relay has appended and sends the deletion, which it withholds until release. It returns the
+// relay's slot, and takes its turn.
 func (d *database) catch(ctx context.Context, c *campaign.Campaign) (s *campaign.Slot, release func(), err error) {
 	d.catching.Lock()
 	defer d.catching.Unlock()
@@ -162,7 +163,7 @@ func (d *database) catch(ctx context.Context, c *campaign.Campaign) (s *campaign
 		select {
 		case <-at:
 			return s, release, nil
-		case <-time.After(c.Lease): // it is the relay no more, or a database is away
+		case <-time.After(c.Lease): // another process is the relay, or a database is away
 		}
 		release()
 		s.Unlock()
@@ -170,7 +171,8 @@ func (d *database) catch(ctx context.Context, c *campaign.Campaign) (s *campaign
 	return nil, nil, fmt.Errorf("nothing was moved within %v", catchTime*c.Lease)
 }
 
-// kill kills the relay between append and deletion. What it has appended is found by the next one under its ids.
+// kill kills the relay between append and deletion. The log recognizes the appended entries by their ids when the
+// next relay appends them.
 func (d *database) kill(ctx context.Context, c *campaign.Campaign) error {
 	s, release, err := d.catch(ctx, c)
 	if err != nil {

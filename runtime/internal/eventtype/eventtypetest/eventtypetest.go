@@ -150,10 +150,13 @@ func (e *Type) Redefine(inputSchema string) {
 	e.define(&d)
 }
 
-// Unhook registers it again without webhooks.
-func (e *Type) Unhook() {
+// Unhook registers it again without webhooks, and Hook with them.
+func (e *Type) Unhook() { e.hook(false) }
+func (e *Type) Hook()   { e.hook(true) }
+
+func (e *Type) hook(offered bool) {
 	d := *e.def.Load()
-	d.unhooked = true
+	d.unhooked = !offered
 	e.define(&d)
 }
 

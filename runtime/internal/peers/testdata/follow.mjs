@@ -52,8 +52,12 @@ async function poll() {
         if (!has(client.getServerCapabilities())) {
           await sleep(2 ** 30);
         }
-        const { events } = await client.request({ method: 'events/list', params: {} }, loose);
-        const type = events.find((event) => event.name === 'tick');
+        let type;
+        for (let params = {}; type === undefined && params !== undefined; ) {
+          const page = await client.request({ method: 'events/list', params }, loose);
+          type = page.events.find((event) => event.name === 'tick');
+          params = page.nextCursor === undefined ? undefined : { cursor: page.nextCursor };
+        }
         if (!type?.delivery?.includes('poll')) throw new Error('tick offers no poll');
       }
       const page = await client.request({ method: 'events/poll', params: { name: 'tick', cursor } }, loose);

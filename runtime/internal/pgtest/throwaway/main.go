@@ -1,9 +1,10 @@
-// Command throwaway starts a PostgreSQL of its own from local binaries, prints its connection string and
-// stops it when its standard input ends. Below a throwaway that runs a command it makes a database there instead.
-// Without binaries it says so and exits with 3. It is for programs that are not tests: `make demo` and `make bench`.
+// Command throwaway starts a PostgreSQL cluster from local binaries and prints its connection string. It stops the
+// cluster when its standard input ends. If it runs below a throwaway with a command, it creates a database in that
+// cluster instead. Without binaries it prints an error and exits with 3. It is for programs that are not tests: `make
+// demo` and `make bench`.
 //
-// With a command, as in `throwaway go test ./...`, it runs that instead, with one PostgreSQL for all its tests, and
-// exits with its code.
+// With a command, as in `throwaway go test ./...`, it runs the command with one PostgreSQL cluster for all its tests,
+// and exits with its code.
 package main
 
 import (
@@ -18,7 +19,7 @@ import (
 )
 
 func main() {
-	durable := flag.Bool("durable", false, "commits reach the disk, as PostgreSQL comes")
+	durable := flag.Bool("durable", false, "sync commits to disk, as PostgreSQL does by default")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		code, err := pgtest.Run(flag.Args())
@@ -44,7 +45,7 @@ func main() {
 	}
 }
 
-// start makes a database in the cluster of a throwaway above this one, or starts a cluster.
+// start creates a database in the cluster of an outer throwaway, or starts a cluster.
 func start(durable bool) (address string, stop func() error, err error) {
 	if durable {
 		return startCluster(pgtest.Durable)

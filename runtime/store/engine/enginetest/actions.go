@@ -15,9 +15,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// TestActions runs the suite of [engine.Actions]; open returns an empty store. A store that judges age
-// by a clock of its own comes with age, which makes what it has remembered older; nil for one that goes
-// by this process's.
+// TestActions runs the suite of [engine.Actions]. The function open returns an empty store. The function age makes
+// the store's actions older, for a store with a separate clock; it is nil for a store that uses the process's clock.
 func TestActions(t *testing.T, open func(t *testing.T) engine.Actions, age func(t *testing.T, s engine.Actions, by time.Duration)) {
 	for _, c := range []struct {
 		name string
@@ -26,9 +25,9 @@ func TestActions(t *testing.T, open func(t *testing.T) engine.Actions, age func(
 		{"an action is claimed once and its outcome is remembered", testAction},
 		{"an action that was forgotten can be claimed again", testActionForgotten},
 		{"of concurrent claims one is fresh", testActionConcurrent},
-		{"what is too large is refused whole", testActionSize},
+		{"actions that are too large are refused", testActionSize},
 		{"a cancelled context claims nothing", testActionContext},
-		{"the oldest go beyond the bound", testActionBound},
+		{"the oldest actions are dropped beyond the limit", testActionBound},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
 	}
@@ -70,7 +69,7 @@ func claim(t *testing.T, s engine.Actions, key, request string, wantFresh bool) 
 func testAction(t *testing.T, s engine.Actions) {
 	claim(t, s, "a", "request", true)
 	if got := claim(t, s, "a", "another", false); got.Key != "a" || string(got.Request) != "request" || got.Outcome != nil {
-		t.Errorf("while it is under way: %+v", got)
+		t.Errorf("while it is in progress: %+v", got)
 	}
 	claim(t, s, "b", "", true)
 	for _, outcome := range []string{`{"status":200}`, "", "\x00\xff"} {
@@ -98,7 +97,7 @@ func testActionForgotten(t *testing.T, s engine.Actions) {
 
 func testActionConcurrent(t *testing.T, s engine.Actions) { claimTogether(t, s, s) }
 
-// claimTogether claims the same keys by two stores.
+// claimTogether claims the same keys concurrently in two stores.
 func claimTogether(t *testing.T, a, b engine.Actions) {
 	for round := range 10 {
 		var fresh atomic.Int32
@@ -134,7 +133,7 @@ func testActionSize(t *testing.T, s engine.Actions) {
 	}
 	claim(t, s, "a", string(large[1:]), true)
 	if err := s.FinishAction(t.Context(), "a", large); err == nil {
-		t.Error("a large outcome is taken")
+		t.Error("a large outcome is accepted")
 	}
 	ok(t, s.FinishAction(t.Context(), "a", large[1:]))
 }
@@ -151,11 +150,6 @@ func testActionContext(t *testing.T, s engine.Actions) {
 	if got := claim(t, s, "a", "", false); got.Outcome != nil {
 		t.Errorf("%+v", got)
 	}
-}
-
-// A retainer is an [engine.Actions] that forgets the actions beyond the bound in passes, not at a claim.
-type retainer interface {
-	RetainActions(ctx context.Context) error
 }
 
 func testActionBound(t *testing.T, s engine.Actions) {
@@ -175,10 +169,6 @@ func testActionBound(t *testing.T, s engine.Actions) {
 	wg.Wait()
 	claim(t, s, "first", "", false)
 	claim(t, s, "one more", "", true)
-	if r, passes := s.(retainer); passes {
-		claim(t, s, "first", "", false)
-		ok(t, r.RetainActions(t.Context()))
-	}
 	claim(t, s, "first", "", true)
 	claim(t, s, "one more", "", false)
 }

@@ -13,45 +13,32 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// An Attempts is what [TestAttempts] tests.
+// An Attempts is a store under test of [TestAttempts].
 type Attempts interface {
 	store.SubscriptionStore
 	engine.Attempts
 }
 
-// An attemptTest is a test of the suite of [engine.Attempts].
-type attemptTest struct {
-	name string
-	run  func(*testing.T, Attempts)
-}
-
 // TestAttempts runs the suite of [engine.Attempts]; open returns an empty store.
 func TestAttempts(t *testing.T, open func(t *testing.T) Attempts) {
-	runAttempts(t, open, attemptTest{"trimming takes bounded steps", testAttemptSteps})
-}
-
-// TestAttemptPasses runs the suite on a store whose TrimAttempts makes a complete pass, in bounded steps inside of it. The
-// store ignores the limit and never reports more.
-func TestAttemptPasses(t *testing.T, open func(t *testing.T) Attempts) {
-	runAttempts(t, open, attemptTest{"trimming is complete after a pass", testAttemptPass})
-}
-
-func runAttempts(t *testing.T, open func(t *testing.T) Attempts, trims attemptTest) {
-	for _, c := range []attemptTest{
-		{"attempts survive whole, the latest first", testAttempts},
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T, Attempts)
+	}{
+		{"attempts are returned as stored, the latest first", testAttempts},
 		{"attempts of another generation are not kept", testAttemptGenerations},
-		{"attempts go with their subscription", testAttemptsEnd},
+		{"attempts are deleted with their subscription", testAttemptsEnd},
 		{"attempts are bounded per subscription", testAttemptsPerSubscription},
 		{"attempts are bounded in age", testAttemptAge},
-		{"attempts are bounded in all, the oldest go first", testAttemptTotal},
-		trims,
+		{"attempts are bounded in all, the oldest are deleted first", testAttemptTotal},
+		{"trimming takes bounded steps", testAttemptSteps},
 		{"a cancelled context stores and trims nothing", testAttemptContext},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
 	}
 }
 
-// wide are bounds that nothing here reaches.
+// wide has bounds that no test reaches.
 var wide = engine.AttemptBounds{PerSubscription: 1000, MaxAge: time.Hour, Total: 1_000_000}
 
 func attempt(n int) operator.Attempt {
@@ -75,7 +62,7 @@ func attemptsOf(t *testing.T, s Attempts, id string, limit int) []operator.Attem
 	return found
 }
 
-// trim trims until nothing is left to do and returns in how many steps.
+// trim trims until nothing is left to delete, and returns the number of steps.
 func trim(t *testing.T, s Attempts, b engine.AttemptBounds, now time.Time, limit int) (steps int) {
 	t.Helper()
 	for {
@@ -141,7 +128,7 @@ func testAttemptsPerSubscription(t *testing.T, s Attempts) {
 	trim(t, s, b, check.At(20), 100)
 	check.Equal(t, attemptsOf(t, s, sub.ID, 10), []operator.Attempt{attempt(9), attempt(8), attempt(7)})
 	check.Equal(t, attemptsOf(t, s, other.ID, 10), []operator.Attempt{attempt(0)})
-	// What comes in one update goes at once, when the bound is kept without it.
+	// Attempts of one update are deleted together, if the bound holds without them.
 	record(t, s, sub, attempt(10), attempt(11))
 	record(t, s, sub, attempt(12), attempt(13))
 	trim(t, s, b, check.At(20), 100)
@@ -176,7 +163,7 @@ func testAttemptTotal(t *testing.T, s Attempts) {
 	trim(t, s, bounds, check.At(10), 100)
 	check.Equal(t, attemptsOf(t, s, a.ID, 10), []operator.Attempt{attempt(4)})
 	check.Equal(t, attemptsOf(t, s, b.ID, 10), []operator.Attempt{attempt(5), attempt(3)})
-	// What went with its subscription does not count.
+	// Attempts of a deleted subscription do not count.
 	if err := s.DeleteSubscription(t.Context(), b.ID, b.Generation); err != nil {
 		t.Fatal(err)
 	}
@@ -206,23 +193,6 @@ func testAttemptSteps(t *testing.T, s Attempts) {
 	b.Total = 0
 	trim(t, s, b, check.At(20), 1)
 	check.Equal(t, len(attemptsOf(t, s, sub.ID, 20)), 0)
-}
-
-// More attempts than a step has room for are beyond the bounds.
-func testAttemptPass(t *testing.T, s Attempts) {
-	sub := check.Put(t, s, check.Subscription("sub_1"))
-	for n := range 500 {
-		record(t, s, sub, attempt(n))
-	}
-	b := wide
-	b.PerSubscription = 2
-	if steps := trim(t, s, b, check.At(500), 1); steps != 1 {
-		t.Errorf("trimming took %d calls", steps)
-	}
-	check.Equal(t, attemptsOf(t, s, sub.ID, 1000), []operator.Attempt{attempt(499), attempt(498)})
-	b.Total = 0
-	trim(t, s, b, check.At(500), 1)
-	check.Equal(t, len(attemptsOf(t, s, sub.ID, 1000)), 0)
 }
 
 func testAttemptContext(t *testing.T, s Attempts) {

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// A Lister is what [TestLister] tests.
+// A Lister is a store under test of [TestLister].
 type Lister interface {
 	store.SubscriptionStore
 	engine.Lister

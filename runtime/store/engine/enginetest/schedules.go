@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// TestSchedules runs the suite of schedule stores on those that open makes. See MCPE-DEL-6.
+// TestSchedules runs the suite of [engine.Schedules]; open returns an empty store. See MCPE-DEL-6.
 func TestSchedules(t *testing.T, open func(t *testing.T) engine.Schedules) {
 	t.Run("MCPE-DEL-6: schedules come back as they were put", func(t *testing.T) {
 		s, ctx := open(t), t.Context()
@@ -36,13 +36,13 @@ func TestSchedules(t *testing.T, open func(t *testing.T) engine.Schedules) {
 			t.Fatal(err)
 		}
 		if err := s.DeleteSchedule(ctx, "a"); err != nil {
-			t.Fatalf("deleting again: %v", err)
+			t.Fatalf("second deletion: %v", err)
 		}
 		if all, err := s.Schedules(ctx, "", 10); err != nil || len(all) != 1 {
 			t.Fatalf("Schedules = %+v, %v", all, err)
 		}
 	})
-	t.Run("MCPE-DEL-6: queues and the source's cursor move in one step", func(t *testing.T) {
+	t.Run("MCPE-DEL-6: queues and the source's cursor change atomically", func(t *testing.T) {
 		s, ctx := open(t), t.Context()
 		putSchedules(t, s, "a", "b")
 		if _, ok, err := s.IntakeCursor(ctx, "src"); ok || err != nil {
@@ -86,7 +86,7 @@ func TestSchedules(t *testing.T, open func(t *testing.T) engine.Schedules) {
 		wantQueue(t, s, "a", "4 5 6")
 		wantQueue(t, s, "b", "1")
 	})
-	t.Run("MCPE-DEL-2: what is settled is gone, what came meanwhile stays", func(t *testing.T) {
+	t.Run("MCPE-DEL-2: settled occurrences are deleted, later ones stay", func(t *testing.T) {
 		s, ctx := open(t), t.Context()
 		putSchedules(t, s, "a")
 		if _, err := s.Intake(ctx, engine.Intake{Items: queueItems("a:1", "a:2", "a:3")}); err != nil {
@@ -156,7 +156,7 @@ func putSchedules(t *testing.T, s engine.Schedules, ids ...string) {
 	}
 }
 
-// queueItems makes queue items of "schedule:number".
+// queueItems returns queue items of texts "schedule:number".
 func queueItems(texts ...string) []engine.Queued {
 	var all []engine.Queued
 	for _, text := range texts {

@@ -1,6 +1,6 @@
-// Package enginetest is the suite of what stores offer to the runtime (package engine): [TestShared] for stores
-// that processes share, [TestActions], [TestAttempts], [TestSchedules]. The package makes no promise of
-// compatibility.
+// Package enginetest is a test suite for the interfaces of package engine. [TestShared] tests stores that processes
+// share; [TestActions], [TestAttempts] and [TestSchedules] test the other interfaces. The package
+// makes no promise of compatibility.
 package enginetest
 
 import (
@@ -17,22 +17,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// Shared is what the suite of [engine.Shared] needs of an implementation.
+// Shared describes the implementation of [engine.Shared] under test.
 type Shared struct {
-	// Open returns two openers of one new store, as two processes have them.
+	// Open returns two openers of one new store, like those of two processes.
 	Open func(t *testing.T) (a, b engine.Shared)
-	// Slow makes every later change of a subscription's record take a moment, after what it rests on was
-	// read and before the change can be seen, wherever the store checks the hold.
+	// Slow delays every later change of a subscription's record at the point where the store checks the hold. The
+	// change has read its records by then and is not yet visible.
 	Slow func(t *testing.T, s engine.Shared)
-	// Run runs a test; nil stands for f(t). A store in memory gives synctest.Test.
+	// Run runs a test; nil stands for f(t). A store in memory sets synctest.Test.
 	Run func(t *testing.T, f func(t *testing.T))
-	// Begin begins a transaction of an author's; nil when the store has no outbox.
+	// Begin begins an author's transaction; nil if the store has no outbox.
 	Begin func(t *testing.T, s engine.Shared) Transaction
-	// Outbox is what moves to the store what such transactions emit; nil where the store does.
+	// Outbox returns the outbox that moves occurrences of such transactions to the store; nil if the store does that.
 	Outbox func(t *testing.T, s engine.Shared) engine.Outbox
 }
 
-// A Transaction is an author's, with occurrences in it.
+// A Transaction is an author's transaction that emits occurrences.
 type Transaction interface {
 	Emit(p store.Prepared) error
 	Commit() error
@@ -48,24 +48,24 @@ func TestShared(t *testing.T, o Shared) {
 		name string
 		run  func(t *testing.T, a, b engine.Shared)
 	}{
-		{"REP-1, REP-2: appends of two are told to both, in order, once, the own ones before Append returns", sharedOrder},
-		{"REP-2: opening a log late tells of what comes after", sharedLate},
-		{"REP-3: a position that another appended is found by asking", sharedCatchUp},
-		{"REP-4: of two that append one id at once one appends", sharedOnce},
-		{"REP-6: leases have growing fences and end for good", sharedLeases},
-		{"REP-8: a lease that has run out is not renewed", sharedExpired},
+		{"REP-1, REP-2: both openers see all appends in order, once, and each its appends before Append returns", sharedOrder},
+		{"REP-2: a log that is opened late delivers later entries", sharedLate},
+		{"REP-3: CatchUp finds a position that another process appended", sharedCatchUp},
+		{"REP-4: of two concurrent appends of an id, one appends", sharedOnce},
+		{"REP-6: fences of leases increase, and an ended lease stays ended", sharedLeases},
+		{"REP-8: an expired lease is not renewed", sharedExpired},
 		{"REP-6: the number of shards is fixed when a topic is first seen", sharedEstablish},
 		{"REP-6: one of many claims of a shard wins", sharedClaim},
 		{"REP-7: every write of an owner whose hold is not current is fenced", sharedFences},
-		{"REP-8: the time is the store's", sharedNow},
+		{"REP-8: the time comes from the store", sharedNow},
 		{"REP-10: marks are kept per log and shard, open bits with the records", sharedMarks},
-		{"REP-13: states are swapped", sharedStates},
-		{"REP-13: what two openers claim at once one does", sharedActions},
+		{"REP-13: states change by compare-and-swap", sharedStates},
+		{"REP-13: of two concurrent claims of an action, one is fresh", sharedActions},
 		{"REP-16: histories of schemas grow by one at a time", sharedHistory},
-		{"REP-19, CUR-8: new epochs begin together, and what was held before is over", sharedEpochs},
-		{"REP-20: a group is appended in order, and what stands is not appended again", sharedGroup},
-		{"REP-20: groups and appends of several at once are as one after the other", sharedGroups},
-		{"CUR-8: what another appended, and what retention deleted last, proves what it is", sharedProof},
+		{"REP-19, CUR-8: new epochs begin together, and earlier holds end", sharedEpochs},
+		{"REP-20: a group is appended in order, and existing ids are not repeated", sharedGroup},
+		{"REP-20: concurrent groups and appends are serialized", sharedGroups},
+		{"CUR-8: entries of other processes, and the last deleted entry, have proofs", sharedProof},
 		{"retention follows the options of the last opening", sharedRetention},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestShared(t *testing.T, o Shared) {
 	}
 }
 
-// TestOutbox runs the part of the suite that is about the outbox.
+// TestOutbox runs the part of the suite for the outbox.
 func TestOutbox(t *testing.T, o Shared) {
 	if o.Run == nil {
 		o.Run = func(t *testing.T, f func(t *testing.T)) { f(t) }
@@ -106,10 +106,10 @@ func TestOutbox(t *testing.T, o Shared) {
 		name string
 		run  func(t *testing.T, a, b engine.Shared, o Shared)
 	}{
-		{"REP-20: visible after the commit, in order, and gone with a rollback", sharedOutbox},
-		{"REP-20: a transaction that commits late is not passed over", sharedOutboxLate},
-		{"REP-20, OCC-5: an id that stands is not appended again", sharedOutboxOnce},
-		{"REP-20: what is no occurrence is put aside, and holds up nothing", sharedOutboxRejects},
+		{"REP-20: occurrences are visible after the commit, in order, and never after a rollback", sharedOutbox},
+		{"REP-20: a transaction that commits late is not skipped", sharedOutboxLate},
+		{"REP-20, OCC-5: an existing id is not repeated", sharedOutboxOnce},
+		{"REP-20: invalid occurrences are set aside and do not block others", sharedOutboxRejects},
 		{"REP-7: only the outbox's owner moves it", sharedOutboxFence},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestOutbox(t *testing.T, o Shared) {
 	}
 }
 
-// Records are what quotas bound: a part of [engine.Shared].
+// Records is the part of [engine.Shared] that quotas bound.
 type Records interface {
 	store.SubscriptionStore
 	Admit(ctx context.Context, s store.Subscription, q engine.Quota) (revision uint64, err error)
@@ -132,11 +132,11 @@ var quotas = []struct {
 	name string
 	run  func(t *testing.T, a, b Records)
 }{
-	{"REP-12: two openers together never exceed a quota", sharedQuota},
-	{"REP-12: nor one of verifications", sharedVerificationQuota},
+	{"REP-12: two openers never exceed a quota together", sharedQuota},
+	{"REP-12: two openers never exceed a quota of verifications", sharedVerificationQuota},
 }
 
-// TestQuotas runs the part of the suite that is about quotas; open returns two openers of one new store.
+// TestQuotas runs the part of the suite for quotas; open returns two openers of one new store.
 func TestQuotas(t *testing.T, open func(t *testing.T) (a, b Records)) {
 	for _, c := range quotas {
 		t.Run(c.name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func is(t *testing.T, err, want error) {
 	}
 }
 
-// eventually waits until a condition holds; only a hang fails.
+// eventually waits until a condition holds. It fails only if that takes too long.
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !f(); time.Sleep(5 * time.Millisecond) {
@@ -214,7 +214,7 @@ func sharedQuota(t *testing.T, a, b Records) {
 		full = "bob"
 	}
 	first := admitted[full][0]
-	// A refresh takes nothing of the quota, nor does a new generation of the same key.
+	// Neither a refresh nor a new generation of the same key counts against the quota.
 	first.Revision = check.Must(b.Admit(ctx, first, engine.Quota{Own: own, All: all}))(t)
 	first.Generation++
 	first.Revision = check.Must(a.Admit(ctx, first, engine.Quota{Own: own, All: all}))(t)
@@ -327,7 +327,7 @@ func sharedActions(t *testing.T, a, b engine.Shared) {
 	x, isOne := a.(engine.Actions)
 	y, isToo := b.(engine.Actions)
 	if !isOne || !isToo {
-		t.Skip("it remembers no actions")
+		t.Skip("the store remembers no actions")
 	}
 	claimTogether(t, x, y)
 	claim(t, x, "a", "request", true)

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// outgoings are occurrences of those ids, each of which is to be there once.
+// outgoings returns occurrences with these ids and Once set.
 func outgoings(ids ...string) (group []store.Outgoing) {
 	for _, id := range ids {
 		group = append(group, store.Outgoing(outgoing(id)))
@@ -46,13 +46,13 @@ func sharedGroup(t *testing.T, a, b engine.Shared) {
 	_, err := a.AppendGroup(ctx, "log", outgoings("lost"))
 	is(t, err, engine.ErrNoLog)
 	var w witness
-	l := check.OpenLog(t, b, "log", w.options()) // and not by a
+	l := check.OpenLog(t, b, "log", w.options()) // a has not opened it
 	check.Once(t, l, check.Entry("stands"), 0, 1, true)
 
 	group := outgoings("1", "2", "stands", "stands", "3")
 	group[2].Entry.Data = []byte(`{}`)
 	group[3].Above = 1
-	group[3].Entry.Targets = []string{"sub_1"} // another audience's
+	group[3].Entry.Targets = []string{"sub_1"} // of another audience
 	group = append(group, store.Outgoing(outgoing("generated")))
 	group[5].Once = false
 	done := check.Must(a.AppendGroup(ctx, "log", group))(t)
@@ -61,21 +61,21 @@ func sharedGroup(t *testing.T, a, b engine.Shared) {
 	check.Equal(t, done, []engine.Appended{{Position: 2, Fresh: true}, {Position: 3, Fresh: true}, {Position: 1}, {Position: 4, Fresh: true},
 		{Position: 5, Fresh: true}, {Position: 6, Fresh: true}})
 	check.Equal(t, idsOf(t, l), []string{"stands", "1", "2", "stands", "3", "generated"})
-	// As after a crash before it was known: nothing is there twice.
+	// As after a crash before the answer arrived: no entry is repeated.
 	again := outgoings("1", "2", "4", "generated")
 	check.Equal(t, check.Must(a.AppendGroup(ctx, "log", again))(t),
 		[]engine.Appended{{Position: 2}, {Position: 3}, {Position: 7, Fresh: true}, {Position: 6}})
-	eventually(t, "the other is told", func() bool { return w.has("4") })
+	eventually(t, "the other opener sees it", func() bool { return w.has("4") })
 	check.Equal(t, w.ids(), []string{"stands", "1", "2", "stands", "3", "generated", "4"})
 
-	// By one that has the log open, who then knows it at once; above says that the older one does not count.
+	// The opener that appends has the log open and sees the entries immediately. Above excludes the earlier entry.
 	group = outgoings("1", "5")
 	group[0].Above = 2
 	check.Equal(t, check.Must(b.AppendGroup(ctx, "log", group))(t), []engine.Appended{{Position: 8, Fresh: true}, {Position: 9, Fresh: true}})
-	eventually(t, "it knows it", func() bool { _, head := check.Bounds(t, l); return head == 9 })
+	eventually(t, "it sees them", func() bool { _, head := check.Bounds(t, l); return head == 9 })
 	check.Equal(t, check.Must(b.AppendGroup(ctx, "log", nil))(t), []engine.Appended{})
 
-	// The largest that there is, with payloads that make it large.
+	// A group of the maximum length, with large payloads.
 	group = group[:0]
 	for i := range 512 {
 		o := store.Outgoing(outgoing(fmt.Sprint("many", i)))
@@ -92,8 +92,8 @@ func sharedGroup(t *testing.T, a, b engine.Shared) {
 	}
 }
 
-// Groups that overlap come from two relays when one stood still: each id is there once, and those of a group stand together
-// where none stood before.
+// Two relays append overlapping groups, as after a pause of one: each id exists once, and the new entries of a group
+// are consecutive.
 func sharedGroups(t *testing.T, a, b engine.Shared) {
 	l := check.OpenLog(t, b, "log", store.LogOptions{})
 	var wg sync.WaitGroup
@@ -184,7 +184,7 @@ func sharedEpochs(t *testing.T, a, b engine.Shared) {
 	}
 	for name, two := range logs {
 		for i, s := range []engine.Shared{a, b} {
-			eventually(t, "the log of before is over", func() bool {
+			eventually(t, "the earlier log has ended", func() bool {
 				_, err := two[i].(engine.Log).CatchUp(ctx, 1)
 				return errors.Is(err, engine.ErrNewEpoch)
 			})
@@ -205,7 +205,7 @@ func sharedEpochs(t *testing.T, a, b engine.Shared) {
 	if states := check.Must(b.States(ctx, "", "", 10))(t); len(states) != 1 {
 		t.Errorf("states %v", states)
 	}
-	eventually(t, "the other knows the generation", func() bool { return b.Generation() == a.Generation() })
+	eventually(t, "the other opener knows the generation", func() bool { return b.Generation() == a.Generation() })
 	first := logs["log"][0].Epoch()
 	ok(t, b.BeginEpochs(ctx))
 	if again := check.OpenLog(t, b, "log", store.LogOptions{}).Epoch(); again == first {

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// A witness is told of entries by a log.
+// A witness records the entries that a log delivers.
 type witness struct {
 	mu   sync.Mutex
 	told []store.Entry
@@ -61,7 +61,7 @@ func sharedOrder(t *testing.T, a, b engine.Shared) {
 						t.Errorf("Append: %v", err)
 					}
 					if !seen[i].has(id) {
-						t.Errorf("Append of %s at %d returned before Appended was told", id, p)
+						t.Errorf("Append of %s at %d returned before Appended saw it", id, p)
 					}
 				}
 			})
@@ -70,7 +70,7 @@ func sharedOrder(t *testing.T, a, b engine.Shared) {
 	wg.Wait()
 	const all = 2 * writers * each
 	for i := range seen {
-		eventually(t, "everything is told", func() bool { return len(seen[i].all()) >= all })
+		eventually(t, "everything is delivered", func() bool { return len(seen[i].all()) >= all })
 		distinct := map[string]bool{}
 		for n, e := range seen[i].all() {
 			if e.Position != store.Position(n+1) {
@@ -79,7 +79,7 @@ func sharedOrder(t *testing.T, a, b engine.Shared) {
 			distinct[e.EventID] = true
 		}
 		if len(distinct) != all {
-			t.Fatalf("opener %d was told of %d different entries, want %d", i, len(distinct), all)
+			t.Fatalf("opener %d saw %d different entries, want %d", i, len(distinct), all)
 		}
 	}
 	check.Equal(t, seen[0].ids(), seen[1].ids())
@@ -95,7 +95,7 @@ func sharedLate(t *testing.T, a, b engine.Shared) {
 		t.Fatalf("head %d, want 3", head)
 	}
 	check.Add(t, la, 2)
-	eventually(t, "two are told", func() bool { return len(w.all()) == 2 })
+	eventually(t, "two entries are delivered", func() bool { return len(w.all()) == 2 })
 	check.Equal(t, w.ids(), []string{"e4", "e5"})
 	if p, err := lb.Append(t.Context(), check.Entry("mine")); p != 6 || err != nil {
 		t.Fatalf("Append = %d, %v", p, err)
@@ -123,7 +123,7 @@ func sharedCatchUp(t *testing.T, a, b engine.Shared) {
 		}
 		wg.Wait()
 		if n := len(w.all()); n < int(p) {
-			t.Fatalf("caught up with %d and %d were told", p, n)
+			t.Fatalf("caught up with %d, but %d entries were delivered", p, n)
 		}
 	}
 	for _, forged := range []store.Position{6, 1 << 40, 1<<63 - 1, 1<<64 - 1} {
@@ -171,7 +171,7 @@ func sharedOnce(t *testing.T, a, b engine.Shared) {
 		}
 	}
 	check.Reused(t, logs[1], check.With(check.Entry("id0"), `{}`), 0, 1)
-	check.Once(t, logs[1], check.Entry("id0"), 1, 11, true) // above says that the older one does not count
+	check.Once(t, logs[1], check.Entry("id0"), 1, 11, true) // above excludes the earlier entry
 }
 
 func sharedRetention(t *testing.T, a, b engine.Shared) {
@@ -195,7 +195,7 @@ func sharedRetention(t *testing.T, a, b engine.Shared) {
 	check.Once(t, lb, check.Entry("e25"), 0, 25, false)
 	check.Once(t, la, check.Entry("e5"), 0, 31, true) // no longer retained
 	if more := check.Must(b.Retain(ctx, h, 100))(t); more {
-		t.Fatal("there is more after everything is gone")
+		t.Fatal("Retain reports more, but everything is deleted")
 	}
 	fresh := check.OpenLog(t, a, "another", store.LogOptions{})
 	if oldest, head := check.Bounds(t, fresh); oldest != 1 || head != 0 {
@@ -211,7 +211,7 @@ func sharedProof(t *testing.T, a, b engine.Shared) {
 	for _, e := range check.Read(t, la, 0, 20).Entries {
 		want[e.Position] = e.Proof()
 	}
-	lb := check.OpenLog(t, b, "log", store.LogOptions{}) // it has nothing of it in memory
+	lb := check.OpenLog(t, b, "log", store.LogOptions{}) // it has no entries in memory
 	var wg sync.WaitGroup
 	for p := range store.Position(20) {
 		wg.Go(func() {

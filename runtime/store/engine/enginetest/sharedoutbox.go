@@ -20,20 +20,19 @@ func (p prepared) Outgoing() store.Outgoing { return store.Outgoing(p) }
 
 func outgoing(id string) prepared { return prepared{Log: "log", Entry: check.Entry(id), Once: true} }
 
-// good takes every occurrence but those whose id says that they are bad, and cannot tell of those whose
-// id says unknown.
+// good accepts every occurrence, except ids that begin with bad. It returns an error for ids that begin with unknown.
 func good(_ context.Context, o store.Outgoing) (fault, err error) {
 	switch {
 	case strings.HasPrefix(o.Entry.EventID, "bad"):
-		return errors.New("it is bad"), nil
+		return errors.New("bad occurrence"), nil
 	case strings.HasPrefix(o.Entry.EventID, "unknown"):
-		return nil, errors.New("it cannot be told")
+		return nil, errors.New("cannot decide")
 	}
 	return nil, nil
 }
 
-// sequencer owns the outbox and returns what moves it until it is empty.
-func sequencer(t *testing.T, s engine.Shared, of engine.Outbox) (h engine.Hold, drain func()) {
+// sequencer claims the outbox. drain moves occurrences until the outbox is empty.
+func sequencer(t *testing.T, s engine.Shared, of engine.Outbox) (h engine.ShardFence, drain func()) {
 	t.Helper()
 	check.Must(s.Establish(t.Context(), engine.OutboxTopic, 1))(t)
 	h = hold(t, s, join(t, s, "sequencer"), engine.OutboxTopic, 0)
@@ -71,7 +70,7 @@ func sharedOutbox(t *testing.T, a, b engine.Shared, o Shared) {
 	ok(t, second.Commit())
 	drain()
 	drain()
-	eventually(t, "everything is told", func() bool { return w.has("last") })
+	eventually(t, "everything is delivered", func() bool { return w.has("last") })
 	check.Equal(t, w.ids(), []string{"e0", "e1", "e2", "e3", "e4", "e5", "e6", "last"})
 	last := w.all()[7]
 	if last.Position != 8 || last.Targets[0] != "sub_1" || string(last.Meta) != `{"k":1}` || last.Timestamp.String() != special.Entry.Timestamp.String() {
@@ -96,7 +95,7 @@ func sharedOutboxLate(t *testing.T, a, b engine.Shared, o Shared) {
 	drain()
 	ok(t, early.Commit())
 	drain()
-	eventually(t, "the late one is told", func() bool { return w.has("early") })
+	eventually(t, "the late one is delivered", func() bool { return w.has("early") })
 	check.Equal(t, w.ids(), []string{"t0", "t1", "t2", "t3", "t4", "early"})
 }
 
@@ -133,11 +132,11 @@ func sharedOutboxFence(t *testing.T, a, b engine.Shared, o Shared) {
 	next, drain := sequencer(t, b, o.Outbox(t, b))
 	_, err := o.Outbox(t, a).Sequence(t.Context(), h, 10, good)
 	is(t, err, engine.ErrFenced)
-	_, err = o.Outbox(t, b).Sequence(t.Context(), engine.Hold{Shard: engine.Shard{Topic: "event"}, Fence: next.Fence}, 10, good)
+	_, err = o.Outbox(t, b).Sequence(t.Context(), engine.ShardFence{Shard: engine.Shard{Topic: "event"}, Fence: next.Fence}, 10, good)
 	is(t, err, engine.ErrFenced)
 	l := check.OpenLog(t, b, "log", store.LogOptions{})
 	if check.Read(t, l, 0, 1).Head != 0 {
-		t.Fatal("moved by somebody else")
+		t.Fatal("moved without ownership")
 	}
 	drain()
 	if check.Read(t, l, 0, 1).Head != 1 {
@@ -145,8 +144,8 @@ func sharedOutboxFence(t *testing.T, a, b engine.Shared, o Shared) {
 	}
 }
 
-// What is no occurrence is put aside in the order of the outbox, and comes back where somebody puts it
-// back. Others are moved, of the same log and of others.
+// Invalid occurrences are set aside in the order of the outbox, and move after they were put back. Valid ones move,
+// in the same log and in others.
 func sharedOutboxRejects(t *testing.T, a, b engine.Shared, o Shared) {
 	of := o.Outbox(t, a)
 	l, other := check.OpenLog(t, b, "log", store.LogOptions{}), check.OpenLog(t, b, "other", store.LogOptions{})
@@ -184,35 +183,35 @@ func sharedOutboxRejects(t *testing.T, a, b engine.Shared, o Shared) {
 			t.Errorf("%+v", r)
 		}
 	}
-	// A step takes few: which come together depends on it.
+	// A step takes few occurrences, and its order across logs is not fixed.
 	check.Equal(t, ids, []string{"bad1", "bad2", "order", "lost"})
 	if r := rejected[2]; r.Log != engine.ControlLog || !strings.Contains(r.Reason, engine.ControlLog) {
 		t.Errorf("%+v", r)
 	}
 	if c := check.OpenLog(t, a, engine.ControlLog, store.LogOptions{}); check.Read(t, c, 0, 1).Head != 0 {
-		t.Fatal("an order came by the outbox")
+		t.Fatal("an order came through the outbox")
 	}
 	if some := check.Must(of.Rejected(t.Context(), rejected[0].ID, 1))(t); len(some) != 1 || some[0].EventID != "bad2" {
 		t.Fatalf("the second page is %+v", some)
 	}
-	// Its log is opened now: it is put back. The others are dropped.
+	// Its log is open now: put it back. Drop the others.
 	lost := check.OpenLog(t, b, "no such log", store.LogOptions{})
 	if !check.Must(of.PutBack(t.Context(), rejected[3].ID))(t) || check.Must(of.PutBack(t.Context(), rejected[3].ID))(t) {
-		t.Fatal("it is not put back once")
+		t.Fatal("PutBack did not report success once and then failure")
 	}
 	for _, r := range rejected[:3] {
 		if !check.Must(of.Drop(t.Context(), r.ID))(t) || check.Must(of.Drop(t.Context(), r.ID))(t) {
-			t.Fatal("it is not dropped once")
+			t.Fatal("Drop did not report success once and then failure")
 		}
 	}
 	drain()
 	if got := check.Must(lost.(engine.Log).CatchUp(t.Context(), 2))(t); got != 1 {
-		t.Fatalf("what was put back: head %d", got)
+		t.Fatalf("after PutBack: head %d", got)
 	}
 	if left := check.Must(of.Rejected(t.Context(), 0, 10))(t); len(left) != 0 {
 		t.Fatalf("%+v", left)
 	}
-	// Of a log whose next occurrence cannot be judged nothing is moved from there on; others go on.
+	// If check fails for an occurrence, the rest of its log stays, and other logs move.
 	emit("log", "4", "unknown", "5")
 	emit("other", "6")
 	done := check.Must(of.Sequence(t.Context(), h, 10, good))(t)

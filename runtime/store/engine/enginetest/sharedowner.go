@@ -70,10 +70,10 @@ func sharedLeases(t *testing.T, a, b engine.Shared) {
 	is(t, err, engine.ErrFenced)
 }
 
-// Nobody has asked who is there since it ran out: it is over by the store's clock alone.
+// No process has read the cluster since the lease expired: only the store's clock ends it.
 func sharedExpired(t *testing.T, a, _ engine.Shared) {
 	l := check.Must(a.Join(t.Context(), "short", 10*time.Millisecond, nil))(t)
-	time.Sleep(30 * time.Millisecond) // by the store's clock, which no bubble moves
+	time.Sleep(30 * time.Millisecond) // by the store's clock, which no bubble advances
 	_, err := a.Renew(t.Context(), l.Fence, ttl, nil)
 	is(t, err, engine.ErrFenced)
 }
@@ -95,9 +95,9 @@ func sharedEstablish(t *testing.T, a, b engine.Shared) {
 		t.Fatalf("%d", n)
 	}
 	c := cluster(t, a)
-	want := []engine.Hold{{Shard: engine.Shard{Topic: engine.OutboxTopic}}}
+	want := []engine.ShardFence{{Shard: engine.Shard{Topic: engine.OutboxTopic}}}
 	for i := range got[0] {
-		want = append(want, engine.Hold{Shard: engine.Shard{Topic: "event", Number: i}})
+		want = append(want, engine.ShardFence{Shard: engine.Shard{Topic: "event", Number: i}})
 	}
 	check.Equal(t, c.Shards, want)
 	if _, err := a.Establish(t.Context(), "none", 0); err == nil {
@@ -119,7 +119,7 @@ func sharedClaim(t *testing.T, a, b engine.Shared) {
 	free := cluster(t, a).Shards
 	var mu sync.Mutex
 	owners := map[engine.Shard]uint64{}
-	contest := func(free []engine.Hold) {
+	contest := func(free []engine.ShardFence) {
 		var wg sync.WaitGroup
 		for fence, s := range leases {
 			wg.Go(func() {
@@ -146,52 +146,52 @@ func sharedClaim(t *testing.T, a, b engine.Shared) {
 			t.Fatalf("%v is held by %d, won by %d", h.Shard, h.Fence, owners[h.Shard])
 		}
 	}
-	contest(c.Shards) // of live owners: owners complains when one is won
+	contest(c.Shards) // of live owners: contest reports a shard that is won twice
 	first := c.Shards[0]
-	is(t, b.Release(ctx, engine.Hold{Shard: first.Shard, Fence: first.Fence + 100}), engine.ErrFenced)
+	is(t, b.Release(ctx, engine.ShardFence{Shard: first.Shard, Fence: first.Fence + 100}), engine.ErrFenced)
 	ok(t, b.Release(ctx, first))
 	is(t, b.Release(ctx, first), engine.ErrFenced)
 	other := fences[0]
 	if other == first.Fence {
 		other = fences[1]
 	}
-	if won := check.Must(leases[other].Claim(ctx, other, []engine.Hold{first}))(t); len(won) != 0 {
-		t.Fatal("a claim of what is held otherwise won")
+	if won := check.Must(leases[other].Claim(ctx, other, []engine.ShardFence{first}))(t); len(won) != 0 {
+		t.Fatal("a claim with another fence won")
 	}
-	free = []engine.Hold{{Shard: first.Shard}}
+	free = []engine.ShardFence{{Shard: first.Shard}}
 	if won := check.Must(leases[other].Claim(ctx, other, free))(t); len(won) != 1 {
 		t.Fatal("a released shard cannot be claimed")
 	}
 	ok(t, a.Leave(ctx, other))
-	held := engine.Hold{Shard: first.Shard, Fence: other}
+	held := engine.ShardFence{Shard: first.Shard, Fence: other}
 	rest := fences[2]
-	if won := check.Must(leases[rest].Claim(ctx, rest, []engine.Hold{held}))(t); len(won) != 1 {
-		t.Fatal("the shard of a lease that was left cannot be claimed")
+	if won := check.Must(leases[rest].Claim(ctx, rest, []engine.ShardFence{held}))(t); len(won) != 1 {
+		t.Fatal("the shard of an ended lease cannot be claimed")
 	}
 }
 
-// hold has s own a shard of the topic.
-func hold(t *testing.T, s engine.Shared, lease engine.Lease, topic string, number int) engine.Hold {
+// hold makes s the owner of a shard of the topic.
+func hold(t *testing.T, s engine.Shared, lease engine.Lease, topic string, number int) engine.ShardFence {
 	t.Helper()
 	for _, h := range cluster(t, s).Shards {
 		if h.Shard == (engine.Shard{Topic: topic, Number: number}) {
-			if won := check.Must(s.Claim(t.Context(), lease.Fence, []engine.Hold{h}))(t); len(won) == 1 {
-				return engine.Hold{Shard: h.Shard, Fence: lease.Fence}
+			if won := check.Must(s.Claim(t.Context(), lease.Fence, []engine.ShardFence{h}))(t); len(won) == 1 {
+				return engine.ShardFence{Shard: h.Shard, Fence: lease.Fence}
 			}
 		}
 	}
 	t.Fatalf("cannot own %s#%d", topic, number)
-	return engine.Hold{}
+	return engine.ShardFence{}
 }
 
-// ofShard is a record in a shard of its event.
+// ofShard returns a record in a shard of its event.
 func ofShard(id string, shard int) store.Subscription {
 	s := check.Subscription(id)
 	s.Shard, s.Schema, s.Progress, s.Health = shard, "f1", store.Progress{Epoch: 1, Base: 7, Open: true}, store.Health{}
 	return s
 }
 
-// progress is an update after which nothing is open.
+// progress returns an update that leaves nothing open.
 func progress(s store.Subscription, base store.Position) store.Update {
 	return store.Update{ID: s.ID, Generation: s.Generation, Progress: store.Progress{Epoch: 1, Base: base}}
 }
@@ -213,7 +213,7 @@ func sharedFences(t *testing.T, a, b engine.Shared) {
 	if len(page) != 1 || page[0].Progress.Base != 8 || page[0].Shard != 1 || page[0].Schema != "f2" {
 		t.Fatalf("the shard holds %+v", page)
 	}
-	// Another shard's record is not the owner's to write.
+	// An owner cannot write a record of another shard.
 	other := check.Put(t, a, ofShard("sub_2", 0))
 	ok(t, owner.SaveProgress(ctx, []store.Update{progress(other, 99)}))
 	ok(t, owner.DeleteSubscription(ctx, other.ID, other.Generation))
@@ -267,7 +267,7 @@ func sharedClaimBetween(t *testing.T, a, b engine.Shared, slow func()) {
 			}
 		})
 		time.Sleep(time.Duration(round) * 7 * time.Millisecond)
-		ok(t, now.Leave(ctx, lease.Fence)) // as if it had stalled: it does not know
+		ok(t, now.Leave(ctx, lease.Fence)) // as after a stall: the old owner does not know
 		lease = join(t, next, fmt.Sprint("r", round+1))
 		h = hold(t, next, lease, sub.Event, 0)
 		after := check.Get(t, next, sub.ID).Progress.Base
@@ -292,7 +292,7 @@ func sharedMarks(t *testing.T, a, b engine.Shared) {
 		}
 		check.Equal(t, check.Must(o.Subscriptions(ctx, "", 10))(t), records)
 	}
-	// A record is open before anybody has delivered.
+	// A record is open before its first delivery.
 	expect(a.Owned(ha), x.Event, 0, x)
 	expect(b.Owned(hb), x.Event, 0, y)
 	closed := progress(x, 20)
@@ -302,7 +302,7 @@ func sharedMarks(t *testing.T, a, b engine.Shared) {
 	expect(a.Owned(ha), x.Event, 20, x)
 	expect(b.Owned(hb), x.Event, 0, y)
 	ok(t, b.Owned(hb).SaveMark(ctx, x.Event, 12))
-	ok(t, b.Owned(hb).SaveMark(ctx, x.Event, 11)) // late: the larger position holds
+	ok(t, b.Owned(hb).SaveMark(ctx, x.Event, 11)) // late: the larger position wins
 	ok(t, b.Owned(hb).SaveMark(ctx, "another log", 3))
 	expect(b.Owned(hb), x.Event, 12, y)
 	expect(b.Owned(hb), "another log", 3, y)
@@ -311,13 +311,13 @@ func sharedMarks(t *testing.T, a, b engine.Shared) {
 	x.Progress = open.Progress
 	ok(t, a.Owned(ha).SaveProgress(ctx, []store.Update{open}))
 	ok(t, a.Owned(ha).SaveMark(ctx, x.Event, 25))
-	// A third takes over both.
+	// A third replica takes over both shards.
 	ok(t, a.Leave(ctx, la.Fence))
 	ok(t, b.Leave(ctx, lb.Fence))
 	lc := join(t, b, "c")
 	expect(b.Owned(hold(t, b, lc, x.Event, 0)), x.Event, 25, x)
 	expect(b.Owned(hold(t, b, lc, x.Event, 1)), x.Event, 12, y)
-	// Made at any replica whenever: it is open although its shard's mark is beyond its base.
+	// A record that another replica created is open, although the shard's mark is above its base.
 	z := check.Put(t, a, ofShard("sub_z", 0))
 	expect(b.Owned(hold(t, b, joinAfter(t, b, lc), x.Event, 0)), x.Event, 25, x, z)
 }

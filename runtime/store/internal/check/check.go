@@ -1,4 +1,4 @@
-// Package check has what the suites of stores, storetest and enginetest, have in common.
+// Package check holds helpers shared by the suites storetest and enginetest.
 package check
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// Must fails the test on an error and returns the value.
+// Must returns a function that returns v, or fails the test if err is not nil.
 func Must[T any](v T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
@@ -27,10 +27,10 @@ func Must[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
-// At is a time that every store can keep: whole microseconds, no monotonic reading.
+// At returns a time that every store can represent: whole microseconds, no monotonic reading.
 func At(second int) time.Time { return time.Unix(1_800_000_000+int64(second), 123_456_000) }
 
-// Subscription makes a record with that id in which every field is set.
+// Subscription returns a record with the given id in which every field is set.
 func Subscription(id string) store.Subscription {
 	return store.Subscription{
 		ID: id, Principal: "alice", URL: "https://receiver.example/hooks/1", Event: "incident.created",
@@ -39,13 +39,18 @@ func Subscription(id string) store.Subscription {
 		Codes:      1,
 		Generation: 1<<63 + 5, // generations use all 64 bits
 		CreatedAt:  At(0), RefreshedAt: At(1), ExpiresAt: At(2), Truncated: true, NotBefore: At(6), PausedAt: At(7),
+		Actions: []store.Action{
+			{Number: 1, Kind: store.ActionReplay, At: At(8).UTC(), Actor: "ann", Cursor: "c", Last: 9, Settled: []store.Span{{From: 3, To: 9}}, Done: At(9).UTC(), Failure: json.RawMessage(`{"text":"no"}`)},
+			{Number: 2, Kind: store.ActionSendAgain, At: At(10).UTC(), EventID: "e", Seen: At(11).UTC()},
+			{Number: 3, Kind: store.ActionEnd, At: At(12).UTC(), Reason: json.RawMessage(`{"code":-32012}`)},
+		},
 		Progress: store.Progress{Epoch: 1<<64 - 1, Base: 7, Settled: []store.Span{{From: 9, To: 9}, {From: 12, To: 20}}, Open: true, Upstream: "u7"},
 		Health:   store.Health{Suspended: true, SuspendedAt: At(3), FailedSince: At(4), LastDeliveryAt: At(5), LastError: "timeout"},
 	}
 }
 
-// Put stores the record and returns it with its revision. Its progress has to be that of a new generation, open, or what
-// is stored.
+// Put stores the record and returns it with its revision. Its progress must be the stored one or, for a new
+// generation, open.
 func Put(t *testing.T, s store.SubscriptionStore, sub store.Subscription) store.Subscription {
 	t.Helper()
 	revision, err := s.PutSubscription(t.Context(), sub)
@@ -56,7 +61,7 @@ func Put(t *testing.T, s store.SubscriptionStore, sub store.Subscription) store.
 	return sub
 }
 
-// Get returns the record of an id that has one.
+// Get returns the record with the given id, which must exist.
 func Get(t *testing.T, s store.SubscriptionStore, id string) store.Subscription {
 	t.Helper()
 	sub, ok, err := s.Subscription(t.Context(), id)
@@ -74,7 +79,7 @@ func Equal(t *testing.T, got, want any) {
 	}
 }
 
-// Entry makes an entry with that id.
+// Entry returns an entry with the given id.
 func Entry(id string) store.Entry {
 	return store.Entry{EventID: id, Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(`{"id":` + strconv.Quote(id) + `}`)}
 }
@@ -89,7 +94,7 @@ func OpenLog(t *testing.T, s store.Store, name string, o store.LogOptions) store
 	return l
 }
 
-// Add appends n entries, which are named after their positions.
+// Add appends n entries whose ids are derived from their positions.
 func Add(t *testing.T, l store.EventLog, n int) {
 	t.Helper()
 	_, head := Bounds(t, l)
@@ -112,7 +117,7 @@ func Read(t *testing.T, l store.EventLog, after store.Position, limit int) store
 	return b
 }
 
-// Bounds asks for the bounds of a log.
+// Bounds returns the bounds of a log.
 func Bounds(t *testing.T, l store.EventLog) (oldest, head store.Position) {
 	t.Helper()
 	oldest, head, err := l.Bounds(context.Background())
@@ -122,7 +127,7 @@ func Bounds(t *testing.T, l store.EventLog) (oldest, head store.Position) {
 	return oldest, head
 }
 
-// Proof asks for the proof of a position.
+// Proof returns the proof of a position.
 func Proof(t *testing.T, l store.EventLog, p store.Position) uint32 {
 	t.Helper()
 	n, err := l.Proof(t.Context(), p)
@@ -132,7 +137,7 @@ func Proof(t *testing.T, l store.EventLog, p store.Position) uint32 {
 	return n
 }
 
-// Once expects of AppendOnce the position, and whether the entry is fresh.
+// Once checks the position that AppendOnce returns, and whether the entry is fresh.
 func Once(t *testing.T, l store.EventLog, e store.Entry, above, want store.Position, wantFresh bool) {
 	t.Helper()
 	p, fresh, err := l.AppendOnce(t.Context(), e, above)
@@ -141,7 +146,7 @@ func Once(t *testing.T, l store.EventLog, e store.Entry, above, want store.Posit
 	}
 }
 
-// Reused expects the refusal of an id that stands with other data.
+// Reused checks that AppendOnce rejects an id that exists with other data.
 func Reused(t *testing.T, l store.EventLog, e store.Entry, above, want store.Position) {
 	t.Helper()
 	p, fresh, err := l.AppendOnce(t.Context(), e, above)

@@ -1,4 +1,4 @@
-// Package letters is the list of dead letters that the stores in memory and in a file have.
+// Package letters implements the list of dead letters for stores in memory and in a file.
 package letters
 
 import (
@@ -10,13 +10,14 @@ import (
 
 // A List holds letters in the order of their sequences. The zero value is empty.
 type List struct {
-	// Last is the highest sequence that was assigned.
+	// Last is the highest sequence assigned.
 	Last uint64
-	// Letters are the letters; their slices are never changed.
+	// Letters holds the letters; their slices never change.
 	Letters []clientstore.DeadLetter
 }
 
-// Put is [clientstore.DeadLetterStore].PutDeadLetter. It returns the sequence of the letter, 0 if there is none to change.
+// Put implements [clientstore.DeadLetterStore].PutDeadLetter. It returns the sequence of the letter, or 0 if the
+// letter to replace was deleted.
 func (l *List) Put(d clientstore.DeadLetter, limit int) (sequence uint64, err error) {
 	d.Data, d.Meta = bytes.Clone(d.Data), bytes.Clone(d.Meta)
 	if d.Sequence != 0 {
@@ -57,7 +58,7 @@ func (l *List) Get(sequence uint64) (d clientstore.DeadLetter, ok bool) {
 	return d, ok
 }
 
-// After returns up to limit letters above a sequence that match.
+// After returns up to limit matching letters above a sequence.
 func (l *List) After(after uint64, limit int, match func(clientstore.DeadLetter) bool) (found []clientstore.DeadLetter) {
 	for _, d := range l.Letters {
 		if len(found) >= limit {
@@ -71,7 +72,7 @@ func (l *List) After(after uint64, limit int, match func(clientstore.DeadLetter)
 	return found
 }
 
-// Retry is [clientstore.DeadLetterStore].RetryDeadLetter.
+// Retry implements [clientstore.DeadLetterStore].RetryDeadLetter.
 func (l *List) Retry(sequence uint64) bool {
 	i, ok := l.find(sequence)
 	if ok {
@@ -80,7 +81,7 @@ func (l *List) Retry(sequence uint64) bool {
 	return ok
 }
 
-// Delete is [clientstore.DeadLetterStore].DeleteDeadLetter.
+// Delete implements [clientstore.DeadLetterStore].DeleteDeadLetter.
 func (l *List) Delete(sequence uint64) bool {
 	i, ok := l.find(sequence)
 	if ok {
@@ -89,7 +90,7 @@ func (l *List) Delete(sequence uint64) bool {
 	return ok
 }
 
-// Clone returns a list that changes apart.
+// Clone returns an independent copy of the list.
 func (l *List) Clone() List { return List{Last: l.Last, Letters: slices.Clone(l.Letters)} }
 
 func (l *List) find(sequence uint64) (int, bool) {

@@ -19,8 +19,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
-// What mcpe-gen init writes for JetStream builds, passes its own test, and serves from nats-server: two processes share the
-// events, also after a restart.
+// The project that mcpe-gen init creates for JetStream builds, passes its test, and serves from nats-server: two
+// processes share the events, also after a restart.
 func TestInit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: it builds what init writes")
@@ -37,7 +37,7 @@ func TestInit(t *testing.T) {
 	if !strings.Contains(said, "export NATS_URL=nats://127.0.0.1:4222") {
 		t.Errorf("init does not say what the program needs:\n%s", said)
 	}
-	// The sums of everything that there is stand in for go mod tidy, which asks the network for tests of what is required.
+	// The sums of all modules replace go mod tidy, which would download tests of dependencies.
 	var sums []byte
 	for _, file := range []string{"go.sum", "runtime/store/jetstream/go.sum"} {
 		text, err := os.ReadFile(filepath.Join(root, file))
@@ -129,7 +129,7 @@ func TestInit(t *testing.T) {
 	t.Fatal("an event is missing")
 }
 
-// do runs a program that must succeed, and gives what it says.
+// do runs a program that must succeed, and returns its output.
 func do(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)

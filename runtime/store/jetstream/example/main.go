@@ -1,11 +1,11 @@
-// Command example is an MCP server for a help desk of which any number run at once, on one NATS JetStream and behind any
+// Command example is an MCP server for a help desk. Any number of instances can share one NATS JetStream, behind any
 // load balancer:
 //
 //	example -http 127.0.0.1:8080 -nats nats://127.0.0.1:4222
 //
-// PUT /tickets/{id} opens a ticket, which emits ticket.created. MCP is served on /mcp, GET /healthz tells whether the store
-// takes writes. The event type comes from examples/schemas/tickets.yaml. compose.yaml runs it with three nats-servers.
-// The package makes no promise of compatibility.
+// PUT /tickets/{id} opens a ticket, which emits ticket.created. MCP is served on /mcp, and GET /healthz reports
+// whether the store takes writes. The event type is declared in examples/schemas/tickets.yaml. compose.yaml runs the
+// example with three nats-servers. The package makes no promise of compatibility.
 package main
 
 import (
@@ -33,12 +33,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// shutdownTime bounds an orderly end. It is more than the 6 s that http.Server.Shutdown waits for a
-// connection that has sent nothing.
+// shutdownTime bounds a graceful shutdown. It exceeds the 6 s that http.Server.Shutdown waits for a connection that
+// has sent nothing.
 const shutdownTime = 8 * time.Second
 
-// lease is how long others wait for a process that has died. A crash of a nats-server can stop writes for 10 s: a
-// shorter one could end with it.
+// lease is how long the other instances wait for a dead one. The crash of a nats-server can stall writes for
+// 10 s, which a shorter lease might not survive.
 const lease = 30 * time.Second
 
 type options struct {
@@ -68,9 +68,9 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("example", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	fs.StringVar(&o.http, "http", "127.0.0.1:8080", "address to serve MCP (/mcp) and the desk (/tickets/) on")
-	fs.StringVar(&o.nats, "nats", os.Getenv("NATS_URL"), "URL of a nats-server, or several with commas between them; default $NATS_URL")
-	fs.StringVar(&o.monitors, "monitors", os.Getenv("NATS_MONITORS"), "URLs of all nats-servers' monitoring, with commas between them, to be told at the start if one acknowledges what its disk has not; default $NATS_MONITORS")
+	fs.StringVar(&o.http, "http", "127.0.0.1:8080", "address on which to serve MCP (/mcp) and the desk (/tickets/)")
+	fs.StringVar(&o.nats, "nats", os.Getenv("NATS_URL"), "URL of a nats-server, or several separated by commas; default $NATS_URL")
+	fs.StringVar(&o.monitors, "monitors", os.Getenv("NATS_MONITORS"), "monitoring URLs of all nats-servers, separated by commas, to check at the start that each syncs before it acknowledges; default $NATS_MONITORS")
 	fs.BoolVar(&o.single, "single", false, "one nats-server without a cluster, for development")
 	if err := fs.Parse(argv); err != nil {
 		return o, err
@@ -107,7 +107,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{Direct: true}))
+	mux.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{}))
 	mux.Handle("PUT /tickets/{id}", transport.SameOrigin(&desk{created, log}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		if err := kept.Ping(r.Context()); err != nil {
@@ -148,8 +148,8 @@ type desk struct {
 // maxTicket bounds a ticket's JSON in bytes.
 const maxTicket = 64 << 10
 
-// ServeHTTP opens the ticket of the path. Who got no answer may ask again, of any process, with the same ticket: the id
-// is the event's.
+// ServeHTTP opens the ticket named in the path. A caller that gets no answer may retry with the same ticket on any
+// instance, because the ticket's id determines the event's id.
 func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var t struct {
 		Title    string           `json:"title"`

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/freeport"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -32,7 +32,7 @@ import (
 // The environment of nats.conf.
 var passwords = map[string]string{"ROUTE_PASSWORD": "route1", "PREPARE_PASSWORD": "prepare1", "SERVE_PASSWORD": "serve1", "OPERATOR_PASSWORD": "operator1", "ADMIN_PASSWORD": "admin1"}
 
-// configured reads nats.conf as a server in this process can use it: with another directory and other ports.
+// configured reads nats.conf for a server in this process, with another directory and other ports.
 func configured(t *testing.T, name string, routes ...string) *server.Options {
 	t.Helper()
 	for k, v := range passwords {
@@ -72,7 +72,8 @@ func as(s *server.Server, user string) string {
 	return "nats://" + user + ":" + passwords[strings.ToUpper(user)+"_PASSWORD"] + "@" + strings.TrimPrefix(s.ClientURL(), "nats://")
 }
 
-// cluster starts three servers by nats.conf and returns the URL of all of them for each user, and those of their monitoring.
+// cluster starts three servers with nats.conf. It returns the URLs of all of them per user, and those of their
+// monitoring.
 func cluster(t *testing.T) (urls func(user string) string, monitors []string) {
 	t.Helper()
 	addrs, release, err := freeport.Reserve(3)
@@ -105,7 +106,7 @@ func cluster(t *testing.T) (urls func(user string) string, monitors []string) {
 	}, monitors
 }
 
-// built builds mcpe-jetstream and returns what runs it.
+// built builds mcpe-jetstream and returns a function that runs it.
 func built(t *testing.T) func(args ...string) (out string, err error) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "mcpe-jetstream")
@@ -132,8 +133,8 @@ func prepared(t *testing.T, command func(args ...string) (string, error), url st
 	}
 }
 
-// nats.conf, mcpe-jetstream and the program fit: three servers by that file become a cluster, prepare makes the streams as
-// its user, the program serves as its own, which may make none, and doctor finds nothing that fails.
+// nats.conf, mcpe-jetstream and the program work together: three servers with that file form a cluster, prepare
+// creates the streams as its user, the program serves as a user that may create none, and doctor finds no failure.
 func TestDeployment(t *testing.T) {
 	of, monitored := cluster(t)
 	var monitors []string
@@ -158,7 +159,7 @@ func TestDeployment(t *testing.T) {
 		resp.Body.Close()
 	}
 	out, err := command(append(append([]string{"doctor"}, monitors...), of("serve"))...)
-	if err != nil || !strings.Contains(out, " 0 failures") || !strings.Contains(out, "1 servers live") {
+	if err != nil || !strings.Contains(out, " 0 failures") || !strings.Contains(out, "1 live servers") {
 		t.Errorf("%v: %s", err, out)
 	}
 	if err := stop(); err != nil {
@@ -166,7 +167,7 @@ func TestDeployment(t *testing.T) {
 	}
 }
 
-// served runs the program until stop is called, and returns where it listens; an error when it ends before.
+// served runs the program until stop is called, and returns its address, or an error if it ends before.
 func served(t *testing.T, o options) (base string, stop func() error, err error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -181,7 +182,7 @@ func served(t *testing.T, o options) (base string, stop func() error, err error)
 	for lines := bufio.NewScanner(r); base == "" && lines.Scan(); {
 		var listens bool
 		if base, listens = strings.CutPrefix(lines.Text(), "example: listening on "); !listens {
-			if t.Log(base); strings.Contains(base, "loss of power") && o.monitors != "" { // JS-43: the servers were asked
+			if t.Log(base); strings.Contains(base, "power failure") && o.monitors != "" { // JS-43: the servers' monitoring was queried
 				t.Error("it warns of the servers that nats.conf makes")
 			}
 			base = ""
@@ -195,7 +196,7 @@ func served(t *testing.T, o options) (base string, stop func() error, err error)
 	return base, stop, nil
 }
 
-// opens opens a ticket, or returns why not.
+// opens opens a ticket, or returns why that failed.
 func opens(t *testing.T, base, id, severity string) (status int, why string) {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodPut, base+"/tickets/"+id, strings.NewReader(
@@ -215,8 +216,8 @@ func opens(t *testing.T, base, id, severity string) (status int, why string) {
 	return resp.StatusCode, string(text)
 }
 
-// Every right that nats.conf gives to serve is needed: without it something of serving is refused, and the right is named.
-// With all of them nothing is.
+// Every right of the user serve in nats.conf is necessary: without it a request of a server is denied, and the error
+// names the right. With all of them, none is denied.
 func TestRights(t *testing.T) {
 	single := func() *server.Options {
 		o := configured(t, "alone")
@@ -270,7 +271,7 @@ func prepare(t *testing.T, url string) {
 
 var limits = store.LogOptions{MaxAge: time.Hour, MaxCount: 10_000}
 
-// serve does what a server does with a store, once each, and returns what is refused.
+// serve makes every request of a server once, and returns what is denied.
 func serve(t *testing.T, url string) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -297,8 +298,8 @@ func serve(t *testing.T, url string) error {
 	if _, err := s.Establish(ctx, "ticket.created", 1); err != nil {
 		return err
 	}
-	hold := engine.Hold{Shard: engine.Shard{Topic: "ticket.created"}}
-	if _, err := s.Claim(ctx, lease.Fence, []engine.Hold{hold}); err != nil {
+	hold := engine.ShardFence{Shard: engine.Shard{Topic: "ticket.created"}}
+	if _, err := s.Claim(ctx, lease.Fence, []engine.ShardFence{hold}); err != nil {
 		return err
 	}
 	sub := store.Subscription{ID: "sub_1", Event: "ticket.created", Principal: "alice", URL: "https://example.com", Generation: 1,
@@ -331,9 +332,9 @@ func serve(t *testing.T, url string) error {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// The files for Docker fit each other and the program: services that are named exist, and so do files; nginx knows every
-// replica by the port that the image listens on; the programs take the arguments of image and compose.yaml; each server
-// has what nats.conf takes from its environment.
+// The files for Docker are consistent with each other and the program: services and files exist; nginx knows every
+// replica by the port of the image; the programs accept the arguments of image and compose.yaml; and each server gets
+// the environment that nats.conf needs.
 func TestComposeFits(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile(name)

@@ -17,14 +17,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
 )
 
-// A backup is what nats stream backup writes of a stream, and nats stream restore takes.
+// A backup has the output of nats stream backup, which nats stream restore reads.
 type backup struct {
 	stream string
 	about  map[string]json.RawMessage // config and state
 	chunks [][]byte
 }
 
-// asks asks the servers' API, whose answers have an error or none.
+// asks calls the servers' API and decodes the answer.
 func asks(t *testing.T, c *nats.Conn, subject, body string, answer any) {
 	t.Helper()
 	m, err := c.Request(subject, []byte(body), time.Minute)
@@ -82,7 +82,7 @@ func putsBack(t *testing.T, c *nats.Conn, b backup) {
 		Deliver string `json:"deliver_subject"`
 	}
 	asks(t, c, "$JS.API.STREAM.DELETE."+b.stream, "", &answer)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // until the servers have forgotten it
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // until the servers have forgotten the stream
 		body, err := json.Marshal(map[string]any{"config": b.about["config"], "state": b.about["state"]})
 		if err != nil {
 			t.Fatal(err)
@@ -111,8 +111,8 @@ func putsBack(t *testing.T, c *nats.Conn, b backup) {
 	}
 }
 
-// Backups are put back as docs/jetstream.md has it, by the users of nats.conf, which may do no more than they need (JS-13,
-// JS-14, JS-44): afterwards the program serves in another epoch, and what was acknowledged since the backup is away.
+// A restore as in docs/jetstream.md, by the users of nats.conf with minimal rights (JS-13, JS-14, JS-44): afterwards
+// the program serves in another epoch, without the events acknowledged since the backup.
 func TestPutBack(t *testing.T) {
 	of, _ := cluster(t)
 	command := built(t)
@@ -176,8 +176,8 @@ func TestPutBack(t *testing.T) {
 		t.Errorf("the log ends at %d, in epoch %d; before it was in %d", head, now, epoch)
 	}
 
-	// One stream is put back while the program serves, which may not begin another epoch of it: it says so, and acknowledges
-	// nothing that nobody is told of.
+	// If one stream is restored while the program serves, which may not begin another epoch of it, the program
+	// reports that, and acknowledges no lost events.
 	base, stop, err := served(t, options{nats: of("serve")})
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +204,7 @@ func TestPutBack(t *testing.T) {
 		return r.StatusCode, ""
 	}
 	ticket := func() (int, string) { return opens(t, base, "7", "high") }
-	becomes("the ticket", http.StatusServiceUnavailable, ticket) // it may stand under the old epoch, before somebody has looked
+	becomes("the ticket", http.StatusServiceUnavailable, ticket) // the ticket may be stored under the old epoch before a look
 	becomes("health", http.StatusServiceUnavailable, health)
 	prepared(t, command, of("prepare"))
 	becomes("the ticket", http.StatusCreated, ticket)
@@ -217,7 +217,7 @@ func TestPutBack(t *testing.T) {
 	}
 }
 
-// ends is the epoch of the tickets' log, and where it ends.
+// ends returns the epoch of the tickets' log, and its head.
 func ends(t *testing.T, url string) (epoch uint64, head store.Position) {
 	t.Helper()
 	s, err := jetstream.Open(t.Context(), url, jetstream.Options{Logger: quiet})

@@ -28,8 +28,8 @@ type prepared store.Outgoing
 
 func (p prepared) Outgoing() store.Outgoing { return store.Outgoing(p) }
 
-// TestRelease holds the release of lib/pq to what the Makefile says that it tries: 1.10.9 sends nil bytes as empty
-// ones, which is what EmitSQL must not rest on.
+// TestRelease checks that the tests use the release of lib/pq that the Makefile names: 1.10.9 sends nil bytes as empty
+// ones, and EmitSQL must not depend on that.
 func TestRelease(t *testing.T) {
 	db, err := sql.Open("postgres", pgtest.URL(t))
 	if err != nil {
@@ -45,8 +45,8 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// REP-20, K2: what a transaction of database/sql emits arrives as it is, with and without _meta and targets, by a
-// role that may insert the columns of an occurrence and nothing else.
+// REP-20, K2: an occurrence emitted in a transaction of database/sql arrives unchanged, with and without _meta and
+// targets, by a role that may only insert the columns of an occurrence.
 func TestREP20EmitSQL(t *testing.T) {
 	for _, driver := range []string{"pgx", "postgres"} { // lib/pq calls itself so
 		t.Run(driver, func(t *testing.T) {
@@ -97,11 +97,11 @@ func TestREP20EmitSQL(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h := engine.Hold{Shard: engine.Shard{Topic: engine.OutboxTopic}, Fence: lease.Fence}
+			h := engine.ShardFence{Shard: engine.Shard{Topic: engine.OutboxTopic}, Fence: lease.Fence}
 			if _, err := s.Establish(ctx, h.Shard.Topic, 1); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Claim(ctx, lease.Fence, []engine.Hold{{Shard: h.Shard}}); err != nil {
+			if _, err := s.Claim(ctx, lease.Fence, []engine.ShardFence{{Shard: h.Shard}}); err != nil {
 				t.Fatal(err)
 			}
 			done, err := s.Sequence(ctx, h, 10, func(context.Context, store.Outgoing) (fault, err error) { return nil, nil })

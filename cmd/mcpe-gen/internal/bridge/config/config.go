@@ -1,4 +1,4 @@
-// Package config reads bridge.yaml: the servers, subscriptions and limits of a bridge. Every mistake has its line and
+// Package config reads bridge.yaml: the servers, subscriptions and limits of a bridge. Every error has a line and a
 // column. Start with [Load], or with [Config.Add] for a bridge of one server without a file.
 package config
 
@@ -9,28 +9,32 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A Config is what a bridge does.
+// A Config is the configuration of a bridge.
 type Config struct {
-	// Path is the file, empty without one. Dir is the directory that its commands run in and its paths are relative to.
+	// Path is the file, or empty without one. Dir is the working directory of its commands and the base of its relative
+	// paths.
 	Path, Dir     string
 	Servers       []Server
 	Subscriptions []Subscription
-	// Allow says what an agent may subscribe to beside Subscriptions.
+	// Allow lists the event types that an agent may subscribe to in addition to Subscriptions.
 	Allow []Allow
 	// Channel sends notifications to Claude Code's channels.
 	Channel bool
-	// Exec is nil when no command is run.
+	// Exec is nil if no command is configured.
 	Exec *Exec
-	// CatchUp is how old an event may be that a restart still brings.
+	// Loop defines when wakes that seem to be a loop pause; nil never pauses them.
+	Loop *Loop
+	// CatchUp is the maximum age of events that are delivered after a restart.
 	CatchUp time.Duration
 	Limits  Limits
 }
 
-// TokenVariables returns the environment variables that have tokens of servers. No program that the bridge starts gets them.
+// TokenVariables returns the environment variables that contain tokens of servers. Programs that the bridge starts do
+// not get them.
 func (c *Config) TokenVariables() []string {
 	var names []string
 	for _, s := range c.Servers {
@@ -41,20 +45,22 @@ func (c *Config) TokenVariables() []string {
 	return names
 }
 
-// A Server is a server that events come from.
+// A Server is a source of events.
 type Server struct {
 	Name   string
 	Target peer.Target // without its token
 	Token  Token
+	// Me has the agent's names among the actors of the server's events; events of these actors are left out.
+	Me []string
 }
 
-// A Token says where a bearer token comes from. At most one field is set.
+// A Token is the source of a bearer token. At most one field is set.
 type Token struct {
-	// Env is the name of an environment variable, File the path of a file.
+	// Env is the name of an environment variable, and File is the path of a file.
 	Env, File string
-	// Command is a program and its arguments, which prints it.
+	// Command is a program that prints the token, with its arguments.
 	Command []string
-	// Text is the token itself, of the command line.
+	// Text is the token itself, from the command line.
 	Text string
 }
 
@@ -64,11 +70,11 @@ type Subscription struct {
 	Arguments     json.RawMessage // canonical; {} for none
 	// Mode is auto, push or poll.
 	Mode string
-	// Coalesce is nil where the event type decides.
+	// Coalesce is nil if the event type decides.
 	Coalesce *Coalesce
 }
 
-// Coalesce says how events are joined to bursts. What is zero is as the event type says.
+// A Coalesce defines how events are joined to bursts. Zero values default to the event type's.
 type Coalesce struct {
 	Off                      bool
 	Key                      []string
@@ -76,38 +82,45 @@ type Coalesce struct {
 	Keep                     string
 }
 
-// An Allow is a pair of patterns in which * stands for any text without a slash.
+// An Allow is a pair of patterns in which * matches any text without a slash.
 type Allow struct{ Server, Event string }
 
-// An Exec is a command that is run for each batch.
+// An Exec is a command to run for each batch.
 type Exec struct {
 	Command []string
 	Timeout time.Duration
-	// PerMinute is how often it runs in a minute.
+	// PerMinute is the maximum number of runs per minute.
 	PerMinute int
-	// KeepUnread leaves a batch unread for the agent when the command succeeds.
+	// KeepUnread leaves a batch unread for the agent if the command succeeds.
 	KeepUnread bool
 }
 
-// Limits bound what reaches the agent.
+// A Loop pauses wakes if too many follow each other within a time, until no event has come for a quiet time.
+type Loop struct {
+	Wakes         int
+	Within, Quiet time.Duration
+}
+
+// Limits limit the data that reaches the agent.
 type Limits struct {
-	// BytesPerEvent is how much of an event's data is kept; EventsPerBatch is how many events an agent gets at once, and
-	// BatchesPerMinute how often in a minute.
+	// BytesPerEvent is how much of an event's data is kept, EventsPerBatch is the maximum number of events that an
+	// agent gets together, and BatchesPerMinute is the maximum rate.
 	BytesPerEvent, EventsPerBatch, BatchesPerMinute int
-	// Inbox is how many batches wait unread, InboxBytes how many bytes of data they have. Then servers are made to wait.
+	// Inbox is the maximum number of unread batches, and InboxBytes is the maximum size of their data. At either limit,
+	// the bridge slows servers down.
 	Inbox, InboxBytes int
-	// Subscriptions is how many subscriptions there may be.
+	// Subscriptions is the maximum number of subscriptions.
 	Subscriptions int
 }
 
-// A bound is what a number of the file may be.
+// A bound is the range of a number in the file.
 type bound struct {
 	key                    string
 	least, most, otherwise int
 	at                     func(*Limits) *int
 }
 
-// bounds are the keys of limits with their defaults.
+// bounds are the keys of limits with their ranges and defaults.
 var bounds = []bound{
 	{"bytesPerEvent", 256, 1 << 20, 4 << 10, func(l *Limits) *int { return &l.BytesPerEvent }},
 	{"eventsPerBatch", 1, 1000, 20, func(l *Limits) *int { return &l.EventsPerBatch }},
@@ -124,11 +137,16 @@ const (
 	maxTimeout     = time.Hour
 	defaultRuns    = 6
 	maxRuns        = 600
+	// Default and maximum values of a Loop. Few agents want so many wakes in so short a time.
+	defaultWakes   = 30
+	maxWakes       = 10_000
+	defaultMinutes = 10
+	maxMinutes     = 24 * 60
 )
 
-// New is a configuration with the default limits and nothing else.
+// New returns a configuration with the default limits and nothing else.
 func New() *Config {
-	c := &Config{CatchUp: defaultCatchUp}
+	c := &Config{CatchUp: defaultCatchUp, Loop: &Loop{Wakes: defaultWakes, Within: defaultMinutes * time.Minute, Quiet: defaultMinutes * time.Minute}}
 	for _, b := range bounds {
 		*b.at(&c.Limits) = b.otherwise
 	}
@@ -149,7 +167,7 @@ func (c *Config) Add(server, event string) error {
 	return nil
 }
 
-// Server returns the server of that name.
+// Server returns the server with the given name.
 func (c *Config) Server(name string) (Server, bool) {
 	for _, s := range c.Servers {
 		if s.Name == name {
@@ -175,10 +193,10 @@ func matches(pattern, name string) bool {
 	return ok && err == nil
 }
 
-// Key is what a subscription is kept under: equal ones have the same.
+// Key returns the key of a subscription: equal subscriptions have equal keys.
 func (s Subscription) Key() string { return s.Server + " " + s.Event + " " + string(s.Arguments) }
 
-// Canonical returns arguments in the form that [Subscription] has; false when they are no JSON object.
+// Canonical returns arguments in the form of [Subscription.Arguments], or false if they are not a JSON object.
 func Canonical(args json.RawMessage) (json.RawMessage, bool) {
 	if len(args) == 0 || string(args) == "null" {
 		return json.RawMessage(`{}`), true
@@ -190,7 +208,7 @@ func Canonical(args json.RawMessage) (json.RawMessage, bool) {
 	return form, true
 }
 
-// within returns a path relative to the file's directory.
+// within returns the path p, relative to the file's directory if it is not absolute.
 func (c *Config) within(p string) string {
 	if filepath.IsAbs(p) {
 		return p

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 )
 
 func load(t *testing.T, text string) (*Config, []string) {
@@ -33,8 +33,10 @@ servers:
   ci:
     url: https://ci.example.com/mcp
     token: {env: CI_TOKEN}
+    me: ci-bot
   local:
     command: [./server, --flag]
+    me: [a, b]
 subscriptions:
   - {server: ci, event: workflow_run.completed, arguments: {branch: main, n: 1.0}, coalesce: {quietSeconds: 20}, mode: poll}
   - {server: local, event: a, coalesce: false}
@@ -44,6 +46,7 @@ allow:
 wake:
   channel: true
   exec: {command: [./on-event.sh, x, x], timeoutSeconds: 5, maxPerMinute: 7, keepUnread: true}
+  loop: {wakes: 5, minutes: 2, quietMinutes: 3}
 catchUp: 90m
 limits: {bytesPerEvent: 1000, eventsPerBatch: 2, batchesPerMinute: 3, inbox: 4, inboxBytes: 5000, subscriptions: 6}
 `)
@@ -53,8 +56,8 @@ limits: {bytesPerEvent: 1000, eventsPerBatch: 2, batchesPerMinute: 3, inbox: 4, 
 	dir := c.Dir
 	wanted := &Config{Path: c.Path, Dir: dir,
 		Servers: []Server{
-			{Name: "ci", Target: peer.Target{URL: "https://ci.example.com/mcp"}, Token: Token{Env: "CI_TOKEN"}},
-			{Name: "local", Target: peer.Target{Command: []string{"./server", "--flag"}, Dir: dir}},
+			{Name: "ci", Target: peer.Target{URL: "https://ci.example.com/mcp"}, Token: Token{Env: "CI_TOKEN"}, Me: []string{"ci-bot"}},
+			{Name: "local", Target: peer.Target{Command: []string{"./server", "--flag"}, Dir: dir}, Me: []string{"a", "b"}},
 		},
 		Subscriptions: []Subscription{
 			{Server: "ci", Event: "workflow_run.completed", Arguments: []byte(`{"branch":"main","n":1}`), Mode: "poll", Coalesce: &Coalesce{QuietSeconds: 20}},
@@ -63,6 +66,7 @@ limits: {bytesPerEvent: 1000, eventsPerBatch: 2, batchesPerMinute: 3, inbox: 4, 
 		},
 		Allow: []Allow{{"*", "workflow_run.*"}}, Channel: true,
 		Exec:    &Exec{Command: []string{"./on-event.sh", "x", "x"}, Timeout: 5 * time.Second, PerMinute: 7, KeepUnread: true},
+		Loop:    &Loop{Wakes: 5, Within: 2 * time.Minute, Quiet: 3 * time.Minute},
 		CatchUp: 90 * time.Minute,
 		Limits:  Limits{BytesPerEvent: 1000, EventsPerBatch: 2, BatchesPerMinute: 3, Inbox: 4, InboxBytes: 5000, Subscriptions: 6},
 	}
@@ -76,7 +80,7 @@ limits: {bytesPerEvent: 1000, eventsPerBatch: 2, batchesPerMinute: 3, inbox: 4, 
 	}
 	c, found = load(t, "servers: {a: {url: 'http://127.0.0.1:1/mcp', token: {file: secret}}, b: {url: 'http://127.0.0.1:2/mcp', token: {command: [pass, show]}}}\nwake: {exec: {command: [x]}}\n")
 	if len(found) > 0 || c.CatchUp != 24*time.Hour || c.Limits != (Limits{4096, 20, 60, 1000, 16 << 20, 50}) || c.Allowed("a", "x") || c.Channel ||
-		c.Servers[0].Token.File != filepath.Join(c.Dir, "secret") || len(c.Servers[1].Token.Command) != 2 || c.Exec.PerMinute != 6 || c.Exec.Timeout != time.Minute {
+		c.Servers[0].Token.File != filepath.Join(c.Dir, "secret") || len(c.Servers[1].Token.Command) != 2 || *c.Loop != (Loop{30, 10 * time.Minute, 10 * time.Minute}) || c.Exec.PerMinute != 6 || c.Exec.Timeout != time.Minute {
 		t.Errorf("%v %+v", found, c)
 	}
 }
@@ -93,6 +97,9 @@ func TestMistakes(t *testing.T) {
 		"servers: {a: {}}":                                                                         `1:14: a server needs "url" or "command"`,
 		"servers: {a: {url: 'ftp://x'}}":                                                           "1:20: the url of a server begins with",
 		"servers: {a: {url: 'http://x', command: [x]}}":                                            "1:32: a server has a url or a command, not both",
+		"servers: {a: {url: 'http://x', me: 5}}":                                                   "1:36: me must be an array",
+		"servers: {a: {url: 'http://x', me: ''}}":                                                  "1:36: me has an empty name",
+		"servers: {a: {url: 'http://x', me: [a, a]}}":                                              `1:40: me holds "a" twice`,
 		"servers: {a: {command: []}}":                                                              "1:24: command is empty",
 		"servers: {a: {command: ['']}}":                                                            "1:24: command is empty",
 		"servers: {a: {command: [1]}}":                                                             "1:25: an element of command must be a string",
@@ -121,6 +128,9 @@ func TestMistakes(t *testing.T) {
 		ci + "wake: {channel: 1}":                                                                  "2:17: channel must be a boolean",
 		ci + "wake: {exec: {}}":                                                                    `2:14: exec needs "command"`,
 		ci + "wake: {exec: {command: [x], maxPerMinute: 601}}":                                     "2:43: maxPerMinute is 601; it must be",
+		ci + "wake: {loop: true}":                                                                  "2:14: loop must be an object",
+		ci + "wake: {loop: {wakes: 1}}":                                                            "2:22: wakes is 1; it must be",
+		ci + "wake: {loop: {quiet: 1}}":                                                            `2:15: loop has no key "quiet"`,
 		ci + "catchUp: 1 day":                                                                      `2:10: catchUp "1 day" is not a time`,
 		ci + "catchUp: 721h":                                                                       `2:10: catchUp "721h" is not a time`,
 		ci + "limits: {bytesPerEvent: 10}":                                                         "2:25: bytesPerEvent is 10; it must be",
@@ -134,6 +144,9 @@ func TestMistakes(t *testing.T) {
 	}
 	if _, found := load(t, "servers: {a: {urll: x}, b: {url: 1}}\ncatchUp: x\nlimits: {inbox: 0}\n"); len(found) != 5 {
 		t.Errorf("%d mistakes: %q", len(found), found)
+	}
+	if c, found := load(t, ci+"wake: {loop: false}"); len(found) != 0 || c.Loop != nil {
+		t.Errorf("%q, %+v", found, c.Loop)
 	}
 	if c, found := Load(filepath.Join(t.TempDir(), "none")); c != nil || len(found) != 1 {
 		t.Error(c, found)

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
-	"github.com/mcpe-gen/mcpe-gen/gen/schema"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Load reads the file at path. The configuration is usable when no diagnostic is an error.
+// Load reads the file at path. The configuration is valid if no diagnostic is an error.
 func Load(path string) (*Config, []source.Diagnostic) {
 	content, err := source.ReadFile(path)
 	if err != nil {
@@ -65,7 +65,7 @@ func (l *loader) load(n *source.Node) {
 	}
 }
 
-// wrong reports a value that cannot be used.
+// wrong reports an invalid value.
 func (l *loader) wrong(at *source.Node, hint, format string, args ...any) {
 	d := source.New("MCPE123", at.Range, format, args...)
 	if hint != "" {
@@ -74,7 +74,7 @@ func (l *loader) wrong(at *source.Node, hint, format string, args ...any) {
 	l.Report(d)
 }
 
-// maxName bounds the name of a server and of an event.
+// maxName is the maximum length of the name of a server or an event.
 const maxName = 128
 
 func (l *loader) servers(n *source.Node) {
@@ -86,7 +86,7 @@ func (l *loader) servers(n *source.Node) {
 	}
 	for _, m := range n.Members {
 		if !named(m.Key) {
-			l.Report(source.New("MCPE123", m.KeyRange, "the name of a server is %q", m.Key).WithHint("it has letters, digits, - and _, at most 64"))
+			l.Report(source.New("MCPE123", m.KeyRange, "the name of a server is %q", m.Key).WithHint("it has 1 to 64 ASCII letters and digits, - and _"))
 		}
 		l.server(m.Key, m.Value)
 	}
@@ -97,11 +97,11 @@ func named(s string) bool {
 }
 
 func (l *loader) server(name string, n *source.Node) {
-	o := l.Object(n, "a server", nil, []string{"url", "command", "token"})
+	o := l.Object(n, "a server", nil, []string{"url", "command", "token", "me"})
 	if o == nil {
 		return
 	}
-	s := Server{Name: name}
+	s := Server{Name: name, Me: l.me(o)}
 	if text, at := o.Text("url"); at != nil {
 		if s.Target.URL = text; !peer.IsURL(text) {
 			l.wrong(at, "", "the url of a server begins with http:// or https://")
@@ -124,7 +124,7 @@ func (l *loader) server(name string, n *source.Node) {
 	l.c.Servers = append(l.c.Servers, s)
 }
 
-// command reads a program and its arguments.
+// command reads a program with its arguments.
 func (l *loader) command(o *source.ObjectReader) []string {
 	var argv []string
 	items := o.List("command")
@@ -259,7 +259,7 @@ func (l *loader) coalesce(n *source.Node) *Coalesce {
 	return c
 }
 
-// number reads a whole number within its bounds.
+// number reads an integer from least to most.
 func (l *loader) number(o *source.ObjectReader, key string, least, most, otherwise int) int {
 	n := o.Node.Get(key)
 	if n == nil || !l.Is(n, source.Number, key) {
@@ -292,11 +292,14 @@ func (l *loader) allow(n *source.Node) {
 }
 
 func (l *loader) wake(n *source.Node) {
-	o := l.Object(n, "wake", nil, []string{"channel", "exec"})
+	o := l.Object(n, "wake", nil, []string{"channel", "exec", "loop"})
 	if o == nil {
 		return
 	}
 	l.c.Channel = o.Flag("channel", false)
+	if n := n.Get("loop"); n != nil {
+		l.c.Loop = l.loop(n)
+	}
 	e := n.Get("exec")
 	if e == nil {
 		return
@@ -310,6 +313,21 @@ func (l *loader) wake(n *source.Node) {
 		Timeout:    time.Duration(l.number(x, "timeoutSeconds", 1, int(maxTimeout/time.Second), int(defaultTimeout/time.Second))) * time.Second,
 		PerMinute:  l.number(x, "maxPerMinute", 1, maxRuns, defaultRuns),
 		KeepUnread: x.Flag("keepUnread", false),
+	}
+}
+
+func (l *loader) loop(n *source.Node) *Loop {
+	if n.Kind == source.Bool && !n.True() {
+		return nil
+	}
+	o := l.Object(n, "loop", nil, []string{"wakes", "minutes", "quietMinutes"})
+	if o == nil {
+		return nil
+	}
+	return &Loop{
+		Wakes:  l.number(o, "wakes", 2, maxWakes, defaultWakes),
+		Within: time.Duration(l.number(o, "minutes", 1, maxMinutes, defaultMinutes)) * time.Minute,
+		Quiet:  time.Duration(l.number(o, "quietMinutes", 1, maxMinutes, defaultMinutes)) * time.Minute,
 	}
 }
 

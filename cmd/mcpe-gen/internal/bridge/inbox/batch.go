@@ -2,16 +2,17 @@ package inbox
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// An Event is one event as the agent sees it.
+// An Event is one event in the agent's form.
 type Event struct {
 	ID        string    `json:"eventId"`
 	Timestamp time.Time `json:"timestamp"`
-	// Data is the payload. One that is too large is cut: Beginning is its first part as text, and Bytes its size.
+	// Data is the payload. If it is too large, Beginning has its first part as text, and Bytes is its size.
 	Data      json.RawMessage `json:"data,omitempty"`
 	Beginning string          `json:"dataBeginning,omitempty"`
 	Bytes     int             `json:"dataBytes,omitempty"`
@@ -19,27 +20,27 @@ type Event struct {
 
 func (e *Event) size() int { return len(e.Data) + len(e.Beginning) + len(e.ID) + 64 }
 
-// A Batch is what is told of together: an event, or a burst of them.
+// A Batch is an event, or a burst of events that are delivered together.
 type Batch struct {
 	Sequence     uint64 `json:"-"`
 	Subscription string `json:"subscription"`
 	Server       string `json:"server"`
 	Event        string `json:"event"`
-	// Count is how many events it stands for, of which the first and the last happened at First and Last. Events are
-	// all of them, or the latest alone.
+	// Count is the number of its events; the first and the last happened at First and Last. Events has all of them, or
+	// only the latest.
 	Count       int       `json:"count"`
 	First, Last time.Time `json:",omitzero"`
 	Events      []Event   `json:"events"`
-	// Received is when it was added.
+	// Received is the time at which it was added.
 	Received time.Time `json:"received"`
-	// IDs are those of all events, hashed.
+	// IDs are the hashed ids of all events.
 	IDs []string `json:"ids"`
 }
 
-// ID is how the batch is named to others.
+// ID returns the public name of the batch.
 func (b *Batch) ID() string { return "b" + strconv.FormatUint(b.Sequence, 10) }
 
-// ParseID is the sequence of an ID; false when s is none.
+// ParseID returns the sequence of an ID, or false if s is invalid.
 func ParseID(s string) (uint64, bool) {
 	digits, ok := strings.CutPrefix(s, "b")
 	n, err := strconv.ParseUint(digits, 10, 64)
@@ -54,12 +55,37 @@ func (b *Batch) size() int {
 	return n
 }
 
-// A Mark is what has become of a batch that is unread.
+// A Mark is the state of an unread batch.
 type Mark struct {
-	// Announced tells that a notification of it was written.
+	// Announced is set once a notification of the batch was written: to the reader, or to any reader if none is named.
 	Announced bool `json:"announced,omitempty"`
-	// Commanded tells that the command was run for it and will not be run again; Failure is why it has failed, empty
-	// when it has not.
+	// Commanded is set if the command was run for the batch for the last time. Failure is its error, or empty if
+	// it succeeded.
 	Commanded bool   `json:"commanded,omitempty"`
 	Failure   string `json:"failure,omitempty"`
+}
+
+// A mark is the stored form of a Mark, with the names of readers.
+type mark struct {
+	Mark
+	// Read is set once any reader has read the batch. Readers are the open readers that have read it, and AnnouncedTo
+	// are the open readers that have received a notification.
+	Read        bool     `json:"read,omitempty"`
+	Readers     []string `json:"readers,omitempty"`
+	AnnouncedTo []string `json:"announcedTo,omitempty"`
+}
+
+// empty reports whether the mark has no information.
+func (m *mark) empty() bool { return m.Mark == Mark{} && !m.Read }
+
+// readBy returns the mark after a reader has read the batch.
+func (m mark) readBy(reader string) mark {
+	m.Read, m.Readers = true, append(slices.Clone(m.Readers), reader)
+	return m
+}
+
+// announcedTo returns the mark after a reader has received a notification of the batch.
+func (m mark) announcedTo(reader string) mark {
+	m.Announced, m.AnnouncedTo = true, append(slices.Clone(m.AnnouncedTo), reader)
+	return m
 }

@@ -1,64 +1,71 @@
-// Package inbox keeps what a bridge has received until its agent has read it, in a file. What is added is on the disk
-// when [Inbox.Add] returns, and an event that comes again, which happens after a crash, is not added again. An inbox is
-// bounded: when it is full, Add waits until something has been read.
+// Package inbox stores a bridge's events in a file until its agent has read them. When [Inbox.Add] returns, the events
+// are on disk. An event that is redelivered after a crash is not added twice. The size of an inbox is limited: when it
+// is full, Add waits until something has been read.
 //
-// Start with [Open], [Inbox.Add] and [Inbox.Take]. What is said of batches beside their content is a [Mark].
+// Start with [Open], [Inbox.Add] and [Inbox.Reader]. A [Mark] is the state of a batch. Every change is one write to the
+// file.
 package inbox
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/journal"
 )
 
-// Options bound an inbox.
+// Options limit an inbox.
 type Options struct {
-	// Batches is how many batches may be unread, and Bytes how much data they may have. A single batch always fits.
+	// Batches is the maximum number of unread batches, and Bytes is the maximum size of their data. A single batch
+	// always fits.
 	Batches, Bytes int
-	// Events is how many events a batch has at most; more of them are several batches.
+	// Events is the maximum number of events in a batch; more events are split into several batches.
 	Events int
-	// Remember is how many ids of read events are kept of each subscription; 0 means 8,192.
+	// Remember is the number of ids of read events to keep for each subscription; 0 means 8,192.
 	Remember int
 }
 
-// An entry is a batch that is unread.
+// An entry is an unread batch.
 type entry struct {
 	Batch
-	mark  Mark
-	taken bool
+	mark mark
 }
 
-// An Inbox is open until Close. Its methods can be called at the same time, but Add of one subscription.
+// An Inbox stores batches until Close. Its methods are safe for concurrent use, except Add for the same subscription.
 type Inbox struct {
 	o       Options
 	journal *journal.Journal
 
-	writing sync.Mutex // held over one write of the journal; it guards the order of changes
+	writing sync.Mutex // held during a write to the journal; guards the order of changes
 
-	mu       sync.Mutex // held for moments; it guards what follows
+	mu       sync.Mutex // held briefly; guards the fields below
 	unread   []*entry   // by sequence
 	bytes    int
 	last     uint64
 	memories map[string]*memory
 	stones   map[uint64]stone
+	readers  map[string]*Reader
 	waiting  int
 	changed  chan struct{}
 }
 
-// Open opens the file at path, which need not exist yet; its directory must. It belongs to one process at a time.
+// Open opens the file at path and creates it if necessary; its directory must exist. Only one process may use it at a
+// time. Damaged lines are set aside and logged, see [journal.Open].
 func Open(ctx context.Context, path string, o Options) (*Inbox, error) {
 	if o.Remember <= 0 {
 		o.Remember = 8192
 	}
-	j, err := journal.Open(ctx, path, journal.Format{Header: header})
+	if whole, err := filepath.Abs(path); err == nil {
+		path = whole
+	}
+	j, err := journal.Open(ctx, path, format)
 	if err != nil {
 		return nil, fmt.Errorf("opening the inbox %s: %w", path, err)
 	}
-	b := &Inbox{o: o, journal: j, memories: map[string]*memory{}, stones: map[uint64]stone{}, changed: make(chan struct{})}
+	b := &Inbox{o: o, journal: j, memories: map[string]*memory{}, stones: map[uint64]stone{}, readers: map[string]*Reader{}, changed: make(chan struct{})}
 	if err := b.load(); err != nil {
 		j.Close()
 		return nil, fmt.Errorf("opening the inbox %s: %w", path, err)
@@ -66,22 +73,29 @@ func Open(ctx context.Context, path string, o Options) (*Inbox, error) {
 	return b, nil
 }
 
-// tell wakes whoever waits for a change; mu is held.
+// tell wakes the goroutines that wait for a change; the caller holds mu.
 func (b *Inbox) tell() {
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
 
-// Changed is closed at the next change.
+// Tell wakes the goroutines that wait for a change, without a change.
+func (b *Inbox) Tell() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tell()
+}
+
+// Changed returns a channel that the next change closes.
 func (b *Inbox) Changed() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.changed
 }
 
-// Add adds events that are told of together, but those that came before. With latest the last one stands for all. It
-// returns how many events are new once they are on the disk. While the inbox is full it waits; when ctx is done before
-// that, the error is ctx's, and some of the events may have been added.
+// Add adds a burst of events, except events that were added before. With latest, the last event stands for all of them.
+// It returns the number of new events once they are on disk. While the inbox is full, it waits; if ctx ends first, it
+// returns ctx's error, and some of the events may have been added.
 func (b *Inbox) Add(ctx context.Context, from Batch, events []Event, latest bool) (int, error) {
 	var fresh []Event
 	var ids []string
@@ -125,9 +139,9 @@ func (b *Inbox) add(ctx context.Context, u *entry) error {
 		b.writing.Lock()
 		b.mu.Lock()
 		fits := b.fits(u.size())
-		changed, shown := b.changed, b.oldest(func(e *entry) bool { return e.mark.Announced && !e.taken })
+		changed, spare := b.changed, b.spare()
 		next := b.last + 1
-		if !fits && shown == nil && !counted {
+		if !fits && spare == nil && !counted {
 			b.waiting++
 			counted = true
 		}
@@ -137,15 +151,14 @@ func (b *Inbox) add(ctx context.Context, u *entry) error {
 		case fits:
 			u.Sequence = next
 			err = b.write(u)
-		case shown != nil:
-			// What was announced has been seen: it makes room for what was not.
-			_, err = b.read([]uint64{shown.Sequence})
+		case spare != nil:
+			err = b.evict(spare)
 		}
 		b.writing.Unlock()
 		if fits || err != nil {
 			return err
 		}
-		if shown != nil {
+		if spare != nil {
 			continue
 		}
 		select {
@@ -156,7 +169,7 @@ func (b *Inbox) add(ctx context.Context, u *entry) error {
 	}
 }
 
-// write puts a batch on the disk; writing is held.
+// write writes a batch to the disk; the caller holds writing.
 func (b *Inbox) write(u *entry) error {
 	e, err := put(kindBatch, u.Sequence, &u.Batch)
 	if err == nil {
@@ -172,28 +185,20 @@ func (b *Inbox) write(u *entry) error {
 	return nil
 }
 
-// fits reports whether there is room for so many bytes; mu is held.
+// fits reports whether there is room for this number of bytes; the caller holds mu.
 func (b *Inbox) fits(bytes int) bool {
 	return len(b.unread) == 0 || len(b.unread) < b.o.Batches && b.bytes+bytes <= b.o.Bytes
 }
 
-// oldest is the oldest unread batch of which something holds, nil when there is none; mu is held.
-func (b *Inbox) oldest(holds func(*entry) bool) *entry {
-	if i := slices.IndexFunc(b.unread, holds); i >= 0 {
-		return b.unread[i]
-	}
-	return nil
-}
-
-// Waiting is how many calls of Add wait for room.
+// Waiting returns the number of calls of Add that wait for room.
 func (b *Inbox) Waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.waiting
 }
 
-// Unread returns the unread batches that nobody has taken and of which keep is true, and their marks, the oldest first, at
-// most so many. keep must be quick.
+// Unread returns batches, with their marks, that no reader has read or taken and that keep accepts: at most the given
+// number, oldest first. keep must be fast.
 func (b *Inbox) Unread(most int, keep func(*Batch, Mark) bool) (found []Batch, marks []Mark) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -201,26 +206,14 @@ func (b *Inbox) Unread(most int, keep func(*Batch, Mark) bool) (found []Batch, m
 		if len(found) == most {
 			break
 		}
-		if !u.taken && (keep == nil || keep(&u.Batch, u.mark)) {
-			found, marks = append(found, u.Batch), append(marks, u.mark)
+		if !u.mark.Read && !b.taken(u) && (keep == nil || keep(&u.Batch, u.mark.Mark)) {
+			found, marks = append(found, u.Batch), append(marks, u.mark.Mark)
 		}
 	}
 	return found, marks
 }
 
-// Count is how many batches Unread would return.
-func (b *Inbox) Count(keep func(*Batch, Mark) bool) (n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, u := range b.unread {
-		if !u.taken && (keep == nil || keep(&u.Batch, u.mark)) {
-			n++
-		}
-	}
-	return n
-}
-
-// find is the unread batch of that sequence, or nil; mu is held.
+// find returns the unread batch with the given sequence, or nil; the caller holds mu.
 func (b *Inbox) find(sequence uint64) *entry {
 	i, ok := slices.BinarySearchFunc(b.unread, sequence, func(u *entry, s uint64) int {
 		switch {
@@ -237,114 +230,46 @@ func (b *Inbox) find(sequence uint64) *entry {
 	return b.unread[i]
 }
 
-// Read marks batches as read and returns how many of them were unread.
+// Read marks batches as read by all readers and returns how many of them were unread.
 func (b *Inbox) Read(sequences ...uint64) (int, error) {
 	b.writing.Lock()
 	defer b.writing.Unlock()
-	return b.read(sequences)
-}
-
-// read is Read; writing is held.
-func (b *Inbox) read(sequences []uint64) (int, error) {
-	var entries []journal.Entry
-	var gone []*entry
-	drop := map[string]int{} // how many stones of a subscription go
 	b.mu.Lock()
-	for _, s := range sequences {
-		u := b.find(s)
-		if u == nil || slices.Contains(gone, u) {
-			continue
-		}
-		gone = append(gone, u)
-	}
-	added := map[string]int{}
-	for _, u := range gone {
-		added[u.Subscription] += len(u.IDs)
-	}
-	for name, n := range added {
-		m := b.memory(name)
-		for kept := m.kept + n; kept > b.o.Remember && drop[name] < len(m.read); drop[name]++ {
-			kept -= len(b.stones[m.read[drop[name]]].IDs)
-		}
-		for _, s := range m.read[:drop[name]] {
-			entries = append(entries, journal.Entry{Kind: kindRead, Key: key(s)})
-		}
-	}
+	gone := b.named(sequences)
 	b.mu.Unlock()
-	if len(gone) == 0 {
-		return 0, nil
-	}
-	for _, u := range gone {
-		e, err := put(kindRead, u.Sequence, stone{u.Subscription, u.IDs})
-		if err != nil {
-			return 0, err
-		}
-		entries = append(entries, e, journal.Entry{Kind: kindBatch, Key: e.Key})
-		if u.mark != (Mark{}) {
-			entries = append(entries, journal.Entry{Kind: kindMark, Key: e.Key})
-		}
-	}
-	if err := b.journal.Put(entries...); err != nil {
+	if err := b.apply(change{gone: gone}); err != nil {
 		return 0, err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for name, n := range drop {
-		m := b.memories[name]
-		for _, s := range m.read[:n] {
-			b.unbury(m, s)
-		}
-		m.read = slices.Clone(m.read[n:])
-	}
-	for _, u := range gone {
-		b.bytes -= u.size()
-		b.memory(u.Subscription).forget(u.IDs)
-		b.bury(u.Sequence, stone{u.Subscription, u.IDs})
-	}
-	b.unread = slices.DeleteFunc(b.unread, func(u *entry) bool { return slices.Contains(gone, u) })
-	b.tell()
 	return len(gone), nil
 }
 
-// Mark changes the marks of unread batches.
-func (b *Inbox) Mark(change func(*Mark), sequences ...uint64) error {
+// named returns the unread batches with these sequences, each once; the caller holds mu.
+func (b *Inbox) named(sequences []uint64) (all []*entry) {
+	for _, s := range sequences {
+		if u := b.find(s); u != nil && !slices.Contains(all, u) {
+			all = append(all, u)
+		}
+	}
+	return all
+}
+
+// Mark changes the marks of unread batches for all readers.
+func (b *Inbox) Mark(alter func(*Mark), sequences ...uint64) error {
 	b.writing.Lock()
 	defer b.writing.Unlock()
-	var entries []journal.Entry
-	marks := map[*entry]Mark{}
+	var c change
 	b.mu.Lock()
-	for _, s := range sequences {
-		if u := b.find(s); u != nil {
-			m := u.mark
-			if change(&m); m != u.mark {
-				marks[u] = m
-			}
+	for _, u := range b.named(sequences) {
+		m := u.mark
+		if alter(&m.Mark); m.Mark != u.mark.Mark {
+			c.marked = append(c.marked, marked{u, m})
 		}
 	}
 	b.mu.Unlock()
-	if len(marks) == 0 {
-		return nil
-	}
-	for u, m := range marks {
-		e, err := put(kindMark, u.Sequence, m)
-		if err != nil {
-			return err
-		}
-		entries = append(entries, e)
-	}
-	if err := b.journal.Put(entries...); err != nil {
-		return err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for u, m := range marks {
-		u.mark = m
-	}
-	b.tell()
-	return nil
+	return b.apply(c)
 }
 
-// Subscriptions are what Keep has kept, by name.
+// Subscriptions returns the subscriptions stored by Keep, by name.
 func (b *Inbox) Subscriptions() map[string]json.RawMessage {
 	all := map[string]json.RawMessage{}
 	for _, e := range b.journal.All(kindSubscription) {
@@ -353,17 +278,17 @@ func (b *Inbox) Subscriptions() map[string]json.RawMessage {
 	return all
 }
 
-// Keep keeps what an agent has subscribed to under a name.
+// Keep stores an agent's subscription under a name.
 func (b *Inbox) Keep(name string, subscription json.RawMessage) error {
 	return b.journal.Put(journal.Entry{Kind: kindSubscription, Key: name, Value: subscription})
 }
 
-// Drop forgets what Keep has kept.
+// Drop removes a subscription that Keep has stored.
 func (b *Inbox) Drop(name string) error {
 	return b.journal.Put(journal.Entry{Kind: kindSubscription, Key: name})
 }
 
-// Prune forgets the ids of read events of the subscriptions of which keep is false. What is unread stays.
+// Prune forgets the ids of read events of the subscriptions for which keep returns false. Unread batches stay.
 func (b *Inbox) Prune(keep func(subscription string) bool) error {
 	b.writing.Lock()
 	defer b.writing.Unlock()
@@ -384,7 +309,7 @@ func (b *Inbox) Prune(keep func(subscription string) bool) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	// A sequence is never given twice, so that an id that an agent remembers stays that of its batch.
+	// A sequence is never reused, so that an id that an agent remembers keeps its meaning.
 	first, err := put(kindLast, 0, last)
 	if err == nil {
 		err = b.journal.Put(append([]journal.Entry{first}, entries...)...)
@@ -406,5 +331,5 @@ func (b *Inbox) Prune(keep func(subscription string) bool) error {
 	return nil
 }
 
-// Close gives the file up.
+// Close closes the file.
 func (b *Inbox) Close() error { return b.journal.Close() }

@@ -6,12 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"log"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -279,38 +283,40 @@ func TestFullOfBytes(t *testing.T) {
 	}
 }
 
-// BRIDGE-2: what somebody shows is nobody else's until it is given back or read.
-func TestBRIDGE2Lease(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "inbox")
-	b := open(t, path, Options{Batches: 10, Bytes: 1 << 20, Events: 2})
-	if _, err := b.Add(t.Context(), Batch{Subscription: "s"}, []Event{event("1"), event("2"), event("3")}, false); err != nil {
+// BRIDGE-2: who adds or reads while nothing can be written gets the error, also of several at the same time, and the
+// inbox is as before.
+func TestBRIDGE2WriteFails(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d")
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	first := b.Take(1, nil) // at least one batch, whatever it has
-	second := b.Take(9, nil)
-	if n := b.Count(nil); n != 0 || len(ids(b)) != 0 {
-		t.Errorf("%d that are taken are counted", n)
-	}
-	if first == nil || len(first.Batches) != 1 || second == nil || len(second.Batches) != 1 || b.Take(9, nil) != nil {
-		t.Fatal(first, second)
-	}
-	second.Release()
-	if err := second.Done(); err != nil || len(ids(b)) != 1 {
-		t.Error("what was given back is read:", err)
-	}
-	second = b.Take(9, nil)
-	if err := errors.Join(first.Done(), second.Mark(func(m *Mark) { m.Commanded = true })); err != nil {
+	b := open(t, filepath.Join(dir, "inbox"), Options{Batches: 100, Bytes: 1 << 20, Events: 1})
+	if _, err := b.Add(t.Context(), Batch{Subscription: "s"}, []Event{event("1")}, false); err != nil {
 		t.Fatal(err)
 	}
-	if third := b.Take(9, func(_ *Batch, m Mark) bool { return m.Commanded }); third == nil || third.Batches[0].ID() != "b2" {
-		t.Fatal(third)
-	}
-	if err := b.Close(); err != nil {
+	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"b2 s 1 3{false true }"}
-	if got := ids(open(t, path, Options{})); !slices.Equal(got, want) {
-		t.Errorf("%q", got)
+	var wg sync.WaitGroup
+	for i := range 20 {
+		sub := fmt.Sprint("s", i)
+		wg.Go(func() {
+			if n, err := b.Add(t.Context(), Batch{Subscription: sub}, []Event{event("2")}, false); n != 0 || !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%d added in a directory that is gone: %v", n, err)
+			}
+		})
+		wg.Go(func() {
+			if err := b.Keep(sub, json.RawMessage("1")); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("kept in a directory that is gone: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if n, err := b.Read(1); n != 0 || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%d read in a directory that is gone: %v", n, err)
+	}
+	if got := ids(b); !slices.Equal(got, []string{"b1 s 1 1{false false }"}) || len(b.Subscriptions()) != 0 {
+		t.Errorf("%q, %v", got, b.Subscriptions())
 	}
 }
 
@@ -351,6 +357,67 @@ func TestRemember(t *testing.T) {
 	}
 }
 
+// BRIDGE-2: of a damaged inbox what can be read is shown, the rest is set aside, and the operator learns of it.
+func TestBRIDGE2Damaged(t *testing.T) {
+	var logged bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&logged, nil)))
+	defer log.SetOutput(os.Stderr)
+	defer slog.SetDefault(before)
+	path := filepath.Join(t.TempDir(), "inbox")
+	o := Options{Batches: 10, Bytes: 1 << 20, Events: 1}
+	b := open(t, path, o)
+	if _, err := b.Add(t.Context(), Batch{Subscription: "s"}, []Event{event("1"), event("2"), event("3")}, false); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := b.Read(1); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if err := errors.Join(b.Keep("s1", json.RawMessage(`{"a":1}`)), b.Close()); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(content(t, path)), "\n")
+	lost := strings.Replace(lines[2], `"2"`, `"x"`, 1)
+	lines[2] = lost
+	for _, line := range []string{
+		`{"kind":"batch","key":"x","value":{}}`, `{"kind":"mark","key":"3","value":1}`, `{"kind":"read","key":"3","value":[]}`,
+		`{"kind":"last","key":"0","value":"9"}`, `{"kind":"batches","key":"9","value":{}}`,
+	} {
+		lines = append(lines, line+"\n")
+		lost += line + "\n"
+	}
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b = open(t, path, o)
+	if got := ids(b); !slices.Equal(got, []string{"b3 s 1 3{false false }"}) || len(b.Subscriptions()) != 1 {
+		t.Errorf("%q, %v", got, b.Subscriptions())
+	}
+	if n, err := b.Add(t.Context(), Batch{Subscription: "s"}, []Event{event("1"), event("3"), event("4")}, false); n != 1 || err != nil {
+		t.Errorf("%d added, %v", n, err)
+	}
+	if got := string(content(t, path+".damaged")); got != lost {
+		t.Errorf("set aside: %q", got)
+	}
+	for _, said := range []string{path + ".damaged", `lines="3, 8, 9, 10, 11, 12"`, "an event may be missing", `batch \"` + key(2) + `\"`} {
+		if !strings.Contains(logged.String(), said) {
+			t.Errorf("%s\nhas nothing of %s", &logged, said)
+		}
+	}
+	for text, want := range map[string]string{"": "it is empty, so what it had is lost; remove it", "\x00\x00": "it has 2 bytes, all of them zero"} {
+		other := filepath.Join(t.TempDir(), "inbox")
+		if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(t.Context(), other, o); err == nil || !strings.Contains(err.Error(), "opening the inbox "+other+": "+want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := Open(t.Context(), t.TempDir(), o); err == nil || !strings.Contains(err.Error(), "it is not a regular file") {
+		t.Errorf("a directory: %v", err)
+	}
+}
+
 // What an agent has subscribed to is kept; a file of somebody else is refused and stays.
 func TestKeep(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbox")
@@ -368,13 +435,15 @@ func TestKeep(t *testing.T) {
 	if _, err := Open(t.Context(), other, Options{}); err == nil || string(content(t, other)) != "my notes\n" {
 		t.Error(err)
 	}
-	// Nothing was released before version 1.
-	const unreleased = "{\"version\":1}\n{\"kind\":\"last\",\"key\":\"\",\"value\":3}\n"
-	if err := os.WriteFile(other, []byte(unreleased), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err := Open(t.Context(), other, Options{})
-	if err == nil || !strings.Contains(err.Error(), other+": it was made by an unreleased build of mcpe-gen (version 1); use a new file") || string(content(t, other)) != unreleased {
-		t.Error(err)
+	// Nothing was released before the version 1 that has checksums.
+	for _, header := range []string{`{"version":1}`, `{"format":"mcpe-gen inbox","version":1}`} {
+		unreleased := header + "\n{\"kind\":\"last\",\"key\":\"\",\"value\":3}\n"
+		if err := os.WriteFile(other, []byte(unreleased), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Open(t.Context(), other, Options{})
+		if err == nil || !strings.Contains(err.Error(), other+": it was made by an unreleased build of mcpe-gen (version 1); use a new file") || string(content(t, other)) != unreleased {
+			t.Error(err)
+		}
 	}
 }

@@ -2,29 +2,31 @@ package inbox
 
 import "sync"
 
-// A Lease is batches that somebody shows. They are read once [Lease.Done] says so; until then nobody else takes them.
+// A Lease reserves batches that a reader shows. Until it is released, no other call takes them for that reader, even if
+// they are not read meanwhile.
 type Lease struct {
 	Batches []Batch
 	Marks   []Mark
-	inbox   *Inbox
+	r       *Reader
 	once    sync.Once
 }
 
-// Take takes the oldest unread batches that nobody has taken and of which keep is true: as many as have so many events
-// together, but at least one. It is nil when there is none.
-func (b *Inbox) Take(events int, keep func(*Batch, Mark) bool) *Lease {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	l := &Lease{inbox: b}
-	for _, u := range b.unread {
-		if u.taken || keep != nil && !keep(&u.Batch, u.mark) {
+// Take takes the oldest batches that the reader has neither read nor taken and that keep accepts. It stops at the given
+// number of events, but takes at least one batch. It returns nil if there is nothing to take.
+func (r *Reader) Take(events int, keep func(*Batch, Mark) bool) *Lease {
+	r.b.mu.Lock()
+	defer r.b.mu.Unlock()
+	l := &Lease{r: r}
+	for _, u := range r.b.unread {
+		m := r.mark(u)
+		if !r.unread(u) || keep != nil && !keep(&u.Batch, m) {
 			continue
 		}
 		if events -= len(u.Events); events < 0 && len(l.Batches) > 0 {
 			break
 		}
-		u.taken = true
-		l.Batches, l.Marks = append(l.Batches, u.Batch), append(l.Marks, u.mark)
+		r.taken[u.Sequence] = true
+		l.Batches, l.Marks = append(l.Batches, u.Batch), append(l.Marks, m)
 	}
 	if len(l.Batches) == 0 {
 		return nil
@@ -32,44 +34,15 @@ func (b *Inbox) Take(events int, keep func(*Batch, Mark) bool) *Lease {
 	return l
 }
 
-func (l *Lease) sequences() []uint64 {
-	var all []uint64
-	for _, b := range l.Batches {
-		all = append(all, b.Sequence)
-	}
-	return all
-}
-
-// Done marks the batches as read. Where that cannot be written they are unread again, and the error says why.
-func (l *Lease) Done() (err error) {
+// Release releases the batches. Batches that the reader has read meanwhile stay read.
+func (l *Lease) Release() {
 	l.once.Do(func() {
-		if _, err = l.inbox.Read(l.sequences()...); err != nil {
-			l.release()
+		b := l.r.b
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, k := range l.Batches {
+			delete(l.r.taken, k.Sequence)
 		}
+		b.tell()
 	})
-	return err
-}
-
-// Mark keeps the batches unread, marked.
-func (l *Lease) Mark(change func(*Mark)) (err error) {
-	l.once.Do(func() {
-		err = l.inbox.Mark(change, l.sequences()...)
-		l.release()
-	})
-	return err
-}
-
-// Release gives the batches back as they were.
-func (l *Lease) Release() { l.once.Do(l.release) }
-
-func (l *Lease) release() {
-	b := l.inbox
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, s := range l.sequences() {
-		if u := b.find(s); u != nil {
-			u.taken = false
-		}
-	}
-	b.tell()
 }

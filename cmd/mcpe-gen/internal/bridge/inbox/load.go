@@ -10,19 +10,52 @@ import (
 
 // The kinds of entries of the journal.
 const (
-	kindBatch        = "batch" // by its sequence, as are marks and stones
+	kindBatch        = "batch" // keyed by its sequence, as are marks and stones
 	kindMark         = "mark"
 	kindRead         = "read"
-	kindLast         = "last" // the highest sequence, where no batch and no stone says it
+	kindLast         = "last" // the highest sequence, unless a batch or a stone has it
 	kindSubscription = "subscription"
+	kindReader       = "reader" // keyed by its name
 )
 
-// header begins the file.
-var header = journal.Header{Format: "mcpe-gen inbox", Version: 1}
+// format is the format of the file.
+var format = journal.Format{
+	Header: journal.Header{Format: "mcpe-gen inbox", Version: 1},
+	Check:  check,
+	Effect: "an event may be missing or shown twice; a subscription of the agent may be missing or reappear",
+}
 
-// load reads what the journal has. A write that a crash has cut short has left its first entries alone: a batch that is
-// read already is no longer unread, and a mark of no batch means nothing.
+// check returns an error for an entry that load cannot read.
+func check(e journal.Entry) error {
+	var err error
+	switch e.Kind {
+	case kindBatch:
+		_, err = decode(e, new(Batch))
+	case kindMark:
+		_, err = decode(e, new(mark))
+	case kindRead:
+		_, err = decode(e, new(stone))
+	case kindLast:
+		_, err = decode(e, new(uint64))
+	case kindReader:
+		err = json.Unmarshal(e.Value, new(readerState))
+	case kindSubscription: // the engine defines its form
+	default:
+		err = fmt.Errorf("%q is an unknown kind", e.Kind)
+	}
+	return err
+}
+
+// load reads the journal. A write cut short by a crash leaves only its first entries: a batch that is already read is
+// no longer unread, and a mark without a batch means nothing.
 func (b *Inbox) load() error {
+	for _, e := range b.journal.All(kindReader) {
+		var s readerState
+		if err := json.Unmarshal(e.Value, &s); err != nil {
+			return fmt.Errorf("%s %s: %w", e.Kind, e.Key, err)
+		}
+		b.readers[e.Key] = newReader(b, e.Key, s)
+	}
 	for _, e := range b.journal.All(kindRead) {
 		var s stone
 		n, err := decode(e, &s)
@@ -31,7 +64,7 @@ func (b *Inbox) load() error {
 		}
 		b.bury(n, s)
 	}
-	var left []journal.Entry // of what was read
+	var left []journal.Entry // of read batches
 	for _, e := range b.journal.All(kindBatch) {
 		u := new(entry)
 		var err error
@@ -46,13 +79,14 @@ func (b *Inbox) load() error {
 			if _, err := decode(journal.Entry{Kind: kindMark, Key: e.Key, Value: text}, &u.mark); err != nil {
 				return err
 			}
+			b.forgetClosed(&u.mark)
 		}
 		b.admit(u)
 	}
 	for _, e := range b.journal.All(kindLast) {
 		var n uint64
-		if err := json.Unmarshal(e.Value, &n); err != nil {
-			return fmt.Errorf("%s %s: %w", e.Kind, e.Key, err)
+		if _, err := decode(e, &n); err != nil {
+			return err
 		}
 		b.last = max(b.last, n)
 	}
@@ -61,10 +95,8 @@ func (b *Inbox) load() error {
 			left = append(left, journal.Entry{Kind: kindMark, Key: e.Key})
 		}
 	}
-	if len(left) == 0 {
-		return nil
-	}
-	return b.journal.Put(left...)
+	// A crash during the close of a reader may have left batches that every other reader has read.
+	return b.apply(change{first: left, gone: b.readByAll("")})
 }
 
 func decode(e journal.Entry, v any) (uint64, error) {
@@ -78,7 +110,7 @@ func decode(e journal.Entry, v any) (uint64, error) {
 	return n, nil
 }
 
-// key orders the entries of the journal by their sequences.
+// key makes the order of journal entries that of their sequences.
 func key(sequence uint64) string { return fmt.Sprintf("%020d", sequence) }
 
 func put(kind string, sequence uint64, v any) (journal.Entry, error) {

@@ -5,20 +5,20 @@ import (
 	"encoding/base64"
 )
 
-// A memory is the ids of a subscription: of what is unread and of what was read last.
+// A memory holds the ids of a subscription's unread and recently read events.
 type memory struct {
-	ids  map[string]int // how many batches have it
-	read []uint64       // tombstones, the oldest first
-	kept int            // how many ids these have
+	ids  map[string]int // how many batches have the id
+	read []uint64       // tombstones, oldest first
+	kept int            // number of ids in them
 }
 
-// A stone is what is kept of a batch that was read.
+// A stone is the tombstone of a batch that was read.
 type stone struct {
 	Subscription string   `json:"subscription"`
 	IDs          []string `json:"ids"`
 }
 
-// memory is that of a subscription; mu is held.
+// memory returns the memory of a subscription; the caller holds mu.
 func (b *Inbox) memory(subscription string) *memory {
 	m := b.memories[subscription]
 	if m == nil {
@@ -28,7 +28,7 @@ func (b *Inbox) memory(subscription string) *memory {
 	return m
 }
 
-// admit takes a batch into what is unread; mu is held.
+// admit adds a batch to the unread ones; the caller holds mu.
 func (b *Inbox) admit(u *entry) {
 	b.unread = append(b.unread, u)
 	b.bytes += u.size()
@@ -39,7 +39,7 @@ func (b *Inbox) admit(u *entry) {
 	}
 }
 
-// bury remembers the ids of a batch that was read; mu is held.
+// bury remembers the ids of a batch that was read; the caller holds mu.
 func (b *Inbox) bury(sequence uint64, s stone) {
 	b.stones[sequence] = s
 	b.last = max(b.last, sequence)
@@ -51,7 +51,7 @@ func (b *Inbox) bury(sequence uint64, s stone) {
 	}
 }
 
-// forget takes ids away; mu is held.
+// forget removes ids; the caller holds mu.
 func (m *memory) forget(ids []string) {
 	for _, id := range ids {
 		if m.ids[id]--; m.ids[id] <= 0 {
@@ -60,7 +60,7 @@ func (m *memory) forget(ids []string) {
 	}
 }
 
-// unbury forgets a stone, which the caller takes out of m.read; mu is held.
+// unbury forgets a stone, which the caller removes from m.read; the caller holds mu.
 func (b *Inbox) unbury(m *memory, sequence uint64) {
 	ids := b.stones[sequence].IDs
 	m.forget(ids)
@@ -68,7 +68,7 @@ func (b *Inbox) unbury(m *memory, sequence uint64) {
 	delete(b.stones, sequence)
 }
 
-// hash is what is remembered of an id, whose length its sender chooses.
+// hash returns the stored form of an id, whose length its sender chooses.
 func hash(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return base64.RawURLEncoding.EncodeToString(sum[:12])

@@ -1,10 +1,10 @@
-// Command mcpe-jetstream is for operators of servers that keep their events in NATS JetStream:
+// Command mcpe-jetstream is for operators of servers that store their events in NATS JetStream:
 //
-//	mcpe-jetstream prepare  [flags] [URL]   make the streams, so that servers need no right to
-//	mcpe-jetstream doctor   [flags] [URL]   say what is wrong with the servers and streams
+//	mcpe-jetstream prepare  [flags] [URL]   create the streams, so that servers need no right to
+//	mcpe-jetstream doctor   [flags] [URL]   check the servers and streams, and report what is wrong
 //	mcpe-jetstream new-life [flags] [URL]   begin new epochs, after a restore
 //
-// URL is one nats-server or several with commas between them; without it NATS_URL is. See docs/jetstream.md.
+// URL is one nats-server, or several separated by commas; default $NATS_URL. See docs/jetstream.md.
 // The package makes no promise of compatibility.
 package main
 
@@ -32,7 +32,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
 )
 
-// Exit codes, those of mcpe-gen: a failure, a mistake in the command line, and what doctor finds.
+// Exit codes, as those of mcpe-gen: a failure, a mistake in the command line, and a fault that doctor found.
 const (
 	exitFailure = 1
 	exitUsage   = 2
@@ -46,16 +46,16 @@ func main() {
 }
 
 const help = `Usage:
-  mcpe-jetstream prepare  [flags] -event NAME … [URL]   make the streams, so that servers need no right to
-  mcpe-jetstream doctor   [flags] [URL]                 say what is wrong with the servers and streams
+  mcpe-jetstream prepare  [flags] -event NAME … [URL]   create the streams, so that servers need no right to
+  mcpe-jetstream doctor   [flags] [URL]                 check the servers and streams, and report what is wrong
   mcpe-jetstream new-life [flags] [URL]                 begin new epochs, after a restore
 
-URL is one nats-server or several with commas between them; without it NATS_URL is.
-EVENTS_KEY is the store's key (Options.Key), in hexadecimal, where it has one.
+URL is one nats-server, or several separated by commas; default $NATS_URL.
+EVENTS_KEY is the store's key (Options.Key), in hexadecimal, if it has one.
 "mcpe-jetstream VERB -h" lists a verb's flags.
 `
 
-// errUsage is a mistake in the command line, errFound what doctor has found.
+// errUsage reports a mistake in the command line, errFound a fault that doctor found.
 var (
 	errUsage = errors.New("usage")
 	errFound = errors.New("doctor found something")
@@ -84,13 +84,13 @@ func usage(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, args...))
 }
 
-// A place is where a store is and how it is reached.
+// A place is the address of a store and the options to open it.
 type place struct {
 	url string
 	jetstream.Options
 }
 
-// flags are those of every verb.
+// flags declares the flags of every verb. After parsing, at returns the store that they name.
 func flags(verb, about string, stderr io.Writer) (fs *flag.FlagSet, at func(env func(string) string) (place, error)) {
 	fs = flag.NewFlagSet(verb, flag.ContinueOnError)
 	fs.SetOutput(stderr)
@@ -102,9 +102,9 @@ func flags(verb, about string, stderr io.Writer) (fs *flag.FlagSet, at func(env 
 	fs.StringVar(&o.Namespace, "namespace", jetstream.DefaultNamespace, "the store's Options.Namespace")
 	fs.BoolVar(&o.Single, "single", false, "the store's Options.Single: one server, for development")
 	creds := fs.String("creds", "", "`file` with the user's credentials")
-	ca := fs.String("tlsca", "", "`file` with the certificates that sign the servers'")
+	ca := fs.String("tlsca", "", "`file` with the CA certificates of the servers")
 	cert := fs.String("tlscert", "", "`file` with the client's certificate, with -tlskey")
-	key := fs.String("tlskey", "", "`file` with its key")
+	key := fs.String("tlskey", "", "`file` with the client certificate's key")
 	return fs, func(env func(string) string) (place, error) {
 		p := place{url: env("NATS_URL"), Options: o}
 		switch fs.NArg() {
@@ -156,11 +156,11 @@ func command(ctx context.Context, args []string, env func(string) string, stdout
 		fmt.Fprint(stdout, help)
 		return nil
 	default:
-		return usage("%q is no verb: name prepare, doctor or new-life", verb)
+		return usage("unknown verb %q: use prepare, doctor or new-life", verb)
 	}
 }
 
-// parse parses a verb's flags; what is wrong with them has been said then.
+// parse parses a verb's flags. The flag set has already printed the error that parse returns.
 func parse(fs *flag.FlagSet, args []string) error {
 	err := fs.Parse(args)
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
@@ -169,7 +169,7 @@ func parse(fs *flag.FlagSet, args []string) error {
 	return err
 }
 
-// names are values of a flag that may come several times.
+// names is a flag that can be repeated.
 type names []string
 
 func (n *names) String() string { return strings.Join(*n, " ") }
@@ -180,12 +180,12 @@ func (n *names) Set(s string) error {
 }
 
 func prepare(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) error {
-	fs, at := flags("prepare", "Make the streams of a store, of the servers' own logs, and of the logs of the event types that are named, so that\nservers need no right to make any. "+
-		"What exists stays, but for its limits: they have to be those of the servers' Retention,\nwhich change them otherwise and need the right to.", stderr)
+	fs, at := flags("prepare", "Create the streams of a store, of the runtime's logs, and of the logs of the named event types, so that servers\nneed no right to create streams. "+
+		"Existing streams keep their events but get the given limits. Use the limits of\nthe servers' Retention: otherwise the servers change them, which needs the right to update streams.", stderr)
 	var events names
-	fs.Var(&events, "event", "`name` of an event type, as often as there are types")
-	age := fs.Duration("max-age", time.Hour, "the types' Retention.MaxAge, 0 for no bound")
-	count := fs.Int("max-count", 10_000, "the types' Retention.MaxCount, 0 for no bound")
+	fs.Var(&events, "event", "`name` of an event type; can be repeated")
+	age := fs.Duration("max-age", time.Hour, "the types' Retention.MaxAge, 0 for no limit")
+	count := fs.Int("max-count", 10_000, "the types' Retention.MaxCount, 0 for no limit")
 	if err := parse(fs, args); err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func prepare(ctx context.Context, args []string, env func(string) string, stdout
 		return err
 	}
 	defer s.Close()
-	fmt.Fprintf(stdout, "The state of namespace %s is there, generation %d.\n", p.Namespace, s.Generation())
+	fmt.Fprintf(stdout, "The state of namespace %s is ready, generation %d.\n", p.Namespace, s.Generation())
 	limits := map[string]store.LogOptions{engine.ControlLog: {MaxAge: engine.ControlAge}, engine.AuditLog: {MaxAge: engine.AuditAge, MaxCount: engine.MaxAudit}}
 	for _, name := range events {
 		limits[name] = store.LogOptions{MaxAge: *age, MaxCount: *count}
@@ -212,13 +212,13 @@ func prepare(ctx context.Context, args []string, env func(string) string, stdout
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(stdout, "The log of %s is there, at position %d.\n", name, head)
+		fmt.Fprintf(stdout, "The log of %s is ready, at position %d.\n", name, head)
 	}
 	return nil
 }
 
 func newLife(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) error {
-	fs, at := flags("new-life", "Begin new epochs of all logs, and a new generation: after a restore, while no server runs. Clients and webhook\nsubscriptions begin again at the oldest event and are told so.", stderr)
+	fs, at := flags("new-life", "Begin a new generation, and a new epoch of every log. Run it after a restore, while no server runs. Clients and webhook\nsubscriptions get truncated and restart at the oldest event.", stderr)
 	if err := parse(fs, args); err != nil {
 		return err
 	}
@@ -235,18 +235,18 @@ func newLife(ctx context.Context, args []string, env func(string) string, stdout
 	if err := s.BeginEpochs(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "Generation %d has begun in the place of %d. Start the servers.\n", s.Generation(), before)
+	fmt.Fprintf(stdout, "Generation %d replaces generation %d. Start the servers.\n", s.Generation(), before)
 	return nil
 }
 
 func doctor(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) error {
-	fs, at := flags("doctor", "Look at the nats-servers and streams of a store and say what is wrong with them. Nothing is written. Ask as the\nservers' user, from one of their machines.\n\n"+
-		"Exit codes: 0 when nothing fails, 1 when there is no connection, 7 when something fails, or with -strict is a warning.", stderr)
+	fs, at := flags("doctor", "Check the nats-servers and streams of a store, and report what is wrong. Writes nothing. Run it as the servers'\nuser, on one of their machines.\n\n"+
+		"Exit codes: 0 if nothing fails, 1 if no server answers, 7 if a check fails or, with -strict, warns.", stderr)
 	var monitors names
-	fs.Var(&monitors, "monitor", "`URL` of a nats-server's monitoring, such as http://nats-1:8222, once for each server")
+	fs.Var(&monitors, "monitor", "`URL` of a nats-server's monitoring, such as http://nats-1:8222; repeat it for each server")
 	lease := fs.Duration("lease", 30*time.Second, "the servers' Options.Replica.Lease")
 	asJSON := fs.Bool("json", false, "write one JSON document")
-	strict := fs.Bool("strict", false, "a warning is a failure")
+	strict := fs.Bool("strict", false, "treat warnings as failures")
 	if err := parse(fs, args); err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func doctor(ctx context.Context, args []string, env func(string) string, stdout,
 		return err
 	}
 	if *lease <= 0 {
-		return usage("-lease is %v, it must be above 0", *lease)
+		return usage("-lease must be greater than 0, but is %v", *lease)
 	}
 	p.Monitors = monitors
 	r, err := jetstream.Examine(ctx, p.url, p.Options, jetstream.Checkup{Lease: *lease})
@@ -273,7 +273,7 @@ func doctor(ctx context.Context, args []string, env func(string) string, stdout,
 	return err
 }
 
-// keyOf reads EVENTS_KEY, whose value no error shows.
+// keyOf decodes EVENTS_KEY. Its error does not show the value.
 func keyOf(text string) ([]byte, error) {
 	key, err := hex.DecodeString(text)
 	if err != nil {

@@ -44,13 +44,13 @@ func told(t *testing.T, code int, env map[string]string, args ...string) (stdout
 	return out.String(), errs.String()
 }
 
-// A store is prepared, a server finds its streams, and after new-life its logs are in another epoch.
+// prepare creates a store, a server finds its streams, and after new-life its logs are in another epoch.
 func TestPrepareAndNewLife(t *testing.T) {
 	url := natsServer(t)
 	env := map[string]string{"NATS_URL": url}
-	for range 2 { // what exists stays
+	for range 2 { // existing streams stay
 		out, _ := told(t, 0, env, "prepare", "-single", "-event", "a.b", "-event", "c", "-max-age", "1h")
-		for _, want := range []string{"namespace mcpe is there", "log of a.b is there, at position 0", "log of c is there"} {
+		for _, want := range []string{"namespace mcpe is ready", "log of a.b is ready, at position 0", "log of c is ready"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q lacks %q", out, want)
 			}
@@ -73,7 +73,7 @@ func TestPrepareAndNewLife(t *testing.T) {
 	}
 	before := epoch()
 	out, _ := told(t, 0, env, "new-life", "-single")
-	if !strings.Contains(out, "has begun in the place of") {
+	if !strings.Contains(out, "replaces generation") {
 		t.Error(out)
 	}
 	if epoch() == before {
@@ -81,11 +81,11 @@ func TestPrepareAndNewLife(t *testing.T) {
 	}
 }
 
-// doctor says what it found as text and as JSON, and by its exit code.
+// doctor reports its findings as text and as JSON, and by its exit code.
 func TestDoctor(t *testing.T) {
 	url := natsServer(t)
 	out, _ := told(t, 0, nil, "doctor", "-single", url)
-	for _, want := range []string{"ok    server", "no stream MCPE_S", "→ run mcpe-jetstream prepare", "→ name the monitoring", "0 failures"} {
+	for _, want := range []string{"ok    server", "stream MCPE_S does not exist", "→ run mcpe-jetstream prepare", "→ pass the monitoring", "0 failures"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%s lacks %q", out, want)
 		}
@@ -100,16 +100,16 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// What is wrong with a command line has exit code 2 and says what; so do values that no message shows.
+// A mistake in the command line gives exit code 2 and an explanation that shows no secret values.
 func TestUsage(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
 		{nil, "name a verb"},
-		{[]string{"restore"}, `"restore" is no verb`},
+		{[]string{"restore"}, `unknown verb "restore"`},
 		{[]string{"doctor"}, "needs the URL"},
-		{[]string{"doctor", "-lease", "0s", "nats://127.0.0.1:1"}, "-lease is 0s"},
+		{[]string{"doctor", "-lease", "0s", "nats://127.0.0.1:1"}, "greater than 0, but is 0s"},
 		{[]string{"doctor", "-leases", "1s"}, "flag provided but not defined"},
 		{[]string{"prepare", "nats://a", "nats://b"}, "takes one URL, got 2"},
 		{[]string{"new-life", "-tlskey", "k", "nats://a"}, "go together"},

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
 )
 
-// The test binary is a nats-server, or a replica, when its first argument says so.
+// TestMain runs a nats-server or a replica if the first argument says so.
 func TestMain(m *testing.M) {
 	var err error
 	switch {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 // The short form of make cluster ENGINE=jetstream: REP-1, REP-2, REP-5 to REP-11, REP-14, REP-16 and REP-22 on three
-// processes of nats-server, of which one is killed, one loses its disk, one is cut off, and all are restarted.
+// nats-server processes: one is killed, one loses its disk, one is cut off, and all are restarted.
 func TestCampaign(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
@@ -57,7 +57,7 @@ func TestCampaign(t *testing.T) {
 	}
 }
 
-// logs shows the ends of the replicas' logs, without what their goroutines did, and of the servers'.
+// logs shows the ends of the logs of replicas and servers, without dumps of goroutines.
 func logs(t *testing.T, dir string) {
 	t.Helper()
 	all, err := os.ReadDir(dir)

@@ -26,7 +26,7 @@ const (
 	plainStream = "PLAIN"
 )
 
-// askTime bounds a question of the campaign's own, which is not repeated.
+// askTime bounds a request of the campaign that is not repeated.
 const askTime = 2 * time.Second
 
 // A database is three nats-servers.
@@ -37,17 +37,17 @@ type database struct {
 	js      js.JetStream
 
 	mu    sync.Mutex
-	store *jetstream.Store // of the campaign itself, which joins nothing; nil until it is needed
+	store *jetstream.Store // of the campaign, without a lease; nil until it is needed
 
 	plain      sync.WaitGroup
 	publishing context.Context
 	stop       context.CancelFunc
-	acked      map[uint64]string // of the plain stream, what was acknowledged by its sequence
+	acked      map[uint64]string // acknowledged messages of the plain stream, by sequence
 	retried    int
-	pauses     []time.Duration // in which the state took no writes
+	pauses     []time.Duration // during which the state took no writes
 }
 
-// start starts the servers, and what publishes beside the replicas.
+// start starts the servers and the plain publisher.
 func start(ctx context.Context, dir string, f faults) (_ *database, err error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -76,8 +76,8 @@ func start(ctx context.Context, dir string, f faults) (_ *database, err error) {
 	return d, nil
 }
 
-// makePlain creates the stream of publish if it does not exist. While no server leads, they refuse it: it tries again
-// for up to healthTime.
+// makePlain creates the stream of publish if it does not exist. The servers refuse that while they have no leader, so
+// makePlain retries for up to healthTime.
 func (d *database) makePlain(ctx context.Context) error {
 	config := js.StreamConfig{Name: plainStream, Subjects: []string{"plain.>"}, Replicas: nodes, Storage: js.FileStorage}
 	for end := time.Now().Add(healthTime); ; campaign.Sleep(ctx, 100*time.Millisecond) {
@@ -109,7 +109,7 @@ func (d *database) Stop() (err error) {
 // URL implements [campaign.Database].
 func (d *database) URL(replica int) string { return d.servers.url(replica) }
 
-// publish publishes to a stream of its own by the plain client until ctx ends, and keeps what was acknowledged.
+// publish publishes to a separate stream with the plain client until ctx ends, and records acknowledged messages.
 func (d *database) publish(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		text := fmt.Sprint("plain-", n)
@@ -119,17 +119,17 @@ func (d *database) publish(ctx context.Context) {
 		if err == nil {
 			d.acked[ack.Sequence] = text
 		} else {
-			d.retried++ // under the next number: this one may stand or not
+			d.retried++ // with the next number, because this message may be stored
 		}
 		campaign.Sleep(ctx, 20*time.Millisecond)
 	}
 }
 
-// pauseTime is how long a question for a quorum of the state takes at most while it takes writes.
+// pauseTime bounds a proof of a quorum of the state while the state takes writes.
 const pauseTime = time.Second
 
-// watch notes, until ctx ends, when the state takes no writes, whichever server is asked: what a replica has delivered then
-// it cannot write down.
+// watch records, until ctx ends, the times during which no server accepts writes to the state. A replica cannot store
+// then what it has delivered.
 func (d *database) watch(ctx context.Context, c *campaign.Campaign) {
 	var conns [nodes]*nats.Conn
 	for i, n := range d.servers.nodes {
@@ -146,7 +146,7 @@ func (d *database) watch(ctx context.Context, c *campaign.Campaign) {
 		for _, conn := range conns {
 			go func() {
 				m, err := conn.RequestWithContext(one, "$JS.API.STREAM.MSG.DELETE."+stateStream, []byte(`{"seq":4611686018427387904,"no_erase":true}`))
-				answers <- err == nil && strings.Contains(string(m.Data), `"err_code":10057`) // a quorum has found nothing to delete
+				answers <- err == nil && strings.Contains(string(m.Data), `"err_code":10057`) // a quorum found nothing to delete
 			}()
 		}
 		takes := false
@@ -167,7 +167,8 @@ func (d *database) watch(ctx context.Context, c *campaign.Campaign) {
 	}
 }
 
-// Note implements [campaign.Database]: what plain JetStream has lost in the same run, and how long the state took no writes.
+// Note implements [campaign.Database]. It reports the messages that plain JetStream has lost in the same run, and how
+// long the state took no writes.
 func (d *database) Note(ctx context.Context) string {
 	d.stop()
 	d.plain.Wait()
@@ -186,7 +187,7 @@ func (d *database) Note(ctx context.Context) string {
 	for at, text := range d.acked {
 		if stood[at] != text {
 			lost++
-			first = fmt.Sprintf(", for example %s at %d, where %q stands", text, at, stood[at])
+			first = fmt.Sprintf(", for example %s at %d, which has %q", text, at, stood[at])
 		}
 	}
 	var longest, all time.Duration
@@ -197,7 +198,7 @@ func (d *database) Note(ctx context.Context) string {
 		len(d.acked), d.retried, lost, first, len(d.pauses), longest.Round(time.Millisecond), all.Round(time.Millisecond))
 }
 
-// opened is a store of the campaign's own, for what it wants to know of the replicas.
+// opened returns the campaign's store, with which it observes the replicas.
 func (d *database) opened(ctx context.Context) (*jetstream.Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -280,7 +281,7 @@ func (d *database) Story(ctx context.Context, path string) string {
 
 var ticketID = regexp.MustCompile(`"ticketId":"([^"]*)"`)
 
-// Log implements [campaign.Database]. It reads the stream as it is: an entry has its data as text.
+// Log implements [campaign.Database]. It reads the stream directly: an entry contains its data as text.
 func (d *database) Log(ctx context.Context) (ids []string, err error) {
 	stream, err := d.js.Stream(ctx, logStream)
 	if err != nil {
@@ -292,14 +293,14 @@ func (d *database) Log(ctx context.Context) (ids []string, err error) {
 			return fmt.Errorf("position %d of the log of %s has no ticket", at, tickets.TicketCreatedEventName)
 		}
 		if ids = append(ids, string(id[1])); at != uint64(len(ids)) {
-			return fmt.Errorf("the log has position %d where %d comes next", at, len(ids))
+			return fmt.Errorf("the log has position %d, want %d", at, len(ids))
 		}
 		return nil
 	})
 	return ids, err
 }
 
-// each reads a stream from its first message to its last.
+// each calls f with every message of a stream, from the first to the last.
 func each(ctx context.Context, stream js.Stream, f func(m js.Msg, at uint64) error) error {
 	info, err := stream.Info(ctx)
 	if err != nil || info.State.Msgs == 0 {

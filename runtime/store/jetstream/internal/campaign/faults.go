@@ -11,35 +11,35 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
 )
 
-// faults say how often what happens to the servers.
+// faults says how often each fault of the nats-servers happens.
 type faults struct {
 	kills, stops, rolls, partitions, empties int
 
-	outages int // of all servers
+	outages int // of all servers at once
 
-	stopped, parted time.Duration // how long
+	stopped, parted time.Duration // for how long
 }
 
 const (
-	// fullTime is how long a campaign with all of its faults takes.
+	// fullTime is the duration of a campaign with all of its faults.
 	fullTime = 20 * time.Minute
-	// awayTime is the longest that a killed server is away for.
+	// awayTime is the maximum downtime of a killed server.
 	awayTime = 2 * time.Second
 )
 
-// scale is a count of faults of a whole campaign in the time that there is, at least 1.
+// scale scales the fault count of a full campaign to the time available; at least 1.
 func scale(n int, d time.Duration) int {
 	return max(1, int(float64(n)*min(1, d.Seconds()/fullTime.Seconds())))
 }
 
-// fullFaults are those of a campaign in full, scaled to the time that there is.
+// fullFaults returns the faults of a full campaign, scaled to the time available.
 func fullFaults(d time.Duration) faults {
 	return faults{kills: scale(20, d), stops: scale(6, d), rolls: scale(5, d), partitions: scale(6, d), empties: scale(3, d),
 		stopped: 15 * time.Second, parted: 20 * time.Second}
 }
 
-// Faults implements [campaign.Database]. One at a time: the next begins when every stream is current on every server
-// again, so that two are never away at once.
+// Faults implements [campaign.Database]. Faults happen one at a time: the next one begins when every stream is
+// current on every server, so that two servers are never away together.
 func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 	var turn sync.Mutex
 	times := 0
@@ -89,7 +89,7 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 			switch parted++; parted % 3 {
 			case 0:
 				shut = d.servers.mute
-			case 1: // with a replica that reaches this server alone
+			case 1: // with a replica that reaches only this server
 				alone = d.servers.access[rand.IntN(campaign.Replicas)]
 				alone[one] = nil
 			}
@@ -128,8 +128,8 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 	}
 }
 
-// victim is the server that something happens to: in turns who leads the log, the meta group and the stream of states,
-// and any.
+// victim chooses the server for a fault: in turn the leader of the log, of the state and of the meta group, and a
+// random one.
 func (d *database) victim(ctx context.Context, times int) int {
 	one := -1
 	switch times % 4 {
@@ -146,7 +146,7 @@ func (d *database) victim(ctx context.Context, times int) int {
 	return one
 }
 
-// leads is the index of a stream's leader, -1 when nobody says who it is.
+// leads returns the index of a stream's leader, or -1 if no server names one.
 func (d *database) leads(ctx context.Context, stream string) int {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

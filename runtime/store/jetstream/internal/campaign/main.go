@@ -1,12 +1,13 @@
-// Command campaign is the campaign of servers on three nats-servers, which are killed, stopped, restarted and emptied, and
-// whose network is parted, never so that two of them are away at once: make cluster ENGINE=jetstream. See
-// runtime/internal/campaign. With -outages all three are killed at once, again and again. With -relay the author's data are
-// in a PostgreSQL with an outbox, and the relay is killed between append and deletion: make cluster-relay ENGINE=jetstream.
+// Command campaign runs the campaign of servers on three nats-servers: make cluster ENGINE=jetstream. It kills,
+// stops, restarts and wipes nats-servers and partitions their network, but never affects two of them at the same
+// time. See runtime/internal/campaign. With -outages it kills all three at once, several times. With -relay the
+// author's data are in a PostgreSQL database with an outbox, and the campaign kills the relay between append and
+// deletion: make cluster-relay ENGINE=jetstream.
 //
-// Beside the replicas a program without our code publishes to a stream of its own: what plain JetStream loses in the same
-// run stands in the report.
+// Next to the replicas, a plain NATS client publishes to a separate stream. The report counts the messages that plain
+// JetStream loses in the same run.
 //
-// Each nats-server is this program again, started as "campaign nats".
+// Each nats-server is another process of this program, started as "campaign nats".
 package main
 
 import (
@@ -33,8 +34,8 @@ func main() {
 		}
 		return
 	}
-	outages := flag.Int("outages", 0, "kill all nats-servers at once so many times in 20 minutes, fewer in less time, instead of their other faults")
-	relay := flag.Bool("relay", false, "have the author's data in a PostgreSQL, with an outbox and a relay (OB-1 to OB-5)")
+	outages := flag.Int("outages", 0, "kill all nats-servers at once this many times in 20 minutes, proportionally fewer in less time, instead of other faults")
+	relay := flag.Bool("relay", false, "keep the author's data in PostgreSQL, with an outbox and a relay (OB-1 to OB-5)")
 	campaign.Main(func(d time.Duration) campaign.Settings {
 		f := fullFaults(d)
 		if *outages > 0 {
@@ -48,7 +49,7 @@ func main() {
 	}, relayed.Open(open))
 }
 
-// settings are those of a campaign in full, but for the faults of the servers.
+// settings returns the settings of a full campaign, with the given faults of the nats-servers.
 func settings(d time.Duration, f faults) campaign.Settings {
 	s := campaign.Full(d)
 	s.Kills, s.Stops = scale(200, d), scale(20, d)
@@ -66,10 +67,10 @@ func open(ctx context.Context, url string, log *slog.Logger) (*campaign.Store, e
 	return &campaign.Store{Store: kept}, nil
 }
 
-// asServer is the argument that makes this program a nats-server, before the path of its configuration.
+// asServer is the argument that makes this program a nats-server; the path of a configuration follows it.
 const asServer = "nats"
 
-// serveNATS is the main function of a nats-server. It ends with the program that has started it, by its standard input.
+// serveNATS runs a nats-server. It exits when its standard input ends, with the program that started it.
 func serveNATS(config string) error {
 	o, err := server.ProcessConfigFile(config)
 	if err != nil {

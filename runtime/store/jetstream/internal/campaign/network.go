@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// A path is the way from one process to a port of another: a relay that holds back what goes through it in one direction
-// or in both, as a network does that has parted. What is held back arrives when it is whole again.
+// A path leads from one process to a port of another. It is a relay that can hold back bytes in one direction or
+// both, as a partitioned network does. Held bytes arrive when the partition ends.
 type path struct {
 	ln          net.Listener
 	to          string
-	there, back gate // from who dials, and to it
+	there, back gate // from the dialing side, and to it
 
 	mu     sync.Mutex
 	closed bool
@@ -48,7 +48,7 @@ func (g *gate) wait() {
 	}
 }
 
-// newPath makes a way to an address.
+// newPath opens a path to an address.
 func newPath(to string) (*path, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -61,7 +61,7 @@ func newPath(to string) (*path, error) {
 
 func (p *path) addr() string { return p.ln.Addr().String() }
 
-// hold shuts or opens it in both directions.
+// hold shuts or opens the path in both directions.
 func (p *path) hold(shut bool) {
 	p.there.set(shut)
 	p.back.set(shut)
@@ -93,7 +93,7 @@ func (p *path) accept() {
 	}
 }
 
-// pass copies until one side ends, and ends the other.
+// pass copies until one side ends, and then closes both.
 func pass(to, from net.Conn, g *gate) {
 	defer to.Close()
 	defer from.Close()

@@ -12,9 +12,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
 )
 
-// How long writes of a stream stand still when its leader goes, which the store rests on (JS-35): a lease of less than 25 s,
-// of which it warns, may not outlast that; where a server ends in order, nobody waits for the election of another one, which
-// takes 4 s at least. The plain client shows it.
+// TestPauses measures how long writes of a stream stall when its leader ends, on which the store relies (JS-35). A
+// lease of less than 25 s, about which the store warns, may not outlast that. After a graceful shutdown, no write
+// waits for an election, which takes at least 4 s. The plain client shows it.
 func TestPauses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes half a minute")
@@ -33,7 +33,7 @@ func TestPauses(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	// pause lets something happen to the leader and returns how long it takes until somebody acknowledges the next write.
+	// pause calls what on the leader and returns the time until the next write is acknowledged.
 	pause := func(t *testing.T, what func(leader *node) error) time.Duration {
 		t.Helper()
 		if err := s.healthy(ctx); err != nil {
@@ -55,7 +55,7 @@ func TestPauses(t *testing.T) {
 		if leader < 0 {
 			t.Fatal("nobody says who leads the stream")
 		}
-		other, err := nats.Connect("nats://" + s.nodes[(leader+1)%nodes].client) // which goes on
+		other, err := nats.Connect("nats://" + s.nodes[(leader+1)%nodes].client) // which keeps running
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestPauses(t *testing.T) {
 	})
 	t.Run("ended in order", func(t *testing.T) {
 		var least time.Duration
-		for range 5 { // a busy machine may make them wait, too
+		for range 5 { // on a busy machine they may wait as well
 			var ended *node
 			d := pause(t, func(leader *node) error { ended = leader; return leader.end() })
 			t.Log("writes stood still for", d)

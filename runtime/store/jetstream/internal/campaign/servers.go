@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// nodes is how many nats-servers there are.
+	// nodes is the number of nats-servers.
 	nodes = 3
-	// healthTime is how long after a fault they may take until every stream is current on each again.
+	// healthTime bounds the time after a fault until every stream is current on every server.
 	healthTime = 90 * time.Second
-	// endTime bounds the orderly end of one.
+	// endTime bounds the graceful shutdown of a server.
 	endTime = 30 * time.Second
 )
 
-// A node is one nats-server: a process with a directory and ports of its own.
+// A node is a nats-server: a process with its directory and ports.
 type node struct {
 	name, program, config, store string
 	env                          []string
@@ -35,19 +35,19 @@ type node struct {
 	log                          *os.File
 
 	cmd   *exec.Cmd
-	alive io.Closer     // its standard input, which ends it
+	alive io.Closer     // the server's standard input; closing it ends the server
 	done  chan struct{} // closed when it has ended
 }
 
-// servers are the cluster. The routes between two of them lead through paths of their own, and so do the connections of
-// each replica to each of them.
+// servers is the cluster of nats-servers. Each route between two servers leads through a separate path, and so does
+// each connection of a replica to a server.
 type servers struct {
 	nodes  [nodes]*node
 	routes [nodes][nodes]*path             // from, to; nil to itself
 	access [campaign.Replicas][nodes]*path // replica, server
 }
 
-// newServers starts three nats-servers, whose logs and data are in dir.
+// newServers starts three nats-servers and waits until they are healthy. Their logs and data are in dir.
 func newServers(ctx context.Context, program, dir string, env []string) (_ *servers, err error) {
 	s := &servers{}
 	defer func() {
@@ -75,7 +75,7 @@ func newServers(ctx context.Context, program, dir string, env []string) (_ *serv
 			}
 		}
 	}
-	release() // the paths have addresses of their own by now
+	release() // the paths have their addresses by now
 	for i := range nodes {
 		n := &node{name: fmt.Sprintf("n%d", i), program: program, env: env, client: addrs[3*i], monitor: addrs[3*i+1]}
 		n.config, n.store = filepath.Join(dir, n.name+".conf"), filepath.Join(dir, n.name)
@@ -85,7 +85,7 @@ func newServers(ctx context.Context, program, dir string, env []string) (_ *serv
 				routes = append(routes, "nats://"+s.routes[i][j].addr())
 			}
 		}
-		// What is advertised leads nowhere: no route goes past the paths.
+		// The advertised address leads nowhere, so that no route bypasses the paths.
 		text := fmt.Sprintf(`server_name: %s
 listen: %s
 http: %s
@@ -108,7 +108,7 @@ cluster { name: campaign, listen: %s, advertise: "127.0.0.1:1", no_advertise: tr
 	return s, s.healthy(ctx)
 }
 
-// stop kills all of them.
+// stop kills all servers and closes the paths.
 func (s *servers) stop() (err error) {
 	for _, n := range s.nodes {
 		if n != nil {
@@ -133,7 +133,7 @@ func (s *servers) stop() (err error) {
 	return err
 }
 
-// url is what a replica connects to.
+// url returns the URLs through which a replica connects.
 func (s *servers) url(replica int) string {
 	var all []string
 	for _, p := range s.access[replica] {
@@ -142,7 +142,7 @@ func (s *servers) url(replica int) string {
 	return strings.Join(all, ",")
 }
 
-// direct is what leads to all servers without a path.
+// direct returns the URLs of all servers, without paths.
 func (s *servers) direct() string {
 	var all []string
 	for _, n := range s.nodes {
@@ -151,7 +151,7 @@ func (s *servers) direct() string {
 	return strings.Join(all, ",")
 }
 
-// part takes one server from the others, or lets it be with them again.
+// part separates one server from the others, or ends the separation.
 func (s *servers) part(one int, shut bool) {
 	for other := range nodes {
 		if other != one {
@@ -161,7 +161,7 @@ func (s *servers) part(one int, shut bool) {
 	}
 }
 
-// mute lets nothing that one server says reach the others, which it hears; or ends that.
+// mute holds back everything that one server sends to the others, which it still hears, or ends that.
 func (s *servers) mute(one int, shut bool) {
 	for other := range nodes {
 		if other != one {
@@ -171,7 +171,7 @@ func (s *servers) mute(one int, shut bool) {
 	}
 }
 
-// healthy waits until every server says that all of its streams are current.
+// healthy waits until every server reports that all of its streams are current.
 func (s *servers) healthy(ctx context.Context) error {
 	for end := time.Now().Add(healthTime); ; campaign.Sleep(ctx, 100*time.Millisecond) {
 		var err error
@@ -184,7 +184,7 @@ func (s *servers) healthy(ctx context.Context) error {
 	}
 }
 
-// leader is the index of the meta leader, -1 when nobody says who it is.
+// leader returns the index of the meta leader, or -1 if no server names one.
 func (s *servers) leader(ctx context.Context) int {
 	for _, n := range s.nodes {
 		var v struct {
@@ -229,18 +229,18 @@ func (n *node) start() error {
 	return nil
 }
 
-// kill ends it as kill -9 does.
+// kill kills the server with SIGKILL.
 func (n *node) kill() {
 	if n.cmd == nil {
 		return
 	}
-	_ = n.cmd.Process.Kill() // it may have ended
+	_ = n.cmd.Process.Kill() // it may have ended already
 	<-n.done
 	n.alive.Close()
 	n.cmd = nil
 }
 
-// end ends it in order: it takes its leaderships away first.
+// end shuts the server down gracefully, so that it hands over its leaderships first.
 func (n *node) end() error {
 	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -256,10 +256,10 @@ func (n *node) end() error {
 	}
 }
 
-// healthy returns what keeps a server from being well.
+// healthy returns an error if the server is not healthy.
 func (n *node) healthy(ctx context.Context) error { return n.ask(ctx, "/healthz", nil) }
 
-// ask asks its monitoring.
+// ask queries the server's monitoring.
 func (n *node) ask(ctx context.Context, path string, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -1,4 +1,4 @@
-// Package monitor asks the HTTP monitoring of a nats-server.
+// Package monitor reads the HTTP monitoring of a nats-server.
 package monitor
 
 import (
@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// timeout bounds one question.
+	// timeout bounds one request.
 	timeout = 5 * time.Second
-	// maxAnswer bounds what is read of an answer, in bytes.
+	// maxAnswer bounds the bytes that are read of an answer.
 	maxAnswer = 1 << 20
-	// maxShown bounds what an error shows of one.
+	// maxShown bounds the bytes of an answer that an error shows.
 	maxShown = 256
 )
 
-// Get asks for url, such as http://127.0.0.1:8222/jsz, and decodes the answer's JSON into answer; nil does not decode it.
-// Any status but 200 is an error with the beginning of what the server says.
+// Get requests url, such as http://127.0.0.1:8222/jsz, and decodes the JSON answer into answer, unless that is nil.
+// It returns an error with the beginning of the body if the status is not 200.
 func Get(ctx context.Context, url string, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

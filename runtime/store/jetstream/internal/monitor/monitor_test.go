@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream/internal/monitor"
 )
 
-// TestGet: JS-43, an answer is decoded, and a refusal is an error with what the server says.
+// JS-43: Get decodes an answer, and returns a refusal as an error with the server's text.
 func TestGet(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.UserAgent(), "mcpe-gen") {

@@ -1,0 +1,177 @@
+package conform
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// A need is a set of preconditions of a check.
+type need uint
+
+const (
+	needPoll     need = 1 << iota // an event type that offers poll
+	needPush                      // an event type that offers push
+	needWebhook                   // an event type that offers webhook
+	needOccurred                  // an occurrence of the type for the mode above
+	needReceiver                  // a webhook receiver
+	needToken                     // a bearer token, so that the check can leave it out
+	needStdio                     // a server on standard input and output
+	needHTTP                      // a server over HTTP
+	needSSRF                      // --ssrf
+	needReplay                    // cursors that are not null
+	needMain                      // the main webhook subscription
+	needWitness                   // the results of the witness
+	needOther                     // another caller's token
+	needRetrial                   // the results of the retrial
+	needSlow                      // --slow
+	needRestart                   // --restart
+)
+
+// A check tests one requirement.
+type check struct {
+	// id is the requirement's ID in docs/requirements.md.
+	id string
+	// title says what the server does if the check passes.
+	title string
+	needs need
+	// advice marks a check that no specification requires of every server. Its findings do not fail the run.
+	advice bool
+	run    func(ctx context.Context, r *run) error
+}
+
+func skipf(format string, args ...any) error { return verdict.Skipf(format, args...) }
+
+// checks returns all checks in the order in which they run.
+func checks() []check {
+	var all []check
+	for _, group := range [][]check{parallelChecks, listChecks, errorChecks, pollChecks, pushChecks, occurrenceChecks,
+		subscribeChecks, deliveryChecks, witnessChecks, retryChecks, endChecks, challengeChecks, ssrfChecks, observedChecks, lastChecks, slowChecks, restartChecks} {
+		all = append(all, group...)
+	}
+	return all
+}
+
+// Checks describes all checks in the order in which they run.
+func Checks() (all []verdict.Check) {
+	for _, c := range checks() {
+		v := verdict.Check{ID: c.id, Title: c.title, Advice: c.advice}
+		for _, n := range []struct {
+			need need
+			flag string
+		}{{needReceiver, "--listen"}, {needToken, "--token"}, {needOther, "--other-token"}, {needSSRF, "--ssrf"},
+			{needSlow, "--slow"}, {needRestart, "--restart"}} {
+			if c.needs&n.need != 0 {
+				v.Flags = append(v.Flags, n.flag)
+			}
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// try runs one check and returns its finding.
+func (r *run) try(ctx context.Context, c check) verdict.Finding {
+	return r.finding(ctx, c, r.lacks(ctx, c))
+}
+
+// finding runs the check, unless it lacks something, and returns the finding.
+func (r *run) finding(ctx context.Context, c check, lacks error) verdict.Finding {
+	err := lacks
+	if err == nil {
+		r.last = nil
+		if err = c.run(ctx, r); ctx.Err() != nil {
+			err = r.interrupt()
+		}
+	}
+	_, violated := errors.AsType[*verdict.Violation](err)
+	_, skipped := errors.AsType[verdict.Skipped](err)
+	_, unjudged := errors.AsType[verdict.UnjudgedError](err)
+	if c.needs&(needPoll|needPush|needWebhook) != 0 && !skipped && !unjudged {
+		r.tried = true
+	}
+	if err != nil && !violated && !skipped && !unjudged && r.last != nil {
+		// The server did not answer, or its answer is not a message.
+		err = &verdict.Violation{Expected: "an answer", Got: err.Error(), Request: r.last.request, Answer: r.last.answer.raw}
+	}
+	return r.Finding(c.id, c.title, c.advice, err)
+}
+
+// interrupt records the request that was still unanswered when the run ended, and returns the error of the check that
+// sent it.
+func (r *run) interrupt() error {
+	if r.hung == nil && r.last != nil && r.last.answer.raw == nil {
+		r.hung = r.last.request
+	}
+	return verdict.ErrRunEnded
+}
+
+// lacks returns the reason why a check cannot run, or nil.
+func (r *run) lacks(ctx context.Context, c check) error {
+	has := func(n need) bool { return c.needs&n != 0 }
+	switch {
+	case has(needStdio) && r.o.Target.URL != "":
+		return skipf("only for a server on standard input and output")
+	case has(needHTTP) && r.o.Target.URL == "":
+		return skipf("only for a server over HTTP")
+	case has(needPoll) && r.poll == nil:
+		return skipf("no event type offers poll")
+	case has(needPush) && r.push == nil:
+		return skipf("no event type offers push")
+	case has(needWebhook) && r.hook == nil:
+		return skipf("no event type offers webhook to this caller")
+	case has(needSlow) && !r.o.Slow:
+		return skipf("only with --slow")
+	case has(needRestart) && r.o.Restart == "" && r.o.restart == nil:
+		return skipf("only with --restart")
+	case has(needSSRF) && !r.o.SSRF:
+		return skipf("only with --ssrf")
+	case has(needReceiver) && r.receiver == nil:
+		return skipf("needs a receiver: --listen")
+	case has(needToken) && r.o.Target.Token == "":
+		return skipf("needs --token")
+	case has(needOther) && r.o.OtherToken == "":
+		return skipf("needs --other-token")
+	case ctx.Err() != nil:
+		return verdict.ErrRunEnded
+	case has(needReceiver) && r.nobody:
+		return skipf("the server knows no principal for this caller; give --token")
+	case has(needMain) && r.main == nil:
+		return skipf("there is no webhook subscription to try it on")
+	case has(needOccurred) && !r.occurred(ctx, c.needs):
+		if ctx.Err() != nil {
+			return verdict.ErrRunEnded
+		}
+		return skipf("nothing occurred within %v", r.o.Wait)
+	case has(needWitness) && r.witness == nil:
+		return skipf("nothing was followed")
+	case has(needReplay) && !r.subject(c.needs).has(wire.ModePoll):
+		return skipf("%s offers no poll, whose cursor it is tried with", r.subject(c.needs).Name)
+	case has(needReplay) && !r.subject(c.needs).replay:
+		return skipf("%s has no replay: its cursors are null", r.subject(c.needs).Name)
+	}
+	return nil
+}
+
+// subject returns the event type under test for a check's mode.
+func (r *run) subject(n need) *subject {
+	switch {
+	case n&needPush != 0:
+		return r.push
+	case n&needWebhook != 0:
+		return r.hook
+	}
+	return r.poll
+}
+
+// member returns a member of an object, or nil.
+func member(raw json.RawMessage, name string) json.RawMessage { return objectOf(raw)[name] }
+
+// objectOf returns the members of an object, or none for any other value.
+func objectOf(raw json.RawMessage) (object map[string]json.RawMessage) {
+	_ = json.Unmarshal(raw, &object)
+	return object
+}

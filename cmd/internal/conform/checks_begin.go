@@ -1,0 +1,230 @@
+package conform
+
+import (
+	"context"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// known returns the eventIds of a type that any mode has received so far.
+func (r *run) known(s *subject) map[string]bool {
+	ids := map[string]bool{}
+	for _, o := range append(s.polled(), s.pushed()...) {
+		ids[o.eventID()] = true
+	}
+	return ids
+}
+
+// present returns a condition on the ids that a new subscription receives, in order. The condition is true once the
+// subscription has caught up: it receives an id that was seen before it began, or another mode has received it
+// since. Until then the server may send history that nobody has seen.
+func (r *run) present(s *subject, before map[string]bool) func(id string) bool {
+	var unseen []string
+	return func(id string) bool {
+		if before[id] {
+			return true
+		}
+		unseen = append(unseen, id)
+		now := r.known(s)
+		return slices.ContainsFunc(unseen, func(id string) bool { return now[id] })
+	}
+}
+
+// subscribedFromNow checks that a new subscription receives nothing that was seen before it.
+func subscribedFromNow(more map[string]any) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		if len(r.hook.polled()) == 0 && len(r.hook.pushed()) == 0 {
+			return skipf("nothing of %s has come by polls or streams", r.hook.Name)
+		}
+		c, before := r.callback(echoes), r.known(r.hook)
+		x, err := r.subscribe(ctx, r.hook, c, more)
+		if err != nil {
+			return err
+		}
+		if _, err := granted(x, false); err != nil {
+			return err
+		}
+		if truncated, _ := boolean(x, x.answer.result, "truncated"); truncated {
+			return x.wrong("truncated to be false without a cursor", "true")
+		}
+		present := r.present(r.hook, before)
+		c.await(ctx, 0, r.o.pace.arrive, func(p post) bool { return isOccurrence(p) && present((occurrence{raw: p.body}).eventID()) })
+		if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
+			return err
+		}
+		for _, p := range c.received() {
+			if id := (occurrence{raw: p.body}).eventID(); isOccurrence(p) && before[id] {
+				return p.exchange(x).wrong("nothing from before the subscription", "%s, which had come before", wire.Shown(id))
+			}
+		}
+		return nil
+	}
+}
+
+func checkSubscribeAge(ctx context.Context, r *run) error {
+	x, err := r.subscribe(ctx, r.hook, r.callback(echoes), map[string]any{"maxAgeMs": -1})
+	if err != nil {
+		return err
+	}
+	return r.refused(x, wire.InvalidParams)
+}
+
+// begun creates a subscription with a cursor that the server cannot use, and ends it.
+func (r *run) begun(ctx context.Context, cursor string) (*exchange, error) {
+	c := r.callback(echoes)
+	x, err := r.subscribe(ctx, r.hook, c, map[string]any{"cursor": cursor})
+	if err != nil {
+		return x, err
+	}
+	if _, err := granted(x, false); err != nil {
+		return x, err
+	}
+	_, err = r.unsubscribe(ctx, r.hook, c)
+	return x, err
+}
+
+func checkSubscribeCursor(ctx context.Context, r *run) error {
+	const bad = "mcpe-conform: no cursor"
+	x, err := r.begun(ctx, bad)
+	if err != nil {
+		return err
+	}
+	at := resultCursor(x)
+	truncated, _ := boolean(x, x.answer.result, "truncated")
+	switch {
+	case at == nil:
+		return nil // a type without replay
+	case *at == bad:
+		return x.wrong("a fresh cursor", "the malformed one")
+	case !truncated:
+		return x.wrong("truncated to be true", "false")
+	}
+	return nil
+}
+
+func checkSubscribeForeign(ctx context.Context, r *run) error {
+	for _, other := range r.offered(wire.ModePoll) {
+		if other != r.hook && other.first != nil && (r.hook.first == nil || *other.first != *r.hook.first) {
+			_, err := r.begun(ctx, *other.first)
+			return err
+		}
+	}
+	return skipf("no other event type has cursors")
+}
+
+// checkBeginsBehind subscribes with the cursor from before the first occurrence seen.
+func checkBeginsBehind(ctx context.Context, r *run) error {
+	s := r.hook
+	list := r.awaitPolled(ctx, s)
+	if len(list) == 0 || s.first == nil {
+		return skipf("nothing of %s has come by polls", s.Name)
+	}
+	c, want := r.callback(echoes), list[0].eventID()
+	isWanted := func(p post) bool { return isOccurrence(p) && (occurrence{raw: p.body}).eventID() == want }
+	x, err := r.subscribe(ctx, s, c, map[string]any{"cursor": *s.first})
+	if err != nil {
+		return err
+	}
+	delivered := map[string]bool{}
+	for _, p := range c.received() {
+		delivered[(occurrence{raw: p.body}).eventID()] = true
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	if truncated, _ := boolean(x, x.answer.result, "truncated"); truncated {
+		if _, page, ok := (&witness{r: r, s: s}).poll(ctx, s.first, 1); ok && !page.truncated {
+			return x.wrong("truncated to be false, as in a poll from this cursor", "true")
+		}
+		return skipf("retention has forgotten what came first")
+	}
+	at := resultCursor(x)
+	if at == nil {
+		return x.wrong("a cursor, since one was given", "null")
+	}
+	led := r.behind(ctx, s, *at)
+	_, came := c.await(ctx, 0, r.o.Wait, isWanted)
+	if _, err := r.unsubscribe(ctx, s, c); err != nil {
+		return err
+	}
+	switch {
+	case !came:
+		got := "nothing"
+		if i := slices.IndexFunc(c.received(), isOccurrence); i >= 0 {
+			got = wire.Shown((occurrence{raw: c.received()[i].body}).eventID()) + " first"
+		}
+		return x.wrong("the delivery of "+wire.Shown(want)+", which came after the cursor", "%s", got)
+	}
+	for _, o := range list {
+		if id := o.eventID(); led != nil && !delivered[id] && !slices.Contains(led, id) {
+			return x.wrong("a cursor that leads to "+wire.Shown(id)+", which had not been delivered", "%s", first(led))
+		}
+	}
+	return nil
+}
+
+func checkSubscribeMaxAge(ctx context.Context, r *run) error {
+	s := r.hook
+	list := r.awaitPolled(ctx, s)
+	if len(list) == 0 || s.first == nil {
+		return skipf("nothing of %s has come by polls", s.Name)
+	}
+	c := r.callback(echoes)
+	x, err := r.subscribe(ctx, s, c, map[string]any{"cursor": *s.first, "maxAgeMs": 0})
+	if err != nil {
+		return err
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	truncated, _ := boolean(x, x.answer.result, "truncated")
+	pause(ctx, r.o.pace.settle)
+	if _, err := r.unsubscribe(ctx, s, c); err != nil {
+		return err
+	}
+	for _, p := range c.received() {
+		if id := (occurrence{raw: p.body}).eventID(); isOccurrence(p) && id == list[0].eventID() {
+			return p.exchange(x).wrong("older occurrences to be left out", "the occurrence %s", wire.Shown(id))
+		}
+	}
+	if !truncated {
+		return x.wrong("truncated to be true", "false")
+	}
+	return nil
+}
+
+// checkRefreshAt refreshes a live subscription with a much older cursor.
+func checkRefreshAt(ctx context.Context, r *run) error {
+	s := r.hook
+	list := r.awaitPolled(ctx, s)
+	if len(list) == 0 || s.first == nil {
+		return skipf("nothing of %s has come by polls", s.Name)
+	}
+	c, before := r.callback(echoes), list[0].eventID()
+	x, err := r.subscribe(ctx, s, c, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	if _, ok := c.await(ctx, 0, r.o.Wait, isOccurrence); !ok {
+		return skipf("nothing was delivered within %v", r.o.Wait)
+	}
+	if x, err = r.subscribe(ctx, s, c, map[string]any{"cursor": *s.first, "maxAgeMs": 3_600_000}); err != nil {
+		return err
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	isOld := func(p post) bool { return isOccurrence(p) && (occurrence{raw: p.body}).eventID() == before }
+	p, replayed := c.await(ctx, 0, r.o.pace.quiet, isOld)
+	if _, err := r.unsubscribe(ctx, s, c); err != nil {
+		return err
+	}
+	if replayed {
+		return p.exchange(x).wrong("nothing from before the subscription: it is live, and its cursor is its own", "%s", wire.Shown(before))
+	}
+	return nil
+}

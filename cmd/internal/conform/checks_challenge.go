@@ -1,0 +1,211 @@
+package conform
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// challengeChecks run late: a server limits a caller's failed challenges, and then refuses new ones for a while.
+var challengeChecks = []check{
+	{id: "VER-2", title: "a wrong answer to the challenge is challenge_failed", needs: needHook, run: checkMistake},
+	{id: "VER-2", title: "an error as answer to the challenge is a CallbackEndpointError",
+		needs: needHook, run: checkFailing},
+	{id: "VER-2", title: "the challenge with another status than 2xx is not an answer", needs: needHook,
+		run: answersFail([]challengeAnswer{{500, `{"challenge":%s}`}, {404, `{"challenge":%s}`}, {302, `{"challenge":%s}`}})},
+	{id: "VER-2", title: "2xx without the challenge is not an answer", needs: needHook,
+		run: answersFail([]challengeAnswer{{200, ""}, {200, `{"nonce":%s}`}, {200, `{"challenge":[%s]}`}})},
+	{id: "ERR-1", title: "nothing that an endpoint says is passed on", needs: needHook, run: checkPassedOn},
+	{id: "SSRF-2", title: "a redirect is not followed", needs: needHook, run: checkRedirect},
+	{id: "VER-2", title: "a callback that does not answer its challenge is refused within ten seconds", needs: needHook, run: checkSilent},
+}
+
+func isChallenge(p post) bool { return p.kind == wire.EnvelopeVerification }
+
+func checkChallenge(_ context.Context, r *run) error {
+	posts := r.main.callback.received()
+	if len(posts) == 0 || !slices.ContainsFunc(posts, isChallenge) {
+		// The server may verify a callback by other means that are not visible here.
+		v := r.main.made.wrong("a verification within the call (do not put the receiver on an allow-list)", "none")
+		v.Mild = true
+		return v
+	}
+	p := posts[0]
+	x := p.exchange(r.main.made)
+	if !isChallenge(p) {
+		return x.wrong("a verification before anything else", "%s", p.brief())
+	}
+	const prefix = wire.MessagePrefix + wire.EnvelopeVerification + "_"
+	if id := p.header.Get(wire.HeaderWebhookID); !strings.HasPrefix(id, prefix) {
+		return x.wrong("a webhook-id that begins with "+prefix, "%s", wire.Shown(id))
+	}
+	if err := p.signed(r.main.callback.secrets[0]); err != nil {
+		return x.wrong("the signature of the secret that was given", "%v", err)
+	}
+	var challenge string
+	if json.Unmarshal(member(p.body, "challenge"), &challenge) != nil || len(challenge) < 8 {
+		return x.wrong("a challenge that nobody can guess", "%s", orNone(member(p.body, "challenge")))
+	}
+	return nil
+}
+
+func checkChallengeID(_ context.Context, r *run) error {
+	for _, p := range r.main.callback.received() {
+		if !isChallenge(p) {
+			continue
+		}
+		if got := p.header.Get(wire.HeaderSubscriptionID); got != r.main.id {
+			return p.exchange(r.main.made).wrong(wire.HeaderSubscriptionID+": "+r.main.id, "%q", wire.Shown(got))
+		}
+		return nil
+	}
+	return skipf("no challenge came")
+}
+
+// callbackFails checks that the server refuses a subscription whose callback fails its challenge, and sends nothing
+// more to the callback.
+func (r *run) callbackFails(ctx context.Context, m manner, reasons ...string) error {
+	return r.challengeFails(ctx, r.callback(m), reasons...)
+}
+
+// challengeFails does the work of callbackFails for an existing callback.
+func (r *run) challengeFails(ctx context.Context, c *callback, reasons ...string) error {
+	x, err := r.subscribe(ctx, r.hook, c, nil)
+	if err != nil {
+		return err
+	}
+	return r.refusedCallback(c, x, reasons...)
+}
+
+// refusedCallback checks the outcome of a subscription whose callback failed its challenge.
+func (r *run) refusedCallback(c *callback, x *exchange, reasons ...string) error {
+	if x.answer.err == nil && !c.challengedLater() {
+		return skipf("no challenge came: the server knows the callback by other means")
+	}
+	if exhausted(x) {
+		return skipf("the server takes no more failed challenges for now")
+	}
+	if err := r.refused(x, wire.CallbackEndpointError); err != nil {
+		return err
+	}
+	var reason string
+	_ = json.Unmarshal(member(x.answer.err.Data, "reason"), &reason)
+	if len(reasons) > 0 && !slices.Contains(reasons, reason) {
+		return x.wrong("data with the reason "+strings.Join(reasons, " or "), "%s", orNone(x.answer.err.Data))
+	}
+	for i, p := range c.received() {
+		if i > 0 || !isChallenge(p) {
+			return p.exchange(x).wrong("one challenge and nothing else", "%s", p.brief())
+		}
+	}
+	return nil
+}
+
+// exhausted reports whether the answer refuses the caller because of too many challenges.
+func exhausted(x *exchange) bool {
+	e := x.answer.err
+	return e != nil && (e.Code == wire.Sketch.Code(wire.ResourceExhausted) || e.Code == wire.SEP.Code(wire.ResourceExhausted))
+}
+
+// failing subscribes a callback that answers its challenge with an error, once per run.
+func (r *run) failing(ctx context.Context) (*exchange, error) {
+	if r.failed == nil {
+		c, x, err := r.another(ctx, fails)
+		if err != nil {
+			return x, err
+		}
+		r.failed, r.failedAt = x, c
+	}
+	return r.failed, nil
+}
+
+func checkPassedOn(ctx context.Context, r *run) error {
+	x, err := r.failing(ctx)
+	if err != nil {
+		return err
+	}
+	if bytes.Contains(x.answer.raw, []byte(marker)) {
+		return x.wrong("nothing of what the endpoint said", "its text")
+	}
+	return nil
+}
+
+func checkMistake(ctx context.Context, r *run) error {
+	return r.callbackFails(ctx, mistakes, string(wire.ChallengeFailed))
+}
+
+func checkFailing(ctx context.Context, r *run) error {
+	x, err := r.failing(ctx)
+	if err != nil {
+		return err
+	}
+	return r.refusedCallback(r.failedAt, x, string(wire.ChallengeFailed), string(wire.HTTP5xx))
+}
+
+func checkRedirect(ctx context.Context, r *run) error {
+	next := r.callback(echoes)
+	c := r.callback(redirects)
+	c.next = next.url
+	x, err := r.subscribe(ctx, r.hook, c, nil)
+	if err != nil {
+		return err
+	}
+	if exhausted(x) {
+		return skipf("the server takes no more failed challenges for now")
+	}
+	if list := next.received(); len(list) > 0 {
+		return list[0].exchange(x).wrong("no request to where the callback redirects", "%s", list[0].brief())
+	}
+	return r.refused(x, wire.CallbackEndpointError)
+}
+
+// A challengeAnswer is an invalid or unusual answer to a challenge. The verb %s in body stands for the challenge as a
+// JSON string.
+type challengeAnswer struct {
+	status int
+	body   string
+}
+
+func (r *run) answering(a challengeAnswer) *callback {
+	c := r.callback(answers)
+	c.status, c.echo = a.status, a.body
+	return c
+}
+
+func checkCreated(ctx context.Context, r *run) error {
+	c := r.answering(challengeAnswer{201, `{"challenge":%s}`})
+	c.right = true
+	if _, err := r.subscribed(ctx, c, nil); err != nil {
+		return err
+	}
+	_, err := r.unsubscribe(ctx, r.hook, c)
+	return err
+}
+
+func answersFail(list []challengeAnswer) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		for _, a := range list {
+			if err := r.challengeFails(ctx, r.answering(a)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// silence is how long events/subscribe may take if a callback does not answer.
+const silence = 10 * time.Second
+
+func checkSilent(ctx context.Context, r *run) error {
+	began := time.Now()
+	err := r.callbackFails(ctx, hangs)
+	if took := time.Since(began); took > silence+time.Second && r.last != nil {
+		return r.last.wrong("an answer within "+silence.String(), "none within %v", took.Round(time.Second))
+	}
+	return err
+}

@@ -1,0 +1,324 @@
+package conform
+
+import (
+	"bytes"
+	"context"
+	"mime"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+const needHook = needWebhook | needReceiver | needMain
+
+var deliveryChecks = []check{
+	{id: "HOOK-2", title: "a delivery is signed and has its headers", needs: needHook, run: eachDelivery(checkHeaders)},
+	{id: "HOOK-1", title: "a delivery is one occurrence in JSON of at most 256 KiB",
+		needs: needHook, run: eachDelivery(checkBody)},
+	{id: "OCC-2", title: "an eventId of a delivery fits a header",
+		needs: needHook, run: eachDelivery(func(r *run, p post) error {
+			return fitsHeader(r.hook, occurrence{p.body, p.exchange(r.main.made)})
+		})},
+	{id: "OCC-4", title: "the data of a delivery is valid under payloadSchema",
+		needs: needHook, run: eachDelivery(func(r *run, p post) error {
+			return validData(r.hook, occurrence{p.body, p.exchange(r.main.made)})
+		})},
+	{id: "HOOK-6", title: "a delivery carries the cursor",
+		needs: needHook, run: eachDelivery(func(r *run, p post) error {
+			_, err := nullable(p.exchange(r.main.made), p.body, "cursor")
+			return err
+		})},
+	{id: "D10", title: "the webhook-id of an occurrence is its eventId",
+		needs: needHook, advice: true, run: eachDelivery(checkWebhookID)},
+	{id: "HOOK-3", title: "a delivery that was refused is signed and sent again under its webhook-id",
+		needs: needHook, run: checkRetry},
+	{id: "SUB-5", title: "after a rotation deliveries are signed with the new secret and the old one",
+		needs: needHook, run: checkRotation},
+	{id: "SSRF-2", title: "a redirect of a delivery is not followed", needs: needHook, run: checkDeliveryRedirect},
+}
+
+var endChecks = []check{
+	{id: "SUB-9", title: "events/unsubscribe of an unknown key is NotFound or {}",
+		needs: needHook, run: checkUnknownKey},
+	{id: "SUB-9", title: "events/unsubscribe without a URL is InvalidParams",
+		needs: needHook, run: checkUnsubscribeForm},
+	{id: "SUB-9", title: "events/unsubscribe of another key ends nothing", needs: needHook, run: checkOtherKeys},
+	{id: "SUB-9", title: "a key that was ended may have another subscription", needs: needHook, run: checkEndedKey},
+	{id: "SUB-9", title: "events/unsubscribe ends a subscription", needs: needHook, run: checkUnsubscribe},
+	{id: "SUB-9", title: "events/unsubscribe ends what waits for another attempt", needs: needHook, run: checkUnsubscribeRefused},
+}
+
+func isOccurrence(p post) bool { return p.kind == "" }
+
+// awaitDelivery waits for the first delivered occurrence, once per run.
+func (r *run) awaitDelivery(ctx context.Context) error {
+	if r.delivered == nil {
+		_, ok := r.main.callback.await(ctx, 0, r.o.Wait, isOccurrence)
+		r.delivered = &ok
+	}
+	if !*r.delivered {
+		return skipf("%s was not delivered within %v", r.hook.Name, r.o.Wait)
+	}
+	return nil
+}
+
+// eachDelivery waits for the first delivered occurrence and runs try on each one.
+func eachDelivery(try func(*run, post) error) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		if err := r.awaitDelivery(ctx); err != nil {
+			return err
+		}
+		for _, p := range r.main.callback.received() {
+			if isOccurrence(p) {
+				if err := try(r, p); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+}
+
+func checkHeaders(r *run, p post) error {
+	x := p.exchange(r.main.made)
+	for _, name := range []string{wire.HeaderWebhookID, wire.HeaderWebhookTimestamp, wire.HeaderWebhookSignature} {
+		if p.header.Get(name) == "" {
+			return x.wrong("the header "+name, "none")
+		}
+	}
+	if got := p.header.Get(wire.HeaderSubscriptionID); got != r.main.id {
+		return x.wrong(wire.HeaderSubscriptionID+": "+r.main.id, "%q", wire.Shown(got))
+	}
+	if err := p.signed(r.main.callback.secrets[0]); err != nil {
+		return x.wrong("a signature of the secret that was given, and the time of now", "%v", err)
+	}
+	return nil
+}
+
+func checkBody(r *run, p post) error {
+	x := p.exchange(r.main.made)
+	if p.method != http.MethodPost {
+		return x.wrong("a POST", "%s", wire.Shown(p.method))
+	}
+	if kind, _, _ := mime.ParseMediaType(p.header.Get("Content-Type")); kind != "application/json" {
+		return x.wrong("application/json", "%s", wire.Shown(p.header.Get("Content-Type")))
+	}
+	if len(p.body) > wire.MaxBody {
+		return x.wrong("at most 256 KiB", "more")
+	}
+	return wellFormed(r.hook, occurrence{p.body, x})
+}
+
+func checkWebhookID(r *run, p post) error {
+	id := (occurrence{raw: p.body}).eventID()
+	if got := p.header.Get(wire.HeaderWebhookID); got != id {
+		return p.exchange(r.main.made).wrong("webhook-id: "+id, "%s", wire.Shown(got))
+	}
+	return nil
+}
+
+func checkRetry(ctx context.Context, r *run) error {
+	if err := r.awaitDelivery(ctx); err != nil {
+		return err
+	}
+	c := r.main.callback
+	from := len(c.received())
+	c.mu.Lock()
+	c.refuse = 1
+	c.mu.Unlock()
+	refused, ok := c.await(ctx, from, r.o.Wait, func(p post) bool { return p.refused })
+	c.mu.Lock()
+	c.refuse = 0
+	c.mu.Unlock()
+	if !ok {
+		return skipf("nothing was delivered within %v", r.o.Wait)
+	}
+	id, event := refused.header.Get(wire.HeaderWebhookID), (occurrence{raw: refused.body}).eventID()
+	again, ok := c.await(ctx, from, r.o.Wait, func(p post) bool {
+		return isOccurrence(p) && !p.refused && (occurrence{raw: p.body}).eventID() == event
+	})
+	if !ok {
+		return skipf("the occurrence was not sent again within %v; how long a server waits is its own affair", r.o.Wait)
+	}
+	x := again.exchange(r.main.made)
+	if got := again.header.Get(wire.HeaderWebhookID); got != id {
+		return x.wrong("the webhook-id of before, "+id, "%s", wire.Shown(got))
+	}
+	if err := again.signed(c.secret); err != nil {
+		return x.wrong("a signature of its own", "%v", err)
+	}
+	if sent := again.header.Get(wire.HeaderWebhookTimestamp); sent == refused.header.Get(wire.HeaderWebhookTimestamp) &&
+		again.at.Sub(refused.at) > 2*time.Second {
+		return x.wrong("a new webhook-timestamp", "that of the refused attempt")
+	}
+	return nil
+}
+
+func checkRotation(ctx context.Context, r *run) error {
+	if err := r.awaitDelivery(ctx); err != nil {
+		return err
+	}
+	c := r.main.callback
+	old := c.secret
+	r.rotate(c)
+	x, err := r.subscribe(ctx, r.hook, c, nil)
+	if err != nil {
+		return err
+	}
+	id, err := granted(x, false)
+	if err != nil {
+		return err
+	}
+	if id != r.main.id {
+		return x.wrong("the id "+r.main.id, "%s", wire.Shown(id))
+	}
+	answered := time.Now()
+	p, ok := c.await(ctx, len(c.received()), r.o.Wait, func(p post) bool {
+		return isOccurrence(p) && r.signedAfter(p, x, answered)
+	})
+	if !ok {
+		return skipf("nothing was delivered within %v", r.o.Wait)
+	}
+	from := p.exchange(x)
+	if err := p.signed(c.secret); err != nil {
+		return from.wrong("a signature of the new secret", "%v", err)
+	}
+	if err := p.signed(old); err != nil {
+		return from.wrong("a signature of the old secret too, for a while", "%v", err)
+	}
+	return nil
+}
+
+// signedAfter reports whether a delivery was signed after the server's answer. Deliveries already in flight may arrive
+// arbitrarily late. Both times are the server's, in seconds.
+func (r *run) signedAfter(p post, x *exchange, answered time.Time) bool {
+	seconds, err := strconv.ParseInt(p.header.Get(wire.HeaderWebhookTimestamp), 10, 64)
+	if err != nil || x.date.IsZero() {
+		return p.at.Sub(answered) > r.o.pace.settle
+	}
+	return time.Unix(seconds, 0).After(x.date)
+}
+
+// gone checks that the answer reports an unknown key.
+func (r *run) gone(x *exchange) error {
+	if x.answer.err == nil {
+		return emptyResult(x)
+	}
+	return r.refusedWith(x, wire.NotFound, map[string]string{"kind": "subscription"})
+}
+
+// emptyResult checks that the result is {}, apart from resultType and _meta.
+func emptyResult(x *exchange) error {
+	if len(x.answer.result) == 0 || !bytes.HasPrefix(bytes.TrimSpace(x.answer.result), []byte("{")) {
+		return x.wrong("an empty result", "%s", orNone(x.answer.result))
+	}
+	return nil
+}
+
+func checkUnknownKey(ctx context.Context, r *run) error {
+	x, err := r.unsubscribe(ctx, r.hook, r.callback(echoes))
+	if err != nil {
+		return err
+	}
+	return r.gone(x)
+}
+
+func checkUnsubscribeForm(ctx context.Context, r *run) error {
+	x, err := r.call(ctx, wire.MethodUnsubscribe, map[string]any{"name": r.hook.Name, "delivery": map[string]any{}})
+	if err != nil {
+		return err
+	}
+	return r.refused(x, wire.InvalidParams)
+}
+
+// nextTick is long enough for two timestamps in whole seconds to differ.
+const nextTick = 2100 * time.Millisecond
+
+func checkUnsubscribe(ctx context.Context, r *run) error {
+	x, err := r.unsubscribe(ctx, r.hook, r.main.callback)
+	if err != nil {
+		return err
+	}
+	if x.answer.err != nil {
+		return x.wrong("an empty result", "error %d", x.answer.err.Code)
+	}
+	if err := emptyResult(x); err != nil {
+		return err
+	}
+	from, answered := len(r.main.callback.received()), time.Now()
+	if p, ok := r.main.callback.await(ctx, from, max(r.o.pace.quiet, nextTick), func(p post) bool {
+		return isOccurrence(p) && r.signedAfter(p, x, answered)
+	}); ok {
+		return p.exchange(x).wrong("no delivery after the subscription has ended", "%s", p.brief())
+	}
+	again, err := r.unsubscribe(ctx, r.hook, r.main.callback)
+	if err != nil {
+		return err
+	}
+	return r.gone(again)
+}
+
+// checkUnsubscribeRefused ends a subscription after its callback refused every delivery.
+func checkUnsubscribeRefused(ctx context.Context, r *run) error {
+	c := r.callback(echoes)
+	c.deciding(func(string, int) (int, <-chan struct{}) { return http.StatusServiceUnavailable, nil })
+	if _, err := r.subscribed(ctx, c, nil); err != nil {
+		return err
+	}
+	_, came := c.await(ctx, 0, r.o.Wait, isOccurrence)
+	x, err := r.unsubscribe(ctx, r.hook, c)
+	if err != nil {
+		return err
+	}
+	if x.answer.err != nil {
+		return x.wrong("an empty result", "error %d", x.answer.err.Code)
+	}
+	if !came {
+		return skipf("nothing was delivered within %v", r.o.Wait)
+	}
+	// Wait a little longer than an earlier retry took.
+	wait := max(r.o.pace.quiet, nextTick)
+	if r.retrial != nil {
+		select {
+		case <-r.retrial.done:
+		case <-ctx.Done():
+			return verdict.ErrRunEnded
+		}
+		for _, id := range r.retrial.plain {
+			if list := r.retrial.callback.attempts(id); len(list) > 1 {
+				wait = max(wait, min(2*list[1].at.Sub(list[0].at), r.o.Wait))
+			}
+		}
+	}
+	answered := time.Now()
+	if p, ok := c.await(ctx, len(c.received()), wait, func(p post) bool { return isOccurrence(p) && r.signedAfter(p, x, answered) }); ok {
+		return p.exchange(x).wrong("no attempt after the subscription has ended", "%s", p.brief())
+	}
+	return nil
+}
+
+// checkDeliveryRedirect redirects deliveries to another callback.
+func checkDeliveryRedirect(ctx context.Context, r *run) error {
+	next, c := r.callback(echoes), r.callback(echoes)
+	c.onward = next.url
+	c.deciding(func(string, int) (int, <-chan struct{}) { return http.StatusTemporaryRedirect, nil })
+	x, err := r.subscribed(ctx, c, nil)
+	if err != nil {
+		return err
+	}
+	_, came := c.await(ctx, 0, r.o.Wait, isOccurrence)
+	pause(ctx, r.o.pace.settle)
+	if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
+		return err
+	}
+	if list := next.received(); len(list) > 0 {
+		return list[0].exchange(x).wrong("no request to where the callback redirects", "%s", list[0].brief())
+	}
+	if !came {
+		return skipf("nothing was delivered within %v", r.o.Wait)
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package conform
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+func checkLifetime(ctx context.Context, r *run) error {
+	for _, ttl := range []any{1, 0, -5, 60_000, int64(1) << 52, nil} {
+		x, err := r.subscribe(ctx, r.hook, r.main.callback, map[string]any{"ttlMs": ttl})
+		if err != nil {
+			return err
+		}
+		if _, err := granted(x, ttl == nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkTTLForm(ctx context.Context, r *run) error {
+	for _, ttl := range []any{"long", "60000", 1.5, true} {
+		x, err := r.subscribe(ctx, r.hook, r.main.callback, map[string]any{"ttlMs": ttl})
+		if err != nil {
+			return err
+		}
+		if err := r.refused(x, wire.InvalidParams); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkStatus(ctx context.Context, r *run) error {
+	x, err := r.subscribe(ctx, r.hook, r.main.callback, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	status := member(x.answer.result, "deliveryStatus")
+	if status == nil {
+		return skipf("the server sends no deliveryStatus, which it need not")
+	}
+	if active := member(status, "active"); string(active) != "true" {
+		return x.wrong("active to be true", "%s", orNone(status))
+	}
+	for _, name := range []string{"lastDeliveryAt", "lastError"} {
+		last, err := nullable(x, status, name)
+		if v, ok := errors.AsType[*verdict.Violation](err); ok {
+			v.Mild = member(status, name) == nil
+			return v
+		}
+		if last == nil || name == "lastError" {
+			continue
+		}
+		if _, err := time.Parse(time.RFC3339Nano, *last); err != nil {
+			return x.wrong("lastDeliveryAt to be a time or null", "%s", wire.Shown(*last))
+		}
+	}
+	return nil
+}
+
+// refreshBefore returns the refreshBefore of a result; ok is false if the result has none.
+func refreshBefore(x *exchange) (at time.Time, ok bool) {
+	return at, json.Unmarshal(member(x.answer.result, "refreshBefore"), &at) == nil && !at.IsZero()
+}
+
+// clockSlack is how far a lifetime may exceed the requested one, to allow for latency and rounding.
+const clockSlack = 3 * time.Second
+
+// checkGrants compares lifetimes by the server's clock, which also set the shortest one.
+func checkGrants(ctx context.Context, r *run) error {
+	life := func(ttl time.Duration) (*exchange, time.Duration, error) {
+		x, err := r.subscribe(ctx, r.hook, r.main.callback, map[string]any{"ttlMs": ttl.Milliseconds()})
+		if err != nil {
+			return x, 0, err
+		}
+		if _, err := granted(x, false); err != nil {
+			return x, 0, err
+		}
+		until, _ := refreshBefore(x)
+		now := x.date
+		if now.IsZero() {
+			now = time.Now()
+		}
+		return x, until.Sub(now), nil
+	}
+	_, least, err := life(time.Millisecond)
+	if err != nil {
+		return err
+	}
+	for _, ttl := range []time.Duration{time.Minute, 10 * time.Minute} {
+		x, granted, err := life(ttl)
+		if err != nil {
+			return err
+		}
+		if granted > max(ttl, least)+clockSlack {
+			return x.wrong(fmt.Sprintf("at most the %v that were asked for, or the least of %v", ttl, least.Round(time.Second)), "%v", granted.Round(time.Second))
+		}
+	}
+	return nil
+}
+
+func checkGrantAnew(ctx context.Context, r *run) error {
+	c := r.callback(echoes)
+	x, err := r.subscribed(ctx, c, nil)
+	if err != nil {
+		return err
+	}
+	before, _ := refreshBefore(x)
+	pause(ctx, 5*r.o.pace.settle) // longer than a rounding to seconds
+	if x, err = r.subscribe(ctx, r.hook, c, nil); err != nil {
+		return err
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	after, _ := refreshBefore(x)
+	if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
+		return err
+	}
+	if !after.After(before) {
+		return x.wrong("a refreshBefore later than "+before.Format(time.RFC3339Nano), "%s", after.Format(time.RFC3339Nano))
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+package conform
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// heldFor is how long a poll asks to be held, and lateBy is how much later its answer may come.
+const (
+	heldFor = 2 * time.Second
+	lateBy  = 2 * time.Second
+)
+
+// checkHeldEnds holds a poll at the newest cursor until one hold passes without an occurrence. It first tries a type
+// that has had no occurrence, then the one under test.
+func checkHeldEnds(ctx context.Context, r *run) error {
+	var tried []*subject
+	for _, s := range r.offered(wire.ModePoll) {
+		if s != r.poll && s.replay && len(r.known(s)) == 0 {
+			tried = append(tried, s)
+			break
+		}
+	}
+	for _, s := range append(tried, slices.Repeat([]*subject{r.poll}, answerTries)...) {
+		if overtaken, err := r.heldEnds(ctx, s); !overtaken || err != nil {
+			return err
+		}
+	}
+	return skipf("something occurred within %v each time that a poll was held", heldFor)
+}
+
+// heldEnds holds a poll; overtaken reports whether something occurred before the hold ended.
+func (r *run) heldEnds(ctx context.Context, s *subject) (overtaken bool, err error) {
+	_, result, err := r.polled(ctx, s, map[string]any{"cursor": nil})
+	if err != nil {
+		return false, err
+	}
+	began := time.Now()
+	x, result, err := r.polled(ctx, s, map[string]any{"cursor": result.Cursor, "timeoutMs": heldFor.Milliseconds()})
+	took := time.Since(began)
+	switch {
+	case x != nil && x.answer.raw == nil:
+		return false, x.wrong("an answer after "+heldFor.String(), "none within %v", took.Round(time.Second))
+	case err == nil && took > heldFor+lateBy:
+		return false, x.wrong("an answer after "+heldFor.String(), "one after %v", took.Round(time.Millisecond))
+	}
+	return len(result.Events) > 0, err
+}
+
+// nullHeld is how long a poll without a cursor asks to be held.
+const nullHeld = 8 * time.Second
+
+// checkNullHeld polls without a cursor; the server must not hold such a poll.
+func checkNullHeld(ctx context.Context, r *run) error {
+	began := time.Now()
+	x, _, err := r.polled(ctx, r.poll, map[string]any{"cursor": nil, "timeoutMs": nullHeld.Milliseconds()})
+	if took := time.Since(began); x != nil && took > nullHeld/2 {
+		return x.wrong("the cursor at once, whatever timeoutMs is", "an answer after %v", took.Round(time.Millisecond))
+	}
+	return err
+}
+
+// heldTries is the maximum number of polls to cancel until one of them was held. A type that emits all the time may
+// answer them first.
+const heldTries = 20
+
+func checkHeldCancelled(ctx context.Context, r *run) error {
+	for range heldTries {
+		if overtaken, err := r.cancelHeld(ctx); !overtaken || err != nil {
+			return err
+		}
+	}
+	return skipf("each of %d polls was answered before it was cancelled", heldTries)
+}
+
+// cancelHeld cancels a poll and checks the answer, if any; overtaken reports whether the answer came first.
+func (r *run) cancelHeld(ctx context.Context) (overtaken bool, err error) {
+	// Use the newest cursor so that the server is likely to hold the poll.
+	_, result, err := r.polled(ctx, r.poll, map[string]any{"cursor": nil})
+	if err != nil {
+		return false, err
+	}
+	id := r.nextID()
+	f, body, err := r.open(ctx, request{id: id, method: wire.MethodPoll,
+		params: r.poll.params(map[string]any{"cursor": result.Cursor, "timeoutMs": 20_000})})
+	if err != nil {
+		return false, err
+	}
+	f.stop()
+	for range 10 {
+		all, _, _ := f.messages()
+		if i := slices.IndexFunc(all, message.isResponse); i < 0 {
+			pause(ctx, r.o.pace.settle/10)
+		} else if m := all[i]; m.err != nil {
+			return false, (&exchange{request: body, answer: m}).wrong("no answer to a cancelled request", "error %d", m.err.Code)
+		} else { // an answer that overtook the cancellation is a result; a cancelled request has none
+			return true, nil
+		}
+	}
+	x, err := r.call(ctx, wire.MethodList, nil)
+	if err == nil && x.answer.err != nil {
+		err = x.wrong("the list", "error %d", x.answer.err.Code)
+	}
+	return false, err
+}
+
+// answerTries is the maximum number of polls to hold until something occurs during one of them. A type that emits all
+// the time may answer them first.
+const answerTries = 5
+
+// checkHeldAnswers holds a poll, polls in parallel to learn when something occurs, and compares the events with the
+// answer.
+func checkHeldAnswers(ctx context.Context, r *run) error {
+	end := time.Now().Add(min(r.o.Wait, r.o.pace.call))
+	for range answerTries {
+		if held, err := r.hold(ctx, end); held || err != nil {
+			return err
+		}
+	}
+	return skipf("none of %d polls was held until something occurred", answerTries)
+}
+
+// A heldAnswer is the answer to a held poll.
+type heldAnswer struct {
+	x   *exchange
+	err error
+}
+
+// hold holds a poll at the newest cursor until something occurs. held is false if the answer came before a parallel
+// poll came back empty, so that the poll may not have been held, or before anything occurred, which a server may do.
+func (r *run) hold(ctx context.Context, end time.Time) (held bool, err error) {
+	_, result, err := r.polled(ctx, r.poll, map[string]any{"cursor": nil})
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	answered := make(chan heldAnswer, 1)
+	done := make(chan struct{})
+	defer func() { cancel(); <-done }() // the call ends with ctx
+	go func() {
+		defer close(done)
+		x, err := r.quiet(ctx, wire.MethodPoll, r.poll.params(map[string]any{"cursor": result.Cursor, "timeoutMs": 60_000}))
+		answered <- heldAnswer{x, err}
+	}()
+	w := &witness{r: r, s: r.poll}
+	for waited := false; time.Now().Before(end) && ctx.Err() == nil; {
+		x, page, ok := w.poll(ctx, result.Cursor, 0)
+		switch {
+		case !ok && x.answer.raw == nil && ctx.Err() == nil:
+			return false, x.wrong("an answer to a poll next to a held one", "none")
+		case !ok || page.truncated:
+			return false, skipf("a poll next to it was not answered with a page, or was truncated")
+		case len(page.events) > 0:
+			select {
+			case got := <-answered:
+				woken, err := r.followHeld(ctx, got, *result.Cursor)
+				return waited && woken, err
+			case <-time.After(2 * lateBy):
+				return false, x.wrong("the answer to a poll that is held at the same cursor, since there is something to return", "none within %v of it",
+					2*lateBy)
+			case <-ctx.Done():
+				return false, ctx.Err()
+			}
+		}
+		waited = waited || len(answered) == 0
+		select {
+		case got := <-answered:
+			woken, err := r.followHeld(ctx, got, *result.Cursor)
+			return waited && woken, err
+		case <-time.After(r.o.pace.poll):
+		case <-ctx.Done():
+		}
+	}
+	return false, skipf("nothing occurred while it was held")
+}
+
+// followHeld reads on from the cursor in a held poll's answer and compares the events with polls from the cursor at
+// which it was held. woken reports whether those polls return an event.
+func (r *run) followHeld(ctx context.Context, got heldAnswer, at string) (woken bool, err error) {
+	if got.err != nil || got.x.answer.err != nil {
+		return false, skipf("the poll that was held was not answered with a page") // the check of POLL-9 covers that
+	}
+	var page struct {
+		Events    []json.RawMessage `json:"events"`
+		Cursor    *string           `json:"cursor"`
+		Truncated bool              `json:"truncated"`
+	}
+	if json.Unmarshal(got.x.answer.result, &page) != nil || page.Cursor == nil || page.Truncated {
+		return false, skipf("the answer to the poll that was held has no cursor to go on from, or is truncated")
+	}
+	// The order matters: only the second poll may return events from between the two.
+	want := r.behind(ctx, r.poll, at)
+	then := r.behind(ctx, r.poll, *page.Cursor)
+	if want == nil || then == nil {
+		return false, skipf("a poll after it was not answered with a page, or was truncated")
+	}
+	for _, raw := range page.Events {
+		then = append(then, (occurrence{raw: raw}).eventID())
+	}
+	for _, id := range want {
+		if !slices.Contains(then, id) {
+			return true, got.x.wrong(wire.Shown(id)+" in the answer or after its cursor, as polls have it after the cursor that it was held at", "neither")
+		}
+	}
+	return len(want) > 0, nil
+}

@@ -1,0 +1,235 @@
+package conform
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+func checkSameKey(ctx context.Context, r *run) error {
+	return r.sameKey(ctx, r.hook.args)
+}
+
+// sameKey checks that the given arguments identify the existing subscription.
+func (r *run) sameKey(ctx context.Context, forms ...any) error {
+	for _, args := range forms {
+		x, err := r.subscribe(ctx, r.hook, r.main.callback, map[string]any{"arguments": args})
+		if err != nil {
+			return err
+		}
+		id, err := granted(x, false)
+		if err != nil {
+			return err
+		}
+		if id != r.main.id {
+			return x.wrong("the id "+r.main.id, "%s", wire.Shown(id))
+		}
+	}
+	return nil
+}
+
+func checkSameAbsent(ctx context.Context, r *run) error {
+	if string(r.hook.args) != `{}` {
+		return skipf("%s does not go without arguments", r.hook.Name)
+	}
+	return r.sameKey(ctx, json.RawMessage(`null`), nil)
+}
+
+func checkOtherKey(ctx context.Context, r *run) error {
+	c, x, err := r.another(ctx, echoes)
+	if err != nil {
+		return err
+	}
+	id, err := granted(x, false)
+	if err == nil && id == r.main.id {
+		err = x.wrong("another id than "+r.main.id, "the same")
+	}
+	if _, end := r.unsubscribe(ctx, r.hook, c); err == nil {
+		err = end
+	}
+	return err
+}
+
+// endsMain tries to end the main subscription as another caller, and checks that it still exists.
+func (r *run) endsMain(ctx context.Context, q request, url string) (*exchange, error) {
+	q.id, q.method = r.nextID(), wire.MethodUnsubscribe
+	q.params = r.hook.params(map[string]any{"delivery": map[string]any{"mode": wire.ModeWebhook, "url": url}})
+	x, err := r.send(ctx, q)
+	if page, ok := errors.AsType[*notMCP](err); ok && (page.status == 401 || page.status == 403) {
+		return nil, nil // refused before JSON-RPC
+	}
+	return x, err
+}
+
+// livesOn checks that the request in x did not end a subscription: its owner can still end it. A later delivery proves
+// nothing, since it may already have been in flight.
+func (r *run) livesOn(ctx context.Context, c *callback, x *exchange) error {
+	if x == nil {
+		x = r.last
+	}
+	end, err := r.unsubscribe(ctx, r.hook, c)
+	if err != nil {
+		return err
+	}
+	if end.answer.err != nil {
+		return x.wrong("the subscription to be there afterwards", "error %d when its owner ended it", end.answer.err.Code)
+	}
+	return nil
+}
+
+func checkAnonymousEnd(ctx context.Context, r *run) error {
+	c, x, err := r.another(ctx, echoes)
+	if err != nil {
+		return err
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	x, err = r.endsMain(ctx, request{anonymous: true}, c.url)
+	if err != nil {
+		return err
+	}
+	if x != nil && x.status != 401 && x.status != 403 {
+		if err := r.refused(x, wire.Forbidden); err != nil {
+			return err
+		}
+	}
+	return r.livesOn(ctx, c, x)
+}
+
+func checkOtherEnd(ctx context.Context, r *run) error {
+	c, x, err := r.another(ctx, echoes)
+	if err != nil {
+		return err
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	if x, err = r.endsMain(ctx, request{other: true}, c.url); err != nil {
+		return err
+	}
+	return r.livesOn(ctx, c, x)
+}
+
+// bySomebodyElse subscribes an already subscribed callback as another caller with another secret, and ends that
+// subscription.
+func (r *run) bySomebodyElse(ctx context.Context) (c *callback, mine, theirs *exchange, err error) {
+	c, mine, err = r.another(ctx, echoes)
+	if err != nil {
+		return c, mine, nil, err
+	}
+	if _, err := granted(mine, false); err != nil {
+		return c, mine, nil, err
+	}
+	r.rotate(c)
+	q := request{id: r.nextID(), method: wire.MethodSubscribe, other: true, params: r.hook.params(map[string]any{"cursor": nil, "delivery": c.delivery()})}
+	if theirs, err = r.send(ctx, q); err != nil {
+		return c, mine, theirs, err
+	}
+	end, err := r.endsMain(ctx, request{other: true}, c.url)
+	if err != nil || end == nil {
+		return c, mine, theirs, err
+	}
+	_, err = r.unsubscribe(ctx, r.hook, c)
+	return c, mine, theirs, err
+}
+
+func checkOtherCaller(ctx context.Context, r *run) error {
+	_, mine, theirs, err := r.bySomebodyElse(ctx)
+	if err != nil {
+		return err
+	}
+	id, err := granted(theirs, false)
+	if err != nil {
+		return err
+	}
+	if string(encode(id)) == string(member(mine.answer.result, "id")) {
+		return theirs.wrong("another id than that of the first caller", "the same")
+	}
+	return nil
+}
+
+func checkOtherChallenge(ctx context.Context, r *run) error {
+	c, _, theirs, err := r.bySomebodyElse(ctx)
+	if err != nil {
+		return err
+	}
+	challenges := 0
+	for _, p := range c.received() {
+		if isChallenge(p) {
+			challenges++
+		}
+	}
+	switch challenges {
+	case 0:
+		return skipf("no challenge came: the server knows the callback by other means")
+	case 1:
+		return theirs.wrong("another challenge for the other caller", "none")
+	}
+	return nil
+}
+
+// checkOtherArguments creates and ends a subscription that differs from another one only in its arguments, in two
+// orders.
+func checkOtherArguments(ctx context.Context, r *run) error {
+	s := r.hook
+	if s.more == nil {
+		return skipf("no other arguments of %s are known to fit", s.Name)
+	}
+	c, x, err := r.another(ctx, echoes)
+	if err != nil {
+		return err
+	}
+	mine, err := granted(x, false)
+	if err != nil {
+		return err
+	}
+	names := slices.Sorted(maps.Keys(s.more))
+	ordered := func() json.RawMessage {
+		var members []string
+		for _, name := range names {
+			members = append(members, string(encode(name))+":"+string(s.more[name]))
+		}
+		return json.RawMessage("{" + strings.Join(members, ",") + "}")
+	}
+	var ids []string
+	for range 2 {
+		x, err := r.subscribe(ctx, s, c, map[string]any{"arguments": ordered()})
+		if err != nil {
+			return err
+		}
+		if x.answer.err != nil {
+			return skipf("the server takes no other arguments, or not of this caller")
+		}
+		id, err := granted(x, false)
+		if err != nil {
+			return err
+		}
+		if id == mine {
+			return x.wrong("another id than "+mine+", since the arguments are others", "the same")
+		}
+		if len(ids) > 0 && ids[0] != id {
+			return x.wrong("the id "+ids[0]+": the arguments are equal", "%s", wire.Shown(id))
+		}
+		ids = append(ids, id)
+		slices.Reverse(names)
+	}
+	x, err = r.call(ctx, wire.MethodUnsubscribe, map[string]any{"name": s.Name, "arguments": ordered(), "delivery": map[string]any{"mode": wire.ModeWebhook, "url": c.url}})
+	if err != nil {
+		return err
+	}
+	if x.answer.err != nil {
+		return x.wrong("an empty result", "error %d", x.answer.err.Code)
+	}
+	// The first subscription still exists.
+	end, err := r.unsubscribe(ctx, s, c)
+	if err == nil && end.answer.err != nil {
+		err = x.wrong("the subscription without these arguments to be there afterwards", "error %d when it was ended", end.answer.err.Code)
+	}
+	return err
+}

@@ -1,0 +1,286 @@
+package conform
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+var listChecks = []check{
+	{id: "CAP-1", title: "the events capability is advertised", run: checkCapability},
+	{id: "CAP-1", title: "listChanged of the capability is true or false", run: checkListChanged},
+	{id: "LIST-1", title: "events/list answers with pages that end", run: checkPages},
+	{id: "LIST-1", title: "an unknown page cursor is InvalidParams", advice: true, run: checkPageCursor},
+	{id: "LIST-2", title: "each descriptor has its members", run: checkDescriptors},
+	{id: "LIST-2", title: "names are of 1 to 128 of A-Z a-z 0-9 _ . -", advice: true, run: checkNames},
+	{id: "LIST-2", title: "the schemas of each descriptor are JSON Schemas", run: checkSchemas},
+	{id: "LIST-2", title: "the order of the list is stable", run: checkOrder},
+	{id: "EVOL-4", title: "a fingerprint is that of the published schemas", advice: true, run: checkFingerprint},
+	{id: "CAP-3", title: "a caller need not declare the extension", run: checkUndeclared},
+	{id: "CAP-4", title: "unknown members of params are ignored", run: checkUnknownMembers},
+	{id: "CAP-6", title: "an id comes back with its type and value", run: checkIDs},
+	{id: "CAP-6", title: "an id comes back byte for byte", advice: true, run: checkIDBytes},
+	{id: "D3", title: "resultType is complete where it is sent", run: checkResultType},
+	{id: "D3", title: "resultType is sent on the stateless revision", advice: true, run: checkResultTypeSent},
+}
+
+func checkCapability(_ context.Context, r *run) error {
+	if !r.advertised() {
+		return r.hello.wrong(fmt.Sprintf("capabilities.%s or capabilities.extensions[%q]", wire.CapabilityKey,
+			wire.ExtensionID), "neither")
+	}
+	return nil
+}
+
+func checkListChanged(_ context.Context, r *run) error {
+	places := []json.RawMessage{r.capabilities[wire.CapabilityKey], member(r.capabilities["extensions"],
+		wire.ExtensionID)}
+	for _, place := range places {
+		if place == nil {
+			continue
+		}
+		if !bytes.HasPrefix(bytes.TrimSpace(place), []byte("{")) {
+			return r.hello.wrong("the capability to be an object", "%s", wire.Shown(string(place)))
+		}
+		if raw := member(place, "listChanged"); raw != nil && string(raw) != "true" && string(raw) != "false" {
+			return r.hello.wrong("listChanged to be true or false", "%s", wire.Shown(string(raw)))
+		}
+	}
+	return nil
+}
+
+// pages calls each for every page of events/list.
+func (r *run) pages(ctx context.Context, each func(*exchange, wire.ListPage) error) error {
+	params, seen := map[string]any{}, map[string]bool{}
+	for range maxPages {
+		x, err := r.call(ctx, wire.MethodList, params)
+		if err != nil {
+			return err
+		}
+		if x.answer.err != nil {
+			return x.wrong("a page of the list", "error %d", x.answer.err.Code)
+		}
+		page, err := wire.DecodeListPage(x.answer.result)
+		if err != nil {
+			return x.wrong("a page of the list", "%v", err)
+		}
+		if raw := member(x.answer.result, "events"); string(raw) == "null" {
+			return x.wrong("events to be an array", "%s", orNone(raw))
+		}
+		if raw := member(x.answer.result, "nextCursor"); string(raw) == "null" {
+			return x.wrong("a nextCursor that is a string, or none", "null")
+		}
+		if err := each(x, page); err != nil {
+			return err
+		}
+		if page.NextCursor == "" {
+			return nil
+		}
+		if seen[page.NextCursor] {
+			return x.wrong("a nextCursor that leads on", "one that was given before")
+		}
+		seen[page.NextCursor] = true
+		params = map[string]any{"cursor": page.NextCursor}
+	}
+	return r.last.wrong("the list to end", "more than %d pages", maxPages)
+}
+
+func checkPages(ctx context.Context, r *run) error {
+	names := map[string]bool{}
+	return r.pages(ctx, func(x *exchange, page wire.ListPage) error {
+		for _, raw := range page.Entries {
+			var name string
+			_ = json.Unmarshal(member(raw, "name"), &name)
+			if name != "" && names[name] {
+				return x.wrong("each event type once", "%s again", wire.Shown(name))
+			}
+			names[name] = true
+		}
+		return nil
+	})
+}
+
+func checkPageCursor(ctx context.Context, r *run) error {
+	x, err := r.call(ctx, wire.MethodList, map[string]any{"cursor": "mcpe-gen-conform-no-such-page"})
+	if err != nil {
+		return err
+	}
+	return r.refused(x, wire.InvalidParams)
+}
+
+func checkDescriptors(ctx context.Context, r *run) error {
+	return r.pages(ctx, func(x *exchange, page wire.ListPage) error {
+		for _, raw := range page.Entries {
+			var name, description string
+			if json.Unmarshal(member(raw, "name"), &name) != nil || name == "" {
+				return x.wrong("a name", "%s", orNone(member(raw, "name")))
+			}
+			if text := member(raw, "description"); text == nil || string(text) == "null" || json.Unmarshal(text, &description) != nil {
+				return x.wrong(name+" to have a description", "%s", orNone(member(raw, "description")))
+			}
+			var modes []string
+			if json.Unmarshal(member(raw, "delivery"), &modes) != nil || len(modes) == 0 {
+				return x.wrong(name+" to have one delivery mode or more", "%s", orNone(member(raw, "delivery")))
+			}
+			for i, m := range modes {
+				if slices.Contains(modes[:i], m) {
+					return x.wrong(name+" to name each delivery mode once", "%s", orNone(member(raw, "delivery")))
+				}
+			}
+			for _, schema := range []string{"inputSchema", "payloadSchema"} {
+				if v := bytes.TrimSpace(member(raw, schema)); !bytes.HasPrefix(v, []byte("{")) {
+					return x.wrong(name+" to have an "+schema+" that is an object", "%s", orNone(v))
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func checkNames(ctx context.Context, r *run) error {
+	return r.pages(ctx, func(x *exchange, page wire.ListPage) error {
+		for _, raw := range page.Entries {
+			var name string
+			if json.Unmarshal(member(raw, "name"), &name) == nil && wire.CheckEventName(name) != nil {
+				return x.wrong("a name that every client takes", "%s", wire.Shown(name))
+			}
+		}
+		return nil
+	})
+}
+
+func checkSchemas(ctx context.Context, r *run) error {
+	return r.pages(ctx, func(x *exchange, page wire.ListPage) error {
+		for _, raw := range page.Entries {
+			for _, name := range []string{"inputSchema", "payloadSchema"} {
+				schema := member(raw, name)
+				if schema == nil {
+					continue // another check reports this
+				}
+				if _, err := validate.Compile(schema); err != nil {
+					return x.wrong(fmt.Sprintf("the %s of %s to be a JSON Schema", name, wire.Shown(string(member(raw, "name")))),
+						"%v", err)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func checkOrder(ctx context.Context, r *run) error {
+	var orders [2][]string
+	for i := range orders {
+		err := r.pages(ctx, func(_ *exchange, page wire.ListPage) error {
+			for _, raw := range page.Entries {
+				orders[i] = append(orders[i], string(member(raw, "name")))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !slices.Equal(orders[0], orders[1]) {
+		return r.last.wrong("the order of the list before", "another one")
+	}
+	return nil
+}
+
+func checkFingerprint(_ context.Context, r *run) error {
+	found := false
+	for _, s := range r.types {
+		published, ok := s.Meta[wire.MetaFingerprint].(string)
+		if !ok {
+			continue
+		}
+		found = true
+		if own, err := wire.Fingerprint(s.InputSchema, s.PayloadSchema); err == nil && own != published {
+			return r.listed.wrong(fmt.Sprintf("%s to have the fingerprint %s", s.Name, own), "%s", wire.Shown(published))
+		}
+	}
+	if !found {
+		return skipf("no descriptor has a fingerprint")
+	}
+	return nil
+}
+
+func checkUndeclared(ctx context.Context, r *run) error {
+	if r.revision < wire.RevisionStateless {
+		return skipf("capabilities are declared once, by initialize, on this revision")
+	}
+	x, err := r.send(ctx, request{id: r.nextID(), method: wire.MethodList, undeclared: true})
+	if err != nil {
+		return err
+	}
+	if x.answer.err != nil {
+		return x.wrong("the list", "error %d", x.answer.err.Code)
+	}
+	return nil
+}
+
+// unknownMember holds params that no method defines.
+var unknownMember = map[string]any{"mcpeGenConform": map[string]any{"a": []int{1}}, "id": "ignored"}
+
+func checkUnknownMembers(ctx context.Context, r *run) error {
+	x, err := r.call(ctx, wire.MethodList, unknownMember)
+	if err != nil {
+		return err
+	}
+	if x.answer.err != nil {
+		return x.wrong("the member to be ignored", "error %d", x.answer.err.Code)
+	}
+	if r.poll == nil {
+		return nil
+	}
+	if x, err = r.call(ctx, wire.MethodPoll, r.poll.params(unknownMember)); err != nil {
+		return err
+	}
+	if x.answer.err != nil {
+		return x.wrong("the member to be ignored", "error %d", x.answer.err.Code)
+	}
+	return nil
+}
+
+// echoed checks that the server returns each id unchanged.
+func (r *run) echoed(ctx context.Context, ids ...string) error {
+	for _, id := range ids {
+		x, err := r.sendWithin(ctx, request{id: json.RawMessage(id), method: wire.MethodList}, r.o.pace.call/2)
+		if err != nil {
+			return err
+		}
+		if string(x.answer.id) != id {
+			return x.wrong("the id "+id, "%s", orNone(x.answer.id))
+		}
+	}
+	return nil
+}
+
+func checkIDs(ctx context.Context, r *run) error {
+	return r.echoed(ctx, `"mcpe-gen"`, `"70001"`, `70002`, `-70003`, `0`, `""`, `9007199254740991`, `"ü ☃"`)
+}
+
+func checkIDBytes(ctx context.Context, r *run) error {
+	return r.echoed(ctx, `9007199254740993`, `70004.0`, `7e4`)
+}
+
+func checkResultType(_ context.Context, r *run) error {
+	if raw := member(r.listed.answer.result, "resultType"); raw != nil && string(raw) != `"complete"` {
+		return r.listed.wrong(`resultType to be "complete"`, "%s", wire.Shown(string(raw)))
+	}
+	return nil
+}
+
+func checkResultTypeSent(_ context.Context, r *run) error {
+	if r.revision < wire.RevisionStateless {
+		return skipf("the server speaks an older revision")
+	}
+	if r.listed.answer.err == nil && member(r.listed.answer.result, "resultType") == nil {
+		return r.listed.wrong(`resultType "complete"`, "none")
+	}
+	return nil
+}

@@ -1,0 +1,405 @@
+package conform
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+var occurrenceChecks = []check{
+	{id: "OCC-1", title: "an occurrence in a poll has its members",
+		needs: needPoll | needOccurred, run: each((*run).polledOccurrences, wellFormed)},
+	{id: "OCC-2", title: "an eventId fits a header and is used once",
+		needs: needPoll | needOccurred, run: checkEventIDs},
+	{id: "OCC-1", title: "an occurrence does not lie in the future", advice: true,
+		needs: needPoll | needOccurred, run: each((*run).polledOccurrences, notAhead)},
+	{id: "OCC-3", title: "an occurrence in a poll has no cursor",
+		needs: needPoll | needOccurred, run: each((*run).polledOccurrences, withoutCursor)},
+	{id: "OCC-4", title: "the data in a poll is valid under payloadSchema",
+		needs: needPoll | needOccurred, run: each((*run).polledOccurrences, validData)},
+	{id: "POLL-3", title: "a cursor can be used again with the same result",
+		needs: needPoll | needOccurred | needReplay, run: checkAgain},
+	{id: "POLL-4", title: "maxEvents caps a batch, and hasMore leads to the rest",
+		needs: needPoll | needOccurred | needReplay, run: checkCap},
+	{id: "CUR-4", title: "a cursor passes what came with it",
+		needs: needPoll | needOccurred | needReplay, run: checkAdvance},
+	{id: "CUR-5", title: "maxAgeMs leaves out what is older, and says truncated",
+		needs: needPoll | needOccurred | needReplay, run: checkMaxAge},
+	{id: "CUR-2", title: "earlier events are not sent without a cursor",
+		needs: needPoll | needOccurred | needReplay, run: checkFromNow},
+	{id: "OCC-1", title: "an occurrence in a stream has its members",
+		needs: needPush | needOccurred, run: each((*run).pushedOccurrences, wellFormed)},
+	{id: "OCC-2", title: "an eventId in a stream fits a header",
+		needs: needPush | needOccurred, run: each((*run).pushedOccurrences, fitsHeader)},
+	{id: "OCC-1", title: "an occurrence in a stream does not lie in the future", advice: true,
+		needs: needPush | needOccurred, run: each((*run).pushedOccurrences, notAhead)},
+	{id: "OCC-4", title: "the data in a stream is valid under payloadSchema",
+		needs: needPush | needOccurred, run: each((*run).pushedOccurrences, validData)},
+	{id: "PUSH-3", title: "an occurrence in a stream has a cursor",
+		needs: needPush | needOccurred, run: each((*run).pushedOccurrences, withCursor)},
+	{id: "PUSH-3", title: "an occurrence comes once in a stream", needs: needPush | needOccurred, run: checkPushedOnce},
+	{id: "PUSH-9", title: "a stream carries its own subscription only", needs: needPush | needOccurred, run: checkOwn},
+	{id: "CUR-2", title: "a stream without a cursor starts from now",
+		needs: needPush | needOccurred, run: streamsFromNow(map[string]any{"cursor": nil})},
+	{id: "CUR-5", title: "maxAgeMs of a stream without a cursor changes nothing",
+		needs: needPush | needOccurred, run: streamsFromNow(map[string]any{"cursor": nil, "maxAgeMs": 3_600_000})},
+	{id: "CUR-5", title: "maxAgeMs of a stream leaves out what is older, and says truncated", needs: needPush | needOccurred, run: checkStreamMaxAge},
+	{id: "PUSH-1", title: "a stream replays what came after its cursor, behind active",
+		needs: needPush | needOccurred, run: checkReplay},
+	{id: "PUSH-3", title: "a stream goes on after the cursor of an occurrence",
+		needs: needPush | needOccurred, run: checkResume},
+}
+
+func (r *run) polledOccurrences() (*subject, []occurrence) { return r.poll, r.poll.polled() }
+func (r *run) pushedOccurrences() (*subject, []occurrence) { return r.push, r.push.pushed() }
+
+// each runs try on every occurrence.
+func each(of func(*run) (*subject, []occurrence), try func(*subject, occurrence) error) func(context.Context,
+	*run) error {
+	return func(_ context.Context, r *run) error {
+		s, list := of(r)
+		for _, o := range list {
+			if err := try(s, o); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func wellFormed(s *subject, o occurrence) error {
+	if o.eventID() == "" {
+		return o.wrong("an eventId, a string", "%s", orNone(member(o.raw, "eventId")))
+	}
+	var name, at string
+	if json.Unmarshal(member(o.raw, "name"), &name) != nil || name != s.Name {
+		return o.wrong("the name "+s.Name, "%s", orNone(member(o.raw, "name")))
+	}
+	if json.Unmarshal(member(o.raw, "timestamp"), &at) != nil {
+		return o.wrong("a timestamp, a string", "%s", orNone(member(o.raw, "timestamp")))
+	}
+	if _, err := time.Parse(time.RFC3339Nano, at); err != nil {
+		return o.wrong("a timestamp of RFC 3339 with a zone", "%s", wire.Shown(at))
+	}
+	if data := member(o.raw, "data"); len(data) == 0 || data[0] != '{' {
+		return o.wrong("data that is an object", "%s", orNone(data))
+	}
+	return nil
+}
+
+// ahead is how far clocks may differ.
+const ahead = time.Hour
+
+func notAhead(_ *subject, o occurrence) error {
+	if at := o.time(); at.After(time.Now().Add(ahead)) {
+		return o.wrong("a timestamp that is not ahead by more than an hour", "%s", at.Format(time.RFC3339))
+	}
+	return nil
+}
+
+func fitsHeader(_ *subject, o occurrence) error {
+	if wire.CheckEventID(o.eventID()) != nil {
+		return o.wrong("an eventId of 1 to 256 bytes of visible ASCII", "%s", orNone(member(o.raw, "eventId")))
+	}
+	return nil
+}
+
+func withoutCursor(_ *subject, o occurrence) error {
+	if raw := member(o.raw, "cursor"); raw != nil {
+		return o.wrong("no cursor of its own", "%s", wire.Shown(string(raw)))
+	}
+	return nil
+}
+
+func withCursor(_ *subject, o occurrence) error {
+	_, err := nullable(o.from, o.raw, "cursor")
+	return err
+}
+
+func validData(s *subject, o occurrence) error {
+	payload := s.payload()
+	if payload == nil {
+		return skipf("the payloadSchema of %s cannot be used", s.Name)
+	}
+	if err := payload.Validate(member(o.raw, "data")); err != nil {
+		return o.wrong("data that is valid under payloadSchema", "%v", err)
+	}
+	return nil
+}
+
+func checkEventIDs(_ context.Context, r *run) error {
+	seen := map[string]bool{}
+	for _, o := range r.poll.polled() {
+		id := o.eventID()
+		if err := wire.CheckEventID(id); err != nil {
+			return o.wrong("an eventId of 1 to 256 bytes of visible ASCII", "%s", orNone(member(o.raw, "eventId")))
+		}
+		if seen[id] {
+			return o.wrong("each eventId once", "%s again", wire.Shown(id))
+		}
+		seen[id] = true
+	}
+	return nil
+}
+
+// page polls from the cursor and returns the ids of its occurrences.
+func (r *run) page(ctx context.Context, cursor *string, more map[string]any) (*exchange, wire.PollResult, []string,
+	error) {
+	params := map[string]any{"cursor": cursor}
+	for k, v := range more {
+		params[k] = v
+	}
+	x, result, err := r.polled(ctx, r.poll, params)
+	if _, young := params["maxAgeMs"]; err == nil && result.Truncated && !young {
+		err = skipf("retention has forgotten what came first")
+	}
+	var ids []string
+	for _, e := range result.Events {
+		ids = append(ids, e.EventID)
+	}
+	return x, result, ids, err
+}
+
+func checkAgain(ctx context.Context, r *run) error {
+	want := r.poll.polled()[0].eventID()
+	for range 2 {
+		x, result, ids, err := r.page(ctx, r.poll.first, nil)
+		if err != nil {
+			return err
+		}
+		if len(ids) == 0 || ids[0] != want {
+			return x.wrong("the occurrence "+want+" again", "%s", first(ids))
+		}
+		// The server need not remember that a client has passed this cursor.
+		if _, _, _, err := r.page(ctx, result.Cursor, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func first(ids []string) string {
+	if len(ids) == 0 {
+		return "no occurrence"
+	}
+	return "the occurrence " + wire.Shown(ids[0])
+}
+
+func checkCap(ctx context.Context, r *run) error {
+	a, b, err := two(r.poll.polled())
+	if err != nil {
+		return err
+	}
+	x, result, ids, err := r.page(ctx, r.poll.first, map[string]any{"maxEvents": 1})
+	switch {
+	case err != nil:
+		return err
+	case len(ids) != 1:
+		return x.wrong("one occurrence", "%d", len(ids))
+	case !result.HasMore:
+		return x.wrong("hasMore to be true", "false")
+	case ids[0] != a.eventID():
+		return x.wrong("the occurrence "+a.eventID(), "%s", first(ids))
+	}
+	x, _, ids, err = r.page(ctx, result.Cursor, map[string]any{"maxEvents": 1})
+	if err != nil {
+		return err
+	}
+	if len(ids) != 1 || ids[0] != b.eventID() {
+		return x.wrong("the next occurrence "+b.eventID(), "%s", first(ids))
+	}
+	return nil
+}
+
+func checkAdvance(ctx context.Context, r *run) error {
+	x, result, before, err := r.page(ctx, r.poll.first, nil)
+	if err != nil {
+		return err
+	}
+	if len(before) == 0 {
+		return x.wrong("what occurred after the cursor", "nothing")
+	}
+	seen := map[string]bool{}
+	for _, id := range before {
+		seen[id] = true
+	}
+	x, _, after, err := r.page(ctx, result.Cursor, nil)
+	if err != nil {
+		return err
+	}
+	for _, id := range after {
+		if seen[id] {
+			return x.wrong("what came after the last page", "the occurrence %s again", wire.Shown(id))
+		}
+	}
+	return nil
+}
+
+func checkMaxAge(ctx context.Context, r *run) error {
+	old := r.poll.polled()[0].eventID()
+	x, result, ids, err := r.page(ctx, r.poll.first, map[string]any{"maxAgeMs": 0})
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if id == old {
+			return x.wrong("what is older to be left out", "the occurrence %s", wire.Shown(id))
+		}
+	}
+	if !result.Truncated {
+		return x.wrong("truncated to be true", "false")
+	}
+	return nil
+}
+
+func checkPushedOnce(_ context.Context, r *run) error {
+	seen := map[string]bool{}
+	for _, o := range r.push.pushed() {
+		if id := o.eventID(); seen[id] {
+			return o.wrong("each occurrence once", "%s again", wire.Shown(id))
+		}
+		seen[o.eventID()] = true
+	}
+	return nil
+}
+
+func checkOwn(_ context.Context, r *run) error {
+	kept := mustMessages(r.push.stream)
+	var id json.RawMessage
+	for _, m := range kept {
+		x := &exchange{request: r.push.opened, answer: m}
+		if m.isResponse() {
+			continue
+		}
+		if !strings.HasPrefix(m.method, wire.NotificationPrefix) {
+			return x.wrong("notifications/events/* only", "%s", wire.Shown(m.method))
+		}
+		if id == nil {
+			id = m.subscription()
+		}
+		if string(m.subscription()) != string(id) {
+			return x.wrong(fmt.Sprintf("the subscription id %s", orNone(id)), "%s", orNone(m.subscription()))
+		}
+		if m.method == wire.NotificationEvent && string(member(m.params, "name")) != string(encode(r.push.Name)) {
+			return x.wrong("events of "+r.push.Name, "%s", orNone(member(m.params, "name")))
+		}
+	}
+	return nil
+}
+
+// begins opens a stream at the cursor and checks that the given occurrence comes first.
+func (r *run) begins(ctx context.Context, cursor, id string) (*exchange, error) {
+	f, x, err := r.active(ctx, r.nextID(), map[string]any{"cursor": cursor})
+	if err != nil {
+		return x, err
+	}
+	defer f.stop()
+	waiting, cancel := context.WithTimeout(ctx, r.o.pace.call/2)
+	defer cancel()
+	m, ok := f.await(waiting, func(m message) bool { return m.method == wire.NotificationEvent })
+	if !ok {
+		return x, x.wrong("the occurrence "+id, "none")
+	}
+	if got := (occurrence{raw: m.params}).eventID(); got != id {
+		return x, (&exchange{request: x.request, answer: m}).wrong("the occurrence "+id+" first", "%s", wire.Shown(got))
+	}
+	return x, nil
+}
+
+// began returns the cursor at which the watched stream began.
+func (r *run) began() (string, error) {
+	kept := mustMessages(r.push.stream)
+	if len(kept) == 0 || kept[0].method != wire.NotificationActive {
+		return "", skipf("the watched stream did not begin with active")
+	}
+	from := (occurrence{raw: kept[0].params}).cursor()
+	if from == nil {
+		return "", skipf("%s has no replay: its cursors are null", r.push.Name)
+	}
+	return *from, nil
+}
+
+func checkReplay(ctx context.Context, r *run) error {
+	from, err := r.began()
+	if err != nil {
+		return err
+	}
+	id := r.push.pushed()[0].eventID()
+	x, err := r.begins(ctx, from, id)
+	if err != nil {
+		return err
+	}
+	// The cursor in active is never ahead of the events that the stream has still to replay.
+	at := (occurrence{raw: x.answer.params}).cursor()
+	if at == nil {
+		return x.wrong("a cursor", "null")
+	}
+	_, err = r.begins(ctx, *at, id)
+	return err
+}
+
+// checkStreamMaxAge opens a stream at an earlier stream's cursor with a maximum age that excludes old events.
+func checkStreamMaxAge(ctx context.Context, r *run) error {
+	from, err := r.began()
+	if err != nil {
+		return err
+	}
+	old := r.push.pushed()[0].eventID()
+	f, x, err := r.active(ctx, r.nextID(), map[string]any{"cursor": from, "maxAgeMs": 0})
+	if err != nil {
+		return err
+	}
+	defer f.stop()
+	if truncated, _ := boolean(x, x.answer.params, "truncated"); !truncated {
+		return x.wrong("truncated to be true", "false")
+	}
+	waiting, cancel := context.WithTimeout(ctx, r.o.pace.settle)
+	defer cancel()
+	if m, ok := f.await(waiting, func(m message) bool { return m.method == wire.NotificationEvent }); ok && (occurrence{raw: m.params}).eventID() == old {
+		return (&exchange{request: x.request, answer: m}).wrong("what is older to be left out", "the occurrence %s", wire.Shown(old))
+	}
+	return nil
+}
+
+func checkResume(ctx context.Context, r *run) error {
+	a, b, err := two(r.push.pushed())
+	if err != nil {
+		return err
+	}
+	if a.cursor() == nil {
+		return skipf("%s has no replay: its cursors are null", r.push.Name)
+	}
+	_, err = r.begins(ctx, *a.cursor(), b.eventID())
+	return err
+}
+
+// streamsFromNow checks that a new stream brings nothing that was seen before it.
+func streamsFromNow(params map[string]any) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		before := r.known(r.push)
+		f, x, err := r.active(ctx, r.nextID(), params)
+		if err != nil {
+			return err
+		}
+		defer f.stop()
+		isEvent := func(m message) bool { return m.method == wire.NotificationEvent }
+		waiting, cancel := context.WithTimeout(ctx, r.o.pace.settle)
+		defer cancel()
+		if _, ok := f.await(waiting, isEvent); !ok {
+			return nil // any history would have arrived by now
+		}
+		waiting, cancel = context.WithTimeout(ctx, r.o.pace.arrive)
+		defer cancel()
+		present := r.present(r.push, before)
+		m, ok := f.await(waiting, func(m message) bool { return isEvent(m) && present((occurrence{raw: m.params}).eventID()) })
+		if ok && before[(occurrence{raw: m.params}).eventID()] {
+			return (&exchange{request: x.request, answer: m}).wrong("nothing from before the stream", "%s, which had come before",
+				wire.Shown((occurrence{raw: m.params}).eventID()))
+		}
+		return nil
+	}
+}

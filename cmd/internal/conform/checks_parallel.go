@@ -1,0 +1,70 @@
+package conform
+
+import (
+	"context"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// parallelChecks poll next to an open stream. They run first, because a server that blocks such a poll until the stream
+// ends slows down most of the run.
+var parallelChecks = []check{
+	{id: "PUSH-10", title: "a poll next to an open stream gets a prompt answer", needs: needPoll | needPush, run: checkPollNextToStream},
+}
+
+// promptly is how long a poll next to an open stream may take if events/list takes less than a quarter of it.
+// promptTries is how many consecutive polls have to take longer for the check to fail.
+const (
+	promptly    = 4 * time.Second
+	promptTries = 2
+)
+
+func checkPollNextToStream(ctx context.Context, r *run) error {
+	s, open := r.poll, false
+	for _, other := range r.types {
+		if other.stream == nil {
+			continue
+		}
+		if open = true; other.has(wire.ModePoll) {
+			s = other
+			break
+		}
+	}
+	if !open {
+		return skipf("no stream could be opened")
+	}
+	for try := 1; ; try++ {
+		began := time.Now()
+		if _, err := r.call(ctx, wire.MethodList, nil); err != nil {
+			return err
+		}
+		listing := time.Since(began)
+		began = time.Now()
+		x, err := r.call(ctx, wire.MethodPoll, s.params(map[string]any{"cursor": s.first}))
+		took := time.Since(began)
+		switch {
+		case err != nil:
+			return x.wrong("an answer to a poll next to an open stream", "%v", err)
+		case took < promptly || took < 4*listing:
+			return nil
+		case try == promptTries:
+			return x.wrong("an answer to a poll next to an open stream as soon as to events/list", "one after %v, and after %v to events/list",
+				took.Round(time.Millisecond), listing.Round(time.Millisecond))
+		}
+	}
+}
+
+// checkWindowAnswered looks at the polls of the witness, which are made next to its streams.
+func checkWindowAnswered(ctx context.Context, r *run) error {
+	w, err := r.seen(ctx)
+	switch {
+	case w == nil:
+		return err
+	case w.unanswered != nil:
+		return w.unanswered.wrong("an answer to each poll next to open streams", "none")
+	case err == nil && !(w.s.has(wire.ModePoll) && w.s.has(wire.ModePush)):
+		return skipf("%s does not offer both poll and push", w.s.Name)
+	}
+	return err
+}

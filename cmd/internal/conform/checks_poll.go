@@ -1,0 +1,223 @@
+package conform
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+var pollChecks = []check{
+	{id: "POLL-2", title: "the answer of a poll has all members", needs: needPoll, run: checkPollShape},
+	{id: "CUR-2", title: "without a cursor a poll starts from now and brings one", needs: needPoll, run: checkFromNow},
+	{id: "CUR-3", title: "a type returns cursors always or never", needs: needPoll, run: checkCursorsAlways},
+	{id: "CUR-7", title: "a malformed cursor is answered with a fresh one and truncated",
+		needs: needPoll | needReplay, run: checkMalformed},
+	{id: "CUR-7", title: "the cursor of another type is not an error", needs: needPoll | needReplay, run: checkForeign},
+	{id: "POLL-4", title: "maxEvents below 1 is InvalidParams",
+		needs: needPoll, run: refusedParams("maxEvents", 0, -1, "x")},
+	{id: "POLL-4", title: "a large maxEvents is clamped", needs: needPoll, run: takenParams("maxEvents", 1_000_000_000)},
+	{id: "CUR-5", title: "a negative maxAgeMs is InvalidParams", needs: needPoll, run: refusedParams("maxAgeMs", -1)},
+	{id: "CUR-5", title: "maxAgeMs without a cursor changes nothing", needs: needPoll, run: checkAgeFromNow},
+	{id: "POLL-4", title: "hasMore leads to something", needs: needPoll | needReplay, run: checkMore},
+	{id: "POLL-9", title: "timeoutMs is not an error", needs: needPoll, run: takenParams("timeoutMs", 200)},
+}
+
+// polled polls the subject and checks that the call succeeds.
+func (r *run) polled(ctx context.Context, s *subject, more map[string]any) (*exchange, wire.PollResult, error) {
+	var result wire.PollResult
+	x, err := r.call(ctx, wire.MethodPoll, s.params(more))
+	if err != nil {
+		return x, result, err
+	}
+	return x, result, x.result(&result)
+}
+
+func checkPollShape(ctx context.Context, r *run) error {
+	x, _, err := r.polled(ctx, r.poll, map[string]any{"cursor": nil})
+	if err != nil {
+		return err
+	}
+	in := x.answer.result
+	var list []json.RawMessage
+	if raw := member(in, "events"); json.Unmarshal(raw, &list) != nil || list == nil {
+		return x.wrong("events to be an array", "%s", orNone(raw))
+	}
+	if _, err := nullable(x, in, "cursor"); err != nil {
+		return err
+	}
+	for _, name := range []string{"truncated", "hasMore"} {
+		if _, err := boolean(x, in, name); err != nil {
+			return err
+		}
+	}
+	var next int64
+	if raw := member(in, "nextPollMs"); raw == nil || string(raw) == "null" || json.Unmarshal(raw, &next) != nil || next < 0 {
+		return x.wrong("nextPollMs to be an integer from 0", "%s", orNone(raw))
+	}
+	return nil
+}
+
+func checkFromNow(ctx context.Context, r *run) error {
+	for _, more := range []map[string]any{{}, {"cursor": nil}} {
+		if err := r.fromNow(ctx, more); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fromNow polls without a cursor. The answer may contain events that occur during the call, but none from before it.
+func (r *run) fromNow(ctx context.Context, more map[string]any) error {
+	// The events of one answer are history for the next poll.
+	before := r.known(r.poll)
+	for range 3 {
+		x, result, err := r.polled(ctx, r.poll, more)
+		switch {
+		case err != nil:
+			return err
+		case result.Truncated:
+			return x.wrong("truncated to be false without a cursor", "true")
+		case result.Cursor == nil:
+			return nil
+		}
+		for _, e := range result.Events {
+			if before[e.EventID] {
+				return x.wrong("no history without a cursor", "%s, which had come before", wire.Shown(e.EventID))
+			}
+			before[e.EventID] = true
+		}
+	}
+	return nil
+}
+
+// emptyPages is how many consecutive empty pages at one cursor may announce more events.
+const emptyPages = 3
+
+func checkMore(ctx context.Context, r *run) error {
+	for i, s := range r.offered(wire.ModePoll) {
+		if i == maxWatched {
+			break
+		}
+		if err := r.moreOf(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) moreOf(ctx context.Context, s *subject) error {
+	var cursor *string
+	empty := 0
+	for range 20 * emptyPages { // a type that occurs all the time may always have more
+		x, result, err := r.polled(ctx, s, map[string]any{"cursor": cursor})
+		if err != nil {
+			return err
+		}
+		if !result.HasMore || result.Cursor == nil {
+			return nil
+		}
+		if empty++; len(result.Events) > 0 || cursor == nil || *cursor != *result.Cursor {
+			empty = 0
+		}
+		if cursor = result.Cursor; empty >= emptyPages {
+			return x.wrong("hasMore to be false where there is nothing more", "true, with no occurrence and the same cursor, %d times", empty)
+		}
+	}
+	return nil
+}
+
+func checkCursorsAlways(ctx context.Context, r *run) error {
+	var before *exchange
+	cursor := r.poll.first
+	for range 6 {
+		x, result, err := r.polled(ctx, r.poll, map[string]any{"cursor": cursor})
+		if err != nil {
+			return err
+		}
+		if before != nil && (result.Cursor == nil) != (cursor == nil) {
+			return x.wrong("a cursor as in the answer before", "%s", orNone(member(x.answer.result, "cursor")))
+		}
+		before, cursor = x, result.Cursor
+	}
+	return nil
+}
+
+// restarted polls with a cursor that the server cannot use.
+func (r *run) restarted(ctx context.Context, bad string, truncated bool) error {
+	x, result, err := r.polled(ctx, r.poll, map[string]any{"cursor": bad})
+	if err != nil {
+		return err
+	}
+	if result.Cursor == nil || *result.Cursor == bad {
+		return x.wrong("a fresh cursor", "%s", orNone(member(x.answer.result, "cursor")))
+	}
+	if truncated && !result.Truncated {
+		return x.wrong("truncated to be true", "false")
+	}
+	return nil
+}
+
+func checkMalformed(ctx context.Context, r *run) error {
+	for _, bad := range []string{"mcpe-conform: no cursor", "AAAA", "☃"} {
+		if err := r.restarted(ctx, bad, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkForeign(ctx context.Context, r *run) error {
+	for _, other := range r.offered(wire.ModePoll) {
+		if other == r.poll || other.first == nil || *other.first == *r.poll.first {
+			continue
+		}
+		// The server decides whether it recognizes a foreign cursor, because cursors are opaque.
+		_, result, err := r.polled(ctx, r.poll, map[string]any{"cursor": *other.first})
+		if err != nil {
+			return err
+		}
+		if result.Cursor == nil {
+			return r.last.wrong("a fresh cursor", "null")
+		}
+		return nil
+	}
+	return skipf("no other event type has cursors")
+}
+
+// refusedParams checks that the server refuses each value of a member with InvalidParams.
+func refusedParams(name string, values ...any) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		for _, v := range values {
+			x, err := r.call(ctx, wire.MethodPoll, r.poll.params(map[string]any{"cursor": r.poll.first, name: v}))
+			if err != nil {
+				return err
+			}
+			if err := r.refused(x, wire.InvalidParams); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// takenParams checks that the server accepts each value of a member.
+func takenParams(name string, values ...any) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		for _, v := range values {
+			x, _, err := r.polled(ctx, r.poll, map[string]any{"cursor": r.poll.first, name: v})
+			if err != nil {
+				if x != nil && x.answer.err != nil {
+					return x.wrong(fmt.Sprintf("%s %v to be taken", name, v), "error %d", x.answer.err.Code)
+				}
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func checkAgeFromNow(ctx context.Context, r *run) error {
+	return r.fromNow(ctx, map[string]any{"cursor": nil, "maxAgeMs": 3_600_000})
+}

@@ -1,0 +1,315 @@
+package conform
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+var pushChecks = []check{
+	{id: "PUSH-1", title: "a stream begins with active", needs: needPush, run: checkActive},
+	{id: "PUSH-2", title: "notifications carry the request's id, a number", needs: needPush, run: carriesID(`880088`)},
+	{id: "PUSH-2", title: "notifications carry the request's id, a string", needs: needPush, run: carriesID(`"880089"`)},
+	{id: "PUSH-10", title: "a caller may have several streams", needs: needPush, run: checkSeveral},
+	{id: "PUSH-11", title: "a stream is text/event-stream", needs: needPush | needHTTP, run: checkEventStream},
+	{id: "CUR-7", title: "a stream with a malformed cursor starts afresh and is truncated",
+		needs: needPush, run: checkStreamCursor},
+	{id: "CUR-7", title: "a stream with the cursor of another type is not an error", needs: needPush, run: checkStreamForeign},
+	{id: "CAP-4", title: "unknown members of a stream's params are ignored", needs: needPush, run: checkStreamMembers},
+	{id: "CUR-5", title: "a stream with a negative maxAgeMs is InvalidParams", needs: needPush, run: checkStreamAge},
+	{id: "PUSH-8", title: "nothing comes after a stream was cancelled",
+		needs: needPush | needStdio, run: checkCancelled},
+	{id: "PUSH-8", title: "the server goes on when a client breaks off",
+		needs: needPush | needHTTP, run: checkBrokenOff},
+	{id: "POLL-9", title: "a held poll can be cancelled",
+		needs: needPoll | needReplay | needStdio, run: checkHeldCancelled},
+	{id: "POLL-9", title: "a held poll is answered within its time", needs: needPoll | needReplay, run: checkHeldEnds},
+	{id: "POLL-9", title: "a poll without a cursor is not held", needs: needPoll | needReplay, run: checkNullHeld},
+	{id: "POLL-9", title: "a held poll is answered when something occurs", needs: needPoll | needReplay | needOccurred, run: checkHeldAnswers},
+	{id: "PUSH-4", title: "heartbeats come and carry the cursor", needs: needPush, run: checkHeartbeat},
+}
+
+// streamed opens a stream of the push type under test and returns its first message.
+func (r *run) streamed(ctx context.Context, id json.RawMessage, more map[string]any) (*flow, *exchange, error) {
+	return r.first(ctx, request{id: id, method: wire.MethodStream, params: r.push.params(more)})
+}
+
+// first sends an events/stream request and returns the first message. The caller stops the flow.
+func (r *run) first(ctx context.Context, q request) (*flow, *exchange, error) {
+	waiting, cancel := context.WithTimeout(ctx, r.o.pace.call)
+	defer cancel()
+	f, body, err := r.open(ctx, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	x := &exchange{request: body, status: f.status, contentType: f.contentType}
+	m, ok := f.await(waiting, func(message) bool { return true })
+	if !ok {
+		f.stop()
+		if _, ended, err := f.messages(); ended && err != nil {
+			return nil, x, err
+		}
+		return nil, x, x.wrong("notifications/events/active", "nothing")
+	}
+	x.answer = m
+	return f, x, nil
+}
+
+// active opens a stream and checks that its first message is a valid active notification.
+func (r *run) active(ctx context.Context, id json.RawMessage, more map[string]any) (*flow, *exchange, error) {
+	f, x, err := r.streamed(ctx, id, more)
+	if err != nil {
+		return nil, x, err
+	}
+	err = wellBegun(x)
+	if err != nil {
+		f.stop()
+		return nil, x, err
+	}
+	return f, x, nil
+}
+
+func wellBegun(x *exchange) error {
+	if x.answer.err != nil {
+		return x.wrong(wire.NotificationActive, "error %d", x.answer.err.Code)
+	}
+	if x.answer.method != wire.NotificationActive {
+		return x.wrong(wire.NotificationActive+" first", "%s", wire.Shown(x.answer.method))
+	}
+	if _, err := nullable(x, x.answer.params, "cursor"); err != nil {
+		return err
+	}
+	_, err := boolean(x, x.answer.params, "truncated")
+	return err
+}
+
+func checkActive(ctx context.Context, r *run) error {
+	f, x, err := r.active(ctx, r.nextID(), map[string]any{"cursor": nil})
+	if err != nil {
+		return err
+	}
+	defer f.stop()
+	if truncated, _ := boolean(x, x.answer.params, "truncated"); truncated {
+		return x.wrong("truncated to be false without a cursor", "true")
+	}
+	return nil
+}
+
+func carriesID(id string) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		f, x, err := r.streamed(ctx, json.RawMessage(id), map[string]any{"cursor": nil})
+		if err != nil {
+			return err
+		}
+		defer f.stop()
+		if got := x.answer.subscription(); string(got) != id {
+			return x.wrong(fmt.Sprintf("_meta[%q] to be %s", wire.MetaSubscriptionID, id), "%s", orNone(got))
+		}
+		return nil
+	}
+}
+
+func checkSeveral(ctx context.Context, r *run) error {
+	for range 3 {
+		f, x, err := r.streamed(ctx, r.nextID(), map[string]any{"cursor": nil})
+		if err != nil {
+			return err
+		}
+		defer f.stop()
+		if e := x.answer.err; e != nil {
+			if e.Code == wire.Sketch.Code(wire.ResourceExhausted) || e.Code == wire.SEP.Code(wire.ResourceExhausted) {
+				return skipf("the server caps the streams of a caller")
+			}
+			return x.wrong("another stream", "error %d", e.Code)
+		}
+	}
+	return nil
+}
+
+func checkEventStream(ctx context.Context, r *run) error {
+	f, x, err := r.streamed(ctx, r.nextID(), map[string]any{"cursor": nil})
+	if err != nil {
+		return err
+	}
+	defer f.stop()
+	if kind, _, _ := mime.ParseMediaType(x.contentType); kind != "text/event-stream" || x.status != 200 {
+		return x.wrong("200 text/event-stream", "%d %s", x.status, wire.Shown(x.contentType))
+	}
+	return nil
+}
+
+func checkStreamCursor(ctx context.Context, r *run) error {
+	const bad = "mcpe-conform: no cursor"
+	f, x, err := r.active(ctx, r.nextID(), map[string]any{"cursor": bad})
+	if err != nil {
+		return err
+	}
+	defer f.stop()
+	c, _ := nullable(x, x.answer.params, "cursor")
+	truncated, _ := boolean(x, x.answer.params, "truncated")
+	switch {
+	case c == nil:
+		return nil // a type without replay
+	case *c == bad:
+		return x.wrong("a fresh cursor", "the malformed one")
+	case !truncated:
+		return x.wrong("truncated to be true", "false")
+	}
+	return nil
+}
+
+func checkStreamAge(ctx context.Context, r *run) error {
+	x, err := r.attempt(ctx, wire.MethodStream, r.push.params(map[string]any{"cursor": nil, "maxAgeMs": -1}))
+	if err != nil {
+		return err
+	}
+	return r.refused(x, wire.InvalidParams)
+}
+
+func checkStreamForeign(ctx context.Context, r *run) error {
+	for _, other := range r.offered(wire.ModePoll) {
+		if other != r.push && other.first != nil && (r.push.first == nil || *other.first != *r.push.first) {
+			f, _, err := r.active(ctx, r.nextID(), map[string]any{"cursor": *other.first})
+			if err == nil {
+				f.stop()
+			}
+			return err
+		}
+	}
+	return skipf("no other event type has cursors")
+}
+
+func checkStreamMembers(ctx context.Context, r *run) error {
+	f, _, err := r.active(ctx, r.nextID(), unknownMember)
+	if err == nil {
+		f.stop()
+	}
+	return err
+}
+
+func checkCancelled(ctx context.Context, r *run) error {
+	f, x, err := r.active(ctx, r.nextID(), map[string]any{"cursor": nil})
+	if err != nil {
+		return err
+	}
+	before, _, _ := f.messages()
+	f.stop()
+	pause(ctx, r.o.pace.settle)
+	settled, _, _ := f.messages()
+	// Live events of the type continue meanwhile.
+	r.passing(ctx, r.o.pace.arrive)
+	pause(ctx, r.o.pace.settle) // each stream receives an occurrence in turn
+	after, _, _ := f.messages()
+	for _, m := range after[len(before):] {
+		if m.isResponse() {
+			return (&exchange{request: x.request, answer: m}).wrong("no answer to a cancelled request", "one")
+		}
+	}
+	if len(after) > len(settled) {
+		return (&exchange{request: x.request, answer: after[len(settled)]}).wrong("nothing after the cancellation", "%s",
+			after[len(settled)].method)
+	}
+	return nil
+}
+
+// passing waits until the watched stream brings another occurrence, or until the time is over.
+func (r *run) passing(ctx context.Context, most time.Duration) {
+	waiting, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	if r.push == nil || r.push.stream == nil {
+		<-waiting.Done()
+		return
+	}
+	kept, _, _ := r.push.stream.messages()
+	n := 0
+	r.push.stream.await(waiting, func(message) bool { n++; return n > len(kept)+1 })
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+func checkBrokenOff(ctx context.Context, r *run) error {
+	f, _, err := r.active(ctx, r.nextID(), map[string]any{"cursor": nil})
+	if err != nil {
+		return err
+	}
+	f.stop()
+	pause(ctx, r.o.pace.settle)
+	x, err := r.call(ctx, wire.MethodList, nil)
+	if err != nil {
+		return err
+	}
+	if x.answer.err != nil {
+		return x.wrong("the list", "error %d", x.answer.err.Code)
+	}
+	return nil
+}
+
+func checkHeartbeat(ctx context.Context, r *run) error {
+	s := r.push
+	if s.stream == nil {
+		return skipf("the stream could not be watched")
+	}
+	waiting, cancel := context.WithDeadline(ctx, s.began.Add(r.o.pace.heartbeat))
+	defer cancel()
+	m, ok := s.stream.await(waiting, func(m message) bool { return m.method == wire.NotificationHeartbeat })
+	x := &exchange{request: s.opened, answer: m}
+	if !ok {
+		if _, ended, _ := s.stream.messages(); ended {
+			return x.wrong("a heartbeat", "the end of the stream")
+		}
+		if s.stream.commented() {
+			return x.wrong(wire.NotificationHeartbeat+" within 30 s", "only SSE comments, which are not heartbeats")
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return x.wrong("a heartbeat within 30 s", "none in %v", r.o.pace.heartbeat)
+	}
+	c, err := nullable(x, m.params, "cursor")
+	if err != nil {
+		return err
+	}
+	if kept, _, _ := s.stream.messages(); len(kept) > 0 && kept[0].method == wire.NotificationActive {
+		if raw := member(kept[0].params, "cursor"); (string(raw) == "null") != (c == nil) {
+			return x.wrong("a cursor as active had one", "%s", orNone(member(m.params, "cursor")))
+		}
+	}
+	return nil
+}
+
+// checkHeartbeats checks all heartbeats of the run.
+func checkHeartbeats(_ context.Context, r *run) error {
+	var first *message
+	if r.push.stream == nil {
+		return skipf("the stream could not be watched")
+	}
+	for _, k := range mustMessages(r.push.stream) {
+		if k.method != wire.NotificationHeartbeat {
+			continue
+		}
+		if first == nil {
+			first = &k
+		}
+		if a, b := member(first.params, "cursor"), member(k.params, "cursor"); len(a) > 0 && (len(b) == 0 || a[0] != b[0]) {
+			return (&exchange{request: r.push.opened, answer: k}).wrong("a cursor as the first heartbeat had one", "%s", orNone(b))
+		}
+	}
+	if first == nil {
+		return skipf("no heartbeat came")
+	}
+	return nil
+}
+
+func mustMessages(f *flow) []message {
+	kept, _, _ := f.messages()
+	return kept
+}

@@ -1,0 +1,80 @@
+package conform
+
+import (
+	"context"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// follows checks that a callback with the same subscription as the main one receives the same events from now on.
+// expected describes the requirement in the violation, and x is the exchange that it shows.
+func (r *run) follows(ctx context.Context, c *callback, x *exchange, expected string) error {
+	main := r.main.callback
+	pause(ctx, r.o.pace.settle) // let deliveries in flight arrive
+	from, answered := len(main.received()), time.Now()
+	p, ok := main.await(ctx, from, r.o.Wait, func(p post) bool { return isOccurrence(p) && r.signedAfter(p, x, answered) })
+	if !ok {
+		return skipf("nothing more was delivered to the first callback within %v", r.o.Wait)
+	}
+	id := (occurrence{raw: p.body}).eventID()
+	if _, ok := c.await(ctx, 0, r.o.Wait, func(p post) bool { return isOccurrence(p) && (occurrence{raw: p.body}).eventID() == id }); !ok && ctx.Err() == nil {
+		return x.wrong(expected+", such as "+wire.Shown(id)+", which another callback got", "nothing of it within %v", r.o.Wait)
+	}
+	return nil
+}
+
+// checkOtherKeys ends nonexistent subscriptions that differ from an existing one only in their arguments or event type.
+func checkOtherKeys(ctx context.Context, r *run) error {
+	c := r.callback(echoes)
+	x, err := r.subscribed(ctx, c, nil)
+	if err != nil {
+		return err
+	}
+	others := []map[string]any{{"name": r.hook.Name, "arguments": map[string]any{"mcpeGenConform": "never subscribed"}}}
+	for _, s := range r.types {
+		if s != r.hook {
+			others = append(others, map[string]any{"name": s.Name, "arguments": r.hook.args})
+			break
+		}
+	}
+	for _, other := range others {
+		other["delivery"] = map[string]any{"mode": wire.ModeWebhook, "url": c.url}
+		if x, err = r.call(ctx, wire.MethodUnsubscribe, other); err != nil {
+			return err
+		}
+	}
+	err = r.follows(ctx, c, x, "the deliveries of a subscription with another name or other arguments to go on")
+	if _, end := r.unsubscribe(ctx, r.hook, c); err == nil {
+		err = end
+	}
+	return err
+}
+
+// checkEndedKey subscribes a callback, ends the subscription and subscribes it once more, as a client does after a
+// restart.
+func checkEndedKey(ctx context.Context, r *run) error {
+	c := r.callback(echoes)
+	if _, err := r.subscribed(ctx, c, nil); err != nil {
+		return err
+	}
+	if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
+		return err
+	}
+	r.rotate(c)
+	x, err := r.subscribe(ctx, r.hook, c, nil)
+	if err != nil {
+		return err
+	}
+	if exhausted(x) {
+		return skipf("the server takes no more subscriptions, or challenges, of this caller for now")
+	}
+	if _, err := granted(x, false); err != nil {
+		return err
+	}
+	err = r.follows(ctx, c, x, "deliveries to a callback that was unsubscribed and is subscribed")
+	if _, end := r.unsubscribe(ctx, r.hook, c); err == nil {
+		err = end
+	}
+	return err
+}

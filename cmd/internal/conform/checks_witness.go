@@ -1,0 +1,328 @@
+package conform
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// witnessChecks compare the events that the witness received of one type through several modes.
+var witnessChecks = []check{
+	{id: "OCC-2", title: "an occurrence has one eventId by every mode", needs: needWitness, run: checkSameIDs},
+	{id: "OCC-1", title: "an occurrence says the same by every mode", needs: needWitness, run: checkSameContent},
+	{id: "CUR-3", title: "every mode of a type has cursors, or none has", needs: needWitness, run: checkSameNulls},
+	{id: "POLL-7", title: "polls bring everything that other modes bring", needs: needWitness, run: complete(wire.ModePoll, false)},
+	{id: "PUSH-3", title: "every stream brings everything that other modes bring", needs: needWitness, run: complete(wire.ModePush, false)},
+	{id: "HOOK-6", title: "every callback gets everything that other modes bring", needs: needWitness | needHook, run: complete(wire.ModeWebhook, false)},
+	{id: "PUSH-10", title: "every poll next to open streams is answered", needs: needWitness, run: checkWindowAnswered},
+	{id: "PUSH-3", title: "streams keep the order of polls", needs: needWitness, run: checkSameOrder},
+	{id: "POLL-4", title: "pages of every size bring the same", needs: needWitness, run: complete(wire.ModePoll, true)},
+	{id: "PUSH-1", title: "a stream that is opened later replays all of it", needs: needWitness, run: complete(wire.ModePush, true)},
+	{id: "PUSH-1", title: "a stream loses nothing between its replay and later events", needs: needWitness, run: checkSeam},
+	{id: "HOOK-1", title: "an accepted event is not sent again", needs: needWitness | needHook, run: checkTakenOnce},
+	{id: "PUSH-1", title: "the cursor of active leads to the next event", needs: needWitness, run: leads("PUSH-1")},
+	{id: "PUSH-3", title: "the cursor of an event in a stream leads to the next event", needs: needWitness, run: leads("PUSH-3")},
+	{id: "PUSH-4", title: "the cursor of a heartbeat leads to the next event", needs: needWitness, run: leads("PUSH-4")},
+	{id: "CUR-4", title: "a cursor that was just given is as good as one from before", needs: needWitness, run: checkYoung},
+	{id: "CUR-4", title: "the cursor of a poll leads to the next event", needs: needWitness, run: leads("CUR-4")},
+	{id: "HOOK-6", title: "the cursor of a delivery passes nothing that comes later", needs: needWitness | needHook, run: leads("HOOK-6")},
+	{id: "SUB-7", title: "the cursor of a subscription passes nothing that is delivered", needs: needWitness | needHook, run: leads("SUB-7")},
+}
+
+// seen waits for the witness, which is nil if the run ended first. It skips the check if there is nothing to compare.
+func (r *run) seen(ctx context.Context) (*witness, error) {
+	select {
+	case <-r.witness.done:
+	case <-ctx.Done():
+		return nil, verdict.ErrRunEnded
+	}
+	w := r.witness
+	if w.why != "" {
+		return w, verdict.Skipped(w.why)
+	}
+	return w, nil
+}
+
+// sees returns a check of the witness's results.
+func sees(try func(*witness) error) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		w, err := r.seen(ctx)
+		if err != nil {
+			return err
+		}
+		return try(w)
+	}
+}
+
+// sameData finds an occurrence that two tracks have under different ids. Its data must not appear in any other
+// occurrence.
+func sameData(t, other *track) (own, theirs occurrence, found bool) {
+	by := map[string]occurrence{}
+	count := map[string]int{}
+	for _, id := range t.order {
+		data := t.data[id]
+		by[data] = t.byID[id]
+		count[data]++
+	}
+	for _, id := range other.order {
+		count[other.data[id]]++
+	}
+	for _, id := range other.order {
+		o := other.byID[id]
+		data := other.data[id]
+		if _, known := t.byID[id]; known || count[data] != 2 {
+			continue
+		}
+		if mine, ok := by[data]; ok {
+			if _, known := other.byID[mine.eventID()]; !known {
+				return mine, o, true
+			}
+		}
+	}
+	return own, theirs, false
+}
+
+// all returns the live tracks and the tracks that repeat the window.
+func (w *witness) all() []*track { return slices.Concat(w.live, w.again) }
+
+var checkSameIDs = sees(func(w *witness) error {
+	list := w.all()
+	for i, t := range list {
+		for _, other := range list[:i] {
+			if own, theirs, found := sameData(t, other); found {
+				return own.wrong(fmt.Sprintf("the eventId %s that %s had for it", wire.Shown(theirs.eventID()), other.name), "%s by %s",
+					wire.Shown(own.eventID()), t.name)
+			}
+		}
+	}
+	return nil
+})
+
+var checkSameContent = sees(func(w *witness) error {
+	list := w.all()
+	for i, t := range list {
+		for _, id := range t.order {
+			for _, other := range list[:i] {
+				o, ok := other.byID[id]
+				if ok && o.content() != t.byID[id].content() {
+					return t.byID[id].wrong(fmt.Sprintf("%s as %s had it: %s", wire.Shown(id), other.name, wire.Shown(o.content())), "%s by %s",
+						wire.Shown(t.byID[id].content()), t.name)
+				}
+			}
+		}
+	}
+	return nil
+})
+
+var checkYoung = sees(func(w *witness) error {
+	if w.young != nil {
+		return w.young.wrong("truncated to be false: the cursor was just given", "true")
+	}
+	return nil
+})
+
+// checkSameNulls compares the first cursor of each track.
+var checkSameNulls = sees(func(w *witness) error {
+	cursorOf := func(t *track) *string {
+		if t.mode == wire.ModePush {
+			return (occurrence{raw: t.from.answer.params}).cursor()
+		}
+		return resultCursor(t.from)
+	}
+	for _, t := range w.live {
+		if one := w.live[0]; (cursorOf(t) == nil) != (cursorOf(one) == nil) {
+			if cursorOf(t) != nil {
+				t, one = one, t
+			}
+			return t.from.wrong("a cursor from "+t.name+", as "+one.name+" gave one", "null")
+		}
+	}
+	for _, t := range w.live {
+		if t.mode == wire.ModePoll {
+			continue
+		}
+		for _, id := range t.order {
+			if o := t.byID[id]; (o.cursor() == nil) != (cursorOf(t) == nil) {
+				return o.wrong("a cursor with each event from "+t.name+", or with none", "%s", orNone(member(o.raw, "cursor")))
+			}
+		}
+	}
+	return nil
+})
+
+// missing returns the first eventId, up to newest, that other has between two common ids and t does not have.
+func missing(t, other *track, newest string) string {
+	order := other.order
+	if !other.ordered {
+		order = slices.SortedStableFunc(slices.Values(order), func(a, b string) int {
+			return other.byID[a].time().Compare(other.byID[b].time())
+		})
+	}
+	if i := slices.Index(order, newest); i >= 0 {
+		order = order[:i+1] // later events may still be in flight
+	}
+	first, last := -1, -1
+	for i, id := range order {
+		if _, ok := t.byID[id]; ok {
+			if first < 0 {
+				first = i
+			}
+			last = i
+		}
+	}
+	if first < 0 {
+		return ""
+	}
+	for _, id := range order[first:last] {
+		if _, ok := t.byID[id]; !ok {
+			return id
+		}
+	}
+	return ""
+}
+
+// complete checks that each track of a mode has every event of the others; again selects the tracks that repeat
+// the window.
+func complete(mode string, again bool) func(context.Context, *run) error {
+	return sees(func(w *witness) error {
+		list := w.live
+		if again {
+			list = w.again
+		}
+		tried := 0
+		for _, t := range list {
+			if t.mode != mode {
+				continue
+			}
+			tried++
+			for _, other := range w.all() {
+				if other == t {
+					continue
+				}
+				if _, _, renamed := sameData(t, other); renamed {
+					continue // another check reports this
+				}
+				if len(t.order) == 0 && len(other.order) >= leastCommon {
+					return t.from.wrong(fmt.Sprintf("%s to bring %s, as %s did", t.name, wire.Shown(other.order[0]), other.name), "nothing")
+				}
+				if _, end := t.byID[w.end]; !end && !again && !t.over && len(t.order) > 0 && other.byID[w.end].raw != nil {
+					return other.byID[w.end].wrong(fmt.Sprintf("%s to bring %s, as %s did", t.name, wire.Shown(w.end), other.name), "nothing after %s",
+						wire.Shown(t.order[len(t.order)-1]))
+				}
+				if id := missing(t, other, w.end); id != "" {
+					return other.byID[id].wrong(fmt.Sprintf("%s to bring %s, as %s did", t.name, wire.Shown(id), other.name), "others before and after it")
+				}
+			}
+		}
+		if tried == 0 {
+			return skipf("%s was not followed by %s", w.s.Name, mode)
+		}
+		return nil
+	})
+}
+
+var checkSeam = sees(func(w *witness) error {
+	if w.seam == nil {
+		return skipf("nothing occurred in time after a stream was opened with a cursor")
+	}
+	for _, other := range w.ordered() {
+		if id := missing(w.seam, other, w.seamEnd); id != "" {
+			return other.byID[id].wrong(fmt.Sprintf("%s to bring %s, as %s did", w.seam.name, wire.Shown(id), other.name), "others before and after it")
+		}
+	}
+	return nil
+})
+
+var checkSameOrder = sees(func(w *witness) error {
+	var polls *track
+	for _, t := range w.all() {
+		if t.mode == wire.ModePoll && (polls == nil || len(t.order) > len(polls.order)) {
+			polls = t
+		}
+	}
+	if polls == nil {
+		return skipf("%s does not offer poll", w.s.Name)
+	}
+	for _, t := range w.all() {
+		if t.mode != wire.ModePush {
+			continue
+		}
+		at := -1
+		for _, id := range t.order {
+			i := slices.Index(polls.order, id)
+			if i < 0 {
+				continue
+			}
+			if i < at {
+				return t.byID[id].wrong(fmt.Sprintf("%s before %s, as %s had them", wire.Shown(id), wire.Shown(polls.order[at]), polls.name),
+					"it behind by %s", t.name)
+			}
+			at = i
+		}
+	}
+	return nil
+})
+
+var checkTakenOnce = sees(func(w *witness) error {
+	if len(w.callbacks) == 0 {
+		return skipf("no callback was followed")
+	}
+	return takenOnce(w.made, w.callbacks...)
+})
+
+// takenOnce checks that no eventId is delivered again after a 2xx answer. It tolerates one repetition, because an
+// answer can be lost in transit.
+func takenOnce(from *exchange, callbacks ...*callback) error {
+	repeated := 0
+	for _, c := range callbacks {
+		taken := map[string]bool{}
+		for _, p := range c.received() {
+			if !isOccurrence(p) {
+				continue
+			}
+			id := (occurrence{raw: p.body}).eventID()
+			if taken[id] {
+				repeated++
+			}
+			if repeated > 1 {
+				return p.exchange(from).wrong(wire.Shown(id)+" once, since it was answered 204", "it again, and another one before")
+			}
+			taken[id] = !p.refused
+		}
+	}
+	return nil
+}
+
+// leads checks the cursors of a requirement. Each must lead to all events that came after it, and to none from before
+// it unless it may lag.
+func leads(id string) func(context.Context, *run) error {
+	return sees(func(w *witness) error {
+		tried := 0
+		for _, p := range w.places {
+			if p.id == id && p.astray != nil {
+				return p.from.wrong(p.what+" to lead to what came after it, as older ones do", "truncated")
+			}
+			if p.id != id || p.tried == nil {
+				continue
+			}
+			tried++
+			for _, want := range p.must(w.end) {
+				if !slices.Contains(p.got, want) {
+					return p.from.wrong(fmt.Sprintf("%s to lead to %s, which came after it", p.what, wire.Shown(want)), "%s", first(p.got))
+				}
+			}
+			for _, got := range p.got {
+				if !p.lagging && slices.Contains(p.track.order[:p.at], got) {
+					return p.from.wrong(fmt.Sprintf("%s to be past %s, which came before it", p.what, wire.Shown(got)), "it again")
+				}
+			}
+		}
+		if tried == 0 {
+			return skipf("the server sent no such cursor with anything after it")
+		}
+		return nil
+	})
+}

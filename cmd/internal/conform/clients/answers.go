@@ -1,0 +1,168 @@
+package clients
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// answer returns the reply to a request: the scene's or, by default, the orderly one.
+func (s *stage) answer(a *ask) reply {
+	s.mu.Lock()
+	s.counts[a.method]++
+	n := s.counts[a.method]
+	flooded := s.flooded
+	s.mu.Unlock()
+	if flooded {
+		return status(http.StatusServiceUnavailable, "")
+	}
+	if s.turn != nil {
+		if answer := s.turn(s, a, n); answer != nil {
+			return answer
+		}
+	}
+	return s.orderly(a)
+}
+
+// status answers with an HTTP status and an empty body.
+func status(code int, retryAfter string) reply {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if retryAfter != "" {
+			w.Header().Set("Retry-After", retryAfter)
+		}
+		w.WriteHeader(code)
+	}
+}
+
+// result answers with an object as result, marked as complete unless the scene is bare.
+func (s *stage) result(a *ask, object string) reply {
+	if !s.bare && !a.legacy {
+		object = strings.Replace(object, "{", `{"resultType":"complete",`, 1)
+	}
+	if s.strange {
+		object = strings.Replace(object, "{", `{"x-nobody":{"knows":[1]},`, 1)
+	}
+	object = strings.Replace(object, ",}", "}", 1)
+	return message(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, a.id, object))
+}
+
+// refuse answers with an error.
+func refuse(a *ask, code int64, name, data string) reply {
+	return message(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q,"data":%s}}`, a.id, code, name, data))
+}
+
+func message(text string) reply {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, text)
+	}
+}
+
+// capabilities returns the server's capabilities.
+func (s *stage) capabilities() string {
+	events := `"events":{"listChanged":false}`
+	extension := `"extensions":{"` + wire.ExtensionID + `":{"listChanged":false}}`
+	return map[string]string{bothPlaces: "{" + events + "," + extension + "}", topLevel: "{" + events + "}",
+		extensionOnly: "{" + extension + "}", nowhere: "{}"}[s.capability]
+}
+
+const serverInfo = `"serverInfo":{"name":"mcpe-conform","version":"1"}`
+
+// orderly returns the answer of a correct server.
+func (s *stage) orderly(a *ask) reply {
+	switch a.method {
+	case "server/discover":
+		return s.result(a, `{"supportedVersions":["`+wire.RevisionStateless+`"],"capabilities":`+s.capabilities()+`,`+serverInfo+`,"ttlMs":0,"cacheScope":"private"}`)
+	case "initialize":
+		version := wire.RevisionLegacy
+		if asked := string(a.params["protocolVersion"]); slices.Contains([]string{`"2025-03-26"`, `"2025-06-18"`}, asked) {
+			version = strings.Trim(asked, `"`)
+		}
+		session := token()
+		s.mu.Lock()
+		s.sessions[session] = version
+		s.mu.Unlock()
+		answer := s.result(a, `{"protocolVersion":"`+version+`","capabilities":`+s.capabilities()+`,`+serverInfo+`}`)
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set(headerSession, session)
+			answer(w, r)
+		}
+	case "ping":
+		return s.result(a, `{}`)
+	case wire.MethodList:
+		modes, _ := json.Marshal(append(slices.Clone(s.delivery), s.mode))
+		return s.result(a, `{"events":[{"name":"`+EventType+`","description":"What happens.","delivery":`+string(modes)+
+			`,"inputSchema":{"type":"object","properties":{},"additionalProperties":false},"payloadSchema":{"type":"object",`+
+			`"properties":{"seq":{"type":"integer"}},"required":["seq"]}`+s.odds()+`}]}`)
+	case wire.MethodPoll:
+		pos, stale := s.from(a)
+		return s.page(a, pos, stale, pageOptions{})
+	case wire.MethodStream:
+		return s.channel(a, (*channel).orderly)
+	case wire.MethodSubscribe:
+		return s.subscribe(a)
+	case wire.MethodUnsubscribe:
+		return s.unsubscribe(a)
+	}
+	return refuse(a, -32601, "MethodNotFound", "null")
+}
+
+// odds returns unknown members, if the scene adds them.
+func (s *stage) odds() string {
+	if s.strange {
+		return `,"x-nobody":{"knows":null},"eventid":5`
+	}
+	return ""
+}
+
+// occurrence returns the event of an entry; cursor is JSON, or "" for none.
+func (s *stage) occurrence(e entry, pos int, cursor string) string {
+	if cursor != "" {
+		cursor = `,"cursor":` + cursor
+	}
+	return fmt.Sprintf(`{"eventId":%q,"name":%q,"timestamp":%q,"data":{"seq":%d}%s%s}`, e.id, EventType,
+		time.Now().UTC().Format(time.RFC3339Nano), pos, cursor, s.odds())
+}
+
+// A pageOptions changes a page of a poll.
+type pageOptions struct {
+	nextPollMs int
+	more       bool
+	// most bounds the positions of a page; 0 means no bound. A page with more after it has hasMore.
+	most int
+	// twice repeats each event.
+	twice bool
+	// from is the first position of the page, whatever cursor the client named; 0 means the position after that cursor.
+	from int
+}
+
+// page answers a poll with all entries after a position.
+func (s *stage) page(a *ask, pos int, truncated bool, o pageOptions) reply {
+	head := s.head()
+	if o.from > 0 {
+		pos = o.from - 1
+	}
+	if o.most > 0 && head > pos+o.most {
+		head, o.more = pos+o.most, true
+	}
+	var events []string
+	for i := pos + 1; i <= head; i++ {
+		if e, _, _ := s.at(i); e.id != "" {
+			events = append(events, s.occurrence(e, i, ""))
+			if o.twice {
+				events = append(events, s.occurrence(e, i, ""))
+			}
+		}
+	}
+	if o.nextPollMs == 0 {
+		o.nextPollMs = 1000
+	}
+	return s.result(a, fmt.Sprintf(`{"events":[%s],"cursor":%s,"truncated":%v,"hasMore":%v,"nextPollMs":%d}`, strings.Join(events, ","),
+		s.cursorAt(head), truncated, o.more, o.nextPollMs))
+}

@@ -1,0 +1,306 @@
+package clients
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+const (
+	// defaultGrant is how long a subscription lives unless the scene sets a grant.
+	defaultGrant = time.Hour
+	// answerTime is the timeout of a callback, and maxAnswer is how much of its answer is read.
+	answerTime, maxAnswer = 10 * time.Second, 64 << 10
+	// attempts is the maximum number of delivery attempts, retryPause apart from each other.
+	attempts, retryPause = 5, time.Second
+)
+
+// A hook is a webhook subscription, guarded by the stage's mutex.
+type hook struct {
+	url, id string
+	keys    [][]byte // of the secret, and of the previous one
+	expires time.Time
+	// next is the number of delivered positions; more counts the attempts at the next position, and after is the time
+	// of the next attempt.
+	next     int
+	attempts int
+	after    time.Time
+	ended    bool
+}
+
+// A subscription holds the params of events/subscribe and events/unsubscribe that matter here.
+type subscription struct {
+	Delivery struct {
+		Mode   string `json:"mode"`
+		URL    string `json:"url"`
+		Secret string `json:"secret"`
+	} `json:"delivery"`
+	TTL *float64 `json:"ttlMs"`
+}
+
+func (a *ask) subscription() (p subscription) {
+	text, _ := json.Marshal(a.params) // of raw values that were read
+	_ = json.Unmarshal(text, &p)
+	return p
+}
+
+// keyOf returns the key of a secret (SUB-3).
+func keyOf(secret string) ([]byte, error) {
+	text, ok := strings.CutPrefix(secret, wire.SecretPrefix)
+	if !ok {
+		return nil, errors.New("it does not begin with " + wire.SecretPrefix)
+	}
+	text = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(text), "=")
+	key, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, errors.New("it is not base64")
+	}
+	if len(key) < wire.MinSecret || len(key) > wire.MaxSecret {
+		return nil, fmt.Errorf("it has %d bytes", len(key))
+	}
+	return key, nil
+}
+
+// isCallback returns an error that says what is wrong with a callback (SUB-3), or nil.
+func isCallback(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https":
+		return fmt.Errorf("%q is not an absolute https URL", text)
+	case u.User != nil:
+		return errors.New("it has a user")
+	case u.Fragment != "":
+		return errors.New("it has a fragment")
+	}
+	return nil
+}
+
+// subscribe creates a subscription, or refreshes a live one.
+func (s *stage) subscribe(a *ask) reply {
+	p := a.subscription()
+	key, err := keyOf(p.Delivery.Secret)
+	if err != nil || isCallback(p.Delivery.URL) != nil || p.Delivery.Mode != wire.ModeWebhook {
+		return refuse(a, wire.Sketch.Code(wire.InvalidParams), "InvalidParams", "null")
+	}
+	pos, stale := s.from(a)
+	s.mu.Lock()
+	h := s.hooks[p.Delivery.URL]
+	fresh := h == nil
+	if fresh {
+		h = &hook{url: p.Delivery.URL, id: "sub_" + token(), ended: true}
+		if s.lax {
+			h.id = "sub_1" // as in hostileserver's answers
+		}
+		s.hooks[p.Delivery.URL] = h
+	}
+	s.mu.Unlock()
+	return func(w http.ResponseWriter, r *http.Request) {
+		if fresh {
+			if reason := s.challenge(r.Context(), h, key); reason != "" {
+				s.mark("challenge failed: " + string(reason))
+				refuse(a, wire.Sketch.Code(wire.CallbackEndpointError), "CallbackEndpointError", fmt.Sprintf(`{"reason":%q}`, reason))(w, r)
+				s.mu.Lock()
+				delete(s.hooks, h.url)
+				s.mu.Unlock()
+				return
+			}
+			s.mark("challenged")
+		}
+		grant := s.grant
+		if grant == 0 {
+			grant = defaultGrant
+		}
+		if p.TTL != nil && *p.TTL >= 0 {
+			grant = min(grant, time.Duration(*p.TTL*float64(time.Millisecond)))
+		}
+		s.mu.Lock()
+		if h.ended || time.Now().After(h.expires) {
+			h.next, h.attempts, h.ended = pos, 0, false
+		}
+		if len(h.keys) == 0 || !bytes.Equal(h.keys[0], key) {
+			h.keys = append([][]byte{key}, h.keys...)
+			h.keys = h.keys[:min(2, len(h.keys))]
+		}
+		expires := time.Now().Add(grant)
+		if h.expires = expires; s.lax {
+			h.expires = expires.Add(defaultGrant)
+		}
+		at := h.next
+		s.touch()
+		s.mu.Unlock()
+		s.result(a, fmt.Sprintf(`{"id":%q,"refreshBefore":%q,"cursor":%s,"truncated":%v%s}`, h.id, expires.UTC().Format(time.RFC3339Nano),
+			s.cursorAt(at), stale, s.odds()))(w, r)
+	}
+}
+
+func (s *stage) unsubscribe(a *ask) reply {
+	p := a.subscription()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.hooks[p.Delivery.URL]
+	if h == nil || h.ended {
+		return refuse(a, wire.Sketch.Code(wire.NotFound), "NotFound", `{"kind":"subscription"}`)
+	}
+	h.ended = true
+	return s.result(a, `{}`)
+}
+
+// lose forgets all subscriptions, as a server without a durable store does on a restart.
+func (s *stage) lose() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.hooks {
+		h.ended = true
+	}
+}
+
+// deliver delivers new events to all subscriptions until ctx ends.
+func (s *stage) deliver(ctx context.Context) {
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		changed := s.changed
+		var due *hook
+		var soon time.Time
+		for _, h := range s.hooks {
+			if h.ended || time.Now().After(h.expires) || h.next >= len(s.log) {
+				continue
+			}
+			if h.after.After(time.Now()) {
+				soon = h.after
+				continue
+			}
+			due = h
+		}
+		s.mu.Unlock()
+		if due != nil {
+			s.attempt(ctx, due)
+			continue
+		}
+		pause := time.Minute
+		if !soon.IsZero() {
+			pause = time.Until(soon)
+		}
+		t := time.NewTimer(max(pause, time.Millisecond))
+		select {
+		case <-changed:
+		case <-t.C:
+		case <-ctx.Done():
+		}
+		t.Stop()
+	}
+}
+
+// attempt tries to deliver the next position.
+func (s *stage) attempt(ctx context.Context, h *hook) {
+	s.mu.Lock()
+	pos := h.next + 1
+	e := s.log[pos-1]
+	s.mu.Unlock()
+	status := http.StatusOK
+	if e.id != "" {
+		status, _ = s.post(ctx, h, e.id, []byte(s.occurrence(e, pos, s.cursorAt(pos))))
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h.attempts++; status/100 == 2 || h.attempts == attempts {
+		h.next, h.attempts = pos, 0
+		if status/100 == 2 {
+			s.marks["taken "+e.id] = s.now()
+		}
+	} else {
+		h.after = time.Now().Add(retryPause)
+	}
+	s.touch()
+}
+
+// envelope sends a control envelope to all subscriptions and reports whether each callback accepted it. A termination
+// ends the subscriptions.
+func (s *stage) envelope(ctx context.Context, kind, members string) bool {
+	s.mu.Lock()
+	var all []*hook
+	for _, h := range s.hooks {
+		if !h.ended {
+			all = append(all, h)
+			h.ended = kind == wire.EnvelopeTerminated
+		}
+	}
+	s.mu.Unlock()
+	taken := len(all) > 0
+	for _, h := range all {
+		status, _ := s.post(ctx, h, wire.MessagePrefix+kind+"_"+token(), fmt.Appendf(nil, `{"type":%q%s}`, kind, members))
+		taken = taken && status/100 == 2
+	}
+	return taken
+}
+
+// challenge sends a challenge to a callback, and returns the category of its failure.
+func (s *stage) challenge(ctx context.Context, h *hook, key []byte) wire.Category {
+	nonce := token()
+	s.mu.Lock()
+	h.keys = [][]byte{key}
+	s.mu.Unlock()
+	status, body := s.post(ctx, h, wire.MessagePrefix+wire.EnvelopeVerification+"_"+token(),
+		fmt.Appendf(nil, `{"type":%q,"challenge":%q}`, wire.EnvelopeVerification, nonce))
+	var answer wire.ChallengeAnswer
+	switch {
+	case status == 0:
+		return wire.ConnectionRefused
+	case status/100 != 2 || json.Unmarshal(body, &answer) != nil || answer.Challenge != nonce:
+		return wire.ChallengeFailed
+	}
+	return ""
+}
+
+// post posts a signed body to a callback; status is 0 if the callback cannot be reached.
+func (s *stage) post(ctx context.Context, h *hook, id string, body []byte) (status int, answer []byte) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil
+	}
+	at := strconv.FormatInt(time.Now().Unix(), 10)
+	var signatures []string
+	s.mu.Lock()
+	for _, key := range h.keys {
+		mac := hmac.New(sha256.New, key)
+		fmt.Fprintf(mac, "%s.%s.%s", id, at, body)
+		signatures = append(signatures, wire.SignatureHMAC+","+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	}
+	s.mu.Unlock()
+	for name, value := range map[string]string{"Content-Type": "application/json", wire.HeaderWebhookID: id, wire.HeaderWebhookTimestamp: at,
+		wire.HeaderWebhookSignature: strings.Join(signatures, " "), wire.HeaderSubscriptionID: h.id} {
+		req.Header.Set(name, value)
+	}
+	req.Header.Set("User-Agent", useragent.Default())
+	// The callback belongs to the client, and its identity does not matter here: accept any certificate.
+	transport := &http.Transport{DialContext: s.run.rig.dial, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	client := &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Do(req)
+	if err != nil {
+		return 0, nil
+	}
+	defer res.Body.Close()
+	answer, _ = io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	return res.StatusCode, answer
+}

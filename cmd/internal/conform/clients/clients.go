@@ -1,0 +1,251 @@
+// Package clients is the judge of `mcpe-conform --client`. It plays a misbehaving server of the Events extension, and
+// judges a client in any language by its requests and by the events that its program reports as handled.
+//
+// Start with [Run]. A scene (scene.go) is a server that misbehaves in one way, and each scene starts the client's
+// program once. The files scenes_*.go have the scenes and the checks of the program's behavior, each with the ID of its
+// requirement in docs/requirements.md. stage.go plays a scene. serve.go, headers.go and answers.go are the server;
+// stream.go and callback.go send streams and webhooks. always.go checks what holds in every scene. Malformed answers
+// come from internal/hostileserver.
+package clients
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/procgroup"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// Options selects the client to judge.
+type Options struct {
+	// Command starts the client. URLPlaceholder in its arguments becomes the URL of a server. Run starts the command
+	// once for each scene, and several at the same time.
+	Command []string
+	// Handled is the file to which the program appends a line with the eventId of each event that it handled. "-" is
+	// its standard output. If Handled is "", Run skips the checks that need it.
+	Handled string
+
+	// rig is nil except in tests.
+	rig *rig
+	// only selects the scenes, for tests.
+	only func(scene) bool
+}
+
+// URLPlaceholder is the text in a command that Run replaces with the server's URL.
+const URLPlaceholder = "{url}"
+
+// EventType is the name of the only event type in every scene.
+const EventType = "tick"
+
+// standardOutput is the value of Options.Handled for the standard output.
+const standardOutput = "-"
+
+// A rig provides the network and the client's process.
+type rig struct {
+	// listen opens the endpoint of a scene's server and returns its URL.
+	listen func() (net.Listener, string, error)
+	// start starts the client.
+	start func(url string, stdout, stderr io.Writer) (program, error)
+	// dial connects to callbacks; nil stands for the network.
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// A program is a running client.
+type program interface {
+	// End asks the program to exit and reports whether it did.
+	End() bool
+	Exited() <-chan struct{}
+	Status() string
+}
+
+// Waiting times for results that only time can show. They allow for slow machines: an expected message may come late,
+// and the wait for a forbidden one is long enough to see it from a fast client.
+const (
+	// connectTime is how long a program may take until its first request, and modeTime from its latest request until it
+	// requests events; slowModeTime bounds that from its first request.
+	connectTime, modeTime, slowModeTime = 20 * time.Second, 15 * time.Second, 30 * time.Second
+	// settleTime is how long the program may take to handle an event.
+	settleTime = 4 * time.Second
+	// runTime bounds the whole run.
+	runTime = 115 * time.Second
+	// together is how many scenes are played concurrently.
+	together = 6
+)
+
+// Check returns an error for invalid options, before anything is started.
+func (o Options) Check() error {
+	if len(o.Command) == 0 {
+		return errors.New("--client needs the command that starts the client, after --")
+	}
+	if !slices.ContainsFunc(o.Command, func(word string) bool { return strings.Contains(word, URLPlaceholder) }) {
+		return fmt.Errorf("the command after -- has no %s, where the URL of the server belongs", URLPlaceholder)
+	}
+	if o.Handled == "" || o.Handled == standardOutput {
+		return nil
+	}
+	if info, err := os.Stat(o.Handled); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("--handled: %s is not a file", o.Handled)
+	}
+	return nil
+}
+
+// An Unreachable reports that no client connected.
+type Unreachable struct{ message string }
+
+// Error returns the message.
+func (e *Unreachable) Error() string { return e.message }
+
+// A run judges one client.
+type run struct {
+	o   Options
+	rig rig
+	verdict.Redactor
+
+	mu sync.Mutex
+	// follows has the modes by which the client can follow, according to the first scenes.
+	follows map[string]bool
+	// unseen has the modes whose first scene saw no request, so that the client's support is unknown.
+	unseen map[string]bool
+	// deaf reports whether the client's callback did not answer a challenge.
+	deaf bool
+}
+
+// Run judges the client and returns the report. It fails with a *verdict.UsageError for invalid options, with
+// *Unreachable if the program sends no request, and if the command cannot be started. If ctx ends first, Run returns
+// its error and a report of the findings so far.
+func Run(ctx context.Context, o Options) (*verdict.Report, error) {
+	r := &run{o: o, follows: map[string]bool{}, unseen: map[string]bool{}}
+	if o.rig != nil {
+		r.rig = *o.rig
+	} else {
+		if err := o.Check(); err != nil {
+			return nil, verdict.Usagef("%v", err)
+		}
+		r.rig = rig{listen: listen, start: r.start}
+	}
+	began := time.Now()
+	trying, cancel := context.WithTimeout(ctx, runTime)
+	defer cancel()
+	var first, later []scene
+	for _, sc := range scenes() {
+		switch {
+		case o.only != nil && !sc.first && !o.only(sc):
+		case sc.first:
+			first = append(first, sc)
+		default:
+			later = append(later, sc)
+		}
+	}
+	stages, err := r.play(trying, first)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(stages, func(s *stage) bool { return len(s.all("")) > 0 }) && ctx.Err() == nil {
+		return nil, &Unreachable{r.name() + " asked nothing of " + stages[0].url + stages[0].ending()}
+	}
+	for _, s := range stages {
+		if s.capability != nowhere && len(s.all("")) == 0 {
+			r.unseen[s.mode] = true
+		}
+		_, answered := s.when("challenged")
+		r.deaf = r.deaf || s.mode == wire.ModeWebhook && !answered
+	}
+	more, err := r.play(trying, later)
+	if err != nil {
+		return nil, err
+	}
+	stages = append(stages, more...)
+	report := &verdict.Report{Target: r.name()}
+	for _, s := range stages {
+		report.Findings = append(report.Findings, s.judge(ctx)...)
+	}
+	report.Findings = append(report.Findings, r.judgeAll(stages)...)
+	report.Seconds = time.Since(began).Seconds()
+	report.Count()
+	if trying.Err() != nil {
+		report.End(ctx, runTime, "")
+	}
+	return report, ctx.Err()
+}
+
+// name returns the client's name in the report.
+func (r *run) name() string {
+	if len(r.o.Command) == 0 {
+		return "the client"
+	}
+	return filepath.Base(r.o.Command[0])
+}
+
+// play plays the scenes, several concurrently, and returns them in order. It fails if a program cannot be started.
+func (r *run) play(ctx context.Context, all []scene) ([]*stage, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stages := make([]*stage, len(all))
+	errs := make([]error, together)
+	for i, sc := range all {
+		stages[i] = newStage(r, sc)
+	}
+	// Start with the longest scenes, to finish early.
+	longest := slices.Clone(stages)
+	slices.SortStableFunc(longest, func(a, b *stage) int { return cmp.Compare(b.within, a.within) })
+	next := make(chan *stage)
+	var playing sync.WaitGroup
+	for i := range min(together, len(all)) {
+		playing.Go(func() {
+			for s := range next {
+				if err := s.play(ctx); err != nil {
+					errs[i] = err
+					cancel()
+				}
+			}
+		})
+	}
+	for _, s := range longest {
+		next <- s
+	}
+	close(next)
+	playing.Wait()
+	return stages, errors.Join(errs...)
+}
+
+// noteMode records a mode by which the client can follow.
+func (r *run) noteMode(mode string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.follows[mode] = true
+}
+
+func (r *run) canFollow(mode string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.follows[mode]
+}
+
+func listen() (net.Listener, string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", err
+	}
+	return l, "http://" + l.Addr().String() + endpoint, nil
+}
+
+// start starts the command for one scene, with the environment that the public conformance suite gives to clients, so
+// that clients made for that suite run long enough.
+func (r *run) start(url string, stdout, stderr io.Writer) (program, error) {
+	command := make([]string, len(r.o.Command))
+	for i, word := range r.o.Command {
+		command[i] = strings.ReplaceAll(word, URLPlaceholder, url)
+	}
+	return procgroup.Start(command, []string{`MCP_CONFORMANCE_CONTEXT={"durationMs":180000}`}, stdout, stderr)
+}

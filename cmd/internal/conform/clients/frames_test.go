@@ -1,0 +1,79 @@
+package clients
+
+import (
+	"bufio"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// frames reads the data of server-sent events, as the HTML standard says, but for the fault of its client.
+type frames struct {
+	w     *wrongClient
+	in    *bufio.Reader
+	begun bool
+}
+
+// comment stands for a comment, which a client with a fault takes for a heartbeat.
+const comment = ": comment"
+
+func (w *wrongClient) newFrames(body io.Reader) *frames {
+	if w.is("decodes each part alone") {
+		body = decoder{body}
+	}
+	return &frames{w: w, in: bufio.NewReader(body)}
+}
+
+// A decoder replaces in each part that it reads what is not UTF-8.
+type decoder struct{ io.Reader }
+
+func (d decoder) Read(b []byte) (int, error) {
+	part := make([]byte, len(b)/utf8.UTFMax)
+	n, err := d.Reader.Read(part)
+	return copy(b, strings.ToValidUTF8(string(part[:n]), "\ufffd")), err
+}
+
+// next returns the data of the next event, or comment.
+func (f *frames) next() (data string, ok bool) {
+	var lines []string
+	kind, named := "message", false
+	for {
+		line, err := f.in.ReadString('\n')
+		if err != nil {
+			return "", false
+		}
+		if !f.begun && !f.w.is("keeps a byte order mark") {
+			line = strings.TrimPrefix(line, "\ufeff")
+		}
+		f.begun = true
+		line = strings.TrimSuffix(line, "\n")
+		if !f.w.is("splits at LF alone") {
+			line = strings.TrimSuffix(line, "\r")
+		}
+		field, value, colon := strings.Cut(line, ":")
+		switch after, blank := strings.CutPrefix(value, " "); {
+		case blank:
+			value = after
+		case f.w.is("wants a blank after the colon") && colon && field != "":
+			continue
+		}
+		switch {
+		case line == "" && len(lines) > 0 && (named || !f.w.is("wants an event field")) && kind == "message":
+			return strings.Join(lines, "\n"), true
+		case line == "":
+			lines, kind, named = nil, "message", false
+		case field == "" && f.w.is("comments are heartbeats"):
+			return comment, true
+		case field == "" && f.w.is("comments end a message"):
+			lines = nil
+		case field == "event":
+			kind, named = value, true
+		case field == "data" && f.w.is("reads one data line"):
+			lines = []string{value}
+		case field == "data":
+			lines = append(lines, value)
+		case (field == "id" || field == "retry") && f.w.is("knows no id and retry"):
+			return "", false
+		}
+	}
+}

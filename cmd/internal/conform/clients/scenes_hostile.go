@@ -1,0 +1,127 @@
+package clients
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/hostileserver"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// hostileScenes send invalid answers from package hostileserver: some that a client may ignore, and some at which it
+// may stop if it reports them. A valid answer follows each spoiled one.
+var hostileScenes = []scene{
+	hostile("odd pages", wire.ModePoll, wire.MethodPoll, true, "CLI-3", "odd pages that lose nothing are borne"),
+	hostile("malformed pages", wire.ModePoll, wire.MethodPoll, false, "CLI-3", "malformed pages are survived, or reported"),
+	hostile("odd streams", wire.ModePush, wire.MethodStream, true, "CLI-4", "odd streams that lose nothing are borne"),
+	hostile("malformed streams", wire.ModePush, wire.MethodStream, false, "CLI-4", "malformed streams are survived, or reported"),
+	hostile("odd subscriptions", wire.ModeWebhook, wire.MethodSubscribe, true, "CLI-5", "odd grants that lose nothing are borne"),
+	hostile("malformed subscriptions", wire.ModeWebhook, wire.MethodSubscribe, false, "CLI-5", "malformed grants are survived, or reported"),
+	hostile("malformed lists", "", wire.MethodList, false, "CLI-1", "malformed lists are survived, or reported"),
+}
+
+// maxSpoiled is how many answers a scene spoils.
+const maxSpoiled = 6
+
+// takesTime is how long a client may take to read an answer.
+const takesTime = 500 * time.Millisecond
+
+// hostile returns a scene that spoils the answers to a method, with harmless cases or with the others.
+func hostile(name, mode, method string, harmless bool, id, title string) scene {
+	var cases []hostileserver.Case
+	for _, c := range hostileserver.Cases() {
+		// Other scenes cover held connections and permanent refusals, and after an accepted request a client may wait.
+		if c.Method == method && c.Harmless == harmless && !c.Hold && c.Status/100 != 4 && c.Status != http.StatusAccepted && c.Status != http.StatusNoContent && !longWait(c) {
+			cases = append(cases, c)
+		}
+	}
+	most := min(maxSpoiled, len(cases))
+	if method == wire.MethodList {
+		most = 3 // the client pauses longer before each further list request
+	}
+	spread := make([]hostileserver.Case, 0, most)
+	for i := range most {
+		spread = append(spread, cases[i*len(cases)/most])
+	}
+	// Answer polls and subscriptions correctly at first and in between, so that the client follows. A client does not
+	// repeat a list or a stream that was answered correctly.
+	first, step, last := 2, 2, "spoiled 0"
+	switch method {
+	case wire.MethodList, wire.MethodStream:
+		first, step = 1, 1
+	case wire.MethodPoll:
+		last = fmt.Sprint("spoiled ", len(spread)-1)
+	}
+	sc := scene{name: name, mode: mode, early: method == wire.MethodList, within: 60 * time.Second, grant: 3 * time.Second, lax: true,
+		turn: func(s *stage, a *ask, n int) reply {
+			i := n - first
+			if a.method != method || i < 0 || i%step != 0 || i/step >= len(spread) {
+				return nil
+			}
+			c := spread[i/step]
+			if harmless && !a.legacy {
+				// Add resultType, so that the answer is wrong in only one way.
+				c.Message = strings.Replace(c.Message, `"result":{`, `"result":{"resultType":"complete",`, 1)
+			}
+			s.mu.Lock()
+			s.spoiled = c.Name
+			s.mu.Unlock()
+			s.mark(fmt.Sprint("spoiled ", i/step))
+			return func(w http.ResponseWriter, r *http.Request) {
+				h := &hostileserver.Server{Case: c, Delivery: s.mode}
+				h.SetHostile(true)
+				h.ServeHTTP(w, r)
+			}
+		},
+		live: func(ctx context.Context, s *stage) {
+			// Deliveries continue whatever happens to a refresh; the client has to repeat a refused subscribe.
+			again := func() bool { return method != wire.MethodSubscribe || harmless || len(s.own()) > first }
+			spoiled := s.until(ctx, func() bool { _, ok := s.when(last); return ok && again() })
+			// Give the client time to read the spoiled answer: it may end because of it.
+			if spoiled && sleep(ctx, takesTime) && s.until(ctx, s.following) {
+				s.emit()
+				s.endWith(ctx)
+			}
+		}}
+	if harmless {
+		sc.checks = []check{{id: id, title: title, run: named(goesOn)}}
+	} else {
+		sc.checks = []check{{id: id, title: title, run: named(bearsOrReports)}}
+	}
+	return sc
+}
+
+// longWait reports whether a client that obeys the answer waits longer than the scene.
+func longWait(c hostileserver.Case) bool {
+	return strings.HasPrefix(c.Name, "wait ") || strings.HasPrefix(c.Name, "unavailable for ")
+}
+
+// named adds the name of the last spoiled answer to a violation.
+func named(judge func(s *stage) error) func(s *stage) error {
+	return func(s *stage) error {
+		err := judge(s)
+		if v, ok := errors.AsType[*verdict.Violation](err); ok && s.spoiled != "" {
+			v.Got += "; the last answer that was spoiled: " + s.spoiled
+		}
+		return err
+	}
+}
+
+func bearsOrReports(s *stage) error {
+	err := goesOn(s)
+	var last time.Duration
+	for i := range maxSpoiled {
+		if at, ok := s.when(fmt.Sprint("spoiled ", i)); ok {
+			last = at
+		}
+	}
+	if err != nil && s.spoke(last) {
+		return nil
+	}
+	return err
+}

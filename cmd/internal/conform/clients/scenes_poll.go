@@ -1,0 +1,227 @@
+package clients
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// leastPause is the shortest time that counts as a pause after a failure.
+const leastPause = 100 * time.Millisecond
+
+// pollScenes play servers that the client polls (CLI-3).
+var pollScenes = []scene{
+	{name: "pages and paces", mode: wire.ModePoll, within: 25 * time.Second, turn: onPoll(paces), live: hears, checks: []check{
+		{id: "CLI-3", title: "hasMore is drained at once", advice: true, run: pauses(1, 0, 2*time.Second, "there is more")},
+		{id: "CLI-3", title: "nextPollMs is kept", advice: true, run: pauses(2, 1800*time.Millisecond, 0, "nextPollMs is 2000")},
+		{id: "CLI-3", title: "nextPollMs 0 does not make it poll in a loop", advice: true, run: pauses(3, 900*time.Millisecond, 0, "nextPollMs is 0")},
+		{id: "CLI-3", title: "the cursor of a truncated page is the next one", run: resumes(5, func(s *stage) int { return s.head() })},
+		{id: "CLI-2", title: "a gap in a poll is reported", advice: true, run: reports("truncated")}}},
+	{name: "full pages", mode: wire.ModePoll, within: 25 * time.Second, turn: onPoll(fullPages), live: after("last page"), checks: []check{
+		{id: "CLI-3", title: "every page is read until hasMore is false", run: goesOn},
+		{id: "CLI-2", title: "each event of full pages with hasMore is handled once", handled: true, run: handledOnce}}},
+	{name: "polls without cursors", mode: wire.ModePoll, replayless: true, within: 15 * time.Second, turn: onPoll(cursorless), checks: []check{
+		{id: "CLI-6", title: "a null or absent cursor is not sent again as one", run: withoutCursor(3)}}},
+	{name: "polls that fail", mode: wire.ModePoll, within: 40 * time.Second, turn: onPoll(failing), live: after("failed 4"), checks: []check{
+		{id: "PUSH-5", title: "a poll that failed upstream is made again", run: goesOn},
+		{id: "CLI-3", title: "there is a pause after a failure", run: pausesBetween(2, 5)},
+		{id: "CLI-3", title: "pauses grow with each failure", advice: true, run: pausesGrow},
+		{id: "CLI-2", title: "nothing is lost by polls that fail", handled: true, run: handledOnce}}},
+	{name: "a busy server", mode: wire.ModePoll, within: 30 * time.Second, turn: onPoll(busy), live: after("busy"), checks: []check{
+		{id: "CLI-3", title: "polls go on after a busy server", run: goesOn},
+		{id: "CLI-3", title: "Retry-After is kept", advice: true, run: pauses(2, 2900*time.Millisecond, 0, "Retry-After is 3")}}},
+	{name: "a poll that is held", mode: wire.ModePoll, within: 25 * time.Second, turn: onPoll(held), live: after("held"), checks: []check{
+		{id: "CLI-3", title: "polls do not overlap", run: oneAtATime}}},
+	{name: "polls that repeat", mode: wire.ModePoll, within: 20 * time.Second, turn: onPoll(repeating), live: occur(2), checks: []check{
+		{id: "CLI-2", title: "an event that polls repeat is handled once", handled: true, run: handledOnce}}},
+	{name: "polled over a restart", mode: wire.ModePoll, within: 40 * time.Second, live: restarting, checks: []check{
+		{id: "CLI-3", title: "polls go on after a restart", run: goesOn},
+		{id: "CLI-3", title: "after a restart polls go on from the last cursor", run: resumesAfter("down")},
+		{id: "CLI-2", title: "nothing is lost by a restart of a polled server", handled: true, run: handledOnce}}},
+	{name: "a poll is NotFound, sketch", mode: wire.ModePoll, within: 25 * time.Second,
+		turn: onPoll(refusing(wire.Sketch, wire.NotFound, `{"kind":"event"}`)), live: quietly("refused", 8*time.Second), checks: []check{
+			{id: "CLI-7", title: "a poll that is NotFound, by the sketch's code, is followed by events/list", run: listsAgain("refused", position(0))}}},
+	{name: "a poll is NotFound, SEP", mode: wire.ModePoll, within: 25 * time.Second,
+		turn: onPoll(refusing(wire.SEP, wire.NotFound, `{"kind":"event"}`)), live: quietly("refused", 8*time.Second), checks: []check{
+			{id: "CLI-7", title: "a poll that is NotFound, by the SEP's code, is followed by events/list", run: listsAgain("refused", position(0))}}},
+	{name: "a poll is Forbidden, sketch", mode: wire.ModePoll, within: 25 * time.Second,
+		turn: onPoll(refusing(wire.Sketch, wire.Forbidden, "null")), live: quietly("refused", 8*time.Second), checks: []check{
+			{id: "CLI-7", title: "a poll that is Forbidden, by the sketch's code, is the last", run: stops("refused")}}},
+	{name: "a poll is Forbidden, SEP", mode: wire.ModePoll, within: 25 * time.Second,
+		turn: onPoll(refusing(wire.SEP, wire.Forbidden, "null")), live: quietly("refused", 8*time.Second), checks: []check{
+			{id: "CLI-7", title: "a poll that is Forbidden, by the SEP's code, is the last", run: stops("refused")},
+			{id: "CLI-7", title: "a poll that is Forbidden is reported", run: notSilent("refused")}}},
+}
+
+func paces(s *stage, a *ask, n int) reply {
+	pos, _ := s.from(a)
+	switch n {
+	case 1:
+		return s.page(a, pos, false, pageOptions{more: true, nextPollMs: 3000})
+	case 2:
+		return s.page(a, pos, false, pageOptions{nextPollMs: 2000})
+	case 3:
+		return s.page(a, pos, false, pageOptions{nextPollMs: -1})
+	case 4:
+		s.silent()
+		s.mark("truncated")
+		return s.page(a, s.head(), true, pageOptions{nextPollMs: 3000})
+	case 5:
+		s.finish()
+	}
+	return nil
+}
+
+// pageSize is how many events a full page has, and fullOnes is how many full pages with hasMore there are.
+const pageSize, fullOnes = 3, 3
+
+// fullPages answers with full pages with hasMore, and a last page without it.
+func fullPages(s *stage, a *ask, n int) reply {
+	pos, stale := s.from(a)
+	if n == 1 {
+		first := s.page(a, pos, stale, pageOptions{nextPollMs: 100})
+		for range (fullOnes + 1) * pageSize {
+			s.emit()
+		}
+		return first
+	}
+	if pos+pageSize >= (fullOnes+1)*pageSize {
+		s.mark("last page")
+	}
+	return s.page(a, pos, stale, pageOptions{most: pageSize})
+}
+
+// hears waits for the program's output about a truncated page.
+func hears(ctx context.Context, s *stage) {
+	if s.until(ctx, func() bool { _, ok := s.when("truncated"); return ok }) {
+		s.hearWord(ctx, "truncated")
+	}
+}
+
+func cursorless(s *stage, a *ask, n int) reply {
+	switch n {
+	case 2:
+		return s.result(a, `{"events":[],"truncated":false,"hasMore":false,"nextPollMs":1000}`)
+	case 3:
+		s.finish()
+	}
+	return nil
+}
+
+// failing fails the second to the fifth poll.
+func failing(s *stage, a *ask, n int) reply {
+	if n < 2 || n > 5 {
+		return nil
+	}
+	if n == 5 {
+		s.mark("failed 4")
+	}
+	return refuse(a, wire.Sketch.Code(wire.UpstreamError), "UpstreamError", "null")
+}
+
+func busy(s *stage, _ *ask, n int) reply {
+	if n != 2 {
+		return nil
+	}
+	s.mark("busy")
+	return status(http.StatusServiceUnavailable, "3")
+}
+
+// held holds the second poll longer than any polling interval.
+func held(s *stage, a *ask, n int) reply {
+	if n != 2 {
+		return nil
+	}
+	pos, _ := s.from(a)
+	return func(w http.ResponseWriter, r *http.Request) {
+		sleep(r.Context(), 5*time.Second)
+		s.page(a, pos, false, pageOptions{})(w, r)
+		s.mark("held")
+	}
+}
+
+// repeating sends each event twice, and then all of them once more.
+func repeating(s *stage, a *ask, n int) reply {
+	if n == 1 {
+		return nil
+	}
+	return s.page(a, 0, false, pageOptions{from: 1, twice: true})
+}
+
+func refusing(family wire.Dialect, kind wire.Kind, data string) func(*stage, *ask, int) reply {
+	return func(s *stage, a *ask, n int) reply {
+		if n == 1 || kind == wire.NotFound && n > 2 {
+			return nil
+		}
+		if n == 2 {
+			s.mark("refused")
+		}
+		return refuse(a, family.Code(kind), kind.String(), data)
+	}
+}
+
+// restarting restarts the server once the client has an event, and emits more.
+func restarting(ctx context.Context, s *stage) {
+	if !s.until(ctx, s.following) {
+		return
+	}
+	s.emit()
+	if !s.until(ctx, func() bool { return s.has(s.head()) }) || !sleep(ctx, 1500*time.Millisecond) {
+		return
+	}
+	s.mark("down")
+	s.restart(ctx, 2*time.Second)
+	s.emit()
+	s.endWith(ctx)
+}
+
+// resumesAfter checks the first request after a mark.
+func resumesAfter(mark string) func(s *stage) error {
+	return func(s *stage) error {
+		if _, ok := s.when(mark); !ok {
+			return wrong(s.last(), "the client to come so far", "it did not")
+		}
+		return resumes(len(s.own())-len(s.since(mark, methodOf(s.mode)))+1, position(1))(s)
+	}
+}
+
+func pausesBetween(from, to int) func(s *stage) error {
+	return func(s *stage) error {
+		for n := from; n <= to; n++ {
+			if err := pauses(n, leastPause, 0, "it failed")(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func pausesGrow(s *stage) error {
+	first, ok := s.pause(2)
+	last, also := s.pause(5)
+	if !ok || !also {
+		return wrong(s.last(), "another "+methodOf(s.mode), "none")
+	}
+	if last < first*3/2 {
+		return wrong(s.nth(methodOf(s.mode), 6), "longer pauses with each failure", "%.2f s after the first, %.2f s after the fourth", first.Seconds(), last.Seconds())
+	}
+	return nil
+}
+
+func oneAtATime(s *stage) error {
+	a := s.nth(wire.MethodPoll, 2)
+	if a == nil {
+		return wrong(s.last(), "a second poll", "none")
+	}
+	for _, b := range s.own() {
+		s.mu.Lock()
+		during := b != a && b.at > a.at && (!a.done || b.at < a.left-50*time.Millisecond)
+		s.mu.Unlock()
+		if during {
+			return wrong(b, "no poll before the one before it is answered", "one %.1f s after it", (b.at - a.at).Seconds())
+		}
+	}
+	return nil
+}

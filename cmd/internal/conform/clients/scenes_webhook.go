@@ -1,0 +1,147 @@
+package clients
+
+import (
+	"context"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// shortGrant is the grant in scenes that check refreshes.
+const shortGrant = 6 * time.Second
+
+// webhookScenes play servers that deliver by webhook (CLI-5).
+var webhookScenes = []scene{
+	{name: "short grants", mode: wire.ModeWebhook, grant: shortGrant, within: 40 * time.Second, live: refreshed, checks: []check{
+		{id: "CLI-5", title: "a subscription is refreshed before its grant ends", run: refreshedInTime},
+		{id: "CLI-5", title: "a subscription is refreshed at about two thirds of its grant", advice: true, run: refreshedAtTwoThirds},
+		{id: "CLI-5", title: "a refresh repeats the name, arguments and callback", run: sameKey},
+		{id: "CLI-5", title: "a refresh carries the cursor of the last handled event", run: resumes(3, position(1))},
+		{id: "CLI-5", title: "a subscription is ended when the client ends", advice: true, run: unsubscribed}}},
+	{name: "webhooks without cursors", mode: wire.ModeWebhook, replayless: true, grant: shortGrant, within: 40 * time.Second, live: refreshed, checks: []check{
+		{id: "CLI-6", title: "a subscription without cursors is refreshed without one", run: withoutCursor(3)}}},
+	{name: "subscriptions that are lost", mode: wire.ModeWebhook, grant: shortGrant, within: 50 * time.Second, live: loses, checks: []check{
+		{id: "CLI-5", title: "a subscription that the server lost goes on at the last cursor", run: goesOn},
+		{id: "CLI-2", title: "nothing is lost by a restart of a server that delivers", handled: true, run: handledOnce}}},
+	{name: "a gap by webhook", mode: wire.ModeWebhook, within: 30 * time.Second, live: hookGap, checks: []check{
+		{id: "HOOK-7", title: "a gap by webhook is taken", run: marked("gap taken", "2xx")},
+		{id: "CLI-2", title: "a gap by webhook is reported", advice: true, run: reports("gap")},
+		{id: "CLI-2", title: "an event that a webhook brings after a gap is handled", handled: true, run: handledOnce}}},
+	{name: "terminated by webhook", mode: wire.ModeWebhook, within: 35 * time.Second, live: hookTerminated, checks: []check{
+		{id: "HOOK-7", title: "a termination by webhook is taken", run: marked("termination taken", "2xx")},
+		{id: "CLI-7", title: "a termination by webhook with NotFound is followed by events/list", run: listsAgain("terminated", position(1))}}},
+}
+
+// refreshed emits an event after the first refresh and ends the scene with the third request.
+func refreshed(ctx context.Context, s *stage) {
+	if !s.until(ctx, func() bool { return len(s.own()) > 1 && s.following() }) {
+		return
+	}
+	s.emit()
+	if s.until(ctx, func() bool { return len(s.own()) > 2 }) {
+		s.finishAfter(ctx, 300*time.Millisecond)
+	}
+}
+
+// loses forgets the subscription between two events.
+func loses(ctx context.Context, s *stage) {
+	if !s.until(ctx, s.following) {
+		return
+	}
+	s.emit()
+	if !s.until(ctx, func() bool { return s.has(1) }) {
+		return
+	}
+	s.lose()
+	s.restart(ctx, time.Second)
+	s.emit()
+	s.endWith(ctx)
+}
+
+func hookGap(ctx context.Context, s *stage) {
+	if !s.until(ctx, s.following) {
+		return
+	}
+	s.emit()
+	if !s.until(ctx, func() bool { return s.has(1) }) {
+		return
+	}
+	s.silent()
+	s.mark("gap")
+	if s.envelope(ctx, wire.EnvelopeGap, `,"cursor":`+s.cursorAt(2)) {
+		s.mark("gap taken")
+	}
+	s.hearWord(ctx, "gap")
+	s.emit()
+	s.endWith(ctx)
+}
+
+func hookTerminated(ctx context.Context, s *stage) {
+	if !s.until(ctx, s.following) {
+		return
+	}
+	s.emit()
+	if !s.until(ctx, func() bool { return s.has(1) }) {
+		return
+	}
+	s.mark("terminated")
+	if s.envelope(ctx, wire.EnvelopeTerminated, `,"error":{"code":-32011,"message":"NotFound","data":{"kind":"event"}}`) {
+		s.mark("termination taken")
+	}
+	s.finishAfter(ctx, 10*time.Second)
+}
+
+func marked(what, expected string) func(s *stage) error {
+	return func(s *stage) error {
+		if _, ok := s.when(what); !ok {
+			return wrong(s.last(), expected, "another answer, or none")
+		}
+		return nil
+	}
+}
+
+// sinceGrant returns the time from the first answer to the refresh.
+func (s *stage) sinceGrant() (d time.Duration, ok bool) {
+	first := s.nth(wire.MethodSubscribe, 1)
+	if first == nil {
+		return 0, false
+	}
+	return s.pause(1)
+}
+
+func refreshedInTime(s *stage) error {
+	d, ok := s.sinceGrant()
+	if !ok {
+		return wrong(s.last(), "events/subscribe again within "+s.grant.String(), "none")
+	}
+	if d > s.grant {
+		return wrong(s.nth(wire.MethodSubscribe, 2), "events/subscribe again within "+s.grant.String(), "after %.1f s", d.Seconds())
+	}
+	return nil
+}
+
+func refreshedAtTwoThirds(s *stage) error {
+	d, ok := s.sinceGrant()
+	if !ok || d < s.grant/3 || d > s.grant*9/10 {
+		return wrong(s.nth(wire.MethodSubscribe, 2), "a refresh at about two thirds of "+s.grant.String(), "after %.1f s", d.Seconds())
+	}
+	return nil
+}
+
+func sameKey(s *stage) error {
+	first := s.nth(wire.MethodSubscribe, 1)
+	for _, a := range s.own()[1:] {
+		if a.subscription().Delivery.URL != first.subscription().Delivery.URL || string(a.params["name"]) != string(first.params["name"]) ||
+			string(a.params["arguments"]) != string(first.params["arguments"]) {
+			return wrong(a, "name, arguments and callback as in the request before", "others")
+		}
+	}
+	return nil
+}
+
+func unsubscribed(s *stage) error {
+	if len(s.all(wire.MethodUnsubscribe)) == 0 {
+		return wrong(s.last(), "events/unsubscribe", "none")
+	}
+	return nil
+}

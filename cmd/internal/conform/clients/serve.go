@@ -1,0 +1,154 @@
+package clients
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// connState limits connections, and closes all of them while the server is down.
+func (s *stage) connState(c net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		s.conns[c] = true
+		if s.down || len(s.conns) > maxConns {
+			s.flooded = s.flooded || len(s.conns) > maxConns
+			c.Close()
+		}
+	case http.StateClosed, http.StateHijacked:
+		delete(s.conns, c)
+	}
+}
+
+// restart ends all connections and sessions and refuses new ones for a while, as a restarting server does.
+func (s *stage) restart(ctx context.Context, lasts time.Duration) {
+	s.mu.Lock()
+	s.down = true
+	clear(s.sessions)
+	for c := range s.conns {
+		c.Close()
+	}
+	s.mu.Unlock()
+	sleep(ctx, lasts)
+	s.mu.Lock()
+	s.down = false
+	s.mu.Unlock()
+}
+
+// ServeHTTP serves both eras of Streamable HTTP.
+func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != endpoint {
+		http.NotFound(w, r) // such as documents at well-known paths
+		return
+	}
+	session := r.Header.Get(headerSession)
+	s.mu.Lock()
+	_, known := s.sessions[session]
+	s.mu.Unlock()
+	switch {
+	case session != "" && !known:
+		http.Error(w, "no such session", http.StatusNotFound)
+		return
+	case r.Method == http.MethodDelete && session != "":
+		s.mu.Lock()
+		delete(s.sessions, session)
+		s.mu.Unlock()
+		return
+	case r.Method == http.MethodGet && badAccept(r.Header) != nil:
+		fault, a := badAccept(r.Header), &ask{raw: []byte("GET " + endpoint)}
+		s.noteHeader(fault, a)
+		fault.refuse(w, a)
+		return
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", "POST, DELETE")
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	a, body := s.readPost(w, r)
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a stream takes longer
+	if a == nil {
+		return
+	}
+	if a.method == "" || a.id == nil {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		a.done, a.left, a.gone = true, s.now(), a.gone || r.Context().Err() != nil
+		s.touch()
+	}()
+	s.answer(a)(w, r)
+}
+
+// parse reads a message; bad is true for anything but a JSON-RPC message. It keeps a subscription's secret out of the
+// report.
+func (s *stage) parse(body []byte, failed error) (a *ask, bad bool) {
+	var m map[string]json.RawMessage
+	a = &ask{raw: body}
+	bad = failed != nil || len(body) > maxRequest || json.Unmarshal(body, &m) != nil
+	if !bad && m["method"] != nil {
+		bad = json.Unmarshal(m["method"], &a.method) != nil
+	}
+	if p := m["params"]; !bad && len(p) > 0 {
+		bad = json.Unmarshal(p, &a.params) != nil
+	}
+	if id := m["id"]; len(id) > 0 {
+		a.id = id
+		if id[0] != '"' && (id[0] < '0' || id[0] > '9') && id[0] != '-' {
+			bad = true
+		}
+	}
+	var secret struct {
+		Delivery struct {
+			Secret string `json:"secret"`
+		} `json:"delivery"`
+	}
+	if json.Unmarshal(m["params"], &secret) == nil && secret.Delivery.Secret != "" {
+		s.run.Hide(secret.Delivery.Secret)
+		s.run.Hide(strings.TrimPrefix(secret.Delivery.Secret, wire.SecretPrefix))
+	}
+	return a, bad || string(m["jsonrpc"]) != `"2.0"`
+}
+
+// record counts a message; refused is true if the server refuses it because of a header.
+func (s *stage) record(a *ask, bad, refused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.at, a.refused = s.now(), refused
+	if a.refused {
+		a.done, a.left = true, a.at
+	}
+	if s.asks = append(s.asks, a); len(s.asks) > flood && !s.flooded {
+		s.flooded = true
+		s.finish()
+	}
+	s.touch()
+	if bad {
+		s.note("no message of JSON-RPC", a)
+		return
+	}
+	for _, other := range s.asks[:len(s.asks)-1] {
+		if a.id != nil && a.method != "" && !other.done && other.id != nil && bytes.Equal(other.id, a.id) && other.legacy == a.legacy {
+			s.note("an id that another request has", a)
+		}
+	}
+	if a.method == "notifications/cancelled" {
+		for _, other := range s.asks {
+			if other.id != nil && bytes.Equal(other.id, a.params["requestId"]) && !other.done {
+				other.gone = true
+			}
+		}
+	}
+}

@@ -1,0 +1,461 @@
+package clients
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/handled"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// endpoint is the path of every server.
+const endpoint = "/mcp"
+
+const (
+	// maxRequest is how much of a request is read, and readTime is how long reading may take.
+	maxRequest, readTime = 1 << 20, 10 * time.Second
+	// flood is the number of requests after which a scene ends the program, and maxConns limits its connections.
+	flood, maxConns = 400, 100
+	// maxOutput is how much of the program's output is kept.
+	maxOutput = 4 << 20
+)
+
+// An ask is a request or a notification of the client.
+type ask struct {
+	// at is the time of its arrival since the scene began.
+	at     time.Duration
+	method string
+	// id is nil for a notification.
+	id     json.RawMessage
+	params map[string]json.RawMessage
+	raw    []byte
+	legacy bool // its revision has sessions
+
+	// The stage's mutex guards the fields below. refused is set if a header was the reason to refuse the request.
+	refused bool
+	// left is when the request was answered or abandoned; gone is set if the client abandoned it.
+	left time.Duration
+	done bool
+	gone bool
+}
+
+// cursor returns the cursor of the params; ok is false if it is null, absent or not a string.
+func (a *ask) cursor() (text string, ok bool) {
+	ok = json.Unmarshal(a.params["cursor"], &text) == nil && len(a.params["cursor"]) > 0 && string(a.params["cursor"]) != "null"
+	return text, ok
+}
+
+// A reply answers a request.
+type reply func(w http.ResponseWriter, r *http.Request)
+
+// An entry is a position of the log; id is "" if nothing occurred.
+type entry struct{ cursor, id string }
+
+// A stage plays a scene: it has the scene's server, its log of events and the client's requests.
+type stage struct {
+	scene
+	run  *run
+	url  string
+	mode string
+
+	began time.Time
+	over  chan struct{}
+	once  sync.Once
+
+	mu sync.Mutex
+	// changed is closed and replaced on every change of the fields below.
+	changed  chan struct{}
+	asks     []*ask
+	log      []entry
+	origin   string // the cursor before the first entry
+	known    map[string]int
+	sessions map[string]string // the revision of each
+	down     bool
+	conns    map[net.Conn]bool
+	flooded  bool
+	odd      map[string]*ask
+	headers  map[string]*badRequest // by the name of the header
+	hooks    map[string]*hook
+	counts   map[string]int
+	marks    map[string]time.Duration
+	marked   map[string]int // the number of requests at each mark
+	// spoiled is the name of the last spoiled answer.
+	spoiled string
+	out     output
+	diag    output
+
+	// The fields below are set once the scene is over. lasted is how long it took.
+	lasted     time.Duration
+	exited     string // how the program exited on its own, "" if it did not
+	obeyed     bool   // it exited when asked to
+	cutShort   bool
+	unplayed   error // the reason if it was not played
+	handledErr error
+	taken      map[string]int
+}
+
+func newStage(r *run, sc scene) *stage {
+	s := &stage{scene: sc, run: r, over: make(chan struct{}), changed: make(chan struct{}), known: map[string]int{},
+		sessions: map[string]string{}, conns: map[net.Conn]bool{}, odd: map[string]*ask{}, headers: map[string]*badRequest{}, hooks: map[string]*hook{},
+		counts: map[string]int{}, marks: map[string]time.Duration{}, marked: map[string]int{}, taken: map[string]int{}, origin: token() + sc.cursorEnd}
+	s.known[s.origin] = 0
+	s.out.isEvent, s.diag.isEvent = s.isEvent, s.isEvent
+	return s
+}
+
+// token returns an unguessable text; no token is a prefix of another.
+func token() string { return rand.Text() }
+
+// play plays the scene. It fails if the program cannot be started.
+func (s *stage) play(ctx context.Context) error {
+	s.mode = s.run.modeOf(s.scene)
+	switch {
+	case ctx.Err() != nil:
+		s.cutShort = true
+		return nil
+	case !s.first && !s.run.canFollow(s.mode) && s.run.unseen[s.mode]:
+		s.unplayed = verdict.UnjudgedError("the client asked nothing of the server that offers " + s.mode + " in time")
+		return nil
+	case !s.first && !s.run.canFollow(s.mode):
+		s.unplayed = verdict.Skipf("the client does not follow by %s", s.mode)
+		return nil
+	case !s.first && s.mode == wire.ModeWebhook && s.run.deaf:
+		s.unplayed = verdict.Skipf("the callback of the client has answered no challenge")
+		return nil
+	}
+	l, url, err := s.run.rig.listen()
+	if err != nil {
+		return err
+	}
+	s.url, s.began = url, time.Now()
+	playing, stop := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	server := &http.Server{Handler: s, ConnState: s.connState, ReadTimeout: readTime,
+		BaseContext: func(net.Listener) context.Context { return playing }}
+	beside.Go(func() { _ = server.Serve(l) })
+	defer beside.Wait()
+	defer server.Close()
+	defer stop()
+	program, err := s.run.rig.start(url, &s.out, &s.diag)
+	if err != nil {
+		return err
+	}
+	defer program.End()
+	if s.live != nil {
+		beside.Go(func() { s.live(playing, s) })
+	}
+	beside.Go(func() { s.deliver(playing) })
+	s.wait(ctx, program)
+	s.lasted = s.now()
+	s.settle(ctx)
+	select {
+	case <-program.Exited():
+		s.exited = program.Status()
+	default:
+		s.obeyed = program.End()
+	}
+	s.cutShort = s.cutShort || ctx.Err() != nil
+	return nil
+}
+
+// wait waits until the scene ends: when it is complete, when its time is over, or when the program exits or stops
+// sending requests.
+func (s *stage) wait(ctx context.Context, p program) {
+	end := time.NewTimer(connectTime)
+	defer end.Stop()
+	// patience is how long the client may take from its last request until it requests events, and most from its first.
+	patience, most := modeTime, slowModeTime
+	if s.capability == nowhere || s.lax {
+		patience, most = s.within, s.within
+	}
+	seen, asked := 0, false
+	var latest time.Time
+	for {
+		s.mu.Lock()
+		changed := s.changed
+		s.mu.Unlock()
+		switch n := len(s.all(methodOf(s.mode))); {
+		case !asked && n > 0:
+			asked = true
+			s.run.noteMode(s.mode)
+			end.Reset(s.within)
+		case !asked && len(s.all("")) > seen:
+			if seen == 0 {
+				latest = time.Now().Add(most)
+			}
+			seen = len(s.all(""))
+			end.Reset(min(patience, time.Until(latest)))
+		}
+		select {
+		case <-changed:
+		case <-s.over:
+			return
+		case <-p.Exited():
+			return
+		case <-end.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// settle reads the handled events once none is missing or the time is over.
+func (s *stage) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	for {
+		complete := true
+		if s.run.o.Handled != "" {
+			s.taken, s.handledErr = s.count()
+			s.mu.Lock()
+			for _, e := range s.log {
+				complete = complete && (e.id == "" || s.taken[e.id] > 0)
+			}
+			s.mu.Unlock()
+		}
+		if complete || s.handledErr != nil || !sleep(ctx, 100*time.Millisecond) {
+			break
+		}
+	}
+	// Wait a little longer, because a duplicate may follow.
+	if s.run.o.Handled != "" && s.handledErr == nil {
+		sleep(ctx, 300*time.Millisecond)
+		s.taken, s.handledErr = s.count()
+	}
+}
+
+// count counts the lines of each event of this scene.
+func (s *stage) count() (map[string]int, error) {
+	lines := strings.Lines(s.out.String())
+	if s.run.o.Handled != standardOutput {
+		var err error
+		if lines, err = handled.Lines(s.run.o.Handled); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	var ids []string
+	for _, e := range s.log {
+		if e.id != "" {
+			ids = append(ids, e.id)
+		}
+	}
+	s.mu.Unlock()
+	n := map[string]int{}
+	for line := range lines {
+		for _, id := range ids {
+			if strings.Contains(line, id) {
+				n[id]++
+			}
+		}
+	}
+	return n, nil
+}
+
+// finish ends the scene because it has seen enough.
+func (s *stage) finish() { s.once.Do(func() { close(s.over) }) }
+
+// finishAfter ends the scene a while later.
+func (s *stage) finishAfter(ctx context.Context, d time.Duration) {
+	if sleep(ctx, d) {
+		s.finish()
+	}
+}
+
+// sleep reports whether the time passed before ctx was done.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// now returns the time since the scene began.
+func (s *stage) now() time.Duration { return time.Since(s.began) }
+
+// mark records the time at which something happened first.
+func (s *stage) mark(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.marks[what]; !ok {
+		s.marks[what], s.marked[what] = s.now(), len(s.asks)
+	}
+	s.touch()
+}
+
+// since returns the requests of a method that came after a mark.
+func (s *stage) since(mark, method string) (all []*ask) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.asks[s.marked[mark]:] {
+		if a.method == method && !a.refused {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// when returns the time of a mark.
+func (s *stage) when(what string) (time.Duration, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, ok := s.marks[what]
+	return at, ok
+}
+
+// touch wakes the goroutines that wait for a change. The caller holds the mutex.
+func (s *stage) touch() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// emit adds an event to the log and returns its id; silent adds a position without an event.
+func (s *stage) emit() string {
+	id := token()
+	s.add(id)
+	return id
+}
+
+func (s *stage) silent() { s.add("") }
+
+func (s *stage) add(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := entry{cursor: token() + s.cursorEnd, id: id}
+	s.log = append(s.log, e)
+	s.known[e.cursor] = len(s.log)
+	s.touch()
+}
+
+// head returns the number of positions.
+func (s *stage) head() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.log)
+}
+
+// at returns the entry at a position, from 1, and a channel to wait for it.
+func (s *stage) at(pos int) (e entry, ok bool, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if pos > 0 && pos <= len(s.log) {
+		return s.log[pos-1], true, s.changed
+	}
+	return entry{}, false, s.changed
+}
+
+// cursorAt returns the cursor of a position as JSON; 0 is before the first entry.
+func (s *stage) cursorAt(pos int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.replayless {
+		return "null"
+	}
+	if pos == 0 {
+		return fmt.Sprintf("%q", s.origin)
+	}
+	return fmt.Sprintf("%q", s.log[pos-1].cursor)
+}
+
+// from returns the position at which a request begins: its cursor's position, or the head; stale reports that the
+// server did not issue the cursor.
+func (s *stage) from(a *ask) (pos int, stale bool) {
+	text, ok := a.cursor()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !ok {
+		return len(s.log), false
+	}
+	if pos, ok := s.known[text]; ok {
+		return pos, false
+	}
+	if s.lax {
+		return 0, false // a cursor of hostileserver
+	}
+	s.note("a cursor that no answer has given", a)
+	return len(s.log), true
+}
+
+// note records the first request that is odd in some way. The caller holds the mutex.
+func (s *stage) note(what string, a *ask) {
+	if s.odd[what] == nil {
+		s.odd[what] = a
+	}
+}
+
+// all returns the requests of a method that were not refused because of a header, or all requests for "". Notifications
+// are listed by their names.
+func (s *stage) all(method string) []*ask {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.asks), func(a *ask) bool { return method != "" && (a.method != method || a.refused) })
+}
+
+// nth returns the nth request of a method, from 1, or nil.
+func (s *stage) nth(method string, n int) *ask {
+	if all := s.all(method); len(all) >= n {
+		return all[n-1]
+	}
+	return nil
+}
+
+// own returns the requests that follow by the scene's mode.
+func (s *stage) own() []*ask { return s.all(methodOf(s.mode)) }
+
+// story describes the scene for a report: the client's requests, how its program exited and its last output.
+func (s *stage) story() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "scene %q:", s.name)
+	all := s.all("")
+	for i, a := range all {
+		if i == 12 && len(all) > 13 {
+			fmt.Fprintf(&b, " … %d more", len(all)-i)
+			break
+		}
+		fmt.Fprintf(&b, " %s at %.1f s;", a.method, a.at.Seconds())
+	}
+	return b.String() + s.ending()
+}
+
+// ending describes how the program exited, if it did, and its last output.
+func (s *stage) ending() string {
+	text := ""
+	if s.exited != "" {
+		text = "; it ended: " + s.exited
+	}
+	last := s.diag.String()
+	if last == "" {
+		last = s.out.String()
+	}
+	if last = strings.TrimSpace(last); last != "" {
+		text += "; it said " + last[max(0, len(last)-300):]
+	}
+	return text
+}
+
+// spoke reports whether the program has printed something since then, or exited with an error.
+func (s *stage) spoke(since time.Duration) bool {
+	return s.exited != "" && s.exited != "exit status 0" || s.out.since(s.began.Add(since)) || s.diag.since(s.began.Add(since))
+}
+
+// isEvent reports whether the text mentions an event.
+func (s *stage) isEvent(text []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.log, func(e entry) bool { return e.id != "" && bytes.Contains(text, []byte(e.id)) })
+}

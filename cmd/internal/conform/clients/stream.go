@@ -1,0 +1,159 @@
+package clients
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// beat is the interval between heartbeats of a stream.
+const beat = time.Second
+
+// A channel is an open stream. Its methods report whether it is still open.
+type channel struct {
+	s  *stage
+	a  *ask
+	w  http.ResponseWriter
+	r  *http.Request
+	ok bool
+	// begun is set after the first message.
+	begun bool
+}
+
+// channel answers with a stream that play writes; the stream ends when play returns.
+func (s *stage) channel(a *ask, play func(c *channel)) reply {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		play(&channel{s: s, a: a, w: w, r: r, ok: true})
+	}
+}
+
+// raw writes text unchanged.
+func (c *channel) raw(text string) bool {
+	if _, err := io.WriteString(c.w, text); err != nil || http.NewResponseController(c.w).Flush() != nil {
+		c.ok = false
+	}
+	return c.ok && c.open()
+}
+
+// frame writes a message.
+func (c *channel) frame(text string) bool {
+	defer func() { c.begun = true }()
+	if c.s.write != nil {
+		return c.s.write(c, text)
+	}
+	return c.raw("event: message\ndata: " + text + "\n\n")
+}
+
+// notify writes a notification; members holds the members of its params, without braces.
+func (c *channel) notify(method, members string) bool {
+	if members != "" {
+		members += ","
+	}
+	return c.frame(fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":{%s"_meta":{%q:%s}%s}}`, method, members, wire.MetaSubscriptionID,
+		c.a.id, c.s.odds()))
+}
+
+func (c *channel) active(pos int, truncated bool) bool {
+	return c.notify(wire.NotificationActive, fmt.Sprintf(`"cursor":%s,"truncated":%v`, c.s.cursorAt(pos), truncated))
+}
+
+func (c *channel) heartbeat(pos int) bool {
+	return c.notify(wire.NotificationHeartbeat, `"cursor":`+c.s.cursorAt(pos))
+}
+
+// event writes the event at a position, if there is one.
+func (c *channel) event(pos int) bool {
+	e, ok, _ := c.s.at(pos)
+	if !ok || e.id == "" {
+		return c.ok
+	}
+	text := c.s.occurrence(e, pos, c.s.cursorAt(pos))
+	if !c.notify(wire.NotificationEvent, strings.TrimSuffix(strings.TrimPrefix(text, "{"), "}")) {
+		return false
+	}
+	c.s.mark("sent " + e.id)
+	return true
+}
+
+// terminated terminates the stream for a reason, with its final result.
+func (c *channel) terminated(code int64, name, data string) {
+	if c.notify(wire.NotificationTerminated, fmt.Sprintf(`"error":{"code":%d,"message":%q,"data":%s}`, code, name, data)) {
+		c.final()
+	}
+}
+
+// final writes the result that ends a stream.
+func (c *channel) final() bool {
+	complete := ""
+	if !c.a.legacy {
+		complete = `"resultType":"complete",`
+	}
+	return c.frame(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{%s"_meta":{%q:%s}}}`, c.a.id, complete, wire.MetaSubscriptionID, c.a.id))
+}
+
+// open reports whether the client is still connected.
+func (c *channel) open() bool {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.ok && !c.a.gone && c.r.Context().Err() == nil
+}
+
+// wait keeps the stream open and silent until the client disconnects, stop is closed, or the time is over; a negative
+// time means no limit.
+func (c *channel) wait(stop <-chan struct{}, d time.Duration) bool {
+	var over <-chan time.Time
+	if d >= 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		over = t.C
+	}
+	for {
+		c.s.mu.Lock()
+		gone, changed := c.a.gone, c.s.changed
+		c.s.mu.Unlock()
+		if gone {
+			return false
+		}
+		select {
+		case <-c.r.Context().Done():
+			return false
+		case <-stop:
+			return true
+		case <-over:
+			return true
+		case <-changed:
+		}
+	}
+}
+
+// follow writes the events after a position, and heartbeats, until the client disconnects or stop is closed.
+func (c *channel) follow(pos int, stop <-chan struct{}) {
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for c.open() {
+		if _, ok, _ := c.s.at(pos + 1); ok {
+			pos++
+			if !c.event(pos) {
+				return
+			}
+			continue
+		}
+		_, _, changed := c.s.at(pos + 1)
+		select {
+		case <-changed:
+		case <-ticker.C:
+			if !c.heartbeat(pos) {
+				return
+			}
+		case <-stop:
+			return
+		case <-c.r.Context().Done():
+			return
+		}
+	}
+}

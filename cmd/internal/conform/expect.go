@@ -1,0 +1,76 @@
+package conform
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// refused checks that the answer is an error of the kind, in either code family (D2), and counts the family.
+func (r *run) refused(x *exchange, kind wire.Kind) error {
+	expected := fmt.Sprintf("the error %s (%d or %d)", kind, wire.Sketch.Code(kind), wire.SEP.Code(kind))
+	if wire.Sketch.Code(kind) == wire.SEP.Code(kind) {
+		expected = fmt.Sprintf("the error %s (%d)", kind, wire.Sketch.Code(kind))
+	}
+	if x.answer.err == nil {
+		return x.wrong(expected, "a result")
+	}
+	code := x.answer.err.Code
+	if code != wire.Sketch.Code(kind) && code != wire.SEP.Code(kind) {
+		return x.wrong(expected, "error %d", code)
+	}
+	if wire.Sketch.Code(kind) != wire.SEP.Code(kind) {
+		family := wire.Sketch
+		if code == wire.SEP.Code(kind) {
+			family = wire.SEP
+		}
+		if r.families[family] == nil {
+			r.families[family] = x
+		}
+	}
+	return nil
+}
+
+// refusedWith calls refused and then checks members of the error's data.
+func (r *run) refusedWith(x *exchange, kind wire.Kind, data map[string]string) error {
+	if err := r.refused(x, kind); err != nil {
+		return err
+	}
+	for name, want := range data {
+		var got string
+		if json.Unmarshal(member(x.answer.err.Data, name), &got) != nil || got != want {
+			return x.wrong(fmt.Sprintf("data with %q: %q", name, want), "data %s", orNone(x.answer.err.Data))
+		}
+	}
+	return nil
+}
+
+func orNone(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return "none"
+	}
+	return wire.Shown(string(raw))
+}
+
+// nullable checks that a member is present and is a string or null.
+func nullable(x *exchange, in json.RawMessage, name string) (*string, error) {
+	raw := member(in, name)
+	if raw == nil {
+		return nil, x.wrong(fmt.Sprintf("a member %q, a string or null", name), "none")
+	}
+	var s *string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return nil, x.wrong(fmt.Sprintf("%q to be a string or null", name), "%s", wire.Shown(string(raw)))
+	}
+	return s, nil
+}
+
+// boolean checks that a member is present and is true or false.
+func boolean(x *exchange, in json.RawMessage, name string) (bool, error) {
+	raw := member(in, name)
+	if s := string(raw); s != "true" && s != "false" {
+		return false, x.wrong(fmt.Sprintf("a member %q, true or false", name), "%s", orNone(raw))
+	}
+	return string(raw) == "true", nil
+}

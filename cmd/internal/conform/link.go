@@ -1,0 +1,170 @@
+package conform
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// Limits of the data that is read from a server and kept.
+const (
+	maxMessage = 4 << 20
+	maxKept    = 2000
+)
+
+// A link carries raw messages to and from the server.
+type link interface {
+	// start sends a request; its flow receives the messages that belong to it, up to the response.
+	start(ctx context.Context, q request, body []byte) (*flow, error)
+	// notify sends a notification.
+	notify(ctx context.Context, method string, params map[string]any) error
+	// settle stores the revision and session from the handshake.
+	settle(revision, session string)
+	close()
+}
+
+// A flow receives the messages of one request. It keeps them up to a limit and wakes waiters.
+type flow struct {
+	id          json.RawMessage
+	status      int
+	contentType string
+	session     string
+	date        time.Time // the server's date, from the HTTP header
+	stop        context.CancelFunc
+	// observe is called with each message.
+	observe func(*flow, message)
+
+	mu      sync.Mutex
+	kept    []message
+	dropped int
+	comment bool // an SSE comment came
+	ended   bool
+	err     error
+	changed chan struct{} // closed and replaced on every change
+}
+
+func newFlow(id json.RawMessage, stop context.CancelFunc, observe func(*flow, message)) *flow {
+	return &flow{id: id, stop: stop, observe: observe, changed: make(chan struct{})}
+}
+
+func (f *flow) add(m message) {
+	f.observe(f, m)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.kept) >= maxKept && !m.isResponse() {
+		f.dropped++
+		return
+	}
+	f.kept = append(f.kept, m)
+	f.wake()
+}
+
+// commented reports whether SSE comments came.
+func (f *flow) commented() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.comment
+}
+
+// over reports whether the flow has ended or exceeded its limit.
+func (f *flow) over() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ended || f.dropped > 0
+}
+
+// finish ends the flow; err is nil if the server ended it properly.
+func (f *flow) finish(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.ended {
+		f.ended, f.err = true, err
+		f.wake()
+	}
+}
+
+func (f *flow) wake() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// messages returns the messages so far, and whether they are all.
+func (f *flow) messages() (kept []message, ended bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.kept[:len(f.kept):len(f.kept)], f.ended, f.err
+}
+
+// await returns the first message for which want is true. It returns false if the flow or ctx ends without one.
+func (f *flow) await(ctx context.Context, want func(message) bool) (message, bool) {
+	next := 0
+	for {
+		f.mu.Lock()
+		kept, ended, changed := f.kept, f.ended, f.changed
+		f.mu.Unlock()
+		for ; next < len(kept); next++ {
+			if want(kept[next]) {
+				return kept[next], true
+			}
+		}
+		if ended {
+			return message{}, false
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return message{}, false
+		}
+	}
+}
+
+// response waits for the response.
+func (f *flow) response(ctx context.Context, request []byte) (*exchange, error) {
+	x := &exchange{request: request, status: f.status, contentType: f.contentType, date: f.date}
+	m, ok := f.await(ctx, message.isResponse)
+	kept, ended, err := f.messages()
+	for _, k := range kept {
+		if !k.isResponse() {
+			x.before = append(x.before, k)
+		}
+	}
+	switch {
+	case ok:
+		x.answer = m
+		return x, nil
+	case ended && err != nil:
+		return x, err
+	case ended:
+		return x, fmt.Errorf("the answer ended without a response")
+	}
+	return x, context.Cause(ctx)
+}
+
+var errTooLong = errors.New("a line that is too long")
+
+// readLine returns the next line without its line ending. It skips a line longer than maxMessage bytes and returns
+// errTooLong. A last line without a line ending counts.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(line) <= maxMessage {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case err != nil && (err != io.EOF || len(line) == 0):
+			return nil, err
+		case len(line) > maxMessage:
+			return nil, errTooLong
+		default:
+			return bytes.TrimSpace(line), nil
+		}
+	}
+}

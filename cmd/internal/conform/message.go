@@ -1,0 +1,151 @@
+package conform
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// A request is one JSON-RPC request to send.
+type request struct {
+	id     json.RawMessage
+	method string
+	params map[string]any
+	// undeclared leaves the extension out of the caller's capabilities (CAP-3).
+	undeclared bool
+	// anonymous sends no token (SUB-2), and other sends another caller's token (SUB-10).
+	anonymous, other bool
+}
+
+// declared are the capabilities of a client that knows the extension (CAP-3).
+var declared = map[string]any{"extensions": map[string]any{wire.ExtensionID: map[string]any{}}}
+
+// clientInfo identifies this client to the server.
+var clientInfo = map[string]any{"name": "mcpe-conform", "version": "1"}
+
+// Keys of _meta that replace the handshake in the stateless revision.
+const (
+	metaRevision     = wire.MetaProtocolVersion
+	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	metaClient       = "io.modelcontextprotocol/clientInfo"
+)
+
+// encode returns the request's bytes.
+func (q request) encode(revision string) []byte {
+	params := maps.Clone(q.params)
+	if params == nil {
+		params = map[string]any{}
+	}
+	if revision >= wire.RevisionStateless {
+		capabilities := declared
+		if q.undeclared {
+			capabilities = map[string]any{}
+		}
+		params["_meta"] = map[string]any{metaRevision: revision, metaCapabilities: capabilities, metaClient: clientInfo}
+	}
+	return encode(struct {
+		JSONRPC string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Method  string          `json:"method"`
+		Params  map[string]any  `json:"params"`
+	}{"2.0", q.id, q.method, params})
+}
+
+// notification returns the bytes of a notification.
+func notification(method string, params map[string]any) []byte {
+	return encode(struct {
+		JSONRPC string         `json:"jsonrpc"`
+		Method  string         `json:"method"`
+		Params  map[string]any `json:"params,omitempty"`
+	}{"2.0", method, params})
+}
+
+// encode writes JSON without escapes for HTML, as the specification's examples do. It cannot fail, since conform
+// encodes only its own values and text that was parsed as JSON.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(fmt.Sprintf("conform: a request that is not JSON: %v", err))
+	}
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// A message is a message from the server: a response, or a notification of a stream.
+type message struct {
+	raw    json.RawMessage
+	id     json.RawMessage
+	method string
+	params json.RawMessage
+	result json.RawMessage
+	err    *wire.ErrorObject
+}
+
+// parse parses a message, or returns an error that says what is wrong with it.
+func parse(raw []byte) (message, error) {
+	var m struct {
+		JSONRPC string            `json:"jsonrpc"`
+		ID      json.RawMessage   `json:"id"`
+		Method  string            `json:"method"`
+		Params  json.RawMessage   `json:"params"`
+		Result  json.RawMessage   `json:"result"`
+		Error   *wire.ErrorObject `json:"error"`
+	}
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return message{}, fmt.Errorf("not a JSON-RPC message: %w", err)
+	}
+	switch response := m.Result != nil || m.Error != nil; {
+	case m.JSONRPC != "2.0":
+		return message{}, fmt.Errorf("jsonrpc is %q, not \"2.0\"", wire.Shown(m.JSONRPC))
+	case response == (m.Method != ""), m.Result != nil && m.Error != nil:
+		return message{}, fmt.Errorf("neither a response nor a request")
+	}
+	return message{raw: raw, id: m.ID, method: m.Method, params: m.Params, result: m.Result, err: m.Error}, nil
+}
+
+// isResponse reports whether the message is a response, not a notification.
+func (m message) isResponse() bool { return m.method == "" }
+
+// subscription returns the subscription id of a stream's notification (PUSH-2).
+func (m message) subscription() json.RawMessage {
+	var p struct {
+		Meta map[string]json.RawMessage `json:"_meta"`
+	}
+	_ = json.Unmarshal(m.params, &p)
+	return p.Meta[wire.MetaSubscriptionID]
+}
+
+// An exchange is a request and its answer.
+type exchange struct {
+	request []byte
+	// answer is the response; its raw is nil if none came.
+	answer message
+	// before holds the messages that came before the response.
+	before []message
+	// status, contentType and date are from HTTP; zero on stdio.
+	status      int
+	contentType string
+	date        time.Time
+}
+
+// result decodes the answer's result.
+func (x *exchange) result(to any) error {
+	if x.answer.err != nil {
+		return x.wrong("a result", "error %d", x.answer.err.Code)
+	}
+	if err := json.Unmarshal(x.answer.result, to); err != nil {
+		return x.wrong("a result of the method's form", "%v", err)
+	}
+	return nil
+}
+
+// wrong returns a violation that shows the exchange.
+func (x *exchange) wrong(expected, got string, args ...any) *verdict.Violation {
+	return &verdict.Violation{Request: x.request, Answer: x.answer.raw, Expected: expected, Got: fmt.Sprintf(got, args...)}
+}

@@ -1,0 +1,254 @@
+package conform
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// An oddity is a fault that a message can have in answer to any request.
+type oddity int
+
+const (
+	withID      oddity = iota // a notification that has an id
+	twice                     // a duplicate member, or invalid UTF-8
+	otherID                   // a response with an id other than its request's
+	otherType                 // a result whose resultType is not complete
+	twoOutcomes               // a response with both a result and an error
+	wordless                  // an error whose code is not an integer or whose message is not a string
+	withSecret                // a secret or a token of the run
+	withText                  // text that an endpoint of the run answered with
+)
+
+// passOver excludes the answers to all earlier requests. Before its handshake, a server of the older era answers in any
+// form: the TypeScript SDK 1.x sends a null id.
+func (r *run) passOver() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.noted)
+	r.passed = r.ids
+}
+
+// observe records the oddities of each message.
+func (r *run) observe(f *flow, m message) {
+	n, err := strconv.Atoi(string(f.id))
+	note := func(what oddity, is bool) {
+		if !is {
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.noted[what] == nil && (err != nil || n > r.passed) {
+			r.noted[what] = &exchange{answer: m}
+		}
+	}
+	note(withID, !m.isResponse() && m.id != nil)
+	note(twice, !jsontext.Value(m.raw).IsValid())
+	note(otherID, m.isResponse() && canonical(m.id) != canonical(f.id) && isCommonID(f.id))
+	resultType := member(m.result, "resultType")
+	note(otherType, resultType != nil && string(resultType) != `"complete"`)
+	members := objectOf(m.raw)
+	note(twoOutcomes, members["result"] != nil && members["error"] != nil)
+	if m.err != nil {
+		refusal := objectOf(members["error"])
+		var code int64
+		var text *string
+		note(wordless, json.Unmarshal(refusal["code"], &code) != nil || json.Unmarshal(refusal["message"], &text) != nil || text == nil)
+	}
+	note(withSecret, r.Holds(m.raw))
+	note(withText, bytes.Contains(m.raw, []byte(marker)))
+}
+
+// isCommonID reports whether every implementation can read an id: a string, or an integer that a float64 holds (RFC
+// 8259, section 6). A server answers an id that it cannot read with null (JSON-RPC 2.0, section 5).
+func isCommonID(id json.RawMessage) bool {
+	n, err := strconv.ParseInt(string(id), 10, 64)
+	return bytes.HasPrefix(id, []byte(`"`)) || err == nil && -1<<53 < n && n < 1<<53
+}
+
+// observed checks that no message of the run had the oddity.
+func observed(what oddity, expected, got string) func(context.Context, *run) error {
+	return func(_ context.Context, r *run) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if x := r.noted[what]; x != nil {
+			return x.wrong(expected, "%s", got)
+		}
+		return nil
+	}
+}
+
+// observedChecks examine all messages of the run.
+var observedChecks = []check{
+	{id: "PUSH-2", title: "a notification has no id of JSON-RPC",
+		run: observed(withID, "a notification, which has no id", "one with an id, which is a request")},
+	{id: "CAP-6", title: "every member stands once, in UTF-8", run: observed(twice, "each member once, in UTF-8", "a duplicate member, or invalid UTF-8")},
+	{id: "CAP-6", title: "every answer has the id of its request", run: observed(otherID, "the id of the request", "another one")},
+	{id: "CAP-6", title: "every answer has a result or an error, and not both", // JSON-RPC 2.0, section 5
+		run: observed(twoOutcomes, "a result or an error", "both members")},
+	{id: "CAP-6", title: "every error has a code and a message", run: observed(wordless, "an integer as code and a string as message", "others")},
+	{id: "D3", title: "resultType is complete on every method", run: observed(otherType, `resultType to be "complete"`, "another one")},
+	{id: "ERR-5", title: "no answer has a secret or a token", run: observed(withSecret, "no secret", "one")},
+	{id: "ERR-1", title: "no answer has what an endpoint said", needs: needHook | needRetrial, run: retried(checkRepeated)},
+	{id: "HOOK-2", title: "every delivery of the run is signed and has its headers", needs: needHook | needRetrial, run: retried(checkAllSigned)},
+	{id: "VER-2", title: "each challenge is sent once, and is its own", needs: needHook, run: checkChallenges},
+	{id: "PUSH-7", title: "a stream says active again only where it is truncated", needs: needPush | needOccurred, run: checkActiveAgain},
+	{id: "PUSH-8", title: "a stream that the server ends has its result", needs: needPush, run: checkEndsWell},
+	{id: "ERR-5", title: "no delivery has a secret or a token", needs: needHook, run: checkTelling},
+	{id: "CAP-8", title: "standard output has messages only", needs: needStdio, run: checkStray},
+	{id: "PUSH-4", title: "every heartbeat carries the cursor", needs: needPush, run: checkHeartbeats},
+	{id: "VER-1", title: "nothing is delivered before a callback has answered its challenge", needs: needHook, run: checkUnverified},
+}
+
+func checkTelling(ctx context.Context, r *run) error {
+	if err := r.awaitDelivery(ctx); err != nil {
+		return err
+	}
+	for _, c := range r.receiver.all() {
+		for _, p := range c.received() {
+			texts := [][]byte{p.body}
+			for _, values := range p.header {
+				texts = append(texts, []byte(strings.Join(values, " ")))
+			}
+			for _, text := range texts {
+				if r.Holds(text) {
+					return p.exchange(r.main.made).wrong("no secret", "one")
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func checkStray(_ context.Context, r *run) error {
+	l := r.link.(*stdioLink)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stray != "" {
+		return r.hello.wrong("a message on each line", "%s", wire.Shown(l.stray))
+	}
+	return nil
+}
+
+// checkUnverified examines every callback. A server that sent no challenge may know the host by other means.
+func checkUnverified(ctx context.Context, r *run) error {
+	if _, err := r.failing(ctx); err != nil {
+		return err
+	}
+	r.passing(ctx, r.o.pace.arrive)
+	pause(ctx, r.o.pace.quiet)
+	for _, c := range r.receiver.all() {
+		challenged, verified := false, false
+		for _, p := range c.received() {
+			switch {
+			case isChallenge(p):
+				challenged = true
+				verified = verified || p.proved
+			case isOccurrence(p) && !verified && (challenged || c.challengedLater()):
+				return p.exchange(r.main.made).wrong("no delivery to a callback that has not answered its challenge", "%s", p.brief())
+			}
+		}
+	}
+	return nil
+}
+
+// checkRepeated refreshes the subscription whose deliveries were refused: its status may say why.
+func checkRepeated(ctx context.Context, r *run, t *retrial) error {
+	if t.refreshed != "" {
+		if _, err := r.subscribe(ctx, r.hook, t.callback, nil); err != nil {
+			return err
+		}
+	}
+	return observed(withText, "nothing of what an endpoint said", "its text")(ctx, r)
+}
+
+func checkAllSigned(_ context.Context, r *run, _ *retrial) error {
+	for _, c := range r.receiver.all() {
+		c.mu.Lock()
+		secrets := c.secrets
+		c.mu.Unlock()
+		for _, p := range c.received() {
+			if !isOccurrence(p) {
+				continue
+			}
+			if id := p.header.Get(wire.HeaderSubscriptionID); id == "" {
+				return p.exchange(r.main.made).wrong("the header "+wire.HeaderSubscriptionID, "none")
+			}
+			var err error
+			for _, secret := range secrets {
+				if err = p.signed(secret); err == nil {
+					break
+				}
+			}
+			if err != nil {
+				return p.exchange(r.main.made).wrong("a signature of a secret of this callback, and the time of now", "%v", err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkChallenges compares the challenges of each callback and of all callbacks.
+func checkChallenges(_ context.Context, r *run) error {
+	seen := map[string]bool{}
+	for _, c := range r.receiver.all() {
+		c.mu.Lock()
+		left := c.asked
+		c.mu.Unlock()
+		for _, p := range c.received() {
+			if !isChallenge(p) {
+				continue
+			}
+			x := p.exchange(r.main.made)
+			if left--; left < 0 {
+				return x.wrong("no challenge but within events/subscribe", "another one")
+			}
+			for _, text := range []string{"challenge " + string(member(p.body, "challenge")), "webhook-id " + p.header.Get(wire.HeaderWebhookID)} {
+				if seen[text] {
+					return x.wrong("a challenge and a webhook-id that were not used before", "the %s again", wire.Shown(text))
+				}
+				seen[text] = true
+			}
+		}
+	}
+	return nil
+}
+
+func checkActiveAgain(_ context.Context, r *run) error {
+	if r.push.stream == nil {
+		return skipf("the stream could not be watched")
+	}
+	for i, m := range mustMessages(r.push.stream) {
+		if truncated := member(m.params, "truncated"); i > 0 && m.method == wire.NotificationActive && string(truncated) != "true" {
+			return (&exchange{request: r.push.opened, answer: m}).wrong("active once, or again with truncated", "truncated %s", orNone(truncated))
+		}
+	}
+	return nil
+}
+
+// checkEndsWell examines the watched streams.
+func checkEndsWell(ctx context.Context, r *run) error {
+	r.passing(ctx, r.o.pace.arrive)
+	watched := 0
+	for _, s := range r.offered(wire.ModePush) {
+		if s.stream == nil {
+			continue
+		}
+		watched++
+		kept, ended, broken := s.stream.messages()
+		if ended && broken == nil && len(kept) > 0 && !slices.ContainsFunc(kept, message.isResponse) {
+			return (&exchange{request: s.opened, answer: kept[len(kept)-1]}).wrong("the result of events/stream before its end", "none")
+		}
+	}
+	if watched == 0 {
+		return skipf("no stream could be watched")
+	}
+	return nil
+}

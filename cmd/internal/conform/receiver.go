@@ -1,0 +1,305 @@
+package conform
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"log"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+)
+
+// A receiver receives the webhooks of the server under test, on unguessable paths.
+type receiver struct {
+	url    string
+	web    *http.Server
+	served chan struct{} // closed when web has stopped serving
+
+	mu        sync.Mutex
+	callbacks map[string]*callback // by the last path element
+}
+
+// A manner is how a callback answers a challenge.
+type manner int
+
+const (
+	echoes    manner = iota // answers correctly
+	mistakes                // answers with another challenge
+	fails                   // answers 500
+	redirects               // answers 307 to another callback
+	answers                 // answers with status and echo
+	hangs                   // does not answer a challenge until the run ends
+)
+
+// A callback is one endpoint and its posts.
+type callback struct {
+	url, name string
+	manner    manner
+	next      string // where redirects leads
+	// status and echo form the answer of manner answers; %s in echo stands for the challenge. right reports whether it
+	// is a valid answer.
+	status int
+	echo   string
+	right  bool
+
+	mu      sync.Mutex
+	secret  string // the newest secret
+	secrets []string
+	refuse  int // how many occurrences to answer with 503
+	asked   int // how many requests may have caused a challenge
+	// onward is the Location of a 307 that refuses an occurrence.
+	onward string
+	// decide returns the status that answers an occurrence, 0 for 204; the answer waits until hang is closed.
+	decide  func(eventID string, attempt int) (status int, hang <-chan struct{})
+	tries   map[string]int
+	posts   []post
+	size    int // approximate size of posts in bytes
+	changed chan struct{}
+}
+
+// A post is one request to a callback.
+type post struct {
+	header  http.Header
+	body    []byte
+	at      time.Time
+	method  string
+	kind    string // the type of an envelope, "" for an occurrence
+	refused bool
+	// proved reports whether a challenge was answered correctly.
+	proved bool
+}
+
+// marker appears in the answers of failing callbacks, and must not appear in the server's messages (ERR-1).
+const marker = "mcpe-gen-conform-endpoint-text"
+
+// Limits of the posts that one callback keeps.
+const (
+	maxPosts     = 20_000
+	maxPostBytes = 32 << 20
+)
+
+func newReceiver(d *peer.Door) *receiver {
+	r := &receiver{url: strings.TrimSuffix(d.URL, "/"), served: make(chan struct{}), callbacks: map[string]*callback{}}
+	r.web = &http.Server{Handler: r, TLSConfig: d.TLS, ReadTimeout: 20 * time.Second,
+		ErrorLog: log.New(io.Discard, "", 0)} // failed TLS handshakes do not belong in the report
+	l := d.Listener
+	if d.TLS != nil {
+		l = tls.NewListener(l, d.TLS)
+	}
+	go func() {
+		defer close(r.served)
+		_ = r.web.Serve(l)
+	}()
+	return r
+}
+
+func (r *receiver) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if r.web.Shutdown(ctx) != nil {
+		r.web.Close()
+	}
+	<-r.served
+}
+
+// letters are the letters of secrets. JSON does not escape them, so secrets can be found and redacted.
+const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+func newSecret() string { return secretOf(30) }
+
+// secretOf returns a random secret of size bytes.
+func secretOf(size int) string {
+	text := make([]byte, base64.RawStdEncoding.EncodedLen(size))
+	rand.Read(text)
+	for i, b := range text {
+		text[i] = letters[int(b)%len(letters)]
+	}
+	if size%3 != 0 { // the unused bits of the last letter are 0
+		text[len(text)-1] = 'A'
+	}
+	return wire.SecretPrefix + string(text) + strings.Repeat("=", (3-size%3)%3)
+}
+
+// callback creates a callback and keeps its first secret out of the report.
+func (r *run) callback(m manner) *callback {
+	c := &callback{manner: m, name: rand.Text(), changed: make(chan struct{})}
+	c.url = r.receiver.url + "/" + c.name
+	r.rotate(c)
+	r.receiver.mu.Lock()
+	defer r.receiver.mu.Unlock()
+	r.receiver.callbacks[c.name] = c
+	return c
+}
+
+// rotate adds a new secret to the callback.
+func (r *run) rotate(c *callback) {
+	secret := newSecret()
+	r.Hide(secret)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.secret = secret
+	c.secrets = append(c.secrets, secret)
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	name := req.URL.Path[strings.LastIndexByte(req.URL.Path, '/')+1:]
+	r.mu.Lock()
+	c := r.callbacks[name]
+	r.mu.Unlock()
+	if c == nil {
+		http.NotFound(w, req)
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(req.Body, wire.MaxBody+1))
+	if err != nil {
+		return
+	}
+	c.answer(w, req, post{method: req.Method, header: req.Header.Clone(), body: body, at: time.Now()})
+}
+
+func (c *callback) answer(w http.ResponseWriter, req *http.Request, p post) {
+	var e struct {
+		Type      string          `json:"type"`
+		Challenge json.RawMessage `json:"challenge"`
+	}
+	_ = json.Unmarshal(p.body, &e)
+	p.kind = e.Type
+	p.proved = c.manner == echoes || c.manner == answers && c.right
+	status := http.StatusServiceUnavailable
+	var hang <-chan struct{}
+	c.mu.Lock()
+	switch {
+	case p.kind != "":
+	case c.refuse > 0:
+		c.refuse--
+		p.refused = true
+	case c.decide != nil:
+		id := (occurrence{raw: p.body}).eventID()
+		c.tries[id]++
+		status, hang = c.decide(id, c.tries[id])
+		p.refused = status != 0
+	}
+	if len(c.posts) < maxPosts && c.size < maxPostBytes {
+		c.size += len(p.body) + 1<<10
+		c.posts = append(c.posts, p)
+		close(c.changed)
+		c.changed = make(chan struct{})
+	}
+	c.mu.Unlock()
+	if hang != nil {
+		select {
+		case <-hang:
+		case <-req.Context().Done():
+		}
+	}
+	switch {
+	case p.refused:
+		w.Header().Set("X-Conform", marker)
+		if status == http.StatusTemporaryRedirect {
+			w.Header().Set("Location", c.onward)
+		}
+		http.Error(w, marker, status)
+	case p.kind != wire.EnvelopeVerification:
+		w.WriteHeader(http.StatusNoContent)
+	case c.manner == hangs:
+		<-req.Context().Done()
+	case c.manner == fails:
+		w.Header().Set("X-Conform", marker)
+		http.Error(w, marker, http.StatusInternalServerError)
+	case c.manner == redirects:
+		w.Header().Set("Location", c.next)
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	case c.manner == answers:
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(c.status)
+		io.WriteString(w, strings.ReplaceAll(c.echo, "%s", string(e.Challenge)))
+	case c.manner == mistakes:
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"challenge":"`+marker+`"}`)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(encode(map[string]json.RawMessage{"challenge": e.Challenge}))
+	}
+}
+
+// all returns the callbacks created so far.
+func (r *receiver) all() []*callback {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Values(r.callbacks))
+}
+
+// challengedLater reports whether any challenge came.
+func (c *callback) challengedLater() bool { return slices.ContainsFunc(c.received(), isChallenge) }
+
+// deciding makes decide choose the answers from now on.
+func (c *callback) deciding(decide func(eventID string, attempt int) (int, <-chan struct{})) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.decide = decide
+	if c.tries == nil {
+		c.tries = map[string]int{}
+	}
+}
+
+// received returns the posts so far.
+func (c *callback) received() []post {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.posts[:len(c.posts):len(c.posts)]
+}
+
+// await returns the first post, from the index on, for which want is true.
+func (c *callback) await(ctx context.Context, from int, most time.Duration, want func(post) bool) (post, bool) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for {
+		c.mu.Lock()
+		posts, changed := c.posts, c.changed
+		c.mu.Unlock()
+		for ; from < len(posts); from++ {
+			if want(posts[from]) {
+				return posts[from], true
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return post{}, false
+		}
+	}
+}
+
+// signed checks a post's signature against one secret.
+func (p post) signed(secret string) error {
+	s, err := webhook.ParseSecret(secret)
+	if err != nil {
+		return err
+	}
+	_, err = webhook.Verifier{Secrets: []webhook.Secret{s}}.Verify(p.header, p.body)
+	return err
+}
+
+// exchange returns an exchange that shows the post.
+func (p post) exchange(from *exchange) *exchange {
+	h := map[string]string{}
+	for _, name := range []string{"Content-Type", wire.HeaderWebhookID, wire.HeaderWebhookTimestamp,
+		wire.HeaderWebhookSignature, wire.HeaderSubscriptionID} {
+		if v := p.header.Get(name); v != "" {
+			h[name] = v
+		}
+	}
+	shown := append(encode(h), ' ')
+	return &exchange{request: from.request, answer: message{raw: append(shown, p.body...)}}
+}

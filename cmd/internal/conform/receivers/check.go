@@ -1,0 +1,98 @@
+package receivers
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
+)
+
+// A check tests one requirement.
+type check struct {
+	// id is the requirement's ID in docs/requirements.md.
+	id string
+	// title says what the receiver does if the check passes.
+	title string
+	// handled and command mark a check that needs the file or the command.
+	handled, command bool
+	// advice marks a check that no specification requires of every receiver. Its findings do not fail the run.
+	advice bool
+	// looksBack marks a check that sends nothing and judges all answers, including those of an interrupted run.
+	looksBack bool
+	run       func(ctx context.Context, r *run) error
+}
+
+// checks returns all checks in the order in which they run. A termination ends the subscription and comes last.
+func checks() []check {
+	return slices.Concat(challengeChecks, signatureChecks, messageChecks, controlChecks, crashChecks, lastChecks)
+}
+
+// Checks describes all checks in the order in which they run.
+func Checks() (all []verdict.Check) {
+	for _, c := range checks() {
+		v := verdict.Check{ID: c.id, Title: c.title, Advice: c.advice}
+		if c.handled {
+			v.Flags = append(v.Flags, "--handled")
+		}
+		if c.command {
+			v.Flags = append(v.Flags, "--")
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// maxUnanswered is the number of consecutive unanswered requests after which no more are sent.
+const maxUnanswered = 3
+
+// try runs one check and returns its finding.
+func (r *run) try(ctx context.Context, c check) verdict.Finding {
+	err := r.lacks(ctx, c)
+	if c.looksBack {
+		if found := c.run(ctx, r); found != nil {
+			return r.Finding(c.id, c.title, c.advice, found)
+		}
+	} else if err == nil {
+		r.last = nil
+		if err = c.run(ctx, r); ctx.Err() != nil {
+			err = r.interrupt()
+		}
+	}
+	_, violated := errors.AsType[*verdict.Violation](err)
+	_, skipped := errors.AsType[verdict.Skipped](err)
+	_, unjudged := errors.AsType[verdict.UnjudgedError](err)
+	if err != nil && !violated && !skipped && !unjudged && r.last != nil {
+		err = &verdict.Violation{Expected: "an answer", Got: err.Error(), Request: r.last.request, Answer: r.last.answer}
+	}
+	return r.Finding(c.id, c.title, c.advice, err)
+}
+
+// interrupt records the message that was still unanswered when the run ended, and returns the error of the check that
+// sent it.
+func (r *run) interrupt() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.hung == nil && r.last != nil && r.last.answer == nil {
+		r.hung = r.last.request
+	}
+	return verdict.ErrRunEnded
+}
+
+// lacks returns the reason why a check cannot run, or nil.
+func (r *run) lacks(ctx context.Context, c check) error {
+	switch {
+	case c.handled && r.o.Handled == "":
+		return verdict.Skipf("needs --handled")
+	case c.command && r.program == nil:
+		return verdict.Skipf("needs the command that starts the program, after --")
+	case ctx.Err() != nil:
+		return verdict.ErrRunEnded
+	case r.unanswered > 0 && r.program != nil && r.program.HasEnded():
+		return verdict.Unjudgedf("%s has ended: %s", filepath.Base(r.o.Command[0]), r.program.Status())
+	case r.unanswered >= maxUnanswered:
+		return verdict.Unjudgedf("%d requests in a row had no answer in time", r.unanswered)
+	}
+	return nil
+}

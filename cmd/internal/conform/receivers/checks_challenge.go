@@ -1,0 +1,118 @@
+package receivers
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+var challengeChecks = []check{
+	{id: "VER-2", title: "a signed challenge is answered with the challenge", run: challengeEchoed},
+	{id: "D12", title: "a challenge may name a subscription that nobody knows yet", run: challengeOfAnother},
+	{id: "VER-2", title: "a challenge is answered each time, and never handled", run: challengeRepeated},
+	{id: "CLI-5", title: "a challenge without a signature is not answered", run: challengeUnsigned},
+	{id: "CLI-5", title: "a challenge by another secret is not answered", run: challengeForged},
+	{id: "CLI-5", title: "another path answers no challenge", advice: true, run: challengeElsewhere},
+}
+
+// challenge returns a new challenge with its nonce and its webhook-id.
+func (r *run) challenge() (nonce, id string, m message) {
+	nonce = rand.Text()
+	id, m = r.control(wire.EnvelopeVerification, map[string]any{"challenge": nonce})
+	return nonce, id, m
+}
+
+// echoes checks that the receiver answers the challenge as a server expects.
+func (r *run) echoes(ctx context.Context, nonce string, m message) (*exchange, error) {
+	expected := `2xx with {"challenge":"` + nonce + `"}`
+	x, err := r.post(ctx, m)
+	if err != nil {
+		return x, err
+	}
+	if !x.taken() {
+		return x, x.wrong(expected, "%d", x.status)
+	}
+	if !echoed(x, nonce) {
+		return x, x.wrong(expected, "another body")
+	}
+	return x, nil
+}
+
+// echoed reports whether the body is an object with the challenge.
+func echoed(x *exchange, nonce string) bool {
+	var answer map[string]json.RawMessage
+	var got string
+	return json.Unmarshal(x.body, &answer) == nil && json.Unmarshal(answer["challenge"], &got) == nil && got == nonce
+}
+
+// silent checks that the receiver does not answer the challenge.
+func (r *run) silent(ctx context.Context, nonce string, m message) error {
+	x, err := r.post(ctx, m)
+	if err == nil && x.taken() && echoed(x, nonce) {
+		err = x.wrong("4xx, without the challenge", "%d with it", x.status)
+	}
+	return err
+}
+
+func challengeEchoed(ctx context.Context, r *run) error {
+	nonce, _, m := r.challenge()
+	_, err := r.echoes(ctx, nonce, m)
+	return err
+}
+
+func challengeOfAnother(ctx context.Context, r *run) error {
+	nonce, _, m := r.challenge()
+	m.header[wire.HeaderSubscriptionID] = "sub_" + rand.Text()
+	_, err := r.echoes(ctx, nonce, m)
+	return err
+}
+
+// challengeRepeated sends a challenge with the members of an occurrence. The receiver must treat it as a challenge, and
+// neither handle nor remember it.
+func challengeRepeated(ctx context.Context, r *run) error {
+	nonce, event := rand.Text(), newEventID()
+	id := "msg_" + wire.EnvelopeVerification + "_" + rand.Text()
+	m := r.signed(r.key, id, time.Now(), r.occurrence(event, map[string]any{"type": wire.EnvelopeVerification, "challenge": nonce}))
+	for range 2 {
+		x, err := r.echoes(ctx, nonce, m)
+		if err != nil {
+			return err
+		}
+		r.never(id, x)
+		r.never(event, x)
+	}
+	return nil
+}
+
+func challengeUnsigned(ctx context.Context, r *run) error {
+	nonce, _, m := r.challenge()
+	delete(m.header, wire.HeaderWebhookSignature)
+	return r.silent(ctx, nonce, m)
+}
+
+func challengeForged(ctx context.Context, r *run) error {
+	nonce, _, m := r.challenge()
+	m.sign(otherKey())
+	return r.silent(ctx, nonce, m)
+}
+
+func challengeElsewhere(ctx context.Context, r *run) error {
+	nonce, _, m := r.challenge()
+	m.url = elsewhere(m.url)
+	err := r.silent(ctx, nonce, m)
+	if err != nil && r.last != nil && r.last.status == 0 {
+		// Another program may serve that path.
+		return verdict.Skipf("the other path gave no answer: %v", err)
+	}
+	return err
+}
+
+func otherKey() []byte {
+	key := make([]byte, 32)
+	rand.Read(key)
+	return key
+}

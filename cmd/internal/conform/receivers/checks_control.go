@@ -1,0 +1,121 @@
+package receivers
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+var controlChecks = []check{
+	{id: "CLI-5", title: "a body with a type is never an event", run: typeFirst},
+	{id: "CLI-5", title: "a control envelope of an unknown type is taken", advice: true, run: unknownType},
+	{id: "HOOK-7", title: "a gap is taken, and handled once", run: gap},
+	{id: "HOOK-7", title: "a gap without a cursor is taken", run: gapWithoutCursor},
+}
+
+var crashChecks = []check{
+	{id: "CLI-5", title: "an accepted event is handled although the program is killed", handled: true, command: true, run: killed},
+}
+
+var lastChecks = []check{
+	{id: "HOOK-7", title: "a termination is taken, and handled once", run: terminated},
+	{id: "CLI-5", title: "no event is handled after a termination", handled: true, run: afterTermination},
+	{id: "HOOK-4", title: "every answer comes within five seconds", looksBack: true, run: inTime},
+	{id: "SSRF-2", title: "every answer is short and ends", advice: true, looksBack: true, run: shortAnswers},
+}
+
+// typeFirst sends an envelope with a type and an eventId: it is a control envelope, whatever the type is.
+func typeFirst(ctx context.Context, r *run) error {
+	for _, kind := range []string{wire.EnvelopeGap, "mcpe_gen_conform"} {
+		id := newEventID()
+		x, err := r.post(ctx, r.signed(r.key, "msg_"+rand.Text(), time.Now(), r.occurrence(id, map[string]any{"type": kind})))
+		if err != nil {
+			return err
+		}
+		r.never(id, x)
+	}
+	return nil
+}
+
+func unknownType(ctx context.Context, r *run) error {
+	_, m := r.control("mcpe_gen_conform", nil)
+	_, err := r.takes(ctx, m)
+	return err
+}
+
+func gap(ctx context.Context, r *run) error {
+	id, m := r.control(wire.EnvelopeGap, map[string]any{"cursor": "conform-gap"})
+	for range 2 {
+		if err := r.takesEvent(ctx, id, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func gapWithoutCursor(ctx context.Context, r *run) error {
+	id, m := r.control(wire.EnvelopeGap, map[string]any{"cursor": nil})
+	return r.takesEvent(ctx, id, m)
+}
+
+// killed kills the program as soon as it has acknowledged an event. The program may handle the event again after its
+// restart.
+func killed(ctx context.Context, r *run) error {
+	// Earlier events must not depend on the kill.
+	if _, err := r.missing(ctx); err != nil {
+		return verdict.Unjudgedf("--handled: %v", err)
+	}
+	id, m := r.event(nil)
+	x, err := r.takes(ctx, m)
+	r.program.Kill()
+	again, failed := r.o.start()
+	if failed != nil {
+		return x.wrong("the program to start again", "%v", failed)
+	}
+	r.program = again
+	if err != nil {
+		return err
+	}
+	if err := r.reach(ctx); err != nil {
+		return x.wrong("the program to start again", "%v", err)
+	}
+	r.atLeast(id, x)
+	return nil
+}
+
+// terminated sends a termination twice. The second one may find the endpoint closed.
+func terminated(ctx context.Context, r *run) error {
+	id, m := r.control(wire.EnvelopeTerminated, map[string]any{"error": map[string]any{
+		"code": wire.SEP.Code(wire.Forbidden), "message": "Forbidden"}})
+	if err := r.takesEvent(ctx, id, m); err != nil {
+		return err
+	}
+	_, err := r.post(ctx, m)
+	return err
+}
+
+func afterTermination(ctx context.Context, r *run) error {
+	id, m := r.event(nil)
+	x, err := r.post(ctx, m)
+	if err == nil {
+		r.never(id, x)
+	}
+	return err
+}
+
+func inTime(_ context.Context, r *run) error {
+	if r.slow != nil {
+		return r.slow.wrong("an answer within "+r.o.pace.answer.String(), "a later one")
+	}
+	return nil
+}
+
+func shortAnswers(_ context.Context, r *run) error {
+	if r.endless != nil {
+		return r.endless.wrong("an answer that ends within 64 KiB", "more, or no end")
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package receivers
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+var signatureChecks = []check{
+	{id: "CLI-5", title: "an event with a right signature is taken", run: rightTaken},
+	{id: "CLI-5", title: "the signature is over the bytes as they came", run: bytesAsSent},
+	{id: "CLI-5", title: "an event without a signature is refused", run: unsignedRefused},
+	{id: "CLI-5", title: "an event with a wrong signature is refused", run: wrongRefused},
+	{id: "CLI-5", title: "an event signed by another secret is refused", run: forgedRefused},
+	{id: "CLI-5", title: "an event with a part of its signature is refused", run: refusesSignatures(parts)},
+	{id: "HOOK-2", title: "an event with its signature in another encoding is refused", advice: true, run: refusesSignatures(otherEncodings)},
+	{id: "HOOK-10", title: "an event with its signature under another scheme alone is refused", run: refusesSignatures(otherSchemeNames)},
+	{id: "CLI-5", title: "an event whose body was changed is refused", run: changedRefused},
+	{id: "CLI-5", title: "the signature is over the webhook-id and the timestamp", run: headersSigned},
+	{id: "SUB-5", title: "one right signature of two is enough", run: oneOfTwo},
+	{id: "HOOK-10", title: "signatures of unknown schemes are passed over", run: otherSchemes},
+	{id: "HOOK-2", title: "names of headers may be in any case", run: anyCase},
+	{id: "CLI-5", title: "an event that is four minutes old is taken", run: fourMinutes},
+	{id: "CLI-5", title: "an event that is six minutes old is refused", run: ofMinutes(-6)},
+	{id: "CLI-5", title: "an event that is six minutes ahead is refused", run: ofMinutes(6)},
+	{id: "HOOK-2", title: "a timestamp in milliseconds is refused", run: milliseconds},
+}
+
+func rightTaken(ctx context.Context, r *run) error {
+	id, m := r.event(nil)
+	return r.takesEvent(ctx, id, m)
+}
+
+// bytesAsSent sends JSON in an unusual form. A receiver that verifies a re-encoded body gets other bytes.
+func bytesAsSent(ctx context.Context, r *run) error {
+	id := newEventID()
+	body := bytes.Replace(r.occurrence(id, nil), []byte(`{"`), []byte("{ \t\r\n \""), 1)
+	body = bytes.Replace(body, []byte(`"eventId":"evt_`), []byte(`"eventId" : "\u0065vt_`), 1)
+	return r.takesEvent(ctx, id, r.signed(r.key, id, time.Now(), body))
+}
+
+func unsignedRefused(ctx context.Context, r *run) error {
+	id, m := r.event(nil)
+	delete(m.header, wire.HeaderWebhookSignature)
+	return r.refusesEvent(ctx, id, m)
+}
+
+func wrongRefused(ctx context.Context, r *run) error {
+	for _, signature := range []string{"v1,", "v1,AAAA", "v1," + strings.Repeat("A", 43) + "="} {
+		id, m := r.event(nil)
+		m.header[wire.HeaderWebhookSignature] = signature
+		if err := r.refusesEvent(ctx, id, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func forgedRefused(ctx context.Context, r *run) error {
+	id, m := r.event(nil)
+	m.sign(otherKey())
+	return r.refusesEvent(ctx, id, m)
+}
+
+// refusesSignatures checks that the receiver refuses an event with each signature that forms returns for its HMAC.
+func refusesSignatures(forms func(mac []byte) []string) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		for i := range forms(nil) {
+			id, m := r.event(nil)
+			for !strings.ContainsAny(m.header[wire.HeaderWebhookSignature], "+/") {
+				id, m = r.event(nil) // both base64 alphabets encode this signature alike
+			}
+			mac, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.header[wire.HeaderWebhookSignature], "v1,"))
+			if err != nil {
+				return err
+			}
+			m.header[wire.HeaderWebhookSignature] = forms(mac)[i]
+			if err := r.refusesEvent(ctx, id, m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// parts returns prefixes of the HMAC, and the HMAC with an additional byte. A receiver that compares only as many bytes
+// as the signature has accepts one of 256 one-byte signatures.
+func parts(mac []byte) (all []string) {
+	mac = append(bytes.Clone(mac), make([]byte, sha256.Size+1-len(mac))...)
+	for _, size := range []int{1, 16, sha256.Size - 1, sha256.Size + 1} {
+		all = append(all, "v1,"+base64.StdEncoding.EncodeToString(mac[:size]))
+	}
+	return all
+}
+
+// otherEncodings returns the HMAC in hex and in URL-safe base64. Only the owner of the secret can produce them, so a
+// receiver that accepts them accepts no forgery.
+func otherEncodings(mac []byte) []string {
+	return []string{"v1," + hex.EncodeToString(mac), "v1," + base64.URLEncoding.EncodeToString(mac)}
+}
+
+// otherSchemeNames returns the HMAC under names of other schemes, which compute their signatures differently.
+func otherSchemeNames(mac []byte) (all []string) {
+	for _, scheme := range []string{"v9", "v1a", "v10", ""} {
+		all = append(all, scheme+","+base64.StdEncoding.EncodeToString(mac))
+	}
+	return all
+}
+
+// changedRefused adds a space, which leaves the JSON value unchanged.
+func changedRefused(ctx context.Context, r *run) error {
+	id, m := r.event(nil)
+	m.body = append(bytes.Clone(m.body), ' ')
+	return r.refusesEvent(ctx, id, m)
+}
+
+func headersSigned(ctx context.Context, r *run) error {
+	id, m := r.event(nil)
+	m.header[wire.HeaderWebhookID] = newEventID()
+	if err := r.refusesEvent(ctx, id, m); err != nil {
+		return err
+	}
+	id, m = r.event(nil)
+	m.header[wire.HeaderWebhookTimestamp] = strconv.FormatInt(time.Now().Add(-time.Minute).Unix(), 10)
+	return r.refusesEvent(ctx, id, m)
+}
+
+func oneOfTwo(ctx context.Context, r *run) error {
+	for _, front := range []bool{true, false} {
+		id, m := r.event(nil)
+		right := m.header[wire.HeaderWebhookSignature]
+		m.sign(otherKey())
+		other := m.header[wire.HeaderWebhookSignature]
+		m.header[wire.HeaderWebhookSignature] = other + " " + right
+		if front {
+			m.header[wire.HeaderWebhookSignature] = right + " " + other
+		}
+		if err := r.takesEvent(ctx, id, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func otherSchemes(ctx context.Context, r *run) error {
+	id, m := r.event(nil)
+	m.header[wire.HeaderWebhookSignature] = "v9,AAAA v1a," + strings.Repeat("A", 86) + "== " + m.header[wire.HeaderWebhookSignature]
+	return r.takesEvent(ctx, id, m)
+}
+
+func anyCase(ctx context.Context, r *run) error {
+	id, m := r.event(nil)
+	names := map[string]string{}
+	for name, value := range m.header {
+		names[strings.ToUpper(name)] = value
+	}
+	m.header = names
+	return r.takesEvent(ctx, id, m)
+}
+
+func fourMinutes(ctx context.Context, r *run) error {
+	id := newEventID()
+	return r.takesEvent(ctx, id, r.signed(r.key, id, time.Now().Add(-4*time.Minute), r.occurrence(id, nil)))
+}
+
+func ofMinutes(n time.Duration) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		id := newEventID()
+		return r.refusesEvent(ctx, id, r.signed(r.key, id, time.Now().Add(n*time.Minute), r.occurrence(id, nil)))
+	}
+}
+
+func milliseconds(ctx context.Context, r *run) error {
+	id, m := r.event(nil)
+	m.header[wire.HeaderWebhookTimestamp] = strconv.FormatInt(time.Now().UnixMilli(), 10)
+	m.sign(r.key)
+	return r.refusesEvent(ctx, id, m)
+}

@@ -1,0 +1,111 @@
+package receivers
+
+import (
+	"context"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/handled"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
+)
+
+// A promise bounds how often a line may appear in the file of handled messages once the run is over.
+type promise struct {
+	line string
+	// least and most are the bounds; a negative most means no limit.
+	least, most int
+	check       int // the index of its check
+	x           *exchange
+}
+
+func (r *run) once(line string, x *exchange)    { r.promise(line, 1, 1, x) }
+func (r *run) never(line string, x *exchange)   { r.promise(line, 0, 0, x) }
+func (r *run) atLeast(line string, x *exchange) { r.promise(line, 1, -1, x) }
+
+func (r *run) promise(line string, least, most int, x *exchange) {
+	r.promises = append(r.promises, promise{line, least, most, r.trying, x})
+}
+
+// handled counts each line of the file.
+func (r *run) handled() (map[string]int, error) {
+	all, err := handled.Lines(r.o.Handled)
+	if err != nil {
+		return nil, err
+	}
+	lines := map[string]int{}
+	for line := range all {
+		lines[line]++
+	}
+	return lines, nil
+}
+
+// settle waits for the promised lines and updates the findings. A check that already found a violation keeps it.
+func (r *run) settle(ctx context.Context, all []check, findings []verdict.Finding) {
+	if r.o.Handled == "" || len(r.promises) == 0 {
+		return
+	}
+	lines, err := r.missing(ctx)
+	if err == nil {
+		sleep(ctx, r.o.pace.quiet)
+		lines, err = r.handled()
+	}
+	some := false
+	for _, p := range r.promises {
+		some = some || lines[p.line] > 0
+	}
+	blamed := false // if nothing was handled, report only that
+	for _, p := range r.promises {
+		f, c := &findings[p.check], all[p.check]
+		n := lines[p.line]
+		if f.Outcome != verdict.Pass {
+			continue
+		}
+		switch {
+		case err != nil:
+			*f = r.Finding(c.id, c.title, c.advice, verdict.Unjudgedf("--handled: %v", err))
+		case n < p.least && ctx.Err() != nil:
+			*f = r.Finding(c.id, c.title, c.advice, verdict.ErrRunEnded)
+		case n < p.least && !some && blamed:
+			*f = r.Finding(c.id, c.title, c.advice, verdict.Skipf("%s has nothing of this run", r.o.Handled))
+		case n < p.least:
+			blamed = true
+			*f = r.Finding(c.id, c.title, c.advice, p.x.wrong("what was answered 2xx to be handled: a line "+p.line,
+				"no such line in %s", r.o.Handled))
+		case p.most >= 0 && n > p.most:
+			times := "never"
+			if p.most > 0 {
+				times = "once"
+			}
+			*f = r.Finding(c.id, c.title, c.advice, p.x.wrong("it to be handled "+times+": the line "+p.line,
+				"%d such lines in %s", n, r.o.Handled))
+		}
+	}
+}
+
+// missing waits until no line is missing or the time for a line is over, and returns the counts.
+func (r *run) missing(ctx context.Context) (map[string]int, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.o.pace.settle)
+	defer cancel()
+	for {
+		lines, err := r.handled()
+		if err != nil {
+			return nil, err
+		}
+		complete := true
+		for _, p := range r.promises {
+			complete = complete && lines[p.line] >= p.least
+		}
+		if complete || !sleep(ctx, 50*time.Millisecond) {
+			return lines, nil
+		}
+	}
+}
+
+// sleep reports whether the time passed before ctx was done.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

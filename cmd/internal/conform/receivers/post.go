@@ -1,0 +1,296 @@
+package receivers
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// A message is an HTTP message to post. The functions that create one sign it as a correct server does.
+type message struct {
+	method, url string
+	header      map[string]string
+	body        []byte
+}
+
+// An exchange is a message and its answer.
+type exchange struct {
+	// request and answer are the texts for the report.
+	request, answer []byte
+	status          int
+	// body is the first maxAnswer bytes of the answer's body.
+	body []byte
+}
+
+// maxAnswer is how much of an answer is read. The echo of a challenge is much shorter.
+const maxAnswer = 64 << 10
+
+// wrong returns a violation that shows the exchange.
+func (x *exchange) wrong(expected, got string, args ...any) *verdict.Violation {
+	return &verdict.Violation{Request: x.request, Answer: x.answer, Expected: expected, Got: fmt.Sprintf(got, args...)}
+}
+
+// mild turns a violation into advice.
+func mild(v *verdict.Violation) *verdict.Violation {
+	v.Mild = true
+	return v
+}
+
+func (x *exchange) taken() bool { return x.status >= 200 && x.status < 300 }
+
+// newClient returns a client that follows no redirects, as a server does, and uses each connection once, so that
+// requests do not affect each other.
+func newClient(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: dial, DisableKeepAlives: true,
+			TLSHandshakeTimeout: 5 * time.Second, ExpectContinueTimeout: time.Second},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// signed returns a message with the id and time, signed with the key.
+func (r *run) signed(key []byte, id string, at time.Time, body []byte) message {
+	m := message{method: http.MethodPost, url: r.o.URL, body: body, header: map[string]string{
+		"Content-Type":              "application/json",
+		wire.HeaderWebhookID:        id,
+		wire.HeaderSubscriptionID:   r.o.Subscription,
+		wire.HeaderWebhookTimestamp: strconv.FormatInt(at.Unix(), 10),
+	}}
+	m.sign(key)
+	return m
+}
+
+// sign signs the message in its current state.
+func (m *message) sign(key []byte) {
+	m.header[wire.HeaderWebhookSignature] = signature(key, m.header[wire.HeaderWebhookID],
+		m.header[wire.HeaderWebhookTimestamp], m.body)
+}
+
+// signature returns the Standard Webhooks signature: HMAC-SHA256 over the id, the timestamp and the bytes of the body.
+func signature(key []byte, id, timestamp string, body []byte) string {
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "%s.%s.", id, timestamp)
+	mac.Write(body)
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// newEventID returns an unused eventId.
+func newEventID() string { return "evt_" + rand.Text() }
+
+// occurrence returns the body of an occurrence; members adds members or replaces the standard ones.
+func (r *run) occurrence(id string, members map[string]any) []byte {
+	o := map[string]any{"eventId": id, "name": r.o.Event, "timestamp": time.Now().UTC().Format(time.RFC3339Nano),
+		"data": r.o.Data, "cursor": "conform-" + id}
+	maps.Copy(o, members)
+	return encode(o)
+}
+
+// event returns a valid new occurrence and its eventId.
+func (r *run) event(members map[string]any) (string, message) {
+	id := newEventID()
+	return id, r.signed(r.key, id, time.Now(), r.occurrence(id, members))
+}
+
+// control returns a valid control envelope and its webhook-id.
+func (r *run) control(kind string, members map[string]any) (string, message) {
+	id := "msg_" + kind + "_" + rand.Text()
+	e := map[string]any{"type": kind}
+	maps.Copy(e, members)
+	return id, r.signed(r.key, id, time.Now(), encode(e))
+}
+
+// encode encodes v without the escapes that only Go's encoder adds.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(fmt.Sprintf("conform: a message that is not JSON: %v", err))
+	}
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// shown returns the message for the report.
+func (m message) shown() []byte {
+	u, err := url.Parse(m.url)
+	path := ""
+	if err == nil {
+		path = u.EscapedPath()
+	}
+	return slices.Concat([]byte(m.method+" "+path+" "), encode(m.header), []byte(" "), m.body)
+}
+
+// post sends the message and reads the answer. It returns an error if none came in time.
+func (r *run) post(ctx context.Context, m message) (*exchange, error) {
+	x := &exchange{request: m.shown()}
+	r.mu.Lock()
+	r.last = x
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeoutCause(ctx, r.o.pace.give, fmt.Errorf("no answer within %v", r.o.pace.give))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, m.method, m.url, bytes.NewReader(m.body))
+	if err != nil {
+		return x, err
+	}
+	for name, value := range m.header {
+		req.Header[name] = []string{value} // keep the spelling
+	}
+	useragent.Set(req.Header, useragent.Default())
+	began := time.Now()
+	res, err := r.client.Do(req)
+	late := time.Since(began) > r.o.pace.answer
+	if err != nil {
+		r.awaitEnd(ctx)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.unanswered++
+		return x, reason(ctx, err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	x.status, x.body = res.StatusCode, body[:min(len(body), maxAnswer)]
+	x.answer = fmt.Appendf(nil, "%d %s", res.StatusCode, x.body)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.unanswered++; ctx.Err() == nil { // otherwise the answer did not end in time
+		r.unanswered = 0
+	}
+	if late && r.slow == nil {
+		r.slow = x
+	}
+	if (err != nil || len(body) > maxAnswer) && r.endless == nil {
+		r.endless = x
+	}
+	return x, nil
+}
+
+// awaitEnd waits briefly for a program that has not answered to exit: it may be about to crash.
+func (r *run) awaitEnd(ctx context.Context) {
+	if r.program == nil {
+		return
+	}
+	select {
+	case <-r.program.Exited():
+	case <-time.After(r.o.pace.quiet):
+	case <-ctx.Done():
+	}
+}
+
+// reason describes why a request failed, without the URL.
+func reason(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the connection was closed without an answer")
+	case errors.Is(err, net.ErrClosed):
+		return errors.New("the connection was closed")
+	}
+	return err
+}
+
+// takes posts a message that the receiver must accept.
+func (r *run) takes(ctx context.Context, m message) (*exchange, error) {
+	x, err := r.post(ctx, m)
+	if err == nil && !x.taken() {
+		err = x.wrong("2xx", "%d", x.status)
+	}
+	return x, err
+}
+
+// refuses posts a message that the receiver must refuse with 4xx. A 5xx, after which a server retries, is advice.
+func (r *run) refuses(ctx context.Context, m message) (*exchange, error) {
+	x, err := r.post(ctx, m)
+	switch {
+	case err != nil:
+		return x, err
+	case x.status >= 400 && x.status < 500:
+		return x, nil
+	case x.status >= 500:
+		return x, mild(x.wrong("4xx", "%d, after which a server sends it again", x.status))
+	}
+	return x, x.wrong("4xx", "%d", x.status)
+}
+
+// takesEvent posts an occurrence that the receiver must accept and handle once.
+func (r *run) takesEvent(ctx context.Context, id string, m message) error {
+	x, err := r.takes(ctx, m)
+	if err != nil {
+		return err
+	}
+	r.once(id, x)
+	return nil
+}
+
+// refusesEvent posts an occurrence that the receiver must refuse and never handle.
+func (r *run) refusesEvent(ctx context.Context, id string, m message) error {
+	x, err := r.refuses(ctx, m)
+	r.never(id, x)
+	return err
+}
+
+// reach waits until the URL accepts connections, for as long as the program may take to start. Without a program it
+// tries once.
+func (r *run) reach(ctx context.Context) error {
+	u, err := url.Parse(r.o.URL)
+	if err != nil {
+		return err
+	}
+	host := u.Host
+	if u.Port() == "" {
+		host = net.JoinHostPort(u.Hostname(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.o.pace.start)
+	defer cancel()
+	for {
+		c, err := r.o.dial(ctx, "tcp", host)
+		if err == nil {
+			return c.Close()
+		}
+		err = fmt.Errorf("connecting to %s: %w", host, err)
+		if r.program == nil {
+			return err
+		}
+		select {
+		case <-r.program.Exited():
+			return fmt.Errorf("%s ended before it could be reached at %s", filepath.Base(r.o.Command[0]), host)
+		case <-ctx.Done():
+			return err
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// elsewhere returns the URL with another path.
+func elsewhere(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return text
+	}
+	u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/")+"-"+rand.Text(), ""
+	return u.String()
+}

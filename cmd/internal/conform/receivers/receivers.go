@@ -1,0 +1,219 @@
+// Package receivers is the judge of `mcpe-conform --receiver`. It plays a server of the Events extension, and checks
+// the webhook receiver of a program in any language.
+//
+// It creates and signs messages without shared code, so that a fault in shared code cannot hide. Start with [Run].
+// check.go defines a check; the files checks_*.go have one function per check, with the ID of its requirement in
+// docs/requirements.md. post.go sends messages, and handled.go reads the file of handled messages.
+package receivers
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
+	"github.com/mcpe-gen/mcpe-gen/internal/procgroup"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// Options selects the receiver to judge.
+type Options struct {
+	// URL is the callback of one subscription, and Secret is its whsec_ secret.
+	URL, Secret string
+	// Subscription is the id of that subscription; the program knows it.
+	Subscription string
+	// Event is the type of the occurrences, and Data is their data, a JSON object.
+	Event string
+	Data  json.RawMessage
+	// Handled is the file to which the program appends a line for each message that it handled. The line is the eventId
+	// of an occurrence, or the webhook-id of a gap or a termination. If Handled is "", Run skips the checks that need it.
+	Handled string
+	// Command starts the program that serves URL; if empty, the program is already running.
+	Command []string
+	// Stderr receives the program's standard output and standard error.
+	Stderr io.Writer
+
+	// pace is nil except in tests.
+	pace *pace
+	// dial and start replace the network and the start of Command in tests.
+	dial  func(ctx context.Context, network, address string) (net.Conn, error)
+	start func() (program, error)
+}
+
+// A program is a running receiver.
+type program interface {
+	// End asks the program to exit, kills it if it does not, and reports whether it exited on request.
+	End() bool
+	// Kill kills the program, as a crash would.
+	Kill()
+	Exited() <-chan struct{}
+	HasEnded() bool
+	Status() string
+}
+
+// Defaults of [Options].
+const (
+	DefaultSubscription = "sub_conform"
+	DefaultEvent        = "conform.tried"
+)
+
+// A pace holds the waiting times for results that only time can show.
+type pace struct {
+	// answer is how long a server waits for an answer, and give is how long this one does.
+	answer, give time.Duration
+	// start is how long the program may take until it accepts connections.
+	start time.Duration
+	// settle is how long a handled message may take to appear in the file, and quiet is how long to wait for forbidden
+	// ones.
+	settle, quiet time.Duration
+	// run bounds the whole run.
+	run time.Duration
+}
+
+var realPace = pace{answer: 5 * time.Second, give: 7 * time.Second, start: 15 * time.Second, settle: 5 * time.Second,
+	quiet: 500 * time.Millisecond, run: 110 * time.Second}
+
+// Check returns an error for invalid options, before anything is sent.
+func (o Options) Check() error {
+	if !peer.IsURL(o.URL) {
+		return fmt.Errorf("--receiver: %q is not the URL of a receiver: it begins with http:// or https://", o.URL)
+	}
+	if o.Secret == "" {
+		return errors.New("--receiver needs --secret, the secret that the receiver has for this URL")
+	}
+	if _, err := keyOf(o.Secret); err != nil {
+		return fmt.Errorf("--secret: %w", err)
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(o.Data, &object); err != nil || object == nil {
+		return errors.New("--data: must be a JSON object")
+	}
+	switch {
+	case len(o.Data) > maxData:
+		return fmt.Errorf("--data: has %d bytes, more than %d", len(o.Data), maxData)
+	case o.Event == "":
+		return errors.New("--event: must not be empty")
+	case o.Subscription == "" || strings.ContainsFunc(o.Subscription, unfitForHeader):
+		return errors.New("--subscription: must be visible ASCII")
+	case len(o.Command) > 0 && isRemote(o.URL):
+		return errors.New("a command after -- serves a URL of this machine")
+	}
+	return nil
+}
+
+// maxData is the maximum size of Options.Data, so that a whole occurrence stays below the limit of a body.
+const maxData = 64 << 10
+
+func unfitForHeader(c rune) bool { return c <= ' ' || c > '~' }
+
+// isRemote reports whether the URL names another host.
+func isRemote(text string) bool {
+	u, err := url.Parse(text)
+	return err != nil || u.Hostname() != "localhost" && !strings.HasPrefix(u.Hostname(), "127.") && u.Hostname() != "::1"
+}
+
+// keyOf returns the key of a secret (SUB-3).
+func keyOf(secret string) ([]byte, error) {
+	text, ok := strings.CutPrefix(secret, wire.SecretPrefix)
+	if !ok {
+		return nil, fmt.Errorf("must begin with %s", wire.SecretPrefix)
+	}
+	key, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, fmt.Errorf("must be standard base64 behind %s", wire.SecretPrefix)
+	}
+	if len(key) < 24 || len(key) > 64 {
+		return nil, fmt.Errorf("must hold 24 to 64 bytes, has %d", len(key))
+	}
+	return key, nil
+}
+
+// A run judges one receiver.
+type run struct {
+	o      Options
+	key    []byte
+	client *http.Client
+	// The Redactor removes the secret from everything that the report shows.
+	verdict.Redactor
+	// program is the running program, or nil if Run did not start it.
+	program program
+	// trying is the index of the current check, to which promises belong.
+	trying   int
+	promises []promise
+
+	mu sync.Mutex
+	// last is the latest exchange, for a check that fails without an answer.
+	last *exchange
+	// hung is the message that was unanswered when the run ended.
+	hung []byte
+	// slow and endless are the first answer that came late and the first that did not end.
+	slow, endless *exchange
+	// unanswered counts consecutive requests without an answer.
+	unanswered int
+}
+
+// Run judges the receiver and returns the report. It fails with a *verdict.UsageError for invalid options, and if the
+// URL does not accept connections. If ctx ends first, Run returns its error and a report of the findings so far.
+func Run(ctx context.Context, o Options) (*verdict.Report, error) {
+	if err := o.Check(); err != nil {
+		return nil, verdict.Usagef("%v", err)
+	}
+	if o.pace == nil {
+		o.pace = &realPace
+	}
+	if o.Stderr == nil {
+		o.Stderr = io.Discard
+	}
+	key, _ := keyOf(o.Secret) // checked above
+	if o.dial == nil {
+		o.dial = new(net.Dialer).DialContext
+	}
+	if o.start == nil {
+		o.start = func() (program, error) {
+			return procgroup.Start(o.Command, []string{childenv.Secret + "=" + o.Secret}, o.Stderr, o.Stderr)
+		}
+	}
+	r := &run{o: o, key: key, client: newClient(o.dial)}
+	r.Hide(o.Secret)
+	r.Hide(strings.TrimPrefix(o.Secret, wire.SecretPrefix))
+	began := time.Now()
+	trying, cancel := context.WithTimeout(ctx, o.pace.run)
+	defer cancel()
+	if len(o.Command) > 0 {
+		var err error
+		if r.program, err = o.start(); err != nil {
+			return nil, err
+		}
+		defer func() { r.program.End() }()
+	}
+	if err := r.reach(trying); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, err
+	}
+	report := &verdict.Report{Target: peer.Target{URL: o.URL}.String()}
+	all := checks()
+	for i, c := range all {
+		r.trying = i
+		report.Findings = append(report.Findings, r.try(trying, c))
+	}
+	r.settle(trying, all, report.Findings)
+	report.Seconds = time.Since(began).Seconds()
+	report.Count()
+	if trying.Err() != nil {
+		report.End(ctx, o.pace.run, r.Shown(r.hung))
+	}
+	return report, ctx.Err()
+}

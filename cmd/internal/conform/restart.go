@@ -1,0 +1,167 @@
+package conform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/procgroup"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// restartChecks examine what survives a restart; the first of them performs it.
+var restartChecks = []check{
+	{id: "CUR-1", title: "after a restart a cursor from before is good, or truncated", needs: needRestart | needPoll | needReplay | needOccurred, run: checkRestartCursor},
+	{id: "SRV-4", title: "a cursor replays over a restart", needs: needRestart | needPoll | needReplay | needOccurred, advice: true, run: checkRestartReplays},
+	{id: "SUB-11", title: "deliveries go on after a restart, or after a refresh", needs: needRestart | needHook | needOccurred, run: checkRestartDelivers},
+}
+
+// A restarted records the state before the server's restart, and the restart's outcome.
+type restarted struct {
+	err error
+	// ids are the eventIds known after the first cursor.
+	ids      []string
+	callback *callback
+	made     *exchange
+	at       time.Time
+}
+
+// restart restarts the server, once, and waits until it answers.
+func (r *run) restart(ctx context.Context) (*restarted, error) {
+	if r.again != nil {
+		return r.again, r.again.err
+	}
+	again := &restarted{}
+	r.again = again
+	if r.poll != nil && r.poll.first != nil {
+		again.ids = r.behind(ctx, r.poll, *r.poll.first)
+	}
+	if r.hook != nil && r.receiver != nil && !r.nobody {
+		again.callback = r.callback(echoes)
+		again.made, again.err = r.hooked(ctx, again.callback, nil)
+		if again.err == nil {
+			again.callback.await(ctx, 0, r.o.Wait, isOccurrence)
+		}
+	}
+	if err := r.runRestart(ctx); err != nil {
+		again.err = skipf("--restart: %v", err)
+		return again, again.err
+	}
+	pause(ctx, r.o.pace.settle) // messages that the old server sent
+	again.at = time.Now()
+	for end := again.at.Add(r.o.pace.slow.back); ; {
+		if err := r.greet(ctx); err == nil {
+			return again, again.err
+		} else if time.Now().After(end) || ctx.Err() != nil {
+			again.err = skipf("the server was not there again within %v: %v", r.o.pace.slow.back, err)
+			return again, again.err
+		}
+		pause(ctx, r.o.pace.poll)
+	}
+}
+
+// greet repeats the first handshake, because sessions of the older era end with the server.
+func (r *run) greet(ctx context.Context) error {
+	if r.revision >= wire.RevisionStateless {
+		return r.handshake(ctx, wire.RevisionStateless, methodDiscover, nil)
+	}
+	return r.initialize(ctx)
+}
+
+// runRestart runs the command in the system's shell.
+func (r *run) runRestart(ctx context.Context) error {
+	shell := []string{"/bin/sh", "-c", r.o.Restart}
+	if runtime.GOOS == "windows" {
+		shell = []string{"cmd", "/C", r.o.Restart}
+	}
+	if r.o.restart != nil {
+		return r.o.restart()
+	}
+	// Discard its output: a server left in the background would hold a pipe open.
+	p, err := procgroup.Start(shell, nil, nil, nil)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.Exited():
+	case <-ctx.Done():
+		p.Kill()
+		return ctx.Err()
+	case <-time.After(r.o.pace.slow.back):
+		p.Kill()
+		return fmt.Errorf("it did not exit within %v; the command must start the server in the background", r.o.pace.slow.back)
+	}
+	if p.Status() != "exit status 0" {
+		return errors.New(p.Status())
+	}
+	return nil
+}
+
+func (r *run) pollAfterRestart(ctx context.Context) (again *restarted, x *exchange, page polledPage, err error) {
+	if again, err = r.restart(ctx); err != nil {
+		return
+	}
+	w := &witness{r: r, s: r.poll}
+	x, page, ok := w.poll(ctx, r.poll.first, 100)
+	if !ok {
+		got := "none"
+		if x != nil && x.answer.err != nil {
+			got = fmt.Sprintf("error %d", x.answer.err.Code)
+		}
+		err = x.wrong("a page, truncated or not", "%s", got)
+	}
+	return
+}
+
+func checkRestartCursor(ctx context.Context, r *run) error {
+	again, x, page, err := r.pollAfterRestart(ctx)
+	if err != nil || page.truncated || len(again.ids) == 0 {
+		return err
+	}
+	for _, raw := range page.events {
+		if (occurrence{raw: raw}).eventID() == again.ids[0] {
+			return nil
+		}
+	}
+	return x.wrong(wire.Shown(again.ids[0])+", which came after that cursor before the restart, or truncated", "neither")
+}
+
+func checkRestartReplays(ctx context.Context, r *run) error {
+	again, x, page, err := r.pollAfterRestart(ctx)
+	if err != nil {
+		return err
+	}
+	if len(again.ids) == 0 {
+		return skipf("nothing was behind the first cursor")
+	}
+	if page.truncated {
+		return x.wrong("what came after the cursor before the restart", "truncated")
+	}
+	return nil
+}
+
+func checkRestartDelivers(ctx context.Context, r *run) error {
+	again, err := r.restart(ctx)
+	if err != nil {
+		return err
+	}
+	if again.callback == nil {
+		return skipf("there was no subscription")
+	}
+	after := func(p post) bool { return isOccurrence(p) && p.at.After(again.at) }
+	if _, ok := again.callback.await(ctx, 0, r.o.pace.slow.resume, after); ok {
+		return nil
+	}
+	x, err := r.hooked(ctx, again.callback, nil)
+	if err != nil {
+		return err
+	}
+	if _, ok := again.callback.await(ctx, 0, r.o.pace.slow.resume, after); !ok {
+		return x.wrong("deliveries after the restart", "none within %v, nor within %v after a refresh", r.o.pace.slow.resume, r.o.pace.slow.resume)
+	}
+	v := x.wrong("deliveries to go on after a restart", "none within %v; they came after a refresh", r.o.pace.slow.resume)
+	v.Mild = true
+	return v
+}

@@ -1,0 +1,206 @@
+package conform
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// A retrial is a callback that refuses deliveries in several ways and records the server's reactions. The results are
+// final once done is closed; the callback keeps receiving until the run ends.
+type retrial struct {
+	done     chan struct{}
+	why      string // why the results are missing or incomplete
+	callback *callback
+	made     *exchange
+	// plain are the deliveries that were answered 503 in sequence, and waited is the one whose cursor was examined.
+	// refreshed was answered 503 before the subscription was refreshed, and forever is set to it if the server never retried it.
+	plain                      []string
+	waited, refreshed, forever string
+	refresh                    *exchange
+	// led holds the eventIds after the refresh's cursor, or nil if it was not tried; passed holds the eventIds after the
+	// cursor of a delivery that came while waited was refused.
+	led, passed []string
+	passing     *exchange
+	// gone was answered 410, and large 413.
+	gone, large string
+	after       time.Time // when both had been
+	// over reports whether deliveries stopped after a 410 while something occurred.
+	over bool
+	// hung reports whether another subscription's callback hung. Meanwhile got deliveries came here, of occurred occurrences.
+	hung          bool
+	got, occurred int
+}
+
+// refusedInARow is how many deliveries are refused in sequence.
+const refusedInARow = 3
+
+// beginRetrial starts to refuse the deliveries of a new callback.
+func (r *run) beginRetrial(ctx context.Context, work *sync.WaitGroup) {
+	t := &retrial{done: make(chan struct{}), callback: r.callback(echoes)}
+	r.retrial = t
+	s := r.hook
+	work.Go(func() {
+		defer close(t.done)
+		t.try(ctx, r, s)
+	})
+}
+
+func (t *retrial) try(ctx context.Context, r *run, s *subject) {
+	c := t.callback
+	x, err := r.subscribeQuietly(ctx, s, c, nil)
+	if t.made = x; err != nil || x.answer.err != nil {
+		t.why = "the server did not grant a subscription for it"
+		return
+	}
+	// refuse refuses the next new occurrence with the status and returns its eventId.
+	refuse := func(status int) string {
+		found := make(chan string, 1)
+		done := false
+		c.deciding(func(id string, attempt int) (int, <-chan struct{}) {
+			if attempt == 1 && !done {
+				done = true
+				found <- id
+				return status, nil
+			}
+			return 0, nil
+		})
+		select {
+		case id := <-found:
+			return id
+		case <-time.After(r.o.Wait):
+		case <-ctx.Done():
+		}
+		c.deciding(nil)
+		return ""
+	}
+	again := func(id string, most time.Duration) bool {
+		_, ok := c.await(ctx, 0, most, func(p post) bool {
+			return isOccurrence(p) && !p.refused && (occurrence{raw: p.body}).eventID() == id
+		})
+		return ok
+	}
+	// The first refused delivery is examined once more at the end of the run.
+	began := time.Now()
+	for range refusedInARow {
+		id, at := refuse(503), time.Now()
+		if id == "" {
+			t.why = "nothing was delivered in time"
+			return
+		}
+		if t.plain = append(t.plain, id); t.passed == nil {
+			// While this delivery is refused, the cursors of later deliveries must not pass it.
+			t.waited, began = id, at
+			t.look(ctx, r, s)
+		}
+	}
+	if !again(t.waited, r.o.Wait) {
+		t.why = "a refused delivery was not repeated in time"
+	}
+	took := time.Since(began)
+
+	if t.refreshed = refuse(503); t.refreshed == "" {
+		return
+	}
+	x, err = r.subscribeQuietly(ctx, s, c, nil)
+	if err != nil || x.answer.err != nil {
+		return
+	}
+	t.refresh = x
+	if at := resultCursor(x); at != nil && !again(t.refreshed, 0) {
+		t.led = r.behind(ctx, s, *at)
+	}
+	if t.why == "" && !again(t.refreshed, max(4*took, 4*r.o.pace.quiet)) {
+		t.forever = t.refreshed
+	}
+	if t.gone = refuse(410); t.gone == "" {
+		return
+	}
+	before := r.happened(s)
+	if t.large = refuse(413); t.large == "" {
+		t.over = r.happened(s) >= before+2
+		return
+	}
+	t.after = time.Now()
+	t.hang(ctx, r, s)
+}
+
+// look polls from the cursor of a delivery that comes while another one is refused.
+func (t *retrial) look(ctx context.Context, r *run, s *subject) {
+	posts := t.callback.received()
+	from := slices.IndexFunc(posts, func(p post) bool { return (occurrence{raw: p.body}).eventID() == t.waited })
+	p, ok := t.callback.await(ctx, from+1, r.o.pace.quiet, func(p post) bool {
+		return isOccurrence(p) && !slices.Contains(t.plain, (occurrence{raw: p.body}).eventID())
+	})
+	if at := (occurrence{raw: p.body}).cursor(); ok && at != nil && len(t.callback.attempts(t.waited)) == 1 {
+		t.passing, t.passed = p.exchange(t.made), r.behind(ctx, s, *at)
+	}
+}
+
+// hang makes another callback hang in a delivery, and records whether deliveries to this one continue.
+func (t *retrial) hang(ctx context.Context, r *run, s *subject) {
+	other := r.callback(echoes)
+	if x, err := r.subscribeQuietly(ctx, s, other, nil); err != nil || x.answer.err != nil {
+		return
+	}
+	release, began := make(chan struct{}), make(chan struct{}, 1)
+	defer close(release)
+	other.deciding(func(string, int) (int, <-chan struct{}) {
+		select {
+		case began <- struct{}{}:
+		default:
+		}
+		return 0, release
+	})
+	select {
+	case <-began:
+	case <-time.After(r.o.Wait):
+		return
+	case <-ctx.Done():
+		return
+	}
+	pause(ctx, r.o.pace.settle) // deliveries in flight
+	from, happened := len(t.callback.received()), r.happened(s)
+	// Until some more has happened, and a while longer, but within a server's timeout for an answer.
+	for end := time.Now().Add(r.o.pace.hang); time.Now().Before(end) && ctx.Err() == nil && r.happened(s) < happened+2; {
+		pause(ctx, r.o.pace.poll)
+	}
+	pause(ctx, r.o.pace.settle)
+	t.hung = true
+	t.occurred = r.happened(s) - happened
+	t.got = len(t.callback.received()) - from
+}
+
+// happened counts the occurrences of a type that the watched stream and the receiver's other callbacks received.
+func (r *run) happened(s *subject) int {
+	if s.stream == nil {
+		return 0
+	}
+	return len(s.pushed())
+}
+
+// behind returns the eventIds of a poll from a cursor; nil if the poll failed or was truncated.
+func (r *run) behind(ctx context.Context, s *subject, cursor string) []string {
+	if !s.has(wire.ModePoll) {
+		return nil
+	}
+	w := &witness{r: r, s: s}
+	ids := []string{}
+	for range 20 {
+		_, page, ok := w.poll(ctx, &cursor, 100)
+		if !ok || page.truncated {
+			return nil
+		}
+		for _, raw := range page.events {
+			ids = append(ids, (occurrence{raw: raw}).eventID())
+		}
+		if page.Cursor == nil || !page.more {
+			break
+		}
+		cursor = *page.Cursor
+	}
+	return ids
+}

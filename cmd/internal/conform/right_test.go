@@ -1,0 +1,139 @@
+package conform
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
+)
+
+type tock struct {
+	Seq  int    `json:"seq"`
+	Kind string `json:"kind"`
+}
+
+// A server of this module is blamed for nothing, in both eras of the protocol and by every mode; nor is one with
+// receiving middleware.
+func TestRightServer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		revision string
+		plain    bool
+	}{"stateless": {wire.RevisionStateless, true}, "legacy": {wire.RevisionLegacy, true}, "middleware": {wire.RevisionStateless, false}} {
+		if testing.Short() && name != "stateless" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const host = "127.0.0.1" // the server looks names up
+				n := &site{t: t}
+				o := n.options(right(t, n, c.plain))
+				o.Revision, o.OtherToken, o.door = c.revision, other, n.door(host)
+				if !c.plain {
+					o.only = func(c check) bool { return c.needs&needPoll != 0 }
+				}
+				for _, found := range judge(t, o).Findings {
+					only := strings.HasPrefix(found.Got, "only with --") || strings.HasPrefix(found.Got, "only for a server") || strings.Contains(found.Got, "--ssrf") ||
+						strings.Contains(found.Got, "on this revision") || strings.Contains(found.Got, "older revision") || strings.HasPrefix(found.Got, "no descriptor has a fingerprint") ||
+						strings.HasPrefix(found.Got, "fewer than two deliveries") // its pauses have jitter
+					if found.Outcome == verdict.Fail || found.Outcome == verdict.Advice || found.Outcome == verdict.Skip && !only {
+						t.Errorf("%+v", found)
+					}
+				}
+			})
+		})
+	}
+}
+
+// right serves a type that occurs by every mode, one by poll and one by webhook only.
+func right(t *testing.T, n *site, plain bool) http.Handler {
+	t.Helper()
+	srv := mcp.NewServer(&mcp.Implementation{Name: "right", Version: "1"}, nil)
+	if !plain {
+		srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+				return next(ctx, method, req)
+			}
+		})
+	}
+	es, err := server.New(srv, server.Options{Logger: slog.New(slog.DiscardHandler), Heartbeat: 2 * time.Second,
+		Principal: func(_ context.Context, extra *mcp.RequestExtra) string {
+			switch extra.Header.Get("Authorization") {
+			case "Bearer " + token:
+				return "me"
+			case "Bearer " + other:
+				return "other"
+			}
+			return ""
+		},
+		Webhook: &server.WebhookOptions{Callbacks: server.Callbacks{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			TLS: memnet.ClientTLS(), DialContext: n.DialContext}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := func(name string) events.Type[json.RawMessage, tock] {
+		return events.Type[json.RawMessage, tock]{Info: events.Info{Name: name, Description: "What happens.",
+			InputSchema: json.RawMessage(`{"type":"object","properties":{"kind":{"type":"string","enum":["a","b"],"x-match":"/kind"},
+				"least":{"type":"integer","minimum":0,"maximum":10}},"additionalProperties":false}`),
+			PayloadSchema: json.RawMessage(`{"type":"object","properties":{"seq":{"type":"integer"},"kind":{"type":"string"}},"required":["seq","kind"]}`)}}
+	}
+	tocks, err := server.Register(es, info("tock"), server.Hooks[json.RawMessage, tock]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string][]server.TypeOption{"spare": {server.WithoutPush(), server.WithoutWebhook()},
+		"hook": {server.WithoutPoll(), server.WithoutPush()}} {
+		if _, err := server.Register(es, info(name), server.Hooks[json.RawMessage, tock]{}, o...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	over := make(chan error, 1)
+	go func() {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for seq := 1; ; seq++ {
+			select {
+			case <-ctx.Done():
+				over <- nil
+				return
+			case <-ticker.C:
+			}
+			if err := tocks.Emit(ctx, tock{seq, "a"}); err != nil && ctx.Err() == nil {
+				over <- err
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+		if err := es.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	h := transport.NewHandler(es, transport.HandlerOptions{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.UserAgent(), "mcpe-gen") {
+			t.Errorf("%s comes from %q", r.Method, r.UserAgent())
+		}
+		h.ServeHTTP(w, r)
+	})
+}

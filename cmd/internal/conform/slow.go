@@ -1,0 +1,413 @@
+package conform
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// A slowPace holds the waiting times of slow checks.
+type slowPace struct {
+	// run bounds all slow checks, and watch is how long they follow retries, streams and signatures.
+	run, watch time.Duration
+	// many is more attempts than a server makes in that time.
+	many int
+	// grant is the longest grant to wait for, and late is how long deliveries may continue after its end.
+	grant, late time.Duration
+	// hold is how long a poll asks to be held.
+	hold time.Duration
+	// back is how long a server may take to answer after a restart, and resume is how long until it resumes deliveries.
+	back, resume time.Duration
+}
+
+var realSlow = slowPace{run: 17 * time.Minute, watch: 16 * time.Minute, many: 100, grant: 3 * time.Minute, late: time.Minute, hold: 2 * time.Minute,
+	back: 2 * time.Minute, resume: time.Minute}
+
+// slowChecks need a long time. They run concurrently, after all other checks, each with separate callbacks and streams.
+var slowChecks = []check{
+	{id: "SUB-6", title: "deliveries end with the grant, no sooner and not much later", needs: needSlow | needHook | needOccurred, run: checkGrantEnds},
+	{id: "SUB-5", title: "a subscription that is refreshed outlives its first grant", needs: needSlow | needHook | needOccurred, run: checkOutlives},
+	{id: "SUB-5", title: "the secret from before a rotation signs no longer in the end", needs: needSlow | needHook | needOccurred, run: checkGraceEnds},
+	{id: "HOOK-3", title: "a delivery that was refused once comes in the end", needs: needSlow | needHook | needOccurred, run: checkComesInTheEnd},
+	{id: "HOOK-3", title: "attempts at a delivery that is always refused end, or become rare", needs: needSlow | needHook | needOccurred, run: checkAttemptsEnd},
+	{id: "PUSH-4", title: "heartbeats keep their interval whatever flows", needs: needSlow | needPush, run: checkSteady},
+	{id: "PUSH-8", title: "a stream lives, or ends with its result", needs: needSlow | needPush, run: checkStreamLives},
+	{id: "POLL-9", title: "a poll that asks to be held long is answered in time", needs: needSlow | needPoll | needReplay, run: checkLongHold},
+	{id: "CUR-7", title: "a cursor of the beginning is not an error in the end", needs: needSlow | needPoll | needReplay, run: checkOldCursor},
+}
+
+// slowly runs slow checks concurrently and returns their findings in order.
+func (r *run) slowly(ctx context.Context, all []check, lacks []error) []verdict.Finding {
+	ctx, cancel := context.WithTimeout(ctx, r.o.pace.slow.run)
+	defer cancel()
+	findings := make([]verdict.Finding, len(all))
+	var trying sync.WaitGroup
+	for i, c := range all {
+		trying.Go(func() {
+			err := lacks[i]
+			if err == nil {
+				if err = c.run(ctx, r); ctx.Err() != nil {
+					err = verdict.ErrRunEnded
+				}
+			}
+			findings[i] = r.Finding(c.id, c.title, c.advice, err)
+		})
+	}
+	trying.Wait()
+	return findings
+}
+
+// hooked subscribes a callback outside a check's exchanges.
+func (r *run) hooked(ctx context.Context, c *callback, more map[string]any) (*exchange, error) {
+	x, err := r.subscribeQuietly(ctx, r.hook, c, more)
+	if err != nil {
+		return x, err
+	}
+	_, err = granted(x, false)
+	return x, err
+}
+
+// ends returns the end of a grant by this machine's clock, converted from the server's by its Date.
+func (x *exchange) ends() (time.Time, bool) {
+	var before time.Time
+	text, err := nullable(x, x.answer.result, "refreshBefore")
+	if err != nil || text == nil {
+		return before, false
+	}
+	before, err = time.Parse(time.RFC3339Nano, *text)
+	if !x.date.IsZero() {
+		// Date has whole seconds; clocks that differ by less are treated as equal.
+		if ahead := time.Since(x.date); ahead > 2*time.Second || ahead < -2*time.Second {
+			before = before.Add(ahead)
+		}
+	}
+	return before, err == nil
+}
+
+// shortest subscribes for the shortest possible time.
+func (r *run) shortest(ctx context.Context, c *callback) (x *exchange, ends time.Time, err error) {
+	x, err = r.hooked(ctx, c, map[string]any{"ttlMs": 1})
+	if err != nil {
+		return x, ends, err
+	}
+	ends, ok := x.ends()
+	if left := time.Until(ends); !ok || left > r.o.pace.slow.grant {
+		return x, ends, skipf("the shortest grant is %v, too long to wait for", left.Round(time.Second))
+	}
+	return x, ends, nil
+}
+
+// occurredAt counts the posts of occurrences between two times.
+func (c *callback) occurredAt(from, to time.Time) (n int) {
+	for _, p := range c.received() {
+		if isOccurrence(p) && p.at.After(from) && p.at.Before(to) {
+			n++
+		}
+	}
+	return n
+}
+
+// checkGrantEnds compares a callback with another that has the default grant or is refreshed.
+func checkGrantEnds(ctx context.Context, r *run) error {
+	beside := r.callback(echoes)
+	if _, err := r.hooked(ctx, beside, nil); err != nil {
+		return err
+	}
+	c := r.callback(echoes)
+	x, ends, err := r.shortest(ctx, c)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	slow := r.o.pace.slow
+	pause(ctx, time.Until(ends.Add(slow.late)))
+	late := time.Now()
+	pause(ctx, slow.late)
+	if ctx.Err() != nil {
+		return verdict.ErrRunEnded
+	}
+	if n := c.occurredAt(late, time.Now()); n > 0 {
+		return x.wrong("no delivery "+slow.late.String()+" after refreshBefore", "%d", n)
+	}
+	// In the second half of the grant: the occurrences that only the other callback received.
+	half := began.Add(ends.Sub(began) / 2)
+	if there := beside.occurredAt(half, ends.Add(-ends.Sub(began)/8)); there > 1 && c.occurredAt(half, ends) == 0 {
+		return x.wrong("deliveries until refreshBefore", "none in the second half of the grant, in which another callback got %d", there)
+	}
+	if beside.occurredAt(late, time.Now()) == 0 {
+		return skipf("nothing occurred after the grant")
+	}
+	return nil
+}
+
+func checkOutlives(ctx context.Context, r *run) error {
+	beside, c := r.callback(echoes), r.callback(echoes)
+	if _, err := r.hooked(ctx, beside, nil); err != nil {
+		return err
+	}
+	x, ends, err := r.shortest(ctx, c)
+	if err != nil {
+		return err
+	}
+	first := ends
+	for time.Now().Before(first.Add(r.o.pace.slow.late)) {
+		pause(ctx, time.Until(ends)*2/3)
+		if ctx.Err() != nil {
+			return verdict.ErrRunEnded
+		}
+		if x, ends, err = r.shortest(ctx, c); err != nil {
+			return err
+		}
+	}
+	from := first.Add(r.o.pace.slow.late / 2)
+	if there := beside.occurredAt(from, time.Now()); there == 0 {
+		return skipf("nothing occurred after the first grant")
+	} else if there > 1 && c.occurredAt(from, time.Now()) == 0 {
+		return x.wrong("deliveries after the first grant, since it was refreshed", "none, while another callback got %d", there)
+	}
+	return nil
+}
+
+func checkGraceEnds(ctx context.Context, r *run) error {
+	c := r.callback(echoes)
+	if _, err := r.hooked(ctx, c, nil); err != nil {
+		return err
+	}
+	r.rotate(c)
+	x, err := r.hooked(ctx, c, nil)
+	if err != nil {
+		return err
+	}
+	if !r.keep(ctx, c) {
+		return verdict.ErrRunEnded
+	}
+	p, ok := c.await(ctx, len(c.received()), r.o.Wait, isOccurrence)
+	if !ok {
+		return skipf("nothing was delivered in the end")
+	}
+	if p.signed(c.secrets[0]) == nil {
+		return p.exchange(x).wrong("signatures of the new secret alone", "one of the secret before, %v after the rotation", r.o.pace.slow.watch)
+	}
+	return nil
+}
+
+// keep waits until the end of the watch and refreshes a callback meanwhile, regardless of its grants.
+func (r *run) keep(ctx context.Context, c *callback) bool {
+	end := time.Now().Add(r.o.pace.slow.watch)
+	for time.Now().Before(end) && ctx.Err() == nil {
+		x, err := r.hooked(ctx, c, nil)
+		next := end
+		if ends, ok := x.ends(); err == nil && ok {
+			next = time.Now().Add(time.Until(ends) * 2 / 3)
+		}
+		if next.After(end) {
+			next = end
+		}
+		pause(ctx, max(time.Until(next), time.Second/10))
+	}
+	return ctx.Err() == nil
+}
+
+// refusing makes a callback refuse the first occurrence while says is true, and returns its id once it came.
+func (r *run) refusing(ctx context.Context, c *callback, says func(attempt int) bool) (string, *exchange, error) {
+	found := make(chan string, 1)
+	first := ""
+	c.deciding(func(id string, attempt int) (int, <-chan struct{}) {
+		if first == "" {
+			first = id
+			found <- id
+		}
+		if id == first && says(attempt) {
+			return 503, nil
+		}
+		return 0, nil
+	})
+	x, err := r.hooked(ctx, c, nil)
+	if err != nil {
+		return "", x, err
+	}
+	select {
+	case id := <-found:
+		return id, x, nil
+	case <-time.After(r.o.Wait):
+	case <-ctx.Done():
+	}
+	return "", x, skipf("nothing was delivered in time")
+}
+
+func checkComesInTheEnd(ctx context.Context, r *run) error {
+	c := r.callback(echoes)
+	id, x, err := r.refusing(ctx, c, func(attempt int) bool { return attempt == 1 })
+	if err != nil {
+		return err
+	}
+	if _, ok := c.await(ctx, 0, r.o.pace.slow.watch, func(p post) bool {
+		return isOccurrence(p) && !p.refused && (occurrence{raw: p.body}).eventID() == id
+	}); !ok && ctx.Err() == nil {
+		return x.wrong(wire.Shown(id)+" again, after it was answered 503", "not within %v", r.o.pace.slow.watch)
+	}
+	return nil
+}
+
+func checkAttemptsEnd(ctx context.Context, r *run) error {
+	c := r.callback(echoes)
+	id, x, err := r.refusing(ctx, c, func(int) bool { return true })
+	if err != nil {
+		return err
+	}
+	if !r.keep(ctx, c) {
+		return verdict.ErrRunEnded
+	}
+	list := c.attempts(id)
+	if len(list) > r.o.pace.slow.many {
+		return list[len(list)-1].exchange(x).wrong("fewer attempts, at longer and longer pauses", "%d within %v", len(list), r.o.pace.slow.watch)
+	}
+	if n := len(list); n > 4 {
+		var pauses []time.Duration
+		for i, p := range list[1:] {
+			pauses = append(pauses, p.at.Sub(list[i].at))
+		}
+		// Compare thirds, because a single attempt may have been late.
+		third := len(pauses) / 3
+		first, last := median(pauses[:third]), median(pauses[len(pauses)-third:])
+		if time.Since(list[n-1].at) < 2*slices.Max(pauses) && last < 2*first {
+			return list[n-1].exchange(x).wrong("the attempts to end, or longer and longer pauses between them",
+				"%d, with pauses of %v in the end and of %v at first", n, last.Round(time.Second/10), first.Round(time.Second/10))
+		}
+	}
+	return nil
+}
+
+func median(list []time.Duration) time.Duration {
+	list = slices.Sorted(slices.Values(list))
+	return list[len(list)/2]
+}
+
+// streamedFor follows a stream until the watch ends, and returns the time of each heartbeat.
+func (r *run) streamedFor(ctx context.Context) (f *flow, active *exchange, beats []time.Time, err error) {
+	f, active, ok := r.quietly(ctx, r.push.params(map[string]any{"cursor": nil}))
+	if !ok {
+		return nil, nil, nil, skipf("a stream was not opened")
+	}
+	watching, cancel := context.WithTimeout(ctx, r.o.pace.slow.watch)
+	defer cancel()
+	f.await(watching, func(m message) bool {
+		if m.method == wire.NotificationHeartbeat {
+			beats = append(beats, time.Now())
+		}
+		return m.isResponse()
+	})
+	return f, active, beats, nil
+}
+
+// checkSteady fails a stream that is silent for longer than a client waits, and advises against an uneven one.
+func checkSteady(ctx context.Context, r *run) error {
+	f, x, beats, err := r.streamedFor(ctx)
+	if err != nil {
+		return err
+	}
+	defer f.stop()
+	end := time.Now()
+	if _, ended, _ := f.messages(); ended || ctx.Err() != nil {
+		return skipf("the stream ended")
+	}
+	f.mu.Lock()
+	dropped := f.dropped > 0
+	f.mu.Unlock()
+	if dropped {
+		return skipf("more came than is kept")
+	}
+	if len(beats) < 3 {
+		return x.wrong("heartbeats", "%d within %v", len(beats), r.o.pace.slow.watch)
+	}
+	var gaps []time.Duration
+	for i, at := range beats[1:] {
+		gaps = append(gaps, at.Sub(beats[i]))
+	}
+	gaps = append(gaps, end.Sub(beats[len(beats)-1]))
+	longest := slices.Max(gaps)
+	if longest > r.o.pace.heartbeat {
+		return x.wrong("a heartbeat at least every 30 s", "none for %v", longest.Round(time.Second/10))
+	}
+	// A machine that is busy for a second or two is not the server's fault.
+	if usual := median(gaps); longest > max(3*usual, 2*time.Second)+r.o.pace.settle {
+		v := x.wrong("heartbeats at a steady interval", "mostly after %v, and once after %v", usual.Round(time.Second/100), longest.Round(time.Second/100))
+		v.Mild = true
+		return v
+	}
+	return nil
+}
+
+func checkStreamLives(ctx context.Context, r *run) error {
+	f, x, _, err := r.streamedFor(ctx)
+	if err != nil {
+		return err
+	}
+	defer f.stop()
+	kept, ended, broken := f.messages()
+	if ctx.Err() != nil {
+		return verdict.ErrRunEnded
+	}
+	if ended && !slices.ContainsFunc(kept, message.isResponse) {
+		why := "it ended without"
+		if broken != nil {
+			why = broken.Error()
+		}
+		return x.wrong("the stream to live for "+r.o.pace.slow.watch.String()+", or to end with its result", "%s", why)
+	}
+	return nil
+}
+
+// checkLongHold polls for a long hold at a cursor with nothing after it.
+func checkLongHold(ctx context.Context, r *run) error {
+	hold := r.o.pace.slow.hold
+	end := time.Now().Add(hold)
+	var cursor *string
+	for first := true; time.Now().Before(end); first = false {
+		left := max(time.Until(end), time.Second)
+		most := left + r.o.pace.slow.late/4
+		params := map[string]any{"cursor": cursor}
+		if !first {
+			params["timeoutMs"] = left.Milliseconds()
+		}
+		q := request{id: r.nextID(), method: wire.MethodPoll, params: r.poll.params(params)}
+		body := q.encode(r.revision)
+		asking, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("no answer within %v", most))
+		x := &exchange{request: body}
+		f, err := r.link.start(asking, q, body)
+		if err == nil {
+			x, err = f.response(asking, body)
+			f.stop()
+		}
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			return x.wrong("an answer by timeoutMs", "%v", err)
+		}
+		if err != nil {
+			return err
+		}
+		if x.answer.err != nil {
+			return x.wrong("a result", "error %d", x.answer.err.Code)
+		}
+		cursor = resultCursor(x)
+		pause(ctx, r.o.pace.poll)
+	}
+	return nil
+}
+
+func checkOldCursor(ctx context.Context, r *run) error {
+	pause(ctx, r.o.pace.slow.watch)
+	x, err := r.quiet(ctx, wire.MethodPoll, r.poll.params(map[string]any{"cursor": r.poll.first}))
+	if err != nil {
+		return err
+	}
+	if x.answer.err != nil {
+		return x.wrong("a result, truncated or not", "error %d", x.answer.err.Code)
+	}
+	return nil
+}

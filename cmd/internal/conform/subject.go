@@ -1,0 +1,238 @@
+package conform
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/sample"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// A subject is an event type under test.
+type subject struct {
+	wire.Descriptor
+	// args are valid arguments, and bad holds invalid ones, each for a different reason; bad is empty if all arguments
+	// are valid.
+	args json.RawMessage
+	bad  []json.RawMessage
+	// more holds other valid arguments, or nil if none was found.
+	more map[string]json.RawMessage
+	// payload is nil if payloadSchema cannot be used. It is compiled for the first occurrence, because few of hundreds
+	// of event types occur.
+	payload func() *validate.Schema
+	// replay reports whether cursors are not null, as in the first answer.
+	replay bool
+
+	// stream is the watched stream, opened by the request at began.
+	stream *flow
+	opened []byte
+	began  time.Time
+
+	mu    sync.Mutex
+	first *string      // the cursor of the first poll, before every occurrence in seen
+	seen  []occurrence // occurrences that the watcher received, in order
+}
+
+// An occurrence is an occurrence as received.
+type occurrence struct {
+	raw  json.RawMessage
+	from *exchange
+}
+
+func (s *subject) has(mode string) bool { return s != nil && slices.Contains(s.Delivery, mode) }
+
+// maxPages is the maximum number of list pages to read.
+const maxPages = 100
+
+// catalog reads the valid event types of the list; checks report the faults of the list.
+func (r *run) catalog(ctx context.Context) error {
+	params := map[string]any{}
+	for range maxPages {
+		x, err := r.call(ctx, wire.MethodList, params)
+		if r.listed == nil {
+			r.listed = x
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return nil
+		}
+		if x.answer.err != nil {
+			if x.answer.err.Code == wire.Sketch.Code(wire.MethodNotFound) && !r.advertised() {
+				return &Unreachable{fmt.Errorf("%s is an MCP server without events", r.o.Target)}
+			}
+			return nil
+		}
+		page, err := wire.DecodeListPage(x.answer.result)
+		if err != nil {
+			return nil
+		}
+		for _, raw := range page.Entries {
+			if d, err := wire.DecodeDescriptor(raw); err == nil && d.Name != "" && len(r.types) < 1000 {
+				r.types = append(r.types, newSubject(d))
+			}
+		}
+		if page.NextCursor == "" {
+			return nil
+		}
+		params = map[string]any{"cursor": page.NextCursor}
+	}
+	return nil
+}
+
+// advertised reports whether the server declares the capability in either place (D1).
+func (r *run) advertised() bool {
+	_, sketch := r.capabilities[wire.CapabilityKey]
+	return sketch || member(r.capabilities["extensions"], wire.ExtensionID) != nil
+}
+
+func newSubject(d wire.Descriptor) *subject {
+	s := &subject{Descriptor: d, args: json.RawMessage(`{}`)}
+	if in, err := validate.Compile(d.InputSchema); err == nil {
+		if in.Validate(s.args) != nil {
+			if v, ok := sample.Value(d.InputSchema); ok {
+				s.args = v
+			}
+		}
+		s.bad, s.more = unfit(in, d.InputSchema, s.args), others(in, d.InputSchema, s.args)
+	}
+	s.payload = sync.OnceValue(func() *validate.Schema {
+		payload, _ := validate.Compile(d.PayloadSchema)
+		return payload
+	})
+	return s
+}
+
+// maxUnfit is the maximum number of invalid arguments to try on a method.
+const maxUnfit = 24
+
+// unfit returns arguments that the schema refuses, each for one reason: a member of another type, a number as text, a
+// value out of range or outside the enum, a missing member, an unknown member.
+func unfit(in *validate.Schema, schema, fits json.RawMessage) (found []json.RawMessage) {
+	if in.Validate(fits) != nil {
+		return nil
+	}
+	var root struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	_ = json.Unmarshal(schema, &root)
+	try := func(name string, value json.RawMessage) {
+		args := objectOf(fits)
+		if args == nil {
+			args = map[string]json.RawMessage{}
+		}
+		if value == nil {
+			if args[name] == nil {
+				return
+			}
+			delete(args, name)
+		} else {
+			args[name] = value
+		}
+		if bad := json.RawMessage(encode(args)); len(found) < maxUnfit && in.Validate(bad) != nil {
+			found = append(found, bad)
+		}
+	}
+	names := slices.Sorted(maps.Keys(root.Properties))
+	try("mcpeGenConformNoSuchArgument", json.RawMessage(`1`))
+	for _, value := range []string{`"mcpe-gen-conform"`, `"1"`, `-1000000007`, `1000000007`, `{"no":"such value"}`, `12345.5`, `[]`, `true`} {
+		for _, name := range names {
+			try(name, json.RawMessage(value))
+		}
+	}
+	for _, name := range names {
+		try(name, nil)
+	}
+	return found
+}
+
+// others returns valid arguments that differ from fits, with as many members as it finds values for.
+func others(in *validate.Schema, schema, fits json.RawMessage) map[string]json.RawMessage {
+	var root struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	_ = json.Unmarshal(schema, &root)
+	args, found := objectOf(fits), false
+	if args == nil || in.Validate(fits) != nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(root.Properties)) {
+		value, ok := sample.Value(root.Properties[name])
+		if _, there := args[name]; there || !ok {
+			continue
+		}
+		if args[name] = value; in.Validate(encode(args)) != nil {
+			delete(args, name)
+			continue
+		}
+		found = true
+	}
+	if !found {
+		return nil
+	}
+	return args
+}
+
+// choose picks the event types to test, before it is known which of them occur.
+func (r *run) choose() error {
+	if r.o.Event == "" {
+		return nil
+	}
+	i := slices.IndexFunc(r.types, func(s *subject) bool { return s.Name == r.o.Event })
+	if i < 0 {
+		var names []string
+		for _, s := range r.types[:min(len(r.types), 20)] {
+			names = append(names, wire.Shown(s.Name))
+		}
+		return usagef("%s has no event type %q; it has %s", r.o.Target, r.o.Event, strings.Join(names, ", "))
+	}
+	chosen := r.types[i]
+	if len(r.o.Args) > 0 {
+		args, err := peer.Arguments(r.o.Args, chosen.InputSchema)
+		if err != nil {
+			return usagef("%v", err)
+		}
+		chosen.args = args
+	}
+	r.types = []*subject{chosen}
+	return nil
+}
+
+// offered returns the event types that offer the mode.
+func (r *run) offered(mode string) []*subject {
+	var list []*subject
+	for _, s := range r.types {
+		if s.has(mode) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// lacking returns an event type that does not offer the mode, or nil.
+func (r *run) lacking(mode string) *subject {
+	for _, s := range r.types {
+		if !s.has(mode) {
+			return s
+		}
+	}
+	return nil
+}
+
+// params returns the params of a subscription to the type.
+func (s *subject) params(more map[string]any) map[string]any {
+	p := map[string]any{"name": s.Name, "arguments": s.args}
+	for k, v := range more {
+		p[k] = v
+	}
+	return p
+}

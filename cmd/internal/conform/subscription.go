@@ -1,0 +1,147 @@
+package conform
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// A subscription is a webhook subscription on the server.
+type subscription struct {
+	of       *subject
+	callback *callback
+	made     *exchange
+	// id is the id that events/subscribe returned.
+	id string
+}
+
+// delivery returns the delivery member of events/subscribe for the callback.
+func (c *callback) delivery() map[string]any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked++
+	return map[string]any{"mode": wire.ModeWebhook, "url": c.url, "secret": c.secret}
+}
+
+// subscribe calls events/subscribe and remembers the subscription for cleanUp, whatever the answer is.
+func (r *run) subscribe(ctx context.Context, s *subject, c *callback, more map[string]any) (*exchange, error) {
+	return r.call(ctx, wire.MethodSubscribe, r.subscription(s, c, more))
+}
+
+// subscribed subscribes a callback for a check; the server has to grant it.
+func (r *run) subscribed(ctx context.Context, c *callback, more map[string]any) (*exchange, error) {
+	x, err := r.subscribe(ctx, r.hook, c, more)
+	if err == nil {
+		_, err = granted(x, false)
+	}
+	return x, err
+}
+
+// subscribeQuietly calls events/subscribe outside a check's exchanges.
+func (r *run) subscribeQuietly(ctx context.Context, s *subject, c *callback, more map[string]any) (*exchange, error) {
+	return r.quiet(ctx, wire.MethodSubscribe, r.subscription(s, c, more))
+}
+
+// subscription returns the params of an events/subscribe and remembers its key.
+func (r *run) subscription(s *subject, c *callback, more map[string]any) map[string]any {
+	params := s.params(map[string]any{"cursor": nil, "delivery": c.delivery()})
+	for k, v := range more {
+		if params[k] = v; v == nil && k == "arguments" {
+			delete(params, k)
+		}
+	}
+	r.remember(params)
+	return params
+}
+
+// remember records the key of a subscription that may exist from now on.
+func (r *run) remember(params map[string]any) {
+	key := map[string]any{"name": params["name"], "arguments": params["arguments"]}
+	if key["arguments"] == nil {
+		delete(key, "arguments")
+	}
+	if d, ok := params["delivery"].(map[string]any); ok {
+		key["delivery"] = map[string]any{"mode": wire.ModeWebhook, "url": d["url"]}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.made[string(encode(key))] = key
+}
+
+// unsubscribe calls events/unsubscribe for the key of a subscription.
+func (r *run) unsubscribe(ctx context.Context, s *subject, c *callback) (*exchange, error) {
+	return r.call(ctx, wire.MethodUnsubscribe,
+		s.params(map[string]any{"delivery": map[string]any{"mode": wire.ModeWebhook, "url": c.url}}))
+}
+
+// cleanUp ends every subscription that may exist, and ignores NotFound.
+func (r *run) cleanUp(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, cleanupTime)
+	defer cancel()
+	for _, key := range r.made {
+		if _, err := r.call(ctx, wire.MethodUnsubscribe, maps.Clone(key)); err != nil && ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// granted checks the result of events/subscribe and returns the id.
+func granted(x *exchange, endless bool) (string, error) {
+	if x.answer.err != nil {
+		return "", x.wrong("a subscription", "error %d", x.answer.err.Code)
+	}
+	in := x.answer.result
+	var id string
+	if json.Unmarshal(member(in, "id"), &id) != nil || id == "" {
+		return "", x.wrong("an id, a string", "%s", orNone(member(in, "id")))
+	}
+	before, err := nullable(x, in, "refreshBefore")
+	switch {
+	case err != nil:
+		return id, err
+	case before == nil && !endless:
+		return id, x.wrong("refreshBefore, since ttlMs was not null", "null")
+	case before != nil:
+		at, err := time.Parse(time.RFC3339Nano, *before)
+		if err != nil {
+			return id, x.wrong("refreshBefore to be a time of RFC 3339", "%s", wire.Shown(*before))
+		}
+		now := x.date
+		if now.IsZero() {
+			now = time.Now().Add(-time.Minute) // allow for clocks that differ
+		}
+		if !at.After(now) {
+			return id, x.wrong("refreshBefore in the future", "%s", wire.Shown(*before))
+		}
+	}
+	if _, err := nullable(x, in, "cursor"); err != nil {
+		return id, err
+	}
+	_, err = boolean(x, in, "truncated")
+	return id, err
+}
+
+// forbidden reports whether the server has no principal for the caller.
+func forbidden(x *exchange) bool {
+	return x.answer.err != nil && (x.answer.err.Code == wire.Sketch.Code(wire.Forbidden) ||
+		x.answer.err.Code == wire.SEP.Code(wire.Forbidden))
+}
+
+// another subscribes a new callback and returns the exchange.
+func (r *run) another(ctx context.Context, m manner) (*callback, *exchange, error) {
+	c := r.callback(m)
+	x, err := r.subscribe(ctx, r.hook, c, nil)
+	return c, x, err
+}
+
+// brief describes a post in a few words.
+func (p post) brief() string {
+	if p.kind != "" {
+		return "a " + wire.Shown(p.kind)
+	}
+	return fmt.Sprintf("an occurrence of %d bytes", len(p.body))
+}

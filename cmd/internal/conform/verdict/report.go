@@ -1,0 +1,188 @@
+package verdict
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// A Report has the findings of a run.
+type Report struct {
+	Target string `json:"target"`
+	// Revision is the protocol revision of the run; "" if none was agreed on.
+	Revision string  `json:"revision,omitempty"`
+	Seconds  float64 `json:"seconds"`
+	Passed   int     `json:"passed"`
+	Failed   int     `json:"failed"`
+	Skipped  int     `json:"skipped"`
+	Advised  int     `json:"advised"`
+	Unjudged int     `json:"unjudged"`
+	// Unfinished is nil if the run judged every check that it could.
+	Unfinished *Unfinished `json:"unfinished,omitempty"`
+	Findings   []Finding   `json:"findings"`
+}
+
+// An Unfinished says why a run proves less than its findings: it ended early, or judged almost nothing.
+type Unfinished struct {
+	Reason string `json:"reason"`
+	// Request is the request that was unanswered when the run ended; "" for none.
+	Request string `json:"request,omitempty"`
+}
+
+// Count counts the findings by outcome after the run. If a finding is unjudged or no finding is a judgement, the report
+// becomes unfinished.
+func (r *Report) Count() {
+	r.Passed, r.Failed, r.Skipped, r.Advised, r.Unjudged = 0, 0, 0, 0, 0
+	why := ""
+	for _, f := range r.Findings {
+		switch f.Outcome {
+		case Pass:
+			r.Passed++
+		case Fail:
+			r.Failed++
+		case Skip:
+			r.Skipped++
+		case Advice:
+			r.Advised++
+		case Unjudged:
+			r.Unjudged++
+			why = cmp.Or(why, f.Got)
+		}
+	}
+	if r.Passed+r.Failed == 0 {
+		why = cmp.Or(why, "no check passed or failed")
+	}
+	if why != "" && r.Unfinished == nil {
+		r.Unfinished = &Unfinished{Reason: why}
+	}
+}
+
+// End records that findings are unjudged because ctx was cancelled or, otherwise, because the run reached its limit.
+// request was unanswered at that time; "" for none. End does nothing if every finding is judged.
+func (r *Report) End(ctx context.Context, limit time.Duration, request string) {
+	switch {
+	case r.Unjudged == 0:
+	case ctx.Err() != nil:
+		r.Unfinished = &Unfinished{Reason: "it was interrupted"}
+	default:
+		r.Unfinished = &Unfinished{Reason: fmt.Sprintf("its limit of %v ended the run", limit), Request: request}
+	}
+}
+
+// WriteText writes a line for each finding, followed by the expectation and the answer. quiet omits findings that
+// passed, were skipped or are unjudged.
+func (r *Report) WriteText(w io.Writer, quiet bool, paint func(Outcome, string) string) error {
+	var b bytes.Buffer
+	for _, f := range r.Findings {
+		if quiet && (f.Outcome == Pass || f.Outcome == Skip || f.Outcome == Unjudged) {
+			continue
+		}
+		fmt.Fprintf(&b, "%s  %-7s  %s\n", paint(f.Outcome, fmt.Sprintf("%-6s", f.Outcome)), f.ID, f.Title)
+		for _, line := range []struct{ name, text string }{{"expected", f.Expected}, {"got", f.Got}, {"request",
+			f.Request}, {"answer", f.Answer}} {
+			if line.text == "" {
+				continue
+			}
+			if f.Outcome == Skip || f.Outcome == Unjudged {
+				line.name = "because"
+			}
+			fmt.Fprintf(&b, "        %-8s %s\n", line.name, line.text)
+		}
+	}
+	b.WriteString(r.Target)
+	if r.Revision != "" {
+		b.WriteString(", revision " + r.Revision)
+	}
+	fmt.Fprintf(&b, ": %s\n", r.Summary())
+	if u := r.Unfinished; u != nil {
+		fmt.Fprintf(&b, "%s\n", u)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// Summary returns the number of findings by outcome in words.
+func (r *Report) Summary() string {
+	text := fmt.Sprintf("%d passed, %d failed, %d skipped", r.Passed, r.Failed, r.Skipped)
+	if r.Advised > 0 {
+		text += fmt.Sprintf(", %d advised", r.Advised)
+	}
+	if r.Unjudged > 0 {
+		text += fmt.Sprintf(", %d not judged", r.Unjudged)
+	}
+	return text + fmt.Sprintf(" in %.1f s", r.Seconds)
+}
+
+// String returns the reason in one line.
+func (u *Unfinished) String() string {
+	text := "not finished: " + u.Reason
+	if u.Request != "" {
+		text += "; no answer came to " + u.Request
+	}
+	return text
+}
+
+// The elements of JUnit's format as CI systems read them.
+type (
+	junitSuite struct {
+		XMLName  xml.Name    `xml:"testsuite"`
+		Name     string      `xml:"name,attr"`
+		Tests    int         `xml:"tests,attr"`
+		Failures int         `xml:"failures,attr"`
+		Errors   int         `xml:"errors,attr"`
+		Skipped  int         `xml:"skipped,attr"`
+		Time     string      `xml:"time,attr"`
+		Cases    []junitCase `xml:"testcase"`
+	}
+	junitCase struct {
+		Class   string     `xml:"classname,attr"`
+		Name    string     `xml:"name,attr"`
+		Failure *junitNote `xml:"failure,omitempty"`
+		Error   *junitNote `xml:"error,omitempty"`
+		Skipped *junitNote `xml:"skipped,omitempty"`
+		Output  string     `xml:"system-out,omitempty"`
+	}
+	junitNote struct {
+		Message string `xml:"message,attr"`
+		Text    string `xml:",chardata"`
+	}
+)
+
+// WriteJUnit writes the report as a test suite. A requirement is a class, a check is a case, and advice is a case that
+// passed with output. A check that was not judged is an error; an unfinished run adds a case with an error.
+func (r *Report) WriteJUnit(w io.Writer) error {
+	suite := junitSuite{Name: "mcpe-conform " + r.Target, Tests: len(r.Findings), Failures: r.Failed, Errors: r.Unjudged,
+		Skipped: r.Skipped, Time: fmt.Sprintf("%.3f", r.Seconds)}
+	for _, f := range r.Findings {
+		c := junitCase{Class: f.ID, Name: f.Title}
+		text := strings.Join([]string{"expected " + f.Expected, "got " + f.Got, "request " + f.Request,
+			"answer " + f.Answer}, "\n")
+		switch f.Outcome {
+		case Fail:
+			c.Failure = &junitNote{Message: "expected " + f.Expected + ", got " + f.Got, Text: text}
+		case Skip:
+			c.Skipped = &junitNote{Message: f.Got}
+		case Unjudged:
+			c.Error = &junitNote{Message: f.Got}
+		case Advice:
+			c.Output = text
+		}
+		suite.Cases = append(suite.Cases, c)
+	}
+	if r.Unfinished != nil {
+		suite.Tests++
+		suite.Errors++
+		suite.Cases = append(suite.Cases, junitCase{Class: "run", Name: "the run is finished", Error: &junitNote{Message: r.Unfinished.String()}})
+	}
+	b, err := xml.MarshalIndent(suite, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append([]byte(xml.Header), append(b, '\n')...))
+	return err
+}

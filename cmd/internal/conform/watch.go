@@ -1,0 +1,193 @@
+package conform
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// Limits of concurrent watching.
+const (
+	maxWatched = 8
+	enough     = 3 // occurrences of one type
+)
+
+// watch starts to look for occurrences, by poll and by push, of the first few types that offer each mode, and chooses
+// the types to test until one of them occurs. The goroutines end when ctx does.
+func (r *run) watch(ctx context.Context) *sync.WaitGroup {
+	var watchers sync.WaitGroup
+	r.until = time.Now().Add(r.o.Wait)
+	for i, s := range r.offered(wire.ModePoll) {
+		if i == maxWatched || !r.bootstrap(ctx, s) {
+			break
+		}
+		if r.poll == nil || !r.poll.replay && s.replay {
+			r.poll = s
+		}
+		watchers.Go(func() { r.follow(ctx, s) })
+	}
+	if list := r.offered(wire.ModePoll); r.poll == nil && len(list) > 0 {
+		r.poll = list[0]
+	}
+	for i, s := range r.offered(wire.ModePush) {
+		if i == maxWatched {
+			break
+		}
+		if r.push == nil {
+			r.push = s
+		}
+		f, body, err := r.open(ctx, request{id: r.nextID(), method: wire.MethodStream,
+			params: s.params(map[string]any{"cursor": nil})})
+		if err != nil {
+			break
+		}
+		s.stream, s.opened, s.began = f, body, time.Now()
+	}
+	if list := r.offered(wire.ModeWebhook); len(list) > 0 {
+		r.hook = list[0]
+	}
+	return &watchers
+}
+
+// bootstrap makes the first poll of a type; it returns false if the server does not answer.
+func (r *run) bootstrap(ctx context.Context, s *subject) bool {
+	x, err := r.call(ctx, wire.MethodPoll, s.params(map[string]any{"cursor": nil}))
+	if err != nil {
+		return false
+	}
+	var result wire.PollResult
+	if x.answer.err == nil && json.Unmarshal(x.answer.result, &result) == nil {
+		s.first, s.replay = result.Cursor, result.Cursor != nil
+	}
+	return true
+}
+
+// follow polls a type until enough has occurred.
+func (r *run) follow(ctx context.Context, s *subject) {
+	cursor := s.first
+	for time.Now().Before(r.until) && ctx.Err() == nil {
+		params := map[string]any{"cursor": cursor}
+		if !s.replay {
+			params["timeoutMs"] = 2000
+		}
+		// Do not use send, which records the exchange as a check's.
+		q := request{id: r.nextID(), method: wire.MethodPoll, params: s.params(params)}
+		body := q.encode(r.revision)
+		calling, cancel := context.WithTimeout(ctx, r.o.pace.call)
+		f, err := r.link.start(calling, q, body)
+		if err != nil {
+			cancel()
+			return
+		}
+		x, err := f.response(calling, body)
+		cancel()
+		var result struct {
+			Events     []json.RawMessage `json:"events"`
+			Cursor     *string           `json:"cursor"`
+			NextPollMs int64             `json:"nextPollMs"`
+		}
+		if err != nil || x.answer.err != nil || json.Unmarshal(x.answer.result, &result) != nil {
+			return
+		}
+		s.mu.Lock()
+		for _, raw := range result.Events {
+			if len(s.seen) < 200 {
+				s.seen = append(s.seen, occurrence{raw, x})
+			}
+		}
+		n := len(s.seen)
+		s.mu.Unlock()
+		if n >= enough {
+			return
+		}
+		cursor = result.Cursor
+		pause(ctx, max(r.o.pace.poll, time.Duration(min(max(result.NextPollMs, 0), 1500))*time.Millisecond))
+	}
+}
+
+// polled returns the occurrences that polls received.
+func (s *subject) polled() []occurrence {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen[:len(s.seen):len(s.seen)]
+}
+
+// pushed returns the occurrences that the watched stream received.
+func (s *subject) pushed() []occurrence {
+	if s.stream == nil {
+		return nil
+	}
+	var list []occurrence
+	kept, _, _ := s.stream.messages()
+	for _, m := range kept {
+		if m.method == wire.NotificationEvent {
+			list = append(list, occurrence{m.params, &exchange{request: s.opened, answer: m}})
+		}
+	}
+	return list
+}
+
+// occurred waits for occurrences in the mode of the needs, and makes the type that has them the type under test. It
+// prefers two occurrences to one, because they show the order.
+func (r *run) occurred(ctx context.Context, n need) bool {
+	mode, chosen, seen := wire.ModePoll, &r.poll, (*subject).polled
+	if n&needPush != 0 {
+		mode, chosen, seen = wire.ModePush, &r.push, (*subject).pushed
+	}
+	if len(seen(*chosen)) >= 2 {
+		return true
+	}
+	for {
+		over := time.Now().After(r.until) || ctx.Err() != nil
+		for _, s := range r.offered(mode) {
+			if count := len(seen(s)); count >= 2 || over && count == 1 {
+				*chosen = s
+				return true
+			}
+		}
+		if over {
+			return false
+		}
+		select {
+		case <-time.After(r.o.pace.poll / 4):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// awaitPolled polls a type until an occurrence comes, and returns all occurrences.
+func (r *run) awaitPolled(ctx context.Context, s *subject) []occurrence {
+	for s.has(wire.ModePoll) && len(s.polled()) == 0 && time.Now().Before(r.until) && ctx.Err() == nil {
+		pause(ctx, r.o.pace.poll/4)
+	}
+	return s.polled()
+}
+
+// two returns the first two occurrences of a list.
+func two(list []occurrence) (occurrence, occurrence, error) {
+	if len(list) < 2 {
+		return occurrence{}, occurrence{}, skipf("only one occurrence came in time")
+	}
+	return list[0], list[1], nil
+}
+
+// eventID returns the id of an occurrence, or "" if it has none.
+func (o occurrence) eventID() string {
+	var id string
+	_ = json.Unmarshal(member(o.raw, "eventId"), &id)
+	return id
+}
+
+// cursor returns the cursor of an occurrence.
+func (o occurrence) cursor() *string {
+	var c *string
+	_ = json.Unmarshal(member(o.raw, "cursor"), &c)
+	return c
+}
+
+func (o occurrence) wrong(expected, got string, args ...any) error {
+	return o.from.wrong(expected, got, args...)
+}

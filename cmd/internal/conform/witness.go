@@ -1,0 +1,431 @@
+package conform
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// Limits of the witness.
+const (
+	witnessed    = 12 // occurrences that complete the window
+	leastCommon  = 4  // fewer prove nothing
+	maxWitnessed = 400
+)
+
+// A witness follows one event type through all its modes during one window. Its results are final once done is closed.
+type witness struct {
+	r    *run
+	s    *subject
+	done chan struct{}
+	// why says why there is nothing to compare, or is "".
+	why string
+
+	// live are the tracks of the modes that were followed; again are the pages and replays of the same window.
+	live, again []*track
+	// places are the cursors that the server sent, with their positions.
+	places []*place
+	// callbacks are the callbacks of live webhooks whose first subscription succeeded.
+	callbacks []*callback
+	made      *exchange
+	// end is the last eventId of the window, at which comparison stops; "" while the window is open.
+	end string
+	// young is a poll that answered a new cursor with truncated, although an older cursor still worked or another new
+	// one failed as well.
+	young *exchange
+	// seam is a stream that was opened with a cursor and then received live events up to seamEnd; nil if nothing
+	// occurred.
+	seam    *track
+	seamEnd string
+	// unanswered is a poll without an answer.
+	unanswered *exchange
+	// begin is the cursor of the first poll.
+	begin *string
+}
+
+// A track holds the events that one way of following received.
+type track struct {
+	name string
+	mode string
+	// ordered reports whether the mode promises an order.
+	ordered bool
+	// from is an exchange that shows how the track began.
+	from  *exchange
+	order []string // eventIds, each once
+	byID  map[string]occurrence
+	data  map[string]string // by eventId, canonical
+	read  int               // how many posts or messages of the live one were read
+	over  bool              // a live stream has ended or exceeded its limit
+}
+
+func newTrack(name, mode string) *track {
+	return &track{name: name, mode: mode, ordered: mode != wire.ModeWebhook, byID: map[string]occurrence{}, data: map[string]string{}}
+}
+
+func (t *track) add(o occurrence) {
+	id := o.eventID()
+	if _, known := t.byID[id]; !known && len(t.order) < maxWitnessed {
+		t.order = append(t.order, id)
+		t.byID[id], t.data[id] = o, canonical(member(o.raw, "data"))
+	}
+}
+
+// quiet sends a request outside a check's exchanges.
+func (r *run) quiet(ctx context.Context, method string, params map[string]any) (*exchange, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.o.pace.call)
+	defer cancel()
+	q := request{id: r.nextID(), method: method, params: params}
+	body := q.encode(r.revision)
+	f, err := r.link.start(ctx, q, body)
+	if err != nil {
+		return &exchange{request: body}, err
+	}
+	defer f.stop()
+	return f.response(ctx, body)
+}
+
+// quietly opens a stream outside a check's exchanges and waits for active. The caller stops it.
+func (r *run) quietly(ctx context.Context, params map[string]any) (*flow, *exchange, bool) {
+	q := request{id: r.nextID(), method: wire.MethodStream, params: params}
+	body := q.encode(r.revision)
+	f, err := r.link.start(ctx, q, body)
+	if err != nil {
+		return nil, nil, false
+	}
+	waiting, cancel := context.WithTimeout(ctx, r.o.pace.call)
+	defer cancel()
+	m, ok := f.await(waiting, func(message) bool { return true })
+	if !ok || m.method != wire.NotificationActive {
+		f.stop()
+		return nil, nil, false
+	}
+	return f, &exchange{request: body, answer: m, status: f.status, contentType: f.contentType}, true
+}
+
+// beginWitness follows the occurring type that offers most modes.
+func (r *run) beginWitness(ctx context.Context, work *sync.WaitGroup) {
+	w := &witness{r: r, done: make(chan struct{})}
+	r.witness = w
+	hooks := r.main != nil
+	work.Go(func() {
+		defer close(w.done)
+		if w.s = r.occurring(ctx, hooks); w.s == nil {
+			w.why = "nothing occurred in time"
+			return
+		}
+		w.follow(ctx, hooks)
+	})
+}
+
+// occurring returns the type with the most modes among the types that have occurred, or nil when time is up. If a type
+// offers only webhooks, nothing else shows its occurrences.
+func (r *run) occurring(ctx context.Context, hooks bool) *subject {
+	if hooks && len(r.offered(wire.ModePoll)) == 0 && len(r.offered(wire.ModePush)) == 0 {
+		return r.hook
+	}
+	for {
+		over := time.Now().After(r.until) || ctx.Err() != nil
+		var best *subject
+		most := 0
+		for _, s := range r.types {
+			if len(s.polled()) == 0 && len(s.pushed()) == 0 {
+				continue
+			}
+			n := 0
+			for _, mode := range []string{wire.ModePoll, wire.ModePush, wire.ModeWebhook} {
+				if s.has(mode) && (mode != wire.ModeWebhook || hooks) {
+					n++
+				}
+			}
+			if n > most {
+				best, most = s, n
+			}
+		}
+		if best != nil || over {
+			return best
+		}
+		pause(ctx, r.o.pace.poll/4)
+	}
+}
+
+// lostWindow explains why the polls of the window cannot be compared.
+const lostWindow = "a poll of the window was not answered, or was truncated"
+
+// follow runs the window.
+func (w *witness) follow(ctx context.Context, hooks bool) {
+	r, s := w.r, w.s
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type stream struct {
+		*flow
+		t      *track
+		active *exchange
+	}
+	var streams []stream
+	if s.has(wire.ModePush) {
+		for _, name := range []string{"a stream", "another stream"} {
+			f, x, ok := r.quietly(ctx, s.params(map[string]any{"cursor": nil}))
+			if !ok {
+				break
+			}
+			defer f.stop()
+			t := newTrack(name, wire.ModePush)
+			t.from = x
+			streams = append(streams, stream{f, t, x})
+		}
+	}
+	if s.has(wire.ModeWebhook) && hooks {
+		for _, name := range []string{"webhooks", "webhooks of another callback"} {
+			c := r.callback(echoes)
+			x, err := r.subscribeQuietly(ctx, s, c, nil)
+			if err != nil || x.answer.err != nil {
+				break
+			}
+			if w.made == nil {
+				w.made = x
+			}
+			t := newTrack(name, wire.ModeWebhook)
+			t.from = x
+			w.callbacks, w.live = append(w.callbacks, c), append(w.live, t)
+		}
+	}
+	for _, f := range streams {
+		w.live = append(w.live, f.t)
+	}
+	var begin *string
+	var polls *track
+	if s.has(wire.ModePoll) {
+		x, result, ok := w.poll(ctx, nil, 0)
+		if w.unanswered != nil {
+			w.why = lostWindow
+			return
+		}
+		if ok {
+			polls = newTrack("polls", wire.ModePoll)
+			polls.from = x
+			begin = result.Cursor
+			if w.begin = begin; begin != nil {
+				w.places = append(w.places, &place{what: "the cursor of a first poll", id: "CUR-4", cursor: *begin, from: x, track: polls})
+			}
+			w.live = append(w.live, polls)
+		}
+	}
+	if len(w.live) == 0 {
+		w.why = "no mode of " + s.Name + " could be followed"
+		return
+	}
+
+	// The window lasts until one mode has enough.
+	cursor, until := begin, time.Now().Add(r.o.Wait)
+	read := func() {
+		for i, c := range w.callbacks {
+			t, posts := w.live[i], c.received()
+			for _, p := range posts[t.read:] {
+				if isOccurrence(p) {
+					t.add(occurrence{p.body, p.exchange(t.from)})
+				}
+			}
+			t.read = len(posts)
+		}
+		for _, f := range streams {
+			kept := mustMessages(f.flow)
+			for _, m := range kept[f.t.read:] {
+				if m.method == wire.NotificationEvent {
+					f.t.add(occurrence{m.params, &exchange{request: f.active.request, answer: m}})
+				}
+			}
+			f.t.read = len(kept)
+		}
+	}
+	// Events from before the last mode began cannot be compared with it.
+	read()
+	before := map[*track]int{}
+	for _, t := range w.live {
+		before[t] = len(t.order)
+	}
+	leading := w.ordered()
+	if len(leading) == 0 {
+		leading = w.live
+	}
+	longest := func() (t *track, n int) {
+		for _, one := range leading {
+			if since := len(one.order) - before[one]; t == nil || since > n {
+				t, n = one, since
+			}
+		}
+		return t, n
+	}
+	turn := func() bool {
+		if polls == nil || cursor == nil {
+			return true
+		}
+		x, result, ok := w.poll(ctx, cursor, 0)
+		if ok && result.truncated {
+			// If an older cursor works, retention is not the reason.
+			if _, older, good := w.poll(ctx, s.first, 0); good && s.first != nil && !older.truncated && w.young == nil {
+				w.young = x
+			}
+			if _, anew, good := w.poll(ctx, nil, 0); good && anew.Cursor != nil && w.young == nil {
+				if again, same, ok := w.poll(ctx, anew.Cursor, 0); ok && same.truncated {
+					w.young = again
+				}
+			}
+		}
+		if !ok || result.truncated && w.young == nil {
+			return false
+		}
+		for _, raw := range result.events {
+			polls.add(occurrence{raw, x})
+		}
+		if result.Cursor != nil {
+			cursor = result.Cursor
+			what := "the cursor of a poll"
+			if len(result.events) == 0 {
+				what = "the cursor of a poll that brought nothing"
+			}
+			w.places = append(w.places, &place{what: what, id: "CUR-4", cursor: *cursor, from: x, track: polls, at: len(polls.order)})
+		}
+		return true
+	}
+	t, n := longest()
+	for ; n < witnessed && time.Now().Before(until) && ctx.Err() == nil; t, n = longest() {
+		if !turn() {
+			w.why = lostWindow
+			return
+		}
+		pause(ctx, r.o.pace.poll)
+		read()
+	}
+	if n < leastCommon {
+		w.why = fmt.Sprintf("%d occurrences came in time, too few to compare", n)
+		return
+	}
+	// Later events may be in flight in one mode and already received in another.
+	w.end = t.order[before[t]+min(n, witnessed)-1]
+	// Wait until every mode has received the events of all the others. A delivery whose connection broke comes with its
+	// next retry.
+	began := time.Now()
+	for ctx.Err() == nil && time.Since(began) < max(r.o.pace.arrive, r.o.Wait) {
+		if !turn() {
+			w.why = lostWindow
+			return
+		}
+		if read(); w.agree(w.live) || time.Since(began) > r.o.pace.arrive && !w.whole(w.ordered()) {
+			break
+		}
+		pause(ctx, r.o.pace.poll)
+	}
+	pause(ctx, r.o.pace.settle)
+	read()
+	for _, f := range streams {
+		f.t.over = f.over()
+		w.placesOf(f.flow, f.active, f.t)
+	}
+	for i, c := range w.callbacks {
+		w.placesOfCallback(c, w.live[i])
+	}
+	if begin != nil {
+		for _, size := range []int64{1, 2, 100} {
+			w.page(ctx, begin, size)
+		}
+	}
+	if len(streams) > 0 {
+		w.replay(ctx, streams[0].active, func() bool { read(); return turn() })
+	}
+	w.tryCursors(ctx)
+}
+
+// ordered returns the live tracks except webhooks.
+func (w *witness) ordered() []*track {
+	return slices.DeleteFunc(slices.Clone(w.live), func(t *track) bool { return !t.ordered })
+}
+
+// agree reports whether the tracks have the same events up to the newest of the window.
+func (w *witness) agree(list []*track) bool {
+	for _, t := range list {
+		if _, ok := t.byID[w.end]; !ok {
+			return false
+		}
+	}
+	return w.whole(list)
+}
+
+// whole reports whether no event is missing between the events that the tracks have.
+func (w *witness) whole(list []*track) bool {
+	for _, t := range list {
+		for _, other := range list {
+			if missing(t, other, w.end) != "" {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// A polledPage is a poll's result as received.
+type polledPage struct {
+	events    []json.RawMessage
+	Cursor    *string
+	truncated bool
+	more      bool
+}
+
+// poll polls the witnessed type.
+func (w *witness) poll(ctx context.Context, cursor *string, size int64) (*exchange, polledPage, bool) {
+	params := map[string]any{"cursor": cursor}
+	if size > 0 {
+		params["maxEvents"] = size
+	}
+	x, err := w.r.quiet(ctx, wire.MethodPoll, w.s.params(params))
+	if err != nil && ctx.Err() == nil && w.unanswered == nil {
+		w.unanswered = x
+	}
+	if err != nil || x.answer.err != nil {
+		return x, polledPage{}, false
+	}
+	var in struct {
+		Events    []json.RawMessage `json:"events"`
+		Cursor    *string           `json:"cursor"`
+		Truncated bool              `json:"truncated"`
+		HasMore   bool              `json:"hasMore"`
+	}
+	ok := json.Unmarshal(x.answer.result, &in) == nil
+	return x, polledPage{in.Events, in.Cursor, in.Truncated, in.HasMore}, ok
+}
+
+// longestOf returns the order of the longest ordered track.
+func longestOf(list []*track) (order []string) {
+	for _, t := range list {
+		if t.ordered && len(t.order) > len(order) {
+			order = t.order
+		}
+	}
+	return order
+}
+
+// canonical returns a form of JSON in which equal values have equal text.
+func canonical(raw json.RawMessage) string {
+	v := jsontext.Value(raw).Clone()
+	if v.Canonicalize() != nil {
+		return string(raw)
+	}
+	return string(v)
+}
+
+// time returns the occurrence's timestamp.
+func (o occurrence) time() (t time.Time) {
+	_ = json.Unmarshal(member(o.raw, "timestamp"), &t)
+	return t
+}
+
+// content returns an occurrence without its id and cursor.
+func (o occurrence) content() string {
+	return string(member(o.raw, "name")) + " " + o.time().UTC().Format(time.RFC3339Nano) + " " + canonical(member(o.raw, "data"))
+}

@@ -1,0 +1,128 @@
+package conform
+
+import (
+	"context"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// drain polls from the cursor until there is no more or enough has come.
+func (w *witness) drain(ctx context.Context, cursor string, size int64, t *track) (from *exchange) {
+	newest, most, empty := w.end, 2*len(longestOf(w.live)), 0
+	for range maxWitnessed {
+		x, result, ok := w.poll(ctx, &cursor, size)
+		if from == nil {
+			from = x
+		}
+		if !ok || result.truncated {
+			return nil
+		}
+		for _, raw := range result.events {
+			t.add(occurrence{raw, x})
+		}
+		if _, all := t.byID[newest]; all || len(t.order) > most || result.Cursor == nil || !result.more && len(result.events) == 0 || !result.more && size != 1 && size != 2 {
+			return from
+		}
+		// A server may announce more events forever.
+		if empty++; len(result.events) > 0 || *result.Cursor != cursor {
+			empty = 0
+		}
+		if cursor = *result.Cursor; empty >= emptyPages {
+			return from
+		}
+	}
+	return from
+}
+
+// page reads the window again in pages of a given size.
+func (w *witness) page(ctx context.Context, begin *string, size int64) {
+	t := newTrack("pages of "+string(encode(size)), wire.ModePoll)
+	if t.from = w.drain(ctx, *begin, size, t); t.from != nil {
+		w.again = append(w.again, t)
+	}
+}
+
+// replay reads the window again with a stream from an earlier stream's cursor, and continues until live events arrive.
+// advance reads more from the live tracks.
+func (w *witness) replay(ctx context.Context, active *exchange, advance func() bool) {
+	at := (occurrence{raw: active.answer.params}).cursor()
+	if at == nil {
+		return
+	}
+	if t := w.streamed(ctx, *at, "a stream that is opened later", advance); t != nil {
+		w.again = append(w.again, t)
+	}
+}
+
+// afterOpening is how many occurrences have to come after a stream was opened, so that the last one certainly occurred
+// after it: the first may have been in flight.
+const afterOpening = 2
+
+// goOn reads a newly opened stream until the live tracks have new occurrences and the stream has them as well.
+func (w *witness) goOn(ctx context.Context, f *flow, t *track, advance func() bool) {
+	ways := w.ordered()
+	leading := ways[len(ways)-1] // polls, if there are any
+	if !advance() {
+		return
+	}
+	opened := len(leading.order)
+	for end := time.Now().Add(2 * w.r.o.pace.arrive); len(leading.order) < opened+afterOpening; {
+		if !time.Now().Before(end) || !advance() || ctx.Err() != nil {
+			return
+		}
+		pause(ctx, w.r.o.pace.poll)
+	}
+	last := leading.order[opened+afterOpening-1]
+	waiting, cancel := context.WithTimeout(ctx, w.r.o.pace.arrive)
+	defer cancel()
+	f.await(waiting, func(m message) bool {
+		return m.method == wire.NotificationEvent && (occurrence{raw: m.params}).eventID() == last
+	})
+	if advance() {
+		w.seam, w.seamEnd = t, last
+	}
+}
+
+// streamed reads a stream from a cursor until it has the whole window. If advance is not nil, it then reads live
+// events.
+func (w *witness) streamed(ctx context.Context, cursor, name string, advance func() bool) *track {
+	f, x, ok := w.r.quietly(ctx, w.s.params(map[string]any{"cursor": cursor}))
+	if !ok {
+		return nil
+	}
+	defer f.stop()
+	if truncated, _ := boolean(x, x.answer.params, "truncated"); truncated {
+		return nil
+	}
+	t := newTrack(name, wire.ModePush)
+	t.from = x
+	waiting, cancel := context.WithTimeout(ctx, w.r.o.pace.arrive)
+	defer cancel()
+	last := w.end
+	f.await(waiting, func(m message) bool {
+		if m.method != wire.NotificationEvent {
+			return false
+		}
+		t.add(occurrence{m.params, &exchange{request: x.request, answer: m}})
+		_, done := t.byID[last]
+		return done
+	})
+	if advance != nil {
+		w.goOn(ctx, f, t, advance)
+	}
+	for _, m := range mustMessages(f) {
+		if m.method == wire.NotificationEvent {
+			t.add(occurrence{m.params, &exchange{request: x.request, answer: m}})
+		}
+	}
+	if name != "" {
+		// The cursors of replayed events give the stream's position.
+		for i, id := range t.order {
+			if c := t.byID[id].cursor(); c != nil {
+				w.places = append(w.places, &place{what: "the cursor of a replayed event", id: "PUSH-3", cursor: *c, from: t.byID[id].from, track: t, at: i + 1})
+			}
+		}
+	}
+	return t
+}

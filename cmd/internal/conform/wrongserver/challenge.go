@@ -1,0 +1,105 @@
+package wrongserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+)
+
+// verify sends the challenge and checks the answer.
+func (s *Server) verify(ctx context.Context, sub *subscription) error {
+	if s.is("no challenge") {
+		return nil
+	}
+	nonce := webhook.NewMessageID("nonce")
+	if s.is("one nonce for all") {
+		nonce = "nonce_1234567890"
+	}
+	body, _ := webhook.Verification(nonce)
+	m := webhook.Message{ID: webhook.NewMessageID(wire.EnvelopeVerification), Subscription: sub.id, Body: body}
+	if s.is("the webhook-id of a challenge is any") {
+		m.ID = "evt_0"
+	}
+	ring := sub.ring
+	if s.is("the challenge is not signed") {
+		ring = webhook.NewRing(webhook.NewSecret())
+	}
+	req, err := webhook.Signer{Ring: ring}.NewRequest(ctx, sub.url, m)
+	if err != nil {
+		return refuse(wire.Internal, nil)
+	}
+	if s.is("the challenge has no subscription id") {
+		req.Header.Del(wire.HeaderSubscriptionID)
+	}
+	if s.is("challenges have one webhook-id") {
+		m.ID = "msg_verification_1"
+		if req, err = (webhook.Signer{Ring: ring}).NewRequest(ctx, sub.url, m); err != nil {
+			return refuse(wire.Internal, nil)
+		}
+	}
+	client := *s.o.Client
+	if client.Timeout = 4 * time.Second; s.is("a silent callback is waited for") {
+		client.Timeout = time.Minute
+	}
+	if !s.is("redirects are followed") {
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
+	failed := map[string]string{"reason": string(wire.ChallengeFailed)}
+	if s.is("another reason") {
+		failed["reason"] = "it said no"
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return refuse(wire.CallbackEndpointError, map[string]string{"reason": string(wire.ConnectionRefused)})
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(res.Body, 8<<10))
+	var answer wire.ChallengeAnswer
+	read := json.Unmarshal(text, &answer) == nil
+	if s.is("an echo in another member will do") {
+		answer.Challenge, read = nonce, bytes.Contains(text, []byte(nonce))
+	}
+	if s.is("no answer to the challenge will do") && len(text) == 0 {
+		answer.Challenge, read = nonce, true
+	}
+	status := res.StatusCode >= 200 && res.StatusCode < 300
+	switch {
+	case s.is("201 will not do"):
+		status = res.StatusCode == http.StatusOK
+	case s.is("an echo with 500 will do"):
+		status = status || res.StatusCode >= 500
+	case s.is("an echo with 302 will do"):
+		status = status || res.StatusCode/100 == 3
+	case s.is("an echo with 404 will do"):
+		status = status || res.StatusCode/100 == 4
+	}
+	if !status || !read || answer.Challenge != nonce {
+		if s.is("a challenge is sent again") {
+			s.work.Go(func() { // a second later
+				select {
+				case <-s.ctx.Done():
+				case <-time.After(100 * time.Millisecond):
+					if req, err := (webhook.Signer{Ring: ring}).NewRequest(s.ctx, sub.url, m); err == nil {
+						if res, err := client.Do(req); err == nil {
+							res.Body.Close()
+						}
+					}
+				}
+			})
+		}
+		if s.is("any answer to the challenge will do") {
+			return nil
+		}
+		if s.is("the endpoint's text in the error") {
+			failed["text"] = string(text)
+		}
+		return refuse(wire.CallbackEndpointError, failed)
+	}
+	return nil
+}

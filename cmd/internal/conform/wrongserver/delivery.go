@@ -1,0 +1,239 @@
+package wrongserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+)
+
+// deliver posts the events from the position on, and retries each refused event independently.
+func (s *Server) deliver(ctx context.Context, sub *subscription, from int) {
+	s.mu.Lock()
+	if sub.begun == 0 {
+		sub.begun = from
+	}
+	s.mu.Unlock()
+	retrying := ctx
+	if s.is("unsubscribe keeps attempts") {
+		retrying = s.ctx
+	}
+	var retries sync.WaitGroup
+	defer retries.Wait()
+	if s.is("a subscription with a cursor answers with the head") {
+		time.Sleep(200 * time.Millisecond)
+	}
+	_, _, head := s.after(0)
+	began := from
+	for sub.name == "tick" {
+		list, appended, _ := s.after(from)
+		for _, e := range list {
+			from = e.position
+			s.mu.Lock()
+			if sub.open[e.position] = true; e.position > sub.sent {
+				sub.sent = e.position
+			}
+			callbacks, lapsed := len(s.subs), s.lapsed(sub)
+			s.mu.Unlock()
+			if lapsed {
+				s.take(sub, e)
+				continue
+			}
+			if s.is("webhooks stop") && e.position > sub.begun+4 {
+				s.take(sub, e)
+				continue
+			}
+			if s.is("the last event before a subscription is lost") && e.position == head && e.position > began {
+				s.take(sub, e)
+				continue
+			}
+			if s.is("webhooks leave events out") && e.position%3 == 0 || s.is("a second callback gets less") && callbacks > 1 && e.position%3 == 0 {
+				s.take(sub, e)
+				continue
+			}
+			if s.is("a hanging endpoint holds the others") {
+				s.one <- struct{}{}
+			}
+			status := s.attempt(ctx, sub, e, 1)
+			if s.is("a hanging endpoint holds the others") {
+				<-s.one
+			}
+			if s.is("deliveries are sent again after 2xx") {
+				s.attempt(ctx, sub, e, 2)
+			}
+			switch again := func() { s.again(retrying, sub, e, status) }; {
+			case s.is("410 ends the subscription") && status == http.StatusGone:
+				return
+			case s.is("a refused event holds the others"):
+				again()
+			case s.over(status):
+				s.take(sub, e)
+			default:
+				retries.Go(again)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-appended:
+		}
+	}
+}
+
+// lapsed reports whether the grant of a subscription has ended; the server's mu is held.
+func (s *Server) lapsed(sub *subscription) bool {
+	ends := sub.granted
+	switch {
+	case ends.IsZero() || s.is("grants never end"): // a subscription has no grant during verification
+		return false
+	case s.is("a refresh keeps nothing alive"):
+		ends = sub.lapses
+	case s.is("grants end early"):
+		ends = ends.Add(-leastGrant * 3 / 4)
+	}
+	return time.Now().After(ends)
+}
+
+// take settles an event.
+func (s *Server) take(sub *subscription, e event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(sub.open, e.position)
+}
+
+// over reports whether an answer with the status settles an event.
+func (s *Server) over(status int) bool {
+	switch status {
+	case http.StatusGone:
+		return !s.is("410 is tried again")
+	case http.StatusRequestEntityTooLarge:
+		return !s.is("413 is tried again")
+	}
+	return status/100 == 2 || s.is("one attempt is enough")
+}
+
+// again retries an event until it is settled, with growing pauses.
+func (s *Server) again(ctx context.Context, sub *subscription, e event, status int) {
+	pause := s.o.Retry
+	for attempt := 2; !s.over(status); attempt++ {
+		if s.is("retries without a pause") {
+			pause = 100 * time.Millisecond
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause *= 2
+		status = s.attempt(ctx, sub, e, attempt)
+	}
+	s.take(sub, e)
+}
+
+// attempt posts an event once and returns the status, or 0 if it got no answer.
+func (s *Server) attempt(ctx context.Context, sub *subscription, e event, attempt int) int {
+	id := fmt.Sprintf("evt_%d", e.position)
+	if s.is("another webhook-id for each attempt") && attempt > 1 {
+		id = fmt.Sprintf("evt_%d_again_%d", e.position, attempt)
+	}
+	o := s.occurrence(e)
+	s.mu.Lock()
+	mark := e.position
+	for p := range sub.open {
+		if p < e.position {
+			mark = min(mark, p-1)
+		}
+	}
+	s.mu.Unlock()
+	if s.is("cursors of deliveries pass what was refused") {
+		mark = e.position
+	}
+	if s.is("cursors of deliveries are ahead") {
+		mark = e.position + 3
+	}
+	o["cursor"] = cursorOf(sub.name, mark)
+	switch {
+	case s.is("deliveries without a cursor"):
+		delete(o, "cursor")
+	case s.is("cursors of webhooks are null"):
+		o["cursor"] = nil
+	case s.is("deliveries that do not fit"):
+		o["data"] = map[string]any{}
+	case s.is("eventIds of webhooks are others"):
+		o["eventId"] = fmt.Sprintf("hook_%d", e.position)
+	case s.is("eventIds of webhooks have spaces"):
+		o["eventId"] = fmt.Sprintf("evt %d", e.position)
+	case s.is("timestamps of webhooks are others"):
+		o["timestamp"] = e.at.Add(time.Second).UTC().Format(time.RFC3339Nano)
+	case s.is("a retry has another body") && attempt > 1:
+		o["attempt"] = attempt
+	}
+	body, _ := json.Marshal(s.changed("delivery", o))
+	s.mu.Lock()
+	ring := sub.ring
+	s.mu.Unlock()
+	m := webhook.Message{ID: id, Subscription: sub.id, Body: body}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, sub.url, bytes.NewReader(body))
+	if err != nil {
+		return 0
+	}
+	if s.is("deliveries by PUT") {
+		req.Method = http.MethodPut
+	}
+	at := time.Now()
+	if s.is("retries have the old time") {
+		s.mu.Lock()
+		if sub.times == nil {
+			sub.times = map[int]time.Time{}
+		}
+		if first, ok := sub.times[e.position]; ok {
+			at = first
+		}
+		sub.times[e.position] = at
+		s.mu.Unlock()
+	}
+	if s.is("an old timestamp") {
+		at = at.Add(-time.Hour)
+	}
+	if (webhook.Signer{Ring: ring}).Sign(req.Header, m, at) != nil {
+		return 0
+	}
+	switch {
+	case s.is("retries have no subscription header") && attempt > 1:
+		req.Header.Del(wire.HeaderSubscriptionID)
+	case s.is("retries are not signed") && attempt > 1:
+		req.Header.Del(wire.HeaderWebhookSignature)
+	case s.is("times are milliseconds"):
+		req.Header.Set(wire.HeaderWebhookTimestamp, strconv.FormatInt(at.UnixMilli(), 10))
+	case s.is("no subscription header"):
+		req.Header.Del(wire.HeaderSubscriptionID)
+	case s.is("deliveries have the secret"):
+		req.Header.Set("X-Secret", sub.secret)
+	case s.is("another content type"):
+		req.Header.Set("Content-Type", "text/plain")
+	}
+	s.header(req.Header)
+	client := *s.o.Client
+	if !s.is("redirects of deliveries are followed") {
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return 0
+	}
+	defer res.Body.Close()
+	if said, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)); s.is("the endpoint's text in lastError") && len(said) > 0 {
+		s.mu.Lock()
+		sub.last = string(said)
+		s.mu.Unlock()
+	}
+	return res.StatusCode
+}

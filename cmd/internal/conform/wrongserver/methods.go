@@ -1,0 +1,466 @@
+package wrongserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+)
+
+// An event is an occurrence of tick.
+type event struct {
+	position int
+	at       time.Time
+}
+
+// emit appends an event at every interval.
+func (s *Server) emit() {
+	ticker := time.NewTicker(s.o.Interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case at := <-ticker.C:
+			s.occur(at)
+		}
+	}
+}
+
+// occur appends an event.
+func (s *Server) occur(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = append(s.log, event{len(s.log) + 1, at})
+	close(s.appended)
+	s.appended = make(chan struct{})
+}
+
+// after returns the events after a position, the channel that the next event closes, and the head.
+func (s *Server) after(position int) ([]event, chan struct{}, int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.log[min(position, len(s.log)):]), s.appended, len(s.log)
+}
+
+func cursorOf(name string, position int) string { return name + ":" + strconv.Itoa(position) }
+
+// position parses a cursor.
+func position(name, cursor string) (p int, known bool) {
+	own, digits, _ := strings.Cut(cursor, ":")
+	p, err := strconv.Atoi(digits)
+	return p, own == name && err == nil && p >= 0
+}
+
+// occurrence returns the event as it is sent.
+func (s *Server) occurrence(e event) map[string]any {
+	o := map[string]any{"eventId": fmt.Sprintf("evt_%d", e.position), "name": "tick",
+		"timestamp": e.at.UTC().Format(time.RFC3339Nano), "data": map[string]any{"seq": e.position}}
+	switch {
+	case s.is("no eventId"):
+		delete(o, "eventId")
+	case s.is("another name"):
+		o["name"] = "tock"
+	case s.is("a timestamp without a zone"):
+		o["timestamp"] = e.at.Format("2006-01-02T15:04:05")
+	case s.is("an eventId with spaces"):
+		o["eventId"] = fmt.Sprintf("event %d", e.position)
+	case s.is("one eventId for all"):
+		o["eventId"] = "evt"
+	case s.is("data that does not fit"):
+		o["data"] = map[string]any{"seq": "one"}
+	case s.is("timestamps are ahead"):
+		o["timestamp"] = e.at.Add(2 * time.Hour).UTC().Format(time.RFC3339Nano)
+	case s.is("eventIds are made at each reading"):
+		o["eventId"] = webhook.NewMessageID("evt")
+	case s.is("timestamps are those of the reading"):
+		o["timestamp"] = time.Now().UTC().Format(time.RFC3339Nano)
+	}
+	return o
+}
+
+// answer returns the result of a request other than a stream.
+func (s *Server) answer(ctx context.Context, c call) (any, error) {
+	switch c.Method {
+	case "server/discover":
+		return s.discover(), nil
+	case wire.MethodList:
+		return s.list(c)
+	case wire.MethodPoll:
+		if err := s.check(c, wire.ModePoll); err != nil {
+			return nil, err
+		}
+		return s.poll(ctx, c)
+	case wire.MethodStream:
+		return nil, s.mayStream(c)
+	case wire.MethodSubscribe:
+		return s.subscribe(ctx, c)
+	case wire.MethodUnsubscribe:
+		return s.unsubscribe(c)
+	}
+	if s.is("unknown methods have an empty result") {
+		return map[string]any{}, nil
+	}
+	return nil, refuse(wire.MethodNotFound, nil)
+}
+
+func (s *Server) discover() any {
+	capability := map[string]any{"listChanged": false}
+	if s.is("listChanged is a word") {
+		capability["listChanged"] = "no"
+	}
+	capabilities := map[string]any{"events": capability, "extensions": map[string]any{wire.ExtensionID: capability}}
+	if s.is("no capability") {
+		capabilities = map[string]any{}
+	}
+	return map[string]any{"resultType": "complete", "supportedVersions": []string{wire.RevisionStateless},
+		"capabilities": capabilities}
+}
+
+// modes are the event types with their delivery modes.
+var modes = map[string][]string{"tick": {"poll", "push", "webhook"}, "spare": {"poll"}, "hook": {"webhook"}}
+
+func (s *Server) list(c call) (any, error) {
+	s.mu.Lock()
+	if c.cursor() == nil {
+		s.lists++
+	}
+	lists := s.lists
+	s.mu.Unlock()
+	if s.is("the extension has to be declared") && !bytes.Contains(c.Params["_meta"], []byte(wire.ExtensionID)) {
+		return nil, refuse(wire.MethodNotFound, nil)
+	}
+	if s.is("unknown members are refused") && c.Params["mcpeGenConform"] != nil {
+		return nil, s32602
+	}
+	names := []string{"tick", "spare", "hook"}
+	if s.is("another order each time") && lists%2 == 0 {
+		slices.Reverse(names)
+	}
+	r := map[string]any{"resultType": "complete"}
+	switch cursor := c.cursor(); {
+	case cursor == nil:
+		r["nextCursor"] = "2"
+		names = names[:2]
+	case *cursor == "2":
+		names = names[2:]
+		if s.is("nextCursor is null") {
+			r["nextCursor"] = nil
+		}
+		if s.is("the list goes in a circle") {
+			r["nextCursor"] = "2"
+		}
+		if s.is("a type is listed twice") {
+			names = append(names, "tick")
+		}
+	case !s.is("any page cursor is taken"):
+		return nil, s32602
+	}
+	if s.is("another resultType") {
+		r["resultType"] = "done"
+	}
+	var list []any
+	for _, name := range names {
+		d := map[string]any{"name": name, "description": "What happens.", "delivery": modes[name],
+			"inputSchema": map[string]any{"type": "object",
+				"properties": map[string]any{"every": map[string]any{"type": "integer", "minimum": 1, "maximum": 1000},
+					"kind": map[string]any{"type": "string", "enum": []string{"tick", "tock"}}}, "additionalProperties": false},
+			"payloadSchema": map[string]any{"type": "object",
+				"properties": map[string]any{"seq": map[string]any{"type": "integer"}},
+				"required":   []string{"seq"}}}
+		switch {
+		case s.is("a description is null"):
+			d["description"] = nil
+		case s.is("no description"):
+			delete(d, "description")
+		case s.is("no delivery") && name == "spare":
+			d["delivery"] = []string{}
+		case s.is("a malformed schema") && name == "spare":
+			d["payloadSchema"] = map[string]any{"type": "number of things"}
+		}
+		list = append(list, d)
+	}
+	r["events"] = list
+	return r, nil
+}
+
+// check refuses invalid params in the order of ERR-2, as far as all methods share it.
+func (s *Server) check(c call, mode string) error {
+	name := c.text("name")
+	offered, known := modes[name]
+	switch {
+	case name == "" && (s.is("a stream needs no name") && mode == wire.ModePush || s.is("a subscription needs no name") && mode == wire.ModeWebhook):
+		return nil
+	case !known && s.is("an unknown event may be subscribed to") && mode == wire.ModeWebhook:
+		return nil
+	case !slices.Contains(offered, mode) && known && s.is("webhook is not asked for") && mode == wire.ModeWebhook:
+		return nil
+	case name == "" && s.is("no name is an internal error"):
+		return refuse(wire.Internal, nil)
+	case name == "":
+		return s32602
+	case !known && mode == wire.ModePoll && s.is("an unknown event is polled"):
+		return nil
+	case !known && s.is("NotFound without kind"):
+		return refuse(wire.NotFound, nil)
+	case !known:
+		return refuse(wire.NotFound, map[string]string{"kind": "event"})
+	case !slices.Contains(offered, mode) && s.is("another mode is an unknown method"):
+		return refuse(wire.MethodNotFound, nil)
+	case !slices.Contains(offered, mode) && s.is("push is not asked for") && mode == wire.ModePush:
+		return nil
+	case !slices.Contains(offered, mode):
+		e := refuse(wire.Unsupported, map[string]string{"feature": "deliveryMode", "value": mode})
+		if s.is("codes of both families") {
+			e.Code = wire.SEP.Code(wire.Unsupported)
+		}
+		return e
+	}
+	if err := s.fit(c, mode); err != nil {
+		return err
+	}
+	if c.Params["mcpeGenConform"] != nil && (s.is("unknown members of streams are refused") && mode == wire.ModePush ||
+		s.is("unknown members of subscriptions are refused") && mode == wire.ModeWebhook) {
+		return s32602
+	}
+	if age, _, err := c.number("maxAgeMs"); err != nil || age < 0 && !s.is("maxAgeMs may be negative") &&
+		!(mode == wire.ModeWebhook && s.is("a subscription may have a negative maxAgeMs")) {
+		return s32602
+	}
+	return nil
+}
+
+// fit refuses arguments that the inputSchema refuses.
+func (s *Server) fit(c call, mode string) error {
+	switch {
+	case s.is("arguments are not checked"), mode == wire.ModePush && s.is("arguments of streams are not checked"),
+		mode == wire.ModeWebhook && s.is("arguments of subscriptions are not checked"):
+		return nil
+	}
+	var args map[string]json.RawMessage
+	if raw := c.Params["arguments"]; raw != nil && json.Unmarshal(raw, &args) != nil {
+		return s32602
+	}
+	for key, value := range args {
+		switch key {
+		case "every":
+			text := string(value)
+			if s.is("a number as text is taken") {
+				text = strings.Trim(text, `"`)
+			}
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil || (n < 1 || n > 1000) && !s.is("a bound is not checked") {
+				return s32602
+			}
+		case "kind":
+			var kind string
+			if json.Unmarshal(value, &kind) != nil || kind != "tick" && kind != "tock" && !s.is("an enum is not checked") &&
+				!(mode == wire.ModeWebhook && s.is("an enum of subscriptions is not checked")) {
+				return s32602
+			}
+		default:
+			if !s.is("unknown arguments are taken") && !(mode == wire.ModePush && s.is("unknown arguments of streams are taken")) {
+				return s32602
+			}
+		}
+	}
+	return nil
+}
+
+// history is how many earlier entries a fault adds.
+const history = 50
+
+// ahead is how many entries a fault skips in a poll.
+const ahead = 5
+
+// start returns the position of a cursor for a caller that sets maxAgeMs.
+func (s *Server) start(c call, head int) (from int, truncated bool) {
+	cursor := c.cursor()
+	if cursor == nil {
+		_, absent, _ := c.number("maxAgeMs")
+		stream, hook := c.Method == wire.MethodStream, c.Method == wire.MethodSubscribe
+		if stream && (s.is("a stream begins with history") || !absent && s.is("maxAgeMs brings history to a stream")) ||
+			hook && (s.is("a subscription begins with history") || !absent && s.is("maxAgeMs brings history to a subscription")) {
+			return max(head-history, 0), false
+		}
+		return head, false
+	}
+	from, known := position(c.text("name"), *cursor)
+	if !known || from > head {
+		return head, true
+	}
+	ignored := s.is("maxAgeMs is ignored") || s.is("maxAgeMs of a stream is ignored") && c.Method == wire.MethodStream ||
+		s.is("maxAgeMs of a subscription is ignored") && c.Method == wire.MethodSubscribe
+	if s.is("a subscription ignores its cursor") && c.Method == wire.MethodSubscribe {
+		return head, false
+	}
+	if age, absent, _ := c.number("maxAgeMs"); !absent && !ignored {
+		events, _, _ := s.after(from)
+		for _, e := range events {
+			if time.Since(e.at) > time.Duration(min(age, 1<<40))*time.Millisecond && c.text("name") == "tick" {
+				from, truncated = e.position, true
+			}
+		}
+	}
+	return from, truncated
+}
+
+func (s *Server) poll(ctx context.Context, c call) (any, error) {
+	name := c.text("name")
+	if name == "" || modes[name] == nil {
+		name = "spare" // with the fault "an unknown event is polled"
+	}
+	limit, absent, err := c.number("maxEvents")
+	if err != nil || !absent && limit < 1 && !s.is("maxEvents may be 0") || s.is("a large maxEvents is an error") &&
+		limit > 1000 {
+		return nil, s32602
+	}
+	if absent || limit < 1 || s.is("maxEvents is ignored") {
+		limit = 50
+	}
+	wait, _, err := c.number("timeoutMs")
+	if err != nil || s.is("timeoutMs is an error") && wait > 0 {
+		return nil, s32602
+	}
+	s.block(ctx)
+	if s.o.Busy && wait > 0 {
+		s.occur(time.Now())
+	}
+	cursor := c.cursor()
+	if cursor != nil {
+		if _, known := position(name, *cursor); !known {
+			foreign := strings.Contains(*cursor, ":") && modes[strings.Split(*cursor, ":")[0]] != nil
+			if foreign && s.is("a foreign cursor is an error") || !foreign && s.is("a malformed cursor is an error") {
+				return nil, s32602
+			}
+		}
+	}
+	_, appended, head := s.after(0)
+	from, truncated := s.start(c, head)
+	if s.is("old cursors are errors") && from < head-50 {
+		return nil, s32602
+	}
+	if s.is("a malformed cursor goes unnoticed") && cursor != nil {
+		if _, known := position(name, *cursor); !known {
+			truncated = false
+		}
+	}
+	_, ageless, _ := c.number("maxAgeMs")
+	if cursor == nil && (s.is("history without a cursor") || !ageless && s.is("maxAgeMs brings history to a poll")) {
+		from = max(head-history, 0)
+	}
+	if cursor == nil && s.is("a poll without a cursor is held") {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(wait) * time.Millisecond):
+		}
+	}
+	if s.is("a held poll waits out its time") {
+		appended = nil
+	}
+	if s.is("the cursor of a first poll is ahead") && cursor == nil {
+		from += ahead
+	}
+	if cursor != nil && wait > 0 && (name == "tick" || s.is("a held poll never ends")) {
+		// With these faults the poll waits even if something has occurred before it.
+		if list, _, _ := s.after(from); len(list) == 0 || s.is("a held poll never ends") || s.is("a held poll waits out its time") {
+			if s.is("a held poll never ends") {
+				appended, wait = nil, 1<<30
+			}
+			if wait > 30_000 {
+				s.hold(1)
+				defer s.hold(-1)
+			}
+			select {
+			case <-appended:
+				if s.is("a held poll loses the event that wakes it") {
+					from++
+				}
+			case <-ctx.Done():
+			case <-time.After(time.Duration(wait) * time.Millisecond):
+			}
+		}
+	} else if cursor != nil && wait > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(min(wait, 30_000)) * time.Millisecond):
+		}
+	}
+	return s.page(name, cursor, from, int(min(limit, 1000)), truncated), nil
+}
+
+// hold counts the polls that are held for long.
+func (s *Server) hold(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held += n
+}
+
+// page returns a poll's result.
+func (s *Server) page(name string, cursor *string, from, limit int, truncated bool) any {
+	var found []event
+	next := from
+	if name == "tick" {
+		if s.is("passed events are forgotten") {
+			s.mu.Lock()
+			s.passed = max(s.passed, from)
+			from = s.passed
+			s.mu.Unlock()
+		}
+		found, _, _ = s.after(from)
+	}
+	more := len(found) > limit
+	list := []any{}
+	for _, e := range found[:min(len(found), limit)] {
+		if s.is("polls leave events out") && e.position%3 == 0 || s.is("pages of two leave events out") && limit == 2 && e.position%4 == 0 {
+			next = e.position
+			continue
+		}
+		if s.is("polls stop") && e.position > 12 {
+			break
+		}
+		o := s.occurrence(e)
+		if s.is("a cursor in a poll's occurrence") {
+			o["cursor"] = cursorOf(name, e.position)
+		}
+		list = append(list, o)
+		next = e.position
+	}
+	if s.is("a page too far") && more {
+		next++
+	}
+	if s.is("an empty poll is ahead") && name == "tick" && len(list) == 0 {
+		next += ahead
+	}
+	if s.is("the cursor stands still") {
+		next = from
+	}
+	s.mu.Lock()
+	s.polls++
+	odd := s.polls%2 == 1
+	s.mu.Unlock()
+	r := map[string]any{"resultType": "complete", "events": list, "cursor": cursorOf(name, next), "truncated": truncated,
+		"hasMore": more && !s.is("hasMore is lost") || s.is("hasMore at the end"), "nextPollMs": 20}
+	switch {
+	case s.is("events are null") && len(list) == 0:
+		r["events"] = nil
+	case s.is("polls have the cursor of another type"):
+		r["cursor"] = cursorOf("spare", 1)
+	case s.is("nextPollMs is null"):
+		r["nextPollMs"] = nil
+	case s.is("no nextPollMs"):
+		delete(r, "nextPollMs")
+	case s.is("truncated is a number"):
+		r["truncated"] = 0
+	case s.is("a cursor now and then") && odd:
+		r["cursor"] = nil
+	}
+	return r
+}

@@ -1,0 +1,209 @@
+package wrongserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// mayStream refuses an invalid events/stream.
+func (s *Server) mayStream(c call) error {
+	if c.text("name") != "" && modes[c.text("name")] == nil && s.is("an unknown event is streamed") {
+		return nil
+	}
+	if err := s.check(c, wire.ModePush); err != nil {
+		return err
+	}
+	if cursor := c.cursor(); cursor != nil && s.is("a foreign cursor of a stream is an error") {
+		if own, _, ok := strings.Cut(*cursor, ":"); ok && own != c.text("name") && modes[own] != nil {
+			return s32602
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.streams > 0 && s.is("one stream for each caller") {
+		return refuse(wire.Internal, nil)
+	}
+	return nil
+}
+
+// block delays a poll next to open streams or held polls, with the faults that do so.
+func (s *Server) block(ctx context.Context) {
+	s.mu.Lock()
+	open, held := s.streams, s.held
+	s.mu.Unlock()
+	switch {
+	case held > 0 && s.is("a poll that is held long blocks others"):
+		<-ctx.Done()
+	case open > 0 && s.is("polls wait while a stream is open"):
+		select {
+		case <-ctx.Done():
+		case <-time.After(8 * time.Second):
+		}
+	case open > 2 && s.is("three streams block polls"):
+		<-ctx.Done()
+	}
+}
+
+// stream writes notifications until ctx ends.
+func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
+	s.mu.Lock()
+	s.streams++
+	second := s.streams > 1
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.streams--
+		s.mu.Unlock()
+	}()
+	name := "tick"
+	_, _, head := s.after(0)
+	from, truncated := s.start(c, head)
+	if s.is("no replay") {
+		from = head
+	}
+	if s.is("a stream with a malformed cursor") {
+		truncated = false
+	}
+	replayed := head
+	send := func(method string, params map[string]any) error {
+		id := c.ID
+		if s.is("the subscription id is a string") && !strings.HasPrefix(string(id), `"`) {
+			id = fmt.Appendf(nil, "%q", id)
+		}
+		if !s.is("no subscription id") {
+			params["_meta"] = map[string]any{wire.MetaSubscriptionID: id}
+		}
+		m := map[string]any{"jsonrpc": "2.0", "method": method, "params": s.changed(method, params)}
+		if s.is("notifications have an id") {
+			m["id"] = 1
+		}
+		if _, ok := params["cursor"]; ok && s.is("cursors of streams are null") {
+			params["cursor"] = nil
+		}
+		b, _ := json.Marshal(m)
+		return write(b)
+	}
+	activeAt := from
+	if s.is("active is ahead of the replay") {
+		activeAt = head
+	}
+	if s.is("active is ahead") {
+		activeAt += 2
+	}
+	if s.is("an event before active") {
+		_ = send(wire.NotificationEvent, s.pushed(event{1, time.Now()}))
+	}
+	if !s.is("no active") {
+		if send(wire.NotificationActive, map[string]any{"cursor": cursorOf(name, activeAt), "truncated": truncated}) != nil {
+			return
+		}
+	}
+	heartbeat := time.NewTicker(s.o.Heartbeat)
+	defer heartbeat.Stop()
+	beats, sent := 0, 0
+	for {
+		list, appended, _ := s.after(from)
+		if s.is("streams change the order") {
+			if len(list)%2 != 0 { // pairs
+				list = list[:len(list)-1]
+			}
+			for i := 0; i+1 < len(list); i += 2 {
+				list[i], list[i+1] = list[i+1], list[i]
+			}
+		}
+		for _, e := range list {
+			from = max(from, e.position)
+			if s.is("streams leave events out") && e.position%3 == 0 || s.is("a second stream gets less") && second && e.position%3 == 0 ||
+				s.is("a replay leaves events out") && e.position <= replayed && e.position%2 == 0 ||
+				s.is("the last event before a stream is lost") && e.position == replayed {
+				continue
+			}
+			sent++
+			switch {
+			case s.is("streams stop") && sent > 4:
+				continue
+			case s.is("streams end without a result") && sent > 1:
+				return
+			case s.is("active comes again") && send(wire.NotificationActive, map[string]any{"cursor": cursorOf(name, from-1), "truncated": false}) != nil,
+				s.is("streams carry other notifications") && send("notifications/message", map[string]any{"level": "info", "data": "sent"}) != nil:
+				return
+			}
+			o := s.pushed(e)
+			if s.is("cursors of replayed events are the head's") && e.position <= replayed {
+				o["cursor"] = cursorOf(name, replayed)
+			}
+			if send(wire.NotificationEvent, o) != nil {
+				return
+			}
+			if s.is("each event twice") && send(wire.NotificationEvent, s.pushed(e)) != nil {
+				return
+			}
+			if s.is("events of others") {
+				o := s.pushed(e)
+				o["name"], o["eventId"] = "hook", fmt.Sprintf("hook_%d", e.position)
+				if send(wire.NotificationEvent, o) != nil {
+					return
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-appended:
+		case <-heartbeat.C:
+			if s.is("no heartbeats") || s.is("heartbeats stop") && beats > 9 {
+				continue
+			}
+			if s.is("streams break off") && beats > 9 {
+				return
+			}
+			at := from
+			switch {
+			case s.is("heartbeats are ahead"):
+				at += 5
+			case s.is("heartbeats go back"):
+				at = max(at-5, 0)
+			}
+			params := map[string]any{"cursor": cursorOf(name, at)}
+			if s.is("heartbeats have the cursor of another type") {
+				params["cursor"] = cursorOf("spare", at)
+			}
+			if beats++; s.is("heartbeats without a cursor") || s.is("only the first heartbeat has a cursor") && beats > 1 {
+				delete(params, "cursor")
+			}
+			if send(wire.NotificationHeartbeat, params) != nil {
+				return
+			}
+		}
+	}
+}
+
+// pushed returns an event in the form of a stream.
+func (s *Server) pushed(e event) map[string]any {
+	o := s.occurrence(e)
+	o["cursor"] = cursorOf("tick", e.position)
+	switch {
+	case s.is("cursors of events in streams are null"):
+		o["cursor"] = nil
+	case s.is("no cursor in a stream"):
+		delete(o, "cursor")
+	case s.is("the cursor is that before"):
+		o["cursor"] = cursorOf("tick", e.position-1)
+	case s.is("cursors of events are ahead in streams"):
+		o["cursor"] = cursorOf("tick", e.position+1)
+	case s.is("eventIds of streams are others"):
+		o["eventId"] = fmt.Sprintf("stream_%d", e.position)
+	case s.is("eventIds of streams have spaces"):
+		o["eventId"] = fmt.Sprintf("evt %d", e.position)
+	case s.is("data of streams is other"):
+		o["data"] = map[string]any{"seq": e.position, "more": true}
+	case s.is("timestamps of streams are ahead"):
+		o["timestamp"] = e.at.Add(2 * time.Hour).UTC().Format(time.RFC3339Nano)
+	}
+	return o
+}

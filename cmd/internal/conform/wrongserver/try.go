@@ -1,0 +1,90 @@
+package wrongserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/internal/sampletest"
+)
+
+// sample is how many faults of a peer one run tries; MCPE_TEST_ALL makes it try all.
+const sample = 30
+
+// Try judges a peer with each of its faults, and once without a fault, each time in a separate bubble. The checks of a fault
+// must name it, and no other check may fail. checks are the judge's: each must have a fault unless untried exempts it.
+func Try(t *testing.T, p Peer, checks []verdict.Check, untried func(verdict.Check) bool, judge func(*testing.T, Fault) *verdict.Report) {
+	t.Helper()
+	faults := Of(p)
+	known, named := map[string]bool{}, map[string]bool{}
+	for _, c := range checks {
+		if known[c.Title] {
+			t.Errorf("two checks are called %q", c.Title)
+		}
+		known[c.Title] = true
+	}
+	for _, f := range faults {
+		for _, title := range f.Checks {
+			named[title] = true
+		}
+		for _, title := range slices.Concat(f.Checks, f.Also) {
+			if !known[title] {
+				t.Errorf("%q: there is no check %q", f.Name, title)
+			}
+		}
+	}
+	for _, c := range checks {
+		if !named[c.Title] && !untried(c) {
+			t.Errorf("%s, %s: has no fault", c.ID, c.Title)
+		}
+	}
+	faults = sampletest.Draw(t, faults, sample)
+	for _, f := range append([]Fault{{Peer: p}}, faults...) {
+		name := f.Name
+		if name == "" {
+			name = "no fault"
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { f.compare(t, judge(t, f)) })
+		})
+	}
+}
+
+// secret matches the beginning of a secret, but not the bare prefix.
+var secret = regexp.MustCompile("whsec_[A-Za-z0-9+/]")
+
+// compare compares a judge's report with the fault.
+func (f Fault) compare(t *testing.T, report *verdict.Report) {
+	t.Helper()
+	blamed := map[string]bool{}
+	for _, found := range report.Findings {
+		if found.Outcome != verdict.Fail && found.Outcome != verdict.Advice {
+			continue
+		}
+		blamed[found.Title] = true
+		if !slices.Contains(f.Checks, found.Title) && !slices.Contains(f.Also, found.Title) {
+			t.Errorf("it is blamed for what it does right: %+v", found)
+		}
+		if found.Expected == "" || found.Got == "" || found.Request == "" && found.Answer == "" {
+			t.Errorf("a finding that does not say what is wrong: %+v", found)
+		}
+	}
+	for _, title := range f.Checks {
+		if !blamed[title] {
+			var text bytes.Buffer
+			_ = report.WriteText(&text, true, func(_ verdict.Outcome, s string) string { return s })
+			t.Errorf("%q does not name it:\n%s", title, text.String())
+		}
+	}
+	if f.Name == "" && report.Unfinished != nil {
+		t.Errorf("the run was not finished: %+v", report.Unfinished)
+	}
+	if text, err := json.Marshal(report); err != nil || secret.Match(text) {
+		t.Errorf("the report has a secret: %v", err)
+	}
+}

@@ -1,0 +1,338 @@
+package wrongserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+)
+
+// A subscription is a webhook subscription.
+type subscription struct {
+	id, url, name string
+	secret        string
+	ring          webhook.Ring
+	times         map[int]time.Time // of first attempts, with a fault
+	cancel        context.CancelFunc
+	granted       time.Time
+	lapses        time.Time // when the first grant ends
+	// open holds the positions that were sent and not acknowledged, and sent is the last one.
+	open  map[int]bool
+	sent  int
+	begun int  // the position of the first delivery
+	twice bool // delivered by two goroutines, with a fault
+	last  any  // the description of the last refusal, with a fault
+}
+
+// The durations of grants.
+const (
+	leastGrant, usualGrant, mostGrant = time.Minute, 10 * time.Minute, time.Hour
+)
+
+// settled returns the position before which every event is settled; the caller holds the server's mu.
+func (sub *subscription) settled() int {
+	mark := sub.sent
+	for p := range sub.open {
+		mark = min(mark, p-1)
+	}
+	return mark
+}
+
+// target reads the delivery of an events/subscribe or events/unsubscribe.
+func target(c call) (d wire.Delivery) {
+	_ = json.Unmarshal(c.Params["delivery"], &d)
+	return d
+}
+
+// key returns the key of a subscription.
+func (s *Server) key(c call) string {
+	args := string(c.Params["arguments"])
+	if args == "" || args == "null" && !s.is("null arguments are others") {
+		args = "{}"
+	}
+	var members map[string]any
+	if json.Unmarshal([]byte(args), &members) == nil && !s.is("the order of arguments counts") && args != "null" {
+		ordered, _ := json.Marshal(members)
+		args = string(ordered)
+	}
+	if s.is("arguments are not part of the key") {
+		args = ""
+	}
+	who := c.principal
+	if s.is("others refresh") || s.is("others may unsubscribe") && c.Method == wire.MethodUnsubscribe || s.is("anybody may unsubscribe") {
+		who = "me"
+	}
+	return strings.Join([]string{who, c.text("name"), args, target(c).URL}, " ")
+}
+
+// allowed reports whether the server may call a callback.
+func (s *Server) allowed(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" &&
+		!(s.is("http callbacks") && u.Scheme == "http") {
+		return false
+	}
+	return u.Host == s.o.AllowHost || s.is("private callbacks")
+}
+
+// subscribe creates or refreshes a subscription.
+func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
+	secret, err := s.wanted(c)
+	if err != nil {
+		return nil, err
+	}
+	sub, key, first := s.find(c, secret)
+	_, _, head := s.after(0)
+	from, truncated := s.start(c, head)
+	if s.is("a malformed cursor of a subscription goes unnoticed") {
+		truncated = false
+	}
+	if first && s.is("deliveries before the challenge") && sub.name == "tick" {
+		early, cancel := context.WithCancel(s.ctx)
+		defer cancel()
+		s.work.Go(func() { s.deliver(early, sub, max(head-1, 0)) })
+		time.Sleep(10 * time.Millisecond)
+	}
+	if first && !(s.is("others are not challenged") && c.principal == "other") {
+		if err := s.verify(ctx, sub); err != nil {
+			if s.is("what failed gets deliveries") {
+				s.work.Go(func() { s.deliver(s.ctx, sub, from) })
+			}
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first {
+		s.subs[key] = sub
+		sub.sent = from
+		if sub.cancel = func() {}; !s.ended[key] {
+			s.begin(sub, from)
+		}
+	} else {
+		s.refresh(sub, from, c.cursor() != nil)
+	}
+	switch {
+	case s.is("a rotation is ignored"), s.is("another secret signs"):
+	case s.is("a rotation has no grace"):
+		sub.ring = webhook.NewRing(secret)
+	default:
+		grace := time.Minute
+		if s.is("old secrets sign for ever") {
+			grace = time.Hour
+		}
+		sub.ring = sub.ring.Rotate(secret, time.Now(), grace)
+	}
+	s.grant(sub, c, first)
+	return s.granted(sub, c, first, truncated), nil
+}
+
+// wanted refuses invalid params of an events/subscribe in the order of ERR-2, and returns their secret.
+func (s *Server) wanted(c call) (webhook.Secret, error) {
+	d := target(c)
+	none := webhook.Secret{}
+	switch {
+	case c.text("name") == "" && !s.is("a subscription needs no name"), d.Mode == "" && !s.is("a delivery mode is not asked for"):
+		return none, s32602
+	case c.principal == "" && !s.is("anybody may subscribe"):
+		return none, refuse(wire.Forbidden, nil)
+	case d.Mode != wire.ModeWebhook && d.Mode != "" && modes[c.text("name")] != nil:
+		return none, refuse(wire.Unsupported, map[string]string{"feature": "deliveryMode", "value": d.Mode})
+	}
+	if err := s.check(c, wire.ModeWebhook); err != nil {
+		return none, err
+	}
+	if s.is("a ttlMs may be a number as text") && c.Params["ttlMs"] != nil {
+		c.Params["ttlMs"] = bytes.Trim(c.Params["ttlMs"], `"`)
+	}
+	ttl, absent, err := c.number("ttlMs")
+	if err != nil && !s.is("a ttlMs may be a word") || s.is("a short ttlMs is refused") && !absent && ttl < 1000 {
+		return none, s32602
+	}
+	secret, err := webhook.ParseSecret(d.Secret)
+	if text, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(d.Secret, wire.SecretPrefix)); err == nil &&
+		(len(text) == 24 && s.is("24 bytes are not a secret") || len(text) == 64 && s.is("64 bytes are not a secret")) {
+		return none, s32602
+	}
+	if err != nil && s.is("any secret") {
+		secret, err = webhook.NewSecret(), nil
+	}
+	if err != nil || !s.allowed(d.URL) || s.refusesCursor(c) {
+		return none, s32602
+	}
+	return secret, nil
+}
+
+// refusesCursor reports whether the server refuses a cursor because of a fault.
+func (s *Server) refusesCursor(c call) bool {
+	cursor := c.cursor()
+	if cursor == nil {
+		return false
+	}
+	own, _, ok := strings.Cut(*cursor, ":")
+	foreign := ok && modes[own] != nil
+	return own != c.text("name") && (!foreign && s.is("a malformed cursor of a subscription is an error") ||
+		foreign && s.is("a foreign cursor of a subscription is an error"))
+}
+
+// find returns the subscription of a call's key; first is true if the call has to create it.
+func (s *Server) find(c call, secret webhook.Secret) (sub *subscription, key string, first bool) {
+	d := target(c)
+	key = s.key(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sub := s.subs[key]; sub != nil {
+		return sub, key, false
+	}
+	sub = &subscription{id: wire.SubscriptionID(wire.ModeWebhook, c.principal, d.URL, c.text("name"), []byte(key)), url: d.URL,
+		name: c.text("name"), secret: d.Secret, ring: webhook.NewRing(secret), open: map[int]bool{}}
+	if s.is("another secret signs") {
+		sub.ring = webhook.NewRing(webhook.NewSecret())
+	}
+	if s.is("one id for all") {
+		sub.id = "sub_1"
+	}
+	return sub, key, true
+}
+
+// begin starts deliveries from a position; the caller holds the server's mu.
+func (s *Server) begin(sub *subscription, from int) {
+	live, cancel := context.WithCancel(s.ctx)
+	before := sub.cancel
+	sub.cancel = func() {
+		cancel()
+		if before != nil {
+			before()
+		}
+	}
+	s.work.Go(func() { s.deliver(live, sub, from) })
+}
+
+// refresh leaves deliveries unchanged, except with a fault; the caller holds the server's mu.
+func (s *Server) refresh(sub *subscription, from int, hasCursor bool) {
+	switch {
+	case s.is("a refresh forgets what waits"):
+		sub.cancel()
+		clear(sub.open)
+		s.begin(sub, len(s.log))
+	case s.is("a refresh delivers twice") && !sub.twice:
+		sub.twice = true
+		s.begin(sub, sub.sent)
+	case s.is("a refresh with a cursor replays") && hasCursor:
+		sub.cancel()
+		s.begin(sub, from)
+	case s.is("a refresh repeats"):
+		sub.cancel()
+		s.begin(sub, max(sub.sent-3, 0))
+	}
+}
+
+// grant sets the lifetime of a subscription; the caller holds the server's mu.
+func (s *Server) grant(sub *subscription, c call, first bool) {
+	grant := usualGrant
+	if ttl, absent, _ := c.number("ttlMs"); !absent {
+		asked := time.Duration(min(max(ttl, 0), mostGrant.Milliseconds())) * time.Millisecond
+		grant = max(asked, leastGrant)
+		switch {
+		case asked < leastGrant && s.is("a short grant is past"):
+			grant = -2 * time.Second
+		case asked >= leastGrant && s.is("a grant is longer than asked"):
+			grant = mostGrant
+		}
+	}
+	if first || !s.is("a refresh grants no more") {
+		sub.granted = time.Now().Add(grant)
+	}
+	if sub.lapses.IsZero() {
+		sub.lapses = sub.granted
+	}
+}
+
+// granted returns the result of an events/subscribe; the caller holds the server's mu.
+func (s *Server) granted(sub *subscription, c call, first, truncated bool) any {
+	before := any(sub.granted.UTC().Format(time.RFC3339Nano))
+	switch {
+	case s.is("refreshBefore is past"):
+		before = time.Now().Add(-time.Hour).UTC().Format(time.RFC3339Nano)
+	case s.is("no refreshBefore"):
+		before = nil
+	}
+	at := sub.settled()
+	switch {
+	case s.is("the cursor of a subscription is ahead"):
+		at = len(s.log) + 3
+	case s.is("a subscription with a cursor answers with the head") && first, s.is("a refresh answers with the head"):
+		at = len(s.log)
+	}
+	r := map[string]any{"resultType": "complete", "id": sub.id, "refreshBefore": before, "cursor": cursorOf(sub.name, at),
+		"truncated": truncated && first}
+	if s.is("cursors of webhooks are null") {
+		r["cursor"] = nil
+	}
+	if s.is("subscriptions have the cursor of another type") {
+		r["cursor"] = cursorOf("spare", 1)
+	}
+	if s.is("the secret is in the answer") {
+		r["delivery"] = target(c)
+	}
+	if s.is("another id each time") {
+		r["id"] = webhook.NewMessageID("sub")
+	}
+	if !first || s.is("deliveryStatus at first") {
+		r["deliveryStatus"] = map[string]any{"active": !s.is("deliveryStatus is not active"), "lastDeliveryAt": nil, "lastError": nil}
+		if sub.last != nil {
+			r["deliveryStatus"].(map[string]any)["lastError"] = sub.last
+		}
+		if s.is("lastDeliveryAt is a word") {
+			r["deliveryStatus"].(map[string]any)["lastDeliveryAt"] = "soon"
+		}
+	}
+	return r
+}
+
+func (s *Server) unsubscribe(c call) (any, error) {
+	if (target(c).URL == "" || c.text("name") == "") && !s.is("unsubscribe takes anything") {
+		return nil, s32602
+	}
+	if c.Params["mcpeGenConform"] != nil && s.is("unknown members of unsubscribing are refused") {
+		return nil, s32602
+	}
+	if c.principal == "" && !s.is("anybody may unsubscribe") {
+		return nil, refuse(wire.Forbidden, nil)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := s.key(c)
+	sub := s.subs[key]
+	if s.is("unsubscribe goes by the callback alone") {
+		for other := range s.subs {
+			if s.subs[other].url == target(c).URL {
+				key, sub = other, s.subs[other]
+			}
+		}
+	}
+	switch {
+	case s.is("unsubscribe does nothing"), sub == nil && s.is("unsubscribe takes anything"):
+	case sub == nil && s.is("an unknown key is an internal error"):
+		return nil, refuse(wire.Internal, nil)
+	case sub == nil:
+		return nil, refuse(wire.NotFound, map[string]string{"kind": "subscription"})
+	default:
+		sub.cancel()
+		delete(s.subs, key)
+		s.ended[key] = s.is("a key that was ended stays ended")
+		if s.is("unsubscribe ends all of the type") {
+			for key, other := range s.subs {
+				other.cancel()
+				delete(s.subs, key)
+			}
+		}
+	}
+	return map[string]any{"resultType": "complete"}, nil
+}

@@ -1,0 +1,354 @@
+// Package wrongserver has the faults of misbehaving peers, see [Faults], and a small MCP server with events that has at
+// most one of them. The tests of the judges use it to show that a judge reports each fault and nothing else, see [Try].
+// The faulty client and receiver are in the tests of packages clients and receivers.
+//
+// It shares only the constants of package wire and the signatures of package webhook with the runtime, so that a fault
+// of the runtime does not also affect the judge. It is for tests only.
+package wrongserver
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// Options configure a Server.
+type Options struct {
+	// Fault is the Name of the fault, or "" for none.
+	Fault string
+	// Token and Other are the tokens of the callers with a principal.
+	Token, Other string
+	// AllowHost is the only host whose callbacks are allowed, and Client calls them.
+	AllowHost string
+	Client    *http.Client
+	// Change changes the members of a message before it is sent; nil changes nothing. Its first argument names what the
+	// members belong to: a whole response ("response"), a result (its method, such as "events/poll"), an error ("error"),
+	// the params of a notification (its method), the body of a delivery ("delivery") or a challenge ("challenge"), or
+	// their headers ("headers").
+	Change func(message string, members map[string]any)
+	// Marked begins every stream with a byte order mark, which is valid.
+	Marked bool
+	// Busy emits an event with each poll that asks to be held.
+	Busy bool
+	// Interval is the time between two events, Heartbeat between two heartbeats, and Retry before a retry of a
+	// delivery.
+	Interval, Heartbeat, Retry time.Duration
+}
+
+// A Server serves the types tick, in all modes, spare, by poll, and hook, by webhook. Only tick occurs.
+type Server struct {
+	o    Options
+	ctx  context.Context
+	stop context.CancelFunc
+	work sync.WaitGroup
+
+	one      chan struct{} // full during each delivery, with a fault
+	mu       sync.Mutex
+	log      []event // of tick, from position 1
+	appended chan struct{}
+	lists    int
+	polls    int
+	passed   int // the highest position at which a poll began
+	streams  int
+	held     int
+	broken   bool
+	subs     map[string]*subscription
+	ended    map[string]bool // ended keys, with a fault
+}
+
+// New starts a server with a few events and begins to emit. Close stops it.
+func New(o Options) *Server {
+	s := &Server{o: o, one: make(chan struct{}, 1), appended: make(chan struct{}), subs: map[string]*subscription{}, ended: map[string]bool{}}
+	for i := range 3 {
+		s.log = append(s.log, event{i + 1, time.Now()})
+	}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.work.Go(s.emit)
+	return s
+}
+
+// Close stops everything that the server has started.
+func (s *Server) Close() {
+	s.stop()
+	s.work.Wait()
+}
+
+func (s *Server) is(fault string) bool { return s.o.Fault == fault }
+
+// A call is a request as received.
+type call struct {
+	ID     json.RawMessage            `json:"id"`
+	Method string                     `json:"method"`
+	Params map[string]json.RawMessage `json:"params"`
+	// principal is the caller, "" for none, and token is the token that was sent.
+	principal, token string
+}
+
+// text returns a member that is a string, or "" otherwise.
+func (c call) text(name string) string {
+	var s string
+	_ = json.Unmarshal(c.Params[name], &s)
+	return s
+}
+
+// cursor returns the member cursor, or nil if it is absent or null.
+func (c call) cursor() *string {
+	var s *string
+	_ = json.Unmarshal(c.Params["cursor"], &s)
+	return s
+}
+
+// number returns a member that is an integer, and whether it is absent.
+func (c call) number(name string) (n int64, absent bool, err error) {
+	raw, ok := c.Params[name]
+	if !ok || string(raw) == "null" {
+		return 0, true, nil
+	}
+	if n, err = strconv.ParseInt(string(raw), 10, 64); err != nil {
+		return 0, false, s32602
+	}
+	return n, false, nil
+}
+
+// A refusal is a JSON-RPC error.
+type refusal struct {
+	Code    int64  `json:"code"`
+	Message string `json:"message"`
+	Data    any    `json:"data,omitempty"`
+}
+
+func (r *refusal) Error() string { return r.Message }
+
+func refuse(k wire.Kind, data any) *refusal {
+	return &refusal{wire.Sketch.Code(k), k.String(), data}
+}
+
+var s32602 = refuse(wire.InvalidParams, nil)
+
+// response returns the message of an answer.
+func (s *Server) response(c call, result any, err error) []byte {
+	id := c.ID
+	text := !strings.HasPrefix(string(id), `"`)
+	switch {
+	case text && (s.is("ids of polls become strings") && c.Method == wire.MethodPoll || s.is("ids of errors become strings") && err != nil):
+		id = fmt.Appendf(nil, "%q", id)
+	case s.is("errors have no id") && err != nil:
+		id = json.RawMessage("null")
+	case s.is("ids become strings") && !strings.HasPrefix(string(id), `"`):
+		id = fmt.Appendf(nil, "%q", id)
+	case s.is("ids become numbers") && strings.HasPrefix(string(id), `"`):
+		if n := strings.Trim(string(id), `"`); json.Valid([]byte(n)) {
+			id = []byte(n)
+		}
+	}
+	m := map[string]any{"jsonrpc": "2.0", "id": id}
+	if e, ok := err.(*refusal); ok && s.is("errors have no message") {
+		m["error"] = map[string]any{"code": e.Code, "data": e.Data}
+	} else if s.o.Change != nil {
+		if refused, ok := err.(*refusal); ok {
+			m["error"] = s.changed("error", refused)
+		} else {
+			m["result"] = s.changed(c.Method, result)
+		}
+		s.o.Change("response", m)
+	} else if err != nil {
+		if e, ok := err.(*refusal); ok && s.is("the token is in an error") {
+			err = &refusal{e.Code, e.Message, map[string]any{"caller": c.token, "was": e.Data}}
+		}
+		m["error"] = err
+	} else {
+		m["result"] = result
+		if o, ok := result.(map[string]any); ok {
+			if s.is("another resultType of polls") && c.Method == wire.MethodPoll || s.is("another resultType of subscriptions") && c.Method == wire.MethodSubscribe {
+				o["resultType"] = "done"
+			}
+		}
+	}
+	b, _ := json.Marshal(m)
+	if s.is("results have an error that is null") && err == nil {
+		b = append(b[:len(b)-1], `,"error":null}`...)
+	}
+	if s.is("members twice") {
+		b = append(b[:len(b)-1], `,"jsonrpc":"2.0"}`...)
+	}
+	return b
+}
+
+// changed returns a message after Options.Change.
+func (s *Server) changed(message string, v any) any {
+	if s.o.Change == nil {
+		return v
+	}
+	text, _ := json.Marshal(v)
+	var members map[string]any
+	if json.Unmarshal(text, &members) != nil {
+		return v
+	}
+	s.o.Change(message, members)
+	return members
+}
+
+// header passes the headers of a delivery to Options.Change.
+func (s *Server) header(h http.Header) {
+	if s.o.Change == nil {
+		return
+	}
+	members := map[string]any{}
+	for name := range h {
+		members[strings.ToLower(name)] = h.Get(name)
+	}
+	s.o.Change("headers", members)
+	for name := range h {
+		if value, ok := members[strings.ToLower(name)].(string); ok {
+			h.Set(name, value)
+		} else {
+			h.Del(name)
+		}
+	}
+}
+
+// ServeHTTP serves the stateless revision over Streamable HTTP.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	var c call
+	if r.Method != http.MethodPost || err != nil || json.Unmarshal(body, &c) != nil {
+		http.Error(w, "no message", http.StatusBadRequest)
+		return
+	}
+	c.token = strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch {
+	case c.token == "":
+	case c.token == s.o.Token:
+		c.principal = "me"
+	case c.token == s.o.Other:
+		c.principal = "other"
+	}
+	s.mu.Lock()
+	broken := s.broken
+	s.mu.Unlock()
+	if broken {
+		http.Error(w, "broken", http.StatusInternalServerError)
+		return
+	}
+	if s.unheard(c) {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	if c.Method == wire.MethodStream {
+		if err := s.mayStream(c); err == nil {
+			s.serveStream(w, r, c)
+			return
+		}
+	}
+	result, err := s.answer(r.Context(), c)
+	if s.o.Marked {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "\ufeffdata: %s\n\n", s.response(c, result, err))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(s.response(c, result, err))
+}
+
+// unheard reports whether the server mistakes a request for a notification, with a fault.
+func (s *Server) unheard(c call) bool {
+	return string(c.ID) == "0" && s.is("an id of 0 makes a notification") || string(c.ID) == `""` && s.is("an empty id makes a notification")
+}
+
+// serveStream writes a stream as server-sent events.
+func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, c call) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	if s.is("a stream with another status") {
+		w.WriteHeader(http.StatusAccepted)
+	}
+	if s.o.Marked {
+		_, _ = io.WriteString(w, "\ufeff")
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	s.stream(ctx, c, func(m []byte) error {
+		form := "data: %s\n\n"
+		if s.is("heartbeats are comments") && bytes.Contains(m, []byte(wire.NotificationHeartbeat)) {
+			form, m = ": %s\n\n", []byte("alive")
+		}
+		if _, err := fmt.Fprintf(w, form, m); err != nil {
+			return err
+		}
+		return http.NewResponseController(w).Flush()
+	})
+	if r.Context().Err() != nil && s.is("a break stops the server") {
+		s.mu.Lock()
+		s.broken = true
+		s.mu.Unlock()
+	}
+}
+
+// ServeStdio serves one connection of newline-delimited JSON until in ends.
+func (s *Server) ServeStdio(in io.Reader, out io.Writer) {
+	var writing, calling sync.Mutex
+	var calls sync.WaitGroup
+	open := map[string]context.CancelFunc{}
+	write := func(m []byte) error {
+		writing.Lock()
+		defer writing.Unlock()
+		if s.is("stdout has other lines") {
+			_, _ = io.WriteString(out, "writing an answer\n")
+		}
+		_, err := out.Write(append(m, '\n'))
+		return err
+	}
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		var c call
+		if json.Unmarshal(lines.Bytes(), &c) != nil || s.unheard(c) {
+			continue
+		}
+		if c.Method == "notifications/cancelled" {
+			calling.Lock()
+			if cancel := open[string(c.Params["requestId"])]; cancel != nil && !s.is("cancelled streams go on") {
+				cancel()
+			}
+			calling.Unlock()
+			continue
+		}
+		ctx, cancel := context.WithCancel(s.ctx)
+		calling.Lock()
+		open[string(c.ID)] = cancel
+		calling.Unlock()
+		calls.Go(func() {
+			defer cancel()
+			if c.Method == wire.MethodStream && s.mayStream(c) == nil {
+				s.stream(ctx, c, write)
+				if ctx.Err() != nil && s.ctx.Err() == nil && s.is("cancelled requests are answered") {
+					_ = write(s.response(c, map[string]any{}, nil))
+				}
+				return
+			}
+			result, err := s.answer(ctx, c)
+			if ctx.Err() != nil {
+				if !s.is("cancelled polls are answered") {
+					return
+				}
+				err = refuse(wire.Internal, nil)
+			}
+			_ = write(s.response(c, result, err))
+		})
+	}
+	calling.Lock()
+	for _, cancel := range open {
+		cancel()
+	}
+	calling.Unlock()
+	calls.Wait()
+}

@@ -1,0 +1,207 @@
+// Package serve implements the trial server of `mcpe-gen serve`. It serves event files without generated code, for
+// trying them and for authors of clients. It is not meant for production: it stores nothing, accepts a single token and
+// trusts whatever is posted to it.
+//
+// Start with [Run]. types.go turns event files into event types, http.go and stdio.go serve them, emit.go accepts
+// events by POST, feed.go generates and replays events, and faults.go injects faults on demand.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/sample"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+)
+
+// Options configures the trial server.
+type Options struct {
+	// Sets are event files, loaded without errors.
+	Sets []*schema.Set
+	// HTTP is the address to serve on, or a port of loopback; empty serves standard input and output.
+	HTTP string
+	// Token is the bearer token that gives callers a principal; without it webhooks are not offered.
+	Token string
+	// Dev allows callbacks on loopback, and CallbackCA is a PEM file of additional roots for callbacks.
+	Dev        bool
+	CallbackCA string
+	// Sample is the interval of generated occurrences; 0 generates none.
+	Sample time.Duration
+	// Replay is a file of lines of `listen --json`, emitted at Speed times their original pace.
+	Replay string
+	Speed  float64
+	// Drop is the share of polls, streams and subscriptions to cut off, 0 to 1, and Delay is the delay of each request.
+	Drop  float64
+	Delay time.Duration
+
+	Stdin  io.ReadCloser
+	Stdout io.WriteCloser
+	// Stderr receives errors and, unless Quiet is set, messages about events.
+	Stderr io.Writer
+	Quiet  bool
+}
+
+// A UsageError reports options that cannot be used.
+type UsageError struct{ Message string }
+
+// Error returns the message.
+func (e *UsageError) Error() string { return e.Message }
+
+func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
+
+// Address returns the address to listen on: a bare port is on loopback.
+func (o Options) Address() string {
+	if port, ok := strings.CutPrefix(o.HTTP, ":"); ok || o.HTTP != "" && !strings.Contains(o.HTTP, ":") {
+		if !ok {
+			port = o.HTTP
+		}
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return o.HTTP
+}
+
+// Check returns an error for invalid options.
+func (o Options) Check() error {
+	switch {
+	case o.HTTP == "" && (o.Token != "" || o.Dev || o.CallbackCA != ""):
+		return usagef("--token, --dev and --callback-ca go with --http: nobody has a name on standard input and output")
+	case o.Token == "" && (o.Dev || o.CallbackCA != ""):
+		return usagef("--dev and --callback-ca go with --token: there are webhooks only for somebody")
+	case o.Sample < 0 || o.Sample > 0 && o.Sample < minSample:
+		return usagef("--sample %v: must be %v or more", o.Sample, minSample)
+	case !(o.Speed >= minSpeed && o.Speed <= maxSpeed):
+		return usagef("--speed %v: must be from %v to %d", o.Speed, minSpeed, maxSpeed)
+	case !(o.Drop >= 0 && o.Drop < 1):
+		return usagef("--drop %v: must be at least 0 and below 1", o.Drop)
+	case o.Delay < 0 || o.Delay > maxDelay:
+		return usagef("--delay %v: must be from 0 to %v", o.Delay, maxDelay)
+	}
+	if o.HTTP == "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(o.Address())
+	if err != nil {
+		return usagef("--http %s: must be a port or HOST:PORT", o.HTTP)
+	}
+	if a, err := netip.ParseAddr(host); o.Token == "" && host != "localhost" && (err != nil || !a.IsLoopback()) {
+		return usagef("--http %s: others can reach it, so --token is needed; a port alone stays on this machine", o.HTTP)
+	}
+	return nil
+}
+
+// Limits of options.
+const (
+	minSample    = 10 * time.Millisecond
+	maxDelay     = time.Minute
+	minSpeed     = 0.001
+	maxSpeed     = 1_000_000
+	shutdownTime = 5 * time.Second
+)
+
+// A trial is one run.
+type trial struct {
+	o     Options
+	es    *server.Server
+	types []*eventType
+	// names maps a name to its type.
+	names   map[string]*eventType
+	tools   []readtool.Tool
+	samples sample.Maker
+	lines   sync.Mutex
+}
+
+// Run serves until ctx or standard input ends; both are a success.
+func Run(ctx context.Context, o Options) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	t := &trial{o: o, names: map[string]*eventType{}}
+	srv := mcp.NewServer(&mcp.Implementation{Name: "mcpe-gen serve", Version: "trial"}, nil)
+	webhooks, err := o.webhooks()
+	if err != nil {
+		return err
+	}
+	t.es, err = server.New(srv, server.Options{Store: memory.New(), NextPoll: time.Second, Heartbeat: 2 * time.Second,
+		Webhook: webhooks, Principal: principal,
+		Logger: slog.New(slog.NewTextHandler(t, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	if err != nil {
+		return err
+	}
+	defer t.shutdown()
+	if err := t.register(); err != nil {
+		return err
+	}
+	var replay *replay
+	if o.Replay != "" {
+		if replay, err = openReplay(o.Replay); err != nil {
+			return err
+		}
+		defer replay.close()
+	}
+	feeding, cancel := context.WithCancel(ctx)
+	var feeds sync.WaitGroup
+	defer feeds.Wait()
+	defer cancel()
+	begin := func() {
+		if o.Sample > 0 {
+			feeds.Go(func() { t.sample(feeding) })
+		}
+		if replay != nil {
+			feeds.Go(func() { t.play(feeding, replay) })
+		}
+	}
+	if o.HTTP == "" {
+		err = t.serveStdio(ctx, begin)
+	} else {
+		err = t.serveHTTP(ctx, begin)
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
+func (t *trial) shutdown() {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
+	defer cancel()
+	if err := t.es.Shutdown(ctx); err != nil {
+		t.warn("shutting down: %v", err)
+	}
+}
+
+// Write receives the server's log, line by line.
+func (t *trial) Write(b []byte) (int, error) {
+	t.lines.Lock()
+	defer t.lines.Unlock()
+	return t.o.Stderr.Write(b)
+}
+
+// warn prints a warning, and say prints a message.
+func (t *trial) warn(format string, args ...any) { fmt.Fprintf(t, "mcpe-gen: "+format+"\n", args...) }
+
+func (t *trial) say(format string, args ...any) {
+	if !t.o.Quiet {
+		t.warn(format, args...)
+	}
+}
+
+// served returns the number of event types in words.
+func (t *trial) served() string {
+	if len(t.types) == 1 {
+		return "1 event type"
+	}
+	return fmt.Sprintf("%d event types", len(t.types))
+}

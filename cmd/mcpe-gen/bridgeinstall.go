@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/install"
+)
+
+const bridgeInstallHelp = `Add the bridge to the configuration of a coding agent: Claude Code (claude), Codex CLI
+(codex) or Cursor (cursor). Without --write nothing is written: the file and the entry are
+printed.
+
+The file is the user's own: ~/.claude.json, ~/.codex/config.toml or ~/.cursor/mcp.json
+(CLAUDE_CONFIG_DIR and CODEX_HOME count). With --project it is .mcp.json,
+.codex/config.toml or .cursor/mcp.json in the current directory.
+
+Everything else in the file stays as it is. An entry that starts a bridge already gets the
+new command and arguments; one of another server is refused. A file that cannot be parsed
+is refused with line and column.`
+
+func newBridgeInstall(c *command) *cobra.Command {
+	var o installOptions
+	cmd := &cobra.Command{
+		Use:   "install AGENT --config FILE | AGENT URL EVENT...",
+		Short: "Add the bridge to the configuration of Claude Code, Codex CLI or Cursor",
+		Long:  bridgeInstallHelp,
+		Example: `  mcpe-gen bridge install claude --config bridge.yaml
+  mcpe-gen bridge install codex --config bridge.yaml --write
+  mcpe-gen bridge install cursor https://ci.example.com/mcp workflow_run.completed --project --write`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.Usagef("name the agent: %s", agentNames())
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var all []string
+			for _, a := range install.Agents {
+				all = append(all, a.Name+"\t"+a.Title)
+			}
+			return all, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return c.bridgeInstall(o, args[0], args[1:]) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVar(&o.write, "write", false, "write the file instead of printing the entry")
+	flags.BoolVar(&o.project, "project", false, "use the file of the project in the current directory, not the user's")
+	flags.StringVar(&o.name, "name", "events", "`name` of the entry")
+	flags.StringVar(&o.state, "state", "", "the bridge gets --state `dir`")
+	flags.BoolVar(&o.channel, "channel", false, "the bridge gets --channel")
+	_ = cmd.MarkFlagDirname("state")
+	return cmd
+}
+
+// An installOptions holds the flags of bridge install.
+type installOptions struct {
+	write, project, channel bool
+	name, state             string
+}
+
+func agentNames() string {
+	var all []string
+	for _, a := range install.Agents {
+		all = append(all, a.Name)
+	}
+	return strings.Join(all, ", ")
+}
+
+func (c *command) bridgeInstall(o installOptions, name string, args []string) error {
+	agent, err := install.Find(name)
+	if err != nil {
+		return cli.Usagef("%w", err)
+	}
+	// Refuse a configuration that the bridge would refuse.
+	if _, err := c.bridgeConfig(args, ""); err != nil {
+		return err
+	}
+	e := install.Entry{Name: o.name, Args: []string{"bridge"}}
+	if e.Command, err = installed(); err != nil {
+		return err
+	}
+	if c.config != "" {
+		path, err := filepath.Abs(c.config)
+		if err != nil {
+			return err
+		}
+		e.Args = append(e.Args, "--config", path)
+	}
+	if o.state != "" {
+		path, err := filepath.Abs(o.state)
+		if err != nil {
+			return err
+		}
+		e.Args = append(e.Args, "--state", path)
+	}
+	if o.channel {
+		e.Args = append(e.Args, "--channel")
+	}
+	e.Args = append(e.Args, args...)
+	project := ""
+	if o.project {
+		project = "."
+	}
+	change, err := agent.Plan(project, e)
+	if err != nil {
+		return cli.Refuse(err)
+	}
+	return c.bridgeChange(change, o.write)
+}
+
+// bridgeChange prints or writes a change.
+func (c *command) bridgeChange(change *install.Change, write bool) error {
+	if write {
+		if err := change.Write(); err != nil {
+			return err
+		}
+	}
+	said := "nothing is written; --write adds this to " + change.Path
+	switch {
+	case change.Current:
+		said = change.Path + " has this already"
+	case write:
+		said = "wrote " + change.Path
+	case !change.Exists:
+		said = "nothing is written; --write makes the new file " + change.Path
+	}
+	fmt.Fprint(c.Stdout, change.Shown)
+	if !c.Quiet {
+		fmt.Fprintln(c.Stderr, said)
+	}
+	return nil
+}
+
+// installed returns the program that an agent starts: the mcpe-gen in PATH, which a new version replaces, or this
+// binary.
+func installed() (string, error) {
+	if path, err := exec.LookPath("mcpe-gen"); err == nil {
+		return filepath.Abs(path)
+	}
+	return os.Executable()
+}

@@ -1,0 +1,189 @@
+package bridge
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/inbox"
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
+)
+
+// Requests from a window to the hub, as MCP tools. The first ones are also tools of the agent.
+const (
+	opList          = "events_list"
+	opSubscribe     = "events_subscribe"
+	opUnsubscribe   = "events_unsubscribe"
+	opSubscriptions = "events_subscriptions"
+	opInbox         = "events_inbox"
+	opAttach        = "attach"
+	opLeave         = "leave"
+	opAwait         = "await"
+	opTake          = "take"
+	opSettle        = "settle"
+	opResume        = "resume" // needs no window
+)
+
+// protocol is the version of the protocol between windows and the hub.
+const protocol = 1
+
+// maxLeases is the maximum number of leases per window: for a result and a notification, and one more of each while it
+// settles.
+const maxLeases = 4
+
+// A guest is the hub's side of one window's connection.
+type guest struct {
+	h *hub
+	e *engine
+
+	// attach sets reader and differs before any other request is answered.
+	reader  *inbox.Reader
+	differs bool
+	told    atomic.Int64 // missed batches reported by the last events_inbox
+
+	mu       sync.Mutex
+	attached string // the window; "" before attach and after the end
+	leases   map[string]*inbox.Lease
+}
+
+// An attachParams is the first request of a window.
+type attachParams struct {
+	Protocol int    `json:"protocol"`
+	Window   string `json:"window"`
+	// Servers and Settings are digests of the window's configuration.
+	Servers  string `json:"servers"`
+	Settings string `json:"settings"`
+	// Shown are the batches that the window has shown and no hub has confirmed.
+	Shown settlement `json:"shown"`
+}
+
+// An attachResult is the hub's answer.
+type attachResult struct {
+	PID int `json:"pid"`
+	// Differs reports whether the window's configuration differs from the hub's, apart from the servers.
+	Differs bool `json:"differs,omitempty"`
+}
+
+// server returns the MCP server for the window's connection.
+func (g *guest) server() *mcp.Server {
+	srv := mcp.NewServer(&mcp.Implementation{Name: "mcpe-gen-bridge-hub", Version: fmt.Sprint(protocol)}, nil)
+	for name, answer := range map[string]func(context.Context, json.RawMessage) (any, error){
+		opAttach: g.attach, opLeave: g.leave, opAwait: g.await, opTake: g.take, opSettle: g.settle, opInbox: g.inbox,
+		opList: g.list, opSubscribe: g.subscribe, opUnsubscribe: g.unsubscribe, opSubscriptions: g.subscriptions, opResume: g.resume,
+	} {
+		srv.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)},
+			func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				if name != opAttach && name != opResume && !g.ready() {
+					return nil, errors.New("this window is not attached")
+				}
+				result, err := answer(ctx, req.Params.Arguments)
+				if err != nil && (ctx.Err() != nil || errors.Is(err, errEnding)) {
+					return nil, err // the window calls the next hub
+				}
+				var text string
+				if err == nil {
+					text, err = shown(result)
+				}
+				res := &mcp.CallToolResult{IsError: err != nil}
+				if err != nil {
+					text = plain.Cut(err.Error(), 4*maxText)
+				}
+				res.Content = []mcp.Content{&mcp.TextContent{Text: text}}
+				return res, nil
+			})
+	}
+	return srv
+}
+
+func (g *guest) ready() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.attached != ""
+}
+
+// attach binds the connection to a window. A returning window keeps its reading position.
+func (g *guest) attach(_ context.Context, args json.RawMessage) (any, error) {
+	var in attachParams
+	if err := json.Unmarshal(args, &in); err != nil {
+		return nil, err
+	}
+	switch {
+	case in.Protocol != protocol:
+		return nil, fmt.Errorf("the bridge that has the state is pid %d, of another version of mcpe-gen; end it and all windows that it serves", os.Getpid())
+	case in.Servers != g.h.servers:
+		return nil, fmt.Errorf("the bridge that has the state is pid %d, whose configuration has other servers or tokens; end it, or name another directory with --state", os.Getpid())
+	case len(in.Window) == 0 || len(in.Window) > maxWindowID:
+		return nil, errors.New("the window has no usable name")
+	case g.ready():
+		return nil, errors.New("this window is attached already")
+	}
+	reader, err := g.h.welcome(in.Window, g)
+	if err != nil {
+		return nil, err
+	}
+	g.reader, g.differs = reader, in.Settings != g.h.settings
+	if err := g.mark(in.Shown); err != nil {
+		g.h.bye(in.Window, g)
+		return nil, fmt.Errorf("marking what the window has shown as read: %w", err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.attached = in.Window
+	return attachResult{PID: os.Getpid(), Differs: g.differs}, nil
+}
+
+// leave ends the window cleanly and removes its reading position.
+func (g *guest) leave(context.Context, json.RawMessage) (any, error) {
+	window := g.gone()
+	return struct{}{}, g.h.forget(window)
+}
+
+// gone ends the window's connection and returns the window's name. Batches that it has taken but not shown become
+// unread.
+func (g *guest) gone() (window string) {
+	g.mu.Lock()
+	window, leases := g.attached, g.leases
+	g.attached, g.leases = "", nil
+	g.mu.Unlock()
+	for _, l := range leases {
+		l.Release()
+	}
+	if window != "" {
+		g.h.bye(window, g)
+	}
+	return window
+}
+
+// keep stores a lease until the window settles it or disconnects.
+func (g *guest) keep(l *inbox.Lease) string {
+	name := rand.Text()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.attached == "" || len(g.leases) >= maxLeases {
+		l.Release()
+		return ""
+	}
+	if g.leases == nil {
+		g.leases = map[string]*inbox.Lease{}
+	}
+	g.leases[name] = l
+	return name
+}
+
+// release releases a lease. It ignores a lease of an earlier hub.
+func (g *guest) release(name string) {
+	g.mu.Lock()
+	l := g.leases[name]
+	delete(g.leases, name)
+	g.mu.Unlock()
+	if l != nil {
+		l.Release()
+	}
+}

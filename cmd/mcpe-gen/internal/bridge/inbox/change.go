@@ -1,0 +1,104 @@
+package inbox
+
+import (
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/journal"
+)
+
+// A change is one write to the journal, in this order. A crash may keep only its first entries.
+type change struct {
+	marked []marked
+	first  []journal.Entry // entries that are not about batches
+	gone   []*entry        // batches that every reader has read
+}
+
+// A marked is an unread batch with its next mark.
+type marked struct {
+	u *entry
+	m mark
+}
+
+// apply writes a change to the disk and then to memory; the caller holds writing.
+func (b *Inbox) apply(c change) error {
+	var entries []journal.Entry
+	for _, k := range c.marked {
+		e, err := put(kindMark, k.u.Sequence, k.m)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, e)
+	}
+	entries = append(entries, c.first...)
+	displaced, drop := b.displaced(c.gone)
+	entries = append(entries, displaced...)
+	for _, u := range c.gone {
+		e, err := put(kindRead, u.Sequence, stone{u.Subscription, u.IDs})
+		if err != nil {
+			return err
+		}
+		entries = append(entries, e, journal.Entry{Kind: kindBatch, Key: e.Key})
+		if !u.mark.empty() {
+			entries = append(entries, journal.Entry{Kind: kindMark, Key: e.Key})
+		}
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	if err := b.journal.Put(entries...); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, k := range c.marked {
+		k.u.mark = k.m
+	}
+	b.remove(c.gone, drop)
+	b.tell()
+	return nil
+}
+
+// displaced returns the entries that remove the oldest stones to make room for the stones of removed batches, and the
+// number of removed stones by subscription.
+func (b *Inbox) displaced(gone []*entry) (entries []journal.Entry, drop map[string]int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	drop = map[string]int{}
+	added := map[string]int{}
+	for _, u := range gone {
+		added[u.Subscription] += len(u.IDs)
+	}
+	for name, n := range added {
+		m := b.memory(name)
+		for kept := m.kept + n; kept > b.o.Remember && drop[name] < len(m.read); drop[name]++ {
+			kept -= len(b.stones[m.read[drop[name]]].IDs)
+		}
+		for _, s := range m.read[:drop[name]] {
+			entries = append(entries, journal.Entry{Kind: kindRead, Key: key(s)})
+		}
+	}
+	return entries, drop
+}
+
+// remove removes batches that every reader has read from memory, and the given number of stones of each subscription;
+// the caller holds mu.
+func (b *Inbox) remove(gone []*entry, drop map[string]int) {
+	for name, n := range drop {
+		m := b.memories[name]
+		for _, s := range m.read[:n] {
+			b.unbury(m, s)
+		}
+		m.read = slices.Clone(m.read[n:])
+	}
+	for _, u := range gone {
+		b.bytes -= u.size()
+		b.memory(u.Subscription).forget(u.IDs)
+		b.bury(u.Sequence, stone{u.Subscription, u.IDs})
+		for _, r := range b.readers {
+			delete(r.taken, u.Sequence)
+		}
+	}
+	if len(gone) > 0 {
+		b.unread = slices.DeleteFunc(b.unread, func(u *entry) bool { return slices.Contains(gone, u) })
+	}
+}

@@ -1,0 +1,171 @@
+// Package install adds a bridge to the configuration file of a coding agent, and keeps the rest of the file byte for
+// byte. Start with [Agents], [Find] and [Agent.Plan]; [Change.Write] writes the file. For a file that does not parse,
+// it returns an error with line and column.
+package install
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/atomicfile"
+)
+
+// An Agent is a coding agent with a configuration file.
+type Agent struct {
+	// Name is the name that a user types, and Title is the vendor's name.
+	Name, Title string
+	// home and project are the paths of its file below the user's home and below a project. The environment variable
+	// homeVar, if set, replaces the directory of home's last element.
+	home, project, homeVar string
+	edit                   func(f *file, e Entry) ([]byte, string, error)
+}
+
+// Agents are the supported agents.
+var Agents = []Agent{
+	{Name: "claude", Title: "Claude Code", home: ".claude.json", project: ".mcp.json", homeVar: "CLAUDE_CONFIG_DIR", edit: editJSON},
+	{Name: "codex", Title: "Codex CLI", home: ".codex/config.toml", project: ".codex/config.toml", homeVar: "CODEX_HOME", edit: editTOML},
+	{Name: "cursor", Title: "Cursor", home: ".cursor/mcp.json", project: ".cursor/mcp.json", edit: editJSON},
+}
+
+// Find returns the agent with the given name.
+func Find(name string) (*Agent, error) {
+	var names []string
+	for i := range Agents {
+		if Agents[i].Name == name {
+			return &Agents[i], nil
+		}
+		names = append(names, Agents[i].Name)
+	}
+	return nil, fmt.Errorf("the agent %q is unknown; known are %s", name, strings.Join(names, ", "))
+}
+
+// An Entry is the bridge in an agent's configuration: a server with a name, started by a command.
+type Entry struct {
+	Name    string
+	Command string
+	Args    []string
+}
+
+// Check returns an error unless the name has 1 to 64 ASCII letters, digits, - and _.
+func (e Entry) Check() error {
+	if e.Name == "" || len(e.Name) > 64 || strings.Trim(e.Name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+		return fmt.Errorf("the name %q is not 1 to 64 ASCII letters, digits, - and _", e.Name)
+	}
+	return nil
+}
+
+// bridgeVerb is the first argument of every entry that this package writes.
+const bridgeVerb = "bridge"
+
+// A file is the current configuration file.
+type file struct {
+	path string
+	text []byte
+}
+
+// at returns an error at an offset of the file.
+func (f *file) at(offset int, format string, args ...any) error {
+	before := string(f.text[:min(max(offset, 0), len(f.text))])
+	line := strings.Count(before, "\n") + 1
+	column := len([]rune(before[strings.LastIndexByte(before, '\n')+1:])) + 1
+	return fmt.Errorf("%s:%d:%d: %s", f.path, line, column, fmt.Sprintf(format, args...))
+}
+
+// taken returns an error for an entry that is not a bridge.
+func (f *file) taken(offset int, name string) error {
+	return f.at(offset, "%q is another server; choose another name with --name", name)
+}
+
+// newline returns the line ending of the file.
+func (f *file) newline() string {
+	if strings.Contains(string(f.text), "\r\n") {
+		return "\r\n"
+	}
+	return "\n"
+}
+
+// A Change is a change of the file for [Change.Write].
+type Change struct {
+	Path string
+	// Exists reports whether the file exists, and Current whether it needs no change.
+	Exists, Current bool
+	// Shown is the new or changed part of the file.
+	Shown string
+
+	mode   fs.FileMode
+	before []byte
+	after  []byte
+}
+
+// Plan returns the change with which the agent starts the bridge, without writing it. An empty project selects the
+// user's file.
+func (a *Agent) Plan(project string, e Entry) (*Change, error) {
+	if err := e.Check(); err != nil {
+		return nil, err
+	}
+	path, err := a.path(project)
+	if err != nil {
+		return nil, err
+	}
+	c := &Change{Path: path, mode: 0o600}
+	if whole, err := filepath.EvalSymlinks(path); err == nil {
+		c.Path = whole // keep a symbolic link
+	}
+	info, err := os.Stat(c.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", c.Path)
+	default:
+		c.Exists, c.mode = true, info.Mode().Perm()
+		if c.before, err = os.ReadFile(c.Path); err != nil {
+			return nil, err
+		}
+	}
+	if c.after, c.Shown, err = a.edit(&file{path: c.Path, text: c.before}, e); err != nil {
+		return nil, err
+	}
+	c.Current = c.Exists && string(c.after) == string(c.before)
+	return c, nil
+}
+
+func (a *Agent) path(project string) (string, error) {
+	if project != "" {
+		return filepath.Abs(filepath.Join(project, filepath.FromSlash(a.project)))
+	}
+	if dir := os.Getenv(a.homeVar); a.homeVar != "" && dir != "" {
+		return filepath.Abs(filepath.Join(dir, filepath.Base(a.home)))
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("no home directory: %w; use --project", err)
+	}
+	return filepath.Join(home, filepath.FromSlash(a.home)), nil
+}
+
+// Write replaces the whole file. It refuses a file that has changed since Plan.
+func (c *Change) Write() error {
+	now, err := os.ReadFile(c.Path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if string(now) != string(c.before) {
+		return fmt.Errorf("%s has changed meanwhile; run this again", c.Path)
+	}
+	if c.Current {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(c.Path), 0o700); err != nil {
+		return err
+	}
+	if err := atomicfile.Write(c.Path, c.after); err != nil {
+		return err
+	}
+	return os.Chmod(c.Path, c.mode)
+}

@@ -1,0 +1,295 @@
+package install
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+var entry = Entry{Name: "events", Command: "/bin/mcpe-gen", Args: []string{"bridge", "--config", "/home/me/my \"bridge\".yaml"}}
+
+// at makes a file of an agent below a new home, "" for none, and returns the agent and the path.
+func at(t *testing.T, name, text string) (*Agent, string) {
+	t.Helper()
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("USERPROFILE", home)
+	t.Setenv("CODEX_HOME", "")
+	t.Setenv("CLAUDE_CONFIG_DIR", "")
+	a, err := Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(home, filepath.FromSlash(a.home))
+	if text != "" {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return a, path
+}
+
+// write plans and writes, and then does it once more, which must change nothing.
+func write(t *testing.T, a *Agent, path string, e Entry) string {
+	t.Helper()
+	c, err := a.Plan("", e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Write(); err != nil || c.Path != path {
+		t.Fatal(c.Path, err)
+	}
+	after, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := a.Plan("", e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Write(); err != nil || !again.Current {
+		t.Fatal("the second time changes something:", err)
+	}
+	if now, err := os.ReadFile(path); err != nil || string(now) != string(after) {
+		t.Fatalf("the second time makes %q: %v", now, err)
+	}
+	return string(after)
+}
+
+// inserted reports whether b is a with something put in at one place.
+func inserted(a, b string) bool {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return len(b) >= len(a) && strings.HasSuffix(b, a[n:])
+}
+
+// BRIDGE-10: an entry is put into a file of JSON as the others of its kind stand there; nothing else changes.
+func TestBRIDGE10JSON(t *testing.T) {
+	whole := "{\n  \"mcpServers\": {\n    \"events\": {\n      \"type\": \"stdio\",\n      \"command\": \"/bin/mcpe-gen\",\n      \"args\": [\"bridge\",\"--config\",\"/home/me/my \\\"bridge\\\".yaml\"]\n    }\n  }\n}\n"
+	for name, test := range map[string]struct{ before, after string }{
+		"no file":      {"", whole},
+		"white space":  {" \n", whole},
+		"empty":        {"{}", `{"mcpServers":{"events":{"type":"stdio","command":"/bin/mcpe-gen","args":["bridge","--config","/home/me/my \"bridge\".yaml"]}}}`},
+		"other things": {"{\n\t\"a\": 1.50,\n\t\"b\": \"\\u00e9<\"\n}", ""},
+		"no servers":   {"{\n  \"mcpServers\": {}\n}\n", whole},
+		"servers":      {"{\n    \"mcpServers\": {\n        \"x\": {\"command\": \"x\"},\n        \"y\": {\n            \"url\": \"https://y\"\n        }\n    },\n    \"z\": [1,  2]\n}\n", ""},
+		"one line":     {`{"mcpServers":{"x":{"command":"x"}},"b":1}`, ""},
+		"mixed":        {"{\n  \"a\": {\"mcpServers\": {\"events\": 1}},\n  \"mcpServers\": {\"x\": {\"command\": \"x\"}}\n}\n", ""},
+		"CRLF":         {"{\r\n  \"a\": 1\r\n}\r\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, path := at(t, "claude", test.before)
+			got := write(t, a, path, entry)
+			if test.after != "" && got != test.after {
+				t.Errorf("got\n%s\nwant\n%s", got, test.after)
+			}
+			if test.after == "" && !inserted(test.before, got) {
+				t.Errorf("more than the entry has changed:\n%s", got)
+			}
+			if name == "CRLF" && strings.Count(got, "\n") != strings.Count(got, "\r\n") {
+				t.Errorf("line ends are mixed: %q", got)
+			}
+			var before, after map[string]any
+			if strings.TrimSpace(test.before) != "" {
+				if err := json.Unmarshal([]byte(test.before), &before); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := json.Unmarshal([]byte(got), &after); err != nil {
+				t.Fatal(err, got)
+			}
+			servers := after["mcpServers"].(map[string]any)
+			if e := servers["events"].(map[string]any); e["command"] != entry.Command || e["args"].([]any)[2] != entry.Args[2] {
+				t.Errorf("%v", e)
+			}
+			if delete(servers, "events"); len(servers) == 0 && before["mcpServers"] == nil {
+				delete(after, "mcpServers")
+			}
+			if len(before)+len(after) > 0 && !reflect.DeepEqual(before, after) {
+				t.Errorf("without the entry %v, before %v", after, before)
+			}
+		})
+	}
+}
+
+// BRIDGE-10: an entry of an earlier bridge is changed in its command and arguments, in JSON and in TOML.
+func TestBRIDGE10Changed(t *testing.T) {
+	for name, test := range map[string]struct{ agent, before, after string }{
+		"JSON": {"cursor", "{\n  \"mcpServers\": {\n    \"events\": {\n      \"args\": [\"bridge\", \"https://old.example\", \"e\"],\n      \"env\": {\"A\": \"b\"},\n      \"command\": \"old\"\n    }\n  }\n}\n",
+			"{\n  \"mcpServers\": {\n    \"events\": {\n      \"args\": [\"bridge\",\"--config\",\"/home/me/my \\\"bridge\\\".yaml\"],\n      \"env\": {\"A\": \"b\"},\n      \"command\": \"/bin/mcpe-gen\"\n    }\n  }\n}\n"},
+		"TOML": {"codex", "[mcp_servers.events] # mine\nargs = [ 'bridge', # old\n  \"e\", ]\nenabled = true\ncommand = \"old\" # too\n[other]\ncommand = 1\n",
+			"[mcp_servers.events] # mine\nargs = [\"bridge\", \"--config\", \"/home/me/my \\\"bridge\\\".yaml\"]\nenabled = true\ncommand = \"/bin/mcpe-gen\" # too\n[other]\ncommand = 1\n"},
+		"TOML without command": {"codex", "[mcp_servers.events]\nargs = [\"bridge\"]\n",
+			"[mcp_servers.events]\ncommand = \"/bin/mcpe-gen\"\nargs = [\"bridge\", \"--config\", \"/home/me/my \\\"bridge\\\".yaml\"]\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, path := at(t, test.agent, test.before)
+			if got := write(t, a, path, entry); got != test.after {
+				t.Errorf("got\n%s\nwant\n%s", got, test.after)
+			}
+		})
+	}
+}
+
+// BRIDGE-10: a table is added after all that a file of TOML has, whatever that is.
+func TestBRIDGE10TOML(t *testing.T) {
+	const table = "[mcp_servers.events]\ncommand = \"/bin/mcpe-gen\"\nargs = [\"bridge\", \"--config\", \"/home/me/my \\\"bridge\\\".yaml\"]\ntool_timeout_sec = 60\n"
+	for before, lead := range map[string]string{
+		"":                                  "",
+		"model = \"x\"":                     "\n\n",
+		"model = \"x\"\n":                   "\n",
+		"model = \"x\" # [mcp_servers]\n\n": "",
+		"a.b = 1979-05-27T07:32:00Z\n\"c d\" = [1, [2, {x = 'y', z = \"]\"}], # more\n]\n":                                             "\n",
+		"text = \"\"\"\n[mcp_servers.events]\n\\\"\"\"\"\"\n[mcp_servers.x]\ncommand = 'c:\\x'\n[mcp_servers.x.env]\nA = '''\n'x'''\n": "\n",
+		"[[list]]\n[[list]]\n": "\n",
+		"[mcp_servers]\n\n[mcp_servers.\"events2\"]\nx = -1.5\n": "\n",
+	} {
+		a, path := at(t, "codex", before)
+		if got := write(t, a, path, entry); got != before+lead+table {
+			t.Errorf("%q became\n%s", before, got)
+		}
+	}
+	a, path := at(t, "codex", "a = 1\r\n")
+	if got := write(t, a, path, entry); strings.Count(got, "\n") != strings.Count(got, "\r\n") {
+		t.Errorf("line ends are mixed: %q", got)
+	}
+}
+
+// BRIDGE-10: what cannot be parsed, or would change a server that is not a bridge, is refused with its place and stays.
+func TestBRIDGE10Refused(t *testing.T) {
+	for _, test := range []struct{ agent, before, want string }{
+		{"claude", "{\n  \"a\": 1,\n  // comment\n}", ":3:3: this is not JSON: invalid character '/'"},
+		{"claude", `{"a": 1`, ":1:8: this is not JSON: unexpected end"},
+		{"claude", "{\"a\": [1,]}", ":1:10: this is not JSON: "},
+		{"claude", "{}\n{}", ":2:1: this is not JSON: invalid character '{' after"},
+		{"claude", "[]", ":1:1: the configuration must be a JSON object"},
+		{"claude", `{"é": 1, "mcpServers": []}`, ":1:24: mcpServers must be a JSON object"},
+		{"claude", `{"mcpServers": {}, "mcpServers": {}}`, `:1:20: the configuration has "mcpServers" twice`},
+		{"claude", "{\"mcpServers\": {\n\"events\": 1}}", ":2:11: events must be a JSON object"},
+		{"claude", "{\"mcpServers\": {\n\"events\": {\"command\": \"node\", \"args\": [\"x\"]}}}", ":2:11: \"events\" is another server; choose another name with --name"},
+		{"cursor", `{"mcpServers": {"events": {"url": "https://x"}}}`, `"events" is another server`},
+		{"codex", "a = 1\nb\n", ":2:2: this is not TOML: = is missing after a key"},
+		{"codex", "a = \n", ":1:5: this is not TOML: a value is missing"},
+		{"codex", "a = \"x\n", ":1:5: this is not TOML: a string does not end in its line"},
+		{"codex", "a = '''x\n", ":1:5: this is not TOML: a string does not end"},
+		{"codex", "a = [1 2]\n", ":1:8: this is not TOML: ] is missing"},
+		{"codex", "a = {b 1}\n", ":1:8: this is not TOML: = is missing after a key"},
+		{"codex", "a = " + strings.Repeat("[", 200), "too many arrays in arrays"},
+		{"codex", "[a\n", ":1:3: this is not TOML: ] is missing after the name of a table"},
+		{"codex", "a = 1 b\n", ":1:7: this is not TOML: the line does not end here"},
+		{"codex", "= 1\n", ":1:1: this is not TOML: a key is missing"},
+		{"codex", "a = 1\nmcp_servers = {}\n", ":2:1: mcp_servers has a form here that is not changed"},
+		{"codex", "mcp_servers.events.command = 'x'\n", ":1:1: mcp_servers has a form"},
+		{"codex", "[mcp_servers]\nevents = {command = 'x'}\n", ":2:1: mcp_servers has a form"},
+		{"codex", "[[mcp_servers]]\n", ":1:1: mcp_servers has a form"},
+		{"codex", "\n[mcp_servers.events]\ncommand = 'x'\n", ":2:1: \"events\" is another server"},
+	} {
+		a, path := at(t, test.agent, test.before)
+		_, err := a.Plan("", entry)
+		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), path+":") {
+			t.Errorf("%s\ngot  %v\nwant %s", test.before, err, test.want)
+		}
+		if now, err := os.ReadFile(path); err != nil || string(now) != test.before {
+			t.Errorf("%s became %s", test.before, now)
+		}
+	}
+	if _, err := Find("vim"); err == nil || !strings.Contains(err.Error(), "known are claude, codex, cursor") {
+		t.Error(err)
+	}
+	a, _ := at(t, "claude", "")
+	if _, err := a.Plan("", Entry{Name: "a b"}); err == nil || !strings.Contains(err.Error(), `"a b"`) {
+		t.Error(err)
+	}
+}
+
+// BRIDGE-10: the file keeps its mode, and a link to it stays one; a file that has changed since it was read is not written.
+// A project and the variables of the agents have files of their own.
+func TestBRIDGE10Files(t *testing.T) {
+	a, path := at(t, "claude", "{}")
+	real := path + ".real"
+	if err := os.Rename(path, real); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(real, path); err != nil {
+		t.Skip(err)
+	}
+	stale, err := a.Plan("", entry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := a.Plan("", entry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Write(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(real)
+	if err != nil || info.Mode().Perm() != 0o640 && runtime.GOOS != "windows" {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if link, err := os.Readlink(path); err != nil || link != real {
+		t.Error(link, err)
+	}
+	if err := stale.Write(); err == nil || !strings.Contains(err.Error(), "has changed meanwhile") {
+		t.Error(err)
+	}
+	other := t.TempDir()
+	t.Setenv("CODEX_HOME", other)
+	t.Setenv("CLAUDE_CONFIG_DIR", other)
+	for _, test := range [][3]string{{"claude", "", ".claude.json"}, {"claude", other, ".mcp.json"}, {"codex", "", "config.toml"}, {"codex", other, ".codex/config.toml"}, {"cursor", other, ".cursor/mcp.json"}} {
+		a, err := Find(test[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := a.Plan(test[1], entry); err != nil || c.Path != filepath.Join(other, filepath.FromSlash(test[2])) || c.Exists {
+			t.Errorf("%v: %+v, %v", test, c, err)
+		}
+	}
+}
+
+// Whatever a file has, it is refused or stays what it was with the entry in it.
+func FuzzTOML(f *testing.F) {
+	f.Add("a = 1\n[b]\nc = [\"x\"] # y\n")
+	f.Add("[mcp_servers.events]\nargs = ['bridge']\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		in := &file{path: "config.toml", text: []byte(text)}
+		after, _, err := editTOML(in, entry)
+		if err != nil {
+			return
+		}
+		twice, _, err := editTOML(&file{path: "config.toml", text: after}, entry)
+		if err != nil || string(twice) != string(after) {
+			t.Errorf("%q became %q, and then %q: %v", text, after, twice, err)
+		}
+	})
+}
+
+// Whatever a file has, it is refused or stays what it was with the entry in it.
+func FuzzJSON(f *testing.F) {
+	f.Add("{\n  \"a\": 1\n}")
+	f.Add(`{"mcpServers":{"events":{"args":["bridge"]}}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		in := &file{path: "mcp.json", text: []byte(text)}
+		after, _, err := editJSON(in, entry)
+		if err != nil {
+			return
+		}
+		if !json.Valid(after) {
+			t.Fatalf("%q became %q", text, after)
+		}
+		twice, _, err := editJSON(&file{path: "mcp.json", text: after}, entry)
+		if err != nil || string(twice) != string(after) {
+			t.Errorf("%q became %q, and then %q: %v", text, after, twice, err)
+		}
+	})
+}

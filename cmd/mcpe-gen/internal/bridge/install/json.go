@@ -1,0 +1,248 @@
+package install
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// serversKey is the member with the servers.
+const serversKey = "mcpServers"
+
+// editJSON adds a bridge to a JSON file.
+func editJSON(f *file, e Entry) ([]byte, string, error) {
+	command, args := quoted(e.Command), quoted(e.Args)
+	if len(bytes.TrimSpace(f.text)) == 0 {
+		f = &file{path: f.path, text: []byte("{\n}\n")}
+	}
+	if err := f.valid(); err != nil {
+		return nil, "", err
+	}
+	root, err := f.object(0, len(f.text), "the configuration")
+	if err != nil {
+		return nil, "", err
+	}
+	servers := root.get(serversKey)
+	if servers == nil {
+		entry := newEntry(command, args)
+		return f.put(root, serversKey, tree{{e.Name, entry}}), show(serversKey, tree{{e.Name, entry}}), nil
+	}
+	list, err := f.object(servers.start, servers.end, serversKey)
+	if err != nil {
+		return nil, "", err
+	}
+	there := list.get(e.Name)
+	if there == nil {
+		entry := newEntry(command, args)
+		return f.put(list, e.Name, entry), show(serversKey, tree{{e.Name, entry}}), nil
+	}
+	entry, err := f.object(there.start, there.end, e.Name)
+	if err != nil {
+		return nil, "", err
+	}
+	var had []string
+	if m := entry.get("args"); m == nil || json.Unmarshal(f.text[m.start:m.end], &had) != nil || len(had) == 0 || had[0] != bridgeVerb {
+		return nil, "", f.taken(there.start, e.Name)
+	}
+	// Edit from the end, so that earlier offsets stay valid.
+	changed := *f
+	for _, m := range []struct{ key, value string }{{"args", args}, {"command", command}} {
+		entry, err := changed.object(there.start, there.end+len(changed.text)-len(f.text), e.Name)
+		if err != nil {
+			return nil, "", err
+		}
+		changed.text = changed.put(entry, m.key, m.value)
+	}
+	return changed.text, show(serversKey, tree{{e.Name, tree{{"command", command}, {"args", args}}}}), nil
+}
+
+func newEntry(command, args string) tree {
+	return tree{{"type", quoted("stdio")}, {"command", command}, {"args", args}}
+}
+
+// quoted returns v as JSON.
+func quoted(v any) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err) // v has only strings
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// A tree is an object to write: its members are trees or JSON.
+type tree []branch
+
+type branch struct {
+	key   string
+	value any // a tree, or a string with JSON
+}
+
+// render returns a value with indented lines; an empty unit puts everything on one line.
+func render(v any, newline, indent, unit string) string {
+	t, ok := v.(tree)
+	if !ok {
+		return v.(string)
+	}
+	var parts []string
+	space := " "
+	if unit == "" {
+		space = ""
+	}
+	for _, m := range t {
+		parts = append(parts, quoted(m.key)+":"+space+render(m.value, newline, indent+unit, unit))
+	}
+	if unit == "" {
+		return "{" + strings.Join(parts, ",") + "}"
+	}
+	inner := newline + indent + unit
+	return "{" + inner + strings.Join(parts, ","+inner) + newline + indent + "}"
+}
+
+// show formats a change for the user.
+func show(key string, v any) string { return quoted(key) + ": " + render(v, "\n", "", "  ") + "\n" }
+
+// An object is an object in a file, with the positions of its members.
+type object struct {
+	start, end int
+	members    []member
+}
+
+type member struct {
+	key string
+	// at is the start of the key; start and end delimit the value.
+	at, start, end int
+}
+
+// get returns the member with the given key, or nil.
+func (o *object) get(key string) *member {
+	i := slices.IndexFunc(o.members, func(m member) bool { return m.key == key })
+	if i < 0 {
+		return nil
+	}
+	return &o.members[i]
+}
+
+// valid returns an error unless the file is JSON.
+func (f *file) valid() error {
+	var raw json.RawMessage
+	err := json.Unmarshal(f.text, &raw)
+	bad, ok := errors.AsType[*json.SyntaxError](err)
+	if !ok {
+		return err
+	}
+	offset := int(bad.Offset) - 1
+	if strings.Contains(bad.Error(), "unexpected end") {
+		offset = len(f.text)
+	}
+	return f.at(offset, "this is not JSON: %v; nothing was written", err)
+}
+
+// object parses the object in the text from start to end, which is valid JSON.
+func (f *file) object(start, end int, what string) (*object, error) {
+	dec := json.NewDecoder(bytes.NewReader(f.text[start:end]))
+	first, err := dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	o := &object{start: start + int(dec.InputOffset()) - 1}
+	if first != json.Delim('{') {
+		return nil, f.at(start, "%s must be a JSON object", what)
+	}
+	for dec.More() {
+		token, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		key, _ := token.(string)
+		after := start + int(dec.InputOffset())
+		m := member{key: key, at: start + bytes.LastIndexByte(f.text[start:after-1], '"')}
+		var raw json.RawMessage
+		if err := dec.Decode(&raw); err != nil {
+			return nil, err
+		}
+		m.end = start + int(dec.InputOffset())
+		m.start = m.end - len(raw)
+		if o.get(key) != nil {
+			return nil, f.at(m.at, "%s has %q twice", what, key)
+		}
+		o.members = append(o.members, m)
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, err
+	}
+	o.end = start + int(dec.InputOffset())
+	return o, nil
+}
+
+// put sets a member of an object and keeps the rest of the file.
+func (f *file) put(o *object, key string, value any) []byte {
+	unit, newline := f.unit(), f.newline()
+	if m := o.get(key); m != nil {
+		text := render(value, newline, f.indent(m.start), unit)
+		if same(f.text[m.start:m.end], text) {
+			return f.text
+		}
+		return f.replace(m.start, m.end, text)
+	}
+	if n := len(o.members); n > 0 {
+		last := o.members[n-1]
+		// The new member starts a line if the first member does.
+		before := f.text[o.start+1 : o.members[0].at]
+		lead := newline + f.indent(o.members[0].at)
+		if !bytes.ContainsRune(before, '\n') {
+			lead = " "
+			if unit == "" {
+				lead = ""
+			}
+			unit = ""
+		}
+		return f.replace(last.end, last.end, ","+lead+f.pair(key, value, newline, strings.TrimLeft(lead, "\r\n"), unit))
+	}
+	indent := f.indent(o.start)
+	if unit == "" {
+		return f.replace(o.start, o.end, "{"+f.pair(key, value, newline, "", "")+"}")
+	}
+	return f.replace(o.start, o.end, "{"+newline+indent+unit+f.pair(key, value, newline, indent+unit, unit)+newline+indent+"}")
+}
+
+func (f *file) pair(key string, value any, newline, indent, unit string) string {
+	colon := ": "
+	if unit == "" {
+		colon = ":"
+	}
+	return quoted(key) + colon + render(value, newline, indent, unit)
+}
+
+func (f *file) replace(start, end int, text string) []byte {
+	return slices.Concat(f.text[:start], []byte(text), f.text[end:])
+}
+
+// indent returns the indentation of the line at an offset.
+func (f *file) indent(offset int) string {
+	line := f.text[bytes.LastIndexByte(f.text[:offset], '\n')+1:]
+	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
+}
+
+// unit returns one level of the file's indentation, or "" if it has only one line.
+func (f *file) unit() string {
+	if !bytes.ContainsRune(bytes.TrimSpace(f.text), '\n') {
+		return ""
+	}
+	for line := range bytes.Lines(f.text) {
+		if rest := bytes.TrimLeft(line, " \t"); len(rest) < len(line) && len(bytes.TrimSpace(rest)) > 0 {
+			return string(line[:len(line)-len(rest)])
+		}
+	}
+	return "  "
+}
+
+// same reports whether two texts encode the same JSON value.
+func same(a []byte, b string) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal([]byte(b), &y) == nil && fmt.Sprint(x) == fmt.Sprint(y)
+}

@@ -1,0 +1,41 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+)
+
+// A leader runs the feeds, and the hub for all windows, in the bridge that has the lock of its state directory.
+type leader struct {
+	state *state
+	e     *engine
+	h     *hub
+}
+
+// lead locks the state directory and starts the leader. The error is a [*filelock.HeldError] if another bridge holds
+// the lock.
+func lead(ctx context.Context, o Options, dir string, print func(string)) (_ *leader, err error) {
+	s, err := openState(ctx, dir, o.Config.Limits)
+	if err != nil {
+		return nil, err
+	}
+	l := &leader{state: s, e: newEngine(ctx, o, s, print)}
+	l.h = newHub(l.e)
+	socket, err := o.meet.listen(dir)
+	if err != nil {
+		l.e.say("no other window can share this bridge: %v", err)
+	} else {
+		l.h.accept(socket)
+	}
+	if err := l.e.start(); err != nil {
+		return nil, errors.Join(err, l.stop())
+	}
+	return l, nil
+}
+
+// stop stops the leader cleanly. The next leader finds its whole state on disk.
+func (l *leader) stop() error {
+	l.h.stop()
+	l.e.stop()
+	return l.state.close()
+}

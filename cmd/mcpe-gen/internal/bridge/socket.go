@@ -1,0 +1,118 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/atomicfile"
+)
+
+// maxSocketPath is the maximum length of a socket path in bytes on the most restrictive system.
+const maxSocketPath = 103
+
+// Names in the state directory. Only the user can access runDir.
+const (
+	runDir     = "run"
+	socketFile = "socket"
+	// elsewhereFile has the socket's path if the path in runDir would be too long.
+	elsewhereFile = "elsewhere"
+)
+
+// A meeting connects the bridges of a state directory.
+type meeting interface {
+	// The leader calls listen, and the other bridges call dial.
+	listen(dir string) (net.Listener, error)
+	dial(ctx context.Context, dir string) (net.Conn, error)
+}
+
+// sockets implements meeting with a socket in the state directory.
+type sockets struct{}
+
+// A socket is the listener of the leader.
+type socket struct {
+	net.Listener
+	// temporary and note are removed with it; they are empty if the socket is in the state directory.
+	temporary, note string
+}
+
+// listen creates the socket of a state directory, whose lock the caller holds. It replaces a socket that is left over
+// from a crash.
+func (sockets) listen(dir string) (_ net.Listener, err error) {
+	run := filepath.Join(dir, runDir)
+	if err := os.MkdirAll(run, 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(run, 0o700); err != nil {
+		return nil, err
+	}
+	s := &socket{}
+	path := filepath.Join(run, socketFile)
+	if len(path) > maxSocketPath {
+		s.note = filepath.Join(run, elsewhereFile)
+		removeElsewhere(s.note)
+		if s.temporary, err = os.MkdirTemp("", "mcpe-gen-"); err != nil {
+			return nil, err
+		}
+		path = filepath.Join(s.temporary, socketFile)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if s.Listener, err = net.Listen("unix", path); err != nil {
+		return nil, errors.Join(err, s.clean())
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if s.note != "" {
+		if err := atomicfile.Write(s.note, []byte(path)); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	return s, nil
+}
+
+// Close implements [net.Listener].
+func (s *socket) Close() error { return errors.Join(s.Listener.Close(), s.clean()) }
+
+func (s *socket) clean() error {
+	if s.temporary == "" {
+		return nil
+	}
+	err := os.Remove(s.note)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, os.Remove(s.temporary))
+}
+
+// removeElsewhere removes files that a crash has left in the directory for temporary files.
+func removeElsewhere(note string) {
+	path, err := os.ReadFile(note)
+	if err != nil || filepath.Base(string(path)) != socketFile {
+		return
+	}
+	// Keep files that belong to another user.
+	_ = os.Remove(string(path))
+	_ = os.Remove(filepath.Dir(string(path)))
+}
+
+// dial connects to the leader.
+func (sockets) dial(ctx context.Context, dir string) (net.Conn, error) {
+	path := filepath.Join(dir, runDir, socketFile)
+	if len(path) > maxSocketPath {
+		elsewhere, err := os.ReadFile(filepath.Join(dir, runDir, elsewhereFile))
+		if err != nil {
+			return nil, err
+		}
+		if path = string(elsewhere); len(path) > maxSocketPath {
+			return nil, fmt.Errorf("the path of the socket has %d bytes, and %d are allowed", len(path), maxSocketPath)
+		}
+	}
+	return new(net.Dialer).DialContext(ctx, "unix", path)
+}

@@ -1,0 +1,374 @@
+package bridge
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/inbox"
+	"github.com/mcpe-gen/mcpe-gen/internal/filelock"
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
+)
+
+const (
+	// answerTime is how long a hub may take to answer, in addition to the wait of events_wait.
+	answerTime = 20 * time.Second
+	// awaitTime is how long one call of the channel waits.
+	awaitTime = 10 * time.Minute
+	// attachTime is the timeout of one attempt to attach.
+	attachTime = 5 * time.Second
+	// leaveTime is the timeout of a window's clean exit at its hub.
+	leaveTime = 2 * time.Second
+	// Pauses between two attempts to attach or to lead.
+	rejoinMin = 10 * time.Millisecond
+	rejoinMax = 200 * time.Millisecond
+	// joinTime is how long a window tries to attach to a bridge that has the lock, which may be starting or ending.
+	joinTime = 10 * time.Second
+	// retryMax is the longest pause between two such periods of a window that has lost its hub.
+	retryMax = 10 * time.Second
+)
+
+// A window serves one agent: it has the tools and a reading position. It is attached to the leader's hub, which may be
+// in this process. If the leader ends, the window attaches to the next hub, or its bridge becomes the leader.
+type window struct {
+	o     Options
+	dir   string
+	id    string
+	print func(string)
+
+	ctx context.Context // done when the window ends
+	end context.CancelFunc
+
+	agent *agentTransport
+	// pace limits results, and channel limits notifications.
+	pace, channel *pace
+	// turn is held from taking batches for a result until the result is written and the batches are read, so that a
+	// crash of all bridges repeats at most one result.
+	turn chan struct{}
+	// settling receives the settlement of the current result.
+	settling chan settlement
+
+	lead *leader // used only by join
+
+	mu      sync.Mutex
+	l       *link
+	changed chan struct{} // closed when l changes
+	// shown holds the batches that the window has shown and no hub has confirmed. The window sends them to the next
+	// hub.
+	shown settlement
+}
+
+// A link is a connection to a hub.
+type link struct {
+	conn    net.Conn
+	session *mcp.ClientSession
+	pid     int
+	done    chan struct{} // closed when it ends
+}
+
+func newWindow(o Options, dir string, print func(string)) *window {
+	perMinute := o.Config.Limits.BatchesPerMinute
+	w := &window{o: o, dir: dir, id: rand.Text()[:16], print: print, pace: newPace(perMinute), channel: newPace(perMinute),
+		turn: make(chan struct{}, 1), settling: make(chan settlement, 1), changed: make(chan struct{})}
+	w.ctx, w.end = context.WithCancel(context.Background())
+	return w
+}
+
+// say prints a message for the user.
+func (w *window) say(format string, args ...any) {
+	w.print(plain.Text(plain.Cut(fmt.Sprintf(format, args...), maxText)))
+}
+
+// A refusalOfHub is the reason why a hub refuses the window. Retrying does not help.
+type refusalOfHub struct{ text string }
+
+func (r *refusalOfHub) Error() string { return r.text }
+
+// join attaches the window to the leader, or makes this bridge the leader. It retries until patience is over.
+func (w *window) join(ctx context.Context, patience time.Duration) (*link, error) {
+	begun := time.Now()
+	for pause := rejoinMin; ; pause = min(2*pause, rejoinMax) {
+		l, problem := w.attach(ctx)
+		if problem == nil {
+			return l, nil
+		}
+		if _, refused := errors.AsType[*refusalOfHub](problem); refused || w.lead != nil {
+			return nil, problem
+		}
+		leader, err := lead(ctx, w.o, w.dir, w.print)
+		held, isHeld := errors.AsType[*filelock.HeldError](err)
+		switch {
+		case err == nil:
+			w.lead = leader
+			continue
+		case !isHeld:
+			return nil, err
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case time.Since(begun) > patience:
+			return nil, fmt.Errorf("another bridge has the state in %s: it is %s, and this window cannot attach to it: %w; end it, or name another directory with --state", w.dir, held.Holder, problem)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// attach connects to the leader's hub, which may be in this process.
+func (w *window) attach(ctx context.Context) (_ *link, err error) {
+	ctx, cancel := context.WithTimeout(ctx, attachTime)
+	defer cancel()
+	var conn net.Conn
+	if w.lead != nil {
+		var theirs net.Conn
+		conn, theirs = net.Pipe()
+		w.lead.h.serve(theirs)
+	} else if conn, err = w.o.meet.dial(ctx, w.dir); err != nil {
+		return nil, err
+	}
+	l, err := connect(ctx, conn, w.o.Version)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	shown := w.shown
+	w.mu.Unlock()
+	servers, settings := digests(w.o.Config)
+	var answer attachResult
+	err = l.call(ctx, opAttach, attachParams{Protocol: protocol, Window: w.id, Servers: servers, Settings: settings, Shown: shown}, &answer)
+	if err != nil {
+		l.close()
+		if failed, ok := errors.AsType[*toolError](err); ok {
+			return nil, &refusalOfHub{failed.text}
+		}
+		return nil, err
+	}
+	w.confirmed(shown)
+	if l.pid = answer.PID; answer.Differs {
+		w.say("the bridge that leads, pid %d, has another configuration, which counts until it ends", l.pid)
+	}
+	return l, nil
+}
+
+// connect creates a link over a connection.
+func connect(ctx context.Context, conn net.Conn, version string) (*link, error) {
+	client := mcp.NewClient(&mcp.Implementation{Name: "mcpe-gen-bridge-window", Version: version}, nil)
+	session, err := client.Connect(ctx, &mcp.IOTransport{Reader: conn, Writer: conn, MaxLineLength: -1}, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	l := &link{conn: conn, session: session, done: make(chan struct{})}
+	go func() {
+		defer close(l.done)
+		session.Wait()
+	}()
+	return l, nil
+}
+
+// close ends a link. The hub releases the batches that were taken over it.
+func (l *link) close() {
+	l.conn.Close() // makes waiting calls fail
+	l.session.Close()
+	<-l.done
+}
+
+// A toolError is a hub's refusal of a request.
+type toolError struct{ text string }
+
+func (e *toolError) Error() string { return e.text }
+
+// call sends a request to the hub. Every error but a toolError is an error of the connection.
+func (l *link) call(ctx context.Context, op string, in, out any) error {
+	res, err := l.session.CallTool(ctx, &mcp.CallToolParams{Name: op, Arguments: in})
+	if err != nil {
+		return err
+	}
+	text := ""
+	if len(res.Content) == 1 {
+		if c, ok := res.Content[0].(*mcp.TextContent); ok {
+			text = c.Text
+		}
+	}
+	if res.IsError {
+		return &toolError{text}
+	}
+	return json.Unmarshal([]byte(text), out)
+}
+
+// use makes l the link of all calls, or none if it is nil.
+func (w *window) use(l *link) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.l = l
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// link waits for a connection to a hub.
+func (w *window) link(ctx context.Context, not *link) (*link, error) {
+	for {
+		w.mu.Lock()
+		l, changed := w.l, w.changed
+		w.mu.Unlock()
+		if l != nil && l != not {
+			return l, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// call sends a request to the leader, or to the next one if the leader ends before it answers.
+func (w *window) call(ctx context.Context, op string, in, out any) error {
+	var l *link
+	for {
+		next, err := w.link(ctx, l)
+		if err != nil {
+			return fmt.Errorf("no bridge leads: %w", err)
+		}
+		l = next
+		err = l.call(ctx, op, in, out)
+		if _, failed := errors.AsType[*toolError](err); err == nil || failed {
+			return err
+		}
+		if ctx.Err() != nil {
+			if op == opTake {
+				l.close() // the hub releases the batches that it may have taken
+			}
+			return fmt.Errorf("the bridge that leads, pid %d, does not answer; is it stopped? %w", l.pid, err)
+		}
+		l.close()
+	}
+}
+
+// keep keeps the window attached until ctx is done. l is its first link.
+func (w *window) keep(ctx context.Context, l *link) {
+	for {
+		w.use(l)
+		select {
+		case <-l.done:
+			w.use(nil)
+		case <-ctx.Done():
+			l.close()
+			return
+		}
+		for pause := pauseMin; ; pause = min(2*pause, retryMax) {
+			next, err := w.join(ctx, joinTime)
+			if l = next; err == nil {
+				break
+			}
+			if ctx.Err() == nil {
+				w.say("%v; trying again", err)
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// leave ends the window cleanly and removes its reading position.
+func (w *window) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
+	if err := w.call(ctx, opLeave, struct{}{}, &struct{}{}); err != nil {
+		w.say("ending: %v", err)
+	}
+}
+
+// stopLeading stops the leader if this window runs it.
+func (w *window) stopLeading() error {
+	if w.lead == nil {
+		return nil
+	}
+	return w.lead.stop()
+}
+
+// settleShown settles the results of the agent's calls in order, until over is closed.
+func (w *window) settleShown(over <-chan struct{}) {
+	for {
+		var s settlement
+		select {
+		case s = <-w.settling:
+		case <-over:
+			select {
+			case s = <-w.settling:
+			default:
+				return
+			}
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+		if err := w.settle(ctx, s); err != nil {
+			w.say("marking events as read: %v; they will be shown again", err)
+		}
+		cancel()
+		<-w.turn
+	}
+}
+
+// settle reports shown batches to the hub. If the hub ends meanwhile, the next one receives the report.
+func (w *window) settle(ctx context.Context, s settlement) error {
+	w.mu.Lock()
+	w.shown.Read = append(w.shown.Read, s.Read...)
+	w.shown.Announced = append(w.shown.Announced, s.Announced...)
+	w.shown.Missed += s.Missed
+	said := w.shown
+	w.mu.Unlock()
+	said.Lease = s.Lease
+	err := w.call(ctx, opSettle, said, &struct{}{})
+	if _, failed := errors.AsType[*toolError](err); err == nil || failed {
+		w.confirmed(said)
+	}
+	return err
+}
+
+// confirmed records that a hub knows the shown batches.
+func (w *window) confirmed(s settlement) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := func(of []uint64) func(uint64) bool {
+		return func(n uint64) bool { return slices.Contains(of, n) }
+	}
+	w.shown.Read = slices.DeleteFunc(slices.Clone(w.shown.Read), known(s.Read))
+	w.shown.Announced = slices.DeleteFunc(slices.Clone(w.shown.Announced), known(s.Announced))
+	w.shown.Missed = max(w.shown.Missed-s.Missed, 0)
+}
+
+// sequencesOf returns the sequences of batches.
+func sequencesOf(batches []batchRow) (all []uint64, err error) {
+	for i := range batches {
+		s, ok := inbox.ParseID(batches[i].ID)
+		if !ok {
+			return nil, fmt.Errorf("%q is not the id of a batch", batches[i].ID)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// forward returns a tool that passes the agent's call to the leader.
+func (w *window) forward(op string) func(context.Context, *mcp.CallToolRequest) (any, error) {
+	return func(ctx context.Context, req *mcp.CallToolRequest) (any, error) {
+		ctx, cancel := context.WithTimeout(ctx, answerTime)
+		defer cancel()
+		var result json.RawMessage
+		err := w.call(ctx, op, req.Params.Arguments, &result)
+		return result, err
+	}
+}

@@ -1,0 +1,193 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
+)
+
+// timedLists are the verbs whose list has a range of times.
+var timedLists = map[string]bool{"audit": true, "events": true}
+
+// plain expands short forms: clock times of today to timestamps, and the state failing to its filter.
+func (o *Options) plain(now time.Time) {
+	o.From, o.Filters = maps.Clone(o.From), maps.Clone(o.Filters)
+	for _, name := range []string{"since", "until"} {
+		if text := o.From[name]; text != "" {
+			o.From[name] = today(text, now)
+		}
+	}
+	if o.Filters["state"] == "failing" {
+		delete(o.Filters, "state")
+		o.Filters["failing"] = "true"
+	}
+}
+
+// today returns a clock time, such as 14:00, as a time of now's day and zone, and any other text unchanged.
+func today(text string, now time.Time) string {
+	for _, layout := range []string{"15:04", time.TimeOnly} {
+		if c, err := time.Parse(layout, text); err == nil {
+			return time.Date(now.Year(), now.Month(), now.Day(), c.Hour(), c.Minute(), c.Second(), 0, now.Location()).Format(time.RFC3339)
+		}
+	}
+	return text
+}
+
+// notOperators returns the error for a URL that does not serve the operator API.
+func notOperators(target, answered string) error {
+	return fmt.Errorf("%s answered %s, so it is not the operator API, and may be the MCP endpoint: give the URL of the operators' console "+
+		"(admin.NewHandler), such as https://ops.example.com/events; a server made by init prints it when it starts, by default http://127.0.0.1:8081/",
+		plain.Text(target), answered)
+}
+
+// found returns an error if a search for an event has found nothing.
+func (o *Options) found(n int) error {
+	if o.Verb != "event" || n > 0 {
+		return nil
+	}
+	return fmt.Errorf("no event of the id %s is in the logs, or among their latest 100,000 entries", plain.Text(o.Args[0]))
+}
+
+// printText prints the last page of an answer, with the rows of all pages.
+func (o *Options) printText(ctx context.Context, v *verb, page map[string]any, rows []map[string]any) error {
+	switch o.Verb {
+	case "event":
+		return o.printFound(ctx, v, rows)
+	case "events":
+		return o.printWindow(v, page, rows)
+	case "why":
+		return o.printWhy(page)
+	}
+	if v.list == "" {
+		return printOne(o.Stdout, shownFirst, page)
+	}
+	if len(v.sum) > 0 {
+		if err := printOne(o.Stdout, v.sum, page); err != nil {
+			return err
+		}
+	}
+	if one, ok := page[v.head].(map[string]any); ok {
+		if err := printOne(o.Stdout, shownFirst, one); err != nil {
+			return err
+		}
+	}
+	if err := printAll(o.Stdout, v.columns, rows); err != nil || o.Verb != "latency" {
+		return err
+	}
+	_, err := fmt.Fprintf(o.Stdout, "From %s recorded attempts at %s subscriptions%s.\n", text(page["attempts"]), text(page["subscriptions"]), others(page))
+	return err
+}
+
+// printFound prints the places of an event, and its deliveries if there is exactly one place.
+func (o *Options) printFound(ctx context.Context, v *verb, rows []map[string]any) error {
+	if err := o.found(len(rows)); err != nil {
+		return err
+	}
+	if len(rows) > 1 {
+		return printAll(o.Stdout, v.columns, rows)
+	}
+	next := *o
+	next.Verb, next.Filters = "occurrence", nil
+	next.Args = []string{fmt.Sprint(rows[0]["event"]), text(rows[0]["position"])}
+	return Run(ctx, next)
+}
+
+// presentError removes the error of a subscription that has recovered.
+func presentError(row map[string]any) {
+	if row["failedSince"] == nil && row["state"] != "suspended" {
+		delete(row, "lastError")
+	}
+}
+
+// presentOutcomes removes the outcomes of an event without recorded attempts: they are unknown.
+func presentOutcomes(row map[string]any) {
+	if row["attempts"] == float64(0) {
+		for _, name := range []string{"accepted", "waiting", "failed"} {
+			delete(row, name)
+		}
+	}
+}
+
+// printWindow prints the events between two times, or a message if nothing happened.
+func (o *Options) printWindow(v *verb, page map[string]any, rows []map[string]any) error {
+	of := ""
+	if event := o.Filters["event"]; event != "" {
+		of = " of " + plain.Text(event)
+	}
+	during := fmt.Sprintf("from %s to %s", local(page["since"]), local(page["until"]))
+	if len(rows) == 0 {
+		fmt.Fprintf(o.Stdout, "No events%s happened %s.\n", of, during)
+	} else {
+		fmt.Fprintf(o.Stdout, "Events%s %s:\n", of, during)
+		if err := printAll(o.Stdout, v.columns, rows); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(o.Stdout, "%s attempts were made then, %s failed, at %s subscriptions%s.\n", text(page["attempts"]), text(page["failures"]),
+		text(page["subscriptions"]), others(page))
+	return err
+}
+
+// local converts a time of an answer to the local time zone.
+func local(v any) string {
+	s, _ := v.(string)
+	at, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return text(v)
+	}
+	return at.Local().Format("2006-01-02 15:04:05 -07:00")
+}
+
+// others returns a note for a sample that left out subscriptions.
+func others(page map[string]any) string {
+	if page["whole"] == true {
+		return ""
+	}
+	return " (there are more, which were not looked at)"
+}
+
+// latencies merges the lists of an answer into one.
+func latencies(page map[string]any) {
+	var all []any
+	for _, of := range []string{"endpoint", "type"} {
+		rows, _ := page[of+"s"].([]any)
+		for _, r := range rows {
+			row, ok := r.(map[string]any)
+			if !ok {
+				continue
+			}
+			row["of"] = of
+			for _, name := range []string{"event", "host", "url"} {
+				if row[name] != nil {
+					row["name"] = row[name]
+				}
+			}
+			all = append(all, row)
+		}
+	}
+	page["rows"] = all
+}
+
+// printWhy prints why a subscription is late, and the command that helps.
+func (o *Options) printWhy(page map[string]any) error {
+	if page["text"] == nil {
+		return errors.New("the answer has no text")
+	}
+	if _, err := fmt.Fprintln(o.Stdout, text(page["text"])); err != nil {
+		return err
+	}
+	help, _ := page["help"].(string)
+	if help == "" {
+		return nil
+	}
+	verb, event := help, ""
+	if help == "send" {
+		verb, event = "retry", " "+quoted(text(page["eventId"]))
+	}
+	_, err := fmt.Fprintf(o.Stdout, "To help: mcpe-gen admin %s %s %s%s\n", plain.Text(verb), quoted(o.URL), quoted(o.Args[0]), event)
+	return err
+}

@@ -1,0 +1,434 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
+)
+
+const (
+	usualRate = 100
+	minRate   = 0.01
+	maxRate   = 1000
+	// listPage is the number of subscriptions or events per list request.
+	listPage = 500
+	// maxInARow is the number of consecutive failures after which the remaining items are skipped.
+	maxInARow = 20
+	// shownErrors is the number of failures that the summary lists.
+	shownErrors = 5
+)
+
+// A manyVerb is a verb on all subscriptions that match the filters.
+type manyVerb struct {
+	// path is the verb's path below a subscription.
+	path string
+	// needs reports whether the subscription needs the verb; nil for a verb on events.
+	needs func(s *listed) bool
+	// state is the only state in which the verb applies; "" for any.
+	state string
+	// timed reports whether the verb applies to events since a time.
+	timed bool
+	// question describes the action on %d items.
+	question string
+}
+
+var manyVerbs = map[string]*manyVerb{
+	"pause":   {path: "pause", needs: func(s *listed) bool { return s.State != "paused" && s.Unreadable == "" }, question: "pause %d subscriptions"},
+	"unpause": {path: "unpause", needs: func(s *listed) bool { return s.State == "paused" && s.Unreadable == "" }, state: "paused", question: "unpause %d subscriptions"},
+	"resume":  {path: "resume", needs: func(s *listed) bool { return s.State == "suspended" }, state: "suspended", question: "resume %d subscriptions"},
+	"replay":  {path: "replay", needs: func(s *listed) bool { return s.State != "unreadable" }, timed: true, question: "replay %d subscriptions"},
+	"endreplay": {path: "endreplay", needs: func(s *listed) bool { return s.State != "unreadable" && s.Replay != nil },
+		question: "end up to %d replays"},
+	"retry": {path: "send", timed: true, question: "send %d events again"},
+}
+
+// A listed is a subscription in a list.
+type listed struct {
+	ID, Principal, Event, URL, State, Unreadable string
+	Replay                                       *struct{}
+}
+
+// An abandoned is an event in the list of abandoned events.
+type abandoned struct {
+	Subscription, Principal, URL string
+	Attempt                      struct{ EventID, Event, At string }
+}
+
+// An item is the target of one request: a subscription, or an event of a subscription.
+type item struct {
+	id, principal, event, url string
+	eventID, seen             string // of an event
+}
+
+// text describes the action and its target in one line.
+func (i *item) text(verb string) string {
+	words := []string{verb}
+	for _, w := range []string{i.id, i.eventID, i.principal, i.event, i.url} {
+		if w != "" {
+			words = append(words, plain.Text(w))
+		}
+	}
+	return strings.Join(words, "  ")
+}
+
+// checkMany rejects options that the verb does not take for many subscriptions.
+func (o *Options) checkMany() error {
+	filters := 0
+	for name := range o.Filters {
+		switch name {
+		case "all":
+		case "principal", "event", "state", "url", "host", "minBehind", "failing", "late":
+			filters++
+		default:
+			return usage("%s takes no filter %s", o.Verb, name)
+		}
+	}
+	v := manyVerbs[o.Verb]
+	switch {
+	case (filters > 0) == (o.Filters["all"] != ""):
+		return usage("%s takes an ID, or either filters or --all for many subscriptions", o.Verb)
+	case o.From["position"] != "" || o.From["eventId"] != "":
+		return usage("--position and --event-id are for the replay of one subscription")
+	case v.timed != (o.From["since"] != ""), !v.timed && o.From["until"] != "":
+		return usage("of the verbs on many subscriptions replay and retry take --since, which they need, and --until; other verbs take none")
+	case o.Rate != 0 && !(o.Rate >= minRate && o.Rate <= maxRate):
+		return usage("--rate is a number from %v to %v, not %v", minRate, maxRate, o.Rate)
+	}
+	return nil
+}
+
+// A run is a verb on many subscriptions.
+type run struct {
+	*Options
+	verb         *manyVerb
+	base         string // URL of the API
+	since, until string // "" if unbounded
+}
+
+// many applies the verb to all subscriptions that match the filters: it lists them and acts on each.
+func (o *Options) many(ctx context.Context, base *url.URL) error {
+	o.keep = true
+	r := &run{Options: o, verb: manyVerbs[o.Verb], base: base.JoinPath("api").String()}
+	var err error
+	now := time.Now()
+	if r.since, err = moment("--since", o.From["since"], now); err != nil {
+		return err
+	}
+	if r.until, err = moment("--until", o.From["until"], now); err != nil {
+		return err
+	}
+	if o.Verb == "retry" && r.until == "" {
+		r.until = now.UTC().Format(time.RFC3339Nano) // do not resend an event that fails again
+	}
+	total := 0
+	err = r.each(ctx, func(i *item) error {
+		total++
+		if o.DryRun {
+			return r.wouldDo(i)
+		}
+		return nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("interrupted, nothing was done")
+	case err != nil || o.DryRun:
+		return err
+	}
+	if o.Confirm != nil && total > 0 {
+		if err := o.Confirm(ctx, fmt.Sprintf(r.verb.question, total)); err != nil {
+			return err
+		}
+	}
+	return r.act(ctx, total)
+}
+
+// moment converts an RFC 3339 time, or a duration before now, to one timestamp for all requests.
+func moment(flag, text string, now time.Time) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		ago, err := time.ParseDuration(text)
+		if err != nil || ago <= 0 {
+			return "", usage("%s %q is not a time such as 2026-11-22T14:00:00Z or 14:00, or how long ago it was, such as 90m", flag, text)
+		}
+		at = now.Add(-ago)
+	}
+	return at.UTC().Format(time.RFC3339Nano), nil
+}
+
+// wouldDo prints an item instead of sending a request for it.
+func (r *run) wouldDo(i *item) (err error) {
+	if r.JSON {
+		return json.NewEncoder(r.Stdout).Encode(map[string]string{"verb": r.Verb, "subscription": i.id, "principal": i.principal, "event": i.event, "eventId": i.eventID, "url": i.url})
+	}
+	_, err = fmt.Fprintln(r.Stdout, i.text("would "+r.Verb))
+	return err
+}
+
+// each calls do for each item in order of the subscriptions' ids, page by page, until do fails.
+func (r *run) each(ctx context.Context, do func(i *item) error) error {
+	q := url.Values{"limit": {strconv.Itoa(listPage)}}
+	for name, value := range r.Filters {
+		if name != "all" {
+			q.Set(name, value)
+		}
+	}
+	if r.verb.state != "" && !q.Has("state") {
+		q.Set("state", r.verb.state)
+	}
+	if r.verb.needs == nil {
+		q.Set("since", r.since)
+		q.Set("until", r.until)
+	}
+	// Acting on failing subscriptions changes their order, so read the whole list first.
+	whole := q.Has("failing") && r.verb.needs != nil
+	if r.After != "" && !whole {
+		q.Set("after", r.After)
+	}
+	var all []item
+	for {
+		page, next, err := r.page(ctx, q)
+		if err != nil {
+			return err
+		}
+		if whole {
+			all = append(all, page...)
+		} else if err := walk(page, do); err != nil {
+			return err
+		}
+		if next == "" || next == q.Get("after") {
+			break
+		}
+		q.Set("after", next)
+	}
+	slices.SortFunc(all, func(a, b item) int { return cmp.Compare(a.id, b.id) })
+	all = slices.DeleteFunc(all, func(i item) bool { return i.id <= r.After })
+	return walk(slices.CompactFunc(all, func(a, b item) bool { return a.id == b.id }), do)
+}
+
+func walk(items []item, do func(i *item) error) error {
+	for n := range items {
+		if err := do(&items[n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// page returns the items of one page of the list, and the parameter of the next page.
+func (r *run) page(ctx context.Context, q url.Values) (items []item, next string, err error) {
+	list := "/subscriptions"
+	if r.verb.needs == nil {
+		list = "/abandoned"
+	}
+	answer, err := r.ask(ctx, "GET", r.base+list, q, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	var p struct {
+		Subscriptions []listed
+		Abandoned     []abandoned
+		Next          string
+	}
+	if err := json.Unmarshal(answer, &p); err != nil {
+		return nil, "", fmt.Errorf("the answer is not a list: %w", err)
+	}
+	for _, s := range p.Subscriptions {
+		if r.verb.needs != nil && r.verb.needs(&s) {
+			items = append(items, item{id: s.ID, principal: s.Principal, event: s.Event, url: s.URL})
+		}
+	}
+	for _, a := range p.Abandoned {
+		items = append(items, item{id: a.Subscription, principal: a.Principal, event: a.Attempt.Event, url: a.URL, eventID: a.Attempt.EventID, seen: a.Attempt.At})
+	}
+	return items, p.Next, nil
+}
+
+// A failure is an item that failed.
+type failure struct {
+	Subscription string `json:"subscription"`
+	EventID      string `json:"eventId,omitempty"`
+	Error        string `json:"error"`
+}
+
+// A summary is the result of a run.
+type summary struct {
+	Verb string `json:"verb"`
+	// Skipped counts items that no longer existed, or that another operator was handling.
+	Done    int `json:"done"`
+	Skipped int `json:"skipped"`
+	Failed  int `json:"failed"`
+	// Errors are the first failures.
+	Errors []failure `json:"errors,omitempty"`
+	// Stopped is the reason for an early end, and GoOn the command that continues.
+	Stopped string `json:"stopped,omitempty"`
+	GoOn    string `json:"goOn,omitempty"`
+}
+
+func (s *summary) items() int { return s.Done + s.Skipped + s.Failed }
+
+// errStopped ends a run early; the summary has the reason.
+var errStopped = errors.New("stopped")
+
+// act sends a request for each item, one after another, and prints the result.
+func (r *run) act(ctx context.Context, total int) error {
+	limit := rate.NewLimiter(rate.Limit(cmp.Or(r.Rate, usualRate)), 1)
+	sum := summary{Verb: r.Verb}
+	shown := progress{w: r.Stderr, bar: r.Terminal, verb: r.Verb, total: total}
+	inARow := 0
+	last, whole := "", r.After // ids of subscriptions: of the last item, and the last one whose items are complete
+	err := r.each(ctx, func(i *item) error {
+		if limit.Wait(ctx) != nil {
+			return errStopped
+		}
+		if i.id != last && last != "" {
+			whole = last
+		}
+		// Check for an interrupt between two items.
+		err := r.one(context.WithoutCancel(ctx), i)
+		last = i.id
+		if inARow++; !sum.count(i, err) {
+			inARow = 0
+		}
+		shown.step(&sum)
+		if inARow == maxInARow {
+			sum.Stopped = fmt.Sprintf("stopped after %d failures in a row, the last one: %v", inARow, err)
+			return errStopped
+		}
+		return nil
+	})
+	shown.end()
+	switch {
+	case sum.Stopped != "":
+	case ctx.Err() != nil:
+		sum.Stopped = "interrupted"
+	case err != nil:
+		sum.Stopped = fmt.Sprintf("the list cannot be read: %v", err)
+	}
+	if sum.Stopped != "" {
+		if r.verb.needs != nil {
+			whole = cmp.Or(last, whole) // a subscription has one item
+		}
+		sum.GoOn = r.command(whole)
+	}
+	if err := r.print(&sum); err != nil {
+		return err
+	}
+	switch {
+	case sum.Stopped != "":
+		return errors.New(sum.Stopped)
+	case sum.Failed > 0:
+		return fmt.Errorf("%d of %d failed", sum.Failed, sum.items())
+	}
+	return nil
+}
+
+// one sends the request for an item.
+func (r *run) one(ctx context.Context, i *item) error {
+	var body []byte
+	content := map[string]string{}
+	if i.eventID != "" {
+		content["eventId"], content["seen"] = i.eventID, i.seen
+	} else if r.verb.timed {
+		content["since"] = r.since
+		if r.until != "" {
+			content["until"] = r.until
+		}
+	}
+	if len(content) > 0 {
+		var err error
+		if body, err = json.Marshal(content); err != nil {
+			return err
+		}
+	}
+	answer, err := r.ask(ctx, "POST", r.base+"/subscriptions/"+url.PathEscape(i.id)+"/"+r.verb.path, nil, body)
+	if err != nil {
+		return err
+	}
+	var sent struct{ Attempt struct{ Category string } }
+	if i.eventID != "" && json.Unmarshal(answer, &sent) == nil && sent.Attempt.Category != "" {
+		return errors.New("the endpoint has refused again: " + plain.Text(sent.Attempt.Category))
+	}
+	return nil
+}
+
+// count adds the result of an item.
+func (s *summary) count(i *item, err error) (failed bool) {
+	p, answered := errors.AsType[*problem](err)
+	switch {
+	case err == nil:
+		s.Done++
+	case answered && (p.Code == "not_found" || p.Code == "under_way"):
+		s.Skipped++
+	default:
+		s.Failed++
+		if len(s.Errors) < shownErrors {
+			s.Errors = append(s.Errors, failure{i.id, i.eventID, err.Error()})
+		}
+		return true
+	}
+	return false
+}
+
+// print prints the summary.
+func (r *run) print(s *summary) error {
+	if r.JSON {
+		return json.NewEncoder(r.Stdout).Encode(s)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d done, %d skipped, %d failed\n", r.Verb, s.Done, s.Skipped, s.Failed)
+	for _, e := range s.Errors {
+		fmt.Fprintf(&b, "  %s: %s\n", strings.TrimSpace(plain.Text(e.Subscription)+" "+plain.Text(e.EventID)), e.Error)
+	}
+	if more := s.Failed - len(s.Errors); more > 0 {
+		fmt.Fprintf(&b, "  and %d more\n", more)
+	}
+	if s.GoOn != "" {
+		fmt.Fprintf(&b, "To go on: %s\n", s.GoOn)
+	}
+	_, err := fmt.Fprint(r.Stdout, b.String())
+	return err
+}
+
+// command returns the command line that continues after a subscription.
+func (r *run) command(after string) string {
+	words := []string{"mcpe-gen", "admin", r.Verb, quoted(r.URL)}
+	for _, f := range []struct{ flag, value string }{{"principal", r.Filters["principal"]}, {"event", r.Filters["event"]}, {"state", r.Filters["state"]}, {"url", r.Filters["url"]},
+		{"host", r.Filters["host"]}, {"late", r.Filters["late"]}, {"min-behind", r.Filters["minBehind"]}, {"since", r.since}, {"until", r.until}, {"after", after}} {
+		if f.value != "" {
+			words = append(words, "--"+f.flag, quoted(f.value))
+		}
+	}
+	for _, name := range []string{"failing", "all"} {
+		if r.Filters[name] != "" {
+			words = append(words, "--"+name)
+		}
+	}
+	if r.Rate != 0 {
+		words = append(words, "--rate", strconv.FormatFloat(r.Rate, 'f', -1, 64))
+	}
+	return strings.Join(words, " ")
+}
+
+// quoted quotes a word for a POSIX shell.
+func quoted(s string) string {
+	if !strings.ContainsFunc(s, func(c rune) bool {
+		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_./:@%+,", c))
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
+)
+
+// moved names the command that now has each former verb of mcpe-gen.
+var moved = []struct{ verb, now, command string }{
+	{"conform", "mcpe-conform", "mcpe-conform"},
+	{"deadletters", "mcpe-ops deadletters", "mcpe-ops"},
+	{"doctor", "mcpe-ops doctor", "mcpe-ops"},
+}
+
+// movedVerbs returns the former verbs, which name their new command.
+func movedVerbs(c *command) (verbs []*cobra.Command) {
+	for _, m := range moved {
+		install := "go install " + cli.Module + "/cmd/" + m.command + "@" + c.Version.Text
+		if c.Version.Devel {
+			install = "go install ./cmd/" + m.command + " in a checkout of mcpe-gen"
+		}
+		text := fmt.Sprintf("%s is now %q; install it with: %s", m.verb, m.now, install)
+		verbs = append(verbs, &cobra.Command{
+			Use:                m.verb,
+			Long:               text + ".",
+			Hidden:             true,
+			DisableFlagParsing: true,
+			RunE:               func(*cobra.Command, []string) error { return cli.Refuse(fmt.Errorf("%s", text)) },
+		})
+	}
+	return verbs
+}

@@ -1,0 +1,81 @@
+package gen
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/golang"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
+)
+
+// importable applies [home.importable] to the Go output directory. It returns nil without such a directory, and an
+// error if r maps a format to a type that cannot be imported.
+func (r Request) importable() (func(path string) bool, error) {
+	if r.Out == "" {
+		return nil, nil
+	}
+	home, err := locate(r.path(r.Out))
+	if err != nil {
+		return nil, err
+	}
+	importable, err := home.importable()
+	if err != nil {
+		return nil, err
+	}
+	for _, format := range slices.Sorted(maps.Keys(r.Types)) {
+		if g, err := ir.ParseGoType(r.Types[format]); err == nil && g.Path != "" && !importable(g.Path) {
+			return nil, usage("the Go type of format %s: package %s is neither in the standard library nor in a module of go.mod: write the whole import path, as in github.com/google/uuid.UUID", format, g.Path)
+		}
+	}
+	return importable, nil
+}
+
+// importable returns a function that reports whether code in the output directory can import a package. It judges by
+// the path: the path must be in the standard library, start with a domain, or start with the first element of a
+// module that go.mod names. Without a go.mod, or in a workspace (go.mod does not name its modules), only paths of one
+// element are refused.
+func (h home) importable() (func(path string) bool, error) {
+	tops := map[string]bool{}
+	content, err := os.ReadFile(filepath.Join(h.base, "go.mod"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	known := err == nil && !h.inWorkspace()
+	if mod, err := modfile.ParseLax("go.mod", content, nil); err == nil {
+		if mod.Module != nil {
+			tops[top(mod.Module.Mod.Path)] = true
+		}
+		for _, r := range mod.Require {
+			tops[top(r.Mod.Path)] = true
+		}
+	}
+	return func(path string) bool {
+		first := top(path)
+		return golang.IsStandard(path) || strings.Contains(first, ".") || tops[first] || !known && first != path
+	}, nil
+}
+
+// inWorkspace reports whether the base directory or one of its parents has a go.work.
+func (h home) inWorkspace() bool {
+	for at := h.base; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "go.work")); err == nil {
+			return true
+		}
+		if at == filepath.Dir(at) {
+			return false
+		}
+	}
+}
+
+// top returns the first element of an import path.
+func top(path string) string {
+	first, _, _ := strings.Cut(path, "/")
+	return first
+}

@@ -1,0 +1,157 @@
+package asyncapi
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/importer"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+)
+
+// A bundle makes a schema of the document independent. It copies the schemas that it refers to below definitions, or
+// below $defs unless the schema is draft-07.
+type bundle struct {
+	doc  *source.Node
+	top  *source.Node
+	defs string
+	// names holds the definition names of referenced schemas, in order.
+	names  map[*source.Node]string
+	copies []*source.Node
+	taken  map[string]bool
+	// inherited holds the discriminators of schemas that do not list their subtypes.
+	inherited []*source.Node
+	err       error
+}
+
+// standalone returns the schema at n for an event file, and the discriminators of schemas that do not list their subtypes.
+func standalone(doc, n *source.Node) (schema *source.Node, inherited []*source.Node, err error) {
+	n, err = follow(doc, n)
+	if err != nil {
+		return nil, nil, err
+	}
+	b := &bundle{doc: doc, top: n, defs: "$defs", names: map[*source.Node]string{}, taken: map[string]bool{}}
+	old := needsDraft07(n, doc, map[*source.Node]bool{})
+	if old {
+		b.defs = "definitions"
+	}
+	for _, key := range []string{"$defs", "definitions"} {
+		for _, m := range members(n.Get(key)) {
+			b.taken[m.Key] = true
+		}
+	}
+	out := b.schema(n)
+	if old && out.Get("$schema") == nil {
+		out.Members = append([]source.Member{{Key: "$schema", Value: yaml.Text(schematree.Draft07URI)}}, out.Members...)
+	}
+	if defs := b.definitions(); len(defs.Members) > 0 {
+		if own := out.Get(b.defs); own != nil {
+			own.Members = append(own.Members, defs.Members...)
+		} else {
+			yaml.Set(out, b.defs, defs)
+		}
+	}
+	return out, b.inherited, b.err
+}
+
+func members(n *source.Node) []source.Member {
+	if n == nil {
+		return nil
+	}
+	return n.Members
+}
+
+// definitions writes the copies, which may refer to more schemas.
+func (b *bundle) definitions() *source.Node {
+	defs := yaml.Object()
+	for i := 0; i < len(b.copies); i++ {
+		yaml.Set(defs, b.names[b.copies[i]], b.schema(b.copies[i]))
+	}
+	return defs
+}
+
+// needsDraft07 reports whether the schema uses a keyword with another meaning in 2020-12.
+func needsDraft07(n, doc *source.Node, seen map[*source.Node]bool) bool {
+	if n == nil || seen[n] {
+		return false
+	}
+	seen[n] = true
+	if items := n.Get("items"); n.Get("additionalItems") != nil || items != nil && items.Kind == source.Array {
+		return true
+	}
+	if s := n.Get("$schema"); s != nil && s.Kind == source.String {
+		return isDraft07(n)
+	}
+	if ref := n.Get("$ref"); ref != nil && ref.Kind == source.String {
+		if to, err := lookup(doc, ref.Text); err == nil && needsDraft07(to, doc, seen) {
+			return true
+		}
+	}
+	needs := false
+	schematree.Each(schematree.Any, n, func(_, _ string, inner *source.Node) { needs = needs || needsDraft07(inner, doc, seen) })
+	return needs
+}
+
+func (b *bundle) schema(n *source.Node) *source.Node {
+	if n.Kind != source.Object {
+		return n
+	}
+	if ref := n.Get("$ref"); ref != nil && ref.Kind == source.String {
+		// AsyncAPI ignores keywords next to a reference.
+		return b.reference(ref)
+	}
+	out := yaml.Object()
+	for _, m := range n.Members {
+		switch {
+		case m.Key == "discriminator" && m.Value.Kind == source.String:
+			// In AsyncAPI, schema names are the tags. In event files, constants are the tags, and need no discriminator.
+			if n.Get("oneOf") == nil && n.Get("anyOf") == nil {
+				b.inherited = append(b.inherited, m.Value)
+			}
+		case m.Key == "externalDocs", strings.HasPrefix(m.Key, "x-"):
+		default:
+			k, _ := schematree.Any.Keyword(m.Key)
+			yaml.Set(out, m.Key, source.CopySchemas(k, m.Value, b.schema))
+		}
+	}
+	return out
+}
+
+// reference rewrites a $ref and adds its target to the definitions.
+func (b *bundle) reference(ref *source.Node) *source.Node {
+	to, err := lookup(b.doc, ref.Text)
+	if err != nil {
+		b.err = err
+		return yaml.Object()
+	}
+	if to == b.top {
+		return reference("#")
+	}
+	name, known := b.names[to]
+	if !known {
+		last := ref.Text[strings.LastIndexByte(ref.Text, '/')+1:]
+		base := componentName(strings.ReplaceAll(strings.ReplaceAll(importer.Unescaped(last), "~1", "/"), "~0", "~"))
+		name = base
+		for i := 2; b.taken[name]; i++ {
+			name = fmt.Sprintf("%s_%d", base, i)
+		}
+		b.names[to], b.taken[name] = name, true
+		b.copies = append(b.copies, to)
+	}
+	return reference("#/" + b.defs + "/" + source.EscapeToken(name))
+}
+
+// lookup returns the target of a reference in the document.
+func lookup(doc *source.Node, ref string) (*source.Node, error) {
+	pointer, to, err := importer.Resolve(doc, ref)
+	if pointer != "" && pointer[0] != '/' {
+		err = fmt.Errorf("it refers to %s, which is not a JSON Pointer", ref)
+	}
+	return to, err
+}
+
+// follow resolves chains of references.
+func follow(doc, n *source.Node) (*source.Node, error) {
+	return importer.Follow(n, func(ref string) (*source.Node, error) { return lookup(doc, ref) })
+}

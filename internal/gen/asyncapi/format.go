@@ -1,0 +1,43 @@
+package asyncapi
+
+import (
+	"regexp"
+	"strings"
+)
+
+// dialectOf returns the $schema for a schemaFormat, or "" if it names no version or AsyncAPI's format.
+func dialectOf(format string) string {
+	m := versioned.FindStringSubmatch(strings.ToLower(format))
+	switch {
+	case m == nil:
+		return ""
+	case len(m[1]) > 2:
+		return "https://json-schema.org/draft/" + m[1] + "/schema"
+	}
+	return "http://json-schema.org/draft-" + m[1] + "/schema#"
+}
+
+// versioned matches a JSON Schema schemaFormat with a version, such as application/schema+json;version=draft-07.
+var versioned = regexp.MustCompile(`^application/schema\+(?:json|yaml);\s*version="?(?:draft[-/])?(20\d\d-\d\d|\d\d)"?$`)
+
+// isJSONSchema reports whether a schemaFormat names JSON Schema or AsyncAPI's variant.
+func isJSONSchema(format string) bool {
+	kind, _, _ := strings.Cut(strings.ToLower(format), ";")
+	switch kind {
+	case "application/vnd.aai.asyncapi", "application/vnd.aai.asyncapi+json", "application/vnd.aai.asyncapi+yaml", "application/schema+json", "application/schema+yaml":
+		return true
+	}
+	return false
+}
+
+// openAPI returns the OpenAPI version of a schemaFormat, or "" for other formats.
+func openAPI(format string) string {
+	m := ofOpenAPI.FindStringSubmatch(strings.ToLower(format))
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}
+
+// ofOpenAPI matches a schemaFormat for OpenAPI 3, such as application/vnd.oai.openapi+json;version=3.0.0.
+var ofOpenAPI = regexp.MustCompile(`^application/vnd\.oai\.openapi(?:\+json|\+yaml)?;\s*version="?(3(?:\.\d+)*)"?$`)

@@ -1,0 +1,463 @@
+package asyncapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/importer"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/openapi"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+)
+
+// Read returns the event types of an AsyncAPI document of version 2 or 3. It returns one for each message that the
+// application sends, or for each message of channels without operations. Other documents give an error diagnostic
+// (MCPE510, or a syntax error). Read skips messages that cannot become event types, with a warning (MCPE511).
+func Read(path string, data []byte) (importer.Document, []source.Diagnostic) {
+	doc, found := source.ParseForeign(path, data)
+	if source.HasErrors(found) {
+		return importer.Document{}, found
+	}
+	out, more := ReadDocument(doc)
+	return out, append(found, more...)
+}
+
+// ReadDocument is like [Read] for a parsed document.
+func ReadDocument(doc *source.Node) (importer.Document, []source.Diagnostic) {
+	r := newReader(doc)
+	version, channels := doc.Get("asyncapi"), doc.Get("channels")
+	switch {
+	case version == nil || !strings.HasPrefix(version.Text, "3.") && !strings.HasPrefix(version.Text, "2."):
+		at := doc.Range
+		if version != nil {
+			at = version.Range
+		}
+		return importer.Document{}, []source.Diagnostic{source.New("MCPE510", at, "this is not an AsyncAPI document of version 2 or 3").
+			WithHint("its first line would be asyncapi: %s; convert an older one first", Version)}
+	case channels == nil || channels.Kind != source.Object:
+		return importer.Document{}, []source.Diagnostic{source.New("MCPE510", doc.Range, "the document has no channels").
+			WithHint("an AsyncAPI document lists its channels under channels:")}
+	}
+	var out importer.Document
+	if t := doc.Get("info").Get("title"); t != nil {
+		out.Title = t.Text
+	}
+	if strings.HasPrefix(version.Text, "2.") {
+		r.second(channels)
+	} else {
+		r.third(channels)
+	}
+	out.Events = r.events
+	r.whole(&out)
+	return out, source.Sort(r.found)
+}
+
+// whole reads the parts of event files that Export stored.
+func (r *reader) whole(out *importer.Document) {
+	x := r.doc.Get(rootExtension)
+	if x == nil {
+		return
+	}
+	out.Package = textOf(x.Get("name"))
+	lines := func(of string) (list []string) {
+		for _, n := range items(x.Get("comments").Get(of)) {
+			list = append(list, n.Text)
+		}
+		return list
+	}
+	out.Comments = lines("")
+	for i := range out.Events {
+		out.Events[i].Comments = lines("/events/" + out.Events[i].Name)
+	}
+	for _, m := range members(x.Get("schemas")) {
+		if n := r.kept(m.Value); n != nil {
+			out.Schemas = append(out.Schemas, importer.Schema{Name: m.Key, Node: n, Own: true, At: m.KeyRange, Comments: lines("/schemas/" + m.Key)})
+		}
+	}
+	out.Tasks, out.Conversation = r.kept(x.Get("tasks")), r.kept(x.Get("conversation"))
+}
+
+// kept parses a stored part of an event file. It returns nil if the document has none.
+func (r *reader) kept(n *source.Node) *source.Node {
+	if n == nil || n.Kind != source.String {
+		return nil
+	}
+	out, found := source.Parse("kept", []byte(n.Text))
+	if source.HasErrors(found) {
+		r.found = append(r.found, source.New("MCPE511", n.Range, "what %s kept here cannot be read: %s", rootExtension, found[0].Message))
+		return nil
+	}
+	return out
+}
+
+// third reads the channels of version 3.
+func (r *reader) third(channels *source.Node) {
+	r.direct()
+	for _, m := range channels.Members {
+		channel, err := follow(r.doc, m.Value)
+		if err != nil {
+			r.leaveOut(m.KeyRange, "channel "+m.Key, err.Error())
+			continue
+		}
+		r.channel(m.Key, channel)
+	}
+}
+
+type reader struct {
+	doc    *source.Node
+	events []importer.Event
+	names  map[string]bool
+	found  []source.Diagnostic
+	// sent and received hold the channels of operations, by node.
+	sent, received map[*source.Node]bool
+	// texts holds the schemas that references reached.
+	texts map[*source.Node]*schemaText
+	// reported holds the discriminators that were already reported.
+	reported map[*source.Node]bool
+}
+
+func newReader(doc *source.Node) *reader {
+	return &reader{doc: doc, names: map[string]bool{}, texts: map[*source.Node]*schemaText{}, reported: map[*source.Node]bool{}}
+}
+
+func (r *reader) leaveOut(at source.Range, what, why string) {
+	r.found = append(r.found, source.New("MCPE511", at, "%s is left out: %s", what, why))
+}
+
+// direct records the direction of channels from the operations.
+func (r *reader) direct() {
+	r.sent, r.received = map[*source.Node]bool{}, map[*source.Node]bool{}
+	for _, m := range members(r.doc.Get("operations")) {
+		operation, err := follow(r.doc, m.Value)
+		if err != nil {
+			continue
+		}
+		action := operation.Get("action")
+		ref := operation.Get("channel")
+		if action == nil || ref == nil {
+			continue
+		}
+		if channel, err := follow(r.doc, ref); err == nil {
+			if action.Text == "send" {
+				r.sent[channel] = true
+			} else {
+				r.received[channel] = true
+			}
+		}
+	}
+}
+
+func (r *reader) channel(id string, channel *source.Node) {
+	messages := channel.Get("messages")
+	if messages == nil || len(messages.Members) == 0 {
+		return
+	}
+	if r.received[channel] && !r.sent[channel] && len(r.sent) > 0 {
+		_, at := channel.Key()
+		r.leaveOut(at, "channel "+id, "the application only receives its messages")
+		return
+	}
+	for _, m := range messages.Members {
+		message, err := follow(r.doc, m.Value)
+		if err == nil {
+			err = r.message(id, channel, m.Key, message, len(messages.Members) == 1)
+		}
+		if err != nil {
+			r.leaveOut(m.KeyRange, "message "+m.Key, err.Error())
+		}
+	}
+}
+
+func (r *reader) message(id string, channel *source.Node, key string, message *source.Node, only bool) error {
+	d, err := r.described(id, channel, key, message, only)
+	if err != nil {
+		return err
+	}
+	e := &d.event
+	e.Name = r.name(id, e.Name)
+	d.describe(message, channel)
+	exact := channel.Get(extension).Get("exact")
+	if kept := exact.Get("event"); kept != nil && only {
+		if _, said := r.says(d); said == textOf(exact.Get("of")) {
+			e.Node = r.kept(kept) // the document is unchanged since the export
+		}
+	}
+	if e.Node == nil {
+		if err := r.schemas(d); err != nil {
+			return err
+		}
+	}
+	r.events = append(r.events, *e)
+	return nil
+}
+
+// A sent message is an event type without its schemas, and the places of these in the document. input is nil if it
+// has none.
+type sent struct {
+	event          importer.Event
+	payload, input *source.Node
+	exact          *source.Node
+	format         string // the schemaFormat of payload, "" for none
+}
+
+func (r *reader) described(id string, channel *source.Node, key string, message *source.Node, only bool) (*sent, error) {
+	payload, format, err := r.payload(message)
+	if err != nil {
+		return nil, err
+	}
+	_, at := message.Key()
+	d := &sent{event: importer.Event{At: at}, payload: payload, format: format}
+	e := &d.event
+	e.Name = key
+	if n := message.Get("name"); n != nil && n.Text != "" {
+		e.Name = n.Text
+	}
+	if x := channel.Get(extension); x != nil && only {
+		e.Name = id
+		restore(e, x)
+		d.input, d.exact = x.Get("inputSchema"), x.Get("exact")
+	}
+	return d, nil
+}
+
+func (d *sent) describe(message, channel *source.Node) {
+	d.event.Description = description(message, channel, d.event.Name)
+	if message.Get("deprecated").True() && d.event.Deprecated == nil {
+		d.event.Deprecated = &schema.Deprecated{}
+	}
+}
+
+// schemas adds independent copies of the schemas.
+func (r *reader) schemas(d *sent) error {
+	payload, inherited, err := standalone(r.doc, d.payload)
+	if err != nil {
+		return err
+	}
+	if payload.Kind != source.Object {
+		return fmt.Errorf("its payload is not described")
+	}
+	if version := openAPI(d.format); version != "" {
+		var changed []source.Diagnostic
+		if payload, changed, err = openapi.Schema(payload, version); err != nil {
+			return err
+		}
+		r.found = append(r.found, changed...)
+	}
+	if dialect := dialectOf(d.format); dialect != "" && payload.Get("$schema") == nil {
+		payload.Members = append([]source.Member{{Key: "$schema", Value: yaml.Text(dialect)}}, payload.Members...)
+	}
+	d.event.PayloadSchema = payload.JSON()
+	d.event.InputSchema = json.RawMessage(`{"type":"object","additionalProperties":false}`)
+	if d.input != nil {
+		n, more, err := standalone(r.doc, d.input)
+		if err != nil {
+			return err
+		}
+		inherited = append(inherited, more...)
+		d.event.InputSchema = n.JSON()
+	}
+	input, kept := textOf(d.exact.Get("inputSchema")), textOf(d.exact.Get("payloadSchema"))
+	if json.Valid([]byte(input)) && json.Valid([]byte(kept)) {
+		d.event.InputSchema, d.event.PayloadSchema = json.RawMessage(input), json.RawMessage(kept)
+		return nil
+	}
+	for _, discriminator := range inherited {
+		r.untold(discriminator)
+	}
+	return nil
+}
+
+// untold reports, once, a discriminator whose subtypes the document does not list, because they refer to the base by
+// allOf.
+func (r *reader) untold(discriminator *source.Node) {
+	if !r.reported[discriminator] {
+		r.reported[discriminator] = true
+		r.found = append(r.found, source.New("MCPE502", discriminator.Range, "the discriminator %q is left out, and its subtypes are not told apart: the schema does not list them", discriminator.Text).
+			WithHint("give the schema a oneOf of its subtypes, each with a const for %s", discriminator.Text))
+	}
+}
+
+// A schemaText holds the hash of a schema and the schemas that it refers to.
+type schemaText struct {
+	sum  string
+	refs []*source.Node
+}
+
+func (r *reader) text(n *source.Node) *schemaText {
+	if t := r.texts[n]; t != nil {
+		return t
+	}
+	t := &schemaText{sum: digest(canonical(n))}
+	r.texts[n] = t
+	var walk func(_, _ string, n *source.Node)
+	walk = func(_, _ string, n *source.Node) {
+		if ref := n.Get("$ref"); ref != nil && ref.Kind == source.String {
+			if to, err := lookup(r.doc, ref.Text); err == nil && !slices.Contains(t.refs, to) {
+				t.refs = append(t.refs, to)
+			}
+		}
+		schematree.Each(schematree.Any, n, walk)
+	}
+	walk("", "", n)
+	return t
+}
+
+// says returns a hash of the event type's description in the document: everything except the schemas, and each schema
+// that it reaches. It also returns the number of these schemas.
+func (r *reader) says(d *sent) (schemas int, sum string) {
+	e := d.event
+	e.InputSchema, e.PayloadSchema = json.RawMessage("{}"), json.RawMessage("{}")
+	rules, err := json.Marshal(e.Match)
+	if err != nil {
+		rules = nil // only strings
+	}
+	var text strings.Builder
+	text.WriteString(canonical(importer.Node(e)) + string(rules))
+	var all []*source.Node
+	seen := map[*source.Node]bool{}
+	add := func(nodes ...*source.Node) {
+		for _, n := range nodes {
+			if n != nil && !seen[n] {
+				seen[n] = true
+				all = append(all, n)
+			}
+		}
+	}
+	add(d.payload, d.input)
+	for i := 0; i < len(all); i++ {
+		t := r.text(all[i])
+		text.WriteString("\n" + t.sum)
+		add(t.refs...)
+	}
+	return len(all), digest(text.String())
+}
+
+// maxCompared limits the schemas of an event type whose entry is compared.
+const maxCompared = 50
+
+// exported returns the document's description of an exported event type, and reports whether an import would produce
+// an equal entry.
+func (r *reader) exported(name string, entry *source.Node) (said string, restored bool) {
+	channel, message := r.doc.Get("channels").Get(name), r.doc.Get("components").Get("messages").Get(name)
+	d, err := r.described(name, channel, name, message, true)
+	if err != nil {
+		return "", false
+	}
+	d.describe(message, channel)
+	schemas, said := r.says(d)
+	if schemas > maxCompared || r.schemas(d) != nil {
+		return said, false
+	}
+	return said, canonical(importer.Node(d.event)) == canonical(entry)
+}
+
+// name returns a valid and unique event name.
+func (r *reader) name(channel, message string) string {
+	name := importer.CleanName(message)
+	if name == "" || r.names[name] {
+		name = strings.Trim(importer.CleanName(channel)+"."+name, ".")
+	}
+	base := name
+	for i := 2; r.names[name]; i++ {
+		name = fmt.Sprintf("%s-%d", base, i)
+	}
+	r.names[name] = true
+	return name
+}
+
+func description(message, channel *source.Node, name string) string {
+	for _, n := range []*source.Node{message, channel} {
+		for _, key := range []string{"description", "summary", "title"} {
+			if d := n.Get(key); d != nil && strings.TrimSpace(d.Text) != "" {
+				return d.Text
+			}
+		}
+	}
+	return "A message " + name + "."
+}
+
+// payload returns the schema of a message and its schemaFormat.
+func (r *reader) payload(message *source.Node) (*source.Node, string, error) {
+	n := message.Get("payload")
+	for _, trait := range traits(r.doc, message) {
+		if n == nil {
+			n = trait.Get("payload")
+		}
+	}
+	if n == nil {
+		return nil, "", fmt.Errorf("it has no payload")
+	}
+	n, err := follow(r.doc, n)
+	if err != nil {
+		return nil, "", err
+	}
+	format := message.Get("schemaFormat") // in version 2
+	if inner := n.Get("schema"); inner != nil && format == nil {
+		format, n = n.Get("schemaFormat"), inner
+	}
+	if format != nil && !isJSONSchema(format.Text) && openAPI(format.Text) == "" {
+		return nil, "", fmt.Errorf("its payload is written in %s, not in JSON Schema", format.Text)
+	}
+	return n, textOf(format), nil
+}
+
+func traits(doc, message *source.Node) []*source.Node {
+	list := message.Get("traits")
+	if list == nil {
+		return nil
+	}
+	var all []*source.Node
+	for _, item := range list.Items {
+		if t, err := follow(doc, item); err == nil {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// restore reads the details that Export stored in the extension.
+func restore(e *importer.Event, x *source.Node) {
+	for _, n := range items(x.Get("delivery")) {
+		e.Delivery = append(e.Delivery, n.Text)
+	}
+	e.Source, e.Stability = textOf(x.Get("source")), textOf(x.Get("stability"))
+	if n := x.Get("replay"); n != nil && n.Kind == source.Bool {
+		e.NoReplay = !n.True()
+	}
+	if d := x.Get("deprecated"); d != nil {
+		e.Deprecated = &schema.Deprecated{ReplacedBy: textOf(d.Get("replacedBy")), RemoveAfter: textOf(d.Get("removeAfter"))}
+	}
+	if meta := x.Get("_meta"); meta != nil {
+		e.Meta, _ = meta.Value().(map[string]any)
+	}
+	for _, n := range items(x.Get("match")) {
+		e.Match = append(e.Match, schema.MatchRule{Argument: textOf(n.Get("argument")), Path: textOf(n.Get("path")), Op: textOf(n.Get("op")), Not: n.Get("not").True()})
+	}
+}
+
+func items(n *source.Node) []*source.Node {
+	if n == nil {
+		return nil
+	}
+	return n.Items
+}
+
+func textOf(n *source.Node) string {
+	if n == nil {
+		return ""
+	}
+	return n.Text
+}
+
+// Text writes a document as YAML or JSON.
+func Text(doc *source.Node, asJSON bool) ([]byte, error) {
+	if !asJSON {
+		return []byte(yaml.Block(doc, 0)), nil
+	}
+	var v json.RawMessage = doc.JSON()
+	return json.MarshalIndent(v, "", "  ")
+}

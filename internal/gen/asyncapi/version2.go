@@ -1,0 +1,80 @@
+package asyncapi
+
+import (
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// second reads the channels of version 2, whose operations are named from the client's side: the application sends to
+// channels with subscribe.
+func (r *reader) second(channels *source.Node) {
+	operation := "publish"
+	for _, m := range channels.Members {
+		if m.Value.Get("subscribe") != nil {
+			operation = "subscribe" // authors who mean the application's side write only publish
+		}
+	}
+	for _, m := range channels.Members {
+		channel, err := follow(r.doc, m.Value)
+		if err != nil {
+			r.leaveOut(m.KeyRange, "channel "+m.Key, err.Error())
+			continue
+		}
+		op := channel.Get(operation)
+		if op == nil {
+			if channel.Get("publish") != nil {
+				r.leaveOut(m.KeyRange, "channel "+m.Key, "the application only receives its messages")
+			}
+			continue
+		}
+		r.operation(m.Key, m.KeyRange, channel, op)
+	}
+}
+
+// operation reads the message of an operation, or each alternative of its oneOf.
+func (r *reader) operation(id string, at source.Range, channel, op *source.Node) {
+	one := op.Get("message")
+	if one == nil {
+		r.leaveOut(at, "channel "+id, "its operation has no message")
+		return
+	}
+	all := []*source.Node{one}
+	if list := one.Get("oneOf"); list != nil {
+		all = list.Items
+	}
+	for _, n := range all {
+		key := nameOf(n, id)
+		message, err := follow(r.doc, n)
+		if err == nil {
+			// The operation describes a message without a description.
+			err = r.message(id, described(channel, op), key, message, false)
+		}
+		if err != nil {
+			r.leaveOut(n.Range, "message "+key, err.Error())
+		}
+	}
+}
+
+// nameOf returns a name for an unnamed message: its ID, the last element of its reference, or its channel.
+func nameOf(n *source.Node, channel string) string {
+	for _, k := range []string{"name", "messageId"} {
+		if id := n.Get(k); id != nil {
+			return id.Text
+		}
+	}
+	if ref := n.Get("$ref"); ref != nil {
+		return ref.Text[strings.LastIndexByte(ref.Text, '/')+1:]
+	}
+	return channel
+}
+
+// described returns the channel with the description of its operation.
+func described(channel, op *source.Node) *source.Node {
+	for _, key := range []string{"description", "summary"} {
+		if d := op.Get(key); d != nil && strings.TrimSpace(d.Text) != "" {
+			return &source.Node{Kind: source.Object, Members: append([]source.Member{{Key: "description", Value: d}}, channel.Members...), Range: channel.Range}
+		}
+	}
+	return channel
+}

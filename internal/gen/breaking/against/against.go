@@ -1,0 +1,284 @@
+// Package against loads the old version of event files for a comparison: a file, a directory, or a git revision.
+//
+// Start with [Load].
+package against
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/breaking"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/config"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// New describes the new version.
+type New struct {
+	// Files lists the event files that the user named. If it is empty, Config lists them.
+	Files  []string
+	Config *config.Config
+	// Types has the Go types of formats, Refs the files of remote schemas, Dialect the default dialect, and Overrides
+	// the changes to schemas. They apply to Files; a configuration has its own.
+	Types, Refs map[string]string
+	Dialect     string
+	Overrides   *schema.Overrides
+}
+
+// A version is a tree of files: a directory or a git revision.
+type version struct {
+	// base is the path of the directory that paths of the new version are relative to, and root that of the
+	// configuration.
+	base, root string
+	read       func(path string) ([]byte, error)
+	// list returns the candidate event files; nil means to search the file system.
+	list  func() []string
+	label func(path string) string
+}
+
+// Load returns the packages of the old version that spec names:
+//
+//	git:REF        the same files at a revision, relative to the current directory
+//	git:REF:PATH   a file or directory at a revision; PATH starts at the top of the repository, ./PATH here
+//	DIR            the same files below another directory, such as a second checkout
+//	FILE           one event file
+//
+// A directory corresponds to the directory of mcpe.yaml, or to the directory that FILE arguments are relative to. Its
+// own mcpe.yaml lists the old event files; without one, Load uses the new configuration. Load returns errors in the
+// old version as diagnostics, and a [RevisionError] if the revision does not exist.
+func Load(ctx context.Context, spec string, new New) ([]breaking.Package, []source.Diagnostic, error) {
+	if rest, ok := strings.CutPrefix(spec, "git:"); ok {
+		return loadGit(ctx, rest, spec, new)
+	}
+	info, err := os.Stat(spec)
+	switch {
+	case err != nil:
+		return nil, []source.Diagnostic{missing(spec, "there is no such file or directory")}, nil
+	case !info.IsDir():
+		v := version{read: source.ReadFile}
+		packages, ds := v.packages([]group{new.single(spec, new.Refs)})
+		return packages, ds, nil
+	}
+	v := version{base: spec, root: spec, read: source.ReadFile}
+	groups, d := v.groups(spec, new)
+	if d != nil {
+		return nil, []source.Diagnostic{*d}, nil
+	}
+	packages, ds := v.packages(groups)
+	return packages, ds, nil
+}
+
+func missing(spec, format string, args ...any) source.Diagnostic {
+	return source.New("MCPE560", source.InFile(spec), format, args...)
+}
+
+// A group holds the files of one package of the old version.
+type group struct {
+	key, name string
+	types     map[string]string
+	reading   schema.Options
+	files     []string
+	tools     bool
+}
+
+// single returns the group for one old file. It corresponds to the new file with the same name, or to the only one.
+func (n New) single(file string, refs map[string]string) group {
+	now := ""
+	for _, f := range n.Files {
+		if now == "" || filepath.Base(f) == filepath.Base(file) {
+			now = f
+		}
+	}
+	known := func(p string) string {
+		if p == file {
+			return now
+		}
+		return relocated(p, filepath.Dir(file), filepath.Dir(now))
+	}
+	return group{files: []string{file}, tools: true, types: n.Types, reading: schema.Options{Refs: refs, Dialect: n.Dialect, Overrides: n.Overrides.Elsewhere(known)}}
+}
+
+// relocated moves a path from one directory to another.
+func relocated(p, from, to string) string {
+	rel, err := filepath.Rel(from, p)
+	if err != nil {
+		return p
+	}
+	return filepath.Join(to, rel)
+}
+
+// groups finds the files of a version.
+func (v *version) groups(spec string, new New) ([]group, *source.Diagnostic) {
+	var groups []group
+	if len(new.Files) > 0 {
+		if files, now := v.named(new.Files); len(files) > 0 {
+			known := func(p string) string {
+				if f, ok := now[p]; ok {
+					return f
+				}
+				return relocated(p, v.base, ".")
+			}
+			reading := schema.Options{Refs: rebase(new.Refs, ".", v.base), Dialect: new.Dialect, Overrides: new.Overrides.Elsewhere(known)}
+			groups = []group{{files: files, tools: true, types: new.Types, reading: reading}}
+		}
+	} else {
+		groups = v.configured(new.Config)
+	}
+	if len(groups) == 0 {
+		d := missing(spec, "it has none of the event files that are compared")
+		return nil, &d
+	}
+	return groups, nil
+}
+
+// named returns the old files with the same paths, or otherwise with the same names, and the corresponding new files.
+func (v *version) named(files []string) (found []string, now map[string]string) {
+	now = map[string]string{}
+	for _, given := range files {
+		f := given
+		if filepath.IsAbs(f) {
+			if dir, err := os.Getwd(); err == nil {
+				if rel, err := filepath.Rel(dir, f); err == nil {
+					f = rel
+				}
+			}
+		}
+		for _, at := range []string{filepath.Join(v.base, f), filepath.Join(v.base, filepath.Base(f))} {
+			if _, err := v.read(at); err == nil {
+				if !slices.Contains(found, at) {
+					found = append(found, at)
+					now[at] = given
+				}
+				break
+			}
+		}
+	}
+	return found, now
+}
+
+// configured returns the packages of the old configuration, or of the new configuration applied to the old directory.
+func (v *version) configured(now *config.Config) []group {
+	var old *config.Config
+	for _, name := range []string{filepath.Base(now.Path), config.Name} {
+		if old, _ = config.Load(filepath.Join(v.root, name), v.read); old != nil && len(old.Packages) > 0 {
+			break
+		}
+	}
+	if old == nil || len(old.Packages) == 0 {
+		moved := *now
+		moved.Dir = filepath.Clean(v.root)
+		moved.Refs = rebase(now.Refs, now.Dir, moved.Dir)
+		moved.Overrides = now.Overrides.Elsewhere(func(p string) string { return relocated(p, moved.Dir, now.Dir) })
+		for i, p := range moved.Packages {
+			if rel, err := filepath.Rel(now.Dir, p.Place()); err == nil {
+				moved.Packages = slices.Clone(moved.Packages)
+				moved.Packages[i].Out = filepath.Join(moved.Dir, rel)
+			}
+		}
+		old = &moved
+	}
+	var groups []group
+	for _, p := range old.Packages {
+		var files []string
+		if v.list != nil {
+			files = old.Among(p, v.list())
+		} else {
+			files, _ = old.Files(p) // a pattern may match no old file
+		}
+		if len(files) > 0 {
+			groups = append(groups, group{key: KeyOf(old, p.Place()), name: p.Name, types: old.Types, reading: old.Reading(), files: files, tools: slices.Contains(p.Emit, "tools")})
+		}
+	}
+	return groups
+}
+
+// rebase moves paths from one directory to another.
+func rebase(paths map[string]string, from, to string) map[string]string {
+	out := map[string]string{}
+	for key, p := range paths {
+		if rel, err := filepath.Rel(from, p); err == nil {
+			p = filepath.Join(to, rel)
+		}
+		out[key] = p
+	}
+	return out
+}
+
+// KeyOf returns the key that matches packages of two configurations: the output directory, relative to the
+// configuration.
+func KeyOf(c *config.Config, out string) string {
+	rel, err := filepath.Rel(c.Dir, out)
+	if err != nil {
+		return out
+	}
+	return filepath.ToSlash(rel)
+}
+
+// Package returns the input of [breaking.Compare] for a loaded package. key is its directory, and provides the
+// package name if neither name nor an event file does. An empty key means an unknown directory.
+func Package(key, name string, types map[string]string, tools bool, set *schema.Set) breaking.Package {
+	p := breaking.Package{Key: key, Set: set, Go: ir.Options{Package: name, Formats: map[string]ir.GoType{}, Tools: tools}}
+	for _, f := range set.Files {
+		if p.Go.Package == "" && f.Given {
+			p.Go.Package = f.Package
+		}
+	}
+	if p.Go.Package == "" && key != "" {
+		p.Go.Package = path.Base(filepath.ToSlash(key))
+	}
+	for format, name := range types {
+		// Load validated the form of the configured types.
+		if t, err := ir.ParseGoType(name); err == nil {
+			p.Go.Formats[format] = t
+		}
+	}
+	return p
+}
+
+// packages loads the groups. It drops findings about the old version that are not errors.
+func (v *version) packages(groups []group) ([]breaking.Package, []source.Diagnostic) {
+	var packages []breaking.Package
+	var errors []source.Diagnostic
+	for _, g := range groups {
+		g.reading.ReadFile = v.read
+		set, found := schema.Load(g.files, g.reading)
+		for _, d := range found {
+			if d.Severity == source.Error {
+				errors = append(errors, v.relabel(d))
+			}
+		}
+		p := Package(g.key, g.name, g.types, g.tools, set)
+		p.Label = v.label
+		packages = append(packages, p)
+	}
+	if len(errors) > 0 {
+		errors = source.Sort(append(errors, missing(errors[0].Range.Start.File, "the old version has errors and cannot be compared with")))
+		return nil, errors
+	}
+	return packages, nil
+}
+
+func (v *version) relabel(d source.Diagnostic) source.Diagnostic {
+	if v.label == nil {
+		return d
+	}
+	at := func(r source.Range) source.Range {
+		r.Start.File, r.End.File = v.label(r.Start.File), v.label(r.End.File)
+		return r
+	}
+	d.Range = at(d.Range)
+	d.Related = slices.Clone(d.Related)
+	for i := range d.Related {
+		d.Related[i].Range = at(d.Related[i].Range)
+	}
+	return d
+}
+
+// notFound returns the error for a path that a version does not have.
+func notFound(path string) error { return &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist} }

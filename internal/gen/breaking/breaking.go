@@ -1,0 +1,179 @@
+// Package breaking compares two versions of event files and reports changes that break users: callers whose arguments
+// become invalid, receivers whose payloads change, and Go code that uses the generated package.
+//
+// Start with [Compare]. A rule is an ID, a category, a purpose and one function. The rules about schemas come from
+// package evolve, which also judges changes in live servers. The rules about events are in events.go, and those about
+// generated Go in golang.go. rules/ID.txtar has an old and a new event file that break the rule. It is the test of
+// the rule and the output of `mcpe-gen explain ID`. Package against finds the old version.
+package breaking
+
+import (
+	"crypto/sha256"
+	"embed"
+	"slices"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/evolve"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/rule"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// The categories.
+const (
+	// Wire changes break servers and clients that follow the published event types.
+	Wire = string(evolve.Wire)
+	// Source changes break Go code that uses the generated package.
+	Source = string(evolve.Source)
+	// Strict changes break only receivers that reject values they should expect, such as a new value of an enum.
+	Strict = string(evolve.Strict)
+)
+
+// Categories lists the categories, which do not overlap.
+var Categories = []string{Wire, Source, Strict}
+
+// A Package holds the event files of one Go package.
+type Package struct {
+	// Key identifies the package within a version: its output directory. If both versions have only one package,
+	// Compare ignores the keys.
+	Key string
+	Set *schema.Set
+	// Go has the options for typing the package. Only Source rules need it.
+	Go ir.Options
+	// Label returns the displayed form of a path; nil means the path itself.
+	Label func(path string) string
+}
+
+// Options configures [Compare].
+type Options struct {
+	// Rules selects the rules; the default is Wire.
+	Rules rule.Selection
+	// Now is the time for checking announced removals; zero means the present.
+	Now time.Time
+}
+
+//go:embed rules/*.txtar
+var examples embed.FS
+
+// Example returns the txtar archive for a rule, with old.yaml and new.yaml.
+func Example(id string) []byte { return rule.Example(examples, id) }
+
+// Rules returns all rules: those about events, about schemas and about generated Go.
+func Rules() []rule.Rule {
+	var all []rule.Rule
+	for _, r := range eventRules {
+		all = append(all, r.Rule)
+	}
+	for _, r := range evolve.Rules() {
+		all = append(all, rule.Rule{ID: r.ID, Category: string(r.Category), Purpose: r.Purpose})
+	}
+	return append(all, goRules...)
+}
+
+// Compare returns the breaking changes between the packages of two versions, all of severity error. Their place is in
+// the new files, or in the old files if an event or a package was removed. The code of a finding is the ID of its
+// rule. An event type that was experimental may change in any way. An event type that was deprecated may be removed
+// after the announced date, which gives only a note.
+func Compare(old, new []Package, o Options) []source.Diagnostic {
+	if len(o.Rules.Use) == 0 {
+		o.Rules.Use = []string{Wire}
+	}
+	if o.Now.IsZero() {
+		o.Now = time.Now()
+	}
+	c := &comparison{old: old, new: new, now: o.Now, options: o, rules: map[string]rule.Rule{}, versions: map[[2]*Package]*evolve.Versions{}, walks: map[walkKey]*walk{}}
+	for _, r := range Rules() {
+		c.rules[r.ID] = r
+	}
+	for i := range old {
+		c.events(&old[i])
+	}
+	c.golang()
+	return source.Sort(c.merged())
+}
+
+// comparison is the state of one Compare call.
+type comparison struct {
+	old, new []Package
+	now      time.Time
+	options  Options
+	rules    map[string]rule.Rule
+	found    []finding
+	// newEvents and arrived are computed on first use. newEvents holds the new event types by name. arrived holds the
+	// names of event types without an old version, by payload.
+	newEvents map[string][]side
+	arrived   map[[sha256.Size]byte]string
+	// versions holds the schema comparison of two packages.
+	versions map[[2]*Package]*evolve.Versions
+	walks    map[walkKey]*walk
+}
+
+// A finding is a diagnostic about an event or a package.
+type finding struct {
+	source.Diagnostic
+	// subject is the event and the place in it. Findings that differ only in subject are merged.
+	subject string
+}
+
+// report adds a finding of a rule, unless the configuration excludes it.
+func (c *comparison) report(id string, at source.Range, event, subject string, d source.Diagnostic) {
+	r := c.rules[id]
+	level, on := c.options.Rules.Level(r)
+	if !on || c.options.Rules.Ignores(r, at.Start.File, event) {
+		return
+	}
+	if d.Severity == source.Error {
+		d.Severity = level
+	}
+	d.Code, d.Range = id, at
+	c.found = append(c.found, finding{d, subject})
+}
+
+// asks reports whether any rule of a category is selected.
+func (c *comparison) asks(category string) bool {
+	return slices.ContainsFunc(Rules(), func(r rule.Rule) bool {
+		_, on := c.options.Rules.Level(r)
+		return on && r.Category == category
+	})
+}
+
+// merged joins the findings about a shared schema from all events that refer to it.
+func (c *comparison) merged() []source.Diagnostic {
+	type key struct {
+		code, message string
+		at            source.Range
+	}
+	var order []key
+	subjects := map[key][]string{}
+	said := map[[2]any]bool{}
+	first := map[key]source.Diagnostic{}
+	for _, f := range c.found {
+		k := key{f.Code, f.Message, f.Range}
+		if _, ok := first[k]; !ok {
+			first[k] = f.Diagnostic
+			order = append(order, k)
+		}
+		if about := [2]any{k, f.subject}; !said[about] {
+			said[about] = true
+			subjects[k] = append(subjects[k], f.subject)
+		}
+	}
+	var out []source.Diagnostic
+	for _, k := range order {
+		d := first[k]
+		if s := among(subjects[k]); s != "" {
+			d.Message = s + ": " + d.Message
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// label converts a range of an old file for display.
+func (p *Package) label(r source.Range) source.Range {
+	if p.Label != nil {
+		r.Start.File, r.End.File = p.Label(r.Start.File), p.Label(r.End.File)
+	}
+	return r
+}

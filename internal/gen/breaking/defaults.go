@@ -1,0 +1,93 @@
+package breaking
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+func defaultChanged(old, new side, report func(source.Range, source.Diagnostic)) {
+	defaultsOf(old, new, "argument").run(old.Input, new.Input, report)
+}
+
+func payloadDefaultChanged(old, new side, report func(source.Range, source.Diagnostic)) {
+	defaultsOf(old, new, "payload field").run(old.Payload, new.Payload, report)
+}
+
+// defaultsOf compares the defaults of members that schemas of both versions have.
+func defaultsOf(old, new side, what string) *walk {
+	return old.in.walk(old, new, what+" defaults", func(w *walk) {
+		w.look = func(_, _ []*source.Node) ([]remark, bool) { return nil, true }
+		w.member = func(name string, before, after, was, is []*source.Node) []remark {
+			if required(new, after, name) && required(old, before, name) {
+				return nil
+			}
+			return defaultRemark(old, new, what, name, was, is)
+		}
+	})
+}
+
+// defaultRemark compares the defaults of an optional member.
+func defaultRemark(old, new side, what, name string, before, after []*source.Node) []remark {
+	was, is := defaultOf(old, before), defaultOf(new, after)
+	found := func(at source.Range, words string) []remark {
+		return []remark{{wire.Pointer(name), new.of.label(at), func(path string) string { return fmt.Sprintf(words, what, path[1:]) }}}
+	}
+	quoted := func(n *source.Node) string { return strings.ReplaceAll(string(n.JSON()), "%", "%%") }
+	switch {
+	case was == nil && is == nil || was != nil && is != nil && equal(was, is):
+		return nil
+	case is == nil:
+		return found(place(after[0]), "%s %q no longer has the default "+quoted(was))
+	case was == nil:
+		return found(is.Range, "%s %q has the default "+quoted(is)+" now; left out it had none")
+	}
+	return found(is.Range, "the default of %s %q went from "+quoted(was)+" to "+quoted(is))
+}
+
+// required reports whether the objects require a member.
+func required(of side, objects []*source.Node, name string) bool {
+	for _, n := range objects {
+		for _, view := range of.of.Set.Views(n) {
+			list := view.Get("required")
+			if list != nil && slices.ContainsFunc(list.Items, func(r *source.Node) bool { return r.Text == name }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// names returns the declared members of the objects in source order.
+func names(of side, objects []*source.Node) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, n := range objects {
+		for _, view := range of.of.Set.Views(n) {
+			if p := view.Get("properties"); p != nil {
+				for _, m := range p.Members {
+					if !seen[m.Key] {
+						seen[m.Key] = true
+						out = append(out, m.Key)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// defaultOf returns the default in the schemas of a member, or nil.
+func defaultOf(of side, schemas []*source.Node) *source.Node {
+	for _, n := range schemas {
+		for _, view := range of.of.Set.Views(n) {
+			if v := view.Get("default"); v != nil {
+				return v
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package breaking
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/evolve"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// The rules here concern Go types that the author chose by x-go-type or in the configuration. A schema cannot tell
+// which values such a type decodes.
+
+// payloadGoType replaces a rule that does not affect types of the generator.
+const payloadGoType = "PAYLOAD_GO_TYPE_OUTGROWN"
+
+// chosenType returns the chosen Go type of the old version at the place of a change, if only a chosen type can fail
+// on that change.
+func chosenType(s, now side, change evolve.Change) (string, bool) {
+	if change.Feature != evolve.PayloadSchema || change.Category != evolve.Strict {
+		return "", false
+	}
+	tokens, _ := source.SplitPointer(change.Path)
+	here := []*source.Node{s.Payload}
+	there, exact := locate(now.of.Set, now.Payload, change.Path)
+	for {
+		if g, ok := s.goType(here, false); ok {
+			return g.String(), !decodesAll(g) && (!exact || !holdsNumbers(g, now.of.Set.Views(there)))
+		}
+		if len(tokens) == 0 {
+			return "", false
+		}
+		n := 1
+		switch tokens[0] {
+		case "properties", "patternProperties", "prefixItems":
+			n = min(2, len(tokens))
+		}
+		if here = step(s.of.Set, here, tokens[:n]); len(here) == 0 {
+			return "", false
+		}
+		tokens = tokens[n:]
+	}
+}
+
+// goType returns the Go type chosen for the values of the schemas. It ignores types for formats that inputs are
+// checked against, because such a type rejects nothing more.
+func (s side) goType(schemas []*source.Node, input bool) (ir.GoType, bool) {
+	for _, keyword := range []string{"x-go-type", "format"} {
+		for _, n := range schemas {
+			for _, view := range s.of.Set.Views(n) {
+				t := view.Get(keyword)
+				if t == nil || t.Kind != source.String {
+					continue
+				}
+				if keyword == "format" {
+					if g, ok := s.of.Go.Formats[t.Text]; ok && !(input && evolve.Asserted(t.Text)) {
+						return g, true
+					}
+				} else if g, err := ir.ParseGoType(t.Text); err == nil {
+					return g, true
+				}
+			}
+		}
+	}
+	return ir.GoType{}, false
+}
+
+// decodesAll reports whether a type decodes all JSON, or all values of its JSON type. Other rules compare the types
+// of schemas.
+func decodesAll(g ir.GoType) bool {
+	switch g.Name {
+	case "string", "bool", "any":
+		return g.Path == ""
+	}
+	return g == ir.RawMessage || g == ir.GoType{Path: "encoding/json", Name: "Number"} || g == ir.GoType{Path: "math/big", Name: "Int"}
+}
+
+// holdsNumbers reports whether g is a Go number type that holds all values of the schema, which has two bounds or a
+// list of values.
+func holdsNumbers(g ir.GoType, views []*source.Node) bool {
+	r, ok := numberTypes[g.Name]
+	if !ok || g.Path != "" {
+		return false
+	}
+	low, high, listed := false, false, false
+	for _, view := range views {
+		for _, m := range view.Members {
+			values := []*source.Node{m.Value}
+			switch m.Key {
+			case "minimum", "exclusiveMinimum":
+				low = true
+			case "maximum", "exclusiveMaximum":
+				high = true
+			case "const":
+				listed = true
+			case "enum":
+				listed, values = true, m.Value.Items
+			default:
+				continue
+			}
+			for _, v := range values {
+				if n, ok := new(big.Rat).SetString(v.Text); v.Kind == source.Number && (!ok || n.Cmp(r.low) < 0 || n.Cmp(r.high) > 0) {
+					return false
+				}
+			}
+		}
+	}
+	return listed || low && high
+}
+
+// numberTypes holds the ranges of Go's number types.
+var numberTypes = map[string]struct{ low, high *big.Rat }{
+	"int": signed(64), "int8": signed(8), "int16": signed(16), "int32": signed(32), "int64": signed(64), "rune": signed(32),
+	"uint": unsigned(64), "uint8": unsigned(8), "uint16": unsigned(16), "uint32": unsigned(32), "uint64": unsigned(64), "byte": unsigned(8),
+	"float64": {new(big.Rat).SetFloat64(-math.MaxFloat64), new(big.Rat).SetFloat64(math.MaxFloat64)},
+	"float32": {new(big.Rat).SetFloat64(-math.MaxFloat32), new(big.Rat).SetFloat64(math.MaxFloat32)},
+}
+
+func signed(bits uint) struct{ low, high *big.Rat } {
+	half := new(big.Int).Lsh(big.NewInt(1), bits-1)
+	return struct{ low, high *big.Rat }{new(big.Rat).SetInt(new(big.Int).Neg(half)), new(big.Rat).SetInt(half.Sub(half, big.NewInt(1)))}
+}
+
+func unsigned(bits uint) struct{ low, high *big.Rat } {
+	all := new(big.Int).Lsh(big.NewInt(1), bits)
+	return struct{ low, high *big.Rat }{new(big.Rat), new(big.Rat).SetInt(all.Sub(all, big.NewInt(1)))}
+}
+
+// inputGoTypeChanged finds arguments whose chosen Go type is new or different.
+func inputGoTypeChanged(old, new side, report func(source.Range, source.Diagnostic)) {
+	old.in.walk(old, new, "argument types", func(w *walk) {
+		w.look = func(before, after []*source.Node) ([]remark, bool) { return chosenRemark(old, new, before, after) }
+	}).run(old.Input, new.Input, report)
+}
+
+// chosenRemark compares the chosen Go types of a value. inside is false if the value has a chosen type, which decodes
+// everything inside it.
+func chosenRemark(old, new side, before, after []*source.Node) (found []remark, inside bool) {
+	is, chosen := new.goType(after, true)
+	if !chosen {
+		return nil, true
+	}
+	was, had := old.goType(before, true)
+	words := fmt.Sprintf("is read as %s now", is)
+	if had {
+		words = fmt.Sprintf("was read as %s and is read as %s", was, is)
+	}
+	var views []*source.Node
+	for _, n := range after {
+		views = append(views, new.of.Set.Views(n)...)
+	}
+	if was == is || decodesAll(is) || holdsNumbers(is, views) {
+		return nil, false
+	}
+	return []remark{{"", new.of.label(place(after[0])), func(path string) string {
+		if path == "" {
+			return "" // the top-level arguments object is not an argument
+		}
+		return fmt.Sprintf("argument %q %s, which may refuse what the schema allows", path[1:], words)
+	}}}, false
+}

@@ -1,0 +1,104 @@
+package breaking
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// locate returns the schema at a path from evolve. The path treats references as expanded, so locate follows
+// references, allOf, anyOf and oneOf. If a part of the path does not exist, exact is false and n is the innermost
+// existing schema.
+func locate(set *schema.Set, root *source.Node, pointer string) (n *source.Node, exact bool) {
+	tokens, _ := source.SplitPointer(pointer)
+	here := []*source.Node{root}
+	for len(tokens) > 0 {
+		n := 1
+		switch tokens[0] {
+		case "properties", "patternProperties", "prefixItems":
+			n = min(2, len(tokens))
+		}
+		next := step(set, here, tokens[:n])
+		if len(next) == 0 {
+			return holder(set, here, tokens[0]), false
+		}
+		here, tokens = next, tokens[n:]
+	}
+	return here[0], true
+}
+
+// holder returns the schema that has the keyword, among the nodes and the schemas that they refer to.
+func holder(set *schema.Set, nodes []*source.Node, keyword string) *source.Node {
+	for _, n := range nodes {
+		for _, view := range set.Views(n) {
+			if view.Get(keyword) != nil {
+				return view
+			}
+		}
+	}
+	return nodes[0]
+}
+
+// place returns the range of a schema's name, or of the schema if it has no name.
+func place(n *source.Node) source.Range {
+	_, at := n.Key()
+	return at
+}
+
+// referred follows references that both versions have, because the change is in their target.
+func referred(was, is side, old, new *source.Node) (*source.Node, *source.Node) {
+	for range 100 { // cycles of references are errors
+		before, after := old.Get("$ref"), new.Get("$ref")
+		if before == nil || after == nil || before.Text != after.Text {
+			break
+		}
+		from, d1 := was.of.Set.Resolve(old)
+		to, d2 := is.of.Set.Resolve(new)
+		if d1 != nil || d2 != nil {
+			break
+		}
+		old, new = from.Node, to.Node
+	}
+	return old, new
+}
+
+// step returns the schemas that a keyword and a name below it reach from any of the schemas.
+func step(set *schema.Set, from []*source.Node, tokens []string) []*source.Node {
+	var out []*source.Node
+	for _, n := range from {
+		for _, view := range set.Views(n) {
+			inner := view.Get(tokens[0])
+			switch items := view.Get("items"); {
+			case len(tokens) == 2:
+				if tokens[0] == "prefixItems" && inner == nil && items != nil && items.Kind == source.Array {
+					inner = items // draft-07
+				}
+				if inner != nil {
+					inner = inner.Lookup("/" + source.EscapeToken(tokens[1]))
+				}
+			case tokens[0] == "items" && inner != nil && inner.Kind == source.Array:
+				inner = view.Get("additionalItems")
+			}
+			if inner != nil && !slices.Contains(out, inner) {
+				out = append(out, inner)
+			}
+		}
+	}
+	return out
+}
+
+// among returns the first subject and the number of others.
+func among(subjects []string) string {
+	subjects = slices.DeleteFunc(subjects, func(s string) bool { return s == "" })
+	switch len(subjects) {
+	case 0:
+		return ""
+	case 1:
+		return subjects[0]
+	case 2:
+		return strings.Join(subjects, " and ")
+	}
+	return subjects[0] + " and " + count(len(subjects)-1) + " more places"
+}

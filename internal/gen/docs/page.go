@@ -1,0 +1,305 @@
+package docs
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/model"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/provider"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/sample"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// A Page is the reference of a set of event files.
+type Page struct {
+	// Title is the heading of the page.
+	Title string
+	// Events lists the events in the order of the files.
+	Events []Event
+	// Modes lists the delivery modes that at least one event offers.
+	Modes []Mode
+	// Since names the version that Changes compares with; empty without a comparison.
+	Since   string
+	Changes []Change
+	// Overrides lists the differences between schemas and their files.
+	Overrides []Override
+}
+
+// An Override is a change that the configuration makes to a schema.
+type Override struct{ File, At, Does string }
+
+// An Event is one event type of a [Page].
+type Event struct {
+	// Anchor is unique in the page.
+	Anchor, Name, Description string
+	// GoName is the prefix of names in the generated code.
+	GoName   string
+	Delivery []string
+	Source   string
+	// From describes the webhooks of a service that become events; empty if none do.
+	From   string
+	Replay bool
+	// Actor is the place of the actor in table notation; empty if the event type does not have one.
+	Actor string
+	// Coalesce describes which events a consumer may merge; empty if none.
+	Coalesce string
+	// Experimental reports whether the type may change incompatibly.
+	Experimental bool
+	Deprecated   *model.Deprecated
+	// Replacement is the anchor of the replacement of a deprecated event, if it is on the page.
+	Replacement string
+	// OpenArguments and OpenPayload report whether members without a row are allowed.
+	Arguments, Payload []Row
+	// Filters lists the arguments that filter by the payload.
+	Filters []Filter
+	// Subscribe is an example of arguments and Example one of an event; nil if none was found.
+	Subscribe, Example json.RawMessage
+	// Fingerprint identifies the schemas (EVOL-4).
+	Fingerprint string
+}
+
+// A Filter describes an x-match.
+type Filter struct{ Argument, Place, Says string }
+
+// A Mode is a delivery mode with its explanation.
+type Mode struct {
+	// Name is poll, push or webhook.
+	Name, Title, Text string
+	// Diagram shows the messages of the mode.
+	Diagram Diagram
+}
+
+// Options configures a page.
+type Options struct {
+	Title string
+	// Since names an older version, and Changes lists the changes since then.
+	Since   string
+	Changes []Change
+}
+
+// A Package holds the event files of one package. Its types come from the model, and examples from the published
+// schemas.
+type Package struct {
+	Set   *schema.Set
+	Model *model.Package
+}
+
+// New returns the page for the given event files. Files reached by $ref contribute only types. A file that belongs to
+// several packages appears once.
+func New(packages []Package, o Options) *Page {
+	p := &Page{Title: o.Title, Since: o.Since, Changes: o.Changes}
+	taken := map[string]bool{}
+	anchors := map[string]string{}
+	shown := map[string]bool{} // by position
+	for _, pkg := range packages {
+		for _, a := range pkg.Model.Overrides {
+			if o := (Override{a.File, a.At, a.Does}); !slices.Contains(p.Overrides, o) {
+				p.Overrides = append(p.Overrides, o)
+			}
+		}
+		types, samples, given := typesOf(pkg.Model), new(sample.Maker), pkg.given()
+		for _, e := range pkg.Model.Events {
+			s := given[e.Pos]
+			if s == nil || shown[e.Pos] {
+				continue
+			}
+			shown[e.Pos] = true
+			out := types.event(e, anchorOf(e.Name, taken))
+			anchors[e.Name] = out.Anchor
+			out.Subscribe, _ = samples.Example(pkg.Set.Shared(s.Input))
+			if data, ok := samples.Example(pkg.Set.Shared(s.Payload)); ok {
+				out.Example = occurrence(e.Name, data)
+			}
+			p.Events = append(p.Events, out)
+		}
+	}
+	for i, e := range p.Events {
+		if e.Deprecated != nil {
+			p.Events[i].Replacement = anchors[e.Deprecated.ReplacedBy]
+		}
+	}
+	for i, c := range p.Changes {
+		p.Changes[i].Anchor = anchors[c.Event]
+	}
+	for _, m := range modes {
+		if slices.ContainsFunc(p.Events, func(e Event) bool { return slices.Contains(e.Delivery, m.Name) }) {
+			p.Modes = append(p.Modes, m)
+		}
+	}
+	return p
+}
+
+// anchorOf returns a unique fragment for the event.
+func anchorOf(name string, taken map[string]bool) string {
+	base := "event-" + strings.Map(func(r rune) rune {
+		if r == '.' || r == '_' {
+			return '-'
+		}
+		return r
+	}, strings.ToLower(name))
+	anchor := base
+	for taken[anchor] {
+		anchor += "-"
+	}
+	taken[anchor] = true
+	return anchor
+}
+
+// given returns the event types of the given files, by position.
+func (p Package) given() map[string]*schema.Event {
+	all := map[string]*schema.Event{}
+	for _, f := range p.Set.Files {
+		for _, e := range f.Events {
+			if f.Given {
+				all[e.NameRange.Start.String()] = e
+			}
+		}
+	}
+	return all
+}
+
+func (all types) event(e model.Event, anchor string) Event {
+	out := Event{
+		Anchor: anchor, Name: e.Name, Description: strings.TrimSpace(source.Prose(e.Description)), GoName: e.Go.Prefix, Delivery: e.Delivery,
+		Source: e.Source, Replay: e.Replay, Experimental: e.Stability == "experimental", Deprecated: e.Deprecated,
+		Arguments: all.rows(e.Arguments), Payload: all.rows(e.Payload), From: from(e.From), Coalesce: joined(e.Coalesce), Actor: place(e.Actor),
+		Fingerprint: e.Fingerprint,
+	}
+	for _, m := range e.Match {
+		out.Filters = append(out.Filters, Filter{Argument: m.Argument, Place: place(m.Path), Says: says(m, out.Payload)})
+	}
+	for i, r := range out.Arguments {
+		for _, m := range out.Filters {
+			if r.Path == m.Argument {
+				out.Arguments[i].Filter = m.Says
+			}
+		}
+	}
+	return out
+}
+
+// occurrence wraps an example payload in the form of a delivery.
+func occurrence(name string, data json.RawMessage) json.RawMessage {
+	out := []byte(`{"eventId":"evt_1","name":`)
+	out = source.AppendString(out, name)
+	out = append(out, `,"timestamp":"2026-11-20T08:00:00Z","data":`...)
+	return append(append(out, data...), '}')
+}
+
+// place returns the path of an x-match in table notation.
+func place(path string) string {
+	tokens, _ := source.SplitPointer(path)
+	var b strings.Builder
+	for i, t := range tokens {
+		switch {
+		case t == "*":
+			b.WriteString("[]")
+		case i > 0:
+			b.WriteString("." + t)
+		default:
+			b.WriteString(t)
+		}
+	}
+	return b.String()
+}
+
+// verbs maps the operators of x-match to words.
+var verbs = map[string]string{
+	"equal": "equals this", "in": "is one of these", "glob": "fits this pattern (* any text, ? one character)",
+	"prefix": "begins with this", "lt": "is less than this", "lte": "is at most this", "gt": "is greater than this", "gte": "is at least this",
+	"min": "is at least this", "max": "is at most this",
+}
+
+// says describes a filter. payload holds the rows of the payload.
+func says(m model.Match, payload []Row) string {
+	does := "delivers"
+	if m.Not {
+		does = "leaves out"
+	}
+	at := place(m.Path)
+	if slices.ContainsFunc(payload, func(r Row) bool { return r.Path == at && strings.HasPrefix(r.Type, arrayOf) }) {
+		at += "[]"
+	}
+	array, member := at, ""
+	if i := strings.LastIndex(at, "[]"); i >= 0 {
+		array, member = at[:i], strings.TrimPrefix(at[i+len("[]"):], ".")
+	}
+	switch {
+	case array == at:
+		return does + " events whose " + at + " " + verbs[m.Op]
+	case member == "":
+		return does + " events with an element of " + array + " that " + verbs[m.Op]
+	}
+	return does + " events with an element of " + array + " whose " + member + " " + verbs[m.Op]
+}
+
+// Command returns a command line that listens to the event.
+func (e Event) Command() string {
+	line := "mcpe-gen listen URL " + e.Name
+	var args map[string]any
+	if len(e.Subscribe) > 0 && json.Unmarshal(e.Subscribe, &args) == nil {
+		for _, r := range e.Arguments {
+			if s, ok := args[r.Path].(string); ok && (r.Required || r.Filter != "") && !strings.ContainsAny(s, " '\"$*?`\\") {
+				line += " --arg " + r.Path + "=" + s
+			}
+		}
+	}
+	return line
+}
+
+// from describes which webhooks become events.
+func from(f *model.From) string {
+	if f == nil {
+		return ""
+	}
+	p, _ := provider.Lookup(f.Provider)
+	words := "webhooks of " + p.Title
+	if p.Eventless {
+		words = p.Title
+	}
+	switch {
+	case f.Event != "" && f.Action != "":
+		words += ": " + f.Event + ", " + f.Action
+	case f.Event+f.Action != "":
+		words += ": " + f.Event + f.Action
+	}
+	return words
+}
+
+// joined describes which events a consumer may merge.
+func joined(c *model.Coalesce) string {
+	if c == nil {
+		return ""
+	}
+	places := make([]string, len(c.Key))
+	for i, key := range c.Key {
+		places[i] = place(key)
+	}
+	what := "the latest of them"
+	if c.Keep == wire.KeepAll {
+		what = "all of them"
+	}
+	return fmt.Sprintf("Events with the same %s are about the same thing. A consumer that joins them gets %s once nothing more has come for %d s, after %d s at the latest.",
+		strings.Join(places, " and "), what, c.QuietSeconds, c.MaxSeconds)
+}
+
+// Sources describes where events come from.
+func (e Event) Sources() string {
+	switch {
+	case e.From != "" && e.Source == "both":
+		return "emitted by the server, also from " + e.From + ", and found by asking an upstream system"
+	case e.From != "":
+		return "emitted by the server, also from " + e.From
+	}
+	switch e.Source {
+	case "check":
+		return "found by asking an upstream system"
+	case "both":
+		return "emitted by the server, and found by asking an upstream system"
+	}
+	return "emitted by the server"
+}

@@ -1,0 +1,77 @@
+package golang
+
+import (
+	"strings"
+
+	"github.com/dave/jennifer/jen"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// doc starts a declaration with an empty line and its comment.
+func (f *file) doc(lines ...string) {
+	f.Line()
+	comment(f.Group, lines...)
+}
+
+// comment adds comment lines to a file, a struct or an interface.
+func comment(g *jen.Group, lines ...string) {
+	for _, l := range lines {
+		g.Comment(commentLine(l))
+	}
+}
+
+// commentLine returns text as a comment line. It adds the slashes itself, because jennifer treats a text that starts
+// with /* as a complete comment.
+func commentLine(text string) string { return strings.TrimRight("// "+source.Visible(text), " ") }
+
+// typeDoc adds the doc comment of a declared type: a first sentence, more lines, and the author's description.
+func (f *file) typeDoc(d *ir.Decl, what string, more ...string) {
+	verb := " is "
+	if isArguments(d) {
+		verb = " are "
+	}
+	f.doc(withDoc(append([]string{d.Name + verb + what + "."}, more...), d.Doc, "the schema marks this type as deprecated.")...)
+}
+
+// isArguments reports whether a type holds the arguments of an event type or a task.
+func isArguments(d *ir.Decl) bool { return strings.HasPrefix(d.Role, "the arguments of ") }
+
+// withDoc appends the author's description and deprecation as separate paragraphs.
+func withDoc(lines []string, doc ir.Doc, deprecated string) []string {
+	if text := textLines(doc.Text); len(text) > 0 {
+		lines = paragraph(lines, text...)
+	}
+	if doc.Deprecated {
+		lines = paragraph(lines, "Deprecated: "+deprecated)
+	}
+	return lines
+}
+
+func paragraph(lines []string, more ...string) []string {
+	if len(lines) > 0 {
+		lines = append(lines, "")
+	}
+	return append(lines, more...)
+}
+
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n")
+
+// textLines returns the lines of a description without characters that a Go comment cannot hold.
+func textLines(text string) []string {
+	lines := strings.Split(strings.Trim(source.Prose(lineEnds.Replace(text)), "\n\t "), "\n")
+	if len(lines) == 1 && lines[0] == "" {
+		return nil
+	}
+	for i, l := range lines {
+		lines[i] = strings.TrimRight(l, "\t ")
+		if rest, ok := strings.CutPrefix(strings.TrimLeft(l, "\t "), "+build"); ok {
+			lines[i] = `"+build"` + rest // otherwise gofmt makes it a build constraint of the file
+		}
+	}
+	return lines
+}
+
+// oneLine returns a description or JSON as part of a sentence.
+func oneLine(text string) string { return strings.Join(strings.Fields(source.Visible(text)), " ") }

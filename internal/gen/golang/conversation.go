@@ -1,0 +1,69 @@
+package golang
+
+import (
+	"github.com/dave/jennifer/jen"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
+)
+
+// conversation declares the typed conversation API of the server, and the decoding functions of the client (CONV-7).
+func (f *file) conversation(c *ir.Conversation) {
+	for _, d := range c.Decls {
+		f.decl(d)
+	}
+	structured := jen.Qual(conversationPath, "Memories")
+	if c.Context != nil {
+		structured = jen.Id(c.Context.Name)
+	}
+	if f.options.Server {
+		f.doc(ir.ConversationAnswer + " holds the additions of the server to a prompt; the zero value adds nothing.")
+		f.Type().Id(ir.ConversationAnswer).Op("=").Qual(conversationPath, "Answer").Types(structured)
+		f.conversationHandler(c, structured)
+	}
+	if f.options.Client {
+		f.doc(ir.DecodeConversation + " returns the structured context in the answer of a server of this package, or nil.")
+		f.Func().Id(ir.DecodeConversation).Params(
+			jen.Id("c").Qual(conversationPath, "Contribution"),
+		).Params(pointer(structured), jen.Error()).Block(
+			jen.Return(jen.Qual(conversationPath, "Decode").Types(structured).Call(jen.Id("c"))),
+		)
+	}
+}
+
+// A conversationMethod is a method of the interface that a server's author implements.
+type conversationMethod struct{ name, doc string }
+
+// conversationMethods returns the methods that the schema asks for.
+func conversationMethods(c *ir.Conversation) []conversationMethod {
+	var methods []conversationMethod
+	if c.Schema.OnUserMessage {
+		methods = append(methods, conversationMethod{"OnUserMessage", "receives each message of the user."})
+	}
+	if c.Schema.OnAssistantResponse {
+		methods = append(methods, conversationMethod{"OnAssistantResponse", "receives each response of the model."})
+	}
+	return methods
+}
+
+// conversationHandler declares the interface that a server's author implements, and its registration.
+func (f *file) conversationHandler(c *ir.Conversation, structured jen.Code) {
+	methods := conversationMethods(c)
+	f.doc(ir.ConversationHandler + " answers the messages of a conversation.")
+	f.Type().Id(ir.ConversationHandler).InterfaceFunc(func(g *jen.Group) {
+		for _, m := range methods {
+			comment(g, m.name+" "+m.doc)
+			g.Id(m.name).Params(ctxParam(), jen.Id("m").Qual(conversationPath, "Message")).Params(jen.Id(ir.ConversationAnswer), jen.Error())
+		}
+	})
+	handler := jen.Dict{}
+	for _, m := range methods {
+		handler[jen.Id(m.name)] = jen.Id("h").Dot(m.name)
+	}
+	f.doc(ir.RegisterConversation + " lets h take part in the conversations of s's clients.")
+	f.Func().Id(ir.RegisterConversation).Params(
+		jen.Id("s").Op("*").Qual(serverPath, "Server"), jen.Id("h").Id(ir.ConversationHandler), jen.Id("o").Qual(conversationPath, "Options"),
+	).Error().Block(
+		jen.Return(jen.Qual(conversationPath, "Register").Call(
+			jen.Id("s"), jen.Qual(conversationPath, "Handler").Types(structured).Values(handler), jen.Id("o"))),
+	)
+}

@@ -1,0 +1,95 @@
+package golang
+
+import (
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dave/jennifer/jen"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
+)
+
+// maxSwitch limits the number of values in a switch, because its compile time is more than linear.
+const maxSwitch = 300
+
+// compareLiterals compares Go literals of enum values in Go's order.
+func compareLiterals(base ir.Kind, a, b string) int {
+	switch base {
+	case ir.Int64, ir.Float64:
+		x, _ := new(big.Rat).SetString(a)
+		y, _ := new(big.Rat).SetString(b)
+		return x.Cmp(y)
+	}
+	x, _ := strconv.Unquote(a)
+	y, _ := strconv.Unquote(b)
+	return strings.Compare(x, y)
+}
+
+// enum declares a type with a constant for each value and the method Known.
+func (f *file) enum(d *ir.Decl) {
+	what := d.Role + "; decoding keeps values that the schema does not list, see Known"
+	if d.Base == ir.Literal {
+		what = d.Role + ", the JSON text of a value; decoding keeps values that the schema does not list, see Known"
+	}
+	var more []string
+	if d.EmptyIsAbsent() {
+		more = append(more, "An optional member of this type is absent when it is empty.")
+	}
+	f.typeDoc(d, what, more...)
+	f.Type().Id(d.Name).Add(f.typeCode(&ir.Type{Kind: d.Base}))
+	f.doc("The values of " + d.Name + ".")
+	f.Const().DefsFunc(func(g *jen.Group) {
+		for _, v := range d.Values {
+			g.Id(v.Name).Id(d.Name).Op("=").Add(constant(v.Literal))
+		}
+	})
+	f.known(d)
+	if d.Base == ir.Literal {
+		f.literalMethods(d)
+	}
+}
+
+// known adds the method Known of an enum. For many values, the method searches a sorted list.
+func (f *file) known(d *ir.Decl) {
+	v := jen.Id("v")
+	var body []jen.Code
+	switch values := d.Values; {
+	case len(values) > maxSwitch:
+		list := "valuesOf" + d.Name
+		f.doc(list + " is sorted.")
+		sorted := slices.SortedFunc(slices.Values(values), func(a, b ir.Value) int { return compareLiterals(d.Base, a.Literal, b.Literal) })
+		f.Var().Id(list).Op("=").Index().Id(d.Name).Add(multiline(valueNames(sorted)...))
+		body = []jen.Code{
+			jen.List(jen.Id("_"), jen.Id("found")).Op(":=").Qual("slices", "BinarySearch").Call(jen.Id(list), v),
+			jen.Return(jen.Id("found")),
+		}
+	case len(values) == 1:
+		body = []jen.Code{jen.Return(jen.Add(v).Op("==").Id(values[0].Name))}
+	default:
+		body = []jen.Code{
+			jen.Switch(v).Block(jen.Case(valueNames(values)...).Block(jen.Return(jen.True()))),
+			jen.Return(jen.False()),
+		}
+	}
+	f.doc("Known reports whether v is one of the values that the schema lists.")
+	f.method("v", jen.Id(d.Name), "Known").Params().Bool().Block(body...)
+}
+
+// valueNames returns the names of constants.
+func valueNames(values []ir.Value) []jen.Code {
+	names := make([]jen.Code, len(values))
+	for i, v := range values {
+		names[i] = jen.Id(v.Name)
+	}
+	return names
+}
+
+// literalMethods adds the JSON methods of an enum whose values have no common Go type.
+func (f *file) literalMethods(d *ir.Decl) {
+	f.Line()
+	f.unmarshalJSON(d.Name, jen.Qual(eventsImplPath, "DecodeLiteral").Call(jen.Id("b"), convert(jen.String(), "v")))
+	f.Line()
+	f.marshalJSON(d.Name, jen.Return(jen.Qual(eventsImplPath, "EncodeLiteral").Call(jen.String().Parens(jen.Id("v")))))
+}

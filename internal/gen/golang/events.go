@@ -1,0 +1,63 @@
+package golang
+
+import (
+	"github.com/dave/jennifer/jen"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+)
+
+// event declares an event type: its name, its types, and the server and client API.
+func (f *file) event(e *ir.Event) {
+	if e.NameConst != "" {
+		f.doc(e.NameConst + " is the name of the event type.")
+		f.Const().Id(e.NameConst).Op("=").Add(text(e.Schema.Name))
+	}
+	for _, d := range e.Decls {
+		f.decl(d)
+	}
+	if f.options.Server {
+		f.server(e)
+	}
+	if f.options.Client {
+		f.subscribe(e)
+	}
+}
+
+// eventName returns the name of the event type. It uses the constant, if there is one.
+func eventName(e *ir.Event) *jen.Statement {
+	if e.NameConst != "" {
+		return jen.Id(e.NameConst)
+	}
+	return text(e.Schema.Name)
+}
+
+// eventTypes returns the arguments and the payload of an event type as type arguments.
+func eventTypes(e *ir.Event) []jen.Code {
+	return []jen.Code{jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)}
+}
+
+// described returns the call that loads the description of the event type.
+func described(e *ir.Event) *jen.Statement {
+	return jen.Id(schemasVar).Dot("Describe").Call(eventName(e))
+}
+
+// eventDoc starts a function with a comment about the event's stability and deprecation. Only client code gets Go's
+// deprecation marker, because servers offer the type until it is removed.
+func (f *file) eventDoc(s *schema.Event, marker, first string) {
+	lines := []string{first}
+	if s.Stability == "experimental" {
+		lines = paragraph(lines, "The event type is experimental: it may change or be removed.")
+	}
+	if d := s.Deprecated; d != nil {
+		why := "the event type will be removed"
+		if d.ReplacedBy != "" {
+			why = "use " + d.ReplacedBy
+		}
+		if d.RemoveAfter != "" {
+			why += "; it will be removed after " + d.RemoveAfter
+		}
+		lines = paragraph(lines, marker+oneLine(why)+".")
+	}
+	f.doc(lines...)
+}

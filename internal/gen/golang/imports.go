@@ -1,0 +1,67 @@
+package golang
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/dave/jennifer/jen"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
+)
+
+// external refers to a Go type chosen by the author, and imports its package.
+func (f *file) external(t ir.GoType) *jen.Statement {
+	if t.Path == "" {
+		return jen.Id(t.Name)
+	}
+	switch last := path.Base(version.ReplaceAllString(t.Path, "")); {
+	case IsStandard(t.Path):
+		f.ImportName(t.Path, last)
+	case last == "any" || last == "comparable": // predeclared names that jennifer does not reserve
+		f.ImportAlias(t.Path, last+"1")
+	}
+	return jen.Qual(t.Path, t.Name)
+}
+
+var version = regexp.MustCompile(`/v[0-9]+$`)
+
+// standardTops lists the first path elements of the standard library. Other packages may have paths without a dot,
+// but are unlikely to use these.
+var standardTops = strings.Fields("archive bufio bytes cmp compress container context crypto database debug embed encoding errors expvar " +
+	"flag fmt go hash html image index io iter log maps math mime net os path plugin reflect regexp runtime slices sort strconv strings " +
+	"structs sync syscall testing text time unicode unique unsafe weak")
+
+// IsStandard reports whether a package belongs to the standard library, whose paths end in the package name.
+func IsStandard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return slices.Contains(standardTops, first)
+}
+
+// groupImports separates imports of the standard library from others, as goimports does. jennifer sorts all imports
+// into one list.
+func groupImports(source []byte) ([]byte, error) {
+	fset := token.NewFileSet()
+	parsed, err := parser.ParseFile(fset, "", source, parser.ImportsOnly)
+	if err != nil {
+		return nil, err
+	}
+	if len(parsed.Imports) < 2 {
+		return source, nil
+	}
+	offset := func(p token.Pos) int { return fset.Position(p).Offset }
+	var standard, others []byte
+	for _, spec := range parsed.Imports {
+		group := &standard
+		if first, _, _ := strings.Cut(spec.Path.Value, "/"); strings.Contains(first, ".") {
+			group = &others
+		}
+		*group = append(append(*group, source[offset(spec.Pos()):offset(spec.End())]...), '\n')
+	}
+	block := parsed.Decls[0].(*ast.GenDecl)
+	return slices.Concat(source[:offset(block.Lparen)+1], standard, []byte{'\n'}, others, source[offset(block.Rparen):]), nil
+}

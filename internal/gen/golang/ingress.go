@@ -1,0 +1,57 @@
+package golang
+
+import (
+	"github.com/dave/jennifer/jen"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
+)
+
+// ingress declares the receiver of a service's webhooks: a struct of emitters and the method that returns their
+// handler.
+func (f *file) ingress(in *ir.Ingress) {
+	title := in.Provider.Title
+	if !in.Provider.Eventless {
+		title = "webhooks of " + title
+	}
+	f.doc(in.Name + " holds the emitters of the events that come from " + title + ". Each is required.")
+	f.Type().Id(in.Name).StructFunc(func(fields *jen.Group) {
+		for _, e := range in.Events {
+			fields.Id(e.Prefix).Op("*").Id(e.Prefix + "Emitter")
+		}
+	})
+	args := []jen.Code{jen.List(jen.Id("s"), jen.Id("o"))}
+	for _, e := range in.Events {
+		args = append(args, jen.Qual(ingressPath, "To").Call(jen.Id("in").Dot(e.Prefix), described(e), ingressFrom(e)))
+	}
+	f.doc("Handler receives " + title + ", which s verifies, and emits their events.")
+	f.method("in", jen.Id(in.Name), "Handler").Params(
+		jen.Id("s").Qual(ingressPath, "Service"), jen.Id("o").Qual(ingressPath, "Options"),
+	).Params(
+		jen.Op("*").Qual(ingressPath, "Handler"), jen.Error(),
+	).Block(
+		jen.Return(jen.Qual(ingressPath, "NewHandler").Add(multilineCall(args...))),
+	)
+}
+
+// ingressFrom returns the `from:` of an event.
+func ingressFrom(e *ir.Event) *jen.Statement {
+	from := e.Schema.From
+	members := []jen.Code{field("Provider", text(from.Provider))}
+	for _, m := range []struct{ name, value string }{{"Event", from.Event}, {"Action", from.Action}, {"ID", from.ID}} {
+		if m.value != "" {
+			members = append(members, field(m.name, text(m.value)))
+		}
+	}
+	if len(from.Fields) > 0 {
+		var list []jen.Code
+		for _, m := range from.Fields {
+			parts := []jen.Code{field("Target", text(m.Target)), field("Source", text(m.Source))}
+			if m.Nullable {
+				parts = append(parts, field("Nullable", jen.True()))
+			}
+			list = append(list, jen.Values(parts...))
+		}
+		members = append(members, field("Fields", jen.Index().Qual(ingressPath, "Field").Add(multiline(list...))))
+	}
+	return jen.Qual(ingressPath, "From").Values(members...)
+}

@@ -1,0 +1,118 @@
+package golang
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
+)
+
+// guardDoc is the comment at the line that fails to compile if the runtime is too old.
+var guardDoc = []string{
+	"If this does not compile, the generated code is newer than its runtime: upgrade the module",
+	"github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the version of mcpe-gen that it names.",
+}
+
+// maxNamed limits the number of event types in the package comment.
+const maxNamed = 8
+
+// packageDoc returns the package comment: the content, the event files, and the entry points.
+func packageDoc(p *ir.Package, o Options, sources []string) []string {
+	var names []string
+	var first *ir.Event
+	var tasks []*ir.Task
+	conversation := false
+	for _, f := range p.Files {
+		for _, e := range f.Events {
+			if first == nil {
+				first = e
+			}
+			names = append(names, e.Schema.Name)
+		}
+		tasks = append(tasks, f.Tasks...)
+		conversation = conversation || f.Conversation != nil
+	}
+	var holds []string
+	if len(names) > 0 {
+		holds = append(holds, count(len(names), "event type"))
+	}
+	if len(tasks) > 0 {
+		holds = append(holds, count(len(tasks), "task"))
+	}
+	if conversation {
+		holds = append(holds, "the server's part in the conversation")
+	}
+	if len(holds) == 0 {
+		holds = append(holds, "the shared types")
+	}
+	doc := []string{"Package " + p.Name + " holds " + and(holds) + " of " + and(sources) + "."}
+	if len(names) > 0 {
+		doc = paragraph(doc, eventNames(names)...)
+	}
+	if entry := entries(first, tasks, conversation, p.Ingress, o); len(entry) > 0 {
+		doc = paragraph(doc, entry...)
+	}
+	return doc
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func and(items []string) string {
+	if len(items) < 2 {
+		return strings.Join(items, "")
+	}
+	return strings.Join(items[:len(items)-1], ", ") + " and " + items[len(items)-1]
+}
+
+// eventNames lists the event types, or the first of them if there are many.
+func eventNames(names []string) []string {
+	lines := []string{"The event types:"}
+	more := len(names) - maxNamed
+	if more > 0 {
+		names = names[:maxNamed]
+	}
+	lines = append(lines, "")
+	for _, n := range names {
+		lines = append(lines, "  - "+oneLine(n))
+	}
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("  - and %d more", more))
+	}
+	return lines
+}
+
+// entries lists the functions that a reader should look at first.
+func entries(first *ir.Event, tasks []*ir.Task, conversation bool, ingress []*ir.Ingress, o Options) []string {
+	var lines []string
+	if first != nil {
+		if o.Server {
+			lines = append(lines, "A server adds an event type with a function such as [Register"+first.Prefix+"].")
+		}
+		if o.Client {
+			lines = append(lines, "A client receives one with a function such as [Subscribe"+first.Prefix+"].")
+		}
+		if o.Tools {
+			lines = append(lines, "[ReadTools] are tools for clients that do not support events.")
+		}
+	}
+	if len(ingress) > 0 && o.Ingress {
+		lines = append(lines, "["+ingress[0].Name+"] makes the handler of webhooks that become events.")
+	}
+	if len(tasks) > 0 {
+		if x := tasks[0].Prefix; o.Server {
+			lines = append(lines, "A server adds a task with a function such as [Register"+x+"Task].")
+		}
+		if x := tasks[0].Prefix; o.Client {
+			lines = append(lines, "A client starts it with a function such as [Call"+x+"Task].")
+		}
+	}
+	if conversation && o.Server {
+		lines = append(lines, "[RegisterConversation] lets a server take part in the conversation.")
+	}
+	return lines
+}

@@ -1,0 +1,341 @@
+package golang
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/dave/jennifer/jen"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
+)
+
+// Names that the package file declares for the schemas. Import names may collide with any word, but are unlikely to
+// use these.
+const (
+	schemasText = "publishedSchemasText"
+	schemasVar  = "publishedSchemas"
+)
+
+// A pool holds each definition once. The key is the name of the definition if possible.
+type pool struct {
+	keys  map[*published.Schema]string
+	taken map[string]bool
+	order []*published.Schema
+}
+
+func newPool() *pool { return &pool{keys: map[*published.Schema]string{}, taken: map[string]bool{}} }
+
+// add adds all definitions that a schema refers to.
+func (p *pool) add(s *published.Schema) {
+	for _, d := range s.Definitions() {
+		if p.keys[d] != "" {
+			continue
+		}
+		k := d.Name
+		for i := 2; k == "" || p.taken[k]; i++ {
+			k = d.Name + "#" + strconv.Itoa(i)
+		}
+		p.keys[d], p.taken[k] = k, true
+		p.order = append(p.order, d)
+	}
+}
+
+// short appends a schema of an event type or a task in the format of [eventsimpl.Schemas], which lists its
+// definitions.
+func (p *pool) short(out []byte, s *published.Schema) []byte {
+	if len(s.Refs) == 0 {
+		return append(out, s.Short()...)
+	}
+	own := bytes.LastIndexByte(s.Head, '{') // of an empty $defs
+	if s.Head[len(s.Head)-1] != '{' {
+		own = p.opening(s)
+	}
+	out = append(append(out, s.Head[:own]...), '[')
+	if object := s.Head[own:]; len(object) > 1 {
+		out = append(append(out, object...), "},"...)
+	}
+	out = p.list(out, s.Refs)
+	return append(append(out, ']'), s.Tail[1:]...)
+}
+
+// opening returns the start of the object at the end of Head.
+func (p *pool) opening(s *published.Schema) int {
+	members, err := membersOf(s.Short())
+	if err == nil {
+		for _, m := range members {
+			if m.start < len(s.Head) && m.start+len(m.value) > len(s.Head) {
+				return m.start
+			}
+		}
+	}
+	return bytes.LastIndexByte(s.Head, '{') // reading it back reports the error
+}
+
+// list appends the keys of definitions, with the name of each definition whose key differs.
+func (p *pool) list(out []byte, refs []*published.Schema) []byte {
+	for i, d := range refs {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		if k := p.keys[d]; k != d.Name {
+			out = append(source.AppendString(append(out, '['), d.Name), ',')
+			out = append(source.AppendString(out, k), ']')
+			continue
+		}
+		out = source.AppendString(out, d.Name)
+	}
+	return out
+}
+
+// definitions appends the members $defs and refs of the file.
+func (p *pool) definitions(out []byte) []byte {
+	out = append(out, `"$defs":{`...)
+	for i, d := range p.order {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(source.AppendString(out, p.keys[d]), ':'), d.Head...)
+	}
+	out = append(out, '}')
+	first := true
+	for _, d := range p.order {
+		if len(d.Refs) == 0 {
+			continue
+		}
+		if out = append(out, ','); first {
+			out, first = append(out, `"refs":{`...), false
+		}
+		out = append(source.AppendString(out, p.keys[d]), ":["...)
+		out = append(p.list(out, d.Refs), ']')
+	}
+	if !first {
+		out = append(out, '}')
+	}
+	return out
+}
+
+// A jsonMember is a member of an object: its name, and the raw text of key and value.
+type jsonMember struct {
+	name       string
+	key, value jsontext.Value
+	start      int // of the value
+}
+
+// membersOf returns the members of a compact object, which share its text. It returns an error for other values.
+func membersOf(raw []byte) ([]jsonMember, error) {
+	if len(raw) == 0 || raw[0] != '{' {
+		return nil, nil
+	}
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true)) // decoding does not copy raw
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	var members []jsonMember
+	for dec.PeekKind() == '"' {
+		key, err := dec.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		end := dec.InputOffset()
+		m := jsonMember{key: raw[end-int64(len(key)) : end : end]}
+		name, err := jsontext.AppendUnquote(nil, key)
+		if err != nil {
+			return nil, err
+		}
+		m.name = string(name)
+		value, err := dec.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		end = dec.InputOffset()
+		m.start = int(end) - len(value)
+		m.value = raw[m.start:end:end]
+		members = append(members, m)
+	}
+	return members, nil
+}
+
+// A publishedSchema is a schema with its member name in [eventsimpl.Schemas].
+type publishedSchema struct {
+	member string
+	schema *published.Schema
+}
+
+// A publishedSection is the part of the file for one event type or task. Its kind is "events" or "tasks".
+type publishedSection struct {
+	kind, name string
+	event      *ir.Event // nil for a task
+	schemas    []publishedSchema
+}
+
+// sections returns the event types and tasks whose schemas the package's code needs. Clients need none.
+func sections(p *ir.Package, o Options) []publishedSection {
+	var all []publishedSection
+	if !o.published() {
+		return nil
+	}
+	for _, f := range p.Files {
+		for _, e := range f.Events {
+			all = append(all, publishedSection{"events", e.Schema.Name, e, []publishedSchema{
+				{"inputSchema", e.InputSchema}, {"payloadSchema", e.PayloadSchema}}})
+		}
+	}
+	if !o.Server {
+		return all
+	}
+	for _, f := range p.Files {
+		for _, t := range f.Tasks {
+			all = append(all, publishedSection{"tasks", t.Schema.Name, nil, []publishedSchema{
+				{"inputSchema", t.InputSchema}, {"updateSchema", t.UpdateSchema}, {"resultSchema", t.ResultSchema}}})
+		}
+	}
+	return all
+}
+
+// description returns the members, besides schemas, that [eventsimpl.Schemas] and readtool.All read for an event
+// type. Each member ends with a comma. Defaults are omitted.
+func description(e *ir.Event, o Options) []byte {
+	s := e.Schema
+	var out []byte
+	text := func(key, value string) { out = append(source.AppendString(append(out, `"`+key+`":`...), value), ',') }
+	value := func(key string, v any) {
+		b, err := json.Marshal(v)
+		if err != nil {
+			panic(err) // strings and booleans always encode
+		}
+		out = append(append(append(out, `"`+key+`":`...), b...), ',')
+	}
+	text("description", s.Description)
+	if len(s.Delivery) > 0 {
+		value("delivery", s.Delivery)
+	}
+	text("fingerprint", e.Fingerprint)
+	if meta := s.PublishedMeta(); meta != nil {
+		out = append(append(append(out, `"meta":`...), meta...), ',')
+	}
+	if s.Source == string(events.SourceCheck) || s.Source == string(events.SourceBoth) {
+		text("source", s.Source)
+	}
+	if !s.Replay {
+		value("noReplay", true)
+	}
+	if len(s.Match) > 0 {
+		value("match", matchRules(s.Match))
+	}
+	if m := s.MCPE; m != nil {
+		priority := m.Priority
+		if priority == "normal" {
+			priority = ""
+		}
+		value("mcpe", events.MCPE{Disabled: !m.Enabled, Priority: priority, Tags: m.Tags})
+	}
+	if o.Tools && e.Tool != nil && e.Tool.Custom {
+		value("tool", toolNames(e))
+	}
+	return out
+}
+
+// toolNames returns the names of the read tool that differ from the default.
+func toolNames(e *ir.Event) readtool.Names {
+	other := func(name, usual string) string {
+		if name == usual {
+			return ""
+		}
+		return name
+	}
+	return readtool.Names{Name: other(e.Tool.Name, readtool.Name(e.Schema.Name)), ArgumentNames: readtool.ArgumentNames{
+		Cursor: other(e.Tool.Cursor, readtool.CursorArgument), MaxEvents: other(e.Tool.MaxEvents, readtool.MaxEventsArgument),
+		Wait: other(e.Tool.Wait, readtool.WaitArgument), Quiet: other(e.Tool.Quiet, readtool.QuietArgument),
+		Since: other(e.Tool.Since, readtool.SinceArgument)}}
+}
+
+func matchRules(rules []schema.MatchRule) []events.MatchRule {
+	list := make([]events.MatchRule, len(rules))
+	for i, r := range rules {
+		list[i] = events.MatchRule{Argument: r.Argument, Path: r.Path, Op: events.MatchOp(r.Op), Not: r.Not}
+		if list[i].Op == events.MatchEqual {
+			list[i].Op = ""
+		}
+	}
+	return list
+}
+
+// schemasJSON returns the file of all published schemas, or nil if the package publishes nothing. It reads the file
+// back to verify that a server publishes the modeled schemas byte for byte.
+func schemasJSON(p *ir.Package, o Options) ([]byte, error) {
+	all := sections(p, o)
+	if len(all) == 0 {
+		return nil, nil
+	}
+	shared := newPool()
+	var body []byte
+	kind := ""
+	for _, s := range all {
+		switch {
+		case s.kind == kind:
+			body = append(body, ',')
+		case kind != "":
+			body = append(body, '}')
+			fallthrough
+		default:
+			body = append(body, `,"`+s.kind+`":{`...)
+		}
+		kind = s.kind
+		body = append(source.AppendString(body, s.name), ":{"...)
+		if s.event != nil {
+			body = append(body, description(s.event, o)...)
+		}
+		for i, part := range s.schemas {
+			if i > 0 {
+				body = append(body, ',')
+			}
+			shared.add(part.schema)
+			body = shared.short(append(body, `"`+part.member+`":`...), part.schema)
+		}
+		body = append(body, '}')
+	}
+	out := append(append(shared.definitions([]byte{'{'}), body...), "}}"...)
+	content := indented(out)
+	read := eventsimpl.NewSchemas(string(content))
+	for _, section := range all {
+		get := func(member string) json.RawMessage { return read.Task(section.name, member) }
+		if section.event != nil {
+			i := read.Describe(section.name)
+			if err := published.Of(&i).Err; err != nil {
+				return nil, fmt.Errorf("write %s: %w", SchemasFile, err)
+			}
+			described := map[string]json.RawMessage{"inputSchema": i.InputSchema, "payloadSchema": i.PayloadSchema}
+			get = func(member string) json.RawMessage { return described[member] }
+		}
+		for _, s := range section.schemas {
+			if !bytes.Equal(get(s.member), s.schema.JSON()) {
+				return nil, fmt.Errorf("write %s: the %s of %s is not what it was when it is read back", SchemasFile, s.member, section.name)
+			}
+		}
+	}
+	return content, nil
+}
+
+// embedded declares the variables that embed the schemas.
+func (f *file) embedded() {
+	f.Anon("embed")
+	f.Line()
+	f.Comment("//go:embed " + SchemasFile)
+	f.Var().Id(schemasText).String()
+	f.doc(schemasVar + " are read when the first event type or task is used.")
+	f.Var().Id(schemasVar).Op("=").Qual(eventsImplPath, "NewSchemas").Call(jen.Id(schemasText))
+}
+
+// schemaOf returns the call for a published schema of a task.
+func schemaOf(t *ir.Task, member string) *jen.Statement {
+	return jen.Id(schemasVar).Dot("Task").Call(text(t.Schema.Name), text(member))
+}

@@ -1,0 +1,157 @@
+package golang
+
+import (
+	"github.com/dave/jennifer/jen"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
+)
+
+// server declares the hooks, the emitter, the checker and the registration function of an event type.
+func (f *file) server(e *ir.Event) {
+	emits, checks := e.Schema.Source != "check", e.Schema.Source == "check" || e.Schema.Source == "both"
+	f.doc(e.Prefix + "Hooks customize " + e.Schema.Name + ".")
+	f.Type().Id(e.Prefix+"Hooks").Op("=").Qual(serverPath, "Hooks").Types(eventTypes(e)...)
+	if emits {
+		f.emitter(e)
+	}
+	if checks {
+		f.checker(e)
+		f.yield(e)
+	}
+	f.register(e, emits, checks)
+}
+
+// emitter declares the emitter type. It does not instantiate the generic server.Emitter, for which the compiler would
+// create all methods twice per payload.
+func (f *file) emitter(e *ir.Event) {
+	name, untyped := e.Prefix+"Emitter", jen.Qual(serverImplPath, "Emitter")
+	f.doc(name + " emits " + e.Schema.Name + ".")
+	f.Type().Id(name).Add(untyped)
+	f.doc("Emit emits an occurrence: see [server.Emitter.Emit].")
+	f.method("e", pointer(jen.Id(name)), "Emit").Params(
+		ctxParam(), jen.Id("p").Id(e.Payload.Name), jen.Id("o").Op("...").Qual(eventsPath, "EmitOption"),
+	).Error().Block(
+		jen.Return(convert(untyped, "e").Dot("Emit").Call(jen.Id("ctx"), address(jen.Id("p")), jen.Id("o"))),
+	)
+}
+
+// checker declares the interface of upstream checks.
+func (f *file) checker(e *ir.Event) {
+	name, method := e.Prefix+"Checker", "Check"+e.Prefix
+	f.doc(name + " looks for occurrences of " + e.Schema.Name + " upstream.")
+	f.Type().Id(name).InterfaceFunc(func(methods *jen.Group) {
+		comment(methods, method+" returns the occurrences after cursor, which is empty in the first call and later the cursor of an earlier page.")
+		methods.Id(method).Params(
+			ctxParam(), jen.Id("args").Id(e.Arguments.Name), jen.Id("cursor").String(),
+		).Params(
+			jen.Qual(eventsPath, "Page").Types(jen.Id(e.Payload.Name)), jen.Error(),
+		)
+	})
+}
+
+// yield declares the function type that is a checker which yields.
+func (f *file) yield(e *ir.Event) {
+	name, method := e.Prefix+"Yield", "Check"+e.Prefix
+	params := []jen.Code{ctxParam(), jen.Id("args").Id(e.Arguments.Name), jen.Id("cursor").String()}
+	payload := jen.Id(e.Payload.Name)
+	f.doc(name + " yields the occurrences of " + e.Schema.Name + " one by one: see [server.Yield].")
+	f.Type().Id(name).Func().Params(params...).Qual("iter", "Seq2").Types(jen.Qual(eventsPath, "Found").Types(payload), jen.Error())
+	f.doc(method + " implements [" + e.Prefix + "Checker].")
+	f.method("y", jen.Id(name), method).Params(params...).Params(jen.Qual(eventsPath, "Page").Types(payload), jen.Error()).Block(
+		jen.Return(jen.Qual(serverPath, "Yield").Types(eventTypes(e)...).Call(jen.Id("y")).Dot("Check").Call(jen.Id("ctx"), jen.Id("args"), jen.Id("cursor"))),
+	)
+}
+
+// register declares the function that registers the event type on a server.
+func (f *file) register(e *ir.Event, emits, checks bool) {
+	x := e.Prefix
+	params, check := []jen.Code{jen.Id("s").Op("*").Qual(serverPath, "Server")}, jen.Nil()
+	if checks {
+		params = append(params, jen.Id("c").Id(x+"Checker"))
+		check = jen.Qual(serverImplPath, "NewCheck").Call(jen.Id("c"), jen.Id(x+"Checker").Dot("Check"+x))
+	}
+	params = append(params, jen.Id("h").Id(x+"Hooks"), jen.Id("o").Op("...").Qual(serverPath, "TypeOption"))
+	call := jen.Qual(serverImplPath, "Register").Call(
+		jen.Id("s"), jen.Id(schemasVar), eventName(e), check, jen.Qual(serverImplPath, "NewHooks").Call(address(jen.Id("h"))), jen.Id("o"))
+
+	doc := "Register" + x + " adds " + e.Schema.Name + " to s"
+	switch {
+	case emits && checks:
+		doc += ". Occurrences come from c and from the emitter"
+	case checks:
+		doc += ". Occurrences come from c"
+	}
+	f.eventDoc(e.Schema, "The event type is deprecated: ", doc+".")
+	register := f.Func().Id("Register" + x).Params(params...)
+	if emits {
+		emitter := jen.Id(x + "Emitter")
+		register.Params(pointer(emitter), jen.Error()).Block(untyped("e", emitter, call)...)
+		return
+	}
+	register.Error().Block(
+		jen.List(jen.Id("_"), jen.Err()).Op(":=").Add(call),
+		jen.Return(jen.Err()),
+	)
+}
+
+// subscribe declares the client API: the event, the subscription and its constructors.
+func (f *file) subscribe(e *ir.Event) {
+	event, subscription := jen.Id(e.EventAlias), jen.Id(e.SubscriptionType)
+	if e.EventAlias == "" {
+		event = jen.Qual(eventsPath, "Event").Types(eventTypes(e)...)
+	} else {
+		f.doc(e.EventAlias + " is an occurrence of " + e.Schema.Name + " as a client receives it.")
+		f.Type().Add(event).Op("=").Qual(eventsPath, "Event").Types(eventTypes(e)...)
+	}
+	if e.SubscriptionType == "" {
+		subscription = jen.Qual(clientPath, "TypedSubscription").Types(eventTypes(e)...)
+	} else {
+		f.subscription(e, event)
+	}
+	args, options := jen.Id("args").Id(e.Arguments.Name), jen.Id("o").Op("...").Qual(clientPath, "SubscribeOption")
+
+	name := "Subscribe" + e.Prefix
+	f.eventDoc(e.Schema, "Deprecated: ", name+" subscribes to "+e.Schema.Name+".")
+	f.Func().Id(name).Params(
+		ctxParam(), jen.Id("c").Op("*").Qual(clientPath, "Client"), args, options,
+	).Params(pointer(subscription), jen.Error()).Block(
+		untyped("s", subscription, jen.Qual(clientImplPath, "Subscribe").Call(
+			jen.Id("ctx"), jen.Id("c"), eventName(e), text(e.Fingerprint), address(jen.Id("args")), jen.Id("o")))...,
+	)
+
+	name = "Handle" + e.Prefix
+	f.eventDoc(e.Schema, "Deprecated: ", name+" binds f to the occurrences of "+e.Schema.Name+": see [client.Handle].")
+	f.Func().Id(name).Params(
+		args, jen.Id("f").Func().Params(jen.Qual("context", "Context"), pointer(event)).Error(), options,
+	).Qual(clientPath, "Binding").Block(
+		jen.Return(jen.Qual(clientImplPath, "Handle").Call(
+			eventName(e), text(e.Fingerprint), address(jen.Id("args")), jen.Id("f"), jen.Id("o"))),
+	)
+}
+
+// subscription declares the subscription type. It does not instantiate the generic client.TypedSubscription, because
+// the compiler would create its methods for each event type. It has only Close, for io.Closer, and the methods that
+// depend on the event type.
+func (f *file) subscription(e *ir.Event, event jen.Code) {
+	name, base := e.SubscriptionType, jen.Qual(clientPath, "Subscription")
+	receiver := pointer(jen.Id(name))
+	f.doc(name + " delivers the occurrences of " + e.Schema.Name + ".")
+	f.Type().Id(name).Add(base)
+	f.doc("Events iterates over what arrives: see [client.TypedSubscription.Events].")
+	f.method("s", receiver, "Events").Params().Qual("iter", "Seq2").Types(pointer(event), jen.Error()).Block(
+		jen.Return(jen.Qual(clientImplPath, "Events").Types(pointer(event)).Call(convert(base, "s"))),
+	)
+	f.doc("Close ends the subscription: see [client.Subscription.Close].")
+	f.method("s", receiver, "Close").Params().Error().Block(jen.Return(convert(base, "s").Dot("Close").Call()))
+	f.doc("Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.")
+	f.method("s", receiver, "Subscription").Params().Add(pointer(base)).Block(jen.Return(convert(base, "s")))
+}
+
+// untyped returns a function body that calls an untyped function of the runtime and converts the resulting pointer. A
+// generic function would be shorter to read, but the compiler would create a copy of it for each event type.
+func untyped(name string, to jen.Code, call jen.Code) []jen.Code {
+	return []jen.Code{
+		jen.List(jen.Id(name), jen.Err()).Op(":=").Add(call),
+		jen.Return(convert(to, name), jen.Err()),
+	}
+}

@@ -1,0 +1,189 @@
+package golang
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dave/jennifer/jen"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
+)
+
+// wording holds the phrases in comments about unions with one way to distinguish variants.
+type wording struct{ tells, values, unknown, keeps, raw, reads, writes string }
+
+func wordingOf(d *ir.Decl) wording {
+	const pointers = "a pointer to a variant"
+	switch d.Told() {
+	case "tag":
+		return wording{
+			"whose member " + d.Tag + " selects the variant", pointers, "for a tag that the schema does not list",
+			"holds an object of " + d.Name + " whose tag the schema does not list", "the object", "that the member " + d.Tag + " names", "the variant with its tag"}
+	case "member":
+		return wording{
+			"whose members select the variant", pointers, "for an object that matches no variant, or several",
+			"holds an object that is not a variant of " + d.Name, "the object", "whose member is present", "the variant"}
+	}
+	var values []string
+	tells, objects := "whose JSON type selects the variant", 0
+	for _, v := range d.Variants {
+		if v.JSON == "object" {
+			objects++
+		}
+		if name := held(v.Decl); !slices.Contains(values, name) {
+			values = append(values, name)
+		}
+	}
+	if objects > 1 {
+		by := "the members"
+		if d.Tag != "" {
+			by = "the member " + d.Tag
+		}
+		tells = "whose JSON type and, for an object, " + by + " select the variant"
+	}
+	return wording{tells, strings.Join(values, ", "), "for other JSON", "holds JSON that is not a variant of " + d.Name,
+		"the JSON", "of the JSON type", "the variant"}
+}
+
+// held returns the type of a variant in the field Value.
+func held(d *ir.Decl) string {
+	if d.Form == ir.Struct {
+		return "*" + d.Name
+	}
+	return d.Name
+}
+
+// heldType returns the same type as code.
+func heldType(d *ir.Decl) *jen.Statement {
+	if d.Form == ir.Struct {
+		return pointer(jen.Id(d.Name))
+	}
+	return jen.Id(d.Name)
+}
+
+// union declares a struct that holds one of several types, their interface, and a type for JSON of unknown variants.
+func (f *file) union(d *ir.Decl) {
+	variant, unknown, seal, codec, says := d.VariantType, d.UnknownType, "is"+d.Name, "union"+d.Name, wordingOf(d)
+	f.typeDoc(d, d.Role+", "+says.tells)
+	f.Type().Id(d.Name).StructFunc(func(fields *jen.Group) {
+		comment(fields, "Value is nil, "+says.values+", or *"+unknown+" "+says.unknown+".")
+		fields.Id("Value").Id(variant)
+	})
+
+	types := variantTypes(d)
+	f.doc(variant + " is implemented by " + strings.Join(append(typeNames(types), "*"+unknown), ", ") + ".")
+	f.Type().Id(variant).Interface(jen.Id(seal).Params())
+	for _, t := range types {
+		f.seal(heldType(t), seal)
+	}
+
+	f.doc(unknown + " " + says.keeps + ".")
+	f.Type().Id(unknown).Struct(jen.Id("Raw").Qual(jsonPath, "RawMessage"))
+	f.seal(pointer(jen.Id(unknown)), seal)
+	f.doc("MarshalJSON writes " + says.raw + " as it was read.")
+	f.marshalJSON(unknown, jen.Return(jen.Id("v").Dot("Raw"), jen.Nil()))
+
+	f.Line()
+	f.Var().Id(codec).Op("=").Add(codecOf(d, variant, unknown))
+	value := jen.Id("v").Dot("Value")
+	f.doc("UnmarshalJSON reads the variant " + says.reads + ".")
+	f.unmarshalJSON(d.Name, jen.Id(codec).Dot("Decode").Call(jen.Id("b"), address(value)))
+	f.doc("MarshalJSON writes " + says.writes + ".")
+	f.marshalJSON(d.Name, jen.Return(jen.Id(codec).Dot("Encode").Call(value)))
+}
+
+// seal adds the method that makes a type a variant.
+func (f *file) seal(of jen.Code, name string) {
+	f.Line()
+	f.Func().Params(of).Id(name).Params().Block()
+}
+
+// codecOf returns the codec that the methods of a union use.
+func codecOf(d *ir.Decl, variant, unknown string) *jen.Statement {
+	codec := func(name string, fields []jen.Code) *jen.Statement {
+		return jen.Qual(eventsImplPath, name).Types(jen.Id(variant)).Add(multiline(fields...))
+	}
+	var fields []jen.Code
+	for _, v := range d.Variants {
+		if isObject(v) {
+			continue
+		}
+		read := "Value"
+		if v.Decl.Form == ir.Struct {
+			read = "Pointer"
+		}
+		fields = append(fields, field(strings.ToUpper(v.JSON[:1])+v.JSON[1:],
+			jen.Qual(eventsImplPath, read).Types(jen.Id(variant), jen.Id(v.Decl.Name))))
+	}
+	keep := field("Unknown", jen.Func().Params(jen.Id("raw").Qual(jsonPath, "RawMessage")).Id(variant).Block(
+		jen.Return(address(jen.Id(unknown).Values(field("Raw", jen.Id("raw"))))),
+	))
+	first := slices.IndexFunc(d.Variants, isObject)
+	if first < 0 {
+		return codec("KindUnion", append(fields, keep))
+	}
+	name, objects := "MemberUnion", []jen.Code{field("Variants", objectTable(d, variant))}
+	if d.Variants[first].Tagged {
+		name, objects = "Union", slices.Insert(objects, 0, jen.Code(field("Property", text(d.Tag))))
+	}
+	var literal []jen.Code
+	if d.Literal {
+		literal = append(literal, field("Literal", jen.True()))
+	}
+	if len(fields) == 0 {
+		return codec(name, slices.Concat(objects, []jen.Code{keep}, literal))
+	}
+	inner := field("Objects", address(codec(name, append(objects, literal...))))
+	return codec("KindUnion", append(fields, inner, keep))
+}
+
+// isObject reports whether a member of an object identifies the variant.
+func isObject(v ir.Variant) bool { return v.Tagged || v.Has != "" }
+
+// objectTable returns a map from tags or members to functions that create object variants.
+func objectTable(d *ir.Decl, variant string) *jen.Statement {
+	var table []jen.Code
+	for _, v := range d.Variants {
+		if !isObject(v) {
+			continue
+		}
+		key := v.Has
+		if v.Tagged {
+			key = v.Tag
+		}
+		table = append(table, text(key).Op(":").Func().Params().Id(variant).Block(jen.Return(jen.New(jen.Id(v.Decl.Name)))))
+	}
+	return jen.Map(jen.String()).Func().Params().Id(variant).Add(multiline(table...))
+}
+
+// holder declares a variant that wraps a type with methods.
+func (f *file) holder(d *ir.Decl) {
+	f.typeDoc(d, d.Role)
+	f.Type().Id(d.Name).Struct(jen.Id("Value").Add(f.typeCode(d.Type)))
+	value := jen.Id("v").Dot("Value")
+	f.Line()
+	f.unmarshalJSON(d.Name, jen.Qual(eventsImplPath, "DecodeValue").Call(jen.Id("b"), address(value)))
+	f.Line()
+	f.marshalJSON(d.Name, jen.Return(jen.Qual(eventsImplPath, "EncodeValue").Call(value)))
+}
+
+// variantTypes returns the types of the variants in order, without duplicates.
+func variantTypes(d *ir.Decl) []*ir.Decl {
+	var types []*ir.Decl
+	seen := map[*ir.Decl]bool{}
+	for _, v := range d.Variants {
+		if !seen[v.Decl] {
+			seen[v.Decl] = true
+			types = append(types, v.Decl)
+		}
+	}
+	return types
+}
+
+func typeNames(types []*ir.Decl) []string {
+	var names []string
+	for _, t := range types {
+		names = append(names, held(t))
+	}
+	return names
+}

@@ -1,0 +1,447 @@
+package importer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
+)
+
+// Options describes the event file to write.
+type Options struct {
+	// From names the origin of the event types in the file's first line and in diagnostics. It must not contain
+	// secrets.
+	From string
+	// Package is the Go package that the file declares, or empty.
+	Package string
+	// Dialect is the dialect of schemas that declare none or an unsupported one: a name from [schema.Dialects] or a
+	// URI as in $schema. Empty means 2020-12, and makes an unsupported dialect an error.
+	Dialect string
+}
+
+// An Event is an event type to write. It has the descriptor and, if known, details that descriptors lack.
+type Event struct {
+	wire.Descriptor
+	// Source is "emit", "check" or "both"; empty means the default.
+	Source string
+	// NoReplay is set for a type with null cursors.
+	NoReplay bool
+	// Stability is "stable" or "experimental"; empty means the default.
+	Stability string
+	// Deprecated is nil if the type is not deprecated.
+	Deprecated *schema.Deprecated
+	// Match connects arguments to places in the payload.
+	Match []schema.MatchRule
+	// Node is the whole entry in the form of an event file, if known. Only Name is used in addition to it.
+	Node *source.Node
+	// At is the position of the event type for findings; zero if unknown.
+	At source.Range
+	// Comments holds the lines to write above the event type.
+	Comments []string
+}
+
+// A Document is the input of an import.
+type Document struct {
+	// Title describes the event types; empty if the document has no title.
+	Title string
+	// Package is the Go package that the document declares, or empty.
+	Package string
+	// Schemas holds the schemas that events and other schemas refer to as #/schemas/NAME.
+	Schemas []Schema
+	Events  []Event
+	// Tasks is a list and Conversation an object, in the form of an event file; nil if absent.
+	Tasks, Conversation *source.Node
+	// Published reports whether the schemas are published by a server. Such schemas contain copies of definitions,
+	// which Write turns into shared schemas.
+	Published bool
+	// Dialect is the dialect that the document declares for its schemas, or nil.
+	Dialect *source.Node
+	// Comments holds lines for the start of the file.
+	Comments []string
+}
+
+// A Schema is an entry of schemas to write.
+type Schema struct {
+	Name string
+	Node *source.Node
+	// Own reports whether the generator's keywords in the schema are intended for it.
+	Own bool
+	// At is the position of the schema for findings; zero if unknown.
+	At source.Range
+	// Comments holds the lines to write above the schema.
+	Comments []string
+}
+
+// Events returns a document with the descriptors of a server.
+func Events(ds []wire.Descriptor) Document {
+	doc := Document{Published: true, Events: make([]Event, len(ds))}
+	for i, d := range ds {
+		doc.Events[i].Descriptor = d
+	}
+	return doc
+}
+
+// ErrNothing reports that no event type remained to be written.
+var ErrNothing = errors.New("there is no event type to import")
+
+// Write returns the event file for the document, in its order, with findings for omitted event types (MCPE501) and
+// changed ones (MCPE502, MCPE503, MCPE504). The file loads and generates without errors. If no event type remains,
+// the error is [ErrNothing]. If schemas have an unsupported dialect and Options has no Dialect, Write returns no
+// file, and the findings contain an error (MCPE132).
+func Write(doc Document, o Options) ([]byte, []source.Diagnostic, error) {
+	if o.Package == "" {
+		o.Package = doc.Package
+	}
+	w := &writer{o: o, at: source.InFile(o.From), doc: doc, shared: map[string]*draft{}, dropped: map[string]string{}}
+	for _, s := range doc.Schemas {
+		w.schemaDraft(s)
+	}
+	names := map[string]bool{}
+	for _, e := range doc.Events {
+		if names[e.Name] {
+			w.leaveOut(e.At, e.Name, "it is described twice")
+			continue
+		}
+		names[e.Name] = true
+		if d := w.draft(e); d != nil {
+			w.drafts = append(w.drafts, d)
+		}
+	}
+	if doc.Published {
+		w.share()
+	}
+	if !w.dialects() {
+		return nil, w.found, nil
+	}
+	if err := w.mend(); err != nil {
+		return nil, w.found, err
+	}
+	if w.empty() {
+		return nil, w.found, ErrNothing
+	}
+	for _, d := range w.all() {
+		for _, name := range d.renamed {
+			w.found = append(w.found, source.New("MCPE503", w.of(d.at), "%s: x-go-name %s distinguishes two names", d, name.Text))
+		}
+		if d.untyped > 0 {
+			w.found = append(w.found, source.New("MCPE504", w.of(d.at), "%s: x-go-type is added where there is no exact Go type (%d)", d, d.untyped))
+		}
+	}
+	return w.file(), w.found, nil
+}
+
+type writer struct {
+	o      Options
+	at     source.Range
+	doc    Document
+	drafts []*draft
+	// shared holds the drafts of schemas by name, and order their names.
+	shared map[string]*draft
+	order  []string
+	// dropped holds the reasons for omitting shared schemas.
+	dropped map[string]string
+	left    []string // comment lines
+	found   []source.Diagnostic
+}
+
+// of returns a position in the source if it is known, and otherwise the source.
+func (w *writer) of(at source.Range) source.Range {
+	if at.Start.File == "" {
+		return w.at
+	}
+	return at
+}
+
+// all returns the drafts in the order of the file.
+func (w *writer) all() []*draft {
+	var list []*draft
+	for _, name := range w.order {
+		list = append(list, w.shared[name])
+	}
+	return append(list, w.drafts...)
+}
+
+func (w *writer) leaveOut(at source.Range, name, why string) {
+	w.found = append(w.found, source.New("MCPE501", w.of(at), "event %q is left out: %s", name, why))
+	w.left = append(w.left, fmt.Sprintf("%q: %s", name, why))
+}
+
+func (w *writer) changed(at source.Range, what fmt.Stringer, format string, args ...any) {
+	w.found = append(w.found, source.New("MCPE502", w.of(at), "%s is changed: %s", what, fmt.Sprintf(format, args...)))
+}
+
+// A draft is an event or shared schema to write.
+type draft struct {
+	name   string
+	shared bool
+	// exact reports whether the document has the complete entry of an event file.
+	exact bool
+	at    source.Range
+	node  *source.Node
+	// comments holds the lines to write above it.
+	comments []string
+	// renamed holds the x-go-name values that the import chose. untyped counts its choices of raw JSON.
+	renamed []*source.Node
+	untyped int
+	// fresh holds the schemas that got a type in this round.
+	fresh map[*source.Node]bool
+}
+
+// String returns the name of the draft for findings.
+func (d *draft) String() string {
+	if d.shared {
+		return fmt.Sprintf("schema %q", d.name)
+	}
+	return fmt.Sprintf("event %q", d.name)
+}
+
+// Node returns the event file entry for an event before corrections, or nil if that is not possible.
+func Node(e Event) *source.Node {
+	if d := (&writer{}).draft(e); d != nil {
+		return d.node
+	}
+	return nil
+}
+
+var eventName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+
+// schemaDraft adds a draft for a shared schema.
+func (w *writer) schemaDraft(s Schema) {
+	d := &draft{name: s.Name, shared: true, at: s.At, node: s.Node, comments: s.Comments}
+	if !s.Own {
+		if dropped := strip(d.node); len(dropped) > 0 {
+			w.changed(d.at, d, "it holds %s, which mean something to the generator and are removed", strings.Join(dropped, ", "))
+		}
+	}
+	if w.shared[s.Name] == nil {
+		w.shared[s.Name] = d
+		w.order = append(w.order, s.Name)
+	}
+}
+
+// draft returns the draft for an event, or nil if an event file cannot express it.
+func (w *writer) draft(e Event) *draft {
+	d := &draft{name: e.Name, at: e.At, node: e.Node, comments: e.Comments}
+	if !eventName.MatchString(e.Name) {
+		w.leaveOut(e.At, e.Name, "an event file cannot name it; ASCII letters and digits, '_', '.' and '-' are allowed")
+		return nil
+	}
+	if d.node != nil {
+		d.exact = true
+		return d
+	}
+	d.node = yaml.Object()
+	if e.Description == "" {
+		w.changed(e.At, d, "it has no description, which the protocol requires; its name is used")
+		e.Description = e.Name
+	}
+	yaml.Set(d.node, "name", yaml.Text(e.Name))
+	yaml.Set(d.node, "description", yaml.Text(e.Description))
+	if modes := known(e.Delivery); len(modes) > 0 {
+		yaml.Set(d.node, "delivery", yaml.Texts(modes))
+	}
+	if e.Source != "" && e.Source != "emit" {
+		yaml.Set(d.node, "source", yaml.Text(e.Source))
+	}
+	if e.NoReplay {
+		yaml.Set(d.node, "replay", yaml.Flag(false))
+	}
+	if e.Stability != "" && e.Stability != "stable" {
+		yaml.Set(d.node, "stability", yaml.Text(e.Stability))
+	}
+	if e.Deprecated != nil {
+		yaml.Set(d.node, "deprecated", deprecation(*e.Deprecated))
+	}
+	if meta, err := metaOf(e.Meta); err != nil {
+		w.changed(e.At, d, "its _meta cannot be written: %v", err)
+	} else if meta != nil {
+		yaml.Set(d.node, "_meta", meta)
+	}
+	if c, err := wire.CoalesceOf(e.Meta); err != nil {
+		w.changed(e.At, d, "it does not say which events to join: %v", err)
+	} else if c != nil {
+		yaml.Set(d.node, "x-coalesce", coalesce(*c))
+	}
+	for _, part := range []struct {
+		key string
+		raw json.RawMessage
+	}{{"inputSchema", e.InputSchema}, {"payloadSchema", e.PayloadSchema}} {
+		n, why := w.schema(d, part.key, part.raw)
+		if why != "" {
+			w.leaveOut(e.At, e.Name, part.key+" "+why)
+			return nil
+		}
+		yaml.Set(d.node, part.key, n)
+	}
+	if path := wire.ActorOf(e.Meta); path != "" {
+		if withoutAdded(d.node, path) {
+			yaml.Set(d.node, "x-actor", yaml.Text(path))
+		} else {
+			w.changed(e.At, d, "x-actor is left out: its arguments have no %s as x-actor adds it", wire.NotBy)
+		}
+	}
+	for _, m := range e.Match {
+		match(d.node, m)
+	}
+	return d
+}
+
+// schema parses a published schema and adds keywords that the generator requires.
+func (w *writer) schema(d *draft, key string, raw json.RawMessage) (n *source.Node, why string) {
+	if len(raw) == 0 || string(raw) == "null" {
+		w.changed(d.at, d, "it has no %s; any object is taken", key)
+		raw = json.RawMessage(`{}`)
+	}
+	n, found := source.Parse(key, raw)
+	switch {
+	case source.HasErrors(found):
+		return nil, "cannot be read: " + found[0].Message
+	case n.Kind == source.Bool && n.True():
+		n = yaml.Object()
+	case n.Kind != source.Object:
+		return nil, fmt.Sprintf("is not a schema but a JSON %s", n.Kind)
+	}
+	if dropped := strip(n); len(dropped) > 0 {
+		w.changed(d.at, d, "%s holds %s, which mean something to the generator and are removed", key, strings.Join(dropped, ", "))
+	}
+	return n, ""
+}
+
+// strip removes the generator's keywords. They come from a third party and would otherwise take effect.
+func strip(n *source.Node) (dropped []string) {
+	own := func(m source.Member) bool {
+		mine := schema.GeneratorOnly(m.Key)
+		if mine && !slices.Contains(dropped, m.Key) {
+			dropped = append(dropped, m.Key)
+		}
+		return mine
+	}
+	n.Members = slices.DeleteFunc(n.Members, own)
+	for _, m := range n.Members {
+		for _, key := range strip(m.Value) {
+			own(source.Member{Key: key})
+		}
+	}
+	for _, item := range n.Items {
+		for _, key := range strip(item) {
+			own(source.Member{Key: key})
+		}
+	}
+	return dropped
+}
+
+// rename gives n a unique Go name: the default name with the next number.
+func (d *draft) rename(n *source.Node, base string) bool {
+	next := 2
+	name := n.Get("x-go-name")
+	if name == nil {
+		name = yaml.Text("")
+		yaml.Set(n, "x-go-name", name)
+		d.renamed = append(d.renamed, name)
+	} else if last, err := strconv.Atoi(strings.TrimPrefix(name.Text, base)); err == nil {
+		next = last + 1
+	}
+	name.Text = base + strconv.Itoa(next)
+	return true
+}
+
+// retool corrects an error of the event's read tool and reports whether it could. It does not change settings from
+// the document.
+func (d *draft) retool(w *writer, code string) bool {
+	switch {
+	case code == "MCPE221" && d.node.Get("x-tool-name") == nil:
+		return d.renameTool(w)
+	case code == "MCPE222" && d.node.Get("x-tool-args") == nil:
+		return d.reargue()
+	}
+	return false
+}
+
+// renameTool gives the event's read tool a unique name: the default name with the next number.
+func (d *draft) renameTool(w *writer) bool {
+	taken := map[string]bool{}
+	for _, other := range w.drafts {
+		name := readtool.Name(other.name)
+		if n := other.node.Get("x-tool-name"); n != nil {
+			name = n.Text
+		}
+		taken[name] = true
+	}
+	base := readtool.Name(d.name)
+	for i := 2; ; i++ {
+		end := "_" + strconv.Itoa(i)
+		if name := base[:min(len(base), readtool.MaxName-len(end))] + end; !taken[name] {
+			yaml.Set(d.node, "x-tool-name", yaml.Text(name))
+			return true
+		}
+	}
+}
+
+// reargue renames arguments of the event's read tool that collide with arguments of the event.
+func (d *draft) reargue() bool {
+	properties := d.node.Get("inputSchema").Get("properties")
+	args := yaml.Object()
+	for _, name := range []string{readtool.CursorArgument, readtool.MaxEventsArgument, readtool.WaitArgument,
+		readtool.QuietArgument, readtool.SinceArgument} {
+		as := name
+		for as = name; properties.Get(as) != nil; {
+			as = "read" + strings.ToUpper(as[:1]) + as[1:]
+		}
+		if as != name {
+			yaml.Set(args, name, yaml.Text(as))
+		}
+	}
+	if len(args.Members) == 0 {
+		return false // they are behind a reference
+	}
+	yaml.Set(d.node, "x-tool-args", args)
+	return true
+}
+
+// untype changes the innermost schema around the place to raw JSON, unless it already is raw or has an exact Go type.
+// An enum of strings without constant names becomes a string.
+func (d *draft) untype(tokens []string, as string) bool {
+	n, first := d.node, 0
+	var around []*source.Node
+	if d.shared {
+		around = append(around, n)
+	} else {
+		n, first = n.Get(tokens[0]), 1
+	}
+	for i := first; i < len(tokens) && n != nil; i++ {
+		k, _ := schematree.Any.Keyword(tokens[i])
+		n = n.Get(tokens[i])
+		switch {
+		case k.Holds == schematree.Nothing:
+			n = nil
+		case k.Holds != schematree.Schema && i+1 < len(tokens) && n != nil && (n.Kind == source.Array || k.Holds != schematree.SchemaOrList):
+			i++
+			n = n.Lookup("/" + source.EscapeToken(tokens[i]))
+		}
+		if n != nil && n.Kind == source.Object {
+			around = append(around, n)
+		}
+	}
+	for _, n := range slices.Backward(around) {
+		if d.fresh[n] {
+			return true // another finding of this round did so
+		}
+		if n.Get("x-go-type") == nil {
+			yaml.Set(n, "x-go-type", yaml.Text(as))
+			d.untyped++
+			d.fresh[n] = true
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,26 @@
+package importer
+
+import "strings"
+
+// CleanName turns the name of an event in a document into a valid event name. Invalid characters become dots.
+func CleanName(s string) string {
+	if eventName.MatchString(s) {
+		return s
+	}
+	s = strings.Map(func(r rune) rune {
+		if r < 0x80 && (r == '.' || r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z') {
+			return r
+		}
+		return '.'
+	}, s)
+	for strings.Contains(s, "..") {
+		s = strings.ReplaceAll(s, "..", ".")
+	}
+	if s = strings.Trim(s, "."); len(s) > MaxName {
+		s = strings.TrimRight(s[:MaxName], ".")
+	}
+	return s
+}
+
+// MaxName is the maximum length of the name of an event or a schema.
+const MaxName = 128

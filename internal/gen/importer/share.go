@@ -1,0 +1,364 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// share turns definitions in published schemas into shared schemas, because a server copies a definition into each
+// event type that refers to it. Equal definitions, with equal references, become one schema with their name. If
+// different definitions have a name in common, the most frequent gets it. An event whose published schema would
+// change keeps its definitions.
+func (w *writer) share() {
+	keep := map[*draft]bool{} // drafts that keep their definitions
+	before := map[*draft]string{}
+	original := map[*draft]*source.Node{}
+	for _, d := range w.drafts {
+		original[d] = d.node
+		before[d], _ = wire.Fingerprint(d.node.Get("inputSchema").JSON(), d.node.Get("payloadSchema").JSON())
+	}
+	for {
+		w.lift(keep, original)
+		changed := w.published(before, keep)
+		if len(changed) == 0 {
+			return
+		}
+		for _, d := range changed {
+			keep[d] = true
+		}
+	}
+}
+
+// published returns the drafts whose published schemas would change. It skips drafts that do not load by themselves.
+func (w *writer) published(before map[*draft]string, keep map[*draft]bool) []*draft {
+	set, _ := load(w.file())
+	var changed []*draft
+	for i, e := range set.Files[0].Events {
+		if i >= len(w.drafts) {
+			break
+		}
+		d := w.drafts[i]
+		if keep[d] || e.Input == nil || e.Payload == nil {
+			continue
+		}
+		is, err := set.Fingerprint(set.Shared(e.Input), set.Shared(e.Payload))
+		if err != nil || before[d] == "" || before[d] != is {
+			changed = append(changed, d)
+		}
+	}
+	return changed
+}
+
+// A definition is a candidate for a shared schema, within one schema. Definitions with equal text and equal
+// references belong to one class.
+type definition struct {
+	name  string
+	node  *source.Node
+	refs  []*definition
+	class int
+	// alone reports whether it refers only to definitions, and those do so as well. used reports whether the schema
+	// refers to it.
+	alone, used bool
+}
+
+// lift rewrites the drafts to refer to shared schemas, except for the drafts in keep.
+func (w *writer) lift(keep map[*draft]bool, original map[*draft]*source.Node) {
+	var all []*definition
+	parts := map[*draft]map[string]map[string]*definition{} // by part and name
+	for _, d := range w.drafts {
+		d.node = original[d]
+		if keep[d] {
+			continue
+		}
+		parts[d] = map[string]map[string]*definition{}
+		for _, part := range []string{"inputSchema", "payloadSchema"} {
+			defs := definitions(d.node.Get(part))
+			parts[d][part] = map[string]*definition{}
+			for _, def := range defs {
+				if def.used && def.alone && eventName.MatchString(def.name) {
+					parts[d][part][def.name] = def
+				}
+				all = append(all, def)
+			}
+		}
+	}
+	first := classify(all)
+	uses := make([]int, len(first))
+	var ranked []*definition
+	for _, d := range w.drafts {
+		for _, part := range []string{"inputSchema", "payloadSchema"} {
+			for _, m := range members(d.node.Get(part).Get("$defs")) {
+				if def := parts[d][part][m.Key]; def != nil {
+					if uses[def.class]++; uses[def.class] == 1 {
+						ranked = append(ranked, def)
+					}
+				}
+			}
+		}
+	}
+	inOrder := slices.Clone(ranked)
+	// The most used class gets the name. A definition that refers to a class without its name cannot be shared.
+	slices.SortStableFunc(ranked, func(a, b *definition) int { return cmp.Compare(uses[b.class], uses[a.class]) })
+	chosen := map[string]int{}
+	for _, def := range ranked {
+		if _, taken := chosen[def.name]; !taken {
+			chosen[def.name] = def.class
+		}
+	}
+	shared := agreeing(first, chosen)
+	w.shared, w.order = map[string]*draft{}, nil
+	for _, def := range inOrder {
+		if shared[def.class] {
+			w.shared[def.name] = &draft{name: def.name, shared: true, node: rewrite(def.node, func(string) bool { return true })}
+			w.order = append(w.order, def.name)
+		}
+	}
+	for _, d := range w.drafts {
+		if keep[d] {
+			continue
+		}
+		d.node = &source.Node{Kind: source.Object, Members: slices.Clone(d.node.Members)}
+		for part, defs := range parts[d] {
+			lifted := func(name string) bool { return defs[name] != nil && shared[defs[name].class] }
+			m := d.node.Member(part)
+			m.Value = withoutDefinitions(rewrite(m.Value, lifted), lifted)
+		}
+	}
+}
+
+// agreeing reports for each class whether it and all classes that it refers to have their names.
+func agreeing(first []*definition, chosen map[string]int) []bool {
+	ok := make([]bool, len(first))
+	for i, def := range first {
+		class, known := chosen[def.name]
+		ok[i] = known && class == i
+	}
+	for changed := true; changed; {
+		changed = false
+		for i, def := range first {
+			if ok[i] && slices.ContainsFunc(def.refs, func(to *definition) bool { return !ok[to.class] }) {
+				ok[i], changed = false, true
+			}
+		}
+	}
+	return ok
+}
+
+// definitions returns the definitions of a schema that do not depend on their context.
+func definitions(root *source.Node) []*definition {
+	if root.Get("$schema") != nil || hasAny(root, "$id", "$anchor", "$dynamicRef", "$dynamicAnchor") {
+		return nil
+	}
+	var all []*definition
+	byName := map[string]*definition{}
+	for _, m := range members(root.Get("$defs")) {
+		def := &definition{name: m.Key, node: m.Value, alone: true}
+		byName[m.Key] = def
+		all = append(all, def)
+	}
+	for _, def := range all {
+		walk(def.node, func(n *source.Node) {
+			for _, ref := range references(n) {
+				name, _, local := definitionOf(ref.Text)
+				to := byName[name]
+				if def.alone = def.alone && local && to != nil; def.alone && !slices.Contains(def.refs, to) {
+					def.refs = append(def.refs, to)
+				}
+			}
+		})
+	}
+	for changed := true; changed; {
+		changed = false
+		for _, def := range all {
+			if def.alone && slices.ContainsFunc(def.refs, func(to *definition) bool { return !to.alone }) {
+				def.alone, changed = false, true
+			}
+		}
+	}
+	var queue []*definition // unused definitions would not be published
+	use := func(def *definition) {
+		if def != nil && !def.used {
+			def.used = true
+			queue = append(queue, def)
+		}
+	}
+	for _, m := range root.Members {
+		if m.Key == "$defs" {
+			continue
+		}
+		walk(&source.Node{Kind: source.Object, Members: []source.Member{m}}, func(n *source.Node) {
+			for _, ref := range references(n) {
+				if name, _, local := definitionOf(ref.Text); local {
+					use(byName[name])
+				}
+			}
+		})
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		for _, to := range queue[0].refs {
+			use(to)
+		}
+	}
+	return all
+}
+
+// classify assigns equal definitions to a class, and returns the first of each class. It starts with definitions of
+// equal name and text, and splits classes until the references of their members also agree.
+func classify(all []*definition) []*definition {
+	classes := 0
+	divide := func(key func(*definition) string) []*definition {
+		known := map[string]int{}
+		var first []*definition
+		next := make([]int, len(all))
+		for i, def := range all {
+			k := key(def)
+			class, ok := known[k]
+			if !ok {
+				class = len(first)
+				known[k] = class
+				first = append(first, def)
+			}
+			next[i] = class
+		}
+		for i, def := range all {
+			def.class = next[i]
+		}
+		return first
+	}
+	first := divide(func(def *definition) string {
+		text := def.node.JSON()
+		if canonical, err := wire.Canonical(text); err == nil {
+			text = canonical
+		}
+		return fmt.Sprintf("%s\x00%t\x00%s", def.name, def.alone, text)
+	})
+	for len(first) > classes {
+		classes = len(first)
+		first = divide(func(def *definition) string {
+			key := strconv.AppendInt(nil, int64(def.class), 10)
+			for _, to := range def.refs {
+				key = strconv.AppendInt(append(key, ' '), int64(to.class), 10)
+			}
+			return string(key)
+		})
+	}
+	return first
+}
+
+// definitionOf splits a reference to a definition into its name and the remaining pointer.
+func definitionOf(ref string) (name, rest string, ok bool) {
+	pointer, ok := strings.CutPrefix(ref, "#/$defs/")
+	if !ok || strings.Contains(pointer, "%") {
+		return "", "", false
+	}
+	name, rest, found := strings.Cut(pointer, "/")
+	if found {
+		rest = "/" + rest
+	}
+	return name, rest, !strings.Contains(name, "~")
+}
+
+// references returns the references below n, but not those in nested schemas.
+func references(n *source.Node) []*source.Node {
+	var out []*source.Node
+	if ref := n.Get("$ref"); ref != nil && ref.Kind == source.String {
+		out = append(out, ref)
+	}
+	for _, m := range members(n.Get("discriminator").Get("mapping")) {
+		if m.Value.Kind == source.String && strings.Contains(m.Value.Text, "#") {
+			out = append(out, m.Value)
+		}
+	}
+	return out
+}
+
+// rewrite copies n and redirects references from lifted definitions to shared schemas.
+func rewrite(n *source.Node, lifted func(name string) bool) *source.Node {
+	out := *n
+	out.Members = slices.Clone(n.Members)
+	for i, m := range out.Members {
+		v := m.Value
+		k, _ := schematree.Any.Keyword(m.Key)
+		switch mapping := v.Get("mapping"); {
+		case m.Key == "$ref":
+			v = redirect(v, lifted)
+		case m.Key == "discriminator" && mapping != nil:
+			d := *v
+			d.Members = slices.Clone(v.Members)
+			d.Member("mapping").Value = redirect(mapping, lifted)
+			v = &d
+		default:
+			v = source.CopySchemas(k, v, func(inner *source.Node) *source.Node { return rewrite(inner, lifted) })
+		}
+		out.Members[i].Value = v
+	}
+	return &out
+}
+
+func redirect(n *source.Node, lifted func(name string) bool) *source.Node {
+	if n.Kind == source.String {
+		if name, rest, ok := definitionOf(n.Text); ok && lifted(name) {
+			return yaml.Text("#/schemas/" + name + rest)
+		}
+		return n
+	}
+	out := yaml.Object()
+	for _, m := range n.Members {
+		yaml.Set(out, m.Key, redirect(m.Value, lifted))
+	}
+	return out
+}
+
+// withoutDefinitions removes the lifted definitions.
+func withoutDefinitions(n *source.Node, lifted func(name string) bool) *source.Node {
+	m := n.Member("$defs")
+	if m == nil {
+		return n
+	}
+	defs := yaml.Object()
+	for _, d := range m.Value.Members {
+		if !lifted(d.Key) {
+			yaml.Set(defs, d.Key, d.Value)
+		}
+	}
+	if m.Value = defs; len(defs.Members) == 0 {
+		n.Members = slices.DeleteFunc(n.Members, func(m source.Member) bool { return m.Key == "$defs" })
+	}
+	return n
+}
+
+func hasAny(n *source.Node, keywords ...string) bool {
+	found := false
+	walk(n, func(n *source.Node) {
+		for _, m := range n.Members {
+			found = found || slices.Contains(keywords, m.Key)
+		}
+	})
+	return found
+}
+
+// walk calls f for n and every node below it.
+func walk(n *source.Node, f func(*source.Node)) {
+	f(n)
+	for _, m := range n.Members {
+		walk(m.Value, f)
+	}
+	for _, item := range n.Items {
+		walk(item, f)
+	}
+}
+
+func members(n *source.Node) []source.Member {
+	if n == nil {
+		return nil
+	}
+	return n.Members
+}

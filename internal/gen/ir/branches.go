@@ -1,0 +1,111 @@
+package ir
+
+import (
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// A mention is a keyword's use of a member name without a description of the member.
+type mention struct {
+	keyword  string
+	at       *source.Node
+	required bool
+}
+
+// namesOnly returns the members that required, dependentRequired and similar keywords mention.
+func namesOnly(f *facts) []mention {
+	var all []mention
+	for _, p := range f.parts {
+		for _, r := range itemsOf(p.Get("required")) {
+			all = append(all, mention{"required", r, true})
+		}
+		for _, k := range []string{"dependentRequired", "dependencies", "dependentSchemas"} {
+			for _, m := range membersOf(p.Get(k)) {
+				all = append(all, mention{k, &source.Node{Kind: source.String, Text: m.Key, Range: m.KeyRange}, false})
+				for _, r := range m.Value.Items {
+					all = append(all, mention{k, r, false})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// conditional adds the members that only branches describe. A branch applies to some values only, and nothing is
+// known about the member in other values, so these members stay JSON.
+func (b *builder) conditional(f *facts, o *object) {
+	known := map[string]bool{}
+	for _, p := range f.parts {
+		for _, m := range membersOf(p.Get("properties")) {
+			known[m.Key] = true
+		}
+	}
+	for _, m := range o.members {
+		known[m.key] = true
+	}
+	b.branchMembers(f, o, known, map[*source.Node]bool{})
+}
+
+func (b *builder) branchMembers(f *facts, o *object, known map[string]bool, seen map[*source.Node]bool) {
+	for _, br := range allBranches(f) {
+		if seen[br.node] || br.node.Kind != source.Object {
+			continue
+		}
+		seen[br.node] = true
+		inner := b.gather(br.node)
+		for _, p := range inner.parts {
+			for _, m := range membersOf(p.Get("properties")) {
+				if known[m.Key] || m.Value.Kind != source.Object && !m.Value.True() {
+					continue
+				}
+				known[m.Key] = true
+				if !tagged(m.Key) {
+					o.open = true // Extra holds it
+					continue
+				}
+				b.report(source.New("MCPE217", m.KeyRange, "the member %q is described only below %s; its Go type is json.RawMessage", m.Key, br.keyword).
+					WithHint("describe it in the properties next to %s too", br.keyword))
+				o.members = append(o.members, member{m.Key, m.KeyRange, nil, false})
+			}
+		}
+		for _, r := range namesOnly(inner) {
+			if !known[r.at.Text] && br.keyword != "not" {
+				known[r.at.Text] = true
+				if !tagged(r.at.Text) {
+					o.open = true
+					continue
+				}
+				b.report(source.New("MCPE212", r.at.Range, "%s names the member %q, which is not in properties; its Go type is json.RawMessage", r.keyword, r.at.Text).
+					WithHint("describe it in the properties next to %s", br.keyword))
+				o.members = append(o.members, member{r.at.Text, r.at.Range, nil, false})
+			}
+		}
+		b.branchMembers(inner, o, known, seen)
+	}
+}
+
+// allBranches returns the branches of a value and the variants of its unions.
+func allBranches(f *facts) []branch {
+	branches := slices.Clone(f.branches)
+	for _, u := range f.unions {
+		for _, v := range u.variants {
+			branches = append(branches, branch{u.keyword, v})
+		}
+	}
+	return branches
+}
+
+// branchesOpen reports whether a branch allows more members by a pattern or a schema.
+func (b *builder) branchesOpen(f *facts, seen map[*source.Node]bool) bool {
+	return slices.ContainsFunc(allBranches(f), func(br branch) bool {
+		if seen[br.node] || br.node.Kind != source.Object {
+			return false
+		}
+		seen[br.node] = true
+		inner := b.gather(br.node)
+		return slices.ContainsFunc(inner.parts, func(p *source.Node) bool {
+			return p.Get("patternProperties") != nil || p.Get("additionalProperties") != nil || p.Get("unevaluatedProperties") != nil
+		}) || b.branchesOpen(inner, seen)
+	})
+}

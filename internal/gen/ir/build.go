@@ -1,0 +1,292 @@
+package ir
+
+import (
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/parallel"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// Options has the settings of a run.
+type Options struct {
+	// Package is the name of the Go package.
+	Package string
+	// Formats maps a schema's format to the Go type of its values.
+	Formats map[string]GoType
+	// Importable reports whether the generated package can import a package. If it is nil, all packages can be
+	// imported.
+	Importable func(path string) bool
+	// Tools requests read tools and the checks for them.
+	Tools bool
+	// Imports maps files to the import path of the package that declares their types.
+	Imports map[*schema.File]string
+}
+
+// Build assigns a Go type to every schema of set and a name to every identifier. The package is usable only if no
+// diagnostic is an error.
+func Build(set *schema.Set, o Options) (*Package, []source.Diagnostic) {
+	b := &builder{
+		set: set, opts: o,
+		names:  scope{"ReadTools": {what: "the function ReadTools"}},
+		roots:  map[*source.Node]*root{},
+		decls:  map[*source.Node]*Decl{},
+		shapes: map[*source.Node]*shape{},
+		facts:  map[*source.Node]*facts{},
+		kinds:  map[*source.Node]kinds{},
+		joined: map[string]*source.Node{},
+		origin: map[*source.Node]*source.Node{},
+		dead:   map[*source.Node]bool{},
+		left:   map[*source.Node]bool{},
+	}
+	p := &Package{Name: o.Package, builder: b}
+	for _, f := range set.Files {
+		p.Files = append(p.Files, b.declareFile(f))
+	}
+	b.ingress(p)
+	for _, r := range b.order {
+		b.fillRoot(r)
+	}
+	b.finish()
+	b.yield(p)
+	b.foreignVariants(p)
+	b.publish(p)
+	return p, source.Sort(b.diags)
+}
+
+type builder struct {
+	set    *schema.Set
+	opts   Options
+	diags  []source.Diagnostic
+	names  scope
+	roots  map[*source.Node]*root
+	order  []*root
+	decls  map[*source.Node]*Decl
+	shapes map[*source.Node]*shape
+	facts  map[*source.Node]*facts
+	kinds  map[*source.Node]kinds
+	// joined holds schemas that were merged from several, and origin the source of each merged schema.
+	joined map[string]*source.Node
+	origin map[*source.Node]*source.Node
+	// dead marks schemas without valid values, and left holds the variants that were dropped for a schema.
+	dead, left map[*source.Node]bool
+	all        []*Decl
+	// pending holds the accessors whose field types are not known.
+	pending []accessor
+	// plain makes the builder ignore Go types that the author chose by x-go-type or format.
+	plain bool
+}
+
+// A root is a schema with a name: an entry of schemas, or a schema of an event, a task or the conversation. The names
+// of nested types start with its name, and their declarations follow its declaration.
+type root struct {
+	node *source.Node
+	decl *Decl
+	// into collects the declarations of the root and its nested types.
+	into *[]*Decl
+	// input is set for inputSchema, shared for an entry of schemas.
+	input, shared bool
+	// members holds the nodes of members and elements by the name that their type would have.
+	members map[string][]*source.Node
+}
+
+// A site is a place that needs a type. It holds the name and the role of the possible declaration.
+type site struct {
+	name, role string
+	root       *root
+}
+
+func (b *builder) report(d source.Diagnostic) { b.diags = append(b.diags, d) }
+
+// declareFile declares all package-level names of f.
+func (b *builder) declareFile(f *schema.File) *File {
+	out := &File{Path: f.Path, Stem: f.Stem, Import: b.opts.Imports[f]}
+	for _, e := range f.Events {
+		out.Events = append(out.Events, b.declareEvent(e))
+	}
+	for _, t := range f.Tasks {
+		out.Tasks = append(out.Tasks, b.declareTask(t))
+	}
+	if f.Conversation != nil {
+		out.Conversation = b.declareConversation(f.Conversation)
+	}
+	for _, s := range f.Schemas {
+		name := b.goName(s.Node, s.Name)
+		b.declare(b.names, name, "schema "+s.Name, s.NameRange)
+		d := &Decl{Name: name, Role: "the shared type " + s.Name, Doc: docOf(s.Node), At: s.NameRange}
+		b.addRoot(&root{node: s.Node, decl: d, into: &out.Decls, shared: true})
+	}
+	return out
+}
+
+func (b *builder) declareEvent(e *schema.Event) *Event {
+	prefix := GoName(e.Name)
+	if e.GoName != "" {
+		prefix = e.GoName
+	}
+	out := &Event{Schema: e, Prefix: prefix}
+	arguments, payload := segment(e.Input, prefix+"Arguments"), segment(e.Payload, prefix+"Payload")
+	// All names are reserved whatever is emitted, so that emitting another part never causes a collision.
+	names := []string{
+		arguments, payload, prefix + "Hooks", prefix + "Emitter", prefix + "Checker",
+		"Register" + prefix, "Subscribe" + prefix, "Handle" + prefix, "Check" + prefix,
+	}
+	if e.Source == "check" || e.Source == "both" {
+		names = append(names, prefix+"Yield")
+	}
+	for _, name := range names {
+		if !b.declare(b.names, name, "event "+e.Name, e.NameRange) {
+			break
+		}
+	}
+	out.Arguments = b.partRoot(&out.Decls, e.Input, arguments, "the arguments of "+e.Name, true)
+	out.Payload = b.partRoot(&out.Decls, e.Payload, payload, "the payload of "+e.Name, false)
+	if out.Payload.Doc.Text == "" {
+		out.Payload.Doc.Text = e.Description
+	}
+	return out
+}
+
+// partRoot declares the type for a schema of an event, a task or the conversation.
+func (b *builder) partRoot(into *[]*Decl, node *source.Node, name, role string, input bool) *Decl {
+	d := &Decl{Name: name, Role: role, Doc: docOf(node), At: node.Range}
+	b.addRoot(&root{node: node, decl: d, into: into, input: input})
+	return d
+}
+
+func (b *builder) addRoot(r *root) {
+	*r.into = append(*r.into, r.decl)
+	b.all = append(b.all, r.decl)
+	b.roots[r.node] = r
+	b.decls[r.node] = r.decl
+	b.order = append(b.order, r)
+}
+
+func (b *builder) fillRoot(r *root) {
+	sh := b.shape(r.node)
+	at := site{name: r.decl.Name, role: r.decl.Role, root: r}
+	if !b.fill(r.decl, sh, at) {
+		r.decl.Form = Alias
+		r.decl.Type, r.decl.Why = b.plainType(sh, at), sh.why
+	}
+}
+
+// typeOf returns the Go type of the values of node, except null, and adds the declarations that it needs.
+func (b *builder) typeOf(node *source.Node, at site) *Type {
+	if d := b.decls[node]; d != nil {
+		return &Type{Kind: Named, Decl: d}
+	}
+	sh := b.shape(node)
+	switch sh.kind {
+	case structShape, enumShape, unionShape:
+		d := &Decl{Name: at.name, Role: at.role, Doc: docOf(node), At: keyRange(b.written(node))}
+		b.decls[node] = d
+		b.declare(b.names, d.Name, "the type of "+b.written(node).Pointer(), d.At)
+		*at.root.into = append(*at.root.into, d)
+		b.all = append(b.all, d)
+		b.fill(d, sh, at)
+		return &Type{Kind: Named, Decl: d}
+	case arrayShape, mapShape:
+		if b.holdsItselfUnnamed(node) {
+			return b.selfHolding(node, at)
+		}
+	}
+	return b.plainType(sh, at)
+}
+
+// nullType wraps t for a nullable place that is not a field.
+func (b *builder) nullType(node *source.Node, at site) *Type {
+	t := b.typeOf(node, at)
+	if b.nullable(node) {
+		return &Type{Kind: Pointer, Elem: t}
+	}
+	return t
+}
+
+// fill completes the declaration d for sh. It returns false if sh needs no declaration.
+func (b *builder) fill(d *Decl, sh *shape, at site) bool {
+	switch sh.kind {
+	case structShape:
+		d.Form = Struct
+		b.fillStruct(d, sh, at)
+	case enumShape:
+		d.Form = Enum
+		b.fillEnum(d, sh)
+	case unionShape:
+		d.Form = Union
+		b.fillUnion(d, sh, at)
+	default:
+		return false
+	}
+	return true
+}
+
+// plainType returns the type of a shape that needs no declaration.
+func (b *builder) plainType(sh *shape, at site) *Type {
+	switch sh.kind {
+	case scalarShape:
+		return &Type{Kind: sh.base}
+	case externalShape:
+		return &Type{Kind: External, Go: sh.goType}
+	case refShape:
+		return b.refType(sh)
+	case arrayShape:
+		return &Type{Kind: Slice, Elem: b.elementType(sh.elem, at, "Item", "an element of ")}
+	case mapShape:
+		return &Type{Kind: Map, Elem: b.elementType(sh.elem, at, "Value", "a value of ")}
+	}
+	// The shape was reported as an error, so this type is never printed.
+	return &Type{Kind: External, Go: RawMessage}
+}
+
+// publish adds the published parts: schemas, fingerprints and read tools.
+func (b *builder) publish(p *Package) {
+	if source.HasErrors(b.diags) {
+		return
+	}
+	var all []*Event
+	for _, f := range p.Files {
+		all = append(all, f.Events...)
+	}
+	faults := make([]error, len(all))
+	parallel.Do(len(all), func(i int) {
+		e := all[i]
+		e.InputSchema, e.PayloadSchema = b.set.Shared(e.Schema.Input), b.set.Shared(e.Schema.Payload)
+		e.Fingerprint, faults[i] = b.set.Fingerprint(e.InputSchema, e.PayloadSchema)
+	})
+	tools := scope{}
+	for i, e := range all {
+		if faults[i] != nil {
+			// Schemas without a canonical form were rejected when they were read.
+			b.report(source.New("MCPE130", e.Schema.NameRange, "%s cannot be fingerprinted: %v", e.Schema.Name, faults[i]))
+		}
+		if b.opts.Tools {
+			e.Tool = b.tool(e, tools)
+		}
+	}
+	b.sizes(all)
+	b.publishTasks(p, tools)
+}
+
+// written returns the schema in an event file from which n was made.
+func (b *builder) written(n *source.Node) *source.Node {
+	for b.origin[n] != nil {
+		n = b.origin[n]
+	}
+	return n
+}
+
+// keyRange returns the range of the name of node.
+func keyRange(node *source.Node) source.Range {
+	_, at := node.Key()
+	return at
+}
+
+func docOf(n *source.Node) Doc {
+	var d Doc
+	if t := n.Get("description"); t != nil {
+		d.Text = t.Text
+	} else if t := n.Get("title"); t != nil {
+		d.Text = t.Text
+	}
+	d.Deprecated = n.Get("deprecated").True()
+	return d
+}

@@ -1,0 +1,122 @@
+package ir
+
+import (
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// noValue reports a schema without valid values, at the part that excludes the last of them.
+func (b *builder) noValue(f *facts, why string, at *source.Node) {
+	d := source.New("MCPE215", f.node.Range, "no value satisfies the schema: %s", why)
+	if at != nil && at.Range != f.node.Range {
+		d = d.WithRelated(at.Range, "the contradiction is here")
+	}
+	b.report(d.WithHint("correct one of the schemas that meet here"))
+}
+
+// clash explains why type, enum and const exclude all values.
+func (b *builder) clash(f *facts) shape {
+	if e := f.get("enum"); e != nil && len(e.Items) == 0 {
+		b.report(source.New("MCPE215", e.Range, "no value satisfies the schema: its enum is empty").
+			WithHint("list the values that are allowed, or leave enum out"))
+		return shape{}
+	}
+	k := anyKind
+	var lists []*source.Node
+	for _, p := range f.parts {
+		list, listed := listOf(p)
+		if listed {
+			lists = append(lists, p)
+			for _, v := range list {
+				if w := written(p); p.Get("type") != nil && kindOf(v)&w == 0 && v.Kind != source.Null {
+					b.report(source.New("MCPE209", v.Range, "the value %s is not of type %s", v.JSON(), w))
+					return shape{}
+				}
+			}
+		}
+		w := written(p)
+		if k&w == 0 {
+			b.noValue(f, "type "+w.String()+" meets type "+k.String(), p.Get("type"))
+			return shape{}
+		}
+		k &= w
+	}
+	why, at := "its enum and const have no value in common", f.clash
+	if len(lists) == 1 {
+		why, at = "no value of the enum is of type "+k.String(), lists[0]
+	} else if len(lists) > 1 {
+		at = lists[len(lists)-1]
+	}
+	b.noValue(f, why, at)
+	return shape{}
+}
+
+// ranges lists pairs of keywords that exclude all values if the lower bound exceeds the upper.
+var ranges = []struct {
+	low, high string
+	of        kinds
+	// open reports whether equal bounds also exclude all values.
+	open bool
+}{
+	{"minimum", "maximum", kNumber, false}, {"exclusiveMinimum", "maximum", kNumber, true},
+	{"minimum", "exclusiveMaximum", kNumber, true}, {"exclusiveMinimum", "exclusiveMaximum", kNumber, true},
+	{"minLength", "maxLength", kString, false}, {"minItems", "maxItems", kArray, false}, {"minProperties", "maxProperties", kObject, false},
+}
+
+// A crossing is a lower bound above an upper one.
+type crossing struct {
+	low, high       string
+	lowest, highest *source.Node
+}
+
+// bounds reports lower bounds above upper bounds, if the values have no other type.
+func (b *builder) bounds(f *facts) bool {
+	c := f.crossed()
+	if c == nil {
+		return true
+	}
+	b.noValue(f, c.low+" "+c.lowest.Text+" meets "+c.high+" "+c.highest.Text, c.highest)
+	return false
+}
+
+// crossed returns the first pair of bounds that excludes all values, or nil.
+func (f *facts) crossed() *crossing {
+	for _, r := range ranges {
+		if f.kinds&^r.of != 0 {
+			continue
+		}
+		low, high := f.tightest(r.low, 1), f.tightest(r.high, -1)
+		if low == nil || high == nil {
+			continue
+		}
+		x, _, okX := exact(low.Text)
+		y, _, okY := exact(high.Text)
+		if !okX || !okY {
+			continue
+		}
+		if c := x.Cmp(y); c > 0 || c == 0 && r.open {
+			return &crossing{r.low, r.high, low, high}
+		}
+	}
+	return nil
+}
+
+// tightest returns the largest (sign 1) or smallest (sign -1) value of a keyword in the parts.
+func (f *facts) tightest(keyword string, sign int) *source.Node {
+	var best *source.Node
+	for _, p := range f.parts {
+		v := p.Get(keyword)
+		if v == nil || v.Kind != source.Number {
+			continue
+		}
+		if best == nil {
+			best = v
+			continue
+		}
+		x, _, okX := exact(v.Text)
+		y, _, okY := exact(best.Text)
+		if okX && okY && x.Cmp(y)*sign > 0 {
+			best = v
+		}
+	}
+	return best
+}

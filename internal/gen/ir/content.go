@@ -1,0 +1,435 @@
+package ir
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/model"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+)
+
+// content returns the full description of the values of n.
+func (d *describer) content(n *source.Node, name string) model.Type {
+	sh := d.shape(n)
+	var t model.Type
+	switch sh.kind {
+	case refShape:
+		return d.referred(n, sh)
+	case scalarShape:
+		t = d.scalarType(sh)
+	case enumShape:
+		t = enumType(sh)
+	case structShape:
+		t = d.objectType(sh.facts, sh.object, name)
+	case mapShape:
+		t = d.mapType(sh.facts, sh.elem, name)
+	case arrayShape:
+		t = d.arrayType(sh.facts, sh.elem, name)
+	case unionShape:
+		t = d.unionType(n, sh.union, name)
+	case neverShape:
+		t = model.Type{Kind: model.Never}
+	case externalShape:
+		t = d.open(sh, name)
+	default:
+		t = model.Type{Kind: model.Any, Reason: "the schema cannot be typed"}
+	}
+	t.Nullable = (sh.null || d.nullable(n)) && t.Kind != model.Any && t.Kind != model.Null
+	return t
+}
+
+func (d *describer) scalarType(sh *shape) model.Type {
+	f := sh.facts
+	if f == nil {
+		f = d.gather(sh.node)
+	}
+	switch sh.base {
+	case Bool:
+		return model.Type{Kind: model.Boolean}
+	case Int64:
+		return numeric(model.Integer, f)
+	case Float64:
+		return numeric(model.Number, f)
+	}
+	return text(f)
+}
+
+func numeric(kind string, f *facts) model.Type {
+	return model.Type{
+		Kind: kind, Format: wordOf(f, "format"), Minimum: bound(f, "minimum", 1), Maximum: bound(f, "maximum", -1),
+		ExclusiveMinimum: bound(f, "exclusiveMinimum", 1), ExclusiveMaximum: bound(f, "exclusiveMaximum", -1), MultipleOf: bound(f, "multipleOf", 1),
+	}
+}
+
+func text(f *facts) model.Type {
+	return model.Type{
+		Kind: model.String, Format: wordOf(f, "format"), ContentEncoding: wordOf(f, "contentEncoding"), Pattern: wordOf(f, "pattern"),
+		MinLength: bound(f, "minLength", 1), MaxLength: bound(f, "maxLength", -1),
+	}
+}
+
+func wordOf(f *facts, keyword string) string {
+	if n := f.get(keyword); n != nil && n.Kind == source.String {
+		return n.Text
+	}
+	return ""
+}
+
+func bound(f *facts, keyword string, sign int) json.Number {
+	if n := f.tightest(keyword, sign); n != nil {
+		return json.Number(n.Text)
+	}
+	return ""
+}
+
+// enumType returns a const if only one value is valid, because no other value can appear before the schema changes.
+func enumType(sh *shape) model.Type {
+	if len(sh.values) == 1 && !sh.open {
+		return model.Type{Kind: model.Const, Value: sh.values[0].JSON()}
+	}
+	t := model.Type{Kind: model.Enum, Base: "json", AnyOther: sh.open}
+	switch sh.base {
+	case String:
+		t.Base = "string"
+	case Int64, Float64:
+		t.Base = "number"
+	case Bool:
+		t.Base = "boolean"
+	}
+	for _, v := range sh.values {
+		value := model.Value{Value: v.JSON()}
+		if at := v.Parent; at != nil && at.Kind == source.Object && at.Get("const") == v {
+			value.Description = docOf(at).Text
+		}
+		t.Values = append(t.Values, value)
+	}
+	return t
+}
+
+func (d *describer) objectType(f *facts, o *object, name string) model.Type {
+	t := model.Type{Kind: model.Object, Members: []model.Member{}}
+	for _, m := range o.members {
+		t.Members = append(t.Members, d.member(m, name))
+	}
+	if f == nil {
+		return t
+	}
+	t.MinProperties, t.MaxProperties = bound(f, "minProperties", 1), bound(f, "maxProperties", -1)
+	for _, p := range f.parts { // members that a struct tag cannot name
+		for _, m := range membersOf(p.Get("properties")) {
+			if tagged(m.Key) || slices.ContainsFunc(t.Members, func(have model.Member) bool { return have.Name == m.Key }) {
+				continue
+			}
+			if n := d.memberSchema(f, m.Key); d.allowed(n) != 0 && !d.never(n) {
+				t.Members = append(t.Members, d.member(member{m.Key, m.KeyRange, n, f.requires(m.Key)}, name))
+			}
+		}
+	}
+	if open, extra := d.others(f); open {
+		x := model.Type{Kind: model.Any, Reason: "the schema allows members of any name and type"}
+		if extra != nil {
+			x = d.typeOf(extra, name+segment(extra, "Value"))
+		}
+		t.Extra = &x
+	}
+	t.Patterns, t.Choices = d.patterns(f, name), d.choices(f, name)
+	return t
+}
+
+// patterns describes members by the patterns of the first part that has patterns.
+func (d *describer) patterns(f *facts, name string) []model.Pattern {
+	var all []model.Pattern
+	for _, p := range f.parts {
+		for _, m := range membersOf(p.Get("patternProperties")) {
+			if m.Value.Kind == source.Object {
+				all = append(all, model.Pattern{Pattern: m.Key, Type: d.typeOf(m.Value, name+segment(m.Value, "Value"))})
+			}
+		}
+		if rest := p.Get("additionalProperties"); len(all) > 0 && rest != nil && rest.Kind == source.Object {
+			all = append(all, model.Pattern{Type: d.typeOf(rest, name+segment(rest, "Value"))})
+		}
+		if len(all) > 0 {
+			break
+		}
+	}
+	return all
+}
+
+// choices describes the variants next to the members of an object.
+func (d *describer) choices(f *facts, name string) []model.Choice {
+	var all []model.Choice
+	for _, u := range f.unions {
+		var c model.Choice
+		told := false
+		for i, v := range u.variants {
+			if d.allowed(v)&kObject == 0 {
+				continue
+			}
+			o, inner := model.Type{Kind: model.Object, Members: []model.Member{}}, d.gather(v)
+			for _, p := range inner.parts {
+				for _, m := range membersOf(p.Get("properties")) {
+					if n := d.memberSchema(inner, m.Key); d.allowed(n) != 0 && !slices.ContainsFunc(o.Members, func(have model.Member) bool { return have.Name == m.Key }) {
+						o.Members = append(o.Members, d.member(member{m.Key, m.KeyRange, n, inner.requires(m.Key)}, name+segment(v, strconv.Itoa(i+1))))
+					}
+				}
+			}
+			told = told || len(o.Members) > 0
+			c.Variants = append(c.Variants, model.Variant{Title: d.title(v), Type: o})
+		}
+		if told {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func (d *describer) member(m member, of string) model.Member {
+	out := model.Member{Name: m.key, Required: m.required, Pos: m.at.Start.String(),
+		Type: model.Type{Kind: model.Any, Reason: undescribed}}
+	if m.node == nil {
+		return out
+	}
+	out.Type = d.typeOf(m.node, of+d.goName(m.node, m.key))
+	doc := docOf(m.node)
+	if out.Type.Kind != model.Ref { // the definition has the remaining details
+		doc = d.docs(m.node)
+	}
+	out.Description, out.Deprecated = doc.Text, doc.Deprecated
+	for _, n := range schematree.Views(d.set, m.node, schematree.Unconditional) {
+		if def := n.Get("default"); def != nil && out.Default == nil {
+			out.Default = def.JSON()
+		}
+	}
+	return out
+}
+
+// docs returns the author's documentation of n, or of the schemas that its $ref and allOf lead to.
+func (d *describer) docs(n *source.Node) Doc {
+	var all Doc
+	for _, n := range schematree.Views(d.set, n, schematree.Unconditional) {
+		doc := docOf(n)
+		all.Deprecated = all.Deprecated || doc.Deprecated
+		if all.Text == "" {
+			all.Text = doc.Text
+		}
+	}
+	return all
+}
+
+// title returns the schema's name for a variant.
+func (d *describer) title(n *source.Node) string {
+	for d.origin[n] != nil && len(itemsOf(n.Get("allOf"))) > 0 { // n was merged from the variant and the keywords next to the union
+		parts := n.Get("allOf").Items
+		n = parts[len(parts)-1]
+	}
+	if ref := n.Get("$ref"); ref != nil {
+		return lastToken(ref.Text)
+	}
+	if t := n.Get("title"); t != nil {
+		return t.Text
+	}
+	return ""
+}
+
+func (d *describer) mapType(f *facts, elem *source.Node, name string) model.Type {
+	if f == nil {
+		f = &facts{}
+	}
+	values := model.Type{Kind: model.Any, Reason: "the schema says nothing about the values"}
+	if elem != nil {
+		values = d.typeOf(elem, name+segment(elem, "Value"))
+	}
+	return model.Type{Kind: model.Map, Items: &values, Patterns: d.patterns(f, name),
+		MinProperties: bound(f, "minProperties", 1), MaxProperties: bound(f, "maxProperties", -1)}
+}
+
+// maxTuple limits the number of elements that are described individually.
+const maxTuple = 64
+
+func (d *describer) arrayType(f *facts, elem *source.Node, name string) model.Type {
+	if f == nil {
+		f = &facts{}
+	}
+	t := model.Type{Kind: model.Array, MinItems: bound(f, "minItems", 1), MaxItems: bound(f, "maxItems", -1)}
+	t.UniqueItems = slices.ContainsFunc(f.parts, func(p *source.Node) bool { return p.Get("uniqueItems").True() })
+	if elem != nil {
+		items := d.typeOf(elem, name+segment(elem, "Item"))
+		t.Items = &items
+		return t
+	}
+	first, rest, ok := positional(f)
+	if !ok {
+		t.Items = &model.Type{Kind: model.Any, Reason: "the schema says nothing that holds for all elements"}
+		return t
+	}
+	t.Kind = model.Tuple
+	closed := -1
+	if n, err := strconv.Atoi(string(t.MaxItems)); err == nil {
+		closed = n
+	}
+	for i, n := range first {
+		e := d.typeOf(n, name+"Item"+strconv.Itoa(i+1))
+		if e.Kind == model.Never || closed >= 0 && i >= closed {
+			return t
+		}
+		t.Elements = append(t.Elements, e)
+	}
+	if closed >= 0 && closed <= len(first) {
+		return t
+	}
+	behind := model.Type{Kind: model.Any, Reason: "the schema says nothing about further elements"}
+	if rest != nil {
+		behind = d.typeOf(rest, name+segment(rest, "Item"))
+	}
+	if behind.Kind != model.Never {
+		t.Rest = &behind
+	}
+	return t
+}
+
+// positional returns the schemas of the first elements and of the rest, if exactly one part describes them.
+func positional(f *facts) (first []*source.Node, rest *source.Node, ok bool) {
+	for _, p := range f.parts {
+		prefix, items, _ := schematree.Elements(p)
+		switch {
+		case len(prefix) == 0 && items == nil:
+		case first != nil || rest != nil || len(prefix) == 0 || len(prefix) > maxTuple:
+			return nil, nil, false
+		default:
+			first, rest = prefix, items
+		}
+	}
+	return first, rest, first != nil
+}
+
+func (d *describer) unionType(n *source.Node, plan *unionPlan, name string) model.Type {
+	t := model.Type{Kind: model.Union, Discriminator: plan.tag}
+	for _, v := range plan.variants {
+		own := ""
+		if decl := d.decls[n]; decl != nil {
+			own = decl.carrier(v)
+		}
+		nodes := v.of
+		if d.decls[v.node] != nil {
+			nodes = []*source.Node{v.node}
+		}
+		for _, of := range nodes {
+			variant := model.Variant{Title: d.title(of), Type: d.typeOf(of, name+segment(of, v.name)), Has: v.has, Go: own}
+			if variant.Type.Kind == model.Ref && variant.Type.Ref == own {
+				variant.Go = ""
+			}
+			variant.Type.Nullable = false // the union itself is nullable
+			for _, tag := range v.tags {
+				text := json.RawMessage(tag)
+				if !plan.literal {
+					text = source.AppendString(nil, tag)
+				}
+				variant.Tags = append(variant.Tags, text)
+			}
+			t.Variants = append(t.Variants, variant)
+		}
+	}
+	return t
+}
+
+// carrier returns the Go type of a variant of the union d.
+func (d *Decl) carrier(v plannedVariant) string {
+	for _, own := range d.Variants {
+		if own.JSON == v.json && own.Has == v.has && (len(v.tags) == 0 && !own.Tagged || len(v.tags) > 0 && own.Tagged && own.Tag == v.tags[0]) {
+			return own.Decl.Name
+		}
+	}
+	return ""
+}
+
+// open describes values that Go holds as JSON.
+func (d *describer) open(sh *shape, name string) model.Type {
+	unknown := model.Type{Kind: model.Any, Reason: sh.why}
+	if sh.why == nullAlone {
+		return model.Type{Kind: model.Null}
+	}
+	f := sh.facts
+	if f == nil || f.never != nil || f.kinds == 0 || f.listed {
+		return unknown
+	}
+	if len(f.unions) > 0 {
+		if len(f.unions) > 1 {
+			return unknown
+		}
+		return d.loose(f, name, unknown)
+	}
+	if f.kinds&^kNull == anyKind&^kNull {
+		unknown.Known = d.known(f, name)
+	}
+	return unknown
+}
+
+// known describes values of single types that keywords constrain next to values of any type.
+func (d *describer) known(f *facts, name string) []model.Type {
+	var all []model.Type
+	for _, t := range schema.KeywordsByType {
+		if !slices.ContainsFunc(t.Keywords, func(k string) bool { return f.get(k) != nil }) {
+			continue
+		}
+		switch t.Type {
+		case "object":
+			all = append(all, d.objectAmong(f, name))
+		case "array":
+			all = append(all, d.arrayType(f, d.array(f).elem, name))
+		case "string":
+			all = append(all, text(f))
+		case "number":
+			all = append(all, numeric(model.Number, f))
+		}
+	}
+	return all
+}
+
+// objectAmong describes the objects among values of several types.
+func (d *describer) objectAmong(f *facts, name string) model.Type {
+	if i, ok := d.objects[f.node]; ok {
+		return model.Type{Kind: model.Ref, Ref: d.out.Types[i].Name}
+	}
+	sh := d.objectShape(f)
+	switch sh.kind {
+	case mapShape:
+		return d.mapType(f, sh.elem, name)
+	case structShape:
+		i := d.define(f.node, name+"Object")
+		d.objects[f.node] = i
+		t := d.objectType(f, sh.object, d.out.Types[i].Name)
+		d.out.Types[i].Type = t
+		return model.Type{Kind: model.Ref, Ref: d.out.Types[i].Name}
+	}
+	return model.Type{Kind: model.Any, Reason: "the schema cannot be typed"}
+}
+
+// loose describes variants that nothing distinguishes.
+func (d *describer) loose(f *facts, name string, unknown model.Type) model.Type {
+	u := f.unions[0]
+	var rest []*source.Node
+	for _, v := range u.variants {
+		if left := d.allowed(v) & f.kinds; left != 0 && !(left == kNull && isNull(v)) {
+			rest = append(rest, v)
+		}
+	}
+	applied, _ := d.apply(f, u, rest)
+	t := model.Type{Kind: model.Union}
+	for i, v := range applied {
+		of := d.typeOf(v, name+segment(v, strconv.Itoa(i+1)))
+		if of.Kind == model.Any {
+			return unknown // unknown includes all other values
+		}
+		if of.Nullable {
+			of.Nullable = false // the union itself is nullable
+		}
+		t.Variants = append(t.Variants, model.Variant{Title: d.title(v), Type: of})
+	}
+	if len(t.Variants) == 0 {
+		return unknown
+	}
+	return t
+}

@@ -1,0 +1,230 @@
+package ir
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/model"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// Describe returns the package as data for other languages (MODEL-1). It follows the rules for Go types, and also
+// describes values without a Go type: variants that no member tells apart, values of several JSON types, and tuples.
+func (p *Package) Describe() *model.Package {
+	plain := *p.builder
+	plain.plain, plain.opts.Formats = true, nil
+	plain.shapes, plain.diags = map[*source.Node]*shape{}, nil // Build already reported its findings, in Go terms
+	d := &describer{
+		builder: &plain, defs: plain.set.Definitions(), names: map[string]bool{},
+		own: map[*source.Node]int{}, active: map[*source.Node]bool{}, objects: map[*source.Node]int{},
+		out: &model.Package{Name: p.Name, Sources: []string{}, Events: []model.Event{}, Types: []model.Definition{}},
+	}
+	d.describe(p)
+	return d.out
+}
+
+// A describer makes a [model.Package]. Its builder computes new shapes without Go types of the author's choice, and
+// declares nothing.
+type describer struct {
+	*builder
+	out  *model.Package
+	defs *schema.Definitions
+	// names holds the names of definitions. own maps schemas to definitions without a Go type, and objects does so for
+	// the objects among values of several types. Both hold indices of out.Types.
+	names        map[string]bool
+	own, objects map[*source.Node]int
+	active       map[*source.Node]bool
+}
+
+func (d *describer) describe(p *Package) {
+	nodes := make(map[*Decl]*source.Node, len(d.decls))
+	for n, decl := range d.decls {
+		nodes[decl] = n
+	}
+	for _, decl := range d.all {
+		d.names[decl.Name] = true
+	}
+	for _, r := range d.order {
+		d.defs.Add(r.node, r.decl.Name)
+	}
+	var decls []*Decl
+	for _, f := range p.Files {
+		d.out.Sources = append(d.out.Sources, f.Path)
+		for _, e := range f.Events {
+			d.out.Events = append(d.out.Events, d.event(e))
+			decls = append(decls, e.Decls...)
+		}
+		for _, t := range f.Tasks {
+			d.out.Tasks = append(d.out.Tasks, model.Task{
+				Name: t.Schema.Name, Title: t.Schema.Title, Description: t.Schema.Description,
+				Arguments: d.use(t.Arguments, t.Schema.Input), Update: d.use(t.Update, t.Schema.Update), Result: d.use(t.Result, t.Schema.Result),
+				Go: &model.GoNames{Prefix: t.Prefix}, Pos: t.Schema.NameRange.Start.String(),
+			})
+			decls = append(decls, t.Decls...)
+		}
+		if c := f.Conversation; c != nil {
+			d.out.Conversation = &model.Conversation{
+				OnUserMessage: c.Schema.OnUserMessage, OnAssistantResponse: c.Schema.OnAssistantResponse, Pos: c.Schema.Range.Start.String(),
+			}
+			if c.Context != nil {
+				use := d.use(c.Context, c.Schema.Context)
+				d.out.Conversation.Context = &use
+			}
+			decls = append(decls, c.Decls...)
+		}
+		decls = append(decls, f.Decls...)
+	}
+	decls = slices.DeleteFunc(decls, func(decl *Decl) bool { return decl.Of != nil }) // the union describes its variants
+	d.out.Types = make([]model.Definition, len(decls))
+	for i, decl := range decls {
+		def := d.definition(decl, nodes[decl]) // definition may append types
+		d.out.Types[i] = def
+	}
+	d.out.Defs = d.defs.All()
+	for _, a := range d.set.Applied {
+		d.out.Overrides = append(d.out.Overrides, model.Override{File: a.File, At: a.At, Does: a.Does(), Pos: a.Range.Start.String()})
+	}
+}
+
+func (d *describer) use(decl *Decl, n *source.Node) model.Use {
+	return model.Use{Type: decl.Name, Schema: d.defs.Pointer(n)}
+}
+
+var allModes = []string{"poll", "push", "webhook"}
+
+func (d *describer) event(e *Event) model.Event {
+	s := e.Schema
+	out := model.Event{
+		Name: s.Name, Description: s.Description, Source: s.Source, Delivery: s.Delivery, Replay: s.Replay, Stability: s.Stability,
+		Fingerprint: e.Fingerprint, Arguments: d.use(e.Arguments, s.Input), Payload: d.use(e.Payload, s.Payload),
+		Go: &model.GoNames{Prefix: e.Prefix}, Pos: s.NameRange.Start.String(),
+	}
+	if len(out.Delivery) == 0 {
+		out.Delivery = allModes
+	}
+	if s.Deprecated != nil {
+		out.Deprecated = &model.Deprecated{ReplacedBy: s.Deprecated.ReplacedBy, RemoveAfter: s.Deprecated.RemoveAfter}
+	}
+	if s.MCPE != nil {
+		out.MCPE = &model.MCPE{Enabled: s.MCPE.Enabled, Priority: s.MCPE.Priority, Tags: s.MCPE.Tags}
+	}
+	if s.Meta != nil {
+		out.Meta = s.Meta.JSON()
+	}
+	if e.Tool != nil {
+		out.Tool = &model.Tool{Name: e.Tool.Name, Cursor: e.Tool.Cursor, MaxEvents: e.Tool.MaxEvents, WaitSeconds: e.Tool.Wait,
+			QuietSeconds: e.Tool.Quiet, Since: e.Tool.Since}
+	}
+	out.Actor = s.Actor
+	for _, m := range s.Match {
+		places := []string{}
+		for _, n := range d.set.Places(s, m) {
+			places = append(places, d.defs.Pointer(n))
+		}
+		out.Match = append(out.Match, model.Match{Argument: m.Argument, Op: m.Op, Not: m.Not, Path: m.Path, Places: places, Pos: m.Range.Start.String()})
+	}
+	if c := s.Coalesce; c != nil {
+		_, at := s.Node.Get("x-coalesce").Key()
+		out.Coalesce = &model.Coalesce{Key: c.Key, QuietSeconds: c.QuietSeconds, MaxSeconds: c.MaxSeconds, Keep: c.Keep, Pos: at.Start.String()}
+	}
+	if s.From != nil {
+		out.From = &model.From{Provider: s.From.Provider, Event: s.From.Event, Action: s.From.Action, ID: s.From.ID}
+		for _, f := range s.From.Fields {
+			out.From.Fields = append(out.From.Fields, model.FromField{Target: f.Target, Source: f.Source})
+		}
+	}
+	return out
+}
+
+// definition describes a declared Go type.
+func (d *describer) definition(decl *Decl, n *source.Node) model.Definition {
+	def := model.Definition{
+		Name: decl.Name, Role: decl.Role, Description: decl.Doc.Text, Deprecated: decl.Doc.Deprecated, Schema: d.defs.Pointer(d.written(n)),
+		Go: &model.GoType{Name: decl.Name, Form: decl.Form.String()}, Pos: decl.At.Start.String(),
+	}
+	if decl.Type != nil {
+		def.Go.Type = decl.Type.String()
+	}
+	def.Type = d.content(n, decl.Name)
+	def.Type.Nullable = false // nullability belongs to each use, as in Go
+	if def.Description == "" && def.Type.Kind != model.Ref {
+		def.Description = d.docs(n).Text
+	}
+	for i := range def.Type.Members {
+		m := &def.Type.Members[i]
+		if f := slices.IndexFunc(decl.Fields, func(f *Field) bool { return f.JSON == m.Name }); f >= 0 {
+			m.Go = &model.GoMember{Name: decl.Fields[f].Name, Type: decl.Fields[f].Type.String()}
+		}
+	}
+	for i := range def.Type.Values {
+		if i < len(decl.Values) {
+			def.Type.Values[i].Go = decl.Values[i].Name
+		}
+	}
+	return def
+}
+
+// typeOf describes the values of n where it is used. If it needs a definition, it calls it name.
+func (d *describer) typeOf(n *source.Node, name string) model.Type {
+	if decl := d.decls[n]; decl != nil {
+		return model.Type{Kind: model.Ref, Ref: decl.Name, Nullable: d.nullable(n)}
+	}
+	if i, ok := d.own[n]; ok {
+		return model.Type{Kind: model.Ref, Ref: d.out.Types[i].Name, Nullable: d.nullable(n)}
+	}
+	sh := d.shape(n)
+	if sh.kind == refShape {
+		return d.referred(n, sh)
+	}
+	if sh.kind == structShape || sh.kind == unionShape || d.active[n] {
+		i := d.define(n, name)
+		d.own[n] = i
+		if !d.active[n] { // otherwise the active call completes it
+			t := d.content(n, d.out.Types[i].Name)
+			t.Nullable = false
+			d.out.Types[i].Type = t
+		}
+		return model.Type{Kind: model.Ref, Ref: d.out.Types[i].Name, Nullable: d.nullable(n)}
+	}
+	d.active[n] = true
+	t := d.content(n, name)
+	delete(d.active, n)
+	if i, ok := d.own[n]; ok { // n refers to itself
+		null := t.Nullable
+		t.Nullable = false
+		d.out.Types[i].Type = t
+		return model.Type{Kind: model.Ref, Ref: d.out.Types[i].Name, Nullable: null}
+	}
+	return t
+}
+
+func (d *describer) referred(n *source.Node, sh *shape) model.Type {
+	t := model.Type{Kind: model.Any, Reason: "the $ref leads back to itself and describes no value"}
+	if d.loops(n) {
+		return t
+	}
+	target := sh.target.Node
+	name := "Schema"
+	if at, ok := d.siteOf(target); ok {
+		name = at.name
+	}
+	t = d.typeOf(target, name)
+	t.Nullable = t.Nullable || sh.null
+	return t
+}
+
+// define adds a definition that has no Go type. Its name is name, possibly with a suffix.
+func (d *describer) define(n *source.Node, name string) int {
+	free := name
+	for i := 2; d.names[free]; i++ {
+		free = name + "_" + strconv.Itoa(i)
+	}
+	d.names[free] = true
+	doc, at := d.docs(n), d.written(n)
+	d.out.Types = append(d.out.Types, model.Definition{
+		Name: free, Role: "the type of " + at.Pointer(), Description: doc.Text, Deprecated: doc.Deprecated,
+		Schema: d.defs.Pointer(at), Pos: at.Range.Start.String(),
+	})
+	return len(d.out.Types) - 1
+}

@@ -1,0 +1,245 @@
+package ir
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+)
+
+// enumeration returns the shape of a closed list of values. number reports whether the schema allows any number next
+// to listed numbers, so that the type must hold all numbers.
+func (b *builder) enumeration(f *facts, values []*source.Node, null, number bool) shape {
+	var kept []*source.Node
+	seen := map[string]bool{}
+	for _, v := range values {
+		if v.Kind == source.Null {
+			continue
+		}
+		if own := v.Parent; own != nil && own.Kind == source.Array && own.Parent != nil && own.Parent.Get("type") != nil && kindOf(v)&written(own.Parent) == 0 {
+			b.report(source.New("MCPE209", v.Range, "the value %s is not of type %s", v.JSON(), written(own.Parent)))
+			return shape{}
+		}
+		if kindOf(v)&f.kinds == 0 {
+			continue // another applicable schema excludes it
+		}
+		if text := canonical(v); !seen[text] { // 1 and 1.0 are equal
+			seen[text] = true
+			kept = append(kept, v)
+		}
+	}
+	if len(kept) == 0 {
+		return b.untyped(f.node, nil, "the schema allows null alone")
+	}
+	base := baseOf(kept, number)
+	if base == Bool && len(kept) > 1 {
+		return shape{kind: scalarShape, base: Bool, null: null}
+	}
+	return shape{kind: enumShape, base: base, values: kept, null: null}
+}
+
+// saysNumber reports whether every schema with a type keyword, and at least one, allows numbers that are not
+// integers.
+func saysNumber(parts ...*source.Node) bool {
+	of, typed := anyKind, false
+	for _, p := range parts {
+		if p.Get("type") != nil {
+			of, typed = of&written(p), true
+		}
+	}
+	return typed && of&kFraction != 0
+}
+
+// baseOf returns the scalar kind that holds every value, or Literal without one. If number is set, the kind of
+// numbers is float64 even if all listed values are integers.
+func baseOf(values []*source.Node, number bool) Kind {
+	base := Kind(-1)
+	for _, v := range values {
+		k := Literal
+		switch v.Kind {
+		case source.String:
+			k = String
+		case source.Bool:
+			k = Bool
+		case source.Number:
+			k = numberKind(v.Text, number)
+		}
+		switch {
+		case base < 0 || base == Int64 && k == Float64:
+			base = k
+		case base == k || base == Float64 && k == Int64:
+		default:
+			return Literal
+		}
+	}
+	return base
+}
+
+// numberKind returns int64 or float64 if that type holds the number precisely enough for comparisons. It returns
+// float64 if any number is allowed.
+func numberKind(text string, number bool) Kind {
+	if _, ok := int64Of(text); ok && !number {
+		return Int64
+	}
+	if f, err := strconv.ParseFloat(text, 64); err != nil || f == math.Trunc(f) && !number {
+		return Literal
+	}
+	return Float64
+}
+
+// rounded reports whether float64 cannot hold a number, or changes it to a value outside of the closed list.
+func rounded(v *source.Node) bool {
+	if v.Kind != source.Number {
+		return false
+	}
+	f, err := strconv.ParseFloat(v.Text, 64)
+	if err != nil {
+		return true
+	}
+	text, err := json.Marshal(f)
+	if err != nil {
+		return true
+	}
+	same, err := eventsimpl.Literal(text)
+	return err != nil || same != canonical(v)
+}
+
+// fillEnum declares a constant for each value.
+func (b *builder) fillEnum(d *Decl, sh *shape) {
+	d.Base, d.Open = sh.base, sh.open
+	d.Values = make([]Value, 0, len(sh.values))
+	byName := make(map[string]int, len(sh.values))
+	stems := make(map[string]int, len(sh.values))
+	for _, v := range sh.values {
+		stems[trimmed(v.Text)]++
+	}
+	for i, v := range sh.values {
+		name := constantName(v)
+		if v.Kind == source.String && !named(v) && stems[trimmed(v.Text)] > 1 { // _a becomes UnderscoreA next to a
+			name = spelledOut(v.Text)
+		}
+		value := Value{JSON: v.JSON(), Literal: literal(v, sh.base), Name: constantOfType(d.Name, name)}
+		if prev, taken := byName[value.Name]; taken {
+			b.report(source.New("MCPE206", v.Range, "the values %s and %s of %s both become the Go name %s",
+				d.Values[prev].JSON, value.JSON, d.Name, value.Name).
+				WithRelated(sh.values[prev].Range, "the value %s is here", d.Values[prev].JSON).
+				WithHint("name the constants with x-enum-varnames next to enum"))
+			return
+		}
+		byName[value.Name] = i
+		b.declare(b.names, value.Name, "the value "+string(value.JSON)+" of "+d.Name, v.Range)
+		d.Values = append(d.Values, value)
+	}
+}
+
+// constantOfType joins the name of a type and the suffix of a constant. An underscore separates digits: value 0 of
+// S45 is S45_0, and never a constant or type of S450.
+func constantOfType(name, add string) string {
+	if last := name[len(name)-1]; add != "" && '0' <= last && last <= '9' && '0' <= add[0] && add[0] <= '9' {
+		return name + "_" + add
+	}
+	return name + add
+}
+
+// named reports whether the author gave a value's constant an explicit name.
+func named(v *source.Node) bool {
+	list := v.Parent
+	if list == nil || list.Parent == nil {
+		return false
+	}
+	if list.Kind == source.Array {
+		return list.Parent.Get("x-enum-varnames") != nil
+	}
+	return list.Parent.Kind == source.Array && list.Get("x-go-name") != nil
+}
+
+// constantName returns the suffix of a constant after the name of its type. It is the element's name in
+// x-enum-varnames (a keyword of OpenAPI generators), the x-go-name next to a const, or otherwise the name by
+// [GoName].
+func constantName(v *source.Node) string {
+	if list := v.Parent; list != nil && list.Kind == source.Array && list.Parent != nil {
+		if names := itemsOf(list.Parent.Get("x-enum-varnames")); v.Index() >= 0 && v.Index() < len(names) {
+			return names[v.Index()].Text
+		}
+	} else if list != nil && list.Kind == source.Object && list.Parent != nil && list.Parent.Kind == source.Array {
+		if n := list.Get("x-go-name"); n != nil {
+			return n.Text
+		}
+	}
+	if !isScalar(v) {
+		return Suffix(strings.Map(func(r rune) rune {
+			if strings.ContainsRune(`{}[]":,`, r) {
+				return ' '
+			}
+			return r
+		}, string(v.JSON())))
+	}
+	return Suffix(v.Text)
+}
+
+// literal returns the Go literal of a scalar.
+func literal(v *source.Node, base Kind) string {
+	switch base {
+	case String:
+		return strconv.Quote(v.Text)
+	case Literal:
+		return strconv.Quote(canonical(v))
+	case Int64:
+		n, _ := int64Of(v.Text)
+		return strconv.FormatInt(n, 10)
+	case Float64:
+		if n, ok := int64Of(v.Text); ok {
+			return strconv.FormatInt(n, 10)
+		}
+	}
+	return v.Text
+}
+
+// canonical returns a text that equal values share.
+func canonical(v *source.Node) string {
+	text, err := eventsimpl.Literal(v.JSON())
+	if err != nil {
+		return string(v.JSON())
+	}
+	return text
+}
+
+// matchValue returns the constant of d whose value is v.
+func (d *Decl) matchValue(v *source.Node) (Value, bool) {
+	for _, c := range d.Values {
+		if text, err := eventsimpl.Literal(c.JSON); err == nil && text == canonical(v) {
+			return c, true
+		}
+	}
+	return Value{}, false
+}
+
+// EmptyIsAbsent reports whether an optional member of the type is a plain value that is absent if it is the empty
+// string. This holds for closed string enums without the empty string.
+func (d *Decl) EmptyIsAbsent() bool {
+	return d.Form == Enum && !d.Open && (d.Base == String || d.Base == Literal) && !d.hasEmpty()
+}
+
+// hasEmpty reports whether the empty string is a value of an enum of strings.
+func (d *Decl) hasEmpty() bool {
+	return slices.ContainsFunc(d.Values, func(v Value) bool { return string(v.JSON) == `""` })
+}
+
+// scalarDefault returns the Go literal of a default for a plain scalar type.
+func scalarDefault(raw json.RawMessage, v *source.Node, k Kind) string {
+	switch {
+	case k == String && v.Kind == source.String, k == Bool && v.Kind == source.Bool:
+		return literal(v, k)
+	case k == Int64 && v.Kind == source.Number:
+		if _, ok := int64Of(v.Text); ok {
+			return literal(v, k)
+		}
+	case k == Float64 && v.Kind == source.Number && !strings.HasPrefix(string(raw), "-0"):
+		return literal(v, k)
+	}
+	return ""
+}

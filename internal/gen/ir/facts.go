@@ -1,0 +1,210 @@
+package ir
+
+import (
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+)
+
+// facts combines all schemas that apply to one value: the schema itself, the target of its $ref, and its allOf, at
+// any depth.
+type facts struct {
+	// node is the schema in the event file.
+	node *source.Node
+	// parts lists the schema objects that apply, in source order.
+	parts []*source.Node
+	// kinds holds the types that type, enum and const of the parts allow.
+	kinds kinds
+	// clash is the part that excluded the last type. never is a schema false among the parts.
+	clash, never *source.Node
+	// values holds the values that enum and const allow. listed reports whether such a list exists.
+	values []*source.Node
+	listed bool
+	unions []alternatives
+	// branches lists the schemas that apply conditionally.
+	branches []branch
+}
+
+// alternatives holds the variants of one oneOf or anyOf.
+type alternatives struct {
+	part     *source.Node
+	keyword  string
+	variants []*source.Node
+	// dead holds the variants that were dropped because no value satisfies them.
+	dead []*source.Node
+}
+
+// A branch is a schema that applies to some values only, with its keyword.
+type branch struct {
+	keyword string
+	node    *source.Node
+}
+
+// gather collects the facts about the values of n.
+func (b *builder) gather(n *source.Node) *facts {
+	if f := b.facts[n]; f != nil {
+		return f
+	}
+	f := &facts{node: n, kinds: anyKind}
+	b.facts[n] = f
+	b.visit(f, n, map[*source.Node]bool{})
+	return f
+}
+
+func (b *builder) visit(f *facts, n *source.Node, seen map[*source.Node]bool) {
+	if n.Kind != source.Object {
+		if !n.True() {
+			f.never = n
+		}
+		return
+	}
+	if seen[n] || len(f.parts) > schematree.MaxViews {
+		return
+	}
+	seen[n] = true
+	added := n.Get("$ref") != nil && b.set.RefAlone(n) // siblings of the $ref are ignored
+	for _, m := range n.Members {
+		if m.Key == "$ref" || m.Key == "allOf" {
+			schematree.Applied(b.set, n, func(part *source.Node) { b.visit(f, part, seen) }, m.Key)
+		} else if !added && !annotating(m.Key) {
+			added = true
+			b.add(f, n)
+		}
+	}
+}
+
+// add adds the keywords of one schema object.
+func (b *builder) add(f *facts, n *source.Node) {
+	f.parts = append(f.parts, n)
+	left := f.kinds & written(n)
+	list, listed := listOf(n)
+	if listed {
+		var of kinds
+		for _, v := range list {
+			of |= kindOf(v)
+		}
+		left &= of
+		f.meet(list)
+	}
+	if left == 0 && f.kinds != 0 && f.clash == nil {
+		f.clash = n
+	}
+	f.kinds = left
+	for _, k := range []string{"oneOf", "anyOf"} {
+		if v := n.Get(k); v != nil {
+			f.unions = append(f.unions, alternatives{part: n, keyword: k, variants: v.Items})
+		}
+	}
+	for _, k := range []string{"if", "then", "else", "not"} {
+		if v := n.Get(k); v != nil && (k == "not" || n.Get("if") != nil) {
+			f.branches = append(f.branches, branch{k, v})
+		}
+	}
+	for _, k := range []string{"dependentSchemas", "dependencies"} {
+		for _, m := range membersOf(n.Get(k)) {
+			if m.Value.Kind == source.Object {
+				f.branches = append(f.branches, branch{k, m.Value})
+			}
+		}
+	}
+}
+
+// listOf returns the values that enum and const of one schema object allow.
+func listOf(n *source.Node) ([]*source.Node, bool) {
+	c, e := n.Get("const"), n.Get("enum")
+	switch {
+	case c == nil && e == nil:
+		return nil, false
+	case c == nil:
+		return e.Items, true
+	case e == nil:
+		return []*source.Node{c}, true
+	}
+	return slices.DeleteFunc(slices.Clone(e.Items), func(v *source.Node) bool { return canonical(v) != canonical(c) }), true
+}
+
+// meet intersects the lists of values. If no value is lost, the order of the newer list wins.
+func (f *facts) meet(list []*source.Node) {
+	if f.listed {
+		list = slices.DeleteFunc(slices.Clone(list), func(v *source.Node) bool {
+			return !slices.ContainsFunc(f.values, func(w *source.Node) bool { return canonical(v) == canonical(w) })
+		})
+	}
+	f.values, f.listed = list, true
+}
+
+// get returns the value of a keyword in the first part that has it.
+func (f *facts) get(keyword string) *source.Node {
+	for _, p := range f.parts {
+		if v := p.Get(keyword); v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+// requires reports whether the member name is required.
+func (f *facts) requires(name string) bool {
+	return slices.ContainsFunc(f.parts, func(p *source.Node) bool {
+		return slices.ContainsFunc(itemsOf(p.Get("required")), func(r *source.Node) bool { return r.Text == name })
+	})
+}
+
+// both returns a schema for the values that satisfy all nodes: the only node with constraints, or an allOf of the
+// nodes. It returns the same schema for the same nodes, so that recursion ends.
+func (b *builder) both(nodes ...*source.Node) *source.Node {
+	var kept []*source.Node
+	for _, n := range nodes {
+		switch {
+		case n.Kind != source.Object && !n.True():
+			return n
+		case saysNothing(n) || slices.Contains(kept, n):
+		default:
+			kept = append(kept, n)
+		}
+	}
+	if len(kept) == 0 {
+		return nodes[0]
+	}
+	if len(kept) == 1 {
+		return kept[0]
+	}
+	key := identity(kept)
+	if n := b.joined[key]; n != nil {
+		return n
+	}
+	n := &source.Node{Kind: source.Object, Range: kept[0].Range}
+	for _, k := range []string{"title", "description", "deprecated", "default", "x-go-name"} {
+		for _, from := range kept {
+			if m := from.Member(k); m != nil {
+				n.Members = append(n.Members, *m)
+				break
+			}
+		}
+	}
+	n.Members = append(n.Members, source.Member{Key: "allOf", KeyRange: n.Range, Value: &source.Node{Kind: source.Array, Range: n.Range, Items: kept}})
+	b.joined[key], b.origin[n] = n, kept[0]
+	return n
+}
+
+// without returns a copy of p without some keywords.
+func (b *builder) without(p *source.Node, keywords ...string) *source.Node {
+	key := identity([]*source.Node{p}) + listed(keywords)
+	if n := b.joined[key]; n != nil {
+		return n
+	}
+	n := &source.Node{Kind: source.Object, Range: p.Range}
+	for _, m := range p.Members {
+		if !slices.Contains(keywords, m.Key) {
+			n.Members = append(n.Members, m)
+		}
+	}
+	b.joined[key], b.origin[n] = n, p
+	return n
+}
+
+// saysNothing reports whether n is true, {} or only annotations.
+func saysNothing(n *source.Node) bool {
+	return n.True() || n.Kind == source.Object && !slices.ContainsFunc(n.Members, func(m source.Member) bool { return !annotating(m.Key) })
+}

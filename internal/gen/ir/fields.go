@@ -1,0 +1,114 @@
+package ir
+
+import (
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+func (b *builder) fillStruct(d *Decl, sh *shape, at site) {
+	d.Accessors = at.root.input || at.root.shared
+	members := scope{
+		"MarshalJSON":   {what: "the method MarshalJSON"},
+		"UnmarshalJSON": {what: "the method UnmarshalJSON"},
+	}
+	if sh.object.open {
+		members["Extra"] = declared{what: "the field Extra"}
+	}
+	for _, m := range sh.object.members {
+		d.Fields = append(d.Fields, b.field(d, m, members, at))
+	}
+	if sh.object.open {
+		d.Extra = b.elementType(sh.object.extra, at, "Value", "a value of ")
+	}
+}
+
+func (b *builder) field(d *Decl, m member, members scope, at site) *Field {
+	f := &Field{Name: GoName(m.key), JSON: m.key, At: m.at, Required: m.required}
+	if m.node != nil {
+		f.Name, f.Doc = b.goName(m.node, m.key), docOf(m.node)
+	}
+	b.declare(members, f.Name, "member "+m.key, m.at)
+	if m.node == nil {
+		f.Base, f.Why = &Type{Kind: External, Go: RawMessage}, undescribed
+		return f
+	}
+	if sh := b.shape(m.node); m.required && sh.isTag() {
+		f.Base = &Type{Kind: sh.base}
+		if value := literal(sh.values[0], sh.base); !isZero(value) {
+			f.Const = value
+		}
+		return f
+	}
+	f.Base = b.typeOf(m.node, site{name: at.name + f.Name, role: "the member " + m.key + " of " + d.Name, root: at.root})
+	f.Nullable, f.Why = b.nullable(m.node), b.shape(m.node).why
+	if def := m.node.Get("default"); def != nil {
+		f.Default = def.JSON()
+		if d.Accessors && !m.required && !f.Nullable {
+			b.pending = append(b.pending, accessor{d, f, def, members})
+		}
+	}
+	return f
+}
+
+// undescribed explains why a member with only a known name stays JSON.
+const undescribed = "the member is not described in the properties"
+
+// isTag reports whether a required member of this shape has only one possible value and needs no declared type. A
+// value that the author named keeps its type and constant.
+func (sh *shape) isTag() bool {
+	return sh.kind == enumShape && len(sh.values) == 1 && !sh.open && !sh.null && sh.base != Literal && !named(sh.values[0])
+}
+
+// elementType returns the type of elements or unnamed members. A nil elem stands for any values.
+func (b *builder) elementType(elem *source.Node, at site, what, role string) *Type {
+	if elem == nil {
+		return &Type{Kind: External, Go: RawMessage}
+	}
+	return b.nullType(elem, site{name: at.name + segment(elem, what), role: role + at.name, root: at.root})
+}
+
+// array returns a slice of the common Go type of all elements, or of JSON.
+func (b *builder) array(f *facts) shape {
+	var all []outcomes
+	closed := -1 // the number of elements to which the schema limits the array
+	if v := f.tightest("maxItems", -1); v != nil {
+		if n, ok := int64Of(v.Text); ok {
+			closed = int(min(n, 1<<30))
+		}
+	}
+	positional := false
+	for _, p := range f.parts {
+		var o outcomes
+		first, rest := itemsOf(p.Get("prefixItems")), p.Get("items")
+		if rest != nil && rest.Kind == source.Array {
+			first, rest = rest.Items, p.Get("additionalItems")
+		}
+		for i, n := range first {
+			if closed < 0 || i < closed {
+				o.add(n)
+			}
+		}
+		if rest != nil {
+			o.add(rest)
+		} else if closed < 0 || closed > len(first) {
+			o.any = true
+		}
+		positional = positional || len(first) > 0
+		all = append(all, o)
+	}
+	if len(all) == 0 {
+		all = []outcomes{{any: true}}
+	}
+	elem := b.common(all)
+	switch {
+	case elem != nil:
+	case positional:
+		b.report(source.New("MCPE217", f.node.Range, "the elements of the array have different types; its Go type is []json.RawMessage").
+			WithHint("prefixItems of one type with items: false (or of that type) give a typed slice; otherwise choose x-go-type"))
+	case f.get("items") == nil || !slices.ContainsFunc(all, func(o outcomes) bool { return len(o.nodes) == 0 && !o.any }):
+		b.report(source.New("MCPE202", f.node.Range, "the array says nothing about its items; its Go type is []json.RawMessage").
+			WithHint("give items a type, or x-go-type: encoding/json.RawMessage when any value is meant"))
+	}
+	return shape{kind: arrayShape, elem: elem}
+}

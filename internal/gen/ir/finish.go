@@ -1,0 +1,202 @@
+package ir
+
+import (
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// An accessor waits for the type of its field.
+type accessor struct {
+	decl    *Decl
+	field   *Field
+	value   *source.Node
+	members scope
+}
+
+// finish completes the parts that need all declarations: aliases that contain themselves, types of fields, constants
+// that fill members, and accessors.
+func (b *builder) finish() {
+	for _, d := range b.all {
+		if d.Form == Alias && d.Type != nil {
+			b.finishAlias(d)
+		}
+	}
+	for _, a := range b.pending {
+		b.finishAccessor(a)
+	}
+	if source.HasErrors(b.diags) {
+		return
+	}
+	cyclic := cycles(b.all)
+	for _, d := range b.all {
+		for _, f := range d.Fields {
+			f.Type, f.OmitZero = fieldType(f, cyclic[d] != 0 && f.Base.Target() != nil && cyclic[d] == cyclic[f.Base.Target()])
+			if f.Const == "" {
+				f.Const = constantOf(f)
+			}
+		}
+		d.Extra, d.Type = tidy(d.Extra), tidy(d.Type)
+		for i := range d.Variants {
+			if v := &d.Variants[i]; v.Decl.Form == Alias { // the type was not known when the union was filled
+				v.Decl = (&Type{Kind: Named, Decl: v.Decl}).Target()
+			}
+		}
+	}
+}
+
+// constantOf returns the constant for a required member with one possible value, or "" if the value is Go's zero
+// value.
+func constantOf(f *Field) string {
+	t := f.Base.Target()
+	if !f.Required || f.Nullable || t == nil || t.Form != Enum || len(t.Values) != 1 || t.Open {
+		return ""
+	}
+	if only := t.Values[0]; !isZero(only.Literal) {
+		return only.Name
+	}
+	return ""
+}
+
+// isZero reports whether a literal is the zero value of its Go type.
+func isZero(literal string) bool { return literal == `""` || literal == "0" || literal == "false" }
+
+// finishAlias turns a slice or map that contains itself into a defined type. An alias of itself is an error.
+func (b *builder) finishAlias(d *Decl) {
+	productive := false
+	t := d.Type
+	seen := map[*Decl]bool{}
+	for t != nil {
+		switch t.Kind {
+		case Slice, Map:
+			productive = true
+			t = t.Elem
+		case Pointer, Optional:
+			t = t.Elem
+		case Named:
+			next := t.Decl
+			if next == d {
+				if productive {
+					d.Form = Defined
+					return
+				}
+				b.report(source.New("MCPE214", d.At, "%s refers to itself and describes no value", d.Name))
+				d.Type = nil
+				return
+			}
+			if next.Form != Alias && next.Form != Defined || seen[next] {
+				return
+			}
+			seen[next] = true
+			t = next.Type
+		default:
+			return
+		}
+	}
+}
+
+// fieldType returns the Go type of a member. It is the value itself, a pointer if the type must represent absence or
+// null, or the three-state Optional if it must represent both. Slices, maps and raw JSON represent absence by nil.
+func fieldType(f *Field, back bool) (t *Type, omit bool) {
+	base := tidy(f.Base)
+	under := base.Under()
+	if back { // the value contains its own type
+		base = &Type{Kind: Pointer, Elem: base}
+	}
+	switch {
+	case base.IsRaw():
+		return base, !f.Required
+	case !f.Required && f.Nullable:
+		return &Type{Kind: Optional, Elem: base}, true
+	case f.Required && !f.Nullable:
+		return base, false
+	case base.Kind == Pointer:
+		return base, !f.Required
+	case !f.Required && (under.Kind == Slice || under.Kind == Map || under.Kind == Bytes):
+		return base, true
+	case !f.Required && under.Kind == Named && under.Decl.EmptyIsAbsent():
+		return base, true
+	}
+	return &Type{Kind: Pointer, Elem: base}, !f.Required
+}
+
+// tidy removes pointers to raw JSON, which can hold null.
+func tidy(t *Type) *Type {
+	if t == nil || t.Elem == nil {
+		return t
+	}
+	t.Elem = tidy(t.Elem)
+	if t.Kind == Pointer && t.Elem.IsRaw() {
+		return t.Elem
+	}
+	return t
+}
+
+func (b *builder) finishAccessor(a accessor) {
+	u := a.field.Base.Under()
+	switch {
+	case u.Kind == Named && u.Decl.Form == Enum:
+		if v, ok := u.Decl.matchValue(a.value); ok {
+			a.field.DefaultConst = v.Name
+		}
+	case u.Kind == String || u.Kind == Bool || u.Kind == Int64 || u.Kind == Float64:
+		a.field.DefaultConst = scalarDefault(a.field.Default, a.value, u.Kind)
+	}
+	if a.field.DefaultConst != "" {
+		b.declare(a.members, a.field.Name+"OrDefault", "the default of member "+a.field.JSON, a.field.At)
+	}
+}
+
+// cycles numbers the groups of structs that contain each other by value (Tarjan's strongly connected components).
+// Other structs have no number.
+func cycles(all []*Decl) map[*Decl]int {
+	c := &components{index: map[*Decl]int{}, low: map[*Decl]int{}, group: map[*Decl]int{}, on: map[*Decl]bool{}}
+	for _, d := range all {
+		if c.index[d] == 0 {
+			c.visit(d)
+		}
+	}
+	return c.group
+}
+
+type components struct {
+	index, low, group map[*Decl]int
+	on                map[*Decl]bool
+	stack             []*Decl
+}
+
+func (c *components) visit(d *Decl) {
+	c.index[d] = len(c.index) + 1
+	c.low[d] = c.index[d]
+	c.stack = append(c.stack, d)
+	c.on[d] = true
+	self := false
+	for _, f := range d.Fields {
+		if f.Required == f.Nullable {
+			continue // already a pointer
+		}
+		t := f.Base.Target()
+		if t == nil || t.Form != Struct {
+			continue
+		}
+		self = self || t == d
+		if c.index[t] == 0 {
+			c.visit(t)
+			c.low[d] = min(c.low[d], c.low[t])
+		} else if c.on[t] {
+			c.low[d] = min(c.low[d], c.index[t])
+		}
+	}
+	if c.low[d] != c.index[d] {
+		return
+	}
+	for i := len(c.stack) - 1; ; i-- {
+		t := c.stack[i]
+		c.on[t] = false
+		if t != d || i < len(c.stack)-1 || self {
+			c.group[t] = c.index[d]
+		}
+		if t == d {
+			c.stack = c.stack[:i]
+			return
+		}
+	}
+}

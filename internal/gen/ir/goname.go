@@ -1,0 +1,202 @@
+package ir
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
+)
+
+// initialisms lists the words that Go writes in a single case.
+var initialisms = map[string]bool{
+	"ACL": true, "API": true, "ASCII": true, "CPU": true, "CSS": true, "DNS": true, "EOF": true,
+	"GUID": true, "HTML": true, "HTTP": true, "HTTPS": true, "ID": true, "IP": true, "JSON": true,
+	"LHS": true, "MCP": true, "QPS": true, "RAM": true, "RHS": true, "RPC": true, "SLA": true,
+	"SMTP": true, "SQL": true, "SSH": true, "TCP": true, "TLS": true, "TTL": true, "UDP": true,
+	"UI": true, "UID": true, "URI": true, "URL": true, "UTF8": true, "UUID": true, "VM": true,
+	"XML": true, "XMPP": true, "XSRF": true, "XSS": true, "YAML": true,
+}
+
+// separators maps runes that end a word to their spelled names. They are spelled only if the name would otherwise be
+// empty or collide; see spelledOut.
+var separators = map[rune]string{
+	'-': "Minus", '_': "Underscore", '.': "Dot", ' ': "Space", '/': "Slash", ':': "Colon",
+	',': "Comma", ';': "Semicolon", '\t': "Tab", '\n': "Newline",
+}
+
+// symbols maps runes to names, which become separate words. Only a $ within a name ends a word without being spelled.
+var symbols = map[rune]string{
+	'+': "Plus", '*': "Star", '#': "Hash", '@': "At", '$': "Dollar", '%': "Percent", '&': "And",
+	'=': "Equal", '<': "Less", '>': "Greater", '!': "Not", '?': "Question", '~': "Tilde",
+	'^': "Caret", '|': "Or", '(': "Open", ')': "Close", '[': "OpenBracket", ']': "CloseBracket",
+	'{': "OpenBrace", '}': "CloseBrace", '"': "Quote", '\'': "Apostrophe", '`': "Backquote",
+	'\\': "Backslash",
+}
+
+// GoName returns the exported Go identifier for the name s of an event, schema, member or enum value. It depends only
+// on s. It joins words in camel case, writes known initialisms in capitals and spells symbols (+1 is Plus1, -1 is
+// Minus1). A separator or $ between two digits becomes an underscore. A name that cannot start an exported identifier
+// gets the prefix X. The empty string becomes Empty. Different names may map to the same identifier; the code that
+// declares identifiers reports that.
+func GoName(s string) string { return exported(Suffix(s)) }
+
+// exported adds the prefix X to a name that cannot start an exported identifier.
+func exported(name string) string {
+	if first := []rune(name)[0]; !unicode.IsUpper(first) {
+		return "X" + name
+	}
+	return name
+}
+
+// Suffix is like GoName, but for the end of an identifier, such as a constant after the name of its type. A leading digit
+// or caseless letter needs no X.
+func Suffix(s string) string {
+	if s == "" {
+		return "Empty"
+	}
+	var b strings.Builder
+	words := split(s)
+	if len(words) == 0 {
+		return spellAll(s)
+	}
+	shout := !strings.ContainsFunc(s, unicode.IsLower)
+	for _, w := range words {
+		if w.spelled {
+			b.WriteString(w.text)
+		} else {
+			b.WriteString(title(w.text, shout))
+		}
+	}
+	return b.String()
+}
+
+// trimmed returns s without leading and trailing separators, which GoName does not spell.
+func trimmed(s string) string {
+	return strings.TrimFunc(s, func(r rune) bool { return separators[r] != "" })
+}
+
+// spelledOut is like Suffix, but spells leading and trailing separators: _url is UnderscoreURL, url_ is
+// URLUnderscore.
+func spelledOut(s string) string {
+	stem := trimmed(s)
+	if stem == "" {
+		return Suffix(s)
+	}
+	before, after, _ := strings.Cut(s, stem)
+	return spellAll(before) + Suffix(stem) + spellAll(after)
+}
+
+// A word is a part of an identifier. A word for a symbol keeps its case.
+type word struct {
+	text    string
+	spelled bool
+}
+
+// split cuts s into words: runs of letters and digits, cut at changes of case, spelled symbols, and "_" for a
+// separator between two digits.
+func split(s string) []word {
+	var words []word
+	runes := []rune(s)
+	start := -1
+	flush := func(end int) {
+		if start >= 0 {
+			for _, w := range cutCase(runes[start:end]) {
+				words = append(words, word{text: w})
+			}
+			start = -1
+		}
+	}
+	for i, r := range runes {
+		if isWord(r) {
+			if start < 0 {
+				start = i
+			}
+			continue
+		}
+		flush(i)
+		before := i > 0 && unicode.IsDigit(runes[i-1])
+		after := i+1 < len(runes) && unicode.IsDigit(runes[i+1])
+		within := r == '$' && i > 0 && i+1 < len(runes)
+		switch {
+		case separators[r] == "" && !within:
+			words = append(words, word{spell(r), true})
+		case before && after:
+			words = append(words, word{"_", true})
+		case r == '-' && i == 0 && after:
+			words = append(words, word{"Minus", true})
+		}
+	}
+	flush(len(runes))
+	return words
+}
+
+// cutCase cuts a run of letters and digits before each word that a change of case starts: fooBar, HTTPServer. A
+// plural s stays with its initialism: userIDs.
+func cutCase(run []rune) []string {
+	var words []string
+	start := 0
+	for i := 1; i < len(run); i++ {
+		up := unicode.IsUpper(run[i])
+		prevUp := unicode.IsUpper(run[i-1])
+		switch {
+		case up && !prevUp:
+		case up && i+1 < len(run) && unicode.IsLower(run[i+1]) && !pluralAt(run, i+1):
+		default:
+			continue
+		}
+		words = append(words, string(run[start:i]))
+		start = i
+	}
+	return append(words, string(run[start:]))
+}
+
+// pluralAt reports whether the lower-case letter at i is a plural s after a run of capitals.
+func pluralAt(run []rune, i int) bool {
+	return run[i] == 's' && (i+1 == len(run) || unicode.IsUpper(run[i+1]))
+}
+
+// title writes one word. If shout is set, the name has no lower-case letters and capitals mean nothing.
+func title(w string, shout bool) string {
+	upper := strings.ToUpper(w)
+	if initialisms[upper] {
+		return upper
+	}
+	if stem, ok := strings.CutSuffix(upper, "S"); ok && initialisms[stem] && !shout {
+		return stem + "s"
+	}
+	runes := []rune(w)
+	if shout {
+		for i := range runes {
+			runes[i] = unicode.ToLower(runes[i])
+		}
+	}
+	runes[0] = unicode.ToUpper(runes[0])
+	return string(runes)
+}
+
+// spellAll spells every character of s.
+func spellAll(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		b.WriteString(spell(r))
+	}
+	return b.String()
+}
+
+func spell(r rune) string {
+	if s := symbols[r]; s != "" {
+		return s
+	}
+	if s := separators[r]; s != "" {
+		return s
+	}
+	if isWord(r) {
+		return string(r)
+	}
+	return fmt.Sprintf("U%04X", r)
+}
+
+// isWord reports whether r can stand in an identifier unchanged. Go treats Hangul fillers as letters, but they are
+// invisible.
+func isWord(r rune) bool { return (unicode.IsLetter(r) || unicode.IsDigit(r)) && !plain.Invisible(r) }

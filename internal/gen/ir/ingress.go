@@ -1,0 +1,32 @@
+package ir
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/provider"
+)
+
+// ingress declares the names of the services whose webhooks become events. The names are reserved whatever is
+// emitted.
+func (b *builder) ingress(p *Package) {
+	byName := map[string]*Ingress{}
+	for _, f := range p.Files {
+		for _, e := range f.Events {
+			from := e.Schema.From
+			if from == nil {
+				continue
+			}
+			in := byName[from.Provider]
+			if in == nil {
+				service, _ := provider.Lookup(from.Provider)
+				in = &Ingress{Name: service.GoName + "Ingress", Provider: service}
+				byName[from.Provider] = in
+				p.Ingress = append(p.Ingress, in)
+				b.declare(b.names, in.Name, "the webhooks of "+service.Title, from.Range)
+			}
+			in.Events = append(in.Events, e)
+		}
+	}
+	slices.SortFunc(p.Ingress, func(a, b *Ingress) int { return cmp.Compare(a.Name, b.Name) })
+}

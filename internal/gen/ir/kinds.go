@@ -1,0 +1,67 @@
+package ir
+
+import (
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+)
+
+type kinds = schematree.Types
+
+const (
+	kNull     = schematree.Null
+	kBool     = schematree.Boolean
+	kInteger  = schematree.Integer
+	kFraction = schematree.Fraction
+	kString   = schematree.String
+	kArray    = schematree.Array
+	kObject   = schematree.Object
+
+	kNumber = schematree.Number
+	anyKind = schematree.AnyType
+	scalars = schematree.Scalars
+)
+
+// kindOf returns the JSON type of one value. Integers may occur next to fractions.
+func kindOf(v *source.Node) kinds {
+	if k := schematree.TypeOf(v.Value()); k != kFraction {
+		return k
+	}
+	return kNumber
+}
+
+// written returns the kinds that the type keyword allows, including OpenAPI's nullable.
+func written(n *source.Node) kinds {
+	k := schematree.Declared(n)
+	if n.Get("nullable").True() {
+		k |= kNull
+	}
+	return k
+}
+
+// allowed returns the kinds that n allows, as far as its keywords show without other schemas.
+func (b *builder) allowed(n *source.Node) kinds {
+	if n.Kind != source.Object {
+		if n.True() {
+			return anyKind
+		}
+		return 0
+	}
+	if k, ok := b.kinds[n]; ok {
+		return k
+	}
+	b.kinds[n] = anyKind // a cycle adds no information
+	f := b.gather(n)
+	k := f.kinds
+	for _, u := range f.unions {
+		var any kinds
+		for _, v := range u.variants {
+			any |= b.allowed(v)
+		}
+		k &= any
+	}
+	if f.never != nil {
+		k = 0
+	}
+	b.kinds[n] = k
+	return k
+}

@@ -1,0 +1,171 @@
+package ir
+
+import (
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+)
+
+// jsonTypes lists the types that distinguish variants, and the suffixes of their Go types.
+var jsonTypes = []struct {
+	kinds        kinds
+	word, suffix string
+}{
+	{kString, "string", "String"}, {kNumber, "number", "Number"}, {kBool, "boolean", "Boolean"}, {kArray, "array", "Array"}, {kObject, "object", "Object"},
+}
+
+// jsonType returns the JSON type of the kinds. It returns false if they have several types or none.
+func jsonType(k kinds) (word, suffix string, ok bool) {
+	for _, t := range jsonTypes {
+		if k != 0 && k&^t.kinds == 0 {
+			return t.word, t.suffix, true
+		}
+	}
+	return "", "", false
+}
+
+// kindUnion returns the plan for a value of several JSON types, with a variant for each.
+func (b *builder) kindUnion(f *facts, of kinds) *unionPlan {
+	var order []string
+	for _, p := range f.parts { // in source order
+		if t := p.Get("type"); t != nil {
+			for _, item := range t.Items {
+				order = append(order, item.Text)
+			}
+		}
+	}
+	order = append(order, "boolean", "number", "integer", "string", "array", "object")
+	plan := &unionPlan{}
+	for _, name := range order {
+		k := schematree.Named(name) & of &^ kNull
+		of &^= k
+		if k == 0 {
+			continue
+		}
+		word, suffix, _ := jsonType(k)
+		if k&kNumber == kInteger {
+			name = "integer"
+		}
+		n := b.narrowed(f.node, name)
+		plan.variants = append(plan.variants, plannedVariant{node: n, of: []*source.Node{n}, json: word, name: suffix})
+	}
+	return plan
+}
+
+// narrowed returns a schema for the values of n that have the type typ.
+func (b *builder) narrowed(n *source.Node, typ string) *source.Node {
+	key := identity([]*source.Node{n}) + "of type " + typ
+	if known := b.joined[key]; known != nil {
+		return known
+	}
+	text := &source.Node{Kind: source.String, Text: typ, Range: n.Range}
+	is := &source.Node{Kind: source.Object, Range: n.Range, Members: []source.Member{{Key: "type", KeyRange: n.Range, Value: text}}}
+	return b.compound(key, n, "allOf", n, is)
+}
+
+// either returns a schema for the values of any of the nodes.
+func (b *builder) either(nodes []*source.Node) *source.Node {
+	if len(nodes) == 1 {
+		return nodes[0]
+	}
+	key := "either " + identity(nodes)
+	if known := b.joined[key]; known != nil {
+		return known
+	}
+	return b.compound(key, nodes[0], "anyOf", nodes...)
+}
+
+func (b *builder) compound(key string, origin *source.Node, keyword string, nodes ...*source.Node) *source.Node {
+	at := origin.Range
+	n := &source.Node{Kind: source.Object, Range: at, Members: []source.Member{
+		{Key: keyword, KeyRange: at, Value: &source.Node{Kind: source.Array, Range: at, Items: nodes}}}}
+	b.joined[key], b.origin[n] = n, origin
+	return n
+}
+
+// formUnion returns the plan for variants without a tag. Their JSON types tell them apart, or for objects the members
+// that each requires. It returns nil if these do not differ either.
+func (b *builder) formUnion(f *facts, variants []*source.Node) *unionPlan {
+	type group struct {
+		word, suffix string
+		nodes        []*source.Node
+	}
+	var groups []*group
+	for _, v := range b.flat(variants) {
+		word, suffix, ok := jsonType(b.allowed(v) & f.kinds &^ kNull)
+		if !ok || b.choosesType(v) {
+			return nil
+		}
+		i := slices.IndexFunc(groups, func(g *group) bool { return g.word == word })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, &group{word: word, suffix: suffix})
+		}
+		groups[i].nodes = append(groups[i].nodes, v)
+	}
+	plan := &unionPlan{}
+	for _, g := range groups {
+		switch {
+		case len(g.nodes) == 1:
+			plan.variants = append(plan.variants, plannedVariant{node: g.nodes[0], of: g.nodes, json: g.word, name: g.suffix})
+		case g.word == "object":
+			objects := b.objectUnion(f, g.nodes)
+			if objects == nil {
+				return nil
+			}
+			plan.tag, plan.literal = objects.tag, objects.literal
+			plan.variants = append(plan.variants, objects.variants...)
+		case g.word == "array":
+			return nil
+		default:
+			n := b.either(g.nodes)
+			if sh := b.follow(n); sh == nil || sh.kind != scalarShape && sh.kind != enumShape {
+				return nil
+			}
+			plan.variants = append(plan.variants, plannedVariant{node: n, of: g.nodes, json: g.word, name: g.suffix})
+		}
+	}
+	if len(plan.variants) < 2 {
+		return nil
+	}
+	return plan
+}
+
+// choosesType reports whether the author chose JSON for a variant, or only its JSON type is known.
+func (b *builder) choosesType(n *source.Node) bool {
+	sh := b.follow(n)
+	return sh == nil || sh.kind == failedShape || sh.kind == neverShape || sh.kind == externalShape && sh.goType == RawMessage
+}
+
+// objectUnion returns the plan for objects that differ by a tag, or by a member that only one of them requires.
+func (b *builder) objectUnion(f *facts, variants []*source.Node) *unionPlan {
+	if plan := b.inferredUnion(f, variants); plan != nil {
+		return plan
+	}
+	plan := &unionPlan{}
+	objects := make([]*object, len(variants))
+	for i, v := range variants {
+		if objects[i] = b.variantObject(v); objects[i] == nil {
+			return nil
+		}
+	}
+	for i, o := range objects {
+		own := slices.IndexFunc(o.members, func(m member) bool {
+			count := 0
+			for _, other := range objects {
+				if other.get(m.key) != nil {
+					count++
+				}
+			}
+			return m.required && count == 1
+		})
+		if own < 0 {
+			return nil
+		}
+		plan.variants = append(plan.variants, plannedVariant{
+			node: variants[i], of: variants[i : i+1], json: "object", has: o.members[own].key, name: Suffix(o.members[own].key),
+		})
+	}
+	return plan
+}

@@ -1,0 +1,281 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+)
+
+// An object is the combined description of an object's members.
+type object struct {
+	members []member
+	// open reports whether other members are kept. extra describes them, nil for any value.
+	open  bool
+	extra *source.Node
+}
+
+// A member is a named member with the combined schema of all parts.
+type member struct {
+	key string
+	at  source.Range
+	// node is nil if only the name is known; raw explains why such a member stays JSON.
+	node     *source.Node
+	required bool
+}
+
+// objectShape returns a struct for named members, or a map if only other members are described.
+func (b *builder) objectShape(f *facts) shape {
+	o := &object{}
+	o.open, o.extra = b.others(f)
+	if b.untagged(f) {
+		o.open, o.extra = true, nil
+	}
+	if !b.named(f, o) {
+		return shape{}
+	}
+	if !o.open {
+		b.conditional(f, o)
+	}
+	if len(o.members) == 0 && o.open {
+		return shape{kind: mapShape, elem: o.extra}
+	}
+	if len(o.members) == 0 && f.get("properties") == nil && f.get("additionalProperties") == nil {
+		switch r := b.roots[f.node]; {
+		case r == nil || r.shared:
+			b.report(source.New("MCPE213", f.node.Range, "the object has no members; its Go type is map[string]json.RawMessage").
+				WithHint("write additionalProperties: true when members of any name are meant, false when none are"))
+			return shape{kind: mapShape}
+		case !r.input:
+			b.report(source.New("MCPE213", f.node.Range, "the payload has no members; its Go type is an empty struct").
+				WithHint("write additionalProperties: true when members of any name are meant"))
+		}
+	}
+	return shape{kind: structShape, object: o}
+}
+
+// named collects the members that properties and required name. It returns false if one of them has no valid value.
+func (b *builder) named(f *facts, o *object) bool {
+	seen := map[string]bool{}
+	for _, p := range f.parts {
+		for _, m := range membersOf(p.Get("properties")) {
+			if seen[m.Key] || !tagged(m.Key) {
+				continue
+			}
+			seen[m.Key] = true
+			node := b.memberSchema(f, m.Key)
+			// A contradiction within one schema is a mistake, as is a required member without a valid value; its shape
+			// reports the reason. A contradiction between several schemas need not be an error.
+			if !f.requires(m.Key) && b.origin[node] != nil && b.impossible(node, 0) {
+				b.report(without(m).WithRelated(f.node.Range, "because of the schemas that meet here"))
+				continue
+			}
+			if b.allowed(node) == 0 && b.never(node) {
+				if f.requires(m.Key) {
+					b.noValue(f, "the required member "+m.Key+" can have no value", node)
+					return false
+				}
+				if m.Value.Kind == source.Object {
+					b.report(without(m).WithRelated(node.Range, "it is excluded here").
+						WithHint("additionalProperties: false sees only the properties next to it; unevaluatedProperties: false sees all"))
+				}
+				continue
+			}
+			o.members = append(o.members, member{m.Key, m.KeyRange, node, f.requires(m.Key)})
+		}
+	}
+	for _, r := range namesOnly(f) {
+		if seen[r.at.Text] || o.open {
+			continue
+		}
+		seen[r.at.Text] = true
+		if node := b.memberSchema(f, r.at.Text); b.allowed(node) == 0 {
+			if r.required {
+				b.noValue(f, "the required member "+r.at.Text+" is not allowed", r.at)
+				return false
+			}
+			continue
+		}
+		if !b.undescribed(r, o.members) {
+			return false
+		}
+		o.members = append(o.members, member{r.at.Text, r.at.Range, nil, r.required})
+	}
+	return true
+}
+
+// undescribed reports a mention of a member that is not in properties. It returns whether the member can have a
+// field, because a described member may already have its Go name.
+func (b *builder) undescribed(r mention, described []member) bool {
+	names := make([]string, len(described))
+	for i, m := range described {
+		names[i] = m.key
+	}
+	near := source.Suggest(r.at.Text, names)
+	for _, m := range described {
+		if m.node != nil && b.goName(m.node, m.key) == GoName(r.at.Text) {
+			b.report(source.New("MCPE206", r.at.Range, "%s names the member %q, which is not in properties; the member %q has its Go name", r.keyword, r.at.Text, m.key).
+				WithRelated(m.at, "member %s is here", m.key).
+				WithHint("did you mean %q? If not, describe %s in properties with x-go-name", m.key, r.at.Text))
+			return false
+		}
+	}
+	hint := "describe it in properties"
+	if near != "" {
+		hint = fmt.Sprintf("did you mean %q? If not, describe it in properties", near)
+	}
+	b.report(source.New("MCPE212", r.at.Range, "%s names the member %q, which is not in properties; its Go type is json.RawMessage", r.keyword, r.at.Text).
+		WithHint("%s", hint))
+	return true
+}
+
+// untagged reports members whose names cannot stand in a struct tag. Extra holds them.
+func (b *builder) untagged(f *facts) bool {
+	found := false
+	for _, p := range f.parts {
+		for _, m := range membersOf(p.Get("properties")) {
+			if tagged(m.Key) || m.Value.Kind == source.Bool && !m.Value.True() {
+				continue
+			}
+			found = true
+			b.report(source.New("MCPE211", m.KeyRange, "the member name %q does not fit into a Go struct tag; its JSON is in the field Extra", m.Key))
+		}
+	}
+	for _, r := range namesOnly(f) {
+		found = found || !tagged(r.at.Text)
+	}
+	return found
+}
+
+// tagged reports whether a member name can stand in a json struct tag.
+func tagged(name string) bool {
+	return name != "" && !strings.ContainsAny(name, ",\\'\"`\uFEFF")
+}
+
+// without returns the finding for an omitted member.
+func without(m source.Member) source.Diagnostic {
+	return source.New("MCPE216", m.KeyRange, "the member %q can have no value, so the Go type has no field for it", m.Key)
+}
+
+// never reports whether n is the schema false, following references.
+func (b *builder) never(n *source.Node) bool {
+	sh := b.follow(n)
+	return sh != nil && sh.kind == neverShape
+}
+
+// memberSchema returns the combined schema of all parts for a named member.
+func (b *builder) memberSchema(f *facts, name string) *source.Node {
+	if nodes := schematree.Member(f.parts, name); len(nodes) > 0 {
+		return b.both(nodes...)
+	}
+	return &source.Node{Kind: source.Bool, Text: "true", Range: f.node.Range}
+}
+
+// others reports whether unnamed members are kept, and returns their schema if one Go type holds all of them.
+func (b *builder) others(f *facts) (open bool, extra *source.Node) {
+	var all []outcomes
+	for i, p := range f.parts {
+		var o outcomes
+		patterns := membersOf(p.Get("patternProperties"))
+		for _, m := range patterns {
+			o.add(m.Value)
+		}
+		ap, un := p.Get("additionalProperties"), p.Get("unevaluatedProperties")
+		if ap == nil && un != nil {
+			// Members that another schema of this value describes are excepted.
+			excepted := len(f.unions) > 0 || len(f.branches) > 0 || slices.ContainsFunc(f.parts, func(q *source.Node) bool {
+				return q != f.parts[i] && (q.Get("patternProperties") != nil || q.Get("additionalProperties") != nil)
+			})
+			switch isFalse := un.Kind != source.Object && !un.True(); {
+			case !excepted:
+				ap = un
+			case isFalse && len(patterns) == 0 && !b.branchesOpen(f, map[*source.Node]bool{}):
+				continue
+			default:
+				o.any = true
+			}
+		}
+		switch {
+		case ap != nil:
+			o.add(ap)
+		case o.any:
+		case len(patterns) > 0:
+			o.any = true
+		default:
+			continue // does not concern other members
+		}
+		if len(o.nodes) == 0 && !o.any {
+			return false, nil
+		}
+		all = append(all, o)
+	}
+	if len(all) == 0 {
+		return false, nil
+	}
+	extra = b.common(all)
+	if extra == nil && slices.ContainsFunc(all, func(o outcomes) bool { return len(o.nodes) > 0 }) {
+		b.report(source.New("MCPE217", f.node.Range, "members without a fixed name have values of different types; their Go type is json.RawMessage").
+			WithHint("with one patternProperties and additionalProperties: false they have one type"))
+	}
+	return true, extra
+}
+
+// outcomes holds the schemas that one part may apply to a member or element without a name. any is set if it may also
+// apply none.
+type outcomes struct {
+	nodes []*source.Node
+	any   bool
+}
+
+func (o *outcomes) add(n *source.Node) {
+	switch {
+	case saysNothing(n):
+		o.any = true
+	case n.Kind == source.Object:
+		o.nodes = append(o.nodes, n)
+	}
+}
+
+// common returns a schema whose Go type holds every value that the parts allow, or nil.
+func (b *builder) common(parts []outcomes) *source.Node {
+	var single []*source.Node
+	var either *source.Node
+	for _, o := range parts {
+		switch {
+		case o.any || len(o.nodes) == 0:
+		case len(o.nodes) == 1:
+			single = append(single, o.nodes[0])
+		case b.alike(o.nodes):
+			either = o.nodes[0]
+		}
+	}
+	if len(single) > 0 {
+		return b.both(single...)
+	}
+	return either
+}
+
+// alike reports whether all nodes have the same Go type.
+func (b *builder) alike(nodes []*source.Node) bool {
+	first := b.shape(nodes[0])
+	for _, n := range nodes[1:] {
+		sh := b.shape(n)
+		same := sh.kind == first.kind && b.nullable(n) == b.nullable(nodes[0])
+		switch sh.kind {
+		case scalarShape:
+			same = same && sh.base == first.base
+		case refShape:
+			same = same && sh.target.Node == first.target.Node
+		case externalShape:
+			same = same && sh.goType == first.goType
+		default:
+			return false
+		}
+		if !same {
+			return false
+		}
+	}
+	return true
+}

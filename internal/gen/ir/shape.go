@@ -1,0 +1,280 @@
+package ir
+
+import (
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// shapeKind is the rule of the type table that applies to a schema.
+type shapeKind int
+
+const (
+	// failedShape marks a schema that was reported as an error.
+	failedShape shapeKind = iota
+	scalarShape
+	externalShape
+	refShape
+	structShape
+	mapShape
+	arrayShape
+	enumShape
+	unionShape
+	// neverShape marks a schema without valid values.
+	neverShape
+)
+
+// A shape is the result of combining the keywords of a schema.
+type shape struct {
+	kind shapeKind
+	// node is the schema that describes the value: the stand-in of the schema, or the schema itself.
+	node *source.Node
+	// facts holds the facts of node, unless a single keyword decided its shape.
+	facts *facts
+	// null reports whether the schema itself, without references, also allows null.
+	null   bool
+	base   Kind           // of scalarShape and enumShape
+	goType GoType         // of externalShape
+	target schema.Target  // of refShape
+	values []*source.Node // of enumShape
+	open   bool           // of enumShape: other values are also valid
+	elem   *source.Node   // of arrayShape and mapShape; nil if elements stay JSON
+	object *object        // of structShape
+	union  *unionPlan     // of unionShape
+	why    string         // of a value that stays JSON although nothing requests that
+}
+
+// shape decides once for each node, so that its diagnostics are reported once.
+func (b *builder) shape(n *source.Node) *shape {
+	if sh := b.shapes[n]; sh != nil {
+		return sh
+	}
+	sh := &shape{node: n}
+	b.shapes[n] = sh // for cycles of references
+	*sh = b.decide(n)
+	if sh.node == nil {
+		sh.node = n
+	}
+	return sh
+}
+
+func (b *builder) decide(n *source.Node) shape {
+	if n.Kind != source.Object {
+		if n.True() {
+			return b.untyped(n, nil, "the schema true allows any value")
+		}
+		return shape{kind: neverShape}
+	}
+	if t := n.Get("x-go-type"); t != nil && !b.plain {
+		return b.explicit(n, t)
+	}
+	if part := b.standIn(n); part != nil {
+		sh := shape{}
+		if part == n {
+			sh = b.reference(n)
+		} else {
+			sh = b.through(part)
+		}
+		sh.null = sh.null || n.Get("nullable").True()
+		return sh
+	}
+	f := b.gather(n)
+	sh := b.weigh(f)
+	if sh.facts == nil {
+		sh.facts = f
+	}
+	sh.null = sh.null && sh.kind != failedShape
+	return sh
+}
+
+// weigh returns the shape that follows from the facts.
+func (b *builder) weigh(f *facts) shape {
+	if f.never != nil {
+		b.noValue(f, "the schema false is part of it", f.never)
+		return shape{}
+	}
+	if f.kinds == 0 || f.listed && len(f.values) == 0 {
+		return b.clash(f)
+	}
+	if t := f.get("x-go-type"); t != nil && !b.plain {
+		sh := b.explicit(f.node, t)
+		sh.null = sh.null || f.kinds != anyKind && f.kinds&kNull != 0
+		return sh
+	}
+	if !b.bounds(f) {
+		return shape{}
+	}
+	if f.listed {
+		return b.enumeration(f, f.values, f.kinds&kNull != 0, saysNumber(f.parts...) && !slices.ContainsFunc(f.values, rounded))
+	}
+	b.prune(f)
+	if len(f.unions) > 0 {
+		if sh, ok := b.alternatives(f); ok {
+			return sh
+		}
+	}
+	return b.typed(f, f.kinds)
+}
+
+// through returns the shape of a schema to which another part only adds conditions.
+func (b *builder) through(inner *source.Node) shape {
+	sh := *b.shape(inner)
+	sh.null = sh.null || b.nullable(inner)
+	return sh
+}
+
+func (b *builder) explicit(n, t *source.Node) shape {
+	g, err := ParseGoType(t.Text)
+	if err != nil {
+		b.report(source.New("MCPE208", t.Range, "x-go-type: %v", err))
+		return shape{}
+	}
+	if b.opts.Importable != nil && g.Path != "" && !b.opts.Importable(g.Path) {
+		b.report(source.New("MCPE208", t.Range, "x-go-type: package %s is neither in the standard library nor in a module of go.mod", g.Path).
+			WithHint("write the whole import path, as in github.com/google/uuid.UUID"))
+		return shape{}
+	}
+	null := n.Get("type") != nil && written(n)&kNull != 0
+	for _, k := range []string{"oneOf", "anyOf"} {
+		null = null || slices.ContainsFunc(itemsOf(n.Get(k)), isNull)
+	}
+	return shape{kind: externalShape, goType: g, null: null}
+}
+
+func (b *builder) reference(n *source.Node) shape {
+	target, d := b.set.Resolve(n)
+	if d != nil {
+		b.report(*d)
+		return shape{}
+	}
+	return shape{kind: refShape, target: target}
+}
+
+// refType returns the type that a $ref refers to: the declaration of an entry, or the type of a place inside a
+// schema.
+func (b *builder) refType(sh *shape) *Type {
+	n := sh.target.Node
+	if d := b.decls[n]; d != nil {
+		return &Type{Kind: Named, Decl: d}
+	}
+	at, ok := b.siteOf(n)
+	if !ok || b.loops(n) {
+		b.report(source.New("MCPE214", sh.node.Range, "the $ref leads back to itself and describes no value"))
+		return &Type{Kind: External, Go: RawMessage}
+	}
+	if b.holdsItself(n) {
+		return b.selfHolding(n, at)
+	}
+	return b.typeOf(n, at)
+}
+
+// loops reports whether the chain of references from n is endless.
+func (b *builder) loops(n *source.Node) bool { return b.follow(n) == nil }
+
+// follow returns the shape at the end of the chain of references from n, or nil if the chain is endless.
+func (b *builder) follow(n *source.Node) *shape {
+	seen := map[*source.Node]bool{}
+	for !seen[n] {
+		seen[n] = true
+		sh := b.shape(n)
+		if sh.kind != refShape {
+			return sh
+		}
+		n = sh.target.Node
+	}
+	return nil
+}
+
+// nullable reports whether null is a value of n, following references.
+func (b *builder) nullable(n *source.Node) bool {
+	seen := map[*source.Node]bool{}
+	for !seen[n] {
+		seen[n] = true
+		sh := b.shape(n)
+		if sh.null || sh.kind != refShape {
+			return sh.null
+		}
+		n = sh.target.Node
+	}
+	return false
+}
+
+// typed returns the shape that follows from the types of the values.
+func (b *builder) typed(f *facts, of kinds) shape {
+	null := of&kNull != 0
+	sh := shape{}
+	switch k := of &^ kNull; k {
+	case 0:
+		sh = b.untyped(f.node, nil, nullAlone)
+	case anyKind &^ kNull:
+		why := "the schema has no type and allows any value"
+		if !null {
+			why = "the schema allows any value but null"
+		}
+		sh, null = b.untyped(f.node, f, why), false
+	case kString, kBool, kInteger, kNumber, kFraction:
+		sh = b.scalar(f, k)
+	case kArray:
+		sh = b.array(f)
+	case kObject:
+		sh = b.objectShape(f)
+	default:
+		sh = shape{kind: unionShape, union: b.kindUnion(f, k)}
+	}
+	sh.null = sh.null || null
+	return sh
+}
+
+func (b *builder) scalar(f *facts, k kinds) shape {
+	if format := f.get("format"); format != nil {
+		if g, ok := b.opts.Formats[format.Text]; ok {
+			return shape{kind: externalShape, goType: g}
+		}
+	}
+	switch k {
+	case kString:
+		return shape{kind: scalarShape, base: stringKind(f)}
+	case kBool:
+		return shape{kind: scalarShape, base: Bool}
+	case kInteger:
+		b.checkBounds(f)
+		return shape{kind: scalarShape, base: Int64}
+	}
+	return shape{kind: scalarShape, base: Float64}
+}
+
+func stringKind(f *facts) Kind {
+	if e := f.get("contentEncoding"); e != nil && e.Text == "base64" {
+		return Bytes
+	}
+	for _, p := range f.parts {
+		if v := p.Get("format"); v != nil && v.Text == "date-time" {
+			return Time
+		}
+	}
+	return String
+}
+
+const nullAlone = "the schema allows null alone"
+
+// untyped returns the shape of a value without a known type, which stays JSON.
+func (b *builder) untyped(n *source.Node, f *facts, why string) shape {
+	hint := "give it a type, or x-go-type: encoding/json.RawMessage when any value is meant"
+	if why == nullAlone {
+		hint = `name the type of the values beside null: type: [string, "null"]; x-go-type: encoding/json.RawMessage says that null alone is meant`
+	}
+	for _, t := range schema.KeywordsByType {
+		if f != nil && slices.ContainsFunc(t.Keywords, func(k string) bool { return f.get(k) != nil }) {
+			hint = "add type: " + t.Type
+			why = "without a type the keyword " + firstOf(f, t.Keywords) + " concerns only values that are " + t.Plural + "; any value is allowed"
+			break
+		}
+	}
+	b.report(source.New("MCPE202", n.Range, "%s; the Go type is json.RawMessage", why).WithHint("%s", hint))
+	return shape{kind: externalShape, goType: RawMessage, why: why}
+}
+
+func firstOf(f *facts, keywords []string) string {
+	return keywords[slices.IndexFunc(keywords, func(k string) bool { return f.get(k) != nil })]
+}

@@ -1,0 +1,81 @@
+package ir
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// siteOf returns the site that a walk from the root would give to a schema that only a $ref reaches. Its name
+// therefore does not depend on the first reference to it. It returns false if the schema has no root.
+func (b *builder) siteOf(n *source.Node) (site, bool) {
+	var path []*source.Node // from the child of the root down to n
+	at := n
+	for b.roots[at] == nil {
+		if at.Parent == nil {
+			return site{}, false
+		}
+		path = append(path, at)
+		at = at.Parent
+	}
+	r := b.roots[at]
+	s := site{name: r.decl.Name, role: r.decl.Role, root: r}
+	slices.Reverse(path)
+	for i := 0; i < len(path); i++ {
+		key, _ := path[i].Key()
+		switch {
+		case (key == "properties" || key == "$defs" || key == "definitions") && i+1 < len(path):
+			i++
+			name, _ := path[i].Key()
+			s.role = "the schema " + name + " of " + s.name
+			if key == "properties" {
+				s.role = "the member " + name + " of " + s.name
+			}
+			s.name += b.goName(path[i], name)
+			if key != "properties" {
+				s.name = b.defName(r, path[i], s.name)
+			}
+		case key == "items":
+			s.role, s.name = "an element of "+s.name, s.name+segment(path[i], "Item")
+		case key == "additionalProperties":
+			s.role, s.name = "a value of "+s.name, s.name+segment(path[i], "Value")
+		case (key == "oneOf" || key == "anyOf") && i+1 < len(path):
+			i++
+			add := b.variantName(path[i], at)
+			if add == "" {
+				add = place(key, path[i])
+			}
+			s.role, s.name = "the variant "+add+" of "+s.name, s.name+segment(path[i], add)
+		case i+1 < len(path): // a list or map of schemas
+			i++
+			s.role, s.name = "a part of "+s.name, s.name+segment(path[i], place(key, path[i]))
+		default:
+			s.role, s.name = "a part of "+s.name, s.name+segment(path[i], GoName(key))
+		}
+		at = path[i]
+	}
+	return s, true
+}
+
+// place returns the number or key of an element in a keyword's list or map.
+func place(keyword string, n *source.Node) string {
+	if key, _ := n.Key(); key != "" {
+		return GoName(keyword) + Suffix(key)
+	}
+	return GoName(keyword) + strconv.Itoa(slices.Index(n.Parent.Items, n)+1)
+}
+
+// variantName returns the suffix of the type name of an inline variant, empty if at is not a union.
+func (b *builder) variantName(variant, at *source.Node) string {
+	sh := b.shape(at)
+	if sh.kind != unionShape {
+		return ""
+	}
+	for _, v := range sh.union.variants {
+		if v.node == variant {
+			return v.name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,79 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
+)
+
+// maxPublished is the size of an event type's published schemas in bytes that causes no warning. Every peer that
+// lists the event types reads all of them.
+const maxPublished = 256 << 10
+
+// sizes warns of event types with very large published schemas. It reports only the largest.
+func (b *builder) sizes(all []*Event) {
+	var largest *Event
+	most, count := 0, 0
+	for _, e := range all {
+		size := sizeOf(e.InputSchema, nil) + sizeOf(e.PayloadSchema, nil)
+		if size <= maxPublished {
+			continue
+		}
+		count++
+		if size > most {
+			largest, most = e, size
+		}
+	}
+	if largest == nil {
+		return
+	}
+	who := fmt.Sprintf("%s publishes %d KB of schemas", largest.Schema.Name, most>>10)
+	if count > 1 {
+		who = fmt.Sprintf("%d event types publish more than %d KB of schemas each, %s the most: %d KB", count, maxPublished>>10, largest.Schema.Name, most>>10)
+	}
+	d := source.New("MCPE218", largest.Schema.NameRange, "%s, which every peer that lists the event types reads", who)
+	if def, without := heaviest(largest.PayloadSchema); def != nil {
+		kept, at := without+sizeOf(largest.InputSchema, nil), b.set.Origin(def)
+		d = d.WithHint("of the definitions that the payload refers to, %s brings in most: without it there are %d KB; an override in mcpe.yaml cuts it off: {file: %s, at: %s, replace: {type: object}}",
+			def.Name, kept>>10, yaml.Scalar(at.Root().Range.Start.File), yaml.Scalar(at.Pointer()))
+	} else {
+		d = d.WithHint("carry what a receiver needs to decide, and an ID for the rest")
+	}
+	b.report(d)
+}
+
+// sizeOf returns the published size of a schema in bytes, excluding one definition and definitions that only it
+// reaches.
+func sizeOf(s *published.Schema, without *published.Schema) int {
+	size := len(s.Head) + len(s.Tail)
+	seen := map[*published.Schema]bool{without: true}
+	queue := slices.Clone(s.Refs)
+	for i := 0; i < len(queue); i++ {
+		if d := queue[i]; !seen[d] {
+			seen[d] = true
+			size += len(d.Name) + len(d.Head) + len(`"":,`)
+			queue = append(queue, d.Refs...)
+		}
+	}
+	return size
+}
+
+// heaviest returns the definition, among those the payload refers to directly, without which the schema is smallest,
+// and that size. It returns nil if the payload refers to no definition.
+func heaviest(s *published.Schema) (def *published.Schema, size int) {
+	candidates := s.Refs
+	for range 10 { // if the payload is only a reference, use the references of its target
+		if len(candidates) == 1 {
+			candidates = candidates[0].Refs
+		}
+	}
+	for _, d := range candidates {
+		if rest := sizeOf(s, d); def == nil || rest < size {
+			def, size = d, rest
+		}
+	}
+	return def, size
+}

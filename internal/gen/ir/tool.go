@@ -1,0 +1,90 @@
+package ir
+
+import (
+	"errors"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
+)
+
+// tool returns the read tool of an event type. If that is not possible, it reports why and returns nil.
+func (b *builder) tool(e *Event, names scope) *Tool {
+	t := &Tool{
+		Cursor:    orElse(e.Schema.ToolCursor, readtool.CursorArgument),
+		MaxEvents: orElse(e.Schema.ToolMaxEvents, readtool.MaxEventsArgument),
+		Wait:      orElse(e.Schema.ToolWait, readtool.WaitArgument),
+		Quiet:     orElse(e.Schema.ToolQuiet, readtool.QuietArgument),
+		Since:     orElse(e.Schema.ToolSince, readtool.SinceArgument),
+		Custom: e.Schema.ToolName != "" || e.Schema.ToolCursor != "" || e.Schema.ToolMaxEvents != "" ||
+			e.Schema.ToolWait != "" || e.Schema.ToolQuiet != "" || e.Schema.ToolSince != "",
+	}
+	if !b.toolArguments(e, t) {
+		return nil
+	}
+	name := orElse(e.Schema.ToolName, readtool.Name(e.Schema.Name))
+	if full := len("read_") + len(e.Schema.Name); e.Schema.ToolName == "" && full > readtool.MaxName {
+		b.report(source.New("MCPE224", e.Schema.NameRange, "the read tool is called %s: read_ and the event's name have %d characters, and a tool's name at most %d", name, full, readtool.MaxName).
+			WithHint("choose a name with x-tool-name"))
+	}
+	if !b.toolName(e, name, names) {
+		return nil
+	}
+	t.Name = name
+	return t
+}
+
+// ArgumentNames returns the names of the arguments that the tool adds.
+func (t *Tool) ArgumentNames() readtool.ArgumentNames {
+	return readtool.ArgumentNames{Cursor: t.Cursor, MaxEvents: t.MaxEvents, Wait: t.Wait, Quiet: t.Quiet, Since: t.Since}
+}
+
+// toolArguments reports an inputSchema to which the tool cannot add its arguments.
+func (b *builder) toolArguments(e *Event, t *Tool) bool {
+	_, err := readtool.InputSchema(e.InputSchema.JSON(), t.ArgumentNames())
+	var refused *readtool.SchemaError
+	switch {
+	case !errors.As(err, &refused):
+		return true
+	case refused.Argument != "":
+		at := e.Schema.NameRange
+		if m := e.Schema.Input.Get("properties").Member(refused.Argument); m != nil {
+			at = m.KeyRange
+		}
+		b.report(source.New("MCPE222", at, "%s", refused).
+			WithHint("name others in x-tool-args: {cursor: NAME, maxEvents: NAME, waitSeconds: NAME, quietSeconds: NAME, since: NAME}"))
+	default:
+		b.report(source.New("MCPE223", e.Schema.Input.Range, "%s", refused).
+			WithHint("the event type is generated without a read tool and can be read by events_wait; describe the arguments as one object for one"))
+	}
+	return false
+}
+
+func (b *builder) toolName(e *Event, name string, names scope) bool {
+	at := e.Schema.NameRange
+	if n := e.Schema.Node.Get("x-tool-name"); n != nil {
+		at = n.Range
+	}
+	switch prev, taken := names[name]; {
+	case len(name) > readtool.MaxName:
+		b.report(source.New("MCPE221", at, "the read tool's name %s has %d characters, at most %d are allowed", name, len(name), readtool.MaxName).
+			WithHint("set x-tool-name on the event, or leave tools out: --emit server,client"))
+		return false
+	case !readtool.ValidName(name):
+		b.report(source.New("MCPE221", at, "the read tool's name %q has other characters than letters, digits, _ and -", name).
+			WithHint("set x-tool-name on the event, or leave tools out: --emit server,client"))
+		return false
+	case taken:
+		b.report(source.New("MCPE221", at, "%s and the event %s both have the read tool %s", prev.what, e.Schema.Name, name).
+			WithRelated(prev.at, "%s is here", prev.what).WithHint("set x-tool-name on one of the events, or leave tools out: --emit server,client"))
+		return false
+	}
+	names[name] = declared{"the event " + e.Schema.Name, at}
+	return true
+}
+
+func orElse(s, fallback string) string {
+	if s == "" {
+		return fallback
+	}
+	return s
+}

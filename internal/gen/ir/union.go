@@ -1,0 +1,334 @@
+package ir
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// A unionPlan is a union before its variants have types.
+type unionPlan struct {
+	// tag is the discriminator of tagged variants.
+	tag      string
+	literal  bool
+	variants []plannedVariant
+}
+
+// A plannedVariant is identified by its tags, by a member that only it requires, or otherwise by its JSON type.
+type plannedVariant struct {
+	node *source.Node
+	// of holds the variants of the schema that node stands for. It has several if they share a Go type.
+	of   []*source.Node
+	tags []string
+	has  string
+	// json is the JSON type, and name the suffix of the Go type of an inline variant.
+	json, name string
+}
+
+func taggedVariant(node *source.Node, tags ...string) plannedVariant {
+	return plannedVariant{node: node, of: []*source.Node{node}, tags: tags, json: "object", name: Suffix(unquoted(tags[0]))}
+}
+
+// byTag reports whether all variants are objects with identifying tags.
+func (p *unionPlan) byTag() bool {
+	return !slices.ContainsFunc(p.variants, func(v plannedVariant) bool { return len(v.tags) == 0 })
+}
+
+// variantObject returns the object that a variant describes, or nil if it is not an object.
+func (b *builder) variantObject(v *source.Node) *object {
+	if sh := b.follow(v); sh != nil && sh.kind == structShape {
+		return sh.object
+	}
+	return nil
+}
+
+// flat replaces variants that are unions by their variants.
+func (b *builder) flat(variants []*source.Node) []*source.Node {
+	var all []*source.Node
+	for _, v := range variants {
+		if sh := b.follow(v); sh != nil && sh.kind == unionShape {
+			for _, inner := range sh.union.variants {
+				all = append(all, inner.of...)
+			}
+			continue
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// inferredUnion finds a required member with distinct constants in every variant.
+func (b *builder) inferredUnion(f *facts, variants []*source.Node) *unionPlan {
+	return b.inferred(variants, func(obj *object, tag string) bool { return obj.get(tag).required || f.requires(tag) })
+}
+
+// optionalTag returns a member that would identify the variants if each of them required it, or "".
+func (b *builder) optionalTag(variants []*source.Node) string {
+	plan := b.inferred(variants, func(*object, string) bool { return true })
+	if plan == nil {
+		return ""
+	}
+	return plan.tag
+}
+
+// inferred finds a member with distinct constants in every variant for which counted returns true.
+func (b *builder) inferred(variants []*source.Node, counted func(obj *object, tag string) bool) *unionPlan {
+	variants = b.flat(variants)
+	objects := make([]*object, len(variants))
+	for i, v := range variants {
+		if objects[i] = b.variantObject(v); objects[i] == nil {
+			return nil
+		}
+	}
+	for _, m := range objects[0].members {
+		if plan := b.planFor(counted, m.key, variants, objects); plan != nil {
+			return plan
+		}
+	}
+	return nil
+}
+
+func (b *builder) planFor(counted func(*object, string) bool, tag string, variants []*source.Node, objects []*object) *unionPlan {
+	plan := &unionPlan{tag: tag}
+	var values []*source.Node
+	for _, obj := range objects {
+		vals, open := b.constants(obj, tag)
+		if len(vals) != 1 || open || !isScalar(vals[0]) || !counted(obj, tag) {
+			return nil
+		}
+		values = append(values, vals[0])
+	}
+	plan.literal = !allStrings(values)
+	seen := map[string]bool{}
+	for i, v := range values {
+		t := tagText(v, plan.literal)
+		if seen[t] {
+			return nil
+		}
+		seen[t] = true
+		plan.variants = append(plan.variants, taggedVariant(variants[i], t))
+	}
+	return plan
+}
+
+// declaredUnion reads OpenAPI's discriminator. The tags of a variant are the constants of its tag member, the entries
+// of mapping for it, or otherwise the last element of its $ref. applied holds the variants merged with the keywords
+// next to them, and dead the dropped variants.
+func (b *builder) declaredUnion(n, d *source.Node, variants, applied, dead []*source.Node) (*unionPlan, bool) {
+	name := d.Get("propertyName")
+	if name == nil || name.Kind != source.String || name.Text == "" {
+		b.report(source.New("MCPE210", d.Range, "the discriminator needs propertyName, a string"))
+		return nil, false
+	}
+	mapping, ok := b.mapping(n, d.Get("mapping"), variants, dead)
+	if !ok {
+		return nil, false
+	}
+	plan := &unionPlan{tag: name.Text}
+	consts := make([][]*source.Node, len(variants))
+	inner := make([]*unionPlan, len(variants))
+	for i, v := range applied {
+		if sh := b.follow(v); sh != nil && sh.kind == unionShape && sh.union.tag == name.Text && sh.union.byTag() {
+			inner[i] = sh.union
+			plan.literal = plan.literal || sh.union.literal
+			continue
+		}
+		obj := b.variantObject(v)
+		if obj == nil {
+			b.report(source.New("MCPE210", variants[i].Range, "a variant of a discriminated union must be an object schema with properties"))
+			return nil, false
+		}
+		consts[i], _ = b.constants(obj, name.Text)
+		plan.literal = plan.literal || !allStrings(consts[i])
+	}
+	for i, v := range variants {
+		if inner[i] != nil {
+			for _, iv := range inner[i].variants {
+				if plan.literal && !inner[i].literal {
+					iv.tags = literals(iv.tags)
+				}
+				plan.variants = append(plan.variants, iv)
+			}
+			continue
+		}
+		tags, ok := b.tagsOf(v, consts[i], mapping[i], plan.literal)
+		if !ok {
+			return nil, false
+		}
+		plan.variants = append(plan.variants, taggedVariant(applied[i], tags...))
+	}
+	return plan, b.distinctTags(plan)
+}
+
+func literals(tags []string) []string {
+	out := make([]string, len(tags))
+	for i, t := range tags {
+		out[i] = tagText(&source.Node{Kind: source.String, Text: t}, true)
+	}
+	return out
+}
+
+// mapping assigns the entries of discriminator.mapping to variants. An entry names a variant by a reference, or by
+// the last element of the variant's $ref.
+func (b *builder) mapping(n, m *source.Node, variants, dead []*source.Node) (map[int][]source.Member, bool) {
+	out := map[int][]source.Member{}
+	for _, entry := range membersOf(m) {
+		named := func(v *source.Node) bool {
+			ref := v.Get("$ref")
+			return ref != nil && (lastToken(ref.Text) == entry.Value.Text || b.sameTarget(n, v, entry.Value))
+		}
+		i := slices.IndexFunc(variants, named)
+		if i < 0 && slices.ContainsFunc(dead, named) {
+			continue // its variant was dropped
+		}
+		if i < 0 {
+			b.report(source.New("MCPE210", entry.Value.Range, "the mapping of %q names none of the variants", entry.Key))
+			return nil, false
+		}
+		out[i] = append(out[i], entry)
+	}
+	return out, true
+}
+
+// sameTarget reports whether text, read as a reference at n, has the same target as the $ref of variant.
+func (b *builder) sameTarget(n, variant, text *source.Node) bool {
+	want, d := b.set.Resolve(variant)
+	if d != nil {
+		return false
+	}
+	got, d := b.set.ResolveText(n, text)
+	return d == nil && got.Node == want.Node
+}
+
+func (b *builder) tagsOf(v *source.Node, consts []*source.Node, mapped []source.Member, literal bool) ([]string, bool) {
+	var tags []string
+	for _, c := range consts {
+		tags = append(tags, tagText(c, literal))
+	}
+	for _, m := range mapped {
+		tag := tagText(&source.Node{Kind: source.String, Text: m.Key}, literal)
+		if len(consts) > 0 && !slices.Contains(tags, tag) {
+			b.report(source.New("MCPE210", m.KeyRange, "the mapping %q is not a value of the variant's tag member", m.Key).
+				WithRelated(consts[0].Range, "the variant's value is here"))
+			return nil, false
+		}
+		if len(consts) == 0 {
+			tags = append(tags, tag)
+		}
+	}
+	if len(tags) == 0 {
+		ref := v.Get("$ref")
+		if ref == nil {
+			b.report(source.New("MCPE210", v.Range, "the variant has no tag").
+				WithHint("give its tag member a const"))
+			return nil, false
+		}
+		tags = []string{tagText(&source.Node{Kind: source.String, Text: lastToken(ref.Text)}, literal)}
+	}
+	return tags, true
+}
+
+func (b *builder) distinctTags(plan *unionPlan) bool {
+	seen := map[string]*source.Node{}
+	for _, v := range plan.variants {
+		for _, t := range v.tags {
+			if prev := seen[t]; prev != nil {
+				b.report(source.New("MCPE210", v.node.Range, "two variants have the tag %q", t).
+					WithRelated(prev.Range, "the other variant is here"))
+				return false
+			}
+			seen[t] = v.node
+		}
+	}
+	return true
+}
+
+// fillUnion gives the variants their types and adds them to the union.
+func (b *builder) fillUnion(d *Decl, sh *shape, at site) {
+	d.Tag, d.Literal = sh.union.tag, sh.union.literal
+	for _, v := range sh.union.variants {
+		what := v.json
+		switch {
+		case len(v.tags) > 0:
+			what = v.tags[0]
+		case v.has != "":
+			what = v.has
+		}
+		t := b.typeOf(v.node, site{name: d.Name + segment(v.node, v.name), role: "the variant " + what + " of " + d.Name, root: at.root})
+		target := b.variantDecl(d, v, t, at)
+		if target == nil {
+			continue // its own rule reports it
+		}
+		if len(v.tags) == 0 {
+			d.Variants = append(d.Variants, Variant{JSON: v.json, Has: v.has, Decl: target})
+		}
+		for _, tag := range v.tags {
+			d.Variants = append(d.Variants, Variant{JSON: v.json, Tagged: true, Tag: tag, Decl: target})
+		}
+	}
+}
+
+// variantDecl returns the Go declaration for a variant of the union d. It is the declaration of the variant's type if
+// that can have methods, and otherwise a new declaration around the type. It is nil if the type was reported as an
+// error.
+func (b *builder) variantDecl(d *Decl, v plannedVariant, t *Type, at site) *Decl {
+	sh := b.follow(v.node)
+	if sh == nil || sh.kind == failedShape {
+		return nil
+	}
+	name := d.Name + segment(v.node, v.name)
+	switch {
+	case sh.kind == structShape || sh.kind == enumShape:
+		return t.Target()
+	case t.Kind == Named && t.Decl.Name == name: // a list of such lists
+		return t.Decl
+	}
+	own := &Decl{Name: name, Form: Defined, Role: "the variant " + v.json + " of " + d.Name, At: d.At, Type: t, Of: d}
+	if sh.kind == externalShape || sh.kind == scalarShape && sh.base == Time {
+		own.Form = Holder
+	}
+	b.declare(b.names, own.Name, "the variant "+v.json+" of "+d.Name, own.At)
+	*at.root.into = append(*at.root.into, own)
+	b.all = append(b.all, own)
+	return own
+}
+
+// constants returns the values that a member lists, following references. open reports whether other values are
+// valid.
+func (b *builder) constants(obj *object, name string) (values []*source.Node, open bool) {
+	m := obj.get(name)
+	if m == nil || m.node == nil {
+		return nil, false
+	}
+	if sh := b.follow(m.node); sh != nil && sh.kind == enumShape && !b.nullable(m.node) {
+		return sh.values, sh.open
+	}
+	return nil, false
+}
+
+func (o *object) get(name string) *member {
+	for i := range o.members {
+		if o.members[i].key == name {
+			return &o.members[i]
+		}
+	}
+	return nil
+}
+
+func isScalar(v *source.Node) bool { return v.Kind != source.Array && v.Kind != source.Object }
+
+func allStrings(values []*source.Node) bool {
+	return !slices.ContainsFunc(values, func(v *source.Node) bool { return v.Kind != source.String })
+}
+
+func tagText(v *source.Node, literal bool) string {
+	if literal {
+		return canonical(v)
+	}
+	return v.Text
+}
+
+func unquoted(tag string) string { return strings.Trim(tag, `"`) }
+
+func lastToken(ref string) string { return ref[strings.LastIndexAny(ref, "/#")+1:] }

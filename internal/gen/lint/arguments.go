@@ -1,0 +1,69 @@
+package lint
+
+import (
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+func inputOpen(p *pass) {
+	for _, e := range p.Events {
+		closed := slices.ContainsFunc(p.set.Views(e.Input), func(n *source.Node) bool {
+			return shut(n.Get("additionalProperties")) || shut(n.Get("unevaluatedProperties"))
+		})
+		if !closed {
+			_, at := e.Input.Key()
+			p.at(at, e, "add additionalProperties: false", "the inputSchema of %s accepts arguments that it does not declare", e.Name)
+		}
+	}
+}
+
+// shut reports whether n is the schema false or a schema object, which shows that the author considered undeclared
+// members.
+func shut(n *source.Node) bool {
+	return n != nil && (n.Kind == source.Object || n.Kind == source.Bool && n.Text == "false")
+}
+
+func argumentUnmatched(p *pass) {
+	for _, s := range p.properties() {
+		if !s.argument || s.event.Source == "check" || p.say(s.node, "default") != nil {
+			continue
+		}
+		if !slices.ContainsFunc(s.event.Match, func(m schema.MatchRule) bool { return m.Argument == s.property }) {
+			p.at(s.at, s.event, "tie it to the payload by x-match, or use it in a Match or Transform hook", "argument %q is tied to nothing in the payload", s.property)
+		}
+	}
+}
+
+func stringUnbounded(p *pass) {
+	for _, s := range p.values() {
+		if p.has(s.node, "string") && p.say(s.node, "maxLength", "format", "pattern", "enum", "const", "contentEncoding") == nil {
+			p.at(s.at, s.event, "add maxLength", "%s has no maxLength", s.label())
+		}
+	}
+}
+
+func arrayUnbounded(p *pass) {
+	for _, s := range p.values() {
+		if p.has(s.node, "array") && p.say(s.node, "maxItems", "const", "enum") == nil {
+			p.at(s.at, s.event, "add maxItems", "%s has no maxItems", s.label())
+		}
+	}
+}
+
+// values returns the sites whose schemas describe a value without a reference.
+func (p *pass) values() []*site {
+	return slices.DeleteFunc(slices.Clone(p.sites), func(s *site) bool { return s.inPlace || s.node.Get("$ref") != nil })
+}
+
+// label returns the name of the site for messages.
+func (s *site) label() string {
+	switch {
+	case s.property != "":
+		return "\"" + s.property + "\""
+	case s.entry != "":
+		return "schema " + s.entry
+	}
+	return "the value"
+}

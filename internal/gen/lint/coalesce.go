@@ -1,0 +1,36 @@
+package lint
+
+import (
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+func coalesceKeyOptional(p *pass) {
+	for _, e := range p.Events {
+		if e.Coalesce == nil {
+			continue
+		}
+		for _, key := range e.Coalesce.Key {
+			here := []*source.Node{e.Payload}
+			tokens, _ := wire.SplitPointer(key)
+			for i, token := range tokens {
+				if !p.requiresAny(here, token) {
+					_, at := e.Node.Get("x-coalesce").Key()
+					p.at(at, e, "add it to required", "%s of the key may be absent: %q is not required", key, token)
+					break
+				}
+				here = p.set.At(e.Payload, tokens[:i+1])
+			}
+		}
+	}
+}
+
+// requiresAny reports whether any schema of an object requires the member.
+func (p *pass) requiresAny(objects []*source.Node, name string) bool {
+	for _, n := range objects {
+		if p.requires(n, name) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,156 @@
+package lint
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+)
+
+// Limits for the content of an event (SRV-7).
+const (
+	maxText   = 1000 // maximum length of a free text, in characters
+	maxFields = 60
+)
+
+// freeText lists the last words of names that usually hold whole documents.
+var freeText = strings.Fields("body text content contents html markdown description message comment notes transcript diff patch log stacktrace snippet prompt completion")
+
+func payloadFreeText(p *pass) {
+	for _, s := range p.properties() {
+		if s.side&payloadSide == 0 || !slices.Contains(freeText, lastWord(s.property)) || !p.has(s.node, "string") {
+			continue
+		}
+		if p.say(s.node, "enum", "const", "format", "contentEncoding") != nil {
+			continue
+		}
+		longest := p.say(s.node, "maxLength")
+		if longest == nil {
+			p.at(s.at, s.event, "leave it to a link or a tool call, or bound it by maxLength", "field %q carries free text of any length in every occurrence", s.property)
+		} else if n, err := strconv.ParseFloat(longest.Text, 64); err == nil && n > maxText {
+			p.at(s.at, s.event, "leave it to a link or a tool call", "field %q carries free text of up to %s characters in every occurrence", s.property, longest.Text)
+		}
+	}
+}
+
+func payloadBinary(p *pass) {
+	for _, s := range p.values() {
+		if s.side&payloadSide == 0 {
+			continue
+		}
+		encoded := p.say(s.node, "contentEncoding", "contentMediaType") != nil
+		if f := p.say(s.node, "format"); f != nil && slices.Contains([]string{"byte", "binary", "base64"}, f.Text) {
+			encoded = true
+		}
+		if encoded {
+			p.at(s.at, s.event, "carry a link or an ID and let who needs the data fetch it", "%s carries encoded data in every occurrence", s.label())
+		}
+	}
+}
+
+func payloadSize(p *pass) {
+	for _, e := range p.Events {
+		left := maxLooks
+		if n := p.fields(e.Payload, map[*source.Node]bool{}, &left); n > maxFields {
+			_, at := e.Payload.Key()
+			p.at(at, e, "carry what a receiver needs to decide, and an ID for the rest", "the payload of %s describes %d fields; %d are read easily", e.Name, n, maxFields)
+		}
+	}
+}
+
+// maxLooks limits the number of schemas visited to count fields. The number of paths through schemas may be much
+// larger than the number of schemas, and after this many visits the count far exceeds maxFields.
+const maxLooks = 2000
+
+// fields counts the members that a value of n may have, including members of nested objects.
+func (p *pass) fields(n *source.Node, within map[*source.Node]bool, left *int) int {
+	if *left--; within[n] || *left < 0 {
+		return 0
+	}
+	within[n] = true
+	defer delete(within, n)
+	total := 0
+	for _, view := range p.set.Views(n) {
+		p.set.Each(view, func(keyword, _ string, inner *source.Node) {
+			if keyword == "properties" {
+				total++
+			}
+			if k, _ := schematree.Any.Keyword(keyword); !k.InPlace && total <= maxFields {
+				total += p.fields(inner, within, left)
+			}
+		})
+	}
+	return total
+}
+
+func timeFormat(p *pass) {
+	for _, s := range p.properties() {
+		if last := lastWord(s.property); last != "at" && last != "timestamp" || p.say(s.node, "format", "enum", "const") != nil {
+			continue
+		}
+		switch {
+		case p.has(s.node, "string"):
+			p.at(s.at, s.event, "add format: date-time", "%q is named like a time and is any string", s.property)
+		case p.has(s.node, "integer") || p.has(s.node, "number"):
+			p.at(s.at, s.event, "use a string of format date-time: it needs neither a unit nor a separate time zone", "%q is named like a time and is a number", s.property)
+		}
+	}
+}
+
+func uriFormat(p *pass) {
+	for _, s := range p.properties() {
+		if last := lastWord(s.property); last != "url" && last != "uri" && last != "link" && last != "href" {
+			continue
+		}
+		if p.has(s.node, "string") && p.say(s.node, "format", "enum", "const", "pattern") == nil {
+			p.at(s.at, s.event, "add format: uri", "%q is named like a URL and is any string", s.property)
+		}
+	}
+}
+
+func requiredMissing(p *pass) {
+	for _, s := range p.values() {
+		members := s.node.Get("properties")
+		if s.side&payloadSide == 0 || members == nil || len(members.Members) == 0 || p.say(s.node, "required") != nil {
+			continue
+		}
+		p.at(s.at, s.event, "list what is always there under required", "every field of %s may be absent", s.what())
+	}
+}
+
+// what returns the name of an object for messages.
+func (s *site) what() string {
+	if s.root && s.event != nil {
+		return "the payload of " + s.event.Name
+	}
+	return s.label()
+}
+
+func idOptional(p *pass) {
+	for _, s := range p.properties() {
+		if s.side&payloadSide == 0 || !s.identifies() || p.requires(s.owner.node, s.property) {
+			continue
+		}
+		// The list may be in a schema around allOf.
+		if s.owner.inPlace || p.say(s.node, "const") != nil {
+			continue
+		}
+		p.at(s.at, s.event, "add it to required", "field %q identifies %s and may be absent", s.property, s.owner.what())
+	}
+}
+
+// identifies reports whether a property is the ID of its object: id, or, in the payload of incident.created,
+// incidentId.
+func (s *site) identifies() bool {
+	list := words(s.property)
+	if slices.Equal(list, []string{"id"}) || slices.Equal(list, []string{"uuid"}) {
+		return true
+	}
+	if s.event == nil || !s.owner.root {
+		return false
+	}
+	noun, _, _ := strings.Cut(s.event.Name, ".")
+	return slices.Equal(list, append(words(noun), "id"))
+}

@@ -1,0 +1,86 @@
+package lint
+
+import (
+	"math/big"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+func enumValueTwice(p *pass) {
+	for _, s := range p.sites {
+		list := s.node.Get("enum")
+		if list == nil {
+			continue
+		}
+		first := map[string]*source.Node{}
+		for _, v := range list.Items {
+			key := v.Kind.String() + " " + string(v.JSON())
+			if r, ok := new(big.Rat).SetString(v.Text); ok && v.Kind == source.Number {
+				key = r.RatString()
+			}
+			if before := first[key]; before != nil {
+				d := source.Diagnostic{Message: "the enum already holds " + string(v.JSON())}
+				p.report(v.Range, s.event, d.WithRelated(before.Range, "first here"))
+				continue
+			}
+			first[key] = v
+		}
+	}
+}
+
+func schemaUnused(p *pass) {
+	if len(p.Events) == 0 {
+		return // a library of schemas for other files
+	}
+	used := p.referred()
+	for _, e := range p.Schemas {
+		if !used[e.Node] {
+			p.at(e.NameRange, nil, "remove it, or refer to it by $ref: '#/schemas/"+e.Name+"'", "nothing refers to schema %s", e.Name)
+		}
+	}
+}
+
+// referred returns the shared schemas that other schemas refer to.
+func (p *pass) referred() map[*source.Node]bool {
+	used := map[*source.Node]bool{}
+	for _, f := range p.files {
+		for _, s := range f.sites {
+			for _, to := range p.targets(s.node) {
+				if to != top(s.node) {
+					used[to] = true
+				}
+			}
+		}
+	}
+	return used
+}
+
+// targets returns the entries that contain the targets of a schema's references.
+func (p *pass) targets(n *source.Node) []*source.Node {
+	var out []*source.Node
+	if n.Get("$ref") != nil {
+		if t, d := p.set.Resolve(n); d == nil {
+			out = append(out, top(t.Node))
+		}
+	}
+	if mapping := n.Get("discriminator").Get("mapping"); mapping != nil {
+		for _, m := range mapping.Members {
+			if t, d := p.set.ResolveText(n, m.Value); d == nil {
+				out = append(out, top(t.Node))
+			}
+		}
+	}
+	return out
+}
+
+// top returns the entry of schemas that contains n, or otherwise the top-level schema.
+func top(n *source.Node) *source.Node {
+	for at := n; at.Parent != nil; at = at.Parent {
+		if at.Parent.Parent != nil && at.Parent.Parent.Parent == nil {
+			if key, _ := at.Parent.Key(); key == "schemas" {
+				return at
+			}
+		}
+	}
+	return n
+}

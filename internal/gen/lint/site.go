@@ -1,0 +1,167 @@
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+)
+
+// A side says whether a schema describes arguments, payloads or, if shared, both.
+type side uint8
+
+const (
+	inputSide side = 1 << iota
+	payloadSide
+)
+
+// checker is the shared state of all rules in one run.
+type checker struct {
+	set   *schema.Set
+	now   time.Time
+	sides map[*source.Node]side
+	files []surveyed
+}
+
+type surveyed struct {
+	file  *schema.File
+	sites []*site
+}
+
+// A pass is one rule applied to one file.
+type pass struct {
+	*checker
+	*schema.File
+	sites  []*site
+	report func(at source.Range, event *schema.Event, d source.Diagnostic)
+}
+
+// at reports a finding; hint may be empty.
+func (p *pass) at(at source.Range, event *schema.Event, hint, format string, args ...any) {
+	p.report(at, event, source.Diagnostic{Message: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// A site is a schema in a file with its context.
+type site struct {
+	node *source.Node
+	// at is the range for findings: the range of the name, if there is one.
+	at source.Range
+	// event is nil for a shared schema.
+	event *schema.Event
+	side  side
+	// property is the name of the described member or top-level argument. owner is the object that contains it.
+	property string
+	owner    *site
+	// root reports whether the schema is an entry of schemas, an inputSchema or a payloadSchema. entry is the name of
+	// the entry.
+	root  bool
+	entry string
+	// inPlace reports whether the schema applies to the same value as the schema around it.
+	inPlace bool
+	// argument reports whether the schema is a property of the arguments object.
+	argument bool
+}
+
+// survey lists the schemas of a file.
+func (c *checker) survey(f *schema.File) surveyed {
+	s := surveyed{file: f}
+	for _, e := range f.Schemas {
+		s.walk(c, &site{node: e.Node, at: e.NameRange, side: c.sides[e.Node], root: true, entry: e.Name})
+	}
+	for _, e := range f.Events {
+		for _, part := range []struct {
+			node *source.Node
+			side side
+		}{{e.Input, inputSide}, {e.Payload, payloadSide}} {
+			if part.node != nil {
+				_, at := part.node.Key()
+				s.walk(c, &site{node: part.node, at: at, event: e, side: part.side, root: true})
+			}
+		}
+	}
+	return s
+}
+
+func (s *surveyed) walk(c *checker, at *site) {
+	s.sites = append(s.sites, at)
+	c.set.Each(at.node, func(keyword, name string, n *source.Node) {
+		if at.event != nil && at.event.Added(n) {
+			return // not written by the author
+		}
+		k, _ := schematree.Any.Keyword(keyword)
+		inner := &site{node: n, at: n.Range, event: at.event, side: at.side, inPlace: k.InPlace}
+		switch keyword {
+		case "properties":
+			inner.property, inner.owner = name, at
+			_, inner.at = n.Key()
+			inner.argument = at.side == inputSide && (at.root || at.inPlace) && at.event != nil
+		case "not", "if", "propertyNames", "contains":
+			return // these schemas describe no other value
+		default:
+			if name != "" {
+				_, inner.at = n.Key()
+			}
+			if k.InPlace {
+				inner.property, inner.owner, inner.argument = at.property, at.owner, at.argument
+			}
+		}
+		s.walk(c, inner)
+	})
+}
+
+// sidesOf returns the sides of the shared schemas that arguments and payloads refer to.
+func sidesOf(set *schema.Set) map[*source.Node]side {
+	sides := map[*source.Node]side{}
+	var visit func(n *source.Node, as side)
+	visit = func(n *source.Node, as side) {
+		if sides[n]&as == as {
+			return
+		}
+		sides[n] |= as
+		if to, ok := set.Target(n, "$ref"); ok {
+			visit(to, as)
+		}
+		set.Each(n, func(_, _ string, inner *source.Node) { visit(inner, as) })
+	}
+	for _, f := range set.Files {
+		for _, e := range f.Events {
+			if e.Input != nil {
+				visit(e.Input, inputSide)
+			}
+			if e.Payload != nil {
+				visit(e.Payload, payloadSide)
+			}
+		}
+	}
+	return sides
+}
+
+// say returns the value of the first keyword found in n, its references or its parts, or nil.
+func (c *checker) say(n *source.Node, keywords ...string) *source.Node {
+	for _, view := range c.set.Views(n) {
+		for _, keyword := range keywords {
+			if v := view.Get(keyword); v != nil {
+				return v
+			}
+		}
+	}
+	return nil
+}
+
+// has reports whether n allows values of the JSON type.
+func (c *checker) has(n *source.Node, kind string) bool {
+	return slices.ContainsFunc(c.set.Views(n), func(view *source.Node) bool {
+		return view.Get("type") != nil && schematree.Declared(view)&schematree.Named(kind) != 0
+	})
+}
+
+// requires reports whether the object n requires the member called name.
+func (c *checker) requires(n *source.Node, name string) bool {
+	return slices.ContainsFunc(c.set.Views(n), func(view *source.Node) bool {
+		list := view.Get("required")
+		return list != nil && slices.ContainsFunc(list.Items, func(item *source.Node) bool { return item.Text == name })
+	})
+}

@@ -1,0 +1,15 @@
+package openapi
+
+import (
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// Schema converts an OpenAPI schema within another document to JSON Schema, and reports changes of its meaning.
+// version is the OpenAPI version, such as 3.0.3. References stay unchanged.
+func Schema(n *source.Node, version string) (*source.Node, []source.Diagnostic, error) {
+	r := &reader{doc: n, top: n, embedded: true, siblings: !strings.HasPrefix(version, "3.0")}
+	out, err := r.schema(n)
+	return out, r.found, err
+}

@@ -1,0 +1,297 @@
+package openapi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
+)
+
+// OpenAPI expresses inheritance by a base schema with a discriminator, and subtypes with the base in their allOf. A
+// reference to the base stands for any subtype, except within a subtype. In an event file the base becomes two
+// schemas without a cycle: the union of the subtypes, and their common members.
+
+// A wanted identifies a shared schema and its version.
+type wanted struct {
+	pointer string
+	version version
+}
+
+type version int
+
+const (
+	// whole is the schema as a reference means it: for a base, any of its subtypes.
+	whole version = iota
+	// common is the part of a base that its subtypes share.
+	common
+	// itself is the common part with the base's own tag, for a base in its own mapping.
+	itself
+)
+
+func (v version) suffix() string { return [...]string{"", "Base", "Itself"}[v] }
+
+// A family is a base and the schemas that its discriminator selects.
+type family struct {
+	tag string
+	// members holds the pointers of the schemas without duplicates, and tags the values that select them.
+	members []string
+	tags    map[string][]string
+}
+
+// chooses reports whether a schema lists the variants for its discriminator.
+func chooses(n *source.Node) bool { return n.Get("oneOf") != nil || n.Get("anyOf") != nil }
+
+// family returns the family of the base at a pointer, or nil if the schema is not a base or has no subtypes. It
+// reports a base that cannot become a union.
+func (r *reader) family(pointer string) *family {
+	if f, known := r.families[pointer]; known {
+		return f
+	}
+	r.families[pointer] = nil
+	n := r.doc.Lookup(pointer)
+	d := n.Get("discriminator")
+	if d == nil || d.Kind != source.Object || chooses(n) {
+		return nil
+	}
+	f, err := r.newFamily(pointer, n, d)
+	if err != nil {
+		name, _ := n.Key()
+		r.changed(d.Range, name, err)
+		return nil
+	}
+	if len(f.members) > 0 {
+		r.families[pointer] = f
+	}
+	return r.families[pointer]
+}
+
+func (r *reader) newFamily(pointer string, n, d *source.Node) (*family, error) {
+	tag := d.Get("propertyName")
+	if tag == nil || tag.Kind != source.String {
+		return nil, fmt.Errorf("it has no propertyName")
+	}
+	f := &family{tag: tag.Text, tags: map[string][]string{}}
+	mapping := d.Get("mapping")
+	if mapping == nil && r.extended()[n] {
+		return nil, fmt.Errorf("it has no mapping")
+	}
+	for _, e := range members(mapping) {
+		to, sub, err := r.mapped(pointer, n, e.Value)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("its mapping of %q: %w", e.Key, err)
+		case sub == n:
+		case !r.extends(sub, n, map[*source.Node]bool{}):
+			return nil, fmt.Errorf("%s of its mapping does not have it in its allOf, at most %d schemas up", e.Value.Text, maxAncestors)
+		case !chooses(sub) && sub.Get("discriminator").Get("propertyName") != nil && sub.Get("discriminator").Get("propertyName").Text != tag.Text:
+			return nil, fmt.Errorf("%s of its mapping has another discriminator", e.Value.Text)
+		}
+		if f.tags[to] == nil {
+			f.members = append(f.members, to)
+		}
+		f.tags[to] = append(f.tags[to], e.Key)
+	}
+	return f, nil
+}
+
+// mapped returns the target of a mapping entry of the base n at a pointer. The entry is a reference, or the name of a
+// schema next to n.
+func (r *reader) mapped(base string, n, to *source.Node) (string, *source.Node, error) {
+	if sub := n.Parent.Get(to.Text); sub != nil {
+		return base[:strings.LastIndexByte(base, '/')+1] + source.EscapeToken(to.Text), sub, nil
+	}
+	pointer, sub, err := r.resolve(to.Text)
+	if err == nil && !isShared(pointer) {
+		err = fmt.Errorf("it refers to %s, which is not a schema of the components", to.Text)
+	}
+	return pointer, sub, err
+}
+
+// isShared reports whether the schema at a pointer becomes a shared schema.
+func isShared(pointer string) bool {
+	name, ok := strings.CutPrefix(pointer, components)
+	return ok && !strings.Contains(name, "/") || strings.HasPrefix(pointer, "/"+Elsewhere+"/")
+}
+
+// A parent is a schema in the allOf of another.
+type parent struct {
+	pointer string
+	node    *source.Node
+}
+
+func (r *reader) parents(n *source.Node) []parent {
+	var all []parent
+	if list := n.Get("allOf"); list != nil {
+		for _, item := range list.Items {
+			if ref := item.Get("$ref"); ref != nil {
+				if pointer, to, err := r.resolve(ref.Text); err == nil && isShared(pointer) {
+					all = append(all, parent{pointer, to})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// maxAncestors limits the ancestors of a schema, which keeps the work proportional to the document.
+const maxAncestors = 100
+
+// extends reports whether the allOf of n contains base or a schema that extends it.
+func (r *reader) extends(n, base *source.Node, seen map[*source.Node]bool) bool {
+	if seen[n] || len(seen) > maxAncestors {
+		return false
+	}
+	seen[n] = true
+	return slices.ContainsFunc(r.parents(n), func(p parent) bool { return p.node == base || r.extends(p.node, base, seen) })
+}
+
+// extended returns the schemas of the document that occur in the allOf of others.
+func (r *reader) extended() map[*source.Node]bool {
+	if r.bases == nil {
+		r.bases = map[*source.Node]bool{}
+		for _, m := range members(r.doc.Get("components").Get("schemas")) {
+			for _, p := range r.parents(m.Value) {
+				r.bases[p.node] = true
+			}
+		}
+	}
+	return r.bases
+}
+
+// A tagged member has the values that a mapping gives it.
+type tagged struct {
+	name   string
+	values []string
+}
+
+// tags returns the tags by which the bases of a schema, including itself, select it.
+func (r *reader) tags(pointer string) []tagged {
+	var all []tagged
+	seen := map[*source.Node]bool{}
+	var visit func(p parent)
+	visit = func(p parent) {
+		if seen[p.node] || len(seen) > maxAncestors {
+			return
+		}
+		seen[p.node] = true
+		if f := r.family(p.pointer); f != nil && f.tags[pointer] != nil {
+			i := slices.IndexFunc(all, func(t tagged) bool { return t.name == f.tag })
+			if i < 0 {
+				i = len(all)
+				all = append(all, tagged{name: f.tag})
+			}
+			for _, v := range f.tags[pointer] {
+				if !slices.Contains(all[i].values, v) {
+					all[i].values = append(all[i].values, v)
+				}
+			}
+		}
+		for _, up := range r.parents(p.node) {
+			visit(up)
+		}
+	}
+	visit(parent{pointer, r.doc.Lookup(pointer)})
+	return all
+}
+
+// shared writes a shared schema.
+func (r *reader) shared(w wanted) (*source.Node, error) {
+	n, f, tags := r.doc.Lookup(w.pointer), r.family(w.pointer), r.tags(w.pointer)
+	if w.version == whole && f != nil {
+		return r.union(n, f), nil
+	}
+	others := slices.ContainsFunc(n.Members, func(m source.Member) bool { return m.Key != "allOf" && m.Key != "title" && m.Key != "description" })
+	if parents := r.parents(n); len(parents) > 0 {
+		r.subtype = f != nil || len(tags) > 0 || others || len(n.Get("allOf").Items) > 1
+	}
+	if w.version != whole && n.Get("nullable") != nil { // the union is nullable
+		n = &source.Node{Kind: n.Kind, Range: n.Range, Members: slices.DeleteFunc(slices.Clone(n.Members), func(m source.Member) bool { return m.Key == "nullable" })}
+	}
+	r.top = n
+	out, err := r.schema(n)
+	if err != nil || w.version == common {
+		return out, err
+	}
+	for _, t := range tags {
+		restrict(out, t)
+	}
+	return out, nil
+}
+
+// union returns the schema for references to a base.
+func (r *reader) union(n *source.Node, f *family) *source.Node {
+	out, variants, mapping, d := yaml.Object(), yaml.List(), yaml.Object(), yaml.Object()
+	for _, m := range n.Members {
+		if m.Key == "title" || m.Key == "description" || m.Key == "deprecated" {
+			out.Members = append(out.Members, m)
+		}
+	}
+	for _, pointer := range f.members {
+		w := wanted{pointer: pointer}
+		if r.family(pointer) != nil {
+			w.version = itself
+		}
+		variant := toShared(r.want(w))
+		variants.Items = append(variants.Items, variant)
+		for _, tag := range f.tags[pointer] {
+			yaml.Set(mapping, tag, variant.Get("$ref"))
+		}
+	}
+	yaml.Set(out, "oneOf", variants)
+	yaml.Set(d, "propertyName", yaml.Text(f.tag))
+	yaml.Set(d, "mapping", mapping)
+	yaml.Set(out, "discriminator", d)
+	if n.Get("nullable").True() {
+		return orNull(out)
+	}
+	return out
+}
+
+// restrict limits a member of an object schema to its values.
+func restrict(n *source.Node, t tagged) {
+	values, member, has, list := yaml.Object(), yaml.Object(), yaml.Object(), yaml.List()
+	if len(t.values) == 1 {
+		yaml.Set(values, "const", yaml.Text(t.values[0]))
+	} else {
+		yaml.Set(values, "enum", yaml.Texts(t.values))
+	}
+	yaml.Set(member, t.name, values)
+	yaml.Set(has, "type", yaml.Text("object"))
+	yaml.Set(has, "properties", member)
+	yaml.Set(has, "required", yaml.Texts([]string{t.name}))
+	if m := n.Member("allOf"); m != nil {
+		list.Items = append(slices.Clone(m.Value.Items), has)
+		m.Value = list
+		return
+	}
+	list.Items = append(list.Items, has)
+	yaml.Set(n, "allOf", list)
+}
+
+// extending writes the allOf of a subtype. From extended and choosing schemas it takes only the common part.
+func (r *reader) extending(list *source.Node) (*source.Node, error) {
+	out := yaml.List()
+	for _, item := range list.Items {
+		ref := item.Get("$ref")
+		if ref != nil {
+			pointer, _, err := r.resolve(ref.Text)
+			if err == nil && isShared(pointer) && (r.family(pointer) != nil || len(r.tags(pointer)) > 0) {
+				out.Items = append(out.Items, toShared(r.want(wanted{pointer, common})))
+				continue
+			}
+		}
+		n, err := r.schema(item)
+		if err != nil {
+			return nil, err
+		}
+		out.Items = append(out.Items, n)
+	}
+	return out, nil
+}
+
+// changed reports a discriminator without effect.
+func (r *reader) changed(at source.Range, name string, why error) {
+	r.found = append(r.found, source.New("MCPE502", at, "the discriminator of %s is left out, and its subtypes are not told apart: %v", name, why))
+}

@@ -1,0 +1,45 @@
+package openapi
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
+)
+
+// matching adds the component schemas whose names match a pattern, for documents that describe payloads only as
+// components.
+func (r *reader) matching(patterns []string) {
+	schemas := members(r.doc.Get("components").Get("schemas"))
+	for _, pattern := range patterns {
+		if !slices.ContainsFunc(schemas, func(m source.Member) bool { return matches(m.Key, []string{pattern}) }) {
+			r.found = append(r.found, source.New("MCPE511", r.doc.Range, "no schema of the components matches %q", pattern).
+				WithHint("the names of %d schemas are below /components/schemas, such as %s", len(schemas), shown(schemas)))
+		}
+	}
+	for _, m := range schemas {
+		if m.Value.Get("x-stripeEvent") != nil || !matches(m.Key, patterns) {
+			continue
+		}
+		payload := yaml.Object()
+		yaml.Set(payload, "$ref", yaml.Text("#"+components+source.EscapeToken(m.Key)))
+		if err := r.event(m.Key, m.KeyRange, describe(m.Value), payload, m.Value.Get("deprecated").True()); err != nil {
+			r.leaveOut(m.KeyRange, "event "+m.Key, err.Error())
+		}
+	}
+}
+
+// matches reports whether a name matches one of the valid patterns.
+func matches(name string, patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { ok, _ := path.Match(p, name); return ok })
+}
+
+func shown(schemas []source.Member) string {
+	var names []string
+	for _, m := range schemas[:min(3, len(schemas))] {
+		names = append(names, m.Key)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,330 @@
+// Package openapi reads event types from OpenAPI 3 documents: the webhooks of 3.1, the callbacks of operations, and
+// the schemas that Stripe marks with x-stripeEvent.
+//
+// Start with [Read]. Component schemas that events refer to become shared schemas in JSON Schema form: nullable
+// becomes a type, exclusiveMinimum a number, and examples are omitted.
+package openapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/importer"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
+)
+
+// Read returns the event types of an OpenAPI 3 document. Other documents give an error diagnostic (MCPE510). Read
+// skips parts that cannot become event types, with a warning (MCPE511). Component schemas whose names match one of
+// the [path.Match] patterns also become event types.
+func Read(doc *source.Node, components ...string) (importer.Document, []source.Diagnostic) {
+	r := &reader{doc: doc, names: map[string]bool{}, wanted: map[wanted]string{}, called: map[string]bool{}, families: map[string]*family{}}
+	version := doc.Get("openapi")
+	if version == nil || !strings.HasPrefix(version.Text, "3.") {
+		at := doc.Range
+		if v := doc.Get("swagger"); v != nil {
+			at = v.Range
+		}
+		r.found = append(r.found, source.New("MCPE510", at, "this is not an OpenAPI document of version 3").
+			WithHint("convert an older one first, for example with swagger2openapi"))
+		return importer.Document{}, r.found
+	}
+	r.siblings = !strings.HasPrefix(version.Text, "3.0")
+	var out importer.Document
+	if t := doc.Get("info").Get("title"); t != nil {
+		out.Title = t.Text
+	}
+	// OpenAPI's dialect is 2020-12 with additional keywords, which this package converts or omits.
+	if d := doc.Get("jsonSchemaDialect"); d != nil && !strings.HasPrefix(d.Text, "https://spec.openapis.org/oas/") {
+		out.Dialect = d
+	}
+	for _, m := range members(doc.Get("webhooks")) {
+		r.item(m.Key, m.KeyRange, m.Value)
+	}
+	for _, m := range members(doc.Get("x-webhooks")) { // 3.0 does not have webhooks
+		if doc.Get("webhooks").Get(m.Key) != nil {
+			r.leaveOut(m.KeyRange, "x-webhook "+m.Key, "webhooks has one of this name")
+			continue
+		}
+		r.item(m.Key, m.KeyRange, m.Value)
+	}
+	r.callbacks()
+	r.stripe()
+	r.matching(components)
+	if len(r.events) == 0 && len(r.found) == 0 {
+		r.found = append(r.found, source.New("MCPE510", doc.Range, "the document describes no events: it has no webhooks, no x-webhooks, no callbacks and no x-stripeEvent").
+			WithHint("events are what the API sends by itself; paths describe what it answers. If schemas of its components describe events, name them: --components 'PATTERN'"))
+	}
+	out.Events = r.events
+	for i := 0; i < len(r.order); i++ { // a schema may refer to more schemas
+		w := r.order[i]
+		to := r.doc.Lookup(w.pointer)
+		at := to.Range
+		if _, key := to.Key(); key.Start.Line > 0 {
+			at = key
+		}
+		n, err := r.shared(w)
+		if err != nil {
+			r.leaveOut(at, "schema "+r.wanted[w], err.Error())
+			continue
+		}
+		out.Schemas = append(out.Schemas, importer.Schema{Name: r.wanted[w], Node: n, At: at})
+	}
+	if len(r.untyped) > 0 {
+		slices.SortFunc(r.untyped, func(a, b source.Range) int { return a.Start.Compare(b.Start) })
+		r.untyped = slices.Compact(r.untyped) // a base is written several times
+		r.found = append(r.found, source.New("MCPE502", r.untyped[0],
+			"the document is changed: %d of its schemas (this is the first) have no type although they describe an object or an array; the import adds the type", len(r.untyped)))
+	}
+	return out, source.Sort(r.found)
+}
+
+// A Root is a part of a document that describes event types.
+type Root struct {
+	Node *source.Node
+	// Names reports whether the author chose the member names of the node.
+	Names bool
+}
+
+// Roots returns the parts of an OpenAPI document that describe event types. Their references may lead to other parts.
+func Roots(doc *source.Node, components ...string) []Root {
+	var all []Root
+	add := func(n *source.Node) {
+		if n != nil {
+			all = append(all, Root{n, true})
+		}
+	}
+	add(doc.Get("webhooks"))
+	add(doc.Get("x-webhooks"))
+	add(doc.Get("components").Get("callbacks"))
+	for _, path := range members(doc.Get("paths")) {
+		for _, m := range path.Value.Members {
+			if slices.Contains(methods, m.Key) {
+				add(m.Value.Get("callbacks"))
+			}
+		}
+	}
+	for _, m := range members(doc.Get("components").Get("schemas")) {
+		if m.Value.Get("x-stripeEvent") != nil || matches(m.Key, components) {
+			all = append(all, Root{Node: m.Value})
+		}
+	}
+	return all
+}
+
+type reader struct {
+	doc *source.Node
+	// siblings reports whether keywords next to $ref apply, as since 3.1.
+	siblings bool
+	// embedded is set for a schema in a document of another format. Its references stay unchanged.
+	embedded bool
+	events   []importer.Event
+	names    map[string]bool
+	found    []source.Diagnostic
+	// order lists the required shared schemas, and wanted their names in the event file.
+	order  []wanted
+	wanted map[wanted]string
+	called map[string]bool
+	// inlined holds the pointers of schemas that are being written in place of references.
+	inlined []string
+	// families holds the families of bases by pointer.
+	families map[string]*family
+	// bases holds the schemas that others extend, computed on first use.
+	bases map[*source.Node]bool
+	// top is the shared schema that is being written. subtype reports whether it extends the schemas in its allOf.
+	top     *source.Node
+	subtype bool
+	// untyped holds the places of schemas to which a type was added.
+	untyped []source.Range
+	// asking is positive within not, if, then and else, where an added type would change the meaning.
+	asking int
+}
+
+func (r *reader) leaveOut(at source.Range, what, why string) {
+	r.found = append(r.found, source.New("MCPE511", at, "%s is left out: %s", what, why))
+}
+
+func members(n *source.Node) []source.Member {
+	if n == nil {
+		return nil
+	}
+	return n.Members
+}
+
+// follow resolves references of the document to values other than schemas.
+func (r *reader) follow(n *source.Node) (*source.Node, error) {
+	return importer.Follow(n, func(ref string) (*source.Node, error) {
+		_, to, err := r.resolve(ref)
+		return to, err
+	})
+}
+
+// resolve returns the JSON Pointer in the fragment of a reference, and its target.
+func (r *reader) resolve(ref string) (string, *source.Node, error) {
+	pointer, to, err := importer.Resolve(r.doc, ref)
+	if err == nil && pointer == "" {
+		err = fmt.Errorf("it refers to %s, which does not exist", ref) // not a part of the document
+	}
+	return pointer, to, err
+}
+
+var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
+
+// item reads the requests of a path item that is sent for the event.
+func (r *reader) item(name string, at source.Range, n *source.Node) {
+	item, err := r.follow(n)
+	if err != nil {
+		r.leaveOut(at, "webhook "+name, err.Error())
+		return
+	}
+	var operations []source.Member
+	for _, m := range item.Members {
+		if slices.Contains(methods, m.Key) {
+			operations = append(operations, m)
+		}
+	}
+	for _, m := range operations {
+		as := name
+		if len(operations) > 1 {
+			as += "." + m.Key
+		}
+		if err := r.operation(as, at, item, m.Value); err != nil {
+			r.leaveOut(at, "webhook "+as, err.Error())
+		}
+	}
+}
+
+func (r *reader) operation(name string, at source.Range, item, op *source.Node) error {
+	body := op.Get("requestBody")
+	if body == nil {
+		return fmt.Errorf("it has no requestBody")
+	}
+	body, err := r.follow(body)
+	if err != nil {
+		return err
+	}
+	var media *source.Node
+	for _, m := range members(body.Get("content")) {
+		kind, _, _ := strings.Cut(strings.ToLower(m.Key), ";")
+		if media == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json") || kind == "*/*") {
+			media = m.Value
+		}
+	}
+	if media == nil || media.Get("schema") == nil {
+		return fmt.Errorf("its requestBody has no schema for application/json")
+	}
+	return r.event(name, at, describe(op, item), media.Get("schema"), op.Get("deprecated").True())
+}
+
+func (r *reader) event(name string, at source.Range, description string, payload *source.Node, deprecated bool) error {
+	n, err := r.schema(payload)
+	if err != nil {
+		return err
+	}
+	e := importer.Event{At: at}
+	e.Name = r.name(name)
+	e.Description = description
+	if e.Description == "" {
+		e.Description = "The event " + e.Name + "."
+	}
+	e.InputSchema = json.RawMessage(`{"type":"object","additionalProperties":false}`)
+	e.PayloadSchema = n.JSON()
+	if deprecated {
+		e.Deprecated = &schema.Deprecated{}
+	}
+	r.events = append(r.events, e)
+	return nil
+}
+
+// name returns a valid and unique event name.
+func (r *reader) name(name string) string {
+	clean := importer.CleanName(name)
+	unique := clean
+	for i := 2; r.names[unique]; i++ {
+		unique = fmt.Sprintf("%s-%d", clean, i)
+	}
+	r.names[unique] = true
+	return unique
+}
+
+func describe(nodes ...*source.Node) string {
+	for _, n := range nodes {
+		for _, key := range []string{"description", "summary"} {
+			if d := n.Get(key); d != nil && strings.TrimSpace(d.Text) != "" {
+				return d.Text
+			}
+		}
+	}
+	return ""
+}
+
+// callbacks reads the callbacks of operations and components.
+func (r *reader) callbacks() {
+	type callback struct {
+		name, of string
+		at       source.Range
+		item     *source.Node
+	}
+	var all []callback
+	uses := map[string]int{}
+	named := map[string]bool{}
+	collect := func(of string, list *source.Node) {
+		for _, m := range members(list) {
+			if ref := m.Value.Get("$ref"); ref != nil {
+				named[importer.Unescaped(ref.Text)] = true
+			}
+			expressions, err := r.follow(m.Value)
+			if err != nil {
+				r.leaveOut(m.KeyRange, "callback "+m.Key, err.Error())
+				continue
+			}
+			for _, e := range expressions.Members {
+				if !strings.HasPrefix(e.Key, "x-") {
+					all = append(all, callback{m.Key, of, m.KeyRange, e.Value})
+					uses[m.Key]++
+				}
+			}
+		}
+	}
+	for _, path := range members(r.doc.Get("paths")) {
+		for _, m := range path.Value.Members {
+			if slices.Contains(methods, m.Key) {
+				of := m.Key + path.Key
+				if id := m.Value.Get("operationId"); id != nil {
+					of = id.Text
+				}
+				collect(of, m.Value.Get("callbacks"))
+			}
+		}
+	}
+	for _, m := range members(r.doc.Get("components").Get("callbacks")) {
+		if !named["#/components/callbacks/"+source.EscapeToken(m.Key)] {
+			one := yaml.Object()
+			one.Members = append(one.Members, m)
+			collect("components", one)
+		}
+	}
+	for _, c := range all {
+		name := c.name
+		if uses[c.name] > 1 {
+			name = c.of + "." + c.name
+		}
+		r.item(name, c.at, c.item)
+	}
+}
+
+// stripe reads the schemas that describe the data of a Stripe event.
+func (r *reader) stripe() {
+	for _, m := range members(r.doc.Get("components").Get("schemas")) {
+		kind := m.Value.Get("x-stripeEvent").Get("type")
+		if kind == nil {
+			continue
+		}
+		if err := r.event(kind.Text, m.KeyRange, describe(m.Value), m.Value, m.Value.Get("deprecated").True()); err != nil {
+			r.leaveOut(m.KeyRange, "event "+kind.Text, err.Error())
+		}
+	}
+}

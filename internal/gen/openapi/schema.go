@@ -1,0 +1,231 @@
+package openapi
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/importer"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+)
+
+// schema converts an OpenAPI schema to JSON Schema.
+func (r *reader) schema(n *source.Node) (*source.Node, error) {
+	if n.Kind != source.Object {
+		return n, nil
+	}
+	out := yaml.Object()
+	nullable, subtype := false, r.subtype
+	r.subtype = false
+	for _, m := range n.Members {
+		switch {
+		case m.Key == "allOf" && subtype && m.Value.Kind == source.Array:
+			bases, err := r.extending(m.Value)
+			if err != nil {
+				return nil, err
+			}
+			yaml.Set(out, m.Key, bases)
+		case m.Key == "$ref" && r.embedded:
+			yaml.Set(out, m.Key, m.Value)
+		case m.Key == "$ref" && m.Value.Kind == source.String:
+			to, err := r.reference(m.Value.Text)
+			if err != nil {
+				return nil, err
+			}
+			if to.Get("$ref") == nil {
+				return to, nil
+			}
+			out.Members = append(out.Members, to.Members...)
+		case m.Key == "nullable":
+			nullable = m.Value.True()
+		case m.Key == "discriminator" && !chooses(n):
+			if n != r.top && m.Value.Get("mapping") != nil { // family reports other mappings
+				r.changed(m.Value.Range, "a schema that is not shared", fmt.Errorf("no schema can have it in its allOf"))
+			}
+		case m.Key == "discriminator":
+			if err := r.discriminator(out, m.Value); err != nil {
+				return nil, err
+			}
+		case m.Key == "example" || m.Key == "examples" || m.Key == "xml" || m.Key == "externalDocs" || strings.HasPrefix(m.Key, "x-") && m.Key != "x-enum-varnames":
+		case (m.Key == "exclusiveMinimum" || m.Key == "exclusiveMaximum") && m.Value.Kind == source.Bool:
+			if limit := n.Get(bounds[m.Key]); m.Value.True() && limit != nil {
+				yaml.Set(out, m.Key, limit)
+			}
+		case (m.Key == "minimum" || m.Key == "maximum") && n.Get("exclusive"+strings.ToUpper(m.Key[:1])+m.Key[1:]).True():
+		default:
+			v, err := r.keyword(m)
+			if err != nil {
+				return nil, err
+			}
+			yaml.Set(out, m.Key, v)
+		}
+	}
+	r.addType(n, out)
+	if out.Get("$ref") != nil && !r.siblings {
+		out.Members = slices.DeleteFunc(out.Members, func(m source.Member) bool { return m.Key != "$ref" })
+	}
+	if nullable {
+		return orNull(out), nil
+	}
+	return out, nil
+}
+
+// addType adds the type that an OpenAPI schema commonly omits, if its keywords concern only one type.
+func (r *reader) addType(n, out *source.Node) {
+	if r.asking > 0 || slices.ContainsFunc([]string{"type", "enum", "const", "$ref"}, func(k string) bool { return out.Get(k) != nil }) {
+		return
+	}
+	for _, t := range []struct {
+		name     string
+		keywords []string
+	}{{"object", []string{"properties", "required", "additionalProperties"}}, {"array", []string{"items"}}} {
+		if slices.ContainsFunc(t.keywords, func(k string) bool { return out.Get(k) != nil }) {
+			out.Members = append([]source.Member{{Key: "type", Value: yaml.Text(t.name)}}, out.Members...)
+			r.untyped = append(r.untyped, n.Range)
+			return
+		}
+	}
+}
+
+var bounds = map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
+
+// keyword converts the value of a keyword.
+func (r *reader) keyword(m source.Member) (*source.Node, error) {
+	switch m.Key {
+	case "not", "if", "then", "else":
+		r.asking++
+		defer func() { r.asking-- }()
+	}
+	var failed error
+	k, _ := schematree.Any.Keyword(m.Key)
+	out := source.CopySchemas(k, m.Value, func(inner *source.Node) *source.Node {
+		if failed != nil {
+			return inner
+		}
+		var n *source.Node
+		n, failed = r.schema(inner)
+		return n
+	})
+	return out, failed
+}
+
+// components is the prefix of pointers to shared schemas.
+const components = "/components/schemas/"
+
+// reference converts a $ref to a reference to a shared schema, or to the target if that is not shared.
+func (r *reader) reference(ref string) (*source.Node, error) {
+	pointer, to, err := r.resolve(ref)
+	if err != nil {
+		return nil, err
+	}
+	if rest, ok := strings.CutPrefix(pointer, components); ok {
+		name, below, nested := strings.Cut(rest, "/")
+		as := r.want(wanted{pointer: components + name})
+		if nested {
+			as += "/" + (&url.URL{Fragment: below}).EscapedFragment()
+		}
+		return toShared(as), nil
+	}
+	if strings.HasPrefix(pointer, "/"+Elsewhere+"/") {
+		return toShared(r.want(wanted{pointer: pointer})), nil
+	}
+	if slices.Contains(r.inlined, pointer) {
+		return nil, fmt.Errorf("it refers to %s, which refers to itself", ref)
+	}
+	r.inlined = append(r.inlined, pointer)
+	defer func() { r.inlined = r.inlined[:len(r.inlined)-1] }()
+	return r.schema(to)
+}
+
+// Elsewhere is the member of a document that holds files it refers to. Their schemas are shared like component
+// schemas.
+const Elsewhere = "x-mcpe-files"
+
+func toShared(name string) *source.Node {
+	n := yaml.Object()
+	yaml.Set(n, "$ref", yaml.Text("#/schemas/"+name))
+	return n
+}
+
+// want records that a shared schema is required and returns its name in the event file. The name is the last token of
+// its pointer, unless that is too long or has invalid characters.
+func (r *reader) want(w wanted) string {
+	if as := r.wanted[w]; as != "" {
+		return as
+	}
+	name := unescape.Replace(w.pointer[strings.LastIndexByte(w.pointer, '/')+1:]) + w.version.suffix()
+	as := importer.CleanName(name)
+	for i := 2; r.called[as]; i++ {
+		suffix := fmt.Sprintf("_%d", i)
+		as = importer.CleanName(name)
+		as = as[:min(len(as), importer.MaxName-len(suffix))] + suffix
+	}
+	r.called[as], r.wanted[w] = true, as
+	r.order = append(r.order, w)
+	return as
+}
+
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+// discriminator converts a discriminator whose mapping names shared schemas.
+func (r *reader) discriminator(out, d *source.Node) error {
+	n := yaml.Object()
+	for _, m := range members(d) {
+		switch {
+		case m.Key == "propertyName":
+			yaml.Set(n, m.Key, m.Value)
+		case m.Key == "mapping":
+			mapping := yaml.Object()
+			for _, e := range m.Value.Members {
+				to := e.Value
+				if pointer := importer.Unescaped(to.Text); strings.HasPrefix(pointer, "#"+components) || strings.HasPrefix(pointer, "#/"+Elsewhere+"/") {
+					ref, err := r.reference(to.Text)
+					if err != nil {
+						return err
+					}
+					to = ref.Get("$ref")
+				}
+				yaml.Set(mapping, e.Key, to)
+			}
+			yaml.Set(n, m.Key, mapping)
+		}
+	}
+	yaml.Set(out, "discriminator", n)
+	return nil
+}
+
+// orNull adds null to the allowed values of a schema, by its type if possible.
+func orNull(n *source.Node) *source.Node {
+	t := n.Member("type")
+	for _, k := range []string{"$ref", "allOf", "anyOf", "oneOf", "not", "const", "if"} {
+		if n.Get(k) != nil {
+			t = nil
+		}
+	}
+	if t == nil && n.Get("enum") == nil || t == nil && len(n.Members) > 1 {
+		null := yaml.Object()
+		yaml.Set(null, "type", yaml.Text("null"))
+		either := yaml.Object()
+		for _, k := range []string{"title", "description", "deprecated"} { // annotations that apply to both
+			if m := n.Member(k); m != nil {
+				either.Members = append(either.Members, *m)
+				key := k
+				n.Members = slices.DeleteFunc(n.Members, func(m source.Member) bool { return m.Key == key })
+			}
+		}
+		yaml.Set(either, "anyOf", yaml.List(n, null))
+		return either
+	}
+	if t != nil && t.Value.Kind == source.String {
+		t.Value = yaml.Texts([]string{t.Value.Text, "null"})
+	} else if t != nil && !slices.ContainsFunc(t.Value.Items, func(v *source.Node) bool { return v.Text == "null" }) {
+		t.Value = yaml.List(append(slices.Clone(t.Value.Items), yaml.Text("null"))...)
+	}
+	if e := n.Member("enum"); e != nil && !slices.ContainsFunc(e.Value.Items, func(v *source.Node) bool { return v.Kind == source.Null }) {
+		e.Value = yaml.List(append(slices.Clone(e.Value.Items), &source.Node{Kind: source.Null})...)
+	}
+	return n
+}

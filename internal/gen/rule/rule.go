@@ -1,0 +1,121 @@
+// Package rule has the common parts of the lint and breaking rules: their descriptions, and their selection by a
+// configuration.
+//
+// Start with [Rule] and [Selection].
+package rule
+
+import (
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// A Rule describes one check.
+type Rule struct {
+	// ID is the name in findings, configurations and comments: upper-case words.
+	ID string `json:"id"`
+	// Category is the category of the rule.
+	Category string `json:"category"`
+	// Severity is the default severity of its findings.
+	Severity source.Severity `json:"severity"`
+	// Purpose is a sentence that states the requirement.
+	Purpose string `json:"purpose"`
+}
+
+// Example returns the archive rules/ID.txtar of a package's examples, which illustrates a rule. It returns nil
+// without such a file.
+func Example(examples fs.FS, id string) []byte {
+	text, err := fs.ReadFile(examples, "rules/"+id+".txtar")
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// A Selection determines which rules apply to which places.
+type Selection struct {
+	// Use holds categories and IDs.
+	Use []string
+	// Except holds the IDs of rules that never apply.
+	Except []string
+	// Severity replaces the severity of rules, by ID.
+	Severity map[string]source.Severity
+	// Ignore lists the places where rules do not apply.
+	Ignore []Ignore
+}
+
+// An Ignore is a place where rules do not apply. An empty field means any.
+type Ignore struct {
+	// Path is a glob pattern relative to Dir, in which ** stands for any directories. A directory includes everything
+	// below it.
+	Dir, Path string
+	// Event is a glob pattern for event names.
+	Event string
+	// Rules holds IDs and categories.
+	Rules []string
+}
+
+// Level returns the severity of a rule's findings, or false if the rule does not apply.
+func (s Selection) Level(r Rule) (source.Severity, bool) {
+	if slices.Contains(s.Except, r.ID) || !slices.Contains(s.Use, r.ID) && !slices.Contains(s.Use, r.Category) {
+		return 0, false
+	}
+	if level, ok := s.Severity[r.ID]; ok {
+		return level, true
+	}
+	return r.Severity, true
+}
+
+// Ignores reports whether a rule does not apply to an event in a file. event is empty for findings outside of events.
+func (s Selection) Ignores(r Rule, file, event string) bool {
+	return slices.ContainsFunc(s.Ignore, func(i Ignore) bool {
+		if len(i.Rules) > 0 && !slices.Contains(i.Rules, r.ID) && !slices.Contains(i.Rules, r.Category) {
+			return false
+		}
+		if i.Event != "" {
+			if ok, err := path.Match(i.Event, event); !ok || err != nil {
+				return false
+			}
+		}
+		return i.Path == "" || i.covers(file)
+	})
+}
+
+func (i Ignore) covers(file string) bool {
+	return Covers(i.Dir, i.Path, file) || Covers(i.Dir, i.Path+"/**", file)
+}
+
+// Covers reports whether a glob pattern relative to dir matches a file; ** stands for any directories.
+func Covers(dir, pattern, file string) bool {
+	dir, err1 := filepath.Abs(dir)
+	abs, err2 := filepath.Abs(file)
+	if err1 != nil || err2 != nil {
+		return false
+	}
+	rel, err := filepath.Rel(dir, abs)
+	return err == nil && Glob(strings.Split(path.Clean(pattern), "/"), strings.Split(filepath.ToSlash(rel), "/"))
+}
+
+// Glob reports whether the segments of a glob pattern match the segments of a path; ** matches any number.
+func Glob(pattern, name []string) bool {
+	if len(pattern) == 0 {
+		return len(name) == 0
+	}
+	if pattern[0] == "**" {
+		for i := 0; i <= len(name); i++ {
+			if Glob(pattern[1:], name[i:]) {
+				return true
+			}
+		}
+		return false
+	}
+	if len(name) == 0 {
+		return false
+	}
+	ok, err := path.Match(pattern[0], name[0])
+	return ok && err == nil && Glob(pattern[1:], name[1:])
+}

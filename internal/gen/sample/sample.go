@@ -1,0 +1,319 @@
+// Package sample generates example values of JSON Schemas for documentation. The value is the same on every run,
+// always valid, and as descriptive as names, formats and the author's examples allow.
+//
+// Start with [Value]. It builds candidates from the keywords and returns the first that the runtime's validator
+// accepts. If no candidate is valid, it returns no example instead of a wrong one.
+package sample
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/parsed"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
+)
+
+// attempts is the number of candidates to try. Each makes different choices in the schema.
+const attempts = 48
+
+// maxObjects limits the size of schemas for which examples are generated, in JSON objects. The validator's work grows
+// with the square of the size, and nobody reads an example with so many members.
+const maxObjects = 5_000
+
+// Value returns a valid value for the published schema, as compact JSON with members in schema order. It returns
+// false if it found none, or if the schema has more than 5,000 objects.
+func Value(schema json.RawMessage) (json.RawMessage, bool) {
+	return new(Maker).Value(&published.Schema{Head: schema})
+}
+
+// A Maker generates values for many schemas, and reads and compiles each shared definition once. The zero value is
+// ready for use. It is not safe for concurrent use.
+type Maker struct {
+	// Parsed holds the parsed schemas.
+	Parsed  parsed.Schemas
+	library validate.Library
+}
+
+// Value is like the function [Value] for a schema with separate definitions.
+func (m *Maker) Value(s *published.Schema) (json.RawMessage, bool) {
+	if values := m.Values(s, 1); len(values) > 0 {
+		return values[0], true
+	}
+	return nil, false
+}
+
+// Values returns up to most different values: the result of [Maker.Value], followed by valid values with the next
+// element of each enum and the other boolean. It returns nil if it found no valid value.
+func (m *Maker) Values(s *published.Schema, most int) []json.RawMessage {
+	schema, valid := m.compiled(s)
+	if schema == nil {
+		return nil
+	}
+	var values []json.RawMessage
+	seen := map[string]bool{}
+	for turn := range most {
+		v, _ := candidate(schema, valid, turn)
+		if v == nil && turn == 0 {
+			return nil
+		}
+		if v != nil && !seen[string(v)] {
+			seen[string(v)] = true
+			values = append(values, v)
+		}
+	}
+	return values
+}
+
+// compiled returns the parsed schema and its validator, or nil if the schema is too large.
+func (m *Maker) compiled(s *published.Schema) (*parsed.Schema, *validate.Schema) {
+	schema, ok := m.Parsed.Of(s)
+	if !ok || schema.Objects() > maxObjects {
+		return nil, nil
+	}
+	valid, err := m.library.Compile(s)
+	if err != nil {
+		return nil, nil
+	}
+	return schema, valid
+}
+
+// candidate returns the first valid value among the attempts and the number of the attempt, or nil. turn is the
+// offset into enums and booleans.
+func candidate(schema *parsed.Schema, valid *validate.Schema, turn int) (v json.RawMessage, attempt int) {
+	for i := range attempts {
+		m := maker{sparse: i%2 == 1, branch: i / 2, turn: turn, room: wholeRoom}
+		if v := m.make(schema, valid); v != nil {
+			return v, i
+		}
+	}
+	return nil, 0
+}
+
+// A maker generates one candidate.
+type maker struct {
+	schema *parsed.Schema
+	// sparse omits optional members.
+	sparse bool
+	// branch is the offset into choices.
+	branch int
+	// turn is the offset into enums and booleans.
+	turn int
+	// room limits the optional members.
+	room room
+	// budget limits the work.
+	budget int
+	// open holds the schemas whose values are under construction.
+	open map[*source.Node]int
+}
+
+// make returns the candidate, or nil if it is not valid.
+func (m *maker) make(schema *parsed.Schema, valid *validate.Schema) json.RawMessage {
+	m.schema, m.budget, m.open = schema, 20_000, map[*source.Node]int{}
+	if v, ok := m.value([]*source.Node{schema.Root}, place{}); ok && valid.Validate(v) == nil {
+		return v
+	}
+	return nil
+}
+
+// A place describes where a value is needed.
+type place struct {
+	// name is the member for the value, depth the number of containers around it, and nth its index among values of
+	// the same kind.
+	name  string
+	depth int
+	nth   int
+}
+
+func (p place) inside(name string, nth int) place { return place{name, p.depth + 1, nth} }
+
+// maxDepth limits the depth of required members.
+const maxDepth = 30
+
+// value returns a value that satisfies all of the schemas.
+func (m *maker) value(schemas []*source.Node, at place) (json.RawMessage, bool) {
+	if m.budget--; m.budget < 0 || at.depth > maxDepth {
+		return nil, false
+	}
+	var views []*source.Node
+	seen := map[*source.Node]bool{}
+	for _, s := range schemas {
+		views = m.flatten(views, s, seen)
+	}
+	for _, v := range views {
+		if v.Kind == source.Bool && !v.True() {
+			return nil, false
+		}
+	}
+	if v, ok := m.given(views, at); ok {
+		return v, true
+	}
+	for _, v := range views {
+		m.open[v]++
+		defer func() { m.open[v]-- }()
+	}
+	switch m.kind(views) {
+	case "object":
+		return m.object(views, at)
+	case "array":
+		return m.array(views, at)
+	case "integer", "number":
+		return number(views, at, m.kind(views) == "integer")
+	case "boolean":
+		return json.RawMessage(strconv.FormatBool(m.turn%2 == 0)), true
+	case "null":
+		return json.RawMessage("null"), true
+	}
+	s, ok := m.text(views, at)
+	return source.AppendString(nil, s), ok
+}
+
+// flatten appends s and every schema that applies to the same value: references, allOf, and the chosen alternative of
+// each choice.
+func (m *maker) flatten(views []*source.Node, s *source.Node, seen map[*source.Node]bool) []*source.Node {
+	if s == nil || seen[s] {
+		return views
+	}
+	seen[s] = true
+	views = append(views, s)
+	schematree.Applied(m.schema, s, func(part *source.Node) { views = m.flatten(views, part, seen) }, schematree.Unconditional...)
+	if s.Get("$ref") != nil && m.schema.RefAlone(s) {
+		return views
+	}
+	for _, key := range []string{"oneOf", "anyOf"} {
+		if choice := s.Get(key); choice != nil && len(choice.Items) > 0 {
+			views = m.flatten(views, m.choose(choice.Items), seen)
+		}
+	}
+	if s.Get("if") != nil {
+		if m.branch%2 == 0 {
+			views = m.flatten(m.flatten(views, s.Get("if"), seen), s.Get("then"), seen)
+		} else {
+			views = m.flatten(views, s.Get("else"), seen)
+		}
+	}
+	return views
+}
+
+// choose returns an alternative, preferably one with other values than null.
+func (m *maker) choose(items []*source.Node) *source.Node {
+	var telling []*source.Node
+	for _, item := range items {
+		if t := item.Get("type"); t == nil || t.Text != "null" {
+			telling = append(telling, item)
+		}
+	}
+	if len(telling) == 0 || m.branch >= attempts/4 {
+		telling = items
+	}
+	return telling[m.branch%len(telling)]
+}
+
+// recurs reports whether one of the schemas, or a schema that it refers to, has a value under construction.
+func (m *maker) recurs(schemas []*source.Node) bool {
+	for _, s := range schemas {
+		if m.open[s] > 0 {
+			return true
+		}
+		if to, ok := m.schema.Target(s, "$ref"); ok && m.open[to] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// given returns a value from the schema: const, enum, examples or default.
+func (m *maker) given(views []*source.Node, at place) (json.RawMessage, bool) {
+	for _, v := range views {
+		if c := v.Get("const"); c != nil {
+			return c.JSON(), true
+		}
+	}
+	for _, v := range views {
+		if e := v.Get("enum"); e != nil && len(e.Items) > 0 {
+			return e.Items[(m.branch+m.turn+at.nth)%len(e.Items)].JSON(), true
+		}
+	}
+	if at.nth > 0 || m.branch > 1 {
+		return nil, false
+	}
+	for _, v := range views {
+		if e := v.Get("examples"); e != nil && len(e.Items) > 0 && m.room.takes(e.Items[0]) {
+			return e.Items[0].JSON(), true
+		}
+	}
+	for _, v := range views {
+		if d := v.Get("default"); d != nil && d.Kind != source.Null && at.depth > 0 && m.room.takes(d) {
+			return d.JSON(), true
+		}
+	}
+	return nil, false
+}
+
+var implied = []struct{ keyword, kind string }{
+	{"properties", "object"}, {"required", "object"}, {"additionalProperties", "object"}, {"patternProperties", "object"}, {"minProperties", "object"},
+	{"items", "array"}, {"prefixItems", "array"}, {"minItems", "array"}, {"contains", "array"},
+	{"minimum", "number"}, {"maximum", "number"}, {"exclusiveMinimum", "number"}, {"exclusiveMaximum", "number"}, {"multipleOf", "number"},
+}
+
+// kind returns the JSON type to generate: the first that all views allow, null last.
+func (m *maker) kind(views []*source.Node) string {
+	var allowed []string
+	limited := false
+	for _, v := range views {
+		t := v.Get("type")
+		if t == nil {
+			continue
+		}
+		names := []string{t.Text}
+		if t.Kind == source.Array {
+			names = nil
+			for _, item := range t.Items {
+				names = append(names, item.Text)
+			}
+		}
+		if !limited {
+			allowed, limited = names, true
+			continue
+		}
+		allowed = common(allowed, names)
+	}
+	if !limited {
+		for _, i := range implied {
+			for _, v := range views {
+				if v.Get(i.keyword) != nil {
+					return i.kind
+				}
+			}
+		}
+		return "string"
+	}
+	var telling []string
+	for _, name := range allowed {
+		if name != "null" {
+			telling = append(telling, name)
+		}
+	}
+	if len(telling) == 0 {
+		return "null"
+	}
+	return telling[m.branch%len(telling)]
+}
+
+// common returns the intersection of two lists of types. An integer is also a number.
+func common(a, b []string) []string {
+	var both []string
+	for _, x := range a {
+		for _, y := range b {
+			switch {
+			case x == y, x == "integer" && y == "number":
+				both = append(both, x)
+			case x == "number" && y == "integer":
+				both = append(both, y)
+			}
+		}
+	}
+	return both
+}

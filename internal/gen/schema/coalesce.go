@@ -1,0 +1,119 @@
+package schema
+
+import (
+	"strconv"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+const coalesceKey = "x-coalesce"
+
+// coalesce reads the x-coalesce of an event. checkCoalesce later checks it against the payload schema.
+func (l *loader) coalesce(e *Event) {
+	if m := e.Meta.Member(wire.MetaCoalesce); m != nil {
+		l.Report(source.New("MCPE160", m.KeyRange, "%s of _meta is published for x-coalesce", wire.MetaCoalesce).WithHint("write x-coalesce"))
+	}
+	n := e.Node.Get(coalesceKey)
+	if n == nil {
+		return
+	}
+	before := len(l.Found)
+	o := l.Object(n, coalesceKey, []string{"key", "quietSeconds", "maxSeconds"}, []string{"keep"})
+	if o == nil {
+		return
+	}
+	c := &wire.Coalesce{QuietSeconds: l.seconds(o, "quietSeconds"), MaxSeconds: l.seconds(o, "maxSeconds"), Keep: o.Choice("keep", wire.KeepLatest, wire.KeepAll)}
+	for _, place := range coalescePlaces(o) {
+		if _, ok := wire.SplitPointer(place.Text); !ok {
+			l.Report(source.New("MCPE160", place.Range, "x-coalesce key %q is not a JSON Pointer to a member of the payload", place.Text).
+				WithHint("write /member or /member/member"))
+		}
+		c.Key = append(c.Key, place.Text)
+	}
+	if len(l.Found) > before {
+		return
+	}
+	if err := c.Check(); err != nil {
+		at := n.Range
+		if c.MaxSeconds < c.QuietSeconds {
+			at = n.Get("maxSeconds").Range
+		}
+		l.Report(source.New("MCPE160", at, "x-coalesce: %v", err))
+		return
+	}
+	e.Coalesce = c
+}
+
+// seconds reads a whole number of seconds.
+func (l *loader) seconds(o *source.ObjectReader, key string) int {
+	n := o.Node.Get(key)
+	if n == nil || !l.Is(n, source.Number, key) {
+		return 0
+	}
+	v, err := strconv.Atoi(n.Text)
+	if err != nil || v < 1 || v > wire.MaxCoalesceSeconds {
+		l.Report(source.New("MCPE160", n.Range, "%s must be a whole number of seconds from 1 to %d", key, wire.MaxCoalesceSeconds))
+	}
+	return v
+}
+
+// coalescePlaces returns the places of the key, which is a string or a list of strings.
+func coalescePlaces(o *source.ObjectReader) []*source.Node {
+	n := o.Node.Get("key")
+	switch {
+	case n == nil:
+		return nil
+	case n.Kind == source.Array:
+		return o.Texts("key")
+	case o.Is(n, source.String, "key"):
+		return []*source.Node{n}
+	}
+	return nil
+}
+
+// checkCoalesce checks the x-coalesce key of an event against its payload schema.
+func (l *loader) checkCoalesce(e *Event) {
+	o := &source.ObjectReader{Reader: &source.Reader{}, Node: e.Node.Get(coalesceKey)} // coalesce reported its errors
+	for _, at := range coalescePlaces(o) {
+		tokens, ok := source.SplitPointer(at.Text)
+		if !ok || len(tokens) == 0 {
+			continue // already reported
+		}
+		here, end := l.set.walk(e.Payload, tokens)
+		if end != nil {
+			l.Report(source.New("MCPE161", at.Range, "x-coalesce key %q: %s", at.Text, end.says("the payload")).
+				WithHint("%s", end.hint(l.set, "describe it under properties of the payloadSchema")))
+			continue
+		}
+		if k := l.set.together(here) &^ kNull; k == 0 || k&^(kBoolean|kNumber|anyString) != 0 {
+			l.Report(source.New("MCPE161", at.Range, "x-coalesce key %q must be a string, a number or a boolean, not %s", at.Text, k).
+				WithRelated(here[0].Range, "the place in the payload"))
+		}
+	}
+}
+
+// PublishedMeta returns the _meta of the descriptor as JSON, without the fingerprint. It holds the event's own _meta,
+// its x-coalesce under [wire.MetaCoalesce] and its x-actor under [wire.MetaActor]. It is nil if all are absent.
+func (e *Event) PublishedMeta() []byte {
+	own := &source.Node{Kind: source.Object}
+	if e.Meta != nil {
+		own.Members = append(own.Members, e.Meta.Members...)
+	}
+	if e.Coalesce != nil {
+		said := yaml.Object()
+		yaml.Set(said, "key", yaml.Texts(e.Coalesce.Key))
+		yaml.Set(said, "quietSeconds", yaml.Number(e.Coalesce.QuietSeconds))
+		yaml.Set(said, "maxSeconds", yaml.Number(e.Coalesce.MaxSeconds))
+		yaml.Set(said, "keep", yaml.Text(e.Coalesce.Keep))
+		yaml.Set(own, wire.MetaCoalesce, said)
+	}
+	if e.Actor != "" {
+		yaml.Set(own, wire.MetaActor, yaml.Text(e.Actor))
+	}
+	if len(own.Members) == 0 {
+		return nil
+	}
+	return own.JSON()
+}

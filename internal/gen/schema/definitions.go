@@ -1,0 +1,106 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+)
+
+// Definitions collects the schemas of a set for a document that holds each of them once. Every schema that another
+// refers to becomes an entry, and each $ref becomes a pointer to an entry (MODEL-1).
+type Definitions struct {
+	set   *Set
+	names map[*source.Node]string
+	taken map[string]bool
+	queue []*source.Node
+}
+
+// Definitions returns an empty document.
+func (s *Set) Definitions() *Definitions {
+	return &Definitions{set: s, names: make(map[*source.Node]string), taken: make(map[string]bool)}
+}
+
+// Add names the schema n, which must be an entry of the document. A name may be used only once.
+func (d *Definitions) Add(n *source.Node, name string) {
+	for i, free := 2, name; ; i++ {
+		if !d.taken[free] {
+			d.names[n], d.taken[free] = free, true
+			d.queue = append(d.queue, n)
+			return
+		}
+		free = fmt.Sprintf("%s_%d", name, i)
+	}
+}
+
+// Pointer returns the $ref for n, empty if no file holds the node.
+func (d *Definitions) Pointer(n *source.Node) string {
+	if d.set.places[n] == nil {
+		return ""
+	}
+	b := &bundle{set: d.set}
+	unit, name := b.unit(d.set.places[n].root, n)
+	return d.pointer(unit, name, n.PointerFrom(unit))
+}
+
+func (d *Definitions) pointer(unit *source.Node, name, rest string) string {
+	if d.names[unit] == "" {
+		d.Add(unit, name)
+	}
+	return "#" + escapeFragment("/$defs/"+source.EscapeToken(d.names[unit])+rest)
+}
+
+// All returns the schemas by name: the added schemas and all schemas that they refer to.
+func (d *Definitions) All() map[string]json.RawMessage {
+	all := make(map[string]json.RawMessage, len(d.queue))
+	for i := 0; i < len(d.queue); i++ { // writing a schema appends the schemas that it refers to
+		n := d.queue[i]
+		all[d.names[n]] = d.text(n)
+	}
+	return all
+}
+
+func (d *Definitions) text(n *source.Node) json.RawMessage {
+	p := d.set.places[n]
+	if p == nil || n.Kind != source.Object {
+		return n.JSON()
+	}
+	b := &bundle{set: d.set, of: p.root.dialect}
+	text := b.schema(nil, n, true)
+	out := make([]byte, 0, len(text)+64)
+	from := 0
+	for _, h := range b.holes {
+		out = append(out, text[from:h.at]...)
+		out = source.AppendString(out, d.pointer(h.unit, h.name, h.rest))
+		from = h.at
+	}
+	out = append(out, text[from:]...)
+	if b.of == schematree.Draft2020 {
+		return out
+	}
+	head := source.AppendString([]byte(`{"$schema":`), b.of.URI+"#")
+	if len(out) > len("{}") {
+		head = append(head, ',')
+	}
+	return append(head, out[1:]...)
+}
+
+// Places returns the schemas at the place in the payload that a rule's path leads to.
+func (s *Set) Places(e *Event, rule MatchRule) []*source.Node {
+	to, end := s.at(e.Payload, rule.Path)
+	if end != nil { // reported when the rule was checked
+		return nil
+	}
+	return to.here
+}
+
+// At follows the tokens of a JSON Pointer from a schema, and returns the schemas that apply there. It returns nil if
+// the pointer leads nowhere.
+func (s *Set) At(from *source.Node, tokens []string) []*source.Node {
+	here, end := s.walk(from, tokens)
+	if end != nil {
+		return nil
+	}
+	return here
+}

@@ -1,0 +1,129 @@
+package schema
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+)
+
+// Dialects lists the names that `dialect:` accepts in addition to URIs.
+var Dialects = []string{schematree.Draft2020.Name, schematree.Draft07.Name}
+
+// ValidDialect reports whether s is the name or the $schema URI of a dialect.
+func ValidDialect(s string) bool { return dialectNamed(s) != nil }
+
+func dialectNamed(s string) *schematree.Dialect {
+	for _, d := range []*schematree.Dialect{schematree.Draft2020, schematree.Draft07} {
+		if s == d.Name {
+			return d
+		}
+	}
+	return schematree.DialectOf(s)
+}
+
+// fileDialect reads `dialect` of an event file.
+func (l *loader) fileDialect(f *File, o *source.ObjectReader) {
+	text, n := o.Text("dialect")
+	if n == nil {
+		return
+	}
+	if f.dialect = dialectNamed(text); f.dialect == nil {
+		l.Report(BadDialect(n))
+	}
+}
+
+// BadDialect returns the finding for a node n that does not name a dialect.
+func BadDialect(n *source.Node) source.Diagnostic {
+	return source.New("MCPE132", n.Range, "the schema dialect %q is not supported", n.Text).
+		WithHint("it is %s or %s", schematree.Draft2020.Name, schematree.Draft07.Name)
+}
+
+// decide sets the dialect of r. The first of these applies: its $schema, the dialect of the target if r is only a
+// $ref, the dialect of the file, the dialect of the configuration, 2020-12. A file that is a single schema without a
+// dialect gets the dialect of the first schema that refers to it.
+func (l *loader) decide(r *root) {
+	if r.decided {
+		return
+	}
+	r.decided = true
+	if s := r.node.Get("$schema"); s != nil && s.Kind == source.String && schematree.DialectOf(s.Text) == nil {
+		l.fail(r, source.New("MCPE132", s.Range, "the schema dialect %q is not supported", s.Text).
+			WithHint("use %s or %s#", schematree.Draft2020.URI, schematree.Draft07.URI))
+	}
+	r.dialect = l.said(r)
+	if r.dialect == nil && r.from != nil {
+		l.decide(r.from)
+		r.dialect = r.from.dialect
+	}
+	for _, d := range []*schematree.Dialect{r.file.dialect, dialectNamed(l.o.Dialect), schematree.Draft2020} {
+		if r.dialect == nil {
+			r.dialect = d
+		}
+	}
+}
+
+// said returns the dialect that r declares itself, or through the target of a bare $ref. It returns nil if neither
+// declares one.
+func (l *loader) said(r *root) *schematree.Dialect {
+	if s := r.node.Get("$schema"); s != nil && s.Kind == source.String {
+		return schematree.DialectOf(s.Text)
+	}
+	to := l.bareTarget(r)
+	switch {
+	case to == nil:
+		return nil
+	case to.from == r && !to.decided:
+		return l.said(to) // without a declaration its dialect depends on r
+	}
+	l.decide(to)
+	return to.dialect
+}
+
+// bareTarget returns the root that r refers to if r is only a $ref, and nil otherwise.
+func (l *loader) bareTarget(r *root) *root {
+	ref := r.node.Get("$ref")
+	if ref == nil || ref.Kind != source.String || !bare(r.node) {
+		return nil
+	}
+	path, fragment, ok := schematree.Cut(ref.Text)
+	if !ok {
+		return nil
+	}
+	file := r.file
+	if path != "" {
+		base := r.base
+		if base == nil {
+			base = &url.URL{}
+		}
+		name, base, d := l.set.elsewhere(&place{root: r, resource: &resource{node: r.node, base: base}}, ref, path)
+		if d != nil {
+			return nil
+		}
+		if file = l.open(name, false, base, r).file; file == nil {
+			return nil
+		}
+	}
+	if file.Document {
+		return l.entries[file.Schemas[0]]
+	}
+	if tokens, _ := source.SplitPointer(fragment); len(tokens) > 1 && tokens[0] == "schemas" {
+		return l.entries[file.named[tokens[1]]]
+	}
+	return nil
+}
+
+// bare reports whether the schema has only a $ref, annotations and keywords of the generator.
+func bare(n *source.Node) bool {
+	for _, m := range n.Members {
+		switch m.Key {
+		case "$ref", "$comment", "title", "description":
+		default:
+			if !strings.HasPrefix(m.Key, "x-") {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,295 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"go/token"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// maxName limits the length of the names of events and schemas, in characters.
+const maxName = 128
+
+var (
+	nameForm   = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+	toolForm   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	goTypeForm = regexp.MustCompile(`^(([A-Za-z0-9_.~-]+/)*[A-Za-z0-9_.~-]+\.)?[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// ValidGoType reports whether s has the form of an x-go-type: an import path with a type, or a predeclared type.
+func ValidGoType(s string) bool { return goTypeForm.MatchString(s) }
+
+// ValidGoName reports whether s has the form of x-go-name: an exported Go identifier.
+func ValidGoName(s string) bool { return token.IsIdentifier(s) && token.IsExported(s) }
+
+// GoNameForm is the hint for an invalid x-go-name.
+const GoNameForm = "begin with an upper-case letter and use letters, digits and '_'"
+
+// modes lists the delivery modes in protocol order.
+var modes = []string{"poll", "push", "webhook"}
+
+// foreign maps keys of foreign documents that the import command reads to the name of their format.
+var foreign = []struct{ key, format string }{{"openapi", "OpenAPI"}, {"swagger", "OpenAPI"}, {"asyncapi", "AsyncAPI"}}
+
+// Foreign returns the format of a document that the import command reads, OpenAPI or AsyncAPI, and the member that
+// declares it. It returns "" for other documents.
+func Foreign(doc *source.Node) (format string, says *source.Member) {
+	for _, f := range foreign {
+		if m := doc.Member(f.key); m != nil && (m.Value.Kind == source.String || m.Value.Kind == source.Number) {
+			return f.format, m
+		}
+	}
+	return "", nil
+}
+
+// file reads all parts of an event file.
+func (l *loader) file(f *File) {
+	if format, m := Foreign(f.Root); m != nil && f.Root.Get("events") == nil {
+		l.Report(source.New("MCPE120", m.KeyRange, "this is a document of %s, not an event file", format).
+			WithHint("mcpe-gen import makes an event file of it"))
+		return
+	}
+	o := l.Object(f.Root, "the event file", []string{"version"}, []string{"package", "dialect", "schemas", "events", "tasks", "conversation"})
+	if o == nil {
+		return
+	}
+	if v := f.Root.Get("version"); v != nil && (v.Kind != source.Number || v.Text != "1") {
+		l.Report(source.New("MCPE127", v.Range, "version %s of the event file is not known", v.JSON()).WithHint("write version: 1"))
+	}
+	if name, n := o.Text("package"); n != nil {
+		if l.goPackage(name, n.Range) {
+			f.Package = name
+		}
+	}
+	l.fileDialect(f, o)
+	if s := f.Root.Get("schemas"); s != nil && l.Is(s, source.Object, "schemas") {
+		for _, m := range s.Members {
+			l.name(m.Key, m.KeyRange, "a schema")
+			e := &Entry{Name: m.Key, File: f, Node: m.Value, NameRange: m.KeyRange}
+			f.Schemas = append(f.Schemas, e)
+			f.named[m.Key] = e
+			l.entry(&root{file: f, node: m.Value, entry: e, name: m.Key})
+		}
+	}
+	for _, n := range o.List("events") {
+		l.event(f, n)
+	}
+	for _, n := range o.List("tasks") {
+		l.task(f, n)
+	}
+	if m := f.Root.Member("conversation"); m != nil {
+		l.conversation(f, m)
+	}
+}
+
+// entry adds the root of an entry.
+func (l *loader) entry(r *root) {
+	l.entries[r.entry] = r
+	l.roots = append(l.roots, r)
+}
+
+// document reads a file that is a plain JSON Schema. The schema becomes the only entry and has the name of the file.
+func (l *loader) document(f *File, base *url.URL, from *root) {
+	f.Document = true
+	f.Stem = strings.TrimSuffix(f.Stem, ".schema")
+	e := &Entry{Name: f.Stem, File: f, Node: f.Root, NameRange: f.Root.Range}
+	f.Schemas = append(f.Schemas, e)
+	l.entry(&root{file: f, node: f.Root, entry: e, name: f.Stem, base: base, from: from})
+}
+
+func (l *loader) goPackage(name string, at source.Range) bool {
+	if d := PackageFault(name, at); d != nil {
+		l.Report(*d)
+		return false
+	}
+	return true
+}
+
+// PackageFault returns the diagnostic for an invalid package name, or nil for a valid one.
+func PackageFault(name string, at source.Range) *source.Diagnostic {
+	err := CheckPackage(name)
+	if err == nil {
+		return nil
+	}
+	d := source.New("MCPE124", at, "%v", err)
+	if name != "main" {
+		d = d.WithHint("use lower-case ASCII letters and digits, begin with a letter, and use no Go keyword")
+	}
+	return &d
+}
+
+// CheckPackage returns an error if name cannot be the name of a generated package.
+func CheckPackage(name string) error {
+	switch {
+	case name == "main":
+		return errors.New("package main cannot be imported")
+	case !token.IsIdentifier(name) || name == "_":
+		return fmt.Errorf("%q cannot name a Go package", name)
+	}
+	return nil
+}
+
+// name checks the name of an event or a schema.
+func (l *loader) name(name string, at source.Range, what string) {
+	switch {
+	case len([]rune(name)) > maxName:
+		l.Report(source.New("MCPE124", at, "the name of %s has %d characters; at most %d are allowed", what, len([]rune(name)), maxName))
+	case !nameForm.MatchString(name):
+		l.Report(source.New("MCPE124", at, "%q cannot name %s", name, what).WithHint("use ASCII letters and digits, '_', '.' and '-'"))
+	}
+}
+
+func (l *loader) event(f *File, n *source.Node) {
+	o := l.Object(n, "the event", []string{"name", "description", "inputSchema", "payloadSchema"},
+		[]string{"delivery", "source", "replay", "stability", "deprecated", "mcpe", "from", "_meta", "x-actor", "x-coalesce", "x-go-name", "x-tool-name", "x-tool-args"})
+	if o == nil {
+		return
+	}
+	e := &Event{File: f, Node: n, NameRange: n.Range}
+	f.Events = append(f.Events, e)
+	if name, at := o.Text("name"); at != nil {
+		e.Name, e.NameRange = name, at.Range
+		l.name(name, at.Range, "an event")
+		if l.events == nil {
+			l.events = make(map[string]*Event)
+		}
+		if first := l.events[name]; first != nil {
+			l.Report(source.New("MCPE125", at.Range, "event %q is described twice", name).WithRelated(first.NameRange, "first described here"))
+		} else {
+			l.events[name] = e
+		}
+	}
+	if text, at := o.Text("description"); at != nil {
+		if e.Description = text; text == "" {
+			l.Report(source.New("MCPE123", at.Range, "description is empty"))
+		}
+	}
+	l.delivery(e, o)
+	e.Source = o.Choice("source", "emit", "check", "both")
+	e.Replay = o.Flag("replay", true)
+	e.Stability = o.Choice("stability", "stable", "experimental")
+	l.deprecated(e, n.Get("deprecated"))
+	l.mcpe(e, n.Get("mcpe"))
+	if meta := n.Get("_meta"); meta != nil && l.Is(meta, source.Object, "_meta") {
+		e.Meta = meta
+	}
+	l.coalesce(e)
+	l.actor(e, o)
+	l.from(e, n.Get("from"))
+	l.names(e, o)
+	e.Input = l.root(f, e, n.Get("inputSchema"), "inputSchema")
+	e.Payload = l.root(f, e, n.Get("payloadSchema"), "payloadSchema")
+}
+
+func (l *loader) root(f *File, e *Event, n *source.Node, part string) *source.Node {
+	if n != nil {
+		l.roots = append(l.roots, &root{file: f, node: n, event: e, name: e.Name + "." + part})
+	}
+	return n
+}
+
+func (l *loader) delivery(e *Event, o *source.ObjectReader) {
+	list := o.Texts("delivery")
+	if n := o.Node.Get("delivery"); n != nil && n.Kind == source.Array && len(n.Items) == 0 {
+		l.Report(source.New("MCPE123", n.Range, "delivery is empty: nobody could receive the event").WithHint("leave it out for all modes"))
+	}
+	for _, n := range list {
+		if l.Among(n, "a delivery mode", modes) {
+			e.Delivery = append(e.Delivery, n.Text)
+		}
+	}
+}
+
+func (l *loader) deprecated(e *Event, n *source.Node) {
+	if n == nil {
+		return
+	}
+	o := l.Object(n, "deprecated", nil, []string{"replacedBy", "removeAfter"})
+	if o == nil {
+		return
+	}
+	e.Deprecated = &Deprecated{}
+	if name, at := o.Text("replacedBy"); at != nil {
+		l.name(name, at.Range, "an event")
+		e.Deprecated.ReplacedBy = name
+	}
+	if date, at := o.Text("removeAfter"); at != nil {
+		if _, err := time.Parse(time.DateOnly, date); err != nil {
+			l.Report(source.New("MCPE123", at.Range, "removeAfter %q is not a date", date).WithHint("write year, month and day: 2027-03-01"))
+		} else {
+			e.Deprecated.RemoveAfter = date
+		}
+	}
+}
+
+func (l *loader) mcpe(e *Event, n *source.Node) {
+	if n == nil {
+		return
+	}
+	o := l.Object(n, "mcpe", nil, []string{"enabled", "priority", "tags"})
+	if o == nil {
+		return
+	}
+	e.MCPE = &MCPE{Enabled: o.Flag("enabled", true), Priority: o.Choice("priority", "normal", "low", "high", "critical")}
+	for _, tag := range o.Texts("tags") {
+		e.MCPE.Tags = append(e.MCPE.Tags, tag.Text)
+	}
+}
+
+// names reads the overrides of generated names.
+func (l *loader) names(e *Event, o *source.ObjectReader) {
+	if name, at := o.Text("x-go-name"); at != nil && l.goName(at) {
+		e.GoName = name
+	}
+	if name, at := o.Text("x-tool-name"); at != nil {
+		if toolForm.MatchString(name) {
+			e.ToolName = name
+		} else {
+			l.Report(source.New("MCPE124", at.Range, "%q cannot name a tool", name).WithHint("use 1 to 64 ASCII letters and digits, '_' and '-'"))
+		}
+	}
+	n := o.Node.Get("x-tool-args")
+	if n == nil {
+		return
+	}
+	if args := l.Object(n, "x-tool-args", nil, []string{"cursor", "maxEvents", "waitSeconds", "quietSeconds", "since"}); args != nil {
+		e.ToolCursor = l.toolArgument(args, "cursor")
+		e.ToolMaxEvents = l.toolArgument(args, "maxEvents")
+		e.ToolWait = l.toolArgument(args, "waitSeconds")
+		e.ToolQuiet = l.toolArgument(args, "quietSeconds")
+		e.ToolSince = l.toolArgument(args, "since")
+		named := map[string]string{}
+		for _, a := range []struct{ key, name string }{
+			{"cursor", e.ToolCursor}, {"maxEvents", e.ToolMaxEvents}, {"waitSeconds", e.ToolWait},
+			{"quietSeconds", e.ToolQuiet}, {"since", e.ToolSince},
+		} {
+			if other := named[a.name]; other != "" && a.name != "" {
+				l.Report(source.New("MCPE123", n.Range, "%s and %s cannot both be named %s", other, a.key, strconv.Quote(a.name)))
+			}
+			named[a.name] = a.key
+		}
+	}
+}
+
+func (l *loader) toolArgument(o *source.ObjectReader, key string) string {
+	name, at := o.Text(key)
+	if at != nil && name == "" {
+		l.Report(source.New("MCPE124", at.Range, "the name of an argument is empty"))
+	}
+	return name
+}
+
+// goName checks an x-go-name.
+func (l *loader) goName(n *source.Node) bool {
+	if ValidGoName(n.Text) {
+		return true
+	}
+	l.Report(source.New("MCPE124", n.Range, "%q is not an exported Go identifier", n.Text).WithHint(GoNameForm))
+	return false
+}

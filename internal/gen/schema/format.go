@@ -1,0 +1,82 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// stringFormats lists the formats of JSON Schema. The runtime asserts them, for strings only.
+var stringFormats = []string{
+	"date", "date-time", "duration", "email", "hostname", "idn-email", "idn-hostname", "ipv4", "ipv6", "iri", "iri-reference",
+	"json-pointer", "regex", "relative-json-pointer", "time", "uri", "uri-reference", "uri-template", "uuid",
+}
+
+// otherFormats lists the formats in OpenAPI's registry. The runtime does not assert them.
+var otherFormats = []string{
+	"base64url", "binary", "byte", "char", "commonmark", "decimal", "decimal128", "double", "double-int", "float", "html",
+	"http-date", "int16", "int32", "int64", "int8", "media-range", "password", "sf-binary", "sf-boolean", "sf-decimal",
+	"sf-integer", "sf-string", "sf-token", "uint16", "uint32", "uint64", "uint8", "unixtime",
+}
+
+// namesakes maps names from other languages and tools to formats.
+var namesakes = map[string]string{
+	"timestamp": "date-time", "iso8601": "date-time", "iso-8601": "date-time", "rfc3339": "date-time", "rfc-3339": "date-time",
+	"iso8601-date-time": "date-time", "url": "uri", "guid": "uuid", "ip": "ipv4", "ip-address": "ipv4", "host-name": "hostname",
+	"e-mail": "email", "regexp": "regex", "url-template": "uri-template", "uri-ref": "uri-reference", "full-date": "date",
+}
+
+// format warns of formats that are probably misspelled, or that do not apply to the type of the value. It accepts
+// other formats, because JSON Schema lets authors define their own.
+func (l *loader) format(r *root, n, v *source.Node) {
+	name := v.Text
+	if slices.Contains(l.o.Formats, name) {
+		return
+	}
+	if slices.Contains(stringFormats, name) {
+		if t := n.Get("type"); t != nil && !typed(t, "string") {
+			l.fail(r, source.New("MCPE131", v.Range, "format %s is for strings and has no effect on %s", name, typesOf(t)).
+				WithHint("leave it out, or write type: string"))
+		}
+		return
+	}
+	if slices.Contains(otherFormats, name) {
+		return
+	}
+	if near := nearFormat(name); near != "" {
+		l.fail(r, source.New("MCPE131", v.Range, "format %q is not known and checks nothing", name).
+			WithHint("did you mean %q?", near))
+	}
+}
+
+// nearFormat returns the format for which name is a misspelling or another name.
+func nearFormat(name string) string {
+	plain := strings.NewReplacer("_", "-", " ", "-").Replace(strings.ToLower(name))
+	if known := namesakes[plain]; known != "" {
+		return known
+	}
+	bare := strings.ReplaceAll(plain, "-", "")
+	for _, f := range stringFormats {
+		if strings.ReplaceAll(f, "-", "") == bare {
+			return f
+		}
+	}
+	return source.Suggest(plain, stringFormats)
+}
+
+// typed reports whether the type keyword t includes a type, as a string or in a list.
+func typed(t *source.Node, name string) bool {
+	return t.Text == name || slices.ContainsFunc(t.Items, func(item *source.Node) bool { return item.Text == name })
+}
+
+func typesOf(t *source.Node) string {
+	if t.Kind != source.Array {
+		return withArticle(t.Text)
+	}
+	var words []string
+	for _, item := range t.Items {
+		words = append(words, withArticle(item.Text))
+	}
+	return strings.Join(words, " or ")
+}

@@ -1,0 +1,343 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/provider"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+)
+
+// from reads the `from:` of an event. checkFrom later checks it against the schemas.
+func (l *loader) from(e *Event, n *source.Node) {
+	if n == nil {
+		return
+	}
+	o := l.Object(n, "from", []string{"provider"}, []string{"event", "action", "id", "fields", "unchecked"})
+	if o == nil {
+		return
+	}
+	name, at := o.Text("provider")
+	if at == nil || !l.Among(at, "a provider", provider.Names()) {
+		return
+	}
+	p, _ := provider.Lookup(name)
+	f := &From{Provider: name, Range: n.Range}
+	before := len(l.Found)
+	f.Event, f.Action, f.ID = l.fromWord(o, "event"), l.fromWord(o, "action"), l.fromWord(o, "id")
+	o.Flag("unchecked", false)
+	wrong := func(key, format string, args ...any) {
+		at := n.Range
+		if m := n.Member(key); m != nil {
+			at = m.KeyRange
+		}
+		l.Report(source.New("MCPE156", at, format, args...))
+	}
+	switch {
+	case len(l.Found) > before:
+	case f.Event == "" && !p.Eventless:
+		l.Report(source.New("MCPE122", source.Range{Start: n.Range.Start, End: n.Range.Start}, "from needs %q", "event"))
+	case f.Action != "" && !p.Actions:
+		wrong("action", "webhooks of %s have no action", p.Title)
+	case p.NeedsID && f.ID == "":
+		wrong("provider", "from %s needs id: the place where a delivery has its id", name)
+	case !p.NeedsID && f.ID != "":
+		wrong("id", "webhooks of %s always have an id", p.Title)
+	case f.ID != "" && !isPlace(f.ID):
+		wrong("id", "%q is neither a JSON Pointer nor the name of a header", f.ID)
+	}
+	if e.Source == "check" {
+		wrong("provider", "an event with source: check is not emitted, so it cannot have from")
+	}
+	if fields := n.Get("fields"); fields != nil && l.Is(fields, source.Object, "fields") {
+		l.fromFields(f, fields)
+	}
+	if len(l.Found) == before {
+		e.From = f
+	}
+}
+
+// fromWord reads an optional string, which must not be empty.
+func (l *loader) fromWord(o *source.ObjectReader, key string) string {
+	text, at := o.Text(key)
+	if at != nil && text == "" {
+		l.Report(source.New("MCPE123", at.Range, "%s is empty", key))
+	}
+	return text
+}
+
+// isPlace reports whether text is a JSON Pointer or a header name (a token of RFC 9110).
+func isPlace(text string) bool {
+	if strings.HasPrefix(text, "/") {
+		_, ok := source.SplitPointer(text)
+		return ok
+	}
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	})
+}
+
+// fromFields reads the sources of the payload members.
+func (l *loader) fromFields(f *From, n *source.Node) {
+	if len(n.Members) == 0 {
+		l.Report(source.New("MCPE123", n.Range, "fields is empty").WithHint("leave it out where the body is the payload"))
+	}
+	targets := map[string]source.Range{}
+	for _, m := range n.Members {
+		tokens, ok := source.SplitPointer(m.Key)
+		if !ok || len(tokens) == 0 {
+			l.Report(source.New("MCPE156", m.KeyRange, "%q is not a JSON Pointer to a member of the payload", m.Key).
+				WithHint("write /member or /member/member"))
+			continue
+		}
+		if !l.Is(m.Value, source.String, "the source of a field") {
+			continue
+		}
+		if from, ok := source.SplitPointer(m.Value.Text); !ok || len(from) == 0 {
+			l.Report(source.New("MCPE156", m.Value.Range,
+				"%q is not a JSON Pointer to a member of the webhook's body", m.Value.Text).
+				WithHint("write /member or /member/member"))
+			continue
+		}
+		for i := range tokens {
+			if first, taken := targets[pointer(tokens[:i+1])]; taken && i < len(tokens)-1 {
+				l.Report(source.New("MCPE156", m.KeyRange, "%q is inside a member that another field fills", m.Key).
+					WithRelated(first, "filled here"))
+			}
+		}
+		for other, first := range targets {
+			if strings.HasPrefix(other, m.Key+"/") {
+				l.Report(source.New("MCPE156", m.KeyRange, "a part of %q is filled by another field", m.Key).
+					WithRelated(first, "filled here"))
+				break
+			}
+		}
+		targets[m.Key] = m.KeyRange
+		f.Fields = append(f.Fields, FromField{Target: m.Key, Source: m.Value.Text})
+	}
+}
+
+func pointer(tokens []string) string {
+	var b strings.Builder
+	for _, t := range tokens {
+		b.WriteString("/" + source.EscapeToken(t))
+	}
+	return b.String()
+}
+
+// A body is the schema of a webhook body in a separate set; nil if the body is unknown.
+type body struct {
+	set  *Set
+	node *source.Node
+}
+
+// checkFrom checks the `from:` of an event against its payload schema and the webhook bodies of the service.
+func (l *loader) checkFrom(e *Event) {
+	n := e.Node.Get("from")
+	sent, known := l.bodyOf(e.From, n)
+	if !known {
+		return // already reported
+	}
+	if fields := n.Get("fields"); fields != nil {
+		for i, m := range fields.Members {
+			l.checkField(e, &e.From.Fields[i], m, sent)
+		}
+		l.unfilled(e, n.Member("fields").KeyRange)
+		return
+	}
+	if sent != nil {
+		l.compareBody(e, e.Payload, nil, sent, map[*source.Node]bool{})
+	}
+}
+
+// bodyOf returns the body of the webhook that a `from:` names. It is nil if the bodies of the service are unknown or
+// unchecked. If the service sends no such webhook, bodyOf reports that and returns false.
+func (l *loader) bodyOf(f *From, n *source.Node) (*body, bool) {
+	p, _ := provider.Lookup(f.Provider)
+	if !p.Known() || n.Get("unchecked").True() {
+		return nil, true
+	}
+	key := [3]string{f.Provider, f.Event, f.Action}
+	if b := l.bodies[key]; b != nil {
+		return b, true
+	}
+	schema, ok := p.Body(f.Event, f.Action)
+	if !ok {
+		at, word, names := n.Get("event"), f.Event, p.Events()
+		what := "event"
+		if slices.Contains(names, f.Event) {
+			at, word, names, what = n.Get("action"), f.Action, p.ActionsOf(f.Event), "action of "+f.Event
+		}
+		d := source.New("MCPE157", at.Range, "%s sends no %s %q", p.Title, what, word)
+		if near := source.Suggest(word, names); near != "" {
+			d = d.WithHint("did you mean %q?", near)
+		} else if what != "event" && len(names) == 0 {
+			d = d.WithHint("it has no action: leave it out")
+		} else {
+			d = d.WithHint("unchecked: true skips this check, for webhooks newer than this mcpe-gen")
+		}
+		l.Report(d)
+		return nil, false
+	}
+	file := []byte(`{"version":1,"events":[{"name":"a","description":"d","inputSchema":{"type":"object"},"payloadSchema":`)
+	file = append(append(file, schema.JSON()...), "}]}"...)
+	set, found := Load([]string{"body.json"}, Options{ReadFile: func(string) ([]byte, error) { return file, nil }})
+	if source.HasErrors(found) || len(set.Files) == 0 || len(set.Files[0].Events) == 0 {
+		return nil, true // cannot happen: the tests of package provider compile every body
+	}
+	if l.bodies == nil {
+		l.bodies = map[[3]string]*body{}
+	}
+	b := &body{set, set.Files[0].Events[0].Payload}
+	l.bodies[key] = b
+	return b, true
+}
+
+// checkField checks that both places of a field exist and that their types overlap.
+func (l *loader) checkField(e *Event, f *FromField, m source.Member, sent *body) {
+	tokens, _ := source.SplitPointer(f.Target)
+	target, end := l.set.walk(e.Payload, tokens)
+	if end != nil {
+		l.Report(source.New("MCPE158", m.KeyRange, "from: %s", end.says("the payload")).
+			WithHint("%s", end.hint(l.set, "describe it under properties of the payloadSchema")))
+		return
+	}
+	to := l.set.together(target)
+	f.Nullable = to&kNull != 0
+	if sent == nil {
+		return
+	}
+	tokens, _ = source.SplitPointer(f.Source)
+	from, fromItems, d := sent.kinds(m.Value, tokens)
+	if d != nil {
+		l.Report(*d)
+		return
+	}
+	unlike := func(from, to kinds) bool { return from&kUnknown == 0 && to&kUnknown == 0 && from&to == 0 }
+	switch {
+	case unlike(from, to):
+		l.Report(source.New("MCPE159", m.Value.Range, "from: %s of the webhook (%s) can never be %s of the payload (%s)",
+			f.Source, from, f.Target, to).
+			WithRelated(target[0].Range, "the place in the payload"))
+	case from == kArray && to&^kNull == kArray && unlike(fromItems, l.set.itemKinds(target)):
+		l.Report(source.New("MCPE159", m.Value.Range,
+			"from: elements of %s of the webhook (%s) can never be elements of %s of the payload (%s)",
+			f.Source, fromItems, f.Target, l.set.itemKinds(target)).WithRelated(target[0].Range, "the place in the payload"))
+	}
+}
+
+// kinds returns the types of the values at a place of the body, and the types of their elements if they are arrays.
+func (b *body) kinds(at *source.Node, tokens []string) (kinds, kinds, *source.Diagnostic) {
+	head, rest := tokens, []string(nil)
+	star := slices.Index(tokens, "*")
+	if star >= 0 {
+		head, rest = tokens[:star], tokens[star+1:]
+	}
+	nodes, end := b.set.walk(b.node, head)
+	if end != nil {
+		return 0, 0, b.nothing(at, end)
+	}
+	if star < 0 {
+		return b.set.together(nodes), b.set.itemKinds(nodes), nil
+	}
+	if k := b.set.together(nodes); k&kUnknown == 0 && k&kArray == 0 {
+		d := source.New("MCPE157", at.Range, "from: %s of the webhook is not an array, so * matches nothing",
+			pointer(head))
+		return 0, 0, &d
+	}
+	// Any index stands for an element.
+	place := append(append(slices.Clone(head), "0"), rest...)
+	for i, token := range place {
+		if token == "*" {
+			place[i] = "0"
+		}
+	}
+	if nodes, end = b.set.walk(b.node, place); end != nil {
+		return 0, 0, b.nothing(at, end)
+	}
+	if slices.Contains(rest, "*") {
+		return kArray, kArray, nil
+	}
+	return kArray, b.set.together(nodes), nil
+}
+
+func (b *body) nothing(at *source.Node, end *deadEnd) *source.Diagnostic {
+	hint := end.hint(b.set, "unchecked: true skips this check, for webhooks newer than this mcpe-gen")
+	if end.reached != "" && b.set.elementsOnly(end.here) {
+		hint = "* stands for each element of an array: " + end.reached + "/*/" + source.EscapeToken(end.token)
+	}
+	d := source.New("MCPE157", at.Range, "from %q: %s", at.Text, end.says("the webhook")).WithHint("%s", hint)
+	return &d
+}
+
+// unfilled reports required payload members that no field fills.
+func (l *loader) unfilled(e *Event, at source.Range) {
+	var visit func(here []*source.Node, tokens []string)
+	visit = func(here []*source.Node, tokens []string) {
+		for _, name := range l.required(here) {
+			place := append(slices.Clone(tokens), name)
+			to, inner := pointer(place), false
+			filled := slices.ContainsFunc(e.From.Fields, func(f FromField) bool {
+				inner = inner || strings.HasPrefix(f.Target, to+"/")
+				return f.Target == to || strings.HasPrefix(f.Target, to+"/")
+			})
+			if !filled {
+				l.Report(source.New("MCPE158", at, "from: the payload requires %s, and no field fills it", to).
+					WithHint("add it to fields, or do not require it"))
+			} else if next, end := l.set.walk(e.Payload, place); inner && end == nil {
+				visit(next, place)
+			}
+		}
+	}
+	visit(l.set.allViews([]*source.Node{e.Payload}), nil)
+}
+
+// required returns the members that every value must have, by the first schema or schemas that always apply with it.
+func (l *loader) required(here []*source.Node) []string {
+	var names []string
+	if len(here) == 0 {
+		return nil
+	}
+	for _, v := range schematree.Views(l.set, here[0], schematree.Unconditional) {
+		if list := v.Get("required"); list != nil {
+			for _, item := range list.Items {
+				if !slices.Contains(names, item.Text) {
+					names = append(names, item.Text)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// compareBody checks that the body has everything the payload describes, for a payload that is the whole body.
+func (l *loader) compareBody(e *Event, n *source.Node, tokens []string, sent *body, seen map[*source.Node]bool) {
+	for _, view := range l.set.Views(n) {
+		properties := view.Get("properties")
+		if seen[view] || properties == nil || properties.Kind != source.Object {
+			continue
+		}
+		seen[view] = true
+		for _, m := range properties.Members {
+			place := append(slices.Clone(tokens), m.Key)
+			from, end := sent.set.walk(sent.node, place)
+			if end != nil {
+				l.Report(source.New("MCPE157", m.KeyRange, "from: %s, which is the payload", end.says("the webhook")).
+					WithRelated(e.From.Range, "the webhook is named here").
+					WithHint("%s", end.hint(sent.set, "say by fields where it comes from, or remove it")))
+				continue
+			}
+			got, want := sent.set.together(from), l.set.kindsOf(m.Value)
+			if got&kUnknown == 0 && want&kUnknown == 0 && got&want == 0 {
+				l.Report(source.New("MCPE159", m.KeyRange,
+					"from: %s of the webhook (%s) can never be what the payload describes (%s)", pointer(place), got, want).
+					WithRelated(e.From.Range, "the webhook is named here"))
+				continue
+			}
+			if want&^kNull == kObject {
+				l.compareBody(e, m.Value, place, sent, seen)
+			}
+		}
+	}
+}

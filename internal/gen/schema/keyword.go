@@ -1,0 +1,126 @@
+package schema
+
+import (
+	"errors"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/pattern"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+)
+
+// keyword checks a keyword that holds no schemas. It checks only rules that the metaschema, which checks types, does
+// not know.
+func (l *loader) keyword(r *root, n *source.Node, m *source.Member) {
+	if _, ok := unsupported[m.Key]; ok {
+		l.unknown(r, m)
+		return
+	}
+	v := m.Value
+	switch m.Key {
+	case "$ref":
+		if v.Kind == source.String {
+			r.refs = append(r.refs, n)
+			l.reach(r, n, v)
+		}
+	case "$schema":
+		if v.Kind == source.String && n != r.node && schematree.DialectOf(v.Text) != r.dialect {
+			l.fail(r, source.New("MCPE132", v.Range, "$schema changes the dialect within a schema").
+				WithHint("the dialect of the whole schema is set at its top"))
+		}
+	case "pattern":
+		if v.Kind == source.String {
+			l.pattern(r, v.Text, v.Range)
+		}
+	case "format":
+		if v.Kind == source.String {
+			l.format(r, n, v)
+		}
+	case "enum":
+		if v.Kind == source.Array && len(v.Items) == 0 {
+			r.mark(v)
+			l.fail(r, source.New("MCPE130", v.Range, "enum is empty, so that no value is valid").WithHint("list the values, or leave enum out"))
+		}
+	case "default", "examples":
+		if len(r.samples) == 0 || r.samples[len(r.samples)-1] != n {
+			r.samples = append(r.samples, n)
+		}
+	case "x-match":
+		r.matches = append(r.matches, v)
+	case "x-go-name":
+		if !l.Is(v, source.String, m.Key) || !l.goName(v) {
+			r.broken = true
+		}
+	case "x-enum-varnames":
+		l.constantNames(r, n, v)
+	case "x-go-type":
+		if l.Is(v, source.String, m.Key) && !goTypeForm.MatchString(v.Text) {
+			l.fail(r, source.New("MCPE124", v.Range, "%q is not an import path and a type", v.Text).
+				WithHint("as in github.com/google/uuid.UUID or math/big.Int"))
+		}
+	case "discriminator":
+		l.discriminator(r, n, v)
+	}
+}
+
+// constantName matches the part of a constant's name after the name of its enum type.
+var constantName = regexp.MustCompile(`^[\pL\pN_]+$`)
+
+// constantNames checks the constant names in x-enum-varnames.
+func (l *loader) constantNames(r *root, n, v *source.Node) {
+	if !l.Is(v, source.Array, "x-enum-varnames") {
+		return
+	}
+	if e := n.Get("enum"); e == nil || len(e.Items) != len(v.Items) {
+		l.fail(r, source.New("MCPE124", v.Range, "x-enum-varnames needs one name for each value of the enum next to it"))
+	}
+	for _, name := range v.Items {
+		if l.Is(name, source.String, "a name in x-enum-varnames") && !constantName.MatchString(name.Text) {
+			l.fail(r, source.New("MCPE124", name.Range, "%q cannot be part of a Go identifier", name.Text).WithHint("use letters, digits and '_'"))
+		}
+	}
+}
+
+// discriminator checks the form of OpenAPI's discriminator keyword.
+func (l *loader) discriminator(r *root, n, v *source.Node) {
+	o := l.Object(v, "discriminator", []string{"propertyName"}, []string{"mapping"})
+	if o == nil {
+		r.broken = true
+		return
+	}
+	o.Text("propertyName")
+	if mapping := v.Get("mapping"); mapping != nil && l.Is(mapping, source.Object, "mapping") {
+		for _, m := range mapping.Members {
+			if l.Is(m.Value, source.String, "a value of mapping") && strings.Contains(m.Value.Text, "#") {
+				r.mappings = append(r.mappings, mapped{n, m.Value})
+				l.reach(r, n, m.Value)
+			}
+		}
+	}
+}
+
+// pattern checks that text is an ECMA-262 regular expression, with the compiler that the runtime uses.
+func (l *loader) pattern(r *root, text string, at source.Range) {
+	_, err := pattern.Compile(text)
+	var fault *pattern.SyntaxError
+	if !errors.As(err, &fault) {
+		return
+	}
+	d := source.New("MCPE133", at, "pattern %s is not a regular expression of ECMA-262: at character %d: %s",
+		quotedFor(at.Start.File, text), fault.Offset+1, fault.Reason)
+	if fault.Remedy != "" {
+		d = d.WithHint("write %s", quotedFor(at.Start.File, fault.Remedy))
+	}
+	l.fail(r, d)
+}
+
+// quotedFor quotes a string for the file. YAML uses single quotes, which keep backslashes.
+func quotedFor(file, text string) string {
+	if strings.EqualFold(filepath.Ext(file), ".json") || strings.ContainsFunc(text, unicode.IsControl) {
+		return string(source.AppendString(nil, text))
+	}
+	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
+}

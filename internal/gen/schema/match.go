@@ -1,0 +1,441 @@
+package schema
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+)
+
+// ops lists the operators of x-match, the default first.
+var ops = []string{"equal", "in", "glob", "prefix", "lt", "lte", "gt", "gte", "min", "max"}
+
+// negated maps negated operators of other filter languages to the operator that not: true negates.
+var negated = map[string]string{
+	"not": "equal", "ne": "equal", "neq": "equal", "notEqual": "equal", "not-equal": "equal", "!=": "equal",
+	"nin": "in", "notIn": "in", "not-in": "in", "not in": "in",
+}
+
+// signs maps common spellings to operators.
+var signs = map[string]string{"=": "equal", "==": "equal", "eq": "equal", "<": "lt", "<=": "lte", "le": "lte", ">": "gt", ">=": "gte", "ge": "gte"}
+
+// everyElement is the path token that stands for every element of an array.
+const everyElement = "*"
+
+// checkEvents checks the parts of each event that need all schemas: object types, x-match and x-coalesce.
+func (l *loader) checkEvents() {
+	used := make(map[*source.Node]bool)
+	byNode := make(map[*source.Node]*root, len(l.roots))
+	for _, r := range l.roots {
+		byNode[r.node] = r
+	}
+	for _, f := range l.set.Files {
+		for _, e := range f.Events {
+			sound := make(map[*source.Node]bool)
+			for _, n := range []*source.Node{e.Input, e.Payload} {
+				if n != nil && !byNode[n].broken {
+					sound[n] = true
+					l.describesObject(n)
+				}
+			}
+			if e.Input != nil {
+				l.matches(e, sound, used)
+			}
+			if e.Node.Get(coalesceKey) != nil && sound[e.Payload] {
+				l.checkCoalesce(e)
+			}
+			if e.From != nil && sound[e.Payload] {
+				l.checkFrom(e)
+			}
+		}
+	}
+	for _, r := range l.roots {
+		for _, m := range r.matches {
+			if !used[m] {
+				l.Report(source.New("MCPE153", m.Range, "x-match has no effect here").
+					WithHint("it belongs to a property of an inputSchema"))
+			}
+		}
+	}
+}
+
+// describesObject checks that the schema of the arguments or the payload describes an object, as the protocol
+// requires.
+func (l *loader) describesObject(n *source.Node) {
+	key, at := n.Key()
+	k := l.set.kindsOf(n)
+	t, keyword := l.set.meant(n)
+	switch {
+	case k == kObject:
+	case k&kUnknown != 0 && t != nil && t.Type != "object":
+		l.Report(source.New("MCPE135", at, "%s must describe an object and nothing else; its keyword %s concerns only values that are %s", key, keyword, t.Plural))
+	case k&kUnknown != 0:
+		l.Report(source.New("MCPE135", at, "%s does not say that it describes an object", key).WithHint(AddObject))
+	case k&kObject != 0 && n.Get("type") == nil:
+		l.Report(source.New("MCPE135", at, "%s must describe an object and nothing else; this allows %s", key, k).WithHint(AddObject))
+	default:
+		l.Report(source.New("MCPE135", at, "%s must describe an object and nothing else; this allows %s", key, k))
+	}
+}
+
+// matches reads the x-match of the arguments of e: on properties of the input schema and of schemas that it refers
+// to.
+//
+// For an unsound schema it only records that the x-match exists.
+func (l *loader) matches(e *Event, sound, used map[*source.Node]bool) {
+	ruled := make(map[string]*source.Node)
+	for _, view := range l.set.Views(e.Input) {
+		properties := view.Get("properties")
+		if properties == nil || properties.Kind != source.Object {
+			continue
+		}
+		for _, m := range properties.Members {
+			x := m.Value.Get("x-match")
+			if x == nil || l.set.places[m.Value] == nil {
+				continue
+			}
+			used[x] = true
+			rule, at := l.match(m.Key, x)
+			if at == nil || !sound[e.Payload] {
+				continue
+			}
+			if x == e.notBy {
+				l.checkActor(e, rule)
+				continue
+			}
+			if first := ruled[m.Key]; first != nil {
+				l.Report(source.New("MCPE150", x.Range, "argument %q has x-match twice", m.Key).WithRelated(first.Range, "also given here"))
+				continue
+			}
+			ruled[m.Key] = x
+			to, end := l.set.at(e.Payload, at.Text)
+			if end != nil {
+				l.Report(source.New("MCPE151", at.Range, "x-match path %q: %s", at.Text, end.says("the payload")).
+					WithHint("%s", end.hint(l.set, describePayload)))
+			} else if sound[e.Input] && l.fits(to, m.Value, rule, at) {
+				e.Match = append(e.Match, rule)
+				l.matchable(to, m.Value, rule)
+			}
+		}
+	}
+}
+
+// describePayload is the hint for a payload path that leads nowhere.
+const describePayload = "describe it under properties of the payloadSchema"
+
+// match reads one x-match: a path, or an object with path, op and not. It also returns the node of the path.
+func (l *loader) match(argument string, x *source.Node) (MatchRule, *source.Node) {
+	rule := MatchRule{Argument: argument, Op: ops[0], Range: x.Range}
+	path := x
+	if x.Kind == source.Object {
+		before := len(l.Found)
+		o := l.Object(x, "x-match", []string{"path"}, []string{"op", "not"})
+		rule.Op, rule.Not = l.op(o), o.Flag("not", false)
+		if _, path = o.Text("path"); path == nil || len(l.Found) > before {
+			return rule, nil
+		}
+	} else if x.Kind != source.String {
+		l.Report(source.New("MCPE150", x.Range, "x-match is %s; it must be a path, or an object with path, op and not", x.Kind))
+		return rule, nil
+	}
+	if tokens, ok := source.SplitPointer(path.Text); !ok || len(tokens) == 0 {
+		l.Report(source.New("MCPE150", path.Range, "x-match path %q is not a JSON Pointer to a member of the payload", path.Text).
+			WithHint("write /member or /member/member"))
+		return rule, nil
+	}
+	rule.Path = path.Text
+	return rule, path
+}
+
+// op reads the operator of an x-match.
+func (l *loader) op(o *source.ObjectReader) string {
+	word, n := o.Text("op")
+	switch {
+	case n == nil:
+	case negated[word] != "":
+		l.Report(source.New("MCPE123", n.Range, "op cannot be %q", word).WithHint("write {op: %s, not: true}", negated[word]))
+	case signs[word] != "":
+		l.Report(source.New("MCPE123", n.Range, "op cannot be %q", word).WithHint("did you mean %q?", signs[word]))
+	default:
+		return o.Choice("op", ops...)
+	}
+	return ops[0]
+}
+
+// fits checks that the types of the argument and its place suit the operator.
+func (l *loader) fits(to *target, argument *source.Node, rule MatchRule, path *source.Node) bool {
+	place := to.kinds &^ kNull
+	arg := l.set.kindsOf(argument) &^ kNull
+	wrong := func(format string, args ...any) bool {
+		l.Report(source.New("MCPE152", path.Range, "x-match %s: %s", rule.Words(), fmt.Sprintf(format, args...)).
+			WithRelated(to.here[0].Range, "the place in the payload"))
+		return false
+	}
+	ordered := func(format string, args ...any) bool {
+		l.Report(source.New("MCPE152", path.Range, "x-match %s: %s", rule.Words(), fmt.Sprintf(format, args...)).
+			WithRelated(to.here[0].Range, "the place in the payload").
+			WithHint("for a custom order, such as the words of an enum, register the event with a Match hook"))
+		return false
+	}
+	const scalars = kBoolean | kNumber | anyString
+	if rule.Op == "in" {
+		if arg != kArray {
+			return wrong("argument %q must be an array, not %s", rule.Argument, arg)
+		}
+		arg = l.set.itemKinds([]*source.Node{argument}) &^ kNull
+	}
+	switch rule.Op {
+	case "equal", "in":
+		of := "argument"
+		if rule.Op == "in" {
+			of = "an element of argument"
+		}
+		switch {
+		case arg == kArray && rule.Op == "equal":
+			l.Report(source.New("MCPE152", path.Range, "x-match equal: argument %q is an array", rule.Argument).WithHint("use op: in"))
+			return false
+		case arg&^scalars != 0 || arg == 0:
+			return wrong("%s %q must be a string, a number or a boolean, not %s", of, rule.Argument, arg)
+		case place&^scalars != 0 || place == 0:
+			return wrong("%s must be a string, a number or a boolean, not %s", rule.Path, place)
+		case arg&place == 0:
+			return wrong("%s %q (%s) can never equal %s (%s)", of, rule.Argument, arg, rule.Path, place)
+		}
+	case "glob", "prefix":
+		if arg&^anyString != 0 || arg == 0 {
+			return wrong("argument %q must be a string, not %s", rule.Argument, arg)
+		}
+		if place&^anyString != 0 || place == 0 {
+			return wrong("%s must be a string, not %s", rule.Path, place)
+		}
+	default: // an order
+		if arg != kNumber && arg != kDateTime {
+			return ordered("argument %q must be a number or a date-time, not %s", rule.Argument, arg)
+		}
+		if place != arg {
+			return ordered("argument %q (%s) cannot be compared with %s (%s)", rule.Argument, arg, rule.Path, place)
+		}
+	}
+	return true
+}
+
+// A target is the place in a payload that a path leads to. It has the schemas that apply there and the types of the
+// values, or of the elements if the value is an array.
+type target struct {
+	here  []*source.Node
+	kinds kinds
+	// several reports whether different schemas may describe values at the place, because it lies inside the elements
+	// of an array.
+	several bool
+}
+
+// at returns the place in the payload that a path leads to. In the path, * stands for every element of an array.
+func (s *Set) at(payload *source.Node, path string) (*target, *deadEnd) {
+	tokens, _ := source.SplitPointer(path)
+	starts, here, end := s.lead(payload, tokens, true)
+	if end != nil {
+		return nil, end
+	}
+	to := &target{here: here, kinds: s.together(here)}
+	if slices.Contains(tokens, everyElement) {
+		to.several = len(starts) > 1
+		for _, n := range starts {
+			to.kinds |= s.kindsOf(n)
+		}
+	}
+	if to.kinds&kUnknown == 0 && to.kinds&kArray != 0 {
+		to.kinds = to.kinds&^kArray | s.itemKinds(here)
+	}
+	return to, nil
+}
+
+// A deadEnd is the point where a pointer cannot be followed further.
+type deadEnd struct {
+	// reached is the pointer to the value that has no member named token.
+	reached, token string
+	here           []*source.Node
+	// every reports whether * stands for every element of an array. array reports whether here describes an array.
+	every, array bool
+	// rest holds the tokens from token onwards.
+	rest []string
+}
+
+// says describes the missing part; root is the name of the value where the pointer starts.
+func (e *deadEnd) says(root string) string {
+	what := root
+	if e.reached != "" {
+		what = e.reached
+	}
+	switch star := e.every && e.token == everyElement; {
+	case star && e.array:
+		return what + " does not describe its elements"
+	case star:
+		return what + " is not an array, so * stands for nothing"
+	}
+	return fmt.Sprintf("%s has no member %q", what, e.token)
+}
+
+// hint returns advice for the missing part.
+func (e *deadEnd) hint(s *Set, otherwise string) string {
+	if near := nearMember(e.token, memberNames(e.here)); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	star := e.every && e.token == everyElement
+	switch {
+	case star && e.array:
+		return "describe them under items"
+	case star:
+		return "name a member"
+	case e.every && e.array:
+		return e.through(s)
+	case e.array && e.reached != "":
+		return e.reached + " is an array: name an element by its index"
+	}
+	return otherwise
+}
+
+// through suggests a path through the array where the pointer stops.
+func (e *deadEnd) through(s *Set) string {
+	_, _, end := s.lead(e.here[0], append([]string{everyElement}, e.rest...), true)
+	if end == nil {
+		return fmt.Sprintf("did you mean %q?", e.reached+"/*"+pointer(e.rest))
+	}
+	if near := nearMember(e.token, memberNames(end.here)); near != "" && len(end.rest) == len(e.rest) {
+		return fmt.Sprintf("did you mean %q?", e.reached+"/*"+pointer(append([]string{near}, e.rest[1:]...)))
+	}
+	return e.reached + " is an array: write " + e.reached + "/* for every element, or an index for one"
+}
+
+// nearMember returns the member that a name probably misspells, or "". Member names are often too short for Suggest
+// (such as id), so one extra or missing letter at the end also counts.
+func nearMember(name string, members []string) string {
+	if near := source.Suggest(name, members); near != "" {
+		return near
+	}
+	for _, m := range members {
+		if long, short := max(name, m), min(name, m); len(short) == 2 && len(long) == 3 && strings.HasPrefix(long, short) {
+			return m
+		}
+	}
+	return ""
+}
+
+// walk follows tokens from a schema and returns the schemas that apply there.
+func (s *Set) walk(from *source.Node, tokens []string) ([]*source.Node, *deadEnd) {
+	_, here, end := s.lead(from, tokens, false)
+	return here, end
+}
+
+// lead follows tokens from a schema. It returns the schemas that describe the place, and here, which adds their
+// views. If every is set, * stands for every element of an array.
+func (s *Set) lead(from *source.Node, tokens []string, every bool) (starts, here []*source.Node, end *deadEnd) {
+	starts = []*source.Node{from}
+	here = s.allViews(starts)
+	reached := ""
+	for i, token := range tokens {
+		starts = step(here, token, every)
+		if len(starts) == 0 {
+			return nil, nil, &deadEnd{reached: reached, token: token, here: here, every: every, array: s.elementsOnly(here), rest: tokens[i:]}
+		}
+		reached += "/" + source.EscapeToken(token)
+		here = s.allViews(starts)
+	}
+	return starts, here, nil
+}
+
+func (s *Set) allViews(nodes []*source.Node) []*source.Node {
+	var all []*source.Node
+	seen := make(map[*source.Node]bool)
+	for _, n := range nodes {
+		for _, v := range s.Views(n) {
+			if !seen[v] && len(all) < schematree.MaxViews {
+				seen[v] = true
+				all = append(all, v)
+			}
+		}
+	}
+	return all
+}
+
+func (s *Set) elementsOnly(nodes []*source.Node) bool {
+	for _, n := range nodes {
+		if s.kindsOf(n)&^kNull == kArray {
+			return true
+		}
+	}
+	return false
+}
+
+var index = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})$`)
+
+// memberNames returns the names of the members that the nodes describe.
+func memberNames(nodes []*source.Node) (names []string) {
+	for _, n := range nodes {
+		if p := n.Get("properties"); p != nil {
+			for _, m := range p.Members {
+				names = append(names, m.Key)
+			}
+		}
+	}
+	return names
+}
+
+// step returns the schemas of the member or element named token in the values that the nodes describe. If every is
+// set, * names every element.
+func step(nodes []*source.Node, token string, every bool) []*source.Node {
+	next := schematree.Member(nodes, token)
+	switch {
+	case index.MatchString(token):
+		i, _ := strconv.Atoi(token)
+		next = append(next, schematree.Element(nodes, i)...)
+	case every && token == everyElement:
+		for _, n := range nodes {
+			first, rest, ok := schematree.Elements(n)
+			if next = append(next, first...); ok {
+				next = append(next, rest)
+			}
+		}
+	}
+	return slices.DeleteFunc(next, func(n *source.Node) bool { return n.Kind != source.Object && !n.True() })
+}
+
+// together returns the types of a value to which the first node applies; the others are its views.
+func (s *Set) together(nodes []*source.Node) kinds {
+	k := everything
+	if len(nodes) > 0 {
+		k = s.kindsOf(nodes[0])
+	}
+	return k
+}
+
+// itemKinds returns the types of the elements of the arrays that the nodes describe.
+func (s *Set) itemKinds(nodes []*source.Node) kinds {
+	var k kinds
+	found := false
+	for _, n := range s.allViews(nodes) {
+		for _, key := range []string{"items", "additionalItems", "prefixItems"} {
+			v := n.Get(key)
+			if v == nil {
+				continue
+			}
+			list := []*source.Node{v}
+			if v.Kind == source.Array {
+				list = v.Items
+			}
+			for _, item := range list {
+				if item.Kind == source.Object {
+					found = true
+					k |= s.kindsOf(item)
+				}
+			}
+		}
+	}
+	if !found {
+		return everything
+	}
+	return k
+}

@@ -1,0 +1,125 @@
+package schema
+
+import (
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// matchable warns of argument values that match no value at their place in the payload, if both schemas list their
+// values. A subscription with such a value never gets an event, or gets all events if the rule is negated.
+func (l *loader) matchable(to *target, argument *source.Node, rule MatchRule) {
+	if to.several {
+		return
+	}
+	var match func(argument, place *source.Node) bool
+	switch rule.Op {
+	case "equal", "in":
+		match = func(a, p *source.Node) bool { return sameValue(a) == sameValue(p) }
+	case "prefix":
+		match = func(a, p *source.Node) bool { return p.Kind == source.String && strings.HasPrefix(p.Text, a.Text) }
+	default:
+		return
+	}
+	if rule.Op == "in" {
+		argument = argument.Get("items")
+	}
+	place := to.here[0]
+	if l.set.kindsOf(place)&^kNull == kArray {
+		place = place.Get("items")
+	}
+	wanted, listed := l.set.valuesOf(argument, 0)
+	there, all := l.set.valuesOf(place, 0)
+	if !listed || !all {
+		return
+	}
+	for _, v := range wanted {
+		if v.Kind == source.Null || slices.ContainsFunc(there, func(p *source.Node) bool { return match(v, p) }) {
+			continue
+		}
+		gets := "no event"
+		if rule.Not {
+			gets = "every event"
+		}
+		d := source.New("MCPE162", v.Range, "argument %q may be %s, which no value of %s matches: a subscription with it gets %s", rule.Argument, v.JSON(), rule.Path, gets).
+			WithRelated(place.Range, "the place in the payload").WithHint("remove it, or add it to the values in the payload")
+		var texts []string
+		for _, p := range there {
+			texts = append(texts, p.Text)
+		}
+		if near := source.Suggest(v.Text, texts); near != "" {
+			d = d.WithHint("did you mean %q?", near)
+		}
+		l.Report(d)
+	}
+}
+
+// maxChoices limits how deep choices and references are followed to find listed values.
+const maxChoices = 20
+
+// valuesOf returns the values that enum and const allow, and reports whether they are all values of the schema.
+func (s *Set) valuesOf(n *source.Node, depth int) (values []*source.Node, listed bool) {
+	if n == nil || n.Kind != source.Object || depth > maxChoices {
+		return nil, false
+	}
+	meet := func(list []*source.Node) {
+		if listed {
+			list = slices.DeleteFunc(slices.Clone(list), func(v *source.Node) bool {
+				return !slices.ContainsFunc(values, func(w *source.Node) bool { return sameValue(v) == sameValue(w) })
+			})
+		}
+		values, listed = list, true
+	}
+	if n.Get("$ref") != nil {
+		if t, d := s.Resolve(n); d == nil {
+			if list, ok := s.valuesOf(t.Node, depth+1); ok {
+				meet(list)
+			}
+		}
+		if s.RefAlone(n) {
+			return values, listed
+		}
+	}
+	if e := n.Get("enum"); e != nil {
+		meet(e.Items)
+	}
+	if c := n.Get("const"); c != nil {
+		meet([]*source.Node{c})
+	}
+	for _, part := range itemsOf(n, "allOf") {
+		if list, ok := s.valuesOf(part, depth+1); ok {
+			meet(list)
+		}
+	}
+	for _, key := range []string{"anyOf", "oneOf"} {
+		var union []*source.Node
+		all := len(itemsOf(n, key)) > 0
+		for _, part := range itemsOf(n, key) {
+			list, ok := s.valuesOf(part, depth+1)
+			if union = append(union, list...); !ok {
+				all = s.kindsOf(part) == kNull && all
+			}
+		}
+		if all {
+			meet(union)
+		}
+	}
+	return values, listed
+}
+
+func itemsOf(n *source.Node, key string) []*source.Node {
+	if list := n.Get(key); list != nil {
+		return list.Items
+	}
+	return nil
+}
+
+// sameValue returns a key that equal scalars share, such as 1 and 1.0.
+func sameValue(n *source.Node) string {
+	if r, ok := new(big.Rat).SetString(n.Text); ok && n.Kind == source.Number && len(n.Text) < 40 {
+		return r.RatString()
+	}
+	return n.Kind.String() + " " + string(n.JSON())
+}

@@ -1,0 +1,227 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/parallel"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/pattern"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+)
+
+// metaschemas holds the compiled metaschema of each dialect. The validator package includes them.
+var metaschemas = map[*schematree.Dialect]func() (*jsonschema.Schema, error){
+	schematree.Draft2020: sync.OnceValues(func() (*jsonschema.Schema, error) { return metaCompiler().Compile(schematree.Draft2020.URI) }),
+	schematree.Draft07:   sync.OnceValues(func() (*jsonschema.Schema, error) { return metaCompiler().Compile(schematree.Draft07.URI) }),
+}
+
+// metaCompiler returns a compiler that ignores the format regex. The metaschema of draft-07 asserts its formats, but
+// invalid patterns have a separate finding, which also knows the keys of patternProperties and suggests a fix.
+func metaCompiler() *jsonschema.Compiler {
+	c := jsonschema.NewCompiler()
+	c.UseRegexpEngine(func(text string) (jsonschema.Regexp, error) {
+		if p, err := pattern.Compile(text); err == nil {
+			return p, nil
+		}
+		return faulty(text), nil
+	})
+	return c
+}
+
+// faulty is a pattern that does not compile. The metaschema does not check it.
+type faulty string
+
+func (faulty) MatchString(string) bool { return true }
+func (f faulty) String() string        { return string(f) }
+
+var english = sync.OnceValue(func() *message.Printer { return message.NewPrinter(language.English) })
+
+// checkMeta checks every schema against the metaschema of its dialect, including schemas below keywords that the
+// metaschema does not know.
+func (l *loader) checkMeta() {
+	type checked struct {
+		root *root
+		node *source.Node
+		err  error
+	}
+	var all []checked
+	for _, r := range l.roots {
+		all = append(all, checked{root: r, node: r.node})
+		for _, n := range r.loose {
+			all = append(all, checked{root: r, node: n})
+		}
+	}
+	parallel.Do(len(all), func(i int) {
+		meta, err := metaschemas[all[i].root.dialect]()
+		if err == nil {
+			err = meta.Validate(all[i].node.Value())
+		}
+		all[i].err = err
+	})
+	for _, c := range all {
+		var invalid *jsonschema.ValidationError
+		switch {
+		case errors.As(c.err, &invalid):
+			for _, leaf := range leaves(invalid) {
+				if d := metaFault(c.node, leaf); !c.root.marked[d.Range] {
+					l.fail(c.root, d)
+				}
+			}
+		case c.err != nil:
+			l.fail(c.root, source.New("MCPE130", c.node.Range, "the metaschema of %s is not usable: %v", c.root.dialect.Name, c.err))
+		}
+	}
+}
+
+// leaves returns the most specific causes. For alternatives it returns the causes of the branch that is nearest to
+// the value.
+func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
+	if len(e.Causes) == 0 {
+		return []*jsonschema.ValidationError{e}
+	}
+	var all []*jsonschema.ValidationError
+	best := -1
+	_, any := e.ErrorKind.(*kind.AnyOf)
+	_, one := e.ErrorKind.(*kind.OneOf)
+	for _, c := range e.Causes {
+		found := leaves(c)
+		if !any && !one {
+			all = append(all, found...)
+			continue
+		}
+		depth := 0
+		for _, f := range found {
+			d := 2 * len(f.InstanceLocation)
+			if _, ok := f.ErrorKind.(*kind.Type); !ok {
+				d++ // at least the type matches
+			}
+			depth = max(depth, d)
+		}
+		if depth > best {
+			best, all = depth, found
+		}
+	}
+	return all
+}
+
+// typeHints maps type names of other languages to the JSON Schema spelling.
+var typeHints = map[string]string{
+	"int": "integer", "int32": "integer", "int64": "integer", "long": "integer", "uint": "integer", "float": "number", "float64": "number",
+	"double": "number", "decimal": "number", "bool": "boolean", "str": "string", "text": "string", "char": "string", "list": "array", "slice": "array",
+	"tuple": "array", "map": "object", "dict": "object", "struct": "object", "record": "object", "none": `"null"`, "nil": `"null"`,
+	"date": "type: string and format: date", "datetime": "type: string and format: date-time", "date-time": "type: string and format: date-time",
+	"time": "type: string and format: time", "timestamp": "type: string and format: date-time", "uuid": "type: string and format: uuid",
+	"url": "type: string and format: uri", "uri": "type: string and format: uri", "email": "type: string and format: email",
+	"any": "no type, which allows any value",
+}
+
+func metaFault(n *source.Node, e *jsonschema.ValidationError) source.Diagnostic {
+	v, what := find(n, e.InstanceLocation)
+	at := v.Range
+	if what == "" {
+		what = "the schema"
+	}
+	switch k := e.ErrorKind.(type) {
+	case *kind.Type:
+		d := source.New("MCPE130", at, "%s must be %s, not %s", what, wanted(k.Want), withArticle(k.Got))
+		if what == `"required"` && k.Got == "boolean" {
+			member := "NAME"
+			if l := e.InstanceLocation; len(l) > 2 && l[len(l)-3] == "properties" {
+				member = l[len(l)-2]
+			}
+			return d.WithHint("write required: [%s] on the object, next to properties", member)
+		}
+		return d.WithHint("%s", formHint(v, what, k.Want))
+	case *kind.Enum:
+		if k.Got == nil {
+			return source.New("MCPE130", at, "%s cannot be null", what).WithHint(`quote it: "null"`)
+		}
+		d := source.New("MCPE130", at, "%s cannot be %q", what, fmt.Sprint(k.Got))
+		var words []string
+		for _, w := range k.Want {
+			words = append(words, fmt.Sprint(w))
+		}
+		if what == `"type"` {
+			if hint := typeHints[strings.ToLower(fmt.Sprint(k.Got))]; hint != "" {
+				return d.WithHint("write %s", hint)
+			}
+		}
+		if near := source.Suggest(fmt.Sprint(k.Got), words); near != "" {
+			return d.WithHint("did you mean %q?", near)
+		}
+		return d.WithHint("it is one of %s", strings.Join(words, ", "))
+	case *kind.Minimum:
+		return source.New("MCPE130", at, "%s must not be less than %s", what, k.Want.RatString())
+	case *kind.ExclusiveMinimum:
+		return source.New("MCPE130", at, "%s must be greater than %s", what, k.Want.RatString())
+	case *kind.MinItems:
+		return source.New("MCPE130", at, "%s needs at least %d element", what, k.Want)
+	case *kind.UniqueItems:
+		return source.New("MCPE130", at, "%s holds the same value twice, at %d and %d", what, k.Duplicates[0], k.Duplicates[1])
+	}
+	return source.New("MCPE130", at, "%s: %s", what, e.ErrorKind.LocalizedString(english()))
+}
+
+// wanted joins the types that a metaschema accepts, in a familiar order.
+func wanted(types []string) string {
+	list := make([]string, len(types))
+	for i, t := range types {
+		list[len(types)-1-i] = withArticle(t)
+	}
+	return strings.Join(list, " or ")
+}
+
+func withArticle(t string) string {
+	switch t {
+	case "null":
+		return t
+	case "array", "object", "integer":
+		return "an " + t
+	}
+	return "a " + t
+}
+
+// formHint suggests a spelling for the value v of a keyword that needs one of the types, or "" if there are several.
+func formHint(v *source.Node, what string, types []string) string {
+	scalar := v.Kind == source.String || v.Kind == source.Number || v.Kind == source.Bool
+	switch {
+	case what == `"$ref"` && v.Kind == source.Null:
+		return "quote it, as in $ref: '#/schemas/NAME': an unquoted # begins a comment"
+	case what == `"items"` && v.Kind == source.Array:
+		return "write prefixItems: […] for elements with a schema each, or items: SCHEMA for all elements"
+	case slices.Contains(types, "array") && scalar:
+		return fmt.Sprintf("write [%s]", v.JSON())
+	case slices.Contains(types, "array") && v.Kind == source.Object:
+		return "write a list, whose elements begin with a dash"
+	case slices.Equal(types, []string{"string"}) && scalar && what != `"$ref"`:
+		return fmt.Sprintf("quote it: %q", v.Text)
+	}
+	return ""
+}
+
+// find returns the node at the location below n, and its name.
+func find(n *source.Node, location []string) (*source.Node, string) {
+	what := ""
+	for _, token := range location {
+		next := n.Lookup("/" + source.EscapeToken(token))
+		if next == nil {
+			break
+		}
+		n = next
+		if key, _ := n.Key(); key != "" {
+			what = fmt.Sprintf("%q", key)
+		} else if !strings.HasPrefix(what, "an element of ") {
+			what = "an element of " + what
+		}
+	}
+	return n, what
+}

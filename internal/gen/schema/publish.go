@@ -1,0 +1,491 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+)
+
+// Published returns the schema in its protocol form: compact JSON of the author's schema, without x-match, x-go-* and
+// x-tool-*. References within the schema stay. Schemas that it refers to elsewhere are copied below $defs
+// (definitions in draft-07) under their names. If a name is taken, Published appends a number.
+//
+// A draft-07 schema gets a $schema, even if the author declared the dialect in the file or the configuration.
+//
+// A copied schema loses its $id, $anchor and $schema, and its references become pointers from the top. The same
+// applies to a schema that has an $id below its top and refers to other schemas, because references inside that $id
+// could not reach the top.
+func (s *Set) Published(n *source.Node) json.RawMessage { return s.Shared(n).JSON() }
+
+// Shared returns the schema of [Set.Published] with separate copies. Schemas that refer to the same definition share
+// its copy if the text would be equal, so a set holds each copy once.
+func (s *Set) Shared(n *source.Node) *published.Schema {
+	p := s.places[n]
+	if p == nil || n.Kind != source.Object {
+		return &published.Schema{Head: n.JSON()}
+	}
+	s.published.mu.Lock()
+	defer s.published.mu.Unlock()
+	if known := s.published.tops[n]; known != nil {
+		return known
+	}
+	b := &bundle{set: s, top: n, root: p.root, names: make(map[*source.Node]string), taken: make(map[string]bool)}
+	b.flat = p.root.node != n || p.root.nested && b.leaves()
+	if defs := n.Get(p.root.dialect.Definitions); defs != nil {
+		for _, m := range defs.Members {
+			b.taken[m.Key] = true
+		}
+	}
+	out := b.publish()
+	s.published.tops[n] = out
+	return out
+}
+
+// Origin returns the author's schema from which a definition of a published schema was copied.
+func (s *Set) Origin(d *published.Schema) *source.Node {
+	s.published.mu.Lock()
+	defer s.published.mu.Unlock()
+	return s.published.origins[d]
+}
+
+// publications caches the published schemas of a set, so that each schema is written once.
+type publications struct {
+	mu     sync.Mutex
+	tops   map[*source.Node]*published.Schema
+	units  map[unitKey]*writing
+	copies map[copyKey]*published.Schema
+	// origins maps copies to their source schemas.
+	origins map[*published.Schema]*source.Node
+	// canonical caches the canonical forms of copies.
+	canonical sync.Map
+}
+
+func newPublications() *publications {
+	return &publications{tops: map[*source.Node]*published.Schema{}, units: map[unitKey]*writing{}, copies: map[copyKey]*published.Schema{},
+		origins: map[*published.Schema]*source.Node{}}
+}
+
+// A unitKey identifies a copied schema and the dialect of the copy.
+type unitKey struct {
+	node *source.Node
+	of   *schematree.Dialect
+}
+
+// A copyKey identifies a copy by its name, and by its references if they differ from the usual ones.
+type copyKey struct {
+	unitKey
+	name, refs string
+}
+
+// A writing is an incomplete schema: JSON with holes for references.
+type writing struct {
+	json  []byte
+	holes []hole
+}
+
+// A hole is a place for a reference to the node. The unit containing the node is copied.
+type hole struct {
+	at         int
+	to         Target
+	text       string
+	moved      bool
+	root       *root
+	unit       *source.Node
+	name, rest string // name of the unit, and the pointer from there
+	usual      string // reference if the unit has its usual name
+}
+
+// bundle assembles one published schema.
+type bundle struct {
+	set  *Set
+	top  *source.Node // nil while writing a unit for all bundles
+	root *root
+	of   *schematree.Dialect
+	// flat reports whether references of the top are rewritten like references of copies.
+	flat  bool
+	names map[*source.Node]string
+	taken map[string]bool
+	// copies lists the schemas to put below $defs, in order of discovery.
+	copies []*source.Node
+	holes  []hole // holes of the current text
+}
+
+// leaves reports whether any reference leads out of the top's root.
+func (b *bundle) leaves() bool {
+	for _, at := range b.root.refs {
+		if t, d := b.set.Resolve(at); d == nil && b.set.places[t.Node].root != b.root {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *bundle) publish() *published.Schema {
+	b.of = b.root.dialect
+	top := writing{}
+	at := -1 // offset of the definitions
+	top.json, at = b.head()
+	top.holes = b.holes
+	b.meet(&top)
+	texts := make([]*writing, 0, len(b.copies))
+	for i := 0; i < len(b.copies); i++ {
+		t := b.unitText(b.copies[i])
+		b.meet(t)
+		texts = append(texts, t)
+	}
+	out := &published.Schema{}
+	var shift int
+	out.Head, shift = b.fill(&top, at)
+	if len(b.copies) == 0 && at < 0 {
+		out.Head = append(out.Head, '}')
+		return out
+	}
+	if at < 0 {
+		if len(out.Head) > 1 {
+			out.Head = append(out.Head, ',')
+		}
+		out.Head = append(source.AppendString(out.Head, b.of.Definitions), ":{"...)
+		out.Tail = []byte("}}")
+	} else {
+		out.Head = append(out.Head, '}')
+		cut := at + shift
+		out.Head, out.Tail = out.Head[:cut:cut], out.Head[cut:]
+	}
+	all := b.share(texts)
+	for _, n := range b.reached(&top) {
+		out.Refs = append(out.Refs, all[n])
+	}
+	return out
+}
+
+// head writes the top without its closing brace. The definitions go to the end of the author's $defs, if present.
+func (b *bundle) head() (out []byte, at int) {
+	at = -1
+	out = []byte{'{'}
+	if d := b.of; d != schematree.Draft2020 && b.top.Get("$schema") == nil {
+		// The file, the configuration or the target of the $ref declares the dialect, and readers of the published
+		// schema see none of them.
+		out = append(out, `"$schema":`...)
+		out = source.AppendString(out, d.URI+"#")
+	}
+	for _, m := range b.top.Members {
+		before := len(out)
+		out = b.member(out, b.top, m, b.flat)
+		if m.Key == b.of.Definitions && m.Value.Kind == source.Object && len(out) > before {
+			at = len(out) - 1
+		}
+	}
+	return out, at
+}
+
+// unitText returns the text of a copy.
+func (b *bundle) unitText(n *source.Node) *writing {
+	key := unitKey{n, b.of}
+	if t := b.set.published.units[key]; t != nil {
+		return t
+	}
+	w := &bundle{set: b.set, of: b.of}
+	alone := b.root.node == b.top // otherwise the unit may contain the top
+	if !alone {
+		w.top = b.top
+	}
+	t := &writing{json: w.schema(nil, n, true)}
+	t.holes = w.holes
+	if alone {
+		b.set.published.units[key] = t
+	}
+	return t
+}
+
+// meet assigns names to the schemas that the references of a text lead to.
+func (b *bundle) meet(t *writing) {
+	for i := range t.holes {
+		h := &t.holes[i]
+		if _, known := b.names[h.unit]; known || b.inside(h) {
+			continue
+		}
+		name := h.name
+		for i := 2; b.taken[name]; i++ {
+			name = fmt.Sprintf("%s_%d", h.name, i)
+		}
+		b.names[h.unit], b.taken[name] = name, true
+		b.copies = append(b.copies, h.unit)
+	}
+}
+
+// inside reports whether a reference leads to the top or into it.
+func (b *bundle) inside(h *hole) bool { return h.root == b.root && within(h.to.Node, b.top) }
+
+// reached returns the copies that the references of a text lead to, without duplicates.
+func (b *bundle) reached(t *writing) []*source.Node {
+	var all []*source.Node
+	for i := range t.holes {
+		if h := &t.holes[i]; !b.inside(h) && !slices.Contains(all, h.unit) {
+			all = append(all, h.unit)
+		}
+	}
+	return all
+}
+
+// reference returns the reference that fills a hole.
+func (b *bundle) reference(h *hole) string {
+	switch name := b.names[h.unit]; {
+	case b.inside(h) && !h.moved && h.to.local:
+		return h.text
+	case b.inside(h):
+		return "#" + escapeFragment(h.to.Node.PointerFrom(b.top))
+	case name == h.name:
+		return h.usual
+	default:
+		return "#" + escapeFragment("/"+b.of.Definitions+"/"+source.EscapeToken(name)+h.rest)
+	}
+}
+
+// fill returns the text with its references, and how far the content at place moved.
+func (b *bundle) fill(t *writing, place int) (out []byte, shift int) {
+	out = make([]byte, 0, len(t.json)+32*len(t.holes))
+	from := 0
+	for i := range t.holes {
+		h := &t.holes[i]
+		out = append(out, t.json[from:h.at]...)
+		before := len(out)
+		out = source.AppendString(out, b.reference(h))
+		if h.at < place {
+			shift += len(out) - before
+		}
+		from = h.at
+	}
+	return append(out, t.json[from:]...), shift
+}
+
+// share returns the copies. It reuses a copy of the set if its text is equal and its references lead to equal copies.
+func (b *bundle) share(texts []*writing) map[*source.Node]*published.Schema {
+	all := make(map[*source.Node]*published.Schema, len(texts))
+	keys := make([]copyKey, len(texts))
+	for i, n := range b.copies {
+		keys[i] = copyKey{unitKey{n, b.of}, b.names[n], b.unusual(texts[i])}
+		if known := b.set.published.copies[keys[i]]; known != nil && b.root.node == b.top {
+			all[n] = known
+		}
+	}
+	same := true
+	fresh := func(i int) {
+		n := b.copies[i]
+		all[n] = &published.Schema{Name: b.names[n]}
+		all[n].Head, _ = b.fill(texts[i], -1)
+		b.set.published.origins[all[n]] = n
+	}
+	known := maps.Clone(all)
+	for i, n := range b.copies {
+		if all[n] == nil {
+			fresh(i)
+		}
+	}
+	refs := func(i int) []*published.Schema {
+		var list []*published.Schema
+		for _, n := range b.reached(texts[i]) {
+			list = append(list, all[n])
+		}
+		return list
+	}
+	for i, n := range b.copies {
+		same = same && (known[n] == nil || slices.Equal(known[n].Refs, refs(i)))
+	}
+	if !same { // a reused copy refers to a copy with different text
+		clear(known)
+		for i := range b.copies {
+			fresh(i)
+		}
+	}
+	for i, n := range b.copies {
+		if known[n] == nil {
+			all[n].Refs = refs(i)
+		}
+		if same && b.root.node == b.top {
+			b.set.published.copies[keys[i]] = all[n]
+		}
+	}
+	return all
+}
+
+// unusual returns "" for a text with usual references, and otherwise a key for its references.
+func (b *bundle) unusual(t *writing) string {
+	var out []byte
+	for i := range t.holes {
+		switch h := &t.holes[i]; {
+		case b.inside(h):
+			out = fmt.Appendf(out, "%d %p %s\n", i, b.top, b.reference(h)) // a reference to the top means something else in every bundle
+		case b.names[h.unit] != h.name:
+			out = fmt.Appendf(out, "%d %s\n", i, b.reference(h))
+		}
+	}
+	return string(out)
+}
+
+func (b *bundle) schema(out []byte, n *source.Node, moved bool) []byte {
+	if n.Kind != source.Object {
+		return append(out, n.JSON()...)
+	}
+	out = append(out, '{')
+	for _, m := range n.Members {
+		out = b.member(out, n, m, moved)
+	}
+	return append(out, '}')
+}
+
+// GeneratorOnly reports whether a keyword is for the generator only and not published.
+func GeneratorOnly(key string) bool {
+	return key == "x-match" || strings.HasPrefix(key, "x-go-") || strings.HasPrefix(key, "x-tool-")
+}
+
+// member appends one keyword of the schema n, preceded by a comma if necessary.
+func (b *bundle) member(out []byte, n *source.Node, m source.Member, moved bool) []byte {
+	if GeneratorOnly(m.Key) {
+		return out
+	}
+	if p := b.set.places[n]; n != b.top && (m.Key == "$defs" || m.Key == "definitions") && p != nil && p.root.file.Document && p.root.node == n {
+		return out // each definition is copied separately
+	}
+	if moved && n != b.top && (m.Key == "$id" || m.Key == "$schema") || moved && m.Key == "$anchor" {
+		return out
+	}
+	if out[len(out)-1] != '{' {
+		out = append(out, ',')
+	}
+	out = source.AppendString(out, m.Key)
+	out = append(out, ':')
+	switch m.Key {
+	case "$ref":
+		return b.ref(out, n, m.Value, moved)
+	case "discriminator":
+		return b.discriminator(out, n, m.Value, moved)
+	}
+	k, _ := b.of.Keyword(m.Key)
+	return b.value(out, k.Holds, m.Value, moved)
+}
+
+// value appends the value of a keyword. The shape says where the value holds schemas.
+func (b *bundle) value(out []byte, s schematree.Holds, v *source.Node, moved bool) []byte {
+	switch {
+	case v.Kind == source.Array && (s == schematree.List || s == schematree.SchemaOrList):
+		out = append(out, '[')
+		for i, item := range v.Items {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = b.schema(out, item, moved)
+		}
+		return append(out, ']')
+	case s == schematree.Schema || s == schematree.SchemaOrList:
+		return b.schema(out, v, moved)
+	case v.Kind == source.Object && (s == schematree.Map || s == schematree.SchemasOrNames):
+		out = append(out, '{')
+		for i, m := range v.Members {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = source.AppendString(out, m.Key)
+			out = append(out, ':')
+			out = b.schema(out, m.Value, moved)
+		}
+		return append(out, '}')
+	}
+	return append(out, v.JSON()...)
+}
+
+// ref appends a reference, or adds a hole for it.
+func (b *bundle) ref(out []byte, at, ref *source.Node, moved bool) []byte {
+	t, d := b.set.ResolveText(at, ref)
+	if d != nil {
+		return source.AppendString(out, ref.Text)
+	}
+	h := hole{at: len(out), to: t, text: ref.Text, moved: moved, root: b.set.places[t.Node].root}
+	h.unit, h.name = b.unit(h.root, t.Node)
+	h.rest = t.Node.PointerFrom(h.unit)
+	h.usual = "#" + escapeFragment("/"+b.of.Definitions+"/"+source.EscapeToken(h.name)+h.rest)
+	b.holes = append(b.holes, h)
+	return out
+}
+
+// unit returns the schema to copy for n, and its name. The unit is the whole root of n. In a document, which may hold
+// hundreds of definitions, it is the definition that contains n.
+func (b *bundle) unit(r *root, n *source.Node) (*source.Node, string) {
+	if r.file.Document {
+		for at := n; at != r.node && at.Parent != nil; at = at.Parent {
+			list := at.Parent
+			if key, _ := list.Key(); list.Parent == r.node && (key == "$defs" || key == "definitions") {
+				name, _ := at.Key()
+				return at, name
+			}
+		}
+	}
+	return r.node, r.name
+}
+
+func within(n, top *source.Node) bool {
+	for ; n != nil; n = n.Parent {
+		if n == top {
+			return true
+		}
+	}
+	return false
+}
+
+// discriminator appends OpenAPI's keyword. Values of its mapping may be references.
+func (b *bundle) discriminator(out []byte, n, v *source.Node, moved bool) []byte {
+	mapping := v.Get("mapping")
+	if mapping == nil || mapping.Kind != source.Object {
+		return append(out, v.JSON()...)
+	}
+	out = append(out, '{')
+	for i, m := range v.Members {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = source.AppendString(out, m.Key)
+		out = append(out, ':')
+		if m.Value != mapping {
+			out = append(out, m.Value.JSON()...)
+			continue
+		}
+		out = append(out, '{')
+		for j, e := range mapping.Members {
+			if j > 0 {
+				out = append(out, ',')
+			}
+			out = source.AppendString(out, e.Key)
+			out = append(out, ':')
+			if e.Value.Kind == source.String && strings.Contains(e.Value.Text, "#") {
+				out = b.ref(out, n, e.Value, moved)
+			} else {
+				out = append(out, e.Value.JSON()...)
+			}
+		}
+		out = append(out, '}')
+	}
+	return append(out, '}')
+}
+
+// escapeFragment escapes characters that a URI fragment cannot contain.
+func escapeFragment(pointer string) string {
+	var b bytes.Buffer
+	for i := 0; i < len(pointer); i++ {
+		c := pointer[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("/-._~!$&'()*+,;=:@?", c) >= 0:
+			b.WriteByte(c)
+		default:
+			b.WriteString("%" + strings.ToUpper(strconv.FormatUint(uint64(c)|0x100, 16)[1:]))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,50 @@
+package schemadir
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
+
+// otherFormat describes the format of a document that is not a schema, with a hint. It returns "" for an unknown
+// format.
+func otherFormat(root *source.Node, shown string) (what, hint string) {
+	if format, _ := schema.Foreign(root); format != "" {
+		return "an " + format + " document", "import it by itself: mcpe-gen import " + shown
+	}
+	if root.Get("version") != nil && (isKind(root, "events", source.Array) || isKind(root, "schemas", source.Object)) {
+		return "an event file already", "give it to generate as it is"
+	}
+	return "", ""
+}
+
+// Keywords that identify an object as a schema, by the kind of their values. Plain data may also have members such as
+// title, description or format, so annotations do not count.
+var (
+	ofObject = strings.Fields("properties patternProperties $defs definitions additionalProperties items not if propertyNames dependentSchemas")
+	ofArray  = strings.Fields("allOf anyOf oneOf prefixItems enum required")
+	ofString = strings.Fields("$ref $id $anchor")
+	types    = strings.Fields("null boolean integer number string array object")
+)
+
+// isSchema reports whether an object is a JSON Schema: it has a keyword with a valid value, or a $schema of
+// json-schema.org. In data, another $schema names the schema of the data.
+func isSchema(root *source.Node) bool {
+	has := func(keywords []string, kind source.Kind) bool {
+		return slices.ContainsFunc(keywords, func(k string) bool { return isKind(root, k, kind) })
+	}
+	if has(ofObject, source.Object) || has(ofArray, source.Array) || has(ofString, source.String) || root.Get("const") != nil {
+		return true
+	}
+	if t := root.Get("type"); t != nil && slices.ContainsFunc(append([]*source.Node{t}, t.Items...), func(n *source.Node) bool { return slices.Contains(types, n.Text) }) {
+		return true
+	}
+	return isKind(root, "$schema", source.String) && strings.Contains(root.Get("$schema").Text, "://json-schema.org/")
+}
+
+func isKind(n *source.Node, key string, kind source.Kind) bool {
+	v := n.Get(key)
+	return v != nil && v.Kind == kind
+}

@@ -1,0 +1,309 @@
+// Package schemadir reads event types from a directory of JSON Schema files, each describing a payload.
+//
+// Start with [Read]. References between the files become references to shared schemas.
+package schemadir
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/importer"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+)
+
+// The ways to name the event of a file, in addition to a JSON Pointer.
+const (
+	ByFilename = "filename"
+	ByTitle    = "title"
+)
+
+// CheckFrom returns an error if from is not a way to name events.
+func CheckFrom(from string) error {
+	if from == ByFilename || from == ByTitle || strings.HasPrefix(from, "/") {
+		return nil
+	}
+	return fmt.Errorf("%q is not a way to name events: filename, title, or a JSON Pointer into each file such as /properties/type/const", from)
+}
+
+// A file is one schema of the directory.
+type file struct {
+	path, name string // below the directory; derived from the path
+	root       *source.Node
+	id         *url.URL
+	shared     bool // another file refers to it
+}
+
+// reader holds the files of a directory.
+type reader struct {
+	files  []*file
+	byPath map[string]*file
+	byID   map[string]*file
+	found  []source.Diagnostic
+	// others describes the files that are not schemas.
+	others map[string]string
+	// overrides change the files as they are read.
+	overrides *schema.Overrides
+}
+
+// Read reads all .json, .yaml and .yml files below dir of the file system. from says how events are named. With
+// "filename", every file that no other file refers to is an event type, named by its path without extension and with
+// dots for slashes. With "title", every file with a title is one. With a JSON Pointer, every file in which it leads
+// to a string, a const or an enum of one value is one. Read skips files that are not schemas, with a warning
+// (MCPE511). shown is the prefix of paths in diagnostics and for the patterns of the overrides, which may be nil.
+func Read(dir fs.FS, shown, from string, overrides *schema.Overrides) (importer.Document, []source.Diagnostic, error) {
+	r := &reader{byPath: map[string]*file{}, byID: map[string]*file{}, others: map[string]string{}, overrides: overrides}
+	err := fs.WalkDir(dir, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !slices.Contains([]string{".json", ".yaml", ".yml"}, path.Ext(p)) {
+			return err
+		}
+		shown := filepath.Join(shown, filepath.FromSlash(p))
+		if info, err := fs.Stat(dir, p); !d.Type().IsRegular() && (err != nil || !info.Mode().IsRegular()) {
+			r.found = append(r.found, source.New("MCPE511", source.InFile(shown), "%s is left out: it is neither a regular file nor a symbolic link to one in the directory", p))
+			return nil
+		}
+		data, err := fs.ReadFile(dir, p)
+		if err == nil {
+			r.add(p, shown, data)
+		}
+		return err
+	})
+	if err != nil {
+		return importer.Document{}, nil, err
+	}
+	for _, f := range r.files {
+		for to := range r.targets(f) {
+			to.shared = to.shared || to != f
+		}
+	}
+	r.leaveOutData()
+	var out importer.Document
+	names := map[string]*file{}
+	for _, f := range r.files {
+		name, at := r.event(f, from)
+		if name == "" {
+			continue
+		}
+		if first := names[name]; first != nil {
+			r.found = append(r.found, source.New("MCPE511", at, "%s is left out: %s describes the event %q too", f.path, first.path, name))
+			continue
+		}
+		names[name] = f
+		if e, err := r.payload(f, name, at); err != nil {
+			r.found = append(r.found, source.New("MCPE511", at, "%s is left out: %v", f.path, err))
+		} else {
+			out.Events = append(out.Events, e)
+		}
+	}
+	for _, f := range r.files {
+		if !f.shared {
+			continue
+		}
+		n, err := r.moved(f, f.root)
+		if err != nil {
+			r.found = append(r.found, source.New("MCPE511", f.root.Range, "%s is left out: %v", f.path, err))
+			continue
+		}
+		out.Schemas = append(out.Schemas, importer.Schema{Name: f.name, Node: n, At: f.root.Range})
+	}
+	return out, source.Sort(r.found), nil
+}
+
+// leaveOutData removes data files: files that are not schemas and that no file refers to.
+func (r *reader) leaveOutData() {
+	r.files = slices.DeleteFunc(r.files, func(f *file) bool {
+		data := !f.shared && !isSchema(f.root)
+		if data {
+			r.found = append(r.found, source.New("MCPE511", f.root.Range, "%s is left out: it is not a JSON Schema, since it has no keyword such as type or properties", f.path).
+				WithHint("if it is one, add $schema, as in \"$schema\": \"https://json-schema.org/draft/2020-12/schema\""))
+		}
+		return data
+	})
+}
+
+func (r *reader) add(p, shown string, data []byte) {
+	root, found := source.ParseForeign(shown, data)
+	switch {
+	case source.HasErrors(found):
+		r.found = append(r.found, source.New("MCPE511", found[0].Range, "%s is left out: %s", p, found[0].Message))
+		return
+	case root.Kind != source.Object:
+		r.found = append(r.found, source.New("MCPE511", root.Range, "%s is left out: it is not a JSON Schema but a JSON %s", p, root.Kind))
+		return
+	}
+	if what, hint := otherFormat(root, shown); what != "" {
+		r.others[p] = what
+		r.found = append(r.found, source.New("MCPE511", root.Range, "%s is left out: it is %s", p, what).WithHint("%s", hint))
+		return
+	}
+	r.overrides.Apply(shown, root)
+	stem := strings.TrimSuffix(strings.TrimSuffix(p, path.Ext(p)), ".schema")
+	f := &file{path: p, name: importer.CleanName(stem), root: root}
+	for i := 2; slices.ContainsFunc(r.files, func(g *file) bool { return g.name == f.name }); i++ {
+		f.name = fmt.Sprintf("%s_%d", importer.CleanName(stem), i)
+	}
+	if id := root.Get("$id"); id != nil {
+		if u, err := url.Parse(id.Text); err == nil {
+			f.id = u
+			u.Fragment = ""
+			r.byID[u.String()] = f
+		}
+	}
+	r.byPath[p] = f
+	r.files = append(r.files, f)
+}
+
+// event returns the event name of a file and its range, or "" if the file describes no event.
+func (r *reader) event(f *file, from string) (string, source.Range) {
+	switch from {
+	case ByFilename:
+		if f.shared {
+			return "", source.Range{}
+		}
+		return f.name, f.root.Range
+	case ByTitle:
+		if t := f.root.Get("title"); t != nil && t.Kind == source.String {
+			return importer.CleanName(t.Text), t.Range
+		}
+		return "", source.Range{}
+	}
+	n := f.root.Lookup(from)
+	if n != nil && n.Kind == source.Object {
+		if e := n.Get("enum"); e != nil && len(e.Items) == 1 {
+			n = e.Items[0]
+		} else {
+			n = n.Get("const")
+		}
+	} else if n != nil && n.Kind == source.Array && len(n.Items) == 1 {
+		n = n.Items[0]
+	}
+	if n == nil || n.Kind != source.String {
+		return "", source.Range{}
+	}
+	return importer.CleanName(n.Text), n.Range
+}
+
+func (r *reader) payload(f *file, name string, at source.Range) (importer.Event, error) {
+	e := importer.Event{At: at}
+	e.Name, e.Description = name, "The event "+name+"."
+	for _, k := range []string{"description", "title"} {
+		if d := f.root.Get(k); d != nil && strings.TrimSpace(d.Text) != "" {
+			e.Description = d.Text
+			break
+		}
+	}
+	e.InputSchema = json.RawMessage(`{"type":"object","additionalProperties":false}`)
+	if f.shared {
+		e.PayloadSchema = json.RawMessage(`{"$ref":` + string(yaml.Text("#/schemas/"+f.name).JSON()) + `}`)
+		return e, nil
+	}
+	n, err := r.moved(f, f.root)
+	if err != nil {
+		return e, err
+	}
+	e.PayloadSchema = n.JSON()
+	return e, nil
+}
+
+// resolve returns the file and the fragment of a reference in f.
+func (r *reader) resolve(f *file, ref string) (to *file, fragment string, err error) {
+	u, err := url.Parse(ref)
+	if err != nil {
+		return nil, "", fmt.Errorf("it refers to %q, which is not a URL", ref)
+	}
+	fragment = u.Fragment
+	u.Fragment, u.RawFragment = "", ""
+	if u.String() == "" {
+		return f, fragment, nil
+	}
+	if f.id != nil {
+		if to := r.byID[f.id.ResolveReference(u).String()]; to != nil {
+			return to, fragment, nil
+		}
+	}
+	if to := r.byID[u.String()]; to != nil {
+		return to, fragment, nil
+	}
+	if at := path.Join(path.Dir(f.path), u.Path); u.Scheme == "" {
+		if to := r.byPath[at]; to != nil {
+			return to, fragment, nil
+		}
+		if what := r.others[at]; what != "" {
+			return nil, "", fmt.Errorf("it refers to %s, which is %s; move the schema to a file of JSON Schema", ref, what)
+		}
+	}
+	return nil, "", fmt.Errorf("it refers to %s, which is not in the directory", ref)
+}
+
+// targets returns the files that f refers to.
+func (r *reader) targets(f *file) map[*file]bool {
+	out := map[*file]bool{}
+	var visit func(_, _ string, n *source.Node)
+	visit = func(_, _ string, n *source.Node) {
+		if ref := n.Get("$ref"); ref != nil && ref.Kind == source.String {
+			if to, _, err := r.resolve(f, ref.Text); err == nil {
+				out[to] = true
+			}
+		}
+		schematree.Each(schematree.Any, n, visit)
+	}
+	visit("", "", f.root)
+	return out
+}
+
+// moved copies a schema of f for the event file. References to other files become references to shared schemas. It
+// drops the $id of the file, because references no longer use it.
+func (r *reader) moved(f *file, n *source.Node) (out *source.Node, err error) {
+	copied := func(inner *source.Node) *source.Node {
+		if err == nil {
+			inner, err = r.moved(f, inner)
+		}
+		return inner
+	}
+	if n.Kind != source.Object {
+		return n, nil
+	}
+	out = &source.Node{Kind: n.Kind, Range: n.Range}
+	for _, m := range n.Members {
+		v := m.Value
+		switch {
+		case n == f.root && m.Key == "$id" || m.Key == "examples" || m.Key == "example":
+			continue
+		case m.Key == "$ref" && v.Kind == source.String:
+			v, err = r.reference(f, v)
+		default:
+			k, _ := schematree.Any.Keyword(m.Key)
+			v = source.CopySchemas(k, v, copied)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out.Members = append(out.Members, source.Member{Key: m.Key, Value: v})
+	}
+	return out, nil
+}
+
+func (r *reader) reference(f *file, ref *source.Node) (*source.Node, error) {
+	to, fragment, err := r.resolve(f, ref.Text)
+	if err != nil {
+		return nil, err
+	}
+	if to == f {
+		if fragment == "" {
+			return yaml.Text("#"), nil
+		}
+		return yaml.Text("#" + (&url.URL{Fragment: fragment}).EscapedFragment()), nil
+	}
+	if fragment != "" && !strings.HasPrefix(fragment, "/") {
+		return nil, fmt.Errorf("it refers to %s, an anchor in another file", ref.Text)
+	}
+	return yaml.Text("#/schemas/" + to.name + (&url.URL{Fragment: fragment}).EscapedFragment()), nil
+}

@@ -1,0 +1,43 @@
+package source
+
+import "slices"
+
+// A Code describes one kind of [Diagnostic] to `mcpe-gen explain`.
+type Code struct {
+	// ID is the stable identifier: MCPE and three digits. The first digit is the stage: 1 the text and the event file,
+	// 2 types and Go names, 3 generation, 4 the configuration, 5 import and export.
+	ID string
+	// Title is a short noun phrase.
+	Title string
+	// Severity is the severity of every diagnostic with this code.
+	Severity Severity
+	// Explanation is one paragraph: the cause, an example and what to do.
+	Explanation string
+}
+
+// table holds every code once. Each stage declares its codes in a separate file.
+var table = slices.Concat(textCodes, fileCodes, schemaCodes, typeCodes, configCodes, importCodes, lintCodes, taskCodes, fromCodes)
+
+var byID = func() map[string]Code {
+	m := make(map[string]Code, len(table))
+	for _, c := range table {
+		m[c.ID] = c
+	}
+	return m
+}()
+
+// Codes returns every code of the generator, ordered by ID.
+func Codes() []Code {
+	return slices.SortedFunc(slices.Values(table), func(a, b Code) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+}
+
+// Lookup returns the description of a code.
+func Lookup(id string) (Code, bool) {
+	c, ok := byID[id]
+	return c, ok
+}

@@ -1,0 +1,45 @@
+package source
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/diagnostic"
+)
+
+// Package diagnostic, whose compatibility is promised, declares the types that users of package gen need.
+type (
+	// A Diagnostic is one finding about the user's files; its code is a key of [Codes].
+	Diagnostic = diagnostic.Diagnostic
+	// Related is another place of a [Diagnostic].
+	Related = diagnostic.Related
+	// A Severity says whether a [Diagnostic] stops generation.
+	Severity = diagnostic.Severity
+)
+
+// The severities.
+const (
+	Error   = diagnostic.Error
+	Warning = diagnostic.Warning
+	Note    = diagnostic.Note
+)
+
+// New returns a diagnostic with the given code. Its severity comes from the table of codes.
+func New(code string, at Range, format string, args ...any) Diagnostic {
+	info, _ := Lookup(code)
+	return Diagnostic{Code: code, Severity: info.Severity, Range: at, Message: fmt.Sprintf(format, args...)}
+}
+
+// Sort orders diagnostics by file, line, column, code and message, and removes duplicates.
+func Sort(ds []Diagnostic) []Diagnostic {
+	slices.SortStableFunc(ds, func(a, b Diagnostic) int {
+		return cmp.Or(a.Range.Start.Compare(b.Range.Start), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Message, b.Message))
+	})
+	return slices.CompactFunc(ds, func(a, b Diagnostic) bool {
+		return a.Range == b.Range && a.Code == b.Code && a.Message == b.Message
+	})
+}
+
+// HasErrors reports whether any diagnostic has severity error.
+func HasErrors(ds []Diagnostic) bool { return diagnostic.HasErrors(ds) }

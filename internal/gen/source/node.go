@@ -1,0 +1,279 @@
+package source
+
+import (
+	"encoding/json"
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// A Kind is the JSON type of a [Node].
+type Kind int
+
+// The kinds of JSON.
+const (
+	Null Kind = iota
+	Bool
+	Number
+	String
+	Array
+	Object
+)
+
+var kindNames = [...]string{"null", "boolean", "number", "string", "array", "object"}
+
+// String returns the name that JSON Schema uses for the kind.
+func (k Kind) String() string { return kindNames[k] }
+
+// A Node is one JSON value with its position in the source.
+type Node struct {
+	Kind  Kind
+	Range Range
+	// Text is the value of a string, the exact text of a number, or "true" or "false" for a boolean.
+	Text string
+	// Items holds the elements of an array.
+	Items []*Node
+	// Members holds the members of an object in source order; keys are unique.
+	Members []Member
+	// Parent is the array or object that contains the node, nil at the root.
+	Parent *Node
+
+	// slot is the node's index among its parent's items or members.
+	slot int
+	// index maps keys of a large object to members; nil for small objects and for objects outside of files. It
+	// describes the slice that starts at indexed, because callers may replace, shorten and extend Members.
+	index   map[string]int
+	indexed *Member
+}
+
+// manyMembers is the number of members from which an object in a file has an index.
+const manyMembers = 16
+
+// A Member is one key of an object and its value.
+type Member struct {
+	Key      string
+	KeyRange Range
+	Value    *Node
+}
+
+// Get returns the value of the member key. It returns nil if n is not an object or lacks the member.
+func (n *Node) Get(key string) *Node {
+	if m := n.Member(key); m != nil {
+		return m.Value
+	}
+	return nil
+}
+
+// Member returns the member key. It returns nil if n is not an object or lacks the member.
+func (n *Node) Member(key string) *Member {
+	if n == nil {
+		return nil
+	}
+	if n.current() {
+		if i, ok := n.index[key]; !ok {
+			return nil
+		} else if n.Members[i].Key == key {
+			return &n.Members[i]
+		}
+	}
+	for i := range n.Members {
+		if n.Members[i].Key == key {
+			return &n.Members[i]
+		}
+	}
+	return nil
+}
+
+// current reports whether the index describes the current members.
+func (n *Node) current() bool {
+	if n.index == nil || len(n.index) != len(n.Members) || n.indexed != &n.Members[0] {
+		return false
+	}
+	last, ok := n.index[n.Members[len(n.Members)-1].Key]
+	return ok && last == len(n.Members)-1
+}
+
+// Index returns the position of n in its parent array, or -1 if no array contains it.
+func (n *Node) Index() int {
+	if p := n.Parent; p != nil && n.slot < len(p.Items) && p.Items[n.slot] == n {
+		return n.slot
+	}
+	return -1
+}
+
+// Key returns the name of n in its parent object and the range of that name. For elements of arrays and for the root,
+// the name is empty and the range is that of n.
+func (n *Node) Key() (string, Range) {
+	if n.Parent == nil || n.Parent.Kind != Object {
+		return "", n.Range
+	}
+	m := &n.Parent.Members[n.slot]
+	return m.Key, m.KeyRange
+}
+
+// Add appends a member that is not in a file. at is the position for diagnostics.
+func (n *Node) Add(key string, at Range, value *Node) {
+	value.Parent, value.slot = n, len(n.Members)
+	n.Members = append(n.Members, Member{Key: key, KeyRange: at, Value: value})
+}
+
+// Move gives n and all nodes below it the range at. It is for nodes outside of files.
+func (n *Node) Move(at Range) {
+	n.Range = at
+	for _, item := range n.Items {
+		item.Move(at)
+	}
+	for i := range n.Members {
+		n.Members[i].KeyRange = at
+		n.Members[i].Value.Move(at)
+	}
+}
+
+// True reports whether n is the boolean true.
+func (n *Node) True() bool { return n != nil && n.Kind == Bool && n.Text == "true" }
+
+// Root returns the root of the tree of n.
+func (n *Node) Root() *Node {
+	for n.Parent != nil {
+		n = n.Parent
+	}
+	return n
+}
+
+// JSON returns the node as compact JSON. It keeps the order of members and the digits of numbers.
+func (n *Node) JSON() json.RawMessage { return n.appendJSON(nil) }
+
+func (n *Node) appendJSON(b []byte) []byte {
+	switch n.Kind {
+	case Null:
+		return append(b, "null"...)
+	case Bool, Number:
+		return append(b, n.Text...)
+	case String:
+		return AppendString(b, n.Text)
+	case Array:
+		b = append(b, '[')
+		for i, item := range n.Items {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = item.appendJSON(b)
+		}
+		return append(b, ']')
+	}
+	b = append(b, '{')
+	for i, m := range n.Members {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = AppendString(b, m.Key)
+		b = append(b, ':')
+		b = m.Value.appendJSON(b)
+	}
+	return append(b, '}')
+}
+
+// AppendString appends s to b as a JSON string with the minimum of escapes.
+func AppendString(b []byte, s string) []byte {
+	out, err := jsontext.AppendQuote(b, s)
+	if err != nil {
+		// AppendQuote refuses only invalid UTF-8, which Parse rejects.
+		out, _ = jsontext.AppendQuote(b, strings.ToValidUTF8(s, "\uFFFD"))
+	}
+	return out
+}
+
+// Value returns the value that encoding/json would decode with UseNumber.
+func (n *Node) Value() any {
+	switch n.Kind {
+	case Bool:
+		return n.Text == "true"
+	case Number:
+		return json.Number(n.Text)
+	case String:
+		return n.Text
+	case Array:
+		items := make([]any, len(n.Items))
+		for i, item := range n.Items {
+			items[i] = item.Value()
+		}
+		return items
+	case Object:
+		members := make(map[string]any, len(n.Members))
+		for _, m := range n.Members {
+			members[m.Key] = m.Value.Value()
+		}
+		return members
+	}
+	return nil
+}
+
+// Pointer returns the JSON Pointer (RFC 6901) of n from the root of its file.
+func (n *Node) Pointer() string { return n.PointerFrom(nil) }
+
+// PointerFrom returns the JSON Pointer of n from its ancestor root; nil stands for the file's root.
+func (n *Node) PointerFrom(root *Node) string {
+	var tokens []string
+	for at := n; at != root && at.Parent != nil; at = at.Parent {
+		if at.Parent.Kind == Object {
+			tokens = append(tokens, EscapeToken(at.Parent.Members[at.slot].Key))
+		} else {
+			tokens = append(tokens, strconv.Itoa(at.slot))
+		}
+	}
+	var b strings.Builder
+	for i := len(tokens) - 1; i >= 0; i-- {
+		b.WriteByte('/')
+		b.WriteString(tokens[i])
+	}
+	return b.String()
+}
+
+// Lookup returns the node at the JSON Pointer below n, or nil.
+func (n *Node) Lookup(pointer string) *Node {
+	if at, ok := schematree.At(n, pointer); ok {
+		return at
+	}
+	return nil
+}
+
+// Find is [Node.Get] for package schematree. The following methods also serve that package.
+func (n *Node) Find(key string) (*Node, bool) {
+	v := n.Get(key)
+	return v, v != nil
+}
+
+// Elements returns the elements of an array; false if n is not an array.
+func (n *Node) Elements() ([]*Node, bool) { return n.Items, n.Kind == Array }
+
+// All yields the members in source order.
+func (n *Node) All() iter.Seq2[string, *Node] {
+	return func(yield func(string, *Node) bool) {
+		for i := range n.Members {
+			if !yield(n.Members[i].Key, n.Members[i].Value) {
+				return
+			}
+		}
+	}
+}
+
+// Identity returns n.
+func (n *Node) Identity() any { return n }
+
+// EscapeToken escapes a reference token of a JSON Pointer.
+func EscapeToken(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
+}
+
+// SplitPointer returns the unescaped reference tokens of a JSON Pointer. It returns false if pointer is not one.
+func SplitPointer(pointer string) ([]string, bool) {
+	if pointer == "" {
+		return nil, true
+	}
+	return wire.SplitPointer(pointer)
+}

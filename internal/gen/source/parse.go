@@ -1,0 +1,181 @@
+package source
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits far above any file that a person writes. They keep the work for a hostile file proportional to its size.
+const (
+	maxDepth      = 200     // nested arrays and objects
+	maxAliasNodes = 10_000  // total nodes copied for aliases
+	maxNumber     = 400     // characters and decimal exponent of a number
+	maxFindings   = 1_000   // diagnostics of one file
+	maxSize       = 1 << 26 // bytes of one file
+)
+
+// tooDeep is the message for a file that exceeds maxDepth.
+const tooDeep = "nested more than %d levels deep"
+
+// Parse reads a YAML or JSON document into nodes. It uses path only in positions and skips a leading byte order mark.
+// Each format has its rule for characters. JSON follows RFC 8259, section 7, which forbids only U+0000 to U+001F in
+// strings. YAML allows printable characters, and U+FEFF within quotes.
+//
+// Scalars have the types of the JSON schema of YAML 1.2: dates, yes and no are strings, and a number that JSON cannot
+// write is an error. Parse replaces aliases by copies of their targets. If it cannot read the document as a whole,
+// the node is nil. Other findings omit the affected value or replace it with null.
+func Parse(path string, data []byte) (*Node, []Diagnostic) { return parse(path, data, false) }
+
+// ParseForeign is like [Parse] for third-party documents: a key that is not a string, such as the 200 of an OpenAPI
+// response, stands for its text.
+func ParseForeign(path string, data []byte) (*Node, []Diagnostic) { return parse(path, data, true) }
+
+func parse(path string, data []byte, foreign bool) (*Node, []Diagnostic) {
+	p := &parser{foreign: foreign}
+	if len(data) > maxSize {
+		return nil, []Diagnostic{New("MCPE111", InFile(path), "the file has %d bytes, at most %d are allowed", len(data), maxSize)}
+	}
+	src := strings.TrimPrefix(string(data), "\uFEFF")
+	p.text = newText(path, src)
+	valid := json.Valid([]byte(src))
+	refused := refusedByYAML
+	if valid || p.namedJSON() {
+		refused = refusedByJSON
+	}
+	if !p.readable(refused) {
+		return nil, p.found
+	}
+	var root *Node
+	if valid {
+		root = p.json()
+	} else if !p.jsonError() {
+		root = p.yaml()
+	}
+	if p.lost {
+		root = nil
+	}
+	return root, Sort(p.found)
+}
+
+// parser builds the nodes of one file.
+type parser struct {
+	*text
+	found []Diagnostic
+	// foreign allows any scalars as keys.
+	foreign bool
+	// copied counts the nodes made for aliases. deep is set after excessive nesting was reported.
+	copied int
+	deep   bool
+	// lost reports whether a part of the document is missing. Findings about the remaining part would mislead.
+	lost bool
+}
+
+func (p *parser) report(d Diagnostic) {
+	if len(p.found) < maxFindings {
+		p.found = append(p.found, d)
+	}
+}
+
+// byteOrderMark is U+FEFF. YAML allows it only at the start of a text and within quoted scalars.
+const byteOrderMark = '\uFEFF'
+
+// refusedByJSON reports whether JSON forbids the unescaped character.
+func refusedByJSON(r rune) bool { return r < ' ' && r != '\t' && r != '\n' && r != '\r' }
+
+// refusedByYAML reports whether YAML forbids the unescaped character.
+func refusedByYAML(r rune) bool {
+	return refusedByJSON(r) || r >= 0x7F && r < 0xA0 && r != 0x85 || r == 0xFFFE || r == 0xFFFF
+}
+
+// readable reports whether the text is UTF-8 without forbidden characters.
+func (p *parser) readable(refused func(rune) bool) bool {
+	for i := 0; i < len(p.src); {
+		r, n := rune(p.src[i]), 1
+		if r >= utf8.RuneSelf {
+			r, n = utf8.DecodeRuneInString(p.src[i:])
+		}
+		switch {
+		case r == utf8.RuneError && n == 1:
+			p.report(New("MCPE102", p.span(i, i), "byte 0x%02X is not UTF-8", p.src[i]).
+				WithHint("save the file as UTF-8"))
+			return false
+		case refused(r):
+			p.report(p.notAllowed(i, r))
+			return false
+		}
+		i += n
+	}
+	return true
+}
+
+// notAllowed returns the finding for the character r at an offset.
+func (p *parser) notAllowed(offset int, r rune) Diagnostic {
+	return New("MCPE102", p.span(offset, offset+utf8.RuneLen(r)), "control character U+%04X is not allowed", r).
+		WithHint("in a string, write it as an escape: \"\\u%04X\"", r)
+}
+
+// finish sets the parent of children and the index of large objects.
+func (p *parser) finish(n *Node) *Node {
+	for i, item := range n.Items {
+		item.Parent, item.slot = n, i
+	}
+	for i, m := range n.Members {
+		m.Value.Parent, m.Value.slot = n, i
+	}
+	if len(n.Members) >= manyMembers {
+		n.index, n.indexed = make(map[string]int, len(n.Members)), &n.Members[0]
+		for i, m := range n.Members {
+			n.index[m.Key] = i
+		}
+	}
+	return n
+}
+
+// members collects the members of an object.
+type members struct {
+	list []Member
+	seen map[string]int
+}
+
+func (p *parser) add(ms *members, m Member) {
+	if len(ms.list) >= 8 && ms.seen == nil {
+		ms.seen = make(map[string]int)
+		for i, old := range ms.list {
+			ms.seen[old.Key] = i
+		}
+	}
+	first := -1
+	if ms.seen != nil {
+		if i, ok := ms.seen[m.Key]; ok {
+			first = i
+		}
+	} else {
+		for i, old := range ms.list {
+			if old.Key == m.Key {
+				first = i
+			}
+		}
+	}
+	if first >= 0 {
+		p.report(New("MCPE103", m.KeyRange, "key %q is given twice", m.Key).
+			WithRelated(ms.list[first].KeyRange, "first given here"))
+		return
+	}
+	if ms.seen != nil {
+		ms.seen[m.Key] = len(ms.list)
+	}
+	ms.list = append(ms.list, m)
+}
+
+// tooDeep reports excessive nesting, once per file.
+func (p *parser) tooDeep(depth, offset int) bool {
+	if depth <= maxDepth {
+		return false
+	}
+	if !p.deep {
+		p.deep, p.lost = true, true
+		p.report(New("MCPE111", p.span(offset, offset+1), tooDeep, maxDepth))
+	}
+	return true
+}

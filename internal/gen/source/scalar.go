@@ -1,0 +1,81 @@
+package source
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+var (
+	jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+	// otherNumber matches numbers of some YAML version that JSON does not allow.
+	otherNumber = regexp.MustCompile(`^[-+]?(0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?|\.[0-9][0-9_]*([eE][-+]?[0-9]+)?|\.(inf|Inf|INF|nan|NaN|NAN))$`)
+)
+
+// plainScalar returns the kind of an unquoted scalar. It also returns a complaint about a number that is not valid
+// JSON.
+func plainScalar(text string) (Kind, string, string) {
+	switch text {
+	case "", "~", "null", "Null", "NULL":
+		return Null, "", ""
+	case "true", "True", "TRUE":
+		return Bool, "true", ""
+	case "false", "False", "FALSE":
+		return Bool, "false", ""
+	}
+	if jsonNumber.MatchString(text) {
+		return Number, text, numberFault(text)
+	}
+	if otherNumber.MatchString(text) {
+		return Number, text, fmt.Sprintf("%s is not a number of JSON", text)
+	}
+	return String, text, ""
+}
+
+// numberFault returns why a JSON number is refused. Only its size can be wrong, if no type could hold it.
+func numberFault(text string) string {
+	if len(text) > maxNumber {
+		return fmt.Sprintf("a number of %d characters; at most %d are read", len(text), maxNumber)
+	}
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		if e, err := strconv.Atoi(text[i+1:]); err != nil || e > maxNumber || e < -maxNumber {
+			return fmt.Sprintf("%s has an exponent beyond %d", text, maxNumber)
+		}
+	}
+	// JSON parsers commonly hold numbers as float64.
+	if v, err := strconv.ParseFloat(text, 64); err != nil {
+		return fmt.Sprintf("%s is larger than a float64 can hold, which programs that read JSON use", text)
+	} else if v == 0 && strings.ContainsAny(strings.FieldsFunc(text, func(r rune) bool { return r == 'e' || r == 'E' })[0], "123456789") {
+		return fmt.Sprintf("%s is nearer to zero than a float64 can be, which programs that read JSON use", text)
+	}
+	return ""
+}
+
+// numberHint suggests how to write a number that JSON does not allow.
+func numberHint(text string) string {
+	quoted := fmt.Sprintf("quote it if it is a string: %q", text)
+	digits := strings.ReplaceAll(strings.TrimPrefix(text, "+"), "_", "")
+	if !strings.Contains(digits, ".") {
+		base := 10
+		if strings.ContainsAny(digits, "xXoObB") {
+			base = 0
+		}
+		if v, err := strconv.ParseInt(digits, base, 64); err == nil {
+			if octal, ok := oldOctal(digits); ok && octal != v {
+				return fmt.Sprintf("write %d, or %d if octal is meant, or %s", v, octal, quoted)
+			}
+			return fmt.Sprintf("write %d, or %s", v, quoted)
+		}
+	}
+	return quoted
+}
+
+// oldOctal reads digits with a leading zero as YAML 1.1 did: 010 is eight.
+func oldOctal(digits string) (int64, bool) {
+	if !strings.HasPrefix(strings.TrimPrefix(digits, "-"), "0") {
+		return 0, false
+	}
+	v, err := strconv.ParseInt(digits, 8, 64)
+	return v, err == nil
+}

@@ -1,0 +1,88 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+	"go.yaml.in/yaml/v4/plugin/loaderlimits"
+)
+
+// errTooDeep stops the parser at a text that exceeds maxDepth.
+var errTooDeep = fmt.Errorf(tooDeep, maxDepth)
+
+// limits bound the parser's memory. Aliases stay nodes in its tree; the converter limits their expansion.
+var limits = loaderlimits.New(loaderlimits.AliasNone(), loaderlimits.DepthFunc(func(depth int, _ *loaderlimits.DepthContext) error {
+	if depth > maxDepth {
+		return errTooDeep
+	}
+	return nil
+}))
+
+// syntaxError reports why the text is not YAML.
+func (p *parser) syntaxError(err error) {
+	fault, ok := errors.AsType[*yaml.LoadError](err)
+	if !ok {
+		p.report(New("MCPE101", InFile(p.path), "%s", err))
+		return
+	}
+	at, message := p.place(fault)
+	switch {
+	case fault.Message == errTooDeep.Error():
+		p.report(New("MCPE111", p.span(at, at), "%s", message))
+		return
+	case p.tabAt(at):
+		p.report(New("MCPE101", p.span(at, at+1), "YAML cannot be indented with tabs").WithHint("indent with spaces"))
+		return
+	case fault.Stage == yaml.ComposerStage && strings.HasPrefix(p.src[at:], "*"):
+		alias := p.src[at:p.wordEnd(at)]
+		p.report(New("MCPE109", p.span(at, at+len(alias)), "anchor &%s is not defined before this", alias[1:]))
+		return
+	}
+	if d, ok := p.commentForValue(); ok {
+		p.report(d)
+		return
+	}
+	d := New("MCPE101", p.span(at, at), "%s", message)
+	if hint := p.remedy(message, d.Range.Start); hint != "" {
+		d = d.WithHint("%s", hint)
+	}
+	p.report(d)
+}
+
+// commentForValue finds a value within braces that starts with #. YAML reads it as a comment, which hides the closing
+// brace: {$ref: #/schemas/Task}.
+func (p *parser) commentForValue() (Diagnostic, bool) {
+	for i, start := range p.lines {
+		m := commentValue.FindStringSubmatchIndex(p.lineText(i + 1))
+		if m == nil {
+			continue
+		}
+		key, value := p.src[start+m[2]:start+m[3]], p.src[start+m[4]:start+m[5]]
+		return New("MCPE101", p.span(start+m[4], start+m[5]), "the line from # on is a comment, so that %s has no value", key).
+			WithHint("quote it: %s: '%s'", key, value), true
+	}
+	return Diagnostic{}, false
+}
+
+// commentValue matches a line with a member whose value starts with #, followed by a closing brace.
+var commentValue = regexp.MustCompile(`^(?:(?:[^#'"]|'[^']*'|"[^"]*")*[{,])? *([^\s"'\[\]{},#:]+): +(#[^\s,}\]'"]+)[^}]*}`)
+
+// place returns the offset of a fault and its description. A fault at the end of the text, or in a key without a
+// colon, has the offset of the value or key.
+func (p *parser) place(fault *yaml.LoadError) (at int, message string) {
+	end := len(strings.TrimRight(p.src, " \t\r\n"))
+	at = p.offset(fault.Mark.Line, fault.Mark.Column)
+	if fault.ContextMark.Line > 0 && (at >= end || fault.ContextMsg == "while scanning a simple key") {
+		return min(p.offset(fault.ContextMark.Line, fault.ContextMark.Column), end), fault.Message + " " + fault.ContextMsg
+	}
+	return min(at, end), fault.Message
+}
+
+// tabAt reports whether the character at an offset is a tab in the indentation of a line.
+func (p *parser) tabAt(at int) bool {
+	before := p.src[:at]
+	return strings.HasPrefix(p.src[at:], "\t") && strings.Trim(before[strings.LastIndexAny(before, "\r\n")+1:], " ") == ""
+}

@@ -1,0 +1,118 @@
+package typescript
+
+import (
+	"strconv"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/model"
+)
+
+// arguments returns names for the types that differ in arguments (TS-10): an enum is closed there, because a server
+// rejects other values. A type that only arguments use keeps its name. A type that payloads also use gets a second
+// declaration.
+func (w *writer) arguments(p *model.Package) map[string]string {
+	in, out := map[string]bool{}, map[string]bool{}
+	for _, e := range p.Events {
+		w.reach(e.Arguments.Type, in)
+		w.reach(e.Payload.Type, out)
+	}
+	for _, t := range p.Tasks {
+		w.reach(t.Arguments.Type, in)
+		w.reach(t.Update.Type, out)
+		w.reach(t.Result.Type, out)
+	}
+	if p.Conversation != nil && p.Conversation.Context != nil {
+		w.reach(p.Conversation.Context.Type, out)
+	}
+	taken := map[string]bool{}
+	for _, n := range reserved {
+		taken[n] = true
+	}
+	for _, d := range p.Types {
+		taken[d.TS.Name], taken[d.TS.OrUnknown] = true, true
+	}
+	names := map[string]string{}
+	closes := w.closing(p, in)
+	for _, d := range p.Types {
+		if !closes[d.Name] {
+			continue
+		}
+		name := d.TS.Name
+		if out[d.Name] {
+			name += "Argument"
+			for i := 2; taken[name]; i++ {
+				name = d.TS.Name + "Argument" + strconv.Itoa(i)
+			}
+			taken[name] = true
+		}
+		names[d.Name] = name
+	}
+	return names
+}
+
+// reach adds a type and all types that it refers to.
+func (w *writer) reach(name string, into map[string]bool) {
+	if into[name] {
+		return
+	}
+	into[name] = true
+	eachType(w.types[name].Type, func(t model.Type) {
+		if t.Kind == model.Ref {
+			w.reach(t.Ref, into)
+		}
+	})
+}
+
+// closing returns the types in among that contain or reach an enum whose schema allows no other values.
+func (w *writer) closing(p *model.Package, among map[string]bool) map[string]bool {
+	closes := map[string]bool{}
+	for changed := true; changed; {
+		changed = false
+		for _, d := range p.Types {
+			if !among[d.Name] || closes[d.Name] {
+				continue
+			}
+			eachType(d.Type, func(t model.Type) {
+				if t.Kind == model.Enum && !t.AnyOther || t.Kind == model.Ref && closes[t.Ref] {
+					closes[d.Name], changed = true, true
+				}
+			})
+		}
+	}
+	return closes
+}
+
+// name returns the name of a type at the current place.
+func (w *writer) name(of string) string {
+	if w.closed {
+		return w.inArguments(of)
+	}
+	return w.types[of].TS.Name
+}
+
+// inArguments returns the name of a type in arguments.
+func (w *writer) inArguments(of string) string {
+	if name := w.argument[of]; name != "" {
+		return name
+	}
+	return w.types[of].TS.Name
+}
+
+// eachType visits a type and its inner types, but does not follow references.
+func eachType(t model.Type, visit func(model.Type)) {
+	visit(t)
+	inner := append([]model.Type{}, t.Elements...)
+	for _, of := range []*model.Type{t.Items, t.Rest, t.Extra} {
+		if of != nil {
+			inner = append(inner, *of)
+		}
+	}
+	for _, m := range t.Members {
+		inner = append(inner, m.Type)
+	}
+	for _, v := range t.Variants {
+		inner = append(inner, v.Type)
+	}
+	for _, of := range inner {
+		eachType(of, visit)
+	}
+}

@@ -1,0 +1,295 @@
+package typescript
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/model"
+)
+
+// declare writes a type with its comment, followed by its variant for arguments if that differs.
+func (w *writer) declare(d *model.Definition) {
+	doc := prose(d.Description)
+	if doc == "" {
+		doc = upper(d.Role) + "."
+	}
+	argument := w.argument[d.Name]
+	w.closed = argument == d.TS.Name
+	w.declareAs(d, d.TS.Name, doc)
+	if orUnknown := d.TS.OrUnknown; orUnknown != "" {
+		w.line("")
+		w.line("/** %s, or an object of a tag that the schema does not list. */", d.TS.Name)
+		w.line("export type %s = %s | { %s: %s; [member: string]: unknown };", orUnknown, d.TS.Name, key(d.Type.Discriminator), w.unlisted(d.Type))
+	}
+	if argument != "" && !w.closed {
+		w.closed = true
+		w.line("")
+		w.declareAs(d, argument, d.TS.Name+" in arguments: the server refuses a value that an enum does not list.")
+	}
+	w.closed = false
+}
+
+func (w *writer) declareAs(d *model.Definition, name, doc string) {
+	w.comment("", doc, d.Deprecated, d.Type)
+	t := d.Type
+	if t.Kind == model.Object && len(t.Members) > 0 {
+		w.line("export interface %s {", name)
+		w.members(t)
+		w.line("}")
+		return
+	}
+	text := w.alias(d)
+	if empty(t) && strings.HasPrefix(d.Role, "the arguments of ") { // event types without arguments are common and can share a type
+		w.none, text = true, " NoArguments"
+	}
+	w.line("export type %s =%s;", name, text)
+}
+
+// alias returns the text after the = of a type.
+func (w *writer) alias(d *model.Definition) string {
+	if w.holdsItself(d) {
+		return " unknown" // its variants contain only the type itself
+	}
+	t := d.Type
+	if t.Kind == model.Union && len(t.Variants) > 1 || t.Kind == model.Enum && len(t.Values) > 4 {
+		return "\n  | " + strings.Join(w.parts(t, true), "\n  | ")
+	}
+	return " " + w.text(t, true)
+}
+
+// holdsItself reports whether an alias refers to itself without an object, array or map in between. No value
+// satisfies such a type, and TypeScript rejects it.
+func (w *writer) holdsItself(d *model.Definition) bool {
+	seen := map[string]bool{}
+	var leads func(t model.Type) bool
+	leads = func(t model.Type) bool {
+		switch t.Kind {
+		case model.Ref:
+			if t.Ref == d.Name {
+				return true
+			}
+			if seen[t.Ref] {
+				return false
+			}
+			seen[t.Ref] = true
+			return leads(w.types[t.Ref].Type)
+		case model.Union:
+			return slices.ContainsFunc(t.Variants, func(v model.Variant) bool { return leads(v.Type) })
+		}
+		return false
+	}
+	return leads(d.Type)
+}
+
+// emptyObject is the type of objects without members. A value with members does not compile.
+const emptyObject = "Record<string, never>"
+
+// empty reports whether t is an object without members.
+func empty(t model.Type) bool {
+	return t.Kind == model.Object && len(t.Members) == 0 && t.Extra == nil && len(t.Patterns) == 0 && len(t.Choices) == 0
+}
+
+// unlisted returns the type for unlisted tags. For strings the compiler can tell it from listed tags.
+func (w *writer) unlisted(t model.Type) string {
+	for _, v := range t.Variants {
+		for _, tag := range v.Tags {
+			if tag[0] != '"' {
+				return "unknown"
+			}
+		}
+	}
+	w.open = true
+	return "Unlisted"
+}
+
+func (w *writer) members(t model.Type) {
+	for _, m := range t.Members {
+		w.comment("  ", prose(m.Description), m.Deprecated, m.Type, m.Default)
+		mark := "?"
+		if m.Required {
+			mark = ""
+		}
+		w.line("  %s%s: %s;", key(m.Name), mark, w.text(m.Type, false))
+	}
+	if t.Extra == nil {
+		return
+	}
+	if t.Extra.Kind != model.Any {
+		w.line("  /** Other members are of type %s. */", strings.ReplaceAll(w.text(*t.Extra, false), "*/", `*\/`))
+	}
+	w.line("  [member: string]: unknown;")
+}
+
+// text returns a type at a use. alias reports whether the use is in an alias, which may refer to itself: TypeScript
+// resolves a Record there immediately, but an object type lazily.
+func (w *writer) text(t model.Type, alias bool) string {
+	return strings.Join(w.parts(t, alias), " | ")
+}
+
+// parts returns the alternatives of t.
+func (w *writer) parts(t model.Type, alias bool) []string {
+	var parts []string
+	add := func(s string) {
+		if !slices.Contains(parts, s) {
+			parts = append(parts, s)
+		}
+	}
+	switch t.Kind {
+	case model.Null, model.Never, model.Boolean, model.String:
+		add(t.Kind)
+	case model.Integer, model.Number:
+		add("number")
+	case model.Const:
+		add(literalType(t.Value))
+	case model.Enum:
+		parts = enumParts(t.Values, !w.closed || t.AnyOther)
+	case model.Array:
+		add(w.element(*t.Items, alias) + "[]")
+	case model.Tuple:
+		add(w.tuple(t, alias))
+	case model.Map:
+		add(w.record(*t.Items, alias))
+	case model.Object:
+		if empty(t) {
+			add(emptyObject)
+			break
+		}
+		extra := model.Type{Kind: model.Any}
+		if t.Extra != nil {
+			extra = *t.Extra
+		}
+		add(w.record(extra, alias)) // an object with members has a name, or is the current declaration
+	case model.Union:
+		for _, v := range t.Variants {
+			for _, p := range w.variant(t.Discriminator, v, alias) {
+				add(p)
+			}
+		}
+	case model.Ref:
+		add(w.name(t.Ref))
+	default:
+		return []string{"unknown"}
+	}
+	if slices.Contains(parts, "unknown") {
+		return []string{"unknown"}
+	}
+	if len(parts) > 1 {
+		parts = slices.DeleteFunc(parts, func(p string) bool { return p == "never" })
+	}
+	if t.Nullable {
+		add("null")
+	}
+	return parts
+}
+
+func (w *writer) record(of model.Type, alias bool) string {
+	if alias {
+		return "{ [member: string]: " + w.text(of, alias) + " }"
+	}
+	return "Record<string, " + w.text(of, alias) + ">"
+}
+
+func (w *writer) element(t model.Type, alias bool) string {
+	parts := w.parts(t, alias)
+	if len(parts) > 1 {
+		return "(" + strings.Join(parts, " | ") + ")"
+	}
+	return parts[0]
+}
+
+func (w *writer) tuple(t model.Type, alias bool) string {
+	least := intOf(t.MinItems)
+	var parts []string
+	for i, e := range t.Elements {
+		text := w.element(e, alias)
+		if i >= least {
+			text += "?"
+		}
+		parts = append(parts, text)
+	}
+	if t.Rest != nil {
+		parts = append(parts, "..."+w.element(*t.Rest, alias)+"[]")
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+func intOf(n json.Number) int {
+	f, err := n.Float64()
+	if err != nil {
+		return 0
+	}
+	return int(min(max(f, 0), 1e9))
+}
+
+// enumParts returns the listed values and a part that keeps the type open. The open part accepts values of later
+// servers, while editors still suggest the listed ones.
+func enumParts(values []model.Value, isOpen bool) []string {
+	var parts []string
+	var open [2]bool
+	for _, v := range values {
+		text := literalType(v.Value)
+		switch c := v.Value[0]; {
+		case c == '"':
+			open[0] = isOpen
+		case c == '-' || '0' <= c && c <= '9':
+			open[1] = isOpen
+		}
+		if !slices.Contains(parts, text) {
+			parts = append(parts, text)
+		}
+	}
+	for i, of := range []string{"string", "number"} {
+		if open[i] {
+			parts = slices.DeleteFunc(parts, func(p string) bool { return p == of })
+			parts = append(parts, "("+of+" & {})")
+		}
+	}
+	return parts
+}
+
+// variant returns one alternative of a union. It adds the tag if the alternative's type does not include it.
+func (w *writer) variant(tag string, v model.Variant, alias bool) []string {
+	if tag == "" || len(v.Tags) == 0 {
+		return w.parts(v.Type, alias)
+	}
+	m := w.memberOf(v.Type, tag)
+	if m != nil && m.Required && m.Type.Kind == model.Const && len(v.Tags) == 1 && literalType(m.Type.Value) == literalType(v.Tags[0]) {
+		return w.parts(v.Type, alias)
+	}
+	mark := "?"
+	if m != nil && m.Required {
+		mark = ""
+	}
+	var tags []string
+	for _, t := range v.Tags {
+		tags = append(tags, literalType(t))
+	}
+	tagged := "{ " + key(tag) + mark + ": " + strings.Join(tags, " | ") + " }"
+	if empty(w.follow(v.Type)) { // the empty object would have no tag
+		return []string{tagged}
+	}
+	return []string{"(" + w.text(v.Type, alias) + " & " + tagged + ")"}
+}
+
+// follow returns the type at the end of a chain of references.
+func (w *writer) follow(t model.Type) model.Type {
+	for range len(w.types) {
+		if t.Kind != model.Ref {
+			break
+		}
+		t = w.types[t.Ref].Type
+	}
+	return t
+}
+
+// memberOf returns a member of the object type t, following references.
+func (w *writer) memberOf(t model.Type, name string) *model.Member {
+	t = w.follow(t)
+	for i := range t.Members {
+		if t.Members[i].Name == name {
+			return &t.Members[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package yaml
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
+)
+
+// lineWidth limits the width of a line with {…} or […], in characters.
+const lineWidth = 100
+
+// A printer writes nodes as YAML that package source parses to equal JSON.
+type printer struct{ strings.Builder }
+
+// spread lists the keys whose objects always have one member per line, because readers look for these members.
+var spread = []string{"properties", "$defs", "definitions", "inputSchema", "payloadSchema"}
+
+// block writes the members or elements of n on separate lines, with the given indentation.
+func (p *printer) block(n *source.Node, indent int) {
+	margin := strings.Repeat(" ", indent)
+	for _, item := range n.Items {
+		p.WriteString(margin + "- ")
+		if isContainer(item) && !p.fits(item, indent+2) {
+			// The first line of the element follows the dash.
+			var inner printer
+			inner.block(item, indent+2)
+			p.WriteString(inner.String()[indent+2:])
+			continue
+		}
+		p.value(item, indent, indent+2)
+	}
+	for _, m := range n.Members {
+		key := Scalar(m.Key)
+		p.WriteString(margin + key + ":")
+		if isContainer(m.Value) && (!p.fits(m.Value, indent+len(key)+2) || slices.Contains(spread, m.Key) && deep(m.Value)) {
+			p.WriteByte('\n')
+			p.block(m.Value, indent+2)
+			continue
+		}
+		p.WriteByte(' ')
+		p.value(m.Value, indent, indent+len(key)+2)
+	}
+}
+
+// value writes a scalar or a short container and ends the line.
+func (p *printer) value(n *source.Node, indent, column int) {
+	if n.Kind == source.String {
+		if text, ok := literal(n.Text, indent+2); ok {
+			p.WriteString(text)
+			return
+		}
+		p.WriteString(scalar(n.Text, false))
+	} else {
+		p.WriteString(flow(n))
+	}
+	p.WriteByte('\n')
+}
+
+func isContainer(n *source.Node) bool {
+	return n.Kind == source.Array && len(n.Items) > 0 || n.Kind == source.Object && len(n.Members) > 0
+}
+
+// deep reports whether n contains a container.
+func deep(n *source.Node) bool {
+	return slices.ContainsFunc(n.Items, isContainer) ||
+		slices.ContainsFunc(n.Members, func(m source.Member) bool { return isContainer(m.Value) })
+}
+
+// long reports whether n is a string that literal can write.
+func long(n *source.Node) bool {
+	_, ok := literal(n.Text, 0)
+	return n.Kind == source.String && ok
+}
+
+// fits reports whether n is short and flat enough for one line.
+func (p *printer) fits(n *source.Node, column int) bool {
+	if slices.ContainsFunc(n.Members, func(m source.Member) bool { return deep(m.Value) || long(m.Value) }) || slices.ContainsFunc(n.Items, deep) {
+		return false
+	}
+	text := flow(n)
+	return column+utf8.RuneCountInString(text) <= lineWidth
+}
+
+// flow returns n on one line.
+func flow(n *source.Node) string {
+	var parts []string
+	switch n.Kind {
+	case source.String:
+		return scalar(n.Text, true)
+	case source.Array:
+		for _, item := range n.Items {
+			parts = append(parts, flow(item))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case source.Object:
+		for _, m := range n.Members {
+			parts = append(parts, Scalar(m.Key)+": "+flow(m.Value))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	}
+	return string(n.JSON())
+}
+
+// literal returns a multiline string as a literal block, or false if that is not possible.
+func literal(s string, indent int) (string, bool) {
+	body := strings.TrimSuffix(s, "\n")
+	if !strings.Contains(body, "\n") || !printable(s, "\n") || strings.HasPrefix(body, " ") || strings.HasSuffix(body, "\n") || strings.HasPrefix(body, "\n") {
+		return "", false
+	}
+	var b strings.Builder
+	b.WriteString("|")
+	if body == s {
+		b.WriteString("-")
+	}
+	b.WriteByte('\n')
+	for line := range strings.SplitSeq(body, "\n") {
+		if strings.TrimSpace(line) == "" && line != "" {
+			return "", false // an editor would remove this white space
+		}
+		if line != "" {
+			b.WriteString(strings.Repeat(" ", indent) + line)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String(), true
+}
+
+var (
+	// plainWord matches words without a special meaning in any YAML context.
+	plainWord = regexp.MustCompile(`^[\pL_/$(]([\pL\pN_./$+();-]| [\pL\pN_(/+-])*$`)
+	// plainText matches text without special characters inside a YAML block.
+	plainText = regexp.MustCompile(`^[\pL_/(][^\x00-\x1f"'\\{}\[\]]*$`)
+)
+
+// reserved lists words that some YAML parsers do not read as strings.
+var reserved = []string{"null", "true", "false", "yes", "no", "on", "off"}
+
+// Scalar returns a single-line string that is valid as a value and as a key.
+func Scalar(s string) string { return scalar(s, true) }
+
+// scalar returns a single-line string. Within {…} and […] it needs quotes more often.
+func scalar(s string, inFlow bool) string {
+	switch {
+	case slices.Contains(reserved, strings.ToLower(s)):
+	case plainWord.MatchString(s):
+		return s
+	case !inFlow && plainText.MatchString(s) && printable(s, "") && !strings.Contains(s, ": ") && !strings.Contains(s, " #") &&
+		!strings.HasSuffix(s, ":") && !strings.HasSuffix(s, " "):
+		return s
+	}
+	if printable(s, "") {
+		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	}
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteRune('\\')
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case Shown(r):
+			b.WriteRune(r)
+		case r > 0xFFFF:
+			fmt.Fprintf(&b, `\U%08X`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04X`, r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// printable reports whether s can stand in the file without escapes.
+func printable(s, also string) bool {
+	for _, r := range s {
+		if !Shown(r) && !strings.ContainsRune(also, r) {
+			return false
+		}
+	}
+	return true
+}
+
+// Shown reports whether r is a visible character or a space. Editors and terminals hide or interpret others, such as
+// direction controls.
+func Shown(r rune) bool { return !plain.Hidden(r) }

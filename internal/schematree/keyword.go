@@ -1,0 +1,164 @@
+package schematree
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Holds says where the value of a keyword contains schemas.
+type Holds int
+
+// The forms of values that hold schemas.
+const (
+	Nothing        Holds = iota // no schema
+	Schema                      // a schema
+	List                        // an array of schemas
+	Map                         // an object whose members are schemas
+	SchemaOrList                // a schema or an array of schemas
+	SchemasOrNames              // an object whose members are schemas or arrays of names
+)
+
+// A Role says what a keyword does to the set of valid values.
+type Role int
+
+// The roles of keywords.
+const (
+	// Describes is the role of a keyword that decides about the form of values.
+	Describes Role = iota
+	// Narrows is the role of a keyword that excludes values and leaves the form of the others.
+	Narrows
+	// Annotates is the role of a keyword that excludes nothing. It may hold schemas for references.
+	Annotates
+	// Identifies is the role of a keyword that names the schema or its dialect.
+	Identifies
+)
+
+// A Keyword describes a keyword of JSON Schema.
+type Keyword struct {
+	Holds Holds
+	Role  Role
+	// InPlace is set if the inner schemas apply to the same value as the outer one.
+	InPlace bool
+	// Refers is set if the value is a reference to a schema that applies to the same value.
+	Refers bool
+}
+
+// A Dialect is a version of JSON Schema.
+type Dialect struct {
+	// Name and URI identify the dialect; a $schema may have a # after the URI.
+	Name, URI string
+	// Definitions is the keyword for shared definitions.
+	Definitions string
+	// RefAlone is set if the siblings of a $ref are ignored.
+	RefAlone bool
+	keywords map[string]Keyword
+}
+
+// Keyword returns the description of a keyword, or false if the dialect does not have it.
+func (d *Dialect) Keyword(name string) (Keyword, bool) {
+	k, known := d.keywords[name]
+	return k, known
+}
+
+// Keywords returns the sorted names of the dialect's keywords.
+func (d *Dialect) Keywords() []string { return slices.Sorted(maps.Keys(d.keywords)) }
+
+// Draft07URI is the common spelling of the $schema of draft-07.
+const Draft07URI = "http://json-schema.org/draft-07/schema#"
+
+var (
+	// Draft2020 is draft 2020-12.
+	Draft2020 = newDialect("2020-12", "https://json-schema.org/draft/2020-12/schema", "$defs", false, only2020)
+	// Draft07 is draft-07.
+	Draft07 = newDialect("draft-07", strings.TrimSuffix(Draft07URI, "#"), "definitions", true, only07)
+	// Any has the keywords of all dialects, for schemas whose dialect does not matter.
+	Any = newDialect("", "", "$defs", false, only2020, only07, map[string]Keyword{"$recursiveRef": {Refers: true}})
+)
+
+// DialectOf returns the dialect of a $schema, or nil if it is not supported.
+func DialectOf(uri string) *Dialect {
+	switch strings.TrimSuffix(uri, "#") {
+	case Draft2020.URI:
+		return Draft2020
+	case Draft07.URI, strings.Replace(Draft07.URI, "http:", "https:", 1):
+		return Draft07
+	}
+	return nil
+}
+
+// common holds the keywords of all dialects.
+var common = merged(map[string]Keyword{
+	"$ref":                 {Refers: true},
+	"type":                 {},
+	"enum":                 {},
+	"const":                {},
+	"format":               {},
+	"contentEncoding":      {},
+	"properties":           {Holds: Map},
+	"patternProperties":    {Holds: Map},
+	"additionalProperties": {Holds: Schema},
+	"allOf":                {Holds: List, InPlace: true},
+	"anyOf":                {Holds: List, InPlace: true},
+	"oneOf":                {Holds: List, InPlace: true},
+	"if":                   {Holds: Schema, InPlace: true},
+	"then":                 {Holds: Schema, InPlace: true},
+	"else":                 {Holds: Schema, InPlace: true},
+	"dependencies":         {Holds: SchemasOrNames, InPlace: true},
+	"not":                  {Holds: Schema, InPlace: true, Role: Narrows},
+	"contains":             {Holds: Schema, Role: Narrows},
+	"propertyNames":        {Holds: Schema, Role: Narrows},
+	// In draft-07, a $ref can also refer to schemas below $defs.
+	"$defs":       {Holds: Map, Role: Annotates},
+	"definitions": {Holds: Map, Role: Annotates},
+	// OpenAPI's discriminator, the constant names of its generators, and the keywords of this generator.
+	"discriminator":   {},
+	"x-go-type":       {},
+	"x-enum-varnames": {Role: Narrows},
+	"x-match":         {Role: Annotates},
+	"x-go-name":       {Role: Annotates},
+},
+	each(Annotates, "title description $comment default examples deprecated readOnly writeOnly"),
+	each(Identifies, "$schema $id"),
+	each(Narrows, `multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength pattern contentMediaType maxItems
+		minItems uniqueItems maxProperties minProperties required`))
+
+// only2020 holds the keywords of 2020-12 that draft-07 does not have.
+var only2020 = merged(map[string]Keyword{
+	"$dynamicRef":           {Refers: true},
+	"items":                 {Holds: Schema},
+	"prefixItems":           {Holds: List},
+	"unevaluatedItems":      {Holds: Schema},
+	"unevaluatedProperties": {Holds: Schema},
+	"dependentSchemas":      {Holds: Map, InPlace: true},
+	"contentSchema":         {Holds: Schema, Role: Narrows},
+},
+	each(Identifies, "$anchor $dynamicAnchor $vocabulary"),
+	each(Narrows, "minContains maxContains dependentRequired"))
+
+// only07 holds the keywords of draft-07 that 2020-12 does not have.
+var only07 = map[string]Keyword{
+	"items":           {Holds: SchemaOrList},
+	"additionalItems": {Holds: Schema},
+}
+
+// each assigns a role to keywords without schemas.
+func each(role Role, names string) map[string]Keyword {
+	out := map[string]Keyword{}
+	for name := range strings.FieldsSeq(names) {
+		out[name] = Keyword{Role: role}
+	}
+	return out
+}
+
+func merged(all ...map[string]Keyword) map[string]Keyword {
+	out := map[string]Keyword{}
+	for _, m := range all {
+		maps.Copy(out, m)
+	}
+	return out
+}
+
+func newDialect(name, uri, definitions string, refAlone bool, own ...map[string]Keyword) *Dialect {
+	return &Dialect{name, uri, definitions, refAlone, merged(append([]map[string]Keyword{common}, own...)...)}
+}

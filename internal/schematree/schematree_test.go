@@ -1,0 +1,230 @@
+package schematree_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+)
+
+// A value is decoded JSON at a place of its document.
+type value struct {
+	root    *value
+	at      string
+	decoded any
+}
+
+func parse(t *testing.T, text string) *value {
+	t.Helper()
+	dec := json.NewDecoder(bytes.NewReader([]byte(text)))
+	dec.UseNumber()
+	v := &value{}
+	if err := dec.Decode(&v.decoded); err != nil {
+		t.Fatal(err)
+	}
+	v.root = v
+	return v
+}
+
+func (v *value) below(token string, decoded any) *value {
+	return &value{v.root, v.at + "/" + token, decoded}
+}
+
+func (v *value) Find(name string) (*value, bool) {
+	m, _ := v.decoded.(map[string]any)
+	inner, ok := m[name]
+	return v.below(name, inner), ok
+}
+
+func (v *value) Elements() (all []*value, ok bool) {
+	list, ok := v.decoded.([]any)
+	for i, e := range list {
+		all = append(all, v.below(fmt.Sprint(i), e))
+	}
+	return all, ok
+}
+
+func (v *value) All() iter.Seq2[string, *value] {
+	return func(yield func(string, *value) bool) {
+		m, _ := v.decoded.(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(m)) {
+			if !yield(name, v.below(name, m[name])) {
+				return
+			}
+		}
+	}
+}
+
+func (v *value) Value() any    { return v.decoded }
+func (v *value) Identity() any { return v.at }
+
+// document resolves references in the document of a value.
+type document struct{ alone bool }
+
+func (document) Target(n *value, keyword string) (*value, bool) {
+	ref, _ := n.Find(keyword)
+	text, _ := ref.Value().(string)
+	return schematree.Resolve(n.root, text)
+}
+
+func (d document) RefAlone(*value) bool { return d.alone }
+
+// Every keyword that holds schemas gives each of them once; data and unknown keywords hold none.
+func TestEach(t *testing.T) {
+	text := `{"items":[{},{}],"properties":{"a":{},"items":true},"not":{},"dependencies":{"a":["b"],"b":{}},"enum":[{}],"const":{"not":{}},
+		"required":["a"],"unknown":{"not":{}},"prefixItems":[{}],"$defs":{"d":{}}}`
+	for _, c := range []struct {
+		dialect *schematree.Dialect
+		want    string
+	}{
+		{schematree.Any, "/$defs/d /dependencies/b /items/0 /items/1 /not /prefixItems/0 /properties/a /properties/items"},
+		{schematree.Draft2020, "/$defs/d /dependencies/b /items /not /prefixItems/0 /properties/a /properties/items"},
+		{schematree.Draft07, "/$defs/d /dependencies/b /items/0 /items/1 /not /properties/a /properties/items"},
+	} {
+		var got []string
+		schematree.Each(c.dialect, parse(t, text), func(keyword, name string, inner *value) {
+			got = append(got, inner.at)
+			if want := "/" + keyword + "/" + name; name != "" && inner.at != want {
+				t.Errorf("%s is called %s", inner.at, want)
+			}
+		})
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %v", c.dialect.Name, got)
+		}
+	}
+}
+
+// Views end in a circle, and follow only the given keywords; in draft-07 a $ref stands alone.
+func TestViews(t *testing.T) {
+	const text = `{"$ref":"#/$defs/a","allOf":[{"$anchor":"part"},true],"oneOf":[{"not":{}}],
+		"$defs":{"a":{"anyOf":[{"$ref":"#"},{"$ref":"#part"},{"$ref":"other.json"},{"$ref":"#/gone"}]}}}`
+	for _, c := range []struct {
+		doc      document
+		keywords []string
+		want     string
+	}{
+		{document{}, schematree.Unconditional, " /$defs/a /allOf/0 /allOf/1"},
+		{document{}, schematree.Alternative, " /$defs/a /$defs/a/anyOf/0 /$defs/a/anyOf/1 /allOf/0 /$defs/a/anyOf/2 /$defs/a/anyOf/3 /allOf/1 /oneOf/0"},
+		{document{alone: true}, schematree.Unconditional, " /$defs/a"},
+		{document{alone: true}, []string{"allOf"}, ""},
+	} {
+		if got := places(schematree.Views(c.doc, parse(t, text), c.keywords)); got != c.want {
+			t.Errorf("%v: %v", c, got)
+		}
+	}
+}
+
+func TestTypes(t *testing.T) {
+	for _, c := range []struct{ schema, want string }{
+		{`{}`, "null or boolean or number or string or array or object"},
+		{`{"type":"integer"}`, "integer"},
+		{`{"type":["integer","number","null"]}`, "null or number"},
+		{`{"type":"int"}`, ""},
+		{`{"type":3}`, ""},
+	} {
+		if got := schematree.Declared(parse(t, c.schema)).String(); got != c.want {
+			t.Errorf("%s: %s", c.schema, got)
+		}
+	}
+	for text, want := range map[string]schematree.Types{
+		"null": schematree.Null, "true": schematree.Boolean, "1.0": schematree.Integer, "1e2": schematree.Integer, "1.5": schematree.Fraction,
+		"1e300": schematree.Integer, "1e-3": schematree.Fraction, "0e9": schematree.Integer, `"1"`: schematree.String, "[]": schematree.Array, "{}": schematree.Object,
+		"9007199254740993.5": schematree.Fraction,
+	} {
+		if got := schematree.TypeOf(parse(t, text).decoded); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+	if got := schematree.Fraction.String(); got != "non-integer number" {
+		t.Error(got)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	root := parse(t, `{"$defs":{"a/b":{"items":[{"$id":"#old"}]},"x%y":{},"~":{}},"enum":[{"$anchor":"data"}]}`)
+	for ref, want := range map[string]string{
+		"#": "", "#/$defs/a~1b/items/0": "/$defs/a/b/items/0", "#/%24defs/x%25y": "/$defs/x%y", "#/$defs/~0": "/$defs/~", "#old": "/$defs/a/b/items/0",
+		"#/$defs/a~1b/items/00": "none", "#/$defs/a~1b/items/1": "none", "#/$defs/~2": "none", "#/%zz": "none", "a.json#": "none", "#data": "none", "#/$defs/a": "none",
+	} {
+		at := "none"
+		if n, ok := schematree.Resolve(root, ref); ok {
+			at = n.at
+		}
+		if at != want {
+			t.Errorf("%s: %s, want %s", ref, at, want)
+		}
+	}
+}
+
+func TestDefinition(t *testing.T) {
+	defs := []*published.Schema{{Name: "a"}, {Name: "b/c"}}
+	for ref, want := range map[string]string{
+		"#/$defs/a": "a ", "#/$defs/b~1c/items/0": "b/c /items/0", "#/%24defs/a/x~1y": "a /x~1y",
+		"#/definitions/a": "", "#/$defs/d": "", "#/$defs/a~": "", "#/$defs": "", "x#/$defs/a": "",
+	} {
+		got := ""
+		if d, rest, ok := schematree.Definition(defs, "$defs", ref); ok {
+			got = d.Name + " " + rest
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", ref, got, want)
+		}
+	}
+}
+
+func TestDialectOf(t *testing.T) {
+	for uri, want := range map[string]*schematree.Dialect{
+		"http://json-schema.org/draft-07/schema": schematree.Draft07, "https://json-schema.org/draft-07/schema#": schematree.Draft07,
+		"https://json-schema.org/draft/2020-12/schema": schematree.Draft2020, "http://json-schema.org/draft-04/schema#": nil, "": nil,
+	} {
+		if got := schematree.DialectOf(uri); got != want {
+			t.Errorf("%s: %v", uri, got)
+		}
+	}
+}
+
+// Members and elements are described as in 2020-12 and draft-07: additional ones only by the schemas that do not name them.
+func TestMemberAndElement(t *testing.T) {
+	for _, c := range []struct{ schema, name, want string }{
+		{`{"properties":{"a":{}},"patternProperties":{"^a":{},"b":{}},"additionalProperties":{}}`, "a", "/properties/a /patternProperties/^a"},
+		{`{"properties":{"a":false},"additionalProperties":{}}`, "a", "/properties/a"},
+		{`{"properties":{"a":{}},"additionalProperties":false}`, "b", "/additionalProperties"},
+		{`{"properties":{"a":{}}}`, "b", ""},
+	} {
+		views := []*value{parse(t, c.schema)}
+		if got := places(schematree.Member(views, c.name)); got != c.want {
+			t.Errorf("%s of %s: %s", c.name, c.schema, got)
+		}
+		if got := places(schematree.Member(append(views, parse(t, `{"additionalProperties":{}}`)), c.name)); got != strings.TrimSpace(c.want+" /additionalProperties") {
+			t.Errorf("%s of %s and another: %s", c.name, c.schema, got)
+		}
+	}
+	for _, c := range []struct{ schema, want string }{
+		{`{"items":{}}`, "/items|/items"},
+		{`{"prefixItems":[{}],"items":{}}`, "/prefixItems/0|/items"},
+		{`{"prefixItems":[{}]}`, "/prefixItems/0|"},
+		{`{"items":[{}],"additionalItems":{}}`, "/items/0|/additionalItems"},
+		{`{"items":[{}]}`, "/items/0|"},
+		{`{}`, "|"},
+	} {
+		views := []*value{parse(t, c.schema)}
+		if got := places(schematree.Element(views, 0)) + "|" + places(schematree.Element(views, 1)); got != c.want {
+			t.Errorf("%s: %s", c.schema, got)
+		}
+	}
+}
+
+func places(all []*value) string {
+	at := make([]string, len(all))
+	for i, v := range all {
+		at[i] = v.at
+	}
+	return strings.Join(at, " ")
+}

@@ -1,0 +1,104 @@
+package schematree
+
+import (
+	"encoding/json"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+// Types is a set of JSON types. Integers are distinguished from other numbers.
+type Types uint8
+
+// The JSON types.
+const (
+	Null Types = 1 << iota
+	Boolean
+	Integer
+	Fraction // a number that is not an integer
+	String
+	Array
+	Object
+
+	Number  = Integer | Fraction
+	Scalars = Boolean | Number | String
+	AnyType = Null | Scalars | Array | Object
+)
+
+var typeNames = []struct {
+	name  string
+	types Types
+}{{"null", Null}, {"boolean", Boolean}, {"number", Number}, {"integer", Integer}, {"string", String}, {"array", Array}, {"object", Object}}
+
+// Named returns the types for a name in the keyword type, or no types for an unknown name.
+func Named(name string) Types {
+	for _, t := range typeNames {
+		if t.name == name {
+			return t.types
+		}
+	}
+	return 0
+}
+
+// String lists the types for messages.
+func (t Types) String() string {
+	if t == Fraction {
+		return "non-integer number"
+	}
+	var names []string
+	for _, n := range typeNames {
+		if t&n.types == n.types && (n.types != Integer || t&Fraction == 0) {
+			names = append(names, n.name)
+		}
+	}
+	return strings.Join(names, " or ")
+}
+
+// TypeOf returns the type of a value that encoding/json decoded with UseNumber.
+func TypeOf(v any) Types {
+	switch v := v.(type) {
+	case nil:
+		return Null
+	case bool:
+		return Boolean
+	case string:
+		return String
+	case json.Number:
+		if isInteger(string(v)) {
+			return Integer
+		}
+		return Fraction
+	case []any:
+		return Array
+	}
+	return Object
+}
+
+// isInteger reports whether a JSON number has no fraction: 1, 1.0 and 1e2.
+func isInteger(text string) bool {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.Abs(f) > 1e20 || f == 0 {
+		return f == math.Trunc(f)
+	}
+	r, ok := new(big.Rat).SetString(text)
+	return ok && r.IsInt()
+}
+
+// Declared returns the types that the keyword type of n allows, whatever other keywords say.
+func Declared[V Value[V]](n V) Types {
+	t, ok := n.Find("type")
+	if !ok {
+		return AnyType
+	}
+	if names, isList := t.Elements(); isList {
+		var out Types
+		for _, name := range names {
+			text, _ := name.Value().(string)
+			out |= Named(text)
+		}
+		return out
+	}
+	text, _ := t.Value().(string)
+	return Named(text)
+}

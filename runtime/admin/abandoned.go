@@ -1,0 +1,64 @@
+package admin
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+)
+
+// An abandonedPage is a page of the list of abandoned events.
+type abandonedPage struct {
+	Abandoned []abandoned `json:"abandoned"`
+	Next      string      `json:"next,omitempty"`
+}
+
+// An abandoned is the API's form of an [operator.Abandoned].
+type abandoned struct {
+	operator.Abandoned
+	Attempt attempt `json:"attempt"`
+}
+
+// abandoned serves the list of events abandoned since a time.
+func (h *handler) abandoned(w http.ResponseWriter, r *http.Request, actor string) (p abandonedPage, ok bool) {
+	f, since, until, err := readSince(r.URL.Query())
+	if err == nil && since.IsZero() {
+		err = badRequest("the query parameter since is missing")
+	}
+	if !h.allowed(w, r, actor, ofAttempts(f.Filter)) {
+		return p, false
+	}
+	p.Abandoned = []abandoned{}
+	if err == nil {
+		var found []operator.Abandoned
+		found, p.Next, err = h.admin.Abandoned(r.Context(), f.Filter, since, until, f.after, f.limit)
+		for _, a := range found {
+			a.URL = operator.ShownURL(a.URL)
+			p.Abandoned = append(p.Abandoned, abandoned{a, shownAttempt(a.Attempt)})
+		}
+	}
+	if err != nil {
+		h.fail(w, r, "the list", err)
+		return p, false
+	}
+	return p, true
+}
+
+// ofAttempts returns the action of reading the attempts of all subscriptions that match the filter.
+func ofAttempts(f operator.Filter) Action {
+	return Action{Verb: Attempts, Principal: f.Principal, Event: f.Event, Host: strings.ToLower(f.Host)}
+}
+
+// readSince reads the subscription filters and the range of times.
+func readSince(q url.Values, more ...string) (f filter, since, until time.Time, err error) {
+	f, err = readFilter(q, append(append([]string{"since", "until"}, more...), subscriptionFilters...)...)
+	if err == nil {
+		since, err = readTime("since", q.Get("since"))
+	}
+	if err == nil {
+		until, err = readTime("until", q.Get("until"))
+	}
+	return f, since, until, err
+}

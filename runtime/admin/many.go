@@ -1,0 +1,374 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+)
+
+const (
+	// maxItems is the number of items that one press of a button handles; maxCounted is the number that the page counts
+	// before.
+	maxItems   = 50
+	maxCounted = 1000
+	// lookTime is the time after which no further page of the list is read; manyTime is the time after which no further
+	// item is started.
+	lookTime = 5 * time.Second
+	manyTime = 15 * time.Second
+	// maxInARow is the number of consecutive failures after which the remaining items are skipped.
+	maxInARow = 20
+	// maxManyResult limits the size of a manyResult, in bytes, so that the store can remember it.
+	maxManyResult = 4000
+)
+
+// A many is a console action on all subscriptions or events that match a filter.
+type many struct {
+	Verb         Verb            `json:"verb"`
+	Filter       operator.Filter `json:"filter"`
+	Since, Until time.Time
+	After        string `json:"after"`
+}
+
+// An item is one step of a many: an event to resend, or an action on a whole subscription.
+type item struct {
+	operator.WebhookInfo
+	Attempt operator.Attempt // of an event to resend
+}
+
+// readMany parses a query for an action on all that match its filters. A query without a filter must say all=true, so
+// that a forgotten filter does no harm.
+func readMany(q url.Values) (m many, err error) {
+	m.Verb = Verb(cut(q.Get("verb")))
+	f, since, until, err := readSince(q, "verb", "all")
+	m.Filter, m.Since, m.Until, m.After = f.Filter, since, until, f.after
+	all := q.Get("all")
+	switch {
+	case err != nil:
+		return m, err
+	case !slices.Contains([]Verb{Pause, Unpause, Resume, Replay, EndReplay, Send}, m.Verb):
+		return m, badRequest("verb must be pause, unpause, resume, replay, endreplay or send")
+	case q.Has("limit"):
+		return m, badRequest("an action takes what a page has")
+	case all != "" && all != "true":
+		return m, badRequest("all must be true or absent")
+	case (m.Filter == operator.Filter{}) != (all == "true"):
+		return m, badRequest("give filters, or all=true for all subscriptions")
+	case m.timed() == m.Since.IsZero():
+		return m, badRequest("since is for replay and send, which need it")
+	case !m.Until.IsZero() && (!m.timed() || !m.Until.After(m.Since)):
+		return m, badRequest("until is after since, for replay and send")
+	}
+	if m.Verb == Send && m.Until.IsZero() {
+		m.Until = time.Now() // do not resend an event that fails again
+	}
+	return m, nil
+}
+
+// timed reports whether the verb applies to events since a time.
+func (m *many) timed() bool { return m.Verb == Replay || m.Verb == Send }
+
+// query returns the query that readMany parses.
+func (m *many) query(after string) string {
+	q := url.Values{"verb": {string(m.Verb)}}
+	for name, value := range written(m.Filter) {
+		q.Set(name, value)
+	}
+	if len(q) == 1 {
+		q.Set("all", "true")
+	}
+	for name, value := range map[string]string{"since": written8601(m.Since), "until": written8601(m.Until), "after": after} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	return q.Encode()
+}
+
+// needs reports whether the subscription needs the action.
+func (m *many) needs(i *operator.WebhookInfo) bool {
+	if i.State == operator.StateUnreadable {
+		return false
+	}
+	switch m.Verb {
+	case Pause:
+		return i.State != operator.StatePaused && i.Unreadable == ""
+	case Unpause:
+		return i.State == operator.StatePaused && i.Unreadable == ""
+	case Resume:
+		return i.State == operator.StateSuspended
+	case EndReplay:
+		return i.Replay != nil
+	}
+	return true
+}
+
+// items returns up to limit items in order of the list, and the after parameter of the next one. It searches for at
+// most lookTime: then it may return fewer although more follow.
+func (h *handler) items(ctx context.Context, m *many, limit int) (found []item, next string, err error) {
+	f := m.Filter
+	if m.Verb == Unpause && f.State == "" {
+		f.State = operator.StatePaused
+	}
+	if m.Verb == Resume && f.State == "" {
+		f.State = operator.StateSuspended
+	}
+	next = m.After
+	for began := time.Now(); ; {
+		if m.Verb == Send {
+			var some []operator.Abandoned
+			some, next, err = h.admin.Abandoned(ctx, f, m.Since, m.Until, next, limit-len(found))
+			for _, a := range some {
+				found = append(found, item{operator.WebhookInfo{ID: a.Subscription, Principal: a.Principal, Event: a.Attempt.Event, URL: a.URL}, a.Attempt})
+			}
+		} else {
+			var some []operator.WebhookInfo
+			some, next, err = h.admin.Find(ctx, f, next, limit-len(found))
+			for n := range some {
+				if m.needs(&some[n]) {
+					found = append(found, item{WebhookInfo: some[n]})
+				}
+			}
+		}
+		if err != nil || next == "" || len(found) == limit || time.Since(began) > lookTime {
+			return found, next, err
+		}
+	}
+}
+
+// listed authorizes reading the list of items.
+func (h *handler) listed(w http.ResponseWriter, r *http.Request, actor string, m *many) bool {
+	if m.Verb == Send {
+		return h.allowed(w, r, actor, ofAttempts(m.Filter))
+	}
+	return h.allowed(w, r, actor, Action{Verb: ListSubscriptions, Principal: m.Filter.Principal, Event: m.Filter.Event})
+}
+
+// A manyView is the data of a page for an action on many.
+type manyView struct {
+	many
+	Filter       map[string]string
+	Since, Until string // "" if unbounded
+	// Total counts items. More reports whether there are others. Items are the first ones.
+	Total int64
+	More  bool
+	Items []item
+	// Counted is the noun for Total, and Button the label of the button.
+	Counted, Button string
+	Query           template.URL // of what Button does
+	// Result is the result of the pressed button; nil before.
+	Result *manyResult
+}
+
+// manyPage shows the items, with a button that handles the first of them.
+func (h *handler) manyPage(w http.ResponseWriter, r *http.Request, actor string) {
+	m, err := readMany(r.URL.Query())
+	if !h.listed(w, r, actor, &m) {
+		return
+	}
+	v, after := m.view(m.After), ""
+	if err == nil {
+		v.Items, after, err = h.items(r.Context(), &m, maxCounted)
+	}
+	if err != nil {
+		h.fail(w, r, "the action", err)
+		return
+	}
+	v.Total, v.More = int64(len(v.Items)), after != ""
+	v.Items = v.Items[:min(len(v.Items), maxItems)]
+	for n := range v.Items {
+		v.Items[n].WebhookInfo = shown(v.Items[n].WebhookInfo)
+	}
+	if len(v.Items) == 0 {
+		v.Query = template.URL(m.query(after)) // the next search begins there
+	}
+	v.name(int64(len(v.Items)))
+	h.render(w, r, http.StatusOK, "many.html", view{Title: m.title(), Many: v})
+}
+
+// Rows returns the subscriptions of the items.
+func (v *manyView) Rows() (rows []operator.WebhookInfo) {
+	for _, i := range v.Items {
+		rows = append(rows, i.WebhookInfo)
+	}
+	return rows
+}
+
+// view returns the page of the action, with a button that continues after the given place.
+func (m *many) view(after string) *manyView {
+	return &manyView{many: *m, Filter: written(m.Filter), Since: written8601(m.Since), Until: written8601(m.Until),
+		Query: template.URL(m.query(after))} // query escapes it
+}
+
+// title returns the title of the page.
+func (m *many) title() string {
+	host := strings.ToLower(m.Filter.Host)
+	whom := ""
+	if host != "" {
+		whom = " of " + host
+	}
+	switch m.Verb {
+	case Send:
+		return "Send again what failed" + whom
+	case EndReplay:
+		return "End replays" + whom
+	}
+	return capital(m.Verb) + " " + cmp.Or(host, "subscriptions")
+}
+
+func capital(v Verb) string { return strings.ToUpper(string(v[:1])) + string(v[1:]) }
+
+// name sets the page's labels for its count and for its button, which handles n items.
+func (v *manyView) name(n int64) {
+	switch v.Verb {
+	case Send:
+		v.Counted, v.Button = "Events to send now", "Send "+counted(n, "event")+" again"
+	case EndReplay:
+		v.Counted, v.Button = "Replays to end now", "End "+counted(n, "replay")
+	default:
+		v.Counted, v.Button = "Subscriptions to "+string(v.Verb)+" now", capital(v.Verb)+" "+counted(n, "subscription")
+	}
+}
+
+// A manyResult is the result of one page of items.
+type manyResult struct {
+	// Done counts completed items. Skipped counts items that had ended, or that another operator was handling.
+	Done    int `json:"done"`
+	Skipped int `json:"skipped"`
+	Failed  int `json:"failed"`
+	// Left counts items that were not started. From is the subscription of the first of them, and Why is the reason.
+	Left int    `json:"left"`
+	From string `json:"from"`
+	Why  string `json:"why"`
+	// Subscriptions are the subscriptions of completed items. Failures has the first failed items.
+	Subscriptions []string  `json:"subscriptions"`
+	Failures      []failure `json:"failures"`
+	// Next is where the list continues; "" at its end.
+	Next string `json:"next"`
+}
+
+// A failure is an item that failed.
+type failure struct {
+	Subscription string `json:"subscription"`
+	EventID      string `json:"eventId"`
+	Why          string `json:"why"`
+}
+
+// actOnMany handles one page of items for a button of the console, once per key, and shows the result.
+func (h *handler) actOnMany(w http.ResponseWriter, r *http.Request, actor string) {
+	form, err := formOf(w, r)
+	key := form.Get("key")
+	if err == nil {
+		err = checkKey(key)
+	}
+	m, wrong := readMany(r.URL.Query())
+	if !h.listed(w, r, actor, &m) {
+		return
+	}
+	if err = cmp.Or(err, wrong); err != nil {
+		h.fail(w, r, "the action", err)
+		return
+	}
+	content, _ := json.Marshal(m) // cannot fail
+	out := h.once(r, actor, key, content, func(ctx context.Context) outcome {
+		found, next, err := h.items(ctx, &m, maxItems)
+		if err != nil {
+			return h.failed(ctx, "the action", err)
+		}
+		return outcome{Status: http.StatusOK, Result: h.each(ctx, r, actor, key, &m, found, next).encode()}
+	})
+	if out.Code != "" {
+		h.render(w, r, out.Status, "failed.html", view{Title: http.StatusText(out.Status), Note: out.Detail, Bad: true})
+		return
+	}
+	var result manyResult
+	if err := json.Unmarshal(out.Result, &result); err != nil {
+		h.fail(w, r, "the action", err)
+		return
+	}
+	v := m.view(result.Next)
+	v.Result, v.Button = &result, "Go on with the next page"
+	h.render(w, r, http.StatusOK, "many.html", view{Title: m.title(), Many: v})
+}
+
+// each handles items one after another, each as a separate action.
+func (h *handler) each(ctx context.Context, r *http.Request, actor, key string, m *many, found []item, next string) *manyResult {
+	result := &manyResult{Next: next}
+	inARow := 0
+	for n, began := 0, time.Now(); n < len(found); n++ {
+		switch {
+		case inARow == maxInARow:
+			result.Why = strconv.Itoa(maxInARow) + " failed in a row"
+		case time.Since(began) > manyTime:
+			result.Why = "it took too long"
+		}
+		if result.Why != "" {
+			result.Left, result.From, result.Next = len(found)-n, found[n].ID, ""
+			break
+		}
+		out := h.one(ctx, r, actor, key, m, &found[n])
+		switch {
+		case out.Code == "":
+			result.Done++
+			if !slices.Contains(result.Subscriptions, found[n].ID) {
+				result.Subscriptions = append(result.Subscriptions, found[n].ID)
+			}
+		case out.Code == "not_found" || out.Code == "under_way":
+			result.Skipped++
+		default:
+			result.Failed++
+			inARow++
+			result.Failures = append(result.Failures, failure{found[n].ID, found[n].Attempt.EventID, out.Detail})
+			continue
+		}
+		inARow = 0
+	}
+	return result
+}
+
+// one handles an item, if the actor is authorized.
+func (h *handler) one(ctx context.Context, r *http.Request, actor, key string, m *many, i *item) outcome {
+	t := task{action: Action{Verb: m.Verb, Subscription: i.ID, Principal: i.Principal, Event: i.Event}, key: key}
+	if err := h.authorize(r, actor, t.action); err != nil {
+		h.logRefusal(ctx, m.Verb, err)
+		return outcome{Status: http.StatusForbidden, Code: "forbidden", Detail: "this is not allowed"}
+	}
+	if m.Verb == Send {
+		t.request.EventID, t.request.Seen, t.seen = i.Attempt.EventID, written8601(i.Attempt.At), i.Attempt.At
+	} else {
+		t.request.Since, t.since, t.request.Until, t.until = written8601(m.Since), m.Since, written8601(m.Until), m.Until
+	}
+	out := h.perform(ctx, actor, &t, nil)
+	var sent struct{ Attempt struct{ Category string } }
+	if m.Verb == Send && json.Unmarshal(out.Result, &sent) == nil && sent.Attempt.Category != "" {
+		return outcome{Code: "refused", Detail: "the endpoint has refused again: " + sent.Attempt.Category}
+	}
+	return out
+}
+
+// encode encodes the result. It drops failures until the result is small enough to be remembered.
+func (m *manyResult) encode() []byte {
+	for {
+		b, _ := json.Marshal(m) // of strings: cannot fail
+		if len(b) <= maxManyResult || len(m.Failures) == 0 {
+			return b
+		}
+		m.Failures = m.Failures[:len(m.Failures)-1]
+	}
+}
+
+// written8601 formats a time in RFC 3339, "" for the zero time.
+func written8601(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339Nano)
+}

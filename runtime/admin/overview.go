@@ -1,0 +1,41 @@
+package admin
+
+import "net/http"
+
+// maxFailing is the number of failing subscriptions that the overview lists.
+const maxFailing = 20
+
+// overview serves the first page, with failing subscriptions at the top.
+func (h *handler) overview(w http.ResponseWriter, r *http.Request, actor string) {
+	if !h.allowed(w, r, actor, Action{Verb: ListTypes}) {
+		return
+	}
+	v := view{Title: "Overview", AllFailing: -1, Types: h.admin.EventTypes(), Activity: h.pictures(r, actor, "", "")}
+	// An unreadable part is left out of the page: operators need the page most when something is broken.
+	unread := func(what string, err error) {
+		if err != nil {
+			_, _, detail := h.classify(r.Context(), what, err)
+			v.Unread = append(v.Unread, detail)
+		}
+	}
+	// An actor who may only see the types does not see failing subscriptions.
+	if h.authorize(r, actor, Action{Verb: ListSubscriptions}) == nil {
+		var err error
+		v.Failing, v.AllFailing, err = h.admin.Failing(r.Context(), maxFailing)
+		if unread("the failing endpoints", err); err != nil {
+			v.AllFailing = -1
+		}
+		for i := range v.Failing {
+			v.Failing[i] = shown(v.Failing[i])
+		}
+	}
+	if h.authorize(r, actor, Action{Verb: ListOutbox}) == nil {
+		some, err := h.admin.Rejected(r.Context(), 0, 1)
+		unread("the rows put aside", err)
+		v.AnyRejected = len(some) > 0
+	}
+	var err error
+	v.Cluster, err = h.ofOverview(r, actor)
+	unread("the cluster", err)
+	h.render(w, r, http.StatusOK, "overview.html", v)
+}

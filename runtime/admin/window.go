@@ -1,0 +1,149 @@
+package admin
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+)
+
+// A windowPage is the API's form of an [operator.Window], without payloads.
+type windowPage struct {
+	operator.Window
+	Occurrences []happened `json:"occurrences"`
+}
+
+type happened struct {
+	operator.Happened
+	Data *struct{} `json:"data,omitempty"`
+}
+
+// between serves the events between two times.
+func (h *handler) between(w http.ResponseWriter, r *http.Request, actor string) (p windowPage, ok bool) {
+	q := trimmed(r.URL.Query())
+	f, err := readFilter(q, "event", "since", "until")
+	if !h.allowed(w, r, actor, Action{Verb: FindOccurrence, Event: f.Event}) || !h.allowed(w, r, actor, Action{Verb: Attempts, Event: f.Event}) {
+		return p, false
+	}
+	var since, until time.Time
+	if err == nil {
+		since, err = readTime("since", q.Get("since"))
+	}
+	if err == nil {
+		until, err = readTime("until", q.Get("until"))
+	}
+	if err == nil && since.IsZero() {
+		err = badRequest("since is missing: a time such as 2026-11-22T14:00:00Z, a time of today in UTC such as 14:00, or how long ago it was, such as 90m")
+	}
+	if err == nil {
+		p.Window, err = h.admin.Between(r.Context(), f.Event, since, until, f.after, f.limit)
+	}
+	if err != nil {
+		h.fail(w, r, "the events", err)
+		return p, false
+	}
+	p.Occurrences = make([]happened, len(p.Window.Occurrences))
+	for i, o := range p.Window.Occurrences {
+		p.Occurrences[i] = happened{Happened: o}
+	}
+	return p, true
+}
+
+// trimmed returns a query without white space around its values, which forms may add.
+func trimmed(q url.Values) url.Values {
+	for _, values := range q {
+		for i := range values {
+			values[i] = strings.TrimSpace(values[i])
+		}
+	}
+	return q
+}
+
+// A latencyBody is the API's form of an [operator.LatencySample].
+type latencyBody struct {
+	operator.LatencySample
+	Endpoints []latencyRow `json:"endpoints"`
+	Types     []latencyRow `json:"types"`
+}
+
+type latencyRow struct {
+	operator.Latency
+	P50Ms float64 `json:"p50Ms"`
+	P95Ms float64 `json:"p95Ms"`
+}
+
+func latencyRows(all []operator.Latency) []latencyRow {
+	rows := make([]latencyRow, len(all))
+	for i, l := range all {
+		rows[i] = latencyRow{l, milliseconds(l.P50), milliseconds(l.P95)}
+	}
+	return rows
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// latency serves the latencies of endpoints.
+func (h *handler) latency(w http.ResponseWriter, r *http.Request, actor string) (b latencyBody, ok bool) {
+	q := r.URL.Query()
+	f, err := readFilter(q, subscriptionFilters...)
+	if err == nil && (q.Has("after") || q.Has("limit")) {
+		err = badRequest("this list has no pages")
+	}
+	if !h.allowed(w, r, actor, ofAttempts(f.Filter)) {
+		return b, false
+	}
+	if err == nil {
+		b.LatencySample, err = h.admin.Latency(r.Context(), f.Filter)
+	}
+	if err != nil {
+		h.fail(w, r, "the latency", err)
+		return b, false
+	}
+	b.Endpoints, b.Types = latencyRows(b.LatencySample.Endpoints), latencyRows(b.LatencySample.Types)
+	return b, true
+}
+
+// why serves the reason why a subscription is late.
+func (h *handler) why(w http.ResponseWriter, r *http.Request, actor string) (d operator.Delay, ok bool) {
+	i, ok := h.subscription(w, r, actor, Attempts)
+	if !ok {
+		return d, false
+	}
+	d, err := h.admin.Why(r.Context(), i.ID)
+	if err != nil {
+		h.fail(w, r, aSubscription, err)
+	}
+	return d, err == nil
+}
+
+// windowPages serves the pages of events between two times, and of latency.
+func (h *handler) windowPages(add adder) {
+	add("GET", "/events", func(w http.ResponseWriter, r *http.Request, actor string) {
+		v := view{Title: "Events", Filter: r.URL.Query()}
+		if h.authorize(r, actor, Action{Verb: ListTypes}) == nil {
+			v.Types = h.admin.EventTypes()
+		}
+		if strings.TrimSpace(v.Filter.Get("since")) == "" {
+			if h.allowed(w, r, actor, Action{Verb: FindOccurrence}) {
+				h.render(w, r, http.StatusOK, "events.html", v)
+			}
+			return
+		}
+		if p, ok := h.between(w, r, actor); ok {
+			// The next page covers the same times, even if the query gave them relative to now.
+			q := r.URL.Query()
+			q.Set("since", written8601(p.Since))
+			q.Set("until", written8601(p.Until))
+			r.URL.RawQuery = q.Encode()
+			v.Window, v.More = &p, next(r, p.Next)
+			h.render(w, r, http.StatusOK, "events.html", v)
+		}
+	})
+	add("GET", "/latency", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if b, ok := h.latency(w, r, actor); ok {
+			h.render(w, r, http.StatusOK, "latency.html", view{Title: "Latency", Filter: r.URL.Query(), Latency: &b})
+		}
+	})
+}

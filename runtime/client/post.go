@@ -1,0 +1,221 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"golang.org/x/oauth2"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// A poster makes the requests that are answered by streams: events/stream and subscriptions/listen. The SDK would drop
+// the notifications in those streams. Each request carries the session's ID, revision and token, like the SDK's own
+// requests.
+type poster struct {
+	client   http.Client
+	endpoint string
+	oauth    *authorizer // nil without OAuth
+	limit    int64       // of one message
+	timeout  time.Duration
+	last     atomic.Int64 // the number in the last request's id
+}
+
+// stream makes one request and passes the notifications of its response to c. It returns why the response ended. If the
+// server refuses the request with status 401, 403 or 404, stream renews the token or the session and makes the request
+// once more.
+func (p *poster) stream(ctx context.Context, s *session, params *params, c *call) error {
+	if err := s.complete(ctx, params); err != nil {
+		return err
+	}
+	method, id := c.method, strconv.Quote("stream-"+strconv.FormatInt(p.last.Add(1), 10))
+	text, err := json.Marshal(params)
+	if err != nil {
+		return err
+	}
+	s.board.route(ctx, id, c)
+	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, text)
+	ctx = withCall(ctx, c)
+	defer func() {
+		if ctx.Err() != nil && s.ctx.Err() == nil && s.cs.ID() != "" {
+			p.abandon(s, id)
+		}
+	}()
+	resp, err := p.send(ctx, s, method, body)
+	if err == nil && p.renewable(resp, id) {
+		if err := p.renew(ctx, s, resp, c); err != nil {
+			return err
+		}
+		c.method = method
+		resp, err = p.send(ctx, s, method, body)
+	}
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode < 300 && mediaType(resp) == typeSSE {
+		return p.receive(ctx, s, resp, c, id)
+	}
+	if _, err := c.read(resp, id, s.cs.ID() != "", p.limit); err != nil {
+		return err
+	}
+	return errStreamEnded
+}
+
+// send makes one request. method must be the method in body.
+func (p *poster) send(ctx context.Context, s *session, method string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.endpoint, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", typeJSON)
+	req.Header.Set("Accept", typeJSON+", "+typeSSE)
+	req.Header.Set(wire.HeaderProtocolVersion, s.version())
+	if s.stateless {
+		req.Header.Set(wire.HeaderMethod, method)
+	}
+	if id := s.cs.ID(); id != "" {
+		req.Header.Set(wire.HeaderSessionID, id)
+	}
+	if p.oauth != nil {
+		token, err := p.oauth.header(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("client: the token for %s: %w", method, err)
+		}
+		if token != "" {
+			req.Header.Set("Authorization", token)
+		}
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return nil, brokeOff("no connection", err)
+	}
+	return resp, nil
+}
+
+// renewable reports whether a refusal may concern the token or the session.
+func (p *poster) renewable(resp *http.Response, id string) bool {
+	if challenge(resp) && p.oauth != nil {
+		return true
+	}
+	return (challenge(resp) || resp.StatusCode == http.StatusNotFound) && !isAnswer(resp, id)
+}
+
+// isAnswer reports whether a refusal is a JSON-RPC response to the request with that ID. It restores the body that it
+// reads.
+func isAnswer(resp *http.Response, id string) bool {
+	body := readRefusal(resp)
+	replaceBody(resp, body)
+	r := responseIn(body)
+	return r != nil && idText(r.ID.Raw()) == id
+}
+
+// renew passes a challenge to the OAuth handler. After any other refusal it reads events/list through the SDK, which
+// detects whether the session has ended.
+func (p *poster) renew(ctx context.Context, s *session, resp *http.Response, c *call) error {
+	if p.oauth != nil && challenge(resp) {
+		if err := p.oauth.Authorize(ctx, resp.Request, resp); err != nil {
+			return fmt.Errorf("client: authorizing %s: %w", c.method, err)
+		}
+		return nil
+	}
+	resp.Body.Close()
+	if !s.events {
+		return nil // a listen request of another protocol
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, errTimeout(wire.MethodList))
+	defer cancel()
+	_, err := s.call(ctx, wire.MethodList, wire.ListParams{}, c)
+	return err
+}
+
+// receive passes the notifications of a response to c until it ends, and returns why it ended.
+func (p *poster) receive(ctx context.Context, s *session, resp *http.Response, c *call, id string) error {
+	for blocks := newBlocks(resp.Body, p.limit); ; {
+		block, end := blocks.next()
+		data := dataOf(block)
+		m, err := decodeMessage(data)
+		switch m := m.(type) {
+		case *jsonrpc.Request:
+			if m.IsCall() {
+				// The client would have to answer each one with a request (PUSH-9).
+				return c.unusable(errors.New("a request, " + clipped([]byte(m.Method)) + ", on a stream of events"))
+			}
+			s.board.take(ctx, frame{m.Method, m.Params}, c)
+		case *jsonrpc.Response:
+			if idText(m.ID.Raw()) == id {
+				if err := refusalOf(m.Error); err != nil {
+					return err
+				}
+				return errStreamEnded
+			}
+		default:
+			if len(data) > 0 && end == nil {
+				return c.unusable(notMessage(err, data))
+			}
+		}
+		if end != nil {
+			return c.ended(end)
+		}
+	}
+}
+
+// abandon cancels a request at a server that keeps a session: in older revisions closing the connection does not cancel
+// it.
+func (p *poster) abandon(s *session, id string) {
+	ctx, cancel := context.WithTimeout(s.ctx, closeGrace)
+	defer cancel()
+	const method = "notifications/cancelled"
+	resp, err := p.send(ctx, s, method, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q,"params":{"requestId":%s}}`, method, id))
+	if err == nil {
+		resp.Body.Close()
+	}
+}
+
+// An authorizer runs one authorization at a time, so that concurrently refused requests open only one browser window.
+type authorizer struct {
+	auth.OAuthHandler
+	turn chan struct{} // of the client
+}
+
+// Authorize returns immediately if the token has changed since the request was made.
+func (a *authorizer) Authorize(ctx context.Context, req *http.Request, resp *http.Response) error {
+	select {
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-ctx.Done():
+		resp.Body.Close()
+		return context.Cause(ctx)
+	}
+	if now, err := a.header(ctx); err == nil && now != "" && now != req.Header.Get("Authorization") {
+		resp.Body.Close()
+		return nil
+	}
+	return a.OAuthHandler.Authorize(ctx, req, resp)
+}
+
+// header returns the Authorization header of a request, or "" without a token. If the refresh token was refused it
+// returns "" and no error: the server then challenges the request.
+func (a *authorizer) header(ctx context.Context) (string, error) {
+	source, err := a.TokenSource(context.WithoutCancel(ctx)) // the source may outlive this request
+	if err != nil || source == nil {
+		return "", err
+	}
+	token, err := source.Token()
+	switch refused := (*oauth2.RetrieveError)(nil); {
+	case errors.As(err, &refused) && refused.ErrorCode == "invalid_grant":
+		return "", nil
+	case err != nil || token == nil:
+		return "", err
+	}
+	return "Bearer " + token.AccessToken, nil
+}

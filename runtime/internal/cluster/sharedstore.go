@@ -1,0 +1,198 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/shard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// Many are the processes on a shared store. All of them follow requests to one of them, by the orders of the
+// [orders.Log]. Exclusive work is done by the owner of its shard: deliveries, moving the outbox, and deleting expired
+// entries (REP-6).
+type Many struct {
+	*orders.Log
+
+	o        Options
+	store    engine.Shared
+	clock    *clock
+	webhooks *subscriber.Subscriptions
+	owner    *shard.Owner       // nil in a process that only emits
+	stop     context.CancelFunc // ends everything as a crash would
+	watching sync.WaitGroup     // goroutines that end with stop
+	builds   builds
+	oldest   atomic.Int64 // age of the oldest occurrence in the outbox, in nanoseconds
+	faults   faults
+}
+
+// Limits for announcing changes of subscriptions whose shard is unknown.
+const (
+	unknownRate  = 20
+	unknownBurst = 50
+)
+
+// Records implements [Processes].
+func (c *Many) Records(context.Context) (subscriber.Records, *subscriber.Cluster, error) {
+	unknown := rate.NewLimiter(unknownRate, unknownBurst)
+	return c.store, &subscriber.Cluster{
+		Now: c.clock.now, Shards: Shards,
+		May: func(t subscriber.Ownership) func() bool {
+			return func() bool { return c.Heard() && t.Valid() }
+		},
+		Tell: func(ctx context.Context, id string, of engine.Shard) error {
+			o := orders.Order{Kind: orders.Changed, Target: &operator.Target{ID: id}}
+			if of.Topic != "" {
+				o.Target.Event, o.Shard = of.Topic, of.Number
+			} else if err := unknown.Wait(ctx); err != nil {
+				return err
+			}
+			return c.Ask(ctx, o)
+		},
+		Standing: func(ctx context.Context) (subscriber.Standing, error) { return c.Log.Standing(ctx) },
+		Obsolete: func(et eventtype.Type, schema string, _ bool) *events.Error {
+			return c.builds.obsolete(et.Name(), schema)
+		},
+	}, nil
+}
+
+// types returns the event types whose webhook subscriptions this process can serve, with the fingerprints of their
+// schemas.
+func (c *Many) types() map[string]string {
+	types := map[string]string{}
+	for _, et := range c.o.Host.EventTypes() {
+		if d := et.Current(); d != nil && d.Webhooks() {
+			types[et.Name()] = d.Fingerprint()
+		}
+	}
+	return types
+}
+
+// Join implements [Processes].
+func (c *Many) Join(w *subscriber.Subscriptions) error {
+	c.webhooks = w
+	c.Log = orders.New(orders.Options{Store: c.store, Now: c.Now, Refresh: c.Refresh, Report: c.o.Log})
+	if c.o.EmitOnly {
+		return nil
+	}
+	if err := c.Follow(context.Background(), c.o.Host.Obeyer(c.Log)); err != nil {
+		return err
+	}
+	if c.o.Lease != 0 && c.o.Lease < minLease {
+		c.Log.Shutdown()
+		return fmt.Errorf("Options.Replica.Lease is %v, must be at least %v", c.o.Lease, minLease)
+	}
+	if c.o.Name == "" {
+		host, _ := os.Hostname()
+		c.o.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
+	}
+	duties := []string{engine.RetentionTopic}
+	if c.o.Outbox != nil {
+		duties = append(duties, engine.OutboxTopic)
+	}
+	c.builds.init(&c.o, c.store)
+	o := shard.Options{Leases: c.store, Name: c.o.Name, TTL: c.o.Lease, Duties: duties, Run: c.run, Logger: c.o.Logger}
+	if w != nil {
+		o.Types, o.Shards, o.Orphans, o.Looked = c.types, Shards, orphans, c.builds.looked
+	}
+	c.owner = shard.New(o)
+	c.clock.owner.Store(c.owner)
+	ctx, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	c.owner.Start(ctx)
+	c.watching.Go(func() { c.renew(ctx) })
+	c.watching.Go(func() { c.watch(ctx) })
+	return nil
+}
+
+// Serve creates the type's shards. The owner of a shard restores the stored subscriptions.
+func (c *Many) Serve(et eventtype.Type, restored func()) error {
+	err := c.webhooks.Establish(context.Background(), et.Name())
+	restored()
+	return err
+}
+
+// Shutdown implements [Processes].
+func (c *Many) Shutdown(ctx context.Context) error {
+	c.Log.Shutdown()
+	if c.owner == nil {
+		return nil
+	}
+	err := c.owner.Shutdown(ctx)
+	c.stop()
+	c.watching.Wait()
+	return err
+}
+
+// Crash ends the process's ownership as a crash would; for tests.
+func (c *Many) Crash() { c.stop() }
+
+// Hurry implements [Processes].
+func (c *Many) Hurry() {
+	if c.owner != nil {
+		c.owner.Hurry()
+	}
+}
+
+// Status implements [Processes].
+func (c *Many) Status() (fence uint64, owned map[string]int, ok bool) {
+	if c.owner == nil {
+		return 0, nil, false
+	}
+	fence, owned = c.owner.Status()
+	return fence, owned, true
+}
+
+// Now implements [Processes].
+func (c *Many) Now() time.Time { return c.clock.now() }
+
+// Refresh implements [Processes].
+func (c *Many) Refresh(ctx context.Context) { c.clock.refresh(ctx) }
+
+// RecallLater implements [Processes]. In a process that only emits it does nothing, because no client uses the type
+// there.
+func (c *Many) RecallLater(event string) {
+	if c.owner != nil {
+		c.Log.RecallLater(event)
+	}
+}
+
+// renewEvery is how often the logs are checked for new epochs.
+const renewEvery = time.Second
+
+// renew informs waiting readers of a new epoch, in case this process appends nothing (REP-19).
+func (c *Many) renew(ctx context.Context) {
+	c.o.Log.Every(ctx, renewEvery, "looking at the logs", func() (err error) {
+		for _, et := range c.o.Host.EventTypes() {
+			if et.Topic() != nil {
+				err = errors.Join(err, et.Topic().Renew(ctx))
+			}
+			c.webhooks.Review(et)
+		}
+		return err
+	})
+}
+
+// run does the work of the owner of a shard.
+func (c *Many) run(t *shard.Ownership) {
+	switch t.ShardFence().Shard.Topic {
+	case engine.OutboxTopic:
+		c.sequencing().Run(t)
+	case engine.RetentionTopic:
+		shard.Retaining(c.store, c.o.Logger).Run(t)
+	default:
+		c.webhooks.Own(t)
+	}
+}

@@ -1,0 +1,279 @@
+package delivery
+
+import (
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// A job is the work of one turn: an event, a control envelope or a read.
+type job struct {
+	h       *Handle
+	read    bool
+	event   *unsettled
+	control *control
+	class   class
+	shard   *Shard // shard that the turn is counted in
+}
+
+func startWidth(limit int) int { return min(limit, 2) }
+
+// job returns the work that h can do now, if any.
+func (h *Handle) job(now time.Time) (j job, ok bool) {
+	j.h = h
+	if h.shard.closing {
+		return j, false
+	}
+	clock := h.e.clock()
+	if !h.gone() && (h.stopped() || h.phase == stopping || h.expired(now)) || clock < max(h.notUntil, h.held) {
+		return j, false
+	}
+	if h.inFlight < h.width {
+		for _, c := range h.controls {
+			if !c.busy && clock >= c.due {
+				j.control = c
+				return j, true
+			}
+		}
+	}
+	if h.gone() {
+		return j, false
+	}
+	if h.inFlight < h.width {
+		for i, u := range h.window {
+			if !u.busy && clock >= u.due {
+				j.event = u
+				return j, true
+			}
+			if i == 0 && h.e.o.PerSubscription == 1 {
+				break // keep the order
+			}
+		}
+		if h.mayRead() && clock >= h.intake.notUntil {
+			j.read = true
+			return j, true
+		}
+	}
+	return j, false
+}
+
+// mayRead reports whether h should read and has room for more.
+func (h *Handle) mayRead() bool {
+	return h.intake.wants() && len(h.window) < h.e.o.MaxUnsettled &&
+		(h.e.o.PerSubscription > 1 || len(h.window) == 0)
+}
+
+// nextDue returns the moment of the first retry; 0 without one.
+func (h *Handle) nextDue() moment {
+	var first moment
+	found := false
+	for i, u := range h.window {
+		if !u.busy && (!found || u.due < first) {
+			first, found = u.due, true
+		}
+		if i == 0 && h.e.o.PerSubscription == 1 {
+			break
+		}
+	}
+	return first
+}
+
+// nextTime returns the time at which to schedule h again without an event; 0 for never.
+func (h *Handle) nextTime(now time.Time) moment {
+	next, clock := moment(0), h.e.clock()
+	sooner := func(t moment) {
+		t = max(t, h.notUntil, h.held)
+		if t <= clock {
+			return // it waits for a place, not for a time
+		}
+		if next == 0 || t < next {
+			next = t
+		}
+	}
+	for _, c := range h.controls {
+		if !c.busy && (!h.stopped() || h.gone()) {
+			sooner(c.due)
+		}
+	}
+	if h.phase > delivering || h.overdue {
+		return next
+	}
+	if h.stopped() {
+		if h.expires == 0 && h.health.suspended {
+			next = h.e.momentOf(h.failing.time().Add(h.e.o.NoExpiryRemoval), now)
+		}
+	} else {
+		if len(h.window) > 0 {
+			sooner(h.nextDue())
+		}
+		if h.mayRead() {
+			sooner(h.intake.notUntil)
+		}
+	}
+	if h.expires != 0 {
+		if at := h.e.momentOf(h.expires.time(), now); next == 0 || at < next {
+			next = at
+		}
+	}
+	return next
+}
+
+// schedule queues h if it has work, and sets its next time.
+func (e *Engine) schedule(h *Handle, now time.Time) {
+	if e.closing || h.shard.closing {
+		return
+	}
+	if !h.queued {
+		if _, ok := h.job(now); ok && e.admit(h, now) {
+			e.enqueue(h)
+			e.spawn()
+		}
+	}
+	e.due.set(h, h.nextTime(now))
+}
+
+func (e *Engine) scheduleNow(h *Handle) { e.schedule(h, e.now()) }
+
+// admit reserves one attempt from the rate limits. It returns false if h has to wait (HOOK-9).
+func (e *Engine) admit(h *Handle, now time.Time) bool {
+	if h.granted || e.o.SubscriptionLimit.Rate <= 0 && e.o.HostLimit.Rate <= 0 {
+		return true
+	}
+	if j, _ := h.job(now); j.read {
+		return true
+	}
+	h.granted = true
+	steady := time.Now() // limits use the monotonic clock
+	var wait time.Duration
+	if l := e.o.SubscriptionLimit; l.Rate > 0 {
+		if h.limiter == nil {
+			h.limiter = rate.NewLimiter(l.Rate, l.Burst)
+		}
+		wait = h.limiter.ReserveN(steady, 1).DelayFrom(steady)
+	}
+	if l := e.o.HostLimit; l.Rate > 0 {
+		if h.guest.host.limiter == nil {
+			h.guest.host.limiter = rate.NewLimiter(l.Rate, l.Burst)
+		}
+		wait = max(wait, h.guest.host.limiter.ReserveN(steady, 1).DelayFrom(steady))
+	}
+	if wait > 0 {
+		h.notUntil = e.clock().plus(wait)
+		return false
+	}
+	return true
+}
+
+// spawn starts a worker if there is a turn to take and a worker is allowed.
+func (e *Engine) spawn() {
+	if e.workers < e.o.Workers && e.hasTurn() {
+		e.workers++
+		go e.work()
+	}
+}
+
+func (e *Engine) hasTurn() bool {
+	for c := range classes {
+		if e.mayCall(c) {
+			return !e.closing
+		}
+	}
+	return false
+}
+
+// mayCall reports whether a turn of the class only waits for a worker.
+func (e *Engine) mayCall(c class) bool {
+	return !e.rings[c].empty() && e.active.room(c, &e.inAll.all)
+}
+
+// work runs turns until no turn is ready.
+func (e *Engine) work() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for e.hasTurn() {
+		j, ok := e.next()
+		if !ok {
+			continue
+		}
+		e.mu.Unlock()
+		e.run(j)
+		e.mu.Lock()
+		e.finish(j)
+	}
+	if e.workers--; e.workers == 0 && e.closing {
+		close(e.idle)
+	}
+}
+
+// next starts one turn. It rotates over the classes, the hosts of the class, the principals of the host and the
+// subscriptions of the principal.
+func (e *Engine) next() (job, bool) {
+	e.class = (e.class + 1) % classes
+	for !e.mayCall(e.class) {
+		e.class = (e.class + 1) % classes
+	}
+	class := e.class
+	h := e.call(class)
+	if h == nil {
+		return job{}, false
+	}
+	h.queued = false
+	now := e.now()
+	j, ok := h.job(now)
+	if !ok {
+		h.release()
+		e.lineUp(h.guest, class)
+		e.passOn(h.guest)
+		return j, false
+	}
+	j.shard = h.shard
+	j.shard.busy++
+	j.class = class
+	e.count(h.guest, class, 1)
+	switch {
+	case j.read:
+		h.intake.reading = true
+	default:
+		h.granted = false
+		h.inFlight++
+		e.flying++
+		if j.control != nil {
+			j.control.busy = true
+		} else {
+			j.event.busy = true
+		}
+	}
+	e.schedule(h, now) // another turn, if there is more work
+	e.lineUp(h.guest, class)
+	return j, true
+}
+
+func (e *Engine) run(j job) {
+	switch {
+	case j.read:
+		e.read(j.h)
+	case j.control != nil:
+		e.sendControl(j.h, j.control)
+	default:
+		e.sendEvent(j.h, j.event)
+	}
+}
+
+// finish releases the places of a turn.
+func (e *Engine) finish(j job) {
+	h := j.h
+	if j.read {
+		h.intake.reading = false
+		if h.intake.parked {
+			e.changed(h) // a write during the turn skipped it as busy
+		}
+	} else {
+		h.inFlight--
+		e.flying--
+	}
+	j.shard.end()
+	e.scheduleNow(h)
+	h.release()
+	e.vacate(h.guest, j.class)
+	e.spawn() // another turn may wait for one of the places
+}

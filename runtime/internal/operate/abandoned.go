@@ -1,0 +1,137 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+func (a *Admin) Abandoned(ctx context.Context, f operator.Filter, since, until time.Time, after string, limit int) (page []operator.Abandoned, next string, err error) {
+	if !until.IsZero() && !until.After(since) {
+		return nil, "", events.Invalid(events.FieldError{Message: "until is not after since"})
+	}
+	from, err := readStop(after)
+	if err != nil {
+		return nil, "", err
+	}
+	l := a.look(ctx)
+	f.Host, limit = strings.ToLower(f.Host), max(limit, 1)
+	l.filter = f
+	more := false
+	var failed error
+	add := func(s *sight) bool {
+		var last []operator.Attempt
+		if last, failed = a.givenUp(ctx, &s.WebhookInfo, since, until); failed != nil {
+			return false
+		}
+		for _, m := range last {
+			if s.ID == from.id && from.passed(&m) {
+				continue
+			}
+			if more = len(page) == limit; more {
+				return false
+			}
+			page = append(page, operator.Abandoned{Subscription: s.ID, Principal: s.Principal, URL: s.URL, Attempt: m})
+		}
+		return true
+	}
+	err = l.rest(from, add)
+	if err == nil && failed == nil && !more {
+		next, err = l.each(from.id, maxScan, add)
+	}
+	if err = cmp.Or(err, failed); err != nil {
+		return nil, "", err
+	}
+	if more {
+		last := &page[limit-1]
+		next = stop{last.Subscription, last.Attempt.Position, last.Attempt.EventID}.text()
+	}
+	return page, next, nil
+}
+
+// A stop is a position in a list of abandoned occurrences: after a subscription, or after one of its occurrences.
+type stop struct {
+	id       string
+	position store.Position
+	eventID  string
+}
+
+func (s stop) text() string {
+	return s.id + "/" + strconv.FormatUint(uint64(s.position), 10) + "/" + base64.RawURLEncoding.EncodeToString([]byte(s.eventID))
+}
+
+// readStop parses a stop, or the id of a subscription.
+func readStop(text string) (s stop, err error) {
+	id, rest, within := strings.Cut(text, "/")
+	s.id = id
+	if !within {
+		return s, nil
+	}
+	position, eventID, _ := strings.Cut(rest, "/")
+	n, err := strconv.ParseUint(position, 10, 63)
+	name, decodeErr := base64.RawURLEncoding.DecodeString(eventID)
+	if err != nil || decodeErr != nil || id == "" || len(name) == 0 {
+		return s, events.Invalid(events.FieldError{Message: "after is not a page cursor of abandoned occurrences"})
+	}
+	s.position, s.eventID = store.Position(n), string(name)
+	return s, nil
+}
+
+// passed reports whether the list is at or past the occurrence of an attempt.
+func (s stop) passed(m *operator.Attempt) bool {
+	return s.eventID == "" || cmp.Or(cmp.Compare(m.Position, s.position), cmp.Compare(m.EventID, s.eventID)) <= 0
+}
+
+// rest calls add for the subscription at which a list has stopped, if it matches the filter.
+func (l *look) rest(from stop, add func(s *sight) bool) error {
+	if from.eventID == "" || l.a.o.Webhooks == nil {
+		return nil
+	}
+	r, ok, err := l.record(from.id)
+	if err != nil || !ok {
+		return err
+	}
+	s, ok, err := l.takes(&r)
+	if ok && err == nil {
+		add(&s)
+	}
+	return err
+}
+
+// givenUp returns the last attempts of the occurrences that failed between two times and will not be retried, the
+// oldest occurrence first. It skips reading the attempts if the subscription began before that and has never failed. A
+// manual attempt is not a failure of the subscription, so an occurrence that its endpoint accepted earlier is left out.
+func (a *Admin) givenUp(ctx context.Context, i *operator.WebhookInfo, since, until time.Time) (last []operator.Attempt, err error) {
+	if i.State == operator.StateUnreadable || i.LastError == "" && i.CreatedAt.Before(since) {
+		return nil, nil
+	}
+	if err := a.flush(ctx); err != nil {
+		return nil, err
+	}
+	made, err := a.kept(ctx, i.ID)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, m := range made {
+		if seen[m.EventID] {
+			continue
+		}
+		seen[m.EventID] = true
+		if m.Category != "" && m.NextAt.IsZero() && !m.At.Before(since) && (until.IsZero() || m.At.Before(until)) {
+			last = append(last, m)
+		}
+	}
+	slices.SortFunc(last, func(a, b operator.Attempt) int {
+		return cmp.Or(cmp.Compare(a.Position, b.Position), cmp.Compare(a.EventID, b.EventID))
+	})
+	return last, nil
+}

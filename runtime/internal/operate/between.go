@@ -1,0 +1,152 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+func (a *Admin) Between(ctx context.Context, event string, since, until time.Time, after string, limit int) (w operator.Window, err error) {
+	if until.IsZero() {
+		until = a.o.Now()
+	}
+	if since.IsZero() || !until.After(since) {
+		return w, events.Invalid(events.FieldError{Message: fmt.Sprintf("until, %s, is not after since, %s",
+			until.UTC().Format(time.RFC3339), since.UTC().Format(time.RFC3339))})
+	}
+	from, err := readPlace(after)
+	if err != nil {
+		return w, err
+	}
+	types, err := a.logs(event)
+	if err != nil {
+		return w, err
+	}
+	w.Since, w.Until, w.Occurrences = since, until, []operator.Happened{}
+	limit = max(limit, 1)
+	for _, et := range types {
+		if et.Name() < from.event {
+			continue
+		}
+		start := store.Position(0)
+		if et.Name() == from.event {
+			start = from.position
+		}
+		some, more, err := happened(ctx, et, since, until, start, limit-len(w.Occurrences))
+		if err != nil {
+			return w, fmt.Errorf("reading the log of %s: %w", et.Name(), err)
+		}
+		w.Occurrences = append(w.Occurrences, some...)
+		if more {
+			last := &w.Occurrences[limit-1]
+			w.Next = last.Event + "/" + strconv.FormatUint(uint64(last.Position), 10)
+			break
+		}
+	}
+	return w, wrapped("reading attempts", a.deliveredOf(ctx, event, &w))
+}
+
+// A typePlace is a position in the logs of all event types: after an entry of one of them.
+type typePlace struct {
+	event    string
+	position store.Position
+}
+
+// readPlace parses a typePlace, such as ping/7, or "".
+func readPlace(text string) (p typePlace, err error) {
+	if text == "" {
+		return p, nil
+	}
+	event, position, found := strings.Cut(text, "/")
+	n, err := strconv.ParseUint(position, 10, 63)
+	if err != nil || !found || event == "" {
+		return p, events.Invalid(events.FieldError{Message: "after is not a page cursor of occurrences"})
+	}
+	return typePlace{event, store.Position(n)}, nil
+}
+
+// happened returns up to limit retained occurrences of an event type after a position, with timestamps between two
+// times. more reports whether others follow. Authors set timestamps, so it also examines seekBatch entries on either
+// side.
+func happened(ctx context.Context, et EventType, since, until time.Time, after store.Position, limit int) (found []operator.Happened, more bool, err error) {
+	log := et.Topic()
+	if _, err := log.Latest(ctx); err != nil {
+		return nil, false, err
+	}
+	first, err := log.Before(ctx, since)
+	if err != nil {
+		return nil, false, err
+	}
+	last, err := log.Before(ctx, until)
+	if err != nil {
+		return nil, false, err
+	}
+	last += seekBatch
+	for at := max(after, first-min(first, seekBatch)); at < last; {
+		b, err := log.Read(ctx, at, seekBatch)
+		if err != nil {
+			return nil, false, err
+		}
+		if len(b.Entries) == 0 {
+			break
+		}
+		for i := range b.Entries {
+			e := &b.Entries[i]
+			at = e.Position
+			if e.Timestamp.Before(since) || !e.Timestamp.Before(until) {
+				continue
+			}
+			if len(found) == limit {
+				return found, true, nil
+			}
+			found = append(found, operator.Happened{Occurrence: described(et, e)})
+		}
+	}
+	return found, false, nil
+}
+
+// deliveredOf adds the results of deliveries, as far as the sampled subscriptions keep attempts. It also counts the
+// attempts made between the times.
+func (a *Admin) deliveredOf(ctx context.Context, event string, w *operator.Window) (err error) {
+	type id struct{ event, id string }
+	index := map[id]*operator.Happened{}
+	for i := range w.Occurrences {
+		o := &w.Occurrences[i]
+		index[id{o.Event, o.EventID}] = o
+	}
+	w.Subscriptions, w.Whole, err = a.sample(ctx, operator.Filter{Event: event}, func(_ *operator.WebhookInfo, made []operator.Attempt) {
+		of := map[*operator.Happened][]operator.Attempt{}
+		for n := range made {
+			m := &made[n]
+			if !m.At.Before(w.Since) && m.At.Before(w.Until) {
+				if w.Attempts++; m.Category != "" {
+					w.Failures++
+				}
+			}
+			if o := index[id{m.Event, m.EventID}]; o != nil {
+				of[o] = append(of[o], *m)
+			}
+		}
+		for o, made := range of {
+			o.Attempts += len(made)
+			switch outcomeOf(made, false) {
+			case operator.OutcomeAccepted:
+				o.Accepted++
+			case operator.OutcomeWaiting:
+				o.Waiting++
+			default:
+				o.Failed++
+			}
+			if last := &made[0]; last.At.After(o.LastAt) {
+				o.LastAt, o.LastError = last.At, last.Category
+			}
+		}
+	})
+	return err
+}

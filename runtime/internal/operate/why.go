@@ -1,0 +1,174 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// slowAnswer is the 95th percentile from which an endpoint counts as slow.
+const slowAnswer = time.Second
+
+// A cause holds the facts about a subscription that may be late.
+type cause struct {
+	sight
+	record *engine.Listed
+	status delivery.Status // zero if the subscription does not live here
+	made   []operator.Attempt
+}
+
+func (a *Admin) Why(ctx context.Context, id string) (operator.Delay, error) {
+	s, r, err := a.get(ctx, id)
+	if err != nil {
+		return operator.Delay{}, err
+	}
+	c := cause{sight: s, record: &r}
+	if c.made, err = a.kept(ctx, id); err != nil {
+		return operator.Delay{}, err
+	}
+	if s.live != nil {
+		c.status = s.live.Handle.Status()
+	}
+	d := c.delay()
+	if c.waiting() && d.Reason != "unreadable" {
+		if n := c.Behind; n != nil && *n > 0 {
+			d.Text += fmt.Sprintf(" Up to %s waiting, the oldest since %s.", entries(*n), inUTC(c.WaitingSince))
+		}
+		a.addLoss(&d, &c)
+	}
+	return d, nil
+}
+
+// waiting reports whether an occurrence is waiting, as far as known.
+func (c *cause) waiting() bool {
+	return c.Behind != nil && *c.Behind > 0 || !c.status.LostAt.IsZero() || !c.status.NextAt.IsZero() || c.retry() != nil
+}
+
+// retry returns the latest attempt of the occurrence that is retried next, or nil.
+func (c *cause) retry() (next *operator.Attempt) {
+	for i := range c.made {
+		if m := &c.made[i]; !m.NextAt.IsZero() && (next == nil || m.NextAt.Before(next.NextAt)) {
+			next = m
+		}
+	}
+	return next
+}
+
+// delay returns the reason, without LostAt.
+func (c *cause) delay() (d operator.Delay) {
+	d.NextAt = c.status.NextAt
+	switch retry := c.retry(); {
+	case c.State == operator.StateUnreadable:
+		d.Reason, d.Text = "unreadable", "Its record cannot be read: "+c.Unreadable+". Nobody delivers to it until a server can read the record."
+	case c.State == operator.StatePaused:
+		d.Reason, d.Since, d.Help = "paused", c.record.PausedAt, "unpause"
+		d.Text = "An operator paused it at " + inUTC(d.Since) + "."
+	case c.State == operator.StateSuspended:
+		d.Reason, d.Since, d.Help = "suspended", c.FailedSince, "resume"
+		d.Text = fmt.Sprintf("It is suspended: %s. Nothing is sent until its subscriber refreshes it or an operator resumes it.", c.failure())
+	case retry != nil && !c.FailedSince.IsZero():
+		d.Reason, d.Since, d.Help, d.EventID = "retrying", c.FailedSince, "send", retry.EventID
+		if d.NextAt.IsZero() {
+			d.NextAt = retry.NextAt
+		}
+		d.Text = fmt.Sprintf("It is in retry: %s. The next attempt is due at %s.", c.failure(), inUTC(d.NextAt))
+	case c.Replay != nil:
+		d.Reason, d.Help = "replaying", "endreplay"
+		d.Text = fmt.Sprintf("A replay that %s started is under way: %s left.", c.Replay.AskedBy, entries(c.Replay.Left))
+	case c.live == nil:
+		d.Reason, d.Text = "elsewhere", "Another process delivers to it, and knows how much waits: ask that process."
+	case !c.waiting():
+		d.Text = "Nothing waits."
+		if !c.FailedSince.IsZero() {
+			d.Text += " But " + c.failure() + ". An abandoned event is sent again only by an operator."
+		}
+	case c.status.Throttled && !d.NextAt.IsZero():
+		d.Reason, d.Text = "limited", "A rate limit, or a Retry-After of the endpoint, holds it back until "+inUTC(d.NextAt)+"."
+	case c.status.Queued && c.status.Sending == 0:
+		d.Reason = "queued"
+		d.Text = fmt.Sprintf("It waits for its turn: other subscriptions use the connections that %s or its principal may have.", operator.HostOf(c.URL))
+	default:
+		d.Reason, d.Text = c.backlog()
+	}
+	return d
+}
+
+// failure describes since when attempts have failed, and how and when the last one did.
+func (c *cause) failure() string {
+	text := "attempts have failed"
+	if !c.FailedSince.IsZero() {
+		text += " since " + inUTC(c.FailedSince)
+	}
+	if c.LastError != "" {
+		text += ", the last one with " + c.LastError
+		if !c.LastErrorAt.IsZero() {
+			text += " at " + inUTC(c.LastErrorAt)
+		}
+	}
+	return text
+}
+
+// backlog describes a subscription whose deliveries are under way.
+func (c *cause) backlog() (reason, text string) {
+	var t tally
+	for i := range c.made {
+		t.add(&c.made[i])
+	}
+	if l := t.finish(); l.P95 >= slowAnswer {
+		return "slow", fmt.Sprintf("Its endpoint is slow: 95 %% of its last %d answers took up to %s. %s under way.", l.Timed, l.P95.Round(10*time.Millisecond), inFlight(c.status.Sending))
+	}
+	return "backlog", "Its deliveries are under way: " + strings.ToLower(inFlight(c.status.Sending)) + " being made now."
+}
+
+func inFlight(n int) string {
+	if n == 1 {
+		return "1 attempt is"
+	}
+	return fmt.Sprintf("%d attempts are", n)
+}
+
+// addLoss sets when the next occurrence is lost.
+func (a *Admin) addLoss(d *operator.Delay, c *cause) {
+	why := ""
+	at := func(t time.Time, text string) {
+		if !t.IsZero() && (d.LostAt.IsZero() || t.Before(d.LostAt)) {
+			d.LostAt, why = t, text
+		}
+	}
+	at(c.status.LostAt, "its attempts are used up then")
+	more := ""
+	if et := a.o.Host.EventType(c.Event); et != nil && et.Topic() != nil && c.Behind != nil && *c.Behind > 0 {
+		kept := et.Topic().Kept()
+		if kept.MaxAge > 0 && !c.WaitingSince.IsZero() {
+			at(c.WaitingSince.Add(kept.MaxAge), "the log keeps events for "+kept.MaxAge.String())
+		}
+		if kept.MaxCount < math.MaxInt {
+			more = fmt.Sprintf(" The log keeps at least %d events: %d more may push out the oldest.", kept.MaxCount, max(int64(kept.MaxCount)-*c.Behind, 0)+1)
+		}
+	}
+	if !d.LostAt.IsZero() {
+		d.Text += fmt.Sprintf(" What is not delivered by %s is lost: %s.", inUTC(d.LostAt), why)
+	}
+	d.Text += more
+}
+
+func entries(n int64) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
+}
+
+// inUTC formats a time for a sentence.
+func inUTC(t time.Time) string {
+	if t.IsZero() {
+		return "an unknown time"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z")
+}

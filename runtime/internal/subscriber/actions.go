@@ -1,0 +1,371 @@
+package subscriber
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+const (
+	// actionGrace is the time that [Subscriptions.Ask] waits for an action in addition to the endpoint's timeout.
+	actionGrace = 5 * time.Second
+	// actionTime bounds an action. Replays of a check and attempts have smaller bounds.
+	actionTime = time.Minute
+	// firstLook and maxLook are the pauses between reads of the record while another process performs an action.
+	firstLook = 10 * time.Millisecond
+	maxLook   = 500 * time.Millisecond
+)
+
+// Ask stores an action in the record of a subscription and waits until the process that delivers to it has
+// performed the action. It returns the result of the action, or an [operator.AcceptedError] if the action is still
+// pending 5 s after the endpoint's timeout. The action is performed even if one of the processes dies, but then
+// perhaps twice. At most [store.MaxActions] actions may be pending.
+func (w *Subscriptions) Ask(ctx context.Context, id string, a store.Action) error {
+	a.At, a.Actor = w.Now(), actor.Of(ctx)
+	var refused error
+	r, err := w.change(ctx, id, func(r *store.Subscription) bool {
+		refused = w.addAction(r, &a)
+		return refused == nil
+	})
+	switch {
+	case errors.Is(err, errGone):
+		return fault.NotFound("subscription")
+	case err != nil:
+		if h := w.unreadable(ctx, id); h != nil {
+			return w.act(ctx, h, &a)
+		}
+		return fmt.Errorf("storing an action for subscription %s: %w", id, err)
+	case refused != nil:
+		return refused
+	}
+	h := w.reach(ctx, id)
+	var tried <-chan struct{}
+	if h != nil && h.Generation == r.Generation {
+		tried = w.perform(h, r.Actions)
+	}
+	if h == nil || !h.Ours() {
+		if err := w.told(ctx, &r); err != nil {
+			return err
+		}
+	}
+	return w.await(ctx, id, &a, tried)
+}
+
+// reach returns the live subscription of an id, after restoring it if this process is about to. It returns nil if
+// another process delivers, or if restoring fails.
+func (w *Subscriptions) reach(ctx context.Context, id string) *Live {
+	if h := w.Get(id); h != nil {
+		return h
+	}
+	unlock, err := w.keys.Lock(ctx, id)
+	if err != nil {
+		return nil
+	}
+	defer unlock()
+	_, _, _ = w.find(ctx, id) // the restore logs its failure
+	return w.Get(id)
+}
+
+// unreadable returns the live subscription of an id if this process delivers to it and its record can no longer be
+// read, otherwise nil. An action on it is performed without its record.
+func (w *Subscriptions) unreadable(ctx context.Context, id string) *Live {
+	h := w.Get(id)
+	if h == nil || !h.Ours() {
+		return nil
+	}
+	l, ok, err := engine.ListOne(ctx, w.store, id)
+	if err != nil || !ok || l.Unreadable == "" {
+		return nil
+	}
+	return h
+}
+
+// addAction adds an action with the next number to a record. If the record is full, it drops the oldest completed
+// action.
+func (w *Subscriptions) addAction(r *store.Subscription, a *store.Action) error {
+	if Lapsed(r, w.Now()) {
+		return fault.NotFound("subscription")
+	}
+	a.Number = 1
+	if n := len(r.Actions); n > 0 {
+		a.Number = r.Actions[n-1].Number + 1
+	}
+	if len(r.Actions) >= store.MaxActions {
+		done := slices.IndexFunc(r.Actions, func(o store.Action) bool { return !o.Done.IsZero() })
+		if done < 0 {
+			return fault.Exhausted("pending actions", store.MaxActions)
+		}
+		r.Actions = slices.Delete(slices.Clone(r.Actions), done, done+1)
+	}
+	r.Actions = append(slices.Clip(r.Actions), *a)
+	return nil
+}
+
+// await waits for an action and returns its result. tried is closed once this process has tried the action; it is
+// nil if another process performs it.
+func (w *Subscriptions) await(ctx context.Context, id string, a *store.Action, tried <-chan struct{}) error {
+	accepted := &operator.AcceptedError{Subscription: id, Number: a.Number}
+	limit := w.guard.Timeout()
+	if a.Kind == store.ActionReplay {
+		limit = max(limit, ReplayTime)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit+actionGrace, accepted)
+	defer cancel()
+	for pause := firstLook; ; pause = min(2*pause, maxLook) {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tried:
+			tried = nil
+		case <-time.After(pause):
+		}
+		r, ok, err := w.store.Subscription(ctx, id)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			continue
+		case err != nil:
+			return fmt.Errorf("waiting for an action of subscription %s: %w", id, err)
+		}
+		i := slices.IndexFunc(r.Actions, func(o store.Action) bool { return o.Number == a.Number && o.At.Equal(a.At) })
+		switch {
+		case i >= 0 && r.Actions[i].Done.IsZero():
+		case i >= 0:
+			return failureIn(r.Actions[i].Failure)
+		case ok && !r.CreatedAt.After(a.At):
+			return nil // it is done, and a newer action has replaced it
+		case a.Kind == store.ActionEnd:
+			return nil
+		default:
+			return fault.NotFound("subscription")
+		}
+	}
+}
+
+// pendingEnd returns the reason with which a pending action ends the subscription, or nil.
+func pendingEnd(r *store.Subscription) *events.Error {
+	for i := range r.Actions {
+		if a := &r.Actions[i]; a.Kind == store.ActionEnd && a.Done.IsZero() {
+			return endReason(a)
+		}
+	}
+	return nil
+}
+
+// lastReplay returns the replay in progress according to the record, or nil.
+func lastReplay(r *store.Subscription) *store.Action {
+	for i := range r.Actions {
+		a := &r.Actions[len(r.Actions)-1-i]
+		if a.Done.IsZero() || a.Failure != nil {
+			continue
+		}
+		switch {
+		case a.Kind == store.ActionEndReplay:
+			return nil
+		case a.Kind == store.ActionReplay:
+			if r.Progress.Base < a.Last {
+				return a
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// ReplayIn returns the replay in progress according to a record, or nil.
+func ReplayIn(r *store.Subscription) *operator.Replay {
+	a := lastReplay(r)
+	if a == nil {
+		return nil
+	}
+	return &operator.Replay{AskedBy: a.Actor, Left: int64(a.Last - r.Progress.Base)}
+}
+
+// Actions describes the actions of a record.
+func Actions(r *store.Subscription) (all []operator.Action) {
+	for i := range r.Actions {
+		a := &r.Actions[i]
+		d := operator.Action{Number: a.Number, Kind: string(a.Kind), AskedBy: a.Actor, At: a.At, Done: a.Done}
+		if err := failureIn(a.Failure); err != nil {
+			d.Failure = err.Error()
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// endReason returns the reason of an ActionEnd.
+func endReason(a *store.Action) *events.Error {
+	var o wire.ErrorObject
+	if err := json.Unmarshal(a.Reason, &o); err != nil {
+		return events.Forbidden("terminated")
+	}
+	return fault.FromStored(&o)
+}
+
+// neglected reports whether the record has pending actions that have not been started. The lock must be held.
+func (h *Live) neglected(r *store.Subscription) bool {
+	return slices.ContainsFunc(r.Actions, func(a store.Action) bool { return a.Done.IsZero() && h.actions[a.Number] == nil })
+}
+
+// perform starts the pending actions of a live subscription, each once. It returns a channel that is closed once
+// the newest of them was tried, or nil if no action is pending.
+func (w *Subscriptions) perform(h *Live, actions []store.Action) (tried <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed || len(actions) == 0 {
+		return nil
+	}
+	for i := range actions {
+		a := &actions[i]
+		if !a.Done.IsZero() {
+			continue
+		}
+		ended := h.actions[a.Number]
+		if ended == nil {
+			ended = make(chan struct{})
+			if h.actions == nil {
+				h.actions = map[uint64]chan struct{}{}
+			}
+			h.actions[a.Number] = ended
+			w.tasks.Go(func() {
+				defer close(ended)
+				w.performOne(h, a)
+			})
+		}
+		tried = ended
+	}
+	for n := range h.actions {
+		if n < actions[0].Number { // later reads of the record do not contain it
+			delete(h.actions, n)
+		}
+	}
+	return tried
+}
+
+// performOne performs an action and stores its result. If that fails because the subscription has another owner,
+// the other owner performs it.
+func (w *Subscriptions) performOne(h *Live, a *store.Action) {
+	ctx, cancel := context.WithTimeout(actor.With(h.part.ownership.Context(), a.Actor), actionTime)
+	defer cancel()
+	err := w.act(ctx, h, a)
+	if err == nil {
+		err = w.engine.Flush(ctx)
+	}
+	if errors.Is(err, delivery.ErrClosed) || a.Kind == store.ActionEnd || !h.part.ownership.Valid() {
+		return // an end stays pending until its record is deleted
+	}
+	failure, replay := storedFailure(err), w.latest(h).Handle.Replaying()
+	h.part.persist(h.part.ownership.Context(), "storing that an action of subscription "+h.ID+" is done", func() error {
+		_, err := w.changeBy(h.part.ownership.Context(), h.part.owned.PutSubscription, h.ID, func(r *store.Subscription) bool {
+			i := slices.IndexFunc(r.Actions, func(o store.Action) bool { return o.Number == a.Number && o.At.Equal(a.At) })
+			if i < 0 || !r.Actions[i].Done.IsZero() {
+				return false
+			}
+			r.Actions = slices.Clone(r.Actions)
+			done := &r.Actions[i]
+			if done.Done, done.Failure = w.Now(), failure; done.Kind == store.ActionReplay {
+				if done.Last = 0; replay != nil {
+					done.Last, done.Settled = replay.Last, replay.Settled
+				}
+			}
+			return true
+		})
+		if errors.Is(err, errGone) {
+			return nil
+		}
+		return h.part.ended(err)
+	})
+}
+
+// act performs an action.
+func (w *Subscriptions) act(ctx context.Context, h *Live, a *store.Action) error {
+	h = w.latest(h)
+	switch a.Kind {
+	case store.ActionResume:
+		h.Handle.Resume()
+		return nil
+	case store.ActionReplay:
+		return w.replay(ctx, h, a.Cursor, a.Last)
+	case store.ActionEndReplay:
+		err := h.Handle.EndReplay(ctx)
+		if errors.Is(err, delivery.ErrNoReplay) {
+			return fault.NotFound("replay")
+		}
+		return err
+	case store.ActionSendAgain:
+		return w.sendAgain(ctx, h, a.EventID, a.Seen)
+	case store.ActionGap:
+		if t := h.Type.Topic(); t != nil {
+			if _, err := t.Latest(ctx); err != nil { // the operator reported a gap up to the latest entry
+				return err
+			}
+		}
+		w.Gap(h)
+		return nil
+	case store.ActionEnd:
+		w.End(h, endReason(a))
+		return nil
+	}
+	return fmt.Errorf("this process does not know the action %q", a.Kind)
+}
+
+// A failure is the stored form of the error of an action.
+type failure struct {
+	Text     string            `json:"text"`
+	Error    *wire.ErrorObject `json:"error,omitempty"`
+	UnderWay bool              `json:"underWay,omitempty"`
+}
+
+// A remoteError is an error of another process, with its text and its kind.
+type remoteError struct {
+	text string
+	kind error
+}
+
+func (e *remoteError) Error() string { return e.text }
+func (e *remoteError) Unwrap() error { return e.kind }
+
+// storedFailure encodes an error. It returns nil for a nil error.
+func storedFailure(err error) json.RawMessage {
+	if err == nil {
+		return nil
+	}
+	f := failure{Text: err.Error(), UnderWay: errors.Is(err, operator.ErrUnderWay)}
+	var e *events.Error
+	if errors.As(err, &e) {
+		f.Error = fault.Stored(e)
+	}
+	b, _ := json.Marshal(f) // cannot fail
+	return b
+}
+
+// failureIn decodes the result of storedFailure.
+func failureIn(text json.RawMessage) error {
+	if len(text) == 0 {
+		return nil
+	}
+	var f failure
+	if err := json.Unmarshal(text, &f); err != nil {
+		return fmt.Errorf("the failure of an action: %w", err)
+	}
+	e := &remoteError{text: f.Text}
+	switch {
+	case f.UnderWay:
+		e.kind = operator.ErrUnderWay
+	case f.Error != nil:
+		e.kind = fault.FromStored(f.Error)
+	}
+	return e
+}

@@ -1,0 +1,38 @@
+package subscriber
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
+)
+
+// A Holding describes the state of [Subscriptions] at a moment, without the records.
+type Holding struct {
+	Live         []string // ids
+	Locks        int      // locked ids
+	Verification verify.Holding
+	// Found is the size in bytes of unsettled occurrences from checks; Counted is the same size as counted for the
+	// bound.
+	Found, Counted int
+}
+
+// Holding returns the current state.
+func (w *Subscriptions) Holding() Holding {
+	h := Holding{Locks: w.keys.Len(), Verification: w.verifier.Holding()}
+	w.mu.Lock()
+	h.Live = slices.Sorted(maps.Keys(w.byID))
+	live := slices.Collect(maps.Values(w.byID))
+	w.mu.Unlock()
+	for _, l := range live {
+		if r, ok := l.reader.(*feedReader); ok {
+			r.mu.Lock()
+			h.Counted += r.bytes
+			for i := range r.found {
+				h.Found += r.found[i].size()
+			}
+			r.mu.Unlock()
+		}
+	}
+	return h
+}

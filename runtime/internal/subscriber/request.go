@@ -1,0 +1,267 @@
+package subscriber
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+)
+
+// A Request is the request of one events/subscribe.
+type Request struct {
+	Type eventtype.Type
+	Args eventtype.Arguments
+	Sub  eventtype.Subscription
+	// URL is the parsed RawURL. RawURL is part of the subscription's key (SUB-4).
+	URL     *url.URL
+	RawURL  string
+	Secret  webhook.Secret
+	Dialect wire.Dialect
+	Replay  topic.Replay
+	Head    store.Position // the log's head when the request arrived
+	// TTLMs is the requested time until the next refresh, or nil; Forever requests no expiry.
+	TTLMs   *int64
+	Forever bool
+	// Expires is the expiry of the caller's token, which limits the grant; zero for no limit.
+	Expires time.Time
+	// Reply calls f once the response has been written. It returns false if f will not be called. It is nil if the
+	// carrier does not report this.
+	Reply func(f func()) bool
+}
+
+// secretReason returns the reason why a secret is refused, for the caller.
+func secretReason(err error) string {
+	var e *webhook.SecretError
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return "is not valid"
+}
+
+// Read sets the arguments, URL and secret of q. It reports all their errors together, and resolves the URL's host
+// last (SUB-3).
+func (w *Subscriptions) Read(ctx context.Context, q *Request, d eventtype.Definition, p *wire.SubscribeParams) error {
+	var faults []events.FieldError
+	var err error
+	if q.Args, err = w.parse(ctx, hook.Principal(ctx), d, p); err != nil {
+		var e *events.Error
+		var data wire.FieldErrors
+		if !errors.As(err, &e) || json.Unmarshal(e.Data, &data) != nil {
+			return err
+		}
+		faults = append(faults, data.Errors...)
+	}
+	if q.URL, err = w.guard.ParseURL(p.Delivery.URL); err != nil {
+		faults = append(faults, urlFault(err))
+	}
+	if q.Secret, err = webhook.ParseSecret(p.Delivery.Secret); err != nil {
+		faults = append(faults, events.FieldError{Path: "/delivery/secret", Message: secretReason(err)})
+	}
+	if len(faults) > 0 {
+		return events.Invalid(faults...)
+	}
+	if w.verifier.Allows(q.URL) {
+		return nil
+	}
+	if _, err := w.guard.CheckURL(ctx, p.Delivery.URL); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return events.Invalid(urlFault(err))
+	}
+	return nil
+}
+
+// parse parses the arguments of a subscribe. The arguments of an existing subscription are exempt from newer bounds
+// when it is refreshed (CAP-5).
+func (w *Subscriptions) parse(ctx context.Context, principal string, d eventtype.Definition, p *wire.SubscribeParams) (eventtype.Arguments, error) {
+	a, err := eventtype.Parse(d, p.Arguments)
+	if err == nil {
+		return a, nil
+	}
+	canonical, invalid := wire.Canonical(p.Arguments)
+	if invalid != nil {
+		return eventtype.Arguments{}, err
+	}
+	id := wire.SubscriptionID(wire.ModeWebhook, principal, p.Delivery.URL, p.Name, canonical)
+	if w.Get(id) == nil && !w.isStored(ctx, id) {
+		return eventtype.Arguments{}, err
+	}
+	if a, invalid = eventtype.Reparse(d, p.Arguments); invalid != nil {
+		return eventtype.Arguments{}, err
+	}
+	return a, nil
+}
+
+// isStored reports whether a subscription with the id exists, in this or another process.
+func (w *Subscriptions) isStored(ctx context.Context, id string) bool {
+	r, ok, err := w.store.Subscription(ctx, id)
+	return err == nil && ok && !Lapsed(&r, w.Now())
+}
+
+func urlFault(err error) events.FieldError {
+	reason := "cannot be used"
+	var e *netguard.URLError
+	if errors.As(err, &e) {
+		reason = e.Reason
+	}
+	return events.FieldError{Path: "/delivery/url", Message: reason}
+}
+
+// A Result is the result of events/subscribe (SUB-1).
+type Result struct {
+	ResultType     string          `json:"resultType,omitempty"`
+	ID             string          `json:"id"`
+	RefreshBefore  *string         `json:"refreshBefore"`
+	Cursor         *string         `json:"cursor"`
+	Truncated      bool            `json:"truncated"`
+	DeliveryStatus *DeliveryStatus `json:"deliveryStatus,omitempty"`
+}
+
+// A DeliveryStatus describes the state of deliveries before a refresh (HOOK-8).
+type DeliveryStatus struct {
+	Active         bool           `json:"active"`
+	LastDeliveryAt *string        `json:"lastDeliveryAt"`
+	LastError      *wire.Category `json:"lastError"`
+	FailedSince    *string        `json:"failedSince,omitempty"`
+	Throttled      bool           `json:"throttled,omitempty"`
+	RetryAfterMs   int64          `json:"retryAfterMs,omitempty"`
+}
+
+func statusOf(s delivery.Status) *DeliveryStatus {
+	d := &DeliveryStatus{Active: s.Active, LastDeliveryAt: instant(s.LastDeliveryAt), FailedSince: instant(s.FailedSince),
+		Throttled: s.Throttled, RetryAfterMs: s.RetryAfter.Milliseconds()}
+	if s.LastError != "" {
+		d.LastError = &s.LastError
+	}
+	return d
+}
+
+// instant formats a time for the wire; the zero time yields nil.
+func instant(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	text := t.UTC().Format(time.RFC3339Nano)
+	return &text
+}
+
+// Lapsed reports whether the record has expired (SUB-5).
+func Lapsed(r *store.Subscription, now time.Time) bool {
+	return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt)
+}
+
+// verifyRefresh verifies that the endpoint belongs to the subscriber, with the keys after the refresh (VER-2).
+func (w *Subscriptions) verifyRefresh(ctx context.Context, q *Request, known *store.Subscription) error {
+	keys, err := ring.Of(known.Secrets)
+	if err != nil {
+		return err
+	}
+	_, err = w.verifier.Verify(ctx, &verify.Candidate{
+		Pair: verify.Pair{Principal: q.Sub.Principal, URL: q.RawURL}, ID: q.Sub.ID, At: q.URL,
+		Ring: keys.Rotate(q.Secret, w.Now(), w.o.Grace), Live: func() bool { return true },
+	})
+	return err
+}
+
+// lostPlace reports whether the cursor of a refresh belongs to another life of the log. The subscription continues
+// at its position, but the log may not contain what the subscriber has read (CUR-8).
+func lostPlace(ctx context.Context, q *Request) (bool, error) {
+	t := q.Type.Topic()
+	if q.Replay.Cursor == nil || t == nil {
+		return false, nil
+	}
+	stands, err := t.Stands(ctx, q.Args.Def.Kernel(), *q.Replay.Cursor)
+	return !stands, err
+}
+
+// renew applies a refresh to a record.
+func (w *Subscriptions) renew(r *store.Subscription, q *Request) error {
+	now := w.Now()
+	keys, err := ring.Of(r.Secrets)
+	if err != nil {
+		return err
+	}
+	r.Truncated = false
+	r.Secrets = ring.Stored(keys.Rotate(q.Secret, now, w.o.Grace))
+	r.Codes, r.RefreshedAt, r.ExpiresAt = int(q.Dialect), now, w.grant(q, now)
+	r.NotBefore, r.Schema = now.Add(ReplyTime), q.Args.Def.Fingerprint()
+	return nil
+}
+
+// Deliveries wait for the response of their subscribe: a receiver that does not know the subscription's id would
+// refuse them.
+const (
+	// ReplyTime is the time that an owner waits after the record was stored. It lets a response be written and read
+	// if the carrier does not report when it was written.
+	ReplyTime = 500 * time.Millisecond
+	// MaxReplyTime bounds the wait for a response that is still being written.
+	MaxReplyTime = 10 * time.Second
+	// SettleTime is the time for a subscriber to process a response after it was written.
+	SettleTime = 25 * time.Millisecond
+)
+
+// hold returns the time until which deliveries wait for the response, if the carrier reports when it is written.
+func (q *Request) hold(now time.Time) time.Time {
+	if q.Reply == nil {
+		return time.Time{}
+	}
+	return now.Add(MaxReplyTime)
+}
+
+// letGo releases deliveries once the response is written.
+func (q *Request) letGo(h *Live, now func() time.Time) {
+	if q.Reply == nil {
+		return
+	}
+	soon := func() { h.Handle.HoldUntil(now().Add(SettleTime)) }
+	if !q.Reply(soon) {
+		soon()
+	}
+}
+
+// A beginning is the start of a new subscription: a position in the log, or a cursor of a feed.
+type beginning struct {
+	progress  store.Progress
+	cursor    string
+	truncated bool
+}
+
+// place determines the start as of the request's arrival (SUB-1).
+func (w *Subscriptions) place(ctx context.Context, q *Request) (b beginning, err error) {
+	if q.Args.Def.Check() != nil {
+		b.cursor, b.truncated, err = q.Type.Feeds().Fix(ctx, q.Args.Def.Check(), q.Args.Arguments, q.Sub.Principal, q.Head, q.Replay)
+		b.progress.Upstream = b.cursor
+		return b, err
+	}
+	from, err := q.Type.Topic().Start(ctx, q.Args.Def.Kernel(), q.Head, q.Replay)
+	b.progress = store.Progress{Epoch: q.Type.Topic().Epoch(), Base: from.Position}
+	b.truncated = from.Truncated
+	return b, err
+}
+
+// isLive reports whether the pair has a live subscription. It scans all subscriptions, but is only called when a
+// verification has expired.
+func (w *Subscriptions) isLive(p verify.Pair) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, h := range w.byID {
+		if h.Principal == p.Principal && h.Handle.URL() == p.URL {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,139 @@
+package topic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// A damageMap holds the unreadable entries of a log, so that the search for the next readable entry, which tries
+// one entry after the other, runs only once.
+type damageMap struct {
+	mu     sync.Mutex
+	ranges []damagedRange // in order; no two of them touch
+}
+
+// A damagedRange is a range of entries that cannot be read.
+type damagedRange struct {
+	first, last store.Position
+	err         error // of the first damaged entry that was read
+	reported    bool
+}
+
+// find returns the index of the range that contains p, or the index at which to insert it. d.mu must be held.
+func (d *damageMap) find(p store.Position) (int, bool) {
+	return slices.BinarySearchFunc(d.ranges, p, func(r damagedRange, p store.Position) int {
+		switch {
+		case r.last < p:
+			return -1
+		case r.first > p:
+			return 1
+		}
+		return 0
+	})
+}
+
+// past returns the last position of the range that begins after p, and p if none does.
+func (d *damageMap) past(p store.Position) store.Position {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if i, ok := d.find(p + 1); ok {
+		return d.ranges[i].last
+	}
+	return p
+}
+
+// add adds an entry and returns the last position of its range.
+func (d *damageMap) add(p store.Position, err error) store.Position {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i, ok := d.find(p)
+	if ok {
+		return d.ranges[i].last
+	}
+	r := damagedRange{first: p, last: p, err: err}
+	from, to := i, i
+	if from > 0 && d.ranges[from-1].last == p-1 {
+		from--
+		r.first, r.err = d.ranges[from].first, d.ranges[from].err
+	}
+	if to < len(d.ranges) && d.ranges[to].first == p+1 {
+		r.last = d.ranges[to].last
+		to++
+	}
+	d.ranges = slices.Replace(d.ranges, from, to, r)
+	return r.last
+}
+
+// report calls f with the range that ends at p, unless the range was reported before.
+func (d *damageMap) report(p store.Position, f func(first, last store.Position, err error)) {
+	d.mu.Lock()
+	i, ok := d.find(p)
+	if !ok || d.ranges[i].reported {
+		d.mu.Unlock()
+		return
+	}
+	d.ranges[i].reported = true
+	r := d.ranges[i]
+	d.mu.Unlock()
+	if f != nil {
+		f(r.first, r.last, r.err)
+	}
+}
+
+// count returns the number of damaged entries from oldest on, and drops ranges before it.
+func (d *damageMap) count(oldest store.Position) (n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ranges = slices.DeleteFunc(d.ranges, func(r damagedRange) bool { return r.last < oldest })
+	for _, r := range d.ranges {
+		n += int64(r.last-max(r.first, oldest)) + 1
+	}
+	return n
+}
+
+// Damaged returns the number of retained entries that are known to be damaged. Readers get a gap in their place.
+func (t *Topic) Damaged() int64 {
+	oldest, _ := t.Bounds()
+	return t.life.Load().damage.count(oldest)
+}
+
+// readable reads the log as [store.EventLog.Read] does, but skips damaged entries: they are a gap, and Oldest is the first
+// position after them.
+func (t *Topic) readable(ctx context.Context, l *life, after store.Position, limit int) (store.Batch, error) {
+	from := l.damage.past(after)
+	for {
+		b, err := undamaged(l.log.Read(ctx, from, limit))
+		var d *store.DamagedError
+		if errors.As(err, &d) && d.Position > from {
+			from = l.damage.add(d.Position, err)
+			continue
+		}
+		if err == nil && from > after {
+			l.damage.report(from, t.options.Damaged)
+			b.Gap, b.Oldest = true, max(b.Oldest, from+1)
+		}
+		return b, err
+	}
+}
+
+// undamaged truncates a batch before an entry for nobody. Such entries are never appended; the PostgreSQL store
+// returns one for a row that it cannot decode.
+func undamaged(b store.Batch, err error) (store.Batch, error) {
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		if !engine.ForNobody(e) {
+			continue
+		}
+		if b.Entries = b.Entries[:i]; i == 0 {
+			err = &store.DamagedError{Position: e.Position, Err: fmt.Errorf("entry %d does not decode", e.Position)}
+		}
+		break
+	}
+	return b, err
+}

@@ -1,0 +1,197 @@
+package jetstream
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+)
+
+// A reading is the result of reading several subjects.
+type reading struct {
+	proven bool // it is as recent as the call
+	all    map[string]record
+}
+
+// of returns the record of a subject.
+func (r *reading) of(subject string) record {
+	if x, ok := r.all[subject]; ok {
+		return x
+	}
+	return record{subject: subject}
+}
+
+// under returns the records whose subjects match a pattern and that exist. A * in the pattern matches one token.
+func (r *reading) under(pattern string) (found []record) {
+	want := strings.Split(pattern, ".")
+	for subject, x := range r.all {
+		if x.there() && matches(want, strings.Split(subject, ".")) {
+			found = append(found, x)
+		}
+	}
+	return found
+}
+
+func matches(want, have []string) bool {
+	if len(want) != len(have) {
+		return false
+	}
+	for i := range want {
+		if want[i] != have[i] && want[i] != "*" || want[i] == "*" && strings.HasPrefix(have[i], "-") {
+			return false
+		}
+	}
+	return true
+}
+
+// readMost bounds how many subjects one request names. A server refuses a request that matches more than 1,024.
+const readMost = 400
+
+// read reads the last message of each subject. Subjects may have wildcards and match at most 1,000 in all.
+func (c *records) read(ctx context.Context, proven bool, subjects ...string) (*reading, error) {
+	r := &reading{proven: proven, all: map[string]record{}}
+	if c.proof == "" {
+		return r, c.readLeader(ctx, r, subjects)
+	}
+	at := uint64(0)
+	if proven {
+		var err error
+		if at, err = c.prove(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for len(subjects) > 0 {
+		n := min(len(subjects), readMost)
+		list := make([]string, 0, n+1)
+		for _, subject := range subjects[:n] {
+			list = append(list, c.prefix+subject)
+		}
+		subjects = subjects[n:]
+		if proven {
+			list = append(list, c.prefix+c.proof)
+		}
+		err := asLong(ctx, func() (bool, error) {
+			found := map[string]record{}
+			_, err := c.s.pull(ctx, c.stream, map[string]any{"multi_last": list}, func(m *nats.Msg) error {
+				x, err := c.record(m)
+				found[x.subject] = x
+				return err
+			})
+			if err != nil {
+				return c.goesOn(ctx, err), err
+			}
+			if x := found[c.proof]; proven && x.sequence < at {
+				return true, fmt.Errorf("%w: a server of %s is behind", ErrUnreachable, c.stream)
+			} else if proven {
+				c.s.clock.hear(x.stamp)
+			}
+			for subject, x := range found {
+				r.all[subject] = x
+			}
+			return false, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// readLeader reads subjects without wildcards from the leader of the stream. For a moment, a former leader that does
+// not know of its successor may answer instead, and the answer does not show it. A write based on such an answer is
+// refused (JS-16), but a final answer, such as that an action was done, may be old by that moment.
+func (c *records) readLeader(ctx context.Context, r *reading, subjects []string) error {
+	if r.proven {
+		if err := c.s.barrier(ctx, c.stream); err != nil {
+			return err
+		}
+	}
+	for _, subject := range subjects {
+		m, found, err := c.s.fetched(ctx, c.stream, map[string]any{"last_by_subj": c.prefix + subject})
+		if err != nil || !found {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		x, err := unpack(m.Data)
+		if err != nil {
+			return fmt.Errorf("%w: message %d of %s: %w", ErrCorrupt, m.Sequence, c.stream, err)
+		}
+		x.subject, x.sequence, x.stamp = subject, m.Sequence, c.s.clock.stamped(m.Time)
+		r.all[subject] = x
+	}
+	return nil
+}
+
+// scan reads all records that match a filter, from a sequence on, in order, including deleted ones. mark is a subject
+// that matches the filter, for the proof. A scan of one page shows one moment. If there are several pages, scan reads
+// the messages that were written meanwhile in another round, until a round has one page. upTo is the last sequence
+// that was read; it is below from if the stream ends before from. If most is positive, scan stops once it has most
+// records.
+func (c *records) scan(ctx context.Context, filter, mark string, from uint64, most int) (found []record, upTo uint64, err error) {
+	return c.scanBy(ctx, c.mark, filter, mark, from, most)
+}
+
+// scanBy is like scan; prove writes the proofs.
+func (c *records) scanBy(ctx context.Context, prove func(ctx context.Context, mark string) (at uint64, err error), filter, mark string, from uint64, most int) (found []record, upTo uint64, err error) {
+	for {
+		at, err := prove(ctx, mark)
+		if err != nil {
+			return nil, 0, err
+		}
+		if at < from { // nothing was written later, or the stream was recreated
+			return found, at, nil
+		}
+		page := pageMax
+		if most > 0 {
+			page = min(page, most)
+		}
+		pages, next := 0, from
+		for seen := false; ; {
+			var some []record
+			var more bool
+			err := asLong(ctx, func() (bool, error) {
+				some = nil
+				more, err = c.s.pull(ctx, c.stream, map[string]any{"seq": next, "next_by_subj": c.prefix + filter, "batch": page, "max_bytes": pageBytes},
+					func(m *nats.Msg) error {
+						x, err := c.record(m)
+						some = append(some, x)
+						return err
+					})
+				if err != nil {
+					return c.goesOn(ctx, err), err
+				}
+				for i := range some {
+					seen = seen || some[i].subject == mark && some[i].sequence >= at
+				}
+				if len(some) == 0 && !seen {
+					return true, fmt.Errorf("%w: a server of %s is behind", ErrUnreachable, c.stream)
+				}
+				return false, nil
+			})
+			if err != nil {
+				return nil, 0, err
+			}
+			pages++
+			if len(some) > 0 {
+				next = some[len(some)-1].sequence + 1
+			}
+			found = append(found, slices.DeleteFunc(some, func(r record) bool { return isProof(r.subject) })...)
+			if most > 0 && len(found) >= most {
+				return found, next - 1, nil
+			}
+			if seen && !more {
+				break
+			}
+		}
+		if pages == 1 {
+			slices.SortStableFunc(found, func(a, b record) int { return cmp.Compare(a.sequence, b.sequence) })
+			return slices.CompactFunc(found, func(a, b record) bool { return a.sequence == b.sequence }), next - 1, nil
+		}
+		from = at + 1
+	}
+}

@@ -1,0 +1,75 @@
+package memory
+
+import (
+	"context"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// AppendOnce implements [store.EventLog].
+func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
+	stands, found, err := l.appendOnce(ctx, &e, above)
+	if err != nil || !found {
+		return e.Position, err == nil, err
+	}
+	// Entries never change, so the payloads are compared without the lock.
+	return stands.Position, false, store.Repeats(stands.Position, stands.Data, e.Data)
+}
+
+// appendOnce appends e and sets its position, or returns the existing entry.
+func (l *Log) appendOnce(ctx context.Context, e *store.Entry, above store.Position) (stands store.Entry, found bool, err error) {
+	k := keyOf(e)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(ctx); err != nil {
+		return store.Entry{}, false, err
+	}
+	now := time.Now()
+	l.evict(now)
+	if l.ids == nil { // entries that Append has added count as well (OCC-5)
+		l.ids = &idIndex{}
+		for i := l.start; i < len(l.entries); i++ {
+			l.ids.put(keyOf(&l.entries[i]), l.entries[i].Position, len(l.entries)-l.start)
+		}
+	}
+	oldest := l.oldest()
+	if p, ok := l.ids.get(k); ok && p >= oldest && p > above {
+		return l.entries[l.start+int(p-oldest)], true, nil
+	}
+	l.add(e, now)
+	return store.Entry{}, false, nil
+}
+
+// An idKey identifies an occurrence: an EventID for a set of targets.
+type idKey struct{ id, audience string }
+
+func keyOf(e *store.Entry) idKey { return idKey{e.EventID, store.Audience(e.Targets)} }
+
+// An idIndex finds the last position of a key among the retained entries. It has two generations, and drops the older
+// one once the younger one covers everything that is retained, so that eviction costs it nothing. It may therefore
+// return the position of an evicted entry.
+type idIndex struct {
+	young, old map[idKey]store.Position
+	since      store.Position // the first position in young, which has all later ones
+}
+
+// generationMin keeps short logs from starting generations too often.
+const generationMin = 1024
+
+// put adds the key of a new entry; retained is the number of retained entries before it. Positions come in order and
+// without holes.
+func (x *idIndex) put(k idKey, p store.Position, retained int) {
+	if x.young == nil || p-x.since >= store.Position(max(retained, generationMin)) {
+		x.young, x.old, x.since = map[idKey]store.Position{}, x.young, p
+	}
+	x.young[k] = p
+}
+
+func (x *idIndex) get(k idKey) (store.Position, bool) {
+	if p, ok := x.young[k]; ok {
+		return p, true
+	}
+	p, ok := x.old[k]
+	return p, ok
+}

@@ -1,0 +1,71 @@
+package transport
+
+import (
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// acceptable repeats the SDK's checks of everything except the body.
+func acceptable(r *http.Request, opts *mcp.StreamableHTTPOptions) bool {
+	if !opts.DisableLocalhostProtection {
+		if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && addr != nil &&
+			isLoopback(addr.String()) && !isLoopback(r.Host) {
+			return false
+		}
+	}
+	//lint:ignore SA1019 honoured here for as long as the SDK honours it
+	if opts.CrossOriginProtection != nil && opts.CrossOriginProtection.Check(r) != nil {
+		return false
+	}
+	return mediaType(r.Header.Get("Content-Type")) == contentTypeJSON &&
+		accepts(r.Header["Accept"])
+}
+
+// mediaType returns a media type without its parameters, or "" if value is malformed.
+func mediaType(value string) string {
+	if value == contentTypeJSON || value == contentTypeEvents {
+		return value
+	}
+	t, _, err := mime.ParseMediaType(value)
+	if err != nil {
+		return ""
+	}
+	return t
+}
+
+// accepts reports whether a client accepts both forms of a response, as the SDK requires.
+func accepts(values []string) bool {
+	var asJSON, asEvents bool
+	for _, value := range values {
+		for part := range strings.SplitSeq(value, ",") {
+			base, _, _ := strings.Cut(part, ";")
+			switch strings.ToLower(strings.TrimSpace(base)) {
+			case contentTypeJSON, "application/*":
+				asJSON = true
+			case contentTypeEvents, "text/*":
+				asEvents = true
+			case "*/*":
+				asJSON, asEvents = true, true
+			}
+		}
+	}
+	return asJSON && asEvents
+}
+
+// isLoopback reports whether an address or a Host header refers to this machine.
+func isLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		host = strings.Trim(addr, "[]")
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}

@@ -1,0 +1,250 @@
+package transport
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"sync/atomic"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+)
+
+// A call is one unanswered call of the extension on a message-based connection.
+type call struct {
+	eventsCall
+	conn    *conn
+	sdk     jsonrpc.ID // the call's ID on connections without lines
+	ctx     context.Context
+	cancel  context.CancelFunc
+	greeted chan struct{} // closed when the call may start; nil if it need not wait
+	gone    atomic.Bool   // cancelled by the client: nothing more is written
+	open    port.Stream   // nil until the stream is accepted; guarded by conn.mu
+}
+
+// acceptCall takes a call of the extension, unless the SDK has to reject it. It refuses a stream within a batch: the
+// stream's frames would precede the batch's response.
+func (c *conn) acceptCall(req *jsonrpc.Request) (taken bool) {
+	k := &call{conn: c, sdk: req.ID}
+	k.Method, k.Params, k.CanStream = req.Method, req.Params, true
+	ss := c.serverSession()
+	if ss == nil {
+		return false // the session belongs to another server, which may not have events
+	}
+	k.extra = &mcp.RequestExtra{}
+	k.session = func(context.Context) (*mcp.ServerSession, func(), error) { return ss, func() {}, nil }
+	switch own := req.Extra.(type) {
+	case *lineCall:
+		k.ID, k.CanStream = own.raw, own.batch == nil
+	case *mcp.RequestExtra:
+		if own != nil {
+			k.extra.TokenInfo = own.TokenInfo // from a transport that authenticates the caller
+		}
+	}
+	if k.ID == nil && !req.IsCall() {
+		return false
+	}
+	if k.ID == nil {
+		k.ID = encodeID(req.ID)
+	}
+	meta := metaOf(k.Params)
+	modern := text(member(meta, mcp.MetaKeyProtocolVersion)) >= wire.RevisionStateless
+	who, ok := caller{}, false
+	if modern {
+		who, ok = c.route.stateless(meta)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !modern {
+		init := ss.InitializeParams() // also covers a session that the author has restored
+		k.greeted, ok = c.greeted, c.greeted != nil || init != nil
+		who.declares = c.declares || declares(init)
+	}
+	k.Stateless, k.DeclaresExtension = modern, who.declares
+	switch {
+	case !ok && survives(k.ID):
+		return false
+	case !ok:
+		c.refuse(k, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: unfitID(k.ID).Error()})
+	case c.calls[idKey(k.ID)] != nil:
+		c.refuse(k, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: idInUse(k.ID).Error()})
+	default:
+		k.ctx, k.cancel = context.WithCancel(c.ctx)
+		c.calls[idKey(k.ID)] = k
+		if c.ending && c.owned && k.Method != wire.MethodStream {
+			k.cancel() // Otherwise the server answers it: the server may be closed while this connection is not.
+		}
+		go k.serve()
+	}
+	return true
+}
+
+// refuse answers a call with an error without serving it.
+func (c *conn) refuse(k *call, err error) {
+	c.out.post(func() error { return c.writeAnswer(k, nil, err) })
+}
+
+// errUninitialized refuses a call after a failed initialize.
+var errUninitialized = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "InvalidRequest: the session is not initialized: initialize has failed"}
+
+// serve answers the call.
+func (k *call) serve() {
+	var result json.RawMessage
+	err := k.begin()
+	if err == nil {
+		result, err = k.conn.route.answer(k.ctx, &k.eventsCall)
+	}
+	if err == nil && k.Stream != nil {
+		if result, err = k.carry(); err != nil {
+			k.drop()
+			return
+		}
+	}
+	k.finish(result, err)
+}
+
+// begin waits for the session of a legacy call, which may arrive before the response to initialize.
+func (k *call) begin() error {
+	if k.greeted == nil {
+		return nil
+	}
+	select {
+	case <-k.greeted:
+	case <-k.ctx.Done():
+		return k.ctx.Err()
+	}
+	k.conn.mu.Lock()
+	defer k.conn.mu.Unlock()
+	if !k.conn.legacy {
+		return errUninitialized
+	}
+	return nil
+}
+
+// carry writes the call's stream.
+func (k *call) carry() (final json.RawMessage, err error) {
+	k.reply.Finish()
+	k.conn.mu.Lock()
+	k.open = k.Stream
+	ending := k.conn.ending
+	k.conn.mu.Unlock()
+	if ending {
+		k.open.End()
+	}
+	return k.open.Run(k.ctx, &lineCarrier{k})
+}
+
+// drop forgets a call that will not be answered.
+func (k *call) drop() {
+	c := k.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !k.gone.Load() {
+		c.settle(k)
+		c.skip(k.ID)
+	}
+}
+
+// finish answers the call.
+func (k *call) finish(result json.RawMessage, err error) {
+	c := k.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case k.gone.Load():
+		k.reply.Finish()
+	case err != nil && c.parting():
+		// The error would only say that the connection ends, which the client is about to see. The client sends the
+		// call to the next server; the call has not failed (SRV-6).
+		c.settle(k)
+		c.skip(k.ID)
+		k.reply.Finish()
+	default:
+		written := context.AfterFunc(c.ctx, k.reply.Finish) // nothing is written after that
+		c.out.post(func() error {
+			defer k.reply.Finish()
+			defer written()
+			return c.writeAnswer(k, result, err)
+		})
+		c.settle(k)
+	}
+}
+
+// writeAnswer writes the answer to a call. It must be called from the outbox.
+func (c *conn) writeAnswer(k *call, result json.RawMessage, err error) error {
+	switch {
+	case c.lines == nil:
+		return c.Connection.Write(context.Background(), &jsonrpc.Response{ID: k.sdk, Result: result, Error: err})
+	case err != nil:
+		return c.lines.answer(idKey(k.ID), appendResponse(nil, k.ID, "error", errorValue(err)))
+	}
+	return c.lines.answer(idKey(k.ID), appendResponse(nil, k.ID, "result", result))
+}
+
+// settle removes an answered or cancelled call. c.mu is held.
+func (c *conn) settle(k *call) {
+	delete(c.calls, idKey(k.ID))
+	k.cancel()
+	c.checkDrained()
+}
+
+// A lineCarrier writes the notifications of one call's stream. It implements port.Carrier.
+type lineCarrier struct{ *call }
+
+// Write returns when the frames are written, or when the stream ends, even if the sink is blocked.
+func (k *lineCarrier) Write(frames []frame.Frame) error {
+	c := k.conn
+	if c.lines != nil {
+		data := joinFrames(frames)
+		return c.out.send(k.ctx, func() error {
+			if k.gone.Load() {
+				return nil
+			}
+			return c.lines.write(data)
+		})
+	}
+	msgs := make([]jsonrpc.Request, len(frames))
+	for i, f := range frames {
+		msgs[i] = jsonrpc.Request{Method: f.Method(), Params: f.Params()}
+	}
+	return c.out.send(k.ctx, func() error {
+		for i := range msgs {
+			if k.gone.Load() {
+				return nil
+			}
+			if err := c.Connection.Write(context.Background(), &msgs[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// SessionID returns the ID of the connection below, except during serverSession.
+func (c *conn) SessionID() string {
+	if id := c.probe.Load(); id != nil {
+		return *id
+	}
+	return c.Connection.SessionID()
+}
+
+// serverSession finds the connection's session among the server's sessions. It returns nil if the session belongs to
+// another server. The SDK does not expose a session's connection, so the connection has a unique ID during the search,
+// which only its session returns. Read calls it.
+func (c *conn) serverSession() *mcp.ServerSession {
+	if c.found == nil {
+		id := rand.Text()
+		c.probe.Store(&id)
+		defer c.probe.Store(nil)
+		for ss := range c.es.MCP().Sessions() {
+			if ss.ID() == id {
+				c.found = ss
+			}
+		}
+	}
+	return c.found
+}

@@ -1,0 +1,194 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+)
+
+// A route answers the extension's calls on one carrier. The calls bypass the SDK's transports, but pass through the
+// receiving middleware that the author added to the SDK's server.
+type route struct {
+	es      *port.Port
+	callers callers
+	facts   func() serverFacts
+}
+
+func newRoute(es *port.Port) *route {
+	return &route{es: es, facts: sync.OnceValue(func() serverFacts { return learn(es.MCP()) })}
+}
+
+// An eventsCall is one call of the extension.
+type eventsCall struct {
+	port.Carried
+	extra *mcp.RequestExtra
+	// session returns the call's session for middleware; it is valid until left is called.
+	session func(context.Context) (ss *mcp.ServerSession, left func(), err error)
+	reply   port.Reply
+}
+
+// isEvents reports whether a method is one of the extension's.
+func isEvents(method string) bool {
+	switch method {
+	case wire.MethodList, wire.MethodPoll, wire.MethodStream, wire.MethodSubscribe, wire.MethodUnsubscribe:
+		return true
+	}
+	return false
+}
+
+// answer answers a call. If it accepts an events/stream, it sets Stream and the result is meaningless. It returns
+// errors of the method or of middleware unchanged.
+func (rt *route) answer(ctx context.Context, c *eventsCall) (result json.RawMessage, err error) {
+	c.AfterReply = c.reply.Add
+	if middleware := rt.es.Receiving(); middleware != nil {
+		result, err = c.through(ctx, middleware)
+	} else {
+		c.Principal, c.Expires = rt.es.Authenticate(ctx, c.extra)
+		if c.Method == wire.MethodStream && c.CanStream {
+			c.Stream, err = rt.es.Open(ctx, c.Request)
+		} else {
+			result, err = rt.es.Call(ctx, c.Request)
+		}
+	}
+	if err == nil && c.Stateless && c.Stream == nil {
+		result = withMeta(result, rt.facts().meta)
+	}
+	return result, err
+}
+
+// through answers a call through receiving middleware, which ends at the handler that package server registered.
+func (c *eventsCall) through(ctx context.Context, middleware mcp.MethodHandler) (json.RawMessage, error) {
+	ss, left, err := c.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer left()
+	params := &port.Params{}
+	if c.Params != nil {
+		_ = params.UnmarshalJSON(c.Params) // this only stores them
+	}
+	params.Carried = &c.Carried
+	res, err := middleware(ctx, c.Method, &mcp.ServerRequest[*port.Params]{Session: ss, Params: params, Extra: c.extra})
+	var b bytes.Buffer
+	if err == nil {
+		to := json.NewEncoder(&b)
+		to.SetEscapeHTML(false)
+		err = to.Encode(res)
+	}
+	if err != nil {
+		if c.Stream != nil {
+			c.Stream.Close()
+			c.Stream = nil
+		}
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// errorValue returns the JSON of an error, as the SDK writes it.
+func errorValue(err error) json.RawMessage {
+	b, err := jsonrpc.EncodeMessage(&jsonrpc.Response{Error: err})
+	if err != nil {
+		return json.RawMessage(`{"code":-32603,"message":"Internal"}`) // its data is not JSON
+	}
+	return member(b, "error")
+}
+
+// statusOf returns the HTTP status of an error in the stateless revision, as the SDK sets it (ERR-3).
+func statusOf(err error) int {
+	var jerr *jsonrpc.Error
+	if errors.As(err, &jerr) {
+		switch jerr.Code {
+		case jsonrpc.CodeMethodNotFound:
+			return http.StatusNotFound
+		case jsonrpc.CodeInvalidParams, mcp.CodeUnsupportedProtocolVersion, mcp.CodeMissingRequiredClientCapabilities:
+			return http.StatusBadRequest
+		}
+	}
+	return http.StatusOK
+}
+
+// stateless returns the caller of a stateless call, and false unless the SDK accepts its _meta.
+func (rt *route) stateless(meta json.RawMessage) (who caller, ok bool) {
+	who, ok = rt.callers.look(meta)
+	return who, ok && who.init.ProtocolVersion >= wire.RevisionStateless && slices.Contains(rt.facts().versions, who.init.ProtocolVersion)
+}
+
+// serverFacts holds facts about a server that the SDK shows only to clients.
+type serverFacts struct {
+	versions []string
+	meta     json.RawMessage // an object that the SDK adds to the _meta of every result
+}
+
+// learn reads the facts that the SDK publishes about its server. It bypasses all middleware, in a temporary session.
+func learn(srv *mcp.Server) serverFacts {
+	facts := serverFacts{versions: mcp.SupportedProtocolVersions(), meta: json.RawMessage(`{}`)}
+	bare := port.BareHandler() // past the middleware
+	ctx := context.Background()
+	ss, left, err := visit(ctx, srv, nil, nil)
+	if err != nil {
+		return facts
+	}
+	defer left()
+	res, _ := bare(ctx, methodInitialize, &mcp.ServerRequest[*mcp.InitializeParams]{Session: ss, Params: &mcp.InitializeParams{}})
+	if r, ok := res.(*mcp.InitializeResult); ok && r.ServerInfo != nil {
+		facts.meta, _ = json.Marshal(map[string]any{mcp.MetaKeyServerInfo: r.ServerInfo}) // it marshals strings, so it cannot fail
+	}
+	res, _ = bare(ctx, methodDiscover, &mcp.ServerRequest[*mcp.DiscoverParams]{Session: ss, Params: &mcp.DiscoverParams{}})
+	if r, ok := res.(*mcp.DiscoverResult); ok {
+		facts.versions = r.SupportedVersions
+	}
+	return facts
+}
+
+// withMeta adds the members of meta to the _meta of a result. The result's members come first and take precedence, as
+// in the SDK's handling of results.
+func withMeta(result, meta json.RawMessage) json.RawMessage {
+	if len(meta) <= len(`{}`) || len(result) < len(`{}`) || result[0] != '{' {
+		return result
+	}
+	var own json.RawMessage
+	if bytes.Contains(result, []byte(`"_meta"`)) {
+		own = member(result, "_meta")
+	}
+	if own != nil {
+		var all map[string]json.RawMessage
+		merged := map[string]json.RawMessage{}
+		if json.Unmarshal(result, &all) != nil || json.Unmarshal(meta, &merged) != nil || json.Unmarshal(own, &merged) != nil {
+			return result
+		}
+		all["_meta"], _ = jsonv2.Marshal(merged, jsonv2.Deterministic(true)) // its values are valid JSON, so it cannot fail
+		out, _ := jsonv2.Marshal(all, jsonv2.Deterministic(true))
+		return out
+	}
+	out := make(json.RawMessage, 0, len(result)+len(meta)+len(`,"_meta":`))
+	out = append(out, result[:len(result)-1]...)
+	if len(result) > len(`{}`) {
+		out = append(out, ',')
+	}
+	out = append(out, `"_meta":`...)
+	out = append(out, meta...)
+	return append(out, '}')
+}
+
+// appendResponse appends a JSON-RPC response; kind is "result" or "error".
+func appendResponse(b []byte, id json.RawMessage, kind string, value json.RawMessage) []byte {
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
+	b = append(b, id...)
+	b = append(b, `,"`...)
+	b = append(b, kind...)
+	b = append(b, `":`...)
+	b = append(b, value...)
+	return append(b, '}')
+}

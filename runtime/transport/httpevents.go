@@ -1,0 +1,128 @@
+package transport
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+)
+
+// serveModernEvents answers a call of the extension in the stateless revision. If the request fails one of the SDK's
+// checks, the SDK refuses it.
+func (h *handler) serveModernEvents(w http.ResponseWriter, r *http.Request, p *posted) {
+	who, ok := h.takes(r, p.env)
+	if !ok {
+		h.toSDK(h.stateless, w, r, p)
+		return
+	}
+	a := &answer{w: w, id: bytes.Clone(p.env.id), modern: true}
+	c := h.newCall(r, p, a)
+	c.Stateless, c.DeclaresExtension = true, who.declares
+	c.session = h.visited(who.init, a)
+	h.serveEvents(r.Context(), r, p, c, a, nil)
+}
+
+// takes reports whether the SDK would accept a call of the stateless revision, and returns its caller.
+func (h *handler) takes(r *http.Request, env envelope) (who caller, ok bool) {
+	if !isEvents(env.method) || env.method != r.Header.Get(headerMethod) || !env.isCall() || env.result != nil || env.error != nil {
+		return caller{}, false
+	}
+	who, ok = h.route.stateless(env.meta)
+	return who, ok && who.init.ProtocolVersion == r.Header.Get(headerVersion)
+}
+
+// serveLegacyEvents answers a call of the extension in an older revision. The SDK refuses the call if the session does
+// not exist or belongs to another caller. In a session, live is the call that a cancel ends.
+func (h *handler) serveLegacyEvents(w http.ResponseWriter, r *http.Request, p *posted, live *liveCall) {
+	a := &answer{w: w, id: bytes.Clone(p.env.id)}
+	c := h.newCall(r, p, a)
+	if !h.sessioned {
+		version := cmp.Or(r.Header.Get(headerVersion), revisionUnnamed)
+		if !slices.Contains(h.route.facts().versions, version) {
+			h.toSDK(h.legacy, w, r, p)
+			return
+		}
+		c.session = h.visited(&mcp.InitializeParams{ProtocolVersion: version}, a)
+		h.serveEvents(r.Context(), r, p, c, a, live)
+		return
+	}
+	check := h.check(h.legacy, r, envelope{})
+	ctx, over := context.WithCancel(r.Context())
+	defer over()
+	ss, leave := h.sessions.join(r.Header.Get(headerSession), over)
+	defer leave()
+	principal, _ := h.caller(r)
+	defer h.es.UntilEnd(httpSession(r), principal, over)() // the SDK ends a session only after its own calls
+	switch {
+	case live.gone.Load():
+		unanswered(w)
+	case !check.accepted():
+		check.pass(w)
+	case ss == nil:
+		http.Error(w, "session not found", http.StatusNotFound)
+	default:
+		c.DeclaresExtension = declares(ss.InitializeParams())
+		c.session = func(context.Context) (*mcp.ServerSession, func(), error) { return ss, func() {}, nil }
+		h.serveEvents(ctx, r, p, c, a, live)
+	}
+}
+
+// newCall creates the eventsCall of a request.
+func (h *handler) newCall(r *http.Request, p *posted, a *answer) *eventsCall {
+	c := &eventsCall{extra: &mcp.RequestExtra{TokenInfo: auth.TokenInfoFromContext(r.Context()), Header: r.Header, CloseSSEStream: func(mcp.CloseSSEStreamArgs) {}}}
+	c.Method, c.Params, c.ID, c.CanStream = p.env.method, p.env.params, a.id, canFlush(a.w)
+	return c
+}
+
+// visited returns a function that gives middleware a temporary session for a sessionless call.
+func (h *handler) visited(init *mcp.InitializeParams, a *answer) func(context.Context) (*mcp.ServerSession, func(), error) {
+	return func(ctx context.Context) (*mcp.ServerSession, func(), error) { return visit(ctx, h.srv, init, a.send) }
+}
+
+// serveEvents answers a call. ctx is the request's context, which also ends with the session.
+func (h *handler) serveEvents(ctx context.Context, r *http.Request, p *posted, c *eventsCall, a *answer, live *liveCall) {
+	defer c.reply.Finish()
+	result, err := h.route.answer(ctx, c)
+	gone := r.Context().Err() != nil
+	if c.Stream != nil && gone {
+		c.Stream.Close()
+	}
+	switch {
+	case live != nil && live.gone.Load():
+		if !a.end() {
+			unanswered(a.w)
+		}
+	case gone: // the client has disconnected
+	case c.Stream != nil:
+		c.reply.Finish()
+		st := c.Stream
+		defer context.AfterFunc(ctx, st.End)()
+		c.Params = nil // do not keep the request's data during the stream
+		p.body, p.env, r.Body = nil, envelope{}, http.NoBody
+		h.carry(r, st, a, live)
+	case ctx.Err() != nil:
+		http.Error(a.w, "session is closing", http.StatusNotFound)
+	default:
+		a.finish(result, err)
+	}
+}
+
+// carry writes a stream. A cancelled stream gets no final result (D14).
+func (h *handler) carry(r *http.Request, st port.Stream, a *answer, live *liveCall) {
+	c := &eventWriter{w: a.w, rc: http.NewResponseController(a.w), timeout: h.writeTimeout}
+	c.open(r, a.end())
+	final, err := st.Run(r.Context(), c)
+	switch {
+	case err == nil && (live == nil || !live.gone.Load()):
+		_ = c.writeMessage(appendResponse(nil, a.id, "result", final)) // PUSH-8; a failure cannot be reported
+	case err != nil && r.Context().Err() == nil:
+		h.log.LogAttrs(r.Context(), slog.LevelInfo, "events/stream: client cut off", slog.Any("error", err))
+	}
+}

@@ -1,0 +1,166 @@
+package transport
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// Texts with which the SDK refuses a message before it processes any part of the request: the server does not have the
+// method, or the message lacks params or has an ID that it must not have. Over HTTP the SDK answers with the text and
+// status 400: with both texts in the older revisions, with the second in the stateless one. This package answers calls
+// with a JSON-RPC error instead.
+const (
+	sdkUnknownMethod  = "JSON RPC not handled: %q unsupported"
+	sdkInvalidRequest = "invalid request: "
+)
+
+// pass passes a request to the SDK. If the SDK refuses it because of an unknown method, pass answers the calls of that
+// method itself and passes the rest of a batch to the SDK.
+func (h *handler) pass(sdk http.Handler, w http.ResponseWriter, r *http.Request, p *posted) {
+	var answers []unknownCall
+	for {
+		setBody(r, p.body)
+		c := &refusalWriter{ResponseWriter: w, answers: answers}
+		sdk.ServeHTTP(c, r)
+		unknown, taken := p.takeUnknown(c.refusal())
+		answers = append(answers, unknown...)
+		switch {
+		case !taken || len(p.batch) == 0 && len(answers) == 0:
+			c.finish(p)
+			return
+		case len(p.batch) == 0:
+			w.Header().Del("X-Content-Type-Options") // set for the SDK's text
+			writeAnswers(w, p, answers)
+			return
+		}
+		w.Header().Del("X-Content-Type-Options")
+	}
+}
+
+// An unknownCall is a call of a method that the server does not have.
+type unknownCall struct {
+	id    json.RawMessage
+	value json.RawMessage // the error
+}
+
+// message returns the error response.
+func (c unknownCall) message() json.RawMessage { return appendResponse(nil, c.id, "error", c.value) }
+
+// takeUnknown removes the messages with the method that the SDK refused from a batch, and returns the calls among them.
+// For a single message it reports whether that is such a call.
+func (p *posted) takeUnknown(refusal string) (calls []unknownCall, taken bool) {
+	if refusal == "" {
+		return nil, false
+	}
+	unknown := func(e envelope) bool {
+		return e.method != "" && refusal == fmt.Sprintf(sdkUnknownMethod, e.method)
+	}
+	for _, e := range append([]envelope{p.env}, p.batch...) {
+		if e.isCall() && unknown(e) {
+			value, _ := jsonv2.Marshal(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + wire.Shown(e.method)})
+			calls = append(calls, unknownCall{e.id, value})
+		}
+	}
+	if p.batch == nil {
+		return calls, len(calls) > 0
+	}
+	before := len(p.batch)
+	p.drop(unknown)
+	return calls, len(p.batch) < before
+}
+
+// writeAnswers writes responses as JSON, as an array for a batch.
+func writeAnswers(w http.ResponseWriter, p *posted, answers []unknownCall) {
+	body := []byte(answers[0].message())
+	if p.batch != nil {
+		parts := make([]json.RawMessage, len(answers))
+		for i, a := range answers {
+			parts[i] = a.message()
+		}
+		body = joinBatch(parts)
+	}
+	w.Header().Set("Content-Type", contentTypeJSON)
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(body)
+}
+
+// A refusalWriter withholds the SDK's refusal of a message, and adds answers to its response.
+type refusalWriter struct {
+	http.ResponseWriter
+	answers []unknownCall // for the same batch
+	held    int           // a withheld status
+	text    bytes.Buffer  // the refusal's
+}
+
+// Unwrap gives response controllers access to flushing and deadlines.
+func (w *refusalWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader withholds a 400 with plain text, and a 202 if there are answers to add.
+func (w *refusalWriter) WriteHeader(status int) {
+	if status == http.StatusBadRequest && mediaType(w.Header().Get("Content-Type")) == "text/plain" || status == http.StatusAccepted && len(w.answers) > 0 {
+		w.held = status
+		return
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *refusalWriter) Write(p []byte) (int, error) {
+	if w.held != 0 {
+		return w.text.Write(p)
+	}
+	if err := w.add(); err != nil {
+		return 0, err
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// add writes the answers before the SDK's events.
+func (w *refusalWriter) add() error {
+	if len(w.answers) == 0 || mediaType(w.Header().Get("Content-Type")) != contentTypeEvents {
+		return nil
+	}
+	var b []byte
+	for _, answer := range w.answers {
+		b = append(b, asEvent(answer.message())...)
+	}
+	w.answers = nil
+	_, err := w.ResponseWriter.Write(b)
+	return err
+}
+
+// refusal returns the text of a withheld refusal.
+func (w *refusalWriter) refusal() string {
+	if w.held != http.StatusBadRequest {
+		return ""
+	}
+	return strings.TrimSpace(w.text.String())
+}
+
+// finish writes the withheld response, and the answers that were not added to events.
+func (w *refusalWriter) finish(p *posted) {
+	reason, invalid := strings.CutPrefix(w.refusal(), sdkInvalidRequest)
+	switch {
+	case invalid && (p.env.isCall() || p.batch != nil):
+		bad := invalidRequest(reason)
+		if p.batch == nil {
+			bad.id = p.env.id
+		}
+		w.Header().Del("X-Content-Type-Options")
+		refuseMalformed(w.ResponseWriter, bad, true)
+	case w.held == http.StatusAccepted:
+		writeAnswers(w.ResponseWriter, p, w.answers)
+	case w.held != 0:
+		w.ResponseWriter.WriteHeader(w.held)
+		_, _ = w.ResponseWriter.Write(w.text.Bytes())
+	default:
+		_ = w.add()
+	}
+}
