@@ -56,7 +56,7 @@ func (g *gate) enter(ctx context.Context, sender string, wasGood bool) outcome {
 	}
 	p := &place{queue: &g.renewed, called: make(chan outcome, 1)}
 	if !wasGood {
-		p.queue = &g.unknown[maphash.String(g.seed, sender)%queues]
+		p.queue = g.queue(sender)
 	}
 	e := p.queue.PushBack(p)
 	if g.waiting++; g.waiting > maxWaiting {
@@ -84,6 +84,11 @@ func (g *gate) enter(ctx context.Context, sender string, wasGood bool) outcome {
 		g.waiting--
 		return late
 	}
+}
+
+// queue returns the queue of a sender of unknown tokens.
+func (g *gate) queue(sender string) *list.List {
+	return &g.unknown[maphash.String(g.seed, sender)%queues]
 }
 
 // leave ends a question and admits the next one.

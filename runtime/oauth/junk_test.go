@@ -120,7 +120,7 @@ func TestFloodDelaysItself(t *testing.T) {
 				if n := refused.Load(); n != maxWaiting-maxAsking {
 					t.Errorf("%d of the flood are refused for want of room, want %d", n, maxWaiting-maxAsking)
 				}
-				for token, from := range map[string]string{"known": "192.0.2.66", "newcomer": "192.0.2.8"} {
+				for token, from := range map[string]string{"known": "192.0.2.66", "newcomer": e.stranger("192.0.2.66")} {
 					start := time.Now()
 					if code := get(token, from); code != http.StatusOK {
 						t.Errorf("%s: status %d", token, code)
@@ -170,7 +170,7 @@ func TestWaitIsBounded(t *testing.T) {
 		synctest.Wait()
 		e.answer("shared", active(""))
 		all.Go(func() {
-			if got := e.get(t, "/mcp", "shared", "192.0.2.8"); got.Code != http.StatusOK {
+			if got := e.get(t, "/mcp", "shared", e.stranger(proxy)); got.Code != http.StatusOK {
 				t.Errorf("the second request with a token whose first one went away: status %d", got.Code)
 			}
 		})

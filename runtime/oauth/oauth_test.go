@@ -92,8 +92,9 @@ func exp(in time.Duration) string { return fmt.Sprintf(`,"exp":%d`, time.Now().A
 // An endpoint answers with the principal of the token that a request has.
 type endpoint struct {
 	*issuer
-	mux *http.ServeMux
-	log *strings.Builder
+	mux  *http.ServeMux
+	gate *gate
+	log  *strings.Builder
 }
 
 func newEndpoint(t *testing.T, change func(*Options)) *endpoint {
@@ -108,6 +109,7 @@ func newEndpoint(t *testing.T, change func(*Options)) *endpoint {
 		t.Fatal(err)
 	}
 	r.Register(e.mux)
+	e.gate = r.tokens.gate
 	e.mux.Handle("/mcp", r.RequireToken(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := auth.TokenInfoFromContext(r.Context())
 		fmt.Fprint(w, info.UserID, info.Scopes)
@@ -124,6 +126,16 @@ func (e *endpoint) get(t *testing.T, path, token, from string) *httptest.Respons
 	r.RemoteAddr = from + ":1"
 	e.mux.ServeHTTP(w, r)
 	return w
+}
+
+// stranger returns an address that does not share its queue with another one. Two addresses share one in 1 of 256
+// processes, since the hash is seeded.
+func (e *endpoint) stranger(to string) string {
+	for n := 1; ; n++ {
+		if address := fmt.Sprint("198.51.100.", n); e.gate.queue(address) != e.gate.queue(to) {
+			return address
+		}
+	}
 }
 
 const proxy = "192.0.2.7"
