@@ -1,4 +1,4 @@
-// Package eventtypetest has event types for the tests of the rooms of the server. It makes no promise of compatibility.
+// Package eventtypetest has event types for the tests of the packages inside a server. It makes no promise of compatibility.
 package eventtypetest
 
 import (
