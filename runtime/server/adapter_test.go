@@ -155,23 +155,32 @@ func TestFollowIsAuthorized(t *testing.T) {
 	}
 }
 
-// pollOnce does for the examples what a carrier does with a client's request: it polls incident.created for P1 and returns the next cursor as JSON, and the ids found.
+// pollOnce calls pollAs without a principal, and prints an error.
 func pollOnce(ctx context.Context, es *server.Server, cursor string) (next string, ids []string) {
-	params := fmt.Sprintf(`{"name":"incident.created","arguments":{"severity":"P1"},"cursor":%s}`, cursor)
-	res, err := port.Of(es).Call(ctx, port.Request{Method: wire.MethodPoll, Params: json.RawMessage(params)})
+	next, ids, err := pollAs(ctx, es, "", cursor)
 	if err != nil {
 		fmt.Println(err)
 		return "null", nil
 	}
+	return next, ids
+}
+
+// pollAs polls incident.created for P1, as a carrier does for a client of the principal. It returns the next cursor as JSON,
+// and the ids of the occurrences.
+func pollAs(ctx context.Context, es *server.Server, principal, cursor string) (next string, ids []string, err error) {
+	params := fmt.Sprintf(`{"name":"incident.created","arguments":{"severity":"P1"},"cursor":%s}`, cursor)
+	res, err := port.Of(es).Call(ctx, port.Request{Method: wire.MethodPoll, Params: json.RawMessage(params), Principal: principal})
+	if err != nil {
+		return "", nil, err
+	}
 	var r wire.PollResult
 	if err := json.Unmarshal(res, &r); err != nil {
-		fmt.Println(err)
-		return "null", nil
+		return "", nil, err
 	}
 	for _, e := range r.Events {
 		ids = append(ids, e.EventID)
 	}
-	return fmt.Sprintf("%q", *r.Cursor), ids
+	return fmt.Sprintf("%q", *r.Cursor), ids, nil
 }
 
 // subscribe does for the examples what a carrier does with a client's events/subscribe.
