@@ -15,13 +15,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/carry"
 )
 
-// init installs the hooks of package carry, which give adapters access to this package's internals.
+// init installs the hooks through which package carry accesses this package's internals.
 func init() {
 	carry.Via = func(c func() carry.Carrier) any {
 		return SubscribeOption(func(o *subscribeOptions) { o.carrier = c() })
 	}
 	carry.Iterate = func(s any, yield func(v any, err error) bool) {
-		s.(*Subscription).core.each(func(it item, err error) bool {
+		s.(*Subscription).core.eachItem(func(it item, err error) bool {
 			switch {
 			case err != nil:
 				return yield(nil, err)
@@ -33,12 +33,12 @@ func init() {
 			return yield(nil, it.note)
 		})
 	}
-	carry.Of = func(c any) carry.Client { return inside{c.(*Client)} }
+	carry.Of = func(c any) carry.Client { return carryClient{c.(*Client)} }
 	carry.Repeatable = repeatable
 }
 
-// inside implements carry.Client on a Client.
-type inside struct{ c *Client }
+// A carryClient implements carry.Client for a Client.
+type carryClient struct{ c *Client }
 
 // An intake implements carry.Intake: it accepts a carrier's events for one subscription.
 type intake struct {
@@ -59,17 +59,17 @@ func (in *intake) Session() *mcp.ClientSession { return in.sess.cs }
 
 func (in *intake) Stateless() bool { return in.sess.stateless }
 
-func (in *intake) Accepted() (before bool) { return in.s.established() }
+func (in *intake) Accepted() (before bool) { return in.s.recordAccepted() }
 
 func (in *intake) Over() bool { return in.s.ctx.Err() != nil }
 
 func (in *intake) Take(ctx context.Context, o wire.Occurrence) error {
-	in.s.progress()
-	return in.s.take(ctx, &o, o.Cursor)
+	in.s.recordProgress()
+	return in.s.queue(ctx, &o, o.Cursor)
 }
 
 func (in *intake) Allowed(ctx context.Context, o wire.Occurrence) bool {
-	in.s.progress()
+	in.s.recordProgress()
 	in.s.mu.Lock()
 	in.s.status.Received++
 	in.s.mu.Unlock()
@@ -77,10 +77,10 @@ func (in *intake) Allowed(ctx context.Context, o wire.Occurrence) bool {
 }
 
 func (in *intake) Put(ctx context.Context, v any, size int64) error {
-	return in.s.inbox.put(ctx, item{carried: &carried{v, size}})
+	return in.s.inbox.put(ctx, item{carried: &carriedItem{v, size}})
 }
 
-func (in *intake) Gap(ctx context.Context) error { return in.s.gap(ctx, nil) }
+func (in *intake) Gap(ctx context.Context) error { return in.s.queueGap(ctx, nil) }
 
 // runCarrier runs the subscription's carrier over one session.
 func (s *subscription) runCarrier(ctx context.Context, sess *session) error {
@@ -101,7 +101,7 @@ func (s *subscription) runCarrier(ctx context.Context, sess *session) error {
 	return err
 }
 
-// observers holds the callbacks of adapters: for notifications that the SDK would drop, and for Close.
+// observers holds the callbacks of adapters, for notifications that the SDK would drop and for Close.
 type observers struct {
 	mu   sync.Mutex
 	last int
@@ -114,7 +114,7 @@ type observer struct {
 	take    func(method string, params json.RawMessage)
 }
 
-func (in inside) Observe(methods []string, take func(method string, params json.RawMessage)) (stop func()) {
+func (in carryClient) Observe(methods []string, take func(method string, params json.RawMessage)) (stop func()) {
 	o := &in.c.observers
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -131,8 +131,8 @@ func (in inside) Observe(methods []string, take func(method string, params json.
 	}
 }
 
-// observed passes a notification to the adapters that observe its method.
-func (o *observers) observed(method string, params json.RawMessage) {
+// notify passes a notification to the adapters that observe its method.
+func (o *observers) notify(method string, params json.RawMessage) {
 	o.mu.Lock()
 	var takes []func(string, json.RawMessage)
 	for _, v := range o.all {
@@ -146,7 +146,7 @@ func (o *observers) observed(method string, params json.RawMessage) {
 	}
 }
 
-func (in inside) BeforeClose(f func()) (stop func()) {
+func (in carryClient) BeforeClose(f func()) (stop func()) {
 	o := &in.c.observers
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -163,8 +163,8 @@ func (in inside) BeforeClose(f func()) (stop func()) {
 	}
 }
 
-// closing calls all functions registered with BeforeClose, concurrently, and waits for them.
-func (o *observers) closing() {
+// callBeforeClose concurrently calls the functions registered with BeforeClose and waits for them to return.
+func (o *observers) callBeforeClose() {
 	o.mu.Lock()
 	ends := o.ends
 	o.ends = nil
@@ -176,7 +176,7 @@ func (o *observers) closing() {
 	wg.Wait()
 }
 
-func (in inside) Subscribe(ctx context.Context, about string, c carry.Carrier) (any, error) {
+func (in carryClient) Subscribe(ctx context.Context, about string, c carry.Carrier) (any, error) {
 	s, err := in.c.subscribe(ctx, about, "", nil, []SubscribeOption{func(o *subscribeOptions) { o.carrier, o.foreign = c, true }})
 	if err != nil {
 		return nil, err
@@ -184,8 +184,8 @@ func (in inside) Subscribe(ctx context.Context, about string, c carry.Carrier) (
 	return &Subscription{s}, nil
 }
 
-func (in inside) Live(ctx context.Context) (cs *mcp.ClientSession, stateless bool, err error) {
-	s, err := in.c.live(ctx, false)
+func (in carryClient) Live(ctx context.Context) (cs *mcp.ClientSession, stateless bool, err error) {
+	s, err := in.c.liveSession(ctx, false)
 	if err != nil {
 		return nil, false, err
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// read reads an HTTP response that is not a stream and returns its result or its error. session says whether the
-// request had a session ID.
+// read reads an HTTP response that is not a stream and returns its result or its error. The session argument reports
+// whether the request had a session ID.
 func (c *call) read(resp *http.Response, id string, session bool, limit int64) (json.RawMessage, error) {
 	if resp.StatusCode >= 300 {
-		return nil, c.refused(resp, id, session)
+		return nil, c.responseError(resp, id, session)
 	}
 	if kind := mediaType(resp); kind != typeJSON {
 		return nil, c.unusable(fmt.Errorf("the content type is %q, not %s or %s: %w",
-			clipped([]byte(resp.Header.Get("Content-Type"))), typeJSON, typeSSE, statusOf(resp, readRefusal(resp))))
+			clip([]byte(resp.Header.Get("Content-Type"))), typeJSON, typeSSE, statusOf(resp, readRefusal(resp))))
 	}
 	body, err := readAnswer(resp, limit)
 	switch {
@@ -41,20 +41,20 @@ func (c *call) read(resp *http.Response, id string, session bool, limit int64) (
 	return r.Result, refusalOf(r.Error)
 }
 
-// refused returns the error for a response with a status of 300 or above.
-func (c *call) refused(resp *http.Response, id string, session bool) error {
+// responseError returns the error for a response with a status code of 300 or higher.
+func (c *call) responseError(resp *http.Response, id string, session bool) error {
 	body := readRefusal(resp)
 	var err error
-	if r := responseIn(body); r != nil && r.Error != nil && !uninitialized(resp, r, id, session) {
+	if r := parseResponse(body); r != nil && r.Error != nil && !isSessionError(resp, r, id, session) {
 		err = refusalOf(r.Error)
 	}
 	if err == nil {
 		status := statusOf(resp, body)
 		switch err = status; {
-		case status.misdirected():
+		case status.mayBeStale():
 			return &staleError{status}
-		case awayStatus(resp):
-			err = &awayError{status}
+		case isUnreachableStatus(resp):
+			err = &unreachableError{status}
 		}
 	}
 	if after := retryAfter(resp); after > 0 {
@@ -66,9 +66,9 @@ func (c *call) refused(resp *http.Response, id string, session bool) error {
 // codeServer is the code that servers use for errors without a JSON-RPC code.
 const codeServer = -32000
 
-// uninitialized reports whether a 400 concerns the session rather than the call: its id does not match a request of
-// ours ("" in C#, "server-error" in Python), or it says that the server was not initialized.
-func uninitialized(resp *http.Response, r *jsonrpc.Response, id string, session bool) bool {
+// isSessionError reports whether a 400 response is about the session, not the call. Its id then does not match the
+// request ("" in C#, "server-error" in Python), or its error states that the server was not initialized.
+func isSessionError(resp *http.Response, r *jsonrpc.Response, id string, session bool) bool {
 	if resp.StatusCode != http.StatusBadRequest {
 		return false
 	}
@@ -76,7 +76,7 @@ func uninitialized(resp *http.Response, r *jsonrpc.Response, id string, session 
 	return idText(r.ID.Raw()) != id || session && errors.As(r.Error, &rpc) && rpc.Code == codeServer
 }
 
-// refusalOf converts a JSON-RPC error object received over HTTP to the client's error. It returns nil for nil.
+// refusalOf converts a JSON-RPC error object received over HTTP to an error of this package. It returns nil for nil.
 func refusalOf(err error) error {
 	var rpc *jsonrpc.Error
 	if !errors.As(err, &rpc) {
@@ -85,7 +85,7 @@ func refusalOf(err error) error {
 	refusal := errorOf(rpc.Code, rpc.Message, rpc.Data)
 	switch {
 	case shuttingDown(refusal):
-		return &awayError{refusal} // another replica may be up
+		return &unreachableError{refusal} // another replica may be up
 	case staleCodes[rpc.Code]:
 		return &staleError{refusal}
 	}
@@ -97,11 +97,11 @@ type contentError struct{ said string }
 
 func (e *contentError) Error() string { return e.said }
 
-// contentOf returns an error if the response's status or content type shows that it is not JSON-RPC, nil otherwise.
-func contentOf(resp *http.Response, body []byte) error {
+// checkContent returns an error if the response's status or content type shows that it is not JSON-RPC.
+func checkContent(resp *http.Response, body []byte) error {
 	status, kind := statusOf(resp, body), resp.Header.Get("Content-Type")
 	switch media := mediaType(resp); {
-	case resp.StatusCode >= 300 && media == typeJSON && responseIn(body) != nil:
+	case resp.StatusCode >= 300 && media == typeJSON && parseResponse(body) != nil:
 		return nil
 	case media == "text/html":
 		return &contentError{"the answer is an HTML page, not JSON-RPC: " + status.said()}
@@ -110,11 +110,11 @@ func contentOf(resp *http.Response, body []byte) error {
 	case media == typeJSON || media == typeSSE || len(body) == 0:
 		return nil
 	}
-	return &contentError{fmt.Sprintf("the answer is %q, not JSON-RPC: %s", clipped([]byte(kind)), status.said())}
+	return &contentError{fmt.Sprintf("the answer is %q, not JSON-RPC: %s", clip([]byte(kind)), status.said())}
 }
 
-// responseIn returns the JSON-RPC response in body, or nil if body is something different.
-func responseIn(body []byte) *jsonrpc.Response {
+// parseResponse returns the JSON-RPC response in body, or nil if body does not contain one.
+func parseResponse(body []byte) *jsonrpc.Response {
 	m, err := decodeMessage(body)
 	if err != nil {
 		return nil
@@ -126,12 +126,12 @@ func responseIn(body []byte) *jsonrpc.Response {
 func (c *call) unusable(err error) error { return &AnswerError{Method: c.method, Err: err} }
 
 func notMessage(err error, data []byte) error {
-	return fmt.Errorf("no JSON-RPC message: %w: %s", err, clipped(data))
+	return fmt.Errorf("no JSON-RPC message: %w: %s", err, clip(data))
 }
 
-// answered keeps the result of an events call and returns a response with an empty result in its place, so that a large
-// result is parsed only once.
-func (c *call) answered(result json.RawMessage, id string) []byte {
+// storeResult stores the result of an events call and returns a response with an empty result. The SDK parses that
+// response, so a large result is parsed only once.
+func (c *call) storeResult(result json.RawMessage, id string) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.result = result
@@ -146,7 +146,7 @@ func readAnswer(resp *http.Response, limit int64) ([]byte, error) {
 	return readBounded(resp.Body, limit)
 }
 
-// readRefusal reads the start of an error response's body, for the error's text.
+// readRefusal reads the start of an error response's body, which becomes part of the error text.
 func readRefusal(resp *http.Response) []byte {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	if err != nil {
@@ -165,9 +165,9 @@ func (c *call) dated(resp *http.Response) {
 	c.date = at
 }
 
-// now returns the server's time at its response. It returns the local time if the two differ by no more than
-// clockNoise, or if the server sent no Date.
-func (c *call) now() time.Time {
+// serverTime returns the server's time when it responded. It returns the local time if the two differ by at most
+// clockNoise, or if the server sent no Date header.
+func (c *call) serverTime() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ours := time.Now()
@@ -177,6 +177,5 @@ func (c *call) now() time.Time {
 	return c.date
 }
 
-// clockNoise is the difference to the local clock that a Date header, which has whole seconds, may show without
-// meaning.
+// clockNoise is the difference from the local clock that is ignored. A Date header has a resolution of one second.
 const clockNoise = 2 * time.Second

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// maxWait bounds every wait that a server asks for: nextPollMs, Retry-After, retryAfterMs. Otherwise a server could
-// silence a subscription for good.
+// maxWait bounds every wait that a server requests with nextPollMs, Retry-After or retryAfterMs. Without it, a server
+// could silence a subscription permanently.
 const maxWait = time.Hour
 
-// Backoff spaces attempts: the n-th attempt waits a random time between half and all of Min·2ⁿ, at most Max. While no
-// server answers, and after a stream that had delivered events, the waits of the first 5 s are cut to 250 ms each:
-// behind a load balancer another server may answer.
+// Backoff configures exponential backoff. The n-th wait, counted from 0, is a random time between half of Min·2ⁿ and
+// Min·2ⁿ, but at most Max. While no server answers, and after a stream that delivered events, each wait in the first 5
+// s is at most 250 ms. Another server behind a load balancer may answer.
 type Backoff struct {
-	// Min is the first wait; 0 means 1 s.
+	// Min is the upper bound of the first wait; 0 means 1 s.
 	Min time.Duration
-	// Max bounds the waits; 0 means 1 min.
+	// Max is the upper bound of all waits; 0 means 1 min.
 	Max time.Duration
 }
 
@@ -28,22 +28,22 @@ func (b Backoff) delay(n int) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// Limits of the short pauses at the start of an outage.
+// Limits for the short pauses at the start of an outage.
 const (
 	briskPause = 250 * time.Millisecond // the longest such pause
 	briskFor   = 5 * time.Second        // the longest sum of them
 )
 
-// pauses spaces the attempts of one operation until it succeeds. Short pauses subdivide the waits of Backoff, so that
-// the later attempts keep their number and times.
-type pauses struct {
+// A backoffState computes the waits between the attempts of one operation until it succeeds. Short pauses subdivide a
+// wait of Backoff, so they do not change the times of later attempts.
+type backoffState struct {
 	Backoff
 	n      int
 	waited time.Duration
 	due    time.Duration // when Backoff would make the next attempt without short pauses, as a sum of pauses
 }
 
-func (p *pauses) next(brisk bool) time.Duration {
+func (p *backoffState) next(brisk bool) time.Duration {
 	if !brisk || p.waited >= p.due {
 		p.due = p.waited + p.delay(p.n)
 		p.n++
@@ -56,7 +56,7 @@ func (p *pauses) next(brisk bool) time.Duration {
 	return d
 }
 
-func (p *pauses) reset() { *p = pauses{Backoff: p.Backoff} }
+func (p *backoffState) reset() { *p = backoffState{Backoff: p.Backoff} }
 
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

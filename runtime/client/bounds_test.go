@@ -32,7 +32,7 @@ func TestCLI2BoundedBytes(t *testing.T) {
 			}
 			b.tryTake()
 		}
-		q := newInflow(false)
+		q := newFrameQueue(false)
 		f := frame{"m", json.RawMessage(strings.Repeat("x", frameBytes/2+1))}
 		frames := 0
 		go func() {
@@ -46,7 +46,7 @@ func TestCLI2BoundedBytes(t *testing.T) {
 			if frames != 2+taken {
 				t.Fatalf("%d frames in, %d out", frames, taken)
 			}
-			q.took(<-q.frames)
+			q.release(<-q.frames)
 		}
 	})
 }

@@ -13,25 +13,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// handTimeout is how long a delivery waits for room in the queue before the answer makes the server retry. Servers wait
-// about five seconds.
-const handTimeout = 3 * time.Second
+// deliveryTimeout is how long a delivery waits for space in the queue. After that, the response makes the server retry.
+// Servers wait about five seconds for a response.
+const deliveryTimeout = 3 * time.Second
 
-// A callback is the receiving side of one webhook subscription: its endpoint, its stored record, and the path of
-// deliveries into the inbox. It outlives legs and sessions.
+// A callback is the receiving side of one webhook subscription. It has the endpoint and the stored record, and adds
+// deliveries to the inbox. It outlives legs and sessions.
 type callback struct {
 	s        *subscription
 	w        *webhooks
 	key      string // of the record in the stores; "" if nothing is stored
 	endpoint *webhook.Endpoint
 	url      string
-	// former is the callback URL of an earlier process that must be unsubscribed first.
-	former string
-	// resumed says whether an earlier process had a subscription under this key.
+	// formerURL is the callback URL of an earlier process, which must be unsubscribed first.
+	formerURL string
+	// resumed reports whether an earlier process had a subscription with this key.
 	resumed bool
-	// present says whether the server may have a subscription for url.
+	// present reports whether the server may have a subscription for url.
 	present bool
-	// reports says whether the server has sent a deliveryStatus; if it has, a response without one means a new
+	// reports is set once the server has sent a deliveryStatus. From then on, a response without one means a new
 	// subscription.
 	reports bool
 	rotated time.Time
@@ -39,8 +39,8 @@ type callback struct {
 	heard   atomic.Uint64 // deliveries so far
 
 	terminated chan error
-	// turn is held during each handover to the inbox, so that concurrent deliveries enter one at a time.
-	turn   chan struct{}
+	// sem is a semaphore that lets only one delivery at a time enter the inbox.
+	sem    chan struct{}
 	wake   chan struct{} // a token when something was stored
 	after  uint64        // the sequence handed over last; guarded by turn
 	stop   context.CancelFunc
@@ -51,11 +51,11 @@ type callback struct {
 	closed bool // the record must not be written any more
 }
 
-// openCallback opens the endpoint of s and restores the record of an earlier process. From then on challenges are
-// answered and stored bodies are handed to the inbox.
+// openCallback opens the endpoint of s and restores the record of an earlier process. It also starts to answer
+// challenges and to move stored bodies into the inbox.
 func (s *subscription) openCallback(ctx context.Context) (*callback, error) {
 	w := s.c.webhooks
-	cb := &callback{s: s, w: w, key: s.ledger.key, terminated: make(chan error, 1), turn: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+	cb := &callback{s: s, w: w, key: s.ledger.key, terminated: make(chan error, 1), sem: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
 	if err := cb.restore(ctx); err != nil {
 		return nil, err
 	}
@@ -65,17 +65,17 @@ func (s *subscription) openCallback(ctx context.Context) (*callback, error) {
 	s.ledger.useCallback(cb)
 	pumping, stop := context.WithCancel(s.ctx)
 	cb.stop = stop
-	if cb.stores() {
+	if cb.storesBodies() {
 		cb.pumped.Go(func() { cb.pump(pumping) })
 	}
 	if cb.state.Subscription != "" {
-		cb.endpoint.Activate(cb.state.Subscription, cb.take)
+		cb.endpoint.Activate(cb.state.Subscription, cb.handleDelivery)
 	}
 	return cb, nil
 }
 
-// stores reports whether bodies are stored before they are acknowledged.
-func (cb *callback) stores() bool { return cb.w.Received != nil }
+// storesBodies reports whether bodies are stored before they are acknowledged.
+func (cb *callback) storesBodies() bool { return cb.w.Received != nil }
 
 func (cb *callback) restore(ctx context.Context) error {
 	var found bool
@@ -85,7 +85,7 @@ func (cb *callback) restore(ctx context.Context) error {
 			return &CommitError{Key: cb.key, Err: err}
 		}
 	}
-	o := webhook.EndpointOptions{Path: cb.state.Path, Ring: cb.ring()}
+	o := webhook.EndpointOptions{Path: cb.state.Path, Ring: cb.storedRing()}
 	if cb.endpoint, err = cb.w.Receiver.Open(o); err != nil && found {
 		// The path belongs to a receiver with another prefix.
 		o.Path = ""
@@ -103,7 +103,7 @@ func (cb *callback) restore(ctx context.Context) error {
 	s := cb.s
 	if s.opts.fromNow || s.opts.cursor != "" {
 		// The application starts at another position and does not want the bodies received so far.
-		if cb.stores() {
+		if cb.storesBodies() {
 			if err := cb.w.Received.TakeReceived(ctx, cb.key, maxSequence, clientstore.Saved{}); err != nil {
 				cb.endpoint.Close()
 				return &CommitError{Key: cb.key, Err: err}
@@ -119,19 +119,19 @@ func (cb *callback) restore(ctx context.Context) error {
 		}
 		s.mu.Unlock()
 	}
-	// If no process answered for a while, the server may have given up deliveries. A subscription from the cursor repeats
-	// them; without a cursor only the server's pending deliveries remain.
-	if cb.state.URL != cb.url || s.resume() != nil || s.opts.fromNow {
-		cb.former = cb.state.URL
+	// If no process answered for a while, the server may have abandoned deliveries. A new subscription from the cursor
+	// repeats them. Without a cursor, only the server's pending deliveries remain.
+	if cb.state.URL != cb.url || s.resumeCursor() != nil || s.opts.fromNow {
+		cb.formerURL = cb.state.URL
 	}
 	cb.present = true
 	return nil
 }
 
-// maxSequence is larger than every sequence of a store.
+// maxSequence is larger than any sequence number in a store.
 const maxSequence = 1<<63 - 1
 
-// save stores the path, the secrets and the ID. The path and the secrets are stored before the server learns them.
+// save stores the path, the secrets and the ID. The path and the secrets are stored before they are sent to the server.
 func (cb *callback) save(ctx context.Context, change func(*clientstore.Callback)) error {
 	if cb.w.Callbacks == nil || cb.key == "" {
 		return nil
@@ -156,35 +156,35 @@ func (cb *callback) save(ctx context.Context, change func(*clientstore.Callback)
 	return nil
 }
 
-// close stops further writes of the record.
+// close prevents further writes of the record.
 func (cb *callback) close() {
 	cb.mu.Lock()
 	defer cb.mu.Unlock()
 	cb.closed = true
 }
 
-// forget deletes the record after the subscription has ended.
-func (cb *callback) forget(ctx context.Context) error {
+// deleteRecord deletes the record after the subscription has ended.
+func (cb *callback) deleteRecord(ctx context.Context) error {
 	if cb.w.Callbacks == nil || cb.key == "" {
 		return nil
 	}
 	return cb.w.Callbacks.DeleteCallback(ctx, cb.key)
 }
 
-// errEnding refuses a delivery while the subscription ends. The server may retry it.
+// errEnding is returned for a delivery while the subscription is ending. The server may retry it.
 var errEnding = errors.New("client: the subscription is ending")
 
-// take is the endpoint's handler. It returns nil once the message is stored or queued.
-func (cb *callback) take(ctx context.Context, d webhook.Delivery) error {
+// handleDelivery is the endpoint's handler. It returns nil once the message is stored or queued.
+func (cb *callback) handleDelivery(ctx context.Context, d webhook.Delivery) error {
 	s := cb.s
 	if s.ctx.Err() != nil {
 		return errEnding
 	}
-	ctx, cancel := context.WithTimeout(ctx, handTimeout)
+	ctx, cancel := context.WithTimeout(ctx, deliveryTimeout)
 	defer cancel()
 	stop := context.AfterFunc(s.ctx, cancel)
 	defer stop()
-	s.heard()
+	s.recordActivity()
 	cb.heard.Add(1)
 	switch d.Type {
 	case wire.EnvelopeTerminated:
@@ -195,15 +195,15 @@ func (cb *callback) take(ctx context.Context, d webhook.Delivery) error {
 		s.log.Warn("webhook envelope of an unknown type", "type", d.Type)
 		return nil
 	}
-	if cb.stores() {
-		return cb.keep(ctx, d)
+	if cb.storesBodies() {
+		return cb.storeMessage(ctx, d)
 	}
 	release, err := cb.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return cb.hand(ctx, &d, 0)
+	return cb.enqueue(ctx, &d, 0)
 }
 
 func (cb *callback) terminate(e *webhook.ErrorObject) {
@@ -218,19 +218,19 @@ func (cb *callback) terminate(e *webhook.ErrorObject) {
 
 func (cb *callback) acquire(ctx context.Context) (release func(), err error) {
 	select {
-	case cb.turn <- struct{}{}:
-		return func() { <-cb.turn }, nil
+	case cb.sem <- struct{}{}:
+		return func() { <-cb.sem }, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 }
 
-// hand passes one message to the inbox. sequence is its position in the store, or 0 if it is not stored.
-func (cb *callback) hand(ctx context.Context, d *webhook.Delivery, sequence uint64) error {
+// enqueue adds one message to the inbox. The sequence is the message's position in the store, or 0 if it is not stored.
+func (cb *callback) enqueue(ctx context.Context, d *webhook.Delivery, sequence uint64) error {
 	if d.Type == wire.EnvelopeGap {
-		return cb.s.gapItem(ctx, cb.s.usable(d.Envelope.Cursor), sequence)
+		return cb.s.queueGapItem(ctx, cb.s.usableCursor(d.Envelope.Cursor), sequence)
 	}
 	o := wire.Occurrence(d.Occurrence)
-	o.Cursor = cb.s.usable(o.Cursor)
-	return cb.s.takeItem(ctx, item{occurrence: &o, cursor: o.Cursor, sequence: sequence})
+	o.Cursor = cb.s.usableCursor(o.Cursor)
+	return cb.s.queueItem(ctx, item{occurrence: &o, cursor: o.Cursor, sequence: sequence})
 }

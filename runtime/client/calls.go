@@ -13,13 +13,14 @@ import (
 
 const methodListen = "subscriptions/listen"
 
-// params are the params of any method of the extension: a type of package wire, plus the _meta that the SDK fills in.
+// params holds the parameters of any method of the extension. The body is a type of package wire, and the SDK fills in
+// the _meta.
 type params struct {
 	mcp.ParamsBase
 	body any
 }
 
-// MarshalJSON writes the members of body and then _meta.
+// MarshalJSON encodes the members of body, followed by _meta.
 func (p *params) MarshalJSON() ([]byte, error) {
 	body, err := json.Marshal(p.body)
 	if err != nil || len(p.Meta) == 0 {
@@ -37,21 +38,21 @@ func (p *params) MarshalJSON() ([]byte, error) {
 	return append(append(out, meta...), '}'), nil
 }
 
-// result keeps a result as raw JSON, so that only package wire decodes the extension's results and a malformed one does
-// not end the session.
+// A result is a raw JSON result. Only package wire decodes the extension's results, so a malformed result does not end
+// the session.
 type result struct {
 	mcp.ResultBase
 	raw json.RawMessage
 }
 
-// UnmarshalJSON keeps a copy of data.
+// UnmarshalJSON stores a copy of data.
 func (r *result) UnmarshalJSON(data []byte) error {
 	r.raw = append(r.raw[:0], data...)
 	return nil
 }
 
-// install prepares mc to send the extension's methods and to declare the extension in every request that carries
-// capabilities (CAP-3). It returns the handler below mc's other middleware, which sends subscriptions/listen.
+// install registers the extension's methods with mc and declares the extension in every request that carries
+// capabilities (CAP-3). It returns the handler below mc's other middleware, which can send subscriptions/listen.
 func install(mc *mcp.Client) (mcp.MethodHandler, error) {
 	for _, method := range []string{wire.MethodList, wire.MethodPoll, wire.MethodStream, wire.MethodSubscribe, wire.MethodUnsubscribe} {
 		if err := mcp.AddSendingCustomMethod[*params, *result](mc, method); err != nil {
@@ -62,7 +63,7 @@ func install(mc *mcp.Client) (mcp.MethodHandler, error) {
 	mc.AddSendingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		below = next
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			declare(req.GetParams())
+			declareExtension(req.GetParams())
 			if ctx.Value(unsentKey{}) != nil {
 				return &result{}, nil
 			}
@@ -74,15 +75,15 @@ func install(mc *mcp.Client) (mcp.MethodHandler, error) {
 
 type unsentKey struct{}
 
-// complete fills in the _meta of params as the SDK does for its own calls, without sending anything.
-func (s *session) complete(ctx context.Context, p *params) error {
+// fillMeta fills in the _meta of p as the SDK does for its own calls. It sends nothing.
+func (s *session) fillMeta(ctx context.Context, p *params) error {
 	_, err := mcp.CallCustomMethod[*params, *result](context.WithValue(ctx, unsentKey{}, true), s.cs, wire.MethodStream, p)
 	return err
 }
 
-// declare adds the extension to the capabilities in p: to those of initialize, or to those in _meta since revision
-// 2026-07-28.
-func declare(p mcp.Params) {
+// declareExtension adds the extension to the capabilities in p. They are a parameter of initialize, or part of _meta
+// since revision 2026-07-28.
+func declareExtension(p mcp.Params) {
 	if p == nil {
 		return
 	}
@@ -136,7 +137,7 @@ func (s *session) call(ctx context.Context, method string, body any, c *call) (j
 		}
 		return a.raw, a.err
 	case <-ctx.Done():
-		return nil, c.over(ctx)
+		return nil, c.contextError(ctx)
 	}
 }
 
@@ -160,8 +161,9 @@ func (s *session) do(ctx context.Context, method string, body any, c *call) (jso
 	return res.raw, nil
 }
 
-// stream sends a request that is answered by a stream, passes its notifications to c.in, and returns why it ended. Over
-// HTTP the poster makes the request; otherwise the notifications arrive through the connection's tap.
+// stream sends a request whose response is a stream. It passes the notifications to c.in and returns the reason the
+// stream ended. Over HTTP, the poster sends the request. Otherwise the notifications arrive through the connection's
+// tap.
 func (s *session) stream(ctx context.Context, method string, p *params, c *call) error {
 	c.method = method
 	ctx, cancel := s.join(ctx)
@@ -175,10 +177,10 @@ func (s *session) stream(ctx context.Context, method string, p *params, c *call)
 		}
 		return errStreamEnded
 	}
-	if err := s.complete(ctx, p); err != nil {
+	if err := s.fillMeta(ctx, p); err != nil {
 		return err
 	}
-	// This send returns when the request is written.
+	// This send returns once the request is written.
 	if _, err := s.send(withCall(ctx, c), method, &mcp.ClientRequest[*params]{Session: s.cs, Params: p}); err != nil {
 		return err
 	}
@@ -190,29 +192,29 @@ func (s *session) stream(ctx context.Context, method string, p *params, c *call)
 	}
 }
 
-// listenParams are the params of subscriptions/listen, with the filter that the SDK's own type lacks.
+// listenParams holds the params of subscriptions/listen. The SDK's type does not include the filter.
 type listenParams struct {
 	Notifications map[string]bool `json:"notifications"`
 }
 
-// errDeclined reports that a server does not serve the filter of a listen request.
+// errDeclined reports that the server does not support the filter of a listen request.
 var errDeclined = errors.New("client: the server declines " + methodListen)
 
-// listen keeps a subscriptions/listen request open, and returns why it ended. agreed receives the server's
-// acknowledgment and reports whether it serves the request; if not, the error is errDeclined.
-func (c *Client) listen(ctx context.Context, s *session, p *params, of *presence, agreed func(ack wire.Members) bool) error {
+// listen keeps a subscriptions/listen request open and returns the reason it ended. The agreed function receives the
+// server's acknowledgment and reports whether it covers the request. If it does not, the error is errDeclined.
+func (c *Client) listen(ctx context.Context, s *session, p *params, of *availability, agreed func(ack wire.Members) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	own := newCall(newInflow(s.board.shared))
+	own := newCall(newFrameQueue(s.board.shared))
 	own.presence = of
 	ended := make(chan error, 1)
 	c.background(func() { ended <- s.stream(ctx, methodListen, p, own) })
-	trust := s.board.trust()
+	trust := s.board.trustContext()
 	answer := time.NewTimer(c.opts.CallTimeout)
 	defer answer.Stop()
 	acknowledged := false
 	take := func(f frame) error {
-		own.in.took(f)
+		own.in.release(f)
 		if f.method != notificationListenAck || acknowledged {
 			return nil
 		}

@@ -13,38 +13,39 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// Pauses between reads of events/list.
+// Intervals between calls of events/list.
 const (
-	// relistPause is the shortest pause between two reads caused by changes.
-	relistPause = time.Second
-	// slowRelist is the factor by which Relist grows if the server notifies of changes: notifications can be lost.
-	slowRelist = 6
-	// lastingListen is how long a listen stream must have lived for its end to reset the backoff.
-	lastingListen = 10 * time.Second
+	// minRelistInterval is the minimum interval between two reads caused by changes.
+	minRelistInterval = time.Second
+	// relistFactor multiplies Relist if the server notifies the client of changes. The list is still read because
+	// notifications can be lost.
+	relistFactor = 6
+	// minListenDuration is how long a listen stream must have been open for its end to reset the backoff.
+	minListenDuration = 10 * time.Second
 )
 
-// Bounds of one read of events/list, in addition to Options.MaxMessage for its bytes.
+// Limits for one read of events/list. Options.MaxMessage also limits its size in bytes.
 const (
 	maxPages       = 1_000
 	maxDescriptors = 10_000
 )
 
-// A Descriptor is one event type as the server's events/list describes it. See LIST-2.
+// A Descriptor describes one event type in the server's events/list. See LIST-2.
 type Descriptor struct {
-	// Name is the event name. Description is its text for people and models.
+	// Name is the event name. Description describes the type to people and models.
 	Name        string `json:"name"`
 	Description string `json:"description"`
-	// Delivery are the delivery modes that the type offers: "poll", "push" and "webhook".
+	// Delivery lists the delivery modes that the type offers: "poll", "push" and "webhook".
 	Delivery []string `json:"delivery"`
-	// InputSchema and PayloadSchema are JSON Schemas as the server published them, {} if it published none.
+	// InputSchema and PayloadSchema are the JSON Schemas that the server published, or {} if it published none.
 	InputSchema   json.RawMessage `json:"inputSchema"`
 	PayloadSchema json.RawMessage `json:"payloadSchema"`
 	// Meta is the entry's _meta, or nil.
 	Meta map[string]any `json:"_meta,omitempty"`
 }
 
-// A reading is the result of one read of events/list.
-type reading struct {
+// A listResult is the result of one read of events/list.
+type listResult struct {
 	list    []Descriptor
 	leftOut []*DescriptorError
 }
@@ -54,7 +55,7 @@ type catalog struct {
 	reading chan struct{} // held while one goroutine reads the list for all callers
 
 	mu    sync.Mutex
-	last  reading
+	last  listResult
 	at    time.Time // of the last read
 	known bool
 	again bool // the next read waits until relistPause after the last
@@ -62,34 +63,35 @@ type catalog struct {
 
 func (c *catalog) init() { c.reading = make(chan struct{}, 1) }
 
-func (c *catalog) forget() {
+func (c *catalog) invalidate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last.list, c.known, c.again = nil, false, false // leftOut stays until the next read
 }
 
-// forgetOld drops the list unless it was read within relistPause, since many subscriptions may call it together.
-func (c *catalog) forgetOld() {
+// invalidateOld discards the cached list unless it was read within minRelistInterval, because many subscriptions may
+// call it at the same time.
+func (c *catalog) invalidateOld() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.at) >= relistPause {
+	if time.Since(c.at) >= minRelistInterval {
 		c.last.list, c.known = nil, false
 	}
 }
 
-// untilRead returns the pause before the next read of a dropped list.
-func (c *catalog) untilRead() time.Duration {
+// readDelay returns how long to wait before the next read of a discarded list.
+func (c *catalog) readDelay() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known || !c.again {
 		return 0
 	}
-	return relistPause - time.Since(c.at)
+	return minRelistInterval - time.Since(c.at)
 }
 
-// forgetAgain drops the list and delays the next read, since a server may cause many of these calls.
-func (c *catalog) forgetAgain() {
-	c.forget()
+// invalidateDelayed discards the cached list and delays the next read, because a server may cause many of these calls.
+func (c *catalog) invalidateDelayed() {
+	c.invalidate()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.again = true
@@ -107,20 +109,20 @@ func (c *catalog) get() ([]Descriptor, bool) {
 	return c.last.list, c.known
 }
 
-// list reads events/list and keeps the answer.
+// list calls events/list and caches the result.
 func (c *Client) list(ctx context.Context, s *session) ([]Descriptor, error) {
 	all, err := c.readList(ctx, s, newCall(nil))
 	if err != nil {
 		return nil, err
 	}
-	c.keep(all)
+	c.storeList(all)
 	return slices.Clone(all.list), nil
 }
 
-func (c *Client) readList(ctx context.Context, s *session, own *call) (all reading, err error) {
+func (c *Client) readList(ctx context.Context, s *session, own *call) (all listResult, err error) {
 	cursor, held := "", int64(0)
-	unusable := func(format string, args ...any) (reading, error) {
-		return reading{}, &AnswerError{Method: wire.MethodList, Err: fmt.Errorf(format, args...)}
+	unusable := func(format string, args ...any) (listResult, error) {
+		return listResult{}, &AnswerError{Method: wire.MethodList, Err: fmt.Errorf(format, args...)}
 	}
 	seen := map[string]bool{}
 	for range maxPages {
@@ -128,7 +130,7 @@ func (c *Client) readList(ctx context.Context, s *session, own *call) (all readi
 		raw, err := s.call(bounded, wire.MethodList, wire.ListParams{Cursor: cursor}, own)
 		cancel()
 		if err != nil {
-			return reading{}, fmt.Errorf("client: %s: %w", wire.MethodList, err)
+			return listResult{}, fmt.Errorf("client: %s: %w", wire.MethodList, err)
 		}
 		if held += int64(len(raw)); held > c.opts.MaxMessage {
 			return unusable("%w", errTooLarge(fmt.Sprintf("the list, with %d bytes after %d entries of /events,", held, len(all.list)+len(all.leftOut)), c.opts.MaxMessage))
@@ -156,8 +158,8 @@ func (c *Client) readList(ctx context.Context, s *session, own *call) (all readi
 	return unusable("it has more than %d pages", maxPages)
 }
 
-// add decodes the entries one by one, so that a malformed entry does not hide the others.
-func (r *reading) add(entries []json.RawMessage) {
+// add decodes each entry separately, so that a malformed entry does not affect the others.
+func (r *listResult) add(entries []json.RawMessage) {
 	for _, raw := range entries {
 		read, err := wire.DecodeDescriptor(raw)
 		d := Descriptor(read)
@@ -176,8 +178,8 @@ func errTimeout(method string) error {
 	return fmt.Errorf("client: no answer to %s in time: %w", method, context.DeadlineExceeded)
 }
 
-// keep stores a reading and compares the type of every live subscription with it.
-func (c *Client) keep(all reading) {
+// storeList caches a list result and compares it with the type of every live subscription.
+func (c *Client) storeList(all listResult) {
 	c.catalog.mu.Lock()
 	c.catalog.last, c.catalog.known, c.catalog.at = all, true, time.Now()
 	c.catalog.mu.Unlock()
@@ -186,7 +188,7 @@ func (c *Client) keep(all reading) {
 	}
 	for _, sub := range c.registry() {
 		if d, ok := find(all.list, sub.name); ok {
-			sub.compare(d)
+			sub.checkDescriptor(d)
 		}
 	}
 }
@@ -213,13 +215,13 @@ func find(all []Descriptor, name string) (Descriptor, bool) {
 func namesOf(all []Descriptor) []string {
 	names := make([]string, len(all))
 	for i, d := range all {
-		names[i] = clipped([]byte(d.Name))
+		names[i] = clip([]byte(d.Name))
 	}
 	return names
 }
 
-// describe returns the descriptor of the event type called name, and reads the list if the cached one lacks the name.
-// Concurrent callers share one read.
+// describe returns the descriptor of the named event type. It reads the list if the cached list does not contain the
+// name. Concurrent callers share one read.
 func (c *Client) describe(ctx context.Context, s *session, name string) (Descriptor, error) {
 	select {
 	case c.catalog.reading <- struct{}{}:
@@ -232,7 +234,7 @@ func (c *Client) describe(ctx context.Context, s *session, name string) (Descrip
 			return d, nil
 		}
 	}
-	if err := sleep(ctx, c.catalog.untilRead()); err != nil {
+	if err := sleep(ctx, c.catalog.readDelay()); err != nil {
 		return Descriptor{}, err
 	}
 	all, err := c.list(ctx, s)
@@ -251,13 +253,13 @@ func (c *Client) describe(ctx context.Context, s *session, name string) (Descrip
 	return d, nil
 }
 
-// watch keeps the catalog fresh while the session lives: on list_changed if the server sends it, otherwise at intervals
-// while there are subscriptions (CLI-9).
+// watch refreshes the catalog until the session ends. It does so after list_changed, and at intervals while there are
+// subscriptions (CLI-9).
 func (c *Client) watch(s *session) {
 	notified := s.listChanged
 	if notified && s.stateless {
 		listening := make(chan bool, 1)
-		c.background(func() { c.listenAgain(s, listening) })
+		c.background(func() { c.watchListChanged(s, listening) })
 		select {
 		case notified = <-listening:
 		case <-s.ctx.Done():
@@ -269,12 +271,12 @@ func (c *Client) watch(s *session) {
 	}
 	every := c.opts.Relist
 	if notified {
-		every *= slowRelist
+		every *= relistFactor
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var again <-chan time.Time // after a failed read of a change
-	pauses := pauses{Backoff: c.opts.Backoff}
+	pauses := backoffState{Backoff: c.opts.Backoff}
 	for changed := false; ; {
 		select {
 		case <-s.ctx.Done():
@@ -295,14 +297,14 @@ func (c *Client) watch(s *session) {
 		} else if changed {
 			again = time.After(pauses.next(false))
 		}
-		// Changes during this pause are covered by one read.
-		if sleep(s.ctx, relistPause-time.Since(began)) != nil {
+		// One read covers all changes during this pause.
+		if sleep(s.ctx, minRelistInterval-time.Since(began)) != nil {
 			return
 		}
 	}
 }
 
-// refresh reads the list and reports whether it succeeded. Until then the cached list stays.
+// refresh reads the list and reports whether it succeeded. On failure the cached list remains.
 func (c *Client) refresh(s *session) (ok bool) {
 	all, err := c.list(s.ctx, s)
 	if err != nil {
@@ -317,9 +319,9 @@ func (c *Client) refresh(s *session) (ok bool) {
 	return true
 }
 
-// listenAgain requests list_changed with subscriptions/listen, as stateless sessions need (D8), and reopens the stream
-// when it ends. It reports once whether the server serves the filter, and returns if it does not.
-func (c *Client) listenAgain(s *session, served chan<- bool) {
+// watchListChanged requests list_changed with subscriptions/listen, as stateless sessions require (D8), and reopens the
+// stream when it ends. It reports once on served whether the server supports the filter, and returns if it does not.
+func (c *Client) watchListChanged(s *session, served chan<- bool) {
 	known := false
 	report := func(ok bool) {
 		if !known {
@@ -327,8 +329,8 @@ func (c *Client) listenAgain(s *session, served chan<- bool) {
 			served <- ok
 		}
 	}
-	pauses := pauses{Backoff: c.opts.Backoff}
-	var answers presence // to the listen requests
+	pauses := backoffState{Backoff: c.opts.Backoff}
+	var answers availability // to the listen requests
 	for s.ctx.Err() == nil {
 		began, acknowledged := time.Now(), false
 		p := &params{body: listenParams{Notifications: map[string]bool{wire.ListenFilter: true}}}
@@ -339,15 +341,15 @@ func (c *Client) listenAgain(s *session, served chan<- bool) {
 			}
 			return acknowledged
 		})
-		if !acknowledged && !known && !isAway(err) {
+		if !acknowledged && !known && !isUnreachable(err) {
 			report(false)
 			return
 		}
-		lasted := time.Since(began) >= lastingListen
+		lasted := time.Since(began) >= minListenDuration
 		if lasted {
 			pauses.reset()
 		}
-		if sleep(s.ctx, pauses.next(lasted || isAway(err))) != nil {
+		if sleep(s.ctx, pauses.next(lasted || isUnreachable(err))) != nil {
 			return
 		}
 		wake(s.board.changed) // changes while no stream was open were not notified

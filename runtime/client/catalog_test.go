@@ -93,7 +93,7 @@ func TestCLI9ListChanged(t *testing.T) {
 		for i, fp := range []string{"aaaa", "bbbb", "bbbb", "aaaa", "bbbb"} {
 			fingerprint = fp
 			change()
-			time.Sleep(relistPause)
+			time.Sleep(minRelistInterval)
 			synctest.Wait()
 			if n, _ := rec.seen(); n != i+1 {
 				t.Errorf("change %d: %d catalogs", i+1, n)

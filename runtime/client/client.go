@@ -1,7 +1,7 @@
-// Package client subscribes to the events of an MCP server and hands them to the application as iterators.
+// Package client subscribes to the events of an MCP server and delivers them to the application through iterators.
 //
 // A client connects to a server, chooses a delivery mode, runs the poll, push or refresh loop of each subscription and
-// reconnects after any loss. The application sees one iterator of typed events, whatever the mode.
+// reconnects after any loss. In every mode, the application iterates over typed events.
 //
 // Start with [Connect] over [HTTP] or [Command], then call a generated Subscribe function, or
 // [Subscribe] with [Dynamic] for a type known only by name, and range over
@@ -11,10 +11,10 @@
 //	sub, err := incidents.SubscribeIncidentCreated(ctx, c, incidents.IncidentCreatedArguments{})
 //	for ev, err := range sub.Events() { … }
 //
-// Webhooks need an address that servers can reach: see [WebhookOptions].
+// Webhooks require an address that servers can reach. See [WebhookOptions].
 //
-// Payloads come from the server: they are untrusted input, and receiving one grants no right to act on it.
-// [Options.Policy] checks each one before the application sees it.
+// Payloads are untrusted input from the server, and receiving a payload does not authorize any action. [Options.Policy]
+// checks each one before the application sees it.
 package client
 
 import (
@@ -38,60 +38,62 @@ import (
 
 // Options configures a Client. The zero value is usable.
 type Options struct {
-	// Client is the SDK client to connect with; nil means one without capabilities. Connect adds the extension's
-	// methods to it and a middleware that declares the extension (CAP-3), so give each Connect a separate client.
+	// Client is the SDK client to connect with; nil means a client without capabilities. Connect adds the extension's
+	// methods and a middleware that declares the extension (CAP-3), so use a separate client for each call of Connect.
 	Client *mcp.Client
-	// ProtocolVersion is the revision to request; empty means the SDK's latest, with the legacy handshake as fallback.
-	// See D4.
+	// ProtocolVersion is the protocol revision to request. If empty, it is the SDK's latest revision, with the legacy
+	// handshake as a fallback. See D4.
 	ProtocolVersion string
-	// Mode forces one delivery mode on all subscriptions: "webhook", "push" or "poll". If empty, the client chooses the
+	// Mode is the delivery mode of all subscriptions: "webhook", "push" or "poll". If empty, the client chooses the
 	// first of these that both sides support. See CLI-1.
 	Mode string
 	// Webhook configures webhook delivery; nil disables it. See CLI-5.
 	Webhook *WebhookOptions
-	// Cursors stores cursors across restarts; nil stores none. See CLI-6.
+	// Cursors stores cursors across restarts; if nil, they are not stored. See CLI-6.
 	Cursors clientstore.CursorStore
-	// Policy checks each new occurrence before the application sees it. An error withholds the occurrence, which is
-	// logged and counted in [Status]. Policy runs in the subscription's goroutine, so it must not close the
+	// Policy checks each new occurrence before the application sees it. If it returns an error, the occurrence is
+	// withheld, logged and counted in [Status]. Policy runs in the subscription's goroutine, so it must not close the
 	// subscription or the client.
 	Policy func(ctx context.Context, o events.Occurrence) error
-	// OnCatalog is called with the server's event types after each refresh that list_changed or Relist causes. It must
+	// OnCatalog is called with the server's event types after each refresh caused by list_changed or Relist. It must
 	// not block. See CLI-9.
 	OnCatalog func([]Descriptor)
-	// OnDrift is called when a generated type differs from the published one, once per difference and subscription. It
+	// OnDrift is called when a generated type differs from the published type, once per difference and subscription. It
 	// must not block. See CLI-9.
 	OnDrift func(Drift)
 
-	// PollFloor is the shortest wait between polls; 0 means 1 s. See CLI-3.
+	// PollFloor is the minimum interval between polls; 0 means 1 s. See CLI-3.
 	PollFloor time.Duration
-	// LongPoll is how long the server should hold a poll that has nothing to return; 0 does not request it. See POLL-9.
+	// LongPoll is how long the server should wait for events before it answers an empty poll; 0 disables long polling.
+	// See POLL-9.
 	LongPoll time.Duration
-	// MaxEvents caps the occurrences of one poll; 0 leaves it to the server. See POLL-4.
+	// MaxEvents limits the number of occurrences per poll; if 0, the server chooses the limit. See POLL-4.
 	MaxEvents int64
-	// Heartbeat is the heartbeat interval assumed until a stream shows its own, and the longest accepted; 0 means 30 s.
-	// A stream without any frame for twice the interval is considered dead (CLI-4).
+	// Heartbeat is the heartbeat interval assumed until a stream's interval is measured; 0 means 30 s. It is also the
+	// longest interval accepted. A stream that sends no frame for twice the interval is considered dead (CLI-4).
 	Heartbeat time.Duration
-	// CallTimeout bounds connecting and every call except streams; 0 means 30 s. A held poll gets LongPoll in addition.
+	// CallTimeout is the timeout for connecting and for every call except streams; 0 means 30 s. A poll is also allowed
+	// the duration of LongPoll.
 	CallTimeout time.Duration
-	// Relist is how often the catalog is read if the server does not notify of changes; 0 means 5 min. If it does, the
-	// catalog is read every 6×Relist. See CLI-9.
+	// Relist is how often the catalog is read if the server does not send change notifications; 0 means 5 min.
+	// Otherwise the catalog is read every 6×Relist. See CLI-9.
 	Relist time.Duration
-	// Backoff spaces reconnections.
+	// Backoff configures the waits between attempts to reconnect.
 	Backoff Backoff
 	// WaitForServer makes Connect and Subscribe wait for an unavailable server until their context is done, instead of
-	// failing. A refusal is returned immediately. Each attempt of Connect is logged; a waiting subscription is listed
-	// by [Client.Subscriptions], with the reason in LastError. See CLI-12.
+	// failing. A refusal is returned immediately. Connect logs each attempt. [Client.Subscriptions] includes a waiting
+	// subscription, with the reason in LastError. See CLI-12.
 	WaitForServer bool
-	// Buffer is how many occurrences a subscription holds for the application; 0 means 64.
+	// Buffer is the number of occurrences that a subscription buffers for the application; 0 means 64.
 	Buffer int
-	// MaxMessage bounds one message of the server; 0 means 32 MiB. The size counts after decompression. A message is a JSON body, an SSE event or a line of a process. The limit also applies to all pages of events/list together, and to
-	// the payloads that one subscription holds for the application, not counting the last. Exceeding it is an error
-	// that wraps [ErrTooLarge].
+	// MaxMessage is the maximum size of a message from the server in bytes, after decompression; 0 means 32 MiB. A
+	// message is a JSON body, an SSE event or a line of output from a process. The limit also applies to all pages of
+	// events/list together. Finally, it applies to the payloads that a subscription buffers for the application, not
+	// counting the last one. A larger message causes an error that wraps [ErrTooLarge].
 	MaxMessage int64
-	// RecentIDs is how many eventIds a subscription remembers for deduplication; 0 means 4,096.
-	// See CLI-2.
+	// RecentIDs is the number of eventIds that a subscription remembers for deduplication; 0 means 4,096. See CLI-2.
 	RecentIDs int
-	// Logger receives the log of background work; nil means slog.Default().
+	// Logger logs background work; nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -108,32 +110,33 @@ type Client struct {
 	catalog   catalog
 	observers observers
 	presences presences
-	// authorizing is held while the OAuth handler authorizes.
+	// authorizing is a semaphore that is held during an OAuth authorization.
 	authorizing chan struct{}
 	webhooks    *webhooks // nil if not configured
-	// ending is done before ctx, so that subscriptions can still unsubscribe over the session.
+	// ending is cancelled before ctx, so that subscriptions can still unsubscribe over the session.
 	ending context.Context
 	endAll context.CancelCauseFunc
 	subsWG sync.WaitGroup // the subscriptions; wg counts all goroutines
-	// closeGrace is how long an orderly close may take. Only tests change it.
+	// closeGrace is how long an orderly close may take. Only tests set it.
 	closeGrace time.Duration
 
 	mu     sync.Mutex
 	sess   *session
 	events bool // some session supported events
-	again  *attempt
+	again  *reconnection
 	subs   map[*subscription]struct{}
 	keys   map[string]struct{}
 	nextID int
 }
 
-// Connect opens a session over t. ctx bounds only the connecting: the client lives until Close. The client replaces a
-// lost session if t comes from [HTTP], [Command] or [Dial] or is an *mcp.StreamableClientTransport; other transports
-// serve one session. A server without events is not an error here; calls then return [ErrNoEvents]. If the server
-// answers with HTTP status 401 or 403, the error says that it refused the credentials and wraps a [StatusError].
+// Connect opens a session over t. The context applies only while connecting; the client remains open until Close. The
+// client replaces a lost session if t was returned by [HTTP], [Command] or [Dial], or is an
+// *mcp.StreamableClientTransport. Other transports support only one session. Connect succeeds even if the server has no
+// events; calls then return [ErrNoEvents]. If the server responds with HTTP status 401 or 403, the error states that
+// the server refused the credentials, and wraps a [StatusError].
 func Connect(ctx context.Context, t mcp.Transport, o Options) (*Client, error) {
 	o.setDefaults()
-	if err := addressed(t); err != nil {
+	if err := checkURL(t); err != nil {
 		return nil, err
 	}
 	w, err := newWebhooks(&o)
@@ -155,7 +158,7 @@ func Connect(ctx context.Context, t mcp.Transport, o Options) (*Client, error) {
 	c.catalog.init()
 	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	c.ending, c.endAll = context.WithCancelCause(c.ctx)
-	s, err := c.begin(ctx)
+	s, err := c.openFirst(ctx)
 	if err != nil {
 		c.cancel(ErrClosed)
 		w.close()
@@ -163,17 +166,17 @@ func Connect(ctx context.Context, t mcp.Transport, o Options) (*Client, error) {
 	}
 	c.mu.Lock()
 	c.sess = s
-	c.follow(s)
+	c.startWatch(s)
 	c.mu.Unlock()
 	return c, nil
 }
 
-// begin opens the first session. With WaitForServer it retries while the server is unavailable.
-func (c *Client) begin(ctx context.Context) (*session, error) {
-	between := pauses{Backoff: c.opts.Backoff}
+// openFirst opens the first session. With WaitForServer, it retries while the server is unavailable.
+func (c *Client) openFirst(ctx context.Context) (*session, error) {
+	between := backoffState{Backoff: c.opts.Backoff}
 	for {
-		s, err := c.greet(ctx)
-		if err == nil || !c.opts.WaitForServer || !passes(err, redialable(c.transport)) {
+		s, err := c.tryOpenFirst(ctx)
+		if err == nil || !c.opts.WaitForServer || !isTemporary(err, redialable(c.transport)) {
 			return s, err
 		}
 		pause := pauseAfter(err, &between)
@@ -184,17 +187,17 @@ func (c *Client) begin(ctx context.Context) (*session, error) {
 	}
 }
 
-// greet makes one attempt to open the first session.
-func (c *Client) greet(ctx context.Context) (*session, error) {
+// tryOpenFirst makes one attempt to open the first session.
+func (c *Client) tryOpenFirst(ctx context.Context) (*session, error) {
 	if c.opts.WaitForServer {
 		// If this server hangs, another may answer.
-		bound, cancel := c.bounded(ctx)
+		bound, cancel := c.connectContext(ctx)
 		defer cancel()
 		ctx = bound
 	}
 	s, err := c.connect(ctx, true)
-	if isAway(err) {
-		// Some servers crash on requests that they do not know.
+	if isUnreachable(err) {
+		// Some servers crash on unknown requests.
 		if s, err = c.connect(ctx, false); err == nil {
 			c.log.Warn("no answer to server/discover, connected with the handshake of older revisions")
 		}
@@ -232,24 +235,24 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// background runs f in a goroutine that Close waits for. The caller is such a goroutine itself, or holds mu while ctx
-// is alive, so that Close is not already waiting.
+// background runs f in a goroutine that Close waits for. The caller must itself be such a goroutine, or hold mu while
+// ctx is not done. Otherwise Close may already be waiting.
 func (c *Client) background(f func()) { c.wg.Go(f) }
 
-// Session returns the SDK's session, for everything except events. After a loss it returns the lost session until the
-// client has reconnected.
+// Session returns the SDK's session, for everything except events. If the session is lost, Session continues to return
+// it until the client has reconnected.
 func (c *Client) Session() *mcp.ClientSession {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sess.cs
 }
 
-// List returns the server's event types, from all pages in the server's order. It leaves out entries that it cannot
-// read; [Client.Unreadable] returns them. See LIST-1.
+// List returns the event types from all pages of events/list, in the server's order. It omits entries that it cannot
+// decode; [Client.Unreadable] returns them. See LIST-1.
 func (c *Client) List(ctx context.Context) ([]Descriptor, error) {
-	c.presences.renew()
+	c.presences.reset()
 	for again := redialable(c.transport); ; again = false {
-		s, err := c.live(ctx, false)
+		s, err := c.liveSession(ctx, false)
 		if err != nil {
 			return nil, err
 		}
@@ -264,22 +267,22 @@ func (c *Client) List(ctx context.Context) ([]Descriptor, error) {
 		if !again || !errors.Is(err, ErrSessionLost) {
 			return all, err
 		}
-		// The session may have been lost long ago; try once more with a fresh one.
+		// The session may have been lost long ago. Try once more with a new one.
 	}
 }
 
-// Unreadable returns the entries that the last read of the server's list left out.
+// Unreadable returns an error for each entry that the last read of the server's list could not decode.
 func (c *Client) Unreadable() []*DescriptorError {
 	return c.catalog.leftOut()
 }
 
-// Close ends every subscription and then the session. Iterators end immediately with [ErrClosed]. Webhook subscriptions
-// are unsubscribed, which takes a few seconds if the server does not answer. Close returns once all goroutines of the
+// Close ends all subscriptions and then the session. Iterators end immediately with [ErrClosed]. Close unsubscribes
+// webhook subscriptions, which takes a few seconds if the server does not answer. It returns once all goroutines of the
 // client have ended. See CLI-8.
 //
-// Close takes no context, so that it can be deferred: each step that waits for the server is bounded.
+// Close has no context parameter, so that it can be deferred. Each step that waits for the server has a timeout.
 func (c *Client) Close() error {
-	c.observers.closing()
+	c.observers.callBeforeClose()
 	c.mu.Lock()
 	c.endAll(ErrClosed)
 	c.mu.Unlock()
@@ -292,20 +295,20 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// HTTP returns a transport to a server's Streamable HTTP endpoint. hc may be nil; its Timeout, if any, does not apply
-// to streams. Set OAuthHandler and other fields on the result as needed.
+// HTTP returns a transport for a server's Streamable HTTP endpoint. The HTTP client may be nil. Its Timeout, if any,
+// does not apply to streams. Set OAuthHandler and other fields on the result as needed.
 func HTTP(url string, hc *http.Client) *mcp.StreamableClientTransport {
 	return &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: hc}
 }
 
-// addressed returns an error for a URL that cannot be a server's, such as an empty one, so that the client does not
-// wait for it.
-func addressed(t mcp.Transport) error {
+// checkURL returns an error if the URL of t cannot belong to a server, for example because it is empty. The client then
+// does not wait for the server.
+func checkURL(t mcp.Transport) error {
 	web, ok := t.(*mcp.StreamableClientTransport)
 	if !ok {
 		return nil
 	}
-	// The text before "@" may contain a password, so it is not shown.
+	// Text before an "@" may contain a password, so it is not included in the error.
 	if text := web.Endpoint; text != "" && !strings.Contains(text, "://") && !strings.ContainsAny(text, "@") {
 		return fmt.Errorf("client: the server's URL %q has no scheme; begin it with http:// or https://", text)
 	}
@@ -319,7 +322,7 @@ func addressed(t mcp.Transport) error {
 	return nil
 }
 
-// Dial returns a transport that calls open for every session, so that a client can reconnect over any transport.
+// Dial returns a transport that calls open for each session. With it, a client can reconnect over any transport.
 func Dial(open func(context.Context) (mcp.Transport, error)) mcp.Transport { return &dialed{open} }
 
 type dialed struct {
@@ -343,8 +346,7 @@ func redialable(t mcp.Transport) bool {
 	return false
 }
 
-// Dynamic returns the event type called name with raw JSON as arguments and payloads, for programs without generated
-// types.
+// Dynamic returns the named event type with raw JSON arguments and payloads, for programs without generated types.
 func Dynamic(name string) events.Type[json.RawMessage, json.RawMessage] {
 	return events.Type[json.RawMessage, json.RawMessage]{Info: events.Info{Name: name}}
 }

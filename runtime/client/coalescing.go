@@ -14,49 +14,51 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/coalesce"
 )
 
-// Coalescing configures how events are joined into bursts, and when a burst is handed over. Zero fields take the values
-// of the event type's x-coalesce, if it publishes one. See COAL-2.
+// Coalescing configures how events are joined into bursts and when a burst is passed to the handler. Zero fields
+// default to the values of the event type's x-coalesce, if it publishes one. See COAL-2.
 type Coalescing struct {
-	// Key holds JSON Pointers into the received payload, at most 8. Events with equal strings, numbers or booleans at
-	// all of them are joined. An event that lacks one of these values, or cannot be decoded, is not joined with others.
+	// Key lists up to 8 JSON Pointers into the received payload. Events are joined if all of these locations hold equal
+	// strings, numbers or booleans. An event that lacks one of these values, or cannot be decoded, is not joined with
+	// others.
 	Key []string
-	// Quiet is the time without another event for a key after which its burst is handed over. Max bounds the wait of
-	// the burst's first event. If neither this field nor the type sets a Max of at least Quiet, it is ten times Quiet,
-	// up to a day.
+	// Quiet is the quiet period after the last event with a key. After it, the burst is passed to the handler. Max is
+	// how long the first event of a burst waits at most. If neither this field nor the type sets a Max of at least
+	// Quiet, the default is ten times Quiet, up to a day.
 	Quiet, Max time.Duration
-	// Keep says which events [BurstOf] returns: "latest" or "all". The default, if the type sets none, is "latest".
+	// Keep selects the events that [BurstOf] returns: "latest" or "all". If the type sets no default, it is "latest".
 	Keep string
 }
 
-// WithCoalescing joins the events of a [Binding] into bursts and calls the handler once per burst. The handler gets the
-// latest event of a key after a quiet time; [BurstOf] returns how many there were. Without an argument, or with zero
-// fields, the values published by the event type apply; if it publishes none, [Consume] ends with an error.
+// WithCoalescing joins the events of a [Binding] into bursts and calls the handler once per burst. After a quiet
+// period, the handler receives the latest event for a key; [BurstOf] returns the number of events. Without an argument,
+// and for zero fields, the values published by the event type apply. If it publishes none, [Consume] returns an error.
 //
-// If the handler returns nil, all events of the burst are settled; a crash before that repeats them. After an error the
-// whole burst is retried. Bursts of one key are handled one after another, unless [ConsumeOptions].Key, which is called
-// with the latest event, says otherwise. At most [Options].RecentIDs/2 events of a subscription wait or are in flight:
-// beyond that, or when they hold more than [Options].MaxMessage bytes, the oldest burst is handed over early.
+// If the handler returns nil, all events of the burst are settled. A crash before that repeats them. After an error,
+// the whole burst is retried. Bursts with the same key are handled in sequence, unless [ConsumeOptions].Key returns
+// other keys for their latest events. At most [Options].RecentIDs/2 events of a subscription can be waiting or in
+// flight. If there are more, or if their size exceeds [Options].MaxMessage, the oldest burst is passed to the handler
+// early.
 //
-// It applies only to [Consume]. [Subscribe] refuses it: an iteration gets each event as it arrives.
+// The option applies only to [Consume]. [Subscribe] rejects it, because an iteration receives each event as it arrives.
 func WithCoalescing(c ...Coalescing) SubscribeOption {
 	return func(o *subscribeOptions) { o.coalescing = append([]Coalescing{}, c...) }
 }
 
-// A Burst holds the events that a handler receives together. See [BurstOf].
+// A Burst holds events that a handler receives together. See [BurstOf].
 type Burst[A, P any] struct {
-	// Events ends with the latest event. With Keep "all" it holds all events in the order of arrival, otherwise only
-	// the latest.
+	// Events holds the latest event or, with Keep "all", all events in the order of arrival.
 	Events []*events.Event[A, P]
-	// Count is the number of joined events. First and Last are the timestamps of the first and last to arrive.
+	// Count is the number of joined events. First and Last are the timestamps of the events that arrived first and
+	// last.
 	Count       int
 	First, Last time.Time
 }
 
-// BurstOf returns the burst that a handler is called for, given the handler's context and event. An event that was not
-// joined with others is a burst of one. See [WithCoalescing].
+// BurstOf returns the burst for which a handler was called, given the handler's context and event. If the event was not
+// joined with others, the burst contains only that event. See [WithCoalescing].
 func BurstOf[A, P any](ctx context.Context, ev *events.Event[A, P]) Burst[A, P] {
 	b := Burst[A, P]{Count: 1, First: ev.Timestamp.Time, Last: ev.Timestamp.Time}
-	if h, ok := ctx.Value(handedKey{}).(*handed); ok {
+	if h, ok := ctx.Value(burstKey{}).(*burstValue); ok {
 		for _, earlier := range h.earlier {
 			if e, ok := earlier.(*events.Event[A, P]); ok {
 				b.Events = append(b.Events, e)
@@ -68,24 +70,24 @@ func BurstOf[A, P any](ctx context.Context, ev *events.Event[A, P]) Burst[A, P] 
 	return b
 }
 
-// A handed is the burst in a handler's context during one attempt.
-type handed struct {
-	joined  *joined
+// A burstValue stores the burst in a handler's context during one attempt.
+type burstValue struct {
+	joined  *burstPrefix
 	earlier []any // pointers to events, with Keep "all"
 }
 
-type handedKey struct{}
+type burstKey struct{}
 
-// A joined holds the earlier events of a job's burst.
-type joined struct {
-	places  []*place
+// A burstPrefix holds the earlier events of a job's burst.
+type burstPrefix struct {
+	places  []*ledgerEntry
 	earlier []events.Occurrence // with Keep "all"
 	first   time.Time           // the timestamp of the first
 }
 
-func (g *joined) count() int { return len(g.places) + 1 }
+func (g *burstPrefix) count() int { return len(g.places) + 1 }
 
-func (g *joined) size() (n int64) {
+func (g *burstPrefix) size() (n int64) {
 	for _, o := range g.earlier {
 		n += sizeOf(o)
 	}
@@ -110,11 +112,11 @@ func (c *Coalescing) check() error {
 	return nil
 }
 
-// longest is the default of Max, as a multiple of Quiet.
-const longest = 10
+// defaultMaxFactor is the default of Max, as a multiple of Quiet.
+const defaultMaxFactor = 10
 
-// complete fills in zero fields from the event type's descriptor, whose _meta is given.
-func (c *Coalescing) complete(meta map[string]any) error {
+// setDefaults sets zero fields from the _meta of the event type's descriptor.
+func (c *Coalescing) setDefaults(meta map[string]any) error {
 	said, err := wire.CoalesceOf(meta)
 	if said == nil {
 		said = &wire.Coalesce{}
@@ -127,7 +129,7 @@ func (c *Coalescing) complete(meta map[string]any) error {
 	}
 	if c.Max == 0 {
 		if c.Max = time.Duration(said.MaxSeconds) * time.Second; c.Max < c.Quiet {
-			c.Max = max(min(longest*c.Quiet, wire.MaxCoalesceSeconds*time.Second), c.Quiet)
+			c.Max = max(min(defaultMaxFactor*c.Quiet, wire.MaxCoalesceSeconds*time.Second), c.Quiet)
 		}
 	}
 	c.Keep = cmp.Or(c.Keep, said.Keep, wire.KeepLatest)
@@ -142,20 +144,20 @@ func (c *Coalescing) complete(meta map[string]any) error {
 	return errors.New("WithCoalescing: the event type publishes no x-coalesce; set Key and Quiet")
 }
 
-// A joining holds the open bursts of a flow.
-type joining struct {
+// A burstJoiner holds the open bursts of a flow.
+type burstJoiner struct {
 	f     *flow
 	key   []string
 	woken chan struct{} // a token when the first burst opens
 
-	// mu is also held while a burst is handed over, so that the bursts of one key stay in order.
+	// mu is also held while a burst is submitted, so that bursts with the same key remain in order.
 	mu     sync.Mutex
 	bursts *coalesce.Joiner[*job]
 }
 
-func newJoining(f *flow, c Coalescing, limit int) *joining {
-	g := &joining{f: f, key: c.Key, woken: make(chan struct{}, 1)}
-	merge := g.supersede
+func newBurstJoiner(f *flow, c Coalescing, limit int) *burstJoiner {
+	g := &burstJoiner{f: f, key: c.Key, woken: make(chan struct{}, 1)}
+	merge := g.merge
 	if c.Keep == wire.KeepAll {
 		merge = nil
 	}
@@ -163,8 +165,8 @@ func newJoining(f *flow, c Coalescing, limit int) *joining {
 	return g
 }
 
-// add puts a job into the burst of its key. It reports false if the job cannot be joined.
-func (g *joining) add(s *subscription, j *job) bool {
+// add adds a job to the burst for its key. It returns false if the job cannot be joined.
+func (g *burstJoiner) add(s *subscription, j *job) bool {
 	key, ok := coalesce.Key(g.key, j.o.Raw)
 	if !ok {
 		return false
@@ -178,16 +180,16 @@ func (g *joining) add(s *subscription, j *job) bool {
 		wake(g.woken)
 	}
 	if early := g.bursts.Add(key, j, time.Now()); early != nil {
-		g.hand(early)
+		g.submit(early)
 	}
 	return true
 }
 
-// supersede replaces the held job with the next, which represents both; mu is held.
-func (g *joining) supersede(held, next *job) *job {
+// merge adds the held job to the prefix of next and returns next. The caller must hold mu.
+func (g *burstJoiner) merge(held, next *job) *job {
 	next.joined = held.joined
 	if next.joined == nil {
-		next.joined = &joined{first: held.o.Timestamp.Time}
+		next.joined = &burstPrefix{first: held.o.Timestamp.Time}
 	}
 	next.joined.places = append(next.joined.places, held.place)
 	held.joined = nil
@@ -195,13 +197,13 @@ func (g *joining) supersede(held, next *job) *job {
 	return next
 }
 
-// hand submits a burst to the workers; mu is held.
-func (g *joining) hand(b *coalesce.Burst[*job]) {
+// submit passes a burst to the workers. The caller must hold mu.
+func (g *burstJoiner) submit(b *coalesce.Burst[*job]) {
 	last := len(b.Events) - 1
 	j := b.Events[last]
 	for i, e := range b.Events[:last] {
 		if i == 0 {
-			j.joined = &joined{first: e.o.Timestamp.Time}
+			j.joined = &burstPrefix{first: e.o.Timestamp.Time}
 		}
 		j.joined.places = append(j.joined.places, e.place)
 		j.joined.earlier = append(j.joined.earlier, e.o)
@@ -210,15 +212,15 @@ func (g *joining) hand(b *coalesce.Burst[*job]) {
 	g.f.submit(j)
 }
 
-// run hands over due bursts until the consumer stops.
-func (g *joining) run() {
+// run submits bursts when they are due, until the consumer stops.
+func (g *burstJoiner) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		g.mu.Lock()
 		now := time.Now()
 		for b := g.bursts.Due(now); b != nil; b = g.bursts.Due(now) {
-			g.hand(b)
+			g.submit(b)
 		}
 		at, open := g.bursts.Next()
 		g.mu.Unlock()
@@ -234,8 +236,9 @@ func (g *joining) run() {
 	}
 }
 
-// relieve hands the oldest burst over early if s has no room and that burst holds its oldest unsettled event.
-func (g *joining) relieve(s *subscription) {
+// flushOldest submits the oldest burst early if it contains the oldest unsettled event of s. It is called when s has no
+// space for further events.
+func (g *burstJoiner) flushOldest(s *subscription) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := g.bursts.Oldest()
@@ -247,6 +250,6 @@ func (g *joining) relieve(s *subscription) {
 		first = j.places[0]
 	}
 	if s.ledger.isOldest(first) {
-		g.hand(g.bursts.TakeOldest())
+		g.submit(g.bursts.TakeOldest())
 	}
 }

@@ -505,10 +505,10 @@ func BenchmarkOpenBursts(b *testing.B) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		f := &flow{}
-		g := newJoining(f, Coalescing{Quiet: time.Hour, Max: time.Hour}, keys)
+		g := newBurstJoiner(f, Coalescing{Quiet: time.Hour, Max: time.Hour}, keys)
 		for n := range 3 * keys {
 			key := fmt.Sprintf("%020d", n%keys)
-			g.bursts.Add(key, &job{f: f, place: &place{id: key}, o: events.Occurrence{ID: key, Name: "tick", Raw: make([]byte, 100)}}, time.Now())
+			g.bursts.Add(key, &job{f: f, place: &ledgerEntry{id: key}, o: events.Occurrence{ID: key, Name: "tick", Raw: make([]byte, 100)}}, time.Now())
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)
@@ -539,7 +539,7 @@ func TestCoalescingComplete(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := tt.own
-			if err := c.complete(tt.meta); err != nil || !reflect.DeepEqual(c, tt.want) {
+			if err := c.setDefaults(tt.meta); err != nil || !reflect.DeepEqual(c, tt.want) {
 				t.Errorf("%+v, %v; want %+v", c, err, tt.want)
 			}
 		})

@@ -13,7 +13,7 @@ import (
 // A connTransport taps the connection of a message-based transport: stdio, in-memory or a process.
 type connTransport struct {
 	inner mcp.Transport
-	board *board
+	board *tapState
 }
 
 func (t *connTransport) Connect(ctx context.Context) (mcp.Connection, error) {
@@ -21,20 +21,20 @@ func (t *connTransport) Connect(ctx context.Context) (mcp.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	// When an SDK session closes, it waits for its calls; a call that is blocked in a write ends only with the
-	// connection.
+	// A closing SDK session waits for its calls. A call that is blocked in a write ends only when the connection is
+	// closed.
 	context.AfterFunc(t.board.aborted, func() { inner.Close() })
 	return &connTap{inner, t.board}, nil
 }
 
-// A connTap removes the extension's notifications from the messages that the SDK reads, since the SDK would drop them.
+// A connTap handles the extension's notifications, which the SDK would drop, and hides them from the SDK.
 type connTap struct {
 	mcp.Connection
-	board *board
+	board *tapState
 }
 
-// Write routes a request's ID to its call before it sends the request. Otherwise a frame could arrive before its
-// receiver is known.
+// Write registers the route from a request's ID to its call before it sends the request. Otherwise a frame could arrive
+// before its receiver is known.
 func (c *connTap) Write(ctx context.Context, m jsonrpc.Message) error {
 	r, ok := m.(*jsonrpc.Request)
 	if !ok || !r.IsCall() {
@@ -57,7 +57,7 @@ func (c *connTap) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		m, err := c.Connection.Read(ctx)
 		if err != nil {
-			c.board.breaks(err)
+			c.board.setBroken(err)
 			return m, err
 		}
 		switch r := m.(type) {
@@ -65,12 +65,12 @@ func (c *connTap) Read(ctx context.Context) (jsonrpc.Message, error) {
 			if r.IsCall() {
 				return m, nil
 			}
-			c.board.take(ctx, frame{r.Method, r.Params}, nil)
+			c.board.handleNotification(ctx, frame{r.Method, r.Params}, nil)
 			if strings.HasPrefix(r.Method, wire.NotificationPrefix) {
 				continue
 			}
 		case *jsonrpc.Response:
-			c.board.observe(r.Result)
+			c.board.recordCapabilities(r.Result)
 			c.board.unroute(idText(r.ID.Raw()))
 		}
 		return m, nil

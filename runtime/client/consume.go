@@ -18,46 +18,47 @@ import (
 
 // ConsumeOptions configures [Consume]. Store is required.
 type ConsumeOptions struct {
-	// Store keeps cursors and dead letters. Use a [memory.Cursors], which is lost with the process, a [file.Cursors] or
-	// a [sqlite.Store]. With webhooks it is the client's Webhook.Received or its Cursors. See CON-2, CON-4.
+	// Store stores cursors and dead letters. Use a [file.Cursors], a [sqlite.Store] or a [memory.Cursors], whose
+	// content is lost when the process ends. With webhooks, use the client's Webhook.Received or its Cursors. See
+	// CON-2, CON-4.
 	//
 	// [memory.Cursors]: https://pkg.go.dev/github.com/mcpe-gen/mcpe-gen/runtime/store/memory#Cursors
 	// [file.Cursors]: https://pkg.go.dev/github.com/mcpe-gen/mcpe-gen/runtime/store/file#Cursors
 	// [sqlite.Store]: https://pkg.go.dev/github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite#Store
 	Store clientstore.ConsumerStore
-	// Workers is how many handlers run concurrently; 0 means 1. One worker without a Key handles all events in the
-	// order of arrival, and a retried event delays the events after it. See CON-5.
+	// Workers is the number of handlers that run concurrently; 0 means 1. A single worker without a Key handles all
+	// events in the order of arrival, and a retried event delays the events after it. See CON-5.
 	Workers int
-	// Key returns an ordering key: events with equal keys are handled one after another, across all event types. The
-	// key "" imposes no order. A retried event delays only the events of its key. Key is called before the middleware.
-	// If it panics, the event becomes a dead letter. See CON-5.
+	// Key returns an ordering key. Events with equal keys are handled in sequence, across all event types. The key ""
+	// imposes no order. A retried event delays only events with the same key. Key is called before the middleware. If
+	// Key panics, the event becomes a dead letter. See CON-5.
 	Key func(events.Occurrence) string
-	// Middleware wraps every handler; the first is the outermost. See CON-9.
+	// Middleware wraps every handler; the first element is the outermost. See CON-9.
 	Middleware []func(next Handler) Handler
-	// MaxTries is how often an event is handed to its handler before it becomes a dead letter; 0 means 5. See CON-3.
+	// MaxTries is the number of failed attempts after which an event becomes a dead letter; 0 means 5. See CON-3.
 	MaxTries int
-	// Retry spaces the attempts. Zero values mean 1 s and 1 min.
+	// Retry configures the waits between attempts. The default minimum is 1 s, the default maximum 1 min.
 	Retry Backoff
-	// MaxDeadLetters is how many dead letters a subscription may have; 0 means 1,000. If another event becomes one,
-	// Consume ends with an error that wraps [clientstore.ErrDeadLettersFull]. See CON-4.
+	// MaxDeadLetters is the maximum number of dead letters per subscription; 0 means 1,000. If another event becomes a
+	// dead letter, Consume returns an error that wraps [clientstore.ErrDeadLettersFull]. See CON-4.
 	MaxDeadLetters int
-	// DrainTimeout is how long handlers may keep running after ctx is done; 0 means 10 s. After that their context ends
-	// as well. See CON-1.
+	// DrainTimeout is how long handlers may continue to run after ctx is done; 0 means 10 s. After that, their context
+	// is cancelled. See CON-1.
 	DrainTimeout time.Duration
-	// OnProblem receives problems outside the handlers; if nil, they are logged. They are a [GapError], a
-	// [RecoverableError], a [PayloadError], a [CommitError], or the reason why a subscription waits for its server.
-	// OnProblem must not block, and may be called from several goroutines concurrently. See CON-8.
+	// OnProblem is called for each problem outside the handlers; if nil, problems are logged. A problem is a
+	// [GapError], a [RecoverableError], a [PayloadError], a [CommitError], or the reason a subscription is waiting for
+	// its server. OnProblem must not block and must be safe for concurrent use. See CON-8.
 	OnProblem func(error)
-	// Meter and Tracer replace those of OpenTelemetry's global providers. See CON-7.
+	// Meter and Tracer default to those of OpenTelemetry's global providers. See CON-7.
 	Meter  metric.Meter
 	Tracer trace.Tracer
 }
 
-// A Handler handles one event; returning nil settles it. Middleware wraps the typed handlers in this form: they decode
-// the payload that the occurrence has when it reaches them.
+// A Handler handles one event. If it returns nil, the event is settled. Middleware wraps typed handlers as Handlers,
+// which decode the payload of the occurrence that the middleware passes to them.
 type Handler func(ctx context.Context, o events.Occurrence) error
 
-// A Binding is a subscription with the handler of its events. [Handle] and the Handle functions of generated packages
+// A Binding is a subscription with a handler for its events. [Handle] and the Handle functions of generated packages
 // create bindings.
 type Binding struct {
 	name, fingerprint string
@@ -67,9 +68,10 @@ type Binding struct {
 	options           []SubscribeOption
 }
 
-// Handle binds f to the events of type t that a subscription with args receives. Up to ConsumeOptions.Workers calls of
-// f run concurrently; a nil return settles the event. After an error the event is retried; see [Discard] and
-// [RetryAfter]. A panic counts as an error with its stack. The context of f ends when a drain exceeds its timeout.
+// Handle returns a binding that calls f for the events of type t that match args. Up to ConsumeOptions.Workers calls of
+// f run concurrently. If f returns nil, the event is settled. If f returns an error, the event is retried; see
+// [Discard] and [RetryAfter]. If f panics, the panic becomes an error that includes the stack. The context of f is
+// cancelled when a drain exceeds its timeout.
 //
 // The options are those of [Subscribe], except [WithManualAck].
 func Handle[A, P any](t events.Type[A, P], args A, f func(ctx context.Context, ev *events.Event[A, P]) error, o ...SubscribeOption) Binding {
@@ -79,7 +81,7 @@ func Handle[A, P any](t events.Type[A, P], args A, f func(ctx context.Context, e
 
 func init() { untyped.Bind = bind }
 
-// bind is [Handle] with its types erased, so that a package with many event types does not compile it for each.
+// bind is [Handle] without type parameters, so that it is not compiled for each event type of a package.
 func bind(name, fingerprint string, args, f, options any) any {
 	call := reflect.ValueOf(f)
 	return Binding{name: name, fingerprint: fingerprint, args: args, event: call.Type().In(1).Elem(),
@@ -89,21 +91,21 @@ func bind(name, fingerprint string, args, f, options any) any {
 		}, options: options.([]SubscribeOption)}
 }
 
-// Consume subscribes as the bindings say and calls their handlers with the events, until ctx is done. Then it starts no
-// new handler, waits for the running ones and returns nil. Unhandled events are received again after a restart, unless
-// the event type has no replay. See CON-1.
+// Consume subscribes for each binding and calls the handlers with the events until ctx is done. Then it waits for the
+// running handlers and returns nil. After a restart, unhandled events are received again, unless the event type has no
+// replay. See CON-1.
 //
-// Consume waits for an unavailable server. If the server refuses a subscription, or ends one later, Consume returns
-// that error after the same drain. It does the same after [Client.Close], and if there are more dead letters than
-// allowed. See CON-6.
+// Consume waits for an unavailable server. If the server refuses or ends a subscription, Consume drains in the same way
+// and returns the error. It also does so after [Client.Close], and if there are too many dead letters. See CON-6.
 //
-// The saved cursor is a watermark: all events before it are settled, in whatever order the workers finish. It is saved
-// at most every 100 ms and at the end, with the IDs of later settled events, so that a crash repeats only events that
-// were in flight or settled since the last save. At most [Options].RecentIDs/2 events are handed out after the oldest
-// unsettled one: an event that waits for its retry blocks the subscription once that many have passed it. See CON-2.
+// The saved cursor is a watermark: all events before it are settled, regardless of the order in which the workers
+// finish. Consume saves it at most every 100 ms and before it returns, together with the IDs of later events that are
+// settled. A crash repeats only events that were in flight or were settled since the last save. At most
+// [Options].RecentIDs/2 events are handed out from the oldest unsettled event on. Once this limit is reached, an event
+// that waits for its retry blocks the subscription. See CON-2.
 //
-// An event becomes a dead letter when its last attempt fails, when its handler discards it, and when it cannot be
-// decoded. [clientstore.DeadLetters] lists them. See CON-3.
+// An event becomes a dead letter if its last attempt fails, if its handler discards it, or if it cannot be decoded.
+// [clientstore.DeadLetters] lists the dead letters. See CON-3.
 func Consume(ctx context.Context, c *Client, o ConsumeOptions, b ...Binding) error {
 	k, err := newConsumer(ctx, c, o, b)
 	if err != nil {
@@ -112,7 +114,7 @@ func Consume(ctx context.Context, c *Client, o ConsumeOptions, b ...Binding) err
 	return k.run(ctx)
 }
 
-// Discard marks a handler's error as final: the event becomes a dead letter without further attempts. See CON-3.
+// Discard wraps a handler's error so that the event becomes a dead letter without further attempts. See CON-3.
 func Discard(err error) error { return &discardError{err} }
 
 type discardError struct{ err error }
@@ -120,8 +122,8 @@ type discardError struct{ err error }
 func (e *discardError) Error() string { return fmt.Sprint("discarded: ", e.err) }
 func (e *discardError) Unwrap() error { return e.err }
 
-// RetryAfter marks a handler's error: the event is retried after d instead of the backoff. The attempt still counts.
-// See CON-3.
+// RetryAfter wraps a handler's error so that the event is retried after d instead of the backoff. The attempt still
+// counts. See CON-3.
 func RetryAfter(d time.Duration, err error) error { return &retryError{max(d, 0), err} }
 
 type retryError struct {
@@ -134,7 +136,7 @@ func (e *retryError) Error() string {
 }
 func (e *retryError) Unwrap() error { return e.err }
 
-// A panicError is the error of a handler that panicked.
+// A panicError reports that a handler panicked.
 type panicError struct {
 	value any
 	stack []byte
@@ -144,11 +146,11 @@ func recovered(v any) error { return &panicError{v, debug.Stack()} }
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", e.value, e.stack) }
 
-// Unwrap returns the panic's value if it is an error.
+// Unwrap returns the value of the panic if it is an error.
 func (e *panicError) Unwrap() error {
 	err, _ := e.value.(error)
 	return err
 }
 
-// errExited reports that a handler ended its goroutine.
+// errExited reports that a handler called runtime.Goexit.
 var errExited = errors.New("the handler called runtime.Goexit")

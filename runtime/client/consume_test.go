@@ -427,7 +427,7 @@ func TestCON4RetryDeadLetter(t *testing.T) {
 			t.Fatalf("%d tries, %d letters", len(first), len(letters()))
 		}
 		due()
-		time.Sleep(retryEvery)
+		time.Sleep(retryInterval)
 		synctest.Wait()
 		if got := seen.take(); !slices.Equal(got, first) {
 			t.Fatalf("tried again: %q", got)
@@ -680,18 +680,18 @@ func TestCON6(t *testing.T) {
 func TestCON6Passes(t *testing.T) {
 	kind := func(k wire.Kind) error { return fmt.Errorf("x: %w", &events.Error{Kind: k}) }
 	for err, want := range map[error]bool{
-		ErrSessionLost: true, &awayError{errors.New("x")}: true, &waitError{errors.New("x"), time.Second}: true,
+		ErrSessionLost: true, &unreachableError{errors.New("x")}: true, &waitError{errors.New("x"), time.Second}: true,
 		context.DeadlineExceeded: true, &StatusError{Status: 500}: true, &StatusError{Status: 429}: true,
 		&StatusError{Status: 401}: false, &StatusError{Status: 403}: false, ErrNoEvents: false, ErrClosed: false, ErrKeyInUse: false,
 		&NoCompatibleDeliveryModeError{}: false, &AnswerError{Err: errors.New("x")}: false, errors.New("x"): false,
 		kind(wire.Internal): true, kind(wire.UpstreamError): true, kind(wire.ResourceExhausted): true,
 		kind(wire.InvalidParams): false, kind(wire.NotFound): false, kind(wire.Forbidden): false, kind(wire.Unsupported): false, kind(wire.MethodNotFound): false,
 	} {
-		if got := passes(err, true); got != want {
+		if got := isTemporary(err, true); got != want {
 			t.Errorf("%T %v passes: %v", err, err, got)
 		}
 	}
-	if passes(ErrSessionLost, false) { // one session
+	if isTemporary(ErrSessionLost, false) { // one session
 		t.Error("waits for a session that cannot come again")
 	}
 }
@@ -897,7 +897,7 @@ func TestCON10Saves(t *testing.T) {
 				t.Errorf("%d saves in 10 s", n)
 			}
 			for i := 1; i < len(st.saves); i++ {
-				if d := st.saves[i].Sub(st.saves[i-1]); d < saveEvery {
+				if d := st.saves[i].Sub(st.saves[i-1]); d < saveInterval {
 					t.Errorf("save %d came %v after the one before", i, d)
 				}
 			}

@@ -111,7 +111,7 @@ func benchmarkReceiving(b *testing.B, receive func(cl *Client, typ events.Type[t
 	if err != nil {
 		b.Fatal(err)
 	}
-	start := WithCursor(*first.core.resume())
+	start := WithCursor(*first.core.resumeCursor())
 	for range b.N {
 		if err := ticks.Emit(b.Context(), tickPayload{Seq: 1}); err != nil {
 			b.Fatal(err)

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// saveEvery is the shortest time between two saves of a watermark.
-	saveEvery = 100 * time.Millisecond
-	// drainGrace is how long handlers may run after their context has ended.
+	// saveInterval is the minimum interval between two saves of a watermark.
+	saveInterval = 100 * time.Millisecond
+	// drainGrace is how long handlers may continue to run after their context is cancelled.
 	drainGrace = time.Second
-	// maxErrorText bounds the error of a dead letter in bytes.
+	// maxErrorText is the maximum length of a dead letter's error text in bytes.
 	maxErrorText = 16 << 10
 )
 
-// A consumer is one [Consume]: it holds the bindings, the workers, and the order of the jobs.
+// A consumer is the state of one call to [Consume]: the bindings, the workers and the queued jobs.
 type consumer struct {
 	c       *Client
 	o       ConsumeOptions
@@ -35,7 +35,7 @@ type consumer struct {
 	handling context.Context // the handlers' context
 	cancel   context.CancelFunc
 	workers  sync.WaitGroup
-	// receivers counts the goroutines of the flows, which end once running is done.
+	// receivers tracks the goroutines of the flows, which end once running is done.
 	receivers sync.WaitGroup
 
 	mu      sync.Mutex
@@ -49,16 +49,16 @@ type consumer struct {
 	idle    chan struct{} // closed once the consumer has stopped and all handlers have returned
 }
 
-// A job is an event on its way to its handler, or to the dead letters.
+// A job is an event that waits for its handler or is about to become a dead letter.
 type job struct {
 	f           *flow
 	o           events.Occurrence
-	key         string  // "" imposes no order
-	place       *place  // nil for a dead letter that is retried
-	joined      *joined // the rest of its burst; nil if nothing was joined
-	letter      uint64  // the dead letter's sequence; 0 if it is not a dead letter
-	tries       int     // since it was received or made due
-	earlier     int     // earlier attempts, before that
+	key         string       // "" imposes no order
+	place       *ledgerEntry // nil for a dead letter that is retried
+	joined      *burstPrefix // the rest of its burst; nil if nothing was joined
+	letter      uint64       // the dead letter's sequence; 0 if it is not a dead letter
+	tries       int          // since it was received or made due
+	earlier     int          // earlier attempts, before that
 	first, last time.Time
 	grave       error // why it was given up; nil otherwise
 	buried      int   // failed attempts to make it a dead letter
@@ -96,7 +96,7 @@ func (o *ConsumeOptions) check(c *Client, b []Binding) error {
 	if o.Store == nil {
 		return errors.New("client: ConsumeOptions.Store is nil; memory.NewCursors keeps nothing across restarts")
 	}
-	if w := c.webhooks; w != nil && w.Received != nil && !same(o.Store, w.Received) && !same(o.Store, c.opts.Cursors) {
+	if w := c.webhooks; w != nil && w.Received != nil && !sameStore(o.Store, w.Received) && !sameStore(o.Store, c.opts.Cursors) {
 		return errors.New("client: ConsumeOptions.Store is neither Webhook.Received nor the client's Cursors, where webhooks save")
 	}
 	if len(b) == 0 {
@@ -124,8 +124,8 @@ func (o *ConsumeOptions) check(c *Client, b []Binding) error {
 	return nil
 }
 
-// same reports whether a and b are the same store.
-func same(a, b any) bool {
+// sameStore reports whether a and b are the same store.
+func sameStore(a, b any) bool {
 	return a != nil && b != nil && reflect.TypeOf(a).Comparable() && a == b
 }
 
@@ -153,7 +153,7 @@ func (o *ConsumeOptions) setDefaults() {
 	}
 }
 
-// run consumes until ctx is done or a flow fails, and then drains.
+// run consumes events until ctx is done or a flow fails, and then drains.
 func (k *consumer) run(ctx context.Context) error {
 	defer k.metrics.close()
 	defer k.cancel()
@@ -174,12 +174,12 @@ func (k *consumer) run(ctx context.Context) error {
 	drained := k.drain()
 	errs := []error{k.failed(), drained}
 	for _, f := range k.flows {
-		errs = append(errs, f.end(ctx))
+		errs = append(errs, f.finish(ctx))
 	}
 	return errors.Join(errs...)
 }
 
-// fail stops the consumer with err. Only the first error counts.
+// fail stops the consumer and records err. Later errors are ignored.
 func (k *consumer) fail(err error) {
 	k.mu.Lock()
 	if k.failure == nil {
@@ -211,7 +211,7 @@ func (k *consumer) halt() {
 	k.work.Broadcast()
 }
 
-// drain waits for the running handlers.
+// drain waits for the running handlers. After DrainTimeout it cancels their context and returns an error.
 func (k *consumer) drain() error {
 	limit := time.NewTimer(k.o.DrainTimeout)
 	defer limit.Stop()
@@ -234,7 +234,7 @@ func (k *consumer) drain() error {
 	return fmt.Errorf("client: %d handlers were still running %v after the end: %w", late, k.o.DrainTimeout, context.DeadlineExceeded)
 }
 
-// submit queues j for the workers, after the other jobs of its key.
+// submit queues j for the workers, after other jobs with the same key.
 func (k *consumer) submit(j *job) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -251,14 +251,14 @@ func (k *consumer) submit(j *job) {
 	k.enqueue(j)
 }
 
-// enqueue makes j ready; mu is held.
+// enqueue adds j to the jobs that are ready. The caller must hold mu.
 func (k *consumer) enqueue(j *job) {
 	k.ready = append(k.ready, j)
 	k.work.Signal()
 }
 
-// finished releases the next job of j's key.
-func (k *consumer) finished(j *job) {
+// releaseNext enqueues the next job with the key of j.
+func (k *consumer) releaseNext(j *job) {
 	if j.key == "" {
 		return
 	}
@@ -275,8 +275,8 @@ func (k *consumer) finished(j *job) {
 	}
 }
 
-// again makes j ready after a delay.
-func (k *consumer) again(j *job, after time.Duration) {
+// retryLater enqueues j after a delay.
+func (k *consumer) retryLater(j *job, after time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.stopped {
@@ -292,7 +292,7 @@ func (k *consumer) again(j *job, after time.Duration) {
 	})
 }
 
-// serve is a worker's loop.
+// serve handles jobs until the consumer stops. Each worker runs it.
 func (k *consumer) serve() {
 	for {
 		j := k.next()
@@ -320,7 +320,7 @@ func (k *consumer) next() *job {
 	return j
 }
 
-// handle makes one attempt at j.
+// handle makes one attempt to handle j.
 func (k *consumer) handle(j *job) {
 	defer func() {
 		k.mu.Lock()
@@ -330,7 +330,7 @@ func (k *consumer) handle(j *job) {
 		}
 	}()
 	if j.grave != nil {
-		k.bury(j)
+		k.storeDeadLetter(j)
 		return
 	}
 	if j.first.IsZero() {
@@ -338,12 +338,12 @@ func (k *consumer) handle(j *job) {
 	}
 	j.tries++
 	err := k.call(j)
-	k.outcome(j, err)
+	k.handleResult(j, err)
 }
 
 // call calls the handler. If the handler ends the worker's goroutine, a new worker replaces it.
 func (k *consumer) call(j *job) (err error) {
-	ctx, end := k.metrics.start(k.handling, j)
+	ctx, end := k.metrics.startSpan(k.handling, j)
 	returned := false
 	defer func() {
 		if !returned {
@@ -352,21 +352,21 @@ func (k *consumer) call(j *job) (err error) {
 			} else {
 				err = errExited
 				defer k.workers.Go(k.serve)
-				defer k.outcome(j, err)
+				defer k.handleResult(j, err)
 			}
 		}
 		end(err)
 	}()
 	if j.joined != nil {
-		ctx = context.WithValue(ctx, handedKey{}, &handed{joined: j.joined})
+		ctx = context.WithValue(ctx, burstKey{}, &burstValue{joined: j.joined})
 	}
 	err = j.f.handler(ctx, j.o)
 	returned = true
 	return err
 }
 
-// outcome settles, retries or buries j after an attempt (CON-3).
-func (k *consumer) outcome(j *job, err error) {
+// handleResult settles j, retries it or stores it as a dead letter, depending on the result of an attempt (CON-3).
+func (k *consumer) handleResult(j *job, err error) {
 	j.last = time.Now()
 	if err != nil && k.handling.Err() != nil {
 		return // the drain timed out: the event is received again
@@ -381,11 +381,11 @@ func (k *consumer) outcome(j *job, err error) {
 		k.metrics.tried(j, outcomeHandled)
 		k.settle(j)
 	case errors.As(err, &payload):
-		j.f.problem(payload)
+		j.f.reportProblem(payload)
 		fallthrough
 	case errors.As(err, &discard), j.tries >= k.o.MaxTries:
 		j.grave = err
-		k.bury(j)
+		k.storeDeadLetter(j)
 	default:
 		k.metrics.tried(j, outcomeRetried)
 		wait := k.o.Retry.delay(j.tries - 1)
@@ -393,39 +393,40 @@ func (k *consumer) outcome(j *job, err error) {
 			wait = after.after
 		}
 		j.f.log.Info("a handler failed", "eventId", j.o.ID, "try", j.tries, "again", wait, "err", err)
-		k.again(j, wait)
+		k.retryLater(j, wait)
 	}
 }
 
-// settle completes a job that was handled.
+// settle completes a job whose handler succeeded.
 func (k *consumer) settle(j *job) {
-	if j.letter != 0 && !k.forget(j) {
+	if j.letter != 0 && !k.deleteDeadLetter(j) {
 		return
 	}
 	j.f.settle(j)
-	k.finished(j)
+	k.releaseNext(j)
 }
 
-// forget deletes the dead letter of a job that was handled. If that fails, the letter stays due and is handled once more.
-func (k *consumer) forget(j *job) bool {
-	ctx, cancel := k.storing()
+// deleteDeadLetter deletes the dead letter of a job whose handler succeeded. If that fails, the dead letter remains due
+// and is handled once more.
+func (k *consumer) deleteDeadLetter(j *job) bool {
+	ctx, cancel := k.storeContext()
 	defer cancel()
 	_, err := k.o.Store.DeleteDeadLetter(ctx, j.letter)
 	if err != nil {
-		j.f.problem(&CommitError{Key: j.f.key(), Err: err})
+		j.f.reportProblem(&CommitError{Key: j.f.key(), Err: err})
 		j.tries = 0
-		k.again(j, k.o.Retry.Max)
+		k.retryLater(j, k.o.Retry.Max)
 	}
 	return err == nil
 }
 
-// bury stores j as a dead letter, before the watermark passes it.
-func (k *consumer) bury(j *job) {
-	ctx, cancel := k.storing()
+// storeDeadLetter stores j as a dead letter before the watermark advances past it.
+func (k *consumer) storeDeadLetter(j *job) {
+	ctx, cancel := k.storeContext()
 	defer cancel()
 	var err error
-	for _, o := range j.kept() {
-		if err = k.o.Store.PutDeadLetter(ctx, j.dead(o), k.o.MaxDeadLetters); err != nil {
+	for _, o := range j.availableEvents() {
+		if err = k.o.Store.PutDeadLetter(ctx, j.deadLetter(o), k.o.MaxDeadLetters); err != nil {
 			break
 		}
 	}
@@ -434,32 +435,33 @@ func (k *consumer) bury(j *job) {
 		k.metrics.tried(j, outcomeDead)
 		j.f.log.Warn("an event became a dead letter", "eventId", j.o.ID, "tries", j.tries, "err", j.grave)
 		j.f.settle(j)
-		k.finished(j)
+		k.releaseNext(j)
 	case errors.Is(err, clientstore.ErrDeadLettersFull):
 		k.metrics.problem(j.f, problemFull)
 		k.fail(fmt.Errorf("client: %s: event %q failed with %q and cannot be stored as a dead letter: %w", j.f.name, j.o.ID, j.grave, err))
 	default:
-		j.f.problem(&CommitError{Key: j.f.key(), Err: err})
-		k.again(j, k.o.Retry.delay(j.buried))
+		j.f.reportProblem(&CommitError{Key: j.f.key(), Err: err})
+		k.retryLater(j, k.o.Retry.delay(j.buried))
 		j.buried++
 	}
 }
 
-// storing returns the context of a store call, which a drain does not cut short.
-func (k *consumer) storing() (context.Context, context.CancelFunc) {
+// storeContext returns the context for a call to the store. A drain does not cancel it.
+func (k *consumer) storeContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(k.handling), saveTimeout)
 }
 
-// kept returns the events of j that are still available: its own, and the earlier events of its burst that were kept.
-func (j *job) kept() []events.Occurrence {
+// availableEvents returns the events of j that are still available. They are its own event and, with Keep "all", the
+// earlier events of its burst.
+func (j *job) availableEvents() []events.Occurrence {
 	if j.joined == nil {
 		return []events.Occurrence{j.o}
 	}
 	return append(slices.Clip(j.joined.earlier), j.o)
 }
 
-// dead returns the dead letter for the event o of j.
-func (j *job) dead(o events.Occurrence) clientstore.DeadLetter {
+// deadLetter returns the dead letter for event o of j.
+func (j *job) deadLetter(o events.Occurrence) clientstore.DeadLetter {
 	text := j.grave.Error()
 	text = strings.ToValidUTF8(text[:min(len(text), maxErrorText)], "\uFFFD")
 	return clientstore.DeadLetter{Sequence: j.letter, Key: j.f.key(), Event: j.f.name, EventID: o.ID, Timestamp: o.Timestamp,

@@ -38,7 +38,7 @@ const (
 	problemPanic       = "panic"
 )
 
-// A consumeMetrics measures one [Consume] (CON-7).
+// consumeMetrics holds the instruments of one call to [Consume] (CON-7).
 type consumeMetrics struct {
 	tracer   trace.Tracer
 	tries    metric.Int64Counter
@@ -51,7 +51,7 @@ func (m *consumeMetrics) init(k *consumer) (err error) {
 		m.tracer = otel.GetTracerProvider().Tracer(scope)
 	}
 	for _, f := range k.flows {
-		f.counted = counted{of: []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer),
+		f.counted = flowAttributes{of: []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer),
 			trace.WithAttributes(telemetry.Type.String(f.name))}, outcomes: map[string]metric.MeasurementOption{}}
 		for _, outcome := range []string{outcomeHandled, outcomeRetried, outcomeDead} {
 			f.counted.outcomes[outcome] = telemetry.With(telemetry.Type.String(f.name), telemetry.Outcome.String(outcome))
@@ -73,13 +73,13 @@ func (m *consumeMetrics) init(k *consumer) (err error) {
 	return err
 }
 
-// counted holds the attributes shared by a flow's measurements and spans.
-type counted struct {
+// flowAttributes holds the attributes that a flow's measurements and spans share.
+type flowAttributes struct {
 	of       []trace.SpanStartOption
 	outcomes map[string]metric.MeasurementOption
 }
 
-// A backlog is the state of one event type in the observed instruments.
+// A backlog holds the observed values for one event type.
 type backlog struct {
 	open int64
 	lag  time.Duration
@@ -109,7 +109,7 @@ func (m *consumeMetrics) problem(f *flow, kind string) {
 	m.problems.Add(context.Background(), 1, telemetry.With(telemetry.Type.String(f.name), telemetry.ErrorType.String(kind)))
 }
 
-// problemOf returns the error type of a problem.
+// problemOf returns the error.type attribute of a problem.
 func problemOf(err error) string {
 	switch {
 	case errors.As(err, new(*GapError)):
@@ -124,10 +124,10 @@ func problemOf(err error) string {
 	return problemUnavailable
 }
 
-// start starts the span of an attempt, linked to the span in which the event was emitted.
-func (m *consumeMetrics) start(ctx context.Context, j *job) (context.Context, func(error)) {
+// startSpan starts a span for an attempt and links it to the span in which the event was emitted.
+func (m *consumeMetrics) startSpan(ctx context.Context, j *job) (context.Context, func(error)) {
 	o := j.f.counted.of
-	if from := origin(j.o); from.IsValid() {
+	if from := emitSpan(j.o); from.IsValid() {
 		o = append(o[:len(o):len(o)], trace.WithLinks(trace.Link{SpanContext: from}))
 	}
 	ctx, span := m.tracer.Start(ctx, "handle "+j.f.name, o...)
@@ -151,8 +151,8 @@ func (m *consumeMetrics) start(ctx context.Context, j *job) (context.Context, fu
 	}
 }
 
-// origin returns the span in which the event was emitted, if its _meta names one.
-func origin(o events.Occurrence) trace.SpanContext {
+// emitSpan returns the context of the span in which the event was emitted, if its _meta contains one.
+func emitSpan(o events.Occurrence) trace.SpanContext {
 	if !bytes.Contains(o.Meta, []byte(`"traceparent"`)) {
 		return trace.SpanContext{}
 	}

@@ -272,7 +272,7 @@ func TestCLI2Dedup(t *testing.T) {
 func TestCLI6SavedIDs(t *testing.T) {
 	cs := memory.NewCursors()
 	l := &ledger{store: cs, key: "k"}
-	l.begin(clientstore.Saved{Cursor: "c0"}, false)
+	l.setStart(clientstore.Saved{Cursor: "c0"}, false)
 	count := func() int {
 		if err := l.commit(t.Context()); err != nil {
 			t.Fatal(err)
@@ -295,7 +295,7 @@ func TestCLI6SavedIDs(t *testing.T) {
 		t.Errorf("%d of a batch under way", n)
 	}
 	hand(1, "c1")
-	if n := count(); n != keptIDs {
+	if n := count(); n != minSavedIDs {
 		t.Errorf("%d after the batch", n)
 	}
 }

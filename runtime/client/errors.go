@@ -18,24 +18,24 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// Errors that callers compare with errors.Is.
+// Errors for use with errors.Is.
 var (
-	// ErrNoEvents is returned by calls to a server that does not advertise events in either form. Nothing was sent to
-	// it. See CAP-2.
+	// ErrNoEvents is returned by calls if the server does not advertise events in either form. The call was not sent.
+	// See CAP-2.
 	ErrNoEvents = errors.New("client: server does not advertise events")
-	// ErrClosed ends calls and iterations when the Client is closed. See CLI-8.
+	// ErrClosed is returned by calls and yielded by iterations after the Client is closed. See CLI-8.
 	ErrClosed = errors.New("client: closed")
-	// ErrSessionLost ends subscriptions whose session is lost and whose transport cannot reconnect; see [Dial].
+	// ErrSessionLost ends a subscription if its session is lost and the transport cannot reconnect; see [Dial].
 	ErrSessionLost = errors.New("client: session lost")
-	// ErrKeyInUse is returned by Subscribe if a live subscription has the cursor key; choose another with
-	// [WithCursorKey].
+	// ErrKeyInUse is returned by Subscribe if a live subscription uses the same cursor key. Use [WithCursorKey] to set
+	// another.
 	ErrKeyInUse = errors.New("client: cursor key is in use")
-	// ErrTooLarge is wrapped by errors about messages larger than [Options].MaxMessage.
+	// ErrTooLarge is wrapped by errors that report a message larger than [Options].MaxMessage.
 	ErrTooLarge = errors.New("client: larger than Options.MaxMessage")
 )
 
-// Final reports whether err, yielded by [TypedSubscription.Events], is the iteration's last item. It is false for nil
-// and for errors between events: a [GapError], a [RecoverableError], a [PayloadError] or a [CommitError].
+// Final reports whether err, as yielded by [TypedSubscription.Events], ends the iteration. It returns false for nil and
+// for errors between events: a [GapError], a [RecoverableError], a [PayloadError] or a [CommitError].
 func Final(err error) bool {
 	switch {
 	case err == nil:
@@ -47,7 +47,7 @@ func Final(err error) bool {
 		!errors.As(err, new(*PayloadError)) && !errors.As(err, new(*CommitError))
 }
 
-// Reasons for reconnecting, which the application never sees as errors.
+// Internal errors that end a leg or a subscription. The application never receives them.
 var (
 	errStreamEnded = errors.New("client: stream ended")
 	errOverflow    = errors.New("client: subscriber fell behind its stream")
@@ -56,35 +56,35 @@ var (
 	errUserClosed  = errors.New("client: subscription closed")
 )
 
-// errIterating is yielded to a second concurrent iteration of one subscription.
+// errIterating is yielded if a subscription is already being iterated.
 var errIterating = errors.New("client: subscription is already being iterated")
 
-// A NoActorError reports that an event type names no actor, so the server cannot exclude events by actor. See [NotBy]
-// and ACTOR-2.
+// A NoActorError reports that an event type does not declare an actor, so the server cannot exclude events by actor.
+// See [NotBy] and ACTOR-2.
 type NoActorError struct {
 	// Event is the event type's name.
 	Event string
 }
 
-// Error names the event type.
+// Error returns a message with the event type's name.
 func (e *NoActorError) Error() string {
 	return fmt.Sprintf("client: event type %s names no actor, so NotBy cannot leave out events; subscribe without it", e.Event)
 }
 
-// A NoCompatibleDeliveryModeError reports that the server does not offer an event type in a usable mode. If a mode was
-// forced, only that one is usable. See CLI-1.
+// A NoCompatibleDeliveryModeError reports that the server offers an event type only in modes that the client cannot
+// use. If a mode was forced, the client can use only that mode. See CLI-1.
 type NoCompatibleDeliveryModeError struct {
 	// Event is the event type's name.
 	Event string
 	// Offered lists the modes in the type's descriptor.
 	Offered []string
-	// Supported lists the modes that the client may use: the forced mode, if the client supports it.
+	// Supported lists the modes that the client supports. If one of them was forced, it is the only element.
 	Supported []string
 
 	forced string // the forced mode; "" for none
 }
 
-// Error names both sets, and the problem with a forced mode.
+// Error returns a message with both lists and the problem with a forced mode.
 func (e *NoCompatibleDeliveryModeError) Error() string {
 	msg := fmt.Sprintf("client: no compatible delivery mode for %s: ", e.Event)
 	switch {
@@ -97,14 +97,14 @@ func (e *NoCompatibleDeliveryModeError) Error() string {
 	return msg + fmt.Sprintf("offered [%s], supported [%s]", strings.Join(e.Offered, ", "), strings.Join(e.Supported, ", "))
 }
 
-// An unknownEventError reports that the server's list lacks an event type.
+// An unknownEventError reports that the server's list does not contain an event type.
 type unknownEventError struct {
 	event string
 	has   []string
 	err   error // the NotFound
 }
 
-// maxNames is how many event types an error names.
+// maxNames is the maximum number of event types listed in an error.
 const maxNames = 20
 
 func (e *unknownEventError) Error() string {
@@ -120,7 +120,7 @@ func (e *unknownEventError) Error() string {
 
 func (e *unknownEventError) Unwrap() error { return e.err }
 
-// A TerminatedError ends a subscription that the server ended or refuses to continue. It unwraps to the server's
+// A TerminatedError reports that the server ended a subscription or refuses to continue it. It unwraps to the server's
 // [events.Error]. See CLI-7.
 type TerminatedError struct {
 	// Event is the event type's name.
@@ -129,7 +129,7 @@ type TerminatedError struct {
 	Err error
 }
 
-// Error returns the event name and the reason.
+// Error returns a message with the event name and the reason.
 func (e *TerminatedError) Error() string {
 	return fmt.Sprintf("client: subscription to %s terminated: %v", e.Event, e.Err)
 }
@@ -137,23 +137,23 @@ func (e *TerminatedError) Error() string {
 // Unwrap returns Err.
 func (e *TerminatedError) Unwrap() error { return e.Err }
 
-// A GapError is yielded between events if occurrences may be missing there. Either the server could not replay
-// everything after the last cursor, or the client was disconnected from a type without replay. The iteration continues
-// after it. See CLI-2.
+// A GapError is yielded between events if occurrences may be missing. Either the server could not replay all
+// occurrences after the last cursor, or the client was disconnected and the event type has no replay. The iteration
+// continues. See CLI-2.
 type GapError struct {
 	// Event is the event type's name.
 	Event string
-	// Cursor is the cursor from which delivery continues, "" if unknown.
+	// Cursor is the cursor from which delivery continues, or "" if unknown.
 	Cursor string
 }
 
-// Error returns the event name.
+// Error returns a message with the event name.
 func (e *GapError) Error() string {
 	return fmt.Sprintf("client: %s: gap: events may be missing before this point", e.Event)
 }
 
 // A RecoverableError is yielded between events when the server reports a failure that does not end the subscription.
-// The iteration continues after it. See PUSH-5.
+// The iteration continues. See PUSH-5.
 type RecoverableError struct {
 	// Event is the event type's name.
 	Event string
@@ -161,7 +161,7 @@ type RecoverableError struct {
 	Err error
 }
 
-// Error returns the event name and the reported failure.
+// Error returns a message with the event name and the reported failure.
 func (e *RecoverableError) Error() string {
 	return fmt.Sprintf("client: %s: server reports: %v", e.Event, e.Err)
 }
@@ -169,8 +169,8 @@ func (e *RecoverableError) Error() string {
 // Unwrap returns Err.
 func (e *RecoverableError) Unwrap() error { return e.Err }
 
-// A PayloadError is yielded instead of an occurrence that does not decode into the subscription's types. The iteration
-// continues after it.
+// A PayloadError is yielded instead of an occurrence that cannot be decoded into the subscription's types. The
+// iteration continues.
 type PayloadError struct {
 	// Occurrence is the received occurrence; Raw holds the payload.
 	Occurrence events.Occurrence
@@ -178,7 +178,7 @@ type PayloadError struct {
 	Err error
 }
 
-// Error returns the event name, the eventId and the decoding error.
+// Error returns a message with the event name, the eventId and the decoding error.
 func (e *PayloadError) Error() string {
 	return fmt.Sprintf("client: %s %s: %v", e.Occurrence.Name, e.Occurrence.ID, e.Err)
 }
@@ -186,8 +186,8 @@ func (e *PayloadError) Error() string {
 // Unwrap returns Err.
 func (e *PayloadError) Unwrap() error { return e.Err }
 
-// A CommitError is yielded when the cursor store fails to commit. The iteration continues, and the next commit includes
-// this one. See CLI-6.
+// A CommitError is yielded when the cursor store fails. The iteration continues, and the next commit includes the
+// failed one. See CLI-6.
 type CommitError struct {
 	// Key is the cursor key.
 	Key string
@@ -195,7 +195,7 @@ type CommitError struct {
 	Err error
 }
 
-// Error returns the key and the store's error.
+// Error returns a message with the key and the store's error.
 func (e *CommitError) Error() string {
 	return fmt.Sprintf("client: committing cursor %q: %v", e.Key, e.Err)
 }
@@ -203,23 +203,23 @@ func (e *CommitError) Error() string {
 // Unwrap returns Err.
 func (e *CommitError) Unwrap() error { return e.Err }
 
-// An AnswerError reports that the client cannot use the server's response to a call. The response is not a JSON-RPC
-// message, not a result of the method, or larger than allowed. Subscribe and List return the error; later the client
-// retries the call, and if that fails too the iteration yields the error once in a [RecoverableError].
+// An AnswerError reports an unusable response to a call. The response is not a JSON-RPC message, is not a valid result
+// of the method, or is too large. Subscribe and List return the error. After Subscribe has succeeded, the client
+// retries the call instead. If the retries fail, the iteration yields the error once in a [RecoverableError].
 type AnswerError struct {
 	// Method is the called method.
 	Method string
-	// Err says why the response is unusable. Its text may quote the response and is untrusted.
+	// Err is the reason the response is unusable. Its text may quote the response and is untrusted.
 	Err error
 }
 
-// Error returns the method and the problem.
+// Error returns a message with the method and the problem.
 func (e *AnswerError) Error() string { return fmt.Sprintf("client: answer to %s: %v", e.Method, e.Err) }
 
 // Unwrap returns Err.
 func (e *AnswerError) Unwrap() error { return e.Err }
 
-// A sizeError reports that something was larger than Options.MaxMessage.
+// A sizeError reports that a message exceeds Options.MaxMessage.
 type sizeError struct {
 	what  string
 	limit int64
@@ -233,17 +233,17 @@ func (e *sizeError) Unwrap() error { return ErrTooLarge }
 
 func errTooLarge(what string, limit int64) error { return &sizeError{what, limit} }
 
-// A DescriptorError reports an entry of events/list that cannot be read; the other entries are used. See LIST-2.
+// A DescriptorError reports an entry of events/list that cannot be decoded. Other entries are still used. See LIST-2.
 type DescriptorError struct {
-	// Event is the entry's name, "" if it has no readable name.
+	// Event is the entry's name, or "" if it has no valid name.
 	Event string
-	// Err says why the entry cannot be read.
+	// Err is the reason the entry cannot be decoded.
 	Err error
 
 	index int // the entry's index in the list, from 0
 }
 
-// Error returns the index, the name and the problem.
+// Error returns a message with the index, the name and the problem.
 func (e *DescriptorError) Error() string {
 	return fmt.Sprintf("client: entry %d of %s, %q: %v", e.index, wire.MethodList, e.Event, e.Err)
 }
@@ -251,14 +251,14 @@ func (e *DescriptorError) Error() string {
 // Unwrap returns Err.
 func (e *DescriptorError) Unwrap() error { return e.Err }
 
-// A staleError is a response that shows that the call is invalid, or that the server is no longer the one of the
-// handshake: it was restarted or upgraded. A fresh handshake shows which.
+// A staleError reports that a call is invalid, or that the server was restarted or upgraded since the handshake. A new
+// handshake shows which.
 type staleError struct{ err error }
 
 func (e *staleError) Error() string   { return e.err.Error() }
 func (e *staleError) Unwrap() []error { return []error{ErrSessionLost, e.err} }
 
-// sameAs reports whether the earlier error had the same status or code.
+// sameAs reports whether an earlier error had the same status or code.
 func (e *staleError) sameAs(before error) bool {
 	var status, status2 *StatusError
 	var refusal, refusal2 *events.Error
@@ -271,11 +271,10 @@ func (e *staleError) sameAs(before error) bool {
 	return false
 }
 
-// staleCodes are codes of the SDK and of JSON-RPC for requests of a revision that the server does not know, and for
-// invalid requests.
+// staleCodes are the codes with which the SDK and JSON-RPC reject invalid requests and unsupported protocol revisions.
 var staleCodes = map[int64]bool{-32600: true, -32020: true, -32021: true, -32022: true}
 
-// A StatusError is an HTTP response to an events call that is not a JSON-RPC message.
+// A StatusError reports an HTTP response to an events call that is not a JSON-RPC message.
 type StatusError struct {
 	// Status is the HTTP status code.
 	Status int
@@ -284,7 +283,7 @@ type StatusError struct {
 	at   string // the URL without secrets; "" unless it may be wrong
 }
 
-// Error returns the status and the start of the body, which is untrusted.
+// Error returns a message with the status and the start of the body, which is untrusted.
 func (e *StatusError) Error() string { return "client: " + e.said() }
 
 func (e *StatusError) said() string {
@@ -298,9 +297,9 @@ func (e *StatusError) said() string {
 	return msg
 }
 
-// statusOf returns the error for a response with that body.
+// statusOf returns the error for a response with the given body.
 func statusOf(resp *http.Response, body []byte) *StatusError {
-	e := &StatusError{Status: resp.StatusCode, text: clipped(body)}
+	e := &StatusError{Status: resp.StatusCode, text: clip(body)}
 	if resp.StatusCode == http.StatusNotFound && resp.Request != nil {
 		at := *resp.Request.URL
 		at.User, at.RawQuery, at.Fragment = nil, "", ""
@@ -309,7 +308,7 @@ func statusOf(resp *http.Response, body []byte) *StatusError {
 	return e
 }
 
-// A reasonError explains in plain words why the SDK could not connect, and replaces the SDK's error.
+// A reasonError replaces the text of an SDK error with a plain reason for the failure to connect.
 type reasonError struct {
 	reason string
 	errs   []error
@@ -318,10 +317,10 @@ type reasonError struct {
 func (e *reasonError) Error() string   { return e.reason }
 func (e *reasonError) Unwrap() []error { return e.errs }
 
-// misdirected reports whether the server may no longer be the one of the handshake. A restarted server does not know
-// the session and, with SDKs of other languages, may answer with another status than 404; a server of another release
-// may not know the revision, or expects other headers.
-func (e *StatusError) misdirected() bool {
+// mayBeStale reports whether the server may have changed since the handshake. A restarted server does not know the
+// session, and SDKs of other languages may then respond with a status other than 404. A server of another release may
+// not support the revision, or may expect other headers.
+func (e *StatusError) mayBeStale() bool {
 	switch e.Status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
 		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
@@ -339,7 +338,7 @@ func (e *StatusError) permanent() bool {
 	return e.Status >= 400 && e.Status < 500
 }
 
-// A waitError is a failure with the server's Retry-After.
+// A waitError wraps an error with the value of the server's Retry-After header.
 type waitError struct {
 	err   error
 	after time.Duration
@@ -348,8 +347,8 @@ type waitError struct {
 func (e *waitError) Error() string { return e.err.Error() }
 func (e *waitError) Unwrap() error { return e.err }
 
-// errorOf converts an error object on the wire to a typed error, in either family of codes (D2). An unknown code leaves
-// Kind zero.
+// errorOf converts a JSON-RPC error object with a code of either family (D2) to a typed error. If the code is unknown,
+// Kind is zero.
 func errorOf(code int64, message string, data json.RawMessage) *events.Error {
 	if message == "" {
 		message = fmt.Sprintf("error %d without a message", code)
@@ -369,10 +368,10 @@ func shuttingDown(e *events.Error) bool {
 	return e.Kind == wire.Internal && wire.Decode(e.Data, &data) == nil && data.Reason == wire.ReasonShuttingDown
 }
 
-// callError translates an error that the SDK returned for a call of the extension.
+// callError translates an error that the SDK returned for a call to a method of the extension.
 func callError(ctx context.Context, sess *session, c *call, err error) error {
 	if ctx.Err() != nil {
-		return c.over(ctx)
+		return c.contextError(ctx)
 	}
 	if cause := c.reason(); cause != nil {
 		return cause
@@ -389,9 +388,9 @@ func callError(ctx context.Context, sess *session, c *call, err error) error {
 			return fmt.Errorf("%w: %w", ErrSessionLost, refusal)
 		}
 		return refusal
-	case sessionGone(err, shared):
+	case isSessionLost(err, shared):
 		sess.lose()
-		if loss := sess.board.loss(); loss != ErrSessionLost {
+		if loss := sess.board.lossError(); loss != ErrSessionLost {
 			return loss
 		}
 		return fmt.Errorf("%w: %w", ErrSessionLost, err)
@@ -399,9 +398,9 @@ func callError(ctx context.Context, sess *session, c *call, err error) error {
 	return err
 }
 
-// over returns why a call ended with its context. If the response to this call caused the loss of the session, it
-// returns that response's error.
-func (c *call) over(ctx context.Context) error {
+// contextError returns the reason a call ended with its context. If the response to the call caused the loss of the
+// session, it returns the error from that response.
+func (c *call) contextError(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if errors.As(c.cause, new(*staleError)) && errors.Is(context.Cause(ctx), ErrSessionLost) {
@@ -410,9 +409,9 @@ func (c *call) over(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// sessionGone reports whether err means that no further call on the session can succeed. The end of a shared connection
-// does; the end of one HTTP request does not.
-func sessionGone(err error, shared bool) bool {
+// isSessionLost reports whether err means that no further call on the session can succeed. This is the case for the end
+// of a shared connection, but not for the end of a single HTTP request.
+func isSessionLost(err error, shared bool) bool {
 	gone := []error{mcp.ErrConnectionClosed, mcp.ErrSessionMissing}
 	if shared {
 		gone = append(gone, io.EOF, io.ErrClosedPipe, io.ErrUnexpectedEOF)

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A flow is one binding of a [Consume]: its subscription, its events in flight, and its watermark.
+// A flow handles one binding of a consumer. It has the subscription, the events in flight and the watermark.
 type flow struct {
 	k       *consumer
 	index   int // among the bindings
@@ -22,14 +22,14 @@ type flow struct {
 	name    string
 	log     *slog.Logger
 	handler Handler // with the middleware
-	counted counted
+	counted flowAttributes
 
 	sub     atomic.Pointer[subscription] // nil until the server has accepted it
 	changed chan struct{}                // a token when there is something to save
 	space   chan struct{}                // a token when an event was settled
 	retried chan struct{}                // a token when a dead letter was retried
 	begun   bool                         // the first position is saved; only receive uses it
-	bursts  *joining                     // nil if events are not joined; set before the first event is received
+	bursts  *burstJoiner                 // nil if events are not joined; set before the first event is received
 
 	mu      sync.Mutex
 	held    int64           // bytes of unsettled events
@@ -46,14 +46,14 @@ func newFlow(k *consumer, index int, b Binding) *flow {
 	return f
 }
 
-// decode is the innermost handler: it decodes the event and calls the binding's function.
+// decode decodes an event and calls the binding's function. It is the innermost handler.
 func (f *flow) decode(ctx context.Context, o events.Occurrence) error {
 	s := f.sub.Load()
 	ev, err := s.decoded(f.b.event, o, nil)
 	if err != nil {
 		return err
 	}
-	if h, ok := ctx.Value(handedKey{}).(*handed); ok {
+	if h, ok := ctx.Value(burstKey{}).(*burstValue); ok {
 		h.earlier = nil
 		for _, o := range h.joined.earlier {
 			earlier, err := s.decoded(f.b.event, o, nil)
@@ -69,7 +69,8 @@ func (f *flow) decode(ctx context.Context, o events.Occurrence) error {
 // key returns the subscription's cursor key.
 func (f *flow) key() string { return f.sub.Load().ledger.key }
 
-// run subscribes and receives until the consumer stops. If the subscription ends earlier, it returns the reason.
+// run subscribes and receives events until the consumer stops. If the subscription ends before that, run returns the
+// reason.
 func (f *flow) run(ctx context.Context) error {
 	s, err := f.subscribe(ctx)
 	if f.k.running.Err() != nil && s == nil {
@@ -83,11 +84,11 @@ func (f *flow) run(ctx context.Context) error {
 		return err
 	}
 	f.k.receivers.Go(f.save)
-	f.k.receivers.Go(f.retry)
+	f.k.receivers.Go(f.retryDeadLetters)
 	return f.receive(s)
 }
 
-// coalesce starts to join events if the binding has WithCoalescing.
+// coalesce starts joining events if the binding uses WithCoalescing.
 func (f *flow) coalesce(s *subscription) error {
 	if s.opts.coalescing == nil {
 		return nil
@@ -96,15 +97,15 @@ func (f *flow) coalesce(s *subscription) error {
 	if len(s.opts.coalescing) > 0 {
 		c = s.opts.coalescing[0]
 	}
-	if err := c.complete(s.described()); err != nil {
+	if err := c.setDefaults(s.descriptorMeta()); err != nil {
 		return err
 	}
-	f.bursts = newJoining(f, c, most(s))
+	f.bursts = newBurstJoiner(f, c, maxOpenItems(s))
 	f.k.receivers.Go(f.bursts.run)
 	return nil
 }
 
-// subscribe subscribes, and waits for an unavailable server (CON-6).
+// subscribe creates the subscription. It waits if the server is unavailable (CON-6).
 func (f *flow) subscribe(ctx context.Context) (*subscription, error) {
 	// The subscription outlives ctx: it is closed once the events in flight are drained and saved.
 	live, end := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -113,7 +114,7 @@ func (f *flow) subscribe(ctx context.Context) (*subscription, error) {
 		o.store, o.changed = f.k.o.Store, f.changed
 		o.wait = false // the loop below waits and reports
 	})
-	between := pauses{Backoff: f.k.c.opts.Backoff}
+	between := backoffState{Backoff: f.k.c.opts.Backoff}
 	for told := false; ; told = true {
 		s, err := f.k.c.subscribeTyped(live, f.name, f.b.fingerprint, f.b.args, options)
 		if err == nil && !stop() {
@@ -123,11 +124,11 @@ func (f *flow) subscribe(ctx context.Context) (*subscription, error) {
 		switch {
 		case err == nil:
 			return s.core, nil
-		case live.Err() != nil || !passes(err, redialable(f.k.c.transport)):
+		case live.Err() != nil || !isTemporary(err, redialable(f.k.c.transport)):
 			end(err)
 			return nil, err
 		case !told:
-			f.problem(err)
+			f.reportProblem(err)
 		}
 		if err := sleep(live, pauseAfter(err, &between)); err != nil {
 			return nil, err
@@ -135,10 +136,10 @@ func (f *flow) subscribe(ctx context.Context) (*subscription, error) {
 	}
 }
 
-// receive passes received items to the workers.
+// receive submits received items to the workers until the consumer stops.
 func (f *flow) receive(s *subscription) error {
 	quit := f.k.running.Done()
-	for f.room(s, quit) {
+	for f.waitForRoom(s, quit) {
 		it, err := s.next(quit)
 		if errors.Is(err, errQuit) {
 			return nil
@@ -151,20 +152,20 @@ func (f *flow) receive(s *subscription) error {
 	return nil
 }
 
-// most returns how many events may be handed out, counting from the oldest unsettled one.
-func most(s *subscription) int { return max(s.c.opts.RecentIDs/2, 1) }
+// maxOpenItems returns the maximum number of items handed out since the oldest unsettled item.
+func maxOpenItems(s *subscription) int { return max(s.c.opts.RecentIDs/2, 1) }
 
-// room waits until another event may be in flight. It reports false once the consumer has stopped.
-func (f *flow) room(s *subscription, quit <-chan struct{}) bool {
+// waitForRoom waits until another event may be in flight. It returns false once the consumer has stopped.
+func (f *flow) waitForRoom(s *subscription, quit <-chan struct{}) bool {
 	for {
 		f.mu.Lock()
 		fits := f.held <= s.c.opts.MaxMessage
 		f.mu.Unlock()
-		if fits && s.ledger.ahead() < most(s) {
+		if fits && s.ledger.openItems() < maxOpenItems(s) {
 			return f.k.running.Err() == nil
 		}
 		if f.bursts != nil {
-			f.bursts.relieve(s)
+			f.bursts.flushOldest(s)
 		}
 		select {
 		case <-f.space:
@@ -174,14 +175,14 @@ func (f *flow) room(s *subscription, quit <-chan struct{}) bool {
 	}
 }
 
-// begin saves the first position, and retries until the store accepts it. It reports false if the consumer stops first.
-func (f *flow) begin(s *subscription) bool {
+// saveStart saves the start position and retries until that succeeds. It returns false if the consumer stops first.
+func (f *flow) saveStart(s *subscription) bool {
 	for n := 0; ; n++ {
 		err := s.ledger.save(f.k.handling)
 		if err == nil {
 			return true
 		}
-		f.problem(err)
+		f.reportProblem(err)
 		if sleep(f.k.running, f.k.o.Retry.delay(n)) != nil {
 			return false
 		}
@@ -192,7 +193,7 @@ func (f *flow) begin(s *subscription) bool {
 func (f *flow) admit(s *subscription, it item) {
 	if !f.begun {
 		// The start position is saved before any event is handled, so that nothing after it can be lost.
-		if !f.begin(s) {
+		if !f.saveStart(s) {
 			return
 		}
 		f.begun = true
@@ -200,11 +201,11 @@ func (f *flow) admit(s *subscription, it item) {
 	j := &job{f: f, place: it.place}
 	switch {
 	case it.gap != nil:
-		f.problem(it.gap)
+		f.reportProblem(it.gap)
 		s.ledger.settle(it.place)
 		return
 	case it.note != nil:
-		f.problem(it.note)
+		f.reportProblem(it.note)
 		var payload *PayloadError
 		if !errors.As(it.note, &payload) {
 			s.ledger.settle(it.place)
@@ -215,13 +216,13 @@ func (f *flow) admit(s *subscription, it item) {
 		var err error
 		if j.o, err = occurrence(it.occurrence); err != nil {
 			j.grave = &PayloadError{Occurrence: j.o, Err: err}
-			f.problem(j.grave)
+			f.reportProblem(j.grave)
 		}
 	}
 	if j.o.Timestamp.IsZero() {
-		s.ledger.date(it.place, time.Now())
+		s.ledger.setTime(it.place, time.Now())
 	} else {
-		s.ledger.date(it.place, j.o.Timestamp.Time)
+		s.ledger.setTime(it.place, j.o.Timestamp.Time)
 	}
 	f.mu.Lock()
 	f.held += j.size()
@@ -233,21 +234,22 @@ func (f *flow) admit(s *subscription, it item) {
 }
 
 func (f *flow) submit(j *job) {
-	if err := f.keyed(j); err != nil && j.grave == nil {
+	if err := f.setKey(j); err != nil && j.grave == nil {
 		j.grave = err
 	}
 	f.k.submit(j)
 }
 
-// release subtracts the size of events that are no longer held.
+// release reduces the number of held bytes by n.
 func (f *flow) release(n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.held -= n
 }
 
-// keyed sets the key of j. An event whose key cannot be determined is given up, since it may belong after others.
-func (f *flow) keyed(j *job) (err error) {
+// setKey sets the key of j. If it returns an error, the event becomes a dead letter, because its position among other
+// events is unknown.
+func (f *flow) setKey(j *job) (err error) {
 	if f.k.o.Key == nil {
 		return nil
 	}
@@ -262,7 +264,7 @@ func (f *flow) keyed(j *job) (err error) {
 	return nil
 }
 
-// settle completes j, which was handled or became a dead letter.
+// settle settles the events of j, which was handled or became a dead letter.
 func (f *flow) settle(j *job) {
 	f.mu.Lock()
 	if j.letter != 0 {
@@ -285,7 +287,7 @@ func (f *flow) settle(j *job) {
 	wake(f.space)
 }
 
-// save writes the watermark once it has moved, at most once every saveEvery.
+// save saves the watermark after changes, at most once per saveInterval.
 func (f *flow) save() {
 	ledger := &f.sub.Load().ledger
 	for {
@@ -295,29 +297,29 @@ func (f *flow) save() {
 			return
 		}
 		if err := ledger.save(f.k.handling); err != nil {
-			f.problem(err)
+			f.reportProblem(err)
 			wake(f.changed)
 		}
-		if sleep(f.k.running, saveEvery) != nil {
+		if sleep(f.k.running, saveInterval) != nil {
 			return
 		}
 	}
 }
 
 const (
-	// retryEvery is how often the store is queried for due dead letters.
-	retryEvery = 5 * time.Second
-	// maxLetters is how many dead letters are retried concurrently.
-	maxLetters = 16
+	// retryInterval is how often the store is queried for dead letters that are due.
+	retryInterval = 5 * time.Second
+	// maxRetriedLetters is the maximum number of dead letters retried concurrently.
+	maxRetriedLetters = 16
 )
 
-// retry hands due dead letters to the handler (CON-4).
-func (f *flow) retry() {
-	ticks := time.NewTicker(retryEvery)
+// retryDeadLetters submits due dead letters to the workers (CON-4).
+func (f *flow) retryDeadLetters() {
+	ticks := time.NewTicker(retryInterval)
 	defer ticks.Stop()
 	for {
 		if err := f.takeDue(); err != nil {
-			f.problem(&CommitError{Key: f.key(), Err: err})
+			f.reportProblem(&CommitError{Key: f.key(), Err: err})
 		}
 		select {
 		case <-ticks.C:
@@ -329,13 +331,13 @@ func (f *flow) retry() {
 }
 
 func (f *flow) takeDue() error {
-	// The store's answer lacks letters that were finished before the query, unless they are due again by then.
+	// The query does not return letters that were finished before it, unless they have been made due since then.
 	f.mu.Lock()
 	maps.DeleteFunc(f.letters, func(_ uint64, inHand bool) bool { return !inHand })
 	f.mu.Unlock()
-	ctx, cancel := f.k.storing()
+	ctx, cancel := f.k.storeContext()
 	defer cancel()
-	due, err := f.k.o.Store.DueDeadLetters(ctx, f.key(), 0, maxLetters)
+	due, err := f.k.o.Store.DueDeadLetters(ctx, f.key(), 0, maxRetriedLetters)
 	for _, d := range due {
 		f.mu.Lock()
 		_, known := f.letters[d.Sequence]
@@ -351,8 +353,8 @@ func (f *flow) takeDue() error {
 	return err
 }
 
-// end saves the watermark one last time and closes the subscription.
-func (f *flow) end(ctx context.Context) error {
+// finish saves the watermark a last time and closes the subscription.
+func (f *flow) finish(ctx context.Context) error {
 	s := f.sub.Load()
 	if s == nil {
 		return nil
@@ -362,8 +364,8 @@ func (f *flow) end(ctx context.Context) error {
 	return err
 }
 
-// problem reports a problem outside the handlers (CON-8).
-func (f *flow) problem(err error) {
+// reportProblem reports a problem outside the handlers (CON-8).
+func (f *flow) reportProblem(err error) {
 	f.k.metrics.problem(f, problemOf(err))
 	if f.k.o.OnProblem != nil {
 		f.k.o.OnProblem(err)

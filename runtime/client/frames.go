@@ -18,22 +18,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// notificationListenAck is the first message of a subscriptions/listen stream. It lists the requested notifications
-// that the server will send.
+// notificationListenAck is the method of the first message on a subscriptions/listen stream. The message lists the
+// requested notifications that the server will send.
 const notificationListenAck = "notifications/subscriptions/acknowledged"
 
-// A frame is one notification of the extension, as a tap read it from the carrier.
+// A frame is a notification of the extension as read by a tap.
 type frame struct {
 	method string
 	params json.RawMessage
 }
 
-// A call travels in the context of one request, so that the tap below the SDK can match the response to its request and
-// keep the parts that the SDK does not pass on.
+// A call is stored in a request's context. The tap below the SDK uses it to match the response to the request and to
+// store data that the SDK does not return.
 type call struct {
 	method   string
-	presence *presence // of the subscription that makes the call; nil for the client's
-	in       *inflow   // receives the frames of a stream; nil for requests with a single response
+	presence *availability // of the subscription that makes the call; nil for the client's
+	in       *frameQueue   // receives the frames of a stream; nil for requests with a single response
 
 	mu     sync.Mutex
 	cause  error           // why the response is missing, if the SDK does not know it
@@ -45,7 +45,7 @@ type call struct {
 
 type callKey struct{}
 
-func newCall(in *inflow) *call { return &call{in: in, gone: make(chan struct{})} }
+func newCall(in *frameQueue) *call { return &call{in: in, gone: make(chan struct{})} }
 
 func withCall(ctx context.Context, c *call) context.Context {
 	return context.WithValue(ctx, callKey{}, c)
@@ -56,14 +56,14 @@ func callFrom(ctx context.Context) *call {
 	return c
 }
 
-// again clears the state of an earlier attempt at the same call, such as a redirect or a login.
-func (c *call) again() {
+// reset clears the state from an earlier attempt of the same call. A redirect or an authorization causes a new attempt.
+func (c *call) reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cause, c.result = nil, nil
 }
 
-// fail records why there will be no response. The first reason counts.
+// fail records the reason there will be no response. Later reasons are ignored.
 func (c *call) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,23 +72,23 @@ func (c *call) fail(err error) {
 	}
 }
 
-// reason returns why the response is missing, or nil if that is unknown.
+// reason returns the reason the response is missing, or nil if it is unknown.
 func (c *call) reason() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cause
 }
 
-// Buffer sizes between a carrier and the loop of its subscription. The body of a stream may be left unread, so its
-// buffer is small; a shared read loop must never block, so its buffer must hold a burst.
+// Sizes of the buffer between a carrier and the loop of a subscription. The body of a separate stream may remain unread
+// for a while, so its buffer is small. A shared read loop must never block, so its buffer must have room for a burst.
 const (
 	ownFrames    = 16
 	sharedFrames = 512
 	frameBytes   = 8 << 20 // not counting the last frame, whatever its size
 )
 
-// An inflow is the bounded queue of frames between a tap and the loop of one subscription.
-type inflow struct {
+// A frameQueue is a bounded queue of frames from a tap to the loop of one subscription.
+type frameQueue struct {
 	frames   chan frame
 	bytes    atomic.Int64
 	room     chan struct{} // a token when a frame was taken
@@ -96,16 +96,17 @@ type inflow struct {
 	overflow chan struct{} // closed when a shared carrier found the queue full
 }
 
-func newInflow(shared bool) *inflow {
+func newFrameQueue(shared bool) *frameQueue {
 	n := ownFrames
 	if shared {
 		n = sharedFrames
 	}
-	return &inflow{frames: make(chan frame, n), room: make(chan struct{}, 1), overflow: make(chan struct{})}
+	return &frameQueue{frames: make(chan frame, n), room: make(chan struct{}, 1), overflow: make(chan struct{})}
 }
 
-// put adds f and waits for room. Only a carrier of a single subscription uses it: waiting there blocks only the server.
-func (q *inflow) put(ctx context.Context, f frame) {
+// put adds f, waiting for space if necessary. It is used only by a carrier with a single subscription, because waiting
+// blocks the carrier.
+func (q *frameQueue) put(ctx context.Context, f frame) {
 	for q.bytes.Load() > frameBytes {
 		select {
 		case <-q.room:
@@ -120,9 +121,9 @@ func (q *inflow) put(ctx context.Context, f frame) {
 	}
 }
 
-// offer adds f without waiting. Once the queue was full, offer drops all later frames as well, so that the queue has no
-// gap; the loop then resumes from its cursor.
-func (q *inflow) offer(f frame) {
+// offer adds f without waiting. If the queue is full, offer drops f and all later frames, so that the queue has no gap.
+// The loop then resumes from its cursor.
+func (q *frameQueue) offer(f frame) {
 	if q.full.Load() {
 		return
 	}
@@ -139,22 +140,22 @@ func (q *inflow) offer(f frame) {
 	}
 }
 
-// took must be called for every frame received from frames.
-func (q *inflow) took(f frame) {
+// release frees the space of f. It must be called for every frame received from frames.
+func (q *frameQueue) release(f frame) {
 	q.bytes.Add(-int64(len(f.params)))
 	wake(q.room)
 }
 
-// A board is the state shared by the taps of one session: the routes of frames to calls, and the results of the
+// A tapState is the state shared by the taps of one session. It has the routes from IDs to calls and the results of the
 // handshake.
-type board struct {
-	// shared says whether all subscriptions use one read loop.
+type tapState struct {
+	// shared reports whether all subscriptions use one read loop.
 	shared bool
-	// others receives the notifications of other protocols.
+	// others receives notifications of other protocols.
 	others *observers
-	// changed receives a token at each list_changed.
+	// changed receives a value after each list_changed.
 	changed chan struct{}
-	// aborted ends everything on the carrier when an orderly close takes too long.
+	// aborted is cancelled when an orderly close takes too long. It ends all requests on the carrier.
 	aborted context.Context
 	abort   context.CancelFunc
 
@@ -165,17 +166,18 @@ type board struct {
 	shaking   bool             // until the handshake is over
 	topLevel  json.RawMessage  // capabilities.events, which the SDK does not decode
 	extension json.RawMessage  // capabilities.extensions[wire.ExtensionID]
-	// refusal is the error of the newest response outside events calls: a *StatusError for 401 and 403, a *waitError if
-	// the server was temporarily unable, a *contentError if the response was not JSON-RPC; nil otherwise.
+	// refusal is the error from the latest response to a request other than an events call. It is a *StatusError for
+	// 401 and 403, a *waitError if the server was temporarily unavailable, a *contentError if the response was not
+	// JSON-RPC, and nil otherwise.
 	refusal error
 	broken  error // why the connection could not be read any longer
-	// Errors of the newest handshake request and of server/discover if no server answered them; otherwise nil.
+	// Errors of the latest handshake request and of server/discover if no server answered them; otherwise nil.
 	away, undiscovered error
 	strict             bool // no handshake of an older revision after undiscovered
 }
 
-// breaks records why the connection can no longer be read.
-func (b *board) breaks(err error) {
+// setBroken records the reason the connection can no longer be read.
+func (b *tapState) setBroken(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.broken == nil {
@@ -183,8 +185,8 @@ func (b *board) breaks(err error) {
 	}
 }
 
-// loss returns ErrSessionLost with the reason, if known.
-func (b *board) loss() error {
+// lossError returns ErrSessionLost, wrapped with the reason if it is known.
+func (b *tapState) lossError() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.broken == nil || errors.Is(b.broken, io.EOF) || errors.Is(b.broken, context.Canceled) {
@@ -193,16 +195,16 @@ func (b *board) loss() error {
 	return fmt.Errorf("%w: %w", ErrSessionLost, b.broken)
 }
 
-// refused sets the newest refusal, or clears it with nil.
-func (b *board) refused(e error) {
+// setRefusal records the latest refusal; nil clears it.
+func (b *tapState) setRefusal(e error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refusal = e
 }
 
-// reasonOf returns an error that says plainly whether the server refused the caller, was unable, or did not answer. It
-// returns err if none applies.
-func (b *board) reasonOf(err error) error {
+// explain returns an error that states whether the server refused the credentials, was unavailable, or did not answer.
+// It returns err if none of these applies.
+func (b *tapState) explain(err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch e := b.refusal.(type) {
@@ -217,27 +219,27 @@ func (b *board) reasonOf(err error) error {
 		err = &reasonError{failed.Err.Error(), []error{err}} // without the layers of the SDK
 	}
 	if b.away != nil {
-		return &awayError{err}
+		return &unreachableError{err}
 	}
 	return err
 }
 
-func newBoard(shared bool, others *observers) *board {
-	b := &board{shared: shared, others: others, changed: make(chan struct{}, 1), routes: map[string]*call{}, shaking: true}
+func newTapState(shared bool, others *observers) *tapState {
+	b := &tapState{shared: shared, others: others, changed: make(chan struct{}, 1), routes: map[string]*call{}, shaking: true}
 	b.aborted, b.abort = context.WithCancel(context.Background())
 	b.trusted, b.distrust = context.WithCancel(b.aborted)
 	return b
 }
 
-// trust returns a context that ends when the carrier is in doubt.
-func (b *board) trust() context.Context {
+// trustContext returns a context that is cancelled by the next call of resetTrust.
+func (b *tapState) trustContext() context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.trusted
 }
 
-// doubt records that a stream timed out. Streams without heartbeats may be dead as well, so their trust ends.
-func (b *board) doubt() {
+// resetTrust cancels the trust context after a stream has timed out. Streams without heartbeats may be dead as well.
+func (b *tapState) resetTrust() {
 	b.mu.Lock()
 	b.distrust()
 	b.trusted, b.distrust = context.WithCancel(b.aborted)
@@ -245,15 +247,15 @@ func (b *board) doubt() {
 	wake(b.changed)
 }
 
-// route delivers frames with id to c until ctx ends.
-func (b *board) route(ctx context.Context, id string, c *call) {
+// route routes frames with the given ID to c until ctx is done.
+func (b *tapState) route(ctx context.Context, id string, c *call) {
 	b.mu.Lock()
 	b.routes[id] = c
 	b.mu.Unlock()
 	context.AfterFunc(ctx, func() { b.unroute(id) })
 }
 
-func (b *board) unroute(id string) {
+func (b *tapState) unroute(id string) {
 	b.mu.Lock()
 	c := b.routes[id]
 	delete(b.routes, id)
@@ -263,14 +265,14 @@ func (b *board) unroute(id string) {
 	}
 }
 
-// take handles a notification that the SDK would drop. A frame belongs to own if it arrived in the response to own,
-// otherwise to the call that it names. Frames of ended requests are dropped.
-func (b *board) take(ctx context.Context, f frame, own *call) {
+// handleNotification handles a notification that the SDK would drop. A frame that arrived in the response to own is
+// passed to own, any other to the call with its subscription ID. Frames of ended requests are dropped.
+func (b *tapState) handleNotification(ctx context.Context, f frame, own *call) {
 	switch {
 	case f.method == wire.NotificationListChanged:
 		wake(b.changed)
 	case !strings.HasPrefix(f.method, wire.NotificationPrefix) && f.method != notificationListenAck:
-		b.others.observed(f.method, f.params)
+		b.others.notify(f.method, f.params)
 	case own != nil:
 		own.in.put(ctx, f)
 	default:
@@ -283,8 +285,8 @@ func (b *board) take(ctx context.Context, f frame, own *call) {
 	}
 }
 
-// decodeMessage decodes a JSON-RPC message. Its result or params share data's memory. It takes the first of repeated
-// members, as an intermediary may have done; the SDK would take the last.
+// decodeMessage decodes a JSON-RPC message. The message's result or params share memory with data. If a member is
+// repeated, the first one is used, as an intermediary may have done. The SDK would use the last one.
 func decodeMessage(data []byte) (jsonrpc.Message, error) {
 	m, err := wire.DecodeMembers(data)
 	if err != nil {
@@ -314,7 +316,7 @@ func decodeMessage(data []byte) (jsonrpc.Message, error) {
 	return msg, err
 }
 
-// subscriptionID returns the JSON text of the subscription ID in a notification, "" if it has none.
+// subscriptionID returns the JSON text of the subscription ID in a notification's params, or "" without one.
 func subscriptionID(params json.RawMessage) string {
 	return string(wire.FirstMember(wire.FirstMember(params, "_meta"), wire.MetaSubscriptionID))
 }
@@ -328,8 +330,8 @@ func idText(raw any) string {
 	return string(b)
 }
 
-// observe looks for both forms of the capability in a result (D1) during the handshake.
-func (b *board) observe(result json.RawMessage) {
+// recordCapabilities records both forms of the capability (D1) in a result during the handshake.
+func (b *tapState) recordCapabilities(result json.RawMessage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.shaking {
@@ -355,8 +357,9 @@ func present(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// shaken ends the handshake. It reports whether the server advertises events, and whether it advertises list_changed.
-func (b *board) shaken() (advertised, listChanged bool) {
+// endHandshake ends the handshake. It reports whether the server advertises events, and whether it advertises
+// list_changed.
+func (b *tapState) endHandshake() (advertised, listChanged bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.shaking = false
@@ -375,8 +378,8 @@ func (b *board) shaken() (advertised, listChanged bool) {
 	return advertised, listChanged
 }
 
-// observing reports whether the handshake is still going on.
-func (b *board) observing() bool {
+// inHandshake reports whether the handshake is in progress.
+func (b *tapState) inHandshake() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.shaking

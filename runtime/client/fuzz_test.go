@@ -70,7 +70,7 @@ func FuzzAnswers(f *testing.F) {
 	}
 	now := time.Now()
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		var all reading
+		var all listResult
 		if page, err := wire.DecodeListPage(raw); err == nil {
 			all.add(page.Entries)
 			if len(all.list)+len(all.leftOut) != len(page.Entries) {
@@ -113,8 +113,8 @@ func FuzzStreamFrames(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, method string, params []byte) {
 		s := fuzzSubscription()
-		st := &stream{s: s, in: newInflow(true)}
-		err := st.take(t.Context(), frame{wire.NotificationPrefix + method, params})
+		st := &stream{s: s, in: newFrameQueue(true)}
+		err := st.handle(t.Context(), frame{wire.NotificationPrefix + method, params})
 		if (err != nil) != (method == "terminated") {
 			t.Fatalf("%s %s: %v", method, params, err)
 		}
@@ -141,9 +141,9 @@ func FuzzSSE(f *testing.F) {
 	f.Add([]byte("id: 1\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":1,\"result\":{}}\r\n\r\n"), false)
 	f.Fuzz(func(t *testing.T, body []byte, streaming bool) {
 		const limit = 1 << 10
-		b := newBoard(false, &observers{})
+		b := newTapState(false, &observers{})
 		defer b.abort()
-		own := newCall(newInflow(true))
+		own := newCall(newFrameQueue(true))
 		own.method = wire.MethodPoll
 		if streaming {
 			// Nobody takes the frames here: they must not be waited for.
@@ -155,7 +155,7 @@ func FuzzSSE(f *testing.F) {
 			}
 			return
 		}
-		out, err := io.ReadAll(&sseTap{blocks: newBlocks(bytes.NewReader(body), limit), board: b, own: own, id: "1"})
+		out, err := io.ReadAll(&sseTap{blocks: newBlockReader(bytes.NewReader(body), limit), board: b, own: own, id: "1"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,7 @@ func FuzzStoredBodies(f *testing.F) {
 		}
 		s := fuzzSubscription()
 		cb := &callback{s: s}
-		if err := cb.hand(t.Context(), &d, 1); err != nil {
+		if err := cb.enqueue(t.Context(), &d, 1); err != nil {
 			t.Fatal(err)
 		}
 		s.items(t)

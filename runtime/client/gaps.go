@@ -7,8 +7,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// misplaced returns why an occurrence cannot belong to this subscription, or nil if it can.
-func (s *subscription) misplaced(o *wire.Occurrence) error {
+// checkOccurrence returns an error if an occurrence cannot belong to this subscription.
+func (s *subscription) checkOccurrence(o *wire.Occurrence) error {
 	if o.Name != "" && o.Name != s.name {
 		return fmt.Errorf("the subscription to %s received an occurrence of another event type", s.name)
 	}
@@ -18,24 +18,24 @@ func (s *subscription) misplaced(o *wire.Occurrence) error {
 	return nil
 }
 
-// report hands over a PayloadError in place of an invalid occurrence.
-func (s *subscription) report(ctx context.Context, it item, err error) error {
+// queueInvalid queues a PayloadError instead of an invalid occurrence.
+func (s *subscription) queueInvalid(ctx context.Context, it item, err error) error {
 	known, _ := occurrence(it.occurrence)
 	known.ID = known.ID[:min(len(known.ID), wire.MaxEventID)]
 	it.note, it.occurrence = &PayloadError{Occurrence: known, Err: err}, nil
 	if err := s.inbox.put(ctx, it); err != nil {
 		return err
 	}
-	s.passed(it)
+	s.recordQueued(it)
 	return nil
 }
 
-// gap hands over a GapError: occurrences may be missing before the next ones.
-func (s *subscription) gap(ctx context.Context, cursor *string) error {
-	return s.gapItem(ctx, cursor, 0)
+// queueGap queues a GapError, because occurrences may be missing before the next one.
+func (s *subscription) queueGap(ctx context.Context, cursor *string) error {
+	return s.queueGapItem(ctx, cursor, 0)
 }
 
-func (s *subscription) gapItem(ctx context.Context, cursor *string, sequence uint64) error {
+func (s *subscription) queueGapItem(ctx context.Context, cursor *string, sequence uint64) error {
 	g := &GapError{Event: s.name}
 	if cursor != nil {
 		g.Cursor = *cursor
@@ -47,14 +47,14 @@ func (s *subscription) gapItem(ctx context.Context, cursor *string, sequence uin
 	s.mu.Lock()
 	s.status.Gaps++
 	s.mu.Unlock()
-	s.passed(it)
+	s.recordQueued(it)
 	return nil
 }
 
-// truncated hands over a gap before the cursor that came with it, unless the type has no replay: then the server had
-// nothing to replay from the start (CLI-7a). If a type had cursors earlier and has none now, the events after the last
-// cursor are lost; truncated reports that once and drops the cursor.
-func (s *subscription) truncated(ctx context.Context, cursor, from *string) error {
+// handleTruncation queues a gap after the server has reported truncation. It ignores truncation for a type without
+// replay, because the server never had events to replay (CLI-7a). If a type previously had cursors and now has none,
+// the events after the last cursor are lost. handleTruncation then queues one gap and clears the cursor.
+func (s *subscription) handleTruncation(ctx context.Context, cursor, from *string) error {
 	if cursor == nil || *cursor == "" {
 		s.mu.Lock()
 		had := s.cursor != ""
@@ -64,10 +64,10 @@ func (s *subscription) truncated(ctx context.Context, cursor, from *string) erro
 			return nil
 		}
 	}
-	return s.gap(ctx, from)
+	return s.queueGap(ctx, from)
 }
 
-// maxCursor bounds the cursors that the client keeps and sends back, in bytes.
+// maxCursor is the maximum length in bytes of a cursor that the client accepts.
 const maxCursor = 64 << 10
 
 func checkCursor(cursor *string) error {
@@ -77,8 +77,8 @@ func checkCursor(cursor *string) error {
 	return nil
 }
 
-// usable returns cursor, or nil if it is too long to keep; the subscription then keeps its previous cursor.
-func (s *subscription) usable(cursor *string) *string {
+// usableCursor returns cursor, or nil if it is too long. In that case the subscription keeps its previous cursor.
+func (s *subscription) usableCursor(cursor *string) *string {
 	if err := checkCursor(cursor); err != nil {
 		s.log.Warn("a cursor is ignored", "err", err)
 		s.failed(err)

@@ -261,18 +261,18 @@ func TestByteOrderMark(t *testing.T) {
 // tapped returns what the SDK reads of an SSE body that answers own.
 func tapped(t *testing.T, body string, own *call) (string, error) {
 	t.Helper()
-	b := newBoard(false, &observers{})
+	b := newTapState(false, &observers{})
 	defer b.abort()
-	out, err := io.ReadAll(&sseTap{blocks: newBlocks(strings.NewReader(body), 1<<10), board: b, own: own, id: "1"})
+	out, err := io.ReadAll(&sseTap{blocks: newBlockReader(strings.NewReader(body), 1<<10), board: b, own: own, id: "1"})
 	return string(out), err
 }
 
 // streamed returns the frames in an SSE body that answers a request of the client, and why it ended.
 func streamed(t *testing.T, body string) (frames []string, err error) {
 	t.Helper()
-	b := newBoard(false, &observers{})
+	b := newTapState(false, &observers{})
 	defer b.abort()
-	own := newCall(newInflow(true))
+	own := newCall(newFrameQueue(true))
 	own.method = wire.MethodStream
 	p := &poster{limit: 1 << 10}
 	err = p.receive(t.Context(), &session{board: b}, &http.Response{Body: io.NopCloser(strings.NewReader(body))}, own, "1")

@@ -25,13 +25,13 @@ const (
 	sessionHeader = wire.HeaderSessionID
 	typeJSON      = "application/json"
 	typeSSE       = "text/event-stream"
-	// maxRefusal bounds how much of an error response's body is read.
+	// maxRefusal is the maximum number of bytes read from the body of an error response.
 	maxRefusal = 64 << 10
 )
 
-// tapHTTP returns a copy of t whose requests go through a tap, and a poster for the requests that the SDK cannot make.
-// The SDK still handles sessions, versions and calls.
-func (c *Client) tapHTTP(t *mcp.StreamableClientTransport, b *board) (*mcp.StreamableClientTransport, *poster) {
+// tapHTTP returns a copy of t with a tap around its HTTP client, and a poster. The poster sends requests that the SDK
+// cannot send. The SDK still handles sessions, versions and calls.
+func (c *Client) tapHTTP(t *mcp.StreamableClientTransport, b *tapState) (*mcp.StreamableClientTransport, *poster) {
 	tapped := *t
 	hc := http.Client{}
 	if t.HTTPClient != nil {
@@ -41,8 +41,8 @@ func (c *Client) tapHTTP(t *mcp.StreamableClientTransport, b *board) (*mcp.Strea
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	// http.Client.Timeout includes the body, and a stream has no end, so the tap applies the timeout to all other
-	// requests.
+	// http.Client.Timeout includes reading the body, and streams do not end. So the tap applies the timeout to all
+	// other requests.
 	timeout := hc.Timeout
 	hc.Timeout = 0
 	hc.Transport = &repeater{base: base, presences: &c.presences}
@@ -56,10 +56,10 @@ func (c *Client) tapHTTP(t *mcp.StreamableClientTransport, b *board) (*mcp.Strea
 	return &tapped, p
 }
 
-// An httpTap reads responses before the SDK does. It rewrites error responses to events calls into a form that the SDK
-// can decode, since the SDK would otherwise end the session.
+// An httpTap reads responses before the SDK does. It rewrites error responses to events calls so that the SDK can
+// decode them. Otherwise the SDK would end the session.
 type httpTap struct {
-	board   *board
+	board   *tapState
 	next    http.RoundTripper
 	timeout time.Duration
 	oauth   bool
@@ -72,19 +72,19 @@ func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
 		own = nil // the SDK's cancellation of the call
 	}
 	if own != nil {
-		own.again()
+		own.reset()
 	}
-	shaking := own == nil && req.Method == http.MethodPost && t.board.observing()
+	shaking := own == nil && req.Method == http.MethodPost && t.board.inHandshake()
 	if shaking && asked.Method == methodInitialize {
-		if err := t.board.fallback(); err != nil {
+		if err := t.board.checkFallback(); err != nil {
 			req.Body.Close()
 			return nil, err
 		}
 	}
-	ctx, release := t.bound(req, own != nil)
+	ctx, release := t.requestContext(req, own != nil)
 	resp, err := t.next.RoundTrip(req.WithContext(ctx))
 	if shaking {
-		t.board.handshake(asked.Method, away(resp, err))
+		t.board.recordHandshake(asked.Method, newUnreachableError(resp, err))
 	}
 	if err != nil {
 		release()
@@ -96,24 +96,24 @@ func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
 	if own != nil {
 		own.dated(resp)
 	}
-	if err := t.read(req, resp, own, string(asked.ID)); err != nil {
+	if err := t.inspect(req, resp, own, string(asked.ID)); err != nil {
 		release()
 		return nil, err
 	}
-	resp.Body = &releasing{ReadCloser: resp.Body, release: release}
+	resp.Body = &releasingBody{ReadCloser: resp.Body, release: release}
 	return resp, nil
 }
 
-// bound returns the context of one request: it ends when the session is aborted, or when the HTTP client's timeout
-// expires. The timeout does not apply to streams and events calls; events calls have their own.
-func (t *httpTap) bound(req *http.Request, own bool) (context.Context, func()) {
+// requestContext returns the context for one request. It is cancelled when the session is aborted, or when the HTTP
+// client's timeout expires. The timeout does not apply to streams, or to events calls, which have their own timeout.
+func (t *httpTap) requestContext(req *http.Request, own bool) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	stops := []func() bool{context.AfterFunc(t.board.aborted, func() { cancel(context.Canceled) })}
 	if t.timeout > 0 && !own && req.Method != http.MethodGet {
 		stops = append(stops, time.AfterFunc(t.timeout, func() { cancel(context.DeadlineExceeded) }).Stop)
 	}
 	if req.Method == http.MethodGet {
-		stops = append(stops, context.AfterFunc(t.board.trust(), func() { cancel(errSilent) }))
+		stops = append(stops, context.AfterFunc(t.board.trustContext(), func() { cancel(errSilent) }))
 	}
 	return ctx, func() {
 		for _, stop := range stops {
@@ -123,32 +123,32 @@ func (t *httpTap) bound(req *http.Request, own bool) (context.Context, func()) {
 	}
 }
 
-// read reads a response before the SDK does. The SDK reads without a limit, and ends the session at a response that it
-// cannot decode.
-func (t *httpTap) read(req *http.Request, resp *http.Response, own *call, id string) error {
+// inspect reads a response before the SDK does. The SDK reads without a limit, and ends the session if it cannot decode
+// a response.
+func (t *httpTap) inspect(req *http.Request, resp *http.Response, own *call, id string) error {
 	switch kind := mediaType(resp); {
 	case resp.StatusCode < 300 && kind == typeSSE:
-		resp.Body = &sseTap{Closer: resp.Body, blocks: newBlocks(resp.Body, t.limit), board: t.board, own: own, id: id}
+		resp.Body = &sseTap{Closer: resp.Body, blocks: newBlockReader(resp.Body, t.limit), board: t.board, own: own, id: id}
 	case own != nil:
 		t.translate(req, resp, own, id)
 	case req.Method == http.MethodPost:
-		t.notice(resp)
+		t.recordRefusal(resp)
 		if kind == typeJSON {
-			return t.observe(resp)
+			return t.readJSON(resp)
 		}
 	}
 	return nil
 }
 
-// translate replaces the response to an events call by a response that does not end the session. It leaves challenges for the
-// SDK's OAuth handler, and the 404 of a lost session.
+// translate replaces the response to an events call with a response that does not end the session. It does not replace
+// challenges, which the SDK's OAuth handler handles, or the 404 of a lost session.
 func (t *httpTap) translate(req *http.Request, resp *http.Response, own *call, id string) {
 	session := req.Header.Get(sessionHeader) != ""
-	if t.oauth && challenge(resp) {
+	if t.oauth && isChallenge(resp) {
 		return
 	}
 	result, err := own.read(resp, id, session, t.limit)
-	if status := (*StatusError)(nil); session && errors.As(err, &status) && status.misdirected() {
+	if status := (*StatusError)(nil); session && errors.As(err, &status) && status.mayBeStale() {
 		if status.Status != http.StatusNotFound {
 			own.fail(err)
 		}
@@ -156,7 +156,7 @@ func (t *httpTap) translate(req *http.Request, resp *http.Response, own *call, i
 		replaceBody(resp, nil)
 		return
 	}
-	body := own.answered(result, id)
+	body := own.storeResult(result, id)
 	if err != nil {
 		own.fail(err)
 		body = refusalBody(resp, id, err)
@@ -166,8 +166,8 @@ func (t *httpTap) translate(req *http.Request, resp *http.Response, own *call, i
 	replaceBody(resp, body)
 }
 
-// refusalBody returns a JSON-RPC message with an error, for the middleware above the SDK. The caller of the method gets
-// err itself.
+// refusalBody returns a JSON-RPC error response for the SDK's middleware. The caller of the method receives err
+// instead.
 func refusalBody(resp *http.Response, id string, err error) []byte {
 	rpc := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("HTTP status %d", resp.StatusCode)}
 	if said := (*events.Error)(nil); errors.As(err, &said) {
@@ -177,44 +177,45 @@ func refusalBody(resp *http.Response, id string, err error) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":%s}`, id, text)
 }
 
-// notice records a refusal, because the SDK reports only its status text, and leaves the response unchanged.
-func (t *httpTap) notice(resp *http.Response) {
+// recordRefusal records a refusal, because the SDK reports only its status text. It does not change the response.
+func (t *httpTap) recordRefusal(resp *http.Response) {
 	kind := mediaType(resp)
 	switch s := resp.StatusCode; {
-	case awayStatus(resp), s < 300 && (kind == typeJSON || kind == typeSSE):
-		t.board.refused(nil)
+	case isUnreachableStatus(resp), s < 300 && (kind == typeJSON || kind == typeSSE):
+		t.board.setRefusal(nil)
 		return
 	case s >= 500, s == http.StatusTooManyRequests, s == http.StatusRequestTimeout, s == http.StatusTooEarly:
-		t.board.refused(&waitError{&StatusError{Status: s}, retryAfter(resp)})
+		t.board.setRefusal(&waitError{&StatusError{Status: s}, retryAfter(resp)})
 		return
 	}
 	body := readRefusal(resp)
 	replaceBody(resp, body)
-	if challenge(resp) {
-		t.board.refused(statusOf(resp, body))
+	if isChallenge(resp) {
+		t.board.setRefusal(statusOf(resp, body))
 		return
 	}
-	t.board.refused(contentOf(resp, body))
+	t.board.setRefusal(checkContent(resp, body))
 }
 
-// observe reads a JSON response outside events calls, and passes handshake responses to the board.
-func (t *httpTap) observe(resp *http.Response) error {
+// readJSON reads a JSON response to a request other than an events call. It records the capabilities in handshake
+// responses.
+func (t *httpTap) readJSON(resp *http.Response) error {
 	body, err := readAnswer(resp, t.limit)
 	if err != nil {
 		resp.Body.Close()
 		return err
 	}
-	if t.board.observing() {
-		if r := responseIn(body); r != nil {
-			t.board.observe(r.Result)
+	if t.board.inHandshake() {
+		if r := parseResponse(body); r != nil {
+			t.board.recordCapabilities(r.Result)
 		}
 	}
 	replaceBody(resp, body)
 	return nil
 }
 
-// challenge reports whether resp rejects the caller's credentials.
-func challenge(resp *http.Response) bool {
+// isChallenge reports whether resp rejects the caller's credentials.
+func isChallenge(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden
 }
 
@@ -230,11 +231,11 @@ func replaceBody(resp *http.Response, body []byte) {
 	resp.Header.Del("Content-Length")
 }
 
-// maxClipped is how many bytes of a server's text an error quotes.
+// maxClipped is the maximum number of bytes of a server's text that an error quotes.
 const maxClipped = 200
 
-// clipped returns the start of a server's text, for use in an error.
-func clipped(body []byte) string {
+// clip returns the start of a server's text for use in an error.
+func clip(body []byte) string {
 	text := strings.TrimSpace(string(body))
 	if len(text) > maxClipped {
 		text = text[:maxClipped]
@@ -242,7 +243,7 @@ func clipped(body []byte) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// retryAfter reads Retry-After in either form (RFC 9110, section 10.2.3).
+// retryAfter returns the wait in a Retry-After header of either form (RFC 9110, section 10.2.3).
 func retryAfter(resp *http.Response) time.Duration {
 	v := resp.Header.Get("Retry-After")
 	if v == "" {
@@ -257,14 +258,14 @@ func retryAfter(resp *http.Response) time.Duration {
 	return 0
 }
 
-// A releasing body cancels its request's context when it is closed.
-type releasing struct {
+// A releasingBody is a response body that cancels the request's context when it is closed.
+type releasingBody struct {
 	io.ReadCloser
 	once    sync.Once
 	release func()
 }
 
-func (r *releasing) Close() error {
+func (r *releasingBody) Close() error {
 	err := r.ReadCloser.Close()
 	r.once.Do(r.release)
 	return err

@@ -8,18 +8,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// An item is one thing that a subscription hands to the application, or only an advance of its cursor.
+// An item is an occurrence, a gap or an error for the application, or only an advance of the cursor.
 type item struct {
 	occurrence *wire.Occurrence
 	gap        *GapError
 	note       error
-	carried    *carried
-	// cursor is the position reached once this item is settled; nil if unknown.
+	carried    *carriedItem
+	// cursor is the position after this item; nil if unknown.
 	cursor *string
-	// sequence is the last sequence of the received store that this item covers; 0 if none.
+	// sequence is the last sequence number in the received store that this item covers; 0 if none.
 	sequence uint64
-	// place is the item's place in the ledger, set when it is handed out.
-	place *place
+	// place is the item's ledger entry, set when the item is handed out.
+	place *ledgerEntry
 }
 
 // size returns the approximate size of the server's data in the item.
@@ -41,13 +41,13 @@ func (i *item) shown() bool {
 	return i.occurrence != nil || i.gap != nil || i.note != nil || i.carried != nil
 }
 
-// A carried item can be decoded only by the subscription's carrier.
-type carried struct {
+// A carriedItem is an item that only the subscription's carrier can decode.
+type carriedItem struct {
 	value any
 	size  int64
 }
 
-// An inbox is the bounded queue between a subscription's loop and its iterator.
+// An inbox is a bounded queue from a subscription's loop to its iterator.
 type inbox struct {
 	limit int
 	bytes int64         // limit of the items' bytes, not counting the last item
@@ -72,7 +72,7 @@ func wake(c chan struct{}) {
 	}
 }
 
-// put appends an item, waiting for room.
+// put appends an item, waiting for space if necessary.
 func (b *inbox) put(ctx context.Context, it item) error {
 	for {
 		b.mu.Lock()
@@ -92,8 +92,8 @@ func (b *inbox) put(ctx context.Context, it item) error {
 	}
 }
 
-// advance records that the cursor, or the sequence in the received store, is reached once all queued items are settled.
-// It never waits for room: cursor updates in quiet times must not fill the queue of a busy application.
+// advance records the cursor or sequence number that is reached once all queued items are settled. It never waits for
+// space and does not fill the queue, because a busy application may receive many cursor updates in quiet periods.
 func (b *inbox) advance(cursor *string, sequence uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,7 +109,7 @@ func (b *inbox) advance(cursor *string, sequence uint64) {
 	wake(b.more)
 }
 
-// end makes take return err once the queue is empty.
+// end makes tryTake return err once the queue is empty.
 func (b *inbox) end(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,7 +119,8 @@ func (b *inbox) end(err error) {
 	wake(b.more)
 }
 
-// tryTake returns the first item. ok is false if the queue is empty; err is set if it also has ended.
+// tryTake removes and returns the first item. If the queue is empty, ok is false, and err is the error passed to end,
+// if any.
 func (b *inbox) tryTake() (it item, ok bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -148,9 +149,9 @@ type idSet struct {
 
 func newIDSet(limit int) *idSet { return &idSet{limit: limit, known: map[string]int{}} }
 
-// add remembers id and reports whether it is new. An empty ID is always new. For a known ID, again reports whether it
-// is its first repeat since the last new ID: a log that is read once more from its start has such repeats, a server
-// that keeps sending the same events has none.
+// add adds id and reports whether it is new. An empty ID is always new. For a known ID, again reports whether this is
+// its first repeat since the last new ID. Such repeats occur when a log is read again from its start, but not when a
+// server keeps sending the same events.
 func (s *idSet) add(id string) (fresh, again bool) {
 	if id == "" {
 		return true, false
@@ -176,7 +177,7 @@ func (s *idSet) has(id string) bool {
 	return ok
 }
 
-// remove forgets id, which must be the last one added.
+// remove removes id, which must be the last ID added.
 func (s *idSet) remove(id string) {
 	if _, ok := s.known[id]; !ok {
 		return

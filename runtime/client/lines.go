@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// lines reads and writes newline-delimited messages.
+// lines is a connection that reads and writes newline-delimited messages.
 type lines struct {
 	in    io.Writer
 	limit int64
@@ -25,7 +25,7 @@ type lines struct {
 	closed   chan struct{}
 }
 
-// newLines starts to read out until it ends.
+// newLines returns a connection and starts reading from out.
 func newLines(out io.Reader, in io.Writer, limit int64, log *slog.Logger) *lines {
 	if limit <= 0 {
 		limit = defaultMessage
@@ -36,7 +36,7 @@ func newLines(out io.Reader, in io.Writer, limit int64, log *slog.Logger) *lines
 	return l
 }
 
-// pump reads stdout to its end, even after the connection is closed: a process that cannot write does not exit.
+// pump reads stdout until EOF, even after the connection is closed, because a process that cannot write may not exit.
 func (c *lines) pump(out io.Reader) {
 	in := bufio.NewReaderSize(out, 64<<10)
 	for {
@@ -63,9 +63,9 @@ func (c *lines) pump(out io.Reader) {
 	}
 }
 
-// readLine returns the next line without its newline. A last line without a newline counts.
+// readLine returns the next line without its newline. The last line need not end with a newline.
 func readLine(r *bufio.Reader, limit int64) ([]byte, error) {
-	var line gathering
+	var line pieceBuffer
 	for {
 		part, err := r.ReadSlice('\n')
 		line.add(part)
@@ -81,7 +81,7 @@ func readLine(r *bufio.Reader, limit int64) ([]byte, error) {
 	}
 }
 
-// decodeLine returns the messages of a line: one message, the messages of a batch, or nil for anything else.
+// decodeLine returns the message in a line, or all messages of a batch. It returns nil if the line is invalid.
 func decodeLine(line []byte) []jsonrpc.Message {
 	if len(line) == 0 {
 		return nil

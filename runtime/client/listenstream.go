@@ -8,27 +8,28 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// Limits for a server that answers but does not deliver.
+// Limits for a server that responds but does not deliver events.
 const (
-	// maxRefusals is how many times in a row a server may refuse a type or mode that its own list offers.
+	// maxRefusals is the maximum number of consecutive refusals of a type or mode that the server's own list offers.
 	maxRefusals = 3
-	// maxStale is how many sessions in a row may get a stale answer.
+	// maxStale is the maximum number of consecutive sessions with a stale response.
 	maxStale = 5
-	// patientFailures is how many unusable answers in a row are treated as temporary.
-	patientFailures = 3
-	// eventlessFor is how long servers without events may answer before the subscription ends: as long as a rolling
-	// restart may take.
-	eventlessFor = 2 * time.Minute
-	// hurryEvery is the shortest time between two immediate reopenings of a stream: a server may end every stream.
-	hurryEvery = 2 * time.Second
+	// toleratedFailures is the number of consecutive unusable responses that are not reported.
+	toleratedFailures = 3
+	// eventlessTimeout is how long servers may respond without advertising events before the subscription ends. A
+	// rolling restart may take this long.
+	eventlessTimeout = 2 * time.Minute
+	// minReopenInterval is the minimum interval between two immediate reopenings of a stream, because a server may end
+	// every stream.
+	minReopenInterval = 2 * time.Second
 )
 
-// codeUnreadable is the code for a request that the server could not parse; repeating it does not help.
-const codeUnreadable = -32700
+// codeParseError is the error code for a request that the server could not parse. Such a request is not retried.
+const codeParseError = -32700
 
-// A standing is a subscription's state towards its server. It is a value: [standing.next] returns the step after the
-// end of a leg and has no side effects.
-type standing struct {
+// A retryState is the state that determines how a subscription continues after the end of a leg. It is a value, and
+// [retryState.next] has no side effects.
+type retryState struct {
 	accepted  bool      // the server has accepted the subscription
 	broken    bool      // delivery is interrupted
 	failures  int       // consecutive legs without progress
@@ -44,8 +45,8 @@ type standing struct {
 	told      bool      // the application knows that answers are unusable
 }
 
-// An ending describes the end of a leg and the circumstances.
-type ending struct {
+// A legEnd describes the end of a leg.
+type legEnd struct {
 	err        error
 	event      string // the subscription's
 	now        time.Time
@@ -58,31 +59,31 @@ type ending struct {
 	received   int64  // occurrences so far
 }
 
-// A step is the consequence of the end of a leg: the end of the subscription, or another leg.
+// A step is the action after the end of a leg: to end the subscription, or to start another leg.
 type step struct {
 	end    error // non-nil: the subscription ends with it
 	wait   bool  // pause before the next leg
 	brisk  bool  // the pause may be short
 	tell   error // an error to yield to the application before the next leg
-	relist relisting
-	// withoutMode excludes the current mode from now on.
+	relist relistTime
+	// withoutMode excludes the current mode for the rest of the subscription.
 	withoutMode bool
-	// fromNow drops the cursor, with a gap.
+	// fromNow clears the cursor and reports a gap.
 	fromNow bool
 }
 
-// A relisting says how soon the list of event types is read.
-type relisting int
+// A relistTime specifies when to reread the list of event types.
+type relistTime int
 
 const (
-	keepList relisting = iota
+	keepList relistTime = iota
 	relistNow
 	relistSoon // not more often than relistPause allows
 )
 
-// accept records that the server has accepted the subscription. before reports whether it had accepted it earlier,
-// again whether delivery had been interrupted.
-func (s *standing) accept() (before, again bool) {
+// accept records that the server has accepted the subscription. It reports whether the server had accepted it before,
+// and whether delivery had been interrupted.
+func (s *retryState) accept() (before, again bool) {
 	before, again = s.accepted, s.broken
 	s.accepted, s.broken = true, false
 	s.stale, s.staleErr, s.eventless = 0, nil, time.Time{}
@@ -90,16 +91,16 @@ func (s *standing) accept() (before, again bool) {
 }
 
 // progress records that delivery works, which resets the failure counters.
-func (s *standing) progress() { s.failures, s.refusals, s.told, s.brisk = 0, 0, false, false }
+func (s *retryState) progress() { s.failures, s.refusals, s.told, s.brisk = 0, 0, false, false }
 
-// next returns the step after e (CLI-4, CLI-7, CLI-12), and the new standing.
-func (s standing) next(e ending) (standing, step) {
+// next returns the new state and the step after e (CLI-4, CLI-7, CLI-12).
+func (s retryState) next(e legEnd) (retryState, step) {
 	st := s.judge(e)
-	if st.end != nil && e.waiting && !s.accepted && passes(st.end, e.redialable) {
+	if st.end != nil && e.waiting && !s.accepted && isTemporary(st.end, e.redialable) {
 		st = step{wait: true}
 	}
 	if st.end == nil && st.wait {
-		st.brisk = isAway(e.err) || s.interrupted(e) && s.mayHurry(e.now)
+		st.brisk = isUnreachable(e.err) || s.wasInterrupted(e) && s.mayHurry(e.now)
 		s.brisk = st.brisk && !errors.Is(e.err, ErrSessionLost)
 		s.failures++
 		s.broken = true
@@ -107,7 +108,7 @@ func (s standing) next(e ending) (standing, step) {
 	return s, st
 }
 
-func (s *standing) judge(e ending) step {
+func (s *retryState) judge(e legEnd) step {
 	var (
 		mode       *NoCompatibleDeliveryModeError
 		actor      *NoActorError
@@ -119,22 +120,22 @@ func (s *standing) judge(e ending) step {
 	)
 	switch {
 	case errors.Is(e.err, errOverflow):
-		return step{wait: s.overran(e.received)}
+		return step{wait: s.pauseAfterOverflow(e.received)}
 	case errors.Is(e.err, errNoLongerOffered):
 		return step{}
 	case errors.As(e.err, &stale):
-		return s.misdirected(e, stale)
+		return s.handleStale(e, stale)
 	case errors.As(e.err, &answer):
 		if !s.accepted {
 			return step{end: e.err}
 		}
-		return step{wait: true, tell: s.unusable(e, answer)}
-	case errors.Is(e.err, ErrNoEvents) && s.accepted && s.maySpeakAgain(e):
+		return step{wait: true, tell: s.reportUnusable(e, answer)}
+	case errors.Is(e.err, ErrNoEvents) && s.accepted && s.mayAdvertiseAgain(e):
 		return step{wait: true}
 	case errors.Is(e.err, ErrNoEvents), errors.As(e.err, &mode), errors.As(e.err, &actor), errors.Is(e.err, ErrClosed):
 		return step{end: e.err}
 	case errors.Is(e.err, ErrSessionLost):
-		return s.lost(e)
+		return s.handleLoss(e)
 	case errors.As(e.err, &terminated):
 		st, again := s.reselect(e, terminated.Err)
 		if !again {
@@ -145,16 +146,16 @@ func (s *standing) judge(e ending) step {
 	case errors.As(e.err, &status) && status.permanent():
 		return step{end: e.err}
 	case errors.As(e.err, &refusal):
-		return s.refused(e, refusal)
+		return s.handleRefusal(e, refusal)
 	case !s.accepted:
 		return step{end: e.err}
 	}
 	return step{wait: true}
 }
 
-// lost continues over another session. It does not pause if the loss only became visible after an outage, when the next
-// server answered. The session that Subscribe found may have been lost long before, so Subscribe retries once.
-func (s *standing) lost(e ending) step {
+// handleLoss continues with another session. It does not pause if the loss was detected after an outage, when another
+// server answered. The session that Subscribe used may have been lost long before, so Subscribe retries once.
+func (s *retryState) handleLoss(e legEnd) step {
 	if !e.redialable {
 		return step{end: e.err}
 	}
@@ -169,8 +170,8 @@ func (s *standing) lost(e ending) step {
 	return step{wait: wait}
 }
 
-// misdirected continues after a fresh handshake, and ends the subscription if the server then gives the same answer.
-func (s *standing) misdirected(e ending, stale *staleError) step {
+// handleStale continues after a new handshake. It ends the subscription if the server then sends the same response.
+func (s *retryState) handleStale(e legEnd, stale *staleError) step {
 	s.stale++
 	again := stale.sameAs(s.staleErr) || s.stale > maxStale
 	s.staleErr = stale.err
@@ -186,46 +187,47 @@ func (s *standing) misdirected(e ending, stale *staleError) step {
 	return step{end: stale.err}
 }
 
-// maySpeakAgain reports whether a server that stopped advertising events may do so again soon.
-func (s *standing) maySpeakAgain(e ending) bool {
+// mayAdvertiseAgain reports whether a server that stopped advertising events may resume advertising them soon.
+func (s *retryState) mayAdvertiseAgain(e legEnd) bool {
 	if s.eventless.IsZero() {
 		s.eventless = e.now
 	}
-	return e.redialable && e.now.Sub(s.eventless) < eventlessFor
+	return e.redialable && e.now.Sub(s.eventless) < eventlessTimeout
 }
 
-// overran reports whether to pause before reopening a stream that overflowed. After a stream that delivered something
-// there is not a pause, so that a burst is read quickly.
-func (s *standing) overran(received int64) (wait bool) {
+// pauseAfterOverflow reports whether to pause before reopening a stream that overflowed. It returns false if the stream
+// delivered events, so that a burst is read quickly.
+func (s *retryState) pauseAfterOverflow(received int64) (wait bool) {
 	wait = s.overrun == received
 	s.overrun = received
 	return wait
 }
 
-// unusable returns the error to yield for repeated unusable answers: one error until an event is received.
-func (s *standing) unusable(e ending, err error) error {
-	if s.told || s.failures < patientFailures {
+// reportUnusable returns the error to yield after repeated unusable responses, or nil. It returns one error until an
+// event is received.
+func (s *retryState) reportUnusable(e legEnd, err error) error {
+	if s.told || s.failures < toleratedFailures {
 		return nil
 	}
 	s.told = true
 	return &RecoverableError{Event: e.event, Err: err}
 }
 
-// interrupted reports whether e ended a leg that had delivered, so that another server may continue it.
-func (s *standing) interrupted(e ending) bool {
+// wasInterrupted reports whether e ended a leg that had made progress, so that another server may continue it.
+func (s *retryState) wasInterrupted(e legEnd) bool {
 	return s.failures == 0 && (errors.Is(e.err, errStreamEnded) || errors.Is(e.err, errSilent) || errors.Is(e.err, ErrSessionLost) && !e.shared)
 }
 
-func (s *standing) mayHurry(now time.Time) bool {
-	if now.Sub(s.hurried) < hurryEvery {
+func (s *retryState) mayHurry(now time.Time) bool {
+	if now.Sub(s.hurried) < minReopenInterval {
 		return false
 	}
 	s.hurried = now
 	return true
 }
 
-// refused returns the step after an error object.
-func (s *standing) refused(e ending, refusal *events.Error) step {
+// handleRefusal returns the step after a JSON-RPC error.
+func (s *retryState) handleRefusal(e legEnd, refusal *events.Error) step {
 	stop := step{end: e.err}
 	if s.accepted {
 		stop.end = &TerminatedError{Event: e.event, Err: refusal}
@@ -242,17 +244,17 @@ func (s *standing) refused(e ending, refusal *events.Error) step {
 		return st
 	}
 	switch {
-	case refusal.Code == codeUnreadable || staleCodes[refusal.Code] || !s.accepted:
+	case refusal.Code == codeParseError || staleCodes[refusal.Code] || !s.accepted:
 		return stop
-	case isAway(e.err):
+	case isUnreachable(e.err):
 		return step{wait: true}
 	}
 	return step{wait: true, tell: &RecoverableError{Event: e.event, Err: refusal}}
 }
 
-// reselect reads the list after the server said that the type or the mode does not exist (CLI-7). It reports false if
-// that would not help.
-func (s *standing) reselect(e ending, reason error) (st step, again bool) {
+// reselect returns the step after the server reported that the type or mode does not exist (CLI-7). The step rereads
+// the list. It returns false if that would not help.
+func (s *retryState) reselect(e legEnd, reason error) (st step, again bool) {
 	var refusal *events.Error
 	if !errors.As(reason, &refusal) {
 		return step{}, false
@@ -267,7 +269,7 @@ func (s *standing) reselect(e ending, reason error) (st step, again bool) {
 			Feature string `json:"feature"`
 			Reason  string `json:"reason"`
 		}
-		if wire.Decode(refusal.Data, &data) == nil && data.Reason == "schema_changed" && s.outdated(e.cursor) {
+		if wire.Decode(refusal.Data, &data) == nil && data.Reason == "schema_changed" && s.isCursorOutdated(e.cursor) {
 			return step{fromNow: true, relist: relistNow}, true
 		}
 		if data.Feature == "deliveryMode" {
@@ -290,9 +292,9 @@ func (s *standing) reselect(e ending, reason error) (st step, again bool) {
 	return st, true
 }
 
-// outdated reports whether the server has refused the cursor twice because of another schema; the cursor is then
-// dropped (CLI-7).
-func (s *standing) outdated(cursor string) bool {
+// isCursorOutdated reports whether the server has refused the cursor twice because the schema changed. The cursor is
+// then discarded (CLI-7).
+func (s *retryState) isCursorOutdated(cursor string) bool {
 	again := cursor != "" && cursor == s.stuck
 	s.stuck = cursor
 	if again {

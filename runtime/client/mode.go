@@ -7,25 +7,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A leg receives events by one delivery mode over one session. It calls s.established once the server has accepted the
-// subscription, and returns why it ended, never nil.
+// A leg receives events in one delivery mode over one session. It calls s.recordAccepted once the server has accepted
+// the subscription. It returns the reason it ended, which is never nil.
 type leg func(ctx context.Context, s *subscription, sess *session) error
 
-// A deliveryMode is a delivery mode with the leg that implements it.
+// A deliveryMode is a delivery mode and the leg that implements it.
 type deliveryMode struct {
 	name string
 	run  leg
 }
 
-// deliveryModes are the modes of this client, the preferred first (CLI-1).
+// deliveryModes lists the client's modes in order of preference (CLI-1).
 var deliveryModes = []deliveryMode{
 	{wire.ModeWebhook, runWebhook},
 	{wire.ModePush, runPush},
 	{wire.ModePoll, runPoll},
 }
 
-// selectMode returns the client's first mode that the type offers and that is not in refused. If forced is set, only
-// that mode qualifies. Unknown offered modes are ignored.
+// selectMode returns the client's first mode that is offered and not refused. If forced is set, it considers only that
+// mode. It ignores unknown modes in offered.
 func selectMode(event string, offered []string, forced string, refused map[string]bool) (deliveryMode, error) {
 	var able, supported []string // the client's modes, and the ones allowed here
 	for _, m := range deliveryModes {

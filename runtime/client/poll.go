@@ -16,8 +16,8 @@ func runPoll(ctx context.Context, s *subscription, sess *session) error {
 	o := &s.c.opts
 	empty := 0 // consecutive pages with hasMore but nothing new
 	for resuming := true; ; resuming = false {
-		before := s.advanced()
-		p := wire.PollParams{Name: s.name, Arguments: s.args, Cursor: s.resume()}
+		before := s.advanceCount()
+		p := wire.PollParams{Name: s.name, Arguments: s.args, Cursor: s.resumeCursor()}
 		if o.MaxEvents > 0 {
 			p.MaxEvents = &o.MaxEvents
 		}
@@ -32,17 +32,17 @@ func runPoll(ctx context.Context, s *subscription, sess *session) error {
 		if err != nil {
 			return err
 		}
-		s.established()
+		s.recordAccepted()
 		if err := s.takeBatch(ctx, res); err != nil {
 			return err
 		}
 		moved := res.Cursor != nil && (p.Cursor == nil || *res.Cursor != *p.Cursor)
-		fresh := s.advanced() > before
+		fresh := s.advanceCount() > before
 		if fresh {
 			empty = 0
 		}
 		if res.HasMore && (moved || fresh) {
-			if err := s.pause(ctx, empty); err != nil {
+			if err := s.pauseBetweenPages(ctx, empty); err != nil {
 				return err
 			}
 			empty++
@@ -55,15 +55,16 @@ func runPoll(ctx context.Context, s *subscription, sess *session) error {
 	}
 }
 
-// Limits of the pauses between pages with hasMore but nothing new. A scan of a long log in bounded steps has such
-// pages; so does a server that never makes progress.
+// Limits for the pauses between pages that have hasMore set but no new occurrences. A server returns such pages when it
+// scans a long log in bounded steps, or when it makes no progress.
 const (
 	freePages    = 8
 	maxPagePause = 10 * time.Second
 )
 
-// pause waits before the next page after so many pages without anything new, and records that in the status.
-func (s *subscription) pause(ctx context.Context, pages int) error {
+// pauseBetweenPages waits before the next page if too many pages had no new occurrences, and records that in the
+// status.
+func (s *subscription) pauseBetweenPages(ctx context.Context, pages int) error {
 	if pages < freePages {
 		return nil
 	}
@@ -72,15 +73,15 @@ func (s *subscription) pause(ctx context.Context, pages int) error {
 	return sleep(ctx, slow.delay(pages-freePages))
 }
 
-// advanced returns a counter that grows with each new occurrence, and with each one read again after a truncation.
-func (s *subscription) advanced() int64 {
+// advanceCount returns the number of occurrences that were new or were read again after a truncation.
+func (s *subscription) advanceCount() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.advances
 }
 
-// A pollResult is a wire.PollResult decoded leniently: a malformed occurrence must not hide the others, and some
-// languages write whole numbers as 5000.0.
+// A pollResult is a leniently decoded wire.PollResult. A malformed occurrence must not affect the others, and some
+// languages encode integers as 5000.0.
 type pollResult struct {
 	Events     []json.RawMessage
 	Cursor     *string
@@ -89,7 +90,7 @@ type pollResult struct {
 	NextPollMs json.RawMessage
 }
 
-// nextPoll returns the wait that the server asks for, within bounds.
+// nextPoll returns the wait that the server requests, limited to maxWait.
 func (r *pollResult) nextPoll() time.Duration {
 	ms, err := strconv.ParseFloat(string(r.NextPollMs), 64)
 	if !(ms > 0) || err != nil && !errors.Is(err, strconv.ErrRange) {
@@ -123,8 +124,8 @@ func decodePoll(raw json.RawMessage) (*pollResult, error) {
 	}
 	res := &pollResult{NextPollMs: m["nextPollMs"]}
 	if _, ok := m["events"]; !ok && m["cursor"] == nil && m["nextPollMs"] == nil {
-		// Servers that omit an empty list send at least one of the other two members; a result with none of them does
-		// not answer a poll.
+		// Servers that omit an empty list send at least one of the other two members. A result without any of them is
+		// not a poll result.
 		return nil, errors.New(`no member "events"`)
 	}
 	if res.Events, err = m.Elements("events"); err != nil {
@@ -138,19 +139,19 @@ func decodePoll(raw json.RawMessage) (*pollResult, error) {
 	return res, checkCursor(res.Cursor)
 }
 
-// takeBatch hands a poll's occurrences over. The new cursor is reached only after the last of them.
+// takeBatch queues the occurrences of a poll result. The cursor advances only after the last one.
 func (s *subscription) takeBatch(ctx context.Context, res *pollResult) error {
 	if res.Truncated {
-		if err := s.truncated(ctx, res.Cursor, nil); err != nil {
+		if err := s.handleTruncation(ctx, res.Cursor, nil); err != nil {
 			return err
 		}
 	}
 	for _, raw := range res.Events {
-		if err := s.takeRaw(ctx, raw, false); err != nil {
+		if err := s.queueRaw(ctx, raw, false); err != nil {
 			return err
 		}
 	}
-	s.reach(res.Cursor)
-	s.progress()
+	s.moveCursor(res.Cursor)
+	s.recordProgress()
 	return nil
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A poster makes the requests that are answered by streams: events/stream and subscriptions/listen. The SDK would drop
-// the notifications in those streams. Each request carries the session's ID, revision and token, like the SDK's own
+// A poster sends the requests whose responses are streams: events/stream and subscriptions/listen. The SDK would drop
+// the notifications in those streams. Each request has the session's ID, revision and token, like the SDK's own
 // requests.
 type poster struct {
 	client   http.Client
@@ -30,11 +30,11 @@ type poster struct {
 	last     atomic.Int64 // the number in the last request's id
 }
 
-// stream makes one request and passes the notifications of its response to c. It returns why the response ended. If the
-// server refuses the request with status 401, 403 or 404, stream renews the token or the session and makes the request
-// once more.
+// stream sends one request, passes the notifications in the response to c, and returns the reason the response ended.
+// If the server refuses the request with status 401, 403 or 404, stream renews the token or the session and resends the
+// request.
 func (p *poster) stream(ctx context.Context, s *session, params *params, c *call) error {
-	if err := s.complete(ctx, params); err != nil {
+	if err := s.fillMeta(ctx, params); err != nil {
 		return err
 	}
 	method, id := c.method, strconv.Quote("stream-"+strconv.FormatInt(p.last.Add(1), 10))
@@ -47,11 +47,11 @@ func (p *poster) stream(ctx context.Context, s *session, params *params, c *call
 	ctx = withCall(ctx, c)
 	defer func() {
 		if ctx.Err() != nil && s.ctx.Err() == nil && s.cs.ID() != "" {
-			p.abandon(s, id)
+			p.cancelRequest(s, id)
 		}
 	}()
 	resp, err := p.send(ctx, s, method, body)
-	if err == nil && p.renewable(resp, id) {
+	if err == nil && p.mayRenew(resp, id) {
 		if err := p.renew(ctx, s, resp, c); err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (p *poster) stream(ctx context.Context, s *session, params *params, c *call
 	return errStreamEnded
 }
 
-// send makes one request. method must be the method in body.
+// send sends one request. The method must match the method in body.
 func (p *poster) send(ctx context.Context, s *session, method string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.endpoint, bytes.NewReader(body))
 	if err != nil {
@@ -87,7 +87,7 @@ func (p *poster) send(ctx context.Context, s *session, method string, body []byt
 		req.Header.Set(wire.HeaderSessionID, id)
 	}
 	if p.oauth != nil {
-		token, err := p.oauth.header(ctx)
+		token, err := p.oauth.authorization(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("client: the token for %s: %w", method, err)
 		}
@@ -102,27 +102,27 @@ func (p *poster) send(ctx context.Context, s *session, method string, body []byt
 	return resp, nil
 }
 
-// renewable reports whether a refusal may concern the token or the session.
-func (p *poster) renewable(resp *http.Response, id string) bool {
-	if challenge(resp) && p.oauth != nil {
+// mayRenew reports whether a refusal may be caused by the token or the session.
+func (p *poster) mayRenew(resp *http.Response, id string) bool {
+	if isChallenge(resp) && p.oauth != nil {
 		return true
 	}
-	return (challenge(resp) || resp.StatusCode == http.StatusNotFound) && !isAnswer(resp, id)
+	return (isChallenge(resp) || resp.StatusCode == http.StatusNotFound) && !isAnswer(resp, id)
 }
 
-// isAnswer reports whether a refusal is a JSON-RPC response to the request with that ID. It restores the body that it
-// reads.
+// isAnswer reports whether a refusal is a JSON-RPC response to the request with the given ID. It restores the body
+// after reading it.
 func isAnswer(resp *http.Response, id string) bool {
 	body := readRefusal(resp)
 	replaceBody(resp, body)
-	r := responseIn(body)
+	r := parseResponse(body)
 	return r != nil && idText(r.ID.Raw()) == id
 }
 
-// renew passes a challenge to the OAuth handler. After any other refusal it reads events/list through the SDK, which
+// renew passes a challenge to the OAuth handler. After any other refusal, it calls events/list through the SDK, which
 // detects whether the session has ended.
 func (p *poster) renew(ctx context.Context, s *session, resp *http.Response, c *call) error {
-	if p.oauth != nil && challenge(resp) {
+	if p.oauth != nil && isChallenge(resp) {
 		if err := p.oauth.Authorize(ctx, resp.Request, resp); err != nil {
 			return fmt.Errorf("client: authorizing %s: %w", c.method, err)
 		}
@@ -138,19 +138,19 @@ func (p *poster) renew(ctx context.Context, s *session, resp *http.Response, c *
 	return err
 }
 
-// receive passes the notifications of a response to c until it ends, and returns why it ended.
+// receive passes the notifications in a response to c until the response ends, and returns the reason it ended.
 func (p *poster) receive(ctx context.Context, s *session, resp *http.Response, c *call, id string) error {
-	for blocks := newBlocks(resp.Body, p.limit); ; {
+	for blocks := newBlockReader(resp.Body, p.limit); ; {
 		block, end := blocks.next()
-		data := dataOf(block)
+		data := blockData(block)
 		m, err := decodeMessage(data)
 		switch m := m.(type) {
 		case *jsonrpc.Request:
 			if m.IsCall() {
-				// The client would have to answer each one with a request (PUSH-9).
-				return c.unusable(errors.New("a request, " + clipped([]byte(m.Method)) + ", on a stream of events"))
+				// The client would have to send a POST for each response (PUSH-9).
+				return c.unusable(errors.New("a request, " + clip([]byte(m.Method)) + ", on a stream of events"))
 			}
-			s.board.take(ctx, frame{m.Method, m.Params}, c)
+			s.board.handleNotification(ctx, frame{m.Method, m.Params}, c)
 		case *jsonrpc.Response:
 			if idText(m.ID.Raw()) == id {
 				if err := refusalOf(m.Error); err != nil {
@@ -164,14 +164,14 @@ func (p *poster) receive(ctx context.Context, s *session, resp *http.Response, c
 			}
 		}
 		if end != nil {
-			return c.ended(end)
+			return c.endError(end)
 		}
 	}
 }
 
-// abandon cancels a request at a server that keeps a session: in older revisions closing the connection does not cancel
-// it.
-func (p *poster) abandon(s *session, id string) {
+// cancelRequest sends a cancel notification to a server with sessions. In older protocol revisions, closing the
+// connection does not cancel the request.
+func (p *poster) cancelRequest(s *session, id string) {
 	ctx, cancel := context.WithTimeout(s.ctx, closeGrace)
 	defer cancel()
 	const method = "notifications/cancelled"
@@ -181,13 +181,13 @@ func (p *poster) abandon(s *session, id string) {
 	}
 }
 
-// An authorizer runs one authorization at a time, so that concurrently refused requests open only one browser window.
+// An authorizer runs one authorization at a time, so that concurrent refusals open only one browser window.
 type authorizer struct {
 	auth.OAuthHandler
 	turn chan struct{} // of the client
 }
 
-// Authorize returns immediately if the token has changed since the request was made.
+// Authorize returns immediately if the token has changed since the request was sent.
 func (a *authorizer) Authorize(ctx context.Context, req *http.Request, resp *http.Response) error {
 	select {
 	case a.turn <- struct{}{}:
@@ -196,16 +196,16 @@ func (a *authorizer) Authorize(ctx context.Context, req *http.Request, resp *htt
 		resp.Body.Close()
 		return context.Cause(ctx)
 	}
-	if now, err := a.header(ctx); err == nil && now != "" && now != req.Header.Get("Authorization") {
+	if now, err := a.authorization(ctx); err == nil && now != "" && now != req.Header.Get("Authorization") {
 		resp.Body.Close()
 		return nil
 	}
 	return a.OAuthHandler.Authorize(ctx, req, resp)
 }
 
-// header returns the Authorization header of a request, or "" without a token. If the refresh token was refused it
-// returns "" and no error: the server then challenges the request.
-func (a *authorizer) header(ctx context.Context) (string, error) {
+// authorization returns the value of the Authorization header, or "" without a token. If the refresh token was refused,
+// it also returns "" without an error, and the server then challenges the request.
+func (a *authorizer) authorization(ctx context.Context) (string, error) {
 	source, err := a.TokenSource(context.WithoutCancel(ctx)) // the source may outlive this request
 	if err != nil || source == nil {
 		return "", err

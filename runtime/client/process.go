@@ -16,35 +16,35 @@ import (
 )
 
 const (
-	// defaultGrace is how long a process may take to exit at each stage of Close.
+	// defaultGrace is the default of Process.Grace.
 	defaultGrace = 5 * time.Second
 )
 
 // A Process is a transport to a server that runs as a child process. Client and server exchange newline-delimited JSON
-// over its stdin and stdout. Each Connect starts a fresh process. Lines of stdout that are not JSON-RPC messages, such
-// as log lines, are skipped.
+// over stdin and stdout. Each call to Connect starts a new process. Lines on stdout that are not JSON-RPC messages,
+// such as log lines, are skipped.
 type Process struct {
-	// Cmd is the command to start. Each Connect starts a copy with its Path, Args, Env, Dir, Stderr, ExtraFiles and
-	// SysProcAttr. A nil Stderr means this process's.
+	// Cmd is the command to start. Each call to Connect starts a copy with the same Path, Args, Env, Dir, Stderr,
+	// ExtraFiles and SysProcAttr. If Stderr is nil, os.Stderr is used.
 	Cmd *exec.Cmd
-	// Grace is how long the process may take to exit; 0 means 5 s. It applies once after stdin was closed and once
-	// after SIGTERM; then the process is killed.
+	// Grace is how long the process may take to exit; 0 means 5 s. It applies after stdin is closed and again after
+	// SIGTERM. Then the process is killed.
 	Grace time.Duration
-	// Logger receives the skipped lines at debug level; nil means slog.Default().
+	// Logger logs skipped lines at debug level; nil means slog.Default().
 	Logger *slog.Logger
 
-	// limit bounds one line; 0 means defaultMessage.
+	// limit is the maximum length of a line in bytes; 0 means defaultMessage.
 	limit int64
 }
 
-// bounded returns a copy of p with a limit on the length of a line.
-func (p *Process) bounded(limit int64) *Process {
+// withLimit returns a copy of p that limits the length of a line.
+func (p *Process) withLimit(limit int64) *Process {
 	own := *p
 	own.limit = limit
 	return &own
 }
 
-// Command returns a transport that starts the program name with args on each Connect.
+// Command returns a transport that runs the named program with args on each call to Connect.
 func Command(name string, args ...string) *Process { return &Process{Cmd: exec.Command(name, args...)} }
 
 // Connect starts the process. The process runs until the connection is closed; ctx has no effect after Connect has
@@ -65,8 +65,8 @@ func (p *Process) Connect(ctx context.Context) (mcp.Connection, error) {
 	if cmd.Stderr == nil {
 		cmd.Stderr = os.Stderr
 	}
-	// A pipe made here: Wait would close the one of package exec with output still in it, or wait as long as a
-	// grandchild holds it.
+	// Use a separate pipe. Wait would close the pipe of package exec while it still contains output, or wait until a
+	// grandchild closes it.
 	out, childOut, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (p *Process) Connect(ctx context.Context) (mcp.Connection, error) {
 	return c, nil
 }
 
-// A processConn is the connection to one running process.
+// A processConn is the connection to a running process.
 type processConn struct {
 	*lines
 	cmd   *exec.Cmd
@@ -109,14 +109,14 @@ type processConn struct {
 	closeErr  error
 }
 
-// Close ends the process: it closes stdin, then sends SIGTERM, then SIGKILL. It moves to the next step if the process
-// does not exit within the grace period.
+// Close ends the process. It closes stdin, then sends SIGTERM, then SIGKILL. It continues with the next step if the
+// process does not exit within the grace period.
 func (c *processConn) Close() error {
 	c.closeOnce.Do(func() {
 		c.lines.close()
 		c.in.Close()
 		c.closeErr = c.end()
-		// A grandchild may still hold stdout, but nothing reads it.
+		// A grandchild may still have stdout open, but nothing reads it.
 		c.out.Close()
 	})
 	<-c.exited

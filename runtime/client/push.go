@@ -8,37 +8,37 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// runPush receives one stream, from its request to its end (CLI-4). Unless a terminated notification ends it, the next
-// stream resumes from its cursor.
+// runPush requests one stream and receives its events until it ends (CLI-4). The next stream resumes from its cursor,
+// unless a terminated notification ended the stream.
 func runPush(ctx context.Context, s *subscription, sess *session) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // cancels the POST over HTTP, sends notifications/cancelled otherwise
-	p := wire.StreamParams{Name: s.name, Arguments: s.args, Cursor: s.resume()}
+	p := wire.StreamParams{Name: s.name, Arguments: s.args, Cursor: s.resumeCursor()}
 	if p.Cursor != nil {
 		p.MaxAgeMs = s.maxAge()
 	}
-	own := s.newCall(newInflow(sess.board.shared))
+	own := s.newCall(newFrameQueue(sess.board.shared))
 	stream := &stream{s: s, in: own.in}
 	ended := make(chan error, 1)
 	s.c.background(func() { ended <- sess.stream(ctx, wire.MethodStream, &params{body: p}, own) })
-	pulse := pulse{assumed: s.c.opts.Heartbeat}
-	silence := time.NewTimer(pulse.patience())
+	pulse := heartbeatMonitor{assumed: s.c.opts.Heartbeat}
+	silence := time.NewTimer(pulse.timeout())
 	defer silence.Stop()
-	begun := time.NewTimer(pulse.patience() + time.Second) // for a stream that is not silent but never becomes active
+	begun := time.NewTimer(pulse.timeout() + time.Second) // for a stream that is not silent but never becomes active
 	defer begun.Stop()
 	for ready := time.Now(); ; ready = time.Now() {
 		select {
 		case f := <-own.in.frames:
 			came := time.Now()
-			pulse.received(came.Sub(ready))
+			pulse.recordWait(came.Sub(ready))
 			if f.method == wire.NotificationHeartbeat {
 				pulse.beat(came)
 			}
-			if err := stream.take(ctx, f); err != nil {
+			if err := stream.handle(ctx, f); err != nil {
 				return err
 			}
-			pulse.handled(time.Since(came))
-			silence.Reset(pulse.patience())
+			pulse.recordHandling(time.Since(came))
+			silence.Reset(pulse.timeout())
 		case <-own.in.overflow:
 			return stream.drain(ctx, errOverflow)
 		case err := <-ended:
@@ -56,11 +56,11 @@ func runPush(ctx context.Context, s *subscription, sess *session) error {
 				continue // the application was slow, not the stream
 			}
 			if pulse.beaten {
-				sess.board.doubt()
+				sess.board.resetTrust()
 			}
 			return errSilent
 		case <-ctx.Done():
-			return own.over(ctx)
+			return own.contextError(ctx)
 		}
 	}
 }
@@ -68,16 +68,16 @@ func runPush(ctx context.Context, s *subscription, sess *session) error {
 // A stream is the state of one events/stream call.
 type stream struct {
 	s      *subscription
-	in     *inflow
+	in     *frameQueue
 	active bool
 }
 
-// drain handles the frames that arrived before the stream ended, and returns reason.
+// drain handles the frames that arrived before the stream ended. It returns reason, or the error from a frame.
 func (st *stream) drain(ctx context.Context, reason error) error {
 	for {
 		select {
 		case f := <-st.in.frames:
-			if err := st.take(ctx, f); err != nil {
+			if err := st.handle(ctx, f); err != nil {
 				return err
 			}
 		default:
@@ -86,11 +86,11 @@ func (st *stream) drain(ctx context.Context, reason error) error {
 	}
 }
 
-// take handles one notification of the stream. An unknown or unreadable notification only shows that the stream is
-// alive.
-func (st *stream) take(ctx context.Context, f frame) error {
+// handle handles one notification of the stream. It ignores unknown or malformed notifications, which only show that
+// the stream is alive.
+func (st *stream) handle(ctx context.Context, f frame) error {
 	s := st.s
-	st.in.took(f)
+	st.in.release(f)
 	read := func(v any) bool {
 		err := wire.Decode(f.params, v)
 		if err != nil {
@@ -102,21 +102,21 @@ func (st *stream) take(ctx context.Context, f frame) error {
 	case wire.NotificationActive:
 		var p wire.ActiveParams
 		if read(&p) {
-			return st.begin(ctx, p)
+			return st.handleActive(ctx, p)
 		}
 	case wire.NotificationEvent:
-		s.progress()
-		return s.takeRaw(ctx, f.params, true)
+		s.recordProgress()
+		return s.queueRaw(ctx, f.params, true)
 	case wire.NotificationHeartbeat:
 		var p wire.HeartbeatParams
 		if read(&p) {
-			s.reach(s.usable(p.Cursor))
-			s.progress()
+			s.moveCursor(s.usableCursor(p.Cursor))
+			s.recordProgress()
 		}
 	case wire.NotificationError:
 		var p wire.ErrorParams
 		if read(&p) {
-			return s.note(ctx, &RecoverableError{Event: s.name, Err: errorOf(p.Error.Code, p.Error.Message, p.Error.Data)})
+			return s.queueError(ctx, &RecoverableError{Event: s.name, Err: errorOf(p.Error.Code, p.Error.Message, p.Error.Data)})
 		}
 	case wire.NotificationTerminated:
 		var p wire.ErrorParams
@@ -126,20 +126,22 @@ func (st *stream) take(ctx context.Context, f frame) error {
 	return nil
 }
 
-// begin handles the active notification, both the first one of a stream and the one after a gap (PUSH-1, PUSH-7).
-func (st *stream) begin(ctx context.Context, p wire.ActiveParams) error {
+// handleActive handles the active notification, which is sent at the start of a stream and after a gap (PUSH-1,
+// PUSH-7).
+func (st *stream) handleActive(ctx context.Context, p wire.ActiveParams) error {
 	s := st.s
-	p.Cursor = s.usable(p.Cursor)
-	again := s.established() && !st.active
+	p.Cursor = s.usableCursor(p.Cursor)
+	again := s.recordAccepted() && !st.active
 	st.active = true
-	// A type without replay loses the events between two streams, and only the client knows that there were two.
-	lost := again && p.Cursor == nil && s.resume() == nil
+	// For a type without replay, events between two streams are lost. Only the client knows that there were two
+	// streams.
+	lost := again && p.Cursor == nil && s.resumeCursor() == nil
 	switch {
 	case lost:
-		return s.gap(ctx, nil)
+		return s.queueGap(ctx, nil)
 	case p.Truncated:
-		return s.truncated(ctx, p.Cursor, p.Cursor)
+		return s.handleTruncation(ctx, p.Cursor, p.Cursor)
 	}
-	s.reach(p.Cursor)
+	s.moveCursor(p.Cursor)
 	return nil
 }

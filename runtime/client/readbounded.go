@@ -5,18 +5,18 @@ import (
 	"io"
 )
 
-// A gathering collects a body of unknown size in pieces. Unlike a growing slice it does not copy repeatedly: an
-// oversized body allocates its limit once, any other at most twice its size.
-type gathering struct {
+// A pieceBuffer collects a body of unknown size in pieces. Unlike a growing slice, it does not copy data repeatedly.
+// For an oversized body it allocates the limit once, for any other at most twice the size of the body.
+type pieceBuffer struct {
 	pieces [][]byte
 	size   int64
 }
 
-// maxPiece bounds a piece, and with it the unused space of the last one.
+// maxPiece limits the size of a piece and thus the unused space in the last one.
 const maxPiece = 1 << 20
 
 // add appends a copy of p.
-func (g *gathering) add(p []byte) {
+func (g *pieceBuffer) add(p []byte) {
 	for len(p) > 0 {
 		last := len(g.pieces) - 1
 		if last < 0 || len(g.pieces[last]) == cap(g.pieces[last]) {
@@ -31,7 +31,7 @@ func (g *gathering) add(p []byte) {
 }
 
 // bytes returns the collected bytes.
-func (g *gathering) bytes() []byte {
+func (g *pieceBuffer) bytes() []byte {
 	switch len(g.pieces) {
 	case 0:
 		return nil
@@ -45,9 +45,9 @@ func (g *gathering) bytes() []byte {
 	return whole
 }
 
-// readBounded reads r to its end, and fails after limit bytes. The limit counts decompressed bytes.
+// readBounded reads r until EOF. It returns an error after limit bytes, counted after decompression.
 func readBounded(r io.Reader, limit int64) ([]byte, error) {
-	var g gathering
+	var g pieceBuffer
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := r.Read(buf)

@@ -14,11 +14,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// receivedBatch is how many stored bodies are read in one call.
+// receivedBatch is the maximum number of stored bodies read in one call.
 const receivedBatch = 64
 
-// keep stores a message unless the application has already received it.
-func (cb *callback) keep(ctx context.Context, d webhook.Delivery) error {
+// storeMessage stores a message unless the application has already received it.
+func (cb *callback) storeMessage(ctx context.Context, d webhook.Delivery) error {
 	s := cb.s
 	s.mu.Lock()
 	known := d.Type == "" && s.seen.has(d.Occurrence.EventID)
@@ -42,27 +42,27 @@ func (cb *callback) keep(ctx context.Context, d webhook.Delivery) error {
 	return nil
 }
 
-// Prefixes of the IDs under which messages are stored, for IDs other than a plain eventId.
+// Prefixes of IDs of stored messages, unless the ID is a plain eventId.
 const (
-	markEnvelope = "envelope "
-	markEvent    = "event "
+	prefixEnvelope = "envelope "
+	prefixEvent    = "event "
 )
 
-// receivedID returns the ID under which a message is stored. An occurrence has its eventId, so that it is stored once
-// whatever its webhook-id is; if the eventId starts with a prefix, markEvent is prepended. An envelope has its
-// webhook-id after markEnvelope (D10). Different messages never share an ID.
+// receivedID returns the ID under which a message is stored. For an occurrence it is the eventId, so that the
+// occurrence is stored once regardless of its webhook-id. If the eventId starts with a prefix, prefixEvent is
+// prepended. For an envelope it is the webhook-id with prefixEnvelope (D10). Different messages never have the same ID.
 func receivedID(d *webhook.Delivery) string {
 	id := d.Occurrence.EventID
 	switch {
 	case d.Type != "":
-		return markEnvelope + d.ID
-	case strings.HasPrefix(id, markEnvelope), strings.HasPrefix(id, markEvent):
-		return markEvent + id
+		return prefixEnvelope + d.ID
+	case strings.HasPrefix(id, prefixEnvelope), strings.HasPrefix(id, prefixEvent):
+		return prefixEvent + id
 	}
 	return id
 }
 
-// pump moves stored bodies into the inbox, as fast as the application takes them.
+// pump moves stored bodies into the inbox as fast as the application consumes them.
 func (cb *callback) pump(ctx context.Context) {
 	for n := 0; ; n++ {
 		err := cb.drain(ctx)
@@ -86,9 +86,9 @@ func (cb *callback) pump(ctx context.Context) {
 	}
 }
 
-// drain hands over the stored bodies in order.
+// drain moves the stored bodies into the inbox in order.
 func (cb *callback) drain(ctx context.Context) error {
-	if !cb.stores() {
+	if !cb.storesBodies() {
 		return nil
 	}
 	release, err := cb.acquire(ctx)
@@ -102,7 +102,7 @@ func (cb *callback) drain(ctx context.Context) error {
 			return err
 		}
 		for _, b := range bodies {
-			if err := cb.handStored(ctx, b); err != nil {
+			if err := cb.enqueueStored(ctx, b); err != nil {
 				return err
 			}
 			cb.after = b.Sequence
@@ -110,20 +110,20 @@ func (cb *callback) drain(ctx context.Context) error {
 	}
 }
 
-// handStored decodes a stored body, as the receiver did when it arrived, and hands it over.
-func (cb *callback) handStored(ctx context.Context, b clientstore.Received) error {
+// enqueueStored decodes a stored body, as the receiver did when it arrived, and adds it to the inbox.
+func (cb *callback) enqueueStored(ctx context.Context, b clientstore.Received) error {
 	d, err := webhook.ParseDelivery(webhook.Stamp{ID: b.EventID}, b.Body)
 	if err == nil && (d.Type == "" || d.Type == wire.EnvelopeGap) {
-		return cb.hand(ctx, &d, b.Sequence)
+		return cb.enqueue(ctx, &d, b.Sequence)
 	}
 	cb.s.log.Error("a stored body is not a message", "eventId", b.EventID)
 	cb.s.inbox.advance(nil, b.Sequence)
 	return nil
 }
 
-// ring returns the stored secrets that have not expired. It returns nil if no secret is usable; the endpoint then makes
-// a new one, which the next subscribe sends to the server.
-func (cb *callback) ring() webhook.Ring {
+// storedRing returns the stored secrets that have not expired, or nil if all have expired or none is stored. The
+// endpoint then creates a new secret, which the next subscribe sends to the server.
+func (cb *callback) storedRing() webhook.Ring {
 	if len(cb.state.Secrets) == 0 {
 		return nil
 	}

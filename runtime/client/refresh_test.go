@@ -296,14 +296,14 @@ func TestCLI6Watermark(t *testing.T) {
 			t.Errorf("cursor %s with %d ids", kept.Cursor, len(kept.EventIDs))
 		}
 		// Healthy again, the ids become few.
-		for i := n + 1; i <= n+2*keptIDs+10; i++ {
+		for i := n + 1; i <= n+2*minSavedIDs+10; i++ {
 			h.event(h.sub(), i, fmt.Sprint("c", i))
 			r.want(fmt.Sprint("e", i))
 		}
 		if err := s.Subscription().Ack(); err != nil {
 			t.Fatal(err)
 		}
-		if kept, _, _ = cursors.Load(t.Context(), "k"); len(kept.EventIDs) > 2*keptIDs {
+		if kept, _, _ = cursors.Load(t.Context(), "k"); len(kept.EventIDs) > 2*minSavedIDs {
 			t.Errorf("%d ids", len(kept.EventIDs))
 		}
 	})

@@ -269,7 +269,7 @@ func TestP2InstanceWithoutEvents(t *testing.T) {
 					return
 				}
 				r.want("error")
-				if d := time.Since(began); !errors.Is(r.err, ErrNoEvents) || !Final(r.err) || d < eventlessFor || d > 2*eventlessFor {
+				if d := time.Since(began); !errors.Is(r.err, ErrNoEvents) || !Final(r.err) || d < eventlessTimeout || d > 2*eventlessTimeout {
 					t.Errorf("%v after %v", r.err, d)
 				}
 				f.change(bothCaps)

@@ -11,16 +11,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Limits for closing a session that does not respond.
+// Timeouts for closing a session that does not respond.
 const (
 	closeGrace = 3 * time.Second
 	closeLimit = 30 * time.Second
 )
 
-// A session is one connection to the server, from handshake to loss. A Client has at most one live session.
+// A session is a connection to the server, from the handshake until it is lost or closed. A Client has at most one live
+// session.
 type session struct {
 	cs          *mcp.ClientSession
-	board       *board
+	board       *tapState
 	post        *poster           // nil on a shared carrier
 	send        mcp.MethodHandler // below the SDK client's other middleware
 	events      bool              // the server advertises events in either form
@@ -34,10 +35,10 @@ type session struct {
 	suspected atomic.Bool // a fresh handshake must check that the server is still the same
 }
 
-func (s *session) lose() { s.cancel(s.board.loss()) }
+func (s *session) lose() { s.cancel(s.board.lossError()) }
 
-// suspect makes the next call start with a fresh handshake. If the server holds no state of the session, the session is
-// replaced only if the fresh handshake differs, so that one bad call does not end other streams.
+// suspect makes the next call start with a new handshake. If the server has no state for the session, the session is
+// replaced only if the outcome of the handshake differs. A single invalid call then does not end other streams.
 func (s *session) suspect() {
 	if s.holdsState() {
 		s.lose()
@@ -49,22 +50,22 @@ func (s *session) suspect() {
 // holdsState reports whether the server keeps state for the session beyond each request.
 func (s *session) holdsState() bool { return s.events && (!s.stateless || s.board.shared) }
 
-// sameAs reports whether two handshakes had the same outcome.
+// sameAs reports whether the handshakes of s and o had the same outcome.
 func (s *session) sameAs(o *session) bool {
 	return s.events == o.events && s.listChanged == o.listChanged && s.version() == o.version()
 }
 
 func (s *session) version() string { return s.cs.InitializeResult().ProtocolVersion }
 
-// join derives a context from ctx that also ends with the session.
+// join returns a context derived from ctx that is also cancelled when the session ends.
 func (s *session) join(ctx context.Context) (context.Context, context.CancelFunc) {
 	joined, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })
 	return joined, func() { stop(); cancel(nil) }
 }
 
-// connect opens one session over the client's transport. With strict, a missing answer is not taken as a sign of an
-// older revision.
+// connect opens a session over the client's transport. If strict is set, a missing response to server/discover is an
+// error. Otherwise the SDK falls back to the handshake of older revisions.
 func (c *Client) connect(ctx context.Context, strict bool) (*session, error) {
 	t := c.transport
 	if d, ok := t.(*dialed); ok {
@@ -74,17 +75,17 @@ func (c *Client) connect(ctx context.Context, strict bool) (*session, error) {
 		}
 		t = inner
 	}
-	var b *board
+	var b *tapState
 	var post *poster
 	switch own := t.(type) {
 	case *mcp.StreamableClientTransport:
-		b = newBoard(false, &c.observers)
+		b = newTapState(false, &c.observers)
 		t, post = c.tapHTTP(own, b)
 	default:
 		if p, ok := t.(*Process); ok {
-			t = p.bounded(c.opts.MaxMessage)
+			t = p.withLimit(c.opts.MaxMessage)
 		}
-		b = newBoard(true, &c.observers)
+		b = newTapState(true, &c.observers)
 		t = &connTransport{t, b}
 	}
 	b.strict = strict
@@ -96,10 +97,10 @@ func (c *Client) connect(ctx context.Context, strict bool) (*session, error) {
 	}
 	if err != nil {
 		b.abort()
-		return nil, fmt.Errorf("client: connecting: %w", b.reasonOf(err))
+		return nil, fmt.Errorf("client: connecting: %w", b.explain(err))
 	}
 	s := &session{cs: cs, board: b, post: post, send: c.send}
-	s.events, s.listChanged = b.shaken()
+	s.events, s.listChanged = b.endHandshake()
 	s.stateless = s.version() >= wire.RevisionStateless
 	s.ctx, s.cancel = context.WithCancelCause(c.ctx)
 	gone := make(chan struct{})
@@ -116,15 +117,15 @@ func (c *Client) connect(ctx context.Context, strict bool) (*session, error) {
 	return s, nil
 }
 
-// follow starts to watch the catalog of a session that is now the client's. mu is held.
-func (c *Client) follow(s *session) {
+// startWatch starts watching the catalog of the client's new session. The caller must hold mu.
+func (c *Client) startWatch(s *session) {
 	if s.events {
 		c.events = true
 		c.background(func() { c.watch(s) })
 	}
 }
 
-// hadEvents reports whether any session supported events.
+// hadEvents reports whether any session of the client supported events.
 func (c *Client) hadEvents() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,7 +139,7 @@ func (c *Client) shared() bool {
 	return c.sess.board.shared
 }
 
-// close closes the SDK's session, and aborts its carrier if that takes too long. All calls have ended with s.ctx.
+// close closes the SDK's session, and aborts its carrier if that takes too long. All calls must have ended with s.ctx.
 func (s *session) close(gone <-chan struct{}, after time.Duration) {
 	go s.cs.Close()
 	grace := time.AfterFunc(after, s.board.abort)
@@ -152,16 +153,16 @@ func (s *session) close(gone <-chan struct{}, after time.Duration) {
 	}
 }
 
-// An attempt is a running reconnection.
-type attempt struct {
+// A reconnection is a series of attempts to reconnect.
+type reconnection struct {
 	first chan struct{} // closed after the first try; err then holds its error
 	done  chan struct{} // closed when there is a session or the client is closed
 	err   error
 }
 
-// live returns the live session, and reconnects if it was lost. If patient, it waits until ctx ends, otherwise only for
-// one try.
-func (c *Client) live(ctx context.Context, patient bool) (*session, error) {
+// liveSession returns the live session and reconnects if it was lost. If patient is set, it waits until ctx is done,
+// otherwise only for one attempt.
+func (c *Client) liveSession(ctx context.Context, patient bool) (*session, error) {
 	for {
 		c.mu.Lock()
 		if err := context.Cause(c.ctx); err != nil {
@@ -177,7 +178,7 @@ func (c *Client) live(ctx context.Context, patient bool) (*session, error) {
 			return nil, ErrSessionLost
 		}
 		if c.again == nil {
-			a := &attempt{first: make(chan struct{}), done: make(chan struct{})}
+			a := &reconnection{first: make(chan struct{}), done: make(chan struct{})}
 			c.again = a
 			c.background(func() { c.reconnect(a) })
 		}
@@ -204,9 +205,9 @@ func (c *Client) live(ctx context.Context, patient bool) (*session, error) {
 }
 
 // reconnect tries to connect until it succeeds or the client is closed.
-func (c *Client) reconnect(a *attempt) {
+func (c *Client) reconnect(a *reconnection) {
 	defer close(a.done)
-	pauses := pauses{Backoff: c.opts.Backoff}
+	pauses := backoffState{Backoff: c.opts.Backoff}
 	for n := 0; ; n++ {
 		s, err := c.tryConnect()
 		c.mu.Lock()
@@ -238,7 +239,8 @@ func (c *Client) reconnect(a *attempt) {
 	}
 }
 
-// replace makes s the client's session, unless a suspected session turns out to be equivalent. mu is held.
+// replace makes s the client's session, unless the current session is equivalent and was only suspected. The caller
+// must hold mu.
 func (c *Client) replace(s *session) {
 	old := c.sess
 	if old.ctx.Err() == nil && !old.holdsState() && old.sameAs(s) {
@@ -248,20 +250,20 @@ func (c *Client) replace(s *session) {
 	}
 	old.lose()
 	c.sess = s
-	c.catalog.forget()
-	c.follow(s)
+	c.catalog.invalidate()
+	c.startWatch(s)
 }
 
-// errSlow is the cause when connecting times out.
-var errSlow = fmt.Errorf("client: connecting took too long: %w", context.DeadlineExceeded)
+// errConnectTimeout is the cause of the cancellation when connecting times out.
+var errConnectTimeout = fmt.Errorf("client: connecting took too long: %w", context.DeadlineExceeded)
 
-// bounded limits one attempt to connect.
-func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, c.opts.CallTimeout, errSlow)
+// connectContext returns a context with the timeout for one attempt to connect.
+func (c *Client) connectContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, c.opts.CallTimeout, errConnectTimeout)
 }
 
 func (c *Client) tryConnect() (*session, error) {
-	ctx, cancel := c.bounded(c.ctx)
+	ctx, cancel := c.connectContext(c.ctx)
 	defer cancel()
 	c.mu.Lock()
 	former := c.sess

@@ -11,24 +11,25 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// blocks reads an SSE body block by block.
-type blocks struct {
+// A blockReader reads the blocks of an SSE body.
+type blockReader struct {
 	in    *bufio.Reader
 	limit int64 // of one block
 	begun bool
 }
 
-func newBlocks(body io.Reader, limit int64) *blocks {
-	return &blocks{in: bufio.NewReaderSize(body, 16<<10), limit: limit}
+func newBlockReader(body io.Reader, limit int64) *blockReader {
+	return &blockReader{in: bufio.NewReaderSize(body, 16<<10), limit: limit}
 }
 
-// next returns the next block: the lines up to an empty line, or, with an error, up to the end of the body.
-func (b *blocks) next() ([]byte, error) {
+// next returns the next block, which ends with an empty line. At the end of the body it returns the remaining lines and
+// an error.
+func (b *blockReader) next() ([]byte, error) {
 	if !b.begun {
 		b.begun = true
 		b.skipMark()
 	}
-	var g gathering
+	var g pieceBuffer
 	for begins := true; ; {
 		part, err := b.in.ReadSlice('\n')
 		g.add(part)
@@ -45,11 +46,11 @@ func (b *blocks) next() ([]byte, error) {
 	}
 }
 
-// byteOrderMark may precede an event stream and is not part of its first line.
+// byteOrderMark may precede an event stream but is not part of its first line.
 const byteOrderMark = "\ufeff"
 
-// skipMark discards a byte order mark. If the first byte is not the mark's, it does not wait for more.
-func (b *blocks) skipMark() {
+// skipMark discards a byte order mark. It waits for further bytes only if the first byte is that of a mark.
+func (b *blockReader) skipMark() {
 	if first, _ := b.in.Peek(1); len(first) == 0 || first[0] != byteOrderMark[0] {
 		return
 	}
@@ -58,8 +59,8 @@ func (b *blocks) skipMark() {
 	}
 }
 
-// dataOf returns the data of a block. If it is a single line it shares the block's memory.
-func dataOf(block []byte) (data []byte) {
+// blockData returns the data of a block. If the data is a single line, it shares memory with the block.
+func blockData(block []byte) (data []byte) {
 	for line := range bytes.Lines(block) {
 		value, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r\n"), []byte("data:"))
 		if !ok {
@@ -75,11 +76,11 @@ func dataOf(block []byte) (data []byte) {
 	return data
 }
 
-// An sseTap passes the messages of an SSE body to the board before the SDK reads them.
+// An sseTap handles the messages in an SSE body before the SDK reads them.
 type sseTap struct {
 	io.Closer
-	blocks *blocks
-	board  *board
+	blocks *blockReader
+	board  *tapState
 	own    *call  // the call that the body answers; nil for others
 	id     string // of own's request
 
@@ -96,17 +97,17 @@ func (t *sseTap) Read(p []byte) (int, error) {
 		block, err := t.blocks.next()
 		t.err = err
 		t.out = t.pass(block)
-		t.over()
+		t.recordEnd()
 	}
 	n := copy(p, t.out)
 	t.out = t.out[n:]
 	return n, nil
 }
 
-// pass passes one block to the board. It returns what the SDK reads: the block, unless the SDK would end the session
-// because of it.
+// pass handles the message in a block and returns the data for the SDK. It returns the block unchanged, unless the SDK
+// would end the session because of it.
 func (t *sseTap) pass(block []byte) []byte {
-	data := dataOf(block)
+	data := blockData(block)
 	if len(data) == 0 {
 		if t.err != nil {
 			return nil // a truncated line
@@ -123,33 +124,33 @@ func (t *sseTap) pass(block []byte) []byte {
 	switch m := m.(type) {
 	case *jsonrpc.Request:
 		if !m.IsCall() {
-			t.board.take(context.Background(), frame{m.Method, m.Params}, nil)
+			t.board.handleNotification(context.Background(), frame{m.Method, m.Params}, nil)
 		}
 	case *jsonrpc.Response:
-		t.board.observe(m.Result)
+		t.board.recordCapabilities(m.Result)
 		if t.own != nil && idText(m.ID.Raw()) == t.id {
 			t.answered = true
 			if len(m.Result) > 0 && m.Error == nil {
-				return fmt.Appendf(nil, "event: message\ndata: %s\n\n", t.own.answered(m.Result, t.id))
+				return fmt.Appendf(nil, "event: message\ndata: %s\n\n", t.own.storeResult(m.Result, t.id))
 			}
 		}
 	}
 	return block
 }
 
-// over records why a response body ended without a JSON-RPC response. The SDK only sees its end.
-func (t *sseTap) over() {
+// recordEnd records the reason a response body ended without a JSON-RPC response. The SDK receives only io.EOF.
+func (t *sseTap) recordEnd() {
 	if t.own == nil || t.err == nil {
 		return
 	}
 	if !t.answered {
-		t.own.fail(t.own.ended(t.err))
+		t.own.fail(t.own.endError(t.err))
 	}
 	t.err = io.EOF
 }
 
-// ended returns why a response body ended without a JSON-RPC response.
-func (c *call) ended(err error) error {
+// endError returns the reason a response body ended without a JSON-RPC response.
+func (c *call) endError(err error) error {
 	switch {
 	case err == io.EOF:
 		return errStreamEnded

@@ -11,51 +11,52 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// A Status describes one live subscription, for audit. See CLI-8.
+// A Status describes the state of a live subscription. See CLI-8.
 type Status struct {
 	// ID identifies the subscription within its Client.
 	ID string
 	// Event is the event type's name.
 	Event string
-	// Arguments are the subscription's arguments as JSON; nil for none.
+	// Arguments holds the subscription's arguments as JSON; nil for none.
 	Arguments json.RawMessage
 	// Mode is the delivery mode in use.
 	Mode string
-	// Since is when Subscribe was called.
+	// Since is the time when Subscribe was called.
 	Since time.Time
-	// LastFrame is when the server last sent anything; zero before that.
+	// LastFrame is the time when the server last sent data; zero before that.
 	LastFrame time.Time
-	// Cursor is the position received so far, or "".
+	// Cursor is the current position, or "" if unknown.
 	Cursor string
-	// Received, Duplicates and Withheld count occurrences: new ones, repeated ones, and ones that the policy withheld.
+	// Received, Duplicates and Withheld are the numbers of new occurrences, of repeated occurrences, and of occurrences
+	// that the policy withheld.
 	Received, Duplicates, Withheld int64
-	// Gaps counts gaps.
+	// Gaps is the number of gaps.
 	Gaps int64
 	// Drift is set if the generated types differ from the published ones. See CLI-9.
 	Drift *Drift
-	// LastError is why delivery was last interrupted or slowed down, or nil. While the callback of a webhook
-	// subscription refuses deliveries, it is the reason for that.
+	// LastError is the last error that interrupted or delayed delivery, or nil. While the callback of a webhook
+	// subscription refuses deliveries, it is the latest refusal.
 	LastError error
-	// RefreshBefore is when a webhook subscription expires unless it is refreshed, by the server's clock. It is zero if
-	// the subscription does not expire, and in other modes.
+	// RefreshBefore is the time, by the server's clock, when a webhook subscription expires unless it is refreshed. It
+	// is zero if the subscription does not expire, and in other modes.
 	RefreshBefore time.Time
-	// Delivery is the server's report at the last refresh of a webhook subscription. It is nil before that and in other
-	// modes.
+	// Delivery is the delivery status that the server reported at the last refresh of a webhook subscription. It is nil
+	// before the first report and in other modes.
 	Delivery *DeliveryStatus
-	// Refused counts the deliveries that the callback of a webhook subscription refused in this process; zero in other
-	// modes.
+	// Refused describes the deliveries that the callback of a webhook subscription has refused in this process. It is
+	// zero in other modes.
 	Refused webhook.Refusals
 }
 
-// A Drift reports that code was generated from other schemas than the server publishes. See CLI-9.
+// A Drift reports that code was generated from schemas that differ from the published ones. See CLI-9.
 type Drift struct {
 	// Event is the event type's name.
 	Event string
-	// Generated and Published are the fingerprints. See EVOL-4.
+	// Generated and Published are the fingerprints of the schemas. See EVOL-4.
 	Generated, Published string
 }
 
-// Subscriptions returns the live subscriptions in order of creation.
+// Subscriptions returns the status of each live subscription in order of creation.
 func (c *Client) Subscriptions() []Status {
 	all := c.registry()
 	slices.SortFunc(all, func(a, b *subscription) int {
@@ -68,7 +69,7 @@ func (c *Client) Subscriptions() []Status {
 	return list
 }
 
-// End ends the live subscription with that ID with ErrClosed and reports whether it existed.
+// End ends the live subscription with the given ID and reports whether it existed. Its iteration ends with [ErrClosed].
 func (c *Client) End(id string) bool {
 	for _, s := range c.registry() {
 		if s.id == id {
@@ -104,8 +105,8 @@ func (c *Client) remove(s *subscription) {
 	delete(c.keys, s.ledger.key)
 }
 
-// compare reports drift between the subscription's types and a descriptor.
-func (s *subscription) compare(d Descriptor) {
+// checkDescriptor reports drift if the descriptor's types differ from the subscription's types.
+func (s *subscription) checkDescriptor(d Descriptor) {
 	if s.fingerprint == "" {
 		return
 	}
@@ -119,7 +120,7 @@ func (s *subscription) compare(d Descriptor) {
 	s.drift(published)
 }
 
-// checkFingerprint reports drift if an occurrence carries another fingerprint.
+// checkFingerprint reports drift if an occurrence has a different fingerprint.
 func (s *subscription) checkFingerprint(o *wire.Occurrence) {
 	if s.fingerprint == "" || !bytes.Contains(o.Meta, []byte(wire.MetaFingerprint)) {
 		return

@@ -30,11 +30,11 @@ type subscribeOptions struct {
 	manualAck bool
 	notBy     []string // actors whose events are excluded
 	wait      bool     // for an unavailable server, until the subscription is accepted
-	// coalescing is non-nil if events are joined; it has at most one element.
+	// coalescing is not nil if events are joined; it has at most one element.
 	coalescing []Coalescing
 	carrier    carry.Carrier // nil: events/*
 	foreign    bool          // only the carrier knows the events; event type and cursor are missing
-	// Set by Consume: its store, and the channel that signals that there is something to save.
+	// Set by Consume: its store, and a channel that receives a value when there is progress to save.
 	store   clientstore.CursorStore // nil: the client's
 	changed chan struct{}
 }
@@ -42,7 +42,8 @@ type subscribeOptions struct {
 // A SubscribeOption configures one subscription.
 type SubscribeOption func(*subscribeOptions)
 
-// WithMode forces the delivery mode: "webhook", "push" or "poll". Empty or "auto" lets the client choose. See CLI-1.
+// WithMode sets the delivery mode: "webhook", "push" or "poll". If it is empty or "auto", the client chooses the mode.
+// See CLI-1.
 func WithMode(mode string) SubscribeOption {
 	return func(o *subscribeOptions) {
 		if mode == "auto" {
@@ -52,102 +53,104 @@ func WithMode(mode string) SubscribeOption {
 	}
 }
 
-// WithCursor starts after cursor and ignores the saved cursor.
+// WithCursor starts delivery after cursor and ignores the saved cursor.
 func WithCursor(cursor string) SubscribeOption {
 	return func(o *subscribeOptions) { o.cursor = cursor }
 }
 
-// FromNow starts without history and ignores the saved cursor.
+// FromNow starts delivery with new events and ignores the saved cursor.
 func FromNow() SubscribeOption { return func(o *subscribeOptions) { o.fromNow = true } }
 
-// WithCursorKey sets the key under which the cursor store keeps this subscription. The default is derived from the
-// event name and the arguments, so that a subscription with changed arguments starts from now. Set a key to continue in
-// spite of that, or if one store serves several servers or several equal subscriptions.
+// WithCursorKey sets the key of the subscription in the cursor store. The default key is derived from the event name
+// and the arguments, so a subscription with changed arguments starts from now. Set a key to continue after such a
+// change, or to use one store for several servers or for several identical subscriptions.
 func WithCursorKey(key string) SubscribeOption { return func(o *subscribeOptions) { o.key = key } }
 
-// WithMaxAge skips events older than d when delivery starts from a cursor or resumes after a loss. Skipped events may
-// be reported as a gap. See CUR-5.
+// WithMaxAge skips events older than d when delivery starts from a cursor or resumes after an interruption. Skipped
+// events may be reported as a gap. See CUR-5.
 func WithMaxAge(d time.Duration) SubscribeOption {
 	return func(o *subscribeOptions) { o.maxAge = max(d, 0) }
 }
 
-// WithManualAck commits the cursor only when Ack is called, not when the application requests the next item. See CLI-6.
+// WithManualAck disables automatic commits. The cursor is then committed only when Ack is called, not when the
+// application requests the next item. See CLI-6.
 func WithManualAck() SubscribeOption { return func(o *subscribeOptions) { o.manualAck = true } }
 
-// NotBy excludes events that one of the actors caused. It sets the argument notBy that event types with an x-actor
-// have, so that an agent that names itself does not react to its own actions. Names are those of the payload's actor.
-// For an event type that names no actor, subscribing fails with a [NoActorError]. See ACTOR-2.
+// NotBy excludes events caused by any of the given actors, named as in the payload. An agent can use it to ignore the
+// events that it caused itself. NotBy sets the argument notBy, which event types with an x-actor accept. For other
+// event types, subscribing fails with a [NoActorError]. See ACTOR-2.
 func NotBy(actors ...string) SubscribeOption {
 	return func(o *subscribeOptions) { o.notBy = append(o.notBy, actors...) }
 }
 
-// A Subscription has the methods that do not depend on the event type. It has no Events: the generated subscriptions
-// and [TypedSubscription] do, and their method Subscription returns it. Its methods are safe for concurrent use.
+// A Subscription provides the methods that do not depend on the event type. Generated subscriptions and
+// [TypedSubscription] provide Events; their Subscription method returns the Subscription. Its methods are safe for
+// concurrent use.
 type Subscription struct {
 	core *subscription
 }
 
-// A TypedSubscription delivers the occurrences of one event type with arguments A and payloads P, for one set of
-// arguments. [Subscribe] returns it; the functions of generated packages return separate types with the same methods.
-// The methods are safe for concurrent use, but only one iteration runs at a time.
+// A TypedSubscription delivers the occurrences of an event type with arguments A and payloads P. [Subscribe] returns
+// it. The functions of generated packages return other types with the same methods. The methods are safe for concurrent
+// use, but only one iteration can run at a time.
 type TypedSubscription[A, P any] Subscription
 
-// Subscription returns the methods that do not depend on the event type: Ack, Cursor, Mode and Status.
+// Subscription returns the untyped subscription, which provides the methods Ack, Cursor, Mode and Status.
 func (s *TypedSubscription[A, P]) Subscription() *Subscription { return (*Subscription)(s) }
 
-// Close ends the subscription: see [Subscription.Close].
+// Close ends the subscription. See [Subscription.Close].
 func (s *TypedSubscription[A, P]) Close() error { return s.Subscription().Close() }
 
-// Events iterates over occurrences and errors. A [GapError], [RecoverableError], [PayloadError] or [CommitError] is
-// yielded between occurrences, and the iteration continues. Any other error ends it. After Close it ends without an
-// error. [Final] reports which errors end it.
+// Events returns an iterator over occurrences and errors. A [GapError], [RecoverableError], [PayloadError] or
+// [CommitError] is yielded between occurrences, and the iteration continues. Any other error ends the iteration, as
+// [Final] reports. After Close, the iteration ends without an error.
 //
-// Requesting the next item commits the previous one (CLI-6). An iteration can be left with break and continued with
-// another call without losing events. Meanwhile events wait in a bounded buffer, which applies backpressure to the
-// server. The item at which the iteration was left is committed when the next iteration requests an item, or by Ack.
+// Requesting the next item commits the previous one (CLI-6). After a break, another call of Events continues the
+// iteration without losing events. Until then, events wait in a bounded buffer, which applies backpressure to the
+// server. The last item before the break is committed when the next iteration requests an item, or by Ack.
 //
-// Each item is a separate, non-nil occurrence. Along with an error it holds the arguments and the known fields of the
-// occurrence that the error concerns.
+// Each event is a separate, non-nil value. If it is yielded with an error, it contains the arguments and the known
+// fields of the affected occurrence.
 func (s *TypedSubscription[A, P]) Events() iter.Seq2[*events.Event[A, P], error] {
 	return untyped.Seq[*events.Event[A, P]](s.core.iterate)
 }
 
-// Close ends the subscription and its iteration, and returns once the subscription has fully stopped. A stream is
-// aborted immediately; a callback is unsubscribed, for which Close waits up to 3 s if the server does not answer.
-// Events handed out but not committed are received again by a later subscription that starts from the store. The error
-// is always nil.
+// Close ends the subscription and its iteration, and returns once the subscription has stopped. It aborts a stream
+// immediately. It unsubscribes a callback, which takes up to 3 s if the server does not answer. Uncommitted events are
+// received again by a later subscription that starts from the store. The error is always nil.
 func (s *Subscription) Close() error {
 	s.core.close()
 	return nil
 }
 
-// Ack commits the last item handed out, and all items before it, without requesting the next one. Without a cursor
-// store, or for a type without cursors, it does nothing. It returns the store's error. See CLI-6.
+// Ack commits the last item that the iteration returned, and all items before it, without requesting the next one. It
+// does nothing without a cursor store or for a type without cursors. It returns the store's error. See CLI-6.
 func (s *Subscription) Ack() error { return s.core.ledger.commit(s.core.ctx) }
 
 // Mode returns the delivery mode in use: "webhook", "push" or "poll".
 func (s *Subscription) Mode() string { return s.core.snapshot().Mode }
 
-// Cursor returns the position after the last item handed out. It is "" while unknown, and if the type lacks cursors. A
-// subscription that starts there misses nothing, and in poll mode repeats at most the batch that was in progress.
+// Cursor returns the position after the last item that the iteration returned. It is "" if the position is unknown or
+// the type has no cursors. A subscription that starts at this cursor misses no events. In poll mode, it may repeat
+// events of the current batch.
 func (s *Subscription) Cursor() string { return s.core.ledger.position() }
 
 // Status returns the state of the subscription.
 func (s *Subscription) Status() Status { return s.core.snapshot() }
 
-// Subscribe subscribes to t with args and returns once the server has accepted the subscription. By then the callback
-// is subscribed, the stream is active or the first poll was answered, so that later events are received. The
-// subscription lives until ctx is done, Close is called on it or on c, or the server terminates it.
+// Subscribe subscribes to t with args and returns once the server has accepted the subscription. At that point, the
+// callback is subscribed, the stream is active or the first poll has been answered, so later events are received. The
+// subscription ends when ctx is done, when it or c is closed, or when the server terminates it.
 //
-// A refusal is an [*events.Error]; [NoCompatibleDeliveryModeError] and [ErrNoEvents] mean that the server cannot
-// deliver. A failure before the server has accepted is returned. After a later failure the client reconnects and
-// subscribes again by itself.
+// If the server refuses the subscription, the error is an [*events.Error]. [NoCompatibleDeliveryModeError] and
+// [ErrNoEvents] mean that the server cannot deliver the events. Subscribe returns any failure that occurs before the
+// server has accepted. After a later failure, the client automatically reconnects and resubscribes.
 func Subscribe[A, P any](ctx context.Context, c *Client, t events.Type[A, P], args A, o ...SubscribeOption) (*TypedSubscription[A, P], error) {
 	s, err := c.subscribeTyped(ctx, t.Name, t.Fingerprint, &args, o)
 	return (*TypedSubscription[A, P])(s), err
 }
 
-// init connects package clientimpl, through which generated code subscribes and iterates.
+// init sets the hooks through which generated code subscribes and iterates.
 func init() {
 	untyped.Subscribe = func(ctx context.Context, c any, name, fingerprint string, args, options any) (any, error) {
 		return c.(*Client).subscribeTyped(ctx, name, fingerprint, args, options.([]SubscribeOption))
@@ -155,7 +158,7 @@ func init() {
 	untyped.Iterate = func(s any) untyped.Iteration { return s.(*Subscription).core.iterate }
 }
 
-// subscribeTyped is [Subscribe] with its types erased: args points to the arguments.
+// subscribeTyped is [Subscribe] without type parameters. The args argument is a pointer to the arguments.
 func (c *Client) subscribeTyped(ctx context.Context, name, fingerprint string, args any, o []SubscribeOption) (*Subscription, error) {
 	typed := reflect.ValueOf(args).Elem()
 	raw, err := encodeArguments(typed.Interface())
@@ -170,7 +173,7 @@ func (c *Client) subscribeTyped(ctx context.Context, name, fingerprint string, a
 	return &Subscription{s}, nil
 }
 
-// encodeArguments returns the JSON of args, nil for null.
+// encodeArguments returns args as a JSON object, or nil for null.
 func encodeArguments(args any) (json.RawMessage, error) {
 	raw, err := json.Marshal(args)
 	if err != nil {
@@ -189,15 +192,15 @@ func (c *Client) subscribe(ctx context.Context, name, fingerprint string, args j
 	s := &subscription{c: c, name: name, args: args, fingerprint: fingerprint,
 		opts: subscribeOptions{mode: c.opts.Mode, maxAge: -1, wait: c.opts.WaitForServer}, ready: make(chan error, 1), done: make(chan struct{}),
 		inbox: newInbox(c.opts.Buffer, c.opts.MaxMessage), seen: newIDSet(c.opts.RecentIDs),
-		refused: map[string]bool{wire.ModeWebhook: c.webhooks == nil}, pauses: pauses{Backoff: c.opts.Backoff}}
-	c.presences.renew()
+		refused: map[string]bool{wire.ModeWebhook: c.webhooks == nil}, pauses: backoffState{Backoff: c.opts.Backoff}}
+	c.presences.reset()
 	for _, o := range options {
 		o(&s.opts)
 	}
 	if s.opts.coalescing != nil && s.opts.changed == nil {
 		return nil, errors.New("client: WithCoalescing is for Consume; an iteration gets each event as it comes")
 	}
-	if err := s.leaveOut(); err != nil {
+	if err := s.addNotBy(); err != nil {
 		return nil, err
 	}
 	if err := s.restore(ctx); err != nil {
@@ -218,8 +221,8 @@ func (c *Client) subscribe(ctx context.Context, name, fingerprint string, args j
 	return s, nil
 }
 
-// leaveOut adds the actors of NotBy to the arguments.
-func (s *subscription) leaveOut() error {
+// addNotBy adds the actors of NotBy to the arguments.
+func (s *subscription) addNotBy() error {
 	if len(s.opts.notBy) == 0 {
 		return nil
 	}
@@ -291,7 +294,7 @@ func (s *subscription) restore(ctx context.Context) error {
 	case s.opts.fromNow:
 	case s.opts.cursor != "":
 		s.cursor = s.opts.cursor
-		s.ledger.begin(clientstore.Saved{Cursor: s.cursor}, false)
+		s.ledger.setStart(clientstore.Saved{Cursor: s.cursor}, false)
 	case s.ledger.store != nil:
 		saved, ok, err := s.ledger.store.Load(ctx, s.ledger.key)
 		if err != nil {
@@ -299,7 +302,7 @@ func (s *subscription) restore(ctx context.Context) error {
 		}
 		if ok {
 			s.cursor = saved.Cursor
-			s.ledger.begin(saved, true)
+			s.ledger.setStart(saved, true)
 			for _, id := range saved.EventIDs {
 				s.seen.add(id)
 			}
@@ -308,7 +311,7 @@ func (s *subscription) restore(ctx context.Context) error {
 	return nil
 }
 
-// defaultKey derives the cursor key from the event type and the arguments.
+// defaultKey returns the cursor key derived from the event type and the arguments.
 func defaultKey(name string, args json.RawMessage) string {
 	canonical, err := wire.Canonical(args)
 	if err != nil {
@@ -318,10 +321,10 @@ func defaultKey(name string, args json.RawMessage) string {
 	return name + "?" + hex.EncodeToString(sum[:8])
 }
 
-// iterate implements Events: it yields fresh pointers of like's type, which is a pointer to an events.Event.
+// iterate implements Events. It yields new pointers of the type of like, which is a pointer to an events.Event.
 func (s *subscription) iterate(like any, yield func(ev any, err error) bool) {
 	t := reflect.TypeOf(like).Elem()
-	s.each(func(it item, err error) bool {
+	s.eachItem(func(it item, err error) bool {
 		if err != nil {
 			return yield(s.newEvent(t).Addr().Interface(), err)
 		}
@@ -329,8 +332,8 @@ func (s *subscription) iterate(like any, yield func(ev any, err error) bool) {
 	})
 }
 
-// each yields the items to show. An item with an error is the last.
-func (s *subscription) each(yield func(it item, err error) bool) {
+// eachItem yields the items for the application. An error ends the iteration.
+func (s *subscription) eachItem(yield func(it item, err error) bool) {
 	if !s.iterating.TryLock() {
 		yield(item{}, errIterating)
 		return
@@ -347,14 +350,14 @@ func (s *subscription) each(yield func(it item, err error) bool) {
 	}
 }
 
-// newEvent returns a new t with the subscription's arguments.
+// newEvent returns a new value of type t with the subscription's arguments.
 func (s *subscription) newEvent(t reflect.Type) reflect.Value {
 	ev := reflect.New(t).Elem()
 	ev.FieldByName("Arguments").Set(s.typed)
 	return ev
 }
 
-// event converts an item to the application's form, a pointer to a t.
+// event converts an item to a pointer to a t, as the application receives it.
 func (s *subscription) event(t reflect.Type, it item) (any, error) {
 	switch {
 	case it.note != nil:
@@ -366,8 +369,8 @@ func (s *subscription) event(t reflect.Type, it item) (any, error) {
 	return s.decoded(t, o, err)
 }
 
-// decoded converts an occurrence to the application's form, a pointer to a t. A non-nil err is an earlier error of the
-// occurrence.
+// decoded converts an occurrence to a pointer to a t, as the application receives it. The err argument is an earlier
+// error of the occurrence, if any.
 func (s *subscription) decoded(t reflect.Type, o events.Occurrence, err error) (any, error) {
 	ev := s.newEvent(t)
 	*ev.FieldByName("Occurrence").Addr().Interface().(*events.Occurrence) = o
@@ -385,7 +388,8 @@ func (s *subscription) decoded(t reflect.Type, o events.Occurrence, err error) (
 	return ev.Addr().Interface(), err
 }
 
-// checkData returns an error unless raw is an object (OCC-1): a null would decode into any payload as its zero value.
+// checkData returns an error unless raw is an object (OCC-1). JSON null would be decoded as the zero value of any
+// payload.
 func checkData(raw json.RawMessage) error {
 	switch {
 	case len(raw) == 0:
@@ -413,7 +417,7 @@ func kindOf(raw json.RawMessage) string {
 	return "a number"
 }
 
-// decodePayload decodes raw into v; a json.RawMessage receives raw unchanged.
+// decodePayload decodes raw into v. If v is a *json.RawMessage, it stores raw unchanged.
 func decodePayload(raw json.RawMessage, v any) error {
 	switch v := v.(type) {
 	case *json.RawMessage:
@@ -425,7 +429,7 @@ func decodePayload(raw json.RawMessage, v any) error {
 	return codec.Decode(raw, v)
 }
 
-// occurrence converts an occurrence to the application's form, even if its timestamp is invalid.
+// occurrence converts an occurrence to an events.Occurrence, even if its timestamp is invalid.
 func occurrence(o *wire.Occurrence) (events.Occurrence, error) {
 	made := events.Occurrence{ID: o.EventID, Name: o.Name, Raw: o.Data, Meta: o.Meta}
 	if o.Cursor != nil {

@@ -8,28 +8,28 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A DeliveryStatus is the server's report, at the last refresh, on its deliveries to a webhook subscription. See
+// A DeliveryStatus describes the server's deliveries to a webhook subscription, as reported at the last refresh. See
 // HOOK-8.
 type DeliveryStatus struct {
-	// Active is false if deliveries had been suspended; the refresh has resumed them.
+	// Active is false if deliveries were suspended until the refresh, which has resumed them.
 	Active bool
-	// LastDeliveryAt is when an event was last accepted; zero if never.
+	// LastDeliveryAt is the time when an event was last accepted; zero if never.
 	LastDeliveryAt time.Time
-	// LastError is the category of the last failure, "" before the first failure.
+	// LastError is the category of the last failure, or "" before the first one.
 	LastError string
-	// FailedSince is when the current run of failures began; zero if the last attempt succeeded.
+	// FailedSince is the time of the first of the current consecutive failures; zero if the last attempt succeeded.
 	FailedSince time.Time
-	// Throttled says whether the server holds deliveries back, RetryAfter for how long.
+	// Throttled reports whether the server is delaying deliveries. RetryAfter is how long the delay lasts.
 	Throttled  bool
 	RetryAfter time.Duration
 }
 
-// abandoned reports whether the server may have given up events.
+// abandoned reports whether the server may have abandoned events.
 func (d *DeliveryStatus) abandoned() bool {
 	return d != nil && (!d.Active || !d.FailedSince.IsZero() && time.Since(d.FailedSince) > abandonedAfter)
 }
 
-// A subscribeResult is the result of events/subscribe, decoded leniently.
+// A subscribeResult is the leniently decoded result of events/subscribe.
 type subscribeResult struct {
 	ID             string          `json:"id"`
 	RefreshBefore  json.RawMessage `json:"refreshBefore"`
@@ -40,7 +40,7 @@ type subscribeResult struct {
 	refreshBefore time.Time     // zero if the subscription does not expire
 	lifetime      time.Duration // 0 if the subscription does not expire
 	status        *DeliveryStatus
-	// quiet says that nothing was delivered while the response was in flight; only then is its cursor the newest.
+	// quiet reports whether nothing was delivered while the response was in flight. Only then is its cursor the newest.
 	quiet bool
 }
 
@@ -62,7 +62,7 @@ func readSubscribed(raw json.RawMessage, now time.Time, ttl time.Duration) (*sub
 	if string(r.RefreshBefore) == "null" {
 		return &r, nil
 	}
-	// The lifetime is unreadable and may be short; servers grant the default or the requested time.
+	// Unless refreshBefore can be parsed, assume the shorter of the default and the requested lifetime.
 	r.lifetime = defaultTTL
 	if ttl > 0 {
 		r.lifetime = min(ttl, defaultTTL)
@@ -70,8 +70,7 @@ func readSubscribed(raw json.RawMessage, now time.Time, ttl time.Duration) (*sub
 	var text string
 	if wire.Decode(r.RefreshBefore, &text) == nil {
 		if at := readTime(text); !at.IsZero() {
-			// A grant never exceeds the request, except for the floor; any excess comes from a difference of the
-			// clocks.
+			// Except for the minimum, a grant never exceeds the request. Any excess is caused by different clocks.
 			r.refreshBefore, r.lifetime = at, at.Sub(now)
 			if ttl > 0 {
 				r.lifetime = min(r.lifetime, max(ttl, minLifetime))
@@ -80,7 +79,7 @@ func readSubscribed(raw json.RawMessage, now time.Time, ttl time.Duration) (*sub
 	}
 	switch {
 	case r.lifetime < -clockDifference:
-		// A server does not grant the past: the clocks differ, and the real grant is at least the floor.
+		// A grant does not end in the past, so the clocks differ. The actual grant is at least the minimum.
 		r.lifetime = minLifetime
 	case r.lifetime < shortestLifetime:
 		return unusable(fmt.Errorf("it grants %v, too short to refresh in time; want at least %v",
@@ -90,14 +89,14 @@ func readSubscribed(raw json.RawMessage, now time.Time, ttl time.Duration) (*sub
 }
 
 const (
-	// maxID bounds a subscription's ID in bytes; it must fit into a header.
+	// maxID is the maximum length of a subscription's ID in bytes; it must fit into a header.
 	maxID = 256
 	// minLifetime is the shortest lifetime that servers grant (SUB-6).
 	minLifetime = time.Minute
-	// shortestLifetime is the shortest grant that can be refreshed in time.
+	// shortestLifetime is the shortest lifetime that can be refreshed in time.
 	shortestLifetime = 2 * time.Second
-	// clockDifference is how far in the past a grant must end to be attributed to a difference of the clocks instead of
-	// a grant that is too short.
+	// clockDifference is the limit between grants that are too short and clocks that differ. If a grant ended longer
+	// ago, the clocks differ.
 	clockDifference = time.Minute
 )
 
@@ -109,8 +108,8 @@ func readTime(text string) time.Time {
 	return at
 }
 
-// readDeliveryStatus returns nil without a status. It ignores members of an unexpected type: they are only
-// informative.
+// readDeliveryStatus decodes a delivery status, or returns nil if raw contains none. It ignores members of an
+// unexpected type, because they are only informative.
 func readDeliveryStatus(raw json.RawMessage) *DeliveryStatus {
 	members, err := wire.DecodeMembers(raw)
 	if err != nil {

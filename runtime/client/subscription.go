@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// A subscription is the untyped part of a Subscription. One goroutine, run, receives and fills the inbox; the
+// A subscription is the implementation of a Subscription. The goroutine of run receives items and fills the inbox. The
 // application's goroutine, in next, empties it.
 type subscription struct {
 	c           *Client
@@ -26,8 +26,8 @@ type subscription struct {
 	opts        subscribeOptions
 	log         *slog.Logger
 
-	// ctx ends with the application's context, with Close, with the client, or, with cause errFinished, when the server
-	// ends the subscription.
+	// ctx is cancelled with the application's context, by Close, or with the client. When the server ends the
+	// subscription, it is cancelled with cause errFinished.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	ready  chan error    // the outcome of Subscribe, once
@@ -36,7 +36,7 @@ type subscription struct {
 	ledger ledger
 
 	callback *callback // webhook mode's; used only by run
-	presence presence
+	presence availability
 
 	iterating sync.Mutex // held by the current iteration; guards held
 	held      *item
@@ -47,8 +47,8 @@ type subscription struct {
 	advances int64 // occurrences that were new, or repeated for the first time since a new one
 	modeName string
 	refused  map[string]bool // excluded modes
-	standing standing
-	pauses   pauses
+	standing retryState
+	pauses   backoffState
 	status   Status
 	meta     map[string]any    // the descriptor's
 	endpoint *webhook.Endpoint // the newest one; nil in other modes
@@ -69,7 +69,7 @@ func (s *subscription) run() {
 	s.log.Debug("subscription ended", "err", err)
 }
 
-// receive runs one leg after another.
+// receive runs legs until the subscription ends.
 func (s *subscription) receive() error {
 	for {
 		err := s.runLeg()
@@ -77,7 +77,7 @@ func (s *subscription) receive() error {
 			return context.Cause(s.ctx)
 		}
 		s.failed(err)
-		pause, err := s.follow(err)
+		pause, err := s.afterLeg(err)
 		if err != nil {
 			return err
 		}
@@ -87,11 +87,11 @@ func (s *subscription) receive() error {
 	}
 }
 
-// follow acts on the end of a leg. It returns the pause before the next leg, or the error that ends the subscription.
-func (s *subscription) follow(err error) (pause time.Duration, end error) {
+// afterLeg handles the end of a leg. It returns the pause before the next leg, or the error that ends the subscription.
+func (s *subscription) afterLeg(err error) (pause time.Duration, end error) {
 	all, known := s.c.catalog.get()
 	_, listed := find(all, s.name)
-	e := ending{err: err, event: s.name, now: time.Now(), redialable: redialable(s.c.transport), shared: s.c.shared(),
+	e := legEnd{err: err, event: s.name, now: time.Now(), redialable: redialable(s.c.transport), shared: s.c.shared(),
 		listed: listed || !known, forced: s.opts.mode != "", waiting: s.opts.wait}
 	s.mu.Lock()
 	e.cursor, e.received = s.cursor, s.status.Received
@@ -109,21 +109,21 @@ func (s *subscription) follow(err error) (pause time.Duration, end error) {
 	s.mu.Unlock()
 	switch next.relist {
 	case relistNow:
-		s.c.catalog.forget()
+		s.c.catalog.invalidate()
 	case relistSoon:
-		s.c.catalog.forgetAgain()
+		s.c.catalog.invalidateDelayed()
 	}
 	if next.end != nil {
 		return 0, next.end
 	}
 	if next.fromNow {
 		s.log.Warn("the server refuses the cursor because the schema changed; starting from now")
-		if err := s.gap(s.ctx, nil); err != nil {
+		if err := s.queueGap(s.ctx, nil); err != nil {
 			return 0, err
 		}
 	}
 	if next.tell != nil {
-		if err := s.note(s.ctx, next.tell); err != nil {
+		if err := s.queueError(s.ctx, next.tell); err != nil {
 			return 0, err
 		}
 	}
@@ -131,7 +131,7 @@ func (s *subscription) follow(err error) (pause time.Duration, end error) {
 		return 0, nil
 	}
 	if s.callback != nil {
-		pause = s.callback.beforeLapse(pause)
+		pause = s.callback.limitPause(pause)
 	}
 	if asked := (*waitError)(nil); errors.As(err, &asked) {
 		pause = max(pause, asked.after)
@@ -139,7 +139,7 @@ func (s *subscription) follow(err error) (pause time.Duration, end error) {
 	return pause, nil
 }
 
-// isStuck reports whether the process at the other end of a shared carrier has stopped answering.
+// isStuck reports whether the peer of a shared carrier, such as a process, has stopped answering.
 func (s *subscription) isStuck(ctx context.Context, sess *session) bool {
 	if !redialable(s.c.transport) {
 		return false
@@ -149,7 +149,7 @@ func (s *subscription) isStuck(ctx context.Context, sess *session) bool {
 }
 
 func (s *subscription) runLeg() error {
-	sess, err := s.c.live(s.ctx, s.isAccepted())
+	sess, err := s.c.liveSession(s.ctx, s.isAccepted())
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (s *subscription) runLeg() error {
 	if err != nil {
 		return err
 	}
-	s.compare(d)
+	s.checkDescriptor(d)
 	if len(s.opts.notBy) > 0 && wire.ActorOf(d.Meta) == "" {
 		return &NoActorError{Event: s.name}
 	}
@@ -192,21 +192,21 @@ func (s *subscription) runLeg() error {
 		sess.lose()
 	}
 	if told := (*TerminatedError)(nil); ctx.Err() != nil && s.ctx.Err() == nil && !errors.As(err, &told) {
-		return sess.board.loss()
+		return sess.board.lossError()
 	}
 	return err
 }
 
-// newCall returns a call with this subscription's presence.
-func (s *subscription) newCall(in *inflow) *call {
+// newCall returns a call whose answers are recorded in the subscription's availability.
+func (s *subscription) newCall(in *frameQueue) *call {
 	c := newCall(in)
 	c.presence = &s.presence
 	return c
 }
 
-// established records that the server accepted, and unblocks Subscribe. It reports whether the server had accepted
-// before.
-func (s *subscription) established() (before bool) {
+// recordAccepted records that the server has accepted the subscription, and unblocks Subscribe. It reports whether the
+// server had accepted it before.
+func (s *subscription) recordAccepted() (before bool) {
 	s.mu.Lock()
 	before, again := s.standing.accept()
 	s.status.LastFrame = time.Now()
@@ -220,8 +220,8 @@ func (s *subscription) established() (before bool) {
 	return before
 }
 
-// described returns the _meta of the last descriptor.
-func (s *subscription) described() map[string]any {
+// descriptorMeta returns the _meta of the latest descriptor.
+func (s *subscription) descriptorMeta() map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.meta
@@ -233,24 +233,24 @@ func (s *subscription) isAccepted() bool {
 	return s.standing.accepted
 }
 
-// progress records that delivery works, which resets the failure counters.
-func (s *subscription) progress() {
+// recordProgress records that delivery works, which resets the failure counters.
+func (s *subscription) recordProgress() {
 	s.mu.Lock()
 	s.standing.progress()
 	s.pauses.reset()
 	s.mu.Unlock()
-	s.heard()
+	s.recordActivity()
 }
 
-// heard records that the server sent something.
-func (s *subscription) heard() {
+// recordActivity records that the server sent data.
+func (s *subscription) recordActivity() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status.LastFrame = time.Now()
 }
 
-// resume returns the cursor for the next request, or nil for "from now".
-func (s *subscription) resume() *string {
+// resumeCursor returns the cursor for the next request, or nil to start from now.
+func (s *subscription) resumeCursor() *string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cursor == "" {
@@ -268,8 +268,9 @@ func (s *subscription) maxAge() *int64 {
 	return &ms
 }
 
-// reach moves the cursor. An absent or null cursor changes nothing: a type that has cursors always has them (CUR-3).
-func (s *subscription) reach(cursor *string) {
+// moveCursor sets the cursor. It ignores an absent or null cursor, because a type with cursors always sends them
+// (CUR-3).
+func (s *subscription) moveCursor(cursor *string) {
 	if cursor == nil || *cursor == "" {
 		return
 	}
@@ -282,34 +283,34 @@ func (s *subscription) reach(cursor *string) {
 	}
 }
 
-// takeRaw decodes and takes an occurrence. A malformed one is reported in its place. Its cursor counts only on a stream
-// (OCC-3).
-func (s *subscription) takeRaw(ctx context.Context, raw json.RawMessage, streamed bool) error {
+// queueRaw decodes and queues an occurrence. If it is malformed, queueRaw queues a PayloadError instead. The
+// occurrence's cursor is used only on a stream (OCC-3).
+func (s *subscription) queueRaw(ctx context.Context, raw json.RawMessage, streamed bool) error {
 	o := &wire.Occurrence{}
 	err := wire.Decode(raw, o)
 	if err == nil && o.EventID == "" {
 		err = errors.New("/eventId is missing") // duplicates could not be recognized
 	}
 	if err != nil {
-		return s.note(ctx, &PayloadError{Occurrence: events.Occurrence{Name: s.name, Raw: raw}, Err: err})
+		return s.queueError(ctx, &PayloadError{Occurrence: events.Occurrence{Name: s.name, Raw: raw}, Err: err})
 	}
 	if !streamed {
 		o.Cursor = nil
 	}
-	o.Cursor = s.usable(o.Cursor)
-	return s.take(ctx, o, o.Cursor)
+	o.Cursor = s.usableCursor(o.Cursor)
+	return s.queue(ctx, o, o.Cursor)
 }
 
-// take hands one occurrence over. cursor is the position after it, nil within a batch.
-func (s *subscription) take(ctx context.Context, o *wire.Occurrence, cursor *string) error {
-	return s.takeItem(ctx, item{occurrence: o, cursor: cursor})
+// queue queues an occurrence. The cursor is the position after it, or nil within a batch.
+func (s *subscription) queue(ctx context.Context, o *wire.Occurrence, cursor *string) error {
+	return s.queueItem(ctx, item{occurrence: o, cursor: cursor})
 }
 
-// takeItem hands an occurrence over unless it is a duplicate or the policy withholds it.
-func (s *subscription) takeItem(ctx context.Context, it item) error {
+// queueItem queues an occurrence unless it is a duplicate or the policy withholds it.
+func (s *subscription) queueItem(ctx context.Context, it item) error {
 	o := it.occurrence
-	if err := s.misplaced(o); err != nil {
-		return s.report(ctx, it, err)
+	if err := s.checkOccurrence(o); err != nil {
+		return s.queueInvalid(ctx, it, err)
 	}
 	s.checkFingerprint(o)
 	s.mu.Lock()
@@ -324,7 +325,7 @@ func (s *subscription) takeItem(ctx context.Context, it item) error {
 	}
 	s.mu.Unlock()
 	if !fresh || !s.allowed(ctx, o) {
-		s.pass(it)
+		s.skip(it)
 		return nil
 	}
 	if err := s.inbox.put(ctx, it); err != nil {
@@ -333,21 +334,21 @@ func (s *subscription) takeItem(ctx context.Context, it item) error {
 		s.mu.Unlock()
 		return err
 	}
-	s.passed(it)
+	s.recordQueued(it)
 	return nil
 }
 
-// pass advances the cursor over an item that is not shown.
-func (s *subscription) pass(it item) {
+// skip advances the cursor past an item that the application does not receive.
+func (s *subscription) skip(it item) {
 	if it.sequence == 0 {
-		s.reach(it.cursor)
+		s.moveCursor(it.cursor)
 		return
 	}
 	s.inbox.advance(it.cursor, it.sequence)
 }
 
-// passed moves the cursor at which the loop resumes. For stored items it moved when they were stored.
-func (s *subscription) passed(it item) {
+// recordQueued sets the cursor from which the loop resumes. For stored items, the cursor was set when they were stored.
+func (s *subscription) recordQueued(it item) {
 	if it.sequence != 0 || it.cursor == nil || *it.cursor == "" {
 		return
 	}
@@ -375,8 +376,8 @@ func (s *subscription) allowed(ctx context.Context, o *wire.Occurrence) bool {
 	return false
 }
 
-// note hands over an error that does not end the subscription.
-func (s *subscription) note(ctx context.Context, err error) error {
+// queueError queues an error that does not end the subscription.
+func (s *subscription) queueError(ctx context.Context, err error) error {
 	return s.inbox.put(ctx, item{note: err})
 }
 
@@ -390,8 +391,8 @@ func (s *subscription) failed(err error) {
 // errQuit is returned by next once its quit channel is closed.
 var errQuit = errors.New("client: nobody waits")
 
-// next commits the items handed out before (CLI-6) and waits for the next item to show. Once quit is closed it returns
-// errQuit.
+// next commits all items handed out before (CLI-6) and waits for the next item for the application. Once quit is
+// closed, it returns errQuit.
 func (s *subscription) next(quit <-chan struct{}) (item, error) {
 	for {
 		if err := context.Cause(s.ctx); err != nil && err != errFinished {
@@ -426,7 +427,7 @@ func (s *subscription) next(quit <-chan struct{}) (item, error) {
 	}
 }
 
-// skipAdvances takes the first item to show, and records the advances before it.
+// skipAdvances removes and returns the first item for the application. It records the cursor advances before that item.
 func (s *subscription) skipAdvances() (item, bool, error) {
 	if held := s.held; held != nil {
 		s.held = nil

@@ -2,12 +2,13 @@ package client
 
 import "time"
 
-// instant separates frames: frames less than this apart count as having arrived together.
-const instant = 50 * time.Millisecond
+// minFrameGap is the minimum interval between frames. Frames that are closer together are considered to have arrived
+// together.
+const minFrameGap = 50 * time.Millisecond
 
-// A pulse measures the interval of a stream's heartbeats, and from it derives how long the stream may be silent. It
-// counts only frames that were read as they arrived: behind a slow application heartbeats pile up.
-type pulse struct {
+// A heartbeatMonitor measures the interval between a stream's heartbeats and derives how long the stream may be silent.
+// It considers only frames that were read as they arrived, because heartbeats queue up if the application is slow.
+type heartbeatMonitor struct {
 	assumed time.Duration // the interval until one is measured, and the longest accepted
 	last    time.Time     // the last heartbeat; zero if its arrival time is unknown
 	beaten  bool          // a heartbeat has arrived
@@ -16,36 +17,36 @@ type pulse struct {
 	behind  bool          // frames may have arrived before they were read
 }
 
-// received records how long the loop waited for a frame.
-func (p *pulse) received(waited time.Duration) {
-	if waited >= instant {
+// recordWait records how long the loop waited for a frame.
+func (p *heartbeatMonitor) recordWait(waited time.Duration) {
+	if waited >= minFrameGap {
 		p.behind = false
 	}
 }
 
-// handled records how long the loop spent on a frame.
-func (p *pulse) handled(took time.Duration) {
-	if took >= instant {
+// recordHandling records how long the loop took to handle a frame.
+func (p *heartbeatMonitor) recordHandling(took time.Duration) {
+	if took >= minFrameGap {
 		p.behind = true
 	}
 }
 
-func (p *pulse) beat(now time.Time) {
+func (p *heartbeatMonitor) beat(now time.Time) {
 	p.beaten = true
 	if p.behind {
 		p.last = time.Time{}
 		return
 	}
-	if pause := now.Sub(p.last); !p.last.IsZero() && pause >= instant {
+	if pause := now.Sub(p.last); !p.last.IsZero() && pause >= minFrameGap {
 		p.pauses++
 		p.longest = max(p.longest, pause)
 	}
 	p.last = now
 }
 
-// patience returns how long a stream may be silent before it is considered dead: two intervals. A single measured
-// interval may be too short by half if the first heartbeat was late, so it counts three times.
-func (p *pulse) patience() time.Duration {
+// timeout returns how long a stream may be silent before it is considered dead. This is two intervals, or three if only
+// one interval was measured, because that interval is too short if the first heartbeat was late.
+func (p *heartbeatMonitor) timeout() time.Duration {
 	interval := min(max(p.longest, time.Second), p.assumed)
 	switch p.pauses {
 	case 0:

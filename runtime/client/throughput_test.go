@@ -98,13 +98,13 @@ func TestP3NoFalseDeath(t *testing.T) {
 // P3: what was received in one go says nothing of the interval, and one short pause not much.
 func TestP3Pulse(t *testing.T) {
 	at := time.Now()
-	beats := func(p *pulse, pauses ...time.Duration) time.Duration {
+	beats := func(p *heartbeatMonitor, pauses ...time.Duration) time.Duration {
 		for _, d := range pauses {
 			at = at.Add(d)
-			p.received(d)
+			p.recordWait(d)
 			p.beat(at)
 		}
-		return p.patience()
+		return p.timeout()
 	}
 	const s = time.Second
 	for want, pauses := range map[time.Duration][]time.Duration{
@@ -114,19 +114,19 @@ func TestP3Pulse(t *testing.T) {
 		2 * s:  {s, s / 10, s / 10},
 		59 * s: {s, 29500 * time.Millisecond, s},
 	} {
-		p := pulse{assumed: 30 * s}
+		p := heartbeatMonitor{assumed: 30 * s}
 		if got := beats(&p, pauses...); got != want {
 			t.Errorf("%v: %v, want %v", pauses, got, want)
 		}
 	}
-	p := pulse{assumed: 30 * s}
-	p.handled(s)
+	p := heartbeatMonitor{assumed: 30 * s}
+	p.recordHandling(s)
 	for range 10 { // behind: pauses between what waits are the application's
 		at = at.Add(100 * time.Millisecond)
-		p.received(0)
+		p.recordWait(0)
 		p.beat(at)
 	}
-	if got := p.patience(); got != 60*s {
+	if got := p.timeout(); got != 60*s {
 		t.Errorf("behind: %v", got)
 	}
 }

@@ -18,50 +18,50 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// Limits of repeated requests. A load balancer without health checks keeps sending requests to a dead server until it
-// is removed from the balancer's list; a repeated request may reach a live one.
+// Limits for repeated requests. A load balancer without health checks sends requests to a dead server until it removes
+// that server from its list. A repeated request may reach a live server.
 const (
-	// freeRepeats is the number of repeats made without a pause.
+	// freeRepeats is the number of repeats without a pause.
 	freeRepeats = 2
-	// repeatPause is the longest pause before each later repeat.
+	// repeatPause is the maximum pause before each later repeat.
 	repeatPause = 80 * time.Millisecond
-	// repeatFor is how long requests are repeated while no server answers.
-	repeatFor = time.Second
-	// repeatAfresh is how long after the last failure repeating may start over. It is longer than the pauses of any
-	// retry loop.
-	repeatAfresh = 2 * time.Minute
+	// repeatPeriod is how long requests are repeated while no server answers.
+	repeatPeriod = time.Second
+	// repeatResetAfter is how long after the last failure a new repeatPeriod may start. It is longer than the pauses of
+	// any retry loop.
+	repeatResetAfter = 2 * time.Minute
 )
 
-// An awayError reports that no server answered: the connection was refused or broke, or the status was 502, 503 or 504
-// without Retry-After.
-type awayError struct{ err error }
+// An unreachableError reports that no server answered. The connection was refused or broken, or the status was 502, 503
+// or 504 without Retry-After.
+type unreachableError struct{ err error }
 
-func (e *awayError) Error() string { return e.err.Error() }
-func (e *awayError) Unwrap() error { return e.err }
+func (e *unreachableError) Error() string { return e.err.Error() }
+func (e *unreachableError) Unwrap() error { return e.err }
 
-func isAway(err error) bool { return errors.As(err, new(*awayError)) }
+func isUnreachable(err error) bool { return errors.As(err, new(*unreachableError)) }
 
-// brokeOff wraps a connection error. The argument what names the interrupted operation.
+// brokeOff wraps a connection error. The what argument describes the problem.
 func brokeOff(what string, err error) error {
 	failed := fmt.Errorf("client: %s: %w", what, err)
-	if unreachable(err) {
-		return &awayError{failed}
+	if isConnectionError(err) {
+		return &unreachableError{failed}
 	}
 	return failed
 }
 
-// away returns an awayError if no server answered the request, nil otherwise.
-func away(resp *http.Response, err error) error {
+// newUnreachableError returns an unreachableError if no server answered the request, and nil otherwise.
+func newUnreachableError(resp *http.Response, err error) error {
 	switch {
-	case err != nil && unreachable(err):
-		return &awayError{err}
-	case err == nil && awayStatus(resp):
-		return &awayError{&StatusError{Status: resp.StatusCode}}
+	case err != nil && isConnectionError(err):
+		return &unreachableError{err}
+	case err == nil && isUnreachableStatus(resp):
+		return &unreachableError{&StatusError{Status: resp.StatusCode}}
 	}
 	return nil
 }
 
-func awayStatus(resp *http.Response) bool {
+func isUnreachableStatus(resp *http.Response) bool {
 	switch resp.StatusCode {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return resp.Header.Get("Retry-After") == ""
@@ -69,8 +69,8 @@ func awayStatus(resp *http.Response) bool {
 	return false
 }
 
-// unreachable reports whether the connection was refused, or ended before the response.
-func unreachable(err error) bool {
+// isConnectionError reports whether the connection was refused or ended before the response.
+func isConnectionError(err error) bool {
 	for _, broken := range []error{syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF} {
 		if errors.Is(err, broken) {
 			return true
@@ -80,54 +80,54 @@ func unreachable(err error) bool {
 	return errors.As(err, &dial) && dial.Op == "dial" && !dial.Timeout() && !errors.As(err, new(*net.DNSError))
 }
 
-// A presence records whether any server answers one kind of request.
-type presence struct {
+// An availability records whether any server answers a kind of request.
+type availability struct {
 	mu    sync.Mutex
 	since time.Time // when requests began to go unanswered; zero while they are answered
 	last  time.Time // the last unanswered request
 }
 
-// presences are a client's. Each subscription also has a presence: if a server answers one subscription and refuses
-// another with 503, the first must not keep the second repeating.
+// presences holds the availability records of a client. Each subscription has its own, because a server may answer one
+// subscription and refuse another with 503. Answers to the first must not make the second repeat its requests forever.
 type presences struct {
-	all presence // all requests
-	own presence // requests outside subscriptions, such as events/list
+	all availability // all requests
+	own availability // requests outside subscriptions, such as events/list
 }
 
-// answered records that a server answered.
-func (p *presence) answered() {
+// recordAnswer records that a server answered.
+func (p *availability) recordAnswer() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.since = time.Time{}
 }
 
-// renew resets the presences, so that a call of the application may repeat its requests like a first one.
-func (p *presences) renew() {
-	p.all.answered()
-	p.own.answered()
+// reset resets the availabilities, so that a new call of the application can repeat its requests.
+func (p *presences) reset() {
+	p.all.recordAnswer()
+	p.own.recordAnswer()
 }
 
-// missed records that no server answered, and reports whether repeating may still help.
-func (p *presence) missed() bool {
+// recordMiss records that no server answered, and reports whether the request may be repeated.
+func (p *availability) recordMiss() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if p.since.IsZero() || now.Sub(p.last) >= repeatAfresh {
+	if p.since.IsZero() || now.Sub(p.last) >= repeatResetAfter {
 		p.since = now
 	}
 	p.last = now
-	return now.Sub(p.since) < repeatFor
+	return now.Sub(p.since) < repeatPeriod
 }
 
-// passes reports whether the error that prevented a first session or a subscription may be temporary: no server
-// answered, or it cannot serve the request at the moment.
-func passes(err error, redialable bool) bool {
+// isTemporary reports whether the error that prevented the first session or a subscription may be temporary. Either no
+// server answered, or the server cannot serve the request at the moment.
+func isTemporary(err error, redialable bool) bool {
 	var status *StatusError
 	var refusal *events.Error
 	switch {
 	case errors.Is(err, ErrClosed):
 		return false
-	case errors.Is(err, ErrSessionLost), isAway(err):
+	case errors.Is(err, ErrSessionLost), isUnreachable(err):
 		return redialable
 	case errors.As(err, &status):
 		return !status.permanent()
@@ -137,30 +137,30 @@ func passes(err error, redialable bool) bool {
 	return errors.As(err, new(*waitError)) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(net.Error))
 }
 
-// pauseAfter returns the pause before the next attempt: at least as long as the server asked for.
-func pauseAfter(err error, between *pauses) time.Duration {
-	pause := between.next(isAway(err))
+// pauseAfter returns the pause before the next attempt. It is at least as long as the server requested.
+func pauseAfter(err error, between *backoffState) time.Duration {
+	pause := between.next(isUnreachable(err))
 	if asked := (*waitError)(nil); errors.As(err, &asked) {
 		pause = max(pause, asked.after)
 	}
 	return pause
 }
 
-// errWaited combines the cause that ended a wait for the server with the last error of the wait.
+// errWaited combines the cause that ended a wait for the server with the last error during that wait.
 func errWaited(cause, last error) error {
 	return fmt.Errorf("%w while waiting for the server: %w", cause, last)
 }
 
 type repeatKey struct{}
 
-// repeatable marks the requests of a call as safe to send twice.
+// repeatable returns a context for requests that are safe to send twice.
 func repeatable(ctx context.Context) context.Context {
 	return context.WithValue(ctx, repeatKey{}, true)
 }
 
-// mayRepeat reports whether a request can be sent twice without a second effect. Requests of the extension can, and so
-// can the handshake and the GET of a session's standalone stream, which carries its notifications. A tool call of the
-// application may have taken effect.
+// mayRepeat reports whether a request can be sent twice without a second effect. This is true for requests of the
+// extension, for the handshake, and for the GET of a session's standalone stream, but not for tool calls of the
+// application.
 func mayRepeat(req *http.Request) bool {
 	if req.Method == http.MethodGet {
 		return true
@@ -178,7 +178,7 @@ func mayRepeat(req *http.Request) bool {
 	return false
 }
 
-// A repeater sends requests, and repeats them while no server answers if mayRepeat allows it.
+// A repeater sends requests. If no server answers, it repeats a request if mayRepeat allows it.
 type repeater struct {
 	base      http.RoundTripper
 	presences *presences
@@ -193,14 +193,14 @@ func (r *repeater) RoundTrip(req *http.Request) (*http.Response, error) {
 	useragent.Set(req.Header, useragent.Default())
 	for n := 0; ; n++ {
 		resp, err := r.base.RoundTrip(req)
-		if away(resp, err) == nil {
+		if newUnreachableError(resp, err) == nil {
 			if err == nil {
-				of.answered()
-				r.presences.all.answered()
+				of.recordAnswer()
+				r.presences.all.recordAnswer()
 			}
 			return resp, err
 		}
-		ours, anybody := of.missed(), r.presences.all.missed()
+		ours, anybody := of.recordMiss(), r.presences.all.recordMiss()
 		if !ours || !anybody || !mayRepeat(req) {
 			return resp, err
 		}
@@ -229,13 +229,13 @@ const (
 	methodInitialized = "notifications/initialized"
 )
 
-// A head is the part of a JSON-RPC request that identifies it.
+// A head holds the ID and the method of a JSON-RPC request.
 type head struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 }
 
-// headOf reads the head of a POST from a copy of its body.
+// headOf returns the head of a POST request, read from a copy of its body.
 func headOf(req *http.Request) (h head) {
 	if req.GetBody == nil {
 		return h
@@ -251,9 +251,9 @@ func headOf(req *http.Request) (h head) {
 	return h
 }
 
-// handshake records whether no server answered a request of the handshake. With strict, the SDK must not fall back to
-// an older revision then: it would create a session that only one of the replicas knows.
-func (b *board) handshake(method string, gone error) {
+// recordHandshake records an error if no server answered a request of the handshake, or clears it. If strict is set,
+// the SDK must then not fall back to an older revision, because it would create a session that only one replica knows.
+func (b *tapState) recordHandshake(method string, gone error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.shaking {
@@ -264,8 +264,8 @@ func (b *board) handshake(method string, gone error) {
 	}
 }
 
-// fallback returns why the handshake of an older revision must not be tried, or nil if it may.
-func (b *board) fallback() error {
+// checkFallback returns an error if the handshake of an older revision must not be attempted.
+func (b *tapState) checkFallback() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.undiscovered == nil || !b.strict {

@@ -330,7 +330,7 @@ func TestL1GoneAltogether(t *testing.T) {
 // L1, CLI-4: brisk pauses divide those of Backoff and add none after the first 5 s.
 func TestL1Pauses(t *testing.T) {
 	for range 1000 {
-		p := pauses{Backoff: Backoff{Min: time.Second, Max: time.Minute}}
+		p := backoffState{Backoff: Backoff{Min: time.Second, Max: time.Minute}}
 		for p.waited < briskFor {
 			if d := p.next(true); d > briskPause || d <= 0 {
 				t.Fatalf("brisk: %v", d)

@@ -20,12 +20,12 @@ func TestCON2Watermark(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type event struct {
 			id, cursor string // "" between the events of a poll
-			place      *place
+			place      *ledgerEntry
 			settled    bool
 		}
 		cursors := memory.NewCursors()
 		l := &ledger{store: cursors, key: "k"}
-		l.begin(clientstore.Saved{Cursor: "c0"}, false)
+		l.setStart(clientstore.Saved{Cursor: "c0"}, false)
 		var all []*event
 		resume := func() (from int, ids []string) {
 			saved, ok, err := cursors.Load(context.Background(), "k")
@@ -99,7 +99,7 @@ func TestCON2Watermark(t *testing.T) {
 				if i := slices.IndexFunc(all, func(e *event) bool { return !e.settled }); i >= 0 {
 					open = len(all) - i
 				}
-				if n := l.ahead(); n != open {
+				if n := l.openItems(); n != open {
 					t.Fatalf("%d ahead, want %d", n, open)
 				}
 			},

@@ -15,22 +15,23 @@ import (
 )
 
 const (
-	// maxRefresh bounds the wait for a refresh.
+	// maxRefresh is the maximum wait before a refresh.
 	maxRefresh = 24 * time.Hour
-	// abandonedAfter is how long deliveries may have failed before the client assumes that the server may have given up
-	// events. It is shorter than any sensible retry schedule.
+	// abandonedAfter is how long deliveries must have failed before the client assumes that the server may have
+	// abandoned events. It is shorter than any sensible retry schedule.
 	abandonedAfter = time.Minute
-	// unsubscribeTimeout bounds the unsubscribe request.
+	// unsubscribeTimeout is the timeout for an unsubscribe request.
 	unsubscribeTimeout = 3 * time.Second
-	// failedRotation is how long a new secret stays accepted after its refresh failed: the server may have received it.
-	failedRotation = 24 * time.Hour
+	// failedRotationGrace is how long a new secret is still accepted after its refresh failed. The server may have
+	// received it.
+	failedRotationGrace = 24 * time.Hour
 )
 
-// errNoLongerOffered ends a leg if the server's list no longer offers its mode.
+// errNoLongerOffered is returned by a leg if the server's list no longer offers its mode.
 var errNoLongerOffered = errors.New("client: the event type is no longer offered by webhook")
 
-// runWebhook subscribes and keeps the subscription alive by refreshing it (CLI-5). Events arrive through the callback,
-// also between two legs.
+// runWebhook subscribes and refreshes the subscription (CLI-5). Events arrive through the callback, even between two
+// legs.
 func runWebhook(ctx context.Context, s *subscription, sess *session) error {
 	if s.callback == nil {
 		cb, err := s.openCallback(ctx)
@@ -67,7 +68,8 @@ func runWebhook(ctx context.Context, s *subscription, sess *session) error {
 	}
 }
 
-// refreshAfter returns about two thirds of the lifetime. A lifetime of 0 does not expire.
+// refreshAfter returns the wait before the next refresh, about two thirds of the lifetime. A lifetime of 0 means no
+// expiry.
 func (cb *callback) refreshAfter(lifetime time.Duration) time.Duration {
 	if lifetime == 0 {
 		return cb.w.Refresh
@@ -75,10 +77,10 @@ func (cb *callback) refreshAfter(lifetime time.Duration) time.Duration {
 	return min(lifetime*2/3-rand.N(lifetime/20), maxRefresh)
 }
 
-// relist checks that the type is still offered by webhook. A subscription without expiry has no other opportunity to
-// notice.
+// relist returns an error if the type is no longer offered by webhook. A subscription without expiry would not detect
+// that otherwise.
 func (s *subscription) relist(ctx context.Context, sess *session) error {
-	s.c.catalog.forgetOld()
+	s.c.catalog.invalidateOld()
 	d, err := s.c.describe(ctx, sess, s.name)
 	if err != nil {
 		return err
@@ -91,21 +93,21 @@ func (s *subscription) relist(ctx context.Context, sess *session) error {
 	return errNoLongerOffered
 }
 
-// subscribe creates or refreshes the subscription and returns its lifetime, 0 if it does not expire.
+// subscribe creates or refreshes the subscription and returns its lifetime, or 0 if it does not expire.
 func (cb *callback) subscribe(ctx context.Context, sess *session) (time.Duration, error) {
-	if err := cb.leaveFormer(ctx, sess); err != nil {
+	if err := cb.unsubscribeFormer(ctx, sess); err != nil {
 		return 0, err
 	}
-	from := cb.s.resume()
+	from := cb.s.resumeCursor()
 	res, err := cb.refresh(ctx, sess)
 	if err != nil {
 		return 0, err
 	}
 	if from != nil && res.status.abandoned() {
-		// The server's watermark may have passed the abandoned events; our cursor has not.
+		// The server's watermark may be past the abandoned events, but our cursor is not.
 		cb.s.log.Info("deliveries were failing, subscribing again from the cursor")
-		cb.former = cb.url
-		if err := cb.leaveFormer(ctx, sess); err != nil {
+		cb.formerURL = cb.url
+		if err := cb.unsubscribeFormer(ctx, sess); err != nil {
 			return 0, err
 		}
 		if res, err = cb.refresh(ctx, sess); err != nil {
@@ -119,40 +121,40 @@ func (cb *callback) subscribe(ctx context.Context, sess *session) (time.Duration
 	return res.lifetime, cb.settle(ctx, res)
 }
 
-// beforeLapse shortens a pause to leave time for a refresh before the grant expires.
-func (cb *callback) beforeLapse(pause time.Duration) time.Duration {
+// limitPause shortens a pause to leave time for a refresh before the grant expires.
+func (cb *callback) limitPause(pause time.Duration) time.Duration {
 	if left := time.Until(cb.lapses); left >= time.Second && pause > left {
 		return left * 4 / 5
 	}
 	return pause
 }
 
-// leaveFormer unsubscribes the subscription of an earlier process, so that the next subscribe starts from the cursor.
-func (cb *callback) leaveFormer(ctx context.Context, sess *session) error {
-	if cb.former == "" {
+// unsubscribeFormer ends the subscription of an earlier process, so that the next subscribe starts from the cursor.
+func (cb *callback) unsubscribeFormer(ctx context.Context, sess *session) error {
+	if cb.formerURL == "" {
 		return nil
 	}
-	err := cb.s.unsubscribe(ctx, sess, cb.former)
+	err := cb.s.unsubscribe(ctx, sess, cb.formerURL)
 	var refusal *events.Error
-	if errors.As(err, &refusal) && cb.former == cb.url {
+	if errors.As(err, &refusal) && cb.formerURL == cb.url {
 		// If the subscription cannot be ended, refresh it instead.
 		cb.s.log.Warn("the server did not end the previous subscription", "err", err)
 		err = nil
 	}
 	if err == nil {
-		cb.former = ""
+		cb.formerURL = ""
 	}
 	return err
 }
 
-// subscribeParams are wire.SubscribeParams with a TTL that may also be null.
+// subscribeParams is wire.SubscribeParams with a TTL that can also be null.
 type subscribeParams struct {
 	wire.SubscribeParams
 	TTL json.RawMessage `json:"ttlMs"`
 }
 
 // refresh calls events/subscribe once, with a new secret if the current one is due for rotation. The endpoint and the
-// store know the secret before the server does.
+// store receive the secret before the server does.
 func (cb *callback) refresh(ctx context.Context, sess *session) (res *subscribeResult, err error) {
 	s := cb.s
 	old := cb.endpoint.Secret()
@@ -163,13 +165,13 @@ func (cb *callback) refresh(ctx context.Context, sess *session) (res *subscribeR
 				cb.rotated = time.Now()
 				return
 			}
-			cb.endpoint.Rotate(old, failedRotation)
+			cb.endpoint.Rotate(old, failedRotationGrace)
 		}()
 	}
 	if err := cb.save(ctx, func(*clientstore.Callback) {}); err != nil {
 		return nil, err
 	}
-	p := subscribeParams{TTL: json.RawMessage("null"), SubscribeParams: wire.SubscribeParams{Name: s.name, Arguments: s.args, Cursor: s.resume(),
+	p := subscribeParams{TTL: json.RawMessage("null"), SubscribeParams: wire.SubscribeParams{Name: s.name, Arguments: s.args, Cursor: s.resumeCursor(),
 		Delivery: wire.Delivery{Mode: wire.ModeWebhook, URL: cb.url, Secret: cb.endpoint.Secret().Text()}}}
 	if cb.w.TTL > 0 {
 		p.TTL = fmt.Append(nil, cb.w.TTL.Milliseconds())
@@ -190,15 +192,15 @@ func (cb *callback) refresh(ctx context.Context, sess *session) (res *subscribeR
 		}
 		return nil, err
 	}
-	// Subtract the round-trip time, as if the server had granted at the time of the request.
-	if res, err = readSubscribed(raw, own.now().Add(-time.Since(asked)), cb.w.TTL); err != nil {
+	// Subtract the round-trip time, as if the server had granted the lifetime at the time of the request.
+	if res, err = readSubscribed(raw, own.serverTime().Add(-time.Since(asked)), cb.w.TTL); err != nil {
 		return nil, err
 	}
 	res.quiet = cb.heard.Load() == heard
 	return res, nil
 }
 
-// settle applies the server's response. The start position is saved before anything can be delivered.
+// settle applies the server's response. It saves the start position before anything can be delivered.
 func (cb *callback) settle(ctx context.Context, res *subscribeResult) error {
 	s := cb.s
 	err := cb.save(ctx, func(c *clientstore.Callback) {
@@ -211,7 +213,7 @@ func (cb *callback) settle(ctx context.Context, res *subscribeResult) error {
 		return err
 	}
 	again := s.isAccepted() || cb.resumed
-	lost := again && res.status == nil && (cb.reports || cb.resumed) && res.Cursor == nil && s.resume() == nil
+	lost := again && res.status == nil && (cb.reports || cb.resumed) && res.Cursor == nil && s.resumeCursor() == nil
 	cb.resumed = false
 	s.mu.Lock()
 	s.status.Delivery, s.status.RefreshBefore = res.status, res.refreshBefore
@@ -232,11 +234,11 @@ func (cb *callback) settle(ctx context.Context, res *subscribeResult) error {
 			return err
 		}
 	case res.quiet:
-		s.reach(res.Cursor)
+		s.moveCursor(res.Cursor)
 	}
-	cb.endpoint.Activate(res.ID, cb.take)
-	s.established()
-	s.progress()
+	cb.endpoint.Activate(res.ID, cb.handleDelivery)
+	s.recordAccepted()
+	s.recordProgress()
 	return nil
 }
 
@@ -246,7 +248,7 @@ func (cb *callback) gap(ctx context.Context, cursor *string) error {
 		return err
 	}
 	defer release()
-	return cb.s.gap(ctx, cursor)
+	return cb.s.queueGap(ctx, cursor)
 }
 
 func (cb *callback) truncated(ctx context.Context, cursor *string) error {
@@ -255,10 +257,11 @@ func (cb *callback) truncated(ctx context.Context, cursor *string) error {
 		return err
 	}
 	defer release()
-	return cb.s.truncated(ctx, cursor, cursor)
+	return cb.s.handleTruncation(ctx, cursor, cursor)
 }
 
-// unsubscribe ends the subscription of that callback URL. A missing subscription counts as success (D6).
+// unsubscribe ends the subscription with the given callback URL. It returns nil if the subscription does not exist
+// (D6).
 func (s *subscription) unsubscribe(ctx context.Context, sess *session, url string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, min(s.c.opts.CallTimeout, unsubscribeTimeout), errTimeout(wire.MethodUnsubscribe))
 	defer cancel()
@@ -270,8 +273,8 @@ func (s *subscription) unsubscribe(ctx context.Context, sess *session, url strin
 	return err
 }
 
-// releaseCallback ends the webhook side of s: it accepts no more deliveries. It unsubscribes unless the server ended
-// the subscription, or the subscription is kept for a later process.
+// releaseCallback closes the callback of s, which then accepts no more deliveries. It unsubscribes, unless the server
+// ended the subscription or the subscription is kept for a later process.
 func (s *subscription) releaseCallback() {
 	cb := s.callback
 	if cb == nil {
@@ -293,21 +296,21 @@ func (s *subscription) releaseCallback() {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), unsubscribeTimeout)
 	defer cancel()
-	for _, url := range []string{cb.former, cb.url} {
+	for _, url := range []string{cb.formerURL, cb.url} {
 		if url == "" || url == cb.url && !cb.present {
 			continue
 		}
-		sess, err := s.c.live(ctx, false)
+		sess, err := s.c.liveSession(ctx, false)
 		if err == nil {
 			err = s.unsubscribe(ctx, sess, url)
 		}
 		if err != nil {
-			// The subscription ends by its TTL, or a later process unsubscribes.
+			// The subscription expires, or a later process unsubscribes.
 			s.log.Warn("unsubscribing failed", "err", err)
 			return
 		}
 	}
-	if err := cb.forget(ctx); err != nil {
+	if err := cb.deleteRecord(ctx); err != nil {
 		s.log.Warn("forgetting a callback failed", "err", err)
 	}
 }

@@ -17,48 +17,50 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// WebhookOptions configures webhook delivery of a [Client]. Events arrive as POSTs to a receiver. Either the
-// client serves it on Listener, or the application mounts it on another server and sets Receiver.
+// WebhookOptions configures webhook delivery for a [Client]. Events arrive as POST requests to a receiver. Either the
+// client serves the receiver on Listener, or the application sets Receiver and mounts it on its own server.
 //
-// With Received and Callbacks, a client that is killed at any point loses nothing that it has acknowledged. The next
-// process with the same stores restores the paths and secrets, hands out the stored bodies, and subscribes again from
-// the position after them.
+// With Received and Callbacks, a client that is killed at any point loses no acknowledged events. The next process with
+// the same stores restores the paths and secrets, delivers the stored bodies, and subscribes again from the position
+// after them.
 type WebhookOptions struct {
-	// PublicURL is where servers reach the receiver. It is an absolute https URL without query; the path of each
-	// endpoint is appended.
+	// PublicURL is the base URL of the receiver as seen by servers. It is an absolute https URL without a query. The
+	// path of each endpoint is appended.
 	PublicURL string
-	// Receiver handles the requests; nil creates one, which needs Listener. Several clients may share a Receiver.
+	// Receiver handles the requests. If nil, a receiver is created, which requires Listener. Several clients may share
+	// a Receiver.
 	Receiver *webhook.Receiver
-	// Listener serves only the receiver, until the client is closed. It is also closed if Connect fails. If nil, the
-	// application serves Receiver.
+	// Listener is the listener on which the client serves the receiver until it is closed. Listener is also closed if
+	// Connect fails. If nil, the application must serve Receiver.
 	Listener net.Listener
-	// TLS is used on Listener; nil means that a proxy in front of it terminates TLS.
+	// TLS is the TLS configuration for Listener; nil if a proxy in front of it terminates TLS.
 	TLS *tls.Config
-	// WellKnown also serves, on Listener, the document that declares consent for all paths of the receiver. Servers
-	// then subscribe without a challenge. See [webhook.Receiver.WellKnown] for the information that this discloses, and
+	// WellKnown enables a document on Listener that declares consent for all paths of the receiver. Servers then
+	// subscribe without a challenge. [webhook.Receiver.WellKnown] describes the information that this discloses. See
 	// VER-1.
 	WellKnown bool
 
 	// Received stores each body before it is acknowledged with 2xx. It must save cursors where [Options].Cursors loads
-	// them; a sqlite store does both. If nil, bodies are acknowledged once they are in the subscription's queue. After
-	// a crash they are then received again from the committed cursor, which types without cursors lack.
+	// them; a sqlite store does both. If nil, bodies are acknowledged once they are queued for the subscription. After
+	// a crash, events are then received again from the committed cursor, unless the type has no cursors.
 	Received clientstore.ReceivedStore
-	// Callbacks keeps paths and secrets across a restart. The default is Received or Options.Cursors, if one of them
+	// Callbacks stores paths and secrets across restarts. The default is Received or Options.Cursors, if one of them
 	// implements the interface.
 	Callbacks clientstore.CallbackStore
 
-	// TTL is the requested lifetime of a subscription without refresh; 0 means 30 min, negative no expiry. A server may
-	// grant another time (SUB-6). Subscriptions are refreshed after two thirds of the granted lifetime.
+	// TTL is the requested lifetime of a subscription that is not refreshed; 0 means 30 min, negative no expiry. A
+	// server may grant a different lifetime (SUB-6). Subscriptions are refreshed after two thirds of the granted
+	// lifetime.
 	TTL time.Duration
-	// Refresh is how often subscriptions without expiry are refreshed; 0 means 1 h. The server's list is read at the
-	// same time.
+	// Refresh is how often subscriptions without expiry are refreshed; 0 means 1 h. Each refresh also reads the
+	// server's list.
 	Refresh time.Duration
 	// Rotate is the age at which the next refresh replaces a secret; 0 means 24 h, negative disables rotation.
 	Rotate time.Duration
 	// Grace is how long a replaced secret is still accepted; 0 means 10 min. See SUB-5.
 	Grace time.Duration
-	// Keep leaves subscriptions at the server when the client or a subscription is closed. A later process can continue
-	// them; without Callbacks it has no effect. The default is to unsubscribe.
+	// Keep keeps subscriptions on the server when the client or a subscription is closed. A later process can then
+	// continue them. It has no effect without Callbacks. The default is to unsubscribe.
 	Keep bool
 }
 
@@ -69,7 +71,7 @@ const (
 	defaultOverlap = 10 * time.Minute
 )
 
-// webhooks is the state shared by the webhook subscriptions of one client.
+// webhooks is the state shared by the webhook subscriptions of a client.
 type webhooks struct {
 	WebhookOptions
 	public  string       // without a trailing slash
@@ -107,7 +109,7 @@ func (w *webhooks) prepare(o *Options) (err error) {
 			return err
 		}
 	}
-	if err := w.route(); err != nil {
+	if err := w.setHandler(); err != nil {
 		return err
 	}
 	if o.Cursors == nil {
@@ -133,8 +135,8 @@ func (w *webhooks) prepare(o *Options) (err error) {
 	return nil
 }
 
-// route sets the handler for Listener.
-func (w *webhooks) route() error {
+// setHandler sets the handler for Listener.
+func (w *webhooks) setHandler() error {
 	w.handler = w.Receiver
 	if !w.WellKnown {
 		return nil
@@ -161,7 +163,7 @@ func (w *webhooks) route() error {
 	return nil
 }
 
-// publicURL checks the base of the callback URLs (SUB-3).
+// publicURL checks the base URL of callbacks (SUB-3) and removes its trailing slashes.
 func publicURL(text string) (string, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -175,7 +177,7 @@ func publicURL(text string) (string, error) {
 	return strings.TrimRight(text, "/"), nil
 }
 
-// Limits of the embedded receiver's server. The receiver limits bodies itself.
+// Limits for the embedded server. The receiver itself limits bodies.
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
@@ -200,7 +202,7 @@ func (w *webhooks) serve(o *Options) {
 	}()
 }
 
-// close shuts the embedded server down. Requests in flight get one second to complete.
+// close shuts down the embedded server. Requests in flight have one second to complete.
 func (w *webhooks) close() {
 	if w == nil || w.server == nil {
 		return

@@ -13,17 +13,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Answers implements the notification form with one server. It sends messages as notifications, and
-// receives the answers as conversation/context notifications with the messageId. It works on
-// message connections such as stdio, but not with the SDK's HTTP client. See CONV-2.
+// Answers implements the notification form of the protocol for one server. It sends messages as notifications. The
+// answers are conversation/context notifications with the same messageId. It supports message-based connections such as
+// stdio, but not the SDK's HTTP client. See CONV-2.
 type Answers struct {
 	mu      sync.Mutex
 	conn    mcp.Connection
 	waiting map[string]chan *answer
 }
 
-// NotificationForm wraps a client's transport for the notification form. Connect the client with
-// the returned transport, and pass the Answers to [Hub.Add] in ServerOptions.Notify.
+// NotificationForm wraps a client's transport to support the notification form. Connect the client to the returned
+// transport, and pass the Answers to [Hub.Add] in ServerOptions.Notify.
 func NotificationForm(t mcp.Transport) (*Answers, mcp.Transport) {
 	a := &Answers{waiting: map[string]chan *answer{}}
 	return a, &notifyTransport{t, a}
@@ -66,8 +66,8 @@ func (a *Answers) exchange(ctx context.Context, method string, m Message) (*answ
 	}
 }
 
-// take handles an answering notification. It discards a late answer.
-func (a *Answers) take(params json.RawMessage) {
+// handleAnswer handles a notification with an answer. It discards late answers.
+func (a *Answers) handleAnswer(params json.RawMessage) {
 	var p contextParams
 	if wire.Decode(params, &p) != nil {
 		return
@@ -101,7 +101,7 @@ type notifyConn struct {
 	answers *Answers
 }
 
-// Read removes the answering notifications, which the SDK does not support.
+// Read handles notifications with answers, which the SDK does not support, and returns all other messages.
 func (c *notifyConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		m, err := c.Connection.Read(ctx)
@@ -109,7 +109,7 @@ func (c *notifyConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return m, err
 		}
 		if r, ok := m.(*jsonrpc.Request); ok && !r.IsCall() && r.Method == NotificationContext {
-			c.answers.take(r.Params)
+			c.answers.handleAnswer(r.Params)
 			continue
 		}
 		return m, nil

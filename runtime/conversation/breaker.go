@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// A breaker is a circuit breaker for a server that keeps timing out (CONV-4). It opens after limit
-// timeouts in a row. After the rest, it lets one message through, whose outcome closes or reopens
-// it.
+// A breaker is a circuit breaker for a server that repeatedly times out (CONV-4). It opens after limit consecutive
+// timeouts. After the rest period, it allows one message, and the outcome closes or reopens it.
 type breaker struct {
 	limit int
 	rest  time.Duration
@@ -32,11 +31,11 @@ func (b *breaker) allow() bool {
 	return true
 }
 
-// answered closes the breaker after an answer in time, even an error.
-func (b *breaker) answered() { b.reset() }
+// recordAnswer closes the breaker after an answer in time, even if the answer is an error.
+func (b *breaker) recordAnswer() { b.reset() }
 
-// timedOut counts a timeout.
-func (b *breaker) timedOut() {
+// recordTimeout records a timeout.
+func (b *breaker) recordTimeout() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.timeouts++
@@ -46,8 +45,8 @@ func (b *breaker) timedOut() {
 	}
 }
 
-// abandoned records that the caller gave up on a message before an answer or the timeout.
-func (b *breaker) abandoned() {
+// recordAbandoned records that a message was cancelled before its answer or timeout.
+func (b *breaker) recordAbandoned() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.probing = false
@@ -59,7 +58,7 @@ func (b *breaker) reset() {
 	b.timeouts, b.until, b.probing = 0, time.Time{}, false
 }
 
-// state returns the number of timeouts in a row and the end of the open state; zero means closed.
+// state returns the number of consecutive timeouts and the time when the open state ends. A zero time means closed.
 func (b *breaker) state() (timeouts int, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

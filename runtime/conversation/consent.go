@@ -19,31 +19,31 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/journal"
 )
 
-// A Consent describes the messages that the user lets one server see. See CONV-5.
+// A Consent describes the messages that the user allows a server to receive. See CONV-5.
 type Consent struct {
-	// Server is the client's name for the server, never a name from the server.
+	// Server is the client's name for the server, not a name that the server provides.
 	Server string `json:"server"`
-	// History includes recentHistory; without it the server sees only the message.
+	// History allows recentHistory; without it, the server receives only the message.
 	History bool `json:"history"`
-	// AssistantResponses includes the model's responses. See CONV-8.
+	// AssistantResponses allows the model's responses. See CONV-8.
 	AssistantResponses bool `json:"assistantResponses"`
-	// GrantedAt is the time of the user's consent.
+	// GrantedAt is the time when the user gave consent.
 	GrantedAt time.Time `json:"grantedAt"`
 }
 
 // Consents stores the user's consents. Implementations must be safe for concurrent use. See CONV-5.
 type Consents interface {
-	// Consent returns the consent for the server, and whether there is one.
+	// Consent returns the consent for the server and reports whether there is one.
 	Consent(ctx context.Context, server string) (Consent, bool, error)
 	// Grant replaces the consent for c.Server.
 	Grant(ctx context.Context, c Consent) error
 	// List returns all consents by server name.
 	List(ctx context.Context) ([]Consent, error)
-	// Revoke removes the consent for the server; without one it does nothing.
+	// Revoke removes the consent for the server. It does nothing if the consent does not exist.
 	Revoke(ctx context.Context, server string) error
 }
 
-// FileConsents stores consents in one JSON file, which it replaces atomically. Only one process at a time can open the
+// FileConsents stores consents in a JSON file, which it replaces atomically. Only one process at a time can open the
 // file.
 type FileConsents struct {
 	path string         // "" keeps them in memory only
@@ -61,20 +61,20 @@ type consentsFile struct {
 	Consents map[string]Consent `json:"consents"`
 }
 
-// The last member of the file is the checksum of the preceding text.
+// The last member in the file is the checksum of the preceding text.
 const (
 	sumMember = ",\n  \"sum\": \""
 	sumEnd    = "\"\n}"
 )
 
-// NewConsents returns a store in memory, for tests and for programs that ask for consent at every start.
+// NewConsents returns an in-memory store, for tests and for programs that ask the user for consent at each start.
 func NewConsents() *FileConsents { return &FileConsents{all: map[string]Consent{}} }
 
-// OpenConsents opens the file at path. The file need not exist, but its directory must. A damaged file, as shown by
-// its checksum, is an error that names it, so that damage can neither grant nor revoke a consent. After editing the
-// file by hand, set its last member, "sum", to "". OpenConsents waits up to 10 s for another process to close the
-// file; then it returns an error that names both, because two processes would restore consents that the other revoked.
-// Close it after use.
+// OpenConsents opens the consents file at path. The file need not exist, but its directory must. If the checksum shows
+// that the file is damaged, OpenConsents returns an error with the path, so that damage can neither grant nor revoke a
+// consent. After editing the file manually, set its last member, "sum", to "". If another process has the file open,
+// OpenConsents waits up to 10 s and then returns an error that identifies both. Otherwise each process would restore
+// consents that the other revoked. Call Close after use.
 func OpenConsents(path string) (_ *FileConsents, err error) {
 	if whole, err := filepath.Abs(path); err == nil {
 		path = whole
@@ -116,7 +116,7 @@ func (f *FileConsents) read() error {
 	return nil
 }
 
-// encodeConsents returns the content of the file.
+// encodeConsents encodes the content of the file.
 func encodeConsents(c consentsFile) ([]byte, error) {
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
@@ -146,7 +146,7 @@ func decodeConsents(data []byte) (consentsFile, error) {
 
 var errDamagedConsents = errors.New(`it is damaged or was edited; remove it and ask the user for each consent, or set its "sum" to "" if all of it is right`)
 
-// Close releases the file. Later calls of Grant and Revoke return an error.
+// Close releases the file. Later calls to Grant and Revoke return an error.
 func (f *FileConsents) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -192,7 +192,7 @@ func (f *FileConsents) Revoke(_ context.Context, server string) error {
 	return f.change(func(all map[string]Consent) { delete(all, server) })
 }
 
-// change applies the function to a copy, which replaces the consents once it is written.
+// change applies a function to a copy of the consents. The copy replaces the consents once it has been written.
 func (f *FileConsents) change(apply func(map[string]Consent)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

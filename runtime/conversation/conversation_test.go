@@ -62,7 +62,7 @@ func TestUserMessage(t *testing.T) {
 func TestCapability(t *testing.T) {
 	for _, version := range eras {
 		session, stop := connect(t, says("x"), version, nil)
-		c, ok := declared(session.InitializeResult())
+		c, ok := capabilityOf(session.InitializeResult())
 		if !ok || !c.OnUserMessage || c.OnAssistantResponse {
 			t.Errorf("%s: %+v, %v", version, c, ok)
 		}

@@ -15,36 +15,36 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// HubOptions configures a [Hub]; the zero value is usable.
+// HubOptions configures a [Hub]. The zero value is ready to use.
 type HubOptions struct {
-	// Consents holds the user's consents; default [NewConsents], which is empty.
+	// Consents stores the user's consents. The default is an empty store from [NewConsents].
 	Consents Consents
-	// Timeout bounds the time in which a server must answer; default 500 ms. See CONV-4.
+	// Timeout is how long the hub waits for a server's answer. The default is 500 ms. See CONV-4.
 	Timeout time.Duration
-	// MaxTimeouts bounds the timeouts in a row; after that many, the hub skips the server for Rest.
-	// Defaults 3 and 1 min. See CONV-4.
+	// MaxTimeouts is the number of consecutive timeouts after which the hub skips a server for the duration of Rest.
+	// The defaults are 3 and 1 min. See CONV-4.
 	MaxTimeouts int
 	Rest        time.Duration
-	// MaxServerBytes and MaxBytes bound the injected text of one server and of all servers, without
-	// the marks. The defaults are 4 KiB and 16 KiB (CONV-6).
+	// MaxServerBytes and MaxBytes limit the injected text from one server and from all servers, without the marks. The
+	// defaults are 4 KiB and 16 KiB (CONV-6).
 	MaxServerBytes, MaxBytes int
 	// AssistantResponses enables [Hub.AssistantResponse]. See CONV-8.
 	AssistantResponses bool
-	// Logger receives errors and timeouts, never a message; default slog.Default().
+	// Logger logs errors and timeouts, but never messages; nil means slog.Default().
 	Logger *slog.Logger
 }
 
 // ServerOptions configures one server of a [Hub].
 type ServerOptions struct {
-	// Priority orders the injected contributions: higher first, then by name. See CONV-6.
+	// Priority determines the order of the injected contributions, higher values first. Servers with equal priority are
+	// ordered by name. See CONV-6.
 	Priority int
-	// Notify sends messages as notifications, for servers that do not support requests. It also
-	// receives their answers.
+	// Notify sends messages as notifications and receives the answers, for servers that do not support requests.
 	Notify *Answers
 }
 
-// A Hub sends the messages of a conversation to the servers that may see them, and merges their
-// answers. It is safe for concurrent use.
+// A Hub sends the messages of a conversation to the servers that have the user's consent, and merges their answers. It
+// is safe for concurrent use.
 type Hub struct {
 	options HubOptions
 
@@ -52,7 +52,7 @@ type Hub struct {
 	servers map[string]*member
 }
 
-// A member is a server of the hub.
+// A member is a server in the hub.
 type member struct {
 	name       string
 	session    *mcp.ClientSession
@@ -81,10 +81,10 @@ func NewHub(o HubOptions) *Hub {
 	return &Hub{options: o, servers: map[string]*member{}}
 }
 
-// ErrNotDeclared is returned by [Hub.Add] for a server without the capability.
+// ErrNotDeclared is returned by [Hub.Add] if the server does not declare the capability.
 var ErrNotDeclared = errors.New("conversation: the server does not declare " + CapabilityKey)
 
-// Install registers the protocol's methods with a client. Call it once, before the client connects.
+// Install registers the methods of the protocol with a client. Call it once, before the client connects.
 func Install(c *mcp.Client) error {
 	for _, method := range []string{MethodUserMessage, MethodAssistantResponse} {
 		if err := mcp.AddSendingCustomMethod[*messageParams, *answerResult](c, method); err != nil {
@@ -94,14 +94,13 @@ func Install(c *mcp.Client) error {
 	return nil
 }
 
-// Add adds a session under the name by which the user knows the server. Consents refer to this
-// name. Call [Install] on the session's client before it connects. Add replaces an existing session
-// of the same name.
+// Add adds a session under the user's name for the server. Consents refer to this name. Call [Install] on the session's
+// client before it connects. Add replaces an existing session with the same name.
 func (h *Hub) Add(name string, session *mcp.ClientSession, o ServerOptions) error {
 	if name == "" {
 		return errors.New("conversation: a server needs a name")
 	}
-	c, ok := declared(session.InitializeResult())
+	c, ok := capabilityOf(session.InitializeResult())
 	if !ok {
 		return fmt.Errorf("%w (%s)", ErrNotDeclared, name)
 	}
@@ -117,9 +116,9 @@ func (h *Hub) Add(name string, session *mcp.ClientSession, o ServerOptions) erro
 	return nil
 }
 
-// declared returns the server's capability. The SDK keeps only unknown capabilities below
-// experimental, so servers mirror it there.
-func declared(init *mcp.InitializeResult) (c Capability, ok bool) {
+// capabilityOf returns the server's capability. The SDK preserves unknown capabilities only in experimental, so servers
+// mirror the capability there.
+func capabilityOf(init *mcp.InitializeResult) (c Capability, ok bool) {
 	if init == nil || init.Capabilities == nil {
 		return c, false
 	}
@@ -134,7 +133,7 @@ func declared(init *mcp.InitializeResult) (c Capability, ok bool) {
 	return c, c.OnUserMessage || c.OnAssistantResponse
 }
 
-// Remove removes a server and cancels its messages in flight.
+// Remove removes a server and cancels messages in flight to it.
 func (h *Hub) Remove(name string) {
 	h.mu.Lock()
 	m := h.servers[name]
@@ -145,8 +144,7 @@ func (h *Hub) Remove(name string) {
 	}
 }
 
-// Revoke revokes the user's consent for a server and cancels its messages in flight. The hub
-// discards any later answer.
+// Revoke revokes the user's consent for a server and cancels messages in flight to it. The hub discards late answers.
 func (h *Hub) Revoke(ctx context.Context, name string) error {
 	err := h.options.Consents.Revoke(ctx, name)
 	h.mu.Lock()
@@ -167,22 +165,22 @@ func (h *Hub) Reset(name string) {
 	}
 }
 
-// A Status is the state of one server of the hub.
+// A Status describes the state of a server in the hub.
 type Status struct {
 	Server     string
 	Capability Capability
 	Priority   int
-	// Approved reports whether there is a consent for the server.
+	// Approved reports whether the user has given consent for the server.
 	Approved bool
-	// Timeouts is the number of messages in a row without an answer in time. LeftOutUntil is the
-	// time until which the hub skips the server; zero if it does not.
+	// Timeouts is the number of consecutive messages without an answer in time. LeftOutUntil is the time until which
+	// the hub skips the server; zero if it does not skip it.
 	Timeouts     int
 	LeftOutUntil time.Time
 	// LastError is the error of the last message, or nil.
 	LastError error
 }
 
-// Servers returns the state of the hub's servers, in the order of their contributions.
+// Servers returns the status of each server in the order of contributions.
 func (h *Hub) Servers(ctx context.Context) ([]Status, error) {
 	var all []Status
 	for _, m := range h.ordered() {
@@ -208,7 +206,7 @@ func (h *Hub) ordered() []*member {
 	})
 }
 
-// track records a call in flight so that cancel can end it.
+// track registers a call in flight, so that cancel can cancel it.
 func (m *member) track(cancel context.CancelFunc) (done func()) {
 	key := &cancel
 	m.mu.Lock()

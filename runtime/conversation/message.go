@@ -1,10 +1,10 @@
-// Package conversation implements the conversation event subscriptions proposal. A server sees the
-// messages of a conversation and answers with context for the model's prompt.
+// Package conversation implements the proposal for conversation event subscriptions. A server receives the messages of
+// a conversation and responds with context for the model's prompt.
 //
-// A server declares the capability conversationEvents and handles each user message with a
-// [Handler]; start with [Register]. A client has a [Hub] for its sessions; start with [NewHub]. The
-// hub sends a message to the servers that declare the capability and have the user's consent, and
-// merges their answers into one marked, bounded text. The answers are untrusted data.
+// A server declares the capability conversationEvents and handles each user message with a [Handler]; start with
+// [Register]. A client uses a [Hub] for its sessions; start with [NewHub]. The hub sends a message to the servers that
+// declare the capability and have the user's consent, and merges their answers into one marked, bounded text. The
+// answers are untrusted data.
 package conversation
 
 import (
@@ -16,17 +16,16 @@ import (
 
 // Methods and notifications of the protocol.
 const (
-	// MethodUserMessage carries a user's message, as a request or as a notification. See
-	// CONV-2.
+	// MethodUserMessage sends a user's message, as a request or as a notification. See CONV-2.
 	MethodUserMessage = "conversation/userMessage"
-	// MethodAssistantResponse carries the model's response under the same rules. See CONV-8.
+	// MethodAssistantResponse sends a response of the model in the same way. See CONV-8.
 	MethodAssistantResponse = "conversation/assistantResponse"
-	// NotificationContext answers a message that was sent as a notification. See CONV-2.
+	// NotificationContext is the answer to a message that was sent as a notification. See CONV-2.
 	NotificationContext = "conversation/context"
 )
 
-// CapabilityKey is the server capability, at the top level of capabilities and mirrored below
-// experimental. See CONV-1.
+// CapabilityKey is the name of the server capability, at the top level of capabilities and mirrored in experimental.
+// See CONV-1.
 const CapabilityKey = "conversationEvents"
 
 // A Capability is the value of [CapabilityKey].
@@ -44,29 +43,28 @@ const (
 	Assistant Role = "assistant"
 )
 
-// A Turn is one earlier message of the conversation.
+// A Turn is an earlier message of the conversation.
 type Turn struct {
 	Role    Role   `json:"role"`
 	Content string `json:"content"`
 }
 
-// A Message is a message of the conversation for a server. See CONV-2.
+// A Message is a message of the conversation that is sent to a server. See CONV-2.
 type Message struct {
-	// MessageID identifies the message within the conversation; required.
+	// MessageID identifies the message in the conversation. It is required.
 	MessageID string `json:"messageId"`
-	// Content is the text.
+	// Content is the text of the message.
 	Content string `json:"content"`
-	// RecentHistory holds earlier turns, oldest first. It is sent only with the user's consent to
-	// history.
+	// RecentHistory holds earlier turns, oldest first. It is sent only if the user's consent includes history.
 	RecentHistory []Turn `json:"recentHistory,omitempty"`
 }
 
-// A Memory is one remembered fact. See CONV-3.
+// A Memory is a remembered fact. See CONV-3.
 type Memory struct {
 	Content string `json:"content"`
-	// Relevance is from 0 to 1.
+	// Relevance is a value from 0 to 1.
 	Relevance float64 `json:"relevance"`
-	// Source is the origin of the memory; it may be empty.
+	// Source is the origin of the memory, if known.
 	Source string `json:"source,omitzero"`
 }
 
@@ -75,30 +73,30 @@ type Memories struct {
 	Memories []Memory `json:"memories,omitempty"`
 }
 
-// An Answer is a server's addition to the prompt; the zero value adds nothing.
+// An Answer is a server's addition to the prompt. The zero value adds nothing.
 type Answer[S any] struct {
-	// Context is plain text; it may be empty.
+	// Context is plain text, which can be empty.
 	Context string
 	// Structured is the structured context, or nil.
 	Structured *S
 }
 
-// answer is the wire form of an Answer.
+// An answer is the wire representation of an Answer.
 type answer struct {
 	ResultType        string          `json:"resultType,omitempty"`
 	Context           *string         `json:"context,omitempty"`
 	StructuredContext json.RawMessage `json:"structuredContext,omitempty"`
 }
 
-// contextParams are the params of NotificationContext.
+// contextParams holds the params of NotificationContext.
 type contextParams struct {
 	MessageID string `json:"messageId"`
 	answer
 }
 
-// decodeMessage parses params; its error is a *wire.FieldErrors.
+// decodeMessage decodes params. Its error is a *wire.FieldErrors.
 func decodeMessage(params json.RawMessage) (m Message, err error) {
-	// Pointers distinguish absent members from empty ones.
+	// Use pointers to distinguish absent members from empty ones.
 	var p struct {
 		MessageID     *string `json:"messageId"`
 		Content       *string `json:"content"`

@@ -14,48 +14,48 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// An Injection is the servers' addition to the model's prompt.
+// An Injection is the text that servers add to the model's prompt.
 type Injection struct {
-	// Text is marked, bounded and escaped; "" if no server added anything. See CONV-6.
+	// Text is marked, escaped and limited in size; "" if no server added context. See CONV-6.
 	Text string
-	// Contributions holds the individual answers in the order of Text.
+	// Contributions holds the individual answers in the same order as Text.
 	Contributions []Contribution
 }
 
-// A Contribution is the result of one server.
+// A Contribution is the result of sending a message to one server.
 type Contribution struct {
 	Server string
-	// Context and Structured are the unescaped answer; untrusted.
+	// Context and Structured contain the unescaped, untrusted answer.
 	Context    string
 	Structured json.RawMessage
-	// Truncated reports that the text exceeded its bound.
+	// Truncated reports whether the text was truncated to its maximum size.
 	Truncated bool
-	// Err is the reason why the server added nothing; it is nil for an empty answer.
+	// Err is the reason the server added no context; nil for an empty answer.
 	Err error
 }
 
 // Errors in a [Contribution].
 var (
-	// ErrTimeout reports that the server did not answer in time; a late answer is discarded.
+	// ErrTimeout means that the server did not answer in time. A late answer is discarded.
 	ErrTimeout = errors.New("conversation: no answer in time")
-	// ErrLeftOut reports that the hub skips the server for a while because of timeouts.
+	// ErrLeftOut means that the hub temporarily skips the server because of timeouts.
 	ErrLeftOut = errors.New("conversation: server is skipped for a while")
-	// ErrRevoked reports that the consent was revoked while the message was in flight.
+	// ErrRevoked means that the consent was revoked while the message was in flight.
 	ErrRevoked = errors.New("conversation: consent was revoked")
-	// ErrBadAnswer reports an answer that violates the protocol.
+	// ErrBadAnswer means that the answer violates the protocol.
 	ErrBadAnswer = errors.New("conversation: server's answer is malformed")
 )
 
-// UserMessage sends a user's message to all approved servers that declare onUserMessage. It sends
-// to all of them concurrently, and returns their additions. A server that fails or is late adds
-// nothing; UserMessage returns only errors of ctx and of the consents (CONV-4).
+// UserMessage concurrently sends a user's message to all approved servers that declare onUserMessage, and returns their
+// contributions. A server that fails or is late adds nothing. UserMessage returns only errors from ctx and from the
+// consents (CONV-4).
 func (h *Hub) UserMessage(ctx context.Context, m Message) (*Injection, error) {
 	return h.send(ctx, MethodUserMessage, m, func(c Capability, _ Consent) bool { return c.OnUserMessage })
 }
 
-// AssistantResponse is like [Hub.UserMessage] for a response of the model. It sends to servers that
-// declare onAssistantResponse and whose consent covers it. It does nothing unless [HubOptions]
-// enables it. See CONV-8.
+// AssistantResponse is like [Hub.UserMessage], but sends a response of the model. It sends the response to servers that
+// declare onAssistantResponse, if the user's consent includes it. It does nothing unless it is enabled in [HubOptions].
+// See CONV-8.
 func (h *Hub) AssistantResponse(ctx context.Context, m Message) (*Injection, error) {
 	if !h.options.AssistantResponses {
 		return &Injection{}, nil
@@ -91,7 +91,7 @@ func (h *Hub) send(ctx context.Context, method string, msg Message, wants func(C
 	return h.merge(ctx, all, memories)
 }
 
-// ask sends the message to one server and returns its contribution.
+// ask sends the message to a server and returns its contribution and memories.
 func (h *Hub) ask(ctx context.Context, m *member, method string, msg Message, consent Consent) (Contribution, []Memory) {
 	c := Contribution{Server: m.name}
 	var memories []Memory
@@ -108,19 +108,19 @@ func (h *Hub) ask(ctx context.Context, m *member, method string, msg Message, co
 	a, err := m.exchange(call, method, msg)
 	switch {
 	case err == nil:
-		m.breaker.answered()
+		m.breaker.recordAnswer()
 		c.Context, c.Structured, memories, c.Err = read(a)
 	case ctx.Err() != nil:
-		m.breaker.abandoned()
+		m.breaker.recordAbandoned()
 		c.Err = ctx.Err()
 	case errors.Is(call.Err(), context.DeadlineExceeded):
-		m.breaker.timedOut()
+		m.breaker.recordTimeout()
 		c.Err = ErrTimeout
 	case call.Err() != nil:
-		m.breaker.abandoned()
+		m.breaker.recordAbandoned()
 		c.Err = ErrRevoked
 	default:
-		m.breaker.answered()
+		m.breaker.recordAnswer()
 		c.Err = err
 	}
 	if c.Err != nil && ctx.Err() == nil {
@@ -132,7 +132,7 @@ func (h *Hub) ask(ctx context.Context, m *member, method string, msg Message, co
 	return c, memories
 }
 
-// exchange sends one request, or one notification and awaits the answering one.
+// exchange sends a message as a request or as a notification, and waits for the answer.
 func (m *member) exchange(ctx context.Context, method string, msg Message) (*answer, error) {
 	if m.options.Notify != nil {
 		return m.options.Notify.exchange(ctx, method, msg)
@@ -144,7 +144,7 @@ func (m *member) exchange(ctx context.Context, method string, msg Message) (*ans
 	return &r.answer, nil
 }
 
-// read validates an answer. It returns an error instead of a malformed answer.
+// read validates and decodes an answer.
 func read(a *answer) (context string, structured json.RawMessage, memories []Memory, err error) {
 	if a.Context != nil {
 		context = *a.Context
@@ -171,8 +171,8 @@ func (m Memory) check() error {
 	return nil
 }
 
-// merge marks and bounds the answers. It checks the consents a second time and drops answers of
-// servers whose consent was revoked in the meantime.
+// merge merges the answers into one marked, bounded text. It checks the consents again and drops answers from servers
+// for which the consent has been revoked.
 func (h *Hub) merge(ctx context.Context, all []Contribution, memories [][]Memory) (*Injection, error) {
 	var b strings.Builder
 	room := h.options.MaxBytes
@@ -205,7 +205,7 @@ func (h *Hub) merge(ctx context.Context, all []Contribution, memories [][]Memory
 	return &Injection{Text: b.String(), Contributions: all}, nil
 }
 
-// messageParams and answerResult are the protocol's types for the SDK.
+// messageParams and answerResult are the params and the result of the protocol's methods in the SDK.
 type messageParams struct {
 	mcp.ParamsBase
 	Message
@@ -216,8 +216,8 @@ type answerResult struct {
 	answer
 }
 
-// Decode decodes a contribution's structured context into the type from a server's event file. It
-// returns nil if the contribution has no structured context. Generated code calls it.
+// Decode decodes the structured context of a contribution into a type generated from a server's event file. It returns
+// nil if the contribution has no structured context. Generated code calls it.
 func Decode[S any](c Contribution) (*S, error) {
 	if c.Structured == nil {
 		return nil, nil

@@ -17,42 +17,41 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// A Handler answers the messages of a conversation with context whose structured part is S. Set at
-// least one function. The server declares the functions that are set.
+// A Handler answers the messages of a conversation. The type of the structured context is S. At least one function must
+// be set. The server declares the functions that are set.
 type Handler[S any] struct {
-	// OnUserMessage is called for each user message. Its context ends when the client gives up;
-	// server.PrincipalOf returns the caller. A plain error is logged and adds nothing; an
-	// *events.Error is sent to the caller.
+	// OnUserMessage is called for each user message. The context is cancelled when the client gives up. Use
+	// server.PrincipalOf to get the caller. If the error is an *events.Error, it is sent to the caller. Other errors
+	// are logged, and the caller receives an internal error.
 	OnUserMessage func(ctx context.Context, m Message) (Answer[S], error)
-	// OnAssistantResponse is called for each response of the model, if the client sends them. See
-	// CONV-8.
+	// OnAssistantResponse is called for each response of the model if the client sends them. See CONV-8.
 	OnAssistantResponse func(ctx context.Context, m Message) (Answer[S], error)
 }
 
-// Options configures [Register]; the zero value is usable.
+// Options configures [Register]. The zero value is ready to use.
 type Options struct {
-	// MaxPending bounds the notifications that are being answered; default 64. Further ones are
-	// dropped.
+	// MaxPending is the maximum number of notifications that are answered concurrently. Further notifications are
+	// dropped. The default is 64.
 	MaxPending int
-	// NotificationTimeout bounds the time to answer a notification, because its sender cannot cancel
-	// it; default 5 s.
+	// NotificationTimeout is the timeout for answering a notification, which its sender cannot cancel. The default is 5
+	// s.
 	NotificationTimeout time.Duration
 }
 
-// A Server is the *server.Server for [Register], which rejects any other type. The interface keeps
-// package server out of client programs.
+// A Server is the *server.Server to pass to [Register], which rejects any other type. With the interface, client
+// programs do not link package server.
 type Server interface {
 	Shutdown(ctx context.Context) error
 }
 
-// Register declares the capability and serves the protocol on es. It serves requests and
-// notifications, and answers the latter with conversation/context if the sender has a session. Call
-// it once, before the server runs; a second call is an error. See CONV-1, CONV-2.
+// Register declares the capability and serves the protocol on es. It serves both requests and notifications. It answers
+// notifications with conversation/context if the sender has a session. Call it once, before the server runs. A second
+// call returns an error. See CONV-1, CONV-2.
 func Register[S any](es Server, h Handler[S], o Options) error {
 	if h.OnUserMessage == nil && h.OnAssistantResponse == nil {
 		return errors.New("conversation: the handler has no function")
 	}
-	inside := insideOf(es)
+	inside := portOf(es)
 	if inside == nil {
 		return fmt.Errorf("conversation: got a %T, want a *server.Server", es)
 	}
@@ -84,15 +83,15 @@ func Register[S any](es Server, h Handler[S], o Options) error {
 	return nil
 }
 
-// insideOf returns the internals of es, or nil if es is not a *server.Server.
-func insideOf(es Server) *port.Port {
+// portOf returns the port of es, or nil if es is not a *server.Server.
+func portOf(es Server) *port.Port {
 	if port.Of == nil {
 		return nil // the program does not link package server
 	}
 	return port.Of(es)
 }
 
-// call runs the author's function and encodes its answer. It converts a panic to an error.
+// call calls a function of a Handler and encodes its answer. It converts a panic to an error.
 func call[S any](ctx context.Context, f func(context.Context, Message) (Answer[S], error), m Message) (a *answer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -113,14 +112,14 @@ func call[S any](ctx context.Context, f func(context.Context, Message) (Answer[S
 	if a.StructuredContext, err = codec.Encode(out.Structured); err != nil {
 		return nil, fmt.Errorf("encode structured context: %w", err)
 	}
-	// Report a malformed answer to the author here, because a client would reject it.
+	// Report a malformed answer here, because a client would reject it.
 	if _, _, _, err := read(a); err != nil {
 		return nil, err
 	}
 	return a, nil
 }
 
-// service is the state that the methods share.
+// A service is the state that the methods share.
 type service struct {
 	es      *port.Port
 	options Options
@@ -149,12 +148,12 @@ func (s *service) serve(method string, handle func(context.Context, Message) (*a
 		return fmt.Errorf("conversation: %w", err)
 	}
 	s.es.AddMiddleware(s.identify(method))
-	s.es.OnNotification(method, func(ctx context.Context, n wire.Notification) { s.notified(ctx, n, handle) })
+	s.es.OnNotification(method, func(ctx context.Context, n wire.Notification) { s.handleNotification(ctx, n, handle) })
 	return nil
 }
 
-// identify puts the caller into the context of the method's handler, because the SDK does not pass
-// it the request.
+// identify returns middleware that adds the caller to the context of the method's handler. The SDK does not pass the
+// request to the handler.
 func (s *service) identify(method string) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, m string, req mcp.Request) (mcp.Result, error) {
@@ -167,7 +166,7 @@ func (s *service) identify(method string) mcp.Middleware {
 	}
 }
 
-// answer handles one message. Its error is safe to send and reveals no internals.
+// answer answers a message. Its error can be sent to the client, because it contains no internal information.
 func (s *service) answer(ctx context.Context, m Message, handle func(context.Context, Message) (*answer, error)) (*answer, error) {
 	a, err := handle(ctx, m)
 	var e *events.Error
@@ -187,9 +186,9 @@ func jsonrpcError(e *events.Error) error {
 	return &jsonrpc.Error{Code: wire.Sketch.Code(e.Kind), Message: e.Kind.String(), Data: e.Data}
 }
 
-// notified answers a notification in the background, if its sender is reachable. Pending answers end
-// when the server shuts down.
-func (s *service) notified(ctx context.Context, n wire.Notification, handle func(context.Context, Message) (*answer, error)) {
+// handleNotification answers a notification in a separate goroutine. It drops the answer if the sender cannot be
+// reached. Pending answers are cancelled when the server shuts down.
+func (s *service) handleNotification(ctx context.Context, n wire.Notification, handle func(context.Context, Message) (*answer, error)) {
 	select {
 	case s.slots <- struct{}{}:
 	default:

@@ -11,8 +11,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// An announcer is a response of the SDK that stays open for notifications. This package inserts list_changed between
-// the SDK's messages (LIST-5). The SDK writes each event with one Write, so a lock around each write is enough.
+// An announcer is an SDK response that remains open for notifications. This package inserts list_changed between the
+// SDK's messages (LIST-5). The SDK writes each event with one call of Write, so a lock around each write is sufficient.
 type announcer struct {
 	http.ResponseWriter
 	rc      *http.ResponseController
@@ -27,53 +27,53 @@ type announcer struct {
 	closed bool       // the handler is about to return
 
 	state       sync.Mutex
-	owed        bool     // a list_changed is pending
-	busy        bool     // a goroutine is writing it
-	over        bool     // nothing more is queued
-	unsent      []unsent // messages of adapters
+	owed        bool            // a list_changed is pending
+	busy        bool            // a goroutine is writing it
+	over        bool            // nothing more is queued
+	unsent      []queuedMessage // messages of adapters
 	unsentBytes int
 }
 
 func (h *handler) newAnnouncer(w http.ResponseWriter, message []byte) *announcer {
 	a := &announcer{ResponseWriter: w, rc: http.NewResponseController(w), timeout: h.writeTimeout}
 	if message != nil {
-		a.frame = asEvent(message)
+		a.frame = sseEvent(message)
 	}
 	return a
 }
 
-// asEvent returns a message as an SSE event.
-func asEvent(message []byte) []byte {
+// sseEvent encodes a message as an SSE event.
+func sseEvent(message []byte) []byte {
 	b := make([]byte, 0, len(message)+32)
 	b = append(b, "event: message\ndata: "...)
 	b = append(b, message...)
 	return append(b, eventTail...)
 }
 
-// Unwrap gives the SDK's response controller access to everything except flushing.
+// Unwrap gives the SDK's response controller access to all features except flushing.
 func (a *announcer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// Write writes an event of the SDK.
+// Write writes an event from the SDK.
 func (a *announcer) Write(p []byte) (n int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.begin()
-	err = a.timed(func() error {
+	err = a.withDeadline(func() error {
 		n, err = a.ResponseWriter.Write(p)
 		return err
 	})
 	return n, err
 }
 
-// FlushError flushes between announcements.
+// FlushError flushes the response. It waits for a running announcement.
 func (a *announcer) FlushError() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.timed(a.rc.Flush)
+	return a.withDeadline(a.rc.Flush)
 }
 
-// timed runs f with the write deadline for a batch of frames (PUSH-7). a.mu is held.
-func (a *announcer) timed(f func() error) error {
+// withDeadline calls f with the write deadline for a batch of frames (PUSH-7). The caller must hold a.mu.
+func (a *announcer) withDeadline(f func() error) error {
 	_ = a.rc.SetWriteDeadline(time.Now().Add(a.timeout))
 	if err := f(); err != nil {
 		return err
@@ -82,9 +82,9 @@ func (a *announcer) timed(f func() error) error {
 	return nil
 }
 
-// put writes whole events, or a comment, between the SDK's events. a.mu is held.
+// put writes complete events, or a comment, between the SDK's events. The caller must hold a.mu.
 func (a *announcer) put(b []byte) error {
-	return a.timed(func() error {
+	return a.withDeadline(func() error {
 		if _, err := a.ResponseWriter.Write(b); err != nil {
 			return err
 		}
@@ -95,9 +95,9 @@ func (a *announcer) put(b []byte) error {
 	})
 }
 
-// beat writes a comment, so that proxies do not close the connection as idle and a dead connection is detected. It
-// returns false if the client is gone.
-func (a *announcer) beat() bool {
+// heartbeat writes a comment, so that proxies do not close an idle connection and a dead connection is detected. It
+// returns false if the client has disconnected.
+func (a *announcer) heartbeat() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.live || a.closed {
@@ -107,8 +107,8 @@ func (a *announcer) beat() bool {
 	return !a.closed
 }
 
-// begin marks the response as started, and sends pending notifications. It is called before the first event is written,
-// so that a client that has received the event misses nothing. a.mu is held.
+// begin marks the response as started and sends pending notifications. It must be called before the first event is
+// written, so that a client that has received the event misses no notification. The caller must hold a.mu.
 func (a *announcer) begin() {
 	if a.live || mediaType(a.Header().Get("Content-Type")) != contentTypeEvents {
 		return
@@ -118,14 +118,15 @@ func (a *announcer) begin() {
 	owed := a.owed
 	a.state.Unlock()
 	if owed {
-		go a.settle()
+		go a.flush()
 	}
 	if a.opened != nil {
 		a.opened()
 	}
 }
 
-// announce schedules a list_changed. It never blocks. Calls during a write are merged into one notification.
+// announce schedules a list_changed notification. It never blocks. Calls during a write result in a single
+// notification.
 func (a *announcer) announce() {
 	a.state.Lock()
 	defer a.state.Unlock()
@@ -135,15 +136,15 @@ func (a *announcer) announce() {
 	a.owed = true
 	if !a.busy {
 		a.busy = true
-		go a.settle()
+		go a.flush()
 	}
 }
 
-// settle writes the pending messages once the response has started.
-func (a *announcer) settle() {
+// flush writes the pending messages once the response has started.
+func (a *announcer) flush() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var messages []unsent
+	var messages []queuedMessage
 	var frames []byte
 	a.state.Lock()
 	if a.live && !a.closed {
@@ -169,13 +170,14 @@ func (a *announcer) settle() {
 	}
 }
 
-// An unsent message waits to be written. Its written callback is called with true only if it was written (MCPE-DEL-2).
-type unsent struct {
+// A queuedMessage is a message that has not been written. Its written callback is called with true only if the message
+// was written (MCPE-DEL-2).
+type queuedMessage struct {
 	data    []byte
 	written func(bool) // may be nil
 }
 
-func report(messages []unsent, ok bool) {
+func report(messages []queuedMessage, ok bool) {
 	for _, m := range messages {
 		if m.written != nil {
 			m.written(ok)
@@ -183,7 +185,7 @@ func report(messages []unsent, ok bool) {
 	}
 }
 
-// drop discards the queued messages and queues no more.
+// drop discards the queued messages and prevents further ones.
 func (a *announcer) drop() {
 	a.state.Lock()
 	dropped := a.unsent
@@ -200,8 +202,8 @@ func (a *announcer) close() {
 	a.mu.Unlock()
 }
 
-// listen registers a for the life of a request and returns the request's context, which also ends when closing is
-// closed and when the client is found to be gone.
+// listen registers a until stop is called, and returns a context derived from the request's. The context is also
+// cancelled when closing is closed or when a heartbeat cannot be written.
 func (h *handler) listen(a *announcer, r *http.Request, closing <-chan struct{}) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	go func() {
@@ -215,7 +217,7 @@ func (h *handler) listen(a *announcer, r *http.Request, closing <-chan struct{})
 			case <-ctx.Done():
 				return
 			case <-beats.C:
-				if !a.beat() {
+				if !a.heartbeat() {
 					return
 				}
 			}
@@ -233,7 +235,7 @@ func (h *handler) listen(a *announcer, r *http.Request, closing <-chan struct{})
 	}
 }
 
-// announce notifies every open listener that the list of event types has changed.
+// announce sends list_changed to all open listeners.
 func (h *handler) announce() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -242,8 +244,8 @@ func (h *handler) announce() {
 	}
 }
 
-// listChangedParams returns the params of list_changed for the listen request with that ID, or for a legacy session if
-// id is nil (D8).
+// listChangedParams returns the params of list_changed for the listen request with the given ID (D8). A nil ID means a
+// legacy session.
 func listChangedParams(id json.RawMessage) json.RawMessage {
 	if id == nil {
 		return json.RawMessage(`{}`)
@@ -251,7 +253,7 @@ func listChangedParams(id json.RawMessage) json.RawMessage {
 	return json.RawMessage(`{"_meta":{"` + wire.MetaSubscriptionID + `":` + string(id) + `}}`)
 }
 
-// listChanged returns the list_changed notification with listChangedParams.
+// listChanged returns the list_changed notification for a listen request, or for a legacy session if id is nil.
 func listChanged(id json.RawMessage) []byte {
 	return notification(wire.NotificationListChanged, listChangedParams(id))
 }

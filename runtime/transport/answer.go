@@ -9,9 +9,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// An answer is the HTTP response to a call of the extension: JSON, or SSE if middleware sends a message before the
-// result.
-type answer struct {
+// A callResponse is the HTTP response to a call of the extension. It is JSON, or SSE if middleware sends a message
+// before the result.
+type callResponse struct {
 	w      http.ResponseWriter
 	id     json.RawMessage
 	modern bool // errors set the HTTP status
@@ -21,8 +21,8 @@ type answer struct {
 	over   bool
 }
 
-// send writes a message before the result.
-func (a *answer) send(message []byte) error {
+// send writes a message that precedes the result.
+func (a *callResponse) send(message []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over {
@@ -35,14 +35,14 @@ func (a *answer) send(message []byte) error {
 		header.Set("Cache-Control", "no-cache, no-transform")
 		a.w.WriteHeader(http.StatusOK)
 	}
-	if _, err := a.w.Write(asEvent(message)); err != nil {
+	if _, err := a.w.Write(sseEvent(message)); err != nil {
 		return err
 	}
 	return http.NewResponseController(a.w).Flush()
 }
 
 // end prevents further messages and reports whether any were sent.
-func (a *answer) end() (events bool) {
+func (a *callResponse) end() (events bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.over = true
@@ -50,7 +50,7 @@ func (a *answer) end() (events bool) {
 }
 
 // finish writes the result or the error.
-func (a *answer) finish(result json.RawMessage, err error) {
+func (a *callResponse) finish(result json.RawMessage, err error) {
 	msg := make([]byte, 0, len(result)+len(a.id)+64)
 	status := http.StatusOK
 	if err == nil {
@@ -61,7 +61,7 @@ func (a *answer) finish(result json.RawMessage, err error) {
 		}
 	}
 	if a.end() {
-		_, _ = a.w.Write(asEvent(msg))
+		_, _ = a.w.Write(sseEvent(msg))
 		return
 	}
 	header := a.w.Header()
@@ -72,7 +72,8 @@ func (a *answer) finish(result json.RawMessage, err error) {
 	_, _ = a.w.Write(msg)
 }
 
-// canFlush reports whether w, or a writer that it wraps, supports flushing. A trial flush would send the headers.
+// canFlush reports whether w, or a writer wrapped by w, supports flushing. It does not call Flush, which would send the
+// headers.
 func canFlush(w http.ResponseWriter) bool {
 	for {
 		switch v := w.(type) {

@@ -10,26 +10,27 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A caller is the information about the client in the _meta of a stateless request.
+// A caller holds the client information from the _meta of a stateless request.
 type caller struct {
 	init     *mcp.InitializeParams // the equivalent of an initialize request; shared
 	declares bool                  // the capabilities include the extension (CAP-3)
 }
 
-// Limits of the cache of callers.
+// Limits for the cache of callers.
 const (
 	maxCallers    = 512
 	maxCallerMeta = 4 << 10
 )
 
-// callers caches valid _meta values. A client sends the same value with every request, so it is decoded only once.
+// callers is a cache of decoded _meta values. A client sends the same value with every request, so it is decoded only
+// once.
 type callers struct {
 	mu    sync.RWMutex
 	known map[string]caller // by _meta as received
 }
 
-// look returns the caller that meta describes, and false unless the SDK accepts it.
-func (c *callers) look(meta json.RawMessage) (caller, bool) {
+// lookup returns the caller described by meta. It returns false if the SDK would reject meta.
+func (c *callers) lookup(meta json.RawMessage) (caller, bool) {
 	c.mu.RLock()
 	who, ok := c.known[string(meta)]
 	c.mu.RUnlock()
@@ -48,8 +49,9 @@ func (c *callers) look(meta json.RawMessage) (caller, bool) {
 	return who, ok
 }
 
-// parseCaller repeats the SDK's checks: the client's info may be absent, its capabilities may not, and both must have
-// the right types. It rejects repeated members, and leaves the decision about them to the SDK.
+// parseCaller performs the same checks as the SDK. The client info is optional, the capabilities are required, and both
+// must have the correct type. If a member is repeated, parseCaller returns false, and the SDK decides about the
+// request.
 func parseCaller(meta json.RawMessage) (caller, bool) {
 	var version, info, capabilities json.RawMessage
 	ok := eachMember(meta, func(name string, value json.RawMessage) bool {
@@ -83,7 +85,7 @@ func parseCaller(meta json.RawMessage) (caller, bool) {
 	return caller{init: init, declares: declares(init)}, true
 }
 
-// declares reports whether a client declared the extension.
+// declares reports whether the client declared the extension.
 func declares(init *mcp.InitializeParams) bool {
 	if init == nil || init.Capabilities == nil {
 		return false

@@ -10,17 +10,18 @@ import (
 	"time"
 )
 
-// Limits of the early cancels (D14). A cancel is sent in a separate POST and may overtake its request.
+// Limits for early cancels (D14). A cancel is sent in a separate POST, so it may arrive before its request.
 const (
 	earlyWindow     = 2 * time.Second
 	maxEarly        = 4096 // in all
 	maxEarlySession = 32   // of one session
-	// sweepPause is the time between two sweeps for expired cancels through all sessions, which hold the lock.
+	// sweepPause is the minimum interval between two removals of expired cancels in all sessions, during which the lock
+	// is held.
 	sweepPause = earlyWindow / 16
 )
 
-// A callKey identifies a request within a legacy session. It includes the principal, so that a caller who knows
-// another's session cannot use up its IDs or cancel its calls.
+// A callKey identifies a request in a legacy session. It includes the principal, so that a caller who knows another
+// caller's session ID can neither use up its request IDs nor cancel its calls.
 type callKey struct{ session, call [sha256.Size]byte }
 
 func newCallKey(principal, session string, id json.RawMessage) callKey {
@@ -36,7 +37,7 @@ func digest(parts ...string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// calls holds the unanswered requests of all legacy sessions, and the early cancels.
+// calls holds the unanswered requests and the early cancels of all legacy sessions.
 type calls struct {
 	mu    sync.Mutex
 	live  map[callKey]*liveCall
@@ -50,7 +51,7 @@ type earlyCancel struct {
 	until time.Time
 }
 
-// A liveCall is one unanswered request.
+// A liveCall is an unanswered request.
 type liveCall struct {
 	key   callKey
 	gone  atomic.Bool // cancelled: nothing more is written
@@ -65,8 +66,8 @@ func (c *liveCall) cancel() {
 	}
 }
 
-// begin registers the calls of a request, either all or none. It returns false if one of the IDs is in use. Early
-// cancels apply.
+// begin registers either all calls of a request or none. It returns false if an ID is in use. It cancels calls for
+// which an early cancel has arrived.
 func (s *calls) begin(live []*liveCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,9 +97,9 @@ func (s *calls) end(live []*liveCall) {
 	}
 }
 
-// cancel ends a call, or keeps the cancel for a call that has not arrived. It reports whether the SDK has to end the
-// call as well. Other cancels must not reach the SDK, which processes a cancel later, when another call may have the
-// ID.
+// cancel cancels a call, or stores the cancel for a call that has not arrived. It reports whether the SDK must cancel
+// the call as well. Other cancels must not reach the SDK. The SDK processes a cancel later, when another call may
+// already use the ID.
 func (s *calls) cancel(key callKey) (sdk bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,21 +107,21 @@ func (s *calls) cancel(key callKey) (sdk bool) {
 		c.cancel()
 		return c.sdk
 	}
-	s.keepEarly(key)
+	s.storeEarly(key)
 	return false
 }
 
-// keepEarly stores a cancel that arrived before its request. s.mu is held.
-func (s *calls) keepEarly(key callKey) {
+// storeEarly stores a cancel that arrived before its request. The caller must hold s.mu.
+func (s *calls) storeEarly(key callKey) {
 	now := time.Now()
-	kept := s.current(key.session, now)
+	kept := s.unexpired(key.session, now)
 	if s.count >= maxEarly {
 		if now.Before(s.sweep) {
 			return
 		}
 		s.sweep = now.Add(sweepPause)
 		for session := range s.early {
-			s.current(session, now)
+			s.unexpired(session, now)
 		}
 		if s.count >= maxEarly {
 			return
@@ -137,9 +138,9 @@ func (s *calls) keepEarly(key callKey) {
 	s.count++
 }
 
-// takeEarly reports whether the call was cancelled before it arrived. s.mu is held.
+// takeEarly removes the early cancel for a call and reports whether there was one. The caller must hold s.mu.
 func (s *calls) takeEarly(key callKey) bool {
-	for i, e := range s.current(key.session, time.Now()) {
+	for i, e := range s.unexpired(key.session, time.Now()) {
 		if e.call == key.call {
 			kept := s.early[key.session]
 			s.keep(key.session, append(kept[:i:i], kept[i+1:]...))
@@ -149,8 +150,8 @@ func (s *calls) takeEarly(key callKey) bool {
 	return false
 }
 
-// current drops the expired cancels of a session and returns the others. s.mu is held.
-func (s *calls) current(session [sha256.Size]byte, now time.Time) []earlyCancel {
+// unexpired removes the expired cancels of a session and returns the remaining ones. The caller must hold s.mu.
+func (s *calls) unexpired(session [sha256.Size]byte, now time.Time) []earlyCancel {
 	kept, i := s.early[session], 0
 	for i < len(kept) && kept[i].until.Before(now) {
 		i++
@@ -170,8 +171,8 @@ func (s *calls) keep(session [sha256.Size]byte, kept []earlyCancel) {
 	s.early[session] = kept
 }
 
-// A muteWriter is the response to a call that can be cancelled. After the cancel it discards all writes, since a
-// cancelled call gets no answer (D14).
+// A muteWriter is a response to a call that can be cancelled. After the call is cancelled, it discards all writes,
+// because a cancelled call is not answered (D14).
 type muteWriter struct {
 	http.ResponseWriter
 	call *liveCall
@@ -194,8 +195,8 @@ func (w *muteWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// unanswered ends the response to a cancelled call: an empty event stream.
-func unanswered(w http.ResponseWriter) {
+// writeEmptyStream writes an empty event stream, which is the response to a cancelled call.
+func writeEmptyStream(w http.ResponseWriter) {
 	header := w.Header()
 	header.Set("Content-Type", contentTypeEvents)
 	header.Set("Cache-Control", "no-cache, no-transform")

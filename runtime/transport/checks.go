@@ -10,8 +10,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// acceptable repeats the SDK's checks of everything except the body.
-func acceptable(r *http.Request, opts *mcp.StreamableHTTPOptions) bool {
+// passesSDKChecks reports whether a request passes the checks that the SDK makes before it reads the body.
+func passesSDKChecks(r *http.Request, opts *mcp.StreamableHTTPOptions) bool {
 	if !opts.DisableLocalhostProtection {
 		if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && addr != nil &&
 			isLoopback(addr.String()) && !isLoopback(r.Host) {
@@ -26,7 +26,7 @@ func acceptable(r *http.Request, opts *mcp.StreamableHTTPOptions) bool {
 		accepts(r.Header["Accept"])
 }
 
-// mediaType returns a media type without its parameters, or "" if value is malformed.
+// mediaType returns a media type without its parameters, or "" if the value is malformed.
 func mediaType(value string) string {
 	if value == contentTypeJSON || value == contentTypeEvents {
 		return value
@@ -38,7 +38,7 @@ func mediaType(value string) string {
 	return t
 }
 
-// accepts reports whether a client accepts both forms of a response, as the SDK requires.
+// accepts reports whether the Accept headers allow both forms of a response, as the SDK requires.
 func accepts(values []string) bool {
 	var asJSON, asEvents bool
 	for _, value := range values {
@@ -57,7 +57,7 @@ func accepts(values []string) bool {
 	return asJSON && asEvents
 }
 
-// isLoopback reports whether an address or a Host header refers to this machine.
+// isLoopback reports whether an address or Host header refers to localhost or a loopback address.
 func isLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -15,8 +15,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// A conn is a layer between the SDK's session and a message-based connection. It answers the calls of the extension,
-// which the SDK sees only if it must reject them, suppresses responses to cancelled calls, and sends list_changed.
+// A conn is a layer between the SDK's session and a message-based connection. It answers calls of the extension,
+// suppresses responses to cancelled calls, and sends list_changed. The SDK receives a call of the extension only to
+// reject it.
 type conn struct {
 	mcp.Connection
 	es    *port.Port
@@ -28,7 +29,7 @@ type conn struct {
 	quiet  func() // stops the announcements
 	shut   func() error
 
-	route *route
+	route *dispatcher
 	probe atomic.Pointer[string] // returned by SessionID during a search for the session
 	found *mcp.ServerSession     // the result of that search; used only by Read
 
@@ -52,7 +53,7 @@ type conn struct {
 }
 
 func newConn(ctx context.Context, es *port.Port, inner mcp.Connection, lines *lineConn) *conn {
-	c := &conn{Connection: inner, es: es, lines: lines, route: newRoute(es),
+	c := &conn{Connection: inner, es: es, lines: lines, route: newDispatcher(es),
 		calls: map[string]*call{}, muted: map[jsonrpc.ID]int{}, listens: map[jsonrpc.ID]*listenCall{},
 		drained: make(chan struct{}), session: "conn " + rand.Text()}
 	c.ctx, c.hangUp = context.WithCancel(context.WithoutCancel(ctx))
@@ -98,15 +99,15 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// accept handles a message before the SDK does. If taken, the SDK does not receive it.
+// accept handles a message before the SDK does. It returns true if the SDK must not receive the message.
 func (c *conn) accept(req *jsonrpc.Request) (taken bool) {
 	switch {
 	case req.Method == methodCancelled:
-		c.cancelled(req.Params)
+		c.cancelCall(req.Params)
 	case req.Method == methodInitialized:
 		c.openSession()
 	case !req.IsCall() && !isEvents(req.Method):
-		c.notified(req)
+		c.passNotification(req)
 	case req.Method == methodCall:
 		c.acceptToolCall(req)
 	case req.Method == methodInitialize:
@@ -121,7 +122,7 @@ func (c *conn) accept(req *jsonrpc.Request) (taken bool) {
 	return false
 }
 
-// acceptInitialize records that a legacy session starts when the request is answered.
+// acceptInitialize records an initialize request. The legacy session starts when the request is answered.
 func (c *conn) acceptInitialize(req *jsonrpc.Request) {
 	extensions := member(member(req.Params, "capabilities"), "extensions")
 	c.mu.Lock()
@@ -132,8 +133,8 @@ func (c *conn) acceptInitialize(req *jsonrpc.Request) {
 	}
 }
 
-// notified passes a notification to the adapter that expects it. The SDK then drops it.
-func (c *conn) notified(req *jsonrpc.Request) {
+// passNotification passes a notification to the adapter that expects it. The SDK then drops the notification.
+func (c *conn) passNotification(req *jsonrpc.Request) {
 	if !c.es.Awaits(req.Method) {
 		return
 	}
@@ -144,9 +145,9 @@ func (c *conn) notified(req *jsonrpc.Request) {
 	c.es.Notified(c.ctx, port.Notification{Method: req.Method, Params: req.Params, Principal: principal, Session: session})
 }
 
-// cancelled ends a call immediately (PUSH-8, POLL-9). It drops the pending output of the call, and later the SDK's
-// error response, for every method.
-func (c *conn) cancelled(params json.RawMessage) {
+// cancelCall cancels a call immediately (PUSH-8, POLL-9). For any method, it suppresses the call's pending output and
+// the SDK's later error response.
+func (c *conn) cancelCall(params json.RawMessage) {
 	raw := member(params, memberRequestID)
 	if !isID(raw) {
 		return
@@ -173,14 +174,14 @@ func (c *conn) cancelled(params json.RawMessage) {
 	}
 }
 
-// skip informs the connection below that a call will not be answered.
+// skip informs the underlying connection that a call will not be answered.
 func (c *conn) skip(id json.RawMessage) {
 	if c.lines != nil {
 		c.out.post(func() error { return c.lines.skip(idKey(id)) })
 	}
 }
 
-// Write writes a message of the SDK. Responses are queued, so that the SDK's read loop, which writes some of them,
+// Write writes a message from the SDK. It queues responses, so that the SDK's read loop, which writes some of them,
 // never waits for the sink.
 func (c *conn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	switch m := msg.(type) {
@@ -188,10 +189,10 @@ func (c *conn) Write(ctx context.Context, msg jsonrpc.Message) error {
 		if resp := c.respond(m); resp != nil {
 			c.out.post(func() error { return c.Connection.Write(context.Background(), resp) })
 		}
-		c.replied(m.ID)
+		c.settleReply(m.ID)
 		return nil
 	case *jsonrpc.Request:
-		req, acknowledged := c.notify(m)
+		req, acknowledged := c.rewriteNotification(m)
 		return c.out.send(ctx, func() error {
 			if acknowledged != nil {
 				acknowledged()
@@ -202,7 +203,7 @@ func (c *conn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	return c.Connection.Write(ctx, msg)
 }
 
-// respond returns the response to send to the client, or nil to send nothing.
+// respond returns the response to send to the client, or nil to suppress it.
 func (c *conn) respond(m *jsonrpc.Response) *jsonrpc.Response {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,7 +220,7 @@ func (c *conn) respond(m *jsonrpc.Response) *jsonrpc.Response {
 	if m.ID == c.initialize && m.ID.IsValid() {
 		c.initialize = jsonrpc.ID{}
 		if c.legacy = m.Error == nil; c.legacy && c.lines != nil {
-			c.lines.negotiated(text(member(m.Result, "protocolVersion")))
+			c.lines.setRevision(text(member(m.Result, "protocolVersion")))
 		}
 		close(c.greeted)
 		if !c.legacy {
@@ -229,7 +230,7 @@ func (c *conn) respond(m *jsonrpc.Response) *jsonrpc.Response {
 	return m
 }
 
-// end finishes all open calls (SRV-6): streams get their final result, held calls return, listen requests are answered.
+// end ends all open calls (SRV-6). It sends the final results of streams and answers listen requests.
 func (c *conn) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,8 +247,8 @@ func (c *conn) end() {
 	c.checkDrained()
 }
 
-// parting reports whether this side is about to close the connection. c.mu is held.
-func (c *conn) parting() bool {
+// isClosing reports whether this side is about to close the connection. The caller must hold c.mu.
+func (c *conn) isClosing() bool {
 	if !c.owned || c.ending {
 		return c.owned
 	}
@@ -259,7 +260,7 @@ func (c *conn) parting() bool {
 	}
 }
 
-// interrupt cancels the held calls except streams.
+// interrupt cancels all open calls except streams.
 func (c *conn) interrupt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -270,7 +271,7 @@ func (c *conn) interrupt() {
 	}
 }
 
-// checkDrained closes drained once the connection is ending and all calls have ended. c.mu is held.
+// checkDrained closes drained if the connection is ending and all calls have ended. The caller must hold c.mu.
 func (c *conn) checkDrained() {
 	if c.ending && len(c.calls) == 0 {
 		select {

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// A call is one unanswered call of the extension on a message-based connection.
+// A call is an unanswered call of the extension on a message-based connection.
 type call struct {
 	eventsCall
 	conn    *conn
@@ -26,8 +26,8 @@ type call struct {
 	open    port.Stream   // nil until the stream is accepted; guarded by conn.mu
 }
 
-// acceptCall takes a call of the extension, unless the SDK has to reject it. It refuses a stream within a batch: the
-// stream's frames would precede the batch's response.
+// acceptCall accepts a call of the extension, unless the SDK must reject it. A stream in a batch is refused, because
+// its frames would precede the response to the batch.
 func (c *conn) acceptCall(req *jsonrpc.Request) (taken bool) {
 	k := &call{conn: c, sdk: req.ID}
 	k.Method, k.Params, k.CanStream = req.Method, req.Params, true
@@ -55,7 +55,7 @@ func (c *conn) acceptCall(req *jsonrpc.Request) (taken bool) {
 	modern := text(member(meta, mcp.MetaKeyProtocolVersion)) >= wire.RevisionStateless
 	who, ok := caller{}, false
 	if modern {
-		who, ok = c.route.stateless(meta)
+		who, ok = c.route.statelessCaller(meta)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,10 +66,10 @@ func (c *conn) acceptCall(req *jsonrpc.Request) (taken bool) {
 	}
 	k.Stateless, k.DeclaresExtension = modern, who.declares
 	switch {
-	case !ok && survives(k.ID):
+	case !ok && isPreservedID(k.ID):
 		return false
 	case !ok:
-		c.refuse(k, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: unfitID(k.ID).Error()})
+		c.refuse(k, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: invalidIDError(k.ID).Error()})
 	case c.calls[idKey(k.ID)] != nil:
 		c.refuse(k, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: idInUse(k.ID).Error()})
 	default:
@@ -83,12 +83,12 @@ func (c *conn) acceptCall(req *jsonrpc.Request) (taken bool) {
 	return true
 }
 
-// refuse answers a call with an error without serving it.
+// refuse answers a call with an error.
 func (c *conn) refuse(k *call, err error) {
 	c.out.post(func() error { return c.writeAnswer(k, nil, err) })
 }
 
-// errUninitialized refuses a call after a failed initialize.
+// errUninitialized is the response to a call after a failed initialize request.
 var errUninitialized = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "InvalidRequest: the session is not initialized: initialize has failed"}
 
 // serve answers the call.
@@ -107,7 +107,7 @@ func (k *call) serve() {
 	k.finish(result, err)
 }
 
-// begin waits for the session of a legacy call, which may arrive before the response to initialize.
+// begin waits until the session of a legacy call is initialized. The call may arrive before the response to initialize.
 func (k *call) begin() error {
 	if k.greeted == nil {
 		return nil
@@ -125,7 +125,7 @@ func (k *call) begin() error {
 	return nil
 }
 
-// carry writes the call's stream.
+// carry writes the stream of the call and returns its final result.
 func (k *call) carry() (final json.RawMessage, err error) {
 	k.reply.Finish()
 	k.conn.mu.Lock()
@@ -138,7 +138,7 @@ func (k *call) carry() (final json.RawMessage, err error) {
 	return k.open.Run(k.ctx, &lineCarrier{k})
 }
 
-// drop forgets a call that will not be answered.
+// drop removes a call that will not be answered.
 func (k *call) drop() {
 	c := k.conn
 	c.mu.Lock()
@@ -157,9 +157,9 @@ func (k *call) finish(result json.RawMessage, err error) {
 	switch {
 	case k.gone.Load():
 		k.reply.Finish()
-	case err != nil && c.parting():
-		// The error would only say that the connection ends, which the client is about to see. The client sends the
-		// call to the next server; the call has not failed (SRV-6).
+	case err != nil && c.isClosing():
+		// The error would only report the end of the connection, which the client is about to detect. The client then
+		// sends the call to another server, so the call has not failed (SRV-6).
 		c.settle(k)
 		c.skip(k.ID)
 		k.reply.Finish()
@@ -174,7 +174,7 @@ func (k *call) finish(result json.RawMessage, err error) {
 	}
 }
 
-// writeAnswer writes the answer to a call. It must be called from the outbox.
+// writeAnswer writes the response to a call. Only the outbox may call it.
 func (c *conn) writeAnswer(k *call, result json.RawMessage, err error) error {
 	switch {
 	case c.lines == nil:
@@ -185,17 +185,17 @@ func (c *conn) writeAnswer(k *call, result json.RawMessage, err error) error {
 	return c.lines.answer(idKey(k.ID), appendResponse(nil, k.ID, "result", result))
 }
 
-// settle removes an answered or cancelled call. c.mu is held.
+// settle removes an answered or cancelled call. The caller must hold c.mu.
 func (c *conn) settle(k *call) {
 	delete(c.calls, idKey(k.ID))
 	k.cancel()
 	c.checkDrained()
 }
 
-// A lineCarrier writes the notifications of one call's stream. It implements port.Carrier.
+// A lineCarrier writes the notifications of a call's stream. It implements port.Carrier.
 type lineCarrier struct{ *call }
 
-// Write returns when the frames are written, or when the stream ends, even if the sink is blocked.
+// Write writes the frames. It returns early if the stream ends, even while the sink is blocked.
 func (k *lineCarrier) Write(frames []frame.Frame) error {
 	c := k.conn
 	if c.lines != nil {
@@ -224,7 +224,7 @@ func (k *lineCarrier) Write(frames []frame.Frame) error {
 	})
 }
 
-// SessionID returns the ID of the connection below, except during serverSession.
+// SessionID returns the session ID of the underlying connection, except during serverSession.
 func (c *conn) SessionID() string {
 	if id := c.probe.Load(); id != nil {
 		return *id
@@ -232,9 +232,9 @@ func (c *conn) SessionID() string {
 	return c.Connection.SessionID()
 }
 
-// serverSession finds the connection's session among the server's sessions. It returns nil if the session belongs to
-// another server. The SDK does not expose a session's connection, so the connection has a unique ID during the search,
-// which only its session returns. Read calls it.
+// serverSession returns the connection's session, or nil if the session belongs to another server. The SDK does not
+// expose a session's connection. So SessionID returns a unique ID during the search, which identifies the session. Only
+// Read may call serverSession.
 func (c *conn) serverSession() *mcp.ServerSession {
 	if c.found == nil {
 		id := rand.Text()

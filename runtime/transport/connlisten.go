@@ -11,11 +11,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A listenCall is a subscriptions/listen request for eventsListChanged on a message-based connection (D8, LIST-5).
-// listen.go describes how such a request is served. conn.mu guards its fields.
+// A listenCall is a subscriptions/listen request for eventsListChanged on a message-based connection (D8, LIST-5). See
+// serveListen for the handling of such a request. conn.mu guards its fields.
 type listenCall struct {
 	id           json.RawMessage
-	wish         wish
+	wish         listenRequest
 	close        func() // ends the adapters' use of it; nil until they know it
 	acknowledged bool
 	others       bool              // the SDK has other notifications for this request
@@ -25,8 +25,8 @@ type listenCall struct {
 }
 
 func (c *conn) acceptListen(req *jsonrpc.Request) {
-	asked := wishes(c.es, req.Params)
-	if asked.none() || c.lines != nil && c.lines.batched(req.ID) {
+	asked := parseListenRequest(c.es, req.Params)
+	if asked.isEmpty() || c.lines != nil && c.lines.isBatched(req.ID) {
 		c.expectReply(req.ID, nil)
 		return
 	}
@@ -35,10 +35,10 @@ func (c *conn) acceptListen(req *jsonrpc.Request) {
 	c.mu.Unlock()
 }
 
-// notify returns a notification of the SDK in the form for the client. If it acknowledges a listen request, the outbox
-// must call acknowledged right before it writes the notification. Everything queued from then on follows it, so the
-// client misses nothing.
-func (c *conn) notify(m *jsonrpc.Request) (_ *jsonrpc.Request, acknowledged func()) {
+// rewriteNotification returns an SDK notification as it must be sent to the client. If it acknowledges a listen
+// request, the outbox must call acknowledged immediately before writing it. Notifications queued from then on follow
+// the acknowledgment, so the client misses none.
+func (c *conn) rewriteNotification(m *jsonrpc.Request) (_ *jsonrpc.Request, acknowledged func()) {
 	if m.Method != methodAcknowledged {
 		return m, nil
 	}
@@ -71,8 +71,8 @@ func (c *conn) notify(m *jsonrpc.Request) (_ *jsonrpc.Request, acknowledged func
 	}
 }
 
-// respondListen withholds the response that the SDK sends immediately if a request has no kinds besides this package's.
-// c.mu is held.
+// respondListen returns the response to a listen request, or nil to withhold it. The SDK responds immediately to a
+// request that has only kinds of this package. The caller must hold c.mu.
 func (c *conn) respondListen(l *listenCall, m *jsonrpc.Response) *jsonrpc.Response {
 	if m.Error == nil && l.acknowledged && !l.others && !c.ending {
 		l.held = m
@@ -82,7 +82,7 @@ func (c *conn) respondListen(l *listenCall, m *jsonrpc.Response) *jsonrpc.Respon
 	return m
 }
 
-// endListens answers the open listen requests. c.mu is held.
+// endListens answers the open listen requests. The caller must hold c.mu.
 func (c *conn) endListens() {
 	for id, l := range c.listens {
 		if !l.acknowledged {
@@ -90,7 +90,7 @@ func (c *conn) endListens() {
 		}
 		resp := l.held
 		if resp == nil {
-			resp = &jsonrpc.Response{ID: id, Result: finalListen(l.id)}
+			resp = &jsonrpc.Response{ID: id, Result: listenResult(l.id)}
 			c.muted[id]++
 		}
 		c.dropListen(id)
@@ -98,8 +98,8 @@ func (c *conn) endListens() {
 	}
 }
 
-// announce notifies the client that the list of event types has changed: a legacy session once it is ready, a stateless
-// client on each listen request with that filter. It never blocks.
+// announce queues list_changed for a legacy session that is ready, and for each listen request with that filter. It
+// never blocks.
 func (c *conn) announce() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +117,7 @@ func (c *conn) announce() {
 	}
 }
 
-// announceTo queues list_changed for a listen request. Changes before it is written are merged. c.mu is held.
+// announceTo queues list_changed for a listen request unless one is already queued. The caller must hold c.mu.
 func (c *conn) announceTo(l *listenCall) {
 	if !l.wish.listChanged {
 		return
@@ -145,7 +145,7 @@ func (c *conn) announceTo(l *listenCall) {
 	})
 }
 
-// write writes a notification. It must be called from the outbox.
+// write writes a notification. Only the outbox may call it.
 func (c *conn) write(method string, params json.RawMessage) error {
 	return c.Connection.Write(context.Background(), &jsonrpc.Request{Method: method, Params: params})
 }

@@ -2,13 +2,12 @@ package transport
 
 import "fmt"
 
-// spareDescriptors is how many descriptors a process needs for other uses than requests: for listeners, logs and
-// stores.
+// spareDescriptors is the number of file descriptors that a process needs for listeners, logs and stores.
 const spareDescriptors = 64
 
-// fewDescriptors returns a warning if the process's descriptor limit is below the number of requests that one caller
-// may have. Otherwise it returns "". A process without free descriptors cannot accept connections.
-func fewDescriptors(limit uint64, maxOpen int) string {
+// descriptorWarning returns a warning if the limit on file descriptors is too low for the open requests of one caller.
+// Otherwise it returns "". A process without free descriptors cannot accept connections.
+func descriptorWarning(limit uint64, maxOpen int) string {
 	if maxOpen < 0 || limit >= uint64(maxOpen)+spareDescriptors {
 		return ""
 	}

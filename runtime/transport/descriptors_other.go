@@ -2,5 +2,5 @@
 
 package transport
 
-// descriptorLimit returns false: the system has no such limit.
+// descriptorLimit returns false, because the system has no such limit.
 func descriptorLimit() (limit uint64, ok bool) { return 0, false }

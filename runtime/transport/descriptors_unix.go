@@ -4,7 +4,7 @@ package transport
 
 import "syscall"
 
-// descriptorLimit returns the process's limit of open descriptors. ok is false if it is unknown.
+// descriptorLimit returns the process's limit on open file descriptors. It returns false if the limit is unknown.
 func descriptorLimit() (limit uint64, ok bool) {
 	var r syscall.Rlimit
 	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r)

@@ -19,10 +19,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// maxDepth is the SDK's limit of JSON nesting.
+// maxDepth is the SDK's limit on JSON nesting.
 const maxDepth = 1000
 
-// An envelope holds the top-level members of one JSON-RPC message, each as received.
+// An envelope holds the top-level members of a JSON-RPC message as received.
 type envelope struct {
 	id     json.RawMessage // a number or string; nil if absent or null
 	method string
@@ -32,28 +32,29 @@ type envelope struct {
 	error  json.RawMessage
 }
 
-// isCall reports whether e is a call, not a notification or a response.
+// isCall reports whether e is a call, as opposed to a notification or a response.
 func (e envelope) isCall() bool { return e.id != nil && e.method != "" }
 
-// A malformed describes a message that is not valid JSON-RPC. It is answered with its code and reason, and with its ID
-// if that could be read (CAP-6).
-type malformed struct {
+// A malformedError describes a message that is not valid JSON-RPC. The response contains the code and the reason, and
+// the message's ID if it could be parsed (CAP-6).
+type malformedError struct {
 	code   int64
 	reason string
 	id     json.RawMessage
 }
 
-// tooLong rejects params larger than the bound before anything decodes them (CAP-5).
-func (e envelope) tooLong(bound int) *malformed {
+// checkLength returns an error if the params of a method of the extension exceed the bound. It is called before the
+// params are decoded (CAP-5).
+func (e envelope) checkLength(bound int) *malformedError {
 	if len(e.params) <= bound || !strings.HasPrefix(e.method, wire.MethodPrefix) {
 		return nil
 	}
-	return &malformed{code: jsonrpc.CodeInvalidParams, id: e.id,
+	return &malformedError{code: jsonrpc.CodeInvalidParams, id: e.id,
 		reason: "have " + strconv.Itoa(len(e.params)) + " bytes of JSON, at most " + strconv.Itoa(bound)}
 }
 
-// Error returns the name of the code and the reason, in the form of this module's other errors.
-func (m *malformed) Error() string {
+// Error returns the name of the code and the reason, in the same form as other errors of this module.
+func (m *malformedError) Error() string {
 	switch m.code {
 	case jsonrpc.CodeParseError:
 		return "ParseError: " + m.reason
@@ -64,7 +65,7 @@ func (m *malformed) Error() string {
 }
 
 // response returns the JSON-RPC response.
-func (m *malformed) response() []byte {
+func (m *malformedError) response() []byte {
 	id := m.id
 	if id == nil {
 		id = json.RawMessage(`null`)
@@ -77,22 +78,22 @@ func (m *malformed) response() []byte {
 	return appendResponse(nil, id, "error", value)
 }
 
-func parseError(reason string) *malformed {
-	return &malformed{code: jsonrpc.CodeParseError, reason: reason}
+func parseError(reason string) *malformedError {
+	return &malformedError{code: jsonrpc.CodeParseError, reason: reason}
 }
 
-func invalidRequest(reason string) *malformed {
-	return &malformed{code: jsonrpc.CodeInvalidRequest, reason: reason}
+func invalidRequest(reason string) *malformedError {
+	return &malformedError{code: jsonrpc.CodeInvalidRequest, reason: reason}
 }
 
-// parseEnvelope is parseMessage without a bound and without the reason of a failure.
+// parseEnvelope is like parseMessage, but without a bound. It returns false if the message is malformed.
 func parseEnvelope(data []byte) (envelope, bool) {
 	env, bad := parseMessage(data, math.MaxInt)
 	return env, bad == nil
 }
 
-// checkText makes the checks of a text that the JSON decoder does not make.
-func checkText(data []byte) *malformed {
+// checkText checks that data is valid UTF-8 and not nested too deeply, which the JSON decoder does not check.
+func checkText(data []byte) *malformedError {
 	switch {
 	case !utf8.Valid(data):
 		return parseError("the message is not valid UTF-8")
@@ -102,7 +103,7 @@ func checkText(data []byte) *malformed {
 	return nil
 }
 
-// tooDeep reports whether objects and arrays nest deeper than maxDepth. It ignores brackets within strings.
+// tooDeep reports whether objects and arrays are nested deeper than maxDepth. It ignores brackets in strings.
 func tooDeep(data []byte) bool {
 	if bytes.Count(data, []byte{'{'})+bytes.Count(data, []byte{'['}) <= maxDepth {
 		return false
@@ -126,20 +127,20 @@ func tooDeep(data []byte) bool {
 	return false
 }
 
-// parseMessage splits a message without decoding its params. The SDK interprets accepted messages in the same way.
-// Malformed messages are refused before anything acts on them, whatever their method; the bound of params applies
-// only to the extension's methods.
-func parseMessage(data []byte, bound int) (envelope, *malformed) {
+// parseMessage parses a message without decoding its params. The SDK interprets accepted messages in the same way.
+// Malformed messages are refused before they are processed, for every method. The bound for params applies only to the
+// extension's methods.
+func parseMessage(data []byte, bound int) (envelope, *malformedError) {
 	if bad := checkText(data); bad != nil {
 		return envelope{}, bad
 	}
 	w := newWalker(data)
-	defer w.free()
+	defer w.release()
 	return w.message(bound)
 }
 
-// message parses the text as one message.
-func (w *walker) message(bound int) (env envelope, bad *malformed) {
+// message parses the text as a single message.
+func (w *walker) message(bound int) (env envelope, bad *malformedError) {
 	if w.dec.PeekKind() != '{' {
 		if _, ok := w.value(); !ok || !w.atEnd() {
 			return env, parseError("the message is not valid JSON")
@@ -155,7 +156,7 @@ func (w *walker) message(bound int) (env envelope, bad *malformed) {
 		}
 	}
 	_, ok := w.object(func(w *walker, name []byte) (ok bool) {
-		if seen.has(name) {
+		if seen.add(name) {
 			fault("member /" + wire.Shown(string(name)) + " is repeated")
 		}
 		var value json.RawMessage
@@ -214,7 +215,7 @@ func (w *walker) message(bound int) (env envelope, bad *malformed) {
 	case bad == nil && method && ids > 0 && env.id == nil:
 		bad = invalidRequest("/id is null")
 	case bad == nil:
-		if bad = env.tooLong(bound); bad == nil && len(w.data) > bound && isObject(env.params) {
+		if bad = env.checkLength(bound); bad == nil && len(w.data) > bound && isObject(env.params) {
 			env.meta = metaOf(env.params)
 		}
 		if bad != nil {
@@ -233,7 +234,7 @@ func (w *walker) message(bound int) (env envelope, bad *malformed) {
 // metaOf returns the _meta of params.
 func metaOf(params json.RawMessage) (meta json.RawMessage) {
 	w := newWalker(params)
-	defer w.free()
+	defer w.release()
 	w.object(func(w *walker, name []byte) bool {
 		value, ok := w.value()
 		if string(name) == "_meta" {
@@ -244,7 +245,7 @@ func metaOf(params json.RawMessage) (meta json.RawMessage) {
 	return meta
 }
 
-// A walker reads one JSON text in a single pass. The values that it returns share the text's memory.
+// A walker reads a JSON text in a single pass. The returned values share memory with the text.
 type walker struct {
 	dec  *jsontext.Decoder
 	buf  bytes.Buffer
@@ -253,8 +254,8 @@ type walker struct {
 
 var walkers = sync.Pool{New: func() any { return &walker{dec: jsontext.NewDecoder(new(bytes.Buffer))} }}
 
-// newWalker starts reading a text. It accepts unpaired surrogates: JavaScript writes such strings, and each method
-// decides whether a value may have one.
+// newWalker returns a walker for data. It accepts unpaired surrogates, because JavaScript produces such strings. Each
+// method decides whether a value may contain one.
 func newWalker(data []byte) *walker {
 	w := walkers.Get().(*walker)
 	w.data, w.buf = data, *bytes.NewBuffer(data)
@@ -262,8 +263,8 @@ func newWalker(data []byte) *walker {
 	return w
 }
 
-// free returns the walker to the pool. The values that it returned stay valid.
-func (w *walker) free() {
+// release returns the walker to the pool. Values that the walker returned remain valid.
+func (w *walker) release() {
 	w.data, w.buf = nil, bytes.Buffer{}
 	w.dec.Reset(&w.buf)
 	walkers.Put(w)
@@ -272,25 +273,25 @@ func (w *walker) free() {
 // atEnd reports whether only white space follows.
 func (w *walker) atEnd() bool { return len(bytes.Trim(w.data[w.dec.InputOffset():], " \t\r\n")) == 0 }
 
-// walk calls f with the name of each member of the object in data; f must read the value. It returns false if data is
-// not a single valid object, if a member is repeated, or if f returns false.
+// walk calls f with the name of each member of the object in data. The function f must read the member's value. It
+// returns false if data is not a single valid object, if a member is repeated, or if f returns false.
 func walk(data []byte, f func(w *walker, name []byte) bool) bool {
 	w := newWalker(data)
-	defer w.free()
+	defer w.release()
 	var seen nameSet
-	_, ok := w.object(func(w *walker, name []byte) bool { return !seen.has(name) && f(w, name) })
+	_, ok := w.object(func(w *walker, name []byte) bool { return !seen.add(name) && f(w, name) })
 	return ok && w.atEnd()
 }
 
-// A nameSet holds the names of an object's members.
+// A nameSet is a set of names of an object's members.
 type nameSet struct {
 	few  [8][]byte
 	n    int
 	many map[string]struct{} // the names after the first eight
 }
 
-// has reports whether name was added before, and adds it.
-func (s *nameSet) has(name []byte) bool {
+// add adds name and reports whether it was already in the set.
+func (s *nameSet) add(name []byte) bool {
 	for _, other := range s.few[:s.n] {
 		if bytes.Equal(other, name) {
 			return true
@@ -311,7 +312,7 @@ func (s *nameSet) has(name []byte) bool {
 	return false
 }
 
-// object reads an object, calls f for each member, and returns the object's text. It returns false if the text is
+// object reads an object, calls f for each member, and returns the text of the object. It returns false if the text is
 // invalid or f returns false.
 func (w *walker) object(f func(w *walker, name []byte) bool) (json.RawMessage, bool) {
 	if tok, err := w.dec.ReadToken(); err != nil || tok.Kind() != '{' {
@@ -356,7 +357,7 @@ func eachMember(data []byte, f func(name string, value json.RawMessage) bool) bo
 	})
 }
 
-// member returns one member of a JSON object, or nil.
+// member returns the named member of a JSON object, or nil if it does not exist.
 func member(object json.RawMessage, name string) json.RawMessage {
 	var found json.RawMessage
 	ok := eachMember(object, func(n string, value json.RawMessage) bool {
@@ -371,7 +372,7 @@ func member(object json.RawMessage, name string) json.RawMessage {
 	return found
 }
 
-// text returns the Go string of a JSON string, or "". An unpaired surrogate becomes U+FFFD.
+// text returns the value of a JSON string, or "" for any other value. An unpaired surrogate becomes U+FFFD.
 func text(value json.RawMessage) string {
 	if len(value) == 0 || value[0] != '"' {
 		return ""
@@ -389,7 +390,7 @@ func setBody(r *http.Request, body []byte) {
 	r.ContentLength = int64(len(body))
 }
 
-// withBody returns a copy of r with another body.
+// withBody returns a copy of r with the given body.
 func withBody(r *http.Request, body []byte) *http.Request {
 	c := r.Clone(r.Context())
 	setBody(c, body)

@@ -34,7 +34,7 @@ func FuzzEnvelope(f *testing.F) {
 		if !ok || !env.isCall() {
 			return
 		}
-		if !survives(env.id) {
+		if !isPreservedID(env.id) {
 			return
 		}
 		msg, err := jsonrpc.DecodeMessage([]byte(text))

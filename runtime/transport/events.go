@@ -17,28 +17,28 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// A route answers the extension's calls on one carrier. The calls bypass the SDK's transports, but pass through the
-// receiving middleware that the author added to the SDK's server.
-type route struct {
+// A dispatcher answers the extension's calls on one carrier. The calls bypass the SDK's transports, but not the
+// receiving middleware that the application added to the SDK's server.
+type dispatcher struct {
 	es      *port.Port
 	callers callers
 	facts   func() serverFacts
 }
 
-func newRoute(es *port.Port) *route {
-	return &route{es: es, facts: sync.OnceValue(func() serverFacts { return learn(es.MCP()) })}
+func newDispatcher(es *port.Port) *dispatcher {
+	return &dispatcher{es: es, facts: sync.OnceValue(func() serverFacts { return readServerFacts(es.MCP()) })}
 }
 
-// An eventsCall is one call of the extension.
+// An eventsCall is a call of the extension.
 type eventsCall struct {
 	port.Carried
 	extra *mcp.RequestExtra
-	// session returns the call's session for middleware; it is valid until left is called.
+	// session returns the call's session for middleware. The session is valid until left is called.
 	session func(context.Context) (ss *mcp.ServerSession, left func(), err error)
 	reply   port.Reply
 }
 
-// isEvents reports whether a method is one of the extension's.
+// isEvents reports whether a method belongs to the extension.
 func isEvents(method string) bool {
 	switch method {
 	case wire.MethodList, wire.MethodPoll, wire.MethodStream, wire.MethodSubscribe, wire.MethodUnsubscribe:
@@ -47,12 +47,12 @@ func isEvents(method string) bool {
 	return false
 }
 
-// answer answers a call. If it accepts an events/stream, it sets Stream and the result is meaningless. It returns
-// errors of the method or of middleware unchanged.
-func (rt *route) answer(ctx context.Context, c *eventsCall) (result json.RawMessage, err error) {
+// answer answers a call. If it accepts an events/stream call, it sets c.Stream, and the result has no meaning. It
+// returns errors from the method or from middleware unchanged.
+func (rt *dispatcher) answer(ctx context.Context, c *eventsCall) (result json.RawMessage, err error) {
 	c.AfterReply = c.reply.Add
 	if middleware := rt.es.Receiving(); middleware != nil {
-		result, err = c.through(ctx, middleware)
+		result, err = c.answerThroughMiddleware(ctx, middleware)
 	} else {
 		c.Principal, c.Expires = rt.es.Authenticate(ctx, c.extra)
 		if c.Method == wire.MethodStream && c.CanStream {
@@ -67,8 +67,8 @@ func (rt *route) answer(ctx context.Context, c *eventsCall) (result json.RawMess
 	return result, err
 }
 
-// through answers a call through receiving middleware, which ends at the handler that package server registered.
-func (c *eventsCall) through(ctx context.Context, middleware mcp.MethodHandler) (json.RawMessage, error) {
+// answerThroughMiddleware passes a call to receiving middleware. The innermost handler is registered by package server.
+func (c *eventsCall) answerThroughMiddleware(ctx context.Context, middleware mcp.MethodHandler) (json.RawMessage, error) {
 	ss, left, err := c.session(ctx)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (c *eventsCall) through(ctx context.Context, middleware mcp.MethodHandler) 
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// errorValue returns the JSON of an error, as the SDK writes it.
+// errorValue returns an error as JSON, encoded as the SDK does.
 func errorValue(err error) json.RawMessage {
 	b, err := jsonrpc.EncodeMessage(&jsonrpc.Response{Error: err})
 	if err != nil {
@@ -105,7 +105,7 @@ func errorValue(err error) json.RawMessage {
 	return member(b, "error")
 }
 
-// statusOf returns the HTTP status of an error in the stateless revision, as the SDK sets it (ERR-3).
+// statusOf returns the HTTP status for an error in the stateless revision, as set by the SDK (ERR-3).
 func statusOf(err error) int {
 	var jerr *jsonrpc.Error
 	if errors.As(err, &jerr) {
@@ -119,24 +119,24 @@ func statusOf(err error) int {
 	return http.StatusOK
 }
 
-// stateless returns the caller of a stateless call, and false unless the SDK accepts its _meta.
-func (rt *route) stateless(meta json.RawMessage) (who caller, ok bool) {
-	who, ok = rt.callers.look(meta)
+// statelessCaller returns the caller of a stateless call. It returns false if the SDK would reject the call's _meta.
+func (rt *dispatcher) statelessCaller(meta json.RawMessage) (who caller, ok bool) {
+	who, ok = rt.callers.lookup(meta)
 	return who, ok && who.init.ProtocolVersion >= wire.RevisionStateless && slices.Contains(rt.facts().versions, who.init.ProtocolVersion)
 }
 
-// serverFacts holds facts about a server that the SDK shows only to clients.
+// serverFacts holds information about a server that the SDK sends only to clients.
 type serverFacts struct {
 	versions []string
 	meta     json.RawMessage // an object that the SDK adds to the _meta of every result
 }
 
-// learn reads the facts that the SDK publishes about its server. It bypasses all middleware, in a temporary session.
-func learn(srv *mcp.Server) serverFacts {
+// readServerFacts reads the facts about a server in a temporary session, bypassing all middleware.
+func readServerFacts(srv *mcp.Server) serverFacts {
 	facts := serverFacts{versions: mcp.SupportedProtocolVersions(), meta: json.RawMessage(`{}`)}
 	bare := port.BareHandler() // past the middleware
 	ctx := context.Background()
-	ss, left, err := visit(ctx, srv, nil, nil)
+	ss, left, err := newTempSession(ctx, srv, nil, nil)
 	if err != nil {
 		return facts
 	}
@@ -152,8 +152,8 @@ func learn(srv *mcp.Server) serverFacts {
 	return facts
 }
 
-// withMeta adds the members of meta to the _meta of a result. The result's members come first and take precedence, as
-// in the SDK's handling of results.
+// withMeta adds the members of meta to the _meta of a result. Existing members of the result take precedence, as in the
+// SDK.
 func withMeta(result, meta json.RawMessage) json.RawMessage {
 	if len(meta) <= len(`{}`) || len(result) < len(`{}`) || result[0] != '{' {
 		return result
@@ -182,7 +182,7 @@ func withMeta(result, meta json.RawMessage) json.RawMessage {
 	return append(out, '}')
 }
 
-// appendResponse appends a JSON-RPC response; kind is "result" or "error".
+// appendResponse appends a JSON-RPC response to b. The kind is "result" or "error".
 func appendResponse(b []byte, id json.RawMessage, kind string, value json.RawMessage) []byte {
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
 	b = append(b, id...)

@@ -41,38 +41,39 @@ const (
 	defaultWriteTimeout = 30 * time.Second
 )
 
-// HandlerOptions configures [NewHandler]. The zero value is ready to use.
+// HandlerOptions configures a handler created by [NewHandler]. The zero value is ready to use.
 type HandlerOptions struct {
 	// MaxBody is the largest request body in bytes; 0 means the SDK's default of 4 MiB, negative no limit. It takes
 	// precedence over Streamable.MaxRequestBodyBytes.
 	MaxBody int64
-	// ReadTimeout bounds how long a request's body may take to arrive; 0 means 30 seconds, negative no limit. Neither
-	// it nor a ReadTimeout of the http.Server limits how long the response then stays open. A body that takes longer is
-	// answered with 408. A shorter ReadTimeout of the http.Server still applies to the body.
+	// ReadTimeout is the timeout for reading a request body; 0 means 30 seconds, negative no limit. If it expires, the
+	// response is 408. A shorter ReadTimeout of the http.Server also applies to the body. Neither timeout limits how
+	// long the response remains open.
 	ReadTimeout time.Duration
-	// WriteTimeout bounds how long one batch of frames may take to reach a client; 0 means 30 seconds. After that the
-	// stream is cut. See PUSH-7.
+	// WriteTimeout is the timeout for writing a batch of frames to a client; 0 means 30 seconds. If it expires, the
+	// stream is aborted. See PUSH-7.
 	WriteTimeout time.Duration
-	// SessionTimeout is how long a legacy session lives without an open request: a stream, a standalone GET or a call.
-	// 0 means Streamable.SessionTimeout or, if that is 0, 30 minutes; a negative value means no limit.
+	// SessionTimeout is how long a legacy session may be idle before it expires. A session is idle if it has no open
+	// stream, standalone GET or call. 0 means Streamable.SessionTimeout or, if that is 0, 30 minutes; negative means no
+	// limit.
 	SessionTimeout time.Duration
 	// Origins lists the foreign origins whose web pages may call the server from a browser. Each is scheme://host or
-	// scheme://host:port, or "*" for every origin; the server's own origin is always allowed. Pages of other origins
-	// are refused with 403. Requests without an Origin, as programs send them, are not affected. If authentication
-	// wraps the handler, use [AllowOrigins] around it.
+	// scheme://host:port, or "*" for every origin; the server's own origin is always allowed. Requests from pages of
+	// other origins are refused with 403. Requests without an Origin header, which programs send, are not affected. If
+	// authentication wraps the handler, wrap both in [AllowOrigins] instead.
 	Origins []string
-	// MaxOpen is how many requests one principal may have open; 0 means 4,096, negative no limit. Streams, held polls,
-	// waits, listen requests and incoming bodies count. Callers without a principal have the same limit for each
-	// address (for IPv6 each /64 network), and 16 times as many in total. Further requests are answered with 429
-	// (CAP-7). Behind a proxy, all of them have the proxy's address.
+	// MaxOpen is the maximum number of open requests per principal; 0 means 4,096, negative no limit. Open requests
+	// include streams, long polls, waits, listen requests and incoming bodies. For callers without a principal, the
+	// limit applies to each address (for IPv6, each /64 network), and 16 times the limit applies to all such callers
+	// together. Behind a proxy, they all have the proxy's address. Further requests are answered with 429 (CAP-7).
 	MaxOpen int
-	// MaxSessions is the corresponding limit of legacy sessions; 0 means 1,024. A new session beyond the limit ends the
-	// session that has been idle longest; if all have an open request, the answer is 429.
+	// MaxSessions is the corresponding limit for legacy sessions; 0 means 1,024. A new session beyond the limit
+	// replaces the session that has been idle longest. If no session is idle, the response is 429.
 	MaxSessions int
-	// Streamable is passed to the SDK's handlers. JSONResponse is ignored: this package chooses the form of each
-	// response. Stateless makes the legacy revisions sessionless as well, without list_changed.
+	// Streamable is passed to the SDK's handlers. JSONResponse is ignored, because this package chooses the form of
+	// each response. If Stateless is set, legacy revisions have no sessions either, and no list_changed.
 	Streamable *mcp.StreamableHTTPOptions
-	// Logger logs errors that cannot be reported to a client; nil means slog.Default.
+	// Logger logs errors that cannot be sent to a client; nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -82,7 +83,7 @@ type handler struct {
 	es           *port.Port
 	legacy       http.Handler // revisions that start with initialize
 	stateless    http.Handler // 2026-07-28 and later
-	route        *route
+	route        *dispatcher
 	options      *mcp.StreamableHTTPOptions
 	gate         *gate
 	maxBody      int64         // negative: no limit
@@ -98,17 +99,18 @@ type handler struct {
 	listeners map[*announcer]struct{} // open responses that send list_changed
 }
 
-// NewHandler returns a handler that serves MCP over Streamable HTTP on one URL. It serves the events of es and
-// everything else of its mcp.Server, for all protocol revisions: requests with Mcp-Protocol-Version 2026-07-28 or later
-// are stateless, all others belong to legacy sessions. Authentication wraps it, as it wraps the SDK's handler, and
-// events/stream passes the same checks and middleware as every other method (PUSH-11). See D4.
+// NewHandler returns a handler that serves MCP over Streamable HTTP on one URL. It serves the events of es and all
+// other features of its mcp.Server, for all protocol revisions. Requests with Mcp-Protocol-Version 2026-07-28 or later
+// are stateless. All others belong to legacy sessions. Wrap the handler in authentication like the SDK's handler. The
+// same checks and middleware apply to events/stream as to every other method (PUSH-11). See D4.
 //
-// All streams end when es is shut down, so register that for a graceful shutdown:
+// All streams end when es is shut down. For a graceful shutdown, register its Shutdown method:
 //
 //	httpServer.RegisterOnShutdown(func() { es.Shutdown(ctx) })
 //
-// events/stream is refused if the response writer cannot flush. HTTP/2 servers of the standard library allow 250
-// concurrent requests per connection; clients with more streams need a larger http.HTTP2Config.MaxConcurrentStreams.
+// The handler refuses events/stream if the response writer cannot flush. HTTP/2 servers of the standard library allow
+// 250 concurrent requests per connection. To support clients with more streams, increase
+// http.HTTP2Config.MaxConcurrentStreams.
 func NewHandler(es *server.Server, o HandlerOptions) http.Handler {
 	inside := port.Of(es)
 	srv := inside.MCP()
@@ -139,7 +141,7 @@ func NewHandler(es *server.Server, o HandlerOptions) http.Handler {
 	h := &handler{
 		srv:       srv,
 		es:        inside,
-		route:     newRoute(inside),
+		route:     newDispatcher(inside),
 		legacy:    mcp.NewStreamableHTTPHandler(get, &base),
 		stateless: mcp.NewStreamableHTTPHandler(get, &modern),
 		options:   &base,
@@ -164,7 +166,7 @@ func NewHandler(es *server.Server, o HandlerOptions) http.Handler {
 		h.log = slog.Default()
 	}
 	if limit, ok := descriptorLimit(); ok {
-		if said := fewDescriptors(limit, h.open.max); said != "" {
+		if said := descriptorWarning(limit, h.open.max); said != "" {
 			h.log.Warn(said)
 		}
 	}
@@ -176,12 +178,12 @@ func NewHandler(es *server.Server, o HandlerOptions) http.Handler {
 // ServeHTTP routes a request by protocol revision and method.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	inbound.Deadline(w, r, h.readTimeout)
-	w = &promptWriter{ResponseWriter: w}
+	w = &unbufferedWriter{ResponseWriter: w}
 	if !h.gate.admits(w, r) {
 		return
 	}
 	principal, _ := h.caller(r)
-	who := payerOf(principal, r)
+	who := accountKeyOf(principal, r)
 	if !h.open.enter(w, who, "requests") {
 		return
 	}
@@ -210,8 +212,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// servePOST serves the stateless revision. It routes by the Mcp-Method header, since the SDK refuses a request whose
-// body has another method.
+// servePOST serves POST requests of the stateless revision. It routes by the Mcp-Method header. If the body has a
+// different method, the SDK refuses the request.
 func (h *handler) servePOST(w http.ResponseWriter, r *http.Request) {
 	p, ok := h.readPOST(w, r, h.stateless, true)
 	if !ok {
@@ -219,7 +221,7 @@ func (h *handler) servePOST(w http.ResponseWriter, r *http.Request) {
 	}
 	method := r.Header.Get(headerMethod)
 	switch {
-	case p.env.method == method && h.carriesOut("", p.env):
+	case p.env.method == method && h.handlesNotification("", p.env):
 		h.serveNotification(w, r, h.stateless, "", p)
 	case method == methodListen:
 		h.serveListen(w, r, p)
@@ -231,14 +233,14 @@ func (h *handler) servePOST(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveLegacyPOST serves revisions without the Mcp-Method header, so it must inspect the body.
+// serveLegacyPOST serves POST requests of legacy revisions. They have no Mcp-Method header, so it routes by the body.
 func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
 	p, ok := h.readPOST(w, r, h.legacy, false)
 	if !ok {
 		return
 	}
-	if p.modern() {
-		// The body is of the stateless revision, and the header is missing or differs. Only the stateless handler
+	if p.isStateless() {
+		// The body belongs to the stateless revision, but the header is missing or differs. Only the stateless handler
 		// reports that.
 		h.toSDK(h.stateless, w, r, p)
 		return
@@ -255,7 +257,7 @@ func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
 	case p.batch != nil:
 		h.serveBatch(w, r, p, principal, session)
 		return
-	case h.carriesOut(session, p.env):
+	case h.handlesNotification(session, p.env):
 		h.serveNotification(w, r, h.legacy, session, p)
 		return
 	case session == "" || !p.env.isCall():
@@ -277,18 +279,19 @@ func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
 	}
 	defer h.calls.end(live)
 	if call.gone.Load() {
-		unanswered(w)
+		writeEmptyStream(w)
 		return
 	}
 	h.serveLegacy(w, r, p, call)
 }
 
-func idInUse(id json.RawMessage) *malformed {
-	return &malformed{code: jsonrpc.CodeInvalidRequest, id: id, reason: "/id is in use by an unanswered request"}
+func idInUse(id json.RawMessage) *malformedError {
+	return &malformedError{code: jsonrpc.CodeInvalidRequest, id: id, reason: "/id is in use by an unanswered request"}
 }
 
-// serveLegacy serves a POST of a legacy revision. call is nil outside a session and for notifications.
-func (h *handler) serveLegacy(w http.ResponseWriter, r *http.Request, p *posted, call *liveCall) {
+// serveLegacy serves a single message of a legacy revision, or a batch without a session. The call is nil without a
+// session and for notifications.
+func (h *handler) serveLegacy(w http.ResponseWriter, r *http.Request, p *postBody, call *liveCall) {
 	if isEvents(p.env.method) && p.env.isCall() && (call != nil || !h.sessioned) {
 		h.serveLegacyEvents(w, r, p, call)
 		return
@@ -296,7 +299,7 @@ func (h *handler) serveLegacy(w http.ResponseWriter, r *http.Request, p *posted,
 	if call != nil {
 		w = &muteWriter{w, call}
 	}
-	if h.sessioned && httpSession(r) == "" && p.initializes() {
+	if h.sessioned && httpSession(r) == "" && p.hasInitialize() {
 		h.initialize(w, r, p)
 		return
 	}

@@ -13,30 +13,30 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// probeTime bounds a probe.
+// probeTime is the timeout for a probe.
 const probeTime = 5 * time.Second
 
-// HealthHandler answers liveness probes, such as Kubernetes' GET /healthz: 200 while es is [server.Server.Healthy],
-// otherwise 503. The reason is only logged, not sent, so that the endpoint can be public. Concurrent requests share one
-// check.
+// HealthHandler returns a handler for liveness probes, such as GET /healthz in Kubernetes. It responds with 200 if
+// [server.Server.Healthy] succeeds, otherwise with 503. The reason is logged but not sent, so the endpoint can be
+// public. Concurrent requests share one check.
 func HealthHandler(es *server.Server) http.Handler { return newProbe(es, "healthy", es.Healthy) }
 
-// ReadyHandler is HealthHandler for readiness probes, such as GET /readyz; it uses [server.Server.Ready].
+// ReadyHandler is like [HealthHandler] for readiness probes, such as GET /readyz. It uses [server.Server.Ready].
 func ReadyHandler(es *server.Server) http.Handler { return newProbe(es, "ready", es.Ready) }
 
-// A probe is the handler of one check.
+// A probe is the handler for a liveness or readiness check.
 type probe struct {
 	what  string
 	check func(context.Context) error
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	now    *look
+	now    *runningCheck
 	failed bool // the result of the last check
 }
 
-// A look is a running check.
-type look struct {
+// A runningCheck is a check in progress.
+type runningCheck struct {
 	over chan struct{} // closed after err is set
 	err  error
 }
@@ -55,7 +55,7 @@ func (p *probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	l := p.look()
+	l := p.currentCheck()
 	select {
 	case <-l.over:
 	case <-r.Context().Done():
@@ -69,19 +69,19 @@ func (p *probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, p.what+"\n")
 }
 
-// look returns the running check, and starts one if none is running.
-func (p *probe) look() *look {
+// currentCheck returns the check in progress, and starts one if necessary.
+func (p *probe) currentCheck() *runningCheck {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.now == nil {
-		l := &look{over: make(chan struct{})}
+		l := &runningCheck{over: make(chan struct{})}
 		p.now = l
 		go p.run(l)
 	}
 	return p.now
 }
 
-func (p *probe) run(l *look) {
+func (p *probe) run(l *runningCheck) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
 	l.err = p.check(ctx)

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// An httpBatch is a JSON-RPC batch over HTTP, as in revision 2025-03-26. It is answered by one stream with an event for
-// each response. A cancelled call has no event; the rest is answered as if the call were absent (D14).
+// An httpBatch is a JSON-RPC batch over HTTP, as in revision 2025-03-26. The response is a stream with an event for
+// each response to a call. It has no event for a cancelled call, as if the call were not in the batch (D14).
 type httpBatch struct {
 	calls map[string]*liveCall // by idKey
 	stop  context.CancelFunc   // ends the stream
@@ -20,12 +20,12 @@ type httpBatch struct {
 }
 
 // serveBatch serves a batch of a legacy revision. It handles some notifications itself and passes the rest to the SDK.
-func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request, p *posted, principal, session string) {
-	if bad := p.unfit(); bad != nil { // nothing of it is executed
+func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request, p *postBody, principal, session string) {
+	if bad := p.checkIDs(); bad != nil { // nothing of it is executed
 		refuseMalformed(w, bad, true)
 		return
 	}
-	ours := func(e envelope) bool { return h.carriesOut(session, e) }
+	ours := func(e envelope) bool { return h.handlesNotification(session, e) }
 	if slices.ContainsFunc(p.batch, ours) {
 		if check := h.check(h.legacy, r, envelope{}); !check.accepted() {
 			check.pass(w)
@@ -36,7 +36,7 @@ func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request, p *posted, 
 	defer stop()
 	r = r.WithContext(ctx)
 	b := &httpBatch{calls: map[string]*liveCall{}, stop: stop, open: map[*liveCall]struct{}{}}
-	live := b.begin(p, principal, session)
+	live := b.newCalls(p, principal, session)
 	if !h.calls.begin(live) {
 		refuseMalformed(w, idInUse(nil), false)
 		return
@@ -45,49 +45,49 @@ func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request, p *posted, 
 	var rest []func() // to run once the SDK has accepted the batch
 	for i, env := range p.batch {
 		if part := p.parts[i]; env.method == methodCancelled && ours(env) { // cancels cannot wait for that
-			h.carryOut(r, session, part, env)
+			h.handleNotification(r, session, part, env)
 		} else if ours(env) {
-			rest = append(rest, func() { h.carryOut(r, session, part, env) })
+			rest = append(rest, func() { h.handleNotification(r, session, part, env) })
 		}
 	}
-	accepted := &acceptance{ResponseWriter: w, rest: rest}
+	accepted := &batchWriter{ResponseWriter: w, rest: rest}
 	defer accepted.judged(http.StatusOK) // if nothing is written
 	w = accepted
-	p.drop(func(e envelope) bool { return ours(e) || e.isCall() && b.gone(e.id) })
+	p.drop(func(e envelope) bool { return ours(e) || e.isCall() && b.isCancelled(e.id) })
 	switch {
 	case len(p.parts) == 0 && len(live) == 0:
 		w.WriteHeader(http.StatusAccepted)
 	case len(p.parts) == 0:
-		unanswered(w)
+		writeEmptyStream(w)
 	case session == "":
 		h.serveLegacy(w, r, p, nil)
 	default:
-		h.toSDK(h.legacy, &sieve{ResponseWriter: w, unwanted: b.answered}, r, p)
+		h.toSDK(h.legacy, &cancelFilter{ResponseWriter: w, unwanted: b.settleResponse}, r, p)
 	}
 }
 
-// An acceptance is the response to a batch. When the SDK accepts the batch, it runs the deferred notifications before
-// the client sees the response.
-type acceptance struct {
+// A batchWriter is the response to a batch. When the SDK accepts the batch, it handles the deferred notifications
+// before it writes the response.
+type batchWriter struct {
 	http.ResponseWriter
 	rest []func()
 }
 
 // Unwrap gives the SDK's response controller access to flushing and deadlines.
-func (w *acceptance) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *batchWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader runs the deferred notifications unless the SDK refused the batch.
-func (w *acceptance) WriteHeader(status int) {
+// WriteHeader handles the deferred notifications, unless the SDK refused the batch.
+func (w *batchWriter) WriteHeader(status int) {
 	w.judged(status)
 	w.ResponseWriter.WriteHeader(status)
 }
 
-func (w *acceptance) Write(b []byte) (int, error) {
+func (w *batchWriter) Write(b []byte) (int, error) {
 	w.judged(http.StatusOK)
 	return w.ResponseWriter.Write(b)
 }
 
-func (w *acceptance) judged(status int) {
+func (w *batchWriter) judged(status int) {
 	rest := w.rest
 	w.rest = nil
 	if status >= http.StatusMultipleChoices {
@@ -98,8 +98,8 @@ func (w *acceptance) judged(status int) {
 	}
 }
 
-// begin creates the calls of a batch within a session.
-func (b *httpBatch) begin(p *posted, principal, session string) (live []*liveCall) {
+// newCalls creates the calls of a batch in a session.
+func (b *httpBatch) newCalls(p *postBody, principal, session string) (live []*liveCall) {
 	for _, env := range p.batch {
 		if session == "" || !env.isCall() {
 			continue
@@ -112,7 +112,8 @@ func (b *httpBatch) begin(p *posted, principal, session string) (live []*liveCal
 	return live
 }
 
-// settle ends the stream once no call is waiting, even if the SDK is still working on a cancelled one.
+// settle removes a call from the open calls. It ends the stream after the last one, even if the SDK is still processing
+// a cancelled call.
 func (b *httpBatch) settle(c *liveCall) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,15 +122,15 @@ func (b *httpBatch) settle(c *liveCall) {
 	}
 }
 
-// gone reports whether the call with that ID was cancelled.
-func (b *httpBatch) gone(id json.RawMessage) bool {
+// isCancelled reports whether the call with the given ID was cancelled.
+func (b *httpBatch) isCancelled(id json.RawMessage) bool {
 	c := b.calls[idKey(id)]
 	return c != nil && c.gone.Load()
 }
 
-// answered settles the call of a response and reports whether the call was cancelled.
-func (b *httpBatch) answered(id json.RawMessage) bool {
-	if b.gone(id) {
+// settleResponse settles the call with the given ID and reports whether the call was cancelled.
+func (b *httpBatch) settleResponse(id json.RawMessage) bool {
+	if b.isCancelled(id) {
 		return true
 	}
 	if c := b.calls[idKey(id)]; c != nil {
@@ -138,8 +139,8 @@ func (b *httpBatch) answered(id json.RawMessage) bool {
 	return false
 }
 
-// drop removes messages from a batch.
-func (p *posted) drop(unwanted func(envelope) bool) {
+// drop removes the unwanted messages from a batch.
+func (p *postBody) drop(unwanted func(envelope) bool) {
 	parts, batch := []json.RawMessage{}, []envelope{}
 	for i, env := range p.batch {
 		if !unwanted(env) {
@@ -151,7 +152,7 @@ func (p *posted) drop(unwanted func(envelope) bool) {
 	}
 }
 
-// joinBatch returns the text of a batch.
+// joinBatch encodes messages as a batch.
 func joinBatch(parts []json.RawMessage) []byte {
 	raw := make([][]byte, len(parts))
 	for i, part := range parts {

@@ -14,42 +14,43 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// serveModernEvents answers a call of the extension in the stateless revision. If the request fails one of the SDK's
+// serveModernEvents answers a call of the extension in the stateless revision. If the request does not pass the SDK's
 // checks, the SDK refuses it.
-func (h *handler) serveModernEvents(w http.ResponseWriter, r *http.Request, p *posted) {
-	who, ok := h.takes(r, p.env)
+func (h *handler) serveModernEvents(w http.ResponseWriter, r *http.Request, p *postBody) {
+	who, ok := h.acceptsCall(r, p.env)
 	if !ok {
 		h.toSDK(h.stateless, w, r, p)
 		return
 	}
-	a := &answer{w: w, id: bytes.Clone(p.env.id), modern: true}
+	a := &callResponse{w: w, id: bytes.Clone(p.env.id), modern: true}
 	c := h.newCall(r, p, a)
 	c.Stateless, c.DeclaresExtension = true, who.declares
-	c.session = h.visited(who.init, a)
+	c.session = h.tempSession(who.init, a)
 	h.serveEvents(r.Context(), r, p, c, a, nil)
 }
 
-// takes reports whether the SDK would accept a call of the stateless revision, and returns its caller.
-func (h *handler) takes(r *http.Request, env envelope) (who caller, ok bool) {
+// acceptsCall returns the caller of a call in the stateless revision, and reports whether the SDK would accept the
+// call.
+func (h *handler) acceptsCall(r *http.Request, env envelope) (who caller, ok bool) {
 	if !isEvents(env.method) || env.method != r.Header.Get(headerMethod) || !env.isCall() || env.result != nil || env.error != nil {
 		return caller{}, false
 	}
-	who, ok = h.route.stateless(env.meta)
+	who, ok = h.route.statelessCaller(env.meta)
 	return who, ok && who.init.ProtocolVersion == r.Header.Get(headerVersion)
 }
 
 // serveLegacyEvents answers a call of the extension in an older revision. The SDK refuses the call if the session does
-// not exist or belongs to another caller. In a session, live is the call that a cancel ends.
-func (h *handler) serveLegacyEvents(w http.ResponseWriter, r *http.Request, p *posted, live *liveCall) {
-	a := &answer{w: w, id: bytes.Clone(p.env.id)}
+// not exist or belongs to another caller. In a session, live is used to cancel the call.
+func (h *handler) serveLegacyEvents(w http.ResponseWriter, r *http.Request, p *postBody, live *liveCall) {
+	a := &callResponse{w: w, id: bytes.Clone(p.env.id)}
 	c := h.newCall(r, p, a)
 	if !h.sessioned {
-		version := cmp.Or(r.Header.Get(headerVersion), revisionUnnamed)
+		version := cmp.Or(r.Header.Get(headerVersion), defaultRevision)
 		if !slices.Contains(h.route.facts().versions, version) {
 			h.toSDK(h.legacy, w, r, p)
 			return
 		}
-		c.session = h.visited(&mcp.InitializeParams{ProtocolVersion: version}, a)
+		c.session = h.tempSession(&mcp.InitializeParams{ProtocolVersion: version}, a)
 		h.serveEvents(r.Context(), r, p, c, a, live)
 		return
 	}
@@ -62,7 +63,7 @@ func (h *handler) serveLegacyEvents(w http.ResponseWriter, r *http.Request, p *p
 	defer h.es.UntilEnd(httpSession(r), principal, over)() // the SDK ends a session only after its own calls
 	switch {
 	case live.gone.Load():
-		unanswered(w)
+		writeEmptyStream(w)
 	case !check.accepted():
 		check.pass(w)
 	case ss == nil:
@@ -75,19 +76,21 @@ func (h *handler) serveLegacyEvents(w http.ResponseWriter, r *http.Request, p *p
 }
 
 // newCall creates the eventsCall of a request.
-func (h *handler) newCall(r *http.Request, p *posted, a *answer) *eventsCall {
+func (h *handler) newCall(r *http.Request, p *postBody, a *callResponse) *eventsCall {
 	c := &eventsCall{extra: &mcp.RequestExtra{TokenInfo: auth.TokenInfoFromContext(r.Context()), Header: r.Header, CloseSSEStream: func(mcp.CloseSSEStreamArgs) {}}}
 	c.Method, c.Params, c.ID, c.CanStream = p.env.method, p.env.params, a.id, canFlush(a.w)
 	return c
 }
 
-// visited returns a function that gives middleware a temporary session for a sessionless call.
-func (h *handler) visited(init *mcp.InitializeParams, a *answer) func(context.Context) (*mcp.ServerSession, func(), error) {
-	return func(ctx context.Context) (*mcp.ServerSession, func(), error) { return visit(ctx, h.srv, init, a.send) }
+// tempSession returns a function that starts a temporary session for the middleware of a sessionless call.
+func (h *handler) tempSession(init *mcp.InitializeParams, a *callResponse) func(context.Context) (*mcp.ServerSession, func(), error) {
+	return func(ctx context.Context) (*mcp.ServerSession, func(), error) {
+		return newTempSession(ctx, h.srv, init, a.send)
+	}
 }
 
-// serveEvents answers a call. ctx is the request's context, which also ends with the session.
-func (h *handler) serveEvents(ctx context.Context, r *http.Request, p *posted, c *eventsCall, a *answer, live *liveCall) {
+// serveEvents answers a call. The context is derived from the request's and is also cancelled when the session ends.
+func (h *handler) serveEvents(ctx context.Context, r *http.Request, p *postBody, c *eventsCall, a *callResponse, live *liveCall) {
 	defer c.reply.Finish()
 	result, err := h.route.answer(ctx, c)
 	gone := r.Context().Err() != nil
@@ -97,7 +100,7 @@ func (h *handler) serveEvents(ctx context.Context, r *http.Request, p *posted, c
 	switch {
 	case live != nil && live.gone.Load():
 		if !a.end() {
-			unanswered(a.w)
+			writeEmptyStream(a.w)
 		}
 	case gone: // the client has disconnected
 	case c.Stream != nil:
@@ -114,8 +117,8 @@ func (h *handler) serveEvents(ctx context.Context, r *http.Request, p *posted, c
 	}
 }
 
-// carry writes a stream. A cancelled stream gets no final result (D14).
-func (h *handler) carry(r *http.Request, st port.Stream, a *answer, live *liveCall) {
+// carry writes a stream. It does not write the final result of a cancelled stream (D14).
+func (h *handler) carry(r *http.Request, st port.Stream, a *callResponse, live *liveCall) {
 	c := &eventWriter{w: a.w, rc: http.NewResponseController(a.w), timeout: h.writeTimeout}
 	c.open(r, a.end())
 	final, err := st.Run(r.Context(), c)

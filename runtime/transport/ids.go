@@ -12,25 +12,26 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// maxID is the maximum length of a request's JSON-RPC ID, in bytes as sent. An ID is kept as long as its request lives
-// and is part of every frame of its stream.
+// maxID is the maximum length of a JSON-RPC request ID in bytes, as sent. The ID is stored until the request ends and
+// is part of every frame of its stream.
 const maxID = 1 << 10
 
-// memberRequestID is the member of notifications/cancelled that names the call.
+// memberRequestID is the member of notifications/cancelled that contains the ID of the call.
 const memberRequestID = "requestId"
 
-// isID reports whether a value can be the ID of a call.
+// isID reports whether a value is a valid ID of a call.
 func isID(value json.RawMessage) bool {
 	kind := jsontext.Value(value).Kind()
 	return (kind == '"' || kind == '0') && len(value) <= maxID
 }
 
-// maxNumber is the largest magnitude of a number that the SDK preserves in an ID: it decodes numbers as 64-bit floats.
+// maxNumber is the largest absolute value of a number that the SDK preserves in an ID. The SDK decodes numbers as
+// float64.
 const maxNumber = 1 << 53
 
-// survives reports whether the SDK preserves an ID: a string of Unicode text, or a whole number within 53 bits, written
-// without fraction and exponent.
-func survives(raw json.RawMessage) bool {
+// isPreservedID reports whether the SDK preserves an ID. It preserves strings of valid Unicode, and integers of up to
+// 53 bits that are written without a fraction or an exponent.
+func isPreservedID(raw json.RawMessage) bool {
 	if raw[0] == '"' {
 		_, err := jsontext.AppendUnquote(nil, raw)
 		return err == nil
@@ -39,14 +40,14 @@ func survives(raw json.RawMessage) bool {
 	return err == nil && n >= -maxNumber && n <= maxNumber && string(raw) != "-0"
 }
 
-// unfitID returns the error for a call of the SDK's methods with an ID that the SDK would alter (CAP-6).
-func unfitID(id json.RawMessage) *malformed {
-	return &malformed{code: jsonrpc.CodeInvalidRequest, id: id, reason: "/id " + wire.Shown(string(id)) + " cannot be kept for this method: " +
+// invalidIDError returns the error for a call to an SDK method with an ID that the SDK would alter (CAP-6).
+func invalidIDError(id json.RawMessage) *malformedError {
+	return &malformedError{code: jsonrpc.CodeInvalidRequest, id: id, reason: "/id " + wire.Shown(string(id)) + " cannot be kept for this method: " +
 		"use a string, or a whole number between -2^53 and 2^53"}
 }
 
-// idKey returns a key that equal IDs share: the JSON type and the value (D14). 1, 1.0 and 10e-1 have the same key, "1"
-// has another, and different numbers never share a key.
+// idKey returns a key for comparing IDs by JSON type and value (D14). The IDs 1, 1.0 and 10e-1 have the same key, the
+// ID "1" has a different one. Different numbers never have the same key.
 func idKey(raw json.RawMessage) string {
 	if raw[0] == '"' {
 		s, err := jsontext.AppendUnquote([]byte("s"), raw)
@@ -55,7 +56,7 @@ func idKey(raw json.RawMessage) string {
 		}
 		return string(s)
 	}
-	if last := raw[len(raw)-1]; last != '0' && survives(raw) { // only digits, the usual case
+	if last := raw[len(raw)-1]; last != '0' && isPreservedID(raw) { // only digits, the usual case
 		return "n" + string(raw) + "e0"
 	}
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(string(raw)), "e")
@@ -77,7 +78,7 @@ func idKey(raw json.RawMessage) string {
 	return "n" + sign + significant + "e" + exp.String()
 }
 
-// sdkID converts the JSON of an ID to the SDK's form. The result is invalid if value is not an ID.
+// sdkID converts an ID from JSON to the SDK's type. The result is invalid if value is not an ID.
 func sdkID(value json.RawMessage) jsonrpc.ID {
 	var v any
 	if len(value) == 0 || json.Unmarshal(value, &v) != nil {

@@ -20,15 +20,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 )
 
-// A lineConn is a connection with newline-delimited JSON, like the SDK's stdio and io transports. Unlike those it
-// preserves the bytes of a request's ID, which responses and notifications of the extension repeat unchanged (CAP-6,
-// PUSH-2), records whether a request came in a batch, and survives malformed lines: Read
-// returns them as a *lineError and can continue.
+// A lineConn is a connection with newline-delimited JSON, like the SDK's stdio and io transports. Unlike those, it
+// preserves the bytes of a request's ID, which the extension's responses and notifications repeat unchanged (CAP-6,
+// PUSH-2). It also records whether a request was part of a batch. A malformed line does not end the connection: Read
+// returns a *lineError, and the next call continues.
 type lineConn struct {
 	r     io.ReadCloser
 	w     io.WriteCloser
 	limit int // limit of a line in bytes; negative for no limit
-	// maxParams bounds the params of the extension's methods, in bytes.
+	// maxParams is the maximum size in bytes of the params of the extension's methods.
 	maxParams int
 	incoming  chan line
 	closed    chan struct{}
@@ -44,7 +44,7 @@ type lineConn struct {
 	open     map[string]*lineCall // the open calls, by idKey
 }
 
-// A lineCall is an open call. Calls of the extension carry it in Extra.
+// A lineCall is an open call. For calls of the extension, it is stored in Extra of the request.
 type lineCall struct {
 	key   string
 	raw   json.RawMessage
@@ -58,23 +58,24 @@ type line struct {
 	err     error
 }
 
-// A batch collects the responses to the calls of a JSON-RPC batch, in order.
+// A batch collects the responses to a JSON-RPC batch in the order of its calls.
 type batch struct {
 	responses [][]byte
 	missing   int
 }
 
-// A lineError is a line that is not a message. The connection continues after it.
-type lineError struct{ *malformed }
+// A lineError reports a line that is not a valid message. It does not end the connection.
+type lineError struct{ *malformedError }
 
-// newLineConn reads from r and writes to w. limit bounds one message: 0 means the SDK's default, negative no limit.
+// newLineConn returns a connection that reads from r and writes to w. The limit applies to the size of a line: 0 means
+// the SDK's default, negative no limit.
 func newLineConn(r io.ReadCloser, w io.WriteCloser, limit, maxParams int) *lineConn {
 	c := makeLineConn(r, w, limit, maxParams)
 	go c.readLines()
 	return c
 }
 
-// makeLineConn returns a connection that does not read its lines from r.
+// makeLineConn is like newLineConn, but the connection does not read lines from r.
 func makeLineConn(r io.ReadCloser, w io.WriteCloser, limit, maxParams int) *lineConn {
 	if limit == 0 {
 		limit = mcp.DefaultMaxLineLength
@@ -89,7 +90,8 @@ func makeLineConn(r io.ReadCloser, w io.WriteCloser, limit, maxParams int) *line
 	return c
 }
 
-// readLines runs in a separate goroutine, since a read of standard input cannot be interrupted.
+// readLines reads lines until an error occurs or the connection is closed. It runs in a separate goroutine, because a
+// read from standard input cannot be interrupted.
 func (c *lineConn) readLines() {
 	r := bufio.NewReader(c.r)
 	for {
@@ -108,7 +110,7 @@ func (c *lineConn) readLines() {
 	}
 }
 
-// nextLine reads one line and discards its data if it is too long. A last line may lack its newline.
+// nextLine reads a line and discards its data if it is too long. The last line need not end with a newline.
 func (c *lineConn) nextLine(r *bufio.Reader) (l line) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -128,10 +130,10 @@ func (c *lineConn) nextLine(r *bufio.Reader) (l line) {
 	}
 }
 
-// SessionID returns "": a line connection is its own session.
+// SessionID returns "", because a line connection has only one session.
 func (c *lineConn) SessionID() string { return "" }
 
-// Read returns the next message. It can be called again after a *lineError.
+// Read returns the next message. It can be called again after it has returned a *lineError.
 func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		if len(c.queue) > 0 {
@@ -150,22 +152,22 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		if l.err != nil {
 			return nil, l.err
 		}
-		c.note("read", l.data)
-		if bad := c.take(l); bad != nil {
+		c.logMessage("read", l.data)
+		if bad := c.enqueue(l); bad != nil {
 			return nil, &lineError{bad}
 		}
 	}
 }
 
-// take queues the messages of a line, either all or none.
-func (c *lineConn) take(l line) *malformed {
+// enqueue queues either all messages of a line or none.
+func (c *lineConn) enqueue(l line) *malformedError {
 	if l.tooLong {
 		return parseError("the line is longer than " + strconv.Itoa(c.limit) + " bytes")
 	}
 	c.mu.Lock()
 	batches := c.revision < revisionUnbatched
 	c.mu.Unlock()
-	p, bad := parsePosted(l.data, batches, c.maxParams)
+	p, bad := parsePostBody(l.data, batches, c.maxParams)
 	if bad != nil {
 		if p.batch == nil && p.env.error != nil && p.env.method == "" {
 			return nil // an error response without an ID must not be answered
@@ -182,7 +184,7 @@ func (c *lineConn) take(l line) *malformed {
 		b = &batch{}
 	}
 	var msgs []jsonrpc.Message
-	var unfit *malformed
+	var unfit *malformedError
 	for i, env := range envs {
 		msg := &jsonrpc.Request{Method: env.method, Params: env.params}
 		if env.isCall() {
@@ -194,8 +196,8 @@ func (c *lineConn) take(l line) *malformed {
 			msgs = append(msgs, msg)
 			continue
 		}
-		if env.isCall() && !survives(env.id) {
-			unfit = unfitID(env.id)
+		if env.isCall() && !isPreservedID(env.id) {
+			unfit = invalidIDError(env.id)
 			continue
 		}
 		decoded, err := jsonrpc.DecodeMessage(parts[i])
@@ -208,7 +210,7 @@ func (c *lineConn) take(l line) *malformed {
 	defer c.mu.Unlock()
 	for _, k := range opened {
 		if c.open[k.key] != nil {
-			// A response with that ID would answer the other call.
+			// A response with this ID would answer the other call.
 			return invalidRequest("/id " + wire.Shown(string(k.raw)) + " is in use by an unanswered request")
 		}
 	}
@@ -228,16 +230,16 @@ func (c *lineConn) take(l line) *malformed {
 	return nil
 }
 
-// batched reports whether an open call came in a batch.
-func (c *lineConn) batched(id jsonrpc.ID) bool {
+// isBatched reports whether an open call is part of a batch.
+func (c *lineConn) isBatched(id jsonrpc.ID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.open[idKey(encodeID(id))]
 	return k != nil && k.batch != nil
 }
 
-// negotiated sets the revision of the legacy session.
-func (c *lineConn) negotiated(revision string) {
+// setRevision sets the revision of the legacy session.
+func (c *lineConn) setRevision(revision string) {
 	c.mu.Lock()
 	c.revision = revision
 	c.mu.Unlock()
@@ -255,18 +257,18 @@ func (c *lineConn) Write(_ context.Context, msg jsonrpc.Message) error {
 	return c.write(data)
 }
 
-// write writes lines. The last one may lack its newline.
+// write writes lines. The last line need not end with a newline.
 func (c *lineConn) write(lines []byte) error {
 	lines = append(bytes.TrimSuffix(lines, []byte("\n")), '\n')
 	for line := range bytes.Lines(lines) {
-		c.note("write", line)
+		c.logMessage("write", line)
 	}
 	_, err := c.w.Write(lines)
 	return err
 }
 
 // note logs a message.
-func (c *lineConn) note(what string, line []byte) {
+func (c *lineConn) logMessage(what string, line []byte) {
 	if c.log != nil {
 		c.logging.Lock()
 		defer c.logging.Unlock()
@@ -274,7 +276,8 @@ func (c *lineConn) note(what string, line []byte) {
 	}
 }
 
-// answer writes the response to a call, or the responses of its batch once it is complete.
+// answer writes the response to a call. If the call is part of a batch, it writes the responses to the batch once they
+// are complete.
 func (c *lineConn) answer(key string, response []byte) error {
 	c.mu.Lock()
 	if k := c.open[key]; k != nil {
@@ -291,7 +294,7 @@ func (c *lineConn) answer(key string, response []byte) error {
 	return c.write(response)
 }
 
-// settle counts one call as settled and returns the batch's responses after the last one.
+// settle records that a call is settled. After the last call, it returns the response to the batch.
 func (b *batch) settle() []byte {
 	b.missing--
 	given := slices.DeleteFunc(slices.Clone(b.responses), func(r []byte) bool { return r == nil })
@@ -302,7 +305,7 @@ func (b *batch) settle() []byte {
 	return append(all, ']')
 }
 
-// skip settles a call without an answer, which may complete its batch.
+// skip settles a call without a response, which may complete its batch.
 func (c *lineConn) skip(key string) error {
 	c.mu.Lock()
 	k := c.open[key]
@@ -318,7 +321,7 @@ func (c *lineConn) skip(key string) error {
 	return c.write(data)
 }
 
-// joinFrames returns notifications as lines for one write.
+// joinFrames encodes notifications as lines for a single write.
 func joinFrames(frames []frame.Frame) []byte {
 	size := 0
 	for _, f := range frames {
@@ -336,7 +339,7 @@ func joinFrames(frames []frame.Frame) []byte {
 // Close closes both ends.
 func (c *lineConn) Close() error { return c.close() }
 
-// encodeID returns a JSON-RPC ID as the SDK writes it.
+// encodeID returns a JSON-RPC ID as JSON, encoded as the SDK does.
 func encodeID(id jsonrpc.ID) json.RawMessage {
 	b, err := jsonv2.Marshal(id.Raw())
 	if err != nil {

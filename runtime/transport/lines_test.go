@@ -20,7 +20,7 @@ import (
 // script gives a line connection that reads text and writes into the result.
 func script(text string, limit int) (*lineConn, *strings.Builder) {
 	var out strings.Builder
-	return newLineConn(io.NopCloser(strings.NewReader(text)), keepOpen{&out}, limit, 256<<10), &out
+	return newLineConn(io.NopCloser(strings.NewReader(text)), nopCloser{&out}, limit, 256<<10), &out
 }
 
 func readAll(t *testing.T, c *lineConn) (msgs []jsonrpc.Message, err error) {
@@ -67,7 +67,7 @@ func TestLineBatches(t *testing.T) {
 	if len(msgs) != 4 {
 		t.Fatal(msgs)
 	}
-	if !c.batched(msgs[0].(*jsonrpc.Request).ID) {
+	if !c.isBatched(msgs[0].(*jsonrpc.Request).ID) {
 		t.Error("not known to be of a batch")
 	}
 	for _, i := range []int{2, 0} {
@@ -133,7 +133,7 @@ func TestLineErrors(t *testing.T) {
 	}
 	c, _ := script(`[{"jsonrpc":"2.0","id":1,"method":"a"}]`, 0)
 	defer c.Close()
-	c.negotiated("2025-06-18")
+	c.setRevision("2025-06-18")
 	if _, err := readAll(t, c); err == nil || !strings.Contains(err.Error(), "no batches") {
 		t.Errorf("batch in 2025-06-18: %v", err)
 	}

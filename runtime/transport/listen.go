@@ -12,20 +12,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// serveListen serves subscriptions/listen of the stateless revision. The SDK knows a fixed set of kinds. If a request
-// also has eventsListChanged, or keys of adapters, they are added to the acknowledgment, and their notifications are
-// inserted between the SDK's (D8, LIST-5). The SDK immediately ends a request without kinds that it knows; serveListen
-// then keeps the response open.
-func (h *handler) serveListen(w http.ResponseWriter, r *http.Request, p *posted) {
+// serveListen serves subscriptions/listen of the stateless revision. The SDK supports a fixed set of kinds. If a
+// request also has eventsListChanged, or keys of adapters, serveListen adds them to the acknowledgment and inserts
+// their notifications between the SDK's (D8, LIST-5). The SDK immediately ends a request without any kind that it
+// supports. In this case, serveListen keeps the response open.
+func (h *handler) serveListen(w http.ResponseWriter, r *http.Request, p *postBody) {
 	env := p.env
 	if env.method != methodListen || !env.isCall() || !canFlush(w) {
 		h.toSDK(h.stateless, w, r, p)
 		return
 	}
-	asked := wishes(h.es, env.params)
+	asked := parseListenRequest(h.es, env.params)
 	l := &listenWriter{announcer: h.newAnnouncer(w, nil), id: env.id, wish: asked}
 	if asked.listChanged {
-		l.frame = asEvent(listChanged(env.id))
+		l.frame = sseEvent(listChanged(env.id))
 	}
 	if len(asked.keys) > 0 {
 		closed := func() {}
@@ -45,7 +45,7 @@ func (h *handler) serveListen(w http.ResponseWriter, r *http.Request, p *posted)
 	if !l.acknowledged {
 		return // refused, or the client disconnected
 	}
-	if !l.others && !asked.none() {
+	if !l.others && !asked.isEmpty() {
 		<-ctx.Done()
 	}
 	if r.Context().Err() == nil && !l.ended {
@@ -53,13 +53,13 @@ func (h *handler) serveListen(w http.ResponseWriter, r *http.Request, p *posted)
 	}
 }
 
-// asksListChanged reports whether a listen request opts in to list_changed of event types.
-func asksListChanged(params json.RawMessage) bool {
+// requestsListChanged reports whether a listen request includes list_changed for event types.
+func requestsListChanged(params json.RawMessage) bool {
 	filter := member(params, "notifications")
 	return string(member(filter, wire.ListenFilter)) == "true"
 }
 
-// sendsListChanged reports whether the capability promises list_changed.
+// sendsListChanged reports whether the server's capability includes list_changed.
 func sendsListChanged(es *port.Port) bool {
 	var capability struct {
 		ListChanged bool `json:"listChanged"`
@@ -67,11 +67,11 @@ func sendsListChanged(es *port.Port) bool {
 	return json.Unmarshal(es.Capabilities(true), &capability) == nil && capability.ListChanged
 }
 
-// A listenWriter is a layer between the SDK and the response to a listen request.
+// A listenWriter is a ResponseWriter between the SDK and the response to a listen request.
 type listenWriter struct {
 	*announcer
 	id           json.RawMessage
-	wish         wish
+	wish         listenRequest
 	partial      []byte
 	acknowledged bool
 	others       bool   // the SDK has other notifications for this request
@@ -79,8 +79,8 @@ type listenWriter struct {
 	ended        bool   // the final result was written
 }
 
-// Write splits the SDK's output into SSE events and rewrites each. A response that is not an event stream, such as a
-// refusal, is written unchanged.
+// Write splits the SDK's output into SSE events and rewrites each of them. It does not change a response that is not an
+// event stream, such as a refusal.
 func (l *listenWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,7 +93,7 @@ func (l *listenWriter) Write(p []byte) (int, error) {
 		if !ok {
 			return len(p), nil
 		}
-		out := l.pass(event)
+		out := l.rewrite(event)
 		l.partial = rest
 		if out == nil {
 			continue
@@ -101,7 +101,7 @@ func (l *listenWriter) Write(p []byte) (int, error) {
 		if l.acknowledged {
 			l.begin()
 		}
-		err := l.timed(func() error {
+		err := l.withDeadline(func() error {
 			_, err := l.ResponseWriter.Write(append(out, eventTail...))
 			return err
 		})
@@ -111,8 +111,8 @@ func (l *listenWriter) Write(p []byte) (int, error) {
 	}
 }
 
-// pass returns the event to write to the client, or nil to withhold it.
-func (l *listenWriter) pass(event []byte) []byte {
+// rewrite returns the event to write to the client, or nil to withhold it.
+func (l *listenWriter) rewrite(event []byte) []byte {
 	head, data, ok := bytes.Cut(event, []byte(eventHead))
 	if !ok {
 		return bytes.Clone(event)
@@ -125,7 +125,7 @@ func (l *listenWriter) pass(event []byte) []byte {
 		l.acknowledged = true
 	case ok && env.result != nil:
 		l.result = bytes.Clone(data)
-		if !l.others && !l.wish.none() {
+		if !l.others && !l.wish.isEmpty() {
 			return nil
 		}
 		l.ended = true
@@ -135,26 +135,26 @@ func (l *listenWriter) pass(event []byte) []byte {
 	return append(out, data...)
 }
 
-// end sends the final result of a request that ends with the server.
+// end writes the final result of a request that ends because the server shuts down.
 func (l *listenWriter) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.result == nil {
-		l.result = appendResponse(nil, l.id, "result", finalListen(l.id))
+		l.result = appendResponse(nil, l.id, "result", listenResult(l.id))
 	}
 	l.closed = true
 	c := eventWriter{w: l.ResponseWriter, rc: l.rc, timeout: l.timeout}
 	_ = c.writeMessage(l.result)
 }
 
-// finalListen returns the result of a listen request that the SDK has not answered.
-func finalListen(id json.RawMessage) json.RawMessage {
+// listenResult returns the result of a listen request that the SDK has not answered.
+func listenResult(id json.RawMessage) json.RawMessage {
 	return json.RawMessage(`{"resultType":"` + wire.ResultComplete + `","_meta":{"` + wire.MetaSubscriptionID + `":` + string(id) + `}}`)
 }
 
-// acknowledge extends the params of an acknowledgement: eventsListChanged in the filter, the adapters' keys in _meta.
-// It reports whether the SDK acknowledged anything itself.
-func acknowledge(ack json.RawMessage, w wish) (params json.RawMessage, others bool) {
+// acknowledge adds eventsListChanged to the filter, and the adapters' keys to the _meta, of an acknowledgment's params.
+// It reports whether the SDK acknowledged any kinds itself.
+func acknowledge(ack json.RawMessage, w listenRequest) (params json.RawMessage, others bool) {
 	members := map[string]json.RawMessage{}
 	filter := map[string]json.RawMessage{}
 	if json.Unmarshal(ack, &members) != nil || json.Unmarshal(members["notifications"], &filter) != nil {

@@ -16,28 +16,28 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// Limits of the messages queued for one peer outside calls. Further messages are refused, so that a peer that reads
-// nothing costs no more memory.
+// Limits for messages queued for one peer outside of calls. Further messages are refused, so that a peer that does not
+// read uses a limited amount of memory.
 const (
 	maxUnsent      = 1024
 	maxUnsentBytes = 8 << 20
 )
 
-// methodCall is the method with which clients call the tools of adapters.
+// methodCall is the method that clients use to call the tools of adapters.
 const methodCall = "tools/call"
 
-// A wish holds the requests of a listen call beyond the SDK's kinds: list_changed of event types, and the messages of
-// adapters by their keys.
-type wish struct {
+// A listenRequest holds the kinds in a listen request that the SDK does not support. They are list_changed for event
+// types and the keys of adapters.
+type listenRequest struct {
 	listChanged bool
 	keys        []string
 }
 
-func (w wish) none() bool { return !w.listChanged && len(w.keys) == 0 }
+func (w listenRequest) isEmpty() bool { return !w.listChanged && len(w.keys) == 0 }
 
-// wishes returns the parts of a listen request that es can serve.
-func wishes(es *port.Port, params json.RawMessage) wish {
-	w := wish{listChanged: asksListChanged(params) && sendsListChanged(es)}
+// parseListenRequest returns the parts of a listen request that es can serve.
+func parseListenRequest(es *port.Port, params json.RawMessage) listenRequest {
+	w := listenRequest{listChanged: requestsListChanged(params) && sendsListChanged(es)}
 	if meta := member(params, "_meta"); meta != nil {
 		for _, key := range es.ListenKeys() {
 			if string(member(meta, key)) == "true" {
@@ -48,8 +48,8 @@ func wishes(es *port.Port, params json.RawMessage) wish {
 	return w
 }
 
-// openListeners opens an outlet for a listen request under each of its keys.
-func openListeners(es *port.Port, w wish, principal string, send func(port.Message) bool) (closed func()) {
+// openListeners opens an outlet for each key of a listen request.
+func openListeners(es *port.Port, w listenRequest, principal string, send func(port.Message) bool) (closed func()) {
 	var each []func()
 	for _, key := range w.keys {
 		each = append(each, es.OpenOutlet(port.Outlet{Principal: principal, Key: key, Send: send}))
@@ -61,8 +61,8 @@ func openListeners(es *port.Port, w wish, principal string, send func(port.Messa
 	}
 }
 
-// label adds the ID of a listen request to the params of a message sent on it.
-func label(params, id json.RawMessage) json.RawMessage {
+// addSubscriptionID adds the ID of a listen request to the params of a message.
+func addSubscriptionID(params, id json.RawMessage) json.RawMessage {
 	if len(params) < 2 {
 		params = json.RawMessage(`{}`)
 	}
@@ -73,26 +73,26 @@ func label(params, id json.RawMessage) json.RawMessage {
 	return append(slices.Clone(params[:len(params)-1]), member...)
 }
 
-// messageBytes returns a message as JSON. id is the listen request's, nil for a session.
+// messageBytes encodes a message as JSON. The id is that of the listen request, or nil for a session.
 func messageBytes(m port.Message, id json.RawMessage) []byte {
 	if m.Raw != nil {
 		return m.Raw
 	}
 	params := m.Params
 	if id != nil {
-		params = label(params, id)
+		params = addSubscriptionID(params, id)
 	}
 	return notification(m.Method, params)
 }
 
-// caller returns the principal of r, and the time after which nothing may be sent to it (AUTH-4).
+// caller returns the principal of r and the time after which nothing may be sent to the principal (AUTH-4).
 func (h *handler) caller(r *http.Request) (principal string, expires time.Time) {
 	return h.es.Authenticate(r.Context(), &mcp.RequestExtra{TokenInfo: auth.TokenInfoFromContext(r.Context()), Header: r.Header})
 }
 
 func expired(at time.Time) bool { return !at.IsZero() && !time.Now().Before(at) }
 
-// httpSession returns the key of a request's legacy session, "" without one.
+// httpSession returns the key of a request's legacy session, or "" without a session.
 func httpSession(r *http.Request) string {
 	if id := r.Header.Get(headerSession); id != "" {
 		return sessionKey(id)
@@ -100,10 +100,11 @@ func httpSession(r *http.Request) string {
 	return ""
 }
 
-// sessionKey returns the key of the session with the SDK's ID id.
+// sessionKey returns the key of the session with the given ID in the SDK.
 func sessionKey(id string) string { return "http " + id }
 
-// expectReply informs adapters of a call's session, and when replied is called, that its reply was written.
+// expectReply informs adapters of a call's session. When replied is called, it informs them that the response was
+// written.
 func (h *handler) expectReply(r *http.Request, session string) (replied func()) {
 	gone := r.Context()
 	if session != "" && h.options.EventStore != nil {
@@ -111,7 +112,7 @@ func (h *handler) expectReply(r *http.Request, session string) (replied func()) 
 	}
 	ticket, over := h.es.ExpectReply(gone, session, "", false)
 	r.Header.Set(port.ReplyHeader, ticket)
-	// The SDK continues a call whose client has disconnected.
+	// The SDK continues a call after its client has disconnected.
 	stop := context.AfterFunc(r.Context(), over)
 	return func() {
 		stop()
@@ -119,24 +120,24 @@ func (h *handler) expectReply(r *http.Request, session string) (replied func()) 
 	}
 }
 
-// send queues a message for the response, between the SDK's messages.
+// send queues a message that is written between the SDK's messages. It returns false if the message cannot be queued.
 func (a *announcer) send(m port.Message) bool {
-	frame := asEvent(messageBytes(m, a.id))
+	frame := sseEvent(messageBytes(m, a.id))
 	a.state.Lock()
 	defer a.state.Unlock()
 	if a.over || expired(a.expires) || len(a.unsent) >= maxUnsent || a.unsentBytes+len(frame) > maxUnsentBytes {
 		return false
 	}
-	a.unsent = append(a.unsent, unsent{frame, m.Written})
+	a.unsent = append(a.unsent, queuedMessage{frame, m.Written})
 	a.unsentBytes += len(frame)
 	if !a.busy {
 		a.busy = true
-		go a.settle()
+		go a.flush()
 	}
 	return true
 }
 
-// A sender queues messages of adapters for a message-based connection.
+// A sender queues messages from adapters for a message-based connection.
 type sender struct {
 	conn *conn
 	id   json.RawMessage // the listen request's; nil for a session
@@ -145,11 +146,11 @@ type sender struct {
 	closed  bool
 	count   int
 	bytes   int
-	waiting map[*unsent]struct{} // messages with a callback
+	waiting map[*queuedMessage]struct{} // messages with a callback
 }
 
 func (s *sender) send(m port.Message) bool {
-	u := &unsent{messageBytes(m, s.id), m.Written}
+	u := &queuedMessage{messageBytes(m, s.id), m.Written}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.conn.ctx.Err() != nil || s.count >= maxUnsent || s.bytes+len(u.data) > maxUnsentBytes {
@@ -159,7 +160,7 @@ func (s *sender) send(m port.Message) bool {
 	s.bytes += len(u.data)
 	if u.written != nil {
 		if s.waiting == nil {
-			s.waiting = map[*unsent]struct{}{}
+			s.waiting = map[*queuedMessage]struct{}{}
 		}
 		s.waiting[u] = struct{}{}
 	}
@@ -185,7 +186,7 @@ func (s *sender) send(m port.Message) bool {
 	return true
 }
 
-// close drops unwritten messages. A message that is being written counts as dropped.
+// close drops unwritten messages. A message that is being written is reported as dropped.
 func (s *sender) close() {
 	s.mu.Lock()
 	s.closed = true
@@ -197,7 +198,7 @@ func (s *sender) close() {
 	}
 }
 
-// writeRaw writes one message. It must be called from the outbox.
+// writeRaw writes a message. Only the outbox may call it.
 func (c *conn) writeRaw(b []byte) error {
 	if c.lines != nil {
 		return c.lines.write(b)
@@ -209,7 +210,7 @@ func (c *conn) writeRaw(b []byte) error {
 	return c.Connection.Write(context.Background(), m)
 }
 
-// acceptToolCall informs adapters of the call's session, and later of its reply.
+// acceptToolCall informs adapters of the call's session, and later that the response was written.
 func (c *conn) acceptToolCall(req *jsonrpc.Request) {
 	session := ""
 	c.mu.Lock()
@@ -226,8 +227,8 @@ func (c *conn) acceptToolCall(req *jsonrpc.Request) {
 	req.Extra = port.WithReply(req.Extra, ticket)
 }
 
-// expectReply registers a call of a method outside the extension. It returns false if the ID is in flight; the SDK then
-// refuses the call.
+// expectReply registers a call to a method that does not belong to the extension. It returns false if the ID is in use.
+// The SDK then refuses the call.
 func (c *conn) expectReply(id jsonrpc.ID, replied func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,8 +242,8 @@ func (c *conn) expectReply(id jsonrpc.ID, replied func()) bool {
 	return true
 }
 
-// replied records that the call was answered: later messages of adapters follow the answer.
-func (c *conn) replied(id jsonrpc.ID) {
+// settleReply records that the call was answered. Later messages from adapters follow the response.
+func (c *conn) settleReply(id jsonrpc.ID) {
 	c.mu.Lock()
 	f := c.replies[id]
 	delete(c.replies, id)
@@ -252,7 +253,7 @@ func (c *conn) replied(id jsonrpc.ID) {
 	}
 }
 
-// openSession makes the legacy session available to adapters, once.
+// openSession makes the legacy session available to adapters. Later calls do nothing.
 func (c *conn) openSession() {
 	c.mu.Lock()
 	if !c.legacy || c.ready || c.ending {
@@ -264,8 +265,8 @@ func (c *conn) openSession() {
 	c.openOutlet()
 }
 
-// openOutlet makes the connection available to adapters, once. In the stateless era adapters address it by its
-// connection (Caller.Connection), not by a session.
+// openOutlet makes the connection available to adapters. Later calls do nothing. In the stateless revision, adapters
+// address the connection by Caller.Connection, not by a session.
 func (c *conn) openOutlet() {
 	c.mu.Lock()
 	if c.outlet || c.ending {
@@ -282,7 +283,7 @@ func (c *conn) openOutlet() {
 	})
 }
 
-// openListener makes a principal's listen request available to adapters until the token expires.
+// openListener makes a listen request available to adapters until the principal's token expires.
 func (c *conn) openListener(l *listenCall, principal string, expires time.Time) {
 	if len(l.wish.keys) == 0 {
 		return
@@ -305,7 +306,7 @@ func (c *conn) openListener(l *listenCall, principal string, expires time.Time) 
 	}
 }
 
-// dropListen removes a listen request. c.mu is held.
+// dropListen removes a listen request. The caller must hold c.mu.
 func (c *conn) dropListen(id jsonrpc.ID) {
 	if l := c.listens[id]; l != nil && l.close != nil {
 		l.close()
@@ -313,7 +314,7 @@ func (c *conn) dropListen(id jsonrpc.ID) {
 	delete(c.listens, id)
 }
 
-// dropSession closes the connection's outlets and settles its pending replies.
+// dropSession removes the listen requests of the connection and settles its pending replies.
 func (c *conn) dropSession() {
 	c.mu.Lock()
 	for id := range c.listens {

@@ -120,7 +120,7 @@ func TestListenIsOpenBeforeItIsAcknowledged(t *testing.T) {
 func TestListenForUnknownKey(t *testing.T) {
 	g := newRig(t, server.Options{})
 	defer g.stop()
-	if w := wishes(port.Of(g.es), json.RawMessage(`{"notifications":{},"_meta":{"`+testKey+`":true}}`)); !w.none() {
+	if w := parseListenRequest(port.Of(g.es), json.RawMessage(`{"notifications":{},"_meta":{"`+testKey+`":true}}`)); !w.isEmpty() {
 		t.Errorf("wish %+v", w)
 	}
 }

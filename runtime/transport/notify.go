@@ -9,30 +9,30 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// carriesOut reports whether this package handles a notification: a cancel in a legacy session, which must mute the
-// response before the SDK ends the call (D14), and a notification for an adapter, whose method the SDK knows as a
-// request and would refuse (CONV-2).
-func (h *handler) carriesOut(session string, env envelope) bool {
+// handlesNotification reports whether this package handles a notification. It handles cancels in legacy sessions,
+// because the response must be suppressed before the SDK ends the call (D14). It also handles notifications for
+// adapters, because the SDK knows their methods only as requests and would refuse them (CONV-2).
+func (h *handler) handlesNotification(session string, env envelope) bool {
 	return !env.isCall() && env.method != "" && (env.method == methodCancelled && session != "" || h.es.Awaits(env.method))
 }
 
-// serveNotification handles a notification if the SDK accepts a substitute.
-func (h *handler) serveNotification(w http.ResponseWriter, r *http.Request, sdk http.Handler, session string, p *posted) {
+// serveNotification handles a notification if the SDK accepts a substitute for it.
+func (h *handler) serveNotification(w http.ResponseWriter, r *http.Request, sdk http.Handler, session string, p *postBody) {
 	check := h.check(sdk, r, p.env)
 	if check.accepted() {
-		h.carryOut(r, session, p.body, p.env)
+		h.handleNotification(r, session, p.body, p.env)
 	}
 	check.pass(&nullWriter{w})
 }
 
-// noCall is an ID that no call has.
-var noCall = rand.Text()
+// unusedID is an ID that no call uses.
+var unusedID = rand.Text()
 
-// check tests whether the SDK would accept a notification. The SDK may refuse it because the session has ended or
-// belongs to another user, or because a header is missing. check sends it a substitute with the request's headers and
-// token: a cancel of a nonexistent call, which middleware does not see.
+// check records the SDK's response to a substitute for a notification. The SDK may refuse a notification because the
+// session has ended or belongs to another user, or because a header is missing. The substitute has the headers and
+// token of the request. It cancels a nonexistent call and is not passed to middleware.
 func (h *handler) check(sdk http.Handler, r *http.Request, env envelope) *recorder {
-	b := []byte(`{"jsonrpc":"2.0","method":"` + methodCancelled + `","params":{"` + memberRequestID + `":"` + noCall + `"`)
+	b := []byte(`{"jsonrpc":"2.0","method":"` + methodCancelled + `","params":{"` + memberRequestID + `":"` + unusedID + `"`)
 	if meta := member(env.params, "_meta"); meta != nil {
 		b = append(append(b, `,"_meta":`...), meta...)
 	}
@@ -45,8 +45,9 @@ func (h *handler) check(sdk http.Handler, r *http.Request, env envelope) *record
 	return answer
 }
 
-// carryOut handles a notification. A cancel mutes its call's response; then the SDK ends the call if necessary.
-func (h *handler) carryOut(r *http.Request, session string, message json.RawMessage, env envelope) {
+// handleNotification handles a notification. For a cancel, it suppresses the response to the call and, if necessary,
+// has the SDK end the call.
+func (h *handler) handleNotification(r *http.Request, session string, message json.RawMessage, env envelope) {
 	principal, _ := h.caller(r)
 	if env.method != methodCancelled || session == "" {
 		ctx := context.WithoutCancel(r.Context()) // the notification outlives its request

@@ -9,65 +9,69 @@ import (
 )
 
 const (
-	// defaultMaxOpen and defaultMaxSessions are the defaults of HandlerOptions.MaxOpen and MaxSessions.
+	// defaultMaxOpen and defaultMaxSessions are the defaults for HandlerOptions.MaxOpen and MaxSessions.
 	defaultMaxOpen     = 4096
 	defaultMaxSessions = 1024
-	// nobodysShare is the factor by which the limit is larger for all callers without a principal together.
-	nobodysShare = 16
+	// anonymousFactor is the ratio of the limit for all callers without a principal together to the limit of one
+	// principal.
+	anonymousFactor = 16
 )
 
-// A payer is the account for open requests and sessions: a principal, or the address of a caller without one (CAP-7).
-type payer struct{ principal, address string }
+// An accountKey identifies an account for open requests and sessions (CAP-7). It is a principal, or the address of a
+// caller without a principal.
+type accountKey struct{ principal, address string }
 
-// nobody is the account of all callers without a principal together.
-var nobody = payer{address: "*"}
+// anonymous is the account of all callers without a principal together.
+var anonymous = accountKey{address: "*"}
 
-// payerOf returns the payer of a request.
-func payerOf(principal string, r *http.Request) payer {
+// accountKeyOf returns the account key for a request.
+func accountKeyOf(principal string, r *http.Request) accountKey {
 	if principal != "" {
-		return payer{principal: principal}
+		return accountKey{principal: principal}
 	}
-	return payer{address: inbound.Address(r)}
+	return accountKey{address: inbound.Address(r)}
 }
 
-// accounts returns the accounts that p counts against.
-func (p payer) accounts() []payer {
+// accounts returns the keys of all accounts to which a request of p counts.
+func (p accountKey) accounts() []accountKey {
 	if p.principal != "" {
-		return []payer{p}
+		return []accountKey{p}
 	}
-	return []payer{p, nobody}
+	return []accountKey{p, anonymous}
 }
 
-// limit returns the limit of an account, given the limit of a principal; negative for no limit.
-func (p payer) limit(most int) int {
-	if p == nobody {
-		return most * nobodysShare
+// limit returns the limit for an account, given the limit for a principal. A negative value means no limit.
+func (p accountKey) limit(most int) int {
+	if p == anonymous {
+		return most * anonymousFactor
 	}
 	return most
 }
 
-// refuse answers a caller that has reached the limit of an account. It sends no Retry-After, since the end of an open
-// request is unknown.
-func (p payer) refuse(w http.ResponseWriter, most int, what string) {
+// refuse responds to a caller that has reached the limit of an account. It sends no Retry-After, because it is unknown
+// when an open request will end.
+func (p accountKey) refuse(w http.ResponseWriter, most int, what string) {
 	whose := "of this caller"
-	if p == nobody {
+	if p == anonymous {
 		whose = "of callers without a principal"
 	}
 	http.Error(w, fmt.Sprintf("%d %s %s are open, the maximum: end one of them first", p.limit(most), what, whose), http.StatusTooManyRequests)
 }
 
-// openCount counts open requests by account, so that a limit affects only the account that has reached it (CAP-7).
+// openCount counts the open requests of each account, so that the limit affects only accounts that have reached it
+// (CAP-7).
 type openCount struct {
 	max int // limit of a principal; negative for no limit
 
 	mu sync.Mutex
-	by map[payer]int
+	by map[accountKey]int
 }
 
-func newOpenCount(most int) *openCount { return &openCount{max: most, by: map[payer]int{}} }
+func newOpenCount(most int) *openCount { return &openCount{max: most, by: map[accountKey]int{}} }
 
-// enter takes a slot, which leave releases, or answers with 429. The argument what names the counted things in the answer.
-func (o *openCount) enter(w http.ResponseWriter, p payer, what string) bool {
+// enter reserves a slot, which must be released with leave, or responds with 429. In that response, what describes the
+// counted items.
+func (o *openCount) enter(w http.ResponseWriter, p accountKey, what string) bool {
 	accounts := p.accounts()
 	o.mu.Lock()
 	for _, a := range accounts {
@@ -84,7 +88,7 @@ func (o *openCount) enter(w http.ResponseWriter, p payer, what string) bool {
 	return true
 }
 
-func (o *openCount) leave(p payer) {
+func (o *openCount) leave(p accountKey) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, a := range p.accounts() {

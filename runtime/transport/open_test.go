@@ -137,10 +137,10 @@ func TestCAP7SSESessions(t *testing.T) {
 func TestCAP7Nobody(t *testing.T) {
 	for _, row := range []struct{ given, each, all int }{{2, 2, 32}, {-1, 100, 1000}} {
 		o := newOpenCount(row.given)
-		from := func(i int) payer {
+		from := func(i int) accountKey {
 			r := httptest.NewRequest(http.MethodPost, "/", nil)
 			r.RemoteAddr = netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), uint16(1000+i)).String()
-			return payerOf("", r)
+			return accountKeyOf("", r)
 		}
 		opened := 0
 		for i := range row.all / row.each {

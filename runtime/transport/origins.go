@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/origin"
 )
 
-// CORS values for pages of allowed origins.
+// Values for CORS responses to pages of allowed origins.
 const (
 	allowedMethods = "GET, POST, DELETE"
 	exposedHeaders = "Mcp-Session-Id, WWW-Authenticate"
@@ -20,29 +20,29 @@ const (
 	maxAsked       = 64     // maximum number of request headers to allow
 )
 
-// AllowOrigins lets web pages of the given origins call next, which may be any handler. It answers their browsers'
-// preflight requests and lets them read the responses (CORS). It wraps authentication, which would refuse a preflight,
-// and replaces [HandlerOptions.Origins] there:
+// AllowOrigins returns a handler that allows web pages of the given origins to call next, which can be any handler. It
+// answers preflight requests and allows the pages to read the responses (CORS). Wrap it around authentication, which
+// would refuse preflight requests, instead of setting [HandlerOptions.Origins]:
 //
 //	mux.Handle("/mcp", transport.AllowOrigins(authenticate(transport.NewHandler(es, o)), "https://app.example.com"))
 //
-// An origin is scheme://host or scheme://host:port, in lower case; "*" is every origin, for servers whose callers all
-// have tokens. A page of any other foreign origin is refused with 403, before the body is read. Cookies are not allowed
-// across origins. If an origin is malformed, every request is answered with 500 and the reason.
+// An origin is scheme://host or scheme://host:port, in lower case. "*" allows every origin, for servers that require a
+// token from every caller. Requests from pages of other foreign origins are refused with 403 before the body is read.
+// Cookies are not allowed across origins. If an origin is malformed, every request is answered with 500 and the reason.
 func AllowOrigins(next http.Handler, origins ...string) http.Handler {
 	g := newGate("AllowOrigins", origins, nil)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		inbound.Deadline(w, r, defaultReadTimeout)
 		if g.admits(w, r) {
-			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), admitted{}, true)))
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), admittedKey{}, true)))
 		}
 	})
 }
 
-// SameOrigin keeps web pages of other origins out of a handler next to [NewHandler]. Only programs and pages of the
-// server's own origin reach next, as with MCP itself (AUTH-5). A page of another origin gets 403. So does a request
-// that arrives on loopback for a Host other than localhost or a loopback address, as in DNS rebinding. Wrap it in
-// [AllowOrigins] to allow some origins:
+// SameOrigin returns a handler that refuses requests to next from web pages of other origins. Use it for handlers on
+// the same server as [NewHandler], which has the same protection (AUTH-5). Requests from pages of other origins are
+// refused with 403. So are requests that arrive on loopback with a Host other than localhost or a loopback address, as
+// in DNS rebinding. To allow other origins, wrap the handler in [AllowOrigins]:
 //
 //	mux.Handle("POST /notes", transport.SameOrigin(authenticate(http.HandlerFunc(postNote))))
 func SameOrigin(next http.Handler) http.Handler {
@@ -61,18 +61,19 @@ func SameOrigin(next http.Handler) http.Handler {
 	})
 }
 
-// admitted marks the context of a request that a gate has admitted, so that inner gates skip their check.
-type admitted struct{}
+// admittedKey is the context key for requests that a gate has admitted. Inner gates then skip their check.
+type admittedKey struct{}
 
-// A gate refuses pages of foreign origins (AUTH-5).
+// A gate refuses requests from pages of foreign origins (AUTH-5).
 type gate struct {
 	rule *origin.Rule
-	// trusted is the author's protection, which may allow further origins. It is still applied after the gate.
+	// trusted is the protection configured by the application, which may allow further origins. It also applies after
+	// the gate.
 	trusted *http.CrossOriginProtection
 	err     error
 }
 
-// newGate returns a gate. what names the option in errors about its origins.
+// newGate returns a gate. The what argument is the name of the option in errors about its origins.
 func newGate(what string, origins []string, trusted *http.CrossOriginProtection) *gate {
 	rule, err := origin.NewRule(origins...)
 	if err != nil {
@@ -81,9 +82,9 @@ func newGate(what string, origins []string, trusted *http.CrossOriginProtection)
 	return &gate{rule, trusted, err}
 }
 
-// admits reports whether a request may continue. If not, it has answered the request.
+// admits reports whether a request may continue. If not, it has already responded.
 func (g *gate) admits(w http.ResponseWriter, r *http.Request) bool {
-	if r.Context().Value(admitted{}) != nil {
+	if r.Context().Value(admittedKey{}) != nil {
 		return true
 	}
 	if g.err != nil {
@@ -101,19 +102,19 @@ func (g *gate) admits(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Access-Control-Allow-Origin", named)
 		w.Header().Set("Access-Control-Expose-Headers", exposedHeaders)
 		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
-			preflighted(w, r)
+			answerPreflight(w, r)
 			return false
 		}
 	}
 	return true
 }
 
-// headerName matches a header name in a preflight request.
+// headerName matches a lower-case header name in a preflight request.
 var headerName = regexp.MustCompile("^[a-z0-9!#$%&'*+.^_`|~-]{1,64}$")
 
-// preflighted answers a preflight request of an allowed page. It allows any header: the protocol has headers named
-// after a tool's arguments, and servers and their middleware have their own.
-func preflighted(w http.ResponseWriter, r *http.Request) {
+// answerPreflight answers a preflight request from an allowed page. It allows any header, because the protocol has
+// headers named after a tool's arguments, and servers and middleware may define others.
+func answerPreflight(w http.ResponseWriter, r *http.Request) {
 	var names []string
 	for name := range strings.SplitSeq(strings.Join(r.Header["Access-Control-Request-Headers"], ","), ",") {
 		name = strings.ToLower(strings.TrimSpace(name))
@@ -129,22 +130,23 @@ func preflighted(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// Challenge adds a WWW-Authenticate header to each 401 response of next that lacks one. HTTP requires it; the challenge
-// is for a bearer token. The SDK's auth.RequireBearerToken adds it only for clients of OAuth:
+// Challenge returns a handler that adds a WWW-Authenticate header to 401 responses of next that do not have one. HTTP
+// requires this header. The added challenge requests a bearer token. The SDK's auth.RequireBearerToken adds the header
+// only for OAuth clients:
 //
 //	handler := transport.Challenge(auth.RequireBearerToken(verify, nil)(transport.NewHandler(es, o)))
 func Challenge(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(&challenger{w}, r) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(&challengeWriter{w}, r) })
 }
 
-// A challenger is a response that gets a challenge if it is a 401.
-type challenger struct{ http.ResponseWriter }
+// A challengeWriter adds a challenge to 401 responses.
+type challengeWriter struct{ http.ResponseWriter }
 
 // Unwrap gives response controllers access to flushing and deadlines.
-func (w *challenger) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *challengeWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader writes the header, with a challenge if necessary.
-func (w *challenger) WriteHeader(status int) {
+// WriteHeader writes the header and adds a challenge if necessary.
+func (w *challengeWriter) WriteHeader(status int) {
 	if status == http.StatusUnauthorized && w.Header().Get("WWW-Authenticate") == "" {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}

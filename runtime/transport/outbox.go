@@ -11,11 +11,11 @@ import (
 // errClosed is returned by writes to a closed connection.
 var errClosed = errors.New("transport: connection closed")
 
-// drainTimeout bounds how long close waits for queued writes to reach the sink.
+// drainTimeout is how long close waits for queued writes.
 const drainTimeout = time.Second
 
-// An outbox writes to a connection's sink, one job after another, in its own goroutine. A sink that blocks therefore
-// delays only the callers that wait for it: never the reader, and no caller whose context ends.
+// An outbox writes to a connection's sink in a separate goroutine. Therefore a blocked sink never delays the reader. It
+// delays only callers that wait for a write, until their context is done.
 type outbox struct {
 	mu      sync.Mutex
 	jobs    list.List     // of *job, waiting
@@ -42,7 +42,7 @@ func (o *outbox) post(write func() error) {
 	o.push(&job{write: write})
 }
 
-// send queues a write and waits for it. If ctx ends first, a write that has not started is dropped.
+// send queues a write and waits for it. If ctx is done first and the write has not started, the write is dropped.
 func (o *outbox) send(ctx context.Context, write func() error) error {
 	j := &job{write: write, done: make(chan error, 1)}
 	e := o.push(j)
@@ -99,8 +99,8 @@ func (o *outbox) run() {
 	}
 }
 
-// close ends the outbox after the queued writes, or after drainTimeout. The caller then closes the sink, which unblocks
-// a write that still hangs.
+// close ends the outbox after the queued writes, or after drainTimeout. The caller must then close the sink, which
+// unblocks a blocked write.
 func (o *outbox) close() {
 	deadline := time.NewTimer(drainTimeout)
 	defer deadline.Stop()

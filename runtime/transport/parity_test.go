@@ -161,7 +161,7 @@ func sdkRoute(front http.Handler) http.Handler {
 		}
 		setBody(r, body)
 		if env, ok := parseEnvelope(body); ok && r.Method == http.MethodPost && len(env.params) < 64<<10 {
-			if _, ok := h.takes(r, env); ok && acceptable(r, h.options) {
+			if _, ok := h.acceptsCall(r, env); ok && passesSDKChecks(r, h.options) {
 				r.Header.Del(headerLastEventID) // V10
 				h.stateless.ServeHTTP(w, r)
 				return

@@ -22,54 +22,54 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Limits of a POST in addition to HandlerOptions.
+// Further limits for POST requests, and protocol revisions.
 const (
-	// maxBatch is how many messages a JSON-RPC batch may hold. The revisions with batches set no limit, and each
+	// maxBatch is the maximum number of messages in a JSON-RPC batch. The protocol does not limit the number, and each
 	// message may be a call.
 	maxBatch = 100
-	// maxHeader is the maximum length of a protocol header's value in bytes.
+	// maxHeader is the maximum length of a protocol header value in bytes.
 	maxHeader = 1 << 10
-	// defaultReadTimeout is the default of HandlerOptions.ReadTimeout.
+	// defaultReadTimeout is the default for HandlerOptions.ReadTimeout.
 	defaultReadTimeout = 30 * time.Second
 	// revisionUnbatched is the first revision without JSON-RPC batches.
 	revisionUnbatched = "2025-06-18"
-	// revisionUnnamed is the revision of a sessionless request that names none itself.
-	revisionUnnamed = "2025-03-26"
+	// defaultRevision is the revision of a sessionless request that does not specify one.
+	defaultRevision = "2025-03-26"
 )
 
 // boundedHeaders are the headers that determine the routing of a request.
 var boundedHeaders = []string{headerVersion, headerMethod, headerSession, headerLastEventID}
 
-// A posted is a POST body that is valid JSON-RPC.
-type posted struct {
+// A postBody is the body of a POST request with valid JSON-RPC.
+type postBody struct {
 	body  []byte
 	env   envelope   // the single message; empty for a batch
 	batch []envelope // nil unless the body is a batch
 	parts []json.RawMessage
 }
 
-// readPOST reads and checks the body of a POST. If it returns false, the request has been answered: by the SDK if the
-// SDK refuses it regardless of the body, otherwise by readPOST. A malformed body gets the JSON-RPC error of a malformed
-// message, for every method (CAP-6).
-func (h *handler) readPOST(w http.ResponseWriter, r *http.Request, sdk http.Handler, modern bool) (*posted, bool) {
+// readPOST reads and checks the body of a POST request. If it returns false, the request has already been answered. The
+// SDK answers requests that it refuses regardless of the body, readPOST all others. For every method, a malformed body
+// results in a JSON-RPC error (CAP-6).
+func (h *handler) readPOST(w http.ResponseWriter, r *http.Request, sdk http.Handler, modern bool) (*postBody, bool) {
 	for _, name := range boundedHeaders {
 		if v := r.Header.Get(name); len(v) > maxHeader {
 			http.Error(w, name+" has "+strconv.Itoa(len(v))+" bytes, more than "+strconv.Itoa(maxHeader), http.StatusRequestHeaderFieldsTooLarge)
 			return nil, false
 		}
 	}
-	// Fetch-based event source libraries send this header when they repeat a POST, which no revision can resume.
+	// Fetch-based event source libraries send this header when they repeat a POST, but no revision can resume it.
 	r.Header.Del(headerLastEventID)
 	body, ok := readBody(w, r, h.maxBody, h.readTimeout)
 	if !ok {
 		return nil, false
 	}
-	if !acceptable(r, h.options) {
+	if !passesSDKChecks(r, h.options) {
 		setBody(r, body)
 		sdk.ServeHTTP(w, r)
 		return nil, false
 	}
-	p, bad := parsePosted(body, !modern && r.Header.Get(headerVersion) < revisionUnbatched, h.es.MaxParams())
+	p, bad := parsePostBody(body, !modern && r.Header.Get(headerVersion) < revisionUnbatched, h.es.MaxParams())
 	if bad != nil {
 		refuseMalformed(w, bad, modern)
 		return nil, false
@@ -77,9 +77,9 @@ func (h *handler) readPOST(w http.ResponseWriter, r *http.Request, sdk http.Hand
 	return p, true
 }
 
-// refuseMalformed answers a request that is refused before the SDK sees it. In the older revisions invalid params have
-// the status of a normal response.
-func refuseMalformed(w http.ResponseWriter, bad *malformed, modern bool) {
+// refuseMalformed answers a request that is refused before it reaches the SDK. In older revisions, the status for
+// invalid params is 200.
+func refuseMalformed(w http.ResponseWriter, bad *malformedError, modern bool) {
 	w.Header().Set("Content-Type", contentTypeJSON)
 	if bad.code == jsonrpc.CodeInvalidParams && !modern {
 		w.WriteHeader(http.StatusOK)
@@ -89,43 +89,44 @@ func refuseMalformed(w http.ResponseWriter, bad *malformed, modern bool) {
 	_, _ = w.Write(bad.response())
 }
 
-// parsePosted checks a body: a single message, or a batch if the revision has batches. bound limits the params of the
-// extension's methods.
-func parsePosted(body []byte, batches bool, bound int) (*posted, *malformed) {
-	p := &posted{body: body}
-	var bad *malformed
+// parsePostBody parses a body, which is a single message or, if the revision supports it, a batch. The bound limits the
+// size of params of the extension's methods.
+func parsePostBody(body []byte, batches bool, bound int) (*postBody, *malformedError) {
+	p := &postBody{body: body}
+	var bad *malformedError
 	if isBatch(body) {
 		p.parts, p.batch, bad = parseBatch(body, batches, bound)
 	} else if p.env, bad = parseMessage(body, bound); bad == nil && p.env.method == "" && p.env.id == nil {
 		bad = invalidRequest("the message is an error without an id")
 	} else if bad == nil {
-		bad = p.env.needsID()
+		bad = p.env.checkID()
 	}
 	return p, bad
 }
 
-// needsID rejects a call of the extension without an ID: HTTP expects a response, and the SDK's would be plain text.
-func (e envelope) needsID() *malformed {
+// checkID returns an error for a call of the extension without an ID. HTTP requires a response, and the SDK's would be
+// plain text.
+func (e envelope) checkID() *malformedError {
 	if e.id == nil && strings.HasPrefix(e.method, wire.MethodPrefix) {
 		return invalidRequest("/id is missing: " + wire.Shown(e.method) + " is not a notification")
 	}
 	return nil
 }
 
-// isBatch reports whether a text starts with an array.
+// isBatch reports whether data starts with an array.
 func isBatch(data []byte) bool {
 	data = bytes.TrimLeft(data, " \t\r\n")
 	return len(data) > 0 && data[0] == '['
 }
 
-// parseBatch checks all messages of a batch. One malformed message rejects the whole batch, so that nothing of it is
-// executed.
-func parseBatch(data []byte, allowed bool, bound int) (parts []json.RawMessage, envs []envelope, bad *malformed) {
+// parseBatch parses and checks all messages of a batch. If one message is malformed, it rejects the whole batch, so
+// that no part of it is executed.
+func parseBatch(data []byte, allowed bool, bound int) (parts []json.RawMessage, envs []envelope, bad *malformedError) {
 	if bad = checkText(data); bad != nil {
 		return nil, nil, bad
 	}
 	w := newWalker(data)
-	defer w.free()
+	defer w.release()
 	_, err := w.dec.ReadToken()
 	count := 0
 	for err == nil && w.dec.PeekKind() != ']' {
@@ -155,7 +156,7 @@ func parseBatch(data []byte, allowed bool, bound int) (parts []json.RawMessage, 
 	for i, part := range parts {
 		env, bad := parseMessage(part, bound)
 		if bad == nil {
-			bad = env.needsID()
+			bad = env.checkID()
 		}
 		if bad == nil && env.metaVersion() >= revisionUnbatched {
 			bad = invalidRequest("the protocol revision has no batches")
@@ -177,11 +178,11 @@ func parseBatch(data []byte, allowed bool, bound int) (parts []json.RawMessage, 
 	return parts, envs, nil
 }
 
-// unfit rejects a request with a call whose ID the SDK would alter.
-func (p *posted) unfit() *malformed {
+// checkIDs returns an error if the SDK would alter the ID of a call in the request.
+func (p *postBody) checkIDs() *malformedError {
 	for _, env := range append([]envelope{p.env}, p.batch...) {
-		if env.isCall() && !survives(env.id) {
-			bad := unfitID(env.id)
+		if env.isCall() && !isPreservedID(env.id) {
+			bad := invalidIDError(env.id)
 			if p.batch != nil {
 				bad.id = nil // the ID of one part; the whole batch is refused
 			}
@@ -191,21 +192,21 @@ func (p *posted) unfit() *malformed {
 	return nil
 }
 
-// toSDK passes a request to the SDK. If the SDK refuses a notification, the error gets the null ID that JSON-RPC
-// requires.
-func (h *handler) toSDK(sdk http.Handler, w http.ResponseWriter, r *http.Request, p *posted) {
-	if bad := p.unfit(); bad != nil {
+// toSDK passes a request to the SDK. If the SDK refuses a notification, toSDK adds the null ID that JSON-RPC requires
+// to the error.
+func (h *handler) toSDK(sdk http.Handler, w http.ResponseWriter, r *http.Request, p *postBody) {
+	if bad := p.checkIDs(); bad != nil {
 		refuseMalformed(w, bad, true)
 		return
 	}
 	if p.batch == nil && !p.env.isCall() {
 		w = &nullWriter{w}
 	}
-	h.pass(sdk, w, r, p)
+	h.forward(sdk, w, r, p)
 }
 
-// readBody reads the request's body up to limit bytes, negative for no limit, within the deadline set by ServeHTTP. If
-// it returns false, the request has been answered.
+// readBody reads up to limit bytes of the request's body, within the deadline set by ServeHTTP. A negative limit means
+// no limit. If it returns false, the request has already been answered.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Duration) ([]byte, bool) {
 	if limit < 0 {
 		limit = math.MaxInt64 - 1
@@ -216,7 +217,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, timeout time.
 		return nil, false
 	}
 	tooLong := "request body exceeds " + strconv.FormatInt(limit, 10) + " bytes"
-	if reason := strangeContent(r); reason != "" {
+	if reason := unsupportedContent(r); reason != "" {
 		w.Header().Set("Accept-Encoding", "identity")
 		return refuse(http.StatusUnsupportedMediaType, reason)
 	}
@@ -240,8 +241,9 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, timeout time.
 	return buf.Bytes(), true
 }
 
-// strangeContent returns why a body is unreadable: it is compressed, or its charset is not UTF-8.
-func strangeContent(r *http.Request) string {
+// unsupportedContent returns the reason a body cannot be decoded, or "". The body is compressed, or its charset is not
+// UTF-8.
+func unsupportedContent(r *http.Request) string {
 	for _, coding := range r.Header["Content-Encoding"] {
 		if !strings.EqualFold(strings.TrimSpace(coding), "identity") {
 			return fmt.Sprintf("Content-Encoding %q is not supported: send the body uncompressed", coding)
@@ -260,11 +262,11 @@ func isTimeout(err error) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &ne) && ne.Timeout()
 }
 
-// modern reports whether the single message names a stateless revision.
-func (p *posted) modern() bool { return p.env.metaVersion() >= wire.RevisionStateless }
+// isStateless reports whether the single message specifies a stateless revision.
+func (p *postBody) isStateless() bool { return p.env.metaVersion() >= wire.RevisionStateless }
 
-// initializes reports whether the body has an initialize request.
-func (p *posted) initializes() bool {
+// hasInitialize reports whether the body contains an initialize request.
+func (p *postBody) hasInitialize() bool {
 	begins := func(e envelope) bool { return e.isCall() && e.method == methodInitialize }
 	return begins(p.env) || slices.ContainsFunc(p.batch, begins)
 }

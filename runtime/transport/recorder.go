@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-// A recorder records the SDK's response to a request made on a client's behalf.
+// A recorder records the SDK's response to a request sent on behalf of a client.
 type recorder struct {
 	header http.Header
 	status int

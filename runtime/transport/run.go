@@ -14,8 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// Limits of Run's waits at its end. Their sum bounds the shutdown of a server whose peer reads nothing and whose
-// handlers ignore their contexts.
+// Timeouts for the shutdown in Run. Their sum limits the shutdown even if the peer does not read and handlers ignore
+// their contexts.
 const (
 	pollGrace   = 100 * time.Millisecond
 	streamGrace = time.Second
@@ -23,10 +23,10 @@ const (
 	abortGrace  = 500 * time.Millisecond
 )
 
-// Run serves MCP on one connection: stdio, in-memory or the SDK's IOTransport. It serves the events of es and
-// everything else of its mcp.Server. It returns nil when the client closes the connection or es is shut down, and
-// ctx.Err() when ctx ends. In the last two cases open streams get their final result first (SRV-6). It waits at most a
-// few seconds for a peer or a handler that does not respond.
+// Run serves MCP on one connection: stdio, in-memory or the SDK's IOTransport. It serves the events of es and all other
+// features of its mcp.Server. It returns nil when the client closes the connection or es is shut down, and ctx.Err()
+// when ctx is done. In the last two cases, it first sends the final results of open streams (SRV-6). It waits at most a
+// few seconds for a peer or handler that does not respond.
 func Run(ctx context.Context, es *server.Server, t mcp.Transport) error {
 	inside := port.Of(es)
 	if inside.MCP() == nil {
@@ -35,7 +35,7 @@ func Run(ctx context.Context, es *server.Server, t mcp.Transport) error {
 	return run(ctx, inside.MCP(), inside, t)
 }
 
-// errEmitOnly refuses to serve a server created by server.NewEmitOnly.
+// errEmitOnly is returned for a server created by server.NewEmitOnly.
 var errEmitOnly = errors.New("transport: an emit-only server has no clients to serve")
 
 func run(ctx context.Context, srv *mcp.Server, es *port.Port, t mcp.Transport) error {
@@ -70,7 +70,7 @@ func run(ctx context.Context, srv *mcp.Server, es *port.Port, t mcp.Transport) e
 	return err
 }
 
-// wait reports whether c delivered a value or was closed within d.
+// wait waits up to d until c delivers a value or is closed, and reports whether it did.
 func wait[T any](c <-chan T, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -82,12 +82,12 @@ func wait[T any](c <-chan T, d time.Duration) bool {
 	}
 }
 
-// Wrap makes a message-based transport carry the events of es: stdio, in-memory, or the SDK's IOTransport. Connect the
-// mcp.Server of es through the result. [Run] does that and also shuts down gracefully, which a session of the SDK does
-// not while a stream is open.
+// Wrap returns a transport that adds the events of es to a message-based transport: stdio, in-memory, or the SDK's
+// IOTransport. Connect the mcp.Server of es to the returned transport. [Run] does so and also shuts down gracefully. A
+// session of the SDK does not shut down gracefully while a stream is open.
 //
-// On stdio and IOTransport, request IDs are returned byte for byte. On other transports the SDK decodes them first: a
-// number keeps 53 bits.
+// On stdio and IOTransport, responses repeat request IDs byte for byte. On other transports, the SDK decodes the IDs
+// first, so numbers keep only 53 bits.
 func Wrap(es *server.Server, t mcp.Transport) mcp.Transport { return wrap(port.Of(es), t) }
 
 func wrap(es *port.Port, t mcp.Transport) *wrapped {
@@ -132,7 +132,8 @@ func (t *wrapped) connection() *conn {
 	return t.conn
 }
 
-// SupportsProtocolVersion returns the underlying transport's answer, or true if that transport supports every version.
+// SupportsProtocolVersion reports whether the underlying transport supports a protocol version. Transports support all
+// versions by default.
 func (t *wrapped) SupportsProtocolVersion(version string) bool {
 	if s, ok := t.inner.(mcp.ProtocolVersionSupporter); ok {
 		return s.SupportsProtocolVersion(version)
@@ -140,7 +141,7 @@ func (t *wrapped) SupportsProtocolVersion(version string) bool {
 	return true
 }
 
-// isLocal reports whether a transport's peer is this process or its parent.
+// isLocal reports whether the peer of a transport is this process or its parent.
 func isLocal(t mcp.Transport) bool {
 	switch t := t.(type) {
 	case *mcp.LoggingTransport:
@@ -151,12 +152,12 @@ func isLocal(t mcp.Transport) bool {
 	return false
 }
 
-// asLines returns a line connection for the SDK's transports of newline-delimited JSON, and for HTTP+SSE. Otherwise it
-// returns nil.
+// asLines returns a line connection for HTTP+SSE and for the SDK's transports with newline-delimited JSON. It returns
+// nil for other transports.
 func asLines(t mcp.Transport, maxParams int) *lineConn {
 	switch t := t.(type) {
 	case *mcp.StdioTransport:
-		return newLineConn(os.Stdin, keepOpen{os.Stdout}, t.MaxLineLength, maxParams)
+		return newLineConn(os.Stdin, nopCloser{os.Stdout}, t.MaxLineLength, maxParams)
 	case *mcp.IOTransport:
 		return newLineConn(t.Reader, t.Writer, t.MaxLineLength, maxParams)
 	case *sseSession:
@@ -165,10 +166,10 @@ func asLines(t mcp.Transport, maxParams int) *lineConn {
 	return nil
 }
 
-// keepOpen wraps standard output, which this package must not close.
-type keepOpen struct{ io.Writer }
+// A nopCloser wraps standard output, which this package must not close.
+type nopCloser struct{ io.Writer }
 
-func (keepOpen) Close() error { return nil }
+func (nopCloser) Close() error { return nil }
 
-// Connect makes a line connection usable as its transport.
+// Connect implements [mcp.Transport] and returns c itself.
 func (c *lineConn) Connect(context.Context) (mcp.Connection, error) { return c, nil }

@@ -11,11 +11,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// defaultSessionTimeout is the default of HandlerOptions.SessionTimeout.
+// defaultSessionTimeout is the default for HandlerOptions.SessionTimeout.
 const defaultSessionTimeout = 30 * time.Minute
 
-// sessions holds the legacy sessions of a handler. A session without an open request is idle. It ends after a timeout,
-// or if it has been idle longest in an account that has reached its limit.
+// sessions holds the legacy sessions of a handler. A session without an open request is idle. It ends after a timeout.
+// When an account has reached its limit, its longest idle session ends to make room for a new one.
 type sessions struct {
 	timeout time.Duration // for idle sessions; 0 or less means none
 	max     int           // limit of a principal; negative for no limit
@@ -23,19 +23,19 @@ type sessions struct {
 
 	mu       sync.Mutex
 	byID     map[string]*session
-	accounts map[payer]*account
+	accounts map[accountKey]*account
 }
 
-// An account counts the sessions of a payer.
+// An account counts the sessions of a principal or an address.
 type account struct {
 	count  int       // sessions that have not ended
 	ending int       // the ones being ended here that still have calls
 	idle   list.List // of *session, longest idle first
 }
 
-// A session lives from its initialize request until the SDK has ended it. sessions.mu guards its fields.
+// A session exists from its initialize request until the SDK has ended it. sessions.mu guards its fields.
 type session struct {
-	payer   payer
+	payer   accountKey
 	ss      *mcp.ServerSession // nil until initialize has succeeded
 	open    int                // open requests
 	ending  bool
@@ -48,12 +48,12 @@ type session struct {
 }
 
 func newSessions(timeout time.Duration, most int, ending func(session, principal string) func()) *sessions {
-	return &sessions{timeout: timeout, max: most, ending: ending, byID: map[string]*session{}, accounts: map[payer]*account{}}
+	return &sessions{timeout: timeout, max: most, ending: ending, byID: map[string]*session{}, accounts: map[accountKey]*account{}}
 }
 
-// reserve takes a slot for a new session of p with one open request. If an account of p is full, it ends the account's
-// longest idle session; if none is idle, it returns the account.
-func (s *sessions) reserve(p payer) (sess *session, full *payer) {
+// reserve reserves a slot for a new session of p with one open request. If an account of p is full, reserve ends the
+// account's longest idle session. If no session is idle, it returns the key of the account.
+func (s *sessions) reserve(p accountKey) (sess *session, full *accountKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	accounts := p.accounts()
@@ -77,13 +77,13 @@ func (s *sessions) reserve(p payer) (sess *session, full *payer) {
 	return &session{payer: p, open: 1, calls: map[*func()]struct{}{}}, nil
 }
 
-// began registers a reserved session after initialize has succeeded.
-func (s *sessions) began(sess *session, ss *mcp.ServerSession) {
+// register registers a reserved session after initialize has succeeded.
+func (s *sessions) register(sess *session, ss *mcp.ServerSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case sess.ss != nil || ss.ID() == "":
-		// The session was initialized twice, or the SDK ends it with its request.
+		// The session was initialized twice, or the SDK ends it with the request.
 	case sess.over: // the client left before it received the ID
 		go ss.Close() // Close waits for the call that this is a part of
 	default:
@@ -93,7 +93,7 @@ func (s *sessions) began(sess *session, ss *mcp.ServerSession) {
 	}
 }
 
-// watch waits for the end of a session, then releases its slot and ends its calls.
+// watch waits until a session ends, then releases its slot and ends its calls.
 func (s *sessions) watch(sess *session) {
 	_ = sess.ss.Wait()
 	s.mu.Lock()
@@ -105,9 +105,9 @@ func (s *sessions) watch(sess *session) {
 	}
 }
 
-// free releases a slot. s.mu is held.
+// free releases the slot of a session. The caller must hold s.mu.
 func (s *sessions) free(sess *session) {
-	s.busy(sess)
+	s.removeIdle(sess)
 	sess.over = true
 	for _, key := range sess.payer.accounts() {
 		a := s.accounts[key]
@@ -120,7 +120,7 @@ func (s *sessions) free(sess *session) {
 	}
 }
 
-// enter registers a request in the session with that ID. leave must be called at its end.
+// enter registers a request in the session with the given ID. The caller must call leave at the end of the request.
 func (s *sessions) enter(id string) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,11 +129,12 @@ func (s *sessions) enter(id string) (leave func()) {
 		return func() {}
 	}
 	sess.open++
-	s.busy(sess)
+	s.removeIdle(sess)
 	return func() { s.leave(sess) }
 }
 
-// leave ends a request. After the last one the session becomes idle, or is dropped if it was never initialized.
+// leave records the end of a request. After its last request, the session becomes idle, or is removed if it was never
+// initialized.
 func (s *sessions) leave(sess *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,8 +154,8 @@ func (s *sessions) leave(sess *session) {
 	}
 }
 
-// busy removes a session from the idle lists. s.mu is held.
-func (s *sessions) busy(sess *session) {
+// removeIdle removes a session from the idle lists. The caller must hold s.mu.
+func (s *sessions) removeIdle(sess *session) {
 	if sess.timer != nil {
 		sess.timer.Stop()
 		sess.timer = nil
@@ -165,8 +166,8 @@ func (s *sessions) busy(sess *session) {
 	sess.idle = nil
 }
 
-// expire ends a session that has been idle for the timeout. It checks the time, since the timer may have fired while a
-// request arrived.
+// expire ends a session that has been idle for the timeout. It checks the time again, because the timer may have fired
+// while a request arrived.
 func (s *sessions) expire(sess *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,9 +176,9 @@ func (s *sessions) expire(sess *session) {
 	}
 }
 
-// end ends an idle session. s.mu is held.
+// end ends an idle session. The caller must hold s.mu.
 func (s *sessions) end(sess *session) {
-	s.busy(sess)
+	s.removeIdle(sess)
 	sess.ending = true
 	for _, key := range sess.payer.accounts() {
 		s.accounts[key].ending++
@@ -188,7 +189,8 @@ func (s *sessions) end(sess *session) {
 	}()
 }
 
-// join returns the session with that ID, or nil. end is called when the session ends, unless leave was called before.
+// join returns the session with the given ID, or nil if it does not exist. When the session ends, it calls end, unless
+// leave was called before.
 func (s *sessions) join(id string, end func()) (ss *mcp.ServerSession, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,15 +206,15 @@ func (s *sessions) join(id string, end func()) (ss *mcp.ServerSession, leave fun
 	}
 }
 
-// initialize serves a request that starts a legacy session, which counts until it ends.
-func (h *handler) initialize(w http.ResponseWriter, r *http.Request, p *posted) {
+// initialize serves a request that starts a legacy session. The session occupies a slot until it ends.
+func (h *handler) initialize(w http.ResponseWriter, r *http.Request, p *postBody) {
 	principal, _ := h.caller(r)
-	sess, full := h.sessions.reserve(payerOf(principal, r))
+	sess, full := h.sessions.reserve(accountKeyOf(principal, r))
 	if full != nil {
 		full.refuse(w, h.sessions.max, "sessions")
 		return
 	}
 	defer h.sessions.leave(sess)
-	ctx := port.WithBegin(r.Context(), func(ss *mcp.ServerSession) { h.sessions.began(sess, ss) })
+	ctx := port.WithBegin(r.Context(), func(ss *mcp.ServerSession) { h.sessions.register(sess, ss) })
 	h.toSDK(h.legacy, w, r.WithContext(ctx), p)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// serveGET serves a stream of a legacy session: the standalone stream, which carries the session's notifications, or
-// the resumed stream of a call. The SDK gives a stream to one request at a time. serveGET gives it to the newest
-// request, because the connection of an older one may be dead without a sign of it.
+// serveGET serves a GET for a stream of a legacy session. The stream is either the standalone stream with the session's
+// notifications, or the resumed stream of a call. The SDK allows only one request per stream. serveGET ends older
+// requests for the stream, because their connections may be dead without having been closed.
 func (h *handler) serveGET(w http.ResponseWriter, r *http.Request) {
 	stream, _, _ := strings.Cut(r.Header.Get(headerLastEventID), "_")
 	ctx, cancel := context.WithCancel(r.Context())
@@ -19,7 +19,7 @@ func (h *handler) serveGET(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx)
 	g := &getter{stream: stream, cancel: cancel, over: make(chan struct{})}
 	defer close(g.over)
-	defer h.sessions.line(r.Header.Get(headerSession), g)()
+	defer h.sessions.enqueueGetter(r.Header.Get(headerSession), g)()
 	for h.tryGET(w, r, stream == "") {
 		older := h.sessions.older(r.Header.Get(headerSession), g)
 		if len(older) == 0 || ctx.Err() != nil {
@@ -36,8 +36,7 @@ func (h *handler) serveGET(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tryGET serves a GET unless the SDK reports that another request has the stream. Then it writes nothing and returns
-// true.
+// tryGET serves a GET. If another request is already using the stream, it writes nothing and returns true.
 func (h *handler) tryGET(w http.ResponseWriter, r *http.Request, standing bool) (taken bool) {
 	c := &conflictWriter{ResponseWriter: w}
 	var message []byte
@@ -64,7 +63,7 @@ func (h *handler) tryGET(w http.ResponseWriter, r *http.Request, standing bool) 
 	return c.conflict
 }
 
-// A conflictWriter withholds a 409 from the client.
+// A conflictWriter suppresses a 409 response.
 type conflictWriter struct {
 	http.ResponseWriter
 	conflict bool
@@ -89,15 +88,15 @@ func (w *conflictWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// A getter is a GET that has or waits for one of a session's streams.
+// A getter is a GET that uses or waits for a stream of a session.
 type getter struct {
 	stream string // "" for the standalone stream
 	cancel func()
 	over   chan struct{}
 }
 
-// line appends g to the queue of its session. leave removes it.
-func (s *sessions) line(id string, g *getter) (leave func()) {
+// enqueueGetter appends g to the queue of the session with the given ID. The returned function removes it.
+func (s *sessions) enqueueGetter(id string, g *getter) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sess := s.byID[id]
@@ -112,7 +111,7 @@ func (s *sessions) line(id string, g *getter) (leave func()) {
 	}
 }
 
-// older returns the requests for the same stream that arrived before g.
+// older returns the requests for the same stream that arrived earlier than g.
 func (s *sessions) older(id string, g *getter) []*getter {
 	s.mu.Lock()
 	defer s.mu.Unlock()

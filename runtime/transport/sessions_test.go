@@ -178,7 +178,7 @@ func TestCAP7SessionsOfNobody(t *testing.T) {
 		first := begin("[2001:db8:0:1::1]:1", http.StatusOK)
 		defer first()
 		begin("[2001:db8:0:1::2]:1", http.StatusTooManyRequests)
-		for i := range nobodysShare - 2 {
+		for i := range anonymousFactor - 2 {
 			defer begin("192.0.2."+string(rune('1'+i/10))+string(rune('0'+i%10))+":1", http.StatusOK)()
 		}
 		last := begin("[2001:db8:0:2::1]:1", http.StatusOK)

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// A nullWriter is the response to a notification. It adds the null ID that the SDK omits from an error.
+// A nullWriter is the response to a notification. If the SDK's response is an error without an ID, it adds the null ID.
 type nullWriter struct{ http.ResponseWriter }
 
 // Unwrap gives the SDK's response controller access to everything except writing.
@@ -26,18 +26,19 @@ func (w *nullWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A sieve is a layer between the SDK and the response to a batch. It drops responses to cancelled calls.
-type sieve struct {
+// A cancelFilter is a ResponseWriter between the SDK and the response to a batch. It removes responses to cancelled
+// calls.
+type cancelFilter struct {
 	http.ResponseWriter
 	unwanted func(id json.RawMessage) bool
 	partial  []byte // of an unfinished event
 }
 
 // Unwrap gives the SDK's response controller access to everything except writing.
-func (s *sieve) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+func (s *cancelFilter) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// Write writes the SDK's output, which is one message or any part of an event stream.
-func (s *sieve) Write(p []byte) (int, error) {
+// Write writes output from the SDK, which is a message or any part of an event stream.
+func (s *cancelFilter) Write(p []byte) (int, error) {
 	if mediaType(s.Header().Get("Content-Type")) != contentTypeEvents {
 		return s.ResponseWriter.Write(p)
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// An sseHandler serves the HTTP+SSE transport of revision 2024-11-05. The SDK's transport accepts only the methods of
-// MCP; here a session is a line connection that receives lines as POSTs and sends them as events.
+// An sseHandler serves the HTTP+SSE transport of revision 2024-11-05. The SDK's transport accepts only methods of MCP.
+// Here, a session is a line connection that receives lines as POST requests and sends lines as events.
 type sseHandler struct {
 	srv     *mcp.Server
 	es      *port.Port
@@ -32,11 +32,12 @@ type sseHandler struct {
 	sessions map[string]*sseSession
 }
 
-// NewSSEHandler serves srv with the events of es over HTTP+SSE, for clients without Streamable HTTP. A GET opens the
-// session's stream, POSTs carry its messages. Clients can use the same methods as on stdio in the legacy era: list,
-// poll, stream and cancel, and the methods and notifications of adapters. All sessions end when es is shut down. Pages
-// of other origins are refused unless [AllowOrigins] wraps the handler. Authentication is left to a wrapping handler,
-// and hooks see no token. See MCPE-NOTE-5.
+// NewSSEHandler returns a handler that serves srv with the events of es over HTTP+SSE. It is for clients that do not
+// support Streamable HTTP. A GET opens the stream of a session, and the client sends messages as POST requests. Clients
+// can use the same methods as in a legacy session on stdio: list, poll, stream and cancel, and the methods and
+// notifications of adapters. All sessions end when es is shut down. Requests from pages of other origins are refused
+// unless [AllowOrigins] wraps the handler. Authentication is the responsibility of a wrapping handler, and hooks
+// receive no token. See MCPE-NOTE-5.
 func NewSSEHandler(srv *mcp.Server, es *server.Server, o *mcp.SSEOptions) http.Handler {
 	h := &sseHandler{srv: srv, es: port.Of(es), gate: newGate("", nil, nil), sessions: map[string]*sseSession{}, begun: newOpenCount(defaultMaxSessions)}
 	if o != nil {
@@ -46,7 +47,7 @@ func NewSSEHandler(srv *mcp.Server, es *server.Server, o *mcp.SSEOptions) http.H
 	return h
 }
 
-// ServeHTTP repeats the checks of the SDK's handler.
+// ServeHTTP performs the same checks as the SDK's handler.
 func (h *sseHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	inbound.Deadline(w, r, defaultReadTimeout)
 	if !h.gate.admits(w, r) {
@@ -69,7 +70,7 @@ func (h *sseHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sseSessionID is the query parameter of the endpoint with the session's ID.
+// sseSessionID is the query parameter that contains the session's ID.
 const sseSessionID = "sessionid"
 
 func (h *sseHandler) post(w http.ResponseWriter, r *http.Request) {
@@ -92,7 +93,7 @@ func (h *sseHandler) post(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if _, bad := parsePosted(body, false, h.es.MaxParams()); bad != nil {
+	if _, bad := parsePostBody(body, false, h.es.MaxParams()); bad != nil {
 		refuseMalformed(w, bad, true)
 		return
 	}
@@ -105,14 +106,14 @@ func (h *sseHandler) post(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// open serves the stream of one session until the client disconnects, the session ends or es shuts down.
+// open serves the stream of a session until the client disconnects, the session ends or es is shut down.
 func (h *sseHandler) open(w http.ResponseWriter, r *http.Request) {
 	if !canFlush(w) {
 		http.Error(w, "streaming is not supported", http.StatusInternalServerError)
 		return
 	}
 	principal, _ := h.es.Authenticate(r.Context(), &mcp.RequestExtra{TokenInfo: auth.TokenInfoFromContext(r.Context()), Header: r.Header})
-	who := payerOf(principal, r)
+	who := accountKeyOf(principal, r)
 	if !h.begun.enter(w, who, "sessions") {
 		return
 	}
@@ -161,7 +162,7 @@ type sseSession struct{ lines *lineConn }
 // Connect implements [mcp.Transport].
 func (s *sseSession) Connect(context.Context) (mcp.Connection, error) { return s.lines, nil }
 
-// SupportsProtocolVersion excludes the stateless revision, which does not have this transport.
+// SupportsProtocolVersion returns false for the stateless revision, which does not have this transport.
 func (s *sseSession) SupportsProtocolVersion(version string) bool {
 	return version < wire.RevisionStateless
 }
@@ -174,7 +175,7 @@ type sseWriter struct {
 	closed bool
 }
 
-// Write writes whole lines, each as one event.
+// Write writes each of the given lines as an event.
 func (w *sseWriter) Write(lines []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -191,8 +192,8 @@ func (w *sseWriter) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
-// beat writes a comment at each interval, so that proxies do not close the connection as idle. It returns when ctx ends
-// or the client is gone.
+// beat writes a comment at each interval, so that proxies do not close an idle connection. It returns when ctx is done
+// or the client has disconnected.
 func (w *sseWriter) beat(ctx context.Context, every time.Duration) {
 	beats := time.NewTicker(every)
 	defer beats.Stop()
@@ -211,7 +212,7 @@ func (w *sseWriter) beat(ctx context.Context, every time.Duration) {
 	}
 }
 
-// Close aborts a write in progress and returns once it has ended.
+// Close aborts a write in progress and returns once the write has ended.
 func (w *sseWriter) Close() error {
 	if !w.mu.TryLock() {
 		_ = w.to.rc.SetWriteDeadline(time.Now())

@@ -17,8 +17,8 @@ type eventWriter struct {
 	timeout time.Duration
 }
 
-// open removes the server's deadlines, which are meant for short requests, and sets the headers unless the response has
-// started. The headers are sent with the first frame.
+// open removes the server's deadlines, which are intended for short requests, and sets the headers unless the response
+// has started. The headers are sent with the first frame.
 func (c *eventWriter) open(r *http.Request, begun bool) {
 	_ = c.rc.SetReadDeadline(time.Time{}) // a read deadline would cancel the request's context
 	_ = c.rc.SetWriteDeadline(time.Time{})
@@ -41,24 +41,24 @@ const (
 	unbuffered      = "no"
 )
 
-// A promptWriter tells proxies not to buffer the response if it is an event stream, whatever code writes it.
-type promptWriter struct {
+// An unbufferedWriter adds a header to event streams that disables buffering in proxies.
+type unbufferedWriter struct {
 	http.ResponseWriter
 	begun bool
 }
 
 // Unwrap gives response controllers access to flushing and deadlines.
-func (w *promptWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *unbufferedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader writes the header, with X-Accel-Buffering for event streams.
-func (w *promptWriter) WriteHeader(status int) {
+// WriteHeader writes the header. For event streams, it adds X-Accel-Buffering.
+func (w *unbufferedWriter) WriteHeader(status int) {
 	if w.begun = true; mediaType(w.Header().Get("Content-Type")) == contentTypeEvents {
 		w.Header().Set(headerBuffering, unbuffered)
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
-func (w *promptWriter) Write(p []byte) (int, error) {
+func (w *unbufferedWriter) Write(p []byte) (int, error) {
 	if !w.begun {
 		w.WriteHeader(http.StatusOK)
 	}
@@ -68,16 +68,16 @@ func (w *promptWriter) Write(p []byte) (int, error) {
 const (
 	eventHead = "data: "
 	eventTail = "\n\n"
-	// eventComment is a comment, which clients ignore.
+	// eventComment is an SSE comment, which clients ignore.
 	eventComment = ":" + eventTail
-	// keepBuffer is the largest buffer that is returned to the pool.
-	keepBuffer = 64 << 10
+	// maxPooledBuffer is the maximum size of a buffer that is returned to the pool.
+	maxPooledBuffer = 64 << 10
 )
 
-// buffers is shared by all streams, so that an idle stream does not hold a buffer.
+// buffers is a pool shared by all streams, so that an idle stream does not need a buffer.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// Write sends the frames with one write and one flush.
+// Write writes the frames with a single write and flush.
 func (c *eventWriter) Write(frames []frame.Frame) error {
 	buf := buffers.Get().(*[]byte)
 	b := (*buf)[:0]
@@ -88,7 +88,7 @@ func (c *eventWriter) Write(frames []frame.Frame) error {
 		b = append(b, eventTail...)
 	}
 	err := c.send(b)
-	if cap(b) <= keepBuffer {
+	if cap(b) <= maxPooledBuffer {
 		*buf = b
 		buffers.Put(buf)
 	}
@@ -102,8 +102,8 @@ func (c *eventWriter) writeMessage(msg json.RawMessage) error {
 	return c.send(append(b, eventTail...))
 }
 
-// send writes with a deadline, which cuts a stalled reader. It then clears the deadline: on HTTP/2 the deadline would
-// end an idle stream.
+// send writes b with a deadline, so that a stalled reader cannot block it. It then clears the deadline, which would end
+// an idle stream on HTTP/2.
 func (c *eventWriter) send(b []byte) error {
 	_ = c.rc.SetWriteDeadline(time.Now().Add(c.timeout))
 	if _, err := c.w.Write(b); err != nil {

@@ -13,24 +13,24 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Texts with which the SDK refuses a message before it processes any part of the request: the server does not have the
-// method, or the message lacks params or has an ID that it must not have. Over HTTP the SDK answers with the text and
-// status 400: with both texts in the older revisions, with the second in the stateless one. This package answers calls
-// with a JSON-RPC error instead.
+// Error texts of the SDK for a message that it refuses before it processes any part of the request. Either the server
+// does not support the method, or the message lacks params or must not have an ID. Over HTTP, the SDK responds with the
+// text and status 400. It uses both texts in older revisions and the second one in the stateless revision. This package
+// answers calls with a JSON-RPC error instead.
 const (
 	sdkUnknownMethod  = "JSON RPC not handled: %q unsupported"
 	sdkInvalidRequest = "invalid request: "
 )
 
-// pass passes a request to the SDK. If the SDK refuses it because of an unknown method, pass answers the calls of that
-// method itself and passes the rest of a batch to the SDK.
-func (h *handler) pass(sdk http.Handler, w http.ResponseWriter, r *http.Request, p *posted) {
+// forward passes a request to the SDK. If the SDK refuses it because of an unknown method, forward itself answers the
+// calls to that method. It passes the rest of a batch to the SDK.
+func (h *handler) forward(sdk http.Handler, w http.ResponseWriter, r *http.Request, p *postBody) {
 	var answers []unknownCall
 	for {
 		setBody(r, p.body)
 		c := &refusalWriter{ResponseWriter: w, answers: answers}
 		sdk.ServeHTTP(c, r)
-		unknown, taken := p.takeUnknown(c.refusal())
+		unknown, taken := p.removeUnknown(c.refusal())
 		answers = append(answers, unknown...)
 		switch {
 		case !taken || len(p.batch) == 0 && len(answers) == 0:
@@ -45,7 +45,7 @@ func (h *handler) pass(sdk http.Handler, w http.ResponseWriter, r *http.Request,
 	}
 }
 
-// An unknownCall is a call of a method that the server does not have.
+// An unknownCall is a call to a method that the server does not support.
 type unknownCall struct {
 	id    json.RawMessage
 	value json.RawMessage // the error
@@ -54,9 +54,9 @@ type unknownCall struct {
 // message returns the error response.
 func (c unknownCall) message() json.RawMessage { return appendResponse(nil, c.id, "error", c.value) }
 
-// takeUnknown removes the messages with the method that the SDK refused from a batch, and returns the calls among them.
-// For a single message it reports whether that is such a call.
-func (p *posted) takeUnknown(refusal string) (calls []unknownCall, taken bool) {
+// removeUnknown removes messages with the method that the SDK refused from a batch, and returns the calls among them.
+// For a single message, it reports whether it is such a call.
+func (p *postBody) removeUnknown(refusal string) (calls []unknownCall, taken bool) {
 	if refusal == "" {
 		return nil, false
 	}
@@ -77,8 +77,8 @@ func (p *posted) takeUnknown(refusal string) (calls []unknownCall, taken bool) {
 	return calls, len(p.batch) < before
 }
 
-// writeAnswers writes responses as JSON, as an array for a batch.
-func writeAnswers(w http.ResponseWriter, p *posted, answers []unknownCall) {
+// writeAnswers writes the responses as JSON. For a batch, it writes an array.
+func writeAnswers(w http.ResponseWriter, p *postBody, answers []unknownCall) {
 	body := []byte(answers[0].message())
 	if p.batch != nil {
 		parts := make([]json.RawMessage, len(answers))
@@ -92,7 +92,7 @@ func writeAnswers(w http.ResponseWriter, p *posted, answers []unknownCall) {
 	_, _ = w.Write(body)
 }
 
-// A refusalWriter withholds the SDK's refusal of a message, and adds answers to its response.
+// A refusalWriter withholds the SDK's refusal of a message and adds answers to the SDK's response.
 type refusalWriter struct {
 	http.ResponseWriter
 	answers []unknownCall // for the same batch
@@ -103,7 +103,7 @@ type refusalWriter struct {
 // Unwrap gives response controllers access to flushing and deadlines.
 func (w *refusalWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader withholds a 400 with plain text, and a 202 if there are answers to add.
+// WriteHeader withholds a 400 response with plain text, and a 202 response if there are answers to add.
 func (w *refusalWriter) WriteHeader(status int) {
 	if status == http.StatusBadRequest && mediaType(w.Header().Get("Content-Type")) == "text/plain" || status == http.StatusAccepted && len(w.answers) > 0 {
 		w.held = status
@@ -129,7 +129,7 @@ func (w *refusalWriter) add() error {
 	}
 	var b []byte
 	for _, answer := range w.answers {
-		b = append(b, asEvent(answer.message())...)
+		b = append(b, sseEvent(answer.message())...)
 	}
 	w.answers = nil
 	_, err := w.ResponseWriter.Write(b)
@@ -144,8 +144,8 @@ func (w *refusalWriter) refusal() string {
 	return strings.TrimSpace(w.text.String())
 }
 
-// finish writes the withheld response, and the answers that were not added to events.
-func (w *refusalWriter) finish(p *posted) {
+// finish writes the withheld response and any answers that were not added to the SDK's events.
+func (w *refusalWriter) finish(p *postBody) {
 	reason, invalid := strings.CutPrefix(w.refusal(), sdkInvalidRequest)
 	switch {
 	case invalid && (p.env.isCall() || p.batch != nil):

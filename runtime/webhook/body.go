@@ -11,25 +11,26 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// ErrTooLarge reports a body larger than [MaxBody].
+// ErrTooLarge is returned if a body is larger than [MaxBody].
 var ErrTooLarge = errors.New("webhook: the body is larger than 256 KiB")
 
-// An Occurrence is one event in the form of a delivery's body.
+// An Occurrence is an event as encoded in the body of a delivery.
 type Occurrence struct {
 	EventID   string          `json:"eventId"`
 	Name      string          `json:"name"`
 	Timestamp string          `json:"timestamp"` // RFC 3339
 	Data      json.RawMessage `json:"data"`
-	// Cursor is the position after the event; nil for a type without replay.
+	// Cursor is the position after the event; nil for an event type without replay.
 	Cursor *string         `json:"cursor,omitempty"`
 	Meta   json.RawMessage `json:"_meta,omitempty"`
 }
 
-// MaxBody is the size in bytes of the largest body that a server posts. See HOOK-1.
+// MaxBody is the maximum size in bytes of a body that a server posts. See HOOK-1.
 const MaxBody = wire.MaxBody
 
-// Well-known paths. PathReceivers on the callback's origin lists the paths that consent to receive deliveries;
-// PathKeySet on the server's origin holds the public keys of its v1a signatures. See VER-1, HOOK-10.
+// Well-known paths. The document at PathReceivers on the callback's origin lists the paths that consent to receive
+// deliveries. The document at PathKeySet on the server's origin contains the public keys for its v1a signatures. See
+// VER-1, HOOK-10.
 const (
 	PathReceivers = wire.PathReceivers
 	PathKeySet    = wire.PathKeySet
@@ -42,8 +43,8 @@ const (
 	TypeTerminated   = wire.EnvelopeTerminated
 )
 
-// An Envelope is a control envelope: a body that is not an occurrence. Type is always set. A verification has a
-// Challenge (VER-2), a gap a Cursor, and a termination an Error (HOOK-7).
+// An Envelope is a control envelope, which is a body that is not an occurrence. Type is always set. A verification has
+// a Challenge (VER-2), a gap has a Cursor, and a termination has an Error (HOOK-7).
 type Envelope struct {
 	Type      string       `json:"type"`
 	Challenge string       `json:"challenge,omitempty"`
@@ -51,16 +52,16 @@ type Envelope struct {
 	Error     *ErrorObject `json:"error,omitempty"`
 }
 
-// An ErrorObject is the JSON-RPC error in a termination.
+// An ErrorObject is the JSON-RPC error object in a termination.
 type ErrorObject struct {
 	Code    int64           `json:"code"`
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data,omitempty"`
 }
 
-// Body builds the body of a delivery from o. The given cursor replaces o.Cursor; nil, for a type without replay,
-// becomes null. Body copies Data and Meta unchanged. Call it for each attempt, because each attempt computes the
-// cursor (HOOK-1). It returns [ErrTooLarge] or an error about invalid UTF-8. See OCC-3, HOOK-6.
+// Body encodes o as the body of a delivery. It uses the given cursor instead of o.Cursor. A nil cursor, for an event
+// type without replay, becomes null. Data and Meta are copied unchanged. Call Body for each attempt, because the cursor
+// may differ (HOOK-1). It returns [ErrTooLarge] or an error for invalid UTF-8. See OCC-3, HOOK-6.
 func (o Occurrence) Body(cursor *string) ([]byte, error) {
 	b := make([]byte, 0, len(o.EventID)+len(o.Name)+len(o.Timestamp)+len(o.Data)+len(o.Meta)+160)
 	var errs [4]error
@@ -72,26 +73,26 @@ func (o Occurrence) Body(cursor *string) ([]byte, error) {
 	if len(o.Meta) > 0 {
 		b = append(append(b, `,"_meta":`...), o.Meta...)
 	}
-	return bounded(append(b, '}'), errors.Join(errs[:]...))
+	return checkSize(append(b, '}'), errors.Join(errs[:]...))
 }
 
-// Gap builds the envelope that reports occurrences that can no longer be delivered. Delivery continues after cursor,
-// which is nil for a type without replay. See HOOK-7.
+// Gap encodes an envelope that reports a loss of occurrences, which can no longer be delivered. Delivery continues
+// after cursor, which is nil for an event type without replay. See HOOK-7.
 func Gap(cursor *string) ([]byte, error) {
 	b, err := appendCursor([]byte(`{"type":"`+wire.EnvelopeGap+`","cursor":`), cursor)
-	return bounded(append(b, '}'), err)
+	return checkSize(append(b, '}'), err)
 }
 
-// Terminated builds the envelope that ends a subscription. See HOOK-7.
+// Terminated encodes an envelope that ends a subscription. See HOOK-7.
 func Terminated(e ErrorObject) ([]byte, error) {
 	b, err := jsonv2.Marshal(Envelope{Type: wire.EnvelopeTerminated, Error: &e})
-	return bounded(b, err)
+	return checkSize(b, err)
 }
 
-// Verification builds the envelope that carries the challenge of the handshake. See VER-2.
+// Verification encodes an envelope with the challenge of the handshake. See VER-2.
 func Verification(challenge string) ([]byte, error) {
 	b, err := jsonv2.Marshal(Envelope{Type: wire.EnvelopeVerification, Challenge: challenge})
-	return bounded(b, err)
+	return checkSize(b, err)
 }
 
 func appendCursor(b []byte, cursor *string) ([]byte, error) {
@@ -101,7 +102,7 @@ func appendCursor(b []byte, cursor *string) ([]byte, error) {
 	return jsontext.AppendQuote(b, *cursor)
 }
 
-func bounded(b []byte, err error) ([]byte, error) {
+func checkSize(b []byte, err error) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("webhook: build body: %w", err)
 	}
@@ -111,17 +112,17 @@ func bounded(b []byte, err error) ([]byte, error) {
 	return b, nil
 }
 
-// errBody reports a body that is not a valid message, although its signature may be valid.
+// errBody is returned if a body is not a valid message. Its signature may be valid.
 var errBody = errors.New("webhook: the body is neither an occurrence nor a control envelope")
 
-// A Delivery is one verified message that a receiver passes to its handler. Its content comes from the server and is
-// untrusted input (CLI-10).
+// A Delivery is a verified message that a receiver passes to its handler. The content of a Delivery is untrusted input
+// from the server (CLI-10).
 type Delivery struct {
 	Stamp
 	// Subscription is the X-MCP-Subscription-Id header, or "" if the server sent none.
 	Subscription string
-	// Type is the type of a control envelope, or "" for an occurrence. It is verification, gap, terminated, or a type
-	// unknown to this package, for which Envelope holds only the type.
+	// Type is the type of a control envelope, or "" for an occurrence. It is verification, gap, terminated or an
+	// unknown type. For an unknown type, Envelope contains only the type.
 	Type string
 	// Occurrence is set if Type is "".
 	Occurrence Occurrence
@@ -131,8 +132,8 @@ type Delivery struct {
 	Body []byte
 }
 
-// Cursor returns the message's cursor: the position after an occurrence, or after a gap. It is nil if the cursor is
-// null or missing; never persist a nil cursor (CLI-6).
+// Cursor returns the message's cursor, which is the position after an occurrence or a gap. It returns nil if the cursor
+// is null or missing. Do not persist a nil cursor (CLI-6).
 func (d *Delivery) Cursor() *string {
 	if d.Type == "" {
 		return d.Occurrence.Cursor
@@ -140,8 +141,8 @@ func (d *Delivery) Cursor() *string {
 	return d.Envelope.Cursor
 }
 
-// key identifies repeated deliveries to one endpoint. The key of an occurrence is its eventId, whatever its
-// webhook-id; the key of an envelope is its webhook-id. The two kinds of key never collide (CLI-5, D10).
+// key returns the key for deduplication in an endpoint. It is the eventId of an occurrence, regardless of its
+// webhook-id, or the webhook-id of an envelope. The two kinds of key never collide (CLI-5, D10).
 func (d *Delivery) key() string {
 	if d.Type == "" {
 		return "event " + d.Occurrence.EventID
@@ -149,16 +150,16 @@ func (d *Delivery) key() string {
 	return "message " + d.ID
 }
 
-// ParseDelivery parses a body whose signature is already verified. Member names must match exactly and be unique, and
-// the body must be valid UTF-8. The escape of a lone surrogate, such as half of a truncated emoji, becomes U+FFFD,
-// except in eventId, name and cursor, where it is an error. A body whose top-level type is a non-empty string is a
-// control envelope, whatever its other members; any other body must be an occurrence. Its eventId is 1 to 256 bytes of
-// any text and need not equal the webhook-id (CLI-5, D10). Its name may be missing, as in a poll, because the
+// ParseDelivery parses a body after its signature has been verified. Member names must match exactly and be unique, and
+// the body must be valid UTF-8. The escape of a lone surrogate, such as half of a truncated emoji, becomes U+FFFD. In
+// eventId, name and cursor, it is an error. If the top-level member type is a non-empty string, the body is a control
+// envelope, regardless of its other members. Any other body must be an occurrence. Its eventId has 1 to 256 bytes of
+// any text and need not equal the webhook-id (CLI-5, D10). Its name may be missing, as in a poll result, because the
 // subscription implies it. Errors do not quote the body.
 func ParseDelivery(stamp Stamp, body []byte) (Delivery, error) {
 	d := Delivery{Stamp: stamp, Body: body}
-	// Only these two members determine the kind of message. The others are decoded afterwards, so that a member of a
-	// later revision cannot make a known message unreadable.
+	// Only these two members determine the kind of message. The other members are decoded later, so that a member of a
+	// newer revision does not make a known message invalid.
 	var head struct {
 		EventID jsontext.Value `json:"eventId"`
 		Type    jsontext.Value `json:"type"`

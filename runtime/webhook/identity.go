@@ -20,21 +20,21 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// signingKeyPrefix is Standard Webhooks' prefix for the text form of a private key.
+// signingKeyPrefix is the prefix of an encoded private key in Standard Webhooks.
 const signingKeyPrefix = "whsk_"
 
 // A SigningKey is a private ed25519 key that identifies a server. See HOOK-10.
 type SigningKey struct {
-	// ID is the kid of the published public key; if empty, it is the key's thumbprint (RFC 7638).
+	// ID is the kid of the published public key. The default is the key's thumbprint (RFC 7638).
 	ID string
 	// Private is the key.
 	Private ed25519.PrivateKey
-	// Until is the last moment at which the key signs and is published; zero means no end.
+	// Until is the time after which the key is neither used nor published; zero means no expiry.
 	Until time.Time
 }
 
-// ParseSigningKey parses a private key in the text form of Standard Webhooks. The form is whsk_
-// followed by the base64 of the 32-byte seed, or of the seed and the public key.
+// ParseSigningKey parses a private key as encoded in Standard Webhooks. The encoding is whsk_ followed by the base64
+// encoding of the 32-byte seed, or of the seed and the public key.
 func ParseSigningKey(text string) (SigningKey, error) {
 	bad := errors.New("webhook: a signing key is whsk_ followed by the base64 of an ed25519 seed or private key")
 	coded, ok := strings.CutPrefix(text, signingKeyPrefix)
@@ -52,29 +52,29 @@ func ParseSigningKey(text string) (SigningKey, error) {
 	return SigningKey{Private: private}, nil
 }
 
-// Text returns the text form that [ParseSigningKey] parses.
+// Text returns the key in the encoding that [ParseSigningKey] parses.
 func (k SigningKey) Text() string {
 	return signingKeyPrefix + base64.StdEncoding.EncodeToString(k.Private)
 }
 
-// Format writes the key's id and hides the key, whatever the verb.
+// Format writes the key's ID for any verb. It never writes the private key.
 func (k SigningKey) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, signingKeyPrefix+"(hidden) "+k.ID)
 }
 
-// LogValue returns the key's id without the key.
+// LogValue returns the key's ID without the private key.
 func (k SigningKey) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(k)) }
 
-// An Identity signs messages with the server's keys. Receivers verify the sender with the published
-// key set. As an http.Handler, an Identity serves that set; mount it at [PathKeySet] on the
-// server's origin. It is safe for concurrent use. See HOOK-10.
+// An Identity signs messages with a server's keys. Receivers use the published key set to verify the sender. An
+// Identity is also an http.Handler that serves the key set. Mount it at [PathKeySet] on the server's origin. It is safe
+// for concurrent use. See HOOK-10.
 type Identity struct {
 	mu   sync.RWMutex
 	keys []SigningKey // newest first
 }
 
-// NewIdentity returns an Identity with the given keys, newest first. Pass all keys in use, for
-// example two if the server restarts during a rotation.
+// NewIdentity returns an Identity with the given keys, newest first. Pass all keys in use, for example two keys if the
+// server restarts during a rotation.
 func NewIdentity(keys ...SigningKey) (*Identity, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("webhook: an identity needs a key")
@@ -88,8 +88,9 @@ func NewIdentity(keys ...SigningKey) (*Identity, error) {
 	return i, nil
 }
 
-// Rotate makes k the newest key. The previous key also signs and stays published for grace, which
-// should be well above the five minutes for which receivers may cache the published set (HOOK-10).
+// Rotate makes k the newest key. For the duration of grace, the previous key also signs messages and remains published.
+// The grace period should be much longer than five minutes, which is how long receivers may cache the key set
+// (HOOK-10).
 func (i *Identity) Rotate(k SigningKey, grace time.Duration) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -126,7 +127,7 @@ func (k SigningKey) public() ed25519.PublicKey { return k.Private.Public().(ed25
 
 func (k SigningKey) activeAt(now time.Time) bool { return k.Until.IsZero() || !now.After(k.Until) }
 
-// sign returns one signature with its scheme for each active key.
+// sign returns a signature with its scheme for each active key.
 func (i *Identity) sign(at time.Time, message []byte) []string {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -140,7 +141,7 @@ func (i *Identity) sign(at time.Time, message []byte) []string {
 	return signatures
 }
 
-// A PublicKey is one key of a server's key set.
+// A PublicKey is a key in a server's key set.
 type PublicKey struct {
 	// ID is the kid.
 	ID string
@@ -148,7 +149,7 @@ type PublicKey struct {
 	Key ed25519.PublicKey
 }
 
-// PublicKeys returns the currently published keys, newest first.
+// PublicKeys returns the keys that are currently published, newest first.
 func (i *Identity) PublicKeys() []PublicKey {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -180,8 +181,8 @@ func (i *Identity) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// jwk is a JSON Web Key of an ed25519 public key (RFC 8037).
-type jwk struct {
+// A jsonWebKey is an ed25519 public key encoded as a JSON Web Key (RFC 8037).
+type jsonWebKey struct {
 	Type      string `json:"kty"`
 	Curve     string `json:"crv"`
 	X         string `json:"x"`
@@ -191,7 +192,7 @@ type jwk struct {
 }
 
 type jwks struct {
-	Keys []jwk `json:"keys"`
+	Keys []jsonWebKey `json:"keys"`
 }
 
 const (
@@ -202,9 +203,9 @@ const (
 
 // EncodeKeySet encodes keys as a JWK set (RFC 7517, RFC 8037).
 func EncodeKeySet(keys []PublicKey) ([]byte, error) {
-	set := jwks{Keys: []jwk{}}
+	set := jwks{Keys: []jsonWebKey{}}
 	for _, k := range keys {
-		set.Keys = append(set.Keys, jwk{keyType, keyCurve, base64.RawURLEncoding.EncodeToString(k.Key), k.ID, keyUse, "EdDSA"})
+		set.Keys = append(set.Keys, jsonWebKey{keyType, keyCurve, base64.RawURLEncoding.EncodeToString(k.Key), k.ID, keyUse, "EdDSA"})
 	}
 	b, err := json.Marshal(set)
 	if err != nil {
@@ -213,8 +214,8 @@ func EncodeKeySet(keys []PublicKey) ([]byte, error) {
 	return b, nil
 }
 
-// ParseKeySet returns the ed25519 keys of a JWK set. It skips keys of other types and uses, as RFC
-// 7517 requires. A set without a usable key is an error.
+// ParseKeySet returns the ed25519 keys of a JWK set. It skips keys with other types or uses, as RFC 7517 requires. It
+// returns an error if the set contains no usable key.
 func ParseKeySet(data []byte) ([]PublicKey, error) {
 	var set jwks
 	if err := json.Unmarshal(data, &set); err != nil {
@@ -234,7 +235,7 @@ func ParseKeySet(data []byte) ([]PublicKey, error) {
 	return keys, nil
 }
 
-// thumbprint returns the key's RFC 7638 thumbprint over the members of RFC 8037.
+// thumbprint returns the RFC 7638 thumbprint of a key, computed over the members of RFC 8037.
 func thumbprint(key ed25519.PublicKey) string {
 	sum := sha256.Sum256([]byte(`{"crv":"Ed25519","kty":"OKP","x":"` + base64.RawURLEncoding.EncodeToString(key) + `"}`))
 	return base64.RawURLEncoding.EncodeToString(sum[:])

@@ -19,39 +19,36 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// bodyTimeout bounds the time to read a body.
+// bodyTimeout is the default of ReceiverOptions.BodyTimeout.
 const bodyTimeout = 10 * time.Second
 
-// ReceiverOptions configure a [Receiver]; the zero value works.
+// ReceiverOptions configures a [Receiver]. The zero value is ready to use.
 type ReceiverOptions struct {
-	// Prefix is the path prefix of every endpoint, with a final slash; default "/mcp/webhooks/".
+	// Prefix is the path prefix of all endpoints, with a trailing slash. The default is "/mcp/webhooks/".
 	Prefix string
-	// MaxBody is the size in bytes of the largest accepted body; default (and recommended) [MaxBody].
+	// MaxBody is the maximum size of a body in bytes. The default and recommended value is [MaxBody].
 	MaxBody int64
-	// BodyTimeout bounds the time to read a body; default 10 s.
+	// BodyTimeout is the timeout for reading a body. The default is 10 s.
 	BodyTimeout time.Duration
-	// Tolerance is the largest accepted difference between a timestamp and the local clock; default
-	// DefaultTolerance.
+	// Tolerance is the maximum difference between a timestamp and the local clock. The default is [DefaultTolerance].
 	Tolerance time.Duration
-	// Remember is the number of messages that an endpoint remembers, and RememberFor the time. The
-	// endpoint remembers the eventId, or the webhook-id of an envelope. The defaults are 8,192 and
-	// one hour, which is longer than every retry schedule of the extension.
+	// Remember is the number of messages that an endpoint remembers for deduplication, and RememberFor is how long it
+	// remembers them. It remembers the eventId of an occurrence or the webhook-id of an envelope. The defaults are
+	// 8,192 messages and one hour, which is longer than any retry schedule of the extension.
 	Remember    int
 	RememberFor time.Duration
-	// Logger receives refused messages with the reason, but without secrets, paths and payloads; nil
-	// means slog.Default().
+	// Logger logs refused messages with the reason, but without secrets, paths and payloads; nil means slog.Default().
 	Logger *slog.Logger
 }
 
-// A Receiver is the http.Handler for the callbacks of webhook subscriptions. It answers only on the
-// paths of its open endpoints and rejects every message that is not signed with the endpoint's
-// secret. Mount it at its prefix behind TLS. It is safe for concurrent use. See CLI-5.
+// A Receiver is the http.Handler for the callbacks of webhook subscriptions. It serves only the paths of its open
+// endpoints and rejects messages that are not signed with the endpoint's secret. Mount it at its prefix behind TLS. It
+// is safe for concurrent use. See CLI-5.
 //
-// It answers 404 for a path without an open endpoint, 405 for a method other than POST, 415 for
-// content other than plain application/json, 413 for a body that is too large, 408 for a body that
-// arrives too slowly, 400 for malformed headers or a malformed body, 401 for an invalid signature or
-// timestamp, 503 if the message cannot be handled now, so that the server retries, and 2xx only once
-// the message was handled.
+// It responds with 404 for a path without an open endpoint, 405 for a method other than POST, 415 for content other
+// than plain application/json, 413 for a body that is too large, 408 for a body that arrives too slowly, 400 for
+// malformed headers or a malformed body, 401 for an invalid signature or timestamp, and 503 if the message cannot be
+// handled now and the server should retry. It responds with 2xx only after the message has been handled.
 type Receiver struct {
 	o ReceiverOptions
 
@@ -59,7 +56,7 @@ type Receiver struct {
 	endpoints map[string]*Endpoint // by path
 }
 
-// NewReceiver returns a Receiver, or an error that names the invalid option.
+// NewReceiver returns a Receiver. It returns an error if an option is invalid.
 func NewReceiver(o ReceiverOptions) (*Receiver, error) {
 	if o.Prefix == "" {
 		o.Prefix = "/mcp/webhooks/"
@@ -85,16 +82,17 @@ func NewReceiver(o ReceiverOptions) (*Receiver, error) {
 	return &Receiver{o: o, endpoints: map[string]*Endpoint{}}, nil
 }
 
-// EndpointOptions restores an endpoint of an earlier process; the zero value creates a new one.
+// EndpointOptions configures an endpoint opened by [Receiver.Open]. Set the fields to restore an endpoint of an earlier
+// process. The zero value creates a new endpoint.
 type EndpointOptions struct {
-	// Path is the full path from [Endpoint.Path]; "" means a random path.
+	// Path is the full path as returned by [Endpoint.Path]; if empty, a random path is used.
 	Path string
-	// Ring holds the accepted secrets; if empty, the endpoint gets a random secret.
+	// Ring holds the accepted secrets; if empty, a random secret is used.
 	Ring Ring
 }
 
-// Open creates an endpoint with a unique path. The endpoint answers challenges immediately, so open
-// it before calling events/subscribe. It answers messages with 503 until [Endpoint.Activate] (CLI-5).
+// Open opens an endpoint with a unique path. The endpoint answers challenges immediately, so open it before calling
+// events/subscribe. It responds to messages with 503 until [Endpoint.Activate] is called (CLI-5).
 func (r *Receiver) Open(o EndpointOptions) (*Endpoint, error) {
 	if o.Path == "" {
 		o.Path = r.o.Prefix + strings.ToLower(rand.Text())
@@ -105,7 +103,7 @@ func (r *Receiver) Open(o EndpointOptions) (*Endpoint, error) {
 	if len(o.Ring) == 0 {
 		o.Ring = NewRing(NewSecret())
 	}
-	e := &Endpoint{receiver: r, path: o.Path, ring: o.Ring, seen: newSeen(r.o.Remember, r.o.RememberFor)}
+	e := &Endpoint{receiver: r, path: o.Path, ring: o.Ring, seen: newMessageSet(r.o.Remember, r.o.RememberFor)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.endpoints[o.Path] != nil {
@@ -115,7 +113,7 @@ func (r *Receiver) Open(o EndpointOptions) (*Endpoint, error) {
 	return e, nil
 }
 
-// refusal is the status of a refused request, with the reason for the log.
+// A refusal is an error with the status of a refused request and the reason for the log.
 type refusal struct {
 	status int
 	reason string
@@ -156,16 +154,16 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// receive verifies and handles one message. It returns the body of the response, or nil.
+// receive verifies and handles a message. It returns the body of the response, or nil for an empty body.
 func (r *Receiver) receive(w http.ResponseWriter, req *http.Request, e *Endpoint) ([]byte, error) {
 	if !isPlainJSON(req.Header) {
 		return nil, &refusal{http.StatusUnsupportedMediaType, "the content is not plain application/json"}
 	}
 	verifier := Verifier{Secrets: e.secrets(), Tolerance: r.o.Tolerance}
-	if !plausible(req.Header) {
+	if !hasValidHeaders(req.Header) {
 		return nil, &refusal{http.StatusBadRequest, ErrHeaders.Error()}
 	}
-	// Check the headers before reading the body, which only the signature needs.
+	// Check the headers before reading the body, which is needed only for the signature.
 	_, err := verifier.Verify(req.Header, nil)
 	var body []byte
 	var stamp Stamp
@@ -192,29 +190,28 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request, e *Endpoint
 	return nil, e.handOver(req.Context(), d)
 }
 
-// Bounds of the headers in bytes. Four secrets and eight keys make about 1.2 KiB of signatures.
+// Maximum sizes of headers in bytes. The signatures of four secrets and eight keys have about 1.2 KiB.
 const (
 	maxStamp          = 20 // a 64-bit number
 	maxSignatures     = 8 << 10
 	maxSubscriptionID = 256
 )
 
-// plausible checks the size and form of the headers before anything is computed from them. The
-// webhook-id need not be the eventId (D10).
-func plausible(h http.Header) bool {
+// hasValidHeaders reports whether the headers have a valid size and form. It is called before the signature is
+// computed. The webhook-id need not be the eventId (D10).
+func hasValidHeaders(h http.Header) bool {
 	return isMessageID(h.Get(wire.HeaderWebhookID)) && len(h.Get(wire.HeaderWebhookTimestamp)) <= maxStamp &&
 		len(h.Get(wire.HeaderWebhookSignature)) <= maxSignatures && len(h.Get(wire.HeaderSubscriptionID)) <= maxSubscriptionID
 }
 
-// isPlainJSON reports whether the content is JSON without a Content-Encoding to decode before the
-// signature check.
+// isPlainJSON reports whether the content is JSON without a Content-Encoding that must be decoded first.
 func isPlainJSON(h http.Header) bool {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	encoding := strings.ToLower(h.Get("Content-Encoding"))
 	return err == nil && media == "application/json" && (encoding == "" || encoding == "identity")
 }
 
-// readBody reads the signed bytes, bounded in size and time.
+// readBody reads the body with a limit on its size. The deadline is set by ServeHTTP.
 func (r *Receiver) readBody(w http.ResponseWriter, req *http.Request) ([]byte, error) {
 	tooLarge := &refusal{http.StatusRequestEntityTooLarge, "the body is too large"}
 	if req.ContentLength > r.o.MaxBody {
@@ -234,12 +231,11 @@ func (r *Receiver) readBody(w http.ResponseWriter, req *http.Request) ([]byte, e
 	return body, nil
 }
 
-// maxChallenge bounds the size of a challenge in bytes.
+// maxChallenge is the maximum size of a challenge in bytes.
 const maxChallenge = 1024
 
-// answer returns the response to an authentic challenge (VER-2). It bypasses routing and
-// deduplication: the server awaits the response during the subscribe call, before the endpoint is
-// active.
+// answer returns the response to an authentic challenge (VER-2). It bypasses routing and deduplication, because the
+// server waits for the response during the subscribe call, before the endpoint is active.
 func (e *Endpoint) answer(challenge string) ([]byte, error) {
 	bad := &refusal{http.StatusBadRequest, "the challenge is missing or too long"}
 	if challenge == "" || len(challenge) > maxChallenge {
@@ -252,7 +248,7 @@ func (e *Endpoint) answer(challenge string) ([]byte, error) {
 	return b, nil
 }
 
-// handOver passes d to the handler unless the handler already accepted it.
+// handOver passes d to the handler, unless the handler has already accepted it.
 func (e *Endpoint) handOver(ctx context.Context, d Delivery) error {
 	handle, err := e.route(d.Subscription)
 	if err != nil {
@@ -264,7 +260,7 @@ func (e *Endpoint) handOver(ctx context.Context, d Delivery) error {
 		return &refusal{http.StatusServiceUnavailable, "the same message is still being handed over"}
 	}
 	if !first {
-		e.took()
+		e.recordAccepted()
 		return nil
 	}
 	accepted := false
@@ -274,6 +270,6 @@ func (e *Endpoint) handOver(ctx context.Context, d Delivery) error {
 		return &refusal{http.StatusServiceUnavailable, "the application did not take the message"}
 	}
 	accepted = true
-	e.took()
+	e.recordAccepted()
 	return nil
 }

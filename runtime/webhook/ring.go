@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// A Key is one secret of a [Ring] and the end of its use.
+// A Key is a secret in a [Ring] with an expiry time.
 type Key struct {
 	Secret Secret
-	// Until is the last moment at which the secret is used; zero means no end.
+	// Until is the time after which the secret is not used; zero means no expiry.
 	Until time.Time
 }
 
-// maxKeys bounds a ring, and with it the length of webhook-signature, however often a subscriber
-// changes its secret within the grace window.
+// maxKeys is the maximum number of keys in a ring. It limits the length of webhook-signature if a subscriber often
+// changes its secret during the grace period.
 const maxKeys = 4
 
-// A Ring holds the secrets of a subscription, newest first. Messages are signed with all active
-// secrets, so that a receiver needs to know only one of them during a rotation (SUB-5). A Ring is
-// immutable: its methods return a new one. Stores persist its keys.
+// A Ring holds the secrets of a subscription, newest first. Messages are signed with all active secrets, so that a
+// receiver needs only one of them during a rotation (SUB-5). A Ring is immutable. Its methods return a new Ring. Stores
+// persist its keys.
 type Ring []Key
 
 // NewRing returns a ring with one secret.
 func NewRing(s Secret) Ring { return Ring{{Secret: s}} }
 
-// Rotate returns a ring with s as the newest secret. The previous newest secret stays active until
-// now + grace; older keys keep their end. If s already is the newest secret, the ends do not
-// change, so that a refresh with the same secret neither extends nor shortens a window. Rotate
-// drops expired keys, and the oldest ones beyond four.
+// Rotate returns a ring with s as the newest secret. The previously newest secret remains active until now + grace.
+// Older keys keep their expiry times. If s is already the newest secret, no expiry times change, so that a refresh with
+// the same secret neither extends nor shortens a grace period. Rotate removes expired keys, and keeps only the four
+// newest keys.
 func (r Ring) Rotate(s Secret, now time.Time, grace time.Duration) Ring {
 	if len(r) > 0 && r[0].Secret.Equal(s) {
 		front := Key{Secret: s}
@@ -47,8 +47,7 @@ func (r Ring) Rotate(s Secret, now time.Time, grace time.Duration) Ring {
 	return next[:min(len(next), maxKeys)]
 }
 
-// Active returns the secrets that are active at now, newest first. A key is active up to and
-// including its end.
+// Active returns the secrets that are active at now, newest first. A key is active up to and including its expiry time.
 func (r Ring) Active(now time.Time) []Secret {
 	var secrets []Secret
 	for _, k := range r.active(now) {

@@ -13,19 +13,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A Secret is the shared key of one webhook subscription, 24 to 64 bytes. Only [Secret.Text] reveals it:
-// formatting and logging give a placeholder, and encoding it as JSON or text is an error. The zero
-// Secret means that no secret is set. See SUB-3.
+// A Secret is the shared key of a webhook subscription, with 24 to 64 bytes. Only [Secret.Text] reveals it. Formatting
+// and logging a Secret produce a placeholder, and encoding it as JSON or text returns an error. The zero Secret means
+// that no secret is set. See SUB-3.
 type Secret struct {
 	key string // the decoded bytes
 }
 
-// newSecretSize is the length of generated secrets in bytes, the output size of SHA-256.
+// newSecretSize is the length of generated secrets in bytes. It is the output size of SHA-256.
 const newSecretSize = 32
 
-// A SecretError reports why a text is not a valid secret, without quoting it. See SUB-3.
+// A SecretError describes the reason a text is not a valid secret. It does not quote the text. See SUB-3.
 type SecretError struct {
-	// Reason is a predicate to put after the name of the field: "must be whsec_ followed by …".
+	// Reason is a phrase that follows the name of the field, such as "must be whsec_ followed by …".
 	Reason string
 }
 
@@ -41,12 +41,12 @@ func NewSecret() Secret {
 	return Secret{string(b)}
 }
 
-// ParseSecret parses the text form: whsec_ and base64, padded or not, of 24 to 64 bytes. It also accepts
-// the URL-safe alphabet, because some peers use it, but not a mixture of both (SUB-3). Errors are of
-// type [*SecretError].
+// ParseSecret parses an encoded secret, which is whsec_ followed by the base64 encoding of 24 to 64 bytes. The padding
+// is optional. ParseSecret also accepts the URL-safe alphabet, because some peers use it, but not a mixture of both
+// alphabets (SUB-3). Errors are of type [*SecretError].
 func ParseSecret(text string) (Secret, error) {
 	coded, ok := strings.CutPrefix(text, wire.SecretPrefix)
-	// The decoder skips line breaks; a secret has none.
+	// The decoder ignores line breaks, which a secret must not contain.
 	if !ok || strings.ContainsAny(coded, "\r\n") {
 		return Secret{}, &SecretError{wantSecret}
 	}
@@ -70,7 +70,7 @@ func ParseSecret(text string) (Secret, error) {
 	return Secret{string(b)}, nil
 }
 
-// Text returns the text form for events/subscribe, in the standard alphabet with padding.
+// Text returns the secret as encoded for events/subscribe, in the standard alphabet with padding.
 func (s Secret) Text() string {
 	return wire.SecretPrefix + base64.StdEncoding.EncodeToString([]byte(s.key))
 }
@@ -78,12 +78,12 @@ func (s Secret) Text() string {
 // IsZero reports whether s is the zero Secret.
 func (s Secret) IsZero() bool { return s.key == "" }
 
-// Equal reports whether s and other are the same key, in constant time.
+// Equal reports whether s and other are equal. The comparison takes constant time.
 func (s Secret) Equal(other Secret) bool { return hmac.Equal([]byte(s.key), []byte(other.key)) }
 
 const redacted = wire.SecretPrefix + "(hidden)"
 
-// Format writes a placeholder, whatever the verb.
+// Format writes a placeholder for any verb.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
 // String returns a placeholder.
@@ -92,7 +92,7 @@ func (s Secret) String() string { return redacted }
 // LogValue returns a placeholder.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// MarshalText always returns an error. To store or send a secret, call [Secret.Text] explicitly.
+// MarshalText always returns an error. To store or send a secret, call [Secret.Text].
 func (s Secret) MarshalText() ([]byte, error) {
 	return nil, errors.New("webhook: Secret does not marshal: use its Text method")
 }

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// seen remembers the handled messages, bounded by count and age, and lets only one request at a
-// time handle a given message.
-type seen struct {
+// A messageSet is the set of handled messages, limited by count and age. It ensures that only one request at a time
+// handles a message.
+type messageSet struct {
 	max  int
 	keep time.Duration
 
 	mu      sync.Mutex
 	entries map[string]*entry
-	// order holds the accepted ids, oldest first, from next on.
+	// order holds the accepted ids from index next on, oldest first.
 	order []acceptedID
 	next  int
 }
@@ -30,16 +30,16 @@ type acceptedID struct {
 	at time.Time
 }
 
-func newSeen(limit int, keep time.Duration) *seen {
-	return &seen{max: limit, keep: keep, entries: map[string]*entry{}}
+func newMessageSet(limit int, keep time.Duration) *messageSet {
+	return &messageSet{max: limit, keep: keep, entries: map[string]*entry{}}
 }
 
-// begin reports whether the caller must handle the message and then call end. False means that the
-// message was already handled. While another request is handling it, begin waits for the outcome.
-func (s *seen) begin(ctx context.Context, id string) (first bool, err error) {
+// begin reports whether the caller must handle the message and then call end. It returns false if the message was
+// already handled. If another request is handling the message, begin waits until that request has finished.
+func (s *messageSet) begin(ctx context.Context, id string) (first bool, err error) {
 	for {
 		s.mu.Lock()
-		s.forget(time.Now())
+		s.removeOld(time.Now())
 		e := s.entries[id]
 		if e == nil {
 			s.entries[id] = &entry{done: make(chan struct{})}
@@ -60,7 +60,7 @@ func (s *seen) begin(ctx context.Context, id string) (first bool, err error) {
 }
 
 // end records whether the handler accepted the message.
-func (s *seen) end(id string, accepted bool) {
+func (s *messageSet) end(id string, accepted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[id]
@@ -72,25 +72,25 @@ func (s *seen) end(id string, accepted bool) {
 	e.accepted = true
 	now := time.Now()
 	s.order = append(s.order, acceptedID{id, now})
-	s.forget(now)
+	s.removeOld(now)
 }
 
-// forget removes accepted ids that exceed the age or the count.
-func (s *seen) forget(now time.Time) {
+// removeOld removes accepted ids that are too old or too many.
+func (s *messageSet) removeOld(now time.Time) {
 	for len(s.order)-s.next > s.max || s.next < len(s.order) && now.Sub(s.order[s.next].at) > s.keep {
 		delete(s.entries, s.order[s.next].id)
 		s.order[s.next] = acceptedID{}
 		s.next++
 	}
-	// Compact only when half of the slice is free, so that the cost per id is constant.
+	// Compact the slice only when half of it is unused, so that the cost per id is constant.
 	if s.next > 64 && s.next > len(s.order)/2 {
 		s.order = append(s.order[:0], s.order[s.next:]...)
 		s.next = 0
 	}
 }
 
-// size returns the number of messages that are remembered or in flight.
-func (s *seen) size() int {
+// size returns the number of messages that are remembered or being handled.
+func (s *messageSet) size() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.entries)

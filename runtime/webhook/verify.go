@@ -13,47 +13,46 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Errors of a [Verifier]; compare with errors.Is.
+// Errors returned by a [Verifier], for use with errors.Is.
 var (
-	// ErrHeaders reports missing or malformed signature headers.
+	// ErrHeaders is returned if the signature headers are missing or malformed.
 	ErrHeaders = errors.New("webhook: the signature headers are missing or malformed")
-	// ErrStale reports a timestamp too far from the current time.
+	// ErrStale is returned if the timestamp is too far from the current time.
 	ErrStale = errors.New("webhook: the timestamp is too old or too new")
-	// ErrSignature reports a message that is not signed by an accepted secret or key.
+	// ErrSignature is returned if the message is not signed with an accepted secret or key.
 	ErrSignature = errors.New("webhook: no signature matches")
 )
 
-// DefaultTolerance is the largest accepted difference between a timestamp and the receiver's clock.
-// See CLI-5.
+// DefaultTolerance is the default maximum difference between a timestamp and the receiver's clock. See CLI-5.
 const DefaultTolerance = 5 * time.Minute
 
-// maxEd25519 bounds the v1a signatures that are tried for one message, because each costs a
-// verification. For v1, one signature per secret is computed and compared.
+// maxEd25519 is the maximum number of v1a signatures checked per message, because each requires a verification. For v1,
+// one signature per secret is computed and compared.
 const maxEd25519 = 8
 
-// A Verifier checks that the sender of a message knows a secret, holds a private key, or both. It
-// accepts the same v1 signatures as the Standard Webhooks libraries.
+// A Verifier verifies that the sender of a message has a secret, a private key, or both. It accepts the same v1
+// signatures as the Standard Webhooks libraries.
 type Verifier struct {
-	// Secrets are the accepted secrets; one of them must have made a v1 signature. Without secrets,
-	// v1 signatures are ignored.
+	// Secrets lists the accepted secrets. A message must have a v1 signature made with one of them. If Secrets is
+	// empty, v1 signatures are ignored.
 	Secrets []Secret
-	// Keys are the accepted keys of the server; one of them must have made a v1a signature.
-	// Without keys, v1a signatures are ignored. With neither, every message is refused.
+	// Keys lists the accepted keys of the server. A message must have a v1a signature made with one of them. If Keys is
+	// empty, v1a signatures are ignored. If both lists are empty, every message is refused.
 	Keys []PublicKey
-	// Tolerance replaces DefaultTolerance if positive.
+	// Tolerance is used instead of [DefaultTolerance] if it is positive.
 	Tolerance time.Duration
 }
 
-// A Stamp holds the id and time from the headers of a verified message.
+// A Stamp holds the id and the timestamp from the headers of a verified message.
 type Stamp struct {
 	// ID is the webhook-id.
 	ID string
-	// Time is the webhook-timestamp, in whole seconds.
+	// Time is the webhook-timestamp, which has a resolution of one second.
 	Time time.Time
 }
 
-// Verify checks the headers and the body of a message. The body must be the bytes as received. It
-// returns [ErrHeaders], [ErrStale] or [ErrSignature]. See CLI-5.
+// Verify verifies the headers and the body of a message. The body must be unchanged as received. The error is
+// [ErrHeaders], [ErrStale] or [ErrSignature]. See CLI-5.
 func (v Verifier) Verify(h http.Header, body []byte) (Stamp, error) {
 	return v.verify(h, body, time.Now())
 }
@@ -75,7 +74,7 @@ func (v Verifier) verify(h http.Header, body []byte, now time.Time) (Stamp, erro
 	if at.Before(now.Add(-tolerance)) || at.After(now.Add(tolerance)) {
 		return Stamp{}, ErrStale
 	}
-	// The signature covers the number, not its spelling: +1 is 1.
+	// The signature covers the parsed number, so +1 is equivalent to 1.
 	stamp = strconv.FormatInt(seconds, 10)
 	if len(v.Secrets) == 0 && len(v.Keys) == 0 ||
 		len(v.Secrets) > 0 && !v.matchSecret(id, stamp, signatures, body) ||
@@ -92,7 +91,7 @@ func (v Verifier) matchSecret(id, stamp, signatures string, body []byte) bool {
 			continue
 		}
 		want := []byte(secret.sign(id, stamp, body))
-		for signature := range byScheme(signatures, wire.SignatureHMAC) {
+		for signature := range signaturesOf(signatures, wire.SignatureHMAC) {
 			if hmac.Equal([]byte(signature), want) {
 				matched = true
 			}
@@ -102,9 +101,9 @@ func (v Verifier) matchSecret(id, stamp, signatures string, body []byte) bool {
 }
 
 func (v Verifier) matchKey(id, stamp, signatures string, body []byte) bool {
-	message := content(id, stamp, body)
+	message := signedContent(id, stamp, body)
 	tried := 0
-	for text := range byScheme(signatures, wire.SignatureEd25519) {
+	for text := range signaturesOf(signatures, wire.SignatureEd25519) {
 		signature, err := base64.StdEncoding.Strict().DecodeString(text)
 		if err != nil || len(signature) != ed25519.SignatureSize {
 			continue
@@ -121,9 +120,9 @@ func (v Verifier) matchKey(id, stamp, signatures string, body []byte) bool {
 	return false
 }
 
-// byScheme yields the signatures of one scheme. Like the Standard Webhooks libraries, it splits
-// entries at single spaces and ignores any text after a second comma.
-func byScheme(signatures, scheme string) func(yield func(string) bool) {
+// signaturesOf returns an iterator over the signatures with the given scheme. Like the Standard Webhooks libraries, it
+// splits entries at single spaces and ignores any text after a second comma.
+func signaturesOf(signatures, scheme string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for entry := range strings.SplitSeq(signatures, " ") {
 			found, rest, ok := strings.Cut(entry, ",")

@@ -1,11 +1,11 @@
-// Package webhook implements both ends of a webhook delivery. It provides secrets, signatures according
-// to the Standard Webhooks specification, the bodies of requests, and the handler that receives them.
+// Package webhook implements both sides of webhook delivery. It provides secrets, signatures as specified by Standard
+// Webhooks, request bodies, and a handler for receivers.
 //
-// A server keeps a [Ring] of secrets for each subscription and, to sign with its own key as well, one
-// [Identity]. A [Signer] with both creates the requests, whose bodies come from [Occurrence], [Gap],
-// [Terminated] and [Verification]. A receiver in Go mounts a [Receiver] and opens an [Endpoint] for each
-// subscription before it subscribes; a receiver with a custom handler needs only a [Verifier]. Any
-// implementation of Standard Webhooks can replace either side.
+// A server has a [Ring] of secrets for each subscription. To sign with its own key as well, it has an [Identity]. A
+// [Signer] uses both to create requests. [Occurrence.Body], [Gap], [Terminated] and [Verification] create the request
+// bodies. A receiver in Go mounts a [Receiver] and opens an [Endpoint] for each subscription before it subscribes. A
+// receiver with a custom handler needs only a [Verifier]. Either side can be replaced by any implementation of Standard
+// Webhooks.
 package webhook
 
 import (
@@ -28,8 +28,8 @@ import (
 
 // A Message is an occurrence or a control envelope to post to a callback.
 type Message struct {
-	// ID is the webhook-id: the eventId of an occurrence, or the result of [NewMessageID] for an
-	// envelope. It is the same for all attempts (HOOK-2, HOOK-7).
+	// ID is the webhook-id, which must be the same for all attempts (HOOK-2, HOOK-7). It is the eventId of an
+	// occurrence, or the result of [NewMessageID] for an envelope.
 	ID string
 	// Subscription is the subscription's id.
 	Subscription string
@@ -45,18 +45,16 @@ type Signer struct {
 	Identity *Identity
 }
 
-// errNoSecret reports a ring without an active secret at the time of signing.
+// errNoSecret is returned if the ring has no active secret at the time of signing.
 var errNoSecret = errors.New("webhook: no secret is active")
 
-// NewRequest returns the POST request for one attempt to deliver m. It has the current time as its
-// timestamp and is signed with every active secret. Each attempt needs a new request (HOOK-3). See
-// HOOK-2.
+// NewRequest returns a POST request for one attempt to deliver m. The request has the current time as its timestamp and
+// is signed with every active secret. Create a new request for each attempt (HOOK-3). See HOOK-2.
 func (s Signer) NewRequest(ctx context.Context, url string, m Message) (*http.Request, error) {
 	return s.NewRequestAt(ctx, url, m, time.Now())
 }
 
-// NewRequestAt is like [Signer.NewRequest] but uses the time at, for a process that does not use its own
-// clock.
+// NewRequestAt is like [Signer.NewRequest] but uses the given time, for processes that do not use their own clock.
 func (s Signer) NewRequestAt(ctx context.Context, url string, m Message, at time.Time) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(m.Body))
 	if err != nil {
@@ -68,9 +66,9 @@ func (s Signer) NewRequestAt(ctx context.Context, url string, m Message, at time
 	return req, nil
 }
 
-// Sign sets the headers of m, signed at the time at: Content-Type, webhook-id, webhook-timestamp,
-// webhook-signature and X-MCP-Subscription-Id. The newest secret's signature comes first; v1a signatures
-// follow all v1 signatures. See HOOK-2.
+// Sign sets the headers for m, signed at the given time. The headers are Content-Type, webhook-id, webhook-timestamp,
+// webhook-signature and X-MCP-Subscription-Id. The signature of the newest secret is first, and v1a signatures follow
+// the v1 signatures. See HOOK-2.
 func (s Signer) Sign(h http.Header, m Message, at time.Time) error {
 	if !isMessageID(m.ID) {
 		return fmt.Errorf("webhook: message id %q cannot be a header", m.ID)
@@ -85,7 +83,7 @@ func (s Signer) Sign(h http.Header, m Message, at time.Time) error {
 		signatures = append(signatures, wire.SignatureHMAC+","+secret.sign(m.ID, stamp, m.Body))
 	}
 	if s.Identity != nil {
-		signatures = append(signatures, s.Identity.sign(at, content(m.ID, stamp, m.Body))...)
+		signatures = append(signatures, s.Identity.sign(at, signedContent(m.ID, stamp, m.Body))...)
 	}
 	h.Set("Content-Type", "application/json")
 	h.Set(wire.HeaderWebhookID, m.ID)
@@ -103,7 +101,7 @@ func NewMessageID(envelope string) string {
 	return wire.MessagePrefix + envelope + "_" + rand.Text()
 }
 
-// sign returns the base64 text of the HMAC over the content that Standard Webhooks signs.
+// sign returns the base64-encoded HMAC of the signed content in Standard Webhooks.
 func (s Secret) sign(id, stamp string, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(s.key))
 	writeContent(mac, id, stamp, body)
@@ -115,8 +113,8 @@ func writeContent(h hash.Hash, id, stamp string, body []byte) {
 	h.Write(body)
 }
 
-// content returns the signed content as one slice, which ed25519 requires.
-func content(id, stamp string, body []byte) []byte {
+// signedContent returns the signed content as a single slice, which ed25519 requires.
+func signedContent(id, stamp string, body []byte) []byte {
 	b := make([]byte, 0, len(id)+len(stamp)+len(body)+2)
 	b = append(b, id...)
 	b = append(b, '.')

@@ -12,18 +12,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// keepDocument is the Cache-Control header of the document.
-const keepDocument = "max-age=3600"
+// cacheControl is the Cache-Control header of the document.
+const cacheControl = "max-age=3600"
 
-// WellKnown returns a handler for [PathReceivers] on the receiver's origin. It serves a document with
-// which every path below the receiver's prefix consents to receive deliveries, so that servers need
-// not challenge each endpoint. Base is the path before the prefix in callback URLs, such as a path
-// that a proxy strips; it may be "". WellKnown returns an error if base is not a plain path. See
-// VER-1.
+// WellKnown returns a handler for [PathReceivers] on the receiver's origin. It serves a document that declares consent
+// to deliveries for all paths below the receiver's prefix, so that servers need not challenge each endpoint. The base
+// is the path before the prefix in callback URLs, such as a path that a proxy removes. It can be "". WellKnown returns
+// an error if base is not a plain path. See VER-1.
 //
-// Without the document, only an open endpoint can consent. With it, every subscriber of such a server
-// can make the server send requests to paths below the prefix; unless an endpoint is open there, the
-// receiver answers them with 404.
+// Without the document, only an open endpoint can consent. With it, any subscriber of a server can cause that server to
+// send requests to paths below the prefix. The receiver responds to them with 404 unless an endpoint is open at that
+// path.
 func (r *Receiver) WellKnown(base string) (http.Handler, error) {
 	prefix := base + r.o.Prefix
 	// Servers compare normalized paths and reject ambiguous ones.
@@ -43,7 +42,7 @@ func (r *Receiver) WellKnown(base string) (http.Handler, error) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", keepDocument)
+		w.Header().Set("Cache-Control", cacheControl)
 		_, _ = w.Write(document)
 	}), nil
 }
