@@ -86,10 +86,10 @@ type Options struct {
 	WaitForServer bool
 	// Buffer is the number of occurrences that a subscription buffers for the application; 0 means 64.
 	Buffer int
-	// MaxMessage is the maximum size of a message from the server in bytes, after decompression; 0 means 32 MiB. A
-	// message is a JSON body, an SSE event or a line of output from a process. The limit also applies to all pages of
-	// events/list together. Finally, it applies to the payloads that a subscription buffers for the application, not
-	// counting the last one. A larger message causes an error that wraps [ErrTooLarge].
+	// MaxMessage is the size limit of a message from the server in bytes; 0 means 32 MiB, after decompression. A message
+	// is a JSON body, an SSE event or a line of output from a process. The limit also applies to all pages of
+	// events/list together, and to the payloads that a subscription buffers for the application, without the last one.
+	// A larger message causes an error that wraps [ErrTooLarge].
 	MaxMessage int64
 	// RecentIDs is the number of eventIds that a subscription remembers for deduplication; 0 means 4,096. See CLI-2.
 	RecentIDs int

@@ -28,8 +28,8 @@ import (
 
 // A Message is an occurrence or a control envelope to post to a callback.
 type Message struct {
-	// ID is the webhook-id, which must be the same for all attempts (HOOK-2, HOOK-7). It is the eventId of an
-	// occurrence, or the result of [NewMessageID] for an envelope.
+	// ID is the webhook-id, which must be the same for all attempts. It is the eventId of an occurrence, or the result
+	// of [NewMessageID] for an envelope. See HOOK-2, HOOK-7.
 	ID string
 	// Subscription is the subscription's id.
 	Subscription string
